@@ -1,0 +1,54 @@
+# `make` alone lists the targets. Every target works from a clean clone with Go and a C compiler (for the race detector).
+
+GO      ?= go
+BIN     := bin/mapwright
+FUZZTIME ?= 2m
+CRASHES ?= 100
+SOAK    ?= 10m
+COUNT   ?= 1
+
+.PHONY: help build test race fuzz crash soak bench bench-peers bench-compare bench-smoke lint demo clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
+
+build: ## build the binary into bin/
+	$(GO) build -trimpath -o $(BIN) ./cmd/mapwright
+
+test: ## all tests
+	$(GO) test ./...
+
+race: ## all tests under the race detector
+	$(GO) test -race ./...
+
+fuzz: ## fuzz every target for FUZZTIME each (default 2m)
+	./scripts/fuzz.sh $(FUZZTIME)
+
+crash: ## kill the real binary CRASHES times (default 100) and compare with an unkilled run
+	$(GO) test -count=1 -run TestCrash -timeout 60m ./internal/e2e -crashes $(CRASHES) -v
+
+soak: ## crawl for SOAK (default 10m) and watch the slope of memory and goroutines
+	$(GO) test -count=1 -run TestSoak -timeout 120m ./internal/e2e -soak $(SOAK) -v
+
+bench: ## the scenarios, ours beside bare and naive
+	$(GO) test -run '^$$' -bench . -benchtime 1x -count $(COUNT) -timeout 60m ./bench
+
+bench-peers: ## the same, with colly in a module of its own
+	cd bench/peers && $(GO) test -run '^$$' -bench . -benchtime 1x -count $(COUNT) -timeout 60m ./...
+
+bench-compare: ## this tree against the last recorded results
+	./scripts/bench-compare.sh
+
+bench-smoke: ## every benchmark of every package, once, small
+	MAPWRIGHT_BENCH=smoke $(GO) test -run '^$$' -bench . -benchtime 1x -timeout 10m ./...
+
+lint: ## formatting, vet, staticcheck
+	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo 'run gofmt -w on these'; exit 1; }
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+
+demo: ## serve a built-in site on loopback and crawl it
+	$(GO) run ./cmd/mapwright demo
+
+clean: ## remove what the targets made
+	rm -rf bin

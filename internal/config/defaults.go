@@ -1,0 +1,76 @@
+package config
+
+import "time"
+
+// Hard caps of the safe profile.
+const (
+	SafeWorkers  = 1
+	SafePages    = 50
+	SafeDuration = 60 * time.Second
+)
+
+// DefaultUserAgent names the product and a page about it. The version is put in by the command.
+const DefaultUserAgent = "Mapwright/1.0 (+https://github.com/mapwright/mapwright)"
+
+// Defaults are the values of a profile before anybody has said anything. An unknown profile gets those of polite.
+func Defaults(p Profile) *Settings {
+	s := &Settings{
+		Profile:                   p,
+		MaxWorkers:                512,
+		MaxInflightPerHost:        2,
+		GlobalFrontierSizeLimit:   5_000_000,
+		MinDelayMS:                200,
+		MaxDelayMS:                500,
+		MaxHostBackoffSecs:        3600,
+		MaxHostFailures:           10,
+		BloomCapacity:             10_000_000,
+		BloomFPRate:               0.01,
+		ParseSemaphoreLimit:       128,
+		RobotsFetchSemaphoreLimit: 64,
+		FPCheckSemaphoreLimit:     512,
+		ReadyHeapSizeLimit:        500_000,
+		GovernorEnabled:           true,
+		ThrottleThresholdMS:       500,
+		UnthrottleThresholdMS:     100,
+		MaxAdaptiveDelaySecs:      60,
+		AdaptiveStepMS:            1000,
+		ProbeAfterSuccesses:       20,
+		MaxRetries:                3,
+		FailureThreshold:          20,
+		MaxDepth:                  -1,
+		Grace:                     2 * time.Second,
+		Timeout:                   20 * time.Second,
+		UserAgent:                 DefaultUserAgent,
+		HTTP2:                     true,
+		MaxBodySize:               10 << 20,
+		Scope:                     "domain",
+		MaxURLLength:              2048,
+		TrapRepeats:               4,
+		TrapParams:                12,
+		TrapVariants:              2000,
+		TrapCalendarSpan:          20,
+		SeedingStrategy:           []string{"sitemap"},
+		CTBaseURL:                 "https://crt.sh",
+		CommonCrawlBaseURL:        "https://index.commoncrawl.org",
+		XMLTypes:                  []string{"text/html", "application/xhtml+xml"},
+		Shards:                    defaultShards(),
+		HotSetMB:                  256,
+		SaveInterval:              300 * time.Second,
+		CommitBatch:               5000,
+		CommitEvery:               20 * time.Millisecond,
+		LogFormat:                 "text",
+		LogLevel:                  "info",
+		MetricExportIntervalSecs:  60,
+	}
+	switch p {
+	case OwnSite:
+		s.MaxInflightPerHost = 150
+		s.MinDelayMS, s.MaxDelayMS = 0, 0
+	case Safe:
+		s.MaxWorkers = SafeWorkers
+		s.MaxInflightPerHost = 1
+		s.MaxURLs = SafePages
+		s.Duration = SafeDuration
+	}
+	return s
+}

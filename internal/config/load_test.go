@@ -1,0 +1,143 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+func flags(kv ...string) Layer {
+	l := Layer{}
+	for i := 0; i < len(kv); i += 2 {
+		g := l[kv[i]]
+		l[kv[i]] = Given{Texts: append(g.Texts, kv[i+1]), From: "flag --" + kv[i]}
+	}
+	return l
+}
+
+func mustLoad(t *testing.T, layers ...Layer) *Loaded {
+	t.Helper()
+	l, err := Load(layers...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func TestPrecedence(t *testing.T) {
+	env, err := FromEnv([]string{"MAX_WORKERS=100", "MAPWRIGHT_MAX_WORKERS=200", "MIN_DELAY_MS=7", "MAX_SCAN_TIME_MINUTES=1.5", "USER_AGENT=x/1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "c.yaml")
+	if err := os.WriteFile(path, []byte("max_workers: 50\nparse_semaphore_limit: 9\nprofile: own-site\ninclude: ['a,b', c]\nbloom_capacity: 20000000\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := FromFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := mustLoad(t, file, env, flags("max-urls", "5", "max-delay-ms", "9"))
+	s := got.Settings
+	for _, c := range []struct {
+		name       string
+		have, want any
+		origin     string
+	}{
+		{"max-workers", s.MaxWorkers, 200, "environment MAPWRIGHT_MAX_WORKERS"},
+		{"min-delay-ms", s.MinDelayMS, 7, "environment MIN_DELAY_MS"},
+		{"parse-semaphore-limit", s.ParseSemaphoreLimit, 9, "file " + path + " parse_semaphore_limit"},
+		{"max-inflight-per-host", s.MaxInflightPerHost, 150, "profile own-site"},
+		{"max-urls", s.MaxURLs, 5, "flag --max-urls"},
+		{"duration", s.Duration, 90 * time.Second, "environment MAX_SCAN_TIME_MINUTES"},
+		{"user-agent", s.UserAgent, "x/1", "environment USER_AGENT"},
+		{"include", s.Include, []string{"a,b", "c"}, "file " + path + " include"},
+		{"bloom-capacity", s.BloomCapacity, 20_000_000, "file " + path + " bloom_capacity"},
+		{"timeout", s.Timeout, 20 * time.Second, "default"},
+	} {
+		if !reflect.DeepEqual(c.have, c.want) || got.Origin[c.name] != c.origin {
+			t.Errorf("%s = %v from %q, want %v from %q", c.name, c.have, got.Origin[c.name], c.want, c.origin)
+		}
+	}
+}
+
+func TestAllBadValuesAreNamedAtOnce(t *testing.T) {
+	_, err := Load(flags("max-workers", "0", "bloom-fp-rate", "2", "timeout", "soon", "include", "(", "scope", "world", "profile", "rude"))
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	for _, name := range []string{"--max-workers", "--bloom-fp-rate", "--timeout", "--include", "--scope", "--profile"} {
+		if !strings.Contains(err.Error(), name) {
+			t.Errorf("the error does not name %s: %v", name, err)
+		}
+	}
+}
+
+func TestUnknownKeysInAFileAreRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.yaml")
+	if err := os.WriteFile(path, []byte("max_wrokers: 5\nfoo: 1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := FromFile(path); err == nil || !strings.Contains(err.Error(), `"foo", "max_wrokers"`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestStoredRoundTrip(t *testing.T) {
+	a := mustLoad(t, flags("include", "a,b", "include", "c", "profile", "own-site", "duration", "90", "max-body-size", "1MiB", "seeding-strategy", "none")).Settings
+	b := mustLoad(t, FromStored(a.Stored()))
+	if !reflect.DeepEqual(a.Stored(), b.Settings.Stored()) {
+		t.Errorf("stored and loaded again:\n%v\n%v", a.Stored(), b.Settings.Stored())
+	}
+	c := mustLoad(t, FromStored(a.Stored()), flags("include", "d")).Settings
+	if !reflect.DeepEqual(c.Include, []string{"d"}) {
+		t.Errorf("a flag does not replace a stored list: %v", c.Include)
+	}
+}
+
+// No layer may raise a cap of the safe profile.
+func TestSafeCapsHold(t *testing.T) {
+	raise := map[string]string{"max-workers": "64", "max-inflight-per-host": "9", "duration": "3600", "max-urls": "1000"}
+	for name, text := range raise {
+		env, err := FromEnv([]string{EnvName(name) + "=" + text, "MAPWRIGHT_PROFILE=safe"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(t.TempDir(), "c.yaml")
+		if err := os.WriteFile(path, []byte(FileKey(name)+": "+text+"\nprofile: safe\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		file, err := FromFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for form, layer := range map[string]Layer{"flag": flags(name, text, "profile", "safe"), "environment": env, "file": file} {
+			l := mustLoad(t, layer)
+			s := l.Settings
+			if s.MaxWorkers != 1 || s.MaxInflightPerHost != 1 || s.Duration != SafeDuration || s.PageCap() != 50 {
+				t.Errorf("%s %s=%s raised a cap: %d workers, %d in flight, %s, %d pages", form, name, text, s.MaxWorkers, s.MaxInflightPerHost, s.Duration, s.PageCap())
+			}
+			if len(l.Warnings) == 0 {
+				t.Errorf("%s %s=%s: clamped without a word", form, name, text)
+			}
+		}
+	}
+}
+
+func TestEveryNameIsUnique(t *testing.T) {
+	seen := map[string]bool{}
+	for _, e := range new(Settings).Table() {
+		for _, n := range append(append([]string{e.Name}, e.Flags...), e.Env...) {
+			if seen[n] {
+				t.Errorf("%s stands twice", n)
+			}
+			seen[n] = true
+		}
+		if e.Usage == "" || e.Group == "" {
+			t.Errorf("%s: no usage or group", e.Name)
+		}
+	}
+}

@@ -1,0 +1,114 @@
+package config
+
+import (
+	"time"
+)
+
+// Profile names a set of defaults.
+type Profile string
+
+// The profiles. Polite is the default; own-site is for people who own the server; safe has hard caps.
+const (
+	Polite  Profile = "polite"
+	OwnSite Profile = "own-site"
+	Safe    Profile = "safe"
+)
+
+// Settings are the effective values of one crawl. Table says what each means, its unit and its default.
+type Settings struct {
+	Profile Profile
+
+	// The ten controls.
+	MaxWorkers                int
+	MaxInflightPerHost        int
+	GlobalFrontierSizeLimit   int
+	MinDelayMS                int
+	MaxDelayMS                int
+	MaxHostBackoffSecs        int
+	MaxHostFailures           int
+	BloomCapacity             int
+	BloomFPRate               float64
+	ParseSemaphoreLimit       int
+	RobotsFetchSemaphoreLimit int
+	FPCheckSemaphoreLimit     int
+	ReadyHeapSizeLimit        int
+
+	// The governor.
+	GovernorEnabled       bool
+	ThrottleThresholdMS   int
+	UnthrottleThresholdMS int
+
+	// Pace and retries.
+	BaseDelayMS          int
+	MaxAdaptiveDelaySecs int
+	AdaptiveStepMS       int
+	ProbeAfterSuccesses  int
+	MaxRetries           int
+	FailureThreshold     int
+	CancelOnThrottle     bool
+
+	// Limits.
+	MaxURLs        int
+	MaxURLsPerHost int
+	MaxDepth       int // -1 is no limit: 0 is the start pages alone
+	Duration       time.Duration
+	Grace          time.Duration
+
+	// robots.txt.
+	RobotsStrict bool
+	IgnoreRobots bool
+
+	// Fetching.
+	Timeout      time.Duration
+	UserAgent    string
+	Headers      []string
+	Proxy        string
+	Resolve      []string
+	AllowPrivate bool
+	HTTP2        bool
+	MaxBodySize  int64
+
+	// Scope and links.
+	Scope            string
+	Include          []string
+	Exclude          []string
+	SkipExtensions   []string
+	FollowNofollow   bool
+	StructuredLinks  bool
+	Images           bool
+	Extract          []string
+	MaxURLLength     int
+	TrapRepeats      int
+	TrapParams       int
+	TrapVariants     int
+	TrapCalendarSpan int
+
+	// Seeding.
+	SeedingStrategy    []string
+	CTBaseURL          string
+	CommonCrawlBaseURL string
+	Since              string
+
+	// Output.
+	BaseURL  string
+	Gzip     bool
+	Links    bool
+	CSV      bool
+	Hreflang bool
+	XMLTypes []string
+
+	// The engine room.
+	Shards       int
+	HotSetMB     int
+	SaveInterval time.Duration
+	CommitBatch  int
+	CommitEvery  time.Duration
+
+	// Seeing it run.
+	LogFormat                string
+	LogLevel                 string
+	LogFile                  string
+	NoProgress               bool
+	MetricsAddr              string
+	MetricExportIntervalSecs int
+}

@@ -1,0 +1,201 @@
+package config
+
+import "runtime"
+
+// Group gathers settings in help texts and documents.
+type Group string
+
+// The groups, in the order in which help shows them.
+const (
+	Controls Group = "The ten controls"
+	Governor Group = "The governor"
+	Pace     Group = "Pace and retries"
+	Limits   Group = "Limits"
+	Robots   Group = "robots.txt"
+	Fetching Group = "Fetching"
+	Scope    Group = "Scope and links"
+	Seeding  Group = "Seeding"
+	Output   Group = "Output"
+	Engine   Group = "Engine"
+	Seeing   Group = "Seeing it run"
+)
+
+// Entry is one setting: its name, its other names, what it means, and where its value lives.
+type Entry struct {
+	Name  string   // as a flag, without the dashes; the other forms follow from it
+	Flags []string // other flag names
+	Env   []string // bare environment names that mean the same; the prefixed name wins over them
+	Group Group
+	Usage string
+	Value Value
+	// EnvMinutes is an environment alias that gives minutes where the setting takes a duration.
+	EnvMinutes string
+	// PerRun settings are about this process and this machine, so a resumed crawl does not inherit them.
+	PerRun bool
+}
+
+// Table lists every setting with its value in s, in the order in which help and --print-config show them. The defaults are
+// the values that s gets from Defaults.
+func (s *Settings) Table() []Entry {
+	count := func(p *int) Value { return intValue{p, 1, maxInt} }
+	countOrOff := func(p *int) Value { return intValue{p, 0, maxInt} }
+	return []Entry{
+		{Name: "max-workers", Flags: []string{"workers"}, Env: []string{"MAX_WORKERS"}, Group: Controls, Value: count(&s.MaxWorkers),
+			Usage: "fetches and parses under way at once, over all hosts"},
+		{Name: "max-inflight-per-host", Env: []string{"MAX_INFLIGHT_PER_HOST"}, Group: Controls, Value: count(&s.MaxInflightPerHost),
+			Usage: "fetches of one host under way at once (own-site: the most that adapting may reach)"},
+		{Name: "global-frontier-size-limit", Env: []string{"GLOBAL_FRONTIER_SIZE_LIMIT"}, Group: Controls, Value: count(&s.GlobalFrontierSizeLimit),
+			Usage: "URLs held in memory; those over it wait on disk"},
+		{Name: "min-delay-ms", Env: []string{"MIN_DELAY_MS"}, Group: Controls, Value: countOrOff(&s.MinDelayMS),
+			Usage: "least delay between request starts of one host, in milliseconds"},
+		{Name: "max-delay-ms", Env: []string{"MAX_DELAY_MS"}, Group: Controls, Value: countOrOff(&s.MaxDelayMS),
+			Usage: "largest random delay between request starts of one host, in milliseconds"},
+		{Name: "max-host-backoff-secs", Env: []string{"MAX_HOST_BACKOFF_SECS"}, Group: Controls, Value: count(&s.MaxHostBackoffSecs),
+			Usage: "longest pause after failures of one host, in seconds"},
+		{Name: "max-host-failures", Env: []string{"MAX_HOST_FAILURES"}, Group: Controls, Value: count(&s.MaxHostFailures),
+			Usage: "failures in a row that block a host"},
+		{Name: "bloom-capacity", Env: []string{"BLOOM_CAPACITY"}, Group: Controls, Value: count(&s.BloomCapacity),
+			Usage: "URLs that the dedup filter is laid out for; it grows by itself"},
+		{Name: "bloom-fp-rate", Env: []string{"BLOOM_FP_RATE"}, Group: Controls, Value: floatValue{&s.BloomFPRate, 1e-6, 0.5},
+			Usage: "share of false positives that the dedup filter may have; they cost a look-up, never a URL"},
+		{Name: "parse-semaphore-limit", Env: []string{"PARSE_SEMAPHORE_LIMIT"}, Group: Controls, Value: count(&s.ParseSemaphoreLimit),
+			Usage: "pages parsed at once"},
+		{Name: "robots-fetch-semaphore-limit", Env: []string{"ROBOTS_FETCH_SEMAPHORE_LIMIT"}, Group: Controls, Value: count(&s.RobotsFetchSemaphoreLimit),
+			Usage: "robots.txt fetches at once"},
+		{Name: "fp-check-semaphore-limit", Env: []string{"FP_CHECK_SEMAPHORE_LIMIT"}, Group: Controls, Value: count(&s.FPCheckSemaphoreLimit),
+			Usage: "dedup look-ups in the store at once"},
+		{Name: "ready-heap-size-limit", Env: []string{"READY_HEAP_SIZE_LIMIT"}, Group: Controls, Value: count(&s.ReadyHeapSizeLimit),
+			Usage: "hosts held ready in memory; those over it are parked on disk"},
+
+		{Name: "governor-enabled", Env: []string{"GOVERNOR_ENABLED"}, Group: Governor, Value: boolValue{&s.GovernorEnabled},
+			Usage: "shrink the workers while commits are slow"},
+		{Name: "throttle-threshold-ms", Env: []string{"THROTTLE_THRESHOLD_MS"}, Group: Governor, Value: count(&s.ThrottleThresholdMS),
+			Usage: "commit latency above which workers shrink, in milliseconds"},
+		{Name: "unthrottle-threshold-ms", Env: []string{"UNTHROTTLE_THRESHOLD_MS"}, Group: Governor, Value: count(&s.UnthrottleThresholdMS),
+			Usage: "commit latency below which they grow back, in milliseconds"},
+
+		{Name: "base-delay-ms", Env: []string{"BASE_DELAY_MS"}, Group: Pace, Value: countOrOff(&s.BaseDelayMS),
+			Usage: "raises the delay of any profile to at least this, in milliseconds"},
+		{Name: "max-adaptive-delay-secs", Env: []string{"MAX_ADAPTIVE_DELAY_SECS"}, Group: Pace, Value: count(&s.MaxAdaptiveDelaySecs),
+			Usage: "largest delay that refusals can teach, in seconds"},
+		{Name: "adaptive-step-ms", Env: []string{"ADAPTIVE_STEP_MS"}, Group: Pace, Value: count(&s.AdaptiveStepMS),
+			Usage: "what one refusal adds to the learned delay and one probe takes off, in milliseconds"},
+		{Name: "probe-after-successes", Env: []string{"PROBE_AFTER_SUCCESSES"}, Group: Pace, Value: count(&s.ProbeAfterSuccesses),
+			Usage: "successes in a row after which a shorter delay is tried"},
+		{Name: "max-retries", Env: []string{"MAX_RETRIES"}, Group: Pace, Value: countOrOff(&s.MaxRetries),
+			Usage: "further tries of a URL that was refused or failed"},
+		{Name: "failure-threshold", Env: []string{"FAILURE_THRESHOLD"}, Group: Pace, Value: countOrOff(&s.FailureThreshold),
+			Usage: "URL failures in a row that abandon a domain (0 is off)"},
+		{Name: "cancel-on-throttle", Env: []string{"CANCEL_ON_THROTTLE"}, Group: Pace, Value: boolValue{&s.CancelOnThrottle},
+			Usage: "abandon a domain after 20 refusals in a row at the largest delay"},
+
+		{Name: "max-urls", Flags: []string{"max-pages"}, Env: []string{"MAX_URLS", "MAX_PAGES"}, Group: Limits, Value: countOrOff(&s.MaxURLs),
+			Usage: "pages to fetch in the crawl's life (0 is no limit)"},
+		{Name: "max-urls-per-host", Env: []string{"MAX_URLS_PER_HOST"}, Group: Limits, Value: countOrOff(&s.MaxURLsPerHost),
+			Usage: "pages to fetch of one host (0 is no limit)"},
+		{Name: "max-depth", Env: []string{"MAX_DEPTH"}, Group: Limits, Value: intValue{&s.MaxDepth, -1, 60000},
+			Usage: "links from a start page (0 is the start pages alone, -1 is no limit)"},
+		{Name: "duration", Env: []string{"DURATION"}, EnvMinutes: "MAX_SCAN_TIME_MINUTES", Group: Limits, Value: durationValue{&s.Duration, 0},
+			Usage: "wall time of the crawl (0 is no limit)"},
+		{Name: "grace", Env: []string{"GRACE"}, Group: Limits, Value: durationValue{&s.Grace, 0},
+			Usage: "how long fetches under way may go on after an interrupt"},
+
+		{Name: "robots-strict", Env: []string{"ROBOTS_STRICT"}, Group: Robots, Value: boolValue{&s.RobotsStrict},
+			Usage: "treat a robots.txt that cannot be had as disallowing everything"},
+		{Name: "ignore-robots", Env: []string{"IGNORE_ROBOTS"}, Group: Robots, Value: boolValue{&s.IgnoreRobots},
+			Usage: "do not ask for robots.txt at all"},
+
+		{Name: "timeout", Env: []string{"TIMEOUT"}, Group: Fetching, Value: durationValue{&s.Timeout, 1},
+			Usage: "time for one whole fetch"},
+		{Name: "user-agent", Env: []string{"USER_AGENT"}, Group: Fetching, Value: stringValue{&s.UserAgent},
+			Usage: "User-Agent header; its first word is the name that robots.txt is asked for"},
+		{Name: "header", Group: Fetching, Value: listValue{p: &s.Headers},
+			Usage: "extra request header 'Name: value' (repeatable)"},
+		{Name: "proxy", Group: Fetching, Value: stringValue{&s.Proxy},
+			Usage: "proxy URL (http, https or socks5)"},
+		{Name: "resolve", Group: Fetching, Value: listValue{p: &s.Resolve},
+			Usage: "HOST:PORT:ADDR[:PORT], dial ADDR for HOST:PORT; * matches any (repeatable)"},
+		{Name: "allow-private", Env: []string{"ALLOW_PRIVATE"}, Group: Fetching, Value: boolValue{&s.AllowPrivate},
+			Usage: "allow private, loopback and link-local addresses"},
+		{Name: "http2", Env: []string{"HTTP2"}, Group: Fetching, Value: boolValue{&s.HTTP2},
+			Usage: "speak HTTP/2 where the server does"},
+		{Name: "max-body-size", Group: Fetching, Value: bytesValue{&s.MaxBodySize},
+			Usage: "largest page after decompression"},
+
+		{Name: "scope", Group: Scope, Value: choiceValue{&s.Scope, []string{"host", "domain", "subdomains", "prefix", "any"}},
+			Usage: "which found URLs belong to the crawl: host, domain, subdomains, prefix or any"},
+		{Name: "include", Group: Scope, Value: listValue{p: &s.Include, check: checkRegexp},
+			Usage: "only URLs that match this regular expression (repeatable)"},
+		{Name: "exclude", Group: Scope, Value: listValue{p: &s.Exclude, check: checkRegexp},
+			Usage: "no URLs that match this regular expression (repeatable)"},
+		{Name: "skip-extensions", Group: Scope, Value: listValue{p: &s.SkipExtensions, split: true},
+			Usage: "path extensions that are not followed, comma separated"},
+		{Name: "follow-nofollow", Group: Scope, Value: boolValue{&s.FollowNofollow},
+			Usage: "follow links marked nofollow"},
+		{Name: "structured-links", Group: Scope, Value: boolValue{&s.StructuredLinks},
+			Usage: "URLs in JSON-LD and __NEXT_DATA__ count as links"},
+		{Name: "images", Group: Scope, Value: boolValue{&s.Images},
+			Usage: "record the images of pages, and list them in XML sitemaps"},
+		{Name: "extract", Group: Scope, Value: listValue{p: &s.Extract},
+			Usage: "name=CSS-SELECTOR[@attr], recorded as extracted.name (repeatable)"},
+		{Name: "max-url-length", Group: Scope, Value: intValue{&s.MaxURLLength, 64, 65536},
+			Usage: "longer URLs are traps"},
+		{Name: "trap-repeats", Group: Scope, Value: countOrOff(&s.TrapRepeats),
+			Usage: "a path segment repeated this often makes a trap (0 is off)"},
+		{Name: "trap-params", Group: Scope, Value: countOrOff(&s.TrapParams),
+			Usage: "more query parameters than this make a trap (0 is off)"},
+		{Name: "trap-variants", Group: Scope, Value: countOrOff(&s.TrapVariants),
+			Usage: "more parameter combinations of one path that lead to nothing new make a trap (0 is off)"},
+		{Name: "trap-calendar-span", Group: Scope, Value: countOrOff(&s.TrapCalendarSpan),
+			Usage: "dates further than this many years from today make a trap (0 is off)"},
+
+		{Name: "seeding-strategy", Flags: []string{"seeding"}, Env: []string{"SEEDING_STRATEGY"}, Group: Seeding, Value: listValue{p: &s.SeedingStrategy, split: true, check: checkSeeding},
+			Usage: "where more URLs come from: none, sitemap, ct, commoncrawl, all, or a comma list"},
+		{Name: "ct-base-url", Group: Seeding, Value: stringValue{&s.CTBaseURL},
+			Usage: "address of the certificate transparency search"},
+		{Name: "commoncrawl-base-url", Group: Seeding, Value: stringValue{&s.CommonCrawlBaseURL},
+			Usage: "address of the Common Crawl index"},
+		{Name: "since", Group: Seeding, Value: dateValue{&s.Since},
+			Usage: "skip sitemap entries older than this date (YYYY-MM-DD or RFC 3339)"},
+
+		{Name: "base-url", Group: Output, Value: stringValue{&s.BaseURL},
+			Usage: "where the XML sitemaps will be served from; names the parts in the index"},
+		{Name: "gzip", Group: Output, Value: boolValue{&s.Gzip},
+			Usage: "compress the XML sitemaps"},
+		{Name: "links", Group: Output, Value: boolValue{&s.Links},
+			Usage: "record every link, and write links.jsonl"},
+		{Name: "csv", Group: Output, Value: boolValue{&s.CSV},
+			Usage: "write sitemap.csv too"},
+		{Name: "hreflang", Group: Output, Value: boolValue{&s.Hreflang},
+			Usage: "list language alternates in XML sitemaps"},
+		{Name: "xml-types", Group: Output, Value: listValue{p: &s.XMLTypes, split: true},
+			Usage: "content types that XML sitemaps may list, comma separated"},
+
+		{Name: "shards", PerRun: true, Env: []string{"SHARDS"}, Group: Engine, Value: intValue{&s.Shards, 1, 256},
+			Usage: "shards of the frontier"},
+		{Name: "hot-set-mb", Env: []string{"HOT_SET_MB"}, Group: Engine, Value: count(&s.HotSetMB),
+			Usage: "memory for the set of recently seen URLs, in MB"},
+		{Name: "save-interval", Env: []string{"SAVE_INTERVAL"}, Group: Engine, Value: durationValue{&s.SaveInterval, 1},
+			Usage: "time between checkpoints"},
+		{Name: "commit-batch", Group: Engine, Value: intValue{&s.CommitBatch, 1, 100000},
+			Usage: "records that one commit may gather"},
+		{Name: "commit-interval", Group: Engine, Value: durationValue{&s.CommitEvery, 1},
+			Usage: "longest time that a commit gathers records"},
+
+		{Name: "log-format", PerRun: true, Env: []string{"LOG_FORMAT"}, Group: Seeing, Value: choiceValue{&s.LogFormat, []string{"text", "json"}},
+			Usage: "text or json"},
+		{Name: "log-level", PerRun: true, Env: []string{"LOG_LEVEL"}, Group: Seeing, Value: choiceValue{&s.LogLevel, []string{"debug", "info", "warn", "error"}},
+			Usage: "debug, info, warn or error"},
+		{Name: "log-file", PerRun: true, Env: []string{"LOG_FILE"}, Group: Seeing, Value: stringValue{&s.LogFile},
+			Usage: "file for the log; the default is standard error, or mapwright.log in the data directory under a live view"},
+		{Name: "no-progress", PerRun: true, Group: Seeing, Value: boolValue{&s.NoProgress},
+			Usage: "no live view on a terminal"},
+		{Name: "metrics-addr", PerRun: true, Env: []string{"METRICS_ADDR"}, Group: Seeing, Value: stringValue{&s.MetricsAddr},
+			Usage: "serve /metrics, /status, /healthz and pprof on this address"},
+		{Name: "metric-export-interval-secs", Env: []string{"METRIC_EXPORT_INTERVAL_SECS"}, Group: Seeing, Value: countOrOff(&s.MetricExportIntervalSecs),
+			Usage: "seconds between lines of metrics.jsonl (0 is off)"},
+	}
+}
+
+// defaultShards is one per CPU, within what Table allows.
+func defaultShards() int { return min(runtime.GOMAXPROCS(0), 256) }

@@ -1,0 +1,225 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+)
+
+const maxInt = math.MaxInt
+
+// Value is one setting's place and form. Set replaces the value from text; a list may be set several times in one layer
+// and gathers.
+type Value interface {
+	Set(text string) error
+	String() string
+}
+
+type intValue struct {
+	p        *int
+	min, max int
+}
+
+func (v intValue) Set(text string) error {
+	n, err := strconv.Atoi(strings.ReplaceAll(strings.ReplaceAll(text, "_", ""), ",", ""))
+	if err != nil {
+		return fmt.Errorf("%q is not a whole number", text)
+	}
+	if n < v.min || n > v.max {
+		if v.max == maxInt {
+			return fmt.Errorf("%d is less than %d", n, v.min)
+		}
+		return fmt.Errorf("%d is not between %d and %d", n, v.min, v.max)
+	}
+	*v.p = n
+	return nil
+}
+
+func (v intValue) String() string { return strconv.Itoa(*v.p) }
+
+type floatValue struct {
+	p        *float64
+	min, max float64
+}
+
+func (v floatValue) Set(text string) error {
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return fmt.Errorf("%q is not a number", text)
+	}
+	if !(f >= v.min && f <= v.max) {
+		return fmt.Errorf("%v is not between %v and %v", f, v.min, v.max)
+	}
+	*v.p = f
+	return nil
+}
+
+func (v floatValue) String() string { return strconv.FormatFloat(*v.p, 'g', -1, 64) }
+
+type boolValue struct{ p *bool }
+
+func (v boolValue) Set(text string) error {
+	switch strings.ToLower(text) {
+	case "1", "t", "true", "yes", "on":
+		*v.p = true
+	case "0", "f", "false", "no", "off":
+		*v.p = false
+	default:
+		return fmt.Errorf("%q is neither true nor false", text)
+	}
+	return nil
+}
+
+func (v boolValue) String() string { return strconv.FormatBool(*v.p) }
+
+type stringValue struct{ p *string }
+
+func (v stringValue) Set(text string) error { *v.p = text; return nil }
+func (v stringValue) String() string        { return *v.p }
+
+type choiceValue struct {
+	p    *string
+	from []string
+}
+
+func (v choiceValue) Set(text string) error {
+	if !slices.Contains(v.from, text) {
+		return fmt.Errorf("%q is not one of %s", text, strings.Join(v.from, ", "))
+	}
+	*v.p = text
+	return nil
+}
+
+func (v choiceValue) String() string { return *v.p }
+
+// durationValue takes seconds ("90", "1.5") or Go's form ("1m30s").
+type durationValue struct {
+	p   *time.Duration
+	min time.Duration
+}
+
+func (v durationValue) Set(text string) error {
+	d, err := ParseDuration(text)
+	if err != nil {
+		return err
+	}
+	if d < v.min {
+		return fmt.Errorf("%q is too short", text)
+	}
+	*v.p = d
+	return nil
+}
+
+func (v durationValue) String() string { return v.p.String() }
+
+// ParseDuration reads seconds or Go's form.
+func ParseDuration(text string) (time.Duration, error) {
+	if secs, err := strconv.ParseFloat(text, 64); err == nil {
+		if math.IsNaN(secs) || math.Abs(secs) > math.MaxInt64/float64(time.Second) {
+			return 0, fmt.Errorf("%q is not a duration", text)
+		}
+		return time.Duration(secs * float64(time.Second)), nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a duration: want seconds or a form such as 1m30s", text)
+	}
+	return d, nil
+}
+
+type bytesValue struct{ p *int64 }
+
+func (v bytesValue) Set(text string) error {
+	n, err := humanize.ParseBytes(text)
+	if err != nil || n == 0 || n > 1<<40 {
+		return fmt.Errorf("%q is not a size such as 10MiB", text)
+	}
+	*v.p = int64(n)
+	return nil
+}
+
+func (v bytesValue) String() string {
+	if *v.p%(1<<20) == 0 {
+		return fmt.Sprintf("%dMiB", *v.p>>20)
+	}
+	return strconv.FormatInt(*v.p, 10)
+}
+
+type dateValue struct{ p *string }
+
+func (v dateValue) Set(text string) error {
+	if text != "" {
+		if _, err := ParseDate(text); err != nil {
+			return err
+		}
+	}
+	*v.p = text
+	return nil
+}
+
+func (v dateValue) String() string { return *v.p }
+
+// ParseDate reads a day or an RFC 3339 time.
+func ParseDate(text string) (time.Time, error) {
+	for _, layout := range []string{time.DateOnly, time.RFC3339} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("%q is not a date such as 2026-01-31", text)
+}
+
+// listValue gathers texts; setAll empties it first. With split, one text may hold several, separated by commas. An empty text clears the list.
+type listValue struct {
+	p     *[]string
+	split bool
+	check func(string) error
+}
+
+func (v listValue) Set(text string) error {
+	if text == "" {
+		*v.p = nil
+		return nil
+	}
+	items := []string{text}
+	if v.split {
+		items = strings.Split(text, ",")
+	}
+	var errs []error
+	for i := range items {
+		if v.split {
+			items[i] = strings.TrimSpace(items[i])
+		}
+		if v.check != nil {
+			errs = append(errs, v.check(items[i]))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	*v.p = append(slices.Clone(*v.p), items...)
+	return nil
+}
+
+func (v listValue) String() string { return strings.Join(*v.p, ",") }
+
+func checkRegexp(text string) error {
+	if _, err := regexp.Compile(text); err != nil {
+		return fmt.Errorf("%q is not a regular expression: %w", text, err)
+	}
+	return nil
+}
+
+func checkSeeding(text string) error {
+	if !slices.Contains([]string{"none", "sitemap", "ct", "commoncrawl", "all"}, text) {
+		return fmt.Errorf("%q is not one of none, sitemap, ct, commoncrawl, all", text)
+	}
+	return nil
+}
