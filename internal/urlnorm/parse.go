@@ -1,0 +1,257 @@
+package urlnorm
+
+import (
+	"strconv"
+	"strings"
+)
+
+// parse is the URL Standard's basic URL parser for http and https. Its state
+// machine walks the input once; here each state that matters is a cut of the
+// input instead, in the same order. base is nil if there is none.
+func parse(base *record, raw string) (record, error) {
+	if len(raw) > maxLen {
+		return record{}, ErrLength
+	}
+	in := removeTabNewline(trimControl(raw))
+
+	scheme, rest, ok := cutScheme(in)
+	if ok {
+		switch scheme {
+		case "http", "https":
+		default:
+			return record{}, ErrScheme
+		}
+		if base == nil || base.scheme != scheme || strings.HasPrefix(rest, "//") {
+			return parseAuthority(scheme, trimSlashes(rest))
+		}
+		return parseRelative(base, rest)
+	}
+	if base == nil {
+		return record{}, ErrRelative
+	}
+	return parseRelative(base, in)
+}
+
+// trimControl removes C0 controls and spaces from both ends.
+func trimControl(s string) string {
+	for len(s) > 0 && s[0] <= ' ' {
+		s = s[1:]
+	}
+	for len(s) > 0 && s[len(s)-1] <= ' ' {
+		s = s[:len(s)-1]
+	}
+	return s
+}
+
+func removeTabNewline(s string) string {
+	if !strings.ContainsAny(s, "\t\n\r") {
+		return s
+	}
+	return strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(s)
+}
+
+// cutScheme cuts a scheme and its colon off s. The scheme is lower-case if it
+// is http or https, and not otherwise looked at.
+func cutScheme(s string) (scheme, rest string, ok bool) {
+	for i := range len(s) {
+		c := s[i]
+		switch {
+		case 'a' <= c|0x20 && c|0x20 <= 'z':
+		case i > 0 && ('0' <= c && c <= '9' || c == '+' || c == '-' || c == '.'):
+		case i > 0 && c == ':':
+			scheme, rest = s[:i], s[i+1:]
+			switch {
+			case strings.EqualFold(scheme, "http"):
+				scheme = "http"
+			case strings.EqualFold(scheme, "https"):
+				scheme = "https"
+			}
+			return scheme, rest, true
+		default:
+			return "", s, false
+		}
+	}
+	return "", s, false
+}
+
+func isSlash(c byte) bool { return c == '/' || c == '\\' }
+
+func trimSlashes(s string) string {
+	for len(s) > 0 && isSlash(s[0]) {
+		s = s[1:]
+	}
+	return s
+}
+
+// parseRelative reads a reference without a scheme of its own, or with base's
+// scheme and no "//".
+func parseRelative(base *record, s string) (record, error) {
+	if len(s) > 1 && isSlash(s[0]) && isSlash(s[1]) {
+		return parseAuthority(base.scheme, trimSlashes(s))
+	}
+	r := *base
+	r.fragment, r.hasFragment = "", false
+	switch {
+	case s == "" || s[0] == '#':
+		r.setFragment(s)
+		return r, nil
+	case s[0] == '?':
+		r.setQueryFragment(s)
+		return r, nil
+	case isSlash(s[0]):
+		r.setPathQueryFragment("", s[1:])
+	default:
+		r.setPathQueryFragment(r.path[:strings.LastIndexByte(r.path, '/')], s)
+	}
+	return r, nil
+}
+
+// parseAuthority reads what follows "scheme://".
+func parseAuthority(scheme, s string) (record, error) {
+	r := record{scheme: scheme}
+	end := strings.IndexAny(s, "/\\?#")
+	if end < 0 {
+		end = len(s)
+	}
+	authority, rest := s[:end], s[end:]
+	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
+		user, pass, _ := strings.Cut(authority[:at], ":")
+		r.user = string(appendEncoded(nil, user, &userinfoSet))
+		r.pass = string(appendEncoded(nil, pass, &userinfoSet))
+		authority = authority[at+1:]
+	}
+	host, port := cutPort(authority)
+	if host == "" {
+		return record{}, ErrHost
+	}
+	var err error
+	if r.host, err = parseHost(host); err != nil {
+		return record{}, err
+	}
+	if r.port, err = parsePort(scheme, port); err != nil {
+		return record{}, err
+	}
+	if rest != "" && isSlash(rest[0]) {
+		rest = rest[1:]
+	}
+	r.setPathQueryFragment("", rest)
+	return r, nil
+}
+
+// cutPort splits host and port at the first colon outside brackets.
+func cutPort(s string) (host, port string) {
+	inside := false
+	for i := range len(s) {
+		switch s[i] {
+		case '[':
+			inside = true
+		case ']':
+			inside = false
+		case ':':
+			if !inside {
+				return s[:i], s[i+1:]
+			}
+		}
+	}
+	return s, ""
+}
+
+func parsePort(scheme, s string) (string, error) {
+	n := 0
+	for i := range len(s) {
+		if s[i] < '0' || s[i] > '9' {
+			return "", ErrPort
+		}
+		if n = n*10 + int(s[i]-'0'); n > 65535 {
+			return "", ErrPort
+		}
+	}
+	if s == "" || scheme == "http" && n == 80 || scheme == "https" && n == 443 {
+		return "", nil
+	}
+	return strconv.Itoa(n), nil
+}
+
+// setPathQueryFragment reads s, which begins after a slash, as segments below
+// dir, which is empty or a path without its last slash.
+func (r *record) setPathQueryFragment(dir, s string) {
+	end := strings.IndexAny(s, "?#")
+	if end < 0 {
+		end = len(s)
+	}
+	path := make([]byte, 0, len(dir)+end+1)
+	path = append(path, dir...)
+	for seg := s[:end]; ; {
+		i := strings.IndexAny(seg, "/\\")
+		last := i < 0
+		if last {
+			i = len(seg)
+		}
+		switch dots(seg[:i]) {
+		case 2:
+			for n := len(path) - 1; n >= 0; n-- {
+				if path[n] == '/' {
+					path = path[:n]
+					break
+				}
+			}
+			if last {
+				path = append(path, '/')
+			}
+		case 1:
+			if last {
+				path = append(path, '/')
+			}
+		default:
+			path = append(path, '/')
+			path = appendEncoded(path, seg[:i], &pathSet)
+		}
+		if last {
+			break
+		}
+		seg = seg[i+1:]
+	}
+	r.path = string(path)
+	r.setQueryFragment(s[end:])
+}
+
+// dots returns 1 or 2 for a single-dot or double-dot segment, else 0. A dot
+// may be escaped.
+func dots(seg string) int {
+	n := 0
+	for i := 0; i < len(seg); n++ {
+		switch {
+		case n == 2:
+			return 0
+		case seg[i] == '.':
+			i++
+		case len(seg)-i >= 3 && seg[i] == '%' && seg[i+1] == '2' && seg[i+2]|0x20 == 'e':
+			i += 3
+		default:
+			return 0
+		}
+	}
+	return n
+}
+
+// setQueryFragment reads s, which is empty or begins with "?" or "#".
+func (r *record) setQueryFragment(s string) {
+	r.query, r.hasQuery = "", false
+	query := s
+	if i := strings.IndexByte(s, '#'); i >= 0 {
+		query, s = s[:i], s[i:]
+	} else {
+		s = ""
+	}
+	if query != "" {
+		r.query, r.hasQuery = string(appendEncoded(nil, query[1:], &querySet)), true
+	}
+	r.setFragment(s)
+}
+
+// setFragment reads s, which is empty or begins with "#".
+func (r *record) setFragment(s string) {
+	if s != "" {
+		r.fragment, r.hasFragment = string(appendEncoded(nil, s[1:], &fragmentSet)), true
+	}
+}

@@ -1,0 +1,81 @@
+package urlnorm
+
+// A record is what the URL Standard calls a URL record, for an http or https
+// URL. Its parts are percent-encoded as the standard serialises them.
+type record struct {
+	scheme      string // "http" or "https"
+	user, pass  string
+	host        string
+	port        string // "" for the default
+	path        string // begins with a slash
+	query       string
+	fragment    string
+	hasQuery    bool
+	hasFragment bool
+}
+
+// href serialises r as the standard does.
+func (r *record) href() string {
+	b := append([]byte(r.scheme), "://"...)
+	if r.user != "" || r.pass != "" {
+		b = append(b, r.user...)
+		if r.pass != "" {
+			b = append(b, ':')
+			b = append(b, r.pass...)
+		}
+		b = append(b, '@')
+	}
+	b = append(b, r.host...)
+	if r.port != "" {
+		b = append(b, ':')
+		b = append(b, r.port...)
+	}
+	b = append(b, r.path...)
+	if r.hasQuery {
+		b = append(b, '?')
+		b = append(b, r.query...)
+	}
+	if r.hasFragment {
+		b = append(b, '#')
+		b = append(b, r.fragment...)
+	}
+	return string(b)
+}
+
+// appendCanonical appends r's canonical text to dst. The offsets of the URL it
+// returns count from the start of that text; its text is left empty.
+func (r *record) appendCanonical(dst []byte) ([]byte, URL) {
+	start := len(dst)
+	var u URL
+	dst = append(dst, r.scheme...)
+	dst = append(dst, "://"...)
+	dst = append(dst, r.host...)
+	u.hostEnd = uint32(len(dst) - start)
+	if r.port != "" {
+		dst = append(dst, ':')
+		dst = append(dst, r.port...)
+	}
+	u.pathAt = uint32(len(dst) - start)
+	dst = appendCanonical(dst, r.path)
+	u.queryAt = uint32(len(dst) - start)
+	if r.hasQuery {
+		dst = append(dst, '?')
+		dst = appendCanonical(dst, r.query)
+	}
+	return dst, u
+}
+
+// recordOf is the inverse of appendCanonical, or nil for the zero URL.
+func recordOf(u URL) *record {
+	if u.IsZero() {
+		return nil
+	}
+	return &record{
+		scheme:   u.Scheme(),
+		host:     u.Host(),
+		port:     u.Port(),
+		path:     u.Path(),
+		query:    u.Query(),
+		hasQuery: int(u.queryAt) < len(u.text),
+	}
+}
