@@ -1,0 +1,399 @@
+package frontier
+
+import "time"
+
+// Class is what became of a request, as far as the host's pace is concerned.
+type Class uint8
+
+const (
+	// ClassNone is a request of which nothing can be said: it was cancelled, or
+	// never reached the wire.
+	ClassNone Class = iota
+	// ClassOK is any answer that is none of the following: the host served us,
+	// even where the answer is a redirect, a 404 or a 410.
+	ClassOK
+	// ClassForbidden is a 403.
+	ClassForbidden
+	// ClassThrottled is a 429.
+	ClassThrottled
+	// ClassUnavailable is a 503.
+	ClassUnavailable
+	// ClassServerError is any other 5xx.
+	ClassServerError
+	// ClassNetwork is a time-out, a refused, reset or truncated connection, a DNS
+	// or a TLS failure.
+	ClassNetwork
+	// ClassOurs is a failure of our own machine: no file descriptors, no route, no
+	// resolver. It is never held against a host.
+	ClassOurs
+)
+
+// ClassOf is the class of an answer with the given status code.
+func ClassOf(status int) Class {
+	switch {
+	case status == 403:
+		return ClassForbidden
+	case status == 429:
+		return ClassThrottled
+	case status == 503:
+		return ClassUnavailable
+	case status >= 500:
+		return ClassServerError
+	}
+	return ClassOK
+}
+
+// Event is one finished request of a host.
+type Event struct {
+	Class Class
+	// Start is when the request went on the wire, Now when its end was known.
+	// Both must come from one clock that is never set back within a process.
+	Start, Now time.Time
+	// RetryAfter is what the answer asked for; see [ParseRetryAfter]. Zero means
+	// that it asked for nothing.
+	RetryAfter time.Duration
+	// Latency is the time from Start to the first byte of the answer.
+	Latency time.Duration
+	// Lag is the part of Latency that was our own machine's doing: how long an
+	// answer waits here, on average these days, before it is looked at.
+	Lag time.Duration
+	// URL tells the URLs of a host apart; any hash will do.
+	URL uint64
+	// Inflight is how many requests of the host were in flight just after this
+	// one started, itself included.
+	Inflight int
+}
+
+// Pace is all that decides when a host may be asked again, and how many requests
+// it may have in flight. It is a value without pointers; the zero Pace is a host
+// of which nothing is known. All methods are pure.
+//
+// Two clocks of the same shape run in it. A refusal (the host wants less) rests
+// the host and may teach a delay, which is kept. A failure (the host is broken)
+// backs off and in the end blocks, and is forgotten with the next answer. Both
+// count only requests that could know better: one that started before the rest
+// or the backoff was over was on its way already, and says nothing new.
+type Pace struct {
+	restUntil    int64 // Unix ns; nothing starts before it
+	backoffUntil int64 // Unix ns; nothing starts before it
+	failStart    int64 // Unix ns; start of the request whose failure last counted
+	floorAt      int64 // Unix ns; when the floor was found
+	lastSuccess  int64 // Unix ns
+
+	learned   uint32 // ms
+	floor     uint32 // ms; probes stop here
+	probeFrom uint32 // ms; the delay to go back to while a probe is unproven, else 0
+	crawl     uint32 // ms; robots.txt's Crawl-delay
+	latency   uint32 // µs, smoothed
+
+	successes uint16 // in a row since the last refusal, failure or probe
+	refusals  uint8  // in a row
+	atCap     uint8  // refusals in a row at MaxLearned
+	forbidden uint8  // plain 403s in a row
+	failures  uint8  // in a row
+	taught    bool   // the present rest has added to the learned delay
+	blocked   bool
+
+	failing failing
+	window  aimd
+}
+
+// Apply returns the pace after an event, and what changed.
+func (p Pace) Apply(c *PaceConfig, e Event) (Pace, Change) {
+	before := p
+	ch := Change{}
+	if p.floor > 0 && time.Duration(e.Now.UnixNano()-p.floorAt) > c.FloorTTL {
+		p.floor, p.floorAt = 0, 0
+		ch.Effects |= EffectFloorForgotten
+	}
+	ch.Verdict = p.judge(c, e)
+	switch ch.Verdict {
+	case VerdictAnswered:
+		p.answer(c, e, &ch)
+	case VerdictRefused:
+		p.refuse(c, e, &ch)
+	case VerdictFailed:
+		p.fail(c, e, &ch)
+	}
+	if c.Adaptive {
+		ch.Effects |= p.window.observe(c, e, ch.Verdict)
+	}
+	p.describe(c, &before, &ch)
+	return p, ch
+}
+
+// judge decides what the event is. It keeps the row of plain 403s, which any
+// other answer breaks and which no answer at all leaves as it is.
+func (p *Pace) judge(c *PaceConfig, e Event) Verdict {
+	switch e.Class {
+	case ClassForbidden:
+		if e.RetryAfter > 0 {
+			return VerdictRefused
+		}
+		p.forbidden = satInc(p.forbidden)
+		if int(p.forbidden) >= c.ForbiddenStreak {
+			return VerdictRefused
+		}
+		return VerdictAnswered
+	case ClassOK:
+		p.forbidden = 0
+		return VerdictAnswered
+	case ClassThrottled, ClassUnavailable:
+		p.forbidden = 0
+		return VerdictRefused
+	case ClassServerError:
+		p.forbidden = 0
+		return VerdictFailed
+	case ClassNetwork:
+		return VerdictFailed
+	}
+	return VerdictNothing
+}
+
+// answer takes an answer that is a fact about a page. A plain 403 shows that the
+// host lives, but is no success: it neither ends a row of refusals nor helps
+// towards a probe.
+func (p *Pace) answer(c *PaceConfig, e Event, ch *Change) {
+	if p.failures > 0 && !p.blocked && e.Start.UnixNano() > p.failStart {
+		p.failures, p.backoffUntil, p.failStart, p.failing = 0, 0, 0, failing{}
+		ch.Effects |= EffectRecovered
+	}
+	if e.Class == ClassForbidden {
+		return
+	}
+	p.lastSuccess = e.Now.UnixNano()
+	p.smooth(e)
+	if e.Start.UnixNano() < p.restUntil {
+		return
+	}
+	if p.refusals > 0 {
+		p.refusals, p.atCap = 0, 0
+		ch.Effects |= EffectRecovered
+	}
+	p.successes++
+	if int(p.successes) < c.ProbeAfter {
+		return
+	}
+	p.successes = 0
+	if p.probeFrom > 0 {
+		p.probeFrom = 0
+		ch.Effects |= EffectProbeHeld
+	}
+	if p.learned > p.floor {
+		p.probeFrom = p.learned
+		p.learned = max(p.floor, p.learned-min(p.learned, toMillis(c.Step)))
+		ch.Effects |= EffectProbed
+	}
+}
+
+// refuse takes a refusal. Of all that were on their way when a rest began, one
+// counts; but a longer Retry-After is honoured whoever brings it, and where the
+// first one taught nothing, a later one that does still may.
+func (p *Pace) refuse(c *PaceConfig, e Event, ch *Change) {
+	asked := e.RetryAfter
+	if asked > c.MaxRetryAfter {
+		asked = c.MaxRetryAfter
+		ch.Effects |= EffectRetryAfterCapped
+	}
+	p.successes = 0
+	counts := e.Start.UnixNano() >= p.restUntil
+	if counts {
+		p.refusals = satInc(p.refusals)
+		p.taught = false
+	}
+	p.teach(c, e, ch)
+	if counts {
+		rest := max(asked, restStep(int(p.refusals)), p.Delay(c))
+		p.restUntil = e.Now.Add(rest).UnixNano()
+		ch.Effects |= EffectRested
+		if p.learned >= toMillis(c.MaxLearned) {
+			p.atCap = satInc(p.atCap)
+		}
+		return
+	}
+	if until := e.Now.Add(asked).UnixNano(); asked > 0 && until > p.restUntil {
+		p.restUntil = until
+		ch.Effects |= EffectRested
+	}
+}
+
+// teach lets a refusal raise the learned delay, once per rest. A refusal while a
+// probe is unproven undoes the probe, which is the raise. Where in-flight adapts,
+// a refused request that was not alone says only that there were too many.
+func (p *Pace) teach(c *PaceConfig, e Event, ch *Change) {
+	if p.taught {
+		return
+	}
+	if p.probeFrom > 0 {
+		p.learned, p.floor = p.probeFrom, p.probeFrom
+		p.floorAt = e.Now.UnixNano()
+		p.probeFrom, p.taught = 0, true
+		ch.Effects |= EffectProbeFailed
+		return
+	}
+	if e.Class != ClassThrottled && e.RetryAfter <= 0 {
+		return
+	}
+	if c.Adaptive && e.Inflight > 1 {
+		return
+	}
+	p.taught = true
+	if most := toMillis(c.MaxLearned); p.learned < most {
+		p.learned = min(most, p.learned+toMillis(c.Step))
+		ch.Effects |= EffectSlowed
+	}
+}
+
+// fail takes a host failure: one per backoff window counts, and of each URL only
+// the first in a row.
+func (p *Pace) fail(c *PaceConfig, e Event, ch *Change) {
+	p.successes = 0
+	if p.blocked || e.Start.UnixNano() < p.backoffUntil {
+		return
+	}
+	if p.failing.has(e.URL) {
+		ch.Effects |= EffectFailedAgain
+	} else {
+		p.failing.add(e.URL)
+		p.failures = satInc(p.failures)
+		p.blocked = int(p.failures) >= c.MaxFailures
+		ch.Effects |= EffectBackedOff
+		if p.blocked {
+			ch.Effects |= EffectBlocked
+		}
+	}
+	p.failStart = e.Start.UnixNano()
+	p.backoffUntil = e.Now.Add(failureBackoff(int(p.failures), c.MaxBackoff)).UnixNano()
+}
+
+// smooth keeps the moving average of response times, an eighth at a time.
+func (p *Pace) smooth(e Event) {
+	us := toMicros(e.Latency)
+	if p.latency == 0 {
+		p.latency = us
+		return
+	}
+	p.latency = uint32((7*uint64(p.latency) + uint64(us)) / 8)
+}
+
+// Delay is the effective delay between two request starts, with the largest draw
+// for its random part.
+func (p Pace) Delay(c *PaceConfig) time.Duration { return p.atLeast(c, c.MaxDelay) }
+
+// Baseline is the delay that a host begins with: what it has learned is measured
+// against it.
+func (p Pace) Baseline(c *PaceConfig) time.Duration {
+	return max(c.MaxDelay, c.BaseDelay, fromMillis(p.crawl))
+}
+
+func (p *Pace) atLeast(c *PaceConfig, drawn time.Duration) time.Duration {
+	d := max(drawn, c.BaseDelay, fromMillis(p.crawl), fromMillis(p.learned))
+	if c.FollowLatency {
+		d = max(d, fromMicros(p.latency))
+	}
+	return d
+}
+
+// Limit is how many requests may be in flight now: the profile's or the adaptive
+// window's number, less one for each InflightStep of learned delay over the
+// baseline, at least 1.
+func (p Pace) Limit(c *PaceConfig) int {
+	n := c.MaxInflight
+	if c.Adaptive {
+		n = p.window.limit(c)
+	}
+	if over := fromMillis(p.learned) - p.Baseline(c); over > 0 {
+		n -= int(over / c.InflightStep)
+	}
+	return max(1, n)
+}
+
+// NextStart is the earliest time at which the next request may start: a delay
+// after lastStart, drawn with rnd, and after any rest or backoff. A zero
+// lastStart means that nothing was started yet. The result may be zero, or lie
+// in the past: then it may start now.
+func (p Pace) NextStart(c *PaceConfig, lastStart time.Time, rnd uint64) time.Time {
+	at := p.ReadyAt()
+	if lastStart.IsZero() {
+		return at
+	}
+	drawn := c.MinDelay
+	if spread := c.MaxDelay - c.MinDelay; spread > 0 {
+		drawn += time.Duration(rnd % uint64(spread+1))
+	}
+	if next := lastStart.Add(p.atLeast(c, drawn)); next.After(at) {
+		return next
+	}
+	return at
+}
+
+// ReadyAt is when rest and backoff are over; zero when there was none.
+func (p Pace) ReadyAt() time.Time {
+	if until := max(p.restUntil, p.backoffUntil); until > 0 {
+		return time.Unix(0, until)
+	}
+	return time.Time{}
+}
+
+// RetryAt is when the URL of an event may be tried again, asked of the pace that
+// Apply returned for it; attempt counts its requests so far, from 1. A refused
+// URL comes back when the host's rest is over. A failed one waits 2^attempt
+// seconds by itself too, for a success of another page ends the host's backoff.
+func (p Pace) RetryAt(c *PaceConfig, e Event, attempt int) time.Time {
+	at := e.Now
+	if e.Class == ClassServerError || e.Class == ClassNetwork {
+		at = at.Add(failureBackoff(attempt, c.MaxBackoff))
+	}
+	if ready := p.ReadyAt(); ready.After(at) {
+		return ready
+	}
+	return at
+}
+
+// WithCrawlDelay returns the pace with robots.txt's Crawl-delay, zero for none.
+func (p Pace) WithCrawlDelay(c *PaceConfig, d time.Duration) (Pace, Change) {
+	before := p
+	p.crawl = toMillis(d)
+	ch := Change{}
+	if p.crawl != before.crawl {
+		ch.Effects |= EffectCrawlDelaySet
+		if d > time.Minute {
+			ch.Effects |= EffectCrawlDelayLong
+		}
+	}
+	p.describe(c, &before, &ch)
+	return p, ch
+}
+
+// CrawlDelay is what robots.txt asked for.
+func (p Pace) CrawlDelay() time.Duration { return fromMillis(p.crawl) }
+
+// Blocked reports whether the host has failed too often in a row. It stays so
+// for the rest of the run.
+func (p Pace) Blocked() bool { return p.blocked }
+
+// Failures is the number of host failures in a row.
+func (p Pace) Failures() int { return int(p.failures) }
+
+// Refusals is the number of refusals in a row, atCap how many of them came with
+// the learned delay at its maximum.
+func (p Pace) Refusals() (streak, atCap int) { return int(p.refusals), int(p.atCap) }
+
+// Latency is the host's smoothed response time.
+func (p Pace) Latency() time.Duration { return fromMicros(p.latency) }
+
+// describe fills in the facts of a change that lie in the pace before and after.
+func (p *Pace) describe(c *PaceConfig, before *Pace, ch *Change) {
+	if ch.Effects == 0 {
+		return
+	}
+	ch.DelayFrom, ch.DelayTo = fromMillis(before.learned), fromMillis(p.learned)
+	ch.LimitFrom, ch.LimitTo = before.Limit(c), p.Limit(c)
+	if ch.LimitFrom != ch.LimitTo && ch.Effects&(EffectWindowGrew|EffectWindowCut) == 0 {
+		ch.Effects |= EffectLimitChanged
+	}
+	ch.Floor = fromMillis(p.floor)
+	ch.CrawlDelay = fromMillis(p.crawl)
+	ch.Refusals, ch.Failures = int(p.refusals), int(p.failures)
+	ch.RestUntil, ch.BackoffUntil = unixOrZero(p.restUntil), unixOrZero(p.backoffUntil)
+}

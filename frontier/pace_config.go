@@ -1,0 +1,132 @@
+package frontier
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// PaceConfig is what a crawl's profile says about the pace of every host. It is
+// read-only once in use; one value serves all hosts.
+type PaceConfig struct {
+	// MinDelay and MaxDelay bound the delay between two request starts, which is
+	// drawn anew for each. Zero for both means no delay.
+	MinDelay, MaxDelay time.Duration
+	// BaseDelay is a delay that no draw goes below. Zero means none.
+	BaseDelay time.Duration
+	// FollowLatency makes the delay at least the host's smoothed response time.
+	FollowLatency bool
+
+	// MaxInflight is how many requests of one host may be in flight. Zero means
+	// 2, or 150 when Adaptive.
+	MaxInflight int
+	// Adaptive lets the number in flight follow what the host copes with, from
+	// MinInflight up to MaxInflight, and makes a refusal cut it before it teaches
+	// a delay.
+	Adaptive bool
+	// MinInflight is where an adaptive host begins, and how low its latency alone
+	// can bring it. Zero means 2.
+	MinInflight int
+
+	// Step is how much one refusal adds to the learned delay and one probe takes
+	// off. Zero means 1 s.
+	Step time.Duration
+	// MaxLearned bounds the learned delay. Zero means 60 s.
+	MaxLearned time.Duration
+	// ProbeAfter is how many successes in a row earn a probe, and how many more
+	// prove it. Zero means 20.
+	ProbeAfter int
+	// FloorTTL is how long a failed probe is remembered. Zero means 24 h.
+	FloorTTL time.Duration
+	// InflightStep is how much learned delay over the baseline costs one request
+	// in flight. Zero means 5 s.
+	InflightStep time.Duration
+	// ForbiddenStreak is the how-manieth plain 403 in a row is a refusal. Zero
+	// means 5.
+	ForbiddenStreak int
+	// MaxRetryAfter bounds what a Retry-After can ask for: a year, meant or not,
+	// must not hold a crawl for a year. Zero means MaxBackoff.
+	MaxRetryAfter time.Duration
+
+	// MaxBackoff bounds the backoff after host failures. Zero means 3600 s.
+	MaxBackoff time.Duration
+	// MaxFailures is the how-manieth host failure in a row blocks the host. Zero
+	// means 10; at most 255.
+	MaxFailures int
+}
+
+// PolitePace is the default profile: 2 in flight, 200 to 500 ms between starts
+// and never less than the host takes to answer.
+func PolitePace() PaceConfig {
+	return PaceConfig{
+		MinDelay: 200 * time.Millisecond, MaxDelay: 500 * time.Millisecond,
+		FollowLatency: true, MaxInflight: 2,
+	}.WithDefaults()
+}
+
+// OwnSitePace is for a server whose owner crawls it: no delay while the host
+// copes, and as many in flight as it copes with.
+func OwnSitePace() PaceConfig { return PaceConfig{Adaptive: true}.WithDefaults() }
+
+// SafePace is one request at a time, 200 to 500 ms between starts.
+func SafePace() PaceConfig {
+	return PaceConfig{
+		MinDelay: 200 * time.Millisecond, MaxDelay: 500 * time.Millisecond, MaxInflight: 1,
+	}.WithDefaults()
+}
+
+// WithDefaults returns c with every zero that means a default replaced by it.
+func (c PaceConfig) WithDefaults() PaceConfig {
+	if c.MaxInflight == 0 {
+		c.MaxInflight = 2
+		if c.Adaptive {
+			c.MaxInflight = 150
+		}
+	}
+	orDefault(&c.MinInflight, min(2, c.MaxInflight))
+	orDefault(&c.Step, time.Second)
+	orDefault(&c.MaxLearned, time.Minute)
+	orDefault(&c.ProbeAfter, 20)
+	orDefault(&c.FloorTTL, 24*time.Hour)
+	orDefault(&c.InflightStep, 5*time.Second)
+	orDefault(&c.ForbiddenStreak, 5)
+	orDefault(&c.MaxBackoff, time.Hour)
+	orDefault(&c.MaxRetryAfter, c.MaxBackoff)
+	orDefault(&c.MaxFailures, 10)
+	return c
+}
+
+func orDefault[T int | time.Duration](v *T, d T) {
+	if *v == 0 {
+		*v = d
+	}
+}
+
+// Validate names everything that is wrong with c, joined into one error. Zeros
+// that mean a default are right.
+func (c PaceConfig) Validate() error {
+	c = c.WithDefaults()
+	var errs []error
+	bad := func(when bool, format string, args ...any) {
+		if when {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	const mostDelay = 24 * time.Hour // fits the 32 bits of milliseconds a Pace keeps
+	bad(c.MinDelay < 0, "min delay %v is negative", c.MinDelay)
+	bad(c.MaxDelay < c.MinDelay, "max delay %v is below min delay %v", c.MaxDelay, c.MinDelay)
+	bad(c.MaxDelay > mostDelay, "max delay %v is over %v", c.MaxDelay, mostDelay)
+	bad(c.BaseDelay < 0 || c.BaseDelay > mostDelay, "base delay %v is not within 0 and %v", c.BaseDelay, mostDelay)
+	bad(c.MaxInflight < 1 || c.MaxInflight > 10_000, "max in flight %d is not within 1 and 10000", c.MaxInflight)
+	bad(c.MinInflight < 1 || c.MinInflight > c.MaxInflight, "min in flight %d is not within 1 and %d", c.MinInflight, c.MaxInflight)
+	bad(c.Step < time.Millisecond, "adaptive step %v is under 1ms", c.Step)
+	bad(c.MaxLearned < 0 || c.MaxLearned > mostDelay, "max learned delay %v is not within 0 and %v", c.MaxLearned, mostDelay)
+	bad(c.ProbeAfter < 1 || c.ProbeAfter > 60_000, "probe after %d successes is not within 1 and 60000", c.ProbeAfter)
+	bad(c.FloorTTL < 0, "floor lifetime %v is negative", c.FloorTTL)
+	bad(c.InflightStep < time.Millisecond, "in-flight step %v is under 1ms", c.InflightStep)
+	bad(c.ForbiddenStreak < 1 || c.ForbiddenStreak > 255, "forbidden streak %d is not within 1 and 255", c.ForbiddenStreak)
+	bad(c.MaxRetryAfter < 0, "max retry-after %v is negative", c.MaxRetryAfter)
+	bad(c.MaxBackoff < 0, "max host backoff %v is negative", c.MaxBackoff)
+	bad(c.MaxFailures < 1 || c.MaxFailures > 255, "max host failures %d is not within 1 and 255", c.MaxFailures)
+	return errors.Join(errs...)
+}
