@@ -1,0 +1,101 @@
+package robots
+
+import (
+	"slices"
+	"strings"
+)
+
+// compile builds Rules of their compact form, which must be well-formed.
+func compile(encoded string) *Rules {
+	d := decoder{text: encoded}
+	c := compiler{rules: Rules{encoded: len(encoded), head: d.header()}, encoded: encoded}
+	var line uint32
+	for {
+		rl, value, more := d.rule(&line)
+		if !more {
+			break
+		}
+		c.add(rl, value)
+	}
+	return c.finish()
+}
+
+type compiler struct {
+	rules   Rules
+	encoded string
+	extra   []byte // normal forms that are not in encoded
+}
+
+func (c *compiler) add(rl rule, value span) {
+	written := c.encoded[value.off : value.off+value.len]
+	normal := normalizePattern(written)
+	if normal == written {
+		rl.pattern = value
+		c.place(rl, normal)
+	} else {
+		c.addNew(rl, normal)
+	}
+	if q := queryForm(normal); q != normal {
+		c.addNew(rl, q)
+	}
+	// A directory's index page and the directory are one place, so who allows the
+	// page allows the directory.
+	if i := strings.LastIndexByte(normal, '/'); rl.allow && i >= 0 && strings.HasPrefix(normal[i:], "/index.htm") {
+		c.addNew(rl, normal[:i+1]+"$")
+	}
+}
+
+func (c *compiler) addNew(rl rule, pattern string) {
+	rl.pattern = span{off: uint32(len(c.encoded) + len(c.extra)), len: uint32(len(pattern))}
+	c.extra = append(c.extra, pattern...)
+	c.place(rl, pattern)
+}
+
+func (c *compiler) place(rl rule, pattern string) {
+	special := strings.IndexByte(pattern, '*')
+	if special < 0 && strings.HasSuffix(pattern, "$") {
+		special = len(pattern) - 1
+	}
+	if special < 0 {
+		c.rules.plain = append(c.rules.plain, rl)
+		return
+	}
+	rl.link = int32(special)
+	c.rules.wild = append(c.rules.wild, rl)
+}
+
+func (c *compiler) finish() *Rules {
+	r := &c.rules
+	r.text = c.encoded
+	if len(c.extra) > 0 {
+		r.text += string(c.extra)
+	}
+	r.head.group = strings.Clone(r.head.group)
+
+	// Both sorts are stable, so that of equal rules the first line answers.
+	slices.SortStableFunc(r.wild, func(a, b rule) int { return compare(&a, &b) })
+	slices.SortStableFunc(r.plain, func(a, b rule) int {
+		if c := strings.Compare(r.str(a.pattern), r.str(b.pattern)); c != 0 {
+			return c
+		}
+		return compare(&a, &b)
+	})
+	r.plain = slices.CompactFunc(r.plain, func(a, b rule) bool {
+		return r.str(a.pattern) == r.str(b.pattern)
+	})
+	r.wild, r.plain = slices.Clip(r.wild), slices.Clip(r.plain)
+	r.linkPlain()
+	return r
+}
+
+// linkPlain links each plain rule to the longest one that its pattern begins
+// with: the rule before it, or one that rule leads to.
+func (r *Rules) linkPlain() {
+	for i := range r.plain {
+		p := &r.plain[i]
+		p.link = int32(i) - 1
+		for p.link >= 0 && !strings.HasPrefix(r.str(p.pattern), r.str(r.plain[p.link].pattern)) {
+			p.link = r.plain[p.link].link
+		}
+	}
+}

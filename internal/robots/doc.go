@@ -1,0 +1,45 @@
+// Package robots reads robots.txt files and decides, as RFC 9309 says, which
+// paths a crawler may fetch. It is pure: it fetches nothing and keeps nothing.
+//
+// A file is parsed once into a [File], which holds every group of it. Asking the
+// file for one product token ([File.Agent]) merges that crawler's groups into
+// [Rules], compiled for matching, and the File can be forgotten. Rules are
+// immutable and may be shared by any number of goroutines. Their compact form
+// ([Rules.AppendBinary], [UnmarshalRules]) holds the lines of that one crawler
+// only and is what a cache should store.
+//
+// # What decides
+//
+// The longest pattern that matches wins, counted in octets of its normal form
+// with * and $ included; Allow wins a tie; where nothing matches, and for
+// /robots.txt itself, the path is allowed. A group that names the crawler
+// replaces the groups for *, even when it holds no rule.
+//
+// # Tolerance
+//
+// Real files are careless, so the parser takes what Google's parser takes: a
+// byte order mark or the start of one, any of the three line endings, a missing
+// colon between two words, keys in any case, keys with something after them, and
+// the common misspellings of them. A line counts to its 16,663rd byte and a file
+// to its 512,000th; a line that the end of the limit cuts in two is left out,
+// since half a rule says something else than the rule.
+//
+// # Where this differs from Google's parser
+//
+// Google compares escapes as written. RFC 9309 asks for both sides to be brought
+// to one form first, and so does this package: unreserved characters are
+// unescaped, everything that may not stand in a URL is escaped, and %2A and %24
+// in a rule stand for a plain * and $ in a URL. In queries the characters : / ?
+// and @ are the same thing escaped or not.
+//
+// Crawl-delay is not part of the RFC. It does not close a group, as no other
+// record may, and it belongs to the agents named just above it.
+//
+// # Cost
+//
+// Rules without wildcards are found by one binary search, whatever their number.
+// Rules with wildcards are tried from the longest to the shortest until one
+// matches, those shorter than what is already found never. One try reads path and pattern at
+// most once each, so a match is linear in the size of the file however many
+// stars it holds.
+package robots

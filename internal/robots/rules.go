@@ -1,0 +1,190 @@
+package robots
+
+import (
+	"cmp"
+	"strings"
+	"time"
+)
+
+// Rules are what one robots.txt says to one crawler, compiled for matching. They
+// are immutable.
+type Rules struct {
+	// text is the compact form, encoded bytes long, and after it the normal forms
+	// of those patterns that were not written in theirs. Everything else points
+	// into it, so a set of rules is three allocations.
+	text    string
+	encoded int
+
+	head header
+
+	// plain are the rules without wildcards, by pattern, each pattern once. The
+	// longest one that a path begins with is the last one not after the path, or
+	// one of those it leads to by link.
+	plain []rule
+
+	// wild are the rules with a * or a $, the most specific first.
+	wild []rule
+}
+
+// A span is a part of Rules.text.
+type span struct{ off, len uint32 }
+
+type rule struct {
+	text    span
+	pattern span // in normal form
+	line    uint32
+	// link is for a plain rule the index of the longest plain rule whose pattern
+	// its own begins with, or -1; for a wild one the length of what stands before
+	// the first wildcard.
+	link  int32
+	allow bool
+}
+
+// A Match is a decision and the rule that made it.
+type Match struct {
+	Allowed bool
+	// Rule is the line as written, without comment and surrounding white space. It
+	// is empty when no rule matched, which allows.
+	Rule string
+	// Line is the number of that line, counted from 1, or 0.
+	Line int
+}
+
+// Group returns the product token of the group that applies, as written; "*" if
+// it is the one for every crawler, and "" if no group applies.
+func (r *Rules) Group() string { return r.head.group }
+
+// CrawlDelay returns the Crawl-delay of the group, and whether it has one.
+func (r *Rules) CrawlDelay() (time.Duration, bool) { return r.head.delay, r.head.paced }
+
+// Len returns how many rules there are to match.
+func (r *Rules) Len() int { return len(r.plain) + len(r.wild) }
+
+// Size returns about how many bytes of memory r holds, for caches that bound
+// themselves by size.
+func (r *Rules) Size() int {
+	const fixed, perRule = 136, 28
+	return fixed + len(r.text) + perRule*(cap(r.plain)+cap(r.wild))
+}
+
+// Match decides whether a path, with its query if it has one, may be fetched. It
+// does not allocate when the path is in normal form, which canonical URLs are but
+// for the rare one with a character like | or *.
+func (r *Rules) Match(pathQuery string) Match {
+	if pathQuery == "" {
+		pathQuery = "/"
+	}
+	if r.Len() == 0 || pathQuery == "/robots.txt" {
+		return Match{Allowed: true}
+	}
+	normal, queryEscapes := isNormal(pathQuery, false)
+	if !normal {
+		pathQuery = string(appendNormal(make([]byte, 0, len(pathQuery)+16), pathQuery, false))
+		queryEscapes = true // perhaps
+	}
+	best := r.find(pathQuery)
+	if queryEscapes {
+		if other := r.find(queryForm(pathQuery)); other != nil && (best == nil || compare(other, best) < 0) {
+			best = other
+		}
+	}
+	if best == nil {
+		return Match{Allowed: true}
+	}
+	return Match{Allowed: best.allow, Rule: r.str(best.text), Line: int(best.line)}
+}
+
+// find returns the most specific rule that matches a path in normal form.
+func (r *Rules) find(path string) *rule {
+	best := r.findPlain(path)
+	for i := range r.wild {
+		w := &r.wild[i]
+		if best != nil && compare(best, w) <= 0 {
+			break
+		}
+		if matchWild(r.str(w.pattern), int(w.link), path) {
+			return w
+		}
+	}
+	return best
+}
+
+func (r *Rules) findPlain(path string) *rule {
+	lo, hi := 0, len(r.plain)
+	for lo < hi {
+		mid := int(uint(lo+hi) >> 1)
+		if r.str(r.plain[mid].pattern) <= path {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	if lo == 0 {
+		return nil
+	}
+	last := &r.plain[lo-1]
+	common := commonPrefix(r.str(last.pattern), path)
+	for int(last.pattern.len) > common {
+		if last.link < 0 {
+			return nil
+		}
+		last = &r.plain[last.link]
+	}
+	return last
+}
+
+// compare orders rules by how much they weigh: the longer first, of equals the
+// Allow.
+func compare(a, b *rule) int {
+	switch {
+	case a.pattern.len != b.pattern.len:
+		return cmp.Compare(b.pattern.len, a.pattern.len)
+	case a.allow == b.allow:
+		return 0
+	case a.allow:
+		return -1
+	}
+	return 1
+}
+
+func (r *Rules) str(s span) string { return r.text[s.off : s.off+s.len] }
+
+func commonPrefix(a, b string) int {
+	n := min(len(a), len(b))
+	for i := range n {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return n
+}
+
+// matchWild matches a pattern of which the first lit bytes hold no wildcard. Each
+// piece between two stars is taken where it first occurs: any later place would
+// only leave less of the path for the pieces after it.
+func matchWild(pattern string, lit int, path string) bool {
+	if !strings.HasPrefix(path, pattern[:lit]) {
+		return false
+	}
+	pattern, path = pattern[lit:], path[lit:]
+	pattern, end := strings.CutSuffix(pattern, "$")
+	if pattern == "" {
+		return !end || path == ""
+	}
+	pattern = pattern[1:] // the first star
+	for {
+		i := strings.IndexByte(pattern, '*')
+		if i < 0 {
+			break
+		}
+		at := strings.Index(path, pattern[:i])
+		if at < 0 {
+			return false
+		}
+		pattern, path = pattern[i+1:], path[at+i:]
+	}
+	if end {
+		return strings.HasSuffix(path, pattern)
+	}
+	return strings.Contains(path, pattern)
+}
