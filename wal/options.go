@@ -1,0 +1,54 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+)
+
+const (
+	defaultSegmentSize = 64 << 20
+	defaultMaxBatch    = 8 << 20
+	minSegmentSize     = 2 * pageSize
+)
+
+// Options are the settings of a log. None of them is stored: a log may be
+// opened with other options than it was written with.
+type Options struct {
+	// SegmentSize is how much room is reserved for a segment, and the size at
+	// which the next one is begun. A segment may exceed it by one batch.
+	// Zero means 64 MiB; the least is 8 KiB.
+	SegmentSize int64
+
+	// MaxBatch bounds the bytes that wait for one fsync. An Append that would
+	// exceed it waits for the next batch; one that is larger by itself gets a
+	// batch of its own. Zero means 8 MiB.
+	MaxBatch int
+
+	// FS is where the log lives. Nil means the operating system.
+	FS FS
+}
+
+// validate fills in defaults and names every fault at once.
+func (o Options) validate() (Options, error) {
+	var faults []error
+	switch {
+	case o.SegmentSize == 0:
+		o.SegmentSize = defaultSegmentSize
+	case o.SegmentSize < minSegmentSize:
+		faults = append(faults, fmt.Errorf("segment size %d is less than %d", o.SegmentSize, minSegmentSize))
+	}
+	o.SegmentSize = alignUp(o.SegmentSize)
+	switch {
+	case o.MaxBatch == 0:
+		o.MaxBatch = defaultMaxBatch
+	case o.MaxBatch < 0:
+		faults = append(faults, fmt.Errorf("max batch %d is negative", o.MaxBatch))
+	}
+	if o.FS == nil {
+		o.FS = osFS{}
+	}
+	if len(faults) > 0 {
+		return o, fmt.Errorf("wal options: %w", errors.Join(faults...))
+	}
+	return o, nil
+}

@@ -1,0 +1,91 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// Replay calls fn for each record from LSN from on, in order, up to the last
+// one that was durable when Replay was called. From 0 means from the oldest
+// that is kept. The bytes belong to fn until it returns. An error of fn ends
+// the replay and is returned as it is.
+//
+// If the log does not hold the record from, and it is not the next one to be
+// written, the error is ErrOutOfRange. Damage is a *CorruptError, given after
+// the whole records before it.
+func (l *Log) Replay(from LSN, fn func(LSN, []byte) error) error {
+	l.mu.Lock()
+	if l.closing {
+		l.mu.Unlock()
+		return ErrClosed
+	}
+	first, last := l.firstLocked(), l.durable
+	segs := append([]segment(nil), l.segments...)
+	l.mu.Unlock()
+
+	if from == 0 {
+		from = first
+	}
+	if from < first || from > last+1 {
+		return fmt.Errorf("replay from %d, log has %d to %d: %w", from, first, last, ErrOutOfRange)
+	}
+	for i, s := range segs {
+		end := last + 1
+		if i+1 < len(segs) {
+			end = segs[i+1].base
+		}
+		if from >= end {
+			continue
+		}
+		err := l.replaySegment(s, end, func(lsn LSN, rec []byte) error {
+			if lsn < from {
+				return nil
+			}
+			return fn(lsn, rec)
+		})
+		if errors.Is(err, os.ErrNotExist) && s.base < l.First() {
+			return fmt.Errorf("replay record %d, truncated meanwhile: %w", s.base, ErrOutOfRange)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// replaySegment reads the records of one segment, which must be those up to
+// end and nothing else.
+func (l *Log) replaySegment(s segment, end LSN, fn func(LSN, []byte) error) error {
+	f, err := l.opts.FS.Open(s.path, false)
+	if err != nil {
+		return fmt.Errorf("replay log: %w", err)
+	}
+	defer f.Close()
+	return readSegment(f, s, end, fn)
+}
+
+// readSegment checks that the durable part of a segment holds the records from
+// its base up to end, and nothing else, and calls fn for each.
+func readSegment(src io.ReaderAt, s segment, end LSN, fn func(LSN, []byte) error) error {
+	r := newFrameReader(src, s, s.size)
+	for {
+		lsn, rec, err := r.read()
+		switch {
+		case errors.Is(err, io.EOF) && r.next != end:
+			return r.bad(fmt.Sprintf("records end here, the next should be %d", end))
+		case errors.Is(err, io.EOF) && alignUp(r.off) < s.size:
+			return r.bad("zeros after the last record")
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		case lsn >= end:
+			return r.bad(fmt.Sprintf("record %d belongs to the next segment", lsn))
+		}
+		if err := fn(lsn, rec); err != nil {
+			return err
+		}
+	}
+}
