@@ -1,0 +1,77 @@
+package sitemap
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// conformanceDir finds the public vectors. Without them the test skips, except in CI, where that is a failure.
+func conformanceDir(t *testing.T, kind string) string {
+	t.Helper()
+	dir := os.Getenv("CONFORMANCE_DIR")
+	if dir == "" {
+		dir = filepath.Join("..", "..", "..", "shared", "conformance")
+	}
+	dir = filepath.Join(dir, kind)
+	if _, err := os.Stat(dir); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatalf("conformance data: %v", err)
+		}
+		t.Skipf("conformance data is not here: %v", err)
+	}
+	return dir
+}
+
+func TestConformance(t *testing.T) {
+	dir := conformanceDir(t, "sitemap")
+	cases, err := os.Open(filepath.Join(dir, "cases.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cases.Close()
+	lines := bufio.NewScanner(cases)
+	lines.Buffer(nil, 1<<20)
+	rows := 0
+	for lines.Scan() {
+		var c struct {
+			Name, File, Kind string
+			ContentType      string `json:"content_type"`
+			URLs             []string
+			LastMod          map[string]string
+			Hreflang         [][2]string `json:"hreflang_each"`
+		}
+		if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
+			t.Fatal(err)
+		}
+		rows++
+		t.Run(c.Name+"/"+strings.ReplaceAll(c.ContentType, "/", "_"), func(t *testing.T) {
+			file, err := os.Open(filepath.Join(dir, c.File))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer file.Close()
+			format, got, err := readAll(file)
+			if err != nil || string(format) != c.Kind || !reflect.DeepEqual(locs(got), c.URLs) {
+				t.Errorf("got %s %q %v, want %s %q", format, locs(got), err, c.Kind, c.URLs)
+			}
+			for _, e := range got {
+				if want := ParseTime(c.LastMod[e.Loc]); c.LastMod != nil && !e.LastMod.Equal(want) {
+					t.Errorf("%s: lastmod %v, want %v", e.Loc, e.LastMod, want)
+				}
+				for i, a := range c.Hreflang {
+					if len(e.Alternates) != len(c.Hreflang) || e.Alternates[i] != (Alternate{a[0], a[1]}) {
+						t.Errorf("%s: alternates %v", e.Loc, e.Alternates)
+					}
+				}
+			}
+		})
+	}
+	if err := lines.Err(); err != nil || rows == 0 {
+		t.Fatalf("%d rows, %v", rows, err)
+	}
+}

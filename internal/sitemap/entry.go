@@ -1,0 +1,48 @@
+package sitemap
+
+import (
+	"strings"
+	"time"
+)
+
+// Limits of the protocol, for one file.
+const (
+	MaxURLs  = 50_000
+	MaxBytes = 50 << 20 // uncompressed
+)
+
+// Kind says what an entry points to.
+type Kind uint8
+
+// An entry points to a page, or to another sitemap.
+const (
+	Page Kind = iota
+	Child
+)
+
+// Entry is one url of a urlset, one sitemap of an index, one item of a feed, or one line of a text file.
+type Entry struct {
+	Kind       Kind
+	Loc        string // as written, trimmed
+	LastMod    time.Time
+	Priority   float64 // 0 to 1; negative if the file gives none
+	Alternates []Alternate
+	Images     []string
+}
+
+// Alternate is the same page in another language.
+type Alternate struct{ Lang, Href string }
+
+// ParseTime reads the W3C date forms that sitemaps use, and the forms of feeds. The zero time means that the text is no date.
+func ParseTime(text string) time.Time {
+	text = strings.TrimSpace(text)
+	for _, layout := range [...]string{
+		time.RFC3339Nano, "2006-01-02T15:04Z07:00", time.DateOnly, "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateTime, "2006-01-02 15:04:05Z07:00", "2006-01-02T15:04:05-0700",
+		time.RFC1123Z, time.RFC1123, "Mon, 2 Jan 2006 15:04:05 -0700", "Mon, 2 Jan 2006 15:04:05 MST", "2 Jan 2006 15:04:05 -0700", "2006-01", "2006",
+	} {
+		if t, err := time.Parse(layout, text); err == nil {
+			return t.UTC()
+		}
+	}
+	return time.Time{}
+}

@@ -1,0 +1,124 @@
+package sitemap
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+
+	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/transform"
+)
+
+// ErrNotSitemap means that the file is something else, such as an HTML page that stands where a sitemap was expected.
+var ErrNotSitemap = errors.New("not a sitemap")
+
+// maxLayers is how often a file may be compressed in itself. Twice happens, when a server compresses a .gz file again.
+const maxLayers = 3
+
+// maxToken bounds what one name, text or comment may take of memory.
+const maxToken = 4 << 20
+
+// Format is what kind of file was read.
+type Format string
+
+// The formats.
+const (
+	FormatURLSet Format = "urlset"
+	FormatIndex  Format = "index"
+	FormatText   Format = "text"
+	FormatRSS    Format = "rss"
+	FormatAtom   Format = "atom"
+)
+
+// Read calls fn for each entry of r, in order. It stops at the first error of fn, and returns it. When the file breaks off or
+// is broken, the entries before the break have been delivered, and the error says what was wrong.
+func Read(r io.Reader, fn func(*Entry) error) (Format, error) {
+	in, err := open(r)
+	if err != nil {
+		return "", err
+	}
+	first, err := in.Peek(1)
+	if errors.Is(err, io.EOF) {
+		return "", fmt.Errorf("%w: the file is empty", ErrNotSitemap)
+	}
+	if err != nil {
+		return "", err
+	}
+	if first[0] == '<' {
+		return readXML(in, fn)
+	}
+	return FormatText, readText(in, fn)
+}
+
+// open undoes compression, byte order marks and leading white space.
+func open(r io.Reader) (*bufio.Reader, error) {
+	in := bufio.NewReaderSize(r, 32<<10)
+	for layer := 0; ; layer++ {
+		magic, err := in.Peek(2)
+		if err != nil || magic[0] != 0x1f || magic[1] != 0x8b {
+			break
+		}
+		if layer == maxLayers {
+			return nil, fmt.Errorf("%w: compressed more than %d times", ErrNotSitemap, maxLayers)
+		}
+		unzipped, err := gzip.NewReader(in)
+		if err != nil {
+			return nil, fmt.Errorf("unzip: %w", err)
+		}
+		in = bufio.NewReaderSize(unzipped, 32<<10)
+	}
+	if mark, _ := in.Peek(2); bytes.Equal(mark, []byte{0xff, 0xfe}) || bytes.Equal(mark, []byte{0xfe, 0xff}) {
+		in = bufio.NewReaderSize(transform.NewReader(in, unicode.BOMOverride(transform.Nop)), 32<<10)
+	}
+	if mark, _ := in.Peek(3); bytes.Equal(mark, []byte("\xef\xbb\xbf")) {
+		_, _ = in.Discard(3) // they have been peeked, so they are there
+	}
+	for {
+		c, err := in.ReadByte()
+		if err != nil {
+			if errors.Is(err, io.EOF) {
+				return in, nil
+			}
+			return nil, err
+		}
+		if c != ' ' && c != '\t' && c != '\r' && c != '\n' {
+			return in, in.UnreadByte()
+		}
+	}
+}
+
+// readText takes each line that looks like a URL. Lines that do not are passed over, as the protocol has nothing else in it.
+func readText(in *bufio.Reader, fn func(*Entry) error) error {
+	for {
+		line, err := in.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) {
+			// Longer than any URL may be: not ours.
+			for errors.Is(err, bufio.ErrBufferFull) {
+				_, err = in.ReadSlice('\n')
+			}
+			line = nil
+		}
+		if loc := bytes.TrimSpace(line); hasScheme(loc) {
+			if err := fn(&Entry{Loc: string(loc), Priority: -1}); err != nil {
+				return err
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("read text sitemap: %w", err)
+		}
+	}
+}
+
+func hasScheme(line []byte) bool {
+	if len(line) > len("https://") {
+		line = line[:len("https://")]
+	}
+	line = bytes.ToLower(line)
+	return bytes.HasPrefix(line, []byte("http://")) || bytes.Equal(line, []byte("https://"))
+}

@@ -1,0 +1,203 @@
+package sitemap
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf16"
+)
+
+func readAll(in io.Reader) (Format, []Entry, error) {
+	var out []Entry
+	f, err := Read(in, func(e *Entry) error { out = append(out, *e); return nil })
+	return f, out, err
+}
+
+func locs(entries []Entry) []string {
+	var out []string
+	for _, e := range entries {
+		out = append(out, e.Loc)
+	}
+	return out
+}
+
+func zip(t testing.TB, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := io.WriteString(w, text); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func utf16le(text string) string {
+	b := []byte{0xff, 0xfe}
+	for _, u := range utf16.Encode([]rune(text)) {
+		b = append(b, byte(u), byte(u>>8))
+	}
+	return string(b)
+}
+
+const ns = `<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">`
+
+func TestReadForms(t *testing.T) {
+	one := []string{"http://a.test/"}
+	for _, c := range []struct {
+		name, text string
+		format     Format
+		want       []string
+	}{
+		{"plain", ns + `<url><loc> http://a.test/ </loc></url></urlset>`, FormatURLSet, one},
+		{"no namespace", `<urlset><url><loc>http://a.test/</loc></url></urlset>`, FormatURLSet, one},
+		{"prefixed", `<sm:urlset xmlns:sm="x"><sm:url><sm:loc>http://a.test/</sm:loc></sm:url></sm:urlset>`, FormatURLSet, one},
+		{"capitals", `<URLSET><URL><LOC>http://a.test/</LOC></URL></URLSET>`, FormatURLSet, one},
+		{"entities and CDATA", ns + `<url><loc>http://a.test/?a=1&amp;b=<![CDATA[2&c=3]]>&#38;d</loc></url></urlset>`, FormatURLSet, []string{"http://a.test/?a=1&b=2&c=3&d"}},
+		{"bare ampersand", ns + `<url><loc>http://a.test/?a=1&b=2</loc></url></urlset>`, FormatURLSet, []string{"http://a.test/?a=1&b=2"}},
+		{"image loc is not the page's", ns + `<url><image:image><image:loc>http://a.test/i.png</image:loc></image:image><loc>http://a.test/</loc></url></urlset>`, FormatURLSet, one},
+		{"video and news", ns + `<url><loc>http://a.test/</loc><video:video><video:content_loc>http://v</video:content_loc></video:video><news:news><news:title>x</news:title></news:news></url></urlset>`, FormatURLSet, one},
+		{"comments and doctype", `<?xml version="1.0"?><!DOCTYPE urlset SYSTEM "http://evil.test/x.dtd"><!-- <loc>no</loc> -->` + ns + `<url><loc>http://a.test/</loc></url></urlset>`, FormatURLSet, one},
+		{"empty loc", ns + `<url><loc></loc></url><url><lastmod>2020-01-01</lastmod></url><url><loc>http://a.test/</loc></url></urlset>`, FormatURLSet, one},
+		{"index", `<sitemapindex><sitemap><loc>http://a.test/</loc></sitemap></sitemapindex>`, FormatIndex, one},
+		{"rss", `<rss version="2.0"><channel><link>http://no.test/</link><item><link>http://a.test/</link><guid>http://g.test/</guid></item><item><guid>http://b.test/</guid></item></channel></rss>`, FormatRSS, []string{"http://a.test/", "http://b.test/"}},
+		{"rss 1.0", `<rdf:RDF><channel><link>x</link></channel><item><link>http://a.test/</link></item></rdf:RDF>`, FormatRSS, one},
+		{"atom", `<feed><link href="http://no.test/"/><entry><link rel="self" href="http://s.test/"/><link href="http://a.test/"/></entry></feed>`, FormatAtom, one},
+		{"text", "\xef\xbb\xbf\r\n  http://a.test/  \r\n# no\r\nftp://x\r\nHTTPS://B.test/x", FormatText, []string{"http://a.test/", "HTTPS://B.test/x"}},
+		{"text, an endless line", strings.Repeat("x", 1<<17) + "\nhttp://a.test/\n", FormatText, one},
+		{"gzip", zip(t, ns+`<url><loc>http://a.test/</loc></url></urlset>`), FormatURLSet, one},
+		{"gzip twice", zip(t, zip(t, "http://a.test/")), FormatText, one},
+		{"utf-16", utf16le(`<?xml version="1.0" encoding="UTF-16"?>` + ns + `<url><loc>http://a.test/</loc></url></urlset>`), FormatURLSet, one},
+		{"latin-1", `<?xml version="1.0" encoding="ISO-8859-1"?>` + ns + "<url><loc>http://a.test/\xe9</loc></url></urlset>", FormatURLSet, []string{"http://a.test/é"}},
+		{"white space before the declaration", " \n\t<?xml version=\"1.0\"?>" + ns + `<url><loc>http://a.test/</loc></url></urlset>`, FormatURLSet, one},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f, got, err := readAll(strings.NewReader(c.text))
+			if err != nil || f != c.format || !reflect.DeepEqual(locs(got), c.want) {
+				t.Errorf("got %s %q %v, want %s %q", f, locs(got), err, c.format, c.want)
+			}
+		})
+	}
+}
+
+func TestReadFacts(t *testing.T) {
+	_, got, err := readAll(strings.NewReader(ns + `<url><loc>http://a.test/</loc><lastmod>2024-05-06T07:08:09+02:00</lastmod><priority>0.7</priority>
+		<xhtml:link rel="alternate" hreflang="de" href="http://a.test/de"/><image:image><image:loc>http://a.test/i.png</image:loc></image:image></url>
+		<url><loc>http://b.test/</loc><priority>11</priority><lastmod>yesterday</lastmod></url></urlset>`))
+	want := []Entry{
+		{Loc: "http://a.test/", LastMod: time.Date(2024, 5, 6, 5, 8, 9, 0, time.UTC), Priority: 0.7, Alternates: []Alternate{{"de", "http://a.test/de"}}, Images: []string{"http://a.test/i.png"}},
+		{Loc: "http://b.test/", Priority: -1},
+	}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+// What comes before the break is delivered, and the break is an error.
+func TestReadBroken(t *testing.T) {
+	whole := ns + `<url><loc>http://a.test/1</loc></url><url><loc>http://a.test/2</loc></url></urlset>`
+	for cut := len(ns); cut < len(whole); cut++ {
+		_, got, err := readAll(strings.NewReader(whole[:cut]))
+		if err == nil {
+			t.Errorf("cut at %d: no error", cut)
+		}
+		if want := strings.Count(whole[:cut], "</url>"); len(got) != want {
+			t.Errorf("cut at %d: %d entries, want %d", cut, len(got), want)
+		}
+	}
+	_, got, err := readAll(strings.NewReader(ns + `<url><loc>http://a.test/1</loc></url><url><loc>http://a.test/2</url><url><loc>http://a.test/3</loc></url></urlset>`))
+	if err != nil || len(got) < 2 {
+		t.Errorf("an unclosed loc: %q, %v", locs(got), err)
+	}
+}
+
+func TestReadHostile(t *testing.T) {
+	laughs := `<!DOCTYPE u [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;">]>` + ns + `<url><loc>http://a.test/&b;</loc></url></urlset>`
+	if _, got, err := readAll(strings.NewReader(laughs)); err == nil && len(got) == 1 && len(got[0].Loc) > 40 {
+		t.Errorf("entities were expanded: %q", got[0].Loc)
+	}
+	external := `<!DOCTYPE u [<!ENTITY x SYSTEM "file:///etc/passwd">]>` + ns + `<url><loc>http://a.test/&x;</loc></url></urlset>`
+	if _, got, _ := readAll(strings.NewReader(external)); len(got) == 1 && strings.Contains(got[0].Loc, "root:") {
+		t.Error("an external entity was loaded")
+	}
+	for name, in := range map[string]io.Reader{
+		"html":        strings.NewReader("<!doctype html><html><body>404</body></html>"),
+		"empty":       strings.NewReader(" \n"),
+		"nesting":     strings.NewReader(ns + strings.Repeat("<a>", 1000)),
+		"huge text":   io.MultiReader(strings.NewReader(ns+"<url><loc>"), endless("x")),
+		"huge cdata":  io.MultiReader(strings.NewReader(ns+"<url><loc><![CDATA["), endless("<")),
+		"gzip layers": strings.NewReader(zip(t, zip(t, zip(t, zip(t, "http://a.test/"))))),
+	} {
+		if _, _, err := readAll(in); !errors.Is(err, ErrNotSitemap) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// endless would never end, so a reader that does not bound its tokens would never return.
+func endless(text string) io.Reader { return endlessReader(text) }
+
+type endlessReader string
+
+func (e endlessReader) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = e[0]
+	}
+	return len(p), nil
+}
+
+func TestReadStopsWhenToldTo(t *testing.T) {
+	stop := errors.New("stop")
+	if _, err := Read(strings.NewReader("http://a.test/\nhttp://b.test/"), func(*Entry) error { return stop }); !errors.Is(err, stop) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	for _, seed := range []string{
+		ns + `<url><loc>http://a.test/</loc><lastmod>2020-01-01</lastmod></url></urlset>`, `<rss><channel><item><link>http://a/</link></item></channel></rss>`,
+		`<feed><entry><link href="http://a/"/></entry></feed>`, "http://a.test/\n", `<sitemapindex><sitemap><loc>x</loc></sitemap>`,
+	} {
+		f.Add([]byte(seed))
+		f.Add([]byte(zip(f, seed)))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		n := 0
+		format, err := Read(bytes.NewReader(b), func(e *Entry) error {
+			if n++; e.Loc == "" || e.Priority > 1 {
+				return fmt.Errorf("a bad entry: %+v", e)
+			}
+			return nil
+		})
+		if err != nil && strings.HasPrefix(err.Error(), "a bad entry") {
+			t.Fatal(err)
+		}
+		if n > 0 && format == "" {
+			t.Fatal("entries of no format")
+		}
+	})
+}
+
+func BenchmarkRead(b *testing.B) {
+	var text strings.Builder
+	text.WriteString(ns)
+	for i := range 50_000 {
+		fmt.Fprintf(&text, "<url><loc>https://www.example.com/section/%d/page-%d.html</loc><lastmod>2024-01-02</lastmod></url>\n", i%100, i)
+	}
+	text.WriteString("</urlset>")
+	b.SetBytes(int64(text.Len()))
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := Read(strings.NewReader(text.String()), func(*Entry) error { return nil }); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,156 @@
+package sitemap
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"time"
+)
+
+// ErrFull means that an entry would take the file over a limit of the protocol.
+var ErrFull = errors.New("the sitemap file is full")
+
+const (
+	xmlHead   = `<?xml version="1.0" encoding="UTF-8"?>` + "\n"
+	nsSitemap = `xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"`
+	nsXHTML   = ` xmlns:xhtml="http://www.w3.org/1999/xhtml"`
+	nsImage   = ` xmlns:image="http://www.google.com/schemas/sitemap-image/1.1"`
+	urlsetEnd = "</urlset>\n"
+	indexEnd  = "</sitemapindex>\n"
+)
+
+// Options choose what a URLSet may hold.
+type Options struct {
+	Alternates bool // write the language alternates
+	Images     bool // write the images
+	MaxURLs    int  // zero means MaxURLs of the protocol
+	MaxBytes   int  // zero means MaxBytes of the protocol
+}
+
+// URLSet writes one urlset. Nothing is written before the first entry, since an empty urlset is not valid.
+type URLSet struct {
+	w     io.Writer
+	o     Options
+	urls  int
+	bytes int
+	buf   []byte
+}
+
+// NewURLSet writes to w, which the caller buffers.
+func NewURLSet(w io.Writer, o Options) *URLSet {
+	if o.MaxURLs == 0 {
+		o.MaxURLs = MaxURLs
+	}
+	if o.MaxBytes == 0 {
+		o.MaxBytes = MaxBytes
+	}
+	return &URLSet{w: w, o: o}
+}
+
+// Add writes an entry, or returns ErrFull and has written nothing.
+func (s *URLSet) Add(e *Entry) error {
+	s.buf = s.buf[:0]
+	if s.urls == 0 {
+		s.buf = s.head(s.buf)
+	}
+	s.buf = s.append(s.buf, e)
+	if s.urls == s.o.MaxURLs || s.bytes+len(s.buf)+len(urlsetEnd) > s.o.MaxBytes {
+		return ErrFull
+	}
+	n, err := s.w.Write(s.buf)
+	s.bytes += n
+	s.urls++
+	return err
+}
+
+// Len is how many entries have been written.
+func (s *URLSet) Len() int { return s.urls }
+
+// Close ends the document. It does not close the writer.
+func (s *URLSet) Close() error {
+	if s.urls == 0 {
+		return nil
+	}
+	_, err := io.WriteString(s.w, urlsetEnd)
+	return err
+}
+
+func (s *URLSet) head(b []byte) []byte {
+	b = append(b, xmlHead+"<urlset "+nsSitemap...)
+	if s.o.Alternates {
+		b = append(b, nsXHTML...)
+	}
+	if s.o.Images {
+		b = append(b, nsImage...)
+	}
+	return append(b, ">\n"...)
+}
+
+func (s *URLSet) append(b []byte, e *Entry) []byte {
+	b = append(b, "  <url>\n"...)
+	b = appendElement(b, "    <loc>", e.Loc, "</loc>\n")
+	b = appendTime(b, "    ", e.LastMod)
+	if s.o.Alternates {
+		for _, a := range e.Alternates {
+			b = appendElement(b, `    <xhtml:link rel="alternate" hreflang="`, a.Lang, `"`)
+			b = appendElement(b, ` href="`, a.Href, "\"/>\n")
+		}
+	}
+	if s.o.Images {
+		for _, url := range e.Images[:min(len(e.Images), maxImages)] {
+			b = appendElement(b, "    <image:image><image:loc>", url, "</image:loc></image:image>\n")
+		}
+	}
+	return append(b, "  </url>\n"...)
+}
+
+// WriteIndex writes an index over the given sitemaps: Loc and LastMod of each.
+func WriteIndex(w io.Writer, parts []Entry) error {
+	b := []byte(xmlHead + "<sitemapindex " + nsSitemap + ">\n")
+	for i := range parts {
+		b = append(b, "  <sitemap>\n"...)
+		b = appendElement(b, "    <loc>", parts[i].Loc, "</loc>\n")
+		b = appendTime(b, "    ", parts[i].LastMod)
+		b = append(b, "  </sitemap>\n"...)
+	}
+	_, err := w.Write(append(b, indexEnd...))
+	return err
+}
+
+func appendTime(b []byte, indent string, t time.Time) []byte {
+	if t.IsZero() {
+		return b
+	}
+	b = append(b, indent+"<lastmod>"...)
+	b = t.UTC().AppendFormat(b, "2006-01-02T15:04:05Z")
+	return append(b, "</lastmod>\n"...)
+}
+
+func appendElement(b []byte, open, text, end string) []byte {
+	b = append(b, open...)
+	b = appendEscaped(b, text)
+	return append(b, end...)
+}
+
+// appendEscaped writes text for an element or an attribute. Characters that XML cannot hold at all become U+FFFD.
+func appendEscaped(b []byte, text string) []byte {
+	for _, r := range text {
+		switch {
+		case r == '&':
+			b = append(b, "&amp;"...)
+		case r == '<':
+			b = append(b, "&lt;"...)
+		case r == '>':
+			b = append(b, "&gt;"...)
+		case r == '"':
+			b = append(b, "&quot;"...)
+		case r == '\'':
+			b = append(b, "&apos;"...)
+		case r < ' ' && !strings.ContainsRune("\t\n\r", r), r == 0xFFFE, r == 0xFFFF:
+			b = append(b, "\uFFFD"...)
+		default:
+			b = append(b, string(r)...)
+		}
+	}
+	return b
+}

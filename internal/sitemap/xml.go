@@ -1,0 +1,242 @@
+package sitemap
+
+import (
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"golang.org/x/net/html/charset"
+)
+
+// readXML walks the raw tokens of a document: names are compared without their namespaces, since sites leave those out or get
+// them wrong, but an element counts only in its place.
+func readXML(in io.Reader, fn func(*Entry) error) (Format, error) {
+	bounded := &tokenReader{r: in}
+	dec := xml.NewDecoder(bounded)
+	dec.Strict = false
+	dec.Entity = xml.HTMLEntity
+	dec.CharsetReader = func(label string, r io.Reader) (io.Reader, error) {
+		if l := strings.ToLower(label); strings.HasPrefix(l, "utf-16") || strings.HasPrefix(l, "utf16") {
+			return r, nil // the byte order mark has been obeyed already
+		}
+		return charset.NewReaderLabel(label, r)
+	}
+	w := walker{fn: fn}
+	for {
+		token, err := dec.RawToken()
+		bounded.used = 0
+		if errors.Is(err, io.EOF) {
+			switch {
+			case w.format == "":
+				return "", fmt.Errorf("%w: no root element", ErrNotSitemap)
+			case len(w.open) > 0:
+				return w.format, fmt.Errorf("read sitemap: the file ends inside <%s>: %w", w.open[len(w.open)-1], io.ErrUnexpectedEOF)
+			}
+			return w.format, nil
+		}
+		if err != nil {
+			return w.format, fmt.Errorf("read sitemap at byte %d: %w", dec.InputOffset(), err)
+		}
+		switch t := token.(type) {
+		case xml.StartElement:
+			err = w.start(t)
+		case xml.EndElement:
+			err = w.end(t.Name.Local)
+		case xml.CharData:
+			w.text(t)
+		}
+		if err != nil {
+			return w.format, err
+		}
+	}
+}
+
+// tokenReader fails when a single token takes more than maxToken: the decoder would hold it all in memory.
+type tokenReader struct {
+	r    io.Reader
+	used int // bytes read since the last token
+}
+
+func (t *tokenReader) Read(p []byte) (int, error) {
+	if t.used > maxToken {
+		return 0, fmt.Errorf("%w: a token of more than %d bytes", ErrNotSitemap, maxToken)
+	}
+	n, err := t.r.Read(p)
+	t.used += n
+	return n, err
+}
+
+// walker turns tokens into entries.
+type walker struct {
+	fn     func(*Entry) error
+	format Format
+	open   []string // names of the open elements
+	item   int      // depth of the open item's element, or 0
+	entry  Entry
+	guid   string
+	field  strings.Builder
+}
+
+// maxNesting bounds the stack; no sitemap comes near it.
+const maxNesting = 64
+
+func (w *walker) start(t xml.StartElement) error {
+	name := strings.ToLower(t.Name.Local)
+	if len(w.open) == 0 && w.format == "" {
+		if err := w.root(name); err != nil {
+			return err
+		}
+	}
+	if len(w.open) == maxNesting {
+		return fmt.Errorf("%w: nested more than %d deep", ErrNotSitemap, maxNesting)
+	}
+	w.open = append(w.open, name)
+	w.field.Reset()
+	if w.item == 0 && w.isItem(name) {
+		w.item = len(w.open)
+		w.entry = Entry{Priority: -1}
+		w.guid = ""
+		if name == "sitemap" {
+			w.entry.Kind = Child
+		}
+		return nil
+	}
+	if w.item > 0 && name == "link" {
+		w.link(t.Attr)
+	}
+	return nil
+}
+
+func (w *walker) root(name string) error {
+	switch name {
+	case "urlset":
+		w.format = FormatURLSet
+	case "sitemapindex":
+		w.format = FormatIndex
+	case "rss", "rdf":
+		w.format = FormatRSS
+	case "feed":
+		w.format = FormatAtom
+	default:
+		return fmt.Errorf("%w: its root element is <%s>", ErrNotSitemap, name)
+	}
+	return nil
+}
+
+// isItem says whether an element holds one entry. A urlset inside an index, and the reverse, happens and is understood.
+func (w *walker) isItem(name string) bool {
+	switch w.format {
+	case FormatURLSet, FormatIndex:
+		return name == "url" || name == "sitemap"
+	case FormatRSS:
+		return name == "item"
+	}
+	return name == "entry"
+}
+
+// link reads a link element with attributes: an hreflang alternate of a urlset, or the address of an Atom entry.
+func (w *walker) link(attrs []xml.Attr) {
+	var rel, lang, href string
+	for _, a := range attrs {
+		switch strings.ToLower(a.Name.Local) {
+		case "rel":
+			rel = strings.ToLower(a.Value)
+		case "hreflang":
+			lang = strings.TrimSpace(a.Value)
+		case "href":
+			href = strings.TrimSpace(a.Value)
+		}
+	}
+	if href == "" {
+		return
+	}
+	switch {
+	case w.format == FormatAtom:
+		if (rel == "" || rel == "alternate") && w.entry.Loc == "" {
+			w.entry.Loc = href
+		}
+	case rel == "alternate" && lang != "" && len(w.entry.Alternates) < maxAlternates:
+		w.entry.Alternates = append(w.entry.Alternates, Alternate{lang, href})
+	}
+}
+
+// Bounds on what one entry may carry; the image extension allows 1,000 images.
+const (
+	maxAlternates = 1000
+	maxImages     = 1000
+)
+
+func (w *walker) text(data xml.CharData) {
+	if w.item > 0 && w.field.Len()+len(data) <= maxToken {
+		w.field.Write(data)
+	}
+}
+
+func (w *walker) end(local string) error {
+	name := strings.ToLower(local)
+	// A closing tag that nothing opened is passed over; one that skips open elements closes them.
+	at := len(w.open) - 1
+	for at >= 0 && w.open[at] != name {
+		at--
+	}
+	if at < 0 {
+		return nil
+	}
+	depth := at + 1
+	if w.item > 0 && depth == w.item+1 && depth == len(w.open) {
+		w.set(name, strings.TrimSpace(w.field.String()))
+	}
+	if w.item > 0 && name == "loc" && at >= 1 && w.open[at-1] == "image" && len(w.entry.Images) < maxImages {
+		w.entry.Images = append(w.entry.Images, strings.TrimSpace(w.field.String()))
+	}
+	w.open = w.open[:at]
+	w.field.Reset()
+	if w.item > 0 && depth <= w.item {
+		w.item = 0
+		return w.emit()
+	}
+	return nil
+}
+
+// set takes the text of a direct child of an item.
+func (w *walker) set(name, value string) {
+	e := &w.entry
+	switch name {
+	case "loc":
+		if e.Loc == "" && w.format != FormatRSS {
+			e.Loc = value
+		}
+	case "link":
+		if e.Loc == "" && w.format == FormatRSS {
+			e.Loc = value
+		}
+	case "guid":
+		w.guid = value
+	case "lastmod", "updated", "pubdate", "date", "modified":
+		if t := ParseTime(value); !t.IsZero() {
+			e.LastMod = t
+		}
+	case "published":
+		if t := ParseTime(value); e.LastMod.IsZero() {
+			e.LastMod = t
+		}
+	case "priority":
+		if p, err := strconv.ParseFloat(value, 64); err == nil && p >= 0 && p <= 1 {
+			e.Priority = p
+		}
+	}
+}
+
+func (w *walker) emit() error {
+	if w.entry.Loc == "" && hasScheme([]byte(w.guid)) {
+		w.entry.Loc = w.guid
+	}
+	if w.entry.Loc == "" {
+		return nil
+	}
+	e := w.entry
+	return w.fn(&e)
+}
