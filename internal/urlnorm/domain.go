@@ -11,7 +11,7 @@ import (
 // address, a single label or a public suffix, is its own. A dot at the end,
 // which names the same host, is not part of the answer.
 func RegistrableDomain(host string) string {
-	if host == "" || host[0] == '[' {
+	if host == "" || host[0] == '[' || host[0] == '.' {
 		return host
 	}
 	host = strings.TrimSuffix(host, ".")

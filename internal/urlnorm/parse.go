@@ -44,10 +44,16 @@ func trimControl(s string) string {
 }
 
 func removeTabNewline(s string) string {
-	if !strings.ContainsAny(s, "\t\n\r") {
+	if strings.IndexByte(s, '\t') < 0 && strings.IndexByte(s, '\n') < 0 && strings.IndexByte(s, '\r') < 0 {
 		return s
 	}
-	return strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(s)
+	out := make([]byte, 0, len(s))
+	for i := range len(s) {
+		if c := s[i]; c != '\t' && c != '\n' && c != '\r' {
+			out = append(out, c)
+		}
+	}
+	return string(out)
 }
 
 // cutScheme cuts a scheme and its colon off s. The scheme is lower-case if it

@@ -65,12 +65,9 @@ func (r *record) appendCanonical(dst []byte) ([]byte, URL) {
 	return dst, u
 }
 
-// recordOf is the inverse of appendCanonical, or nil for the zero URL.
-func recordOf(u URL) *record {
-	if u.IsZero() {
-		return nil
-	}
-	return &record{
+// recordOf takes u, which must not be zero, apart again.
+func recordOf(u URL) record {
+	return record{
 		scheme:   u.Scheme(),
 		host:     u.Host(),
 		port:     u.Port(),

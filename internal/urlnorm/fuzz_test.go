@@ -1,0 +1,190 @@
+package urlnorm
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	whatwg "github.com/nlnwa/whatwg-url/url"
+)
+
+// refs are seeds for the fuzz targets, and inputs for the tests that want many
+// shapes of reference.
+var refs = []string{
+	"", "#", "#top", "?", "?a=b", "?a=b#c", "?a='b'", "/", "/a/b.html", "/a/./b", "/a/../b", "/..", "/...", "/.a/..b",
+	"//other.example/x", "//other.example", "///x", "/\\x", "\\x", "a", "a/b/../c", "./a", "../a", "../../a", "..", ".", "..?q", ".#f",
+	"./..//a", "..a", ".../a", "%2e%2E/a", ".%2e/a", "a/%2e", "a%2fb", "a%2Fb", "a%41", "a%7e", "%%32e", "%4%31", "%%34%31", "%", "%2", "a%zz",
+	"http:a", "http:/a", "http:", "https:a", "http:?q", "http://", "http://?q", "http://a", "http://a#b", "http://a?b", "HTTP://A/",
+	"http://example.com/", "http://example.com/x", "https://example.com/x", "http://example.comx/", "http://example.com.", "http://example.com./a",
+	"http://example.com:80/", "https://example.com:443/", "http://example.com:443/", "http://example.com:8080/a", "http://example.com:08080/a",
+	"http://example.com:", "http://example.com:/a", "http://example.com:65535/", "http://example.com:65536/", "http://example.com:1a/",
+	"http://user@example.com/", "http://u:p@example.com/a", "http://@example.com/", "http://a@b@c/", "http://:80/",
+	"http://1.2.3.4/", "http://1.2/", "http://0x7f.1/", "http://017700000001", "http://256/", "http://1.2.3.256/", "http://a.1/", "http://1.a/", "http://0x/", "http://1.2.3.4./",
+	"http://[::1]/", "http://[::1]:8080/a", "http://[1:0:0:2::3]/", "http://[::ffff:1.2.3.4]/", "http://[::1", "http://[::1%25a]/",
+	"http://b\u00fccher.example/", "http://xn--bcher-kva.example/", "http://xn--a/", "http://xn--.\u00df/", "http://\u1e9e/", "http://%62%C3%BC/", "http://a%00b/", "http://a b/", "http://a_b/", "http://-/",
+	"mailto:x@example.com", "javascript:void(0)", "java\tscript:x", "tel:1", "a:b", "1:2", "./a:b", "/a:b", ":a", "data:,x",
+	" /a ", "\t/a\n", "/a\tb", "/a\nb", "/a b", "/\u00e9?\u00e9#\u00e9", "/\xff?\xff", "/a^b`{}|", "?^`{}|<>\"", "/<>\"'", "/\x7f", "\x00a\x1f",
+	"/a;b=c,d:e@f!$&()*+=", "/a//b//", "//a//b", "http://./a", "http://../a", "http://a../a", "http://.a/", "/a?b?c", "/a?b/../c", "/a#b/../c?d",
+}
+
+var bases = []string{
+	"", "http://example.com/", "http://example.com/a/b/c.html?q=1", "https://example.com:8443/a//b/", "http://[::1]/x", "http://h/?",
+}
+
+func addRefs(f *testing.F) {
+	for _, b := range bases {
+		for _, r := range refs {
+			f.Add(b, r)
+		}
+	}
+}
+
+// baseOf reads a base of a test, which may be empty.
+func baseOf(t *testing.T, raw string) (URL, bool) {
+	t.Helper()
+	if raw == "" {
+		return URL{}, true
+	}
+	u, err := URL{}.resolveSlow(raw)
+	return u, err == nil
+}
+
+// FuzzFastPath holds the splice to the complete parser.
+func FuzzFastPath(f *testing.F) {
+	addRefs(f)
+	f.Fuzz(func(t *testing.T, rawBase, ref string) {
+		base, ok := baseOf(t, rawBase)
+		if !ok {
+			return
+		}
+		want, wantErr := base.resolveSlow(ref)
+		if got, err := base.Resolve(ref); got != want || err != wantErr {
+			t.Fatalf("Resolve(%q, %q) = %+v, %v, the parser says %+v, %v", base, ref, got, err, want, wantErr)
+		}
+		out, err := base.AppendResolve([]byte("x"), []byte(ref))
+		if string(out) != "x"+want.text || err != wantErr {
+			t.Fatalf("AppendResolve(%q, %q) = %q, %v, the parser says %q, %v", base, ref, out, err, want, wantErr)
+		}
+	})
+}
+
+// FuzzIdempotent checks that the canonical form is one: reading it again
+// changes nothing, and so does taking it apart.
+func FuzzIdempotent(f *testing.F) {
+	addRefs(f)
+	f.Fuzz(func(t *testing.T, rawBase, ref string) {
+		base, ok := baseOf(t, rawBase)
+		if !ok {
+			return
+		}
+		u, err := base.Resolve(ref)
+		if err != nil {
+			if u != (URL{}) {
+				t.Fatalf("Resolve(%q, %q) fails with %v and returns %q", base, ref, err, u)
+			}
+			return
+		}
+		if again, err := Parse(u.String()); again != u || err != nil {
+			t.Fatalf("%q reads as %q, %v", u, again, err)
+		}
+		if again, err := (URL{}).resolveSlow(u.String()); again != u || err != nil {
+			t.Fatalf("%q reads as %q, %v by the parser", u, again, err)
+		}
+		if again, ok := FromCanonical(u.String()); again != u || !ok {
+			t.Fatalf("FromCanonical(%q) = %+v, %v, want %+v", u, again, ok, u)
+		}
+		if again, err := u.Resolve(u.RequestURI()); !strings.HasPrefix(u.Path(), "//") && (again != u || err != nil) {
+			t.Fatalf("%q relative to itself is %q, %v", u.RequestURI(), again, err)
+		}
+		checkForm(t, u)
+	})
+}
+
+// checkForm checks what must be true of every canonical URL.
+func checkForm(t *testing.T, u URL) {
+	t.Helper()
+	origin := u.Scheme() + "://" + u.Host()
+	if u.Port() != "" {
+		origin += ":" + u.Port()
+	}
+	if u.Origin() != origin || u.Origin()+u.RequestURI() != u.String() {
+		t.Errorf("%q does not fall into its parts", u)
+	}
+	if !strings.HasPrefix(u.Path(), "/") || u.Host() == "" {
+		t.Errorf("%q lacks host or path", u)
+	}
+	for seg := range strings.SplitSeq(u.Path(), "/") {
+		if dots(seg) > 0 {
+			t.Errorf("%q has a dot segment", u)
+		}
+	}
+	s := u.String()
+	for i := range len(s) {
+		if c := s[i]; c <= ' ' || c >= 0x7f || c == '#' {
+			t.Errorf("%q holds the byte %#x", s, c)
+		}
+		if c, ok := escapeAt(s, i); ok && (s[i+1] >= 'a' || s[i+2] >= 'a') {
+			t.Errorf("%q holds a lower-case escape of %#x", s, c)
+		}
+	}
+}
+
+// FuzzWhatwg compares the WHATWG step with another implementation of the
+// standard.
+func FuzzWhatwg(f *testing.F) {
+	addRefs(f)
+	oracle := whatwg.NewParser()
+	f.Fuzz(func(t *testing.T, base, ref string) {
+		if oracleDiffers(base) || oracleDiffers(ref) {
+			return
+		}
+		if base != "" {
+			if b, err := oracle.Parse(base); err != nil || b.Scheme() != "http" && b.Scheme() != "https" {
+				return
+			}
+		}
+		got, err := Whatwg(base, ref)
+		var want *whatwg.Url
+		var wantErr error
+		if base == "" {
+			want, wantErr = oracle.Parse(ref)
+		} else {
+			want, wantErr = oracle.ParseRef(base, ref)
+		}
+		if wantErr == nil && want.Scheme() != "http" && want.Scheme() != "https" {
+			wantErr = ErrScheme
+		}
+		if judgesHostOtherwise(base+ref) && ((err != nil) != (wantErr != nil) || err == nil && hostIn(t, got) != want.Hostname()) {
+			return
+		}
+		if (err != nil) != (wantErr != nil) || err == nil && got != want.Href(false) {
+			t.Fatalf("Whatwg(%q, %q) = %q, %v, want %v, %v", base, ref, got, err, want, wantErr)
+		}
+	})
+}
+
+func hostIn(t *testing.T, href string) string {
+	t.Helper()
+	u, err := Parse(href)
+	if err != nil {
+		t.Fatalf("Parse(%q) = %v", href, err)
+	}
+	return u.Host()
+}
+
+// oracleDiffers names where the oracle follows an older standard, or none.
+func oracleDiffers(s string) bool {
+	return !utf8.ValidString(s) || // it keeps broken bytes
+		strings.Contains(s, "^") // not escaped in paths until 2023
+}
+
+// judgesHostOtherwise reports whether the oracle may see a host name in s
+// otherwise: it has older tables for international names, judges "xn--" labels
+// even in names that are ASCII, and takes signs inside IPv4 numbers.
+func judgesHostOtherwise(s string) bool {
+	s = strings.ToLower(percentDecode(removeTabNewline(s)))
+	return !isASCII(s) || strings.Contains(s, "xn--") || signedNumber.MatchString(s)
+}
+
+var signedNumber = regexp.MustCompile(`[-+][0-9a-f]`)

@@ -1,0 +1,120 @@
+package urlnorm
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/net/idna"
+)
+
+// profile is UTS #46 with the URL Standard's parameters (beStrict is false).
+var profile = idna.New(
+	idna.MapForLookup(),
+	idna.Transitional(false),
+	idna.BidiRule(),
+	idna.CheckJoiners(true),
+	idna.CheckHyphens(false),
+	idna.StrictDomainName(false),
+	idna.VerifyDNSLength(false),
+)
+
+// toASCII is the URL Standard's domain to ASCII. A domain that is ASCII already
+// is only put in lower case: what stands in its "xn--" labels is not judged.
+func toASCII(domain string) (string, error) {
+	if isASCII(domain) {
+		return lowerASCII(domain), nil
+	}
+	domain = strings.Map(remapIDNA, domain)
+	out, err := profile.ToASCII(domain)
+	if err != nil || !validLabels(domain, out) {
+		return "", ErrHost
+	}
+	return out, nil
+}
+
+// validLabels makes up for two rules of UTS #46 that package idna does not
+// know: an "xn--" label must not decode to nothing, nor to another "xn--" label.
+func validLabels(in, out string) bool {
+	if out == "" {
+		return false
+	}
+	if strings.Contains(out, "xn--xn--") {
+		for label := range strings.SplitSeq(out, ".") {
+			if u, err := profile.ToUnicode(label); err != nil || strings.HasPrefix(u, "xn--") {
+				return false
+			}
+		}
+	}
+	if strings.HasPrefix(out, ".") || strings.HasSuffix(out, ".") || strings.Contains(out, "..") {
+		// An empty label is well if it was empty, or all its characters are
+		// ignored; one more letter is then all that is left of it. After a bare
+		// "xn--" that letter is a broken code.
+		for label := range strings.FieldsFuncSeq(in, isDot) {
+			if empty, err := profile.ToASCII(label); err == nil && empty == "" {
+				if a, err := profile.ToASCII(label + "a"); err != nil || a != "a" {
+					return false
+				}
+			}
+		}
+	}
+	return true
+}
+
+// isDot reports whether UTS #46 ends a label at r.
+func isDot(r rune) bool {
+	return r == '.' || r == '\u3002' || r == '\uff0e' || r == '\uff61'
+}
+
+// remapIDNA maps the characters whose mapping changed between Unicode 15.0,
+// whose tables package idna brings for this Go version, and Unicode 17. A
+// negative result removes the character. Characters that are themselves newer
+// than 15.0 remain refused until the tables know them.
+func remapIDNA(r rune) rune {
+	switch {
+	case 0x10a0 <= r && r <= 0x10c5: // Georgian capitals
+		return r - 0x10a0 + 0x2d00
+	case 0x2061 <= r && r <= 0x2063, 0x206a <= r && r <= 0x206f, 0x1d173 <= r && r <= 0x1d17a:
+		return -1
+	}
+	switch r {
+	case 0x115f, 0x1160, 0x17b4, 0x17b5, 0x180e, 0x3164, 0xffa0:
+		return -1
+	case 0x04c0:
+		return 0x04cf
+	case 0x1e9e:
+		return 0xdf
+	case 0x2132:
+		return 0x214e
+	case 0x2183:
+		return 0x2184
+	case 0x2f868:
+		return 0x36fc
+	case 0x2f874:
+		return 0x5f53
+	case 0x2f91f:
+		return 0x243ab
+	case 0x2f95f:
+		return 0x7aee
+	case 0x2f9bf:
+		return 0x45d7
+	}
+	return r
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+func lowerASCII(s string) string {
+	for i := range len(s) {
+		if 'A' <= s[i] && s[i] <= 'Z' {
+			return strings.ToLower(s)
+		}
+	}
+	return s
+}
