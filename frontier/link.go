@@ -1,0 +1,110 @@
+package frontier
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/urlnorm"
+)
+
+// A Key identifies a URL within one crawl; a HostID a host name. Both are hashes
+// under [Options.Seed].
+type (
+	Key    = urlnorm.Key
+	HostID = urlnorm.HostID
+)
+
+// The priorities of a host's queue; lower goes first. Below [PriorityDepth] there
+// are only seeds, that is, links of depth 0.
+const (
+	PriorityStart   uint8 = 0  // start pages
+	PriorityDepth   uint8 = 16 // a link of depth d has PriorityDepth + d
+	maxOrderedDepth       = math.MaxUint8 - int(PriorityDepth)
+)
+
+// SitemapPriority is the priority of a URL that a sitemap lists with the given
+// weight, from 0.0 to 1.0 (0.5 where it gives none): 1 for the weightiest to 10.
+func SitemapPriority(weight float64) uint8 {
+	if math.IsNaN(weight) {
+		weight = 0.5
+	}
+	return uint8(10 - math.Floor(min(1, max(0, weight))*9))
+}
+
+// A Link is a URL on its way into the frontier, or out of it.
+type Link struct {
+	// URL is the canonical text; [ParseLink] makes it.
+	URL string
+	// Depth is how many links away from a seed the URL was found. Seeds, sitemap
+	// entries among them, have 0.
+	Depth uint16
+	// Priority orders the host's queue. At depth 0 it may be anything up to
+	// PriorityDepth; deeper links always have the priority of their depth, which
+	// Add and Done set.
+	Priority uint8
+	// Source and Hops (redirects taken on the way here) are the caller's: they
+	// are kept with the queued URL and come back with its lease.
+	Source, Hops uint8
+
+	// Parent, Discovered and LastMod are for the store's record alone. They do
+	// not come back with a lease.
+	Parent     string
+	Discovered time.Time
+	LastMod    time.Time
+	// Verdict, when not nil, is recorded with the link if it is new: the URL is
+	// discovered and finished at once, and never queued.
+	Verdict any
+
+	// Key is computed from URL where it is zero.
+	Key Key
+	// At is where the link lies in its host's queue on disk. The frontier knows it
+	// from Commit; Pending sets it.
+	At Cursor
+}
+
+// ParseLink reads a URL as a browser would and returns a link of depth 0 and
+// PriorityStart with its canonical form.
+func ParseLink(raw string) (Link, error) {
+	u, err := urlnorm.Parse(raw)
+	if err != nil {
+		return Link{}, fmt.Errorf("parse link %q: %w", raw, err)
+	}
+	return Link{URL: u.String()}, nil
+}
+
+// settlePriority gives l the one priority that its depth allows, so that a
+// priority from PriorityDepth on stands for one depth, and all below for 0.
+func (l *Link) settlePriority() {
+	if l.Depth > 0 {
+		l.Priority = PriorityDepth + uint8(min(int(l.Depth), maxOrderedDepth))
+	} else {
+		l.Priority = min(l.Priority, PriorityDepth)
+	}
+}
+
+// A Cursor is a place in a host's queue on disk. The queue is ordered by
+// priority, then by the record that named the link (its number, as Commit
+// returned it), then by the link's place in Record.Links.
+type Cursor struct {
+	Priority uint8
+	Index    uint32
+	Seq      uint64
+}
+
+// Compare orders cursors as the queue is ordered.
+func (c Cursor) Compare(o Cursor) int {
+	return cmp.Or(cmp.Compare(c.Priority, o.Priority), cmp.Compare(c.Seq, o.Seq), cmp.Compare(c.Index, o.Index))
+}
+
+// before is the greatest cursor below c, so that reading after it begins with c.
+func (c Cursor) before() Cursor {
+	switch {
+	case c.Index > 0:
+		c.Index--
+	case c.Seq > 0:
+		c.Seq, c.Index = c.Seq-1, math.MaxUint32
+	}
+	return c
+}

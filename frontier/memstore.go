@@ -1,0 +1,197 @@
+package frontier
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"math"
+	"slices"
+	"sync"
+)
+
+// A MemStore is a [Store] in memory, for tests and for crawls that need not
+// outlive their process. It is safe for concurrent use.
+type MemStore struct {
+	mu       sync.Mutex
+	seq      uint64              // guarded by mu
+	finished map[Key]bool        // every link ever committed, and whether it is finished; guarded by mu
+	hosts    map[HostID]*memHost // guarded by mu
+	inflight map[Key]struct{}    // guarded by mu
+}
+
+type memHost struct {
+	fact   HostFact
+	known  bool     // fact was committed
+	levels [][]Link // by priority, in order
+	cut    []Cursor // by priority: the last cursor committed
+}
+
+// NewMemStore returns an empty store.
+func NewMemStore() *MemStore {
+	return &MemStore{finished: map[Key]bool{}, hosts: map[HostID]*memHost{}, inflight: map[Key]struct{}{}}
+}
+
+// Commit implements [Store].
+func (m *MemStore) Commit(recs ...Record) (uint64, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i := range recs {
+		m.seq++
+		m.applyLocked(&recs[i])
+	}
+	return m.seq, nil
+}
+
+func (m *MemStore) applyLocked(r *Record) {
+	for i := range r.Links {
+		l := r.Links[i]
+		m.finished[l.Key] = l.Verdict != nil
+		if l.Verdict != nil {
+			continue
+		}
+		h := m.hostLocked(l.Key.Host)
+		for len(h.levels) <= int(l.Priority) {
+			h.levels = append(h.levels, nil)
+			h.cut = append(h.cut, Cursor{Priority: uint8(len(h.cut))})
+		}
+		l.At = Cursor{Priority: l.Priority, Seq: m.seq, Index: uint32(i)}
+		h.levels[l.Priority] = append(h.levels[l.Priority], l)
+	}
+	if r.Finish != nil {
+		m.finished[r.Finish.Key] = true
+		delete(m.inflight, r.Finish.Key)
+	}
+	for _, k := range r.Leased {
+		m.inflight[k] = struct{}{}
+	}
+	for _, k := range r.Returned {
+		delete(m.inflight, k)
+	}
+	for _, f := range r.Hosts {
+		h := m.hostLocked(f.Host)
+		h.fact, h.known = f, true
+	}
+	for _, c := range r.Cursors {
+		h := m.hostLocked(c.Host)
+		if int(c.Priority) < len(h.levels) {
+			level := h.levels[c.Priority]
+			h.levels[c.Priority] = level[indexAfter(level, c.Cursor):]
+			h.cut[c.Priority] = c.Cursor
+		}
+	}
+}
+
+func (m *MemStore) hostLocked(id HostID) *memHost {
+	h := m.hosts[id]
+	if h == nil {
+		h = &memHost{}
+		m.hosts[id] = h
+	}
+	return h
+}
+
+// indexAfter is the index of the first link after the cursor.
+func indexAfter(level []Link, after Cursor) int {
+	i, found := slices.BinarySearchFunc(level, after, func(l Link, c Cursor) int { return l.At.Compare(c) })
+	if found {
+		i++
+	}
+	return i
+}
+
+// Ready implements [Store]; a MemStore always is.
+func (m *MemStore) Ready(context.Context) error { return nil }
+
+// Seen implements [Store].
+func (m *MemStore) Seen(_ context.Context, keys []Key, out []bool) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for i, k := range keys {
+		_, out[i] = m.finished[k]
+	}
+	return nil
+}
+
+// Pending implements [Store].
+func (m *MemStore) Pending(_ context.Context, host HostID, after Cursor, n int) ([]Link, Cursor, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	h := m.hosts[host]
+	if h == nil || n <= 0 {
+		return nil, after, nil
+	}
+	var out []Link
+	for p := int(after.Priority); p < len(h.levels); p++ {
+		if p > int(after.Priority) {
+			after = Cursor{Priority: uint8(p)}
+		}
+		level := h.levels[p]
+		for _, l := range level[indexAfter(level, after):] {
+			after = l.At
+			if m.finished[l.Key] {
+				continue
+			}
+			if out = append(out, l); len(out) == n {
+				return out, after, nil
+			}
+		}
+	}
+	return out, Cursor{Priority: math.MaxUint8, Seq: math.MaxUint64, Index: math.MaxUint32}, nil
+}
+
+// Host implements [Store].
+func (m *MemStore) Host(_ context.Context, host HostID) (HostFact, bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if h := m.hosts[host]; h != nil && h.known {
+		return h.fact, true, nil
+	}
+	return HostFact{}, false, nil
+}
+
+// Backlogs lists the hosts with queued links, in the order of their IDs, for
+// [Frontier.Resume].
+func (m *MemStore) Backlogs() iter.Seq2[Backlog, error] {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var all []Backlog
+	for id, h := range m.hosts {
+		b := Backlog{Fact: h.fact}
+		b.Fact.Host = id
+		for p, level := range h.levels {
+			if len(level) > 0 {
+				b.Levels = append(b.Levels, LevelBacklog{After: h.cut[p], Links: len(level)})
+			}
+		}
+		if len(b.Levels) > 0 || h.known {
+			all = append(all, b)
+		}
+	}
+	slices.SortFunc(all, func(a, b Backlog) int { return cmp.Compare(a.Fact.Host, b.Fact.Host) })
+	return func(yield func(Backlog, error) bool) {
+		for _, b := range all {
+			if !yield(b, nil) {
+				return
+			}
+		}
+	}
+}
+
+// Len is how many links were ever committed, and how many of them are finished.
+func (m *MemStore) Len() (links, finished int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, done := range m.finished {
+		if done {
+			finished++
+		}
+	}
+	return len(m.finished), finished
+}
+
+// Inflight is how many URLs were leased and neither finished nor returned.
+func (m *MemStore) Inflight() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.inflight)
+}

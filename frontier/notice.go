@@ -1,0 +1,34 @@
+package frontier
+
+import "time"
+
+// NoticeKind is what a notice is about.
+type NoticeKind uint8
+
+const (
+	NoticePace      NoticeKind = iota // Change says how the host's pace changed
+	NoticeRetry                       // a URL goes back for another attempt
+	NoticeBlocked                     // the host failed too often in a row
+	NoticeUnblocked                   // it is tried again
+	NoticeAbandoned                   // the host's domain had too many failed URLs in a row
+	NoticeHostLimit                   // Options.MaxURLsPerHost is reached
+)
+
+func (k NoticeKind) String() string {
+	return [...]string{"pace", "retry", "blocked", "unblocked", "abandoned", "host limit"}[k]
+}
+
+// A Notice is one thing that happened to a host.
+type Notice struct {
+	Kind NoticeKind
+	Host string
+	// Change is set with NoticePace and NoticeBlocked.
+	Change Change
+	// URL, Attempt (the ones so far) and At (the earliest next one) are set with
+	// NoticeRetry.
+	URL     string
+	Attempt int
+	At      time.Time
+	// Waiting is how many URLs of the host are left pending.
+	Waiting int64
+}

@@ -1,0 +1,127 @@
+package frontier
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+)
+
+// Off, as the value of an option whose zero means a default, means none.
+const Off = -1
+
+// Options are a frontier's settings. The zero value is a polite crawl of
+// everything that is added.
+type Options struct {
+	// Seed is drawn at random once per crawl and kept with its store: keys are
+	// hashes under it, and nobody who does not know it can make two URLs collide.
+	Seed uint64
+	// Shards is how many parts the frontier is cut into, each behind its own lock.
+	// Zero means one per CPU. Nothing on disk depends on it.
+	Shards int
+	// Pace is the profile of every host. Its zero value means PolitePace.
+	Pace PaceConfig
+
+	// MaxInMemory is how many URLs are held in memory, leased ones included. Zero
+	// means 5,000,000. The others stay in the store until there is room.
+	MaxInMemory int
+	// MaxHosts is how many hosts are kept at hand; the others are parked. Zero
+	// means 500,000.
+	MaxHosts int
+	// MaxVerify is how many keys may be looked up in the store at once to find out
+	// whether the filter erred. Zero means 512.
+	MaxVerify int
+	// MaxRobots is how many robots leases are out at once. Zero means 64.
+	MaxRobots int
+
+	// FilterCapacity is how many URLs the filter is made for at first; it grows by
+	// itself. Zero means 10,000,000.
+	FilterCapacity int
+	// FilterFPRate is the filter's rate of false positives. Zero means 0.01.
+	FilterFPRate float64
+	// HotSetBytes bounds the memory that remembers recent keys exactly. Zero means
+	// 256 MiB; it is taken as it is needed.
+	HotSetBytes int
+
+	// MaxURLs is how many pages are fetched in the crawl's life. Zero means no
+	// limit.
+	MaxURLs int64
+	// URLsUsed is how many of them earlier runs have used: the finished URLs with
+	// Finish.Counted.
+	URLsUsed int64
+	// MaxURLsPerHost limits the pages of each host likewise. Zero means no limit.
+	MaxURLsPerHost int64
+	// MaxRetries is how often a refused or failed URL is tried again. Zero means
+	// 3, Off never.
+	MaxRetries int
+	// FailureThreshold is how many URLs of a domain fail for good in a row, with no
+	// success among them, before the domain is abandoned. Zero means 20, Off never.
+	FailureThreshold int
+	// CancelOnThrottle abandons a domain too when a host of it refuses
+	// FailureThreshold (or 20) times in a row at the slowest pace.
+	CancelOnThrottle bool
+	// LevelByLevel finishes each depth before the next is opened, so that a URL's
+	// depth does not depend on timing. Depths above 239 are opened together.
+	LevelByLevel bool
+	// KeepTurn is how many leases in a row a host without a delay gets before the
+	// next host has its turn: a warm connection is worth some unfairness. Zero
+	// means 1; 16 for crawls of one's own site.
+	KeepTurn int
+	// IgnoreRobots leases pages without asking for robots.txt.
+	IgnoreRobots bool
+
+	// Admit, when not nil, is called for every link that passes the filter as
+	// probably new, before it is recorded. It may set Verdict. It is called
+	// without locks, from many goroutines.
+	Admit func(*Link)
+	// Observe, when not nil, is told what happens to hosts, for log and metrics.
+	// It is called without locks, from many goroutines.
+	Observe func(Notice)
+}
+
+func (o Options) withDefaults() Options {
+	orDefault(&o.Shards, runtime.GOMAXPROCS(0))
+	if o.Pace == (PaceConfig{}) {
+		o.Pace = PolitePace()
+	}
+	o.Pace = o.Pace.WithDefaults()
+	orDefault(&o.MaxInMemory, 5_000_000)
+	orDefault(&o.MaxHosts, 500_000)
+	orDefault(&o.MaxVerify, 512)
+	orDefault(&o.MaxRobots, 64)
+	orDefault(&o.FilterCapacity, 10_000_000)
+	if o.FilterFPRate == 0 {
+		o.FilterFPRate = 0.01
+	}
+	orDefault(&o.HotSetBytes, 256<<20)
+	orDefault(&o.MaxRetries, 3)
+	orDefault(&o.FailureThreshold, 20)
+	orDefault(&o.KeepTurn, 1)
+	o.Shards = min(o.Shards, partitions, max(1, o.MaxHosts))
+	return o
+}
+
+// validate names everything that is wrong with o, joined into one error.
+func (o Options) validate() error {
+	var errs []error
+	bad := func(when bool, format string, args ...any) {
+		if when {
+			errs = append(errs, fmt.Errorf(format, args...))
+		}
+	}
+	bad(o.Shards < 1, "shards %d is under 1", o.Shards)
+	bad(o.MaxInMemory < 1, "urls in memory %d is under 1", o.MaxInMemory)
+	bad(o.MaxHosts < 1, "hosts %d is under 1", o.MaxHosts)
+	bad(o.MaxVerify < 1, "verifications %d is under 1", o.MaxVerify)
+	bad(o.MaxRobots < 1, "robots leases %d is under 1", o.MaxRobots)
+	bad(o.FilterCapacity < 1, "filter capacity %d is under 1", o.FilterCapacity)
+	bad(!(o.FilterFPRate > 0 && o.FilterFPRate < 1), "filter false-positive rate %v is not within 0 and 1", o.FilterFPRate)
+	bad(o.HotSetBytes < 0, "hot set of %d bytes", o.HotSetBytes)
+	bad(o.MaxURLs < 0, "page limit %d is negative", o.MaxURLs)
+	bad(o.URLsUsed < 0, "used pages %d is negative", o.URLsUsed)
+	bad(o.MaxURLsPerHost < 0, "page limit per host %d is negative", o.MaxURLsPerHost)
+	bad(o.MaxRetries < Off || o.MaxRetries > 250, "retries %d is not within 0 and 250", o.MaxRetries)
+	bad(o.FailureThreshold < Off, "failure threshold %d is negative", o.FailureThreshold)
+	bad(o.KeepTurn < 1, "turn of %d leases is under 1", o.KeepTurn)
+	errs = append(errs, o.Pace.Validate())
+	return errors.Join(errs...)
+}

@@ -1,0 +1,60 @@
+package frontier
+
+import "time"
+
+// Kind is what a lease is for.
+type Kind uint8
+
+const (
+	KindPage    Kind = iota // a URL of the queue
+	KindRobots              // the robots.txt of Lease.Origin
+	KindSitemap             // a URL given to AddSitemap
+)
+
+func (k Kind) String() string {
+	return [...]string{"page", "robots", "sitemap"}[k]
+}
+
+// A Result is how a lease ended.
+type Result struct {
+	// Class, RetryAfter, Latency and Lag are what the answer means for the host's
+	// pace; see [ClassOf], [ParseRetryAfter] and [Event].
+	Class      Class
+	RetryAfter time.Duration
+	Latency    time.Duration
+	Lag        time.Duration
+
+	// Finish is recorded as the URL's end. Where it is nil, and where Class is
+	// ClassOurs, the URL goes back to the queue and is leased again. A refused or
+	// failed URL with retries left goes back too, and Finish is forgotten.
+	Finish any
+	// Final means that trying again would not help: record Finish now.
+	Final bool
+	// Links are what the page links to. Those that are new are recorded together
+	// with Finish; none is if the URL goes back.
+	Links []Link
+	// Delay is the least time before a URL that goes back is leased again.
+	Delay time.Duration
+
+	// RobotsUntil is when the answer to a robots lease must be asked for again.
+	// The zero time leaves the origin unknown: another robots lease will follow.
+	RobotsUntil time.Time
+	// CrawlDelay is what robots.txt asks for, zero for nothing.
+	CrawlDelay time.Duration
+}
+
+// Disposition is what Done did with the lease's URL.
+type Disposition uint8
+
+const (
+	// Returned: back in the queue as if it had never been leased.
+	Returned Disposition = iota
+	// Retrying: back in the queue, one attempt the richer.
+	Retrying
+	// Finished: recorded.
+	Finished
+)
+
+func (d Disposition) String() string {
+	return [...]string{"returned", "retrying", "finished"}[d]
+}
