@@ -69,19 +69,20 @@ type Settings struct {
 	MaxBodySize  int64
 
 	// Scope and links.
-	Scope            string
-	Include          []string
-	Exclude          []string
-	SkipExtensions   []string
-	FollowNofollow   bool
-	StructuredLinks  bool
-	Images           bool
-	Extract          []string
-	MaxURLLength     int
-	TrapRepeats      int
-	TrapParams       int
-	TrapVariants     int
-	TrapCalendarSpan int
+	Scope           string
+	Include         []string
+	Exclude         []string
+	SkipExtensions  []string
+	FollowNofollow  bool
+	StructuredLinks bool
+	Images          bool
+	Extract         []string
+	MaxURLLength    int
+	TrapRepeats     int
+	TrapParams      int
+	TrapVariants    int
+	TrapYearsAhead  int
+	TrapYearsBack   int
 
 	// Seeding.
 	SeedingStrategy    []string

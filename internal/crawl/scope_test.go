@@ -1,0 +1,85 @@
+package crawl
+
+import (
+	"testing"
+
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/urlnorm"
+)
+
+func mustURL(t testing.TB, text string) urlnorm.URL {
+	t.Helper()
+	u, err := urlnorm.Parse(text)
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return u
+}
+
+func TestScope(t *testing.T) {
+	for _, c := range []struct {
+		kind, start, url string
+		want             Reason
+	}{
+		{"domain", "https://www.example.co.uk/a/", "http://shop.example.co.uk:8080/x", InScope},
+		{"domain", "https://www.example.co.uk/a/", "https://other.co.uk/", OutOfScope},
+		{"domain", "http://127.0.0.1:99/", "http://127.0.0.1:98/x", InScope},
+		{"host", "https://www.example.com/", "http://www.example.com/x", InScope},
+		{"host", "https://www.example.com/", "https://example.com/x", OutOfScope},
+		{"subdomains", "https://example.com/", "https://a.b.example.com/x", InScope},
+		{"subdomains", "https://b.example.com/", "https://example.com/x", OutOfScope},
+		{"subdomains", "https://b.example.com/", "https://ab.example.com/x", OutOfScope},
+		{"prefix", "https://example.com/docs/index.html", "https://example.com/docs/x/y?z", InScope},
+		{"prefix", "https://example.com/docs/", "https://example.com/docsx/", OutOfScope},
+		{"prefix", "https://example.com/docs/", "http://example.com/docs/", OutOfScope},
+		{"any", "https://example.com/", "https://else.org/", InScope},
+	} {
+		s := config.Defaults(config.Polite)
+		s.Scope = c.kind
+		scope, err := NewScope(s, []urlnorm.URL{mustURL(t, c.start)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := scope.Check(mustURL(t, c.url)); got != c.want {
+			t.Errorf("%s scope of %s: %s is %q, want %q", c.kind, c.start, c.url, got, c.want)
+		}
+	}
+}
+
+func TestScopeFilters(t *testing.T) {
+	s := config.Defaults(config.Polite)
+	s.Include = []string{`/docs/`, `/blog/`}
+	s.Exclude = []string{`\?print=`}
+	s.SkipExtensions = []string{".PDF", "zip"}
+	scope, err := NewScope(s, []urlnorm.URL{mustURL(t, "https://example.com/")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for url, want := range map[string]Reason{
+		"https://example.com/docs/a":         InScope,
+		"https://example.com/shop/a":         NotIncluded,
+		"https://example.com/blog/a?print=1": Excluded,
+		"https://example.com/docs/a.pdf":     ByExtension,
+		"https://example.com/docs/a.ZIP?x=1": ByExtension,
+	} {
+		if got := scope.Check(mustURL(t, url)); got != want {
+			t.Errorf("%s is %q, want %q", url, got, want)
+		}
+	}
+}
+
+func TestScopeExtends(t *testing.T) {
+	s := config.Defaults(config.Polite)
+	scope, err := NewScope(s, []urlnorm.URL{mustURL(t, "https://example.com/")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := mustURL(t, "https://www.example.org/")
+	if scope.Check(target) != OutOfScope {
+		t.Error("in scope too early")
+	}
+	scope.Extend(target)
+	if scope.Check(target) != InScope || scope.Check(mustURL(t, "https://example.com/x")) != InScope {
+		t.Error("not extended")
+	}
+}
