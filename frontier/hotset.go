@@ -42,10 +42,6 @@ const (
 	hotSegment = 1 << 14
 	// hotFirst is how many buckets a new set has: 32 KiB.
 	hotFirst = 1 << 9
-	// hotSpread is how many keys there are to two buckets while the set still
-	// grows. At 3 of 10 ways fewer than 1 in 100 keys meets a full bucket and is
-	// forgotten before the budget is reached.
-	hotSpread = 3
 )
 
 type hotBucket struct {
@@ -104,7 +100,7 @@ func (h *hotSet) Add(k urlnorm.Key) {
 	if b.hit(k.Hi, uint32(k.Lo)) {
 		return
 	}
-	if h.n < h.most && h.stats.Len*2 >= h.n*hotSpread {
+	if h.n < h.most && h.stats.Len >= h.n {
 		h.split()
 		b = h.bucket(k.Hi)
 	}

@@ -1,0 +1,147 @@
+package frontier
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"io"
+
+	"github.com/bits-and-blooms/bloom/v3"
+)
+
+// A FilterError says why a stored filter layer cannot be used. The filter has
+// then to be built anew from the store's keys; it must never start empty.
+type FilterError struct {
+	Layer  int // the position it was given at
+	Reason string
+}
+
+func (e *FilterError) Error() string {
+	return fmt.Sprintf("restore filter layer %d: %s", e.Layer, e.Reason)
+}
+
+// filterSnapshot is one layer at one moment, ready to be written while the filter
+// goes on: a sealed layer never changes, the active one is a copy.
+type filterSnapshot struct {
+	layer filterLayer
+	tag   uint64
+	index int
+	// sealed says that this layer need never be written again.
+	sealed bool
+}
+
+// The stored form of a layer, little-endian but for bloom's own part:
+//
+//	"MWBF", version byte, hash count byte, sealed byte, zero byte
+//	index, tag, capacity, keys: 8 bytes each
+//	what bloom writes: m and k, the bit count, the words
+//	CRC-32C of all that, 4 bytes
+const (
+	filterMagic   = "MWBF"
+	filterVersion = 1
+	filterHeader  = 8 + 4*8
+	filterTrailer = 4
+	bloomHeader   = 3 * 8
+)
+
+// Snapshot returns the layers from the given one on, to be written by the caller
+// after it has let go of the lock. Of each later snapshot only the layers need
+// writing that were not sealed in the one before. tag names the hash function,
+// which is to say the crawl's seed.
+func (f *filter) Snapshot(tag uint64, from int) []filterSnapshot {
+	if len(f.layers) == 0 {
+		f.grow()
+	}
+	last := len(f.layers) - 1
+	var out []filterSnapshot
+	for i := from; i < last; i++ {
+		out = append(out, filterSnapshot{f.layers[i], tag, i, true})
+	}
+	active := f.layers[last]
+	return append(out, filterSnapshot{wrapFilterLayer(active.bloom.Copy(), active.cap, active.n), tag, last, false})
+}
+
+// WriteTo writes the stored form.
+func (s filterSnapshot) WriteTo(w io.Writer) (int64, error) {
+	sum := crc32.New(crc32.MakeTable(crc32.Castagnoli))
+	buf := bufio.NewWriterSize(io.MultiWriter(w, sum), 1<<16)
+	head := make([]byte, 0, filterHeader)
+	head = append(head, filterMagic...)
+	head = append(head, filterVersion, filterHashes, 0, 0)
+	if s.sealed {
+		head[6] = 1
+	}
+	for _, v := range []uint64{uint64(s.index), s.tag, uint64(s.layer.cap), uint64(s.layer.n)} {
+		head = binary.LittleEndian.AppendUint64(head, v)
+	}
+	buf.Write(head) // a bufio.Writer keeps its first error for Flush
+	n, err := s.layer.bloom.WriteTo(buf)
+	if err == nil {
+		err = buf.Flush()
+	}
+	if err == nil {
+		_, err = w.Write(binary.LittleEndian.AppendUint32(nil, sum.Sum32()))
+	}
+	if err != nil {
+		return 0, fmt.Errorf("write filter layer %d: %w", s.index, err)
+	}
+	return n + filterHeader + filterTrailer, nil
+}
+
+// restoreFilter makes a filter of stored layers, given in order. The layers keep
+// the sizes they were made with; capacity and fpRate apply to those to come. All
+// but the last must be sealed and the last must not be: so a missing or outdated
+// one is noticed. Any error is a [*FilterError].
+func restoreFilter(capacity int, fpRate float64, tag uint64, blobs [][]byte) (*filter, error) {
+	f := newFilter(capacity, fpRate)
+	for i, b := range blobs {
+		l, reason := decodeFilterLayer(b, tag, i, i < len(blobs)-1)
+		if reason != "" {
+			return nil, &FilterError{Layer: i, Reason: reason}
+		}
+		f.layers = append(f.layers, l)
+		f.n += l.n
+	}
+	return f, nil
+}
+
+// decodeFilterLayer checks everything before it lets bloom read, which would take
+// memory for whatever number of bits it is told.
+func decodeFilterLayer(b []byte, tag uint64, index int, sealed bool) (l filterLayer, reason string) {
+	if len(b) < filterHeader+bloomHeader+filterTrailer {
+		return l, "too short"
+	}
+	if string(b[:4]) != filterMagic {
+		return l, "not a filter layer"
+	}
+	if b[4] != filterVersion || b[5] != filterHashes {
+		return l, fmt.Sprintf("version %d with %d hashes, want %d with %d", b[4], b[5], filterVersion, filterHashes)
+	}
+	body, trailer := b[:len(b)-filterTrailer], b[len(b)-filterTrailer:]
+	if crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli)) != binary.LittleEndian.Uint32(trailer) {
+		return l, "checksum mismatch"
+	}
+	word := func(i int) uint64 { return binary.LittleEndian.Uint64(b[8+8*i:]) }
+	switch {
+	case word(0) != uint64(index):
+		return l, fmt.Sprintf("is layer %d", word(0))
+	case word(1) != tag:
+		return l, "made with another seed"
+	case (b[6] == 1) != sealed:
+		return l, "is not of the same snapshot as its neighbours"
+	case word(2) < 1 || word(2) > 1<<40 || word(3) > 1<<40:
+		return l, "impossible number of keys"
+	}
+	bits := body[filterHeader:]
+	m, k, length := binary.BigEndian.Uint64(bits), binary.BigEndian.Uint64(bits[8:]), binary.BigEndian.Uint64(bits[16:])
+	if k != filterHashes || m == 0 || m != length || m > 1<<50 || uint64(len(bits)-bloomHeader) != (m+63)/64*8 {
+		return l, "size does not match its parameters"
+	}
+	var bf bloom.BloomFilter
+	if _, err := bf.ReadFrom(bytes.NewReader(bits)); err != nil {
+		return l, err.Error()
+	}
+	return wrapFilterLayer(&bf, int(word(2)), int(word(3))), ""
+}

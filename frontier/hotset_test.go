@@ -1,0 +1,169 @@
+package frontier
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/mapwright/mapwright/internal/urlnorm"
+)
+
+// nthKey is a key as a hasher would make it, for the n-th of many URLs.
+func nthKey(n uint64) urlnorm.Key {
+	mix := func(x uint64) uint64 {
+		x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+		x = (x ^ x>>27) * 0x94d049bb133111eb
+		return x ^ x>>31
+	}
+	return urlnorm.Key{Host: urlnorm.HostID(n), Hi: mix(2*n + 1), Lo: mix(2*n + 2)}
+}
+
+func TestHotSetIsAMap(t *testing.T) {
+	h := newHotSet(64 << 20)
+	const keys = 300_000
+	lost := 0
+	for i := range uint64(keys) {
+		h.Add(nthKey(i))
+		h.Add(nthKey(i)) // again: nothing happens
+		if !h.Has(nthKey(i)) {
+			t.Fatalf("key %d is not there after Add", i)
+		}
+	}
+	for i := range uint64(keys) {
+		if !h.Has(nthKey(i)) {
+			lost++
+		}
+		if h.Has(nthKey(1<<40 + i)) {
+			t.Fatalf("key %d was never added", i)
+		}
+	}
+	s := h.Stats()
+	if lost*100 > keys {
+		t.Errorf("%d of %d keys forgotten below the budget", lost, keys)
+	}
+	if s.Len != keys-int(s.Evictions) || s.Len != keys-lost {
+		t.Errorf("Len = %d after %d evictions and %d lost of %d", s.Len, s.Evictions, lost, keys)
+	}
+	if s.Hits != uint64(2*keys-lost) || s.Misses != uint64(keys+lost) {
+		t.Errorf("%d hits, %d misses", s.Hits, s.Misses)
+	}
+	if s.Bytes > 80*keys {
+		t.Errorf("%d bytes for %d keys", s.Bytes, keys)
+	}
+}
+
+func TestHotSetKeysThatShareBits(t *testing.T) {
+	h := newHotSet(0)
+	a := urlnorm.Key{Hi: 7, Lo: 9}
+	h.Add(a)
+	for _, k := range []urlnorm.Key{{Hi: 7, Lo: 8}, {Hi: 7 + 1<<40, Lo: 9}, {}} {
+		if h.Has(k) {
+			t.Errorf("Has(%v) after Add(%v)", k, a)
+		}
+	}
+	h.Add(urlnorm.Key{})
+	if !h.Has(urlnorm.Key{}) {
+		t.Error("the zero key is not kept")
+	}
+}
+
+func TestHotSetBudget(t *testing.T) {
+	for _, budget := range []int{0, hotFirst * hotBytes, 100_000, 1 << 20, 1<<20 + 1<<19, 3<<20 + 64} {
+		h := newHotSet(budget)
+		if s := h.Stats(); s.Bytes != hotFirst*hotBytes {
+			t.Errorf("budget %d: a new set takes %d bytes", budget, s.Bytes)
+		}
+		n := 3 * h.Stats().Cap
+		for i := range uint64(n) {
+			h.Add(nthKey(i))
+		}
+		s := h.Stats()
+		if s.Bytes > max(budget, hotFirst*hotBytes) || s.Len > s.Cap {
+			t.Errorf("budget %d: %d bytes, %d keys of %d", budget, s.Bytes, s.Len, s.Cap)
+		}
+		if s.Bytes < budget-hotBytes {
+			t.Errorf("budget %d: only %d bytes used", budget, s.Bytes)
+		}
+		if s.Len < s.Cap*9/10 {
+			t.Errorf("budget %d: %d keys in room for %d after %d adds", budget, s.Len, s.Cap, n)
+		}
+		found := 0
+		for i := range uint64(n) {
+			if h.Has(nthKey(i)) {
+				found++
+			}
+		}
+		if found != s.Len {
+			t.Errorf("budget %d: %d found of %d held", budget, found, s.Len)
+		}
+	}
+}
+
+// TestHotSetKeepsWhatIsUsed sends the links of pages past a set far too small for
+// them: the navigation, which is on every page, must stay.
+func TestHotSetKeepsWhatIsUsed(t *testing.T) {
+	h := newHotSet(64 << 10)
+	const nav = 500
+	misses := 0
+	for page := range uint64(5_000) {
+		for i := range uint64(25) {
+			if k := nthKey((page*25 + i) % nav); !h.Has(k) {
+				misses++
+				h.Add(k)
+			}
+		}
+		for i := range uint64(5) {
+			h.Add(nthKey(1<<40 + page*5 + i))
+		}
+	}
+	if misses > nav*3/2 {
+		t.Errorf("%d misses of %d links that are on every page", misses, nav)
+	}
+}
+
+func BenchmarkHotSet(b *testing.B) {
+	for _, size := range []int{1 << 20, 128 << 20} {
+		h := newHotSet(size)
+		keys := h.Stats().Cap * 7 / 10
+		for i := range keys {
+			h.Add(nthKey(uint64(i)))
+		}
+		name := func(op string) string { return fmt.Sprintf("op=%s/bytes=%d", op, size) }
+		rng := rand.New(rand.NewPCG(1, 2))
+		b.Run(name("hit"), func(b *testing.B) {
+			b.ReportAllocs()
+			found := 0
+			for b.Loop() {
+				if h.Has(nthKey(rng.Uint64N(uint64(keys)))) {
+					found++
+				}
+			}
+			b.ReportMetric(float64(found)/float64(b.N), "found")
+		})
+		b.Run(name("miss"), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				h.Has(nthKey(1<<40 + rng.Uint64()>>20))
+			}
+		})
+		b.Run(name("add"), func(b *testing.B) {
+			b.ReportAllocs()
+			i := uint64(1) << 50
+			for b.Loop() {
+				h.Add(nthKey(i))
+				i++
+			}
+		})
+	}
+	b.Run("op=add/grow", func(b *testing.B) {
+		b.ReportAllocs()
+		h := newHotSet(1 << 30)
+		i := uint64(0)
+		for b.Loop() {
+			h.Add(nthKey(i))
+			i++
+		}
+		b.ReportMetric(float64(h.Stats().Bytes)/float64(h.Stats().Len), "B/key")
+		b.ReportMetric(float64(h.Stats().Evictions)/float64(i)*100, "%evicted")
+	})
+}
