@@ -1,0 +1,106 @@
+package crawl
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/config"
+)
+
+// governor is the global worker cap, and a small controller over it: while commits are slow, fewer workers may run, so that
+// the disk catches up before the queue in front of it has grown to seconds. A permit spans fetch and parse.
+//
+// The cap falls by a quarter at each step above the upper threshold, at least to one, and grows by an eighth below the lower
+// one; in between it stays. Steps are taken once per interval, which is longer than the moving average of commit latency
+// takes to show what the last step did.
+type governor struct {
+	most    int
+	high    time.Duration
+	low     time.Duration
+	enabled bool
+
+	mu      sync.Mutex
+	limit   int           // guarded by mu
+	used    int           // guarded by mu
+	waiting int           // guarded by mu
+	room    chan struct{} // guarded by mu; closed and replaced when room appears while somebody waits
+}
+
+// governorEvery is the time between two steps.
+const governorEvery = 500 * time.Millisecond
+
+func newGovernor(s *config.Settings) *governor {
+	return &governor{
+		most:    s.MaxWorkers,
+		high:    time.Duration(s.ThrottleThresholdMS) * time.Millisecond,
+		low:     time.Duration(s.UnthrottleThresholdMS) * time.Millisecond,
+		enabled: s.GovernorEnabled,
+		limit:   s.MaxWorkers,
+		room:    make(chan struct{}),
+	}
+}
+
+// acquire waits for a worker's permit.
+func (g *governor) acquire(ctx context.Context) error {
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		g.mu.Lock()
+		if g.used < g.limit {
+			g.used++
+			g.mu.Unlock()
+			return nil
+		}
+		room := g.room
+		g.waiting++
+		g.mu.Unlock()
+		select {
+		case <-room:
+		case <-ctx.Done():
+		}
+		g.mu.Lock()
+		g.waiting--
+		g.mu.Unlock()
+	}
+}
+
+// release gives a permit back.
+func (g *governor) release() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.used--
+	g.wakeLocked()
+}
+
+func (g *governor) wakeLocked() {
+	if g.waiting > 0 && g.used < g.limit {
+		close(g.room)
+		g.room = make(chan struct{})
+	}
+}
+
+// step moves the cap by what commits take, and says whether it moved.
+func (g *governor) step(latency time.Duration) (from, to int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	from = g.limit
+	switch {
+	case !g.enabled:
+	case latency > g.high:
+		// What is in use, not the cap, is what makes the load: a cap far above it would take many steps to be felt.
+		g.limit = max(1, min(g.limit, max(g.used, 1))*3/4)
+	case latency < g.low && g.limit < g.most:
+		g.limit = min(g.most, g.limit+max(1, g.limit/8))
+		g.wakeLocked()
+	}
+	return from, g.limit
+}
+
+// state is the cap, the permits in use and the workers that wait for one.
+func (g *governor) state() (limit, used, waiting int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.limit, g.used, g.waiting
+}

@@ -1,0 +1,38 @@
+package crawl
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+)
+
+// lagMeter measures how late this process is to do what is due: how much longer than asked a short sleep takes. A busy CPU makes answers look slow
+// that came in time; what the meter shows is taken off before a host is judged by its latency.
+type lagMeter struct {
+	mean atomic.Int64 // nanoseconds; written by run alone
+}
+
+const (
+	lagEvery  = 20 * time.Millisecond
+	lagWeight = 16 // samples that the moving average looks back
+)
+
+// run measures until ctx ends.
+func (m *lagMeter) run(ctx context.Context) {
+	tick := time.NewTimer(lagEvery)
+	defer tick.Stop()
+	for due := time.Now().Add(lagEvery); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		now := time.Now()
+		mean := m.mean.Load()
+		m.mean.Store(mean + (int64(now.Sub(due))-mean)/lagWeight)
+		due = now.Add(lagEvery)
+		tick.Reset(lagEvery)
+	}
+}
+
+func (m *lagMeter) value() time.Duration { return time.Duration(max(0, m.mean.Load())) }
