@@ -3,6 +3,7 @@ package crawl
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -55,14 +56,16 @@ func TestGovernorHoldsCommitLatencyNearItsTarget(t *testing.T) {
 		g := newGovernor(s)
 		perWorker := time.Millisecond // what each worker at work adds to a commit
 		ctx, cancel := context.WithCancel(t.Context())
+		var workers sync.WaitGroup
+		defer workers.Wait()
 		defer cancel()
 		for range s.MaxWorkers {
-			go func() {
+			workers.Go(func() {
 				for g.acquire(ctx) == nil {
 					time.Sleep(10 * time.Millisecond)
 					g.release()
 				}
-			}()
+			})
 		}
 		run := func(cost time.Duration, seconds int) (latency time.Duration, used int) {
 			perWorker = cost
