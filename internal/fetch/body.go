@@ -1,0 +1,201 @@
+package fetch
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// drainLimit is how much of an unwanted body is read after all: on HTTP/1 a
+// connection can only be used again when the body is through, and making a new one
+// costs the host and us more than this many bytes.
+const drainLimit = 16 << 10
+
+// newResponse takes over what the headers say.
+func newResponse(res *http.Response) *Response {
+	out := &Response{
+		Status:        res.StatusCode,
+		Proto:         res.Proto,
+		Header:        res.Header,
+		Location:      res.Header.Get("Location"),
+		RetryAfter:    res.Header.Get("Retry-After"),
+		ContentLength: res.ContentLength,
+	}
+	out.ContentType, _ = splitContentType(res.Header.Get("Content-Type"))
+	return out
+}
+
+// splitContentType returns the media type in lower case, and the parameters.
+func splitContentType(s string) (mediaType, params string) {
+	mediaType, params, _ = strings.Cut(s, ";")
+	return strings.ToLower(strings.TrimSpace(mediaType)), params
+}
+
+func isHTML(mediaType string) bool {
+	return mediaType == "text/html" || mediaType == "application/xhtml+xml"
+}
+
+// A meter is a body as it comes from the connection. It tells the call how much
+// came and how long it was waited for.
+type meter struct {
+	call *call
+	r    io.Reader
+}
+
+func (m *meter) Read(p []byte) (int, error) {
+	start := m.call.now()
+	m.call.readSince.Store(start)
+	n, err := m.r.Read(p)
+	m.call.bytes.Add(int64(n))
+	m.call.busy.Add(m.call.now() - start)
+	m.call.readSince.Store(0)
+	return n, err
+}
+
+// read reads the body if it is wanted, and otherwise ends it cheaply.
+func (c *Client) read(call *call, res *http.Response, r *Request, out *Response) error {
+	body := &meter{call, res.Body}
+	wanted := out.OK() && r.Mode != Stream && (r.Mode == Text || out.ContentType == "" || isHTML(out.ContentType))
+	if !wanted {
+		return c.drain(res, body)
+	}
+	limit := r.MaxBody
+	def(&limit, c.opts.MaxBody)
+	if r.Mode == Page && res.ContentLength > limit {
+		return errTooLarge // even if it is compressed
+	}
+
+	buf := c.buffers.get()
+	out.release = func() { c.buffers.put(buf) }
+	decoded, err := c.decoders.open(c.buffers, call, buf, res.Header["Content-Encoding"], body)
+	if err != nil {
+		return err
+	}
+	defer decoded.release()
+
+	if r.Mode == Page && out.ContentType == "" {
+		html, err := c.sniff(call, buf, decoded, limit, out)
+		if err != nil || !html {
+			return err
+		}
+	}
+	err = c.fill(call, buf, decoded, limit, res.ContentLength)
+	if errors.Is(err, errTooLarge) && r.Mode == Text {
+		buf.b, out.Truncated, err = buf.b[:limit], true, nil
+	}
+	out.DecodedLength = int64(len(buf.b))
+	if err != nil {
+		return err
+	}
+	out.Body, out.Charset = buf.b, "utf-8"
+	if r.Mode == Page {
+		out.Body, out.Charset, err = c.toUTF8(call, out, buf, res.Header.Get("Content-Type"))
+	}
+	return err
+}
+
+// drain reads a little of a body that nobody wants. Failing to is no failure.
+func (c *Client) drain(res *http.Response, body io.Reader) error {
+	if res.ProtoMajor == 1 && res.ContentLength <= drainLimit {
+		_, _ = io.CopyN(io.Discard, body, drainLimit+1)
+	}
+	return nil
+}
+
+// sniff reads the start of a body without a Content-Type and reports whether it
+// looks like HTML.
+func (c *Client) sniff(call *call, buf *buffer, body io.Reader, limit int64, out *Response) (bool, error) {
+	const enough = 512
+	for len(buf.b) < enough && int64(len(buf.b)) < limit {
+		n, err := body.Read(buf.b[len(buf.b):cap(buf.b)])
+		buf.b = buf.b[:len(buf.b)+n]
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	if len(buf.b) > 0 {
+		out.ContentType, _ = splitContentType(http.DetectContentType(buf.b))
+	}
+	return isHTML(out.ContentType), nil
+}
+
+// fill reads a body to its end, or to one byte more than limit, which is
+// errTooLarge. Expect is how much to expect, or -1.
+func (c *Client) fill(call *call, buf *buffer, body io.Reader, limit, expect int64) error {
+	room := int(min(max(expect, 0), limit) + 1)
+	for {
+		if err := c.buffers.grow(call, buf, room, int(limit)+1); err != nil {
+			return err
+		}
+		n, err := body.Read(buf.b[len(buf.b):cap(buf.b)])
+		buf.b = buf.b[:len(buf.b)+n]
+		switch {
+		case int64(len(buf.b)) > limit:
+			return errTooLarge
+		case err == io.EOF:
+			return nil
+		case err != nil:
+			return err
+		}
+		room = 1
+	}
+}
+
+// stream gives the body to the caller.
+func (c *Client) stream(call *call, res *http.Response, r *Request, out *Response) error {
+	limit := r.MaxBody
+	def(&limit, c.opts.MaxBody)
+	buf := c.buffers.get()
+	decoded, err := c.decoders.open(c.buffers, call, buf, res.Header["Content-Encoding"], &meter{call, res.Body})
+	if err != nil {
+		c.buffers.put(buf)
+		return err
+	}
+	out.Reader = &streamReader{call: call, r: decoded, left: limit, out: out}
+	out.release = func() {
+		res.Body.Close()
+		decoded.release()
+		c.buffers.put(buf)
+		call.end()
+	}
+	return nil
+}
+
+// A streamReader is Response.Reader. It holds the limit and names errors.
+type streamReader struct {
+	call *call
+	r    io.Reader
+	left int64
+	out  *Response
+	err  error
+}
+
+func (s *streamReader) Read(p []byte) (int, error) {
+	if s.err != nil {
+		return 0, s.err
+	}
+	// One byte more than is left tells a body that ends at the limit from one that
+	// goes on.
+	if int64(len(p)) > s.left+1 {
+		p = p[:s.left+1]
+	}
+	n, err := s.r.Read(p)
+	switch {
+	case int64(n) > s.left:
+		n, err = int(s.left), s.call.classify(errTooLarge)
+	case err != nil && err != io.EOF:
+		err = s.call.classify(err)
+	}
+	s.left -= int64(n)
+	s.err = err
+	s.out.DecodedLength += int64(n)
+	s.out.WireBytes = s.call.bytes.Load()
+	if err != nil {
+		s.out.Timings = s.call.timings()
+	}
+	return n, err
+}

@@ -1,0 +1,200 @@
+package fetch
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+)
+
+// A Client fetches. It is safe for use by any number of goroutines.
+type Client struct {
+	opts      Options
+	headers   [Stream + 1]http.Header // read only
+	transport *http.Transport
+	dialer    *dialer
+	buffers   *buffers
+	decoders  decoders
+}
+
+// New makes a Client. It opens nothing yet.
+func New(o Options) (*Client, error) {
+	o.setDefaults()
+	if err := o.validate(); err != nil {
+		return nil, fmt.Errorf("fetch options: %w", err)
+	}
+	c := &Client{opts: o, headers: baseHeaders(o), buffers: newBuffers(o.MaxLarge)}
+	c.dialer = newDialer(o)
+	c.transport = newTransport(o, c.dialer)
+	c.dialer.idle = c.transport.CloseIdleConnections
+	return c, nil
+}
+
+func newDialer(o Options) *dialer {
+	d := &dialer{
+		dns:            newDNSCache(o),
+		resolve:        o.Resolve,
+		allowPrivate:   o.AllowPrivate,
+		allowed:        make(map[string]bool),
+		connectTimeout: o.ConnectTimeout,
+		tlsTimeout:     o.TLSTimeout,
+		guarded:        net.Dialer{Control: guardControl},
+		tls: &tls.Config{
+			RootCAs:            o.RootCAs,
+			ClientSessionCache: tls.NewLRUClientSessionCache(2048),
+			NextProtos:         []string{"h2", "http/1.1"},
+		},
+	}
+	if o.NoHTTP2 {
+		d.tls.NextProtos = []string{"http/1.1"}
+	}
+	for _, h := range o.AllowHosts {
+		d.allowed[normalHost(h)] = true
+	}
+	if o.Proxy != nil {
+		d.proxy = proxyAddr(o.Proxy.Scheme, o.Proxy.Hostname(), o.Proxy.Port())
+	}
+	d.ctx, d.cancel = context.WithCancel(context.Background())
+	return d
+}
+
+// proxyAddr is the address by which net/http will ask for the proxy.
+func proxyAddr(scheme, host, port string) string {
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443", "socks5": "1080", "socks5h": "1080"}[scheme]
+	}
+	return net.JoinHostPort(host, port)
+}
+
+func newTransport(o Options, d *dialer) *http.Transport {
+	t := &http.Transport{
+		DialContext:            d.dial,
+		DialTLSContext:         d.dialTLS,
+		TLSClientConfig:        d.tls,
+		TLSHandshakeTimeout:    o.TLSTimeout, // behind a proxy
+		DisableCompression:     true,
+		MaxIdleConns:           o.MaxIdle,
+		MaxIdleConnsPerHost:    o.MaxIdlePerHost,
+		IdleConnTimeout:        o.IdleTimeout,
+		MaxResponseHeaderBytes: o.MaxHeader,
+		// Requests are small, and an idle connection keeps its buffer.
+		WriteBufferSize: 1 << 10,
+		Protocols:       new(http.Protocols),
+		HTTP2: &http.HTTP2Config{
+			MaxReceiveBufferPerStream: 1 << 20,
+			SendPingTimeout:           30 * time.Second,
+		},
+	}
+	t.Protocols.SetHTTP1(true)
+	t.Protocols.SetHTTP2(!o.NoHTTP2)
+	if o.Proxy != nil {
+		t.Proxy = http.ProxyURL(o.Proxy)
+	}
+	return t
+}
+
+// Do makes one request. It follows no redirect, keeps no cookie and tries no
+// second time, but that net/http sends a request again when the connection that it
+// had kept turns out dead, of which Request.Wire is told.
+//
+// An error is an *Error. A Response comes with it if the host had answered before
+// things went wrong, as when the body is too large, and must then be closed too.
+func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
+	if err := c.check(&r); err != nil {
+		return nil, err
+	}
+	call := c.newCall(ctx, &r)
+	res, err := c.transport.RoundTrip(c.httpRequest(call, &r))
+	if err != nil {
+		err = call.classify(err)
+		call.end()
+		return nil, err
+	}
+	call.inBody.Store(true)
+	out := newResponse(res)
+	out.Reused, out.Sends = call.reused.Load(), int(call.writes.Load())
+	if r.Mode == Stream && out.OK() {
+		if err = c.stream(call, res, &r, out); err == nil {
+			out.Timings = call.timings()
+			return out, nil
+		}
+	} else {
+		err = c.read(call, res, &r, out)
+	}
+	if err != nil {
+		err = call.classify(err)
+	}
+	res.Body.Close()
+	out.WireBytes = call.bytes.Load()
+	out.Timings = call.timings()
+	call.end()
+	return out, err
+}
+
+// check refuses what needs no connection to be refused.
+func (c *Client) check(r *Request) error {
+	if r.URL.IsZero() {
+		return &Error{Kind: ConnectError, Phase: string(phaseConnect), Err: errors.New("no URL")}
+	}
+	if c.opts.Proxy == nil || c.opts.AllowPrivate {
+		return nil
+	}
+	// The proxy connects, and not we: names are looked up where the guard cannot
+	// see it, but what the URL itself says can be judged.
+	host := normalHost(r.URL.Host())
+	if c.dialer.allowed[host] {
+		return nil
+	}
+	refusal := AddressError{Host: host}
+	if addr, err := netip.ParseAddr(host); err == nil {
+		refusal.Addr, refusal.Reason = addr, NotPublic(addr)
+	} else if host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		refusal.Reason = "loopback"
+	}
+	if refusal.Reason == "" {
+		return nil
+	}
+	c.dialer.refused.Add(1)
+	return &Error{Kind: RefusedAddress, Phase: string(phaseConnect), Err: &refusal}
+}
+
+// Close closes idle connections and ends lookups and dials under way. Calls of Do
+// must have returned and responses be closed.
+func (c *Client) Close() error {
+	c.dialer.cancel()
+	c.transport.CloseIdleConnections()
+	c.dialer.dns.close()
+	return nil
+}
+
+// Stats are a Client's counts.
+type Stats struct {
+	// Conns is how many connections are open now, idle ones included. Each is a file
+	// descriptor.
+	Conns int64
+	// MaxIdle is how many of them may be idle.
+	MaxIdle int
+	// Dials and Refused count connections made and connections that the address
+	// guard refused.
+	Dials, Refused int64
+	// DNSHits and DNSMisses count names that were in the cache and were not.
+	DNSHits, DNSMisses int64
+}
+
+// Stats returns the counts as they are now.
+func (c *Client) Stats() Stats {
+	d := c.dialer
+	return Stats{
+		Conns:     d.conns.Load(),
+		MaxIdle:   c.opts.MaxIdle,
+		Dials:     d.dials.Load(),
+		Refused:   d.refused.Load(),
+		DNSHits:   d.dns.hits.Load(),
+		DNSMisses: d.dns.misses.Load(),
+	}
+}

@@ -1,0 +1,187 @@
+package fetch
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/netip"
+	"strconv"
+	"sync/atomic"
+	"time"
+)
+
+// A dialer makes connections: name to addresses, addresses past the guard, TCP,
+// and TLS. It does what net/http would do by itself, in order to know which part
+// of it failed and how long each took.
+type dialer struct {
+	dns            *dnsCache
+	resolve        []Resolve
+	allowPrivate   bool
+	allowed        map[string]bool // hosts that need not be public, in normal form
+	proxy          string          // host:port of the proxy, or ""
+	connectTimeout time.Duration
+	tlsTimeout     time.Duration
+	tls            *tls.Config
+
+	guarded net.Dialer
+	open    net.Dialer
+
+	// ctx ends when the client is closed: net/http's dials outlive the requests
+	// that asked for them.
+	ctx    context.Context
+	cancel context.CancelFunc
+
+	conns, dials, refused atomic.Int64 // conns is the number of connections open now
+	idle                  func()       // closes idle connections
+}
+
+// A phase is a part of a request's life.
+type phase string
+
+const (
+	phaseDNS     phase = "dns"
+	phaseConnect phase = "connect"
+	phaseTLS     phase = "tls"
+	phaseHeaders phase = "headers"
+	phaseBody    phase = "body"
+)
+
+// A phaseError says in which phase an error arose.
+type phaseError struct {
+	phase phase
+	err   error
+}
+
+func (e *phaseError) Error() string { return string(e.phase) + ": " + e.err.Error() }
+func (e *phaseError) Unwrap() error { return e.err }
+
+// dial is a Transport's DialContext.
+func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	stop := context.AfterFunc(d.ctx, cancelOf(&ctx))
+	defer stop()
+	return d.connect(ctx, network, addr)
+}
+
+// dialTLS is a Transport's DialTLSContext. It is not used for a host behind a
+// proxy, whose handshake net/http makes itself.
+func (d *dialer) dialTLS(ctx context.Context, network, addr string) (net.Conn, error) {
+	stop := context.AfterFunc(d.ctx, cancelOf(&ctx))
+	defer stop()
+	raw, err := d.connect(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	host, _, _ := net.SplitHostPort(addr)
+	cfg := d.tls.Clone()
+	cfg.ServerName = host
+	if addr == d.proxy {
+		cfg.NextProtos = []string{"http/1.1"}
+	}
+	start := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, d.tlsTimeout)
+	defer cancel()
+	conn := tls.Client(raw, cfg)
+	err = conn.HandshakeContext(ctx)
+	callOf(ctx).timed(phaseTLS, time.Since(start))
+	if err != nil {
+		raw.Close()
+		return nil, &phaseError{phaseTLS, err}
+	}
+	return conn, nil
+}
+
+// cancelOf puts a cancellable context in the place of *ctx.
+func cancelOf(ctx *context.Context) func() {
+	var cancel context.CancelFunc
+	*ctx, cancel = context.WithCancel(*ctx)
+	return cancel
+}
+
+func (d *dialer) connect(ctx context.Context, network, addr string) (net.Conn, error) {
+	host, port, err := splitAddr(addr)
+	if err != nil {
+		return nil, &phaseError{phaseConnect, err}
+	}
+	t, err := d.target(ctx, addr, host, port)
+	if err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, d.connectTimeout)
+	defer cancel()
+	conn, err := t.race(ctx, network)
+	if err != nil && isFileLimit(err) {
+		// Idle connections are the one thing that can be given up at once.
+		d.idle()
+		conn, err = t.race(ctx, network)
+	}
+	callOf(ctx).timed(phaseConnect, time.Since(start))
+	if err == nil {
+		d.dials.Add(1)
+		d.conns.Add(1)
+		return &countedConn{Conn: conn, open: &d.conns}, nil
+	}
+	if refusal, ok := errors.AsType[*AddressError](err); ok {
+		refusal.Host = host
+		d.refused.Add(1)
+		return nil, &phaseError{phaseConnect, refusal}
+	}
+	if t.fromDNS {
+		d.dns.forget(host)
+	}
+	return nil, &phaseError{phaseConnect, err}
+}
+
+// A target is what a host and port come down to.
+type target struct {
+	dialer  *net.Dialer
+	addrs   []netip.Addr
+	port    uint16
+	fromDNS bool
+}
+
+func (d *dialer) target(ctx context.Context, addr, host string, port uint16) (target, error) {
+	t := target{dialer: &d.guarded, port: port}
+	if d.allowPrivate || d.allowed[host] || addr == d.proxy {
+		t.dialer = &d.open
+	}
+	if addr != d.proxy {
+		if r, ok := override(d.resolve, host, port); ok {
+			t.dialer, t.addrs = &d.open, r.Addrs
+			def(&r.ToPort, port)
+			t.port = r.ToPort
+			return t, nil
+		}
+	}
+	if a, err := netip.ParseAddr(host); err == nil {
+		t.addrs = []netip.Addr{a}
+		return t, nil
+	}
+	start := time.Now()
+	addrs, err := d.dns.lookup(ctx, host)
+	callOf(ctx).timed(phaseDNS, time.Since(start))
+	if err != nil {
+		return t, &phaseError{phaseDNS, err}
+	}
+	t.addrs, t.fromDNS = addrs, true
+	return t, nil
+}
+
+func (t *target) dial(ctx context.Context, network string, addr netip.Addr) (net.Conn, error) {
+	return t.dialer.DialContext(ctx, network, net.JoinHostPort(addr.String(), strconv.Itoa(int(t.port))))
+}
+
+// A countedConn knows when it is closed.
+type countedConn struct {
+	net.Conn
+	open   *atomic.Int64
+	closed atomic.Bool
+}
+
+func (c *countedConn) Close() error {
+	if c.closed.CompareAndSwap(false, true) {
+		c.open.Add(-1)
+	}
+	return c.Conn.Close()
+}

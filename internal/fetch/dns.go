@@ -1,0 +1,171 @@
+package fetch
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// A dnsCache remembers names. A name is asked for once, however many wait for it,
+// and the question is not theirs: it goes on when they give up.
+type dnsCache struct {
+	resolver Resolver
+	timeout  time.Duration
+	ttl      time.Duration
+	negative time.Duration
+	size     int
+
+	ctx    context.Context // ended by close
+	cancel context.CancelFunc
+	wg     sync.WaitGroup // lookups
+
+	hits, misses atomic.Int64 // written by lookup
+
+	mu      sync.Mutex
+	entries map[string]*list.Element // guarded by mu; values are *dnsEntry
+	recent  *list.List               // guarded by mu; the least recently used last
+}
+
+// A dnsEntry is a name's answer. Its fields but host are written before done is
+// closed and never after.
+type dnsEntry struct {
+	host    string
+	done    chan struct{}
+	addrs   []netip.Addr
+	err     error
+	expires time.Time
+}
+
+func newDNSCache(o Options) *dnsCache {
+	c := &dnsCache{
+		resolver: o.Resolver,
+		timeout:  o.DNSTimeout,
+		ttl:      o.DNSTTL,
+		negative: o.DNSNegativeTTL,
+		size:     o.DNSSize,
+		entries:  make(map[string]*list.Element),
+		recent:   list.New(),
+	}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	return c
+}
+
+// close ends the lookups under way and waits for them.
+func (c *dnsCache) close() {
+	c.cancel()
+	c.wg.Wait()
+}
+
+// lookup returns a name's addresses, which the caller must not change. Errors of
+// DNS are *net.DNSError.
+func (c *dnsCache) lookup(ctx context.Context, host string) ([]netip.Addr, error) {
+	e := c.entry(host)
+	select {
+	case <-e.done:
+		return e.addrs, e.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// entry returns the entry of a name, with a lookup under way if there was none
+// that still counts.
+func (c *dnsCache) entry(host string) *dnsEntry {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if el, ok := c.entries[host]; ok {
+		e := el.Value.(*dnsEntry)
+		if !e.stale() {
+			c.recent.MoveToFront(el)
+			c.hits.Add(1)
+			return e
+		}
+		c.removeLocked(el)
+	}
+	for c.recent.Len() >= c.size {
+		c.removeLocked(c.recent.Back())
+	}
+	e := &dnsEntry{host: host, done: make(chan struct{})}
+	c.entries[host] = c.recent.PushFront(e)
+	c.misses.Add(1)
+	c.wg.Go(func() { c.resolve(e) })
+	return e
+}
+
+func (e *dnsEntry) stale() bool {
+	select {
+	case <-e.done:
+		return !time.Now().Before(e.expires)
+	default:
+		return false
+	}
+}
+
+func (c *dnsCache) removeLocked(el *list.Element) {
+	delete(c.entries, el.Value.(*dnsEntry).host)
+	c.recent.Remove(el)
+}
+
+// forget drops the addresses of a name, because none of them took a connection.
+func (c *dnsCache) forget(host string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if el, ok := c.entries[host]; ok {
+		if e := el.Value.(*dnsEntry); e.finished() && e.err == nil {
+			c.removeLocked(el)
+		}
+	}
+}
+
+func (e *dnsEntry) finished() bool {
+	select {
+	case <-e.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (c *dnsCache) resolve(e *dnsEntry) {
+	ctx, cancel := context.WithTimeout(c.ctx, c.timeout)
+	defer cancel()
+	addrs, err := c.resolver.LookupNetIP(ctx, "ip", e.host)
+	if err == nil && len(addrs) == 0 {
+		err = &net.DNSError{Err: "no addresses", Name: e.host, IsNotFound: true}
+	}
+	e.addrs, e.err = addrs, asDNSError(e.host, err)
+	e.expires = time.Now().Add(c.keep(e.err))
+	close(e.done)
+}
+
+// asDNSError gives every failure of a lookup the one type that the rest of the
+// package knows it by.
+func asDNSError(host string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if _, ok := errors.AsType[*net.DNSError](err); ok {
+		return err
+	}
+	return &net.DNSError{UnwrapErr: err, Err: err.Error(), Name: host, IsTimeout: errors.Is(err, context.DeadlineExceeded)}
+}
+
+// keep says how long an answer counts. A failure of our own machine says nothing
+// about the name and is not kept.
+func (c *dnsCache) keep(err error) time.Duration {
+	dns, failed := errors.AsType[*net.DNSError](err)
+	switch {
+	case !failed:
+		return c.ttl
+	case isOurs(err):
+		return 0
+	case dns.IsNotFound:
+		return c.negative
+	}
+	return c.negative / 6
+}

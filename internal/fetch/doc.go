@@ -1,0 +1,42 @@
+// Package fetch makes one bounded, guarded HTTP GET at a time.
+//
+// A [Client] is made once with its [Options] and shared by all workers. A worker
+// calls [Client.Do] with a [Request] and gets a [Response], which it must close,
+// an [*Error], or both: a body that is too large or breaks off comes with the
+// headers that went before it. Nothing is retried, no redirect is followed and no
+// cookie is kept, because all of these are decisions of the crawl.
+//
+// # Bounds
+//
+// Everything that a host could make large is limited: headers, the body after
+// decompression, the memory that compression asks for, the time of each phase and
+// of the whole, and how slowly a body may drip. Many large bodies at once wait for
+// one another (Options.MaxLarge). Connections kept alive are bounded in number by
+// the process's limit of open files, whatever the number of hosts; the least
+// recently used is closed first.
+//
+// # The address guard
+//
+// Addresses that are not public (see [NotPublic]) are refused at the moment of
+// connecting, when names have become addresses and nothing can change any more.
+// That holds for every request there is, robots.txt and sitemaps included. An
+// address passes if Options.AllowPrivate is set, if the host is one of
+// Options.AllowHosts, or if the user named it with [Resolve].
+//
+// Behind a proxy the guard sees less. The proxy itself was named by the user and
+// is not judged. The target is judged when the URL holds an address or a name for
+// this machine, but names are looked up by the proxy, and where they lead is
+// between the proxy and its network.
+//
+// # Errors
+//
+// [Error.Kind] is one of the outcomes that a crawl records. [Error.Ours] tells the
+// failures of this machine from those of hosts; isOurs says which are which, and
+// which of the doubtful ones are held against the host.
+//
+// # Names
+//
+// DNS answers are kept for a fixed time, because Go's resolver does not tell how
+// long they are good for; an answer none of whose addresses takes a connection is
+// forgotten at once.
+package fetch

@@ -1,0 +1,168 @@
+package fetch
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"syscall"
+)
+
+// A Kind is what became of a request that did not end well. Its text is the
+// outcome that a crawl records, but for Canceled, which is none.
+type Kind string
+
+const (
+	Timeout        Kind = "timeout"
+	DNSError       Kind = "dns_error"
+	ConnectError   Kind = "connect_error"
+	TLSError       Kind = "tls_error"
+	ReadError      Kind = "read_error"
+	RefusedAddress Kind = "refused_address"
+	TooLarge       Kind = "too_large"
+	// Canceled means that the caller's context ended.
+	Canceled Kind = "canceled"
+)
+
+// An Error is why a request did not end well. Every error of Do is one.
+type Error struct {
+	Kind Kind
+	// Ours says that the failure is one of this machine, such as having no file
+	// descriptors or no network, and must not be held against the host.
+	Ours bool
+	// Phase is where it happened: dns, connect, tls, headers or body.
+	Phase string
+	Err   error
+}
+
+func (e *Error) Error() string {
+	return fmt.Sprintf("fetch: %s (%s): %v", e.Kind, e.Phase, e.Err)
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// KindOf returns the Kind of an error of Do, or "" for any other.
+func KindOf(err error) Kind {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Kind
+	}
+	return ""
+}
+
+// IsOurs reports whether an error of Do is a failure of this machine.
+func IsOurs(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Ours
+}
+
+var (
+	errTooLarge = errors.New("body over the limit")
+	errLayers   = errors.New("body compressed too many times")
+)
+
+// A timeoutError is the cause with which a request is cancelled.
+type timeoutError struct{ what string }
+
+func (e *timeoutError) Error() string { return e.what }
+func (e *timeoutError) Timeout() bool { return true }
+
+// classify turns whatever net/http and the dialer returned into an Error. It is
+// the only place that does.
+func (c *call) classify(err error) error {
+	e := &Error{Phase: string(c.phase()), Err: err}
+	cause := context.Cause(c)
+	timeout, timedOut := errors.AsType[*timeoutError](cause)
+	pe, phased := errors.AsType[*phaseError](err)
+	if phased {
+		e.Phase, e.Err = string(pe.phase), pe.err
+	}
+	_, refused := errors.AsType[*AddressError](err)
+	switch {
+	case refused:
+		e.Kind = RefusedAddress
+	case timedOut:
+		e.Kind, e.Err = Timeout, timeout
+	case cause != nil:
+		e.Kind, e.Err = Canceled, cause
+	case errors.Is(err, context.Canceled): // the client was closed
+		e.Kind = Canceled
+	case errors.Is(err, errTooLarge):
+		e.Kind = TooLarge
+	case e.Phase == string(phaseDNS):
+		e.Kind, e.Ours = DNSError, isOurs(err)
+	case isTimeout(err):
+		e.Kind = Timeout
+	case e.Phase == string(phaseTLS), isTLS(err):
+		e.Kind, e.Phase = TLSError, string(phaseTLS)
+	case e.Phase == string(phaseConnect):
+		e.Kind, e.Ours = ConnectError, isOurs(err)
+	default:
+		e.Kind = ReadError
+	}
+	return e
+}
+
+func isTimeout(err error) bool {
+	t, ok := errors.AsType[interface {
+		error
+		Timeout() bool
+	}](err)
+	return ok && t.Timeout()
+}
+
+// isTLS recognises errors of handshakes that net/http makes by itself, behind a
+// proxy, and those that show only after the handshake.
+func isTLS(err error) bool {
+	if errors.Is(err, http.ErrSchemeMismatch) {
+		return true
+	}
+	_, cert := errors.AsType[*tls.CertificateVerificationError](err)
+	_, header := errors.AsType[tls.RecordHeaderError](err)
+	_, alert := errors.AsType[tls.AlertError](err)
+	_, host := errors.AsType[x509.HostnameError](err)
+	_, authority := errors.AsType[x509.UnknownAuthorityError](err)
+	return cert || header || alert || host || authority
+}
+
+// isFileLimit reports whether the system has no file descriptor left.
+func isFileLimit(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
+}
+
+// isOurs reports whether an error of DNS or of a connection says that this
+// machine cannot reach anybody, rather than that somebody cannot be reached.
+//
+// Left out on purpose: EHOSTUNREACH, which is what a router near a dead host
+// sends; EPERM and EACCES, by which a firewall of ours may forbid one host; every
+// lack of a route over IPv6, which is all that a machine without IPv6 can say of a
+// host that has nothing else; and a resolver's SERVFAIL or silence, by which a
+// resolver that works tells of a zone that does not.
+func isOurs(err error) bool {
+	if isFileLimit(err) || errors.Is(err, syscall.ENOBUFS) || errors.Is(err, syscall.ENOMEM) {
+		return true
+	}
+	if _, dns := errors.AsType[*net.DNSError](err); dns {
+		// These come from the socket to the resolver, not from the name.
+		return isNoRoute(err) || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.EHOSTUNREACH)
+	}
+	return isNoRoute(err) && dialled4(err)
+}
+
+// isNoRoute reports whether the system knew no way to an address. Its own
+// addresses being used up looks the same.
+func isNoRoute(err error) bool {
+	return errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.ENETDOWN) || errors.Is(err, syscall.EADDRNOTAVAIL)
+}
+
+// dialled4 reports whether an error of a connection concerns an IPv4 address.
+func dialled4(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	if !ok {
+		return false
+	}
+	tcp, ok := op.Addr.(*net.TCPAddr)
+	return ok && tcp.IP.To4() != nil
+}

@@ -1,0 +1,249 @@
+package fetch
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// NoMinRate as Options.MinRate lets bodies come as slowly as they like, within
+// the other time-outs.
+const NoMinRate = -1
+
+// Options are the settings of a Client. The zero value is usable.
+type Options struct {
+	// UserAgent is the User-Agent header. Empty means [DefaultUserAgent] of "dev".
+	UserAgent string
+
+	// Header is sent with every request. It may replace the headers that a Client
+	// sends by itself, but for Accept-Encoding, and may name another Host.
+	Header http.Header
+
+	// Proxy is the proxy that every request goes through, with scheme http, https,
+	// socks5 or socks5h. Nil means none; the environment is not asked.
+	Proxy *url.URL
+
+	// Resolve gives addresses for names instead of DNS. See [ParseResolve].
+	Resolve []Resolve
+
+	// AllowPrivate lets requests go to addresses that are not public.
+	AllowPrivate bool
+
+	// AllowHosts are hosts, as names or addresses, that may have an address that is
+	// not public.
+	AllowHosts []string
+
+	// NoHTTP2 speaks HTTP/1.1 only.
+	NoHTTP2 bool
+
+	// MaxInflight is how many calls of Do the caller will have under way at once. It
+	// sizes pools and does not limit. Zero means 512.
+	MaxInflight int
+
+	// MaxIdlePerHost is how many idle connections are kept for one host. It should
+	// be the number of requests in flight per host. Zero means 4.
+	MaxIdlePerHost int
+
+	// MaxIdle is how many idle connections are kept in all. Zero means 4,096, or
+	// what the process's limit of open files leaves beside MaxInflight if that is
+	// less.
+	MaxIdle int
+
+	// Timeout is for the whole of a request, body included. Zero means 20 s.
+	Timeout time.Duration
+
+	// ConnectTimeout is for the TCP connection, over all addresses of a host. Zero
+	// means 10 s.
+	ConnectTimeout time.Duration
+
+	// TLSTimeout is for the TLS handshake. Zero means 10 s.
+	TLSTimeout time.Duration
+
+	// HeaderTimeout is from the request to the response's headers. Zero means 15 s.
+	HeaderTimeout time.Duration
+
+	// IdleTimeout is how long an idle connection is kept. Zero means 90 s.
+	IdleTimeout time.Duration
+
+	// MinRate is the least number of bytes a second, over five seconds, at which a
+	// body may come. Zero means 1,024.
+	MinRate int64
+
+	// MaxBody is the limit of a page's body after decompression. Zero means 10 MiB.
+	MaxBody int64
+
+	// MaxHeader is the limit of a response's headers in bytes. Zero means 256 KiB.
+	MaxHeader int64
+
+	// MaxLarge is how many bodies over 1 MiB may be held in memory at once; further
+	// ones wait. Zero means 32.
+	MaxLarge int
+
+	// Resolver asks DNS. Nil means the system's servers, asked by Go's own resolver.
+	Resolver Resolver
+
+	// DNSTimeout is for one name. Zero means 10 s.
+	DNSTimeout time.Duration
+
+	// DNSTTL is how long addresses are kept. The time to live in the answer itself
+	// is not known: Go's resolver does not tell. Zero means 5 minutes.
+	DNSTTL time.Duration
+
+	// DNSNegativeTTL is how long it is remembered that a name does not exist. Other
+	// failures are remembered for a sixth of it. Zero means 30 s.
+	DNSNegativeTTL time.Duration
+
+	// DNSSize is how many names are remembered. Zero means 65,536.
+	DNSSize int
+
+	// RootCAs are trusted to sign certificates. Nil means the system's.
+	RootCAs *x509.CertPool
+}
+
+// A Resolver finds the addresses of a name. *net.Resolver is one. The network is
+// always "ip".
+type Resolver interface {
+	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
+}
+
+// DefaultUserAgent names the product, its version and where to read about it.
+func DefaultUserAgent(version string) string {
+	return "Mapwright/" + version + " (+https://github.com/mapwright/mapwright)"
+}
+
+// ParseProxy reads a proxy's URL. Without a scheme it is an HTTP proxy.
+func ParseProxy(s string) (*url.URL, error) {
+	if !strings.Contains(s, "://") {
+		s = "http://" + s
+	}
+	u, err := url.Parse(s)
+	if err != nil {
+		// The error of url.Parse quotes the URL, which may hold a password.
+		return nil, errors.New("parse proxy: not a URL")
+	}
+	return u, checkProxy(u)
+}
+
+func checkProxy(u *url.URL) error {
+	switch u.Scheme {
+	case "http", "https", "socks5", "socks5h":
+	default:
+		return fmt.Errorf("proxy scheme %q: want http, https, socks5 or socks5h", u.Scheme)
+	}
+	if u.Hostname() == "" {
+		return errors.New("proxy has no host")
+	}
+	return nil
+}
+
+func (o *Options) setDefaults() {
+	def(&o.UserAgent, DefaultUserAgent("dev"))
+	def(&o.MaxInflight, 512)
+	def(&o.MaxIdlePerHost, 4)
+	if o.MaxIdle == 0 {
+		o.MaxIdle = idleFor(openFileLimit(), o.MaxInflight)
+	}
+	def(&o.Timeout, 20*time.Second)
+	def(&o.ConnectTimeout, 10*time.Second)
+	def(&o.TLSTimeout, 10*time.Second)
+	def(&o.HeaderTimeout, 15*time.Second)
+	def(&o.IdleTimeout, 90*time.Second)
+	def(&o.MinRate, 1024)
+	def(&o.MaxBody, 10<<20)
+	def(&o.MaxHeader, 256<<10)
+	def(&o.MaxLarge, 32)
+	def(&o.DNSTimeout, 10*time.Second)
+	def(&o.DNSTTL, 5*time.Minute)
+	def(&o.DNSNegativeTTL, 30*time.Second)
+	def(&o.DNSSize, 1<<16)
+	if o.Resolver == nil {
+		o.Resolver = &net.Resolver{PreferGo: true}
+	}
+}
+
+func def[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+const (
+	maxIdle = 4096
+
+	// spareFiles are left to the rest of the process: its state, its log, its
+	// sockets for DNS and for those who watch it.
+	spareFiles = 512
+)
+
+// idleFor says how many idle connections fit into a limit of open files, when
+// each call in flight may hold one connection and race another for it.
+func idleFor(files uint64, inflight int) int {
+	left := int64(min(files, 1<<20)) - spareFiles - 2*int64(inflight)
+	return int(max(16, min(left, maxIdle)))
+}
+
+// validate reports every fault of options whose defaults are set.
+func (o *Options) validate() error {
+	var errs []error
+	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	for _, d := range []struct {
+		name  string
+		value time.Duration
+	}{
+		{"timeout", o.Timeout}, {"connect timeout", o.ConnectTimeout}, {"TLS timeout", o.TLSTimeout},
+		{"header timeout", o.HeaderTimeout}, {"idle timeout", o.IdleTimeout}, {"DNS timeout", o.DNSTimeout},
+		{"DNS TTL", o.DNSTTL}, {"DNS negative TTL", o.DNSNegativeTTL},
+	} {
+		if d.value < 0 {
+			fail("%s %v: must not be negative", d.name, d.value)
+		}
+	}
+	for _, n := range []struct {
+		name  string
+		value int64
+	}{
+		{"max inflight", int64(o.MaxInflight)}, {"max idle per host", int64(o.MaxIdlePerHost)}, {"max idle", int64(o.MaxIdle)},
+		{"max body", o.MaxBody}, {"max header", o.MaxHeader}, {"max large", int64(o.MaxLarge)}, {"DNS size", int64(o.DNSSize)},
+	} {
+		if n.value < 1 {
+			fail("%s %d: must be positive", n.name, n.value)
+		}
+	}
+	if o.MinRate < NoMinRate {
+		fail("min rate %d: must not be negative", o.MinRate)
+	}
+	if !httpguts.ValidHeaderFieldValue(o.UserAgent) {
+		fail("user agent %q: not a header value", o.UserAgent)
+	}
+	for name, values := range o.Header {
+		if !httpguts.ValidHeaderFieldName(name) {
+			fail("header %q: not a header name", name)
+		}
+		for _, v := range values {
+			if !httpguts.ValidHeaderFieldValue(v) {
+				fail("header %s: not a header value", name)
+			}
+		}
+	}
+	if o.Proxy != nil {
+		if err := checkProxy(o.Proxy); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	for _, r := range o.Resolve {
+		if err := r.validate(); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,116 @@
+package fetch
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/urlnorm"
+)
+
+// A Mode says what is wanted of a response.
+type Mode uint8
+
+const (
+	// Page reads the body of a successful HTML response and brings it to UTF-8. A
+	// body over the limit is an error, TooLarge. Other bodies are not read.
+	Page Mode = iota
+	// Text reads the body of a successful response of any type as it is and cuts it
+	// at the limit. It is for robots.txt.
+	Text
+	// Stream gives the body of a successful response of any type to the caller to
+	// read, as it comes. It is for sitemaps and other data of any size.
+	Stream
+)
+
+// A Wire is told when a request is written. Its methods are called from other
+// goroutines than the one in Do, while Do runs.
+type Wire interface {
+	// Started is called once, when the request's first byte goes out.
+	Started()
+	// Resent is called each time the request goes out again, because net/http found
+	// the connection dead.
+	Resent()
+}
+
+// A Request is one GET.
+type Request struct {
+	URL  urlnorm.URL
+	Mode Mode
+	// Timeout replaces the client's for this request. Zero means that.
+	Timeout time.Duration
+	// MaxBody replaces the client's limit, after decompression. Zero means that.
+	MaxBody int64
+	// Header is sent besides the client's own and wins over it.
+	Header http.Header
+	// Wire is told when the request is written. It may be nil.
+	Wire Wire
+}
+
+const (
+	acceptPage     = "text/html,application/xhtml+xml;q=0.9,*/*;q=0.5"
+	acceptText     = "text/plain,*/*;q=0.5"
+	acceptAny      = "*/*"
+	acceptEncoding = "gzip, br, zstd, deflate"
+)
+
+// baseHeaders are what each mode sends, made once. net/http does not change the
+// headers of a request, so all requests of a mode share them.
+func baseHeaders(o Options) (h [Stream + 1]http.Header) {
+	for mode, accept := range map[Mode]string{Page: acceptPage, Text: acceptText, Stream: acceptAny} {
+		h[mode] = http.Header{"User-Agent": {o.UserAgent}, "Accept": {accept}}
+		merge(h[mode], o.Header)
+	}
+	return h
+}
+
+// merge sets the headers of extra in h. Accept-Encoding is not theirs to choose,
+// since bodies come decoded.
+func merge(h, extra http.Header) {
+	for name, values := range extra {
+		h[http.CanonicalHeaderKey(name)] = values
+	}
+	h["Accept-Encoding"] = []string{acceptEncoding}
+}
+
+// httpRequest builds net/http's request without parsing or copying the URL's
+// text, and so that the path goes out byte for byte.
+func (c *Client) httpRequest(call *call, r *Request) *http.Request {
+	header := c.headers[r.Mode]
+	if len(r.Header) > 0 {
+		header = header.Clone()
+		merge(header, r.Header)
+	}
+	u := r.URL
+	origin := u.Origin()
+	call.url = url.URL{
+		Scheme:     u.Scheme(),
+		Host:       origin[len(u.Scheme())+len("://"):],
+		RawQuery:   u.Query(),
+		ForceQuery: strings.HasSuffix(u.RequestURI(), "?"),
+	}
+	switch path := u.Path(); {
+	case c.opts.Proxy != nil:
+		// A proxy wants the whole URL.
+		call.url.Opaque = u.String()[len(u.Scheme())+len(":") : len(origin)+len(path)]
+	case strings.HasPrefix(path, "//"):
+		// net/url would take it for a host.
+		call.url.Path, call.url.RawPath = path, path
+	default:
+		call.url.Opaque = path
+	}
+	req := http.Request{
+		Method:     http.MethodGet,
+		URL:        &call.url,
+		Proto:      "HTTP/1.1",
+		ProtoMajor: 1,
+		ProtoMinor: 1,
+		Header:     header,
+		Host:       call.url.Host,
+	}
+	if host := header["Host"]; len(host) > 0 {
+		req.Host = host[0]
+	}
+	return req.WithContext(call.traced())
+}

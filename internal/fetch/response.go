@@ -1,0 +1,70 @@
+package fetch
+
+import (
+	"io"
+	"net/http"
+)
+
+// A Response is what a host answered. It must be closed; Body is not valid after
+// that.
+type Response struct {
+	Status int
+	Proto  string // HTTP/1.1 or HTTP/2.0
+	Header http.Header
+
+	// Location and RetryAfter are those headers as they came. Redirects are not
+	// followed.
+	Location, RetryAfter string
+
+	// ContentType is the media type in lower case without parameters. For a Page
+	// without the header it is what the body looks like.
+	ContentType string
+
+	// ContentLength is the header of that name, or -1.
+	ContentLength int64
+
+	// Body is the decoded body: of a Page UTF-8 without a byte order mark. It is nil
+	// when it was not read.
+	Body []byte
+
+	// DecodedLength is the length of the body after decompression and before it was
+	// brought to UTF-8.
+	DecodedLength int64
+
+	// WireBytes counts the bytes of the body that came, compressed as they were.
+	WireBytes int64
+
+	// Charset is the name of the encoding that Body was brought from; "utf-8" if
+	// nothing had to be done.
+	Charset string
+
+	// Truncated says that Body was cut at the limit, which only Text does.
+	Truncated bool
+
+	// Reader is the decoded body in mode Stream, nil otherwise. Its errors are those
+	// of Do.
+	Reader io.Reader
+
+	// Reused says that the connection had served before.
+	Reused bool
+	// Sends counts how often the request was written.
+	Sends int
+
+	Timings Timings
+
+	release func()
+}
+
+// Close gives the body's memory back and ends a Stream. It may be called more than
+// once and on nil.
+func (r *Response) Close() {
+	if r == nil || r.release == nil {
+		return
+	}
+	release := r.release
+	r.release, r.Body, r.Reader = nil, nil, nil
+	release()
+}
+
+// OK reports whether the status is a success.
+func (r *Response) OK() bool { return r.Status >= 200 && r.Status < 300 }
