@@ -1,0 +1,166 @@
+package parser
+
+import "bytes"
+
+// An attrName is an attribute that some element's meaning depends on.
+type attrName uint8
+
+const (
+	attrAlt attrName = iota
+	attrContent
+	attrEncoding
+	attrFont // color, face or size: what makes a font tag break out of foreign content
+	attrHref
+	attrHreflang
+	attrHTTPEquiv
+	attrID
+	attrLang
+	attrNamed
+	attrProperty
+	attrRel
+	attrShadowRootMode
+	attrSrc
+	attrSrcset
+	attrType
+	numAttrs
+)
+
+// An attr is an attribute as written.
+type attr struct {
+	name, value span
+	selfClosing bool // after attrClosed: the tag ended with "/>"
+}
+
+// attrResult says what came next in a tag.
+type attrResult uint8
+
+const (
+	attrRead   attrResult = iota // an attribute
+	attrClosed                   // the tag's '>'
+	attrCut                      // the end of the input
+)
+
+// attr reads the next attribute of the tag that pos is in.
+func (s *scanner) attr(a *attr) attrResult {
+	src, i := s.src, s.pos
+	for {
+		for i < len(src) && isSpace(src[i]) {
+			i++
+		}
+		if i >= len(src) {
+			return s.cut()
+		}
+		if src[i] == '>' {
+			a.selfClosing = false
+			s.pos = i + 1
+			return attrClosed
+		}
+		if src[i] != '/' {
+			break
+		}
+		i++
+		if i < len(src) && src[i] == '>' {
+			a.selfClosing = true
+			s.pos = i + 1
+			return attrClosed
+		}
+	}
+
+	// The first byte belongs to the name whatever it is, even '='.
+	start := i
+	for i++; i < len(src) && !endsAttrName(src[i]); {
+		i++
+	}
+	a.name = span{uint32(start), uint32(i)}
+	a.value = span{}
+
+	for i < len(src) && isSpace(src[i]) {
+		i++
+	}
+	if i >= len(src) {
+		return s.cut()
+	}
+	if src[i] != '=' {
+		s.pos = i
+		return attrRead
+	}
+	for i++; i < len(src) && isSpace(src[i]); {
+		i++
+	}
+	if i >= len(src) {
+		return s.cut()
+	}
+	switch c := src[i]; c {
+	case '"', '\'':
+		i++
+		n := bytes.IndexByte(src[i:], c)
+		if n < 0 {
+			return s.cut()
+		}
+		a.value = span{uint32(i), uint32(i + n)}
+		s.pos = i + n + 1
+	case '>':
+		s.pos = i
+	default:
+		start := i
+		for i < len(src) && !endsUnquoted(src[i]) {
+			i++
+		}
+		a.value = span{uint32(start), uint32(i)}
+		s.pos = i
+	}
+	return attrRead
+}
+
+func (s *scanner) cut() attrResult {
+	s.pos = len(s.src)
+	return attrCut
+}
+
+func endsAttrName(c byte) bool {
+	return c <= '>' && (spaceSet|1<<'/'|1<<'='|1<<'>')>>c&1 != 0
+}
+
+func endsUnquoted(c byte) bool {
+	return c <= '>' && (spaceSet|1<<'>')>>c&1 != 0
+}
+
+// attrOf finds the attribute with this name in any case.
+func attrOf(name []byte) (attrName, bool) {
+	var buf nameBuffer
+	switch string(buf.lower(name)) {
+	case "alt":
+		return attrAlt, true
+	case "color", "face", "size":
+		return attrFont, true
+	case "content":
+		return attrContent, true
+	case "encoding":
+		return attrEncoding, true
+	case "href":
+		return attrHref, true
+	case "hreflang":
+		return attrHreflang, true
+	case "http-equiv":
+		return attrHTTPEquiv, true
+	case "id":
+		return attrID, true
+	case "lang":
+		return attrLang, true
+	case "name":
+		return attrNamed, true
+	case "property":
+		return attrProperty, true
+	case "rel":
+		return attrRel, true
+	case "shadowrootmode":
+		return attrShadowRootMode, true
+	case "src":
+		return attrSrc, true
+	case "srcset":
+		return attrSrcset, true
+	case "type":
+		return attrType, true
+	}
+	return 0, false
+}

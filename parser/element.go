@@ -1,0 +1,151 @@
+package parser
+
+// element takes links and facts from a start tag with attributes that matter.
+func (w *walker) element(html bool) {
+	t := &w.tag
+	w.scratch = w.scratch[:0]
+	switch {
+	case t.elem == elemA:
+		w.closeAnchor()
+		if !t.has(attrHref) {
+			return
+		}
+		if i := w.addLink(KindA, w.value(attrHref), w.value(attrRel)); i >= 0 {
+			w.anchorLink = i
+			w.anchor.begin(maxText)
+		}
+	case !html:
+		// Of the elements below none exists in svg or math.
+	case t.elem == elemLink:
+		w.linkElement()
+	case t.elem == elemMeta:
+		w.meta()
+	case t.traits&heading != 0:
+		w.closeHeading()
+		if t.elem == elemH1 && w.facts.h1.start == w.facts.h1.end {
+			w.heading.begin(maxH1)
+		}
+	case t.elem == elemImg:
+		if w.parser.opts.Images {
+			w.image()
+		}
+	case t.elem == elemArea:
+		if t.has(attrHref) {
+			w.addLink(KindArea, w.value(attrHref), w.value(attrRel))
+		}
+	case t.elem == elemIframe:
+		w.source(KindIframe)
+	case t.elem == elemFrame:
+		w.source(KindFrame)
+	case t.elem == elemBase:
+		if t.has(attrHref) && !w.baseSet && !w.noscript {
+			w.setBase(w.value(attrHref))
+		}
+	case t.elem == elemHTML:
+		if t.has(attrLang) {
+			w.setLanguage(w.value(attrLang), languageHTML)
+		}
+	}
+}
+
+// source records the src of a frame.
+func (w *walker) source(kind Kind) {
+	if src := trimSpace(w.value(attrSrc)); len(src) > 0 {
+		w.addLink(kind, src, nil)
+	}
+}
+
+// linkElement records a link element if its relation is one that leads to pages.
+func (w *walker) linkElement() {
+	href, rel := w.value(attrHref), w.value(attrRel)
+	if len(trimSpace(href)) > 0 {
+		w.related(KindLink, href, rel, w.value(attrHreflang))
+	}
+}
+
+// related records a link by its relation, and the facts that it is.
+func (w *walker) related(kind Kind, href, rel, hreflang []byte) {
+	var follow, canonical, alternate bool
+	for token, rest := cutToken(rel); len(token) > 0; token, rest = cutToken(rest) {
+		switch {
+		case equalFold(token, "canonical"):
+			canonical = true
+		case equalFold(token, "alternate"):
+			alternate = true
+		case equalFold(token, "next"), equalFold(token, "prev"), equalFold(token, "amphtml"):
+			follow = true
+		case equalFold(token, "stylesheet"):
+			return
+		}
+	}
+	if !follow && !canonical && !alternate {
+		return
+	}
+	i := w.addLink(kind, href, rel)
+	if i < 0 {
+		return
+	}
+	f := &w.facts
+	if canonical && (f.canonical < 0 || w.links[f.canonical].kind == KindHeader && kind != KindHeader) {
+		f.canonical = i
+	}
+	hreflang = trimSpace(hreflang)
+	if alternate && len(hreflang) > 0 && len(f.hreflang) < maxHreflang {
+		f.hreflang = append(f.hreflang, hreflangRecord{w.keep(cutText(hreflang, maxLanguage)), i})
+	}
+}
+
+// image records an image: its src, or the largest of its srcset if it has none.
+func (w *walker) image() {
+	src := w.value(attrSrc)
+	if len(trimSpace(src)) == 0 || hasScheme(src, "data") {
+		src = largestSource(w.value(attrSrcset))
+	}
+	if len(src) == 0 {
+		return
+	}
+	if i := w.addLink(KindImage, src, nil); i >= 0 && w.tag.has(attrAlt) {
+		w.passing.begin(maxText)
+		w.passing.addDecoded(w.value(attrAlt))
+		w.setText(i, w.passing.end())
+	}
+}
+
+// rawElement takes facts from the content of a raw text element.
+func (w *walker) rawElement(content []byte) {
+	switch w.tag.elem {
+	case elemTitle:
+		if w.facts.titleSet {
+			return
+		}
+		w.facts.titleSet = true
+		w.passing.begin(maxTitle)
+		w.passing.rcdata = true
+		w.passing.add(content)
+		w.facts.title = w.keep(w.passing.end())
+	case elemScript:
+		w.script(content)
+	}
+}
+
+// The sources of a page's language, worst first.
+const (
+	languageHeader = 1 + iota
+	languageMeta
+	languageHTML
+)
+
+// setLanguage takes the page's language from a source. A list is no answer.
+func (w *walker) setLanguage(lang []byte, rank uint8) {
+	lang = trimSpace(lang)
+	f := &w.facts
+	if len(lang) == 0 || len(lang) > maxLanguage || rank <= f.languageRank {
+		return
+	}
+	for _, c := range lang {
+		if c == ',' || isSpace(c) {
+			return
+		}
+	}
+	f.language, f.languageRank = w.keep(lang), rank
+}

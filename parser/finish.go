@@ -1,0 +1,50 @@
+package parser
+
+// finish makes the Page from what was found. The arena becomes one string that
+// all the others are parts of.
+func (w *walker) finish(pg *Page) {
+	f := &w.facts
+	robotsMeta := w.keep(f.robots.text)
+	text := string(w.arena)
+
+	pg.Title = f.title.in(text)
+	pg.Description = f.description.in(text)
+	pg.H1 = f.h1.in(text)
+	pg.Language = f.language.in(text)
+	pg.RobotsMeta = robotsMeta.in(text)
+	pg.NoIndex, pg.NoFollow = f.robots.noIndex, f.robots.noFollow
+	pg.WordCount = w.words.n
+	pg.Modified = f.modified
+	pg.Base = w.base
+	pg.LinkCount, pg.Truncated = w.linkCount, w.truncated
+
+	if cap(pg.Links) > keepLinks && len(w.links) <= keepLinks {
+		pg.Links = nil
+	}
+	clear(pg.Links) // strings of the page before, beyond what is overwritten
+	pg.Links = pg.Links[:0]
+	for i := range w.links {
+		pg.Links = append(pg.Links, w.links[i].link(text))
+	}
+	pg.Canonical = ""
+	if f.canonical >= 0 {
+		pg.Canonical = pg.Links[f.canonical].URL.String()
+	}
+	pg.Hreflang = pg.Hreflang[:0]
+	for _, h := range f.hreflang {
+		if u := pg.Links[h.link].URL; !u.IsZero() {
+			pg.Hreflang = append(pg.Hreflang, Hreflang{Lang: h.lang.in(text), URL: u})
+		}
+	}
+	pg.OpenGraph = pg.OpenGraph[:0]
+	for _, p := range f.openGraph {
+		pg.OpenGraph = append(pg.OpenGraph, Property{p.name.in(text), p.content.in(text)})
+	}
+	pg.JSONLDTypes = pg.JSONLDTypes[:0]
+	for _, t := range f.types {
+		pg.JSONLDTypes = append(pg.JSONLDTypes, t.in(text))
+	}
+	// The caller's buffers are its own again.
+	w.parser, w.in = nil, Input{}
+	w.scanner.src, w.json.b = nil, nil
+}

@@ -1,0 +1,164 @@
+package parser
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/mapwright/mapwright/internal/urlnorm"
+)
+
+// A linkRecord is a Link whose texts still lie in the arena.
+type linkRecord struct {
+	href, url, rel, text span
+	kind                 Kind
+	fault                Fault
+	noFollow             bool
+}
+
+// addLink records a link. It returns its index, or -1 if the page has too many.
+func (w *walker) addLink(kind Kind, href, rel []byte) int {
+	if kind != KindImage {
+		w.linkCount++
+	}
+	if len(w.links) >= w.parser.opts.MaxLinks {
+		w.truncated = true
+		return -1
+	}
+	before := len(w.arena)
+	r := linkRecord{kind: kind}
+	if len(href) > maxHref {
+		r.fault = FaultTooLong
+		href = cutText(href, maxHref)
+	}
+	r.href = w.keep(href)
+	if r.fault == FaultNone {
+		w.resolve(&r, href)
+	}
+	if len(rel) > 0 {
+		r.rel = w.keepRel(rel)
+		r.noFollow = hasToken(rel, "nofollow")
+	}
+	if !w.charge(before) {
+		return -1
+	}
+	w.links = append(w.links, r)
+	return len(w.links) - 1
+}
+
+// setText gives the i-th link its text.
+func (w *walker) setText(i int, text []byte) {
+	before := len(w.arena)
+	kept := w.keep(text)
+	if w.charge(before) {
+		w.links[i].text = kept
+	}
+}
+
+// charge counts what the arena grew by since it had length before as link text.
+// If that is too much it takes it back and reports false.
+func (w *walker) charge(before int) bool {
+	n := len(w.arena) - before
+	if w.linkBytes+n > w.parser.opts.MaxLinkBytes {
+		w.arena = w.arena[:before]
+		w.truncated = true
+		return false
+	}
+	w.linkBytes += n
+	return true
+}
+
+// resolve finds the link's canonical URL from its href.
+func (w *walker) resolve(r *linkRecord, href []byte) {
+	base := w.base
+	if r.kind == KindHeader {
+		base = w.in.URL
+	}
+	if w.in.Encoding != nil {
+		href = w.encodeQuery(href)
+	}
+	before := len(w.arena)
+	out, err := base.AppendResolve(w.arena, href)
+	switch {
+	case err == nil:
+		w.arena, r.fault = out, FaultNone
+	case errors.Is(err, urlnorm.ErrScheme):
+		r.url, r.fault = span{}, FaultScheme
+		return
+	default:
+		r.url, r.fault = span{}, FaultInvalid
+		return
+	}
+	if bytes.Equal(out[before:], r.href.of(out)) {
+		w.arena, r.url = out[:before], r.href
+		return
+	}
+	r.url = span{uint32(before), uint32(len(out))}
+}
+
+// setBase makes href, of the page's first base element, what links resolve
+// against, those before it too.
+func (w *walker) setBase(href []byte) {
+	w.baseSet = true
+	if len(href) > maxHref {
+		return
+	}
+	base, err := w.in.URL.Resolve(string(href))
+	switch {
+	case err == nil:
+		w.base = base
+	case errors.Is(err, urlnorm.ErrScheme) && !hasScheme(href, "data") && !hasScheme(href, "javascript"):
+		w.base = URL{} // only absolute links have a meaning now
+	default:
+		return
+	}
+	for i := range w.links {
+		r := &w.links[i]
+		if r.kind == KindHeader || r.fault == FaultTooLong {
+			continue
+		}
+		before := len(w.arena)
+		w.resolve(r, r.href.of(w.arena))
+		if !w.charge(before) {
+			r.url, r.fault = span{}, FaultTooLong
+		}
+	}
+}
+
+// hasScheme reports whether the URL begins with this scheme.
+func hasScheme(url []byte, scheme string) bool {
+	url = trimSpace(url)
+	return hasPrefixFold(url, scheme) && len(url) > len(scheme) && url[len(scheme)] == ':'
+}
+
+// keep copies b into the arena.
+func (w *walker) keep(b []byte) span {
+	start := len(w.arena)
+	w.arena = append(w.arena, b...)
+	return span{uint32(start), uint32(len(w.arena))}
+}
+
+// keepRel copies a relation into the arena, in lower case and collapsed.
+func (w *walker) keepRel(rel []byte) span {
+	start := len(w.arena)
+	for token, rest := cutToken(rel); len(token) > 0; token, rest = cutToken(rest) {
+		if len(w.arena)-start+1+len(token) > maxRel {
+			break
+		}
+		if len(w.arena) > start {
+			w.arena = append(w.arena, ' ')
+		}
+		for _, c := range token {
+			w.arena = append(w.arena, lower(c))
+		}
+	}
+	return span{uint32(start), uint32(len(w.arena))}
+}
+
+// link makes the Link. The arena's text is all canonical where url points.
+func (r *linkRecord) link(text string) Link {
+	l := Link{Href: r.href.in(text), Rel: r.rel.in(text), Text: r.text.in(text), Kind: r.kind, Fault: r.fault, NoFollow: r.noFollow}
+	if r.url.end > r.url.start {
+		l.URL, _ = urlnorm.FromCanonical(r.url.in(text))
+	}
+	return l
+}

@@ -1,0 +1,105 @@
+package parser
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"golang.org/x/text/encoding"
+
+	"github.com/mapwright/mapwright/internal/urlnorm"
+)
+
+// A URL is an absolute http or https URL in canonical form. The zero value is no
+// URL.
+type URL = urlnorm.URL
+
+// ParseURL reads an absolute http or https URL.
+func ParseURL(raw string) (URL, error) { return urlnorm.Parse(raw) }
+
+// Options say what a Parser looks for. The zero value finds links and facts.
+type Options struct {
+	// Images makes images count as links of their own kind.
+	Images bool
+
+	// StructuredLinks makes URLs in JSON-LD and in the data of Next.js pages
+	// count as links.
+	StructuredLinks bool
+
+	// Extract names what to take out of the page by CSS selector. Anything
+	// here makes Parse build a tree beside its one pass, which is an order of
+	// magnitude slower.
+	Extract []Extractor
+
+	// RobotsToken is the product token for which robots directives may be
+	// given, besides those for everyone. Empty means "mapwright".
+	RobotsToken string
+
+	// MaxLinks is how many links of a page are kept. Zero means 20,000.
+	MaxLinks int
+
+	// MaxLinkBytes is how much text is kept for a page's links: their
+	// addresses as written and in canonical form, relations and texts. Zero
+	// means 8 MiB.
+	MaxLinkBytes int
+}
+
+// Defaults and limits of Options.
+const (
+	defaultRobotsToken  = "mapwright"
+	defaultMaxLinks     = 20_000
+	defaultMaxLinkBytes = 8 << 20
+	maxMaxLinkBytes     = 1 << 30 // spans are 32 bits wide
+)
+
+func (o Options) withDefaults() Options {
+	if o.RobotsToken == "" {
+		o.RobotsToken = defaultRobotsToken
+	}
+	if o.MaxLinks == 0 {
+		o.MaxLinks = defaultMaxLinks
+	}
+	if o.MaxLinkBytes == 0 {
+		o.MaxLinkBytes = defaultMaxLinkBytes
+	}
+	return o
+}
+
+func (o Options) validate() error {
+	var errs []error
+	if o.MaxLinks < 0 {
+		errs = append(errs, fmt.Errorf("MaxLinks is %d, must not be negative", o.MaxLinks))
+	}
+	if o.MaxLinkBytes < 0 || o.MaxLinkBytes > maxMaxLinkBytes {
+		errs = append(errs, fmt.Errorf("MaxLinkBytes is %d, must be from 0 to %d", o.MaxLinkBytes, maxMaxLinkBytes))
+	}
+	names := map[string]bool{}
+	for i, e := range o.Extract {
+		switch {
+		case e.selector == nil:
+			errs = append(errs, fmt.Errorf("Extract[%d] was not made by ParseExtractor", i))
+		case names[e.name]:
+			errs = append(errs, fmt.Errorf("Extract has two entries named %q", e.name))
+		}
+		names[e.name] = true
+	}
+	return errors.Join(errs...)
+}
+
+// Input is a page as it was fetched.
+type Input struct {
+	// URL is the address of the page. Without it, only absolute links
+	// resolve.
+	URL URL
+
+	// Body is the page in UTF-8, whatever it was sent in. At most 1 GiB of it is
+	// read.
+	Body []byte
+
+	// Header is that of the response. It may be nil.
+	Header http.Header
+
+	// Encoding is what the page was sent in: as in browsers, it is what the
+	// queries of links are encoded in. Nil means UTF-8.
+	Encoding encoding.Encoding
+}

@@ -1,0 +1,95 @@
+package parser
+
+import "time"
+
+// A Page is what Parse found. The zero value is ready for use. See the package
+// documentation for how long its parts are valid.
+type Page struct {
+	// Title is the text of the first title element, at most 2,048 bytes.
+	Title string
+	// Description is the content of the first meta description that has one,
+	// at most 4,096 bytes.
+	Description string
+	// H1 is the text of the first h1 element that has any, at most 2,048 bytes.
+	H1 string
+	// Canonical is the address that the page gives as its own: that of the
+	// first link element with rel=canonical, or without one of the first such
+	// Link header field. It is empty if that is no http or https URL.
+	Canonical string
+	// Language is the lang attribute of the html element, else what meta or
+	// header field Content-Language say if that is one language.
+	Language string
+	// Hreflang lists the page's versions in other languages, 256 at most.
+	Hreflang []Hreflang
+	// RobotsMeta lists the robots directives for everyone and for our product
+	// token, from meta elements and X-Robots-Tag, in lower case, each once,
+	// separated by ", ".
+	RobotsMeta string
+	// NoIndex and NoFollow are the sum of these directives. The most
+	// restrictive one holds; unavailable_after is not interpreted.
+	NoIndex, NoFollow bool
+	// JSONLDTypes are the distinct values of @type in the page's JSON-LD, at any
+	// depth, in order of appearance, 64 at most.
+	JSONLDTypes []string
+	// OpenGraph lists the page's og: properties in order, 64 at most.
+	OpenGraph []Property
+	// WordCount is the number of words in the text; the package documentation
+	// says what a word is.
+	WordCount int
+	// ContentHash is the xxhash64 of the body.
+	ContentHash uint64
+	// Modified is when the page says it last changed, or zero: from
+	// article:modified_time, else og:updated_time, else the first dateModified
+	// in JSON-LD, else a last-modified meta element.
+	Modified time.Time
+	// Base is what links resolve against.
+	Base URL
+	// Links are the links found, in order.
+	Links []Link
+	// LinkCount is the number of links but images that the page has, with those
+	// that were not kept.
+	LinkCount int
+	// Truncated tells that the page has more links than were kept.
+	Truncated bool
+	// Extracted has one entry for each of Options.Extract, in that order.
+	Extracted []Extraction
+
+	walker walker
+}
+
+// A Property is a named value.
+type Property struct{ Name, Content string }
+
+// A Hreflang is a version of the page for a language or region.
+type Hreflang struct {
+	Lang string
+	URL  URL
+}
+
+// URLText returns the canonical text of the i-th link's URL, empty if it has
+// none. Unlike the link's URL it is valid until the next Parse only. It is meant
+// for hashing, and must not be changed.
+func (pg *Page) URLText(i int) []byte {
+	return pg.walker.links[i].url.of(pg.walker.arena)
+}
+
+// Bounds of facts, in bytes or entries.
+const (
+	maxTitle       = 2048
+	maxDescription = 4096
+	maxH1          = 2048
+	maxLanguage    = 64
+	maxHreflang    = 256
+	maxRobots      = 1024
+	maxTypes       = 64
+	maxType        = 256
+	maxProperties  = 64
+	maxProperty    = 1024
+)
+
+// What a worker's Page may hold on to between two parses. A page in a thousand
+// needs more, and must not set the memory of all workers for good.
+const (
+	keepArena = 1 << 20
+	keepLinks = 4096
+)

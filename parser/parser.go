@@ -1,0 +1,53 @@
+package parser
+
+import (
+	"fmt"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// A Parser finds links and facts in pages. It is immutable and may be used by any
+// number of goroutines at once.
+type Parser struct {
+	opts  Options
+	token string // opts.RobotsToken in lower case
+}
+
+// New makes a Parser. It fails if the options are not valid, naming every fault.
+func New(o Options) (*Parser, error) {
+	if err := o.validate(); err != nil {
+		return nil, fmt.Errorf("parser options: %w", err)
+	}
+	o = o.withDefaults()
+	token := make([]byte, len(o.RobotsToken))
+	for i := range token {
+		token[i] = lower(o.RobotsToken[i])
+	}
+	return &Parser{opts: o, token: string(token)}, nil
+}
+
+// maxBody bounds what is read, because spans are 32 bits wide.
+const maxBody = 1 << 30
+
+// Parse reads a page into pg, replacing what it held. An error means that the
+// extractors of Options could not be run, for instance because the page is
+// nested too deeply for a tree; links and facts are there nevertheless.
+func (p *Parser) Parse(pg *Page, in Input) error {
+	if len(in.Body) > maxBody {
+		in.Body = in.Body[:maxBody]
+	}
+	w := &pg.walker
+	w.begin(p, in)
+	w.headers(in.Header)
+	w.walk()
+	w.finish(pg)
+	pg.ContentHash = xxhash.Sum64(in.Body)
+	pg.Extracted = pg.Extracted[:0]
+	if len(p.opts.Extract) == 0 {
+		return nil
+	}
+	if err := p.extract(pg, in.Body); err != nil {
+		return fmt.Errorf("extract from page: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,104 @@
+package parser
+
+import "bytes"
+
+// robots are the robots directives that apply to the page.
+type robots struct {
+	text              []byte // distinct directives, separated by ", "
+	noIndex, noFollow bool
+}
+
+// add takes a list of directives, separated by commas.
+func (r *robots) add(list []byte) {
+	for len(list) > 0 {
+		var part []byte
+		part, list, _ = bytes.Cut(list, []byte(","))
+		r.directive(trimSpace(part))
+	}
+}
+
+// directive takes one directive.
+func (r *robots) directive(d []byte) {
+	if len(d) == 0 {
+		return
+	}
+	// Some pages separate by semicolons or blanks. What forbids is heeded even
+	// so.
+	for i := 0; i < len(d); {
+		start := i
+		for i < len(d) && d[i] != ';' && !isSpace(d[i]) {
+			i++
+		}
+		switch word := d[start:i]; {
+		case equalFold(word, "noindex"):
+			r.noIndex = true
+		case equalFold(word, "nofollow"):
+			r.noFollow = true
+		case equalFold(word, "none"):
+			r.noIndex, r.noFollow = true, true
+		}
+		i++
+	}
+	if len(r.text)+len(", ")+len(d) > maxRobots {
+		return
+	}
+	start := len(r.text)
+	if start > 0 {
+		r.text = append(r.text, ", "...)
+	}
+	at := len(r.text)
+	for _, c := range d {
+		r.text = append(r.text, lower(c))
+	}
+	if containsPart(r.text[:start], r.text[at:]) {
+		r.text = r.text[:start]
+	}
+}
+
+// containsPart reports whether a list separated by ", " has the part.
+func containsPart(list, part []byte) bool {
+	for found := true; found; {
+		var p []byte
+		p, list, found = bytes.Cut(list, []byte(", "))
+		if bytes.Equal(p, part) {
+			return true
+		}
+	}
+	return false
+}
+
+// addHeader takes the value of an X-Robots-Tag field for the product token. A
+// crawler's name and a colon before a directive make it and those behind it that
+// crawler's.
+func (r *robots) addHeader(value []byte, token string) {
+	ours := true
+	for len(value) > 0 {
+		var part []byte
+		part, value, _ = bytes.Cut(value, []byte(","))
+		part = trimSpace(part)
+		if name, rest, ok := bytes.Cut(part, []byte(":")); ok && isAgent(trimSpace(name)) {
+			name = trimSpace(name)
+			ours = equalFold(name, token) || equalFold(name, "robots") || equalFold(name, "*")
+			part = trimSpace(rest)
+		}
+		if ours {
+			r.directive(part)
+		}
+	}
+}
+
+// isAgent reports whether what stands before a colon is the name of a crawler: not
+// the name of a directive that has a value, nor a part of a date.
+func isAgent(name []byte) bool {
+	for _, directive := range []string{"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"} {
+		if equalFold(name, directive) {
+			return false
+		}
+	}
+	for _, c := range name {
+		if isSpace(c) {
+			return false
+		}
+	}
+	return len(name) > 0
+}
