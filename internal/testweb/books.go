@@ -1,0 +1,142 @@
+package testweb
+
+import "time"
+
+// NoGap stands for a gap where there were not two requests to have one between.
+const NoGap time.Duration = -1
+
+// Books is what all hosts saw since the start or the last reset.
+type Books struct {
+	Requests     int64                `json:"requests"`
+	MostInFlight int64                `json:"most_in_flight"` // over all hosts together
+	Connections  int64                `json:"connections"`
+	UnknownHosts int64                `json:"unknown_hosts"` // requests for hosts that are not there
+	Hosts        map[string]HostBooks `json:"hosts"`         // by name; only hosts that were asked something
+}
+
+// HostBooks is what one host saw. Durations are nanoseconds in JSON.
+type HostBooks struct {
+	Requests    int `json:"requests"`    // of all kinds
+	Pages       int `json:"pages"`       // requests for anything but the next two
+	Robots      int `json:"robots"`      // requests for robots.txt, redirected ones included
+	Sitemaps    int `json:"sitemaps"`    // requests for sitemaps, where there is one or not
+	Connections int `json:"connections"` // that carried at least one request for this host
+
+	MostInFlight int           `json:"most_in_flight"`
+	LeastGap     time.Duration `json:"least_gap"`      // between the starts of two requests, or NoGap
+	LeastPageGap time.Duration `json:"least_page_gap"` // between the starts of two page requests, or NoGap
+	First        time.Time     `json:"first"`          // start of the first request
+	Last         time.Time     `json:"last"`           // start of the last request
+
+	// Status counts answers by status; 0 is for requests that got none.
+	Status map[int]int `json:"status"`
+
+	Duplicates   Misdeeds `json:"duplicates"`    // URLs answered 200 again
+	Disallowed   Misdeeds `json:"disallowed"`    // asked for against robots.txt
+	BeforeRobots Misdeeds `json:"before_robots"` // pages asked for before robots.txt ever was
+	Baits        Misdeeds `json:"baits"`         // URLs that no crawl should have taken for a link to follow
+	Unknown      Misdeeds `json:"unknown"`       // URLs that the host never named
+	Traps        Misdeeds `json:"traps"`         // requests inside traps: not wrong, unless there are many
+
+	// Aborted counts answers that the client did not wait for or did not take whole.
+	Aborted int `json:"aborted"`
+	// Sent is the number of bytes written to clients.
+	Sent int64 `json:"sent"`
+
+	// Refused counts refusals: 429, 503, and whatever else a refusing fault
+	// answered. Refusals are the first thousand of them.
+	Refused  int       `json:"refused"`
+	Refusals []Refusal `json:"refusals,omitempty"`
+	// Early is requests that started before a Retry-After was over, but for those within
+	// Config.Grace of the refusal.
+	Early Misdeeds `json:"early"`
+}
+
+// Misdeeds is a count with the first few URIs for examples.
+type Misdeeds struct {
+	Count int      `json:"count"`
+	URIs  []string `json:"uris,omitempty"`
+}
+
+// Refusal is one time a host asked to be left alone.
+type Refusal struct {
+	At     time.Time `json:"at"`
+	Status int       `json:"status"`
+	Until  time.Time `json:"until,omitzero"` // what its Retry-After came to; zero if it had none
+	Next   time.Time `json:"next,omitzero"`  // start of the first request after it; zero if there was none
+}
+
+// Books returns a copy of the books. An answer that a client has read in full is
+// in them.
+func (s *Server) Books() Books {
+	b := Books{
+		Requests:     s.requests.Load(),
+		MostInFlight: s.mostInflight.Load(),
+		Connections:  s.connections.Load(),
+		UnknownHosts: s.unknownHosts.Load(),
+		Hosts:        make(map[string]HostBooks),
+	}
+	for i := range s.hosts {
+		if hb := s.HostBooks(i); hb.Requests > 0 {
+			b.Hosts[s.web.names.name(i)] = hb
+		}
+	}
+	return b
+}
+
+// HostBooks returns a copy of the books of the host with number i.
+func (s *Server) HostBooks(i int) HostBooks {
+	h := &s.hosts[i]
+	sent := h.sent.Load()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	l := &h.ledger
+	b := HostBooks{
+		Requests:     l.requests,
+		Pages:        l.pages,
+		Robots:       l.robots,
+		Sitemaps:     l.sitemaps,
+		Connections:  l.connections,
+		MostInFlight: l.most,
+		LeastGap:     l.gap,
+		LeastPageGap: l.pageGap,
+		First:        l.first,
+		Last:         l.last,
+		Status:       make(map[int]int, len(l.status)),
+		Duplicates:   l.duplicates.copy(),
+		Disallowed:   l.disallowed.copy(),
+		BeforeRobots: l.beforeRobots.copy(),
+		Baits:        l.baits.copy(),
+		Unknown:      l.unknown.copy(),
+		Traps:        l.traps.copy(),
+		Aborted:      l.aborted,
+		Sent:         sent,
+		Refused:      l.refused,
+		Refusals:     append([]Refusal(nil), l.refusals...),
+		Early:        l.early.copy(),
+	}
+	for _, c := range l.status {
+		b.Status[c.status] = c.count
+	}
+	return b
+}
+
+func (s *samples) copy() Misdeeds {
+	return Misdeeds{s.count, append([]string(nil), s.uris...)}
+}
+
+// Reset empties the books and puts every fault back to how it started. It is
+// meant for a quiet moment: requests in flight stay in flight and are counted when
+// they end.
+func (s *Server) Reset() {
+	s.requests.Store(0)
+	s.connections.Store(0)
+	s.unknownHosts.Store(0)
+	s.mostInflight.Store(s.inflight.Load())
+	for i := range s.hosts {
+		s.hosts[i].reset()
+	}
+	if s.log != nil {
+		s.log.reset()
+	}
+}

@@ -1,0 +1,43 @@
+// Package testweb is a synthetic web for tests, the demo and benchmarks: many
+// hosts behind one loopback listener, every page of them decided by a seed, with
+// faults where a test wants them and books that say how a crawler behaved.
+//
+// # The life of a web
+//
+// A [Config] says how many hosts and pages there are and which [Fault] troubles
+// which host. [Start] listens and serves until [Server.Close]. A crawler is sent
+// to [Server.StartURLs] with [Server.Resolve] as its --resolve value, so that no
+// name is ever looked up. When it is done, [Server.Books] tells what the hosts saw
+// and [Server.Expected] what a correct crawl reports; [Compare] holds a crawl's
+// result against it. A test that drives another process reads the same things
+// as JSON from the admin listener (see [Config.AdminAddr]).
+//
+// Inside a testing/synctest bubble, where sockets do not work, start the server
+// with [StartOn] and a nil listener and connect with [Server.Dial]: every delay,
+// rest and gap is then exact and takes no time.
+//
+// # What is where
+//
+// All hosts have the same number of pages, reachable from "/" by a tree with more
+// links strewn over it. Pages are rendered when asked for and never kept; one graph
+// (graph.go) is both rendered into pages and walked for the expectation, so the two
+// cannot disagree. A fault either changes how all pages of a host are answered
+// (a rate limit, a capacity) or adds leaves: URLs of its own which pages of the
+// tree link to, each with its own fate, so that a page that hangs never hides a part
+// of the tree. Hosts with the same faults share one plan of leaves; per host and page
+// nothing is kept but a bit.
+//
+// # What the books can say
+//
+// Books are kept by a server, which sees a request a little after the crawler
+// started it and knows the answer is sent a little before the crawler has it. A request
+// is in flight from the moment its head was read until just before its last byte is
+// written; so the books never show more in flight than there was, and an answer
+// that a client has read in full is always in them. Gaps are between heads read: on
+// a busy machine two of them can come closer together than they were sent.
+//
+// All methods of [Server] may be called from any goroutine. The HTTP server is
+// written for this job (conn.go): HTTP/1.1 with keep-alive, GET and HEAD, TLS on the
+// same port when asked for. A server from net/http costs about twice as much a page,
+// and would hide resets and truncation behind good manners.
+package testweb

@@ -1,0 +1,111 @@
+package testweb
+
+import (
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// kind is what a request is for, as far as books and faults tell it apart.
+type kind uint8
+
+const (
+	kindPage kind = iota // anything but the two below
+	kindRobots
+	kindSitemap
+)
+
+// exchange is one request and its answer. It lives in its connection and is
+// reused by the next.
+type exchange struct {
+	c      *conn
+	s      *Server
+	req    request
+	h      *host
+	node   int
+	kind   kind
+	broken bool // answered so that no client can be content: not counted as a fetch
+	ended  bool
+	start  time.Time
+}
+
+// handle answers the request: books first, then the host's gates, then what is
+// there.
+func (x *exchange) handle() {
+	if x.req.close {
+		x.c.done = true
+	}
+	host, ok := x.s.web.names.lookup(x.req.host)
+	if !ok {
+		x.s.unknownHosts.Add(1)
+		x.c.host = nil
+		x.ended = true
+		x.text(http.StatusMisdirectedRequest, "no such host\n")
+		return
+	}
+	x.h = &x.s.hosts[host]
+	x.node, x.kind = x.s.classify(host, x.req.uri)
+	wait, instead := x.begin()
+	if x.h.plan.closeAlways {
+		x.c.done = true
+	}
+	defer x.finish(0) // for answers that never got as far as a status
+	if !x.c.wait(wait) {
+		x.gone()
+		return
+	}
+	switch {
+	case !x.req.get && !x.req.head:
+		x.text(http.StatusMethodNotAllowed, "GET or HEAD\n")
+	case x.s.authority != nil && !x.c.secure:
+		x.redirect(http.StatusMovedPermanently, x.h.id, string(x.req.uri))
+	case instead != nil:
+		instead(x)
+	case x.kind == kindRobots:
+		x.robots()
+	case x.kind == kindSitemap:
+		x.sitemap()
+	default:
+		x.page()
+	}
+}
+
+// page answers a request for anything but robots.txt and sitemaps.
+func (x *exchange) page() {
+	w := x.s.web
+	switch {
+	case x.h.plan.fate != nil && x.node != nodeAsset:
+		x.h.plan.fate.answer(x)
+	case x.node >= w.leafBase():
+		w.leaf(x.h.id, x.node).answer(x)
+	case x.node >= 0:
+		x.tree()
+	case x.node == nodeTrap:
+		x.h.plan.trap(x.req.uri).answer(x)
+	case x.node == nodeAsset:
+		x.text(http.StatusOK, "/* nothing */\n")
+	default:
+		x.text(http.StatusNotFound, "nothing here\n")
+	}
+}
+
+// tree answers with a page of the tree or an orphan: the path that must be fast.
+func (x *exchange) tree() {
+	b := x.s.buffer()
+	defer x.s.release(b)
+	hash := nodeHash(x.s.web.cfg.Seed, x.h.id, x.node)
+	b.extra = append(b.extra, "ETag: \""...)
+	b.extra = strconv.AppendUint(b.extra, hash, 16)
+	b.extra = append(b.extra, "\"\r\nLast-Modified: "...)
+	b.extra = modified(hash).AppendFormat(b.extra, http.TimeFormat)
+	b.extra = append(b.extra, "\r\n"...)
+	b.body = x.s.web.appendPage(b.body, ref{x.h.id, x.node})
+	x.send(b, http.StatusOK, typeHTML)
+}
+
+// gone notes that the client left before it had its answer.
+func (x *exchange) gone() {
+	x.c.done = true
+	x.finish(0)
+	x.h.abort()
+}

@@ -1,0 +1,134 @@
+package testweb
+
+import "strconv"
+
+const (
+	pageFoot = "</p>\n<footer><a href=\"#top\">Top</a> <a href=\"mailto:desk@example.com?subject=Page\">Write to us</a> " +
+		"<a href=\"tel:+441632960123\">Call</a> <a href=\"javascript:history.back()\">Back</a> " +
+		"<a href=\"data:text/plain,note\">Note</a> <img src=\"/static/logo.png\" alt=\"\"></footer>\n</body>\n</html>\n"
+	// linkRoom is what a link's markup takes at most, beyond its origin; a page keeps that
+	// much for each link when it spreads its text between them.
+	linkRoom = 54
+)
+
+// appendPage appends the body of a page of the tree or an orphan.
+func (w *web) appendPage(dst []byte, from ref) []byte {
+	start := len(dst)
+	hash := nodeHash(w.cfg.Seed, from.host, from.node)
+	dst = append(dst, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>"...)
+	dst = appendTitle(dst, hash, from.node)
+	dst = append(dst, "</title>\n<meta name=\"description\" content=\"About "...)
+	dst = appendWords(dst, hash>>16)
+	dst = append(dst, " and "...)
+	dst = appendWords(dst, hash>>32)
+	dst = append(dst, "\">\n<meta name=\"viewport\" content=\"width=device-width\">\n<link rel=\"stylesheet\" href=\"/static/site.css\">\n<link rel=\"canonical\" href=\""...)
+	dst = w.appendOrigin(dst, from.host)
+	dst = w.appendURI(dst, from.host, from.node)
+	dst = append(dst, "\">\n</head>\n<body id=\"top\">\n<h1>"...)
+	dst = appendWords(dst, hash)
+	dst = append(dst, "</h1>\n<p>"...)
+
+	room := w.cfg.PageSize - (len(dst) - start) - len(pageFoot)
+	gap := max(0, room/(w.cfg.Links+1)-linkRoom-w.originLen())
+	n := 0
+	for it := w.links(from); it.next(); n++ {
+		if n%3 == 2 {
+			dst = append(dst, parBreak...)
+		}
+		dst = w.text.appendText(dst, hash+uint64(n)*769, gap)
+		dst = w.appendLink(dst, &it)
+	}
+	dst = w.text.appendText(dst, hash>>20, w.cfg.PageSize-(len(dst)-start)-len(pageFoot))
+	return append(dst, pageFoot...)
+}
+
+// appendLink writes a link in one of the many ways a link to the same URL can be
+// written.
+func (w *web) appendLink(dst []byte, it *linkIter) []byte {
+	dst = append(dst, " <a href=\""...)
+	switch {
+	case it.leaf != nil:
+		dst = append(dst, it.leaf.href...)
+		if it.leaf.nofollow {
+			dst = append(dst, "\" rel=\"nofollow"...)
+		}
+	case it.to.host != it.from.host:
+		if it.shape>>8&3 == 0 {
+			dst = append(dst, "//"...)
+			dst = w.names.append(dst, it.to.host)
+			dst = append(dst, w.port...)
+		} else {
+			dst = w.appendOrigin(dst, it.to.host)
+		}
+		dst = w.appendURI(dst, it.to.host, it.to.node)
+	default:
+		dst = w.appendLocalHref(dst, it.from, it.to, it.shape>>8&15)
+	}
+	dst = append(dst, "\">"...)
+	dst = appendWords(dst, it.shape>>16)
+	return append(dst, "</a> "...)
+}
+
+// appendLocalHref writes a link to another page of the same tree, as one of sixteen
+// styles has it. All styles resolve to the same canonical URL.
+func (w *web) appendLocalHref(dst []byte, from, to ref, style uint64) []byte {
+	if to.node == 0 {
+		if style < 8 {
+			return append(dst, '/')
+		}
+		return w.appendURI(w.appendOrigin(dst, to.host), to.host, to.node)
+	}
+	dir, up := to.node%dirs, "../"
+	if from.node == 0 {
+		up = ""
+	}
+	switch style {
+	case 0, 1, 2, 3:
+		if from.node != 0 && from.node < w.cfg.Pages && from.node%dirs == dir {
+			return appendPageName(dst, to.node)
+		}
+		return appendPagePath(append(dst, up...), dir, to.node)
+	case 4, 5, 6:
+		return w.appendURI(w.appendOrigin(dst, to.host), to.host, to.node)
+	case 7:
+		dst = append(dst, "//"...)
+		dst = w.names.append(dst, to.host)
+		dst = append(dst, w.port...)
+		return w.appendURI(dst, to.host, to.node)
+	case 8:
+		dst = w.appendURI(dst, to.host, to.node)
+		return append(dst, "#more"...)
+	case 9: // dot segments
+		dst = append(dst, "/x/.././"...)
+		return appendPagePath(dst, dir, to.node)
+	case 10: // a "d" that needs no escape
+		dst = append(dst, "/%64"...)
+		dst = strconv.AppendInt(dst, int64(dir), 10)
+		return appendPageName(append(dst, '/'), to.node)
+	case 11: // letters of scheme and host have no case
+		at := len(dst)
+		dst = w.appendOrigin(dst, to.host)
+		for i, c := range dst[at:] {
+			if c >= 'a' && c <= 'z' {
+				dst[at+i] = c - ('a' - 'A')
+			}
+		}
+		return w.appendURI(dst, to.host, to.node)
+	default:
+		return w.appendURI(dst, to.host, to.node)
+	}
+}
+
+// appendPagePath appends "d3/p35.html".
+func appendPagePath(dst []byte, dir, node int) []byte {
+	dst = append(dst, 'd')
+	dst = strconv.AppendInt(dst, int64(dir), 10)
+	dst = append(dst, '/')
+	return appendPageName(dst, node)
+}
+
+func appendPageName(dst []byte, node int) []byte {
+	dst = append(dst, 'p')
+	dst = strconv.AppendInt(dst, int64(node), 10)
+	return append(dst, ".html"...)
+}

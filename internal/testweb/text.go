@@ -1,0 +1,109 @@
+package testweb
+
+import (
+	"strconv"
+	"time"
+)
+
+const (
+	fillerSize = 1 << 16
+	// paragraph is the longest run of text without a paragraph break, and so how
+	// far the filler must reach beyond fillerSize.
+	paragraph = 1 << 10
+	parBreak  = "</p>\n<p>"
+)
+
+// Words of one length, so that a word is found by its number without a table.
+const (
+	wordLen   = 6
+	wordCount = 128
+	wordList  = "almondambersanchorarcadeartistautumnbakerybambooballadbarleybasaltbeacon" +
+		"bottlebranchbreezebridgebronzebucketbutterbuttoncanarycanvascandlecastle" +
+		"caverncellarcherrycirclecloverclosetcoffeecoppercottoncradlecuckoodaring" +
+		"dinghydragoneffectelevenembersenginefabricfalconfamousfinderflowerforest" +
+		"fringefrostygalaxygallopgardenglidergoldengravelhammerharborhazardhelmet" +
+		"heraldhollowislandjacketjunglekettlekittenlagoonladderlegendlemonsletter" +
+		"magnetmarblemeadowmirrormodestmosaicmuseumneedlenickelnobodyoraclepalace" +
+		"pebblepepperpiratepocketpurplerabbitravensribbonrocketsaddlesailorsalmon" +
+		"secretshadowsilverspiritspringstablestatuestreamsummersunsettablettemple" +
+		"threadtickettimbertunnelturtlevelvetvioletvoyagewalnutwillowwindowwinter" +
+		"wizardyellowzephyrcastordahliaeasterfiddleginger"
+)
+
+func word(x uint64) string {
+	at := int(x%wordCount) * wordLen
+	return wordList[at : at+wordLen]
+}
+
+// filler is prose made once from the seed; the text of pages is cut from it.
+type filler []byte
+
+func newFiller(seed uint64) filler {
+	r := rng(mix(seed ^ 0xf111e7))
+	f := make(filler, 0, fillerSize+paragraph+64)
+	for left := 0; len(f) < fillerSize+paragraph; left-- {
+		if left == 0 {
+			left = 5 + r.intn(12)
+			if len(f) > 0 {
+				f = append(f[:len(f)-1], ". "...)
+			}
+			f = append(f, word(r.next())...)
+			f[len(f)-wordLen] -= 'a' - 'A'
+			f = append(f, ' ')
+			continue
+		}
+		switch r.intn(8) {
+		case 0:
+			f = append(f, "the "...)
+		case 1:
+			f = append(f, "and "...)
+		case 2:
+			f = append(f, "of "...)
+		case 3:
+			f = append(f, "in "...)
+		}
+		f = append(f, word(r.next())...)
+		f = append(f, ' ')
+	}
+	return f
+}
+
+// appendText appends exactly n bytes of prose, taken from position at on, with
+// paragraph breaks inside when n is long. It assumes an open <p>.
+func (f filler) appendText(dst []byte, at uint64, n int) []byte {
+	for n > 0 {
+		run := min(n, paragraph)
+		o := at % fillerSize
+		dst = append(dst, f[o:o+uint64(run)]...)
+		at += uint64(run)
+		n -= run
+		if n >= len(parBreak) {
+			dst = append(dst, parBreak...)
+			n -= len(parBreak)
+		}
+	}
+	return dst
+}
+
+// appendWords appends two words chosen by x.
+func appendWords(dst []byte, x uint64) []byte {
+	dst = append(dst, word(x)...)
+	dst = append(dst, ' ')
+	return append(dst, word(x>>8)...)
+}
+
+// appendTitle appends the title of a page: two words, the first with a capital,
+// and a number that makes it the page's own.
+func appendTitle(dst []byte, hash uint64, node int) []byte {
+	at := len(dst)
+	dst = appendWords(dst, hash)
+	dst[at] -= 'a' - 'A'
+	dst = append(dst, ", no. "...)
+	return strconv.AppendInt(dst, int64(node), 10)
+}
+
+// modified is when a page says it was last changed: some second of 2024.
+func modified(hash uint64) time.Time {
+	const second2024 = 1704067200
+	return time.Unix(second2024+int64(reduce(hash, 366*86400)), 0).UTC()
+}
