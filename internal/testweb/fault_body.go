@@ -163,7 +163,7 @@ func (f Reset) install(p *plan, _ *web) {
 	f.spread(p, "reset", func(x *exchange) {
 		if f.After > 0 {
 			s := x.stream(http.StatusOK, typeHTML, "", int64(f.After)+1000)
-			s.Write([]byte(sizedPage("Reset", f.After + 1000)[:f.After]))
+			s.Write([]byte(sizedPage("Reset", f.After+1000)[:f.After]))
 			s.breakOff()
 		}
 		x.finish(0)

@@ -34,9 +34,9 @@ type RefuseFirst struct {
 // time: of each Every requests the last Length are refused. Up to 3 in a
 // row a crawl that tries again three times loses nothing.
 type RefuseBursts struct {
-	Every  int `yaml:"every"`  // Zero means 20
-	Length int `yaml:"length"` // Zero means 3
-	Answer `yaml:",inline"`    // whose status is 503 unless given
+	Every  int              `yaml:"every"`  // Zero means 20
+	Length int              `yaml:"length"` // Zero means 3
+	Answer `yaml:",inline"` // whose status is 503 unless given
 }
 
 // RefuseAll refuses every page, for ever.
