@@ -13,6 +13,6 @@ var (
 	ErrHost = errors.New("url host is invalid")
 	// ErrPort means a port that is not a number or over 65535.
 	ErrPort = errors.New("url port is invalid")
-	// ErrLength means a reference of absurd length (over 256 MiB).
+	// ErrLength means a reference of absurd length (over 16 MiB with its base).
 	ErrLength = errors.New("url is too long")
 )

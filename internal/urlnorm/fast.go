@@ -6,14 +6,14 @@ import "strings"
 // reference, neither of which needs a change.
 type splice struct {
 	head, tail string
-	at         URL // offsets into head+tail, without the text
+	at         offsets // into head+tail
 }
 
 // spliceOf recognises the plain reference: ASCII, clean, and either absolute or
 // relative with dot segments at most in front. It reports false whenever it is
 // not sure; what it does return is what the complete parser would.
 func (u URL) spliceOf(ref string) (splice, bool) {
-	if len(ref) > maxLen {
+	if len(u.text)+len(ref) > maxLen {
 		return splice{}, false
 	}
 	ref = trimControl(ref)
@@ -57,32 +57,33 @@ func (u URL) spliceOf(ref string) (splice, bool) {
 		ref = ref[1:]
 	}
 	// A colon in the first segment may end a scheme.
-	for i := 0; i < len(ref) && plainInPath[ref[i]]; i++ {
+	i := 0
+	for ; i < len(ref) && plainInPath[ref[i]]; i++ {
 		if ref[i] == ':' {
 			return splice{}, false
 		}
 	}
-	return u.splicePath(head, ref, 0)
+	return u.splicePath(head, ref, i)
 }
 
-// splice joins head and tail into a URL with u's authority.
-func (u URL) splice(head, tail string, queryAt int) splice {
-	return splice{head, tail, URL{hostEnd: u.hostEnd, pathAt: u.pathAt, queryAt: uint32(queryAt)}}
+// splice joins head and tail into a URL whose authority is at.
+func (at offsets) splice(head, tail string, queryAt int) splice {
+	return splice{head, tail, offsets{at.hostEnd, at.pathAt, uint32(queryAt)}}
 }
 
-// splicePath joins head to ref, of which the path begins at or goes on from i.
-func (u URL) splicePath(head, ref string, i int) (splice, bool) {
+// splicePath joins head to ref, whose path is plain up to i.
+func (at offsets) splicePath(head, ref string, i int) (splice, bool) {
 	query, end, ok := scanPath(ref, i)
-	return u.splice(head, ref[:end], len(head)+query), ok
+	return at.splice(head, ref[:end], len(head)+query), ok
 }
 
 // parent cuts the last segment off dir, which ends in a slash.
-func (u URL) parent(dir string) string {
-	i := strings.LastIndexByte(dir[u.pathAt:len(dir)-1], '/')
+func (at offsets) parent(dir string) string {
+	i := strings.LastIndexByte(dir[at.pathAt:len(dir)-1], '/')
 	if i < 0 {
 		return dir
 	}
-	return dir[:int(u.pathAt)+i+1]
+	return dir[:int(at.pathAt)+i+1]
 }
 
 // spliceAuthority joins scheme, which may be empty, to ref, in which the
@@ -99,7 +100,7 @@ func spliceAuthority(scheme, ref string, hostAt int) (splice, bool) {
 	if i == hostAt || '0' <= ref[label] && ref[label] <= '9' {
 		return splice{}, false
 	}
-	u := URL{hostEnd: uint32(len(scheme) + i)}
+	at := offsets{hostEnd: uint32(len(scheme) + i)}
 	if i < len(ref) && ref[i] == ':' {
 		port := i + 1
 		for i = port; i < len(ref) && '0' <= ref[i] && ref[i] <= '9'; i++ {
@@ -108,14 +109,14 @@ func spliceAuthority(scheme, ref string, hostAt int) (splice, bool) {
 			return splice{}, false
 		}
 	}
-	u.pathAt = uint32(len(scheme) + i)
+	at.pathAt = uint32(len(scheme) + i)
 	if i == len(ref) && scheme == "" {
-		return u.splice(ref, "/", i+1), true
+		return at.splice(ref, "/", i+1), true
 	}
 	if i == len(ref) || ref[i] != '/' {
 		return splice{}, false
 	}
-	return u.splicePath(scheme, ref, i)
+	return at.splicePath(scheme, ref, i)
 }
 
 // plainPort reports whether a port is certain to stay as it is: no leading zero,
@@ -137,7 +138,7 @@ func scanPath(ref string, i int) (query, end int, ok bool) {
 		}
 		switch ref[i] {
 		case '/':
-			if i++; leadingDots(ref[i:]) > 0 {
+			if i++; i < len(ref) && ref[i] == '.' && leadingDots(ref[i:]) > 0 {
 				return 0, 0, false
 			}
 		case '%':
@@ -188,8 +189,11 @@ func leadingDots(s string) int {
 // plainEscape reports whether s, which begins with "%", begins with an escape
 // that stays as it is.
 func plainEscape(s string) bool {
-	c, ok := escapeAt(s, 0)
-	return ok && !isUnreserved(c) && s[1] < 'a' && s[2] < 'a'
+	if len(s) < 3 {
+		return false
+	}
+	hi, lo := unhexUpper[s[1]], unhexUpper[s[2]]
+	return hi|lo <= 15 && !unreserved[hi<<4|lo]
 }
 
 // The bytes that stay as they are and end nothing, by where they stand. Hosts
@@ -197,20 +201,12 @@ func plainEscape(s string) bool {
 var (
 	plainInPath  = plainSet(&pathSet, "/\\?#%")
 	plainInQuery = plainSet(&querySet, "#%")
-	plainInHost  = hostSet()
+	plainInHost  = setOf("abcdefghijklmnopqrstuvwxyz0123456789-._")
 )
 
 func plainSet(encoded *byteSet, special string) (set byteSet) {
 	for c := range set {
 		set[c] = !encoded[c] && strings.IndexByte(special, byte(c)) < 0
-	}
-	return set
-}
-
-func hostSet() (set byteSet) {
-	for c := range set {
-		b := byte(c)
-		set[c] = isUnreserved(b) && b != '~' && (b < 'A' || b > 'Z')
 	}
 	return set
 }

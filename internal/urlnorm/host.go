@@ -1,16 +1,17 @@
 package urlnorm
 
-import "strings"
-
 // parseHost is the URL Standard's host parser for special schemes.
 func parseHost(s string) (string, error) {
+	if s == "" {
+		return "", ErrHost
+	}
 	if s[0] == '[' {
 		if s[len(s)-1] != ']' {
 			return "", ErrHost
 		}
 		return parseIPv6(s[1 : len(s)-1])
 	}
-	domain, err := toASCII(strings.ToValidUTF8(percentDecode(s), "\uFFFD"))
+	domain, err := toASCII(percentDecode(s))
 	if err != nil {
 		return "", err
 	}

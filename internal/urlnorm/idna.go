@@ -24,7 +24,7 @@ func toASCII(domain string) (string, error) {
 	if isASCII(domain) {
 		return lowerASCII(domain), nil
 	}
-	domain = strings.Map(remapIDNA, domain)
+	domain = strings.Map(remapIDNA, domain) // and what is not UTF-8 to U+FFFD
 	out, err := profile.ToASCII(domain)
 	if err != nil || !validLabels(domain, out) {
 		return "", ErrHost

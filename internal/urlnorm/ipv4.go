@@ -66,7 +66,7 @@ func ipv4Number(s string) (uint64, bool) {
 	}
 	var n uint64
 	for i := range len(s) {
-		d := uint64(unhex(s[i]))
+		d := uint64(unhex[s[i]])
 		if d >= base {
 			return 0, false
 		}

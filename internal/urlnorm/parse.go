@@ -1,35 +1,32 @@
 package urlnorm
 
 import (
+	"bytes"
 	"strconv"
 	"strings"
 )
 
 // parse is the URL Standard's basic URL parser for http and https. Its state
 // machine walks the input once; here each state that matters is a cut of the
-// input instead, in the same order. base is nil if there is none.
-func parse(base *record, raw string) (record, error) {
-	if len(raw) > maxLen {
-		return record{}, ErrLength
+// input instead, in the same order. Without a base, base is the zero record.
+func (r *record) parse(base *record, raw string) error {
+	if len(base.path)+len(base.query)+len(raw) > maxLen {
+		return ErrLength
 	}
 	in := removeTabNewline(trimControl(raw))
-
 	scheme, rest, ok := cutScheme(in)
-	if ok {
-		switch scheme {
-		case "http", "https":
-		default:
-			return record{}, ErrScheme
-		}
-		if base == nil || base.scheme != scheme || strings.HasPrefix(rest, "//") {
-			return parseAuthority(scheme, trimSlashes(rest))
-		}
-		return parseRelative(base, rest)
+	switch {
+	case !ok && base.scheme == "":
+		return ErrRelative
+	case !ok:
+		return r.parseRelative(base, in)
+	case scheme != "http" && scheme != "https":
+		return ErrScheme
+	case base.scheme == scheme && !strings.HasPrefix(rest, "//"):
+		return r.parseRelative(base, rest)
+	default:
+		return r.parseAuthority(scheme, trimSlashes(rest))
 	}
-	if base == nil {
-		return record{}, ErrRelative
-	}
-	return parseRelative(base, in)
 }
 
 // trimControl removes C0 controls and spaces from both ends.
@@ -91,33 +88,31 @@ func trimSlashes(s string) string {
 
 // parseRelative reads a reference without a scheme of its own, or with base's
 // scheme and no "//".
-func parseRelative(base *record, s string) (record, error) {
+func (r *record) parseRelative(base *record, s string) error {
 	if len(s) > 1 && isSlash(s[0]) && isSlash(s[1]) {
-		return parseAuthority(base.scheme, trimSlashes(s))
+		return r.parseAuthority(base.scheme, trimSlashes(s))
 	}
-	r := *base
+	*r = *base
 	r.fragment, r.hasFragment = "", false
 	switch {
 	case s == "" || s[0] == '#':
 		r.setFragment(s)
-		return r, nil
 	case s[0] == '?':
 		r.setQueryFragment(s)
-		return r, nil
 	case isSlash(s[0]):
 		r.setPathQueryFragment("", s[1:])
 	default:
 		r.setPathQueryFragment(r.path[:strings.LastIndexByte(r.path, '/')], s)
 	}
-	return r, nil
+	return nil
 }
 
 // parseAuthority reads what follows "scheme://".
-func parseAuthority(scheme, s string) (record, error) {
-	r := record{scheme: scheme}
-	end := strings.IndexAny(s, "/\\?#")
-	if end < 0 {
-		end = len(s)
+func (r *record) parseAuthority(scheme, s string) (err error) {
+	r.scheme = scheme
+	end := 0
+	for end < len(s) && !isSlash(s[end]) && s[end] != '?' && s[end] != '#' {
+		end++
 	}
 	authority, rest := s[:end], s[end:]
 	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
@@ -127,21 +122,17 @@ func parseAuthority(scheme, s string) (record, error) {
 		authority = authority[at+1:]
 	}
 	host, port := cutPort(authority)
-	if host == "" {
-		return record{}, ErrHost
-	}
-	var err error
 	if r.host, err = parseHost(host); err != nil {
-		return record{}, err
+		return err
 	}
 	if r.port, err = parsePort(scheme, port); err != nil {
-		return record{}, err
+		return err
 	}
 	if rest != "" && isSlash(rest[0]) {
 		rest = rest[1:]
 	}
 	r.setPathQueryFragment("", rest)
-	return r, nil
+	return nil
 }
 
 // cutPort splits host and port at the first colon outside brackets.
@@ -181,44 +172,38 @@ func parsePort(scheme, s string) (string, error) {
 // setPathQueryFragment reads s, which begins after a slash, as segments below
 // dir, which is empty or a path without its last slash.
 func (r *record) setPathQueryFragment(dir, s string) {
-	end := strings.IndexAny(s, "?#")
-	if end < 0 {
-		end = len(s)
+	end := 0
+	for end < len(s) && s[end] != '?' && s[end] != '#' {
+		end++
 	}
 	path := make([]byte, 0, len(dir)+end+1)
 	path = append(path, dir...)
-	for seg := s[:end]; ; {
-		i := strings.IndexAny(seg, "/\\")
-		last := i < 0
-		if last {
-			i = len(seg)
-		}
-		switch dots(seg[:i]) {
-		case 2:
-			for n := len(path) - 1; n >= 0; n-- {
-				if path[n] == '/' {
-					path = path[:n]
-					break
-				}
-			}
-			if last {
-				path = append(path, '/')
-			}
-		case 1:
-			if last {
-				path = append(path, '/')
-			}
-		default:
+	for rest, more := s[:end], true; more; {
+		var seg string
+		seg, rest, more = cutSegment(rest)
+		switch dots(seg) {
+		case 0:
 			path = append(path, '/')
-			path = appendEncoded(path, seg[:i], &pathSet)
+			path = appendEncoded(path, seg, &pathSet)
+			continue
+		case 2:
+			path = path[:max(0, bytes.LastIndexByte(path, '/'))]
 		}
-		if last {
-			break
+		if !more {
+			path = append(path, '/')
 		}
-		seg = seg[i+1:]
 	}
 	r.path = string(path)
 	r.setQueryFragment(s[end:])
+}
+
+func cutSegment(s string) (seg, rest string, more bool) {
+	for i := range len(s) {
+		if isSlash(s[i]) {
+			return s[:i], s[i+1:], true
+		}
+	}
+	return s, "", false
 }
 
 // dots returns 1 or 2 for a single-dot or double-dot segment, else 0. A dot

@@ -1,6 +1,9 @@
 package urlnorm
 
-import "unicode/utf8"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // A byteSet is a set of byte values.
 type byteSet [256]bool
@@ -33,50 +36,53 @@ func appendEscape(dst []byte, c byte) []byte {
 // appendEncoded appends s with what is in set percent-encoded. Bytes that are
 // not UTF-8 become escapes of U+FFFD, one for each.
 func appendEncoded(dst []byte, s string, set *byteSet) []byte {
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c < utf8.RuneSelf {
-			if set[c] {
-				dst = appendEscape(dst, c)
-			} else {
-				dst = append(dst, c)
-			}
-			i++
-			continue
+	for {
+		n := 0
+		for n < len(s) && !set[s[n]] {
+			n++
 		}
-		r, n := utf8.DecodeRuneInString(s[i:])
+		dst = append(dst, s[:n]...)
+		if n == len(s) {
+			return dst
+		}
+		s = s[n:]
+		r, n := utf8.DecodeRuneInString(s)
 		if r == utf8.RuneError {
 			dst = append(dst, "%EF%BF%BD"...)
 		} else {
-			for j := range n {
-				dst = appendEscape(dst, s[i+j])
+			for i := range n {
+				dst = appendEscape(dst, s[i])
 			}
 		}
-		i += n
+		s = s[n:]
 	}
-	return dst
 }
 
-// unhex returns the value of a hex digit, or a value over 15.
-func unhex(c byte) byte {
-	switch {
-	case '0' <= c && c <= '9':
-		return c - '0'
-	case 'a' <= c && c <= 'f':
-		return c - 'a' + 10
-	case 'A' <= c && c <= 'F':
-		return c - 'A' + 10
+// unhex holds the value of each hex digit, and 0xff for every other byte.
+var unhex = hexTable("0123456789abcdef", upperHex)
+
+// unhexUpper is unhex without the lower-case digits.
+var unhexUpper = hexTable(upperHex)
+
+func hexTable(digits ...string) (table [256]byte) {
+	for i := range table {
+		table[i] = 0xff
 	}
-	return 0xff
+	for _, d := range digits {
+		for i := range len(d) {
+			table[d[i]] = byte(i)
+		}
+	}
+	return table
 }
 
 // escapeAt returns the byte that s[i:] escapes, if it begins with an escape.
-func escapeAt[T string | []byte](s T, i int) (byte, bool) {
+func escapeAt(s string, i int) (byte, bool) {
 	if len(s)-i < 3 || s[i] != '%' {
 		return 0, false
 	}
-	hi, lo := unhex(s[i+1]), unhex(s[i+2])
-	if hi > 15 || lo > 15 {
+	hi, lo := unhex[s[i+1]], unhex[s[i+2]]
+	if hi|lo > 15 {
 		return 0, false
 	}
 	return hi<<4 | lo, true
@@ -84,6 +90,9 @@ func escapeAt[T string | []byte](s T, i int) (byte, bool) {
 
 // percentDecode undoes every escape in s.
 func percentDecode(s string) string {
+	if strings.IndexByte(s, '%') < 0 {
+		return s
+	}
 	out := make([]byte, 0, len(s))
 	for i := 0; i < len(s); i++ {
 		if c, ok := escapeAt(s, i); ok {
@@ -96,10 +105,14 @@ func percentDecode(s string) string {
 	return string(out)
 }
 
-// isUnreserved reports whether c means the same escaped and not.
-func isUnreserved(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
-		c == '-' || c == '.' || c == '_' || c == '~'
+// unreserved holds the characters that mean the same escaped and not.
+var unreserved = setOf("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+
+func setOf(members string) (set byteSet) {
+	for i := range len(members) {
+		set[members[i]] = true
+	}
+	return set
 }
 
 // appendCanonical appends s with upper-case hex in its escapes and unreserved
@@ -117,10 +130,17 @@ func appendCanonical(dst []byte, s string) []byte {
 	)
 	after := none
 	for i := 0; i < len(s); i++ {
+		if after == none {
+			n := strings.IndexByte(s[i:], '%')
+			if n < 0 {
+				return append(dst, s[i:]...)
+			}
+			dst = append(dst, s[i:i+n]...)
+			i += n
+		}
 		c, ok := escapeAt(s, i)
 		if ok {
-			i += 2
-			if isUnreserved(c) && (after == none || unhex(c) > 15) {
+			if i += 2; unreserved[c] && (after == none || unhex[c] > 15) {
 				dst = append(dst, c)
 			} else {
 				dst = appendEscape(dst, c)
@@ -132,7 +152,7 @@ func appendCanonical(dst []byte, s string) []byte {
 		switch {
 		case c == '%':
 			after = stray
-		case after == stray && unhex(c) <= 15:
+		case after == stray && unhex[c] <= 15:
 			after = strayHex
 		default:
 			after = none

@@ -42,31 +42,31 @@ func (r *record) href() string {
 	return string(b)
 }
 
-// appendCanonical appends r's canonical text to dst. The offsets of the URL it
-// returns count from the start of that text; its text is left empty.
-func (r *record) appendCanonical(dst []byte) ([]byte, URL) {
+// appendCanonical appends r's canonical text to dst and returns the offsets of
+// its parts, counted from its own start.
+func (r *record) appendCanonical(dst []byte) ([]byte, offsets) {
 	start := len(dst)
-	var u URL
+	var at offsets
 	dst = append(dst, r.scheme...)
 	dst = append(dst, "://"...)
 	dst = append(dst, r.host...)
-	u.hostEnd = uint32(len(dst) - start)
+	at.hostEnd = uint32(len(dst) - start)
 	if r.port != "" {
 		dst = append(dst, ':')
 		dst = append(dst, r.port...)
 	}
-	u.pathAt = uint32(len(dst) - start)
+	at.pathAt = uint32(len(dst) - start)
 	dst = appendCanonical(dst, r.path)
-	u.queryAt = uint32(len(dst) - start)
+	at.queryAt = uint32(len(dst) - start)
 	if r.hasQuery {
 		dst = append(dst, '?')
 		dst = appendCanonical(dst, r.query)
 	}
-	return dst, u
+	return dst, at
 }
 
-// recordOf takes u, which must not be zero, apart again.
-func recordOf(u URL) record {
+// record takes u apart again. The zero URL makes the zero record.
+func (u URL) record() record {
 	return record{
 		scheme:   u.Scheme(),
 		host:     u.Host(),

@@ -12,54 +12,45 @@ func (u URL) Resolve(ref string) (URL, error) {
 	if !ok {
 		return u.resolveSlow(ref)
 	}
-	out := s.at
 	switch {
 	case s.tail == "":
-		out.text = s.head // a piece of u
+		return URL{s.head, s.at}, nil // the head is a piece of u
 	case s.head == "":
-		out.text = strings.Clone(s.tail)
+		return URL{strings.Clone(s.tail), s.at}, nil
 	default:
-		out.text = s.head + s.tail
+		return URL{s.head + s.tail, s.at}, nil
 	}
-	return out, nil
 }
 
 // AppendResolve appends the canonical text of ref relative to u to dst. On an
 // error it returns dst as it was.
 func (u URL) AppendResolve(dst, ref []byte) ([]byte, error) {
-	// The string is a view of ref that does not outlive this call: whatever
-	// comes of it is appended to dst, a copy.
-	s, ok := u.spliceOf(unsafe.String(unsafe.SliceData(ref), len(ref)))
-	if !ok {
-		r, err := u.parse(string(ref))
-		if err != nil {
-			return dst, err
-		}
-		dst, _ = r.appendCanonical(dst)
-		return dst, nil
+	// This is a view of ref and does not outlive the call: whatever comes of it
+	// is appended to dst, and errors do not hold it.
+	view := unsafe.String(unsafe.SliceData(ref), len(ref))
+	if s, ok := u.spliceOf(view); ok {
+		dst = append(dst, s.head...)
+		return append(dst, s.tail...), nil
 	}
-	dst = append(dst, s.head...)
-	return append(dst, s.tail...), nil
+	var r record
+	base := u.record()
+	if err := r.parse(&base, view); err != nil {
+		return dst, err
+	}
+	dst, _ = r.appendCanonical(dst)
+	return dst, nil
 }
 
 // resolveSlow is Resolve by way of the complete parser.
 func (u URL) resolveSlow(ref string) (URL, error) {
-	r, err := u.parse(ref)
-	if err != nil {
+	var r record
+	base := u.record()
+	if err := r.parse(&base, ref); err != nil {
 		return URL{}, err
 	}
 	var buf [256]byte
-	text, out := r.appendCanonical(buf[:0])
-	out.text = string(text)
-	return out, nil
-}
-
-func (u URL) parse(ref string) (record, error) {
-	if u.IsZero() {
-		return parse(nil, ref)
-	}
-	base := recordOf(u)
-	return parse(&base, ref)
+	text, at := r.appendCanonical(buf[:0])
+	return URL{string(text), at}, nil
 }
 
 // Whatwg resolves raw against base as the URL Standard does and serialises it
@@ -67,18 +58,13 @@ func (u URL) parse(ref string) (record, error) {
 // empty base, or one of another scheme, is no base. It is what the conformance
 // data is held against.
 func Whatwg(base, raw string) (href string, err error) {
-	var b *record
+	var b, r record
 	if base != "" {
-		switch r, err := parse(nil, base); err {
-		case nil:
-			b = &r
-		case ErrScheme:
-		default:
+		if err := b.parse(new(record), base); err != nil && err != ErrScheme {
 			return "", err
 		}
 	}
-	r, err := parse(b, raw)
-	if err != nil {
+	if err := r.parse(&b, raw); err != nil {
 		return "", err
 	}
 	return r.href(), nil

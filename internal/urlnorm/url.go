@@ -1,19 +1,27 @@
 package urlnorm
 
-import "strings"
+import (
+	"math"
+	"strings"
+)
 
 // A URL is an absolute http or https URL in canonical form. The zero value is
 // no URL. URLs are comparable: two are equal exactly when their text is.
 type URL struct {
-	text    string
-	hostEnd uint32 // end of the host name
-	pathAt  uint32 // index of the path's first slash; a port lies between
-	queryAt uint32 // index of "?", or len(text)
+	text string
+	offsets
 }
 
-// maxLen bounds what is accepted, so that offsets fit even when every byte of
-// the input grows to an escape.
-const maxLen = 1 << 28
+// offsets say where in a URL's text its parts are.
+type offsets struct {
+	hostEnd uint32 // end of the host name
+	pathAt  uint32 // the path's first slash; a port lies between
+	queryAt uint32 // the first "?", or the end of the text
+}
+
+// maxLen bounds base and reference together. It is far above any URL that
+// works, and low enough that offsets fit even if every byte becomes an escape.
+const maxLen = 1 << 24
 
 // Parse reads an absolute http or https URL.
 func Parse(raw string) (URL, error) {
@@ -25,7 +33,7 @@ func Parse(raw string) (URL, error) {
 // from this package.
 func FromCanonical(s string) (URL, bool) {
 	hostAt := schemeLen(s)
-	if hostAt == 0 || len(s) > maxLen*3 {
+	if hostAt == 0 || uint64(len(s)) > math.MaxUint32 {
 		return URL{}, false
 	}
 	pathAt := strings.IndexByte(s[hostAt:], '/')
@@ -43,7 +51,7 @@ func FromCanonical(s string) (URL, bool) {
 	} else {
 		queryAt += pathAt
 	}
-	return URL{text: s, hostEnd: uint32(hostEnd), pathAt: uint32(pathAt), queryAt: uint32(queryAt)}, true
+	return URL{s, offsets{uint32(hostEnd), uint32(pathAt), uint32(queryAt)}}, true
 }
 
 // schemeLen is the length of "http://" or "https://" if s begins with one.

@@ -1,0 +1,125 @@
+package urlnorm
+
+import (
+	"encoding/binary"
+	"strings"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// A Hasher computes identities under one crawl's seed. What it computes lies on
+// disk and is part of the format there. It is safe to share and to copy; make
+// it with NewHasher.
+type Hasher struct {
+	host, hi, lo secret
+	partitions   *partitionCache
+}
+
+// NewHasher derives a Hasher from seed, which is drawn at random once per crawl
+// and kept with its data.
+func NewHasher(seed uint64) Hasher {
+	next := func() uint64 { // SplitMix64
+		seed += 0x9e3779b97f4a7c15
+		x := (seed ^ seed>>30) * 0xbf58476d1ce4e5b9
+		x = (x ^ x>>27) * 0x94d049bb133111eb
+		return x ^ x>>31
+	}
+	return Hasher{
+		host:       secret{next(), next() | 1},
+		hi:         secret{next(), next() | 1},
+		lo:         secret{next(), next() | 1},
+		partitions: new(partitionCache),
+	}
+}
+
+// HostID returns the identity of a canonical host name. A dot at the end does
+// not count: "example.com." is the same server, and must not be given twice the
+// load for being called by two names.
+func (h Hasher) HostID(host string) HostID {
+	host = strings.TrimSuffix(host, ".")
+	sum := h.host.sum(host)
+	return HostID(uint64(h.partitions.of(host, sum))<<56 | sum>>8)
+}
+
+// Key returns the identity of u.
+func (h Hasher) Key(u URL) Key {
+	return Key{Host: h.HostID(u.Host()), Hi: h.hi.sum(u.text), Lo: h.lo.sum(u.text)}
+}
+
+// KeyOf returns the identity of the URL with this canonical text, on a host
+// whose identity the caller already knows.
+func (h Hasher) KeyOf(host HostID, canonical []byte) Key {
+	text := unsafe.String(unsafe.SliceData(canonical), len(canonical)) // not kept
+	return Key{Host: host, Hi: h.hi.sum(text), Lo: h.lo.sum(text)}
+}
+
+// A secret selects one of many hash functions.
+//
+// Seeding xxhash is not enough to keep people from crafting URLs with equal
+// keys, of which a crawl would then see one only: pairs of texts that collide
+// under every seed are easily written down. What makes them so is that a
+// difference between two input words is known inside the hash, where another
+// one can be made to cancel it. So each word of the text is multiplied by a
+// secret odd number before xxhash sees it. That loses nothing, and leaves the
+// difference of two words unknown to whoever chose them.
+type secret struct {
+	seed   uint64
+	factor uint64 // odd
+}
+
+// sum hashes s, which holds no zero byte, in words of eight bytes. The last one
+// is filled up with zeros.
+func (k secret) sum(s string) uint64 {
+	var d xxhash.Digest
+	d.ResetWithSeed(k.seed)
+	var words [256]byte
+	for len(s) > 0 {
+		n := 0
+		for ; n < len(words) && len(s) >= 8; n += 8 {
+			binary.LittleEndian.PutUint64(words[n:], word(s)*k.factor)
+			s = s[8:]
+		}
+		if n < len(words) && len(s) > 0 {
+			var last [8]byte
+			copy(last[:], s)
+			binary.LittleEndian.PutUint64(words[n:], binary.LittleEndian.Uint64(last[:])*k.factor)
+			s = ""
+			n += 8
+		}
+		d.Write(words[:n])
+	}
+	return d.Sum64()
+}
+
+// word reads the first eight bytes of s, little-endian.
+func word(s string) uint64 {
+	_ = s[7]
+	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
+		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+}
+
+// A partitionCache remembers the partitions of hosts. Finding the registrable
+// domain costs ten times what the hash of the host does, and a page's links
+// name few hosts.
+//
+// A host belongs in the slot that the low bits of its hash number. The slot
+// holds the rest of the hash, its partition in the low byte, and one bit to tell
+// it from an empty one; so a hit means that all 64 bits agree. Any goroutine
+// writes any slot, and what it overwrites is only forgotten.
+type partitionCache [1 << cacheBits]atomic.Uint64
+
+const cacheBits = 12
+
+func (c *partitionCache) of(host string, sum uint64) uint8 {
+	const filled = 1 << 8
+	slot := &c[sum%(1<<cacheBits)]
+	tag := sum>>cacheBits<<cacheBits | filled
+	if v := slot.Load(); v&^0xff == tag {
+		return uint8(v)
+	}
+	p := Partition(RegistrableDomain(host))
+	slot.Store(tag | uint64(p))
+	return p
+}
