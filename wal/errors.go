@@ -23,7 +23,7 @@ var (
 // wrapped as one, but a log with a torn tail opens.
 type TornTail struct {
 	Segment string // path of the segment file
-	Offset  int64  // first byte that was cut
+	Offset  int64  // where the first bad frame begins
 	Bytes   int64  // from Offset to the last byte that was not zero
 	Next    LSN    // LSN of the first record that was lost, now free again
 	Reason  string // what was wrong at Offset

@@ -27,7 +27,7 @@ const (
 	barrierSize    = frameOverhead + barrierPayload
 )
 
-// crcTable is made once by hash/crc32 and never changes.
+// checksum is CRC-32C. MakeTable returns the same table each time.
 func checksum(seed uint32, b []byte) uint32 {
 	return crc32.Update(seed, crc32.MakeTable(crc32.Castagnoli), b)
 }

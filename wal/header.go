@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 )
 
 const (
@@ -58,7 +57,7 @@ func decodeHeader(name string, b []byte) (*header, error) {
 	if string(b[:len(magic)]) != magic {
 		return nil, bad("not a log segment")
 	}
-	if crc32.Checksum(b[:headerSum], crc32.MakeTable(crc32.Castagnoli)) != binary.LittleEndian.Uint32(b[headerSum:]) {
+	if checksum(0, b[:headerSum]) != binary.LittleEndian.Uint32(b[headerSum:]) {
 		return nil, bad("header checksum does not match")
 	}
 	if v := binary.LittleEndian.Uint32(b[8:]); v != formatVersion {

@@ -1,54 +1,453 @@
 package wal
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
-func TestAppendReopenReplay(t *testing.T) {
-	dir := t.TempDir()
-	want := 0
-	for life := range 4 {
+// TestLives runs several lives of a log on the real file system.
+func TestLives(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a", "b")
+	seen := map[LSN][]byte{}
+	var mu sync.Mutex
+	for life := range 3 {
 		l, err := Open(dir, Options{SegmentSize: 32 << 10})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if l.Recovery() != nil || l.Last() != LSN(want) {
-			t.Fatalf("life %d: recovery %v, last %d, want %d", life, l.Recovery(), l.Last(), want)
+		if l.Recovery() != nil || int(l.Last()) != len(seen) {
+			t.Fatalf("life %d: recovery %v, last %d, want %d", life, l.Recovery(), l.Last(), len(seen))
 		}
 		var wg sync.WaitGroup
-		for range 8 {
+		for g := range 8 {
 			wg.Go(func() {
-				for range 20 {
-					if _, err := l.Append(make([]byte, 100), make([]byte, 3000)); err != nil {
+				for i := range 10 {
+					a, b := testRecord(life*1000+g*100+i, 100), testRecord(life*1000+g*100+i, 3000)
+					lsn, err := l.Append(a, b)
+					if err != nil {
 						t.Error(err)
+						return
 					}
+					mu.Lock()
+					seen[lsn-1], seen[lsn] = a, b
+					mu.Unlock()
 				}
 			})
 		}
 		wg.Wait()
-		want += 320
+		recs, err := contents(l)
+		if err != nil || len(recs) != len(seen) {
+			t.Fatalf("life %d: %d records, want %d, %v", life, len(recs), len(seen), err)
+		}
+		for i, rec := range recs {
+			if !bytes.Equal(rec, seen[LSN(i+1)]) {
+				t.Fatalf("life %d: record %d differs", life, i+1)
+			}
+		}
+		mustClose(t, l)
+	}
+}
+
+// TestGroupCommit: those who come while an fsync is under way share the next.
+func TestGroupCommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := newMemFS()
+		l := mustOpen(t, fs, Options{})
+		mustAppend(t, l, []byte("first")) // makes the segment
+		fs.syncTime = 10 * time.Millisecond
+		start := time.Now()
+		var wg sync.WaitGroup
+		add := func(n int) {
+			for range n {
+				wg.Go(func() { mustAppend(t, l, []byte("record")) })
+			}
+			synctest.Wait()
+		}
+		add(1)
+		add(64)
+		wg.Wait()
+		if d := time.Since(start); d != 20*time.Millisecond {
+			t.Errorf("65 records took %v, want two fsyncs, 20ms", d)
+		}
+		s := l.Stats()
+		if s.Batches != 3 || s.Records != 66 || s.SyncMax != 10*time.Millisecond || s.SyncTotal != 20*time.Millisecond {
+			t.Errorf("stats %+v", s)
+		}
+		mustClose(t, l)
+	})
+}
+
+// TestMaxBatch: an Append that does not fit waits for the next batch, and one
+// that fits in none has its own.
+func TestMaxBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := newMemFS()
+		l := mustOpen(t, fs, Options{MaxBatch: 1000})
+		mustAppend(t, l, make([]byte, 5000))
+		fs.syncTime = time.Millisecond
+		var wg sync.WaitGroup
+		for range 9 {
+			wg.Go(func() { mustAppend(t, l, make([]byte, 200)) })
+			synctest.Wait()
+		}
+		wg.Wait()
+		// One alone, then four, then four: 33 and 4*209 bytes are under 1000.
+		if s := l.Stats(); s.Batches != 4 || s.Records != 10 {
+			t.Errorf("stats %+v", s)
+		}
+		mustClose(t, l)
+	})
+}
+
+// TestAppendRange: what one call appends has consecutive numbers.
+func TestAppendRange(t *testing.T) {
+	l := mustOpen(t, newMemFS(), Options{})
+	defer mustClose(t, l)
+	if lsn, err := l.Append(); lsn != 0 || err != nil {
+		t.Errorf("nothing appended: %d, %v", lsn, err)
+	}
+	if lsn, err := l.Append(nil, []byte("b"), []byte("c")); lsn != 3 || err != nil {
+		t.Errorf("three appended: %d, %v", lsn, err)
+	}
+	if lsn, err := l.Append(); lsn != 3 || err != nil {
+		t.Errorf("nothing more appended: %d, %v", lsn, err)
+	}
+	if _, err := l.Append(make([]byte, MaxRecordSize+1)); !errors.Is(err, ErrTooLarge) {
+		t.Errorf("too large: %v", err)
+	}
+	if lsn, err := l.Append([]byte("d")); lsn != 4 || err != nil {
+		t.Errorf("after a refusal: %d, %v", lsn, err)
+	}
+}
+
+func TestReplayRange(t *testing.T) {
+	l := mustOpen(t, newMemFS(), smallSegments)
+	defer mustClose(t, l)
+	for range 10 {
+		mustAppend(t, l, make([]byte, 5000))
+	}
+	if err := l.TruncateBefore(4); err != nil {
+		t.Fatal(err)
+	}
+	if l.First() != 3 {
+		t.Fatalf("first is %d, want 3: two records fill a segment", l.First())
+	}
+	stop := errors.New("enough")
+	tests := []struct {
+		from LSN
+		want int
+		err  error
+	}{
+		{0, 8, nil}, {3, 8, nil}, {4, 7, nil}, {10, 1, nil}, {11, 0, nil},
+		{1, 0, ErrOutOfRange}, {2, 0, ErrOutOfRange}, {12, 0, ErrOutOfRange},
+	}
+	for _, tt := range tests {
 		n := 0
-		if err := l.Replay(0, func(lsn LSN, b []byte) error {
-			n++
-			if lsn != LSN(n) {
-				return fmt.Errorf("lsn %d, want %d", lsn, n)
-			}
-			return nil
-		}); err != nil || n != want {
-			t.Fatalf("replayed %d, want %d: %v", n, want, err)
+		err := l.Replay(tt.from, func(LSN, []byte) error { n++; return nil })
+		if n != tt.want || !errors.Is(err, tt.err) {
+			t.Errorf("from %d: %d records, %v, want %d, %v", tt.from, n, err, tt.want, tt.err)
 		}
-		if life == 3 {
-			if err := l.TruncateBefore(600); err != nil {
-				t.Fatal(err)
+	}
+	if err := l.Replay(5, func(LSN, []byte) error { return stop }); err != stop {
+		t.Errorf("error of fn came back as %v", err)
+	}
+}
+
+// TestReplayBesideAppend reads again and again while others write and truncate.
+func TestReplayBesideAppend(t *testing.T) {
+	l := mustOpen(t, newMemFS(), Options{SegmentSize: 16 * pageSize})
+	defer mustClose(t, l)
+	var wg sync.WaitGroup
+	for g := range 4 {
+		wg.Go(func() {
+			for i := range 200 {
+				mustAppend(t, l, testRecord(g*1000+i, i*7), testRecord(g, i))
+				if i%50 == 0 {
+					if err := l.TruncateBefore(l.Last() - 20); err != nil {
+						t.Error(err)
+					}
+				}
 			}
-			if f := l.First(); f > 600 || f < 500 {
-				t.Errorf("first %d", f)
+		})
+	}
+	for range 50 {
+		last := l.Last()
+		var got LSN
+		err := l.Replay(0, func(lsn LSN, _ []byte) error { got = lsn; return nil })
+		if err != nil && !errors.Is(err, ErrOutOfRange) || err == nil && got < last {
+			t.Errorf("replay to %d, last was %d, %v", got, last, err)
+		}
+	}
+	wg.Wait()
+}
+
+// TestTruncateAll: the last segment stays, and with it the numbering.
+func TestTruncateAll(t *testing.T) {
+	fs := newMemFS()
+	for life := range 3 {
+		l := mustOpen(t, fs, smallSegments)
+		for range 5 {
+			mustAppend(t, l, make([]byte, 5000))
+		}
+		if err := l.TruncateBefore(1 << 60); err != nil {
+			t.Fatal(err)
+		}
+		if want := LSN(5 * (life + 1)); l.Last() != want || l.First() != want || l.Stats().Segments != 1 {
+			t.Errorf("life %d: %d to %d in %d segments", life, l.First(), l.Last(), l.Stats().Segments)
+		}
+		mustClose(t, l)
+	}
+}
+
+// TestEmptySegmentKeepsNumbering: a log whose only segment lost its only batch
+// goes on with the number that batch had.
+func TestEmptySegmentKeepsNumbering(t *testing.T) {
+	fs := newMemFS()
+	l := mustOpen(t, fs, smallSegments)
+	for range 4 {
+		mustAppend(t, l, make([]byte, 5000))
+	}
+	mustAppend(t, l, []byte("alone"))
+	if err := l.TruncateBefore(5); err != nil {
+		t.Fatal(err)
+	}
+	files := fs.snapshot()
+	mustClose(t, l)
+	name := segmentPath(testDir, 5)
+	if len(files) != 1 || files[name] == nil {
+		t.Fatalf("%d segments", len(files))
+	}
+	files[name][headerSize]++
+	fs = memFSOf(files)
+	l = mustOpen(t, fs, smallSegments)
+	if l.Recovery() == nil || l.First() != 5 || l.Last() != 4 {
+		t.Errorf("%d to %d, %v", l.First(), l.Last(), l.Recovery())
+	}
+	if recs, err := contents(l); err != nil || len(recs) > 0 {
+		t.Errorf("%d records, %v", len(recs), err)
+	}
+	if lsn, err := l.Append([]byte("again")); lsn != 5 || err != nil {
+		t.Errorf("append gave %d, %v", lsn, err)
+	}
+	mustClose(t, l)
+}
+
+// TestOpenChangesNothing: a log that was closed can be looked at without a
+// trace.
+func TestOpenChangesNothing(t *testing.T) {
+	s := makeSample(t, true)
+	fs := memFSOf(s.files)
+	l := mustOpen(t, fs, Options{})
+	if recs, err := contents(l); err != nil || len(recs) != len(s.recs) {
+		t.Errorf("%d records, %v", len(recs), err)
+	}
+	mustClose(t, l)
+	if fs.touched() {
+		t.Error("files were changed")
+	}
+}
+
+func TestClosed(t *testing.T) {
+	l := mustOpen(t, newMemFS(), Options{})
+	mustAppend(t, l, []byte("x"))
+	mustClose(t, l)
+	mustClose(t, l)
+	if _, err := l.Append([]byte("y")); !errors.Is(err, ErrClosed) {
+		t.Errorf("append: %v", err)
+	}
+	if err := l.Replay(0, nil); !errors.Is(err, ErrClosed) {
+		t.Errorf("replay: %v", err)
+	}
+	if err := l.TruncateBefore(1); !errors.Is(err, ErrClosed) {
+		t.Errorf("truncate: %v", err)
+	}
+	if l.Last() != 1 {
+		t.Errorf("last is %d", l.Last())
+	}
+}
+
+// TestFailedForGood: everybody in the batch whose fsync failed gets the error,
+// so does everybody who waits behind it, and what was durable can still be read.
+func TestFailedForGood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fs := newMemFS()
+		l := mustOpen(t, fs, Options{MaxBatch: 500})
+		mustAppend(t, l, []byte("good"))
+		fs.syncTime = time.Millisecond
+		fs.fault = func(_ int, op, _ string) fault {
+			if op == "sync" && l.Stats().Batches == 2 {
+				return fault{err: syscall.EIO}
+			}
+			return fault{}
+		}
+		var wg sync.WaitGroup
+		errs := make(chan error, 20)
+		for range 20 {
+			wg.Go(func() {
+				_, err := l.Append(make([]byte, 100))
+				errs <- err
+			})
+			synctest.Wait()
+		}
+		wg.Wait()
+		close(errs)
+		good := 0
+		for err := range errs {
+			if err == nil {
+				good++
+			} else if !errors.Is(err, syscall.EIO) {
+				t.Errorf("got %v", err)
 			}
 		}
-		if err := l.Close(); err != nil {
+		if good != 1 || l.Last() != 2 {
+			t.Errorf("%d appended, last is %d", good, l.Last())
+		}
+		if recs, err := contents(l); err != nil || len(recs) != 2 {
+			t.Errorf("%d records, %v", len(recs), err)
+		}
+		if err := l.Close(); !errors.Is(err, syscall.EIO) {
+			t.Errorf("close: %v", err)
+		}
+	})
+}
+
+// TestRemovalsStayInOrder: a process is killed between removing a segment and
+// making that durable; the next one must not let its own removal overtake it.
+func TestRemovalsStayInOrder(t *testing.T) {
+	fs := newMemFS()
+	l := mustOpen(t, fs, smallSegments)
+	b := &book{}
+	for range 8 {
+		if err := b.append(l, 5000); err != nil {
 			t.Fatal(err)
 		}
 	}
+	fs.failAt(2, fault{down: true})
+	if err := b.truncate(l, 3); err == nil {
+		t.Fatal("not killed")
+	}
+	_ = l.Close()
+	fs = fs.kill()
+	l = mustOpen(t, fs, smallSegments)
+	fs.failAt(2, fault{down: true})
+	if err := b.truncate(l, 5); err == nil {
+		t.Fatal("not down")
+	}
+	_ = l.Close()
+	for _, op := range fs.dirOps {
+		if op.remove == segmentPath(testDir, 1) {
+			t.Error("the first removal is still not durable")
+		}
+	}
+}
+
+func TestLeftovers(t *testing.T) {
+	dir := t.TempDir()
+	temp, foreign := segmentPath(dir, 1)+".tmp", filepath.Join(dir, "notes.txt")
+	for _, name := range []string{temp, foreign, filepath.Join(dir, "1.wal")} {
+		if err := os.WriteFile(name, []byte("x"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l, err := Open(dir, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustClose(t, l)
+	if _, err := os.Stat(temp); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("left over: %v", err)
+	}
+	if _, err := os.Stat(foreign); err != nil {
+		t.Errorf("not ours: %v", err)
+	}
+}
+
+func TestReserved(t *testing.T) {
+	dir := t.TempDir()
+	l, err := Open(dir, Options{SegmentSize: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustAppend(t, l, []byte("x"))
+	size := func() int64 {
+		st, err := os.Stat(segmentPath(dir, 1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return st.Size()
+	}
+	if size() != 1<<20 || l.Size() != 2*pageSize {
+		t.Errorf("file has %d bytes, log says %d", size(), l.Size())
+	}
+	mustClose(t, l)
+	if size() != 3*pageSize {
+		t.Errorf("closed file has %d bytes", size())
+	}
+}
+
+func TestOptions(t *testing.T) {
+	_, err := Open(t.TempDir(), Options{SegmentSize: 1, MaxBatch: -1})
+	if err == nil || !strings.Contains(err.Error(), "segment size 1") || !strings.Contains(err.Error(), "max batch -1") {
+		t.Errorf("got %v", err)
+	}
+	o, err := Options{SegmentSize: 10_000}.validate()
+	if err != nil || o.SegmentSize != 12288 || o.MaxBatch != 8<<20 || o.FS == nil {
+		t.Errorf("got %+v, %v", o, err)
+	}
+}
+
+func TestOpenNotADirectory(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(file, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{file, filepath.Join(file, "sub")} {
+		if l, err := Open(dir, Options{}); err == nil {
+			l.Close()
+			t.Errorf("opened %s", dir)
+		}
+	}
+}
+
+func ExampleLog() {
+	dir, err := os.MkdirTemp("", "wal")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+
+	l, err := Open(dir, Options{})
+	if err != nil {
+		panic(err)
+	}
+	if torn := l.Recovery(); torn != nil {
+		fmt.Println("warning:", torn)
+	}
+	lsn, err := l.Append([]byte("one"), []byte("two"))
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println("durable up to", lsn)
+	if err := l.Replay(1, func(lsn LSN, rec []byte) error {
+		fmt.Printf("%d %s\n", lsn, rec)
+		return nil
+	}); err != nil {
+		panic(err)
+	}
+	if err := l.Close(); err != nil {
+		panic(err)
+	}
+	// Output:
+	// durable up to 2
+	// 1 one
+	// 2 two
 }

@@ -18,6 +18,7 @@ type frameReader struct {
 	limit int64 // where the file, or the durable part of it, ends
 
 	off     int64 // end of the last good frame
+	at      int64 // where the frame that is looked at begins: off, or the page after
 	next    LSN   // LSN of the next record
 	barrier int64 // offset of the last barrier; 0 before the first
 
@@ -83,6 +84,7 @@ func (r *frameReader) read() (LSN, []byte, error) {
 // frameStart finds where the frame after off begins: at off, or, over the
 // zeros that fill the last page of a batch, at the next page.
 func (r *frameReader) frameStart() (int64, error) {
+	r.at = r.off
 	if r.off >= r.limit {
 		return 0, io.EOF
 	}
@@ -111,6 +113,7 @@ func (r *frameReader) frameStart() (int64, error) {
 	case 0:
 		return 0, io.EOF
 	case typeBarrier:
+		r.at = page
 		return page, nil
 	}
 	return 0, r.bad("page after the end of a batch does not begin with a barrier")
@@ -149,7 +152,7 @@ func (r *frameReader) fill(off, n int64) error {
 }
 
 func (r *frameReader) bad(reason string) error {
-	return &CorruptError{Segment: r.seg.path, Offset: r.off, Next: r.next, Reason: reason}
+	return &CorruptError{Segment: r.seg.path, Offset: r.at, Next: r.next, Reason: reason}
 }
 
 func isZero(b []byte) bool {

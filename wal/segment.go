@@ -68,6 +68,20 @@ func createSegment(fs FS, dir string, h *header, size int64) (File, segment, err
 	return f, s, nil
 }
 
+// seal ends a segment at end, a page boundary, with a barrier. All before end
+// must be durable.
+func seal(f File, h *header, end int64, next LSN) error {
+	page := make([]byte, pageSize)
+	h.appendBarrier(page[:0], end, next)
+	if err := writeAt(f, page, end); err != nil {
+		return err
+	}
+	if err := f.Truncate(end + pageSize); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
 // readHeader reads and checks the header of the segment called path.
 func readHeader(f File, path string) (*header, error) {
 	b := make([]byte, headerSize)
