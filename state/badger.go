@@ -1,0 +1,152 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/badger/v4/options"
+)
+
+// Badger's settings; DESIGN.md says why they are what they are.
+const (
+	memTables       = 3       // full ones that may wait; one more is being filled
+	valueThreshold  = 64      // longer values live in the value log
+	baseTableSize   = 1 << 20 // of the uppermost level; doubles with each below
+	baseLevelSize   = 32 << 20
+	compactors      = 2
+	bloomFalse      = 0.01
+	discardFileSize = 1 << 20 // Badger makes it so large, and trusts that it is
+)
+
+func badgerOptions(dir string, o Options, l *badgerLogger) badger.Options {
+	return badger.DefaultOptions(dir).
+		WithSyncWrites(false).
+		WithLogger(l).
+		WithMemTableSize(o.MemTableSize).
+		WithNumMemtables(memTables).
+		WithBaseTableSize(min(baseTableSize, o.MemTableSize)).
+		WithBaseLevelSize(baseLevelSize).
+		WithValueThreshold(valueThreshold).
+		WithValueLogFileSize(o.ValueLogFileSize).
+		WithVerifyValueChecksum(true).
+		WithNumCompactors(compactors).
+		WithNumVersionsToKeep(1).
+		WithDetectConflicts(false).
+		WithCompression(options.None).
+		WithBlockCacheSize(0).
+		WithIndexCacheSize(0).
+		WithBloomFalsePositive(bloomFalse).
+		WithMetricsEnabled(false)
+}
+
+// openBadger opens the Badger in dir after putting right what Badger itself
+// would stumble over.
+func openBadger(dir string, o Options, l *badgerLogger) (*badger.DB, error) {
+	memSize, err := repairBadger(dir)
+	if err != nil {
+		return nil, fmt.Errorf("repair badger: %w", err)
+	}
+	// A memtable is read back into an arena of the size that is set now, so that
+	// must not be less than when it was written.
+	o.MemTableSize = max(o.MemTableSize, memSize)
+	db, err := badger.Open(badgerOptions(dir, o, l))
+	if err != nil {
+		return nil, fmt.Errorf("open badger: %w", err)
+	}
+	// Badger goes on without a table whose checksum is wrong, and says so.
+	if err := l.failed(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open badger: %w", err), db.Close())
+	}
+	return db, nil
+}
+
+// repairBadger removes files that Badger cannot open and that hold nothing: a
+// memtable or value log that was created or deleted halfway, and statistics
+// that were. It returns the size that memtables had when they were written.
+func repairBadger(dir string) (memSize int64, err error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil {
+			return 0, err
+		}
+		var drop bool
+		switch name := e.Name(); {
+		case strings.HasSuffix(name, ".mem"):
+			drop = info.Size() == 0
+			memSize = max(memSize, (info.Size()+1)/2)
+		case strings.HasSuffix(name, ".vlog"):
+			drop = info.Size() == 0
+		case name == "DISCARD":
+			drop = info.Size() < discardFileSize
+		}
+		if !drop {
+			continue
+		}
+		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
+			return 0, err
+		}
+	}
+	return memSize, nil
+}
+
+// A badgerLogger passes on what Badger says. Badger only logs some errors that
+// it must not survive; this makes them fail the store.
+type badgerLogger struct {
+	log  *slog.Logger
+	fail func(error) // is told of each error; may be called from any goroutine
+
+	mu  sync.Mutex
+	err error // guarded by mu; the first error
+}
+
+func newBadgerLogger(log *slog.Logger, fail func(error)) *badgerLogger {
+	return &badgerLogger{log: log, fail: fail}
+}
+
+func (l *badgerLogger) failed() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+func (l *badgerLogger) note(format string, args []any) {
+	err := errors.New("badger: " + strings.TrimSpace(fmt.Sprintf(format, args...)))
+	l.mu.Lock()
+	if l.err == nil {
+		l.err = err
+	}
+	l.mu.Unlock()
+	l.fail(err)
+}
+
+// Errorf implements badger.Logger.
+func (l *badgerLogger) Errorf(format string, args ...any) { l.note(format, args) }
+
+// Warningf implements badger.Logger. A compaction that fails is a warning to
+// Badger; it would be tried again until writes stall for good.
+func (l *badgerLogger) Warningf(format string, args ...any) {
+	if strings.Contains(format, "doCompact") {
+		l.note(format, args)
+		return
+	}
+	l.log.Debug("badger: " + strings.TrimSpace(fmt.Sprintf(format, args...)))
+}
+
+// Infof implements badger.Logger. Badger is talkative.
+func (l *badgerLogger) Infof(string, ...any) {}
+
+// Debugf implements badger.Logger.
+func (l *badgerLogger) Debugf(string, ...any) {}

@@ -1,0 +1,179 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/mapwright/mapwright/wal"
+)
+
+// checkpoints is what a store knows of its checkpoints.
+type checkpoints struct {
+	due chan struct{} // has a token when one is due
+
+	one sync.Mutex // held by Checkpoint: one at a time
+
+	mu     sync.Mutex
+	newest checkpoint    // guarded by mu
+	before checkpoint    // guarded by mu; the one before it
+	bytes  int64         // guarded by mu; log written since the newest
+	count  uint64        // guarded by mu; made by this run
+	took   time.Duration // guarded by mu; of the last one
+	sync   uint64        // guarded by mu; position up to which Badger is durable
+}
+
+// logged counts what was written to the log.
+func (c *checkpoints) logged(s *Store, n int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.bytes += n
+	if c.bytes >= s.opts.CheckpointBytes {
+		select {
+		case c.due <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (c *checkpoints) synced(seq uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.sync = seq
+}
+
+func (c *checkpoints) stats(st *Stats) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	st.Synced, st.Checkpoints, st.LastCheckpoint = c.sync, c.count, c.took
+}
+
+// A SnapshotWriter saves the snapshots of one checkpoint.
+type SnapshotWriter struct {
+	dir      string
+	previous checkpoint
+	next     checkpoint
+}
+
+// Seq is the position of the checkpoint. A snapshot must hold what records up
+// to it say; it may hold more.
+func (w *SnapshotWriter) Seq() uint64 { return w.next.seq }
+
+// Put saves what write writes as the snapshot of that name. The version is the
+// caller's.
+func (w *SnapshotWriter) Put(name string, version uint32, write func(io.Writer) error) error {
+	if _, ok := w.next.find(name); ok {
+		return fmt.Errorf("save snapshot %q: it was saved already", name)
+	}
+	// The number of the snapshot, not its name, makes the name of the file:
+	// names may hold anything.
+	file := fmt.Sprintf("%016x-%04x%s", w.next.number, len(w.next.snapshots), snapshotExt)
+	size, err := writeFile(filepath.Join(w.dir, file), snapshotMagic, version, write)
+	if err != nil {
+		return fmt.Errorf("save snapshot %q: %w", name, err)
+	}
+	w.next.snapshots = append(w.next.snapshots, Snapshot{Name: name, Version: version, Size: size - fileOverhead, file: file})
+	return nil
+}
+
+// Keep keeps the snapshot of that name from the checkpoint before, for parts
+// that do not change any more. It reports false if there is none.
+func (w *SnapshotWriter) Keep(name string) bool {
+	if _, ok := w.next.find(name); ok {
+		return true
+	}
+	s, ok := w.previous.find(name)
+	if ok {
+		w.next.snapshots = append(w.next.snapshots, s)
+	}
+	return ok
+}
+
+// CheckpointDue returns a channel that delivers when so much log was written
+// since the last checkpoint that another should be made.
+func (s *Store) CheckpointDue() <-chan struct{} { return s.checkpoints.due }
+
+// Checkpoint saves snapshots and cuts the log below the checkpoint before this
+// one. It takes the position first and calls save then, so that what save
+// copies holds all that records up to the position say. The store goes on
+// working meanwhile. If save returns an error, the last checkpoint stays as it
+// was.
+func (s *Store) Checkpoint(ctx context.Context, save func(*SnapshotWriter) error) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	c := &s.checkpoints
+	c.one.Lock()
+	defer c.one.Unlock()
+	start := time.Now()
+
+	seq, _ := s.queue.last()
+	c.mu.Lock()
+	previous, logged := c.newest, c.bytes
+	c.mu.Unlock()
+	dir := filepath.Join(s.dir, snapDir)
+	w := &SnapshotWriter{dir: dir, previous: previous, next: checkpoint{number: previous.number + 1, seq: seq}}
+	if err := save(w); err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	// The log is cut, so Badger must be durable past the cut; and a snapshot
+	// must not be ahead of the log.
+	if err := s.waitApplied(ctx, seq); err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	if err := s.finishCheckpoint(dir, w.next, previous); err != nil {
+		err = fmt.Errorf("checkpoint: %w", err)
+		s.fail(err)
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.newest, c.before = w.next, previous
+	c.bytes -= logged
+	c.count++
+	c.took = time.Since(start)
+	return nil
+}
+
+func (s *Store) finishCheckpoint(dir string, next, previous checkpoint) error {
+	if err := s.syncBadger(); err != nil {
+		return err
+	}
+	if err := writeCheckpoint(dir, next); err != nil {
+		return err
+	}
+	if err := sweepSnapshots(dir, next, previous); err != nil {
+		return err
+	}
+	err := s.log.TruncateBefore(wal.LSN(previous.seq + 1))
+	if errors.Is(err, wal.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// Snapshots returns the snapshots of the newest checkpoint, and its position:
+// what records after it say is not in them. There is no checkpoint if the
+// position is zero.
+func (s *Store) Snapshots() (list []Snapshot, seq uint64) {
+	c := &s.checkpoints
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append(list, c.newest.snapshots...), c.newest.seq
+}
+
+// ReadSnapshot hands the content of a snapshot to read. If the error is not
+// nil, what read has seen must not be used: the checksum is known to be right
+// only at the end.
+func (s *Store) ReadSnapshot(snap Snapshot, read func(io.Reader) error) error {
+	err := readFile(filepath.Join(s.dir, snapDir, snap.file), snapshotMagic, func(_ uint32, _ int64, r io.Reader) error { return read(r) })
+	if err != nil {
+		return fmt.Errorf("read snapshot %q: %w", snap.Name, err)
+	}
+	return nil
+}

@@ -1,0 +1,145 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/mapwright/mapwright/wal"
+)
+
+// Mode says what Open may find.
+type Mode uint8
+
+const (
+	// OpenOrCreate opens a store, or makes one in an empty directory.
+	OpenOrCreate Mode = iota
+	// CreateOnly refuses a directory that holds a store with ErrExists.
+	CreateOnly
+	// ExistingOnly refuses a directory that holds none with ErrNotExist.
+	ExistingOnly
+)
+
+// Off is for fields in which zero means a default.
+const Off = -1
+
+// Options are the settings of a store. None of them is stored, but for Seed: a
+// store may be opened with other options than it was written with.
+type Options struct {
+	// Mode says what Open may find. The zero value is OpenOrCreate.
+	Mode Mode
+
+	// Seed is the hash seed of a store that is made. Zero means a random one.
+	Seed uint64
+
+	// BatchRecords, BatchBytes and BatchDelay bound a batch: it goes to the log
+	// when it holds so many records or bytes, or when its first record has
+	// waited so long, or when somebody waits for it. Zero means 5,000 records,
+	// 1 MiB, 20 ms.
+	BatchRecords int
+	BatchBytes   int
+	BatchDelay   time.Duration
+
+	// QueueBytes is how much may be committed and not yet applied before Ready
+	// blocks. Zero means 32 MiB, about a second of work.
+	QueueBytes int64
+
+	// SyncBytes and SyncInterval say how often Badger is made durable: when
+	// so much log was applied since the last time, or, if any was, after so
+	// long. They bound what is applied again after a crash. Zero means 16 MiB
+	// and 5 s.
+	SyncBytes    int64
+	SyncInterval time.Duration
+
+	// CheckpointBytes is how much log makes CheckpointDue fire. Zero means
+	// 256 MiB.
+	CheckpointBytes int64
+
+	// MinFree is how much room the disk must have left. With less, the store
+	// fails with ErrDiskFull: Badger maps its files, and a write to a map that
+	// the disk has no room for kills the process. Zero means 256 MiB, Off means
+	// not to look.
+	MinFree int64
+
+	// GCInterval is how often Badger's value log is looked at for files that
+	// are worth rewriting. Zero means 1 minute, Off means never.
+	GCInterval time.Duration
+
+	// MemTableSize is the size of one of Badger's memtables, of which there are
+	// up to four. Zero means 8 MiB; the least is 1 MiB.
+	MemTableSize int64
+
+	// ValueLogFileSize is when a value log file is full. Zero means 64 MiB; the
+	// least is 1 MiB.
+	ValueLogFileSize int64
+
+	// SegmentSize is that of the log. Zero means wal's default.
+	SegmentSize int64
+
+	// LogFS is where the log lives. Nil means the operating system.
+	LogFS wal.FS
+
+	// ObserveDurable and ObserveApplied are called, if not nil, for every batch
+	// with how long its first record took from Commit until it was durable or
+	// applied, and with how many records it had. They must not block.
+	ObserveDurable func(latency time.Duration, records int)
+	ObserveApplied func(latency time.Duration, records int)
+
+	// Logger is told what Badger says. Nil means nobody.
+	Logger *slog.Logger
+}
+
+const (
+	minMemTableSize = 1 << 20
+	minValueLogSize = 1 << 20
+	maxValueLogSize = 1 << 30
+)
+
+// validate fills in defaults and names every fault at once.
+func (o Options) validate() (Options, error) {
+	var faults []error
+	positive(&faults, "batch records", &o.BatchRecords, 5000)
+	positive(&faults, "batch bytes", &o.BatchBytes, 1<<20)
+	positive(&faults, "batch delay", &o.BatchDelay, 20*time.Millisecond)
+	positive(&faults, "queue bytes", &o.QueueBytes, 32<<20)
+	positive(&faults, "sync bytes", &o.SyncBytes, 16<<20)
+	positive(&faults, "sync interval", &o.SyncInterval, 5*time.Second)
+	positive(&faults, "checkpoint bytes", &o.CheckpointBytes, 256<<20)
+	positive(&faults, "memtable size", &o.MemTableSize, 8<<20)
+	positive(&faults, "value log file size", &o.ValueLogFileSize, 64<<20)
+	if o.MinFree != Off {
+		positive(&faults, "least free disk", &o.MinFree, 256<<20)
+	}
+	if o.GCInterval != Off {
+		positive(&faults, "gc interval", &o.GCInterval, time.Minute)
+	}
+	if o.MemTableSize < minMemTableSize {
+		faults = append(faults, fmt.Errorf("memtable size %d is less than %d", o.MemTableSize, minMemTableSize))
+	}
+	if o.ValueLogFileSize < minValueLogSize || o.ValueLogFileSize >= maxValueLogSize {
+		faults = append(faults, fmt.Errorf("value log file size %d is not between %d and %d",
+			o.ValueLogFileSize, minValueLogSize, maxValueLogSize))
+	}
+	if o.Mode > ExistingOnly {
+		faults = append(faults, fmt.Errorf("mode %d is unknown", o.Mode))
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if len(faults) > 0 {
+		return o, fmt.Errorf("state options: %w", errors.Join(faults...))
+	}
+	return o, nil
+}
+
+// positive sets *v to its default if it is zero, and notes a fault if it is
+// negative.
+func positive[T int | int64 | time.Duration](faults *[]error, name string, v *T, def T) {
+	switch {
+	case *v == 0:
+		*v = def
+	case *v < 0:
+		*faults = append(*faults, fmt.Errorf("%s %v is negative", name, *v))
+	}
+}

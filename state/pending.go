@@ -1,0 +1,192 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mapwright/mapwright/internal/urlnorm"
+)
+
+// Pending returns up to n links of a host that are not finished, in order, from
+// after the cursor on, and the cursor to go on with. It sees everything
+// committed before the call. The queue is at its end if fewer than n links
+// come back. Of a link, Key, URL, Depth, Priority, Source and Extra are set;
+// [Store.Page] has the rest.
+func (s *Store) Pending(ctx context.Context, h urlnorm.HostID, after Cursor, n int) ([]Link, Cursor, error) {
+	if err := s.Flush(ctx); err != nil {
+		return nil, after, err
+	}
+	if err := s.enter(); err != nil {
+		return nil, after, err
+	}
+	defer s.leave()
+	var links []Link
+	txn := s.view.db.NewTransaction(false)
+	defer txn.Discard()
+	prefix := appendHostKey(nil, famQueue, h)
+	it := txn.NewIterator(badger.IteratorOptions{Prefix: prefix})
+	defer it.Close()
+	for it.Seek(appendQueueKey(nil, h, after)); it.Valid() && len(links) < n; it.Next() {
+		if err := ctx.Err(); err != nil {
+			return nil, after, err
+		}
+		_, last, ok := parseQueueKey(it.Item().Key())
+		if !ok {
+			return nil, after, &CorruptError{What: "queue", Reason: "a key does not decode"}
+		}
+		var finErr error
+		err := it.Item().Value(func(b []byte) error {
+			return readBlock(h, last.Priority, b, func(at Cursor, l Link) bool {
+				// A block made in a recovery may overlap the one before it.
+				if at.Compare(after) <= 0 {
+					return true
+				}
+				after = at
+				var done bool
+				if done, finErr = finished(txn, l.Key); finErr == nil && !done {
+					links = append(links, l)
+				}
+				return finErr == nil && len(links) < n
+			})
+		})
+		if err := errors.Join(err, finErr); err != nil {
+			return nil, after, fmt.Errorf("read queue: %w", err)
+		}
+	}
+	return links, after, nil
+}
+
+func finished(txn *badger.Txn, k urlnorm.Key) (bool, error) {
+	var key [urlKeySize]byte
+	_, err := txn.Get(appendURLKey(key[:0], famFinish, k))
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// A HostBacklog is the queue of one host.
+type HostBacklog struct {
+	Host urlnorm.HostID
+	Name string
+	Low  Cursor // the last one that was committed for it
+	// Queues has an entry for each priority that has links, in order.
+	Queues []Backlog
+}
+
+// A Backlog is the queue of one host at one priority.
+type Backlog struct {
+	Priority uint8
+	Blocks   int
+	// Links is how many links the blocks hold. Some may be finished.
+	Links int
+}
+
+// PendingHosts goes through the hosts that have a queue, in order of their id.
+// It answers for what has been applied.
+func (s *Store) PendingHosts(ctx context.Context) iter.Seq2[HostBacklog, error] {
+	return func(yield func(HostBacklog, error) bool) {
+		var hosts []HostBacklog
+		pass := func() bool {
+			err := s.describeHosts(hosts)
+			if err != nil {
+				yield(HostBacklog{}, fmt.Errorf("read queues: %w", err))
+				return false
+			}
+			for _, h := range hosts {
+				if !yield(h, nil) {
+					return false
+				}
+			}
+			hosts = hosts[:0]
+			return true
+		}
+		for e, err := range s.scan(ctx, []byte{famQueue}, []byte{famQueue}) {
+			h, last, ok := parseQueueKey(e.key)
+			if err == nil && !ok {
+				err = &CorruptError{What: "queue", Reason: "a key does not decode"}
+			}
+			if err != nil {
+				yield(HostBacklog{}, fmt.Errorf("read queues: %w", err))
+				return
+			}
+			if len(hosts) == 0 || hosts[len(hosts)-1].Host != h {
+				if len(hosts) == hostsChunk && !pass() {
+					return
+				}
+				hosts = append(hosts, HostBacklog{Host: h})
+			}
+			hosts[len(hosts)-1].add(last.Priority, int(e.meta))
+		}
+		pass()
+	}
+}
+
+// hostsChunk is how many hosts are looked up in one transaction.
+const hostsChunk = 1024
+
+func (b *HostBacklog) add(priority uint8, links int) {
+	if n := len(b.Queues); n == 0 || b.Queues[n-1].Priority != priority {
+		b.Queues = append(b.Queues, Backlog{Priority: priority})
+	}
+	q := &b.Queues[len(b.Queues)-1]
+	q.Blocks++
+	q.Links += links
+}
+
+// describeHosts fills in what the keys of the queues do not say.
+func (s *Store) describeHosts(hosts []HostBacklog) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	txn := s.view.db.NewTransaction(false)
+	defer txn.Discard()
+	for i := range hosts {
+		if err := describeHost(txn, &hosts[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func describeHost(txn *badger.Txn, b *HostBacklog) error {
+	_, err := getValue(txn, appendHostKey(nil, famCursor, b.Host), func(v []byte) error {
+		r, err := valueReader("cursor", v)
+		if err != nil {
+			return err
+		}
+		b.Low = r.cursor()
+		return r.done("cursor")
+	})
+	if err != nil {
+		return err
+	}
+	_, err = getValue(txn, appendHostKey(nil, famHost, b.Host), func(v []byte) error {
+		f, err := decodeHost(b.Host, v)
+		b.Name = f.Name
+		return err
+	})
+	if err != nil || b.Name != "" {
+		return err
+	}
+	// No fact about the host was ever committed: its links know its name.
+	it := txn.NewIterator(badger.IteratorOptions{Prefix: appendHostKey(nil, famQueue, b.Host)})
+	defer it.Close()
+	it.Rewind()
+	if !it.Valid() {
+		return nil
+	}
+	return it.Item().Value(func(v []byte) error {
+		return readBlock(b.Host, 0, v, func(_ Cursor, l Link) bool {
+			if u, ok := urlnorm.FromCanonical(l.URL); ok {
+				b.Name = u.Host()
+			}
+			return false
+		})
+	})
+}

@@ -1,0 +1,223 @@
+package state
+
+import (
+	"sync"
+	"time"
+)
+
+// recordOverhead is what a record costs beside its bytes while it waits.
+const recordOverhead = 64
+
+// A batch is a run of encoded records on their way to the log and to Badger.
+type batch struct {
+	first uint64    // position of the first record
+	buf   []byte    // the records, end to end
+	ends  []int     // where each ends in buf
+	at    time.Time // when the first was committed
+}
+
+func (b *batch) len() int     { return len(b.ends) }
+func (b *batch) last() uint64 { return b.first + uint64(len(b.ends)) - 1 }
+func (b *batch) cost() int64  { return int64(len(b.buf) + recordOverhead*len(b.ends)) }
+
+func (b *batch) record(i int) []byte {
+	start := 0
+	if i > 0 {
+		start = b.ends[i-1]
+	}
+	return b.buf[start:b.ends[i]:b.ends[i]]
+}
+
+// A queue gives records their positions and gathers them into batches. It has
+// any number of producers and one consumer.
+type queue struct {
+	records int           // a batch with so many is full
+	bytes   int           // or with so many bytes
+	delay   time.Duration // or when its first record has waited so long
+	wake    chan struct{} // has a token when take should look again
+
+	mu     sync.Mutex
+	next   uint64   // guarded by mu; position of the next record
+	cur    *batch   // guarded by mu; being filled, may be empty
+	full   []*batch // guarded by mu; waiting to be taken, oldest first
+	spare  []*batch // guarded by mu; to be filled again
+	urgent uint64   // guarded by mu; somebody waits for this position
+	err    error    // guarded by mu; why no records are taken in any more
+	ended  bool     // guarded by mu; take returns what is left, then nil
+}
+
+const spareBatches = 8
+
+func newQueue(o Options) *queue {
+	return &queue{records: o.BatchRecords, bytes: o.BatchBytes, delay: o.BatchDelay,
+		wake: make(chan struct{}, 1), cur: &batch{}}
+}
+
+// begin says which position the first record gets.
+func (q *queue) begin(next uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.next = next
+}
+
+// put appends records, which lie end to end in buf, and returns the position
+// of the last. It calls placed, if that is not nil, before any later record can
+// get a position. It never blocks.
+func (q *queue) put(buf []byte, ends []int, placed func(first uint64)) (uint64, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.err != nil {
+		return 0, q.err
+	}
+	first := q.next
+	if placed != nil {
+		placed(first)
+	}
+	start := 0
+	for _, end := range ends {
+		q.addLocked(buf[start:end])
+		start = end
+	}
+	return q.next - 1, nil
+}
+
+func (q *queue) addLocked(rec []byte) {
+	b := q.cur
+	if b.len() > 0 && (b.len() >= q.records || len(b.buf)+len(rec) > q.bytes) {
+		q.full = append(q.full, b)
+		b = q.emptyLocked()
+		q.cur = b
+		q.wakeUp()
+	}
+	if b.len() == 0 {
+		b.first, b.at = q.next, time.Now()
+		q.wakeUp()
+	}
+	b.buf = append(b.buf, rec...)
+	b.ends = append(b.ends, len(b.buf))
+	q.next++
+}
+
+func (q *queue) emptyLocked() *batch {
+	n := len(q.spare)
+	if n == 0 {
+		return &batch{}
+	}
+	b := q.spare[n-1]
+	q.spare = q.spare[:n-1]
+	return b
+}
+
+// recycle gives back the memory of a batch.
+func (q *queue) recycle(b *batch) {
+	b.buf, b.ends = b.buf[:0], b.ends[:0]
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.spare) < spareBatches {
+		q.spare = append(q.spare, b)
+	}
+}
+
+func (q *queue) wakeUp() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take waits for the next batch. It returns nil after end, when all is taken.
+func (q *queue) take() *batch {
+	for {
+		b, wait := q.tryTake()
+		if b != nil {
+			return b
+		}
+		if wait < 0 {
+			return nil
+		}
+		if wait == 0 {
+			<-q.wake
+			continue
+		}
+		t := time.NewTimer(wait)
+		select {
+		case <-q.wake:
+		case <-t.C:
+		}
+		t.Stop()
+	}
+}
+
+// tryTake returns a batch that is due, or how long until one may be: zero if
+// there is none at all, negative if there never will be.
+func (q *queue) tryTake() (*batch, time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.full) > 0 {
+		b := q.full[0]
+		q.full[0] = nil
+		q.full = q.full[1:]
+		return b, 0
+	}
+	b := q.cur
+	if b.len() == 0 {
+		if q.ended {
+			return nil, -1
+		}
+		return nil, 0
+	}
+	wait := q.delay - time.Since(b.at)
+	if wait > 0 && !q.ended && q.urgent < b.first {
+		return nil, wait
+	}
+	q.cur = q.emptyLocked()
+	return b, 0
+}
+
+// hurry says that somebody waits for the record at seq.
+func (q *queue) hurry(seq uint64) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if seq > q.urgent {
+		q.urgent = seq
+		q.wakeUp()
+	}
+}
+
+// refuse makes every later put fail with err, unless one was given before.
+func (q *queue) refuse(err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.err == nil {
+		q.err = err
+	}
+}
+
+// end refuses records from now on, adds one last of the store's own if that is
+// not nil, and makes take return what is left without delay, then nil.
+func (q *queue) end(err error, last []byte) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.err == nil {
+		q.err = err
+	}
+	if last != nil {
+		q.addLocked(last)
+	}
+	q.ended = true
+	q.wakeUp()
+}
+
+// last returns the position of the last record, and when the oldest that was
+// not yet taken was committed; the zero time if there is none.
+func (q *queue) last() (seq uint64, oldest time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case len(q.full) > 0:
+		oldest = q.full[0].at
+	case q.cur.len() > 0:
+		oldest = q.cur.at
+	}
+	return q.next - 1, oldest
+}

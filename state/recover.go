@@ -1,0 +1,250 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/wal"
+)
+
+// Recovery says what Open found and did.
+type Recovery struct {
+	Created bool // there was no store; there is one now
+
+	// Unclean is set if the run before did not end with Close. InFlight is how
+	// many pages it had leased and neither finished nor returned.
+	Unclean  bool
+	InFlight int
+
+	// Applied is how many records of the log were applied again.
+	Applied uint64
+	Took    time.Duration
+
+	// TornTail is what was cut from the end of the log, or nil.
+	TornTail *wal.TornTail
+
+	// Snapshots is why checkpoints could not be read, or nil. Filters then have
+	// to be made anew.
+	Snapshots error
+}
+
+// Open opens the store in dir, making or recovering it as need be. Errors that
+// a caller may want to tell apart are *LockedError, *VersionError, ErrNotOurs,
+// ErrExists, ErrNotExist, *CorruptError and *wal.CorruptError.
+func Open(dir string, o Options) (*Store, error) {
+	o, err := o.validate()
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{
+		dir: dir, opts: o,
+		overlay: newOverlay(), queue: newQueue(o), marks: newMarks(),
+		durable:    make(chan *batch, durableBatches),
+		stopKeeper: make(chan struct{}),
+		keep:       make(chan struct{}, 1),
+	}
+	s.checkpoints.due = make(chan struct{}, 1)
+	if err := s.acquire(); err != nil {
+		return nil, fmt.Errorf("open store: %w", err)
+	}
+	if err := s.recover(); err != nil {
+		return nil, errors.Join(fmt.Errorf("open store: %w", err), s.giveBack())
+	}
+	s.start()
+	return s, nil
+}
+
+// acquire finds out what dir holds, locks it, and makes it a store if it may.
+func (s *Store) acquire() error {
+	exists, _, err := look(s.dir)
+	if err == nil {
+		err = s.checkMode(exists)
+	}
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(s.dir, 0o755); err != nil {
+		return err
+	}
+	if s.lock, err = acquireLock(s.dir); err != nil {
+		return err
+	}
+	// Somebody else may have been quicker.
+	exists, s.format, err = look(s.dir)
+	if err == nil {
+		err = s.checkMode(exists)
+	}
+	if err == nil && !exists {
+		err = s.create()
+	}
+	if err != nil {
+		return errors.Join(err, s.lock.release())
+	}
+	return nil
+}
+
+func (s *Store) checkMode(exists bool) error {
+	switch {
+	case exists && s.opts.Mode == CreateOnly:
+		return fmt.Errorf("%s: %w", s.dir, ErrExists)
+	case !exists && s.opts.Mode == ExistingOnly:
+		return fmt.Errorf("%s: %w", s.dir, ErrNotExist)
+	}
+	return nil
+}
+
+func (s *Store) create() error {
+	s.format = format{seed: s.opts.Seed, created: time.Now()}
+	if s.format.seed == 0 {
+		s.format.seed = randomSeed()
+	}
+	s.found.Created = true
+	if err := writeFormat(s.dir, s.format); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(s.dir))
+}
+
+// giveBack undoes a recovery that failed.
+func (s *Store) giveBack() error {
+	var errs []error
+	if s.view != nil {
+		s.applier.discard()
+		errs = append(errs, s.view.db.Close())
+	}
+	if s.log != nil {
+		errs = append(errs, s.log.Close())
+	}
+	return errors.Join(append(errs, s.lock.release())...)
+}
+
+// recover brings log and Badger together. DESIGN.md numbers the steps.
+func (s *Store) recover() error {
+	start := time.Now()
+	for _, name := range []string{badgerDir, snapDir} {
+		if err := os.MkdirAll(filepath.Join(s.dir, name), 0o755); err != nil {
+			return err
+		}
+	}
+	reached, err := readSynced(s.badgerDir())
+	if err != nil {
+		return err
+	}
+	if err := s.openLog(reached.seq); err != nil {
+		return err
+	}
+	if err := s.openCheckpoints(); err != nil {
+		return err
+	}
+	if err := s.openView(reached); err != nil {
+		return err
+	}
+	if err := s.replay(reached.seq); err != nil {
+		return err
+	}
+	if err := s.beginRun(); err != nil {
+		return err
+	}
+	s.found.Took = time.Since(start)
+	return nil
+}
+
+// openLog opens the log, which must hold all that Badger might lack, and what
+// Badger has for sure.
+func (s *Store) openLog(synced uint64) error {
+	var err error
+	s.log, err = wal.Open(filepath.Join(s.dir, walDir), wal.Options{SegmentSize: s.opts.SegmentSize, FS: s.opts.LogFS})
+	if err != nil {
+		return err
+	}
+	s.found.TornTail = s.log.Recovery()
+	first, last := uint64(s.log.First()), uint64(s.log.Last())
+	if first > synced+1 {
+		return &CorruptError{What: s.badgerDir(), Reason: fmt.Sprintf("it is durable up to record %d, and the log begins with record %d", synced, first)}
+	}
+	if last < synced {
+		return &CorruptError{What: filepath.Join(s.dir, walDir), Reason: fmt.Sprintf("the log ends with record %d, and Badger is durable up to record %d", last, synced)}
+	}
+	return nil
+}
+
+func (s *Store) openCheckpoints() error {
+	c := &s.checkpoints
+	dir := filepath.Join(s.dir, snapDir)
+	var err error
+	c.newest, c.before, s.found.Snapshots, err = loadCheckpoints(dir)
+	if err != nil {
+		return err
+	}
+	return sweepSnapshots(dir, c.newest, c.before)
+}
+
+func (s *Store) openView(reached progress) error {
+	db, err := openBadger(s.badgerDir(), s.opts, newBadgerLogger(s.opts.Logger, s.fail))
+	if err != nil {
+		return err
+	}
+	s.view = &view{db: db, dir: s.badgerDir(), reached: reached}
+	applied, err := s.view.applied()
+	if err != nil {
+		return err
+	}
+	if applied < reached.seq {
+		return &CorruptError{What: s.badgerDir(), Reason: fmt.Sprintf("it has reached record %d, and was durable up to record %d", applied, reached.seq)}
+	}
+	s.applier = newApplier(s.view, s.opts.MinFree, s.committed)
+	s.syncedSeq = reached.seq
+	s.checkpoints.synced(reached.seq)
+	return s.view.loadCrashes()
+}
+
+// replay applies the log from where Badger is known to be durable. Badger may
+// hold any part of what follows, in any mixture; all of it is written again.
+func (s *Store) replay(synced uint64) error {
+	err := s.log.Replay(wal.LSN(synced+1), func(lsn wal.LSN, rec []byte) error {
+		s.found.Applied++
+		s.syncedLog.Add(int64(len(rec)))
+		return s.applier.add(uint64(lsn), rec, 0)
+	})
+	if err == nil {
+		err = s.applier.commit()
+	}
+	if err != nil {
+		return fmt.Errorf("replay log: %w", err)
+	}
+	return s.view.loadRun()
+}
+
+// beginRun writes the entry that begins this run and, if the run before ended
+// uncleanly, says which pages it had in flight.
+func (s *Store) beginRun() error {
+	p := s.view.progress()
+	s.epoch = p.epoch + 1
+	crashed := map[urlnorm.Key]int{}
+	s.found.Unclean = p.epoch > 0 && !p.ended
+	if s.found.Unclean {
+		s.found.InFlight = len(p.inflight)
+		for k := range p.inflight {
+			crashed[k] = s.view.crashes[k] + 1
+		}
+	}
+	rec := appendStart(nil, s.epoch, crashed)
+	lsn, err := s.log.Append(rec)
+	if err != nil {
+		return fmt.Errorf("append start of run: %w", err)
+	}
+	err = s.applier.add(uint64(lsn), rec, 0)
+	if err == nil {
+		err = s.applier.commit()
+	}
+	if err != nil {
+		return fmt.Errorf("apply start of run: %w", err)
+	}
+	s.queue.begin(uint64(lsn) + 1)
+	s.marks.setDurable(uint64(lsn))
+	return s.marks.failed()
+}

@@ -1,0 +1,111 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mapwright/mapwright/internal/urlnorm"
+)
+
+// Seen sets out[i] to whether keys[i] was ever named by a record committed
+// before the call.
+func (s *Store) Seen(ctx context.Context, keys []urlnorm.Key, out []bool) error {
+	if len(keys) != len(out) {
+		return fmt.Errorf("seen: %d keys and room for %d answers", len(keys), len(out))
+	}
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	if err := s.marks.failed(); err != nil {
+		return fmt.Errorf("seen: %w", err)
+	}
+	ask := make([]int32, 0, len(keys))
+	for i, k := range keys {
+		out[i] = s.overlay.hasLink(k)
+		if !out[i] {
+			ask = append(ask, int32(i))
+		}
+	}
+	if len(ask) == 0 {
+		return nil
+	}
+	// Neighbours share blocks.
+	slices.SortFunc(ask, func(a, b int32) int { return keys[a].Compare(keys[b]) })
+	txn := s.view.db.NewTransaction(false)
+	defer txn.Discard()
+	var key [urlKeySize]byte
+	for n, i := range ask {
+		if n%256 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		switch _, err := txn.Get(appendURLKey(key[:0], famURL, keys[i])); {
+		case err == nil:
+			out[i] = true
+		case !errors.Is(err, badger.ErrKeyNotFound):
+			return fmt.Errorf("seen: %w", err)
+		}
+	}
+	return nil
+}
+
+// Host returns the latest fact about a host.
+func (s *Store) Host(_ context.Context, h urlnorm.HostID) (HostFact, bool, error) {
+	if f, ok := s.overlay.host(h); ok {
+		return f, true, nil
+	}
+	var f HostFact
+	ok, err := s.get(appendHostKey(nil, famHost, h), func(b []byte) (err error) {
+		f, err = decodeHost(h, b)
+		return err
+	})
+	if err != nil {
+		return HostFact{}, false, fmt.Errorf("read host fact: %w", err)
+	}
+	return f, ok, nil
+}
+
+// Robots returns the latest robots.txt fact of an origin.
+func (s *Store) Robots(_ context.Context, origin string) (RobotsFact, bool, error) {
+	if f, ok := s.overlay.robotsOf(origin); ok {
+		return f, true, nil
+	}
+	var f RobotsFact
+	ok, err := s.get(append([]byte{famRobots}, origin...), func(b []byte) (err error) {
+		f, err = decodeRobots(origin, b)
+		return err
+	})
+	if err != nil {
+		return RobotsFact{}, false, fmt.Errorf("read robots fact: %w", err)
+	}
+	return f, ok, nil
+}
+
+// get reads one entry, if it is there. The value is valid during the call.
+func (s *Store) get(key []byte, fn func(value []byte) error) (bool, error) {
+	if err := s.enter(); err != nil {
+		return false, err
+	}
+	defer s.leave()
+	if err := s.marks.failed(); err != nil {
+		return false, err
+	}
+	txn := s.view.db.NewTransaction(false)
+	defer txn.Discard()
+	return getValue(txn, key, fn)
+}
+
+func getValue(txn *badger.Txn, key []byte, fn func(value []byte) error) (bool, error) {
+	item, err := txn.Get(key)
+	if errors.Is(err, badger.ErrKeyNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	return true, item.Value(fn)
+}

@@ -1,0 +1,99 @@
+package state
+
+import (
+	"sync"
+	"time"
+)
+
+// Stats are figures of this run.
+type Stats struct {
+	Committed uint64 // position of the last record committed
+	Durable   uint64 // position up to which the log is durable
+	Applied   uint64 // position up to which Badger has it
+	Synced    uint64 // position up to which Badger is durable
+
+	QueuedBytes int64 // committed and not yet applied
+
+	// CommitLatency is how long it takes from Commit until a record is durable:
+	// a moving average over the last batches, or how long the oldest one that
+	// is not durable has waited, if that is more. ApplyLatency is the same until
+	// it is applied, without the latter.
+	CommitLatency time.Duration
+	ApplyLatency  time.Duration
+
+	LogBytes   int64         // size of the log
+	LogSyncs   uint64        // fsyncs of the log
+	SyncMean   time.Duration // moving average of their duration
+	TableBytes int64         // size of Badger's tables
+	ValueBytes int64         // size of Badger's value log
+
+	Checkpoints    uint64
+	LastCheckpoint time.Duration // how long the last one took
+}
+
+// Stats returns the figures as they are now.
+func (s *Store) Stats() Stats {
+	var st Stats
+	var oldest time.Time
+	st.Committed, oldest = s.queue.last()
+	st.Durable, st.Applied, st.QueuedBytes = s.marks.snapshot()
+	st.CommitLatency, st.ApplyLatency = s.latency.get(oldest)
+	st.LogBytes = s.log.Size()
+	l := s.log.Stats()
+	st.LogSyncs, st.SyncMean = l.Batches, l.SyncMean
+	st.TableBytes, st.ValueBytes = s.view.diskUse()
+	s.checkpoints.stats(&st)
+	return st
+}
+
+// latencyWeight is the weight of the past in the moving averages: the last
+// about eight batches count.
+const latencyWeight = 8
+
+type latencies struct {
+	mu      sync.Mutex
+	durable time.Duration // guarded by mu; moving average
+	toApply time.Duration // guarded by mu; moving average
+	waiting time.Time     // guarded by mu; when the first record of the batch that is being appended was committed
+}
+
+func (l *latencies) appending(since time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waiting = since
+}
+
+func (l *latencies) appended(took time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waiting = time.Time{}
+	l.durable = moving(l.durable, took)
+}
+
+func (l *latencies) applied(took time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.toApply = moving(l.toApply, took)
+}
+
+func moving(mean, v time.Duration) time.Duration {
+	if mean == 0 {
+		return v
+	}
+	return mean + (v-mean)/latencyWeight
+}
+
+// get returns the averages. Oldest is when the oldest record that was not yet
+// taken by the writer was committed.
+func (l *latencies) get(oldest time.Time) (durable, toApply time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.waiting.IsZero() {
+		oldest = l.waiting
+	}
+	durable = l.durable
+	if !oldest.IsZero() {
+		durable = max(durable, time.Since(oldest))
+	}
+	return durable, l.toApply
+}

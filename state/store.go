@@ -1,0 +1,253 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/wal"
+)
+
+// A Store is the open record of a crawl.
+type Store struct {
+	dir    string
+	opts   Options
+	format format
+	epoch  uint64
+	found  Recovery
+
+	lock    *lock
+	log     *wal.Log
+	view    *view
+	overlay *overlay
+	queue   *queue
+	marks   *marks
+	applier *applier
+	latency latencies
+	buffers sync.Pool // of *encodeBuffer
+
+	checkpoints checkpoints
+	durable     chan *batch   // from the writer to the applier
+	stopKeeper  chan struct{} // closed by Close
+	keep        chan struct{} // has a token when the keeper should look
+	running     sync.WaitGroup
+	syncedLog   atomic.Int64 // bytes of log applied since Badger was last made durable; written by applier and keeper
+
+	access sync.RWMutex // held for reading by whoever uses Badger
+	closed bool         // guarded by access; Badger is closed
+
+	keepMu       sync.Mutex // held while Badger is made durable or collected: one at a time
+	syncedSeq    uint64     // guarded by keepMu; position up to which Badger is durable
+	syncedValues int64      // guarded by keepMu; newest value log then
+
+	closeOnce sync.Once
+	closeErr  error
+}
+
+type encodeBuffer struct {
+	buf  []byte
+	ends []int
+}
+
+// start begins the goroutines. Close joins them.
+func (s *Store) start() {
+	s.running.Go(s.write)
+	s.running.Go(s.apply)
+	s.running.Go(s.keeper)
+}
+
+// Commit puts records into the log, in order and with no other's between
+// them, and returns the position of the last; they have consecutive positions.
+// It does not wait for anything, and may be called with locks held. They are
+// durable when Flush returns, and about Options.BatchDelay later by themselves.
+//
+// If a record is larger than MaxRecordSize, nothing is committed and the error
+// is ErrTooLarge. Any other error is the one that failed the store.
+func (s *Store) Commit(recs ...Record) (seq uint64, err error) {
+	e, _ := s.buffers.Get().(*encodeBuffer)
+	if e == nil {
+		e = &encodeBuffer{}
+	}
+	defer s.buffers.Put(e)
+	e.buf, e.ends = e.buf[:0], e.ends[:0]
+	facts := false
+	for i := range recs {
+		start := len(e.buf)
+		e.buf = appendRecord(e.buf, s.epoch, &recs[i])
+		if n := len(e.buf) - start; n > MaxRecordSize {
+			return 0, fmt.Errorf("commit %d bytes: %w", n, ErrTooLarge)
+		}
+		e.ends = append(e.ends, len(e.buf))
+		facts = facts || len(recs[i].Hosts)+len(recs[i].Robots)+len(recs[i].Run) > 0
+	}
+	// Before the records have their places, so that nobody who asks Seen
+	// afterwards can be told no.
+	for i := range recs {
+		s.overlay.addLinks(recs[i].Links)
+	}
+	s.marks.enqueued(int64(len(e.buf) + recordOverhead*len(recs)))
+	var placed func(uint64)
+	if facts {
+		placed = func(first uint64) {
+			for i := range recs {
+				s.overlay.addFacts(first+uint64(i), &recs[i])
+				s.view.setRun(recs[i].Run)
+			}
+		}
+	}
+	seq, err = s.queue.put(e.buf, e.ends, placed)
+	if err != nil {
+		return 0, fmt.Errorf("commit: %w", err)
+	}
+	return seq, nil
+}
+
+// Ready waits while more than Options.QueueBytes is committed and not yet
+// applied. Call it before committing in bulk, with no locks held.
+func (s *Store) Ready(ctx context.Context) error {
+	return s.wait(ctx, func() bool { return s.marks.queued <= s.opts.QueueBytes })
+}
+
+// Flush waits until all that was committed before the call is durable and
+// applied.
+func (s *Store) Flush(ctx context.Context) error {
+	seq, _ := s.queue.last()
+	return s.waitApplied(ctx, seq)
+}
+
+func (s *Store) waitApplied(ctx context.Context, seq uint64) error {
+	s.queue.hurry(seq)
+	return s.wait(ctx, func() bool { return s.marks.applied >= seq })
+}
+
+func (s *Store) wait(ctx context.Context, ok func() bool) error {
+	if err := s.marks.wait(ctx, ok); err != nil {
+		return fmt.Errorf("wait for the store: %w", err)
+	}
+	return nil
+}
+
+// fail fails the store for good, unless it has failed before.
+func (s *Store) fail(err error) {
+	s.queue.refuse(s.marks.fail(err))
+}
+
+// Epoch is the number of this run: 1 for the first, and one more with each
+// Open.
+func (s *Store) Epoch() uint64 { return s.epoch }
+
+// Hasher makes keys and host ids of this crawl.
+func (s *Store) Hasher() urlnorm.Hasher { return urlnorm.NewHasher(s.format.seed) }
+
+// Recovery says what Open found and did.
+func (s *Store) Recovery() Recovery { return s.found }
+
+// CrashCount is how many unclean ends found the page in flight, and zero again
+// once it is finished.
+func (s *Store) CrashCount(k urlnorm.Key) int {
+	s.view.mu.Lock()
+	defer s.view.mu.Unlock()
+	return s.view.crashes[k]
+}
+
+// Run returns the run facts as committed. The map is the caller's.
+func (s *Store) Run() map[string][]byte {
+	s.view.mu.Lock()
+	defer s.view.mu.Unlock()
+	m := make(map[string][]byte, len(s.view.run))
+	for name, value := range s.view.run {
+		m[name] = append([]byte{}, value...)
+	}
+	return m
+}
+
+// Counters returns the counts as applied.
+func (s *Store) Counters() Counters {
+	s.view.mu.Lock()
+	defer s.view.mu.Unlock()
+	return s.view.reached.counters
+}
+
+// Close makes durable what was committed, notes that the run ended cleanly and
+// gives the directory back. It returns the error that failed the store, if one
+// did. Calling it again does nothing more.
+func (s *Store) Close() error {
+	s.closeOnce.Do(func() { s.closeErr = s.close() })
+	return s.closeErr
+}
+
+func (s *Store) close() error {
+	// The end of the run goes to the log even if Badger has failed: pages in
+	// flight did not bring the process down.
+	s.queue.end(ErrClosed, appendHead(nil, kindEnd, s.epoch))
+	close(s.stopKeeper)
+	ended := make(chan struct{})
+	go func() {
+		s.running.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-s.marks.broken:
+	}
+	err := s.marks.failed()
+	if err == nil {
+		err = s.syncBadger()
+	}
+	s.marks.fail(ErrClosed)
+	s.access.Lock()
+	defer s.access.Unlock()
+	s.closed = true
+	if err != nil {
+		err = errors.Join(err, s.abandon(ended))
+	} else {
+		err = errors.Join(s.view.db.Close(), s.log.Close(), s.lock.release())
+	}
+	if err != nil {
+		return fmt.Errorf("close store: %w", err)
+	}
+	return nil
+}
+
+// abandonAfter is how long a store that failed waits for Badger to close.
+const abandonAfter = 10 * time.Second
+
+// abandon closes what it can of a store that failed. The applier may be held
+// up inside Badger, which closing Badger ends. But Badger tries for ever to
+// write a memtable that the disk does not take; then it is left alone, and the
+// directory stays locked until the process ends.
+func (s *Store) abandon(ended <-chan struct{}) error {
+	closed := make(chan error, 1)
+	go func() {
+		err := s.view.db.Close()
+		<-ended
+		closed <- err
+	}()
+	t := time.NewTimer(abandonAfter)
+	defer t.Stop()
+	select {
+	case err := <-closed:
+		return errors.Join(err, s.log.Close(), s.lock.release())
+	case <-t.C:
+		return errors.New("badger does not close")
+	}
+}
+
+// enter keeps Badger open until leave is called.
+func (s *Store) enter() error {
+	s.access.RLock()
+	if s.closed {
+		s.access.RUnlock()
+		return ErrClosed
+	}
+	return nil
+}
+
+func (s *Store) leave() { s.access.RUnlock() }
+
+func (s *Store) badgerDir() string { return filepath.Join(s.dir, badgerDir) }

@@ -1,0 +1,74 @@
+package state
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/mapwright/mapwright/internal/urlnorm"
+)
+
+const (
+	syncedName  = "SYNCED"
+	syncedMagic = "mwsynced"
+)
+
+// progress is how far the view has come, with what is known at that place and
+// not in Badger itself.
+type progress struct {
+	seq      uint64 // last record that is applied
+	epoch    uint64 // run that wrote it
+	ended    bool   // it ended its run
+	counters Counters
+	inflight map[urlnorm.Key]struct{}
+}
+
+func (p *progress) clone() progress {
+	c := *p
+	c.inflight = make(map[urlnorm.Key]struct{}, len(p.inflight))
+	for k := range p.inflight {
+		c.inflight[k] = struct{}{}
+	}
+	return c
+}
+
+// readSynced returns the place up to which the Badger in dir is known to be
+// durable. Without the file that is the beginning of the log.
+func readSynced(dir string) (progress, error) {
+	path := filepath.Join(dir, syncedName)
+	p := progress{inflight: map[urlnorm.Key]struct{}{}}
+	body, err := readBody(path, syncedMagic)
+	if errors.Is(err, os.ErrNotExist) {
+		return p, nil
+	}
+	if err != nil {
+		return p, err
+	}
+	r := reader{b: body}
+	p.seq, p.epoch = r.uvarint(), r.uvarint()
+	p.ended = r.u8() != 0
+	p.counters = r.counters()
+	for n := r.uvarint(); n > 0 && !r.bad; n-- {
+		p.inflight[r.key()] = struct{}{}
+	}
+	return p, r.done(path)
+}
+
+// writeSynced notes that the Badger in dir is durable up to p.
+func writeSynced(dir string, p progress) error {
+	_, err := writeFile(filepath.Join(dir, syncedName), syncedMagic, formatVersion, func(w io.Writer) error {
+		b := binary.AppendUvarint(nil, p.seq)
+		b = binary.AppendUvarint(b, p.epoch)
+		b = append(b, flag(p.ended, 1))
+		b = p.counters.append(b)
+		b = binary.AppendUvarint(b, uint64(len(p.inflight)))
+		for k := range p.inflight {
+			b = k.Append(b)
+		}
+		_, err := w.Write(b)
+		return err
+	})
+	return err
+}

@@ -1,0 +1,111 @@
+package state
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/mapwright/mapwright/wal"
+)
+
+// durableBatches is how many batches may wait for the applier. They are within
+// what bounds the queue.
+const durableBatches = 64
+
+// write is the writer goroutine: it appends batches to the log. It goes on when
+// Badger fails, so that what was committed until then is durable.
+func (s *Store) write() {
+	defer close(s.durable)
+	var recs [][]byte
+	for b := s.queue.take(); b != nil; b = s.queue.take() {
+		recs = recs[:0]
+		for i := range b.len() {
+			recs = append(recs, b.record(i))
+		}
+		s.latency.appending(b.at)
+		last, err := s.log.Append(recs...)
+		if err == nil && last != wal.LSN(b.last()) {
+			err = fmt.Errorf("log gave position %d, not %d", last, b.last())
+		}
+		if err != nil {
+			s.fail(fmt.Errorf("append to log: %w", err))
+			return
+		}
+		took := time.Since(b.at)
+		s.latency.appended(took)
+		if s.opts.ObserveDurable != nil {
+			s.opts.ObserveDurable(took, b.len())
+		}
+		s.marks.setDurable(b.last())
+		s.checkpoints.logged(s, b.cost())
+		s.durable <- b
+	}
+}
+
+// apply is the applier goroutine: it brings batches that are durable into
+// Badger, several in one transaction when it lags behind.
+func (s *Store) apply() {
+	var open []*batch // added and not all committed
+	defer s.applier.discard()
+	for b := range s.durable {
+		if s.marks.failed() != nil {
+			continue
+		}
+		for b != nil {
+			if err := s.addBatch(b); err != nil {
+				s.fail(err)
+				break
+			}
+			open = append(open, b)
+			b = nil
+			if !s.applier.full(4) {
+				select {
+				case b = <-s.durable: // nil if it was closed
+				default:
+				}
+			}
+		}
+		if s.marks.failed() != nil {
+			continue
+		}
+		if err := s.applier.commit(); err != nil {
+			s.fail(err)
+			continue
+		}
+		for _, b := range open {
+			took := time.Since(b.at)
+			s.latency.applied(took)
+			if s.opts.ObserveApplied != nil {
+				s.opts.ObserveApplied(took, b.len())
+			}
+			s.queue.recycle(b)
+		}
+		open = open[:0]
+	}
+}
+
+func (s *Store) addBatch(b *batch) error {
+	for i := range b.len() {
+		rec := b.record(i)
+		if err := s.applier.add(b.first+uint64(i), rec, int64(len(rec)+recordOverhead)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// committed follows each transaction of the applier.
+func (s *Store) committed(a applied) {
+	s.overlay.removeLinks(a.links)
+	s.overlay.removeFacts(a.seq)
+	s.marks.setApplied(a.seq, a.cost)
+	if s.syncedLog.Add(a.cost) >= s.opts.SyncBytes {
+		s.wakeKeeper()
+	}
+}
+
+func (s *Store) wakeKeeper() {
+	select {
+	case s.keep <- struct{}{}:
+	default:
+	}
+}
