@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 )
 
 // drainLimit is how much of an unwanted body is read after all: on HTTP/1 a
@@ -18,12 +19,21 @@ func newResponse(res *http.Response) *Response {
 		Status:        res.StatusCode,
 		Proto:         res.Proto,
 		Header:        res.Header,
-		Location:      res.Header.Get("Location"),
-		RetryAfter:    res.Header.Get("Retry-After"),
+		Location:      first(res.Header["Location"]),
+		RetryAfter:    first(res.Header["Retry-After"]),
 		ContentLength: res.ContentLength,
 	}
-	out.ContentType, _ = splitContentType(res.Header.Get("Content-Type"))
+	out.ContentType, _ = splitContentType(first(res.Header["Content-Type"]))
 	return out
+}
+
+// first is http.Header.Get for names that are in canonical form, as net/http's
+// are.
+func first(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0]
 }
 
 // splitContentType returns the media type in lower case, and the parameters.
@@ -43,19 +53,26 @@ type meter struct {
 	r    io.Reader
 }
 
+func (c *call) meter(r io.Reader) *meter {
+	c.body = meter{c, r}
+	return &c.body
+}
+
 func (m *meter) Read(p []byte) (int, error) {
-	start := m.call.now()
-	m.call.readSince.Store(start)
+	c := m.call
+	start := time.Since(c.start)
+	c.readSince.set(start)
 	n, err := m.r.Read(p)
-	m.call.bytes.Add(int64(n))
-	m.call.busy.Add(m.call.now() - start)
-	m.call.readSince.Store(0)
+	c.bytes.Add(int64(n))
+	// In this order the clock may miss a read, but never counts one twice.
+	c.readSince.clear()
+	c.busy.Add(int64(time.Since(c.start) - start))
 	return n, err
 }
 
 // read reads the body if it is wanted, and otherwise ends it cheaply.
 func (c *Client) read(call *call, res *http.Response, r *Request, out *Response) error {
-	body := &meter{call, res.Body}
+	body := call.meter(res.Body)
 	wanted := out.OK() && r.Mode != Stream && (r.Mode == Text || out.ContentType == "" || isHTML(out.ContentType))
 	if !wanted {
 		return c.drain(res, body)
@@ -67,7 +84,7 @@ func (c *Client) read(call *call, res *http.Response, r *Request, out *Response)
 	}
 
 	buf := c.buffers.get()
-	out.release = func() { c.buffers.put(buf) }
+	out.buffers, out.buffer = c.buffers, buf
 	decoded, err := c.decoders.open(c.buffers, call, buf, res.Header["Content-Encoding"], body)
 	if err != nil {
 		return err
@@ -90,7 +107,7 @@ func (c *Client) read(call *call, res *http.Response, r *Request, out *Response)
 	}
 	out.Body, out.Charset = buf.b, "utf-8"
 	if r.Mode == Page {
-		out.Body, out.Charset, err = c.toUTF8(call, out, buf, res.Header.Get("Content-Type"))
+		out.Body, out.Charset, err = c.toUTF8(call, out, buf, first(res.Header["Content-Type"]))
 	}
 	return err
 }
@@ -150,16 +167,16 @@ func (c *Client) stream(call *call, res *http.Response, r *Request, out *Respons
 	limit := r.MaxBody
 	def(&limit, c.opts.MaxBody)
 	buf := c.buffers.get()
-	decoded, err := c.decoders.open(c.buffers, call, buf, res.Header["Content-Encoding"], &meter{call, res.Body})
+	decoded, err := c.decoders.open(c.buffers, call, buf, res.Header["Content-Encoding"], call.meter(res.Body))
 	if err != nil {
 		c.buffers.put(buf)
 		return err
 	}
 	out.Reader = &streamReader{call: call, r: decoded, left: limit, out: out}
-	out.release = func() {
+	out.buffers, out.buffer = c.buffers, buf
+	out.stop = func() {
 		res.Body.Close()
 		decoded.release()
-		c.buffers.put(buf)
 		call.end()
 	}
 	return nil

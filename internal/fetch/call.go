@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http/httptrace"
 	"net/url"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -18,26 +19,43 @@ type call struct {
 	context.Context // cancelled with the cause
 	cancel          context.CancelCauseFunc
 
-	wire     Wire
-	url      url.URL
-	start    time.Time
-	timeout  time.Duration
-	headers  time.Duration
-	minRate  int64
-	timer    *time.Timer
-	window   time.Duration // where the rate is next looked at; only tick uses it
-	lastRead int64         // bytes at the last look; only tick uses it
-	lastBusy time.Duration // time in reads at the last look; only tick uses it
+	wire    Wire
+	url     url.URL
+	trace   httptrace.ClientTrace
+	body    meter
+	start   time.Time
+	timeout time.Duration
+	headers time.Duration
+	minRate int64
 
-	// Moments since start, in nanoseconds; 0 is not yet. Written by net/http's
-	// goroutines and the dialer's, which may outlive the call.
-	wrote, firstByte  atomic.Int64
+	mu       sync.Mutex
+	timer    *time.Timer   // guarded by mu
+	ended    bool          // guarded by mu
+	window   time.Duration // guarded by mu; when the rate is next looked at
+	lastRead int64         // guarded by mu; bytes at the last look
+	lastBusy time.Duration // guarded by mu; time in reads at the last look
+
+	// Written by net/http's goroutines and the dialer's, which may outlive the call.
+	wrote, firstByte  moment
 	dns, connect, tls atomic.Int64 // durations
 	writes            atomic.Int32
 	gotConn, reused   atomic.Bool
-	readSince         atomic.Int64 // when the read under way began; 0 is none
-	busy, bytes       atomic.Int64 // time spent in reads; bytes of the body
-	inBody, closed    atomic.Bool
+
+	// Written by the goroutine that reads the body.
+	inBody      atomic.Bool
+	readSince   moment       // when the read under way began
+	busy, bytes atomic.Int64 // time spent in reads; bytes of the body
+}
+
+// A moment is a time since the start of a call, or not yet.
+type moment struct{ v atomic.Int64 }
+
+func (m *moment) set(d time.Duration) { m.v.Store(int64(d) + 1) }
+func (m *moment) clear()              { m.v.Store(0) }
+
+func (m *moment) get() (time.Duration, bool) {
+	v := m.v.Load()
+	return time.Duration(v - 1), v > 0
 }
 
 // rateWindow is over how long the rate of a body is measured.
@@ -69,21 +87,27 @@ func (c *Client) newCall(ctx context.Context, r *Request) *call {
 	}
 	def(&k.timeout, c.opts.Timeout)
 	k.Context, k.cancel = context.WithCancelCause(ctx)
+	k.mu.Lock()
 	k.timer = time.AfterFunc(min(k.timeout, k.headers, rateWindow), k.tick)
+	k.mu.Unlock()
 	return k
 }
 
 // end stops the clock and frees what the call holds. The context is cancelled
 // only then, since a body is read under it.
 func (c *call) end() {
-	c.closed.Store(true)
+	c.mu.Lock()
+	c.ended = true
 	c.timer.Stop()
+	c.mu.Unlock()
 	c.cancel(nil)
 }
 
 // tick ends the call if a time-out is due and otherwise sleeps until one may be.
 func (c *call) tick() {
-	if c.closed.Load() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ended {
 		return
 	}
 	now := time.Since(c.start)
@@ -92,17 +116,19 @@ func (c *call) tick() {
 		c.cancel(&timeoutError{"no end within " + c.timeout.String()})
 		return
 	}
+	wrote, isWritten := c.wrote.get()
+	_, isAnswered := c.firstByte.get()
 	switch {
 	case c.inBody.Load():
-		if c.minRate > 0 && now >= c.window && c.tooSlow(now) {
+		if c.minRate > 0 && now >= c.window && c.tooSlowLocked(now) {
 			c.cancel(&timeoutError{"body too slow"})
 			return
 		}
 		if c.minRate > 0 {
 			next = min(next, c.window)
 		}
-	case c.wrote.Load() > 0 && c.firstByte.Load() == 0:
-		due := time.Duration(c.wrote.Load()) + c.headers
+	case isWritten && !isAnswered:
+		due := wrote + c.headers
 		if now >= due {
 			c.cancel(&timeoutError{"no headers within " + c.headers.String()})
 			return
@@ -114,13 +140,13 @@ func (c *call) tick() {
 	c.timer.Reset(next - now)
 }
 
-// tooSlow measures the body since the last look, over the time spent waiting for
+// tooSlowLocked measures the body since the last look, over the time spent waiting for
 // it: who reads a stream slowly himself must not blame the host. It opens the
 // next window.
-func (c *call) tooSlow(now time.Duration) bool {
+func (c *call) tooSlowLocked(now time.Duration) bool {
 	bytes, busy := c.bytes.Load(), time.Duration(c.busy.Load())
-	if since := c.readSince.Load(); since > 0 {
-		busy += now - time.Duration(since)
+	if since, reading := c.readSince.get(); reading {
+		busy += now - since
 	}
 	c.window = now + rateWindow
 	waited := busy - c.lastBusy
@@ -136,11 +162,12 @@ func (c *call) tooSlow(now time.Duration) bool {
 
 // traced returns the context for net/http, which reports to the call.
 func (c *call) traced() context.Context {
-	return httptrace.WithClientTrace(c, &httptrace.ClientTrace{
+	c.trace = httptrace.ClientTrace{
 		GotConn:              c.onConn,
 		WroteHeaders:         c.onWrite,
 		GotFirstResponseByte: c.onFirstByte,
-	})
+	}
+	return httptrace.WithClientTrace(c, &c.trace)
 }
 
 func (c *call) onConn(info httptrace.GotConnInfo) {
@@ -149,7 +176,7 @@ func (c *call) onConn(info httptrace.GotConnInfo) {
 }
 
 func (c *call) onWrite() {
-	c.wrote.Store(c.now())
+	c.wrote.set(time.Since(c.start))
 	first := c.writes.Add(1) == 1
 	switch {
 	case c.wire == nil:
@@ -160,10 +187,7 @@ func (c *call) onWrite() {
 	}
 }
 
-func (c *call) onFirstByte() { c.firstByte.Store(c.now()) }
-
-// now is the time since the start, never 0.
-func (c *call) now() int64 { return max(1, int64(time.Since(c.start))) }
+func (c *call) onFirstByte() { c.firstByte.set(time.Since(c.start)) }
 
 // timed records how long a phase of dialling took.
 func (c *call) timed(p phase, d time.Duration) {
@@ -207,8 +231,9 @@ func (c *call) timings() Timings {
 	if !c.reused.Load() {
 		t.DNS, t.Connect, t.TLS = time.Duration(c.dns.Load()), time.Duration(c.connect.Load()), time.Duration(c.tls.Load())
 	}
-	if first, wrote := c.firstByte.Load(), c.wrote.Load(); first > wrote {
-		t.Wait = time.Duration(first - wrote)
+	first, answered := c.firstByte.get()
+	if wrote, ok := c.wrote.get(); ok && answered && first > wrote {
+		t.Wait = first - wrote
 	}
 	return t
 }

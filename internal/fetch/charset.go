@@ -24,8 +24,7 @@ func (c *Client) toUTF8(call *call, out *Response, buf *buffer, contentType stri
 		return body, name, nil
 	}
 	next := c.buffers.beside(buf)
-	previous := out.release
-	out.release = func() { c.buffers.put(next); previous() }
+	out.buffer, out.original = next, buf
 	if enc == nil {
 		err = c.repair(call, next, body)
 	} else {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strings"
 	"time"
 )
@@ -43,7 +44,8 @@ func newDialer(o Options) *dialer {
 		allowed:        make(map[string]bool),
 		connectTimeout: o.ConnectTimeout,
 		tlsTimeout:     o.TLSTimeout,
-		guarded:        net.Dialer{Control: guardControl},
+		guarded:        &net.Dialer{Control: guardControl},
+		open:           &net.Dialer{},
 		tls: &tls.Config{
 			RootCAs:            o.RootCAs,
 			ClientSessionCache: tls.NewLRUClientSessionCache(2048),
@@ -71,6 +73,14 @@ func proxyAddr(scheme, host, port string) string {
 	return net.JoinHostPort(host, port)
 }
 
+// checkTunnel gives a proxy's refusal to connect a type.
+func checkTunnel(_ context.Context, _ *url.URL, _ *http.Request, res *http.Response) error {
+	if res.StatusCode == http.StatusOK {
+		return nil
+	}
+	return &phaseError{phaseConnect, &ProxyError{Status: res.StatusCode}}
+}
+
 func newTransport(o Options, d *dialer) *http.Transport {
 	t := &http.Transport{
 		DialContext:            d.dial,
@@ -94,6 +104,7 @@ func newTransport(o Options, d *dialer) *http.Transport {
 	t.Protocols.SetHTTP2(!o.NoHTTP2)
 	if o.Proxy != nil {
 		t.Proxy = http.ProxyURL(o.Proxy)
+		t.OnProxyConnectResponse = checkTunnel
 	}
 	return t
 }

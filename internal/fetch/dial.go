@@ -24,8 +24,7 @@ type dialer struct {
 	tlsTimeout     time.Duration
 	tls            *tls.Config
 
-	guarded net.Dialer
-	open    net.Dialer
+	guarded, open tcpDialer
 
 	// ctx ends when the client is closed: net/http's dials outlive the requests
 	// that asked for them.
@@ -34,6 +33,11 @@ type dialer struct {
 
 	conns, dials, refused atomic.Int64 // conns is the number of connections open now
 	idle                  func()       // closes idle connections
+}
+
+// A tcpDialer connects to an address. It is a *net.Dialer but in tests.
+type tcpDialer interface {
+	DialContext(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // A phase is a part of a request's life.
@@ -135,20 +139,20 @@ func (d *dialer) connect(ctx context.Context, network, addr string) (net.Conn, e
 
 // A target is what a host and port come down to.
 type target struct {
-	dialer  *net.Dialer
+	dialer  tcpDialer
 	addrs   []netip.Addr
 	port    uint16
 	fromDNS bool
 }
 
 func (d *dialer) target(ctx context.Context, addr, host string, port uint16) (target, error) {
-	t := target{dialer: &d.guarded, port: port}
+	t := target{dialer: d.guarded, port: port}
 	if d.allowPrivate || d.allowed[host] || addr == d.proxy {
-		t.dialer = &d.open
+		t.dialer = d.open
 	}
 	if addr != d.proxy {
 		if r, ok := override(d.resolve, host, port); ok {
-			t.dialer, t.addrs = &d.open, r.Addrs
+			t.dialer, t.addrs = d.open, r.Addrs
 			def(&r.ToPort, port)
 			t.port = r.ToPort
 			return t, nil

@@ -61,7 +61,16 @@ func IsOurs(err error) bool {
 var (
 	errTooLarge = errors.New("body over the limit")
 	errLayers   = errors.New("body compressed too many times")
+
+	errNoResolver = errors.New("no DNS server answers")
 )
+
+// A ProxyError is a proxy's refusal to connect to an https host.
+type ProxyError struct{ Status int }
+
+func (e *ProxyError) Error() string {
+	return fmt.Sprintf("proxy answered %d %s", e.Status, http.StatusText(e.Status))
+}
 
 // A timeoutError is the cause with which a request is cancelled.
 type timeoutError struct{ what string }
@@ -102,7 +111,20 @@ func (c *call) classify(err error) error {
 	default:
 		e.Kind = ReadError
 	}
+	if e.Kind != Canceled && isProxyDown(err) {
+		e.Ours = true
+	}
 	return e
+}
+
+// isProxyDown reports whether the proxy that the user chose did not let us in,
+// which is no fault of the host behind it.
+func isProxyDown(err error) bool {
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "proxyconnect" {
+		return true
+	}
+	pe, ok := errors.AsType[*ProxyError](err)
+	return ok && pe.Status == http.StatusProxyAuthRequired
 }
 
 func isTimeout(err error) bool {
@@ -119,12 +141,14 @@ func isTLS(err error) bool {
 	if errors.Is(err, http.ErrSchemeMismatch) {
 		return true
 	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && (op.Op == "remote error" || op.Op == "local error") {
+		return true // an alert, by which crypto/tls wraps it
+	}
 	_, cert := errors.AsType[*tls.CertificateVerificationError](err)
 	_, header := errors.AsType[tls.RecordHeaderError](err)
-	_, alert := errors.AsType[tls.AlertError](err)
 	_, host := errors.AsType[x509.HostnameError](err)
 	_, authority := errors.AsType[x509.UnknownAuthorityError](err)
-	return cert || header || alert || host || authority
+	return cert || header || host || authority
 }
 
 // isFileLimit reports whether the system has no file descriptor left.
@@ -138,15 +162,15 @@ func isFileLimit(err error) bool {
 // Left out on purpose: EHOSTUNREACH, which is what a router near a dead host
 // sends; EPERM and EACCES, by which a firewall of ours may forbid one host; every
 // lack of a route over IPv6, which is all that a machine without IPv6 can say of a
-// host that has nothing else; and a resolver's SERVFAIL or silence, by which a
-// resolver that works tells of a zone that does not.
+// host that has nothing else; and a resolver's SERVFAIL, or its silence about one
+// name, by which a resolver that works tells of a zone that does not.
 func isOurs(err error) bool {
 	if isFileLimit(err) || errors.Is(err, syscall.ENOBUFS) || errors.Is(err, syscall.ENOMEM) {
 		return true
 	}
 	if _, dns := errors.AsType[*net.DNSError](err); dns {
 		// These come from the socket to the resolver, not from the name.
-		return isNoRoute(err) || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.EHOSTUNREACH)
+		return errors.Is(err, errNoResolver) || isNoRoute(err) || errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.EHOSTUNREACH)
 	}
 	return isNoRoute(err) && dialled4(err)
 }

@@ -5,7 +5,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -166,7 +165,7 @@ func (o *Options) setDefaults() {
 	def(&o.DNSNegativeTTL, 30*time.Second)
 	def(&o.DNSSize, 1<<16)
 	if o.Resolver == nil {
-		o.Resolver = &net.Resolver{PreferGo: true}
+		o.Resolver = newSystemResolver()
 	}
 }
 

@@ -52,18 +52,28 @@ type Response struct {
 
 	Timings Timings
 
-	release func()
+	buffers  *buffers
+	buffer   *buffer // Body's memory
+	original *buffer // the body before it was brought to UTF-8, if that took a second one
+	stop     func()  // ends a Stream
 }
 
 // Close gives the body's memory back and ends a Stream. It may be called more than
 // once and on nil.
 func (r *Response) Close() {
-	if r == nil || r.release == nil {
+	if r == nil {
 		return
 	}
-	release := r.release
-	r.release, r.Body, r.Reader = nil, nil, nil
-	release()
+	if r.stop != nil {
+		r.stop()
+	}
+	if r.buffer != nil {
+		r.buffers.put(r.buffer)
+	}
+	if r.original != nil {
+		r.buffers.put(r.original)
+	}
+	r.stop, r.buffer, r.original, r.Body, r.Reader = nil, nil, nil, nil, nil
 }
 
 // OK reports whether the status is a success.

@@ -1,0 +1,130 @@
+package fetch
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/urlnorm"
+)
+
+// rawServer answers every request on a connection with the same bytes, as cheaply
+// as Go can, so that a benchmark measures the client.
+func rawServer(tb testing.TB, contentType, body string) string {
+	tb.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	answer := []byte("HTTP/1.1 200 OK\r\nContent-Type: " + contentType + "\r\nContent-Length: " +
+		itoa(len(body)) + "\r\nDate: Mon, 02 Jan 2006 15:04:05 GMT\r\nServer: raw\r\n\r\n" + body)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				buf := make([]byte, 4096)
+				for {
+					n, err := conn.Read(buf)
+					if err != nil {
+						return
+					}
+					if strings.HasSuffix(string(buf[:n]), "\r\n\r\n") {
+						if _, err := conn.Write(answer); err != nil {
+							return
+						}
+					}
+				}
+			}()
+		}
+	}()
+	tb.Cleanup(func() { l.Close(); <-done })
+	return "http://" + l.Addr().String()
+}
+
+func itoa(n int) string {
+	if n < 10 {
+		return string(rune('0' + n))
+	}
+	return itoa(n/10) + string(rune('0'+n%10))
+}
+
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// benchPage is a page of about 10 KB.
+func benchPage() string {
+	return "<!doctype html><title>bench</title>" + strings.Repeat(`<p>Some text and <a href="/page/17">a link</a> in it.</p>`, 180)
+}
+
+type countingWire struct{ started, resent atomic.Int64 }
+
+func (w *countingWire) Started() { w.started.Add(1) }
+func (w *countingWire) Resent()  { w.resent.Add(1) }
+
+// BenchmarkDo compares Do with the barest loop over net/http that reads a body.
+// Both figures hold the server's share, which is the same.
+func BenchmarkDo(b *testing.B) {
+	const workers = 16
+	base := rawServer(b, "text/html; charset=utf-8", benchPage())
+	run := func(b *testing.B, get func() error) {
+		b.ReportAllocs()
+		b.SetParallelism(workers / runtime.GOMAXPROCS(0))
+		before := cpuTime()
+		b.ResetTimer()
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
+				if err := get(); err != nil {
+					b.Error(err)
+					return
+				}
+			}
+		})
+		b.ReportMetric(float64(cpuTime()-before)/float64(b.N), "cpu-ns/op")
+	}
+	b.Run("client=net-http", func(b *testing.B) {
+		tr := &http.Transport{MaxIdleConnsPerHost: workers, DisableCompression: true}
+		defer tr.CloseIdleConnections()
+		client := &http.Client{Transport: tr}
+		run(b, func() error {
+			res, err := client.Get(base + "/page/17")
+			if err != nil {
+				return err
+			}
+			defer res.Body.Close()
+			_, err = io.Copy(io.Discard, res.Body)
+			return err
+		})
+	})
+	b.Run("client=fetch", func(b *testing.B) {
+		c, err := New(Options{AllowHosts: []string{"127.0.0.1"}, MaxIdlePerHost: workers})
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer c.Close()
+		u, _ := urlnorm.Parse(base + "/page/17")
+		wire := &countingWire{}
+		run(b, func() error {
+			res, err := c.Do(context.Background(), Request{URL: u, Wire: wire})
+			res.Close()
+			return err
+		})
+	})
+}
