@@ -25,39 +25,40 @@ func toASCII(domain string) (string, error) {
 		return lowerASCII(domain), nil
 	}
 	domain = strings.Map(remapIDNA, domain) // and what is not UTF-8 to U+FFFD
+	for label := range strings.FieldsFuncSeq(domain, isDot) {
+		if !validACE(label) {
+			return "", ErrHost
+		}
+	}
 	out, err := profile.ToASCII(domain)
-	if err != nil || !validLabels(domain, out) {
+	if err != nil || out == "" {
 		return "", ErrHost
 	}
 	return out, nil
 }
 
-// validLabels makes up for two rules of UTS #46 that package idna does not
-// know: an "xn--" label must not decode to nothing, nor to another "xn--" label.
-func validLabels(in, out string) bool {
-	if out == "" {
-		return false
-	}
-	if strings.Contains(out, "xn--xn--") {
-		for label := range strings.SplitSeq(out, ".") {
-			if u, err := profile.ToUnicode(label); err != nil || strings.HasPrefix(u, "xn--") {
-				return false
-			}
+// validACE makes up for three rules of UTS #46 about labels that begin with
+// "xn--" once they are mapped, which package idna does not know: they are ASCII
+// throughout, do not decode to nothing, and not to such a label again. All other
+// labels are valid as far as this goes.
+func validACE(label string) bool {
+	const prefix = "xn--"
+	mapped := ""
+	for _, r := range label {
+		m, err := profile.ToASCII(string(r))
+		if err != nil || strings.HasPrefix(m, prefix) { // not ASCII when mapped
+			return !strings.HasPrefix(mapped, prefix)
+		}
+		mapped += m
+		if n := min(len(mapped), len(prefix)); mapped[:n] != prefix[:n] {
+			return true
 		}
 	}
-	if strings.HasPrefix(out, ".") || strings.HasSuffix(out, ".") || strings.Contains(out, "..") {
-		// An empty label is well if it was empty, or all its characters are
-		// ignored; one more letter is then all that is left of it. After a bare
-		// "xn--" that letter is a broken code.
-		for label := range strings.FieldsFuncSeq(in, isDot) {
-			if empty, err := profile.ToASCII(label); err == nil && empty == "" {
-				if a, err := profile.ToASCII(label + "a"); err != nil || a != "a" {
-					return false
-				}
-			}
-		}
+	if len(mapped) < len(prefix) {
+		return true
 	}
-	return true
+	u, err := profile.ToUnicode(mapped)
+	return err == nil && u != "" && !strings.HasPrefix(u, prefix)
 }
 
 // isDot reports whether UTS #46 ends a label at r.
