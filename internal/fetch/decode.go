@@ -103,26 +103,39 @@ func pooled[T any](p *sync.Pool, make func() T) T {
 }
 
 func (d *decoders) openGzip(br *bufio.Reader) (io.Reader, func(), error) {
-	if head, _ := br.Peek(2); len(head) < 2 || head[0] != 0x1f || head[1] != 0x8b {
+	if !isGzip(br) {
 		return br, nil, nil // said to be compressed, but is not
 	}
 	z := pooled(&d.gzip, func() *gzip.Reader { return new(gzip.Reader) })
 	if err := z.Reset(br); err != nil {
 		return nil, nil, err
 	}
-	return &lenientGzip{z}, func() { d.gzip.Put(z) }, nil
+	z.Multistream(false)
+	return &members{z, br}, func() { d.gzip.Put(z) }, nil
 }
 
-// lenientGzip takes bytes after the end that are no further member for nothing,
-// as browsers do.
-type lenientGzip struct{ z *gzip.Reader }
+// members reads the members of a gzip file one after the other. What follows the
+// last of them is not read, as in browsers.
+type members struct {
+	z  *gzip.Reader
+	br *bufio.Reader
+}
 
-func (l *lenientGzip) Read(p []byte) (int, error) {
-	n, err := l.z.Read(p)
-	if err == gzip.ErrHeader {
-		err = io.EOF
+func (m *members) Read(p []byte) (int, error) {
+	n, err := m.z.Read(p)
+	if err != io.EOF || !isGzip(m.br) {
+		return n, err
 	}
-	return n, err
+	if err := m.z.Reset(m.br); err != nil {
+		return n, err
+	}
+	m.z.Multistream(false)
+	return n, nil
+}
+
+func isGzip(br *bufio.Reader) bool {
+	head, _ := br.Peek(2)
+	return string(head) == "\x1f\x8b"
 }
 
 // openDeflate reads both things that servers call deflate: zlib's format, which
