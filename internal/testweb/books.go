@@ -10,7 +10,7 @@ type Books struct {
 	Requests     int64                `json:"requests"`
 	MostInFlight int64                `json:"most_in_flight"` // over all hosts together
 	Connections  int64                `json:"connections"`
-	UnknownHosts int64                `json:"unknown_hosts"` // requests for hosts that are not there
+	UnknownHosts int64                `json:"unknown_hosts"` // requests for hosts that are not there; not among Requests
 	Hosts        map[string]HostBooks `json:"hosts"`         // by name; only hosts that were asked something
 }
 
@@ -20,7 +20,7 @@ type HostBooks struct {
 	Pages       int `json:"pages"`       // requests for anything but the next two
 	Robots      int `json:"robots"`      // requests for robots.txt, redirected ones included
 	Sitemaps    int `json:"sitemaps"`    // requests for sitemaps, where there is one or not
-	Connections int `json:"connections"` // that carried at least one request for this host
+	Connections int `json:"connections"` // that came to this host, from the start or from another host
 
 	MostInFlight int           `json:"most_in_flight"`
 	LeastGap     time.Duration `json:"least_gap"`      // between the starts of two requests, or NoGap

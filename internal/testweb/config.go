@@ -40,7 +40,8 @@ type Config struct {
 	Sitemaps *Sitemaps `yaml:"sitemaps"`
 
 	// Faults are what is wrong, and with which hosts. Where two concern one host, both
-	// hold; of two that decide the same thing the later one wins.
+	// hold; of two that decide about all its pages, or its robots.txt, the later one wins.
+	// Two that add the same URLs are refused: a larger count says the same.
 	Faults []HostFault `yaml:"faults"`
 
 	// TLS makes every URL https, under a certificate authority made at start (see
@@ -59,8 +60,9 @@ type Config struct {
 	// nowhere.
 	AdminAddr string `yaml:"admin_addr"`
 
-	// Grace is how long after a refusal a request may still arrive that was
-	// on the wire already, and so does not count as too early. Zero means none.
+	// Grace is how long after a refusal a request may still arrive that was on the
+	// wire already, and so does not count as too early. Zero means none: right for
+	// a client with one request at a time, or in a bubble with none at the same instant.
 	Grace time.Duration `yaml:"grace"`
 
 	// Log keeps every request for Server.Log. It takes memory without bound.

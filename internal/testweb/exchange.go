@@ -32,6 +32,7 @@ type exchange struct {
 // handle answers the request: books first, then the host's gates, then what is
 // there.
 func (x *exchange) handle() {
+	x.start = time.Now()
 	if x.req.close {
 		x.c.done = true
 	}

@@ -56,7 +56,9 @@ func newWeb(cfg Config, port string) (*web, error) {
 	if cfg.Hosts == 1 {
 		w.cross = 0
 	}
-	w.plans = newPlans(w)
+	if w.plans, err = newPlans(w); err != nil {
+		return nil, err
+	}
 	return w, nil
 }
 

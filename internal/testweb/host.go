@@ -38,7 +38,6 @@ func (s *Server) classify(host int, uri []byte) (node int, k kind) {
 // begin enters the request into the books and asks the host's gates.
 func (x *exchange) begin() (wait time.Duration, instead func(*exchange)) {
 	h, s := x.h, x.s
-	x.start = time.Now()
 	s.requests.Add(1)
 	raise(&s.mostInflight, s.inflight.Add(1))
 

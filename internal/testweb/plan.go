@@ -3,6 +3,7 @@ package testweb
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"time"
 )
 
@@ -11,6 +12,7 @@ import (
 type plan struct {
 	leaves []leaf
 	index  map[string]int // leaves by URI
+	twice  string         // a URI that was added again
 	linked []int          // leaves that pages of the tree link to
 	traps  []trap
 	gates  []func() gate // each makes one host's own state
@@ -68,6 +70,7 @@ type gate interface {
 func (p *plan) add(leaves ...leaf) {
 	for _, l := range leaves {
 		if _, ok := p.index[l.uri]; ok {
+			p.twice = l.uri
 			continue
 		}
 		p.index[l.uri] = len(p.leaves)
@@ -104,7 +107,7 @@ func (p *plan) trap(uri []byte) *trap {
 
 // newPlans makes one plan for each set of faults that occurs, and gives every
 // host its own.
-func newPlans(w *web) []*plan {
+func newPlans(w *web) ([]*plan, error) {
 	shared := make(map[string]*plan)
 	plans := make([]*plan, w.cfg.Hosts)
 	var key []byte
@@ -118,14 +121,17 @@ func newPlans(w *web) []*plan {
 		p := shared[string(key)]
 		if p == nil {
 			p = &plan{index: make(map[string]int)}
-			for _, f := range w.cfg.Faults {
-				if f.Hosts.contains(h) {
-					f.Fault.install(p, w)
+			for i, f := range w.cfg.Faults {
+				if !f.Hosts.contains(h) {
+					continue
+				}
+				if f.Fault.install(p, w); p.twice != "" {
+					return nil, fmt.Errorf("fault %d: %s: host %d has a %s already", i, f.Fault.Kind(), h, p.twice)
 				}
 			}
 			shared[string(key)] = p
 		}
 		plans[h] = p
 	}
-	return plans
+	return plans, nil
 }

@@ -125,6 +125,7 @@ func (s *Server) serve(nc net.Conn) bool {
 	s.wg.Go(func() {
 		c := &conn{srv: s, nc: nc, raw: nc}
 		c.serve()
+		c.nc.Close() // lets TLS take its leave
 		nc.Close()
 		s.mu.Lock()
 		delete(s.open, nc)

@@ -1,0 +1,106 @@
+package testweb
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestAdmin(t *testing.T) {
+	s := start(t, Config{
+		Hosts: 3, Pages: 20, CrossHost: 0.3, TLS: true, Log: true, AdminAddr: "127.0.0.1:0",
+		Sitemaps: &Sitemaps{Orphans: 2}, Faults: On("1", CalendarTrap{}, NoFollow{}),
+	})
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	ask := func(method, path string) (int, string) {
+		t.Helper()
+		req, err := http.NewRequest(method, "http://"+s.AdminAddr()+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		b, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(b)
+	}
+	read := func(path string, v any) {
+		t.Helper()
+		status, body := ask("GET", path)
+		if err := json.Unmarshal([]byte(body), v); err != nil || status != 200 {
+			t.Errorf("%s: %d %q: %v", path, status, body, err)
+		}
+	}
+
+	if _, err := talk(t, s, "GET / HTTP/1.1\r\nHost: h1.test\r\nConnection: close\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	var books Books
+	read("/books", &books)
+	if want := s.Books(); books.Requests != 1 || !reflect.DeepEqual(books.Hosts["h1.test"].Status, want.Hosts["h1.test"].Status) {
+		t.Errorf("books %+v, want %+v", books, want)
+	}
+	var one HostBooks
+	read("/books?host=h1.test", &one)
+	if one.Requests != 1 || one.LeastGap != NoGap {
+		t.Errorf("books of one host: %+v", one)
+	}
+	var log []Request
+	if read("/log", &log); len(log) != 1 || log[0].URL != "https://h1.test/" || log[0].Status != 301 {
+		t.Errorf("log %+v", log)
+	}
+	var traps []Trap
+	if read("/traps", &traps); !reflect.DeepEqual(traps, s.Traps()) || len(traps) != 1 || traps[0].Prefix != "https://h1.test/calendar/" {
+		t.Errorf("traps %+v", traps)
+	}
+	var usage Usage
+	if read("/usage", &usage); usage.CPU <= 0 {
+		t.Errorf("usage %+v", usage)
+	}
+	if _, body := ask("GET", "/start-urls"); body != strings.Join(s.StartURLs(), "\n")+"\n" {
+		t.Errorf("start URLs %q", body)
+	}
+	if _, body := ask("GET", "/ca.pem"); body != string(s.Authority().PEM()) {
+		t.Errorf("authority %q", body)
+	}
+
+	for query, c := range map[string]Crawl{
+		"": {},
+		"?start=https://h1.test/&scope=any&no_sitemaps=true&max_depth=2":    {Starts: []string{"https://h1.test/"}, Scope: "any", NoSitemaps: true, MaxDepth: 2},
+		"?follow_nofollow=1&ignore_robots=1&robots_strict=1&body_limit=100": {FollowNofollow: true, IgnoreRobots: true, RobotsStrict: true, BodyLimit: 100},
+		"?timeout=3s&max_retries=1&max_redirects=2":                         {Timeout: 3e9, MaxRetries: 1, MaxRedirects: 2},
+	} {
+		want := expected(t, s, c)
+		_, body := ask("GET", "/expected"+query)
+		got := make(map[string]Expectation)
+		for d := json.NewDecoder(strings.NewReader(body)); d.More(); {
+			var e Expectation
+			if err := d.Decode(&e); err != nil {
+				t.Fatal(err)
+			}
+			got[e.URL] = e
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: %d expected, want %d", query, len(got), len(want))
+		}
+	}
+	for _, query := range []string{"?scope=world", "?max_depth=x", "?depth=3", "?timeout=3"} {
+		if status, _ := ask("GET", "/expected"+query); status != 400 {
+			t.Errorf("%q: status %d", query, status)
+		}
+	}
+	if status, _ := ask("GET", "/books?host=h9.test"); status != 404 {
+		t.Errorf("books of no host: status %d", status)
+	}
+	if status, _ := ask("POST", "/reset"); status != 200 || s.Books().Requests != 0 || len(s.Log()) != 0 {
+		t.Errorf("reset: status %d, then %+v", status, s.Books())
+	}
+}
