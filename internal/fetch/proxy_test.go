@@ -1,0 +1,178 @@
+package fetch
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+)
+
+// newProxy serves a proxy that logs what it is asked for and leads everything to
+// one address.
+func newProxy(t *testing.T, to string) (*url.URL, chan string) {
+	t.Helper()
+	log := make(chan string, 10)
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		log <- r.Method + " " + r.RequestURI + " " + r.Header.Get("Proxy-Authorization")
+		if r.Method != http.MethodConnect {
+			w.Header().Set("Content-Type", "text/html")
+			_, _ = io.WriteString(w, "by proxy")
+			return
+		}
+		switch {
+		case strings.HasPrefix(r.RequestURI, "gone."):
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		case strings.HasPrefix(r.RequestURI, "auth."):
+			w.WriteHeader(http.StatusProxyAuthRequired)
+			return
+		}
+		conn, rw, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close()
+		_, _ = io.WriteString(conn, "HTTP/1.1 200 Connected\r\n\r\n")
+		tunnel(t, conn, rw.Reader, to)
+	})
+	u, err := ParseProxy("user:secret@" + s.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u, log
+}
+
+func tunnel(t *testing.T, conn net.Conn, r io.Reader, to string) {
+	back, err := net.Dial("tcp", to)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer back.Close()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_, _ = io.Copy(back, r)
+		_ = back.(*net.TCPConn).CloseWrite()
+	}()
+	_, _ = io.Copy(conn, back)
+	conn.Close()
+	<-done
+}
+
+func TestProxy(t *testing.T) {
+	secure := newHTTP2Server(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, "secure "+r.RequestURI)
+	})
+	proxy, log := newProxy(t, secure.Listener.Addr().String())
+	c := newClient(t, Options{Proxy: proxy, RootCAs: poolOf(secure), AllowHosts: []string{"192.168.0.9"}, Resolver: always()})
+	const auth = " Basic dXNlcjpzZWNyZXQ="
+
+	for _, tt := range []struct {
+		url, log, body string
+		kind           Kind
+		ours           bool
+	}{
+		{"http://a.example/x|y?z", "GET http://a.example/x|y?z" + auth, "by proxy", "", false},
+		{"http://a.example:81//x", "GET http://a.example:81//x" + auth, "by proxy", "", false},
+		{"https://example.com/s|t", "CONNECT example.com:443" + auth, "secure /s|t", "", false},
+		{"https://gone.example/", "CONNECT gone.example:443" + auth, "", ConnectError, false},
+		{"https://auth.example/", "CONNECT auth.example:443" + auth, "", ConnectError, true},
+		{"http://192.168.0.9/", "GET http://192.168.0.9/" + auth, "by proxy", "", false},
+		{"http://127.0.0.1/", "", "", RefusedAddress, false},
+		{"https://[::ffff:10.0.0.1]/", "", "", RefusedAddress, false},
+		{"http://localhost/", "", "", RefusedAddress, false},
+		{"http://a.localhost/", "", "", RefusedAddress, false},
+	} {
+		res, err := get(t, c, tt.url)
+		if KindOf(err) != tt.kind || IsOurs(err) != tt.ours {
+			t.Errorf("%s: %v, want %q, ours %v", tt.url, err, tt.kind, tt.ours)
+		}
+		if err == nil && string(res.Body) != tt.body {
+			t.Errorf("%s: %q, want %q", tt.url, res.Body, tt.body)
+		}
+		if tt.log != "" {
+			if got := <-log; got != tt.log {
+				t.Errorf("%s: proxy was asked for %q, want %q", tt.url, got, tt.log)
+			}
+		}
+	}
+	if len(log) != 0 {
+		t.Errorf("proxy was asked for %q", <-log)
+	}
+}
+
+// TestProxyDown is about a proxy that is not there: nobody else's fault.
+func TestProxyDown(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	for _, scheme := range []string{"http", "https", "socks5"} {
+		proxy, err := ParseProxy(scheme + "://" + l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = get(t, newClient(t, Options{Proxy: proxy, AllowHosts: []string{}}), "http://a.example/")
+		if KindOf(err) != ConnectError || !IsOurs(err) {
+			t.Errorf("%s: %v, want an own failure", scheme, err)
+		}
+	}
+}
+
+// TestSOCKS speaks as much of SOCKS 5 as a client without a password needs.
+func TestSOCKS(t *testing.T) {
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, r.Host)
+	})
+	asked := make(chan string, 1)
+	proxyURL := listen(t, func(_ int, c net.Conn) {
+		r := bufio.NewReader(c)
+		head := make([]byte, 2)
+		_, _ = io.ReadFull(r, head)
+		_, _ = io.CopyN(io.Discard, r, int64(head[1]))
+		_, _ = c.Write([]byte{5, 0})
+		head = make([]byte, 5)
+		_, _ = io.ReadFull(r, head)
+		name := make([]byte, int(head[4])+2)
+		_, _ = io.ReadFull(r, name)
+		asked <- string(name[:head[4]])
+		_, _ = c.Write([]byte{5, 0, 0, 1, 0, 0, 0, 0, 0, 0})
+		tunnel(t, c, r, s.Listener.Addr().String())
+	})
+	proxy, err := ParseProxy("socks5" + strings.TrimPrefix(proxyURL, "http"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newClient(t, Options{Proxy: proxy, AllowHosts: []string{}, Resolver: always()})
+	res, err := get(t, c, "http://a.example/")
+	if err != nil || string(res.Body) != "a.example" {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	if name := <-asked; name != "a.example" {
+		t.Errorf("proxy was asked for %q", name)
+	}
+	c.transport.CloseIdleConnections()
+}
+
+func TestParseProxy(t *testing.T) {
+	for in, want := range map[string]string{
+		"localhost:3128": "http://localhost:3128", "https://p.example": "https://p.example", "socks5://u:p@h:1": "socks5://u:p@h:1", "socks5h://h": "socks5h://h",
+		"ftp://h": "", "http://": "", "http://u:secret@h:badport": "",
+	} {
+		u, err := ParseProxy(in)
+		if (err == nil) != (want != "") || err == nil && u.String() != want {
+			t.Errorf("ParseProxy(%q) = %v, %v; want %q", in, u, err, want)
+		}
+		if err != nil && strings.Contains(err.Error(), "secret") {
+			t.Errorf("error tells the password: %v", err)
+		}
+	}
+}

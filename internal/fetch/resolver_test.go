@@ -1,0 +1,126 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/net/dns/dnsmessage"
+)
+
+// newTestResolver makes a systemResolver whose servers are a function over pipes.
+// It returns nil to say nothing.
+func newTestResolver(t *testing.T, wg *sync.WaitGroup, answer func(q dnsmessage.Question) *dnsmessage.RCode, dialErr error) *systemResolver {
+	s := newSystemResolver()
+	s.r.Dial = watchedDial(func(context.Context, string, string) (net.Conn, error) {
+		if dialErr != nil {
+			return nil, dialErr
+		}
+		client, server := net.Pipe()
+		wg.Go(func() {
+			defer server.Close()
+			serveDNS(t, server, answer)
+		})
+		return &impatientConn{client}, nil
+	})
+	return s
+}
+
+// An impatientConn waits a tenth of a second where resolv.conf says five.
+type impatientConn struct{ net.Conn }
+
+func (c *impatientConn) SetDeadline(time.Time) error {
+	return c.Conn.SetDeadline(time.Now().Add(100 * time.Millisecond))
+}
+
+// serveDNS speaks DNS over a stream.
+func serveDNS(t *testing.T, c net.Conn, answer func(q dnsmessage.Question) *dnsmessage.RCode) {
+	for {
+		size := make([]byte, 2)
+		if _, err := io.ReadFull(c, size); err != nil {
+			return
+		}
+		query := make([]byte, int(size[0])<<8|int(size[1]))
+		if _, err := io.ReadFull(c, query); err != nil {
+			return
+		}
+		var m dnsmessage.Message
+		if err := m.Unpack(query); err != nil {
+			t.Error(err)
+			return
+		}
+		code := answer(m.Questions[0])
+		if code == nil {
+			continue
+		}
+		m.Response, m.RCode, m.Additionals = true, *code, nil
+		if *code == dnsmessage.RCodeSuccess && m.Questions[0].Type == dnsmessage.TypeA {
+			m.Answers = []dnsmessage.Resource{{
+				Header: dnsmessage.ResourceHeader{Name: m.Questions[0].Name, Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET, TTL: 60},
+				Body:   &dnsmessage.AResource{A: [4]byte{8, 8, 8, 8}},
+			}}
+		}
+		out, err := m.Pack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if _, err := c.Write(append([]byte{byte(len(out) >> 8), byte(len(out))}, out...)); err != nil {
+			return
+		}
+	}
+}
+
+func TestSystemResolver(t *testing.T) {
+	code := func(c dnsmessage.RCode) *dnsmessage.RCode { return &c }
+	all := func(c *dnsmessage.RCode) func(dnsmessage.Question) *dnsmessage.RCode {
+		return func(dnsmessage.Question) *dnsmessage.RCode { return c }
+	}
+	tests := []struct {
+		name   string
+		answer func(q dnsmessage.Question) *dnsmessage.RCode
+		dial   error
+		found  bool
+		ours   bool
+	}{
+		{name: "found", answer: all(code(dnsmessage.RCodeSuccess)), found: true},
+		{name: "no such name", answer: all(code(dnsmessage.RCodeNameError))},
+		{name: "zone broken", answer: all(code(dnsmessage.RCodeServerFailure))},
+		{name: "refused", answer: all(code(dnsmessage.RCodeRefused))},
+		{name: "silent about this name", answer: func(q dnsmessage.Question) *dnsmessage.RCode {
+			if q.Type == dnsmessage.TypeNS {
+				return code(dnsmessage.RCodeServerFailure)
+			}
+			return nil
+		}},
+		{name: "silent", answer: all(nil), ours: true},
+		{name: "no route to the server", dial: os.NewSyscallError("connect", syscall.ENETUNREACH), ours: true},
+		{name: "no server", dial: os.NewSyscallError("connect", syscall.ECONNREFUSED), ours: true},
+		{name: "no descriptors", dial: os.NewSyscallError("socket", syscall.EMFILE), ours: true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var wg sync.WaitGroup
+			defer wg.Wait()
+			s := newTestResolver(t, &wg, tt.answer, tt.dial)
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			addrs, err := s.LookupNetIP(ctx, "ip", "a.example.")
+			if (err == nil) != tt.found || tt.found && (len(addrs) != 1 || addrs[0].Unmap().String() != "8.8.8.8") {
+				t.Errorf("%v, %v; want found %v", addrs, err, tt.found)
+			}
+			if isOurs(err) != tt.ours {
+				t.Errorf("%v: ours %v, want %v", err, isOurs(err), tt.ours)
+			}
+			if _, ok := errors.AsType[*net.DNSError](err); err != nil && !ok {
+				t.Errorf("error %T, want a *net.DNSError", err)
+			}
+		})
+	}
+}
