@@ -16,7 +16,7 @@ import (
 // committed before the call. The queue is at its end if fewer than n links
 // come back. Of a link, Key, URL, Depth, Priority, Source and Extra are set;
 // [Store.Page] has the rest.
-func (s *Store) Pending(ctx context.Context, h urlnorm.HostID, after Cursor, n int) ([]Link, Cursor, error) {
+func (s *Store) Pending(ctx context.Context, h urlnorm.HostID, after Cursor, n int) ([]Queued, Cursor, error) {
 	if err := s.Flush(ctx); err != nil {
 		return nil, after, err
 	}
@@ -24,7 +24,7 @@ func (s *Store) Pending(ctx context.Context, h urlnorm.HostID, after Cursor, n i
 		return nil, after, err
 	}
 	defer s.leave()
-	var links []Link
+	var links []Queued
 	txn := s.view.db.NewTransaction(false)
 	defer txn.Discard()
 	prefix := appendHostKey(nil, famQueue, h)
@@ -48,7 +48,7 @@ func (s *Store) Pending(ctx context.Context, h urlnorm.HostID, after Cursor, n i
 				after = at
 				var done bool
 				if done, finErr = finished(txn, l.Key); finErr == nil && !done {
-					links = append(links, l)
+					links = append(links, Queued{l, at})
 				}
 				return finErr == nil && len(links) < n
 			})
@@ -69,19 +69,25 @@ func finished(txn *badger.Txn, k urlnorm.Key) (bool, error) {
 	return err == nil, err
 }
 
+// Queued is a link that waits, and its place in its host's queue.
+type Queued struct {
+	Link
+	At Cursor
+}
+
 // A HostBacklog is the queue of one host.
 type HostBacklog struct {
-	Host urlnorm.HostID
-	Name string
-	Low  Cursor // the last one that was committed for it
+	Fact HostFact // at least Host and Name
 	// Queues has an entry for each priority that has links, in order.
 	Queues []Backlog
 }
 
 // A Backlog is the queue of one host at one priority.
 type Backlog struct {
-	Priority uint8
-	Blocks   int
+	// Low is the last cursor that was committed for the priority, or the place
+	// before all of it.
+	Low    Cursor
+	Blocks int
 	// Links is how many links the blocks hold. Some may be finished.
 	Links int
 }
@@ -114,11 +120,11 @@ func (s *Store) PendingHosts(ctx context.Context) iter.Seq2[HostBacklog, error] 
 				yield(HostBacklog{}, fmt.Errorf("read queues: %w", err))
 				return
 			}
-			if len(hosts) == 0 || hosts[len(hosts)-1].Host != h {
+			if len(hosts) == 0 || hosts[len(hosts)-1].Fact.Host != h {
 				if len(hosts) == hostsChunk && !pass() {
 					return
 				}
-				hosts = append(hosts, HostBacklog{Host: h})
+				hosts = append(hosts, HostBacklog{Fact: HostFact{Host: h}})
 			}
 			hosts[len(hosts)-1].add(last.Priority, int(e.meta))
 		}
@@ -130,8 +136,8 @@ func (s *Store) PendingHosts(ctx context.Context) iter.Seq2[HostBacklog, error] 
 const hostsChunk = 1024
 
 func (b *HostBacklog) add(priority uint8, links int) {
-	if n := len(b.Queues); n == 0 || b.Queues[n-1].Priority != priority {
-		b.Queues = append(b.Queues, Backlog{Priority: priority})
+	if n := len(b.Queues); n == 0 || b.Queues[n-1].Low.Priority != priority {
+		b.Queues = append(b.Queues, Backlog{Low: Cursor{Priority: priority}})
 	}
 	q := &b.Queues[len(b.Queues)-1]
 	q.Blocks++
@@ -155,36 +161,39 @@ func (s *Store) describeHosts(hosts []HostBacklog) error {
 }
 
 func describeHost(txn *badger.Txn, b *HostBacklog) error {
-	_, err := getValue(txn, appendHostKey(nil, famCursor, b.Host), func(v []byte) error {
-		r, err := valueReader("cursor", v)
+	for i := range b.Queues {
+		q := &b.Queues[i]
+		_, err := getValue(txn, appendCursorKey(nil, b.Fact.Host, q.Low.Priority), func(v []byte) error {
+			r, err := valueReader("cursor", v)
+			if err != nil {
+				return err
+			}
+			q.Low = r.cursor()
+			return r.done("cursor")
+		})
 		if err != nil {
 			return err
 		}
-		b.Low = r.cursor()
-		return r.done("cursor")
-	})
-	if err != nil {
-		return err
 	}
-	_, err = getValue(txn, appendHostKey(nil, famHost, b.Host), func(v []byte) error {
-		f, err := decodeHost(b.Host, v)
-		b.Name = f.Name
+	_, err := getValue(txn, appendHostKey(nil, famHost, b.Fact.Host), func(v []byte) error {
+		f, err := decodeHost(b.Fact.Host, v)
+		b.Fact = f
 		return err
 	})
-	if err != nil || b.Name != "" {
+	if err != nil || b.Fact.Name != "" {
 		return err
 	}
 	// No fact about the host was ever committed: its links know its name.
-	it := txn.NewIterator(badger.IteratorOptions{Prefix: appendHostKey(nil, famQueue, b.Host)})
+	it := txn.NewIterator(badger.IteratorOptions{Prefix: appendHostKey(nil, famQueue, b.Fact.Host)})
 	defer it.Close()
 	it.Rewind()
 	if !it.Valid() {
 		return nil
 	}
 	return it.Item().Value(func(v []byte) error {
-		return readBlock(b.Host, 0, v, func(_ Cursor, l Link) bool {
+		return readBlock(b.Fact.Host, 0, v, func(_ Cursor, l Link) bool {
 			if u, ok := urlnorm.FromCanonical(l.URL); ok {
-				b.Name = u.Host()
+				b.Fact.Name = u.Host()
 			}
 			return false
 		})

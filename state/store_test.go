@@ -2,67 +2,236 @@ package state
 
 import (
 	"context"
-	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
 	"testing"
-	"time"
+
+	"go.uber.org/goleak"
 
 	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
-func TestLives(t *testing.T) {
-	dir := t.TempDir() + "/s"
+func TestMain(m *testing.M) {
+	if name := os.Getenv(childEnv); name != "" {
+		runChild(name)
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// small are options under which little data meets all limits.
+func small() Options {
+	return Options{
+		Seed: modelSeed, MinFree: Off, MemTableSize: 1 << 20, ValueLogFileSize: 1 << 20,
+		SegmentSize: 128 << 10, SyncBytes: 64 << 10, CheckpointBytes: 256 << 10, BatchRecords: 50,
+	}
+}
+
+func open(t *testing.T, dir string, o Options) *Store {
+	t.Helper()
+	s, err := Open(dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil && !t.Failed() {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func commit(t *testing.T, s *Store, recs ...Record) uint64 {
+	t.Helper()
+	if err := s.Ready(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	seq, err := s.Commit(recs...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return seq
+}
+
+// TestModel does random things to a store and to a model of one.
+func TestModel(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 1))
 	ctx := context.Background()
-	n := 0
-	for life := range 3 {
-		s, err := Open(dir, Options{MinFree: Off})
+	dir := t.TempDir() + "/store"
+	m := newModel(seed)
+	for range 4 {
+		s, err := Open(dir, small())
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("%+v", s.Recovery())
-		h := s.Hasher()
-		for i := range 100 {
-			var r Record
-			for j := range 10 {
-				u, _ := urlnorm.Parse(fmt.Sprintf("https://host%d.example/%d/%d/%d", i%7, life, i, j))
-				r.Links = append(r.Links, Link{Key: h.Key(u), URL: u.String(), Parent: "https://host.example/", DiscoveredAt: time.Now(), Priority: uint8(j % 3)})
+		for range 40 {
+			switch rng.IntN(8) {
+			case 0:
+				err = s.Flush(ctx)
+			case 1:
+				err = s.Checkpoint(ctx, func(*SnapshotWriter) error { return nil })
+			case 2:
+				h := m.hasher.HostID("h3.example")
+				if r, ok := low(t, s, h); ok {
+					commit(t, s, r)
+				}
+			case 3:
+				err = s.collectValues()
+			case 4:
+				// What has just been committed is seen at once.
+				r := m.record()
+				commit(t, s, r)
+				for _, l := range r.Links {
+					out := []bool{false}
+					if err := s.Seen(ctx, []urlnorm.Key{l.Key}, out); err != nil || !out[0] {
+						t.Fatalf("seen %v, %v", out, err)
+					}
+				}
+			default:
+				var recs []Record
+				for range rng.IntN(40) {
+					recs = append(recs, m.record())
+				}
+				commit(t, s, recs...)
 			}
-			n += 10
-			if _, err := s.Commit(r); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := s.Flush(ctx); err != nil {
-			t.Fatal(err)
-		}
-		got := 0
-		for p, err := range s.Pages(ctx) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			_ = p
-			got++
 		}
-		if got != n {
-			t.Fatalf("got %d, want %d", got, n)
-		}
-		got = 0
-		for b, err := range s.PendingHosts(ctx) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			l, _, err := s.Pending(ctx, b.Host, Cursor{}, 1e6)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got += len(l)
-			t.Log(b, len(l))
-		}
-		if got != n {
-			t.Fatalf("pending %d, want %d", got, n)
-		}
-		t.Logf("%+v", s.Stats())
+		m.check(t, s)
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
+	}
+	s := open(t, dir, small())
+	if r := s.Recovery(); r.Unclean || r.Created || r.Applied != 0 {
+		t.Errorf("recovery after a clean end: %+v", r)
+	}
+	m.check(t, s)
+}
+
+func TestCommitReturnsPositions(t *testing.T) {
+	s := open(t, t.TempDir()+"/store", small())
+	first := commit(t, s, Record{})
+	if got := commit(t, s, Record{}, Record{}, Record{}); got != first+3 {
+		t.Errorf("last of three records after %d is at %d", first, got)
+	}
+	if got := commit(t, s); got != first+3 {
+		t.Errorf("no record is at %d, want the last one's %d", got, first+3)
+	}
+}
+
+func TestClosedStoreSaysSo(t *testing.T) {
+	s, err := Open(t.TempDir()+"/store", small())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Errorf("second Close: %v", err)
+	}
+	ctx := context.Background()
+	_, commitErr := s.Commit(Record{})
+	_, _, pendingErr := s.Pending(ctx, 1, Cursor{}, 1)
+	_, _, pageErr := s.Page(ctx, urlnorm.Key{})
+	_, _, hostErr := s.Host(ctx, 1)
+	var pagesErr error
+	for _, pagesErr = range s.Pages(ctx) {
+		break
+	}
+	for i, err := range []error{
+		commitErr, pendingErr, pageErr, hostErr, pagesErr, s.Ready(ctx), s.Flush(ctx),
+		s.Seen(ctx, make([]urlnorm.Key, 1), make([]bool, 1)),
+		s.Checkpoint(ctx, func(*SnapshotWriter) error { return nil }),
+	} {
+		wantErr(t, ErrClosed, err, "call %d", i)
+	}
+}
+
+// TestLargeRecord applies a record that does not fit into one transaction.
+func TestLargeRecord(t *testing.T) {
+	dir := t.TempDir() + "/store"
+	s := open(t, dir, small())
+	m := newModel(1)
+	var r Record
+	limit := int(s.view.db.MaxBatchCount())
+	for range 3 * limit {
+		m.n++
+		r.Links = append(r.Links, m.link("", m.linkTime()))
+	}
+	m.apply(&r)
+	commit(t, s, r)
+	m.check(t, s)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	m.check(t, open(t, dir, small()))
+}
+
+func TestTooLargeRecord(t *testing.T) {
+	s := open(t, t.TempDir()+"/store", small())
+	before := commit(t, s, Record{})
+	_, err := s.Commit(Record{}, Record{Finish: &Finish{Facts: make([]byte, MaxRecordSize)}})
+	wantErr(t, ErrTooLarge, err, "commit")
+	if got := commit(t, s, Record{}); got != before+1 {
+		t.Errorf("position %d after %d: something was committed", got, before)
+	}
+}
+
+// TestRepeats commits the same things twice.
+func TestRepeats(t *testing.T) {
+	s := open(t, t.TempDir()+"/store", small())
+	m := newModel(2)
+	var recs []Record
+	for range 200 {
+		recs = append(recs, m.record())
+	}
+	commit(t, s, recs...)
+	if err := s.Flush(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	commit(t, s, recs...)
+	m.check(t, s)
+}
+
+// TestCursorsDeleteBlocks finishes everything and says so: the queues must be
+// gone.
+func TestCursorsDeleteBlocks(t *testing.T) {
+	ctx := context.Background()
+	s := open(t, t.TempDir()+"/store", small())
+	h := s.Hasher().HostID("h.example")
+	var last uint64
+	for i := range 3000 {
+		k := urlnorm.Key{Host: h, Lo: uint64(i)}
+		last = commit(t, s, Record{Links: []Link{{Key: k, URL: "https://h.example/", Priority: uint8(i % 4)}}})
+	}
+	for i := range 3000 {
+		last = commit(t, s, Record{Finish: &Finish{Key: urlnorm.Key{Host: h, Lo: uint64(i)}}})
+	}
+	// A link that comes after the cursor in the log stays, though it lies below
+	// it in the queue.
+	commit(t, s,
+		Record{Cursors: []HostCursor{{Host: h, Low: Cursor{Priority: 3, Seq: last}}}},
+		Record{Links: []Link{{Key: urlnorm.Key{Host: h, Lo: 5000}, URL: "https://h.example/new", Priority: 0}}})
+	if err := s.Flush(ctx); err != nil {
+		t.Fatal(err)
+	}
+	var got []HostBacklog
+	for b, err := range s.PendingHosts(ctx) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, b)
+	}
+	if len(got) != 1 || got[0].Fact.Name != "h.example" ||
+		!slices.Equal(got[0].Queues, []Backlog{{Low: Cursor{Seq: last}, Blocks: 1, Links: 1}}) {
+		t.Errorf("backlog %+v", got)
+	}
+	if links := drain(t, s, h, 10); len(links) != 1 || links[0].URL != "https://h.example/new" {
+		t.Errorf("pending %v", links)
 	}
 }

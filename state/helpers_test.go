@@ -1,0 +1,26 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+)
+
+func wantErr(t *testing.T, want, got error, format string, args ...any) {
+	t.Helper()
+	if !errors.Is(got, want) {
+		t.Errorf("%s: error %v, want %v", fmt.Sprintf(format, args...), got, want)
+	}
+}
+
+func wantErrAs[E error](t *testing.T, got error) E {
+	t.Helper()
+	var e E
+	if !errors.As(got, &e) {
+		t.Fatalf("error %v, want a %T", got, e)
+	}
+	return e
+}
+
+func (m *model) linkTime() time.Time { return time.UnixMilli(1_700_000_000_000).UTC() }

@@ -1,0 +1,283 @@
+package state
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/urlnorm"
+)
+
+const modelSeed = 42 // hash seed of stores that are compared with a model
+
+// A model is a store made of maps. Its records are a function of its seed and
+// of how many there were before, so that two processes can make the same.
+type model struct {
+	rng    *rand.Rand
+	hasher urlnorm.Hasher
+	n      int // records made
+
+	links    map[urlnorm.Key]Link
+	order    map[urlnorm.HostID][]Link // as they were named
+	finishes map[urlnorm.Key]*Finish
+	hosts    map[urlnorm.HostID]HostFact
+	robots   map[string]RobotsFact
+	run      map[string][]byte
+	counters Counters
+	open     []urlnorm.Key // named and not finished
+}
+
+func newModel(seed uint64) *model {
+	return &model{
+		rng: rand.New(rand.NewPCG(seed, seed)), hasher: urlnorm.NewHasher(modelSeed),
+		links: map[urlnorm.Key]Link{}, order: map[urlnorm.HostID][]Link{}, finishes: map[urlnorm.Key]*Finish{},
+		hosts: map[urlnorm.HostID]HostFact{}, robots: map[string]RobotsFact{}, run: map[string][]byte{},
+	}
+}
+
+// record makes the next record and applies it to the model. Its number is a
+// run fact.
+func (m *model) record() Record {
+	m.n++
+	var r Record
+	now := time.UnixMilli(1_700_000_000_000 + int64(m.n)).UTC()
+	parent := ""
+	if len(m.open) > 0 && m.rng.IntN(3) > 0 {
+		i := m.rng.IntN(len(m.open))
+		k := m.open[i]
+		m.open = slices.Delete(m.open, i, i+1)
+		parent = m.links[k].URL
+		r.Finish = &Finish{
+			Key: k, Outcome: uint8(m.rng.IntN(20)), Status: uint16(m.rng.IntN(6) * 100), Attempts: 1, CrawledAt: now,
+			Bytes: m.rng.Uint64N(1e6), Facts: m.blob(300), Generation: uint32(m.rng.IntN(2)), NextFetch: now.Add(time.Hour),
+		}
+		if m.rng.IntN(5) == 0 {
+			r.Finish.RedirectTo = "https://elsewhere.example/"
+		}
+		r.Returned = append(r.Returned, k)
+	}
+	for range m.rng.IntN(6) {
+		r.Links = append(r.Links, m.link(parent, now))
+	}
+	if m.rng.IntN(8) == 0 {
+		h := m.rng.IntN(12)
+		name := fmt.Sprintf("h%d.example", h)
+		r.Hosts = append(r.Hosts, HostFact{Host: m.hasher.HostID(name), Name: name, Data: m.blob(100)})
+	}
+	if m.rng.IntN(8) == 0 {
+		r.Robots = append(r.Robots, RobotsFact{Origin: fmt.Sprintf("https://h%d.example", m.rng.IntN(12)), FetchedAt: now, Data: m.blob(200)})
+	}
+	if m.rng.IntN(8) == 0 {
+		f := RunFact{Name: fmt.Sprintf("fact%d", m.rng.IntN(4))}
+		if m.rng.IntN(2) > 0 {
+			f.Value = append([]byte{}, m.blob(100)...)
+		}
+		r.Run = append(r.Run, f)
+	}
+	r.Run = append(r.Run, RunFact{Name: "n", Value: []byte(strconv.Itoa(m.n))})
+	m.apply(&r)
+	return r
+}
+
+func (m *model) blob(limit int) []byte {
+	b := make([]byte, m.rng.IntN(limit))
+	for i := range b {
+		b[i] = byte(m.rng.Uint32())
+	}
+	return cloned(b)
+}
+
+func (m *model) link(parent string, now time.Time) Link {
+	host := fmt.Sprintf("h%d.example", m.rng.IntN(12))
+	url := fmt.Sprintf("https://%s/%d/%x", host, m.n, m.rng.Uint64())
+	l := Link{
+		Key: m.hasher.KeyOf(m.hasher.HostID(host), []byte(url)), URL: url, Parent: parent,
+		Depth: uint16(m.rng.IntN(400)), Priority: uint8(m.rng.IntN(3)), Source: uint8(m.rng.IntN(6)), DiscoveredAt: now,
+	}
+	if m.rng.IntN(4) == 0 {
+		l.LastMod = now.Add(-time.Hour)
+		l.Extra = m.blob(20)
+	}
+	return l
+}
+
+func (m *model) apply(r *Record) {
+	for _, l := range r.Links {
+		m.links[l.Key] = l
+		m.order[l.Key.Host] = append(m.order[l.Key.Host], l)
+		m.open = append(m.open, l.Key)
+		m.counters.Discovered++
+	}
+	if r.Finish != nil {
+		m.finishes[r.Finish.Key] = r.Finish
+		m.counters.finished(r.Finish)
+	}
+	for _, f := range r.Hosts {
+		m.hosts[f.Host] = f
+	}
+	for _, f := range r.Robots {
+		m.robots[f.Origin] = f
+	}
+	for _, f := range r.Run {
+		if f.Value == nil {
+			delete(m.run, f.Name)
+		} else {
+			m.run[f.Name] = f.Value
+		}
+	}
+}
+
+// pending is what Pending should return of a host.
+func (m *model) pending(h urlnorm.HostID) []Link {
+	var links []Link
+	for _, l := range m.order[h] {
+		if m.finishes[l.Key] == nil {
+			links = append(links, Link{Key: l.Key, URL: l.URL, Depth: l.Depth, Priority: l.Priority, Source: l.Source, Extra: l.Extra})
+		}
+	}
+	slices.SortStableFunc(links, func(a, b Link) int { return cmp.Compare(a.Priority, b.Priority) })
+	return links
+}
+
+// modelAfter returns the model after as many records as the store says it has.
+func modelAfter(t *testing.T, s *Store, seed uint64) *model {
+	t.Helper()
+	m := newModel(seed)
+	n, err := strconv.Atoi(cmp.Or(string(s.Run()["n"]), "0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for m.n < n {
+		m.record()
+	}
+	return m
+}
+
+// check compares everything that a store says with the model.
+func (m *model) check(t *testing.T, s *Store) {
+	t.Helper()
+	ctx := context.Background()
+	if err := s.Flush(ctx); err != nil {
+		t.Fatal(err)
+	}
+	m.checkPages(t, s)
+	if got := s.Counters(); got != m.counters {
+		t.Errorf("counters\n got %v\nwant %v", got, m.counters)
+	}
+	if got := s.Run(); !maps.EqualFunc(got, m.run, bytes.Equal) {
+		t.Errorf("run facts\n got %q\nwant %q", got, m.run)
+	}
+	backlog := map[urlnorm.HostID]int{}
+	for b, err := range s.PendingHosts(ctx) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, q := range b.Queues {
+			backlog[b.Fact.Host] += q.Links
+		}
+	}
+	for h := range m.order {
+		want := m.pending(h)
+		if got := drain(t, s, h, 1+m.n%7); !reflect.DeepEqual(got, want) {
+			t.Errorf("pending of host %x: got %d, want %d links", uint64(h), len(got), len(want))
+		}
+		if backlog[h] < len(want) {
+			t.Errorf("backlog of host %x: %d, want at least %d", uint64(h), backlog[h], len(want))
+		}
+	}
+	for h, want := range m.hosts {
+		if got, ok, err := s.Host(ctx, h); err != nil || !ok || !reflect.DeepEqual(got, want) {
+			t.Errorf("host fact\n got %v, %v, %v\nwant %v", got, ok, err, want)
+		}
+	}
+	for origin, want := range m.robots {
+		if got, ok, err := s.Robots(ctx, origin); err != nil || !ok || !reflect.DeepEqual(got, want) {
+			t.Errorf("robots fact\n got %v, %v, %v\nwant %v", got, ok, err, want)
+		}
+	}
+}
+
+func (m *model) checkPages(t *testing.T, s *Store) {
+	t.Helper()
+	want := slices.SortedFunc(maps.Keys(m.links), urlnorm.Key.Compare)
+	var keys []urlnorm.Key
+	for k, err := range s.Keys(context.Background(), 0, 255) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, k)
+	}
+	if !slices.Equal(keys, want) {
+		t.Errorf("keys: got %d, want %d", len(keys), len(want))
+	}
+	i := 0
+	for p, err := range s.Pages(context.Background()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i >= len(want) {
+			t.Fatalf("more than %d pages", len(want))
+		}
+		if w := (Page{Link: m.links[want[i]], Finish: m.finishes[want[i]]}); !reflect.DeepEqual(p, w) {
+			t.Fatalf("page %d of %d\n got %+v %+v\nwant %+v %+v", i, len(want), p.Link, p.Finish, w.Link, w.Finish)
+		}
+		i++
+	}
+	if i != len(want) {
+		t.Errorf("%d pages, want %d", i, len(want))
+	}
+	out := make([]bool, len(want)+1)
+	if err := s.Seen(context.Background(), append(want, urlnorm.Key{Host: 1, Hi: 2, Lo: 3}), out); err != nil {
+		t.Fatal(err)
+	}
+	if slices.Index(out, false) != len(want) {
+		t.Error("Seen does not know what it should, or more")
+	}
+}
+
+// drain reads the queue of a host in pieces of n.
+func drain(t *testing.T, s *Store, h urlnorm.HostID, n int) []Link {
+	t.Helper()
+	var all []Link
+	var at Cursor
+	for {
+		links, next, err := s.Pending(context.Background(), h, at, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range links {
+			all = append(all, l.Link)
+		}
+		if len(links) < n {
+			return all
+		}
+		at = next
+	}
+}
+
+// low returns a record that says how much of a host's queue is finished, or
+// false if its queue is finished altogether.
+func low(t *testing.T, s *Store, h urlnorm.HostID) (Record, bool) {
+	t.Helper()
+	links, at, err := s.Pending(context.Background(), h, Cursor{}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(links) == 0 {
+		return Record{}, false
+	}
+	if at.Index == 0 {
+		at = Before(at.Priority, at.Seq)
+	} else {
+		at.Index--
+	}
+	return Record{Cursors: []HostCursor{{Host: h, Low: at}}}, true
+}
