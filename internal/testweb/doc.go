@@ -10,7 +10,8 @@
 // name is ever looked up. When it is done, [Server.Books] tells what the hosts saw
 // and [Server.Expected] what a correct crawl reports; [Compare] holds a crawl's
 // result against it. A test that drives another process reads the same things
-// as JSON from the admin listener (see [Config.AdminAddr]).
+// as JSON from the admin listener (see [Config.AdminAddr]); cmd/testweb is the server as
+// a program.
 //
 // Inside a testing/synctest bubble, where sockets do not work, start the server
 // with [StartOn] and a nil listener and connect with [Server.Dial]: every delay,
@@ -32,12 +33,13 @@
 // Books are kept by a server, which sees a request a little after the crawler
 // started it and knows the answer is sent a little before the crawler has it. A request
 // is in flight from the moment its head was read until just before its last byte is
-// written; so the books never show more in flight than there was, and an answer
-// that a client has read in full is always in them. Gaps are between heads read: on
-// a busy machine two of them can come closer together than they were sent.
+// written; so the books never show more in flight than there was (unless a client gives
+// up on a connection and starts anew before the news of it arrives), and an answer that a
+// client has read in full is always in them. Gaps are between heads read: on a busy
+// machine two of them can come closer together than they were sent.
 //
 // All methods of [Server] may be called from any goroutine. The HTTP server is
 // written for this job (conn.go): HTTP/1.1 with keep-alive, GET and HEAD, TLS on the
-// same port when asked for. A server from net/http costs about twice as much a page,
+// same port when asked for. A server from net/http costs half as much again a page,
 // and would hide resets and truncation behind good manners.
 package testweb
