@@ -82,6 +82,15 @@ func BenchmarkKey(b *testing.B) {
 	})
 }
 
+// BenchmarkRegistrableDomain is what HostID costs more for a host it has not
+// seen lately.
+func BenchmarkRegistrableDomain(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		RegistrableDomain("www.example.com")
+	}
+}
+
 func BenchmarkHostID(b *testing.B) {
 	h := NewHasher(1)
 	for _, host := range []string{"www.example.com", "a.b.example.co.uk", "192.168.10.20", "somebody.github.io"} {

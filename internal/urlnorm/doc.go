@@ -12,6 +12,10 @@
 // Case and order of paths and queries stay, and so does an empty query: a server
 // is sent "/a?" and may answer it differently from "/a".
 //
+// References are read as UTF-8, and so are the queries in them. The standard has
+// queries of a page in an older encoding escaped in that encoding; who needs
+// this has to escape them before.
+//
 // Parse and URL.Resolve make URLs, URL.AppendResolve makes the text alone
 // without allocating, and FromCanonical takes back text that this package
 // wrote earlier. A URL is an immutable value and may be shared freely; all

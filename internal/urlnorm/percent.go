@@ -5,7 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// A byteSet is a set of byte values.
+// A byteSet is a set of byte values. The sets of this package are constants but
+// for the word: made once, never written.
 type byteSet [256]bool
 
 // The percent-encode sets of the URL Standard. Every one holds the C0 controls,
