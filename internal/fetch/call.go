@@ -28,18 +28,19 @@ type call struct {
 	headers time.Duration
 	minRate int64
 
-	mu       sync.Mutex
-	timer    *time.Timer   // guarded by mu
-	ended    bool          // guarded by mu
-	window   time.Duration // guarded by mu; when the rate is next looked at
-	lastRead int64         // guarded by mu; bytes at the last look
-	lastBusy time.Duration // guarded by mu; time in reads at the last look
+	mu        sync.Mutex
+	announced int32         // guarded by mu; attempts that the Wire was told of
+	timer     *time.Timer   // guarded by mu
+	ended     bool          // guarded by mu
+	window    time.Duration // guarded by mu; when the rate is next looked at
+	lastRead  int64         // guarded by mu; bytes at the last look
+	lastBusy  time.Duration // guarded by mu; time in reads at the last look
 
 	// Written by net/http's goroutines and the dialer's, which may outlive the call.
 	wrote, firstByte  moment
 	dns, connect, tls atomic.Int64 // durations
-	writes            atomic.Int32
-	gotConn, reused   atomic.Bool
+	attempts          atomic.Int32 // connections that the request was given
+	reused            atomic.Bool
 
 	// Written by the goroutine that reads the body.
 	inBody      atomic.Bool
@@ -170,20 +171,37 @@ func (c *call) traced() context.Context {
 	return httptrace.WithClientTrace(c, &c.trace)
 }
 
+// onConn begins an attempt to send the request. The time of it stands in for that
+// of the write until the write is reported, which on HTTP/2 can be after the
+// answer.
 func (c *call) onConn(info httptrace.GotConnInfo) {
 	c.reused.Store(info.Reused)
-	c.gotConn.Store(true)
+	c.wrote.set(time.Since(c.start))
+	c.firstByte.clear()
+	c.attempts.Add(1)
 }
 
 func (c *call) onWrite() {
-	c.wrote.set(time.Since(c.start))
-	first := c.writes.Add(1) == 1
-	switch {
-	case c.wire == nil:
-	case first:
-		c.wire.Started()
-	default:
-		c.wire.Resent()
+	if _, answered := c.firstByte.get(); !answered {
+		c.wrote.set(time.Since(c.start))
+	}
+	c.announce()
+}
+
+// announce tells the Wire of each attempt that it has not heard of. It is called
+// when a write is reported and again when the round trip is over, so that nothing
+// that may have been on the wire goes unheard of, and nothing is said after Do.
+func (c *call) announce() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for ; c.announced < c.attempts.Load(); c.announced++ {
+		switch {
+		case c.wire == nil:
+		case c.announced == 0:
+			c.wire.Started()
+		default:
+			c.wire.Resent()
+		}
 	}
 }
 
@@ -209,7 +227,7 @@ func (c *call) phase() phase {
 	switch {
 	case c.inBody.Load():
 		return phaseBody
-	case c.gotConn.Load():
+	case c.attempts.Load() > 0:
 		return phaseHeaders
 	}
 	return phaseConnect

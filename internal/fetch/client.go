@@ -121,6 +121,7 @@ func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 	}
 	call := c.newCall(ctx, &r)
 	res, err := c.transport.RoundTrip(c.httpRequest(call, &r))
+	call.announce()
 	if err != nil {
 		err = call.classify(err)
 		call.end()
@@ -128,7 +129,7 @@ func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 	}
 	call.inBody.Store(true)
 	out := newResponse(res)
-	out.Reused, out.Sends = call.reused.Load(), int(call.writes.Load())
+	out.Reused, out.Sends = call.reused.Load(), int(call.attempts.Load())
 	if r.Mode == Stream && out.OK() {
 		if err = c.stream(call, res, &r, out); err == nil {
 			out.Timings = call.timings()

@@ -25,9 +25,9 @@ const (
 )
 
 // A Wire is told when a request is written. Its methods are called from other
-// goroutines than the one in Do, while Do runs.
+// goroutines than the one in Do, one at a time, and never after Do has returned.
 type Wire interface {
-	// Started is called once, when the request's first byte goes out.
+	// Started is called once, when the request goes out.
 	Started()
 	// Resent is called each time the request goes out again, because net/http found
 	// the connection dead.
