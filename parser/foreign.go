@@ -4,48 +4,78 @@ package parser
 // rules. It remembers only what decides these: the open svg and math elements and
 // the integration points inside of them, where HTML's rules hold again.
 type foreign struct {
-	open  [maxForeign]element
+	open  [maxForeign]foreignElement
 	depth int
 }
+
+// A foreignElement is an open element that foreign rules depend on.
+type foreignElement struct {
+	elem  element
+	rules rules
+}
+
+// Rules are those that hold directly inside an element.
+type rules uint8
+
+const (
+	rulesHTML rules = iota
+	rulesSVG
+	rulesMath
+)
 
 // maxForeign bounds the nesting that is followed. Beyond it all is HTML.
 const maxForeign = 32
 
+// rules returns those that hold now.
+func (f *foreign) rules() rules {
+	if f.depth == 0 {
+		return rulesHTML
+	}
+	return f.open[f.depth-1].rules
+}
+
 // inside reports whether foreign rules hold.
-func (f *foreign) inside() bool {
-	return f.depth > 0 && f.isRoot(f.depth-1)
-}
+func (f *foreign) inside() bool { return f.rules() != rulesHTML }
 
-// isRoot reports whether the i-th open element is svg or math itself.
-func (f *foreign) isRoot(i int) bool {
-	return f.open[i] == elemSVG || f.open[i] == elemMath
-}
-
-// start takes notice of a start tag of src.
-func (f *foreign) start(t *tag, src []byte) {
-	if f.inside() && (t.traits&breakout != 0 || t.elem == elemFont && t.has(attrFont)) {
+// start takes notice of a start tag of src, and reports whether its element is a
+// foreign one.
+func (f *foreign) start(t *tag, src []byte) bool {
+	if t.traits&breakout != 0 || t.elem == elemFont && t.has(attrFont) {
 		f.leave()
 	}
-	root := t.elem == elemSVG || t.elem == elemMath
-	if t.selfClosing || !root && !f.isPoint(t, src) {
-		return
+	around := f.rules()
+	within := around
+	switch {
+	case t.elem == elemSVG && around == rulesHTML:
+		within = rulesSVG
+	case t.elem == elemMath && around == rulesHTML:
+		within = rulesMath
+	case t.elem == elemSVG || t.elem == elemMath:
+		// It has no meaning of its own here, but its end tag must find it.
+	case around == rulesSVG && isSVGPoint(t), around == rulesMath && isMathPoint(t, src):
+		within = rulesHTML
+	default:
+		return around != rulesHTML
 	}
-	if f.depth == len(f.open) {
-		f.depth = 0
-		return
+	if !t.selfClosing {
+		if f.depth == len(f.open) {
+			f.depth = 0
+		} else {
+			f.open[f.depth] = foreignElement{t.elem, within}
+			f.depth++
+		}
 	}
-	f.open[f.depth] = t.elem
-	f.depth++
+	return true
 }
 
-// isPoint reports whether a start tag opens an integration point.
-func (f *foreign) isPoint(t *tag, src []byte) bool {
-	switch {
-	case !f.inside():
-		return false
-	case f.open[f.depth-1] == elemSVG:
-		return t.elem == elemForeignObject || t.elem == elemDesc || t.elem == elemTitle
-	case t.elem == elemAnnotationXML && t.has(attrEncoding):
+// isSVGPoint reports whether a start tag in svg opens an integration point.
+func isSVGPoint(t *tag) bool {
+	return t.elem == elemForeignObject || t.elem == elemDesc || t.elem == elemTitle
+}
+
+// isMathPoint reports whether a start tag in math opens an integration point.
+func isMathPoint(t *tag, src []byte) bool {
+	if t.elem == elemAnnotationXML && t.has(attrEncoding) {
 		var buf []byte
 		v := unescape(&buf, t.values[attrEncoding].of(src), true)
 		return equalFold(v, "text/html") || equalFold(v, "application/xhtml+xml")
@@ -55,17 +85,16 @@ func (f *foreign) isPoint(t *tag, src []byte) bool {
 
 // end takes notice of an end tag.
 func (f *foreign) end(t *tag) {
-	if f.depth == 0 {
-		return
-	}
-	for i := f.depth - 1; i >= 0; i-- {
-		if f.open[i] == t.elem {
-			f.depth = i
-			return
+	if t.elem != elemOther {
+		for i := f.depth - 1; i >= 0; i-- {
+			if f.open[i].elem == t.elem {
+				f.depth = i
+				return
+			}
 		}
 	}
 	// An HTML end tag in foreign content closes what was open around it.
-	if f.inside() && t.traits&breakout != 0 {
+	if t.traits&breakout != 0 {
 		f.leave()
 	}
 }

@@ -86,9 +86,10 @@ const (
 // setModified takes the date of the page's last change from a source.
 func (w *walker) setModified(value []byte, rank uint8) {
 	f := &w.facts
-	if rank <= f.modifiedRank {
+	if rank <= f.modifiedRank || f.dates >= maxDates {
 		return
 	}
+	f.dates++
 	if t, ok := parseTime(value); ok {
 		f.modified, f.modifiedRank = t, rank
 	}

@@ -58,8 +58,7 @@ func tokens(src []byte) tokenized {
 			f.end(&t)
 		case markupStart:
 			out.tags = append(out.tags, allAttrs(src[start:s.pos], &t, start))
-			f.start(&t, src)
-			if f.inside() || t.traits&rawText == 0 {
+			if f.start(&t, src) || t.traits&rawText == 0 {
 				continue
 			}
 			content := s.rawText(&t)
@@ -146,8 +145,7 @@ func oracle(src []byte) tokenized {
 				}
 			}
 			out.tags = append(out.tags, st)
-			f.start(&t, values)
-			if f.inside() || t.elem == elemNoscript {
+			if f.start(&t, values) || t.elem == elemNoscript {
 				z.NextIsNotRawText()
 			} else if t.elem == elemTitle {
 				inTitle = true

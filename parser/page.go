@@ -81,10 +81,12 @@ const (
 	maxLanguage    = 64
 	maxHreflang    = 256
 	maxRobots      = 1024
+	maxDirectives  = 128
 	maxTypes       = 64
 	maxType        = 256
 	maxProperties  = 64
 	maxProperty    = 1024
+	maxDates       = 32 // that are looked at
 )
 
 // What a worker's Page may hold on to between two parses. A page in a thousand

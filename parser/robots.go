@@ -6,6 +6,7 @@ import "bytes"
 type robots struct {
 	text              []byte // distinct directives, separated by ", "
 	noIndex, noFollow bool
+	seen              int // directives that were looked at for text
 }
 
 // add takes a list of directives, separated by commas.
@@ -39,7 +40,8 @@ func (r *robots) directive(d []byte) {
 		}
 		i++
 	}
-	if len(r.text)+len(", ")+len(d) > maxRobots {
+	r.seen++
+	if r.seen > maxDirectives || len(r.text)+len(", ")+len(d) > maxRobots {
 		return
 	}
 	start := len(r.text)

@@ -51,6 +51,7 @@ type facts struct {
 	robots                           robots
 	modified                         time.Time
 	modifiedRank                     uint8 // how good the source of modified is
+	dates                            int   // that were looked at for modified
 }
 
 type hreflangRecord struct {
@@ -102,7 +103,9 @@ func (w *walker) walk() {
 		} else {
 			end = len(s.src)
 		}
-		w.text(start, end)
+		if end > start {
+			w.text(start, end)
+		}
 		if end == len(s.src) {
 			break
 		}
@@ -168,8 +171,10 @@ func (w *walker) start() {
 	if t.traits&phrasing == 0 {
 		w.separate()
 	}
-	w.foreign.start(t, w.scanner.src)
-	html := !w.foreign.inside()
+	html := true
+	if w.foreign.depth > 0 || t.elem == elemSVG || t.elem == elemMath {
+		html = !w.foreign.start(t, w.scanner.src)
+	}
 	if w.template == 0 && t.traits&(wanted|heading) != 0 {
 		w.element(html)
 	}

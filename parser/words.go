@@ -44,6 +44,9 @@ func alnums(x uint64) uint64 {
 // takes eight or sixteen at a time: a word begins where a letter or digit follows
 // neither another nor an apostrophe that followed one.
 func (w *wordCounter) scan(src []byte, i int) int {
+	if i < len(src) && src[i] == '<' {
+		return i // tags often follow each other
+	}
 	for {
 		var x uint64
 		if i <= len(src)-8 {
@@ -201,11 +204,16 @@ func classify(r rune) charClass {
 		return charNone
 	case r == '’':
 		return charJoin
+	case 0x2000 <= r && r < 0x2070, r == utf8.RuneError:
+		return charOther
 	}
 	switch {
-	case unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana) && unicode.IsLetter(r):
-		return charAlone
-	case unicode.IsLetter(r) || unicode.IsNumber(r) || unicode.IsMark(r):
+	case unicode.IsLetter(r):
+		if r >= 0x2e80 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana) {
+			return charAlone
+		}
+		return charWord
+	case unicode.IsNumber(r) || unicode.IsMark(r):
 		return charWord
 	}
 	return charOther

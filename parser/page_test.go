@@ -1,0 +1,208 @@
+package parser
+
+import (
+	"fmt"
+	"net/http"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+const home = "https://example.com/dir/page?q=1"
+
+// read parses a page at home.
+func read(t *testing.T, o Options, body string, header ...string) *Page {
+	t.Helper()
+	h := http.Header{}
+	for i := 0; i+1 < len(header); i += 2 {
+		h.Add(header[i], header[i+1])
+	}
+	pg := new(Page)
+	parse(t, newParser(t, o), pg, Input{URL: canonical(t, home), Body: []byte(body), Header: h})
+	return pg
+}
+
+func TestFacts(t *testing.T) {
+	title := func(pg *Page) any { return pg.Title }
+	description := func(pg *Page) any { return pg.Description }
+	h1 := func(pg *Page) any { return pg.H1 }
+	language := func(pg *Page) any { return pg.Language }
+	canonical := func(pg *Page) any { return pg.Canonical }
+	graph := func(pg *Page) any { return fmt.Sprint(pg.OpenGraph) }
+	hreflang := func(pg *Page) any { return fmt.Sprint(pg.Hreflang) }
+	modified := func(pg *Page) any { return pg.Modified.Format(time.RFC3339) }
+	none := time.Time{}.Format(time.RFC3339)
+	for _, tt := range []struct {
+		fact func(*Page) any
+		html string
+		want any
+	}{
+		{title, "<title> a &amp;\n <b>b </title>", "a & <b>b"},
+		{title, "<title>a</title><title>b</title>", "a"},
+		{title, "<title></title><title>b</title>", ""},
+		{title, "<svg><title>a</title></svg><title>b</title>", "b"},
+		{title, "<template><title>a</title></template><title>b</title>", "b"},
+		{title, "<TITLE>a</TITLE>", "a"},
+		{title, "<title>a", "a"},
+		{title, "<title>a\x00b</title>", "a\ufffdb"},
+
+		{description, "<meta name=description content=' a  b&lt; '>", "a b<"},
+		{description, "<meta name=description content=''><META NAME=Description CONTENT=c>", "c"},
+		{description, "<meta property=description content=a>", ""},
+		{description, "<meta name=description>", ""},
+
+		{h1, "<h1>a <b>b</b><br>c</h1><h1>d</h1>", "a b c"},
+		{h1, "<h1>w<i>or</i>d</h1>", "word"},
+		{h1, "<h1><img></h1><h1>b</h1>", "b"},
+		{h1, "<h1><a href=x>a</a></h1>", "a"},
+		{h1, "<h1>a<h2>b</h2>", "a"},
+		{h1, "<h1>a", "a"},
+		{h1, "<h1>a<script>b</script><!-- c --></h1>", "a"},
+		{h1, "<h1>a < b &lt; c</h1>", "a < b < c"},
+		{h1, "<template><h1>a</h1></template><h1>b</h1>", "b"},
+
+		{language, "<html lang=en-GB>", "en-GB"},
+		{language, "<html><html lang=en>", "en"},
+		{language, "<html lang=en><html lang=de>", "en"},
+		{language, "<meta http-equiv=content-language content=fr>", "fr"},
+		{language, "<meta http-equiv=content-language content=fr><html lang=de>", "de"},
+		{language, "<meta http-equiv=content-language content='fr, de'>", ""},
+		{language, "<html lang=''>", ""},
+
+		{canonical, "<link rel=canonical href=/c#x>", "https://example.com/c"},
+		{canonical, "<link rel=canonical href=a><link rel=canonical href=b>", "https://example.com/dir/a"},
+		{canonical, "<link rel='CANONICAL' href='  /c '>", "https://example.com/c"},
+		{canonical, "<link rel=canonical href=''>", ""},
+		{canonical, "<link rel=canonical href=mailto:x>", ""},
+		{canonical, "<link rel=canonical href=c><base href=/b/>", "https://example.com/b/c"},
+		{canonical, "<template><link rel=canonical href=c></template>", ""},
+
+		{graph, "<meta property=og:title content='a  b'><meta name=OG:type content=c><meta property=x content=d>", "[{og:title a b} {og:type c}]"},
+
+		{hreflang, "<link rel=alternate hreflang=de href=/de><link rel=alternate href=/feed><link rel=alternate hreflang=x href=mailto:x>",
+			"[{de https://example.com/de}]"},
+
+		{modified, "<meta property=article:modified_time content=2024-02-03T04:05:06+01:00>", "2024-02-03T03:05:06Z"},
+		{modified, "<meta name=last-modified content='Sat, 03 Feb 2024 04:05:06 GMT'>", "2024-02-03T04:05:06Z"},
+		{modified, "<meta property=article:modified_time content=2024-02-03><meta property=og:updated_time content=2025-01-01>", "2024-02-03T00:00:00Z"},
+		{modified, "<meta property=og:updated_time content=2025-01-01><meta property=article:modified_time content=2024-02-03>", "2024-02-03T00:00:00Z"},
+		{modified, "<script type=application/ld+json>{\"dateModified\":\"2024-02-03T04:05\"}</script>", "2024-02-03T04:05:00Z"},
+		{modified, "<meta http-equiv=last-modified content=yesterday>", none},
+	} {
+		pg := read(t, Options{}, tt.html)
+		if got := tt.fact(pg); got != tt.want {
+			t.Errorf("%s: fact is %q, want %q", tt.html, got, tt.want)
+		}
+	}
+}
+
+func TestHeaderFacts(t *testing.T) {
+	pg := read(t, Options{}, "<p>", "Content-Language", "da", "Link", "</h>; rel=canonical", "Link", "</de>; rel=alternate; hreflang=de")
+	if pg.Language != "da" || pg.Canonical != "https://example.com/h" || fmt.Sprint(pg.Hreflang) != "[{de https://example.com/de}]" {
+		t.Errorf("language %q, canonical %q, hreflang %v", pg.Language, pg.Canonical, pg.Hreflang)
+	}
+	pg = read(t, Options{}, "<html lang=en><link rel=canonical href=/e>", "Content-Language", "da", "Link", "</h>; rel=canonical")
+	if pg.Language != "en" || pg.Canonical != "https://example.com/e" {
+		t.Errorf("the page's own language is %q and its canonical %q", pg.Language, pg.Canonical)
+	}
+}
+
+func TestBoundsOfFacts(t *testing.T) {
+	long := strings.Repeat("é", 10_000)
+	var b strings.Builder
+	fmt.Fprintf(&b, "<html lang=%s><title>%[1]s</title><h1>%[1]s</h1><meta name=description content=%[1]s><meta name=robots content=%[1]s>", long)
+	for i := range 1000 {
+		fmt.Fprintf(&b, "<meta property=og:%d content=%s><link rel=alternate hreflang=%d href=x>", i, long, i)
+	}
+	pg := read(t, Options{}, b.String())
+	checkBounds(t, pg, Options{MaxLinks: defaultMaxLinks, MaxLinkBytes: defaultMaxLinkBytes})
+	if len(pg.Title) != maxTitle || len(pg.H1) != maxH1 || len(pg.Description) != maxDescription {
+		t.Errorf("title, h1 and description have %d, %d and %d bytes", len(pg.Title), len(pg.H1), len(pg.Description))
+	}
+	if len(pg.OpenGraph) != maxProperties || len(pg.Hreflang) != maxHreflang {
+		t.Errorf("%d properties, %d versions", len(pg.OpenGraph), len(pg.Hreflang))
+	}
+}
+
+func TestContentHash(t *testing.T) {
+	if pg := read(t, Options{}, "abc"); pg.ContentHash != 0x44bc2cf5ad770999 {
+		t.Errorf("hash of abc is %x", pg.ContentHash)
+	}
+}
+
+// TestReuse makes sure that nothing of a page is left in the next one, and that
+// strings outlive it.
+func TestReuse(t *testing.T) {
+	p := newParser(t, Options{Images: true, StructuredLinks: true})
+	var used Page
+	var titles []string
+	bodies := append(pageSeeds(), tokenSeeds()...)
+	bodies = append(bodies, string(generatePage(pageShape{"text", 3000, 9})), "")
+	for _, body := range bodies {
+		in := Input{URL: canonical(t, home), Body: []byte(body)}
+		var fresh Page
+		parse(t, p, &fresh, in)
+		parse(t, p, &used, in)
+		if got, want := dump(&used), dump(&fresh); got != want {
+			t.Errorf("%q: a used page becomes\n%s\na new one\n%s", body, got, want)
+		}
+		titles = append(titles, used.Title)
+	}
+	for i, body := range bodies {
+		if want := read(t, Options{}, body).Title; titles[i] != want {
+			t.Errorf("%q: the title has become %q, was %q", body, titles[i], want)
+		}
+	}
+}
+
+func TestParserIsShared(t *testing.T) {
+	p := newParser(t, Options{StructuredLinks: true})
+	body := generatePage(pageShape{"text", 3000, 9})
+	want := dump(read(t, Options{StructuredLinks: true}, string(body)))
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			var pg Page
+			for range 50 {
+				if err := p.Parse(&pg, Input{URL: canonical(t, home), Body: body}); err != nil || dump(&pg) != want {
+					t.Errorf("error %v, page %s", err, dump(&pg))
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestAllocations(t *testing.T) {
+	p := newParser(t, Options{})
+	body := generatePage(pageShapes()[0])
+	in := Input{URL: canonical(t, home), Body: body}
+	var pg Page
+	parse(t, p, &pg, in)
+	// One for all strings of the page.
+	if n := testing.AllocsPerRun(100, func() { p.Parse(&pg, in) }); n > 1 {
+		t.Errorf("a page of %d links takes %v allocations, want 1", len(pg.Links), n)
+	}
+}
+
+func TestOptions(t *testing.T) {
+	x, err := ParseExtractor("a=b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = New(Options{MaxLinks: -1, MaxLinkBytes: -1, Extract: []Extractor{{}, x, x}})
+	if err == nil {
+		t.Fatal("bad options were accepted")
+	}
+	for _, part := range []string{"MaxLinks", "MaxLinkBytes", "Extract[0]", `two entries named "a"`} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("error %q does not name %s", err, part)
+		}
+	}
+	if p := newParser(t, Options{}); !reflect.DeepEqual(p.opts, Options{RobotsToken: "mapwright", MaxLinks: 20_000, MaxLinkBytes: 8 << 20}) {
+		t.Errorf("defaults are %+v", p.opts)
+	}
+}
