@@ -214,8 +214,12 @@ func TestCursorsDeleteBlocks(t *testing.T) {
 	}
 	// A link that comes after the cursor in the log stays, though it lies below
 	// it in the queue.
+	var lows []HostCursor
+	for p := range uint8(4) {
+		lows = append(lows, HostCursor{Host: h, Low: Cursor{Priority: p, Seq: last}})
+	}
 	commit(t, s,
-		Record{Cursors: []HostCursor{{Host: h, Low: Cursor{Priority: 3, Seq: last}}}},
+		Record{Cursors: lows},
 		Record{Links: []Link{{Key: urlnorm.Key{Host: h, Lo: 5000}, URL: "https://h.example/new", Priority: 0}}})
 	if err := s.Flush(ctx); err != nil {
 		t.Fatal(err)
