@@ -168,3 +168,15 @@ func matchAny(exprs []*regexp.Regexp, text string) bool {
 	}
 	return false
 }
+
+// Contains says whether u is within what the start URLs span, whatever the filters say.
+func (s *Scope) Contains(u urlnorm.URL) bool { return s.within.Load().holds(s.kind, u) }
+
+// mustCanonical splits text that came from a urlnorm.URL.
+func mustCanonical(text string) urlnorm.URL {
+	u, ok := urlnorm.FromCanonical(text)
+	if !ok {
+		panic("not canonical: " + text)
+	}
+	return u
+}

@@ -18,6 +18,9 @@ func (t Time) MarshalJSON() ([]byte, error) {
 	return t.UTC().AppendFormat(make([]byte, 0, 32), `"`+timeLayout+`"`), nil
 }
 
+// Text is the one form without quotes.
+func (t Time) Text() string { return t.UTC().Format(timeLayout) }
+
 // Line is one line of sitemap.jsonl: docs/sitemap-jsonl.md says what each field means. Facts that are not known are left out.
 type Line struct {
 	SchemaVersion   int               `json:"schema_version"`

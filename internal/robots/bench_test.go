@@ -39,6 +39,7 @@ func hostileFiles() map[string]string {
 		"nested":     hostileFile(func(i int) string { return "Disallow:/" + strings.Repeat("a", i) }),
 		"stars":      hostileFile(func(int) string { return "Disallow:/" + strings.Repeat("*a", 8000) + "b" }),
 		"short_wild": hostileFile(func(i int) string { return fmt.Sprintf("Disallow:*%x", i) }),
+		"disorder":   hostileFile(func(i int) string { return fmt.Sprintf("Disallow:*baaaaaaa%s*b", strings.Repeat("a", i%8)) }),
 		"near_miss":  hostileFile(func(i int) string { return fmt.Sprintf("Disallow:*aaaaaaa%x", i|1<<12) }),
 	}
 }
@@ -60,7 +61,7 @@ func BenchmarkMatch(b *testing.B) {
 }
 
 func BenchmarkMatchHostile(b *testing.B) {
-	path := "/" + strings.Repeat("a", 2040)
+	path := "/" + strings.Repeat("a", 1000) + "b" + strings.Repeat("a", 1000)
 	for name, file := range hostileFiles() {
 		r := Parse([]byte(file)).Agent("mapwright")
 		b.Run(fmt.Sprintf("file=%s/rules=%d", name, r.Len()), func(b *testing.B) {

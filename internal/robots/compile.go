@@ -85,6 +85,12 @@ func (c *compiler) finish() *Rules {
 	})
 	r.wild, r.plain = slices.Clip(r.wild), slices.Clip(r.plain)
 	r.linkPlain()
+	if len(r.wild) > 0 {
+		r.pairs = make([]pairSet, len(r.wild))
+		for i, w := range r.wild {
+			r.pairs[i] = pairsOf(r.str(w.pattern))
+		}
+	}
 	return r
 }
 

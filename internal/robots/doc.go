@@ -39,7 +39,8 @@
 //
 // Rules without wildcards are found by one binary search, whatever their number.
 // Rules with wildcards are tried from the longest to the shortest until one
-// matches, those shorter than what is already found never. One try reads path and pattern at
-// most once each, so a match is linear in the size of the file however many
-// stars it holds.
+// matches, those shorter than what is already found never, and those that need
+// letters which the path lacks are passed over. One try reads path and pattern at
+// most once each, however many stars there are. A file with so many near misses
+// that all of this does not help is answered with [TooCostly], which refuses.
 package robots

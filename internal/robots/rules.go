@@ -22,8 +22,10 @@ type Rules struct {
 	// one of those it leads to by link.
 	plain []rule
 
-	// wild are the rules with a * or a $, the most specific first.
-	wild []rule
+	// wild are the rules with a * or a $, the most specific first, and pairs the
+	// pairs of bytes that each of them needs in a path.
+	wild  []rule
+	pairs []pairSet
 }
 
 // A span is a part of Rules.text.
@@ -40,11 +42,21 @@ type rule struct {
 	allow bool
 }
 
+// maxWork is how many bytes of paths and patterns one match may read while trying
+// rules with wildcards: what some thousand rules make of a long path, or a few
+// milliseconds.
+const maxWork = 4 << 20
+
+// TooCostly stands in Match.Rule when a path was refused because the file holds so
+// many rules that all but match it that finding the right one would take too long.
+// No such file is written in good faith.
+const TooCostly = "(rules too costly to match)"
+
 // A Match is a decision and the rule that made it.
 type Match struct {
 	Allowed bool
 	// Rule is the line as written, without comment and surrounding white space. It
-	// is empty when no rule matched, which allows.
+	// is empty when no rule matched, which allows, and may be TooCostly.
 	Rule string
 	// Line is the number of that line, counted from 1, or 0.
 	Line int
@@ -63,8 +75,8 @@ func (r *Rules) Len() int { return len(r.plain) + len(r.wild) }
 // Size returns about how many bytes of memory r holds, for caches that bound
 // themselves by size.
 func (r *Rules) Size() int {
-	const fixed, perRule = 136, 28
-	return fixed + len(r.text) + perRule*(cap(r.plain)+cap(r.wild))
+	const fixed, perRule, perPairs = 160, 28, 16
+	return fixed + len(r.text) + perRule*(cap(r.plain)+cap(r.wild)) + perPairs*cap(r.pairs)
 }
 
 // Match decides whether a path, with its query if it has one, may be fetched. It
@@ -82,25 +94,41 @@ func (r *Rules) Match(pathQuery string) Match {
 		pathQuery = string(appendNormal(make([]byte, 0, len(pathQuery)+16), pathQuery, false))
 		queryEscapes = true // perhaps
 	}
-	best := r.find(pathQuery)
+	work := maxWork
+	best := r.find(pathQuery, &work)
 	if queryEscapes {
-		if other := r.find(queryForm(pathQuery)); other != nil && (best == nil || compare(other, best) < 0) {
+		if other := r.find(queryForm(pathQuery), &work); other != nil && (best == nil || compare(other, best) < 0) {
 			best = other
 		}
 	}
-	if best == nil {
+	switch {
+	case work < 0:
+		return Match{Rule: TooCostly}
+	case best == nil:
 		return Match{Allowed: true}
 	}
 	return Match{Allowed: best.allow, Rule: r.str(best.text), Line: int(best.line)}
 }
 
-// find returns the most specific rule that matches a path in normal form.
-func (r *Rules) find(path string) *rule {
+// find returns the most specific rule that matches a path in normal form. It
+// gives up when work, which it counts down, falls below zero.
+func (r *Rules) find(path string, work *int) *rule {
 	best := r.findPlain(path)
+	if len(r.wild) == 0 {
+		return best
+	}
+	var has pairSet
+	has.add(path)
 	for i := range r.wild {
 		w := &r.wild[i]
 		if best != nil && compare(best, w) <= 0 {
 			break
+		}
+		if !has.holds(&r.pairs[i]) {
+			continue
+		}
+		if *work -= len(path) + int(w.pattern.len); *work < 0 {
+			return nil
 		}
 		if matchWild(r.str(w.pattern), int(w.link), path) {
 			return w

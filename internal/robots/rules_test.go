@@ -193,3 +193,16 @@ func TestMatchDoesNotAllocate(t *testing.T) {
 		}
 	}
 }
+
+// TestTooCostly asks for a decision that would take too long, and for one beside
+// it that does not.
+func TestTooCostly(t *testing.T) {
+	r := Parse([]byte(hostileFiles()["disorder"])).Agent("a")
+	want := Match{Rule: TooCostly}
+	if got := r.Match("/" + strings.Repeat("a", 1000) + "b" + strings.Repeat("a", 1000)); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if got := r.Match("/plain/page.html"); !got.Allowed || got.Rule != "" {
+		t.Errorf("%+v, want it allowed", got)
+	}
+}

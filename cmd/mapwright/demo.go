@@ -1,0 +1,56 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/internal/testweb"
+)
+
+func newDemo(environ []string, io stdio) *cobra.Command {
+	var (
+		dir     string
+		setting *settingFlags
+	)
+	cmd := &cobra.Command{
+		Use:   "demo",
+		Short: "Serve a small built-in site on loopback and crawl it",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if _, given := setting.given[config.ProfileName]; !given {
+				setting.given[config.ProfileName] = config.Given{Texts: []string{string(config.OwnSite)}, From: "demo"}
+			}
+			web, err := testweb.Start(testweb.DemoConfig())
+			if err != nil {
+				return &exitError{exitFailed, err}
+			}
+			defer web.Close()
+			setting.given["resolve"] = config.Given{Texts: []string{web.Resolve()}, From: "demo"}
+			loaded, err := setting.load(environ, nil)
+			if err != nil {
+				return err
+			}
+			if dir == "" {
+				if dir, err = os.MkdirTemp("", "mapwright-demo-"); err != nil {
+					return &exitError{exitFailed, err}
+				}
+			}
+			starts, err := readStarts(web.StartURLs(), io.in)
+			if err != nil {
+				return err
+			}
+			if err := crawl.Dir(dir).CheckNew(); err != nil {
+				return refusal(err)
+			}
+			fmt.Fprintf(io.out, "A small site is served on %s; crawling it into %s\n\n", web.Addr(), dir)
+			return runCrawl(cmd.Context(), io, crawl.Options{Settings: loaded.Settings, Starts: starts, Dir: crawl.Dir(dir)}, loaded.Warnings, false)
+		},
+	}
+	cmd.Flags().StringVarP(&dir, "data-dir", "d", "", "`directory` of the crawl (default: a temporary one)")
+	setting = addSettings(cmd)
+	return cmd
+}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/internal/export"
+	"github.com/mapwright/mapwright/state"
+)
+
+func newExport(io stdio) *cobra.Command {
+	var (
+		dir, out string
+		formats  []string
+		asJSON   bool
+		setting  *settingFlags
+	)
+	cmd := &cobra.Command{
+		Use:     "export",
+		Aliases: []string{"export-sitemap"},
+		Short:   "Write sitemap.jsonl, XML sitemaps, CSV or the link graph of a crawl, running or not",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := crawl.Dir(dir).CheckOld(); err != nil {
+				return refusal(err)
+			}
+			for _, f := range formats {
+				if !slices.Contains([]string{"jsonl", "xml", "csv", "links"}, f) {
+					return usage("--format %q: want jsonl, xml, csv or links", f)
+				}
+			}
+			if out == "" {
+				out = dir
+			}
+			if err := os.MkdirAll(out, 0o755); err != nil {
+				return refusal(err)
+			}
+			abs, err := filepath.Abs(out)
+			if err != nil {
+				return err
+			}
+			res, err := exportFrom(cmd.Context(), crawl.Dir(dir), abs, formats, setting)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return json.NewEncoder(io.out).Encode(res)
+			}
+			_, err = fmt.Fprintf(io.out, "%d URLs, %d indexable: %s in %s\n", res.Pages, res.Indexable, strings.Join(res.Files, ", "), out)
+			return err
+		},
+	}
+	addDataDir(cmd, &dir)
+	cmd.Flags().StringVarP(&out, "output", "o", "", "`directory` to write to (default: the data directory)")
+	cmd.Flags().StringSliceVar(&formats, "format", nil, "what to write: jsonl, xml, csv, links (default: what the crawl was asked for)")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	setting = addSettings(cmd, config.Output)
+	return cmd
+}
+
+// exportFrom lets a running crawl write its own files, and opens the directory of one that does not run.
+func exportFrom(ctx context.Context, dir crawl.Dir, out string, formats []string, flags *settingFlags) (*export.Result, error) {
+	plan, err := crawl.ReadPlan(dir)
+	if err != nil {
+		return nil, refusal(err)
+	}
+	starts, err := plan.URLs()
+	if err != nil {
+		return nil, refusal(err)
+	}
+	loaded, err := flags.load(nil, plan.Settings)
+	if err != nil {
+		return nil, err
+	}
+	o := crawl.ExportOptions(loaded.Settings, starts, crawl.Dir(out))
+	o.Only = formats
+	o.CSV = o.CSV || slices.Contains(formats, "csv")
+	o.Links = o.Links || slices.Contains(formats, "links")
+	a, err := crawl.Ask(ctx, dir, crawl.Request{Command: "export", Export: &o})
+	if err == nil {
+		return a.Export, nil
+	}
+	if !errors.Is(err, crawl.ErrNotRunning) {
+		return nil, &exitError{exitFailed, err}
+	}
+	s, err := state.Open(dir.State(), state.Options{Mode: state.ExistingOnly})
+	if err != nil {
+		return nil, refusal(err)
+	}
+	res, err := export.Write(ctx, crawl.Pages(s, loaded.Settings.XMLTypes), o)
+	if err := errors.Join(err, s.Close()); err != nil {
+		return nil, &exitError{exitFailed, err}
+	}
+	return res, nil
+}

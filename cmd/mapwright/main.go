@@ -1,0 +1,108 @@
+// Command mapwright crawls web sites and writes an honest map of what it found.
+//
+// It only wires: flags, signals and the terminal are here, everything else is in the packages.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit statuses.
+const (
+	exitComplete    = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitPartial     = 3
+	exitInterrupted = 130
+)
+
+// exitError carries an exit status up to main. A nil err means that everything has been said already.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit status %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+// usage marks an error as the caller's mistake.
+func usage(format string, args ...any) error {
+	return &exitError{exitUsage, fmt.Errorf(format, args...)}
+}
+
+// stdio are the three streams, so that a command never reaches for globals.
+type stdio struct {
+	in       io.Reader
+	out, err io.Writer
+}
+
+func main() {
+	os.Exit(run(context.Background(), os.Args[1:], os.Environ(), stdio{os.Stdin, os.Stdout, os.Stderr}))
+}
+
+// run is main without the process: it returns the exit status.
+func run(ctx context.Context, args, environ []string, io stdio) int {
+	root := newRoot(environ, io)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return exitComplete
+	}
+	code := exitUsage // what cobra itself refuses: unknown commands and flags, missing arguments
+	var exit *exitError
+	if errors.As(err, &exit) {
+		code = exit.code
+		if exit.err == nil {
+			return code
+		}
+	}
+	fmt.Fprintln(io.err, "mapwright: "+oneLine(err.Error()))
+	return code
+}
+
+// oneLine joins the lines of an error, so that one mistake is one line.
+func oneLine(text string) string {
+	return strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' }), "; ")
+}
+
+func newRoot(environ []string, io stdio) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "mapwright",
+		Short:         "Crawl web sites and write an honest map of what was found",
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return cmd.Help()
+		},
+	}
+	root.SetIn(io.in)
+	root.SetOut(io.out)
+	root.SetErr(io.err)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%w", err) })
+	root.AddCommand(
+		newCrawl(environ, io),
+		newResume(environ, io),
+		newExport(io),
+		newStatus(io),
+		newInspect(environ, io),
+		newRobots(environ, io),
+		newWipe(io),
+		newDemo(environ, io),
+		newVersion(io),
+	)
+	return root
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/internal/robots"
+	"github.com/mapwright/mapwright/internal/urlnorm"
+)
+
+// robotsDecision is what 'robots --json' prints for each URL.
+type robotsDecision struct {
+	URL        string   `json:"url"`
+	Allowed    bool     `json:"allowed"`
+	Rule       string   `json:"rule"`
+	Line       int      `json:"line"`
+	Group      string   `json:"group"`
+	CrawlDelay *float64 `json:"crawl_delay"` // seconds; null if the file gives none
+	Sitemaps   []string `json:"sitemaps"`
+	Confidence string   `json:"confidence"`
+	Error      string   `json:"error,omitempty"`
+}
+
+func newRobots(environ []string, io stdio) *cobra.Command {
+	var (
+		file, agent string
+		asJSON      bool
+		setting     *settingFlags
+	)
+	cmd := &cobra.Command{
+		Use:   "robots URL...",
+		Short: "Explain what robots.txt says of URLs: the group, the rule that matched, the crawl delay",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return usage("no URL: give one or more")
+			}
+			loaded, err := setting.load(environ, nil)
+			if err != nil {
+				return err
+			}
+			token := agent
+			if token == "" {
+				token = loaded.Settings.UserAgent
+			}
+			if t := robots.ProductToken(token); t != "" {
+				token = t
+			}
+			ask := func(u urlnorm.URL) (*crawl.RobotsAnswer, error) {
+				f, err := crawl.NewFetcher(loaded.Settings, []crawl.Start{{URL: u}})
+				if err != nil {
+					return nil, usage("%w", err)
+				}
+				a, _, err := crawl.FetchRobots(cmd.Context(), f, u.Origin(), token, loaded.Settings.RobotsStrict, nil)
+				return a, err
+			}
+			if file != "" {
+				body, err := os.ReadFile(file)
+				if err != nil {
+					return usage("%w", err)
+				}
+				parsed := robots.Parse(body)
+				answer := &crawl.RobotsAnswer{Rules: parsed.Agent(token), Sitemaps: parsed.Sitemaps(), FetchedAt: time.Now()}
+				ask = func(urlnorm.URL) (*crawl.RobotsAnswer, error) { return answer, nil }
+			}
+			for _, arg := range args {
+				start, err := parseStart(arg)
+				if err != nil {
+					return usage("%w", err)
+				}
+				d := decide(start.URL, ask)
+				if asJSON {
+					err = json.NewEncoder(io.out).Encode(d)
+				} else {
+					err = printDecision(io, d, token)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringVar(&file, "file", "", "read robots.txt from a `file` instead of the site")
+	cmd.Flags().StringVar(&agent, "agent", "", "ask for another `crawler`")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per URL")
+	setting = addSettings(cmd, config.Fetching, config.Robots)
+	return cmd
+}
+
+func decide(u urlnorm.URL, ask func(urlnorm.URL) (*crawl.RobotsAnswer, error)) *robotsDecision {
+	a, err := ask(u)
+	d := &robotsDecision{URL: u.String(), Sitemaps: []string{}, Confidence: "high"}
+	if err != nil {
+		d.Error = err.Error()
+	}
+	if a == nil {
+		d.Confidence = "low"
+		return d
+	}
+	ev, match := a.Check(u)
+	d.Allowed, d.Rule, d.Line = ev.Allowed, match.Rule, match.Line
+	d.Sitemaps = append(d.Sitemaps, a.Sitemaps...)
+	if ev.Low {
+		d.Confidence = "low"
+	}
+	if a.Rules != nil {
+		d.Group = a.Rules.Group()
+		if delay, ok := a.Rules.CrawlDelay(); ok {
+			s := delay.Seconds()
+			d.CrawlDelay = &s
+		}
+	}
+	return d
+}
+
+func printDecision(io stdio, d *robotsDecision, token string) error {
+	out := &strings.Builder{}
+	verdict := "allowed"
+	if !d.Allowed {
+		verdict = "disallowed"
+	}
+	fmt.Fprintf(out, "%s: %s for %s", d.URL, verdict, token)
+	if d.Confidence == "low" {
+		fmt.Fprint(out, " (a guess: robots.txt could not be had)")
+	}
+	fmt.Fprintln(out)
+	switch {
+	case d.Rule != "":
+		fmt.Fprintf(out, "  rule: %s (line %d)\n", d.Rule, d.Line)
+	case d.Confidence == "high":
+		fmt.Fprintln(out, "  rule: none matched")
+	}
+	if d.Group != "" {
+		fmt.Fprintf(out, "  group: %s\n", d.Group)
+	}
+	if d.CrawlDelay != nil {
+		fmt.Fprintf(out, "  crawl delay: %gs\n", *d.CrawlDelay)
+	}
+	for _, s := range d.Sitemaps {
+		fmt.Fprintf(out, "  sitemap: %s\n", s)
+	}
+	if d.Error != "" {
+		fmt.Fprintf(out, "  error: %s\n", d.Error)
+	}
+	_, err := fmt.Fprint(io.out, out)
+	return err
+}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/state"
+)
+
+func newStatus(io stdio) *cobra.Command {
+	var (
+		dir    string
+		asJSON bool
+	)
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Say how a crawl is, running or not",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := crawl.Dir(dir).CheckOld(); err != nil {
+				return refusal(err)
+			}
+			live, err := statusOf(cmd.Context(), crawl.Dir(dir))
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return json.NewEncoder(io.out).Encode(live)
+			}
+			return printStatus(io, crawl.Dir(dir), live)
+		},
+	}
+	addDataDir(cmd, &dir)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
+	return cmd
+}
+
+// statusOf asks the running crawl, or reads the directory of one that does not run.
+func statusOf(ctx context.Context, dir crawl.Dir) (*crawl.Live, error) {
+	a, err := crawl.Ask(ctx, dir, crawl.Request{Command: "status"})
+	if err == nil {
+		return a.Live, nil
+	}
+	if !errors.Is(err, crawl.ErrNotRunning) {
+		return nil, &exitError{exitFailed, err}
+	}
+	plan, err := crawl.ReadPlan(dir)
+	if err != nil {
+		return nil, refusal(err)
+	}
+	s, err := state.Open(dir.State(), state.Options{Mode: state.ExistingOnly})
+	if err != nil {
+		return nil, refusal(err)
+	}
+	live := crawl.Stored(s, plan)
+	if err := s.Close(); err != nil {
+		return nil, &exitError{exitFailed, err}
+	}
+	return live, nil
+}
+
+func printStatus(io stdio, dir crawl.Dir, l *crawl.Live) error {
+	w := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
+	row := func(name, format string, args ...any) { fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
+	state := string(l.State)
+	if l.PID != 0 {
+		state = fmt.Sprintf("running (pid %d, for %s)", l.PID, time.Duration(l.Elapsed*float64(time.Second)).Round(time.Second))
+	} else if l.State == crawl.Running {
+		state = "ended uncleanly; 'mapwright resume --data-dir " + string(dir) + "' goes on"
+	}
+	row("State", "%s", state)
+	for _, u := range l.StartURLs {
+		row("Start", "%s", u)
+	}
+	row("Profile", "%s", l.Profile)
+	row("Found", "%s", humanize.Comma(l.Found))
+	row("Done", "%s", humanize.Comma(l.Done))
+	row("Pending", "%s", humanize.Comma(l.Pending))
+	if l.PID != 0 {
+		row("In flight", "%d", l.InFlight)
+		row("Rate", "%.1f pages/s", l.PagesPerSec)
+	}
+	row("Outcomes", "%s", counts(l.Outcomes))
+	row("Received", "%s", humanize.IBytes(uint64(l.Bytes)))
+	for _, u := range l.Limits {
+		row("Limit", "%s: %.0f of %.0f", u.Name, u.Used, u.Limit)
+	}
+	if l.Waiting != "" {
+		row("Waiting", "%s", l.Waiting)
+	}
+	return w.Flush()
+}

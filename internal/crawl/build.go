@@ -1,0 +1,96 @@
+package crawl
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/fetch"
+)
+
+// NewFetcher makes a fetcher by the settings. A start URL that names an address, or localhost, may be reached though it is not
+// public, and nothing else.
+func NewFetcher(s *config.Settings, starts []Start) (*fetch.Client, error) {
+	o := fetch.Options{
+		UserAgent: s.UserAgent, AllowPrivate: s.AllowPrivate, NoHTTP2: !s.HTTP2, Timeout: s.Timeout, MaxBody: s.MaxBodySize,
+		MaxInflight: s.MaxWorkers, MaxIdlePerHost: min(s.MaxInflightPerHost, s.MaxWorkers),
+	}
+	for _, st := range starts {
+		host := strings.Trim(st.URL.Host(), "[]")
+		if _, err := netip.ParseAddr(host); err == nil || host == "localhost" || strings.HasSuffix(host, ".localhost") {
+			o.AllowHosts = append(o.AllowHosts, host)
+		}
+	}
+	for _, text := range s.Resolve {
+		rule, err := fetch.ParseResolve(text)
+		if err != nil {
+			return nil, err
+		}
+		o.Resolve = append(o.Resolve, rule)
+	}
+	if s.Proxy != "" {
+		proxy, err := fetch.ParseProxy(s.Proxy)
+		if err != nil {
+			return nil, err
+		}
+		o.Proxy = proxy
+	}
+	if len(s.Headers) > 0 {
+		o.Header = http.Header{}
+	}
+	for _, h := range s.Headers {
+		name, value, _ := strings.Cut(h, ":")
+		o.Header.Add(strings.TrimSpace(name), strings.TrimSpace(value))
+	}
+	return fetch.New(o)
+}
+
+// paceConfig is the pace that a profile and its settings give every host.
+func paceConfig(s *config.Settings) frontier.PaceConfig {
+	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
+	return frontier.PaceConfig{
+		MinDelay: ms(s.MinDelayMS), MaxDelay: ms(s.MaxDelayMS), BaseDelay: ms(s.BaseDelayMS),
+		FollowLatency: s.Profile == config.Polite && s.MaxDelayMS > 0,
+		MaxInflight:   s.MaxInflightPerHost, Adaptive: s.Profile == config.OwnSite,
+		Step: ms(s.AdaptiveStepMS), MaxLearned: time.Duration(s.MaxAdaptiveDelaySecs) * time.Second, ProbeAfter: s.ProbeAfterSuccesses,
+		MaxBackoff: time.Duration(s.MaxHostBackoffSecs) * time.Second, MaxFailures: s.MaxHostFailures,
+	}
+}
+
+// newFrontier makes the frontier over the store, and fills it with what an earlier run left.
+func (r *run) newFrontier(ctx context.Context) (*frontier.Frontier, error) {
+	s := r.settings
+	counters := r.store.Counters()
+	off := func(n int) int {
+		if n == 0 {
+			return frontier.Off
+		}
+		return n
+	}
+	o := frontier.Options{
+		Seed: r.store.Seed(), Shards: s.Shards, Pace: paceConfig(s),
+		MaxInMemory: s.GlobalFrontierSizeLimit, MaxHosts: s.ReadyHeapSizeLimit, MaxVerify: s.FPCheckSemaphoreLimit, MaxRobots: s.RobotsFetchSemaphoreLimit,
+		FilterCapacity: s.BloomCapacity, FilterFPRate: s.BloomFPRate, HotSetBytes: s.HotSetMB << 20,
+		MaxURLs: int64(s.PageCap()), URLsUsed: countedPages(&counters), MaxURLsPerHost: int64(s.MaxURLsPerHost),
+		MaxRetries: off(s.MaxRetries), FailureThreshold: off(s.FailureThreshold), CancelOnThrottle: s.CancelOnThrottle,
+		LevelByLevel: s.MaxDepth >= 0, IgnoreRobots: s.IgnoreRobots, Admit: r.admit, Observe: r.observe,
+	}
+	if s.Profile == config.OwnSite {
+		o.KeepTurn = ownSiteTurn
+	}
+	f, err := frontier.New(o, store{r.store})
+	if err != nil {
+		return nil, err
+	}
+	if err := f.Resume(ctx, store{r.store}.backlogs(ctx)); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// ownSiteTurn is how many leases in a row a host gets in own-site: its connections stay warm.
+const ownSiteTurn = 16

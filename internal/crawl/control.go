@@ -1,0 +1,196 @@
+package crawl
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/export"
+)
+
+// The control socket speaks one request and one answer per connection, each a line of JSON.
+
+// Request is what a client asks of a running crawl.
+type Request struct {
+	Command string          `json:"command"` // status or export
+	Export  *export.Options `json:"export,omitempty"`
+}
+
+// Answer is what the crawl says.
+type Answer struct {
+	Error  string         `json:"error,omitempty"`
+	Live   *Live          `json:"status,omitempty"`
+	Export *export.Result `json:"export,omitempty"`
+}
+
+// ErrNotRunning means that no crawl listens.
+var ErrNotRunning = errors.New("no crawl is running here")
+
+// control answers on the socket of a running crawl.
+type control struct {
+	r        *run
+	monitor  *Monitor
+	listener net.Listener
+	cancel   context.CancelFunc
+	ctx      context.Context
+	clients  sync.WaitGroup
+}
+
+// serveControl opens the socket. One that a dead process left is replaced: the store's lock has shown that nobody else is
+// alive here.
+func (r *run) serveControl(m *Monitor) (*control, error) {
+	path := r.dir.Socket()
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	listener, err := listenUnix(path)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	return &control{r: r, monitor: m, listener: listener, ctx: ctx, cancel: cancel}, nil
+}
+
+// serve answers until close.
+func (c *control) serve() {
+	for {
+		conn, err := c.listener.Accept()
+		if err != nil {
+			break
+		}
+		c.clients.Go(func() { c.answer(conn) })
+	}
+	c.clients.Wait()
+}
+
+func (c *control) close() {
+	c.cancel()
+	_ = c.listener.Close() // removes the socket too
+}
+
+// controlTimeout bounds how long a client may take to ask.
+const controlTimeout = 5 * time.Second
+
+func (c *control) answer(conn net.Conn) {
+	defer conn.Close()
+	stop := context.AfterFunc(c.ctx, func() { conn.Close() })
+	defer stop()
+	_ = conn.SetReadDeadline(time.Now().Add(controlTimeout))
+	var req Request
+	if err := json.NewDecoder(bufio.NewReader(conn)).Decode(&req); err != nil {
+		return
+	}
+	a := c.do(&req)
+	if err := json.NewEncoder(conn).Encode(a); err != nil {
+		c.r.log.Debug("a client of the control socket went away", "error", err)
+	}
+}
+
+func (c *control) do(req *Request) *Answer {
+	switch req.Command {
+	case "status":
+		live := c.monitor.Live()
+		live.PID = os.Getpid()
+		return &Answer{Live: live}
+	case "export":
+		if req.Export == nil {
+			return &Answer{Error: "export without options"}
+		}
+		if err := c.r.store.Flush(c.ctx); err != nil {
+			return &Answer{Error: err.Error()}
+		}
+		res, err := export.Write(c.ctx, Pages(c.r.store, c.r.settings.XMLTypes), *req.Export)
+		if err != nil {
+			return &Answer{Error: err.Error()}
+		}
+		return &Answer{Export: res}
+	}
+	return &Answer{Error: fmt.Sprintf("no such command: %q", req.Command)}
+}
+
+// Ask sends a request to the crawl that runs in a data directory. ErrNotRunning means that none does.
+func Ask(ctx context.Context, dir Dir, req Request) (*Answer, error) {
+	conn, err := dialUnix(ctx, dir.Socket())
+	if err != nil {
+		return nil, ErrNotRunning
+	}
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	if err := json.NewEncoder(conn).Encode(req); err != nil {
+		return nil, fmt.Errorf("ask the running crawl: %w", err)
+	}
+	var a Answer
+	if err := json.NewDecoder(conn).Decode(&a); err != nil {
+		return nil, fmt.Errorf("the running crawl ended before it answered: %w", err)
+	}
+	if a.Error != "" {
+		return nil, fmt.Errorf("the running crawl says: %s", a.Error)
+	}
+	return &a, nil
+}
+
+// maxSocketPath is the longest name that a Unix socket may have on any system that this runs on.
+const maxSocketPath = 100
+
+// shortSocket gives a socket in a deep directory a name short enough to use: through a link in the temporary directory.
+func shortSocket(path string) (short string, done func(), err error) {
+	if len(path) <= maxSocketPath {
+		return path, func() {}, nil
+	}
+	abs, err := filepath.Abs(filepath.Dir(path))
+	if err != nil {
+		return "", nil, err
+	}
+	tmp, err := os.MkdirTemp("", "mapwright-")
+	if err != nil {
+		return "", nil, err
+	}
+	done = func() { _ = os.RemoveAll(tmp) }
+	if err := os.Symlink(abs, filepath.Join(tmp, "d")); err != nil {
+		done()
+		return "", nil, err
+	}
+	return filepath.Join(tmp, "d", filepath.Base(path)), done, nil
+}
+
+func listenUnix(path string) (net.Listener, error) {
+	short, done, err := shortSocket(path)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	l, err := net.Listen("unix", short)
+	if err != nil {
+		return nil, err
+	}
+	if short != path {
+		l.(*net.UnixListener).SetUnlinkOnClose(false)
+		return &unlinking{l, path}, nil
+	}
+	return l, nil
+}
+
+// unlinking removes a socket by its true name, since the short one is gone by then.
+type unlinking struct {
+	net.Listener
+	path string
+}
+
+func (u *unlinking) Close() error { return errors.Join(u.Listener.Close(), os.Remove(u.path)) }
+
+func dialUnix(ctx context.Context, path string) (net.Conn, error) {
+	short, done, err := shortSocket(path)
+	if err != nil {
+		return nil, err
+	}
+	defer done()
+	return (&net.Dialer{}).DialContext(ctx, "unix", short)
+}

@@ -1,0 +1,162 @@
+package crawl
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/export"
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/state"
+)
+
+// finish settles what the crawl amounted to, makes it durable and writes the outputs.
+func (r *run) finish(ctx context.Context) (*Report, error) {
+	crawled := time.Since(r.began)
+	if err := r.store.Flush(ctx); err != nil {
+		return nil, fmt.Errorf("commit: %w", err)
+	}
+	if err := r.settle(ctx); err != nil {
+		return nil, err
+	}
+	// complete is written only now, after everything that it speaks of is durable.
+	if _, err := r.store.Commit(state.Record{Run: []state.RunFact{{Name: factStatus, Value: []byte(r.end.status)}}}); err != nil {
+		return nil, err
+	}
+	if err := r.checkpoint(ctx); err != nil {
+		return nil, err
+	}
+	rep := r.report(crawled)
+	exporting := time.Now()
+	sum := newSummary()
+	o := ExportOptions(r.settings, r.starts, r.dir)
+	o.Each = sum.see
+	res, err := export.Write(ctx, Pages(r.store, r.settings.XMLTypes), o)
+	if err != nil {
+		return nil, err
+	}
+	sum.fill(rep)
+	rep.Files = append(res.Files, "report.json")
+	if rep.Indexable == 0 {
+		rep.Warnings = append(rep.Warnings, "no XML sitemap was written: no page is indexable (not_indexable says why)")
+	}
+	rep.EndedAt, rep.ExportSeconds = page.Time{Time: time.Now()}, time.Since(exporting).Seconds()
+	rep.Elapsed = time.Since(r.began).Seconds()
+	return rep, WriteReport(r.dir, rep)
+}
+
+// WriteReport writes report.json.
+func WriteReport(dir Dir, rep *Report) error {
+	text, err := json.MarshalIndent(rep, "", "  ")
+	if err != nil {
+		return err
+	}
+	return export.WriteFile(dir.Report(), append(text, '\n'))
+}
+
+// ExportOptions are an export's options by the settings of a crawl. The address of the files is the root of the first start's
+// origin, unless the settings name another.
+func ExportOptions(s *config.Settings, starts []Start, dir Dir) export.Options {
+	base := s.BaseURL
+	if base == "" && len(starts) > 0 {
+		base = starts[0].URL.Origin() + "/"
+	}
+	return export.Options{Dir: string(dir), BaseURL: base, Gzip: s.Gzip, Hreflang: s.Hreflang, Images: s.Images, CSV: s.CSV, Links: s.Links}
+}
+
+// settle decides the status: a limit that left nothing pending did not cut anything off, and a crawl in which no start ever
+// answered has failed.
+func (r *run) settle(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.end.set {
+		r.end = ending{set: true, status: Complete, success: true, reason: "nothing left to fetch"}
+	}
+	counters := r.store.Counters()
+	if r.end.status == Partial && counters.Pending() == 0 {
+		r.end = ending{set: true, status: Complete, success: true, reason: "nothing left to fetch"}
+	}
+	if r.end.status != Complete {
+		return nil
+	}
+	if lost := len(r.lost); lost > 0 && lost == len(r.startHosts) {
+		r.end.status, r.end.success, r.end.reason = Failed, false, "every start domain was abandoned: too many of its URLs failed in a row"
+		r.end.errors = append(r.end.errors, r.end.reason)
+		return nil
+	}
+	answered, why, err := r.startAnswered(ctx)
+	if err != nil || answered {
+		return err
+	}
+	r.end.status, r.end.success, r.end.reason = Failed, false, "no start URL answered"
+	r.end.errors = append(r.end.errors, why...)
+	return nil
+}
+
+// startAnswered says whether any start URL had an answer, and if not, what became of each.
+func (r *run) startAnswered(ctx context.Context) (bool, []string, error) {
+	var why []string
+	hasher := r.store.Hasher()
+	for _, s := range r.starts {
+		urls := []string{s.URL.String()}
+		if s.Bare {
+			urls = append(urls, "http"+urls[0][len("https"):])
+		}
+		for _, text := range urls {
+			u := mustCanonical(text)
+			p, ok, err := r.store.Page(ctx, hasher.Key(u))
+			if err != nil {
+				return false, nil, err
+			}
+			if !ok {
+				continue
+			}
+			if p.Finish == nil {
+				why = append(why, text+": its host is blocked")
+				continue
+			}
+			outcome, _ := OutcomeOf(p.Finish.Outcome)
+			if p.Finish.Status > 0 || outcome == page.BlockedByRobots {
+				return true, nil, nil
+			}
+			facts, err := page.Decode(p.Finish.Facts)
+			if err != nil {
+				return false, nil, err
+			}
+			why = append(why, fmt.Sprintf("%s: %s (%s)", text, outcome, facts.Error))
+		}
+	}
+	return false, why, nil
+}
+
+// report is the part of the report that is known before the pages are read.
+func (r *run) report(crawled time.Duration) *Report {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	counters := r.store.Counters()
+	_, pages := r.tally.byOutcome()
+	rep := &Report{
+		SchemaVersion: ReportVersion, Version: r.version, Status: r.end.status, Success: r.end.success, Reason: r.end.reason,
+		Errors: append([]string{}, r.end.errors...), Warnings: append([]string(nil), r.warnings...), Profile: string(r.settings.Profile), IgnoredRobots: r.settings.IgnoreRobots,
+		StartedAt: page.Time{Time: r.began}, CrawlSeconds: crawled.Seconds(), Pages: pages, PagesPerSec: float64(pages) / max(crawled.Seconds(), 0.001),
+		Bytes: int64(counters.Bytes), SkippedLinks: map[string]int64{},
+	}
+	for _, s := range r.starts {
+		rep.StartURLs = append(rep.StartURLs, s.URL.String())
+	}
+	for why, n := range r.tally.byReason() {
+		rep.SkippedLinks[string(why)] = n
+	}
+	if r.settings.IgnoreRobots {
+		rep.Warnings = append(rep.Warnings, "robots.txt was ignored")
+	}
+	return rep
+}
+
+// found is how many URLs the crawl has found so far.
+func (r *run) found() int64 {
+	c := r.store.Counters()
+	return int64(c.Discovered)
+}

@@ -1,0 +1,64 @@
+package crawl
+
+import (
+	"strings"
+
+	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/state"
+)
+
+// observe is told by the frontier what happens to hosts: one log line for each change of pace, and a metric.
+func (r *run) observe(n frontier.Notice) {
+	switch n.Kind {
+	case frontier.NoticePace:
+		for _, effect := range strings.Split(n.Change.Effects.String(), ", ") {
+			r.metrics.Pace(effect)
+		}
+		if !n.Change.Notable() {
+			return
+		}
+		if n.Change.Warning() {
+			r.log.Warn("pace of a host changed", "host", n.Host, "change", n.Change)
+		} else {
+			r.log.Info("pace of a host changed", "host", n.Host, "change", n.Change)
+		}
+	case frontier.NoticeRetry:
+		r.metrics.Pace("retry")
+		r.log.Debug("a URL will be tried again", "url", n.URL, "attempt", n.Attempt, "at", n.At)
+	case frontier.NoticeBlocked:
+		r.metrics.Pace("blocked")
+		r.log.Warn("[BLOCKED] a host failed too often in a row; its URLs stay recorded, and resume tries it again", "host", n.Host, "failures", n.Change.Failures, "waiting", n.Waiting)
+	case frontier.NoticeUnblocked:
+		r.log.Info("a blocked host is tried again", "host", n.Host)
+	case frontier.NoticeAbandoned:
+		r.metrics.Pace("abandoned")
+		r.log.Warn("a domain is abandoned: too many of its URLs failed in a row", "host", n.Host, "waiting", n.Waiting)
+		r.abandoned(n.Host)
+	case frontier.NoticeHostLimit:
+		r.log.Info("a host reached max-urls-per-host", "host", n.Host, "waiting", n.Waiting)
+	}
+}
+
+// abandoned remembers the hosts of start URLs that were given up.
+func (r *run) abandoned(host string) {
+	if !r.startHosts[host] {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.lost == nil {
+		r.lost = map[string]bool{}
+	}
+	r.lost[host] = true
+}
+
+// countedPages is how many pages of the limits earlier runs used up.
+func countedPages(c *state.Counters) int64 {
+	var n uint64
+	for code, count := range c.Outcomes {
+		if _, counted := OutcomeOf(uint8(code)); counted {
+			n += count
+		}
+	}
+	return int64(n)
+}

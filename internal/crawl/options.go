@@ -1,0 +1,42 @@
+package crawl
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/fetch"
+	"github.com/mapwright/mapwright/internal/metrics"
+	"github.com/mapwright/mapwright/internal/urlnorm"
+)
+
+// Start is a URL to start from.
+type Start struct {
+	URL urlnorm.URL
+	// Bare means that only a domain was given: where https is refused, http is tried.
+	Bare bool
+}
+
+// Fetcher is what the crawl needs of a fetcher: one lease, one call. What the call does with the wire is its own affair, as long as it
+// tells the request's Wire when the first byte of each request goes out, so that one that archives or renders can stand here.
+type Fetcher interface {
+	Do(ctx context.Context, r fetch.Request) (*fetch.Response, error)
+}
+
+// Options are what one crawl needs.
+type Options struct {
+	Settings *config.Settings
+	Starts   []Start // of a new crawl
+	Plan     *Plan   // of a crawl to go on with
+	Dir      Dir
+	Version  string
+
+	Log     *slog.Logger
+	Metrics *metrics.Metrics // may be nil
+	Fetcher Fetcher          // nil means one of the crawl's own, by the settings
+
+	// Interrupted is closed when the crawl shall end: no new leases, a grace period for the work under way, then the outputs.
+	Interrupted <-chan struct{}
+	// Started, when not nil, is called once with a view of the running crawl.
+	Started func(*Monitor)
+}

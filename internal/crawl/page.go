@@ -1,0 +1,293 @@
+package crawl
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/fetch"
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/parser"
+)
+
+// maxCrashes is how many unclean ends may find a page in flight before it is not tried again.
+const maxCrashes = 3
+
+// maxHops is how many redirects in a row are followed.
+const maxHops = 10
+
+// servePage fetches a page, reads it, and pays the lease back with all that was found.
+func (w *worker) servePage(ctx context.Context, l *frontier.Lease) error {
+	link := l.Link()
+	u, ok := urlnorm.FromCanonical(link.URL)
+	if !ok {
+		return fmt.Errorf("the frontier holds a URL that is not canonical: %q", link.URL)
+	}
+	if n := w.store.CrashCount(link.Key); n >= maxCrashes {
+		_, err := w.done(l, frontier.Result{Finish: failure(page.Crashed, fmt.Sprintf("in flight at %d unclean ends", n), page.Robots{}), Final: true})
+		return err
+	}
+	ev, err := w.evidence(ctx, u)
+	if err != nil {
+		return err
+	}
+	if ev.Checked && !ev.Allowed {
+		_, err := w.done(l, frontier.Result{Finish: failure(page.BlockedByRobots, "", ev), Final: true})
+		return err
+	}
+
+	resp, err := w.fetcher.Do(ctx, fetch.Request{URL: u, Mode: fetch.Page, Wire: l})
+	if err != nil {
+		return w.pageFailed(l, u, err, ev)
+	}
+	defer resp.Close()
+	w.breaker.ok()
+	w.measure(resp)
+
+	f := &finish{status: resp.Status, at: time.Now(), bytes: resp.WireBytes}
+	w.describe(f, resp, ev)
+	r := frontier.Result{
+		Class:   frontier.ClassOf(resp.Status),
+		Latency: resp.Timings.Wait,
+		Lag:     w.lag.value(),
+		Finish:  f,
+	}
+	if resp.RetryAfter != "" {
+		r.RetryAfter = frontier.ParseRetryAfter(resp.RetryAfter, resp.Header.Get("Date"), time.Now())
+	}
+	switch f.outcome = outcomeOf(resp.Status, resp.Location); {
+	case f.outcome == page.Redirect:
+		r.Links = w.redirect(f, link, u, resp.Location)
+	case f.outcome == page.OK && resp.Body != nil:
+		if r.Links, err = w.read(ctx, f, link, u, resp); err != nil {
+			_, err := w.done(l, frontier.Result{}) // stopped before it was read: back to the queue
+			return err
+		}
+	}
+	_, err = w.done(l, r)
+	return err
+}
+
+// evidence is what robots.txt says of a page that is about to be fetched.
+func (w *worker) evidence(ctx context.Context, u urlnorm.URL) (page.Robots, error) {
+	if w.settings.IgnoreRobots {
+		return page.Robots{}, nil
+	}
+	a, err := w.robots.lookup(ctx, u.Origin())
+	if err != nil {
+		return page.Robots{}, fmt.Errorf("look up robots.txt of %s: %w", u.Origin(), err)
+	}
+	if a == nil {
+		// The answer grew too old between the lease and now. The frontier will ask for a new one; this page goes by none.
+		return page.Robots{Checked: true, Allowed: !w.settings.RobotsStrict, Low: true, CheckedAt: time.Now()}, nil
+	}
+	ev, _ := a.Check(u)
+	return ev, nil
+}
+
+// pageFailed pays back a lease whose fetch had no response.
+func (w *worker) pageFailed(l *frontier.Lease, u urlnorm.URL, err error, ev page.Robots) error {
+	kind := fetch.KindOf(err)
+	w.metrics.Failed(string(kind))
+	r := frontier.Result{Class: frontier.ClassNetwork, Lag: w.lag.value()}
+	switch {
+	case kind == fetch.Canceled:
+		_, err := w.done(l, frontier.Result{})
+		return err
+	case fetch.IsOurs(err):
+		w.breaker.trip(err)
+		_, err := w.done(l, frontier.Result{Class: frontier.ClassOurs})
+		return err
+	case kind == fetch.RefusedAddress:
+		r.Class, r.Final = frontier.ClassNone, true
+	case kind == fetch.TooLarge:
+		r.Class, r.Final = frontier.ClassOK, true
+	case isHopeless(err):
+		r.Final = true
+	}
+	outcome, known := page.ParseOutcome(string(kind))
+	if !known {
+		outcome = page.ReadError
+	}
+	f := failure(outcome, errorText(err), ev)
+	r.Finish = f
+	if fallback, ok := w.plainHTTP(u, kind); ok {
+		r.Links, r.Final = []frontier.Link{fallback}, true
+	}
+	_, derr := w.done(l, r)
+	return derr
+}
+
+// isHopeless knows failures that another try in a few seconds will not mend: a name that does not exist, and a certificate that is
+// not right.
+func isHopeless(err error) bool {
+	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
+		return true
+	}
+	_, cert := errors.AsType[*tls.CertificateVerificationError](err)
+	return cert
+}
+
+// errorText is what a record says of a failure.
+func errorText(err error) string {
+	if e, ok := errors.AsType[*fetch.Error](err); ok {
+		return fmt.Sprintf("%s: %v", e.Phase, e.Err)
+	}
+	return err.Error()
+}
+
+// plainHTTP is what to try when a start was a bare domain and its https is refused.
+func (w *worker) plainHTTP(u urlnorm.URL, kind fetch.Kind) (frontier.Link, bool) {
+	if u.Scheme() != "https" || !w.bare[u.String()] || (kind != fetch.ConnectError && kind != fetch.TLSError && kind != fetch.Timeout) {
+		return frontier.Link{}, false
+	}
+	l, err := frontier.ParseLink("http" + u.String()[len("https"):])
+	if err != nil {
+		return frontier.Link{}, false
+	}
+	l.Source, l.Discovered = sourceStart, time.Now()
+	return l, true
+}
+
+// measure tells the metrics how long a fetch took.
+func (w *worker) measure(resp *fetch.Response) {
+	t := &resp.Timings
+	w.metrics.Fetched(t.DNS, t.Connect, t.TLS, t.Wait, t.Total, resp.WireBytes)
+}
+
+// describe takes the facts of a response's headers.
+func (w *worker) describe(f *finish, resp *fetch.Response, ev page.Robots) {
+	f.facts = page.Facts{
+		ContentType: resp.Header.Get("Content-Type"), ContentLength: resp.ContentLength, ResponseTime: resp.Timings.Total,
+		ETag: resp.Header.Get("ETag"), Robots: ev,
+	}
+	if f.facts.ContentType == "" {
+		f.facts.ContentType = resp.ContentType
+	}
+	if resp.Body != nil {
+		f.facts.ContentLength = resp.DecodedLength
+	}
+	if at, err := http.ParseTime(resp.Header.Get("Last-Modified")); err == nil {
+		f.facts.LastModified = at.UTC()
+	}
+}
+
+// redirect records where a page leads to, and makes a link of it: scope, robots, dedup and pace apply to it like to any other.
+func (w *worker) redirect(f *finish, from frontier.Link, u urlnorm.URL, location string) []frontier.Link {
+	target, err := u.Resolve(location)
+	if err != nil {
+		f.facts.RedirectTo = location
+		f.facts.Error = fmt.Sprintf("redirect to %q: %v", location, err)
+		w.tally.skipped(NotHTTP)
+		return nil
+	}
+	f.facts.RedirectTo = target.String()
+	switch {
+	case target.String() == from.URL:
+		f.outcome = page.RedirectLoop
+		f.facts.Error = "redirects to itself"
+		return nil
+	case from.Hops >= maxHops:
+		f.outcome = page.RedirectLoop
+		f.facts.Error = fmt.Sprintf("more than %d redirects in a row", maxHops)
+		return nil
+	}
+	if from.Depth == 0 && from.Priority == frontier.PriorityStart {
+		w.extendScope(target)
+	}
+	if why := w.scope.Check(target); why != InScope {
+		w.tally.skipped(why)
+		return nil
+	}
+	return []frontier.Link{{
+		URL: target.String(), Depth: from.Depth, Priority: from.Priority, Source: sourceRedirect, Hops: from.Hops + 1,
+		Parent: from.URL, Discovered: f.at,
+	}}
+}
+
+// read parses a page and returns the links that belong to the crawl.
+func (w *worker) read(ctx context.Context, f *finish, from frontier.Link, u urlnorm.URL, resp *fetch.Response) ([]frontier.Link, error) {
+	if err := w.parsing.acquire(ctx); err != nil {
+		return nil, err
+	}
+	pg := &w.page
+	err := w.parser.Parse(pg, parser.Input{URL: u, Body: resp.Body, Header: resp.Header})
+	w.parsing.release()
+	if err != nil {
+		f.facts.Error = "parse: " + err.Error()
+		return nil, nil
+	}
+	w.take(&f.facts, pg)
+	return w.follow(f, from, pg), nil
+}
+
+// take copies what a page says of itself. The page's texts share one piece of memory, which the facts give back when they are
+// encoded.
+func (w *worker) take(f *page.Facts, pg *parser.Page) {
+	f.Parsed = true
+	f.Title, f.Description, f.H1 = pg.Title, pg.Description, pg.H1
+	f.Canonical, f.Language = pg.Canonical, pg.Language
+	f.RobotsMeta, f.NoIndex = pg.RobotsMeta, pg.NoIndex
+	f.JSONLDTypes = pg.JSONLDTypes
+	f.WordCount, f.LinkCount = pg.WordCount, pg.LinkCount
+	f.ContentHash, f.HasHash = pg.ContentHash, true
+	for _, h := range pg.Hreflang {
+		f.Hreflang = append(f.Hreflang, page.Alternate{Lang: h.Lang, URL: h.URL.String()})
+	}
+	for _, p := range pg.OpenGraph {
+		f.OpenGraph = append(f.OpenGraph, page.Property{Name: p.Name, Value: p.Content})
+	}
+	for _, x := range pg.Extracted {
+		for _, v := range x.Values {
+			f.Extracted = append(f.Extracted, page.Property{Name: x.Name, Value: v})
+		}
+	}
+	if f.LastModified.IsZero() {
+		f.LastModified = pg.Modified
+	}
+}
+
+// follow chooses the links of a page that belong to the crawl, and counts the others by reason.
+func (w *worker) follow(f *finish, from frontier.Link, pg *parser.Page) []frontier.Link {
+	links := w.links[:0]
+	tooDeep := w.settings.MaxDepth >= 0 && int(from.Depth) >= w.settings.MaxDepth
+	for i := range pg.Links {
+		l := &pg.Links[i]
+		if l.Kind == parser.KindImage {
+			if !l.URL.IsZero() {
+				f.facts.Images = append(f.facts.Images, l.URL.String())
+			}
+			continue
+		}
+		nofollow := l.NoFollow || pg.NoFollow
+		if w.settings.Links && !l.URL.IsZero() {
+			f.facts.Links = append(f.facts.Links, page.Link{To: l.URL.String(), Rel: l.Rel, Text: l.Text, NoFollow: nofollow})
+		}
+		if why := w.verdict(l, nofollow, tooDeep); why != InScope {
+			w.tally.skipped(why)
+			continue
+		}
+		links = append(links, frontier.Link{URL: l.URL.String(), Depth: from.Depth + 1, Source: sourceLink, Parent: from.URL, Discovered: f.at})
+	}
+	w.links = links
+	return links
+}
+
+// verdict says whether a link of a page is followed, and if not, why.
+func (w *worker) verdict(l *parser.Link, nofollow, tooDeep bool) Reason {
+	switch {
+	case l.URL.IsZero():
+		return NotHTTP
+	case nofollow && !w.settings.FollowNofollow:
+		return NotFollowed
+	case tooDeep:
+		return TooDeep
+	}
+	return w.scope.Check(l.URL)
+}

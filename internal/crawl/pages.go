@@ -1,0 +1,118 @@
+package crawl
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"github.com/mapwright/mapwright/internal/export"
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/state"
+)
+
+// Pages reads a store as an export wants it: by host, in a stable order, with outcomes settled that only the whole crawl can tell.
+func Pages(s *state.Store, types []string) export.Source {
+	return func(ctx context.Context) iter.Seq2[*export.Page, error] {
+		return func(yield func(*export.Page, error) bool) {
+			p := &pageReader{store: s, types: types, hasher: s.Hasher()}
+			for rec, err := range s.Pages(ctx) {
+				var out *export.Page
+				if err == nil {
+					out, err = p.read(ctx, &rec)
+				}
+				if !yield(out, err) || err != nil {
+					return
+				}
+			}
+		}
+	}
+}
+
+// pageReader turns stored pages into exported ones. Pages come by host, so it needs to know one host at a time.
+type pageReader struct {
+	store   *state.Store
+	types   []string
+	hasher  urlnorm.Hasher
+	host    urlnorm.HostID
+	known   bool
+	blocked bool // the present host is blocked
+}
+
+func (p *pageReader) read(ctx context.Context, rec *state.Page) (*export.Page, error) {
+	outcome, status, facts := page.Pending, 0, &page.Facts{ContentLength: -1, ResponseTime: -1}
+	l := &rec.Link
+	line := page.Line{
+		SchemaVersion: page.SchemaVersion, URL: l.URL, Depth: int(l.Depth), ParentURL: l.Parent, Source: sourceName(l.Source), DiscoveredAt: page.Time{Time: l.DiscoveredAt},
+	}
+	if f := rec.Finish; f != nil {
+		var err error
+		if facts, err = page.Decode(f.Facts); err != nil {
+			return nil, fmt.Errorf("%s: %w", l.URL, err)
+		}
+		outcome, _ = OutcomeOf(f.Outcome)
+		status = int(f.Status)
+		line.CrawledAt, line.StatusCode, line.Attempts = page.Time{Time: f.CrawledAt}, status, int(f.Attempts)
+		if outcome == page.Redirect {
+			endless, err := p.endless(ctx, l.URL, f.RedirectTo)
+			if err != nil {
+				return nil, err
+			}
+			if endless {
+				outcome = page.RedirectLoop
+			}
+		}
+	} else {
+		blocked, err := p.hostBlocked(ctx, l.Key.Host)
+		if err != nil {
+			return nil, err
+		}
+		if blocked {
+			outcome = page.HostBlocked
+		}
+	}
+	line.SetFacts(facts)
+	if line.LastModified.IsZero() {
+		line.LastModified = page.Time{Time: l.LastMod} // the sitemap's word, where the server and the page had none
+	}
+	line.Outcome = outcome.String()
+	line.Indexable, line.IndexableReason = page.Indexable(l.URL, outcome, status, facts, p.types)
+	return &export.Page{Line: line, Facts: facts}, nil
+}
+
+// hostBlocked says whether a host's pending URLs wait because it is blocked or abandoned.
+func (p *pageReader) hostBlocked(ctx context.Context, id urlnorm.HostID) (bool, error) {
+	if p.known && p.host == id {
+		return p.blocked, nil
+	}
+	fact, ok, err := store{p.store}.Host(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	p.known, p.host, p.blocked = true, id, ok && (fact.Blocked || fact.Abandoned)
+	return p.blocked, nil
+}
+
+// endless walks the redirects from a page on: dedup hides a loop from the crawl, since every page of it is fetched once.
+func (p *pageReader) endless(ctx context.Context, from, to string) (bool, error) {
+	seen := map[string]bool{from: true}
+	for range maxHops {
+		if seen[to] {
+			return true, nil
+		}
+		seen[to] = true
+		u, ok := urlnorm.FromCanonical(to)
+		if !ok {
+			return false, nil
+		}
+		next, ok, err := p.store.Page(ctx, p.hasher.Key(u))
+		if err != nil {
+			return false, err
+		}
+		if !ok || next.Finish == nil || next.Finish.RedirectTo == "" {
+			return false, nil
+		}
+		to = next.Finish.RedirectTo
+	}
+	return true, nil
+}

@@ -1,0 +1,307 @@
+package crawl
+
+import (
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/export"
+	"github.com/mapwright/mapwright/internal/page"
+)
+
+// Status is what a crawl amounted to.
+type Status string
+
+// The statuses. Running is what a store says of a crawl that has not ended, or ended uncleanly.
+const (
+	Running   Status = "running"
+	Complete  Status = "complete"
+	Partial   Status = "partial"
+	Failed    Status = "failed"
+	Cancelled Status = "cancelled"
+)
+
+// ReportVersion stands first in report.json.
+const ReportVersion = 1
+
+// Report is report.json.
+type Report struct {
+	SchemaVersion int       `json:"schema_version"`
+	Version       string    `json:"mapwright_version"`
+	Status        Status    `json:"status"`
+	Success       bool      `json:"success"`
+	Reason        string    `json:"reason"`
+	Errors        []string  `json:"errors"`
+	Warnings      []string  `json:"warnings,omitempty"`
+	StartURLs     []string  `json:"start_urls"`
+	Profile       string    `json:"profile"`
+	IgnoredRobots bool      `json:"ignored_robots,omitempty"`
+	StartedAt     page.Time `json:"started_at"`
+	EndedAt       page.Time `json:"ended_at"`
+	Elapsed       float64   `json:"elapsed_seconds"`
+	CrawlSeconds  float64   `json:"crawl_seconds"`  // of this run, without the export
+	ExportSeconds float64   `json:"export_seconds"` // of this run
+
+	URLs          int64            `json:"urls"`
+	Pages         int64            `json:"pages_this_run"`
+	PagesPerSec   float64          `json:"pages_per_second"` // of this run's crawl phase
+	Bytes         int64            `json:"bytes"`
+	Outcomes      map[string]int64 `json:"outcomes"`
+	StatusClasses map[string]int64 `json:"status_classes"`
+	Indexable     int64            `json:"indexable"`
+	NotIndexable  map[string]int64 `json:"not_indexable,omitempty"`
+	SkippedLinks  map[string]int64 `json:"skipped_links,omitempty"` // links of this run that do not belong to the crawl, by reason
+	Traps         map[string]int64 `json:"traps,omitempty"`
+
+	SlowestHosts   []HostFigure  `json:"slowest_hosts,omitempty"`
+	ThrottledHosts []HostFigure  `json:"throttled_hosts,omitempty"`
+	BlockedHosts   []HostFigure  `json:"blocked_hosts,omitempty"`
+	BrokenLinks    *List[Broken] `json:"broken_links,omitempty"`
+	Redirects      *List[Chain]  `json:"redirect_chains,omitempty"`
+	Loops          *List[Chain]  `json:"redirect_loops,omitempty"`
+	SameTitle      *List[Same]   `json:"duplicate_titles,omitempty"`
+	SameContent    *List[Same]   `json:"duplicate_content,omitempty"`
+
+	Files []string `json:"files"`
+}
+
+// List is a list of which only the first were kept.
+type List[T any] struct {
+	Total int64 `json:"total"`
+	Cut   int64 `json:"cut,omitempty"` // how many are not shown
+	Items []T   `json:"items"`
+}
+
+// maxListed is how many items a list of the report shows.
+const maxListed = 1000
+
+func (l *List[T]) add(item T) {
+	l.Total++
+	if len(l.Items) < maxListed {
+		l.Items = append(l.Items, item)
+	} else {
+		l.Cut++
+	}
+}
+
+// orNil leaves an empty list out of the report.
+func (l *List[T]) orNil() *List[T] {
+	if l.Total == 0 {
+		return nil
+	}
+	return l
+}
+
+// HostFigure is what the report says of one host.
+type HostFigure struct {
+	Host           string `json:"host"`
+	Pages          int64  `json:"pages,omitempty"`
+	MeanResponseMS int64  `json:"mean_response_ms,omitempty"`
+	Throttled      int64  `json:"throttled,omitempty"`
+	Waiting        int64  `json:"waiting,omitempty"`
+	Why            string `json:"why,omitempty"`
+}
+
+// Broken is a link that leads nowhere.
+type Broken struct {
+	URL        string `json:"url"`
+	Outcome    string `json:"outcome"`
+	StatusCode int    `json:"status_code,omitempty"`
+	FoundOn    string `json:"found_on,omitempty"` // the page that first linked to it
+}
+
+// Chain is a redirect.
+type Chain struct {
+	URL        string `json:"url"`
+	RedirectTo string `json:"redirect_to,omitempty"`
+	FoundOn    string `json:"found_on,omitempty"`
+}
+
+// Same are pages that share something.
+type Same struct {
+	What  string   `json:"what"`
+	Count int64    `json:"count"`
+	URLs  []string `json:"urls"` // the first few
+}
+
+// summary gathers the figures of a report while the pages go by. Its memory is bounded, whatever the size of the crawl.
+type summary struct {
+	urls, indexable int64
+	outcomes        map[string]int64
+	classes         map[string]int64
+	reasons         map[string]int64
+	traps           map[string]int64
+	broken          List[Broken]
+	chains          List[Chain]
+	loops           List[Chain]
+	titles          sameness
+	contents        sameness
+	hosts           hostFigures
+}
+
+func newSummary() *summary {
+	return &summary{outcomes: map[string]int64{}, classes: map[string]int64{}, reasons: map[string]int64{}, traps: map[string]int64{}}
+}
+
+// see takes one page.
+func (s *summary) see(p *export.Page) {
+	l := &p.Line
+	s.urls++
+	s.outcomes[l.Outcome]++
+	if l.StatusCode >= 100 && l.StatusCode < 600 {
+		s.classes[string(rune('0'+l.StatusCode/100))+"xx"]++
+	}
+	if l.Indexable {
+		s.indexable++
+	} else {
+		s.reasons[l.IndexableReason]++
+	}
+	if p.Facts.Trap != "" {
+		s.traps[p.Facts.Trap]++
+	}
+	switch l.Outcome {
+	case page.OK.String():
+		if l.Title != "" {
+			s.titles.see(l.Title, l.URL)
+		}
+		if l.ContentHash != "" {
+			s.contents.see(l.ContentHash, l.URL)
+		}
+	case page.Redirect.String():
+		s.chains.add(Chain{l.URL, l.RedirectTo, l.ParentURL})
+	case page.RedirectLoop.String():
+		s.loops.add(Chain{l.URL, l.RedirectTo, l.ParentURL})
+	case page.HTTPError.String(), page.DNSError.String(), page.ConnectError.String(), page.TLSError.String(), page.Timeout.String(), page.ReadError.String(), page.TooLarge.String():
+		s.broken.add(Broken{l.URL, l.Outcome, l.StatusCode, l.ParentURL})
+	}
+	s.hosts.see(p)
+}
+
+// fill puts the figures into a report.
+func (s *summary) fill(r *Report) {
+	r.URLs, r.Indexable = s.urls, s.indexable
+	r.Outcomes, r.StatusClasses, r.NotIndexable, r.Traps = s.outcomes, s.classes, s.reasons, s.traps
+	r.BrokenLinks, r.Redirects, r.Loops = s.broken.orNil(), s.chains.orNil(), s.loops.orNil()
+	r.SameTitle, r.SameContent = s.titles.list(), s.contents.list()
+	s.hosts.end()
+	r.SlowestHosts, r.ThrottledHosts, r.BlockedHosts = s.hosts.slowest, s.hosts.throttled, s.hosts.blocked
+}
+
+// sameness finds what pages share. It looks at the first maxSame different values.
+type sameness struct {
+	values map[string]*Same
+}
+
+const (
+	maxSame    = 200_000
+	maxSameURL = 10
+)
+
+func (s *sameness) see(value, url string) {
+	if s.values == nil {
+		s.values = map[string]*Same{}
+	}
+	v := s.values[value]
+	if v == nil {
+		if len(s.values) == maxSame {
+			return
+		}
+		v = &Same{What: value}
+		s.values[value] = v
+	}
+	v.Count++
+	if len(v.URLs) < maxSameURL {
+		v.URLs = append(v.URLs, url)
+	}
+}
+
+// list are the values that more than one page has, the most common first.
+func (s *sameness) list() *List[Same] {
+	var all []Same
+	for _, v := range s.values {
+		if v.Count > 1 {
+			all = append(all, *v)
+		}
+	}
+	sort.Slice(all, func(i, j int) bool {
+		if all[i].Count != all[j].Count {
+			return all[i].Count > all[j].Count
+		}
+		return all[i].What < all[j].What
+	})
+	out := &List[Same]{}
+	for _, v := range all {
+		out.add(v)
+	}
+	return out.orNil()
+}
+
+// hostFigures sums up hosts. Pages come by host, so one is summed at a time.
+type hostFigures struct {
+	now                         HostFigure
+	total                       time.Duration
+	slowest, throttled, blocked []HostFigure
+}
+
+// maxHosts is how many hosts each list of the report shows.
+const maxHosts = 20
+
+func (h *hostFigures) see(p *export.Page) {
+	host := hostOf(p.Line.URL)
+	if host != h.now.Host {
+		h.end()
+		h.now = HostFigure{Host: host}
+	}
+	if p.Line.ResponseTimeMS != nil {
+		h.now.Pages++
+		h.total += p.Facts.ResponseTime
+	}
+	switch p.Line.Outcome {
+	case page.Throttled.String():
+		h.now.Throttled++
+	case page.HostBlocked.String():
+		h.now.Waiting++
+	}
+}
+
+// end files the present host.
+func (h *hostFigures) end() {
+	if h.now.Host == "" {
+		return
+	}
+	if h.now.Pages > 0 {
+		h.now.MeanResponseMS = (h.total / time.Duration(h.now.Pages)).Milliseconds()
+		h.slowest = top(h.slowest, h.now, func(a HostFigure) int64 { return a.MeanResponseMS })
+	}
+	if h.now.Throttled > 0 {
+		h.throttled = top(h.throttled, h.now, func(a HostFigure) int64 { return a.Throttled })
+	}
+	if h.now.Waiting > 0 {
+		h.now.Why = "failed too often in a row"
+		h.blocked = top(h.blocked, h.now, func(a HostFigure) int64 { return a.Waiting })
+	}
+	h.now, h.total = HostFigure{}, 0
+}
+
+// top keeps the largest by weight, largest first.
+func top(list []HostFigure, item HostFigure, weight func(HostFigure) int64) []HostFigure {
+	at := sort.Search(len(list), func(i int) bool { return weight(list[i]) < weight(item) })
+	list = slices.Insert(list, at, item)
+	return list[:min(len(list), maxHosts)]
+}
+
+// hostOf is the host and port of a canonical URL.
+func hostOf(url string) string {
+	for i := 0; i+2 < len(url); i++ {
+		if url[i] == '/' && url[i+1] == '/' {
+			rest := url[i+2:]
+			for j := range len(rest) {
+				if rest[j] == '/' {
+					return rest[:j]
+				}
+			}
+			return rest
+		}
+	}
+	return url
+}

@@ -1,0 +1,244 @@
+package crawl
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/fetch"
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/robots"
+	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/state"
+)
+
+// How long an answer counts, and what one fetch may take.
+const (
+	robotsTTL     = 24 * time.Hour
+	robotsRetry   = 10 * time.Minute // an answer that was none
+	robotsTimeout = 3 * time.Second
+	robotsHops    = 5
+)
+
+// RobotsAnswer is what an origin's robots.txt says to us.
+type RobotsAnswer struct {
+	Rules     *robots.Rules
+	Sitemaps  []string
+	FetchedAt time.Time
+	Expires   time.Time
+	// Unknown means that robots.txt could not be had: what is allowed then is a guess, and marked so.
+	Unknown bool
+	// Deny means that it could not be had and that this counts as disallowing everything.
+	Deny bool
+}
+
+// Check is the evidence for one URL of the origin.
+func (a *RobotsAnswer) Check(u urlnorm.URL) (ev page.Robots, m robots.Match) {
+	m = robots.Match{Allowed: !a.Deny}
+	if a.Rules != nil {
+		m = a.Rules.Match(u.RequestURI())
+	}
+	ev = page.Robots{Checked: true, Allowed: m.Allowed, Rule: m.Rule, Low: a.Unknown, CheckedAt: time.Now()}
+	ev.CrawlDelay = a.CrawlDelay()
+	return ev, m
+}
+
+// CrawlDelay is the pause that robots.txt asks for, or zero.
+func (a *RobotsAnswer) CrawlDelay() time.Duration {
+	if a.Rules == nil {
+		return 0
+	}
+	d, _ := a.Rules.CrawlDelay()
+	return d
+}
+
+// FetchRobots asks an origin for its robots.txt. It always has an answer; the error says why it is a guess, and is one of the
+// fetcher's.
+func FetchRobots(ctx context.Context, f Fetcher, origin, token string, strict bool, wire fetch.Wire) (*RobotsAnswer, *fetch.Response, error) {
+	a := &RobotsAnswer{FetchedAt: time.Now()}
+	unknown := func() *RobotsAnswer {
+		a.Unknown, a.Deny, a.Expires = true, strict, a.FetchedAt.Add(robotsRetry)
+		return a
+	}
+	u, err := urlnorm.Parse(origin + "/robots.txt")
+	if err != nil {
+		return unknown(), nil, fmt.Errorf("robots.txt of %s: %w", origin, err)
+	}
+	a.Expires = a.FetchedAt.Add(robotsTTL)
+	for hop := 0; ; hop++ {
+		resp, err := f.Do(ctx, fetch.Request{URL: u, Mode: fetch.Text, Timeout: robotsTimeout, MaxBody: robots.MaxSize + 1, Wire: wire})
+		if err != nil {
+			return unknown(), nil, err
+		}
+		wire = nil // the pace counts from the first request; the hops of one answer belong to it
+		switch {
+		case resp.OK():
+			file := robots.Parse(resp.Body)
+			a.Rules, a.Sitemaps = file.Agent(token), file.Sitemaps()
+			resp.Close()
+			return a, resp, nil
+		case resp.Status >= 300 && resp.Status < 400 && resp.Location != "" && hop < robotsHops:
+			next, err := u.Resolve(resp.Location)
+			resp.Close()
+			if err != nil {
+				return a, resp, nil // leads nowhere: as if there were none
+			}
+			u = next
+		case resp.Status == 429 || resp.Status >= 500:
+			resp.Close()
+			return unknown(), resp, nil
+		default: // any other 4xx, and a redirect too many: there is none, so everything is allowed
+			resp.Close()
+			return a, resp, nil
+		}
+	}
+}
+
+// robotsKeeper remembers what origins answered: a bounded number in memory, all of them in the store.
+type robotsKeeper struct {
+	store *state.Store
+
+	mu    sync.RWMutex
+	known map[string]*RobotsAnswer // guarded by mu; by origin
+	size  int                      // guarded by mu; bytes, about
+}
+
+// robotsMemory bounds what the keeper holds in memory.
+const robotsMemory = 32 << 20
+
+func newRobotsKeeper(s *state.Store) *robotsKeeper {
+	return &robotsKeeper{store: s, known: map[string]*RobotsAnswer{}}
+}
+
+// cached is an answer that is at hand and not too old, or nil.
+func (k *robotsKeeper) cached(origin string) *RobotsAnswer {
+	k.mu.RLock()
+	a := k.known[origin]
+	k.mu.RUnlock()
+	if a == nil || time.Now().After(a.Expires) {
+		return nil
+	}
+	return a
+}
+
+// lookup finds an answer in memory or in the store; nil if there is none that still counts.
+func (k *robotsKeeper) lookup(ctx context.Context, origin string) (*RobotsAnswer, error) {
+	if a := k.cached(origin); a != nil {
+		return a, nil
+	}
+	fact, ok, err := k.store.Robots(ctx, origin)
+	if err != nil || !ok || time.Now().After(fact.Expires) {
+		return nil, err
+	}
+	a, err := decodeRobots(fact)
+	if err != nil {
+		return nil, err
+	}
+	k.remember(origin, a)
+	return a, nil
+}
+
+// keep takes an answer into memory and into the store.
+func (k *robotsKeeper) keep(origin string, a *RobotsAnswer) error {
+	data, err := encodeRobots(a)
+	if err != nil {
+		return err
+	}
+	k.remember(origin, a)
+	_, err = k.store.Commit(state.Record{Robots: []state.RobotsFact{{Origin: origin, FetchedAt: a.FetchedAt, Expires: a.Expires, Data: data}}})
+	return err
+}
+
+func (k *robotsKeeper) remember(origin string, a *RobotsAnswer) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if old := k.known[origin]; old != nil {
+		k.size -= old.size()
+	}
+	// The order of a map is as good as any to forget by: what is needed again comes back from the store.
+	for name, old := range k.known {
+		if k.size+a.size() <= robotsMemory {
+			break
+		}
+		k.size -= old.size()
+		delete(k.known, name)
+	}
+	k.known[origin] = a
+	k.size += a.size()
+}
+
+func (a *RobotsAnswer) size() int {
+	n := 200
+	if a.Rules != nil {
+		n += a.Rules.Size()
+	}
+	for _, s := range a.Sitemaps {
+		n += len(s) + 16
+	}
+	return n
+}
+
+// The stored form: a version, flags, the sitemaps, and the rules in their own form.
+const (
+	robotsForm        = 1
+	robotsFlagUnknown = 1
+	robotsFlagDeny    = 2
+	robotsFlagRules   = 4
+	maxSitemapLines   = 1000
+)
+
+var errRobotsForm = errors.New("stored robots.txt is of an unknown form")
+
+func encodeRobots(a *RobotsAnswer) ([]byte, error) {
+	flags := byte(0)
+	if a.Unknown {
+		flags |= robotsFlagUnknown
+	}
+	if a.Deny {
+		flags |= robotsFlagDeny
+	}
+	if a.Rules != nil {
+		flags |= robotsFlagRules
+	}
+	sitemaps := a.Sitemaps[:min(len(a.Sitemaps), maxSitemapLines)]
+	b := binary.AppendUvarint([]byte{robotsForm, flags}, uint64(len(sitemaps)))
+	for _, s := range sitemaps {
+		b = binary.AppendUvarint(b, uint64(len(s)))
+		b = append(b, s...)
+	}
+	if a.Rules == nil {
+		return b, nil
+	}
+	return a.Rules.AppendBinary(b)
+}
+
+func decodeRobots(fact state.RobotsFact) (*RobotsAnswer, error) {
+	b := fact.Data
+	if len(b) < 3 || b[0] != robotsForm {
+		return nil, errRobotsForm
+	}
+	flags := b[1]
+	a := &RobotsAnswer{FetchedAt: fact.FetchedAt, Expires: fact.Expires, Unknown: flags&robotsFlagUnknown != 0, Deny: flags&robotsFlagDeny != 0}
+	n, size := binary.Uvarint(b[2:])
+	if size <= 0 || n > maxSitemapLines {
+		return nil, errRobotsForm
+	}
+	b = b[2+size:]
+	for range n {
+		length, size := binary.Uvarint(b)
+		if size <= 0 || length > uint64(len(b)-size) {
+			return nil, errRobotsForm
+		}
+		a.Sitemaps = append(a.Sitemaps, string(b[size:size+int(length)]))
+		b = b[size+int(length):]
+	}
+	if flags&robotsFlagRules == 0 {
+		return a, nil
+	}
+	var err error
+	a.Rules, err = robots.UnmarshalRules(b)
+	return a, err
+}

@@ -1,0 +1,366 @@
+package crawl
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/metrics"
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/robots"
+	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/parser"
+	"github.com/mapwright/mapwright/state"
+)
+
+// run is one crawl while it runs.
+type run struct {
+	settings *config.Settings
+	log      *slog.Logger
+	metrics  *metrics.Metrics
+	dir      Dir
+	version  string
+
+	store    *state.Store
+	frontier *frontier.Frontier
+	fetcher  Fetcher
+	parser   *parser.Parser
+	scope    *Scope
+	traps    *Traps
+	robots   *robotsKeeper
+	seeds    *seeder
+	gov      *governor
+	breaker  *breaker
+	parsing  semaphore
+	lag      *lagMeter
+	tally    *tally
+	limits   *limits
+
+	token      string // product token for robots.txt
+	starts     []Start
+	startHosts map[string]bool
+	bare       map[string]bool // start URLs that were bare domains
+	began      time.Time
+	interrupts <-chan struct{}
+
+	mu       sync.Mutex
+	end      ending          // guarded by mu
+	warnings []string        // guarded by mu; what the report shall mention
+	lost     map[string]bool // guarded by mu; hosts of starts that were abandoned
+}
+
+// ending is why a run ended. The first reason counts.
+type ending struct {
+	set     bool
+	status  Status
+	success bool
+	reason  string   // for people
+	errors  []string // messages for the report
+}
+
+// Run crawls until there is nothing left, a limit is reached or somebody interrupts, and returns what it amounted to. The error
+// is about the crawl itself: a data directory that cannot be used, a disk that fails. Cancelling ctx leaves at once, without
+// outputs; the directory stays consistent.
+func Run(ctx context.Context, o Options) (rep *Report, err error) {
+	r, err := open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.store.Close()) }()
+	if err := r.crawl(ctx, o); err != nil {
+		return nil, err
+	}
+	return r.finish(ctx)
+}
+
+// open makes or opens the store and builds everything around it. Nothing runs yet.
+func open(ctx context.Context, o Options) (*run, error) {
+	r := &run{
+		settings: o.Settings, log: o.Log, metrics: o.Metrics, dir: o.Dir, version: o.Version, interrupts: o.Interrupted,
+		traps: NewTraps(o.Settings), seeds: newSeeder(o.Settings), gov: newGovernor(o.Settings), breaker: &breaker{log: o.Log},
+		parsing: newSemaphore(o.Settings.ParseSemaphoreLimit), lag: &lagMeter{}, tally: newTally(), token: robots.ProductToken(o.Settings.UserAgent),
+		startHosts: map[string]bool{}, bare: map[string]bool{}, began: time.Now(),
+	}
+	extractors, err := parseExtractors(o.Settings.Extract)
+	if err != nil {
+		return nil, err
+	}
+	r.parser, err = parser.New(parser.Options{Images: o.Settings.Images, StructuredLinks: o.Settings.StructuredLinks, Extract: extractors, RobotsToken: r.token})
+	if err != nil {
+		return nil, err
+	}
+	r.starts = o.Starts
+	if o.Plan != nil {
+		if r.starts, err = o.Plan.URLs(); err != nil {
+			return nil, err
+		}
+	}
+	if r.store, err = r.openStore(o.Plan != nil); err != nil {
+		return nil, err
+	}
+	fail := func(err error) (*run, error) { return nil, errors.Join(err, r.store.Close()) }
+	if err := r.facts(o); err != nil {
+		return fail(err)
+	}
+	for _, s := range r.starts {
+		r.startHosts[s.URL.Host()] = true
+		if s.Bare {
+			r.bare[s.URL.String()] = true
+		}
+	}
+	if r.scope, err = r.newScope(); err != nil {
+		return fail(err)
+	}
+	if r.fetcher = o.Fetcher; r.fetcher == nil {
+		if r.fetcher, err = NewFetcher(o.Settings, r.starts); err != nil {
+			return fail(err)
+		}
+	}
+	r.robots = newRobotsKeeper(r.store)
+	r.limits = newLimits(r)
+	if r.frontier, err = r.newFrontier(ctx); err != nil {
+		return fail(err)
+	}
+	return r, nil
+}
+
+func parseExtractors(texts []string) ([]parser.Extractor, error) {
+	var out []parser.Extractor
+	for _, text := range texts {
+		x, err := parser.ParseExtractor(text)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, x)
+	}
+	return out, nil
+}
+
+// openStore opens the state directory: of a new crawl it must not be there, of a resumed one it must.
+func (r *run) openStore(resumed bool) (*state.Store, error) {
+	mode := state.CreateOnly
+	if resumed {
+		mode = state.ExistingOnly
+	} else if err := os.MkdirAll(string(r.dir), 0o755); err != nil {
+		return nil, fmt.Errorf("make the data directory: %w", err)
+	}
+	return state.Open(r.dir.State(), state.Options{
+		Mode: mode, BatchRecords: r.settings.CommitBatch, BatchDelay: r.settings.CommitEvery, Logger: r.log,
+		ObserveDurable: func(d time.Duration, _ int) { r.metrics.Commit("durable", d) },
+		ObserveApplied: func(d time.Duration, _ int) { r.metrics.Commit("applied", d) },
+	})
+}
+
+// Names of run facts in the store.
+const (
+	factScope  = "scope"
+	factStatus = "status"
+)
+
+// runFact is one fact about the crawl as a whole.
+func runFact(s *state.Store, name string) ([]byte, bool) {
+	value, ok := s.Run()[name]
+	return value, ok
+}
+
+// facts notes that a run is under way, and writes the plan: flags given to a resume count from then on.
+func (r *run) facts(o Options) error {
+	plan := o.Plan
+	if plan == nil {
+		plan = NewPlan(o.Settings, o.Starts)
+	}
+	plan.Settings = o.Settings.Stored()
+	if err := plan.Write(r.dir); err != nil {
+		return fmt.Errorf("write the plan: %w", err)
+	}
+	_, err := r.store.Commit(state.Record{Run: []state.RunFact{{Name: factStatus, Value: []byte(Running)}}})
+	return err
+}
+
+// newScope spans the start URLs and what their redirects added in earlier runs.
+func (r *run) newScope() (*Scope, error) {
+	var urls []urlnorm.URL
+	for _, s := range r.starts {
+		urls = append(urls, s.URL)
+	}
+	if text, ok := runFact(r.store, factScope); ok {
+		var added []string
+		if err := json.Unmarshal(text, &added); err != nil {
+			return nil, fmt.Errorf("read the scope: %w", err)
+		}
+		for _, a := range added {
+			if u, err := urlnorm.Parse(a); err == nil {
+				urls = append(urls, u)
+				r.startHosts[u.Host()] = true
+			}
+		}
+	}
+	return NewScope(r.settings, urls)
+}
+
+// extendScope takes the target of a start's redirect into the scope, and remembers it for a resume.
+func (r *run) extendScope(target urlnorm.URL) {
+	if r.scope.Contains(target) {
+		return
+	}
+	r.scope.Extend(target)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var added []string
+	if text, ok := runFact(r.store, factScope); ok {
+		_ = json.Unmarshal(text, &added) // it was readable when the run began
+	}
+	text, err := json.Marshal(append(added, target.String()))
+	if err == nil {
+		_, err = r.store.Commit(state.Record{Run: []state.RunFact{{Name: factScope, Value: text}}})
+	}
+	if err != nil {
+		r.log.Error("cannot record that a redirect extends the scope", "target", target.String(), "error", err)
+	}
+}
+
+// crawl runs the workers to the end of the crawl.
+func (r *run) crawl(ctx context.Context, o Options) error {
+	release, err := r.holdSlot(ctx)
+	if err != nil || release == nil {
+		return err
+	}
+	defer release()
+	r.began = time.Now()
+
+	// Leasing ends first, so that nothing new begins; fetching ends when the grace period is over.
+	leasing, stopLeasing := context.WithCancel(ctx)
+	defer stopLeasing()
+	fetching, stopFetching := context.WithCancel(ctx)
+	defer stopFetching()
+
+	helpers, helping := context.WithCancel(ctx)
+	defer helping()
+	var background sync.WaitGroup
+	background.Go(func() { r.lag.run(helpers) })
+	background.Go(func() { r.supervise(helpers, stopLeasing, stopFetching) })
+	background.Go(func() { r.keepCheckpoints(helpers) })
+	monitor := &Monitor{r}
+	control, err := r.serveControl(monitor)
+	if err != nil {
+		r.log.Warn("no control socket: 'mapwright status' will not see this crawl run", "error", err)
+	} else {
+		background.Go(control.serve)
+	}
+	r.registerMetrics()
+	if o.Started != nil {
+		o.Started(monitor)
+	}
+
+	err = r.seed(leasing)
+	if err == nil {
+		var workers errgroup.Group
+		for range r.settings.MaxWorkers {
+			workers.Go(func() error {
+				err := (&worker{run: r}).work(leasing, fetching)
+				if err != nil {
+					stopLeasing() // one worker's trouble is the store's, and so everybody's
+					stopFetching()
+				}
+				return err
+			})
+		}
+		err = workers.Wait()
+	}
+	helping()
+	if control != nil {
+		control.close()
+	}
+	background.Wait()
+	if cerr := ctx.Err(); cerr != nil && err == nil {
+		err = cerr
+	}
+	return errors.Join(err, r.frontier.Close())
+}
+
+// seed adds the start URLs. In a resumed crawl they are known already, unless it ended before they were written.
+func (r *run) seed(ctx context.Context) error {
+	links := make([]frontier.Link, 0, len(r.starts))
+	for _, s := range r.starts {
+		links = append(links, frontier.Link{URL: s.URL.String(), Source: sourceStart, Discovered: time.Now()})
+	}
+	_, err := r.frontier.Add(ctx, links)
+	if err == nil && r.settings.IgnoreRobots {
+		for _, s := range r.starts {
+			r.seedFromRobots(s.URL.Origin(), &RobotsAnswer{})
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		return fmt.Errorf("add the start URLs: %w", err)
+	}
+	return nil
+}
+
+// ended notes why workers find no more leases.
+func (r *run) ended(err error) {
+	if errors.Is(err, frontier.ErrLimit) {
+		r.limits.pagesReached(r)
+		return
+	}
+	r.endWith(ending{status: Complete, success: true, reason: "nothing left to fetch"})
+}
+
+// endWith sets the ending, unless there is one.
+func (r *run) endWith(e ending) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.end.set {
+		return false
+	}
+	e.set = true
+	r.end = e
+	return true
+}
+
+// warn adds a line to the report's warnings, and logs it. The list is bounded.
+func (r *run) warn(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	r.log.Warn(text)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.warnings) < maxWarnings {
+		r.warnings = append(r.warnings, text)
+	}
+}
+
+// maxWarnings bounds the report's list.
+const maxWarnings = 200
+
+// admit judges a link that is probably new, before it is recorded: a trap, or something that robots.txt forbids, is recorded as
+// that and never queued.
+func (r *run) admit(l *frontier.Link) {
+	u, ok := urlnorm.FromCanonical(l.URL)
+	if !ok {
+		return
+	}
+	if l.Source != sourceStart {
+		if trap := r.traps.Check(u, int(l.Depth)); trap != "" {
+			f := &finish{outcome: page.Trap, at: time.Now(), facts: page.Facts{Trap: trap, ContentLength: -1, ResponseTime: -1}}
+			f.encode()
+			l.Verdict = f
+			return
+		}
+	}
+	if r.settings.IgnoreRobots {
+		return
+	}
+	if a := r.robots.cached(u.Origin()); a != nil {
+		if ev, _ := a.Check(u); !ev.Allowed {
+			l.Verdict = failure(page.BlockedByRobots, "", ev)
+		}
+	}
+}

@@ -1,0 +1,171 @@
+package crawl
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+
+	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/state"
+)
+
+// store is state as the frontier wants it: the two do not know each other.
+type store struct {
+	*state.Store
+}
+
+var _ frontier.Store = store{}
+
+// Commit translates records. A link with a verdict is two facts, found and finished: the second follows in a record of its own,
+// and if a crash comes between them the link is pending and will be judged again.
+func (s store) Commit(recs ...frontier.Record) (uint64, error) {
+	out := make([]state.Record, len(recs))
+	var verdicts []state.Record
+	for i := range recs {
+		rec := &recs[i]
+		out[i] = state.Record{Leased: rec.Leased, Returned: rec.Returned}
+		if f := rec.Finish; f != nil {
+			out[i].Finish = storedFinish(f.Key, f.Payload.(*finish), f.Counted, f.Attempts)
+		}
+		if len(rec.Links) > 0 {
+			out[i].Links = make([]state.Link, len(rec.Links))
+		}
+		for j := range rec.Links {
+			l := &rec.Links[j]
+			out[i].Links[j] = storedLink(l)
+			if l.Verdict != nil {
+				verdicts = append(verdicts, state.Record{Finish: storedFinish(l.Key, l.Verdict.(*finish), false, 0)})
+			}
+		}
+		for _, h := range rec.Hosts {
+			fact, err := storedHost(h)
+			if err != nil {
+				return 0, err
+			}
+			out[i].Hosts = append(out[i].Hosts, fact)
+		}
+		for _, c := range rec.Cursors {
+			out[i].Cursors = append(out[i].Cursors, state.HostCursor{Host: c.Host, Low: stateCursor(c.Cursor)})
+		}
+	}
+	seq, err := s.Store.Commit(out...)
+	if err == nil && len(verdicts) > 0 {
+		_, err = s.Store.Commit(verdicts...)
+	}
+	return seq, err
+}
+
+func storedFinish(key frontier.Key, f *finish, counted bool, attempts int) *state.Finish {
+	return &state.Finish{
+		Key:        key,
+		Outcome:    storedOutcome(f.outcome, counted),
+		Status:     uint16(f.status),
+		Attempts:   uint16(attempts),
+		CrawledAt:  f.at,
+		Bytes:      uint64(max(f.bytes, 0)),
+		RedirectTo: f.facts.RedirectTo,
+		Facts:      f.encoded,
+	}
+}
+
+func storedLink(l *frontier.Link) state.Link {
+	s := state.Link{
+		Key: l.Key, URL: l.URL, Depth: l.Depth, Priority: l.Priority, Source: l.Source,
+		Parent: l.Parent, DiscoveredAt: l.Discovered, LastMod: l.LastMod,
+	}
+	if l.Hops > 0 {
+		s.Extra = []byte{l.Hops}
+	}
+	return s
+}
+
+func queuedLink(l *state.Link) frontier.Link {
+	q := frontier.Link{Key: l.Key, URL: l.URL, Depth: l.Depth, Priority: l.Priority, Source: l.Source}
+	if len(l.Extra) > 0 {
+		q.Hops = l.Extra[0]
+	}
+	return q
+}
+
+func stateCursor(c frontier.Cursor) state.Cursor {
+	return state.Cursor{Priority: c.Priority, Seq: c.Seq, Index: c.Index}
+}
+
+func frontierCursor(c state.Cursor) frontier.Cursor {
+	return frontier.Cursor{Priority: c.Priority, Seq: c.Seq, Index: c.Index}
+}
+
+// Pending translates links on their way back.
+func (s store) Pending(ctx context.Context, host frontier.HostID, after frontier.Cursor, n int) ([]frontier.Link, frontier.Cursor, error) {
+	links, next, err := s.Store.Pending(ctx, host, stateCursor(after), n)
+	if err != nil {
+		return nil, after, err
+	}
+	out := make([]frontier.Link, len(links))
+	for i := range links {
+		out[i] = queuedLink(&links[i].Link)
+		out[i].At = frontierCursor(links[i].At)
+	}
+	return out, frontierCursor(next), nil
+}
+
+// hostData is the part of a host's facts that the store keeps as bytes.
+type hostData struct {
+	Learned   frontier.Learned
+	Blocked   bool  `json:",omitempty"`
+	Abandoned bool  `json:",omitempty"`
+	Pages     int64 `json:",omitempty"`
+}
+
+func storedHost(h frontier.HostFact) (state.HostFact, error) {
+	data, err := json.Marshal(hostData{h.Learned, h.Blocked, h.Abandoned, h.Pages})
+	if err != nil {
+		return state.HostFact{}, fmt.Errorf("encode facts of host %s: %w", h.Name, err)
+	}
+	return state.HostFact{Host: h.Host, Name: h.Name, Data: data}, nil
+}
+
+func hostFact(h state.HostFact) (frontier.HostFact, error) {
+	var d hostData
+	if len(h.Data) > 0 {
+		if err := json.Unmarshal(h.Data, &d); err != nil {
+			return frontier.HostFact{}, fmt.Errorf("decode facts of host %s: %w", h.Name, err)
+		}
+	}
+	return frontier.HostFact{Host: h.Host, Name: h.Name, Learned: d.Learned, Blocked: d.Blocked, Abandoned: d.Abandoned, Pages: d.Pages}, nil
+}
+
+// Host finds what was last committed about a host.
+func (s store) Host(ctx context.Context, id frontier.HostID) (frontier.HostFact, bool, error) {
+	h, ok, err := s.Store.Host(ctx, id)
+	if err != nil || !ok {
+		return frontier.HostFact{}, false, err
+	}
+	fact, err := hostFact(h)
+	return fact, err == nil, err
+}
+
+// backlogs are the hosts that have something pending, for the frontier to resume with.
+func (s store) backlogs(ctx context.Context) iter.Seq2[frontier.Backlog, error] {
+	return func(yield func(frontier.Backlog, error) bool) {
+		for b, err := range s.Store.PendingHosts(ctx) {
+			if err != nil {
+				yield(frontier.Backlog{}, err)
+				return
+			}
+			fact, err := hostFact(b.Fact)
+			if err != nil {
+				yield(frontier.Backlog{}, err)
+				return
+			}
+			out := frontier.Backlog{Fact: fact}
+			for _, l := range b.Queues {
+				out.Levels = append(out.Levels, frontier.LevelBacklog{After: frontierCursor(l.Low), Links: l.Links})
+			}
+			if !yield(out, nil) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,115 @@
+package crawl
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/slot"
+)
+
+// supervise watches what can end a run from outside (time, signals) and takes the governor's steps. It returns when ctx ends.
+func (r *run) supervise(ctx context.Context, stopLeasing, stopFetching context.CancelFunc) {
+	tick := time.NewTicker(governorEvery)
+	defer tick.Stop()
+	var deadline <-chan time.Time
+	if r.limits.duration > 0 {
+		timer := time.NewTimer(time.Until(r.began.Add(r.limits.duration)))
+		defer timer.Stop()
+		deadline = timer.C
+	}
+	var graceOver <-chan time.Time
+	stop := func(grace time.Duration) {
+		stopLeasing()
+		graceOver = time.After(grace)
+	}
+	interrupted := r.interrupts
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-interrupted:
+			interrupted = nil
+			r.endWith(ending{status: Cancelled, reason: "interrupted"})
+			r.log.Info("stopping: no new fetches, those under way may finish", "grace", r.settings.Grace)
+			stop(r.settings.Grace)
+		case <-deadline:
+			if r.limits.timeReached(r, time.Since(r.began)) {
+				stop(0)
+			} else {
+				stop(r.settings.Grace)
+			}
+		case <-graceOver:
+			stopFetching()
+		case <-tick.C:
+			r.govern()
+			r.limits.near(r, r.frontier.Stats().Tickets, time.Since(r.began))
+		}
+	}
+}
+
+// govern takes one step of the governor by what commits take now.
+func (r *run) govern() {
+	latency := r.store.Stats().CommitLatency
+	switch from, to := r.gov.step(latency); {
+	case to < from:
+		r.metrics.Governor("shrink")
+		r.log.Info("commits are slow: fewer workers", "from", from, "to", to, "commit_latency", latency)
+	case to > from:
+		r.metrics.Governor("grow")
+		r.log.Debug("commits are quick again: more workers", "from", from, "to", to, "commit_latency", latency)
+	}
+}
+
+// keepCheckpoints bounds what a resume has to read again: at each interval, or sooner when the log has grown.
+func (r *run) keepCheckpoints(ctx context.Context) {
+	tick := time.NewTicker(r.settings.SaveInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-r.store.CheckpointDue():
+		}
+		if err := r.checkpoint(ctx); err != nil && ctx.Err() == nil {
+			r.log.Error("checkpoint failed", "error", err)
+		}
+	}
+}
+
+// holdSlot waits for the machine-wide slot of safe crawls. A nil release without an error means that the wait was interrupted.
+func (r *run) holdSlot(ctx context.Context) (release func(), err error) {
+	if r.settings.Profile != config.Safe {
+		return func() {}, nil
+	}
+	waiting, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-r.interrupts:
+			cancel()
+		case <-waiting.Done():
+		}
+	}()
+	began := time.Now()
+	info := slot.Info{PID: os.Getpid(), StartURL: r.starts[0].URL.String(), DataDir: string(r.dir), Since: began}
+	s, err := slot.Acquire(waiting, slot.Dir(), info, func(w slot.Waiting) {
+		r.log.Info("Waiting for another safe crawl to end: only one runs at a time on a machine",
+			"ahead", w.Ahead, "pid", w.Owner.PID, "start_url", w.Owner.StartURL, "running_since", w.Owner.Since.Format(time.RFC3339), "waited", time.Since(began).Round(time.Second))
+	})
+	if err != nil {
+		if waiting.Err() != nil && ctx.Err() == nil {
+			r.endWith(ending{status: Cancelled, reason: "interrupted while waiting for another safe crawl to end"})
+			return nil, nil
+		}
+		return nil, fmt.Errorf("wait for the slot of safe crawls: %w", err)
+	}
+	return func() {
+		if err := s.Release(); err != nil {
+			r.log.Warn("cannot give the slot of safe crawls back", "error", err)
+		}
+	}, nil
+}

@@ -1,0 +1,56 @@
+package crawl
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/mapwright/mapwright/internal/page"
+)
+
+// tally counts what this run did. What the crawl did over its life is counted by the store.
+type tally struct {
+	outcomes [32]atomic.Int64 // by page.Outcome
+	bytes    atomic.Int64
+	seeds    atomic.Int64
+
+	mu      sync.Mutex
+	reasons map[Reason]int64 // guarded by mu; links not followed
+}
+
+func newTally() *tally { return &tally{reasons: map[Reason]int64{}} }
+
+func (t *tally) finished(f *finish) {
+	t.outcomes[f.outcome].Add(1)
+	t.bytes.Add(f.bytes)
+}
+
+func (t *tally) seeded(n int) { t.seeds.Add(int64(n)) }
+
+func (t *tally) skipped(why Reason) {
+	t.mu.Lock()
+	t.reasons[why]++
+	t.mu.Unlock()
+}
+
+// byReason is a copy of the counts of links that were not followed.
+func (t *tally) byReason() map[Reason]int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := make(map[Reason]int64, len(t.reasons))
+	for why, n := range t.reasons {
+		out[why] = n
+	}
+	return out
+}
+
+// byOutcome counts the pages that this run finished.
+func (t *tally) byOutcome() (counts map[page.Outcome]int64, total int64) {
+	counts = map[page.Outcome]int64{}
+	for i := range t.outcomes {
+		if n := t.outcomes[i].Load(); n > 0 {
+			counts[page.Outcome(i)] = n
+			total += n
+		}
+	}
+	return counts, total
+}

@@ -1,0 +1,82 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/parser"
+)
+
+// worker takes leases until there are none left or it is told to stop. It holds a permit of the global cap while it has one.
+type worker struct {
+	*run
+	page  parser.Page     // reused from page to page
+	links []frontier.Link // likewise
+}
+
+// work is a worker's life. Leasing ends with leasing; work under way goes on until fetching ends.
+func (w *worker) work(leasing, fetching context.Context) error {
+	for {
+		if err := w.breaker.wait(leasing); err != nil {
+			return nil
+		}
+		if err := w.gov.acquire(leasing); err != nil {
+			return nil
+		}
+		lease, err := w.frontier.Next(leasing)
+		if err != nil {
+			w.gov.release()
+			switch {
+			case errors.Is(err, frontier.ErrDrained), errors.Is(err, frontier.ErrLimit):
+				w.ended(err)
+				return nil
+			case leasing.Err() != nil:
+				return nil
+			}
+			return fmt.Errorf("take a lease: %w", err)
+		}
+		err = w.serve(fetching, lease)
+		w.gov.release()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// serve does what a lease is for and pays it back, whatever happens on the way.
+func (w *worker) serve(ctx context.Context, l *frontier.Lease) (err error) {
+	defer l.Abandon()
+	defer func() {
+		if p := recover(); p != nil {
+			// A page that cannot be survived must not come again: it would be leased for ever.
+			w.log.Error("a page made the crawler panic", "url", l.Link().URL, "panic", p, "stack", string(debug.Stack()))
+			_, err = w.done(l, frontier.Result{Finish: failure(page.Crashed, fmt.Sprintf("panic: %v", p), page.Robots{}), Final: true})
+		}
+	}()
+	switch l.Kind() {
+	case frontier.KindRobots:
+		return w.serveRobots(ctx, l)
+	case frontier.KindSitemap:
+		return w.serveSitemap(ctx, l)
+	}
+	return w.servePage(ctx, l)
+}
+
+// done pays a lease back and counts what became of it.
+func (w *worker) done(l *frontier.Lease, r frontier.Result) (frontier.Disposition, error) {
+	if f, ok := r.Finish.(*finish); ok && f.encoded == nil {
+		f.encode()
+	}
+	d, err := l.Done(r)
+	if err != nil {
+		return d, fmt.Errorf("record %s: %w", l.Link().URL, err)
+	}
+	if f, ok := r.Finish.(*finish); ok && d == frontier.Finished && l.Kind() == frontier.KindPage {
+		w.tally.finished(f)
+	}
+	return d, nil
+}

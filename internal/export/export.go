@@ -1,0 +1,223 @@
+package export
+
+import (
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"path/filepath"
+	"strings"
+
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/sitemap"
+)
+
+// Page is one URL of the crawl with all that is known of it, as the crawl reads it from its store.
+type Page struct {
+	Line  page.Line
+	Facts *page.Facts
+}
+
+// Source is where pages come from, in a stable order.
+type Source func(ctx context.Context) iter.Seq2[*Page, error]
+
+// Options say what to write.
+type Options struct {
+	Dir      string
+	BaseURL  string // where the XML files will be served from
+	Gzip     bool
+	Hreflang bool
+	Images   bool
+	CSV      bool
+	Links    bool
+	// Only, when not empty, names the outputs to write: jsonl, xml, csv, links.
+	Only []string
+	// Each, when not nil, sees every page.
+	Each func(*Page)
+	// MaxURLs and MaxBytes replace the protocol's limits of one XML file. Zero means those.
+	MaxURLs, MaxBytes int
+}
+
+// Result says what was written.
+type Result struct {
+	Pages     int64    `json:"pages"`
+	Indexable int64    `json:"indexable"`
+	Files     []string `json:"files"` // names within the directory, sitemap.jsonl first
+}
+
+// Write makes one pass over the source and writes everything that was asked for.
+func Write(ctx context.Context, src Source, o Options) (res *Result, err error) {
+	e := &exporter{o: o, res: &Result{Files: []string{}}}
+	defer e.abort()
+	if err := e.open(); err != nil {
+		return nil, fmt.Errorf("export: %w", err)
+	}
+	for p, err := range src(ctx) {
+		if err != nil {
+			return nil, fmt.Errorf("export: %w", err)
+		}
+		if err := e.page(p); err != nil {
+			return nil, fmt.Errorf("export %s: %w", p.Line.URL, err)
+		}
+	}
+	if err := e.close(); err != nil {
+		return nil, fmt.Errorf("export: %w", err)
+	}
+	return e.res, nil
+}
+
+type exporter struct {
+	o   Options
+	res *Result
+
+	jsonl *file
+	json  *json.Encoder
+	table *file
+	csv   *csv.Writer
+	graph *file
+	edges *json.Encoder
+	xml   *xmlFiles
+}
+
+func (e *exporter) wants(what string) bool {
+	if len(e.o.Only) == 0 {
+		return true
+	}
+	for _, o := range e.o.Only {
+		if o == what {
+			return true
+		}
+	}
+	return false
+}
+
+func (e *exporter) open() error {
+	var err error
+	encoder := func(name string) (*file, *json.Encoder) {
+		var f *file
+		if err == nil {
+			f, err = create(filepath.Join(e.o.Dir, name), false)
+		}
+		if err != nil {
+			return nil, nil
+		}
+		enc := json.NewEncoder(f)
+		enc.SetEscapeHTML(false)
+		return f, enc
+	}
+	if e.wants("jsonl") {
+		e.jsonl, e.json = encoder("sitemap.jsonl")
+	}
+	if e.o.Links && e.wants("links") {
+		e.graph, e.edges = encoder("links.jsonl")
+	}
+	if e.o.CSV && e.wants("csv") && err == nil {
+		if e.table, err = create(filepath.Join(e.o.Dir, "sitemap.csv"), false); err == nil {
+			e.csv = csv.NewWriter(e.table)
+			err = e.csv.Write(csvHeader())
+		}
+	}
+	if e.wants("xml") {
+		base := e.o.BaseURL
+		if !strings.HasSuffix(base, "/") {
+			base += "/"
+		}
+		e.xml = &xmlFiles{dir: e.o.Dir, base: base, gzip: e.o.Gzip,
+			options: sitemap.Options{Alternates: e.o.Hreflang, Images: e.o.Images, MaxURLs: e.o.MaxURLs, MaxBytes: e.o.MaxBytes}}
+	}
+	return err
+}
+
+// page writes one page everywhere.
+func (e *exporter) page(p *Page) error {
+	e.res.Pages++
+	if e.o.Each != nil {
+		e.o.Each(p)
+	}
+	if e.json != nil {
+		if err := e.json.Encode(&p.Line); err != nil {
+			return err
+		}
+	}
+	if e.csv != nil {
+		if err := e.csv.Write(csvRow(&p.Line)); err != nil {
+			return err
+		}
+	}
+	if e.edges != nil {
+		for i := range p.Facts.Links {
+			l := &p.Facts.Links[i]
+			if err := e.edges.Encode(edge{p.Line.URL, l.To, l.Rel, l.Text, l.NoFollow}); err != nil {
+				return err
+			}
+		}
+	}
+	if !p.Line.Indexable {
+		return nil
+	}
+	e.res.Indexable++
+	if e.xml == nil {
+		return nil
+	}
+	return e.xml.add(entry(p))
+}
+
+// edge is one line of links.jsonl.
+type edge struct {
+	From     string `json:"from"`
+	To       string `json:"to"`
+	Rel      string `json:"rel,omitempty"`
+	Text     string `json:"text,omitempty"`
+	NoFollow bool   `json:"nofollow"`
+}
+
+// entry is a page in an XML sitemap. Its lastmod is what the server or the page said, never the day of the crawl.
+func entry(p *Page) *sitemap.Entry {
+	out := &sitemap.Entry{Loc: p.Line.URL, LastMod: p.Line.LastModified.Time, Images: p.Facts.Images}
+	for _, a := range p.Facts.Hreflang {
+		out.Alternates = append(out.Alternates, sitemap.Alternate{Lang: a.Lang, Href: a.URL})
+	}
+	return out
+}
+
+// close publishes all files, sitemap.jsonl first.
+func (e *exporter) close() error {
+	if e.csv != nil {
+		e.csv.Flush()
+		if err := e.csv.Error(); err != nil {
+			return err
+		}
+	}
+	for _, f := range []**file{&e.jsonl, &e.table, &e.graph} {
+		if *f == nil {
+			continue
+		}
+		if err := (*f).seal(); err != nil {
+			return err
+		}
+		if err := (*f).publish(); err != nil {
+			return err
+		}
+		e.res.Files = append(e.res.Files, filepath.Base((*f).path))
+		*f = nil
+	}
+	if e.xml == nil {
+		return syncDir(e.o.Dir)
+	}
+	names, err := e.xml.close()
+	e.res.Files = append(e.res.Files, names...)
+	return errors.Join(err, syncDir(e.o.Dir))
+}
+
+func (e *exporter) abort() {
+	for _, f := range []*file{e.jsonl, e.table, e.graph} {
+		if f != nil {
+			f.discard()
+		}
+	}
+	if e.xml != nil {
+		e.xml.abort()
+	}
+}

@@ -1,0 +1,80 @@
+package export
+
+import (
+	"bufio"
+	"compress/gzip"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// file is a file on its way to its name.
+type file struct {
+	path string
+	f    *os.File
+	buf  *bufio.Writer
+	zip  *gzip.Writer // nil if not compressed
+	out  io.Writer
+}
+
+// create opens path under a temporary name.
+func create(path string, compress bool) (*file, error) {
+	f, err := os.OpenFile(path+".tmp", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	w := &file{path: path, f: f, buf: bufio.NewWriterSize(f, 256<<10)}
+	w.out = w.buf
+	if compress {
+		w.zip = gzip.NewWriter(w.buf)
+		w.out = w.zip
+	}
+	return w, nil
+}
+
+func (w *file) Write(p []byte) (int, error) { return w.out.Write(p) }
+
+// seal makes the file's content durable, still under its temporary name.
+func (w *file) seal() error {
+	var err error
+	if w.zip != nil {
+		err = w.zip.Close()
+	}
+	return errors.Join(err, w.buf.Flush(), w.f.Sync(), w.f.Close())
+}
+
+// publish gives a sealed file its name.
+func (w *file) publish() error { return os.Rename(w.path+".tmp", w.path) }
+
+// discard removes a file that was not published. It may be called after seal.
+func (w *file) discard() {
+	_ = w.f.Close() // it may be closed already
+	_ = os.Remove(w.path + ".tmp")
+}
+
+// syncDir makes renames in a directory durable.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// WriteFile writes a small file whole or not at all.
+func WriteFile(path string, content []byte) error {
+	w, err := create(path, false)
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(content); err != nil {
+		w.discard()
+		return err
+	}
+	if err := w.seal(); err != nil {
+		w.discard()
+		return err
+	}
+	return errors.Join(w.publish(), syncDir(filepath.Dir(path)))
+}
