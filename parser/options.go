@@ -68,18 +68,18 @@ func (o Options) withDefaults() Options {
 func (o Options) validate() error {
 	var errs []error
 	if o.MaxLinks < 0 {
-		errs = append(errs, fmt.Errorf("MaxLinks is %d, must not be negative", o.MaxLinks))
+		errs = append(errs, fmt.Errorf("option MaxLinks is %d, must not be negative", o.MaxLinks))
 	}
 	if o.MaxLinkBytes < 0 || o.MaxLinkBytes > maxMaxLinkBytes {
-		errs = append(errs, fmt.Errorf("MaxLinkBytes is %d, must be from 0 to %d", o.MaxLinkBytes, maxMaxLinkBytes))
+		errs = append(errs, fmt.Errorf("option MaxLinkBytes is %d, must be from 0 to %d", o.MaxLinkBytes, maxMaxLinkBytes))
 	}
 	names := map[string]bool{}
 	for i, e := range o.Extract {
 		switch {
 		case e.selector == nil:
-			errs = append(errs, fmt.Errorf("Extract[%d] was not made by ParseExtractor", i))
+			errs = append(errs, fmt.Errorf("extractor %d was not made by ParseExtractor", i))
 		case names[e.name]:
-			errs = append(errs, fmt.Errorf("Extract has two entries named %q", e.name))
+			errs = append(errs, fmt.Errorf("two extractors are named %q", e.name))
 		}
 		names[e.name] = true
 	}

@@ -2,8 +2,9 @@ package parser
 
 import "time"
 
-// A Page is what Parse found. The zero value is ready for use. See the package
-// documentation for how long its parts are valid.
+// A Page is what Parse found. The zero value is ready for use; one that was used
+// must not be copied. See the package documentation for how long its parts are
+// valid.
 type Page struct {
 	// Title is the text of the first title element, at most 2,048 bytes.
 	Title string

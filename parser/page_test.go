@@ -197,7 +197,7 @@ func TestOptions(t *testing.T) {
 	if err == nil {
 		t.Fatal("bad options were accepted")
 	}
-	for _, part := range []string{"MaxLinks", "MaxLinkBytes", "Extract[0]", `two entries named "a"`} {
+	for _, part := range []string{"option MaxLinks", "option MaxLinkBytes", "extractor 0", `two extractors are named "a"`} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("error %q does not name %s", err, part)
 		}
