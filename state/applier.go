@@ -19,8 +19,9 @@ const valueBytesPerTxn = 4 << 20
 // So a transaction may hold a part of a record, as long as the position is not
 // moved past the record before all of it is in.
 type applier struct {
-	view    *view
-	minFree int64 // bytes that the disk must have left, or Off
+	view      *view
+	minFree   int64 // bytes that the disk must have left, or Off
+	freeBytes func(dir string) (int64, error)
 	// committed is called after each transaction that moved the position.
 	committed func(applied)
 
@@ -75,9 +76,9 @@ const (
 // of the transaction.
 const reservedEntries = 4
 
-func newApplier(v *view, minFree int64, committed func(applied)) *applier {
+func newApplier(v *view, o Options, committed func(applied)) *applier {
 	a := &applier{
-		view: v, minFree: minFree, committed: committed,
+		view: v, minFree: o.MinFree, freeBytes: o.freeBytes, committed: committed,
 		maxCount: v.db.MaxBatchCount() - reservedEntries,
 		maxSize:  v.db.MaxBatchSize() - 4096,
 		blocks:   map[blockID]*blockBuilder{},
@@ -193,7 +194,7 @@ func (a *applier) checkDisk() error {
 	if a.minFree == Off {
 		return nil
 	}
-	free, err := freeBytes(a.view.dir)
+	free, err := a.freeBytes(a.view.dir)
 	if err != nil {
 		return fmt.Errorf("look for free disk: %w", err)
 	}

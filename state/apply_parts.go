@@ -205,7 +205,7 @@ func (a *applier) deleteBlocks() error {
 	it := read.NewIterator(badger.IteratorOptions{Prefix: []byte{famQueue}})
 	defer it.Close()
 	for _, c := range a.cursors {
-		prefix := append(appendHostKey(nil, famQueue, c.Host), c.Low.Priority)
+		prefix := appendHostKey(nil, famQueue, c.Host)
 		for it.Seek(prefix); it.ValidForPrefix(prefix); it.Next() {
 			_, last, ok := parseQueueKey(it.Item().Key())
 			if !ok || last.Compare(c.Low) > 0 {
@@ -221,7 +221,7 @@ func (a *applier) deleteBlocks() error {
 			}
 		}
 		a.buf = appendCursor(append(a.buf[:0], formatVersion), c.Low)
-		if err := a.put(appendCursorKey(nil, c.Host, c.Low.Priority), a.buf); err != nil {
+		if err := a.put(appendHostKey(nil, famCursor, c.Host), a.buf); err != nil {
 			return err
 		}
 	}

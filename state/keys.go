@@ -44,11 +44,6 @@ func appendHostKey(dst []byte, family byte, h urlnorm.HostID) []byte {
 	return binary.BigEndian.AppendUint64(append(dst, family), uint64(h))
 }
 
-// appendCursorKey appends the key of a host's cursor for one priority.
-func appendCursorKey(dst []byte, h urlnorm.HostID, priority uint8) []byte {
-	return append(appendHostKey(dst, famCursor, h), priority)
-}
-
 func metaKey(name string) []byte { return append([]byte{famMeta}, name...) }
 
 // appendQueueKey appends the key of a block of links. The cursor is the place

@@ -88,6 +88,8 @@ type Options struct {
 
 	// Logger is told what Badger says. Nil means nobody.
 	Logger *slog.Logger
+
+	freeBytes func(dir string) (int64, error) // room on disk; tests set it
 }
 
 const (
@@ -126,6 +128,9 @@ func (o Options) validate() (Options, error) {
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.freeBytes == nil {
+		o.freeBytes = freeBytes
 	}
 	if len(faults) > 0 {
 		return o, fmt.Errorf("state options: %w", errors.Join(faults...))

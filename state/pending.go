@@ -77,17 +77,16 @@ type Queued struct {
 
 // A HostBacklog is the queue of one host.
 type HostBacklog struct {
-	Fact HostFact // at least Host and Name
+	Fact HostFact // Host and Name are set even if none was ever committed
+	Low  Cursor   // the last one that was committed for it
 	// Queues has an entry for each priority that has links, in order.
 	Queues []Backlog
 }
 
 // A Backlog is the queue of one host at one priority.
 type Backlog struct {
-	// Low is the last cursor that was committed for the priority, or the place
-	// before all of it.
-	Low    Cursor
-	Blocks int
+	Priority uint8
+	Blocks   int
 	// Links is how many links the blocks hold. Some may be finished.
 	Links int
 }
@@ -136,8 +135,8 @@ func (s *Store) PendingHosts(ctx context.Context) iter.Seq2[HostBacklog, error] 
 const hostsChunk = 1024
 
 func (b *HostBacklog) add(priority uint8, links int) {
-	if n := len(b.Queues); n == 0 || b.Queues[n-1].Low.Priority != priority {
-		b.Queues = append(b.Queues, Backlog{Low: Cursor{Priority: priority}})
+	if n := len(b.Queues); n == 0 || b.Queues[n-1].Priority != priority {
+		b.Queues = append(b.Queues, Backlog{Priority: priority})
 	}
 	q := &b.Queues[len(b.Queues)-1]
 	q.Blocks++
@@ -161,21 +160,18 @@ func (s *Store) describeHosts(hosts []HostBacklog) error {
 }
 
 func describeHost(txn *badger.Txn, b *HostBacklog) error {
-	for i := range b.Queues {
-		q := &b.Queues[i]
-		_, err := getValue(txn, appendCursorKey(nil, b.Fact.Host, q.Low.Priority), func(v []byte) error {
-			r, err := valueReader("cursor", v)
-			if err != nil {
-				return err
-			}
-			q.Low = r.cursor()
-			return r.done("cursor")
-		})
+	_, err := getValue(txn, appendHostKey(nil, famCursor, b.Fact.Host), func(v []byte) error {
+		r, err := valueReader("cursor", v)
 		if err != nil {
 			return err
 		}
+		b.Low = r.cursor()
+		return r.done("cursor")
+	})
+	if err != nil {
+		return err
 	}
-	_, err := getValue(txn, appendHostKey(nil, famHost, b.Fact.Host), func(v []byte) error {
+	_, err = getValue(txn, appendHostKey(nil, famHost, b.Fact.Host), func(v []byte) error {
 		f, err := decodeHost(b.Fact.Host, v)
 		b.Fact = f
 		return err

@@ -100,9 +100,9 @@ func Before(p uint8, seq uint64) Cursor {
 	return Cursor{Priority: p, Seq: seq - 1, Index: ^uint32(0)}
 }
 
-// A HostCursor says that every link of the host with the priority of Low, at
-// or before Low and committed before this record, is finished. Their part of
-// the queue is deleted.
+// A HostCursor says that every link of the host at or before Low, among those
+// committed before this record, is finished. Their part of the queue is
+// deleted.
 type HostCursor struct {
 	Host urlnorm.HostID
 	Low  Cursor

@@ -130,6 +130,9 @@ func (s *Store) recover() error {
 			return err
 		}
 	}
+	if err := syncDir(s.dir); err != nil {
+		return err
+	}
 	reached, err := readSynced(s.badgerDir())
 	if err != nil {
 		return err
@@ -196,7 +199,7 @@ func (s *Store) openView(reached progress) error {
 	if applied < reached.seq {
 		return &CorruptError{What: s.badgerDir(), Reason: fmt.Sprintf("it has reached record %d, and was durable up to record %d", applied, reached.seq)}
 	}
-	s.applier = newApplier(s.view, s.opts.MinFree, s.committed)
+	s.applier = newApplier(s.view, s.opts, s.committed)
 	s.syncedSeq = reached.seq
 	s.checkpoints.synced(reached.seq)
 	return s.view.loadCrashes()

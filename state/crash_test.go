@@ -1,0 +1,151 @@
+package state
+
+import (
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+)
+
+// TestKill kills a writing process at random moments, checkpoints and
+// recoveries included, and checks after each that the store holds exactly the
+// first n records, and at least those that were said to be durable.
+func TestKill(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rng := rand.New(rand.NewPCG(seed, 2))
+	dir := t.TempDir() + "/store"
+	acked := 0
+	for range 6 {
+		c := startChild(t, "write", dir, seed)
+		// Some are killed before they have recovered.
+		for range rng.IntN(30) {
+			acked = atoi(t, c.line())
+		}
+		acked = c.kill(acked)
+		if rng.IntN(2) == 0 {
+			continue
+		}
+		s, err := Open(dir, small())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := s.Recovery(); !r.Unclean && !r.Created {
+			t.Errorf("recovery after a kill: %+v", r)
+		}
+		m := modelAfter(t, s, seed)
+		if m.n < acked {
+			t.Errorf("%d records, %d were durable", m.n, acked)
+		}
+		m.check(t, s)
+		checkSnapshots(t, s)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestOlderBadger replaces Badger by what it was at earlier moments, or by
+// nothing: the log brings it up, by any amount.
+func TestOlderBadger(t *testing.T) {
+	const seed = 3
+	root := t.TempDir()
+	dir := root + "/store"
+	c := startChild(t, "append", dir, seed)
+	var olds []string
+	acked := 0
+	for i := range 4 {
+		for range 1 + 10*i {
+			acked = atoi(t, c.line())
+		}
+		name := filepath.Join(root, strconv.Itoa(i))
+		c.stopped(func() { copyDir(t, filepath.Join(dir, badgerDir), name) })
+		olds = append(olds, name)
+	}
+	acked = c.kill(acked)
+	store := root + "/try"
+	for i, old := range append(olds, "") {
+		copyDir(t, dir, store)
+		if err := os.RemoveAll(filepath.Join(store, badgerDir)); err != nil {
+			t.Fatal(err)
+		}
+		if old != "" {
+			copyDir(t, old, filepath.Join(store, badgerDir))
+		}
+		s, err := Open(store, small())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("copy %d: applied %d", i, s.Recovery().Applied)
+		m := modelAfter(t, s, seed)
+		if m.n < acked {
+			t.Errorf("%d records, %d were durable", m.n, acked)
+		}
+		m.check(t, s)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := Wipe(store); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestMissingParts takes away what cannot be made anew.
+func TestMissingParts(t *testing.T) {
+	for _, part := range []string{walDir, badgerDir, badgerDir + "/" + syncedName} {
+		dir := t.TempDir() + "/store"
+		s, err := Open(dir, small())
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := newModel(4)
+		for range 3 {
+			for range 500 {
+				commit(t, s, m.record())
+			}
+			if err := s.Checkpoint(t.Context(), func(*SnapshotWriter) error { return nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if s.log.First() == 1 {
+			t.Fatal("the log was not cut")
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.RemoveAll(filepath.Join(dir, part)); err != nil {
+			t.Fatal(err)
+		}
+		_, err = Open(dir, small())
+		wantErrAs[*CorruptError](t, err)
+	}
+}
+
+// copyDir copies a directory, holes and all.
+func copyDir(t *testing.T, from, to string) {
+	t.Helper()
+	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		target := filepath.Join(to, rel)
+		if d.IsDir() {
+			return os.MkdirAll(target, 0o755)
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(target, b, 0o644)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}

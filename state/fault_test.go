@@ -1,0 +1,227 @@
+package state
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/mapwright/mapwright/wal"
+)
+
+// A faultyFS is the operating system's file system with a switch that makes
+// writes and syncs fail.
+type faultyFS struct{ err atomic.Pointer[error] }
+
+func (f *faultyFS) fault() error {
+	if err := f.err.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+func (f *faultyFS) MkdirAll(dir string) error { return os.MkdirAll(dir, 0o755) }
+
+func (f *faultyFS) ReadDir(dir string) (names []string, err error) {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names, err
+}
+
+func (f *faultyFS) Create(name string) (wal.File, error) {
+	file, err := os.Create(name)
+	return faultyFile{file, f}, err
+}
+
+func (f *faultyFS) Open(name string, write bool) (wal.File, error) {
+	flag := os.O_RDONLY
+	if write {
+		flag = os.O_RDWR
+	}
+	file, err := os.OpenFile(name, flag, 0)
+	return faultyFile{file, f}, err
+}
+
+func (f *faultyFS) Rename(from, to string) error { return os.Rename(from, to) }
+func (f *faultyFS) Remove(name string) error     { return os.Remove(name) }
+func (f *faultyFS) SyncDir(string) error         { return nil }
+
+type faultyFile struct {
+	*os.File
+	fs *faultyFS
+}
+
+func (f faultyFile) Size() (int64, error) {
+	st, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return st.Size(), nil
+}
+
+func (f faultyFile) Preallocate(size int64) error { return f.Truncate(size) }
+
+func (f faultyFile) Sync() error {
+	if err := f.fs.fault(); err != nil {
+		return err
+	}
+	return f.File.Sync()
+}
+
+// TestLogFails makes the log fail under a store: every call says so from then
+// on, and the directory opens again with all that was durable.
+func TestLogFails(t *testing.T) {
+	ctx := context.Background()
+	dir := t.TempDir() + "/store"
+	o := small()
+	fs := &faultyFS{}
+	o.LogFS = fs
+	s, err := Open(dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := newModel(5)
+	for range 100 {
+		commit(t, s, m.record())
+	}
+	if err := s.Flush(ctx); err != nil {
+		t.Fatal(err)
+	}
+	fault := error(syscall.EIO)
+	fs.err.Store(&fault)
+	if _, err := s.Commit(Record{Run: []RunFact{{Name: "lost", Value: []byte("?")}}}); err != nil {
+		t.Fatal(err)
+	}
+	wantErr(t, syscall.EIO, s.Flush(ctx), "flush")
+	_, err = s.Commit(Record{})
+	wantErr(t, syscall.EIO, err, "commit")
+	wantErr(t, syscall.EIO, s.Ready(ctx), "ready")
+	wantErr(t, syscall.EIO, s.Checkpoint(ctx, func(*SnapshotWriter) error { return nil }), "checkpoint")
+	wantErr(t, syscall.EIO, s.Close(), "close")
+	wantErr(t, syscall.EIO, s.Close(), "close again")
+
+	s = open(t, dir, small())
+	if !s.Recovery().Unclean {
+		t.Error("the end was not unclean")
+	}
+	run := s.Run()
+	if run["lost"] != nil {
+		// It was written, if not synced, and then it counts.
+		m.run["lost"] = []byte("?")
+	}
+	m.check(t, s)
+}
+
+// TestDiskFull lets the disk fill up: the store stops before Badger meets it,
+// and what was committed until then is in the log.
+func TestDiskFull(t *testing.T) {
+	ctx := context.Background()
+	dir := t.TempDir() + "/store"
+	var free atomic.Int64
+	free.Store(1 << 30)
+	o := small()
+	o.MinFree = 1 << 20
+	o.freeBytes = func(string) (int64, error) { return free.Load(), nil }
+	s, err := Open(dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := newModel(6)
+	for i := range 100 {
+		if i == 50 {
+			if err := s.Flush(ctx); err != nil {
+				t.Fatal(err)
+			}
+			free.Store(1000)
+		}
+		r := m.record()
+		if _, err := s.Commit(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantErr(t, ErrDiskFull, s.Flush(ctx), "flush")
+	_, err = s.Commit(Record{})
+	wantErr(t, ErrDiskFull, err, "commit")
+	wantErr(t, ErrDiskFull, s.Close(), "close")
+
+	_, err = Open(dir, o)
+	wantErr(t, ErrDiskFull, err, "open with a full disk")
+	free.Store(1 << 30)
+	s = open(t, dir, o)
+	if r := s.Recovery(); r.Unclean {
+		t.Errorf("recovery after a full disk: %+v; the log had room for the end of the run", r)
+	}
+	m.check(t, s)
+}
+
+// TestBadgerLogsError checks that an error which Badger only logs fails the
+// store.
+func TestBadgerLogsError(t *testing.T) {
+	s, err := Open(t.TempDir()+"/store", small())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.view.db.Opts().Logger.Errorf("Error while curlf sync: %v\n", syscall.EIO)
+	if _, err := s.Commit(Record{}); err == nil {
+		t.Error("the store goes on")
+	}
+	if err := s.Close(); err == nil {
+		t.Error("Close says nothing")
+	}
+}
+
+// TestHalfFiles leaves behind what a kill in the middle of Badger's making or
+// deleting of a file does, which Badger itself would refuse to open.
+func TestHalfFiles(t *testing.T) {
+	dir := t.TempDir() + "/store"
+	m := newModel(7)
+	c := startChild(t, "append", dir, 7)
+	for range 20 {
+		c.line()
+	}
+	acked := c.kill(0)
+	for _, name := range []string{"00000.mem", "09999.mem", "000000.vlog", "009999.vlog", "DISCARD"} {
+		if err := os.WriteFile(filepath.Join(dir, badgerDir, name), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := open(t, dir, small())
+	m = modelAfter(t, s, 7)
+	if m.n < acked {
+		t.Errorf("%d records, %d were durable", m.n, acked)
+	}
+	m.check(t, s)
+}
+
+// TestSmallerMemtables opens a store that was killed with smaller memtables
+// than it was written with.
+func TestSmallerMemtables(t *testing.T) {
+	dir := t.TempDir() + "/store"
+	o := small()
+	o.MemTableSize = 16 << 20
+	s, err := Open(dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := newModel(8)
+	var r Record
+	for range 30_000 {
+		m.n++
+		r.Links = append(r.Links, m.link("", m.linkTime()))
+	}
+	m.apply(&r)
+	commit(t, s, r)
+	if err := s.Flush(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	// The copy is what a kill would leave, since nothing goes on just now.
+	copyDir(t, dir, dir+"2")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	m.check(t, open(t, dir+"2", small()))
+}
