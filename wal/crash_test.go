@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"syscall"
@@ -175,6 +176,37 @@ func TestFaultAnywhere(t *testing.T) {
 					t.Fatalf("%s at step %d: %v", name, n, err)
 				}
 			}
+		}
+	}
+}
+
+// TestFullDisk fills disks of many sizes. Each time the log stops, is opened
+// again while the disk is still full, and goes on when there is room.
+func TestFullDisk(t *testing.T) {
+	for capacity := 3 * pageSize; capacity < 12*pageSize; capacity += 1000 {
+		fs, b := newMemFS(), &book{}
+		fs.capacity = capacity
+		l := mustOpen(t, fs, smallSegments)
+		var err error
+		for i := 0; err == nil; i++ {
+			err = b.append(l, 1000+i*700%6000)
+		}
+		if !errors.Is(err, syscall.ENOSPC) {
+			t.Fatalf("capacity %d: %v", capacity, err)
+		}
+		if err := l.Close(); !errors.Is(err, syscall.ENOSPC) {
+			t.Fatalf("capacity %d: close: %v", capacity, err)
+		}
+		for _, more := range []int{0, 0, 10 * pageSize} {
+			fs.capacity += more
+			l := mustOpen(t, fs, smallSegments)
+			if err := b.check(l); err != nil {
+				t.Fatalf("capacity %d: %v", capacity, err)
+			}
+			if err := b.append(l, 3000); more > 0 && err != nil || err != nil && !errors.Is(err, syscall.ENOSPC) {
+				t.Fatalf("capacity %d: %v", capacity, err)
+			}
+			_ = l.Close()
 		}
 	}
 }

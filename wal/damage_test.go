@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -90,12 +91,11 @@ type result struct {
 
 func examine(files map[string][]byte) (r result) {
 	fs := memFSOf(files)
-	l, err := openSmall(fs)
+	l, err := recoverOnly(fs)
 	r.err = err
 	if err == nil {
 		r.torn = l.Recovery()
 		r.recs, r.err = contents(l)
-		_ = l.Close()
 	}
 	r.unchanged = !fs.touched()
 	return r
@@ -331,9 +331,15 @@ func TestHugeLength(t *testing.T) {
 		data := bytes.Clone(files[s.last])
 		binary.LittleEndian.PutUint32(data[s.tail+barrierSize+1:], n)
 		files[s.last] = data
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
 		r := examine(files)
+		runtime.ReadMemStats(&after)
 		if r.err != nil || r.torn == nil || len(r.recs) != s.safe {
 			t.Errorf("length %d: %d records, %v, %v", n, len(r.recs), r.torn, r.err)
+		}
+		if got := after.TotalAlloc - before.TotalAlloc; got > 1<<20 {
+			t.Errorf("length %d: %d bytes allocated", n, got)
 		}
 	}
 }

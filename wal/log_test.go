@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -68,7 +69,7 @@ func TestGroupCommit(t *testing.T) {
 		var wg sync.WaitGroup
 		add := func(n int) {
 			for range n {
-				wg.Go(func() { mustAppend(t, l, []byte("record")) })
+				goAppend(t, &wg, l, []byte("record"))
 			}
 			synctest.Wait()
 		}
@@ -96,7 +97,7 @@ func TestMaxBatch(t *testing.T) {
 		fs.syncTime = time.Millisecond
 		var wg sync.WaitGroup
 		for range 9 {
-			wg.Go(func() { mustAppend(t, l, make([]byte, 200)) })
+			goAppend(t, &wg, l, make([]byte, 200))
 			synctest.Wait()
 		}
 		wg.Wait()
@@ -162,6 +163,27 @@ func TestReplayRange(t *testing.T) {
 	}
 }
 
+// TestReplayStreams: replay needs memory for its window, not for the log.
+func TestReplayStreams(t *testing.T) {
+	l := mustOpen(t, newMemFS(), Options{SegmentSize: 32 << 20})
+	defer mustClose(t, l)
+	for i := range 16 {
+		mustAppend(t, l, testRecord(i, 1<<20))
+	}
+	for range 10_000 {
+		mustAppend(t, l, []byte("small"))
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if err := l.Replay(0, func(LSN, []byte) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	if got := after.TotalAlloc - before.TotalAlloc; got > 4<<20 {
+		t.Errorf("%d bytes allocated", got)
+	}
+}
+
 // TestReplayBesideAppend reads again and again while others write and truncate.
 func TestReplayBesideAppend(t *testing.T) {
 	l := mustOpen(t, newMemFS(), Options{SegmentSize: 16 * pageSize})
@@ -170,7 +192,9 @@ func TestReplayBesideAppend(t *testing.T) {
 	for g := range 4 {
 		wg.Go(func() {
 			for i := range 200 {
-				mustAppend(t, l, testRecord(g*1000+i, i*7), testRecord(g, i))
+				if _, err := l.Append(testRecord(g*1000+i, i*7), testRecord(g, i)); err != nil {
+					t.Error(err)
+				}
 				if i%50 == 0 {
 					if err := l.TruncateBefore(l.Last() - 20); err != nil {
 						t.Error(err)

@@ -31,6 +31,7 @@ type memFS struct {
 	down     bool
 	removed  bool          // something was renamed or removed
 	syncTime time.Duration // what an fsync takes
+	capacity int           // bytes that all files together may have; 0 is no limit
 }
 
 // fault is what happens to one call.
@@ -78,6 +79,18 @@ func (fs *memFS) step(op, name string) fault {
 		fs.down, f.err = true, errMachine
 	}
 	return f
+}
+
+// room tells how many more bytes the disk has. It is called with mu held.
+func (fs *memFS) room() int64 {
+	if fs.capacity == 0 {
+		return 1 << 40
+	}
+	free := int64(fs.capacity)
+	for _, n := range fs.files {
+		free -= int64(len(n.data))
+	}
+	return max(free, 0)
 }
 
 // failAt makes call n, counted from now, fail in the given way.
@@ -209,8 +222,13 @@ func (f *memFile) WriteAt(b []byte, off int64) (int, error) {
 	case x.err != nil && !x.down:
 		return 0, x.err
 	}
+	if most := int64(len(f.n.data)) + f.fs.room() - off; most < int64(len(b)) {
+		b, x.err = b[:max(most, 0)], syscall.ENOSPC
+	}
 	// A process that dies in a write has written some of it.
-	f.n.change(change{off, bytes.Clone(b)})
+	if len(b) > 0 {
+		f.n.change(change{off, bytes.Clone(b)})
+	}
 	return len(b), x.err
 }
 
@@ -229,6 +247,9 @@ func (f *memFile) Preallocate(size int64) error {
 	defer f.fs.mu.Unlock()
 	if x := f.fs.step("preallocate", f.name); x.err != nil {
 		return x.err
+	}
+	if size-int64(len(f.n.data)) > f.fs.room() {
+		return syscall.ENOSPC
 	}
 	f.n.change(change{off: size})
 	return nil

@@ -24,20 +24,11 @@ type model struct {
 	cut       LSN               // records before it may be gone
 }
 
-// TestCrashModel is random. A failure prints the seed; set WAL_SEED to run it
-// again, though goroutines may take other turns.
+// TestCrashModel is random. A failure prints the seed; WAL_SEED runs it again,
+// though goroutines may take other turns, and WAL_ROUNDS runs it for longer.
 func TestCrashModel(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	if s := os.Getenv("WAL_SEED"); s != "" {
-		var err error
-		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	rounds := uint64(200 / stride)
-	if s := os.Getenv("WAL_ROUNDS"); s != "" {
-		rounds, _ = strconv.ParseUint(s, 10, 64)
-	}
+	seed := envNumber(t, "WAL_SEED", uint64(time.Now().UnixNano()))
+	rounds := envNumber(t, "WAL_ROUNDS", 200/stride)
 	for round := range rounds {
 		m := &model{
 			rng:       rand.New(rand.NewPCG(seed, round)),
@@ -54,6 +45,18 @@ func TestCrashModel(t *testing.T) {
 			fs = next
 		}
 	}
+}
+
+func envNumber(t *testing.T, name string, otherwise uint64) uint64 {
+	s := os.Getenv(name)
+	if s == "" {
+		return otherwise
+	}
+	n, err := strconv.ParseUint(s, 10, 64)
+	if err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+	return n
 }
 
 // live opens the log, checks it, uses it until something goes wrong or not,

@@ -76,10 +76,7 @@ func seal(f File, h *header, end int64, next LSN) error {
 	if err := writeAt(f, page, end); err != nil {
 		return err
 	}
-	if err := f.Truncate(end + pageSize); err != nil {
-		return err
-	}
-	return f.Sync()
+	return cut(f, end+pageSize)
 }
 
 // readHeader reads and checks the header of the segment called path.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"syscall"
 )
 
 // tail is what recovery finds out about the end of the last segment.
@@ -100,20 +101,28 @@ func (t *tail) repair(f File) (int64, error) {
 	if err := t.rewrite(f); err != nil {
 		return 0, err
 	}
-	if err := f.Truncate(t.end); err != nil {
-		return 0, err
-	}
-	if err := f.Sync(); err != nil {
+	if err := cut(f, t.end); err != nil {
 		return 0, err
 	}
 	end := alignUp(t.end)
 	if t.ended() {
-		if err := f.Truncate(end); err != nil {
-			return 0, err
-		}
-		return end, f.Sync()
+		return end, cut(f, end)
 	}
-	return end + pageSize, seal(f, t.seg.header, end, t.next)
+	err := seal(f, t.seg.header, end, t.next)
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		// A full disk must not keep a log from being read. The next Open
+		// will find it unsealed and do all this again.
+		return end, cut(f, end)
+	}
+	return end + pageSize, err
+}
+
+// cut sets the length of a file, durably.
+func cut(f File, size int64) error {
+	if err := f.Truncate(size); err != nil {
+		return err
+	}
+	return f.Sync()
 }
 
 // rewrite writes the last batch over itself. It was read from memory perhaps:
