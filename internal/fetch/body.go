@@ -3,6 +3,7 @@ package fetch
 import (
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"strings"
 	"time"
@@ -165,7 +166,7 @@ func (c *Client) fill(call *call, buf *buffer, body io.Reader, limit, expect int
 // stream gives the body to the caller.
 func (c *Client) stream(call *call, res *http.Response, r *Request, out *Response) error {
 	limit := r.MaxBody
-	def(&limit, c.opts.MaxBody)
+	def(&limit, math.MaxInt64-1)
 	buf := c.buffers.get()
 	decoded, err := c.decoders.open(c.buffers, call, buf, res.Header["Content-Encoding"], call.meter(res.Body))
 	if err != nil {

@@ -67,17 +67,19 @@ type Options struct {
 	// TLSTimeout is for the TLS handshake. Zero means 10 s.
 	TLSTimeout time.Duration
 
-	// HeaderTimeout is from the request to the response's headers. Zero means 15 s.
+	// HeaderTimeout is from the request to the response's headers. Zero means three
+	// quarters of Timeout.
 	HeaderTimeout time.Duration
 
 	// IdleTimeout is how long an idle connection is kept. Zero means 90 s.
 	IdleTimeout time.Duration
 
 	// MinRate is the least number of bytes a second, over five seconds, at which a
-	// body may come. Zero means 1,024.
+	// body may come. Zero means 128.
 	MinRate int64
 
-	// MaxBody is the limit of a page's body after decompression. Zero means 10 MiB.
+	// MaxBody is the limit of a body after decompression, but of a Stream. Zero means
+	// 10 MiB.
 	MaxBody int64
 
 	// MaxHeader is the limit of a response's headers in bytes. Zero means 256 KiB.
@@ -154,9 +156,9 @@ func (o *Options) setDefaults() {
 	def(&o.Timeout, 20*time.Second)
 	def(&o.ConnectTimeout, 10*time.Second)
 	def(&o.TLSTimeout, 10*time.Second)
-	def(&o.HeaderTimeout, 15*time.Second)
+	def(&o.HeaderTimeout, o.Timeout*3/4)
 	def(&o.IdleTimeout, 90*time.Second)
-	def(&o.MinRate, 1024)
+	def(&o.MinRate, 128)
 	def(&o.MaxBody, 10<<20)
 	def(&o.MaxHeader, 256<<10)
 	def(&o.MaxLarge, 32)

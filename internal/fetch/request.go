@@ -40,7 +40,8 @@ type Request struct {
 	Mode Mode
 	// Timeout replaces the client's for this request. Zero means that.
 	Timeout time.Duration
-	// MaxBody replaces the client's limit, after decompression. Zero means that.
+	// MaxBody replaces the client's limit, after decompression. Zero means that, and
+	// for a Stream no limit: its reader keeps nothing, and the time-outs end it.
 	MaxBody int64
 	// Header is sent besides the client's own and wins over it.
 	Header http.Header
