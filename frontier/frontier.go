@@ -3,291 +3,398 @@ package frontier
 import (
 	"context"
 	"fmt"
-	"iter"
+	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 
 	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
-// A Frontier decides which URL may be fetched next.
+// A Frontier decides which URL may be fetched next. Its methods may be called
+// from any goroutine.
 type Frontier struct {
 	o      Options
 	store  Store
 	hasher urlnorm.Hasher
+	owners [partitions]uint16 // partition → index in shards
+	shards []*shard
 
-	mu      sync.Mutex
-	changed chan struct{}         // closed and replaced whenever something changed; guarded by mu
-	hosts   map[HostID]*naiveHost // guarded by mu
-	stats   Stats                 // guarded by mu
-	closed  bool                  // guarded by mu
+	epoch   time.Time // clock readings are epochNS plus the time since
+	epochNS int64
+	resumed int64 // clock; when Resume was called
+
+	// live counts everything that is or may bring work: unfinished URLs of hosts
+	// that are still crawled, queued sitemaps, leases and source tokens. pages are
+	// the URLs among them. busy are the leases, and the URLs that hold a ticket
+	// while they wait. Whatever one call changes is added at once, before the shards
+	// it changed are unlocked: drained is live = 0, exactly.
+	live, pages, busy atomic.Int64
+	sources           atomic.Int64
+
+	permits       permits
+	tickets       tickets
+	robots        slots
+	robotsWaiters atomic.Int64 // entries in the shards' robotsWait; written under their locks
+	ticketWaiters atomic.Int64 // entries in the shards' ticketWait; written under their locks
+	gate          gate
+	waiters       waiters
+	loader        loader
+	verify        *semaphore.Weighted
+	batches       sync.Pool    // of *batch
+	idlers        sync.Pool    // of *waiter
+	packs         []filterPack // what SaveFilters has written; for its caller alone
+
+	ctx    context.Context // ends with Close
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+	failed atomic.Pointer[error] // the store's first failure
 }
 
-type naiveHost struct {
-	id        HostID
-	name      string
-	pace      Pace
-	queue     []naiveURL
-	sitemaps  []naiveURL
-	robots    map[string]time.Time // origin → known until
-	lastStart time.Time
-	inflight  int
-	unstarted int
-}
-
-type naiveURL struct {
-	link    Link
-	attempt int
-	at      time.Time
-	ticket  bool
-	tag     any
-}
-
-// New returns a frontier over a store.
+// New returns a frontier over a store. A crawl that goes on from an earlier run
+// calls Resume next. Close must be called in the end.
 func New(o Options, s Store) (*Frontier, error) {
 	o = o.withDefaults()
 	if err := o.validate(); err != nil {
 		return nil, fmt.Errorf("frontier options: %w", err)
 	}
-	f := &Frontier{o: o, store: s, hasher: urlnorm.NewHasher(o.Seed), changed: make(chan struct{}), hosts: map[HostID]*naiveHost{}}
-	f.stats.Tickets = o.URLsUsed
+	f := &Frontier{o: o, store: s, hasher: urlnorm.NewHasher(o.Seed), epoch: time.Now()}
+	f.epochNS = f.epoch.UnixNano()
+	f.ctx, f.cancel = context.WithCancel(context.Background())
+	f.permits.limit = int64(o.MaxInMemory)
+	f.tickets.limit = o.MaxURLs
+	f.tickets.used.Store(o.URLsUsed)
+	f.robots.limit = int64(o.MaxRobots)
+	f.gate.init(o.LevelByLevel)
+	f.waiters.armed = never
+	f.verify = semaphore.NewWeighted(int64(o.MaxVerify))
+	for i := range o.Shards {
+		seats := o.MaxHosts / o.Shards
+		if i < o.MaxHosts%o.Shards {
+			seats++
+		}
+		f.shards = append(f.shards, newShard(f, i, seats, o.HotSetBytes/o.Shards))
+	}
+	for p := range f.owners {
+		f.owners[p] = uint16(assign(uint8(p), o.Shards))
+	}
+	f.loader.init()
+	for range loaders {
+		f.wg.Go(f.runLoader)
+	}
 	return f, nil
 }
 
-func (f *Frontier) wakeLocked() {
-	close(f.changed)
-	f.changed = make(chan struct{})
-}
-
-// Add records links, if they are new, and queues them. It returns how many were
-// new.
-func (f *Frontier) Add(ctx context.Context, links []Link) (int, error) {
-	if err := f.store.Ready(ctx); err != nil {
-		return 0, err
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.commitLocked(ctx, Record{}, links)
-}
-
-func (f *Frontier) commitLocked(ctx context.Context, rec Record, links []Link) (int, error) {
-	keys, seen := make([]Key, 1), make([]bool, 1)
-	here := map[Key]bool{}
-	for _, l := range links {
-		u, ok := urlnorm.FromCanonical(l.URL)
-		if !ok {
-			return 0, fmt.Errorf("link %q is not canonical", l.URL)
-		}
-		l.Key = f.hasher.Key(u)
-		l.settlePriority()
-		keys[0] = l.Key
-		if err := f.store.Seen(ctx, keys, seen); err != nil {
-			return 0, err
-		}
-		if seen[0] || here[l.Key] {
-			continue
-		}
-		here[l.Key] = true
-		if f.o.Admit != nil {
-			f.o.Admit(&l)
-		}
-		rec.Links = append(rec.Links, l)
-	}
-	if _, err := f.store.Commit(rec); err != nil {
-		return 0, err
-	}
-	for _, l := range rec.Links {
-		f.stats.Added++
-		if l.Verdict == nil {
-			h := f.hostLocked(l)
-			h.queue = append(h.queue, naiveURL{link: l})
-			f.stats.Pending++
-		}
-	}
-	f.wakeLocked()
-	return len(rec.Links), nil
-}
-
-func (f *Frontier) hostLocked(l Link) *naiveHost {
-	h := f.hosts[l.Key.Host]
-	if h == nil {
-		u, _ := urlnorm.FromCanonical(l.URL)
-		h = &naiveHost{id: l.Key.Host, name: u.Host(), robots: map[string]time.Time{}}
-		f.hosts[h.id] = h
-	}
-	return h
-}
-
-// AddSitemap queues a sitemap to be fetched at its host's pace, before the
-// host's pages. It is not recorded: a crawl that resumes adds it again. The tag
-// comes back with the lease.
-func (f *Frontier) AddSitemap(url string, tag any) error {
-	u, ok := urlnorm.FromCanonical(url)
-	if !ok {
-		return fmt.Errorf("sitemap %q is not canonical", url)
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	l := Link{URL: url, Key: f.hasher.Key(u)}
-	h := f.hostLocked(l)
-	h.sitemaps = append(h.sitemaps, naiveURL{link: l, tag: tag})
-	f.wakeLocked()
+// Close ends all waiting in Next and stops the frontier's goroutines. Leases that
+// are out can no longer be done.
+func (f *Frontier) Close() error {
+	f.cancel()
+	f.loader.close()
+	f.waiters.close()
+	f.waiters.wakeAll()
+	f.wg.Wait()
 	return nil
 }
 
-// Source returns a token: while it is held the frontier is not drained, and
-// under LevelByLevel no deeper level is opened. Release may be called twice.
+// clock is the time in nanoseconds since 1970, of a clock that is never set back.
+func (f *Frontier) clock() int64 { return f.epochNS + int64(time.Since(f.epoch)) }
+
+// clockOf is the clock's reading at a time; t may come from time.Now or not.
+func (f *Frontier) clockOf(t time.Time) int64 { return f.epochNS + int64(t.Sub(f.epoch)) }
+
+func (f *Frontier) shardOf(id HostID) *shard { return f.shards[f.owners[id.Partition()]] }
+
+// fail notes that the store has failed. Nothing can be recorded from then on, so
+// nothing is leased either.
+func (f *Frontier) fail(err error) error {
+	f.failed.CompareAndSwap(nil, &err)
+	f.waiters.wakeAll()
+	return err
+}
+
+// Add records the links that are new, and queues them. It returns how many they
+// were.
+func (f *Frontier) Add(ctx context.Context, links []Link) (added int, err error) {
+	for len(links) > 0 {
+		n := min(len(links), batchMost)
+		m, err := f.add(ctx, links[:n])
+		added += m
+		if err != nil {
+			return added, fmt.Errorf("add links: %w", err)
+		}
+		links = links[n:]
+	}
+	return added, nil
+}
+
+// Source returns a token: while it is held the frontier is not drained, and under
+// LevelByLevel no deeper level is opened. Release may be called more than once.
 func (f *Frontier) Source() (release func()) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.stats.Sources++
+	f.sources.Add(1)
+	f.live.Add(1)
+	if f.gate.on {
+		f.gate.count[0].Add(1)
+	}
 	return sync.OnceFunc(func() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		f.stats.Sources--
-		f.wakeLocked()
+		f.sources.Add(-1)
+		if f.gate.on {
+			f.gate.count[0].Add(-1)
+			f.openGate()
+		}
+		if f.live.Add(-1) == 0 {
+			f.waiters.wakeAll()
+		}
 	})
 }
 
-// Resume takes in what earlier runs left pending. It is called once, before
-// anything else.
-func (f *Frontier) Resume(ctx context.Context, backlogs iter.Seq2[Backlog, error]) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for b, err := range backlogs {
-		if err != nil {
-			return fmt.Errorf("resume: %w", err)
-		}
-		for _, level := range b.Levels {
-			links, _, err := f.store.Pending(ctx, b.Fact.Host, level.After, level.Links)
-			if err != nil {
-				return fmt.Errorf("resume host %s: %w", b.Fact.Name, err)
-			}
-			for _, l := range links {
-				if l.Priority == level.After.Priority {
-					h := f.hostLocked(l)
-					h.queue = append(h.queue, naiveURL{link: l})
-					f.stats.Pending++
-				}
-			}
-		}
-	}
-	f.wakeLocked()
-	return nil
-}
-
-// Next waits for a URL that may be fetched now. It returns ErrDrained, ErrLimit,
-// ErrClosed, the context's error, or the store's.
+// Next waits for a URL that may be fetched now, and leases it. It returns
+// ErrDrained, ErrLimit or ErrClosed, the context's error, or the store's.
 func (f *Frontier) Next(ctx context.Context) (*Lease, error) {
 	for {
-		f.mu.Lock()
-		if f.closed {
-			f.mu.Unlock()
-			return nil, ErrClosed
+		if err := f.over(ctx); err != nil {
+			if f.waiters.n.Load() > 0 {
+				f.passOn() // this call may have been woken for what it does not take now
+			}
+			return nil, err
 		}
-		l, wait, err := f.takeLocked()
-		changed := f.changed
-		f.mu.Unlock()
-		if l != nil || err != nil {
-			return l, err
+		if l := f.take(); l != nil {
+			if err := l.record(); err != nil {
+				return nil, err
+			}
+			return l, nil
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return nil, ctx.Err()
-		case <-changed:
-		case <-timer.C:
+		if err := f.wait(ctx); err != nil {
+			return nil, err
 		}
-		timer.Stop()
 	}
 }
 
-func (f *Frontier) takeLocked() (*Lease, time.Duration, error) {
-	now, wait := time.Now(), time.Hour
-	work := f.stats.Leased+f.stats.Sources > 0
-	pages, tickets := false, false
-	for _, h := range f.hosts {
-		if h.pace.Blocked() || len(h.queue)+len(h.sitemaps) == 0 {
+// over is the reason to lease nothing any more.
+func (f *Frontier) over(ctx context.Context) error {
+	if err := f.failed.Load(); err != nil {
+		return *err
+	}
+	if f.ctx.Err() != nil {
+		return ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if f.live.Load() == 0 {
+		return ErrDrained
+	}
+	if f.limitReached() {
+		return ErrLimit
+	}
+	return nil
+}
+
+// limitReached reports whether all tickets are spent for good, and some page
+// would need another.
+func (f *Frontier) limitReached() bool {
+	return f.tickets.exhausted() && f.busy.Load() == 0 && f.pages.Load() > 0
+}
+
+// take leases from any shard where a host's time has come.
+func (f *Frontier) take() *Lease {
+	f.release()
+	now, n := f.clock(), len(f.shards)
+	from := 0
+	if n > 1 {
+		from = rand.IntN(n)
+	}
+	for i := range n {
+		s := f.shards[(from+i)%n]
+		if s.due.Load() > now {
 			continue
 		}
-		work = true
-		pages = pages || len(h.queue) > 0
-		at := h.pace.NextStart(&f.o.Pace, h.lastStart, 0)
-		if h.inflight >= h.pace.Limit(&f.o.Pace) || h.unstarted > 0 {
-			continue
+		s.mu.Lock()
+		l := s.take(now)
+		s.unlock()
+		if l != nil {
+			return l
 		}
-		if d := at.Sub(now); d > 0 {
-			wait = min(wait, d)
-			continue
-		}
-		l := &Lease{f: f, h: h, leased: now}
-		switch {
-		case len(h.sitemaps) > 0:
-			l.kind, l.url = KindSitemap, h.sitemaps[0]
-			h.sitemaps = h.sitemaps[1:]
-		default:
-			best := -1
-			for i, q := range h.queue {
-				tickets = tickets || q.ticket
-				if d := q.at.Sub(now); d > 0 {
-					wait = min(wait, d)
-				} else if (q.ticket || f.o.MaxURLs == 0 || f.stats.Tickets < f.o.MaxURLs) &&
-					(best < 0 || q.link.Priority < h.queue[best].link.Priority) {
-					best = i
-				}
-			}
-			if best < 0 {
-				continue
-			}
-			u, _ := urlnorm.FromCanonical(h.queue[best].link.URL)
-			l.origin = u.Origin()
-			if until, ok := h.robots[l.origin]; !f.o.IgnoreRobots && (!ok || now.After(until)) {
-				l.kind = KindRobots
+	}
+	return nil
+}
+
+// release lets one host go on that waits for a robots slot, and one that waits for
+// a ticket, if there are any again.
+func (f *Frontier) release() {
+	if f.robotsWaiters.Load() > 0 && f.robots.free() {
+		f.releaseOne(func(s *shard) *fifo { return &s.robotsWait }, &f.robotsWaiters, hostRobotsWait)
+	}
+	if f.ticketWaiters.Load() > 0 && !f.tickets.exhausted() {
+		f.releaseOne(func(s *shard) *fifo { return &s.ticketWait }, &f.ticketWaiters, hostTicketWait)
+	}
+}
+
+func (f *Frontier) releaseOne(queue func(*shard) *fifo, waiting *atomic.Int64, flag hostFlags) {
+	from := rand.IntN(len(f.shards))
+	for i := range f.shards {
+		s := f.shards[(from+i)%len(f.shards)]
+		s.mu.Lock()
+		found := false
+		for !found {
+			h, ok := queue(s).pop()
+			if !ok {
 				break
 			}
-			l.url = h.queue[best]
-			h.queue = append(h.queue[:best:best], h.queue[best+1:]...)
-			if !l.url.ticket {
-				l.url.ticket = true
-				f.stats.Tickets++
-			} else {
-				l.spent = true
-			}
-			if _, err := f.store.Commit(Record{Leased: []Key{l.url.link.Key}}); err != nil {
-				return nil, 0, err
+			waiting.Add(-1)
+			if found = s.hosts.at(h).flags&flag != 0; found {
+				s.hosts.at(h).flags &^= flag
+				s.touch(h)
 			}
 		}
-		h.inflight++
-		h.unstarted++
-		f.stats.Leased++
-		return l, 0, nil
+		s.unlock()
+		if found {
+			return
+		}
 	}
-	if !work {
-		return nil, 0, ErrDrained
-	}
-	if pages && !tickets && f.stats.Leased == 0 && f.o.MaxURLs > 0 && f.stats.Tickets >= f.o.MaxURLs {
-		return nil, 0, ErrLimit
-	}
-	return nil, wait, nil
 }
 
-// Stats returns the figures of this moment.
-func (f *Frontier) Stats() Stats {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.stats
+// wait returns when there may be something to lease, or when the crawl is over.
+func (f *Frontier) wait(ctx context.Context) error {
+	w, _ := f.idlers.Get().(*waiter)
+	if w == nil {
+		w = &waiter{woken: make(chan struct{}, 1)}
+	}
+	f.waiters.add(w)
+	// Only now that everybody who makes work sees somebody wait: look once more.
+	now := f.clock()
+	due := f.firstDue()
+	if due <= now || f.over(ctx) != nil || f.couldRelease() {
+		if f.waiters.remove(w) {
+			f.arrive(w)
+		}
+		f.idlers.Put(w)
+		return nil
+	}
+	f.arm(due, now)
+	select {
+	case <-w.woken:
+		f.waiters.awake.Add(-1)
+		f.idlers.Put(w)
+		return nil
+	case <-ctx.Done():
+		if f.waiters.remove(w) {
+			f.arrive(w)
+			f.passOn() // somebody else must take what this one was woken for
+		}
+		f.idlers.Put(w)
+		return ctx.Err()
+	}
 }
 
-// Checkpoint commits what need not be committed all the time: cursors, below
-// which the store may throw queue entries away, and what was learned about hosts.
-func (f *Frontier) Checkpoint(context.Context) error { return nil }
+// arrive takes in the waking of a waiter that did not wait for it.
+func (f *Frontier) arrive(w *waiter) {
+	<-w.woken
+	f.waiters.awake.Add(-1)
+}
 
-// Close ends all waiting in Next and stops the frontier's goroutines.
-func (f *Frontier) Close() error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.closed = true
-	f.wakeLocked()
-	return nil
+func (f *Frontier) couldRelease() bool {
+	return f.robotsWaiters.Load() > 0 && f.robots.free() || f.ticketWaiters.Load() > 0 && !f.tickets.exhausted()
+}
+
+// firstDue is when the first host of all shards may be leased.
+func (f *Frontier) firstDue() int64 {
+	due := int64(never)
+	for _, s := range f.shards {
+		due = min(due, s.due.Load())
+	}
+	return due
+}
+
+// passOn wakes another waiter if there is more work, or sets the timer.
+func (f *Frontier) passOn() {
+	due, now := f.firstDue(), f.clock()
+	if due <= now || f.couldRelease() {
+		f.waiters.wake()
+	} else {
+		f.arm(due, now)
+	}
+}
+
+func (f *Frontier) arm(due, now int64) {
+	if due != never {
+		f.waiters.arm(due, time.Duration(due-now))
+	}
+}
+
+// unlock settles what was touched in the shards, which are locked, adds to the
+// counters all that was changed, unlocks, and tells whoever must know.
+func (f *Frontier) unlock(shards []*shard) {
+	now := int64(0)
+	for _, s := range shards {
+		if len(s.touched) > 0 || len(s.parked.nodes) > 0 {
+			if now == 0 {
+				now = f.clock()
+			}
+			s.settleAll(now)
+		}
+	}
+	var sum changes
+	var notices []Notice
+	for _, s := range shards {
+		sum.live += s.change.live
+		sum.pages += s.change.pages
+		sum.busy += s.change.busy
+		sum.permits += s.change.permits
+		if len(s.change.gate) > 0 {
+			sum.gate = append(sum.gate, s.change.gate...)
+		}
+		s.change = changes{gate: s.change.gate[:0]}
+		if len(s.notices) > 0 {
+			notices = append(notices, s.notices...)
+			s.notices = s.notices[:0]
+		}
+		s.due.Store(s.ready.top())
+	}
+	live := int64(1)
+	if sum.live != 0 {
+		live = f.live.Add(sum.live)
+	}
+	if sum.pages != 0 {
+		f.pages.Add(sum.pages)
+	}
+	if sum.busy != 0 {
+		f.busy.Add(sum.busy)
+	}
+	if len(sum.gate) > 0 {
+		f.gate.apply(sum.gate)
+	}
+	for _, s := range shards {
+		s.mu.Unlock()
+	}
+	if sum.permits > 0 {
+		f.permits.used.Add(-sum.permits)
+		f.loader.kick()
+	}
+	if len(sum.gate) > 0 {
+		f.openGate()
+	}
+	if live == 0 || f.limitReached() {
+		f.waiters.wakeAll()
+	} else if f.waiters.n.Load() > 0 {
+		f.passOn()
+	}
+	for _, n := range notices {
+		f.o.Observe(n)
+	}
+}
+
+// settleAll settles the touched hosts, and whoever gets a seat by it.
+func (s *shard) settleAll(now int64) {
+	for len(s.touched) > 0 {
+		for j := 0; j < len(s.touched); j++ {
+			i := s.touched[j]
+			s.hosts.at(i).flags &^= hostTouched
+			s.settle(i, now)
+		}
+		s.touched = s.touched[:0]
+		s.seatParked(now)
+	}
+	s.seatParked(now)
 }

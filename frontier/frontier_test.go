@@ -1,43 +1,226 @@
 package frontier
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
 )
 
-func TestCrawlOfTwoPages(t *testing.T) {
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fast is a pace without delays.
+func fast(inflight int) PaceConfig {
+	return PaceConfig{MaxInflight: inflight, MinInflight: 1}.WithDefaults()
+}
+
+func newTest(t testing.TB, o Options, s Store) *Frontier {
+	t.Helper()
+	f, err := New(o, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
+}
+
+func add(t testing.TB, f *Frontier, links ...Link) int {
+	t.Helper()
+	n, err := f.Add(context.Background(), links)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// seeds are links of depth 0.
+func seeds(urls ...string) []Link {
+	var links []Link
+	for _, u := range urls {
+		links = append(links, Link{URL: u})
+	}
+	return links
+}
+
+func next(t testing.TB, f *Frontier) *Lease {
+	t.Helper()
+	l, err := f.Next(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func done(t testing.TB, l *Lease, r Result) Disposition {
+	t.Helper()
+	d, err := l.Done(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// ok is the result of a page that answered, with links to the given URLs.
+func ok(links ...Link) Result { return Result{Class: ClassOK, Finish: true, Links: links} }
+
+// a visit is what a simulated server answers.
+type visit func(l *Lease) Result
+
+// answer makes v deal with pages only: every robots.txt allows all for a day.
+func (v visit) answer(l *Lease) Result {
+	if l.Kind() == KindRobots {
+		return Result{Class: ClassOK, RobotsUntil: time.Now().Add(24 * time.Hour)}
+	}
+	return v(l)
+}
+
+// crawl runs workers until Next returns an error, which it returns. Every fetch
+// takes the given time.
+func crawl(t testing.TB, f *Frontier, workers int, took time.Duration, v visit) error {
+	t.Helper()
+	var wg sync.WaitGroup
+	var end atomic.Value
+	for range workers {
+		wg.Go(func() {
+			for {
+				l, err := f.Next(t.Context())
+				if err != nil {
+					end.Store(err)
+					return
+				}
+				l.Started()
+				if took > 0 {
+					time.Sleep(took)
+				}
+				if _, err := l.Done(v.answer(l)); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	err, _ := end.Load().(error)
+	if v := f.Stats().Violations; v != 0 {
+		t.Errorf("%d violations of in-flight limits", v)
+	}
+	return err
+}
+
+// visited counts leases by URL.
+type visited struct {
+	mu   sync.Mutex
+	urls map[string]int
+}
+
+func (v *visited) add(url string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.urls == nil {
+		v.urls = map[string]int{}
+	}
+	v.urls[url]++
+}
+
+func (v *visited) check(t testing.TB, want int) {
+	t.Helper()
+	if len(v.urls) != want {
+		t.Errorf("%d URLs were visited, want %d", len(v.urls), want)
+	}
+	for u, n := range v.urls {
+		if n != 1 {
+			t.Fatalf("%s was visited %d times", u, n)
+		}
+	}
+}
+
+// checkEmpty asserts that a drained frontier holds nothing.
+func checkEmpty(t testing.TB, f *Frontier, s *MemStore) {
+	t.Helper()
+	st := f.Stats()
+	if st.Pending != 0 || st.InMemory != 0 || st.OnDisk != 0 || st.Leased != 0 || st.Waiting != 0 || st.Robots != 0 || st.Idle != 0 {
+		t.Errorf("drained, but %+v", st)
+	}
+	if links, finished := s.Len(); links != finished {
+		t.Errorf("drained with %d of %d finished", finished, links)
+	}
+	if n := s.Inflight(); n != 0 {
+		t.Errorf("drained with %d in flight by the store's books", n)
+	}
+	if n := f.live.Load() + f.pages.Load() + f.busy.Load(); n != 0 {
+		t.Errorf("drained, but live %d, pages %d, busy %d", f.live.Load(), f.pages.Load(), f.busy.Load())
+	}
+}
+
+func TestDrains(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, err := New(Options{}, NewMemStore())
-		if err != nil {
-			t.Fatal(err)
+		store := NewMemStore()
+		f := newTest(t, Options{}, store)
+		if n := add(t, f, seeds("http://a.example/", "http://a.example/", "https://b.example/")...); n != 2 {
+			t.Errorf("added %d, want 2", n)
 		}
-		defer f.Close()
-		seed, _ := ParseLink("http://a.example/")
-		if n, err := f.Add(t.Context(), []Link{seed, seed}); n != 1 || err != nil {
-			t.Fatalf("Add = %d, %v", n, err)
+		var seen visited
+		err := crawl(t, f, 3, 10*time.Millisecond, func(l *Lease) Result {
+			seen.add(l.URL())
+			return ok(Link{URL: "http://a.example/2", Depth: 1}, Link{URL: "http://c.example/", Depth: 1})
+		})
+		if !errors.Is(err, ErrDrained) {
+			t.Errorf("crawl ended with %v", err)
 		}
-		var got []string
-		for {
-			l, err := f.Next(t.Context())
-			if errors.Is(err, ErrDrained) {
-				break
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			l.Started()
-			r := Result{Class: ClassOK, Finish: "ok", Links: []Link{{URL: "http://a.example/2", Depth: l.Link().Depth + 1}}}
-			if l.Kind() == KindRobots {
-				r = Result{Class: ClassOK, RobotsUntil: l.leased.AddDate(0, 0, 1)}
-			}
-			if _, err := l.Done(r); err != nil {
-				t.Fatal(err)
-			}
-			got = append(got, l.Link().URL)
-		}
-		if len(got) != 3 {
-			t.Errorf("leased %q", got)
-		}
+		seen.check(t, 4)
+		checkEmpty(t, f, store)
 	})
+}
+
+// tree is a site of n pages that link to each other by index; hosts share them.
+func tree(n, hosts, fan int, seen *visited) visit {
+	return func(l *Lease) Result {
+		seen.add(l.URL())
+		var host, i int
+		fmt.Sscanf(l.URL(), "http://h%d.example/%d", &host, &i)
+		var links []Link
+		for c := fan*i + 1; c <= fan*i+fan && c < n; c++ {
+			links = append(links, Link{URL: treeURL(c, hosts), Depth: l.Link().Depth + 1})
+		}
+		return ok(append(links, Link{URL: treeURL(0, hosts), Depth: l.Link().Depth + 1})...)
+	}
+}
+
+func treeURL(i, hosts int) string { return fmt.Sprintf("http://h%d.example/%d", i%hosts, i) }
+
+// With room for 1,000 URLs in memory and 200,000 to crawl, everything is found,
+// the bound holds, and nothing waits for a timer.
+func TestMemoryIsBounded(t *testing.T) {
+	for _, hosts := range []int{1, 300} {
+		t.Run(fmt.Sprintf("hosts=%d", hosts), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				pages := 200_000
+				if hosts > 1 {
+					pages = 50_000
+				}
+				store := NewMemStore()
+				f := newTest(t, Options{Pace: fast(8), MaxInMemory: 1000, Shards: 2, FilterCapacity: pages}, store)
+				add(t, f, seeds(treeURL(0, hosts))...)
+				var seen visited
+				start := time.Now()
+				if err := crawl(t, f, 64, 0, tree(pages, hosts, 10, &seen)); !errors.Is(err, ErrDrained) {
+					t.Errorf("crawl ended with %v", err)
+				}
+				if d := time.Since(start); d != 0 {
+					t.Errorf("something waited %v", d)
+				}
+				seen.check(t, pages)
+				checkEmpty(t, f, store)
+				if st := f.Stats(); st.Peak > 1000 || st.Peak < 900 {
+					t.Errorf("%d URLs were in memory, of 1000 allowed", st.Peak)
+				}
+			})
+		})
+	}
 }

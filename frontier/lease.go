@@ -1,167 +1,195 @@
 package frontier
 
 import (
-	"context"
+	"sync/atomic"
 	"time"
-
-	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 // A Lease is the right to make one fetch now, and the duty to say how it ended:
 // it holds one of the host's slots, and for a page its room in memory and its
-// page ticket. Its methods may be called from any goroutine, one at a time.
+// page ticket. Done pays them back.
+//
+// Started, Resent, Done and Abandon may be called from any goroutine.
 type Lease struct {
-	f      *Frontier
-	h      *naiveHost
-	kind   Kind
-	url    naiveURL
-	origin string
-	leased time.Time
-	start  time.Time
-	spent  bool
-	ended  bool
+	f *Frontier
+	s *shard
+
+	url       string
+	originLen int // of url
+	key       Key
+	at        Cursor
+	tag       any
+
+	host, level int32
+	origin      origin
+	slot        int // index in s.leases; guarded by s.mu
+	depth       uint16
+	class       uint8
+	source      uint8
+	hops        uint8
+	attempts    uint8 // before this one
+	kind        Kind
+
+	granted int64 // clock
+	started int64 // clock; 0 if nothing went on the wire; guarded by s.mu
+	wire    int   // requests of the host on the wire at the start; guarded by s.mu
+	ticket  bool  // a page ticket is held; guarded by s.mu
+	spent   bool  // and a request was started with it, now or in an earlier attempt; guarded by s.mu
+	landed  bool  // the slot was given back; guarded by s.mu
+
+	over atomic.Bool // Done or Abandon was called
+
+	rec  [1]Record // what is committed with the lease; here to save allocations
+	fin  Finish
+	self [1]Key
+}
+
+// fill makes l a lease of an entry.
+func (l *Lease) fill(id HostID, name []byte, e *entry, class uint8) {
+	b := make([]byte, 0, len(name)+len(e.path)+len("https://.:65535"))
+	b = appendOrigin(b, e.origin, name)
+	l.originLen = len(b)
+	b = append(b, e.path...)
+	l.url = stringOf(b)
+	l.key = l.f.hasher.KeyOf(id, b)
+	l.at = Cursor{Priority: class, Seq: e.seq, Index: e.index}
+	l.origin, l.depth, l.class, l.source, l.hops = e.origin, e.depth, class, e.source, e.hops
 }
 
 // Kind is what to fetch.
 func (l *Lease) Kind() Kind { return l.kind }
 
-// Link is the URL to fetch; for a robots lease, that of the robots.txt.
+// Link is the URL to fetch, with what was queued of it. For robots and sitemap
+// leases it has a URL only.
 func (l *Lease) Link() Link {
-	if l.kind == KindRobots {
-		return Link{URL: l.origin + "/robots.txt"}
+	return Link{
+		URL: l.url, Depth: l.depth, Priority: l.class, Source: l.source, Hops: l.hops, Key: l.key, At: l.at,
 	}
-	return l.url.link
 }
+
+// URL is the text of the URL to fetch.
+func (l *Lease) URL() string { return l.url }
 
 // Origin is "scheme://host[:port]" of the URL.
-func (l *Lease) Origin() string {
-	if l.kind == KindSitemap {
-		u, _ := urlnorm.FromCanonical(l.url.link.URL)
-		return u.Origin()
-	}
-	return l.origin
-}
+func (l *Lease) Origin() string { return l.url[:l.originLen] }
 
-// Attempt counts the leases of this URL that were used, this one included: 1 for
-// the first.
-func (l *Lease) Attempt() int { return l.url.attempt + 1 }
+// Attempt counts this lease and those before it that were used up: 1 for the
+// first.
+func (l *Lease) Attempt() int { return int(l.attempts) + 1 }
 
 // Tag is what AddSitemap was given.
-func (l *Lease) Tag() any { return l.url.tag }
+func (l *Lease) Tag() any { return l.tag }
 
-// Started is called when the first byte of the request goes on the wire: the
-// host's pace counts from here, and the page counts towards limits.
-func (l *Lease) Started() {
-	l.f.mu.Lock()
-	defer l.f.mu.Unlock()
-	if l.start.IsZero() {
-		l.h.unstarted--
+// path is what of the URL is queued.
+func (l *Lease) path() []byte { return textOf(l.url[l.originLen:]) }
+
+// record notes in the store that the URL is in flight.
+func (l *Lease) record() error {
+	if l.kind != KindPage {
+		return nil
 	}
-	l.start = time.Now()
-	l.h.lastStart = l.start
-	l.spent = true
-	l.f.wakeLocked()
+	l.self[0] = l.key
+	l.rec[0] = Record{Leased: l.self[:]}
+	if _, err := l.f.store.Commit(l.rec[:]...); err != nil {
+		l.over.Store(true)
+		l.s.mu.Lock()
+		l.s.putBack(l, l.f.clock(), int(l.attempts))
+		l.s.unlock()
+		return l.f.fail(commitError(err))
+	}
+	return nil
 }
 
-// Resent is called when the transport sends the request a second time by itself:
-// the host's pace counts from there.
+// Started is called when the first byte of the request goes on the wire: the
+// host's pace counts from here, and so do page limits. A lease that ends without
+// it costs no page ticket.
+func (l *Lease) Started() {
+	s := l.s
+	s.mu.Lock()
+	defer s.unlock()
+	if l.landed {
+		return
+	}
+	st := s.seats.at(s.hosts.at(l.host).seat)
+	if l.started == 0 {
+		st.unstarted--
+		st.wire++
+		l.wire = int(st.wire)
+		if l.wire > l.f.o.Pace.MaxInflight {
+			s.count.violations++
+		}
+	}
+	l.started = l.f.clock()
+	l.spent = l.ticket
+	st.lastStart = l.started
+	st.rnd = s.rng.Uint64()
+	s.touch(l.host)
+}
+
+// Resent is called when the transport sends the request once more by itself: the
+// host's pace counts from there.
 func (l *Lease) Resent() { l.Started() }
 
-// Done says how the fetch ended, exactly once. If it returns an error, nothing
-// was recorded and the URL is pending.
+// Done says how the fetch ended, exactly once: a second call returns ErrDone. If
+// it returns another error nothing was recorded, and the URL is pending.
 func (l *Lease) Done(r Result) (Disposition, error) {
-	f, h := l.f, l.h
-	if err := f.store.Ready(context.Background()); err != nil {
-		l.Abandon()
-		return Returned, err
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if l.ended {
+	if l.over.Swap(true) {
 		return Returned, ErrDone
 	}
-	l.ended = true
-	defer f.wakeLocked()
-	now := time.Now()
-	if l.start.IsZero() {
-		h.unstarted--
+	b, err := l.f.batch(r.Links)
+	if err == nil {
+		err = l.f.ready()
 	}
-	f.stats.Leased--
-	e := Event{Class: r.Class, Start: l.start, Now: now, RetryAfter: r.RetryAfter, Latency: r.Latency, Lag: r.Lag, URL: l.url.link.Key.Lo, Inflight: h.inflight}
-	h.inflight--
-	ch := Change{}
-	if !l.start.IsZero() {
-		h.pace, ch = h.pace.Apply(&f.o.Pace, e)
-	}
-	if l.kind == KindRobots {
-		if !r.RobotsUntil.IsZero() {
-			h.robots[l.origin] = r.RobotsUntil
-			h.pace, _ = h.pace.WithCrawlDelay(&f.o.Pace, r.CrawlDelay)
-		}
-		return Finished, nil
-	}
-	l.url.at = now.Add(r.Delay)
-	retry := !r.Final && (ch.Verdict == VerdictRefused || ch.Verdict == VerdictFailed) && l.url.attempt < f.o.MaxRetries
-	if retry {
-		l.url.attempt++
-		l.url.at = h.pace.RetryAt(&f.o.Pace, e, l.url.attempt)
-	}
-	if l.kind == KindSitemap {
-		if retry {
-			h.sitemaps = append(h.sitemaps, l.url)
-			return Retrying, nil
-		}
-		_, err := f.commitLocked(context.Background(), Record{}, r.Links)
-		return Finished, err
-	}
-	if retry || r.Finish == nil || r.Class == ClassOurs {
-		if !l.spent {
-			l.url.ticket = false
-			f.stats.Tickets--
-		}
-		h.queue = append(h.queue, l.url)
-		_, err := f.store.Commit(Record{Returned: []Key{l.url.link.Key}})
-		if retry {
-			return Retrying, err
-		}
-		return Returned, err
-	}
-	if !l.spent {
-		f.stats.Tickets--
-	}
-	_, err := f.commitLocked(context.Background(), Record{Finish: &Finish{
-		Key: l.url.link.Key, At: l.url.link.At, Attempts: l.url.attempt + 1, Counted: l.spent, Payload: r.Finish,
-	}}, r.Links)
 	if err != nil {
-		h.queue = append(h.queue, l.url)
+		l.pay(1, 0)
 		return Returned, err
 	}
-	f.stats.Pending--
-	f.stats.Finished++
+	defer l.f.recycle(b)
+
+	s := l.s
+	s.mu.Lock()
+	now := l.f.clock()
+	e, ch := s.land(l, &r, now)
+	if back, d := s.goesBack(l, &r, e, ch); back {
+		err := s.back(l, &r, e, d, now)
+		s.unlock()
+		return d, err
+	}
+	b.end, b.result = ending{lease: l, class: r.Class, verdict: ch.Verdict}, &r
+	if l.kind == KindPage {
+		l.fin = Finish{Key: l.key, At: l.at, Attempts: l.Attempt(), Counted: l.spent, Payload: r.Finish}
+	}
+	if err := l.f.commit(b, s); err != nil {
+		l.pay(1, 0)
+		return Returned, err
+	}
 	return Finished, nil
 }
 
-// Abandon pays the lease back if Done was never reached. Workers defer it, so
-// that a panic costs an attempt and nothing else.
+// Abandon pays the lease back if Done was never called. Workers defer it, so that
+// a panic costs an attempt and nothing else. The URL is leased again after a
+// while; whoever gets it can tell by Attempt how often that has happened.
 func (l *Lease) Abandon() {
-	f, h := l.f, l.h
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if l.ended {
-		return
+	if !l.over.Swap(true) {
+		l.pay(1, failureBackoff(l.Attempt(), l.f.o.Pace.MaxBackoff))
 	}
-	l.ended = true
-	if l.start.IsZero() {
-		h.unstarted--
+}
+
+// pay gives the lease back without an end: its URL waits for the given time.
+func (l *Lease) pay(attempts int, wait time.Duration) {
+	s := l.s
+	s.mu.Lock()
+	defer s.unlock()
+	now := l.f.clock()
+	if !l.landed {
+		s.land(l, &Result{}, now)
 	}
-	f.stats.Leased--
-	h.inflight--
-	switch l.kind {
-	case KindPage:
-		l.url.attempt++
-		h.queue = append(h.queue, l.url)
-	case KindSitemap:
-		h.sitemaps = append(h.sitemaps, l.url)
+	s.putBack(l, now+int64(wait), int(l.attempts)+attempts)
+	if l.kind == KindPage && l.f.failed.Load() == nil {
+		l.self[0] = l.key
+		l.rec[0] = Record{Returned: l.self[:]}
+		if _, err := l.f.store.Commit(l.rec[:]...); err != nil {
+			l.f.fail(commitError(err))
+		}
 	}
-	f.wakeLocked()
 }

@@ -7,6 +7,8 @@ import (
 	"math"
 	"slices"
 	"sync"
+
+	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 // A MemStore is a [Store] in memory, for tests and for crawls that need not
@@ -21,9 +23,10 @@ type MemStore struct {
 
 type memHost struct {
 	fact   HostFact
+	name   string
 	known  bool     // fact was committed
 	levels [][]Link // by priority, in order
-	cut    []Cursor // by priority: the last cursor committed
+	low    Cursor   // the last cursor committed
 }
 
 // NewMemStore returns an empty store.
@@ -52,7 +55,10 @@ func (m *MemStore) applyLocked(r *Record) {
 		h := m.hostLocked(l.Key.Host)
 		for len(h.levels) <= int(l.Priority) {
 			h.levels = append(h.levels, nil)
-			h.cut = append(h.cut, Cursor{Priority: uint8(len(h.cut))})
+		}
+		if h.name == "" {
+			u, _ := urlnorm.FromCanonical(l.URL)
+			_, h.name = originOf(u)
 		}
 		l.At = Cursor{Priority: l.Priority, Seq: m.seq, Index: uint32(i)}
 		h.levels[l.Priority] = append(h.levels[l.Priority], l)
@@ -73,10 +79,9 @@ func (m *MemStore) applyLocked(r *Record) {
 	}
 	for _, c := range r.Cursors {
 		h := m.hostLocked(c.Host)
-		if int(c.Priority) < len(h.levels) {
-			level := h.levels[c.Priority]
-			h.levels[c.Priority] = level[indexAfter(level, c.Cursor):]
-			h.cut[c.Priority] = c.Cursor
+		h.low = c.Low
+		for p, level := range h.levels[:min(len(h.levels), int(c.Low.Priority)+1)] {
+			h.levels[p] = slices.Clone(level[indexAfter(level, c.Low):])
 		}
 	}
 }
@@ -156,11 +161,14 @@ func (m *MemStore) Backlogs() iter.Seq2[Backlog, error] {
 	defer m.mu.Unlock()
 	var all []Backlog
 	for id, h := range m.hosts {
-		b := Backlog{Fact: h.fact}
+		b := Backlog{Fact: h.fact, Low: h.low}
 		b.Fact.Host = id
+		if b.Fact.Name == "" {
+			b.Fact.Name = h.name
+		}
 		for p, level := range h.levels {
 			if len(level) > 0 {
-				b.Levels = append(b.Levels, LevelBacklog{After: h.cut[p], Links: len(level)})
+				b.Levels = append(b.Levels, LevelBacklog{Priority: uint8(p), Links: len(level)})
 			}
 		}
 		if len(b.Levels) > 0 || h.known {

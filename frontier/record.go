@@ -6,7 +6,8 @@ import "context"
 // and small crawls.
 //
 // The frontier calls Commit with its locks held and everything else without any,
-// so Commit must neither block nor call back.
+// so Commit must neither block nor call back. It must not keep the records, nor
+// anything that they point to: they are used again.
 type Store interface {
 	// Commit takes records in order and returns the number of the last one.
 	// Numbers grow with every record, across restarts too. Records are durable
@@ -39,8 +40,8 @@ type Record struct {
 	Leased, Returned []Key
 	// Hosts replace what was known about them.
 	Hosts []HostFact
-	// Cursors say that all of a host's queue of that priority up to and including
-	// the cursor is finished, and so may be thrown away.
+	// Cursors say that all of a host's queue up to and including the cursor, as far
+	// as it was committed before, is finished and may be thrown away.
 	Cursors []HostCursor
 }
 
@@ -75,21 +76,24 @@ type HostFact struct {
 // A HostCursor is a place in the queue of one host.
 type HostCursor struct {
 	Host HostID
-	Cursor
+	Low  Cursor
 }
 
 // A Backlog is what a host had pending when the last run ended; see
 // [Frontier.Resume].
 type Backlog struct {
+	// Fact is what was last committed about the host; Host and Name are set even
+	// if nothing was.
 	Fact HostFact
+	// Low is the last cursor committed for the host, or the zero Cursor.
+	Low Cursor
 	// Levels lists the priorities that may have pending links.
 	Levels []LevelBacklog
 }
 
 // A LevelBacklog is one priority of a backlog.
 type LevelBacklog struct {
-	// After is the host's last committed cursor for the priority.
-	After Cursor
-	// Links is how many links may be pending after it: at least as many as are.
+	Priority uint8
+	// Links is how many links may be pending: at least as many as are.
 	Links int
 }

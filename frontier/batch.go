@@ -1,0 +1,238 @@
+package frontier
+
+import (
+	"context"
+	"slices"
+	"strings"
+)
+
+// A batch is the links of one page, or some seeds, on their way through the
+// dedup, and the lease that ends with them if there is one. It is used again.
+type batch struct {
+	links    []Link // the caller's
+	keys     []Key
+	states   []linkState
+	shards   []*shard // that have any of the links, in order
+	todo     []int32  // links that are not known, by index
+	doubtful int      // how many of them the filter knows, and the store has to be asked about
+	fresh    []Link   // those to be committed, each once
+	from     []int32  // by fresh: index in links
+	admitted int      // how many of fresh have been shown to Options.Admit
+	end      ending
+	result   *Result
+	added    int
+
+	rec   [1]Record
+	ask   []Key
+	seen  []bool
+	table []int32      // hash table of fresh, by key: index plus 1
+	names [64]hostName // recently seen host names
+}
+
+type hostName struct {
+	name string
+	id   HostID
+}
+
+// linkState is how far a link has come.
+type linkState uint8
+
+const (
+	linkKnown     linkState = iota // recorded before, by this page or by another
+	linkCandidate                  // the filter does not know it: new, unless somebody is faster
+	linkDoubtful                   // the filter knows it; the key is in its shard's doubts
+	linkVerified                   // the store does not: new, unless somebody is faster
+)
+
+// batchMost is how many links go into one record.
+const batchMost = 4096
+
+// A doubt is a key that is being looked up in the store. Whoever records a link
+// while others look it up leaves word here.
+type doubt struct {
+	refs    int
+	claimed bool
+}
+
+// batch computes the keys of links.
+func (f *Frontier) batch(links []Link) (*batch, error) {
+	b, _ := f.batches.Get().(*batch)
+	if b == nil {
+		b = &batch{}
+	}
+	b.links = links
+	for i := range links {
+		l := &links[i]
+		k := l.Key
+		if k == (Key{}) {
+			u, err := f.canonical(l.URL)
+			if err != nil {
+				f.recycle(b)
+				return nil, err
+			}
+			k = f.hasher.KeyOf(b.hostID(f, u.Host()), textOf(l.URL))
+		}
+		b.keys = append(b.keys, k)
+		b.involve(f.shardOf(k.Host))
+	}
+	b.states = slices.Grow(b.states[:0], len(links))[:len(links)]
+	clear(b.states)
+	return b, nil
+}
+
+// recycle lets go of a batch. Host names stay: the next page has the same ones.
+func (f *Frontier) recycle(b *batch) {
+	clear(b.fresh)
+	b.rec[0] = Record{}
+	b.links, b.end, b.result = nil, ending{}, nil
+	b.keys, b.states, b.shards, b.todo, b.fresh = b.keys[:0], b.states[:0], b.shards[:0], b.todo[:0], b.fresh[:0]
+	b.from, b.table, b.ask = b.from[:0], b.table[:0], b.ask[:0]
+	b.doubtful, b.admitted, b.added = 0, 0, 0
+	f.batches.Put(b)
+}
+
+// hostID is the identity of a host name, which takes long to compute.
+func (b *batch) hostID(f *Frontier, name string) HostID {
+	n := len(name)
+	e := &b.names[(n*31^int(name[0])^int(name[n/2])*7^int(name[n-1])*13^int(name[(n-1)/3])*17)%len(b.names)]
+	if e.name != name {
+		*e = hostName{strings.Clone(name), f.hasher.HostID(name)}
+	}
+	return e.id
+}
+
+// involve puts a shard into the list, which is short and in order.
+func (b *batch) involve(s *shard) {
+	for i, t := range b.shards {
+		if t == s {
+			return
+		}
+		if t.index > s.index {
+			b.shards = slices.Insert(b.shards, i, s)
+			return
+		}
+	}
+	b.shards = append(b.shards, s)
+}
+
+// classify looks for the batch's links in the shard's hot set and filter. The
+// shard is locked.
+func (s *shard) classify(b *batch) {
+	only := len(b.shards) == 1
+	for i := range b.links {
+		k := b.keys[i]
+		if !only && s.f.shardOf(k.Host) != s {
+			continue
+		}
+		s.count.links++
+		if s.hot.Has(k) {
+			s.count.hot++
+			s.again(k, b.links[i].Depth)
+			continue
+		}
+		b.todo = append(b.todo, int32(i))
+		b.states[i] = linkCandidate
+		if s.suspects(k) {
+			s.suspect(b, i)
+		}
+	}
+}
+
+// suspects reports whether the filter knows a key.
+func (s *shard) suspects(k Key) bool {
+	fl := s.filters[k.Host.Partition()]
+	return fl != nil && fl.Has(k)
+}
+
+// suspect notes that a link has to be looked up.
+func (s *shard) suspect(b *batch, i int) {
+	b.states[i] = linkDoubtful
+	b.doubtful++
+	s.count.doubtful++
+	d := s.doubts[b.keys[i]]
+	if d == nil {
+		d = &doubt{}
+		s.doubts[b.keys[i]] = d
+	}
+	d.refs++
+}
+
+// again notes that a known link was found, at a depth that may be its least.
+func (s *shard) again(k Key, depth uint16) {
+	if s.f.gate.on && int(depth) <= depthOf(uint8(s.f.gate.open.Load())) {
+		s.higher.note(k, depth)
+	}
+}
+
+// claim makes a key known. Whoever is looking it up must not record it too.
+func (s *shard) claim(k Key) {
+	s.hot.Add(k)
+	p := k.Host.Partition()
+	if s.filters[p] == nil {
+		s.filters[p] = newFilter(s.f.o.FilterCapacity/partitions, s.f.o.FilterFPRate)
+	}
+	s.filters[p].Add(k)
+	if d := s.doubts[k]; d != nil {
+		d.claimed = true
+	}
+}
+
+// settleDoubts ends the batch's lookups in one shard, which is locked. If they
+// were brought to an end, what is still doubtful is known.
+func (s *shard) settleDoubts(b *batch, ended bool) {
+	for _, i := range b.todo {
+		k, st := b.keys[i], b.states[i]
+		if st != linkDoubtful && st != linkVerified || s.f.shardOf(k.Host) != s {
+			continue
+		}
+		switch {
+		case st == linkVerified:
+			s.count.erred++
+		case ended:
+			s.hot.Add(k)
+			s.again(k, b.links[i].Depth)
+		}
+		b.states[i] = linkKnown
+		if d := s.doubts[k]; d.refs > 1 {
+			d.refs--
+		} else {
+			delete(s.doubts, k)
+		}
+	}
+}
+
+// look asks the store about the doubtful links, in sorted batches and not more at
+// once, over all calls, than Options.MaxVerify.
+func (f *Frontier) look(ctx context.Context, b *batch) error {
+	b.ask = b.ask[:0]
+	for _, i := range b.todo {
+		if b.states[i] == linkDoubtful {
+			b.ask = append(b.ask, b.keys[i])
+		}
+	}
+	slices.SortFunc(b.ask, Key.Compare)
+	b.ask = slices.Compact(b.ask)
+	b.seen = slices.Grow(b.seen[:0], len(b.ask))[:len(b.ask)]
+	for from := 0; from < len(b.ask); from += f.o.MaxVerify {
+		to := min(len(b.ask), from+f.o.MaxVerify)
+		if err := f.verify.Acquire(ctx, int64(to-from)); err != nil {
+			return err
+		}
+		err := f.store.Seen(ctx, b.ask[from:to], b.seen[from:to])
+		f.verify.Release(int64(to - from))
+		if err != nil {
+			return err
+		}
+	}
+	for _, i := range b.todo {
+		if b.states[i] != linkDoubtful {
+			continue
+		}
+		at, _ := slices.BinarySearchFunc(b.ask, b.keys[i], Key.Compare)
+		if !b.seen[at] {
+			b.states[i] = linkVerified
+		}
+	}
+	b.doubtful = 0
+	return nil
+}

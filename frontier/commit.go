@@ -1,0 +1,215 @@
+package frontier
+
+import (
+	"context"
+	"fmt"
+	"math/bits"
+	"slices"
+)
+
+// ready waits for the store, without a lock and for as long as the frontier lives.
+func (f *Frontier) ready() error {
+	if err := f.failed.Load(); err != nil {
+		return *err
+	}
+	if f.ctx.Err() != nil {
+		return ErrClosed
+	}
+	if err := f.store.Ready(f.ctx); err != nil {
+		if f.ctx.Err() != nil {
+			return ErrClosed
+		}
+		return fmt.Errorf("wait for the store: %w", err)
+	}
+	return nil
+}
+
+func commitError(err error) error { return fmt.Errorf("commit: %w", err) }
+
+// add takes seeds through the dedup and records the new ones.
+func (f *Frontier) add(ctx context.Context, links []Link) (int, error) {
+	if err := f.failed.Load(); err != nil {
+		return 0, *err
+	}
+	b, err := f.batch(links)
+	if err != nil {
+		return 0, err
+	}
+	defer f.recycle(b)
+	if err := f.claimAll(ctx, b, nil); err != nil {
+		return 0, err
+	}
+	return b.added, nil
+}
+
+// commit ends a lease, together with the links of its page: one record holds
+// both. It is called with the lease's shard locked, which it unlocks. Most pages
+// have links of their own shard only, and nothing that must be looked up; they
+// are through without another lock.
+func (f *Frontier) commit(b *batch, s *shard) error {
+	b.involve(s)
+	s.classify(b)
+	if len(b.shards) == 1 && b.doubtful == 0 && (f.o.Admit == nil || len(b.todo) == 0) {
+		b.collect()
+		err := f.record(b)
+		s.unlock()
+		return err
+	}
+	s.unlock()
+	return f.claimAll(f.ctx, b, s)
+}
+
+// claimAll sees a batch through: it finds out which links are new, and records
+// them with all their shards locked, so that a link is known exactly when its
+// record is on its way. The shard done is classified already.
+func (f *Frontier) claimAll(ctx context.Context, b *batch, done *shard) (err error) {
+	for _, s := range b.shards {
+		if s != done {
+			s.mu.Lock()
+			s.classify(b)
+			s.mu.Unlock()
+		}
+	}
+	if len(b.todo) == 0 && b.end.lease == nil {
+		return nil
+	}
+	defer func() {
+		if err != nil {
+			for _, s := range b.shards {
+				s.mu.Lock()
+				s.settleDoubts(b, false)
+				s.mu.Unlock()
+			}
+		}
+	}()
+	for {
+		if b.doubtful > 0 {
+			if err := f.look(ctx, b); err != nil {
+				return fmt.Errorf("look up links: %w", err)
+			}
+		}
+		b.collect()
+		if f.o.Admit != nil {
+			for ; b.admitted < len(b.fresh); b.admitted++ {
+				f.o.Admit(&b.fresh[b.admitted])
+			}
+		}
+		if err := f.store.Ready(ctx); err != nil {
+			return fmt.Errorf("wait for the store: %w", err)
+		}
+		for _, s := range b.shards {
+			s.mu.Lock()
+		}
+		if b.recheck(f) {
+			break
+		}
+		for _, s := range b.shards {
+			s.mu.Unlock()
+		}
+	}
+	err = f.record(b)
+	for _, s := range b.shards {
+		s.settleDoubts(b, true)
+	}
+	f.unlock(b.shards)
+	return err
+}
+
+// collect copies the links that seem new, each once.
+func (b *batch) collect() {
+	for n := 2 * len(b.todo); len(b.table) < n; {
+		b.table = slices.Grow(b.table[:0], 1<<bits.Len(uint(n)))[:1<<bits.Len(uint(n))]
+		clear(b.table)
+	}
+	for _, i := range b.todo {
+		st := b.states[i]
+		if st != linkCandidate && st != linkVerified || !b.enter(b.keys[i]) {
+			continue
+		}
+		l := b.links[i]
+		l.Key, l.At = b.keys[i], Cursor{}
+		l.settlePriority()
+		b.fresh = append(b.fresh, l)
+		b.from = append(b.from, i)
+	}
+}
+
+// enter puts the key of the next fresh link into the table, unless it is there.
+func (b *batch) enter(k Key) bool {
+	mask := uint64(len(b.table) - 1)
+	for at := k.Lo & mask; ; at = (at + 1) & mask {
+		j := b.table[at]
+		if j == 0 {
+			b.table[at] = int32(len(b.fresh)) + 1
+			return true
+		}
+		if b.keys[b.from[j-1]] == k {
+			return false
+		}
+	}
+}
+
+// recheck looks, with all shards locked, whether somebody was faster with any of
+// the links. It reports false if one must be looked up first.
+func (b *batch) recheck(f *Frontier) bool {
+	for _, i := range b.todo {
+		k := b.keys[i]
+		s := f.shardOf(k.Host)
+		switch b.states[i] {
+		case linkCandidate:
+			if s.suspects(k) {
+				s.suspect(b, int(i))
+			}
+		case linkVerified:
+			if s.doubts[k].claimed {
+				b.states[i] = linkDoubtful
+			}
+		}
+	}
+	if b.doubtful > 0 {
+		return false
+	}
+	n := 0
+	for j := range b.fresh {
+		if st := b.states[b.from[j]]; st == linkCandidate || st == linkVerified {
+			b.fresh[n] = b.fresh[j]
+			n++
+		}
+	}
+	clear(b.fresh[n:])
+	b.fresh = b.fresh[:n]
+	return true
+}
+
+// record commits the batch's record and lets its links and its lease's end take
+// effect. All shards of the batch are locked.
+func (f *Frontier) record(b *batch) error {
+	rec := &b.rec[0]
+	*rec = Record{Links: b.fresh}
+	if b.end.lease != nil {
+		b.end.lease.s.conclude(&b.end, rec)
+	}
+	seq := uint64(0)
+	if rec.Finish != nil || len(rec.Links) > 0 || len(rec.Hosts) > 0 {
+		var err error
+		if seq, err = f.store.Commit(b.rec[:]...); err != nil {
+			return f.fail(commitError(err))
+		}
+	}
+	for j := range b.fresh {
+		l := &b.fresh[j]
+		s := f.shardOf(l.Key.Host)
+		s.claim(l.Key)
+		s.count.added++
+		if l.Verdict == nil {
+			s.push(l, seq, uint32(j))
+		} else {
+			s.count.finished++
+		}
+	}
+	b.added = len(b.fresh)
+	if b.end.lease != nil {
+		b.end.lease.s.finish(&b.end, b.result)
+	}
+	return nil
+}

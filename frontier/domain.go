@@ -1,0 +1,141 @@
+package frontier
+
+import (
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/mapwright/mapwright/internal/urlnorm"
+)
+
+// joinDomain enters a new host with its registrable domain.
+func (s *shard) joinDomain(i int32, h *host, name string) {
+	id := xxhash.Sum64String(urlnorm.RegistrableDomain(name))
+	d, ok := s.domainIDs[id]
+	if !ok {
+		d = s.domains.alloc()
+		*s.domains.at(d) = domain{hosts: -1, id: id}
+		s.domainIDs[id] = d
+	}
+	dom := s.domains.at(d)
+	h.domain, h.domNext, h.domPrev = d, dom.hosts, -1
+	if dom.hosts >= 0 {
+		s.hosts.at(dom.hosts).domPrev = i
+	}
+	dom.hosts = i
+	if dom.abandoned {
+		h.flags |= hostAbandoned
+	}
+}
+
+func (s *shard) leaveDomain(i int32, h *host) {
+	dom := s.domains.at(h.domain)
+	if h.domPrev >= 0 {
+		s.hosts.at(h.domPrev).domNext = h.domNext
+	} else {
+		dom.hosts = h.domNext
+	}
+	if h.domNext >= 0 {
+		s.hosts.at(h.domNext).domPrev = h.domPrev
+	}
+	if dom.hosts < 0 && dom.failures == 0 && !dom.abandoned {
+		delete(s.domainIDs, dom.id)
+		s.domains.release(h.domain)
+	}
+}
+
+// tally counts how a URL ended for its domain, and abandons the domain after too
+// many failures in a row. An answer that is a fact about a page breaks the row; a
+// plain 403 neither breaks nor lengthens it.
+func (s *shard) tally(h *host, class Class, v Verdict) {
+	most := s.f.o.FailureThreshold
+	dom := s.domains.at(h.domain)
+	switch v {
+	case VerdictAnswered:
+		if class == ClassOK {
+			dom.failures = 0
+		}
+	case VerdictRefused, VerdictFailed:
+		if dom.failures++; most != Off && int(dom.failures) >= most {
+			s.abandon(h.domain)
+		}
+	}
+}
+
+// abandon gives up a domain: its hosts get no more leases in this run.
+func (s *shard) abandon(d int32) {
+	dom := s.domains.at(d)
+	if dom.abandoned {
+		return
+	}
+	dom.abandoned = true
+	for i := dom.hosts; i >= 0; {
+		h := s.hosts.at(i)
+		h.flags |= hostAbandoned
+		s.giveBack(h, 0)
+		s.facts = append(s.facts, s.factOf(i, h))
+		s.note(Notice{Kind: NoticeAbandoned, Host: string(s.nameOf(h)), Waiting: h.pending})
+		s.touch(i)
+		i = h.domNext
+	}
+}
+
+// block takes a host that failed too often out of the crawl.
+func (s *shard) block(i int32, h *host, ch Change) {
+	h.flags |= hostBlocked
+	s.giveBack(h, 0)
+	s.facts = append(s.facts, s.factOf(i, h))
+	s.note(Notice{Kind: NoticeBlocked, Host: string(s.nameOf(h)), Change: ch, Waiting: h.pending})
+	s.touch(i)
+}
+
+func (s *shard) note(n Notice) {
+	if s.f.o.Observe != nil {
+		s.notices = append(s.notices, n)
+	}
+}
+
+// Unblock lets a blocked host be tried again in this run, with a clean slate. It
+// reports whether the host was blocked.
+func (f *Frontier) Unblock(name string) bool {
+	id := f.hasher.HostID(name)
+	s := f.shardOf(id)
+	s.mu.Lock()
+	defer s.unlock()
+	i, ok := s.table[id]
+	if !ok {
+		return false
+	}
+	h := s.hosts.at(i)
+	if h.flags&hostBlocked == 0 {
+		return false
+	}
+	h.flags = h.flags&^hostBlocked | hostFactDirty
+	s.setPace(i, h, s.paceOf(i, h).unblocked())
+	s.note(Notice{Kind: NoticeUnblocked, Host: name, Waiting: h.pending})
+	s.touch(i)
+	return true
+}
+
+// paceOf is a host's pace, seated or parked.
+func (s *shard) paceOf(i int32, h *host) Pace {
+	if h.seat >= 0 {
+		return s.seats.at(h.seat).pace
+	}
+	return s.paces[i]
+}
+
+func (s *shard) setPace(i int32, h *host, p Pace) {
+	switch {
+	case h.seat >= 0:
+		s.seats.at(h.seat).pace = p
+	case remarkable(&p):
+		s.paces[i] = p
+	default:
+		delete(s.paces, i)
+	}
+}
+
+// unblocked is the pace with all failures forgotten.
+func (p Pace) unblocked() Pace {
+	p.blocked, p.failures, p.backoffUntil, p.failStart, p.failing = false, 0, 0, 0, failing{}
+	return p
+}

@@ -1,0 +1,196 @@
+package frontier
+
+import (
+	"fmt"
+	"time"
+)
+
+// land gives a lease's slot back and lets the host's pace know how the fetch
+// went.
+func (s *shard) land(l *Lease, r *Result, now int64) (Event, Change) {
+	h := s.hosts.at(l.host)
+	st := s.seats.at(h.seat)
+	l.landed = true
+	st.inflight--
+	start := l.started
+	if start == 0 {
+		st.unstarted--
+		start = l.granted
+	} else {
+		st.wire--
+	}
+	s.touch(l.host)
+	e := Event{
+		Class: r.Class, Start: time.Unix(0, start), Now: time.Unix(0, now),
+		RetryAfter: r.RetryAfter, Latency: r.Latency, Lag: r.Lag, URL: l.key.Lo, Inflight: max(1, l.wire),
+	}
+	if l.kind != KindPage {
+		e.URL = uint64(l.origin)<<8 | uint64(l.kind)
+	}
+	if r.Class == ClassNone {
+		return e, Change{}
+	}
+	var ch Change
+	st.pace, ch = st.pace.Apply(&s.f.o.Pace, e)
+	s.noteChange(l.host, h, ch)
+	return e, ch
+}
+
+// noteChange passes a change of pace on, and acts on its extremes.
+func (s *shard) noteChange(i int32, h *host, ch Change) {
+	if ch.Effects == 0 {
+		return
+	}
+	if s.f.o.Observe != nil {
+		s.note(Notice{Kind: NoticePace, Host: string(s.nameOf(h)), Change: ch, Waiting: h.pending})
+	}
+	if ch.Has(EffectBlocked) && h.flags&hostBlocked == 0 {
+		s.block(i, h, ch)
+	}
+	if s.f.o.CancelOnThrottle {
+		most := s.f.o.FailureThreshold
+		if most == Off {
+			most = 20
+		}
+		if _, atCap := s.seats.at(h.seat).pace.Refusals(); atCap >= most {
+			s.abandon(h.domain)
+		}
+	}
+}
+
+// goesBack decides whether a URL will be leased again, and as what.
+func (s *shard) goesBack(l *Lease, r *Result, e Event, ch Change) (bool, Disposition) {
+	switch l.kind {
+	case KindRobots:
+		return r.RobotsUntil.IsZero(), Returned
+	case KindPage:
+		if r.Finish == nil || r.Class == ClassOurs {
+			return true, Returned
+		}
+	case KindSitemap:
+		if r.Class == ClassOurs {
+			return true, Returned
+		}
+	}
+	failed := ch.Verdict == VerdictRefused || ch.Verdict == VerdictFailed
+	return failed && !r.Final && int(l.attempts) < s.f.o.MaxRetries, Retrying
+}
+
+// back puts a URL back into its host's queue, for another attempt or the same one.
+func (s *shard) back(l *Lease, r *Result, e Event, d Disposition, now int64) error {
+	h := s.hosts.at(l.host)
+	attempts, at := int(l.attempts), now+int64(r.Delay)
+	if d == Retrying {
+		attempts++
+		st := s.seats.at(h.seat)
+		at = max(at, st.pace.RetryAt(&s.f.o.Pace, e, attempts).UnixNano())
+		if s.f.o.Observe != nil {
+			s.note(Notice{
+				Kind: NoticeRetry, Host: string(s.nameOf(h)), URL: l.url, Attempt: attempts, At: time.Unix(0, at),
+				Waiting: h.pending,
+			})
+		}
+	}
+	s.putBack(l, at, attempts)
+	rec := Record{Hosts: s.takeFacts()}
+	if l.kind == KindPage {
+		l.self[0] = l.key
+		rec.Returned = l.self[:]
+	} else if rec.Hosts == nil {
+		return nil
+	}
+	l.rec[0] = rec
+	if _, err := s.f.store.Commit(l.rec[:]...); err != nil {
+		return s.f.fail(commitError(err))
+	}
+	return nil
+}
+
+// putBack ends a lease with its URL still to be fetched, not before the given
+// time.
+func (s *shard) putBack(l *Lease, at int64, attempts int) {
+	h := s.hosts.at(l.host)
+	switch l.kind {
+	case KindPage:
+		if l.ticket && !l.spent {
+			s.returnTicket(h)
+		}
+		s.addWait(l, at, attempts, l.ticket && l.spent)
+		if h.flags&hostHeld != 0 {
+			s.giveBack(h, 0)
+		}
+	case KindSitemap:
+		s.returnSitemap(l, h, at, attempts)
+	case KindRobots:
+		s.endRobots(h)
+		s.seats.at(h.seat).notBefore = max(s.seats.at(h.seat).notBefore, at)
+	}
+	s.strike(l, h)
+}
+
+func (s *shard) returnTicket(h *host) {
+	h.tickets--
+	s.f.tickets.giveBack()
+}
+
+func (s *shard) endRobots(h *host) {
+	h.flags &^= hostRobotsOut
+	s.f.robots.giveBack()
+}
+
+// An ending is a lease that ends with the batch of its links.
+type ending struct {
+	lease   *Lease
+	class   Class
+	verdict Verdict
+}
+
+// conclude adds what a lease's end means for the host to the record.
+func (s *shard) conclude(end *ending, rec *Record) {
+	l := end.lease
+	h := s.hosts.at(l.host)
+	if l.kind == KindPage {
+		rec.Finish = &l.fin
+		s.tally(h, end.class, end.verdict)
+		if l.spent && s.f.o.MaxURLsPerHost > 0 {
+			h.counted++
+			s.facts = append(s.facts, s.factOf(l.host, h))
+		}
+	}
+	s.saveFact(l.host, h, s.f.clock())
+	rec.Hosts = s.takeFacts()
+}
+
+// finish ends a lease for good; its record is committed.
+func (s *shard) finish(end *ending, r *Result) {
+	l := end.lease
+	h := s.hosts.at(l.host)
+	s.strike(l, h)
+	switch l.kind {
+	case KindPage:
+		h.pending--
+		s.count.pending--
+		s.change.permits++
+		s.count.finished++
+		if !l.spent {
+			s.returnTicket(h)
+		}
+	case KindRobots:
+		s.endRobots(h)
+		ch := s.setRobots(l, s.seats.at(h.seat), r.RobotsUntil, r.CrawlDelay)
+		s.noteChange(l.host, h, ch)
+	}
+}
+
+// LinkError is a link that cannot be taken: its URL is not in canonical form, or
+// its URL or host name is longer than can be kept.
+type LinkError struct{ URL string }
+
+func (e *LinkError) Error() string {
+	return fmt.Sprintf("url %.200q is not canonical, or too long", e.URL)
+}
+
+const (
+	maxURL  = chunkMax - 128
+	maxHost = 255
+)

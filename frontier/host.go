@@ -1,0 +1,99 @@
+package frontier
+
+// A host is what is kept of a host name that has anything pending, or of which
+// something must not be forgotten. Most of what makes it run lies in its seat,
+// which a parked host does not have.
+type host struct {
+	id        HostID
+	pending   int64 // URLs not finished: in windows, on disk, leased, waiting
+	notBefore int64 // clock; a parked host's next start, kept for when it is seated
+
+	// What the host adds to the frontier's live, pages and busy counters.
+	live, pages, busy int64
+
+	ended Cursor // all levels that are gone lay before it
+	saved Cursor // the last cursor committed
+
+	tickets int64 // page tickets taken, under MaxURLsPerHost
+	counted int64 // finished pages that took one, likewise
+
+	name     chunkRef
+	nameLen  uint8
+	flags    hostFlags
+	why      Why
+	levels   int32 // first level, in order of class; -1 for none
+	wait     int32 // first wait, in order of time; -1 for none
+	waitLast int32
+	seat     int32 // -1 for none: parked
+
+	domain           int32
+	domNext, domPrev int32 // the other hosts of the domain; -1 at the ends
+
+	leases     uint32 // all kinds, until Done is through
+	pageLeases uint32
+	waiting    uint32 // waits
+	ticketed   uint32 // of them, with a ticket
+	sitemaps   uint32 // sitemaps queued
+	inMemory   uint32 // permits held, but for leases: entries in windows and waits with text
+	gated      uint32 // what its sitemaps add to the gate's count of depth 0
+}
+
+type hostFlags uint16
+
+const (
+	hostBlocked    hostFlags = 1 << iota // failed too often in a row
+	hostAbandoned                        // its domain was given up
+	hostUnknown                          // the store has not been asked about it yet
+	hostAsking                           // a loader is about to
+	hostLoading                          // a loader is to fill a window or a wait
+	hostRobotsOut                        // a robots lease is out
+	hostRobotsWait                       // waits for one of MaxRobots
+	hostTicketWait                       // waits for a page ticket
+	hostEarly                            // in the ready heap before its time, so that loading is done by then
+	hostIdle                             // in the list of idle hosts
+	hostResumed                          // was pending when an earlier run ended: its first start waits a delay
+	hostFactDirty                        // has a fact that must be written at the next checkpoint
+	hostTouched                          // in the list of hosts to settle
+
+	hostHeld = hostBlocked | hostAbandoned
+)
+
+// A seat is what an active host has and a parked one does not.
+type seat struct {
+	pace      Pace
+	lastStart int64  // clock; 0 if nothing was started yet
+	notBefore int64  // clock; no start before it, whatever the pace says
+	fair      int64  // clock; when the host last gave up its turn
+	rnd       uint64 // drawn at each start, for the delay after it
+
+	saved   savedPace
+	first   originState // the origin seen first; others are in shard.origins
+	crawled int64       // leases since the host was seated
+
+	inflight  uint16 // slots taken
+	unstarted uint16 // of them, not on the wire yet
+	wire      uint16 // of them, on the wire
+	turn      uint16 // leases left before the host gives up its turn
+}
+
+// savedPace is what was last written of a pace, in less room than a Learned.
+type savedPace struct {
+	at, lastSuccess int64
+	delay, floor    uint32
+}
+
+// originState is what is known of an origin's robots.txt.
+type originState struct {
+	origin origin
+	crawl  uint32 // ms; its Crawl-delay
+	until  int64  // clock; 0 if never asked
+}
+
+// A domain is a registrable domain with hosts in the table, or with a row of
+// failures to its name.
+type domain struct {
+	hosts     int32 // first host, -1 for none
+	failures  uint16
+	abandoned bool
+	id        uint64
+}

@@ -1,0 +1,84 @@
+package frontier
+
+// sit gives a host a seat.
+func (s *shard) sit(i int32) {
+	h := s.hosts.at(i)
+	h.seat = s.seats.alloc()
+	st := s.seats.at(h.seat)
+	st.pace = s.paces[i]
+	delete(s.paces, i)
+	st.notBefore = h.notBefore
+	if h.flags&hostResumed != 0 {
+		// Somebody may have asked the host just before the earlier run ended.
+		h.flags &^= hostResumed
+		st.lastStart = s.f.resumed
+		st.rnd = s.rng.Uint64()
+	}
+	st.saved = savedPace{delay: st.pace.learned, floor: st.pace.floor, lastSuccess: st.pace.lastSuccess}
+	s.parked.remove(i)
+}
+
+// seatParked fills free seats with the parked hosts whose time comes first.
+func (s *shard) seatParked(now int64) {
+	for s.seats.len() < s.maxSeats && len(s.parked.nodes) > 0 {
+		i := s.parked.nodes[0].host
+		s.sit(i)
+		s.settle(i, now)
+	}
+}
+
+// parkable reports whether a host can do without its seat for now.
+func (s *shard) parkable(i int32, h *host) bool {
+	return h.leases == 0 && h.flags&(hostAsking|hostLoading) == 0
+}
+
+// park takes a host's seat away. Its windows stay in the store alone, and of its
+// pace what must not be forgotten is put aside; robots.txt will be asked for
+// again, which the caller can answer from its cache.
+func (s *shard) park(i int32, now int64) {
+	h := s.hosts.at(i)
+	st := s.seats.at(h.seat)
+	s.giveBack(h, 0)
+	h.notBefore = max(st.nextStart(&s.f.o.Pace), st.notBefore)
+	if h.notBefore <= now {
+		h.notBefore = now // it queues behind those that are parked already
+	}
+	if s.unsaved(st) {
+		h.flags |= hostFactDirty
+	}
+	if remarkable(&st.pace) {
+		s.paces[i] = st.pace
+	}
+	delete(s.origins, i)
+	s.ready.remove(i)
+	s.seats.release(h.seat)
+	h.seat = -1
+	h.flags &^= hostEarly
+}
+
+// remarkable reports whether a pace differs from that of any host that answers.
+func remarkable(p *Pace) bool {
+	return p.learned > 0 || p.floor > 0 || p.failures > 0 || p.refusals > 0 || p.forbidden > 0 || p.blocked ||
+		p.window != (aimd{})
+}
+
+// evictIdle takes the seat of the host that has been without work the longest.
+func (s *shard) evictIdle() {
+	now := s.f.clock()
+	for {
+		i, ok := s.idle.pop()
+		if !ok {
+			return
+		}
+		h := s.hosts.at(i)
+		if h.flags&hostIdle == 0 {
+			continue
+		}
+		h.flags &^= hostIdle
+		if h.seat >= 0 && h.why == WhyIdle && s.parkable(i, h) && h.pending == 0 && h.sitemaps == 0 {
+			s.park(i, now)
+			s.touch(i)
+			return
+		}
+	}
+}

@@ -1,0 +1,53 @@
+package frontier
+
+import "time"
+
+// robotsOf is what is known of an origin's robots.txt.
+func (s *shard) robotsOf(i int32, st *seat, o origin) originState {
+	if st.first.until == 0 || st.first.origin == o {
+		return st.first
+	}
+	return s.origins[i][o]
+}
+
+// leaseRobots makes l a robots lease, if one may be had.
+func (s *shard) leaseRobots(l *Lease, h *host, o origin) bool {
+	if s.f.tickets.exhausted() {
+		s.waitTicket(l.host, h) // no page would follow
+		return false
+	}
+	if !s.f.robots.take() {
+		h.flags |= hostRobotsWait
+		s.robotsWait.push(l.host)
+		s.f.robotsWaiters.Add(1)
+		return false
+	}
+	h.flags |= hostRobotsOut
+	l.kind, l.level, l.attempts = KindRobots, -1, 0
+	l.origin = o
+	b := appendOrigin(nil, o, s.nameOf(h))
+	l.originLen = len(b)
+	l.url = stringOf(append(b, "/robots.txt"...))
+	return true
+}
+
+// setRobots notes until when an origin's robots.txt is known, and the delay that
+// it asks for. A host of several origins keeps the longest of their delays.
+func (s *shard) setRobots(l *Lease, st *seat, until time.Time, delay time.Duration) Change {
+	o := originState{origin: l.origin, crawl: toMillis(delay), until: s.f.clockOf(until)}
+	if st.first.until == 0 || st.first.origin == l.origin {
+		st.first = o
+	} else {
+		if s.origins[l.host] == nil {
+			s.origins[l.host] = map[origin]originState{}
+		}
+		s.origins[l.host][l.origin] = o
+	}
+	most := st.first.crawl
+	for _, other := range s.origins[l.host] {
+		most = max(most, other.crawl)
+	}
+	var ch Change
+	st.pace, ch = st.pace.WithCrawlDelay(&s.f.o.Pace, fromMillis(most))
+	return ch
+}
