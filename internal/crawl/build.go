@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -86,8 +87,8 @@ func (r *run) newFrontier(ctx context.Context) (*frontier.Frontier, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := f.Resume(ctx, store{r.store}.backlogs(ctx)); err != nil {
-		return nil, err
+	if err := r.restore(ctx, f); err != nil {
+		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
 }

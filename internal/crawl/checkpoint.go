@@ -3,8 +3,10 @@ package crawl
 import (
 	"context"
 	"fmt"
+	"io"
 	"time"
 
+	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -14,9 +16,61 @@ func (r *run) checkpoint(ctx context.Context) error {
 	if err := r.frontier.Checkpoint(ctx); err != nil {
 		return fmt.Errorf("checkpoint the frontier: %w", err)
 	}
-	if err := r.store.Checkpoint(ctx, func(*state.SnapshotWriter) error { return nil }); err != nil {
+	if err := r.store.Checkpoint(ctx, func(w *state.SnapshotWriter) error { return r.frontier.SaveFilters(w) }); err != nil {
 		return err
 	}
 	r.metrics.Checkpoint(time.Since(start))
 	return nil
+}
+
+// rememberBatch is how many keys the frontier is told at once.
+const rememberBatch = 4096
+
+// restore gives a new frontier what earlier runs knew: the dedup filters as of the last checkpoint, the keys recorded since
+// (or all, where the filters cannot be used), and the hosts that have something pending.
+func (r *run) restore(ctx context.Context, f *frontier.Frontier) error {
+	since, err := r.restoreFilters(f)
+	if err != nil {
+		r.log.Warn("the stored filters cannot be used: making them anew from the store", "error", err)
+		since = 0
+	}
+	if err := f.Resume(ctx, store{r.store}.backlogs(ctx)); err != nil {
+		return err
+	}
+	keys := r.store.KeysSince(ctx, since)
+	if since == 0 {
+		keys = r.store.Keys(ctx, 0, 255)
+	}
+	batch := make([]frontier.Key, 0, rememberBatch)
+	for k, err := range keys {
+		if err != nil {
+			return fmt.Errorf("read the known URLs: %w", err)
+		}
+		if batch = append(batch, k); len(batch) == rememberBatch {
+			f.Remember(batch)
+			batch = batch[:0]
+		}
+	}
+	f.Remember(batch)
+	return nil
+}
+
+// restoreFilters reads the filters of the last checkpoint and returns its position; 0 if there is none.
+func (r *run) restoreFilters(f *frontier.Frontier) (seq uint64, err error) {
+	snapshots, seq := r.store.Snapshots()
+	byName := map[string]state.Snapshot{}
+	var names []string
+	for _, s := range snapshots {
+		if frontier.IsFilter(s.Name) {
+			byName[s.Name] = s
+			names = append(names, s.Name)
+		}
+	}
+	if len(names) == 0 {
+		return 0, nil
+	}
+	err = f.RestoreFilters(names, func(name string, read func(io.Reader) error) error {
+		return r.store.ReadSnapshot(byName[name], read)
+	})
+	return seq, err
 }

@@ -46,7 +46,7 @@ func (s store) Commit(recs ...frontier.Record) (uint64, error) {
 			out[i].Hosts = append(out[i].Hosts, fact)
 		}
 		for _, c := range rec.Cursors {
-			out[i].Cursors = append(out[i].Cursors, state.HostCursor{Host: c.Host, Low: stateCursor(c.Cursor)})
+			out[i].Cursors = append(out[i].Cursors, state.HostCursor{Host: c.Host, Low: stateCursor(c.Low)})
 		}
 	}
 	seq, err := s.Store.Commit(out...)
@@ -159,9 +159,9 @@ func (s store) backlogs(ctx context.Context) iter.Seq2[frontier.Backlog, error] 
 				yield(frontier.Backlog{}, err)
 				return
 			}
-			out := frontier.Backlog{Fact: fact}
+			out := frontier.Backlog{Fact: fact, Low: frontierCursor(b.Low)}
 			for _, l := range b.Queues {
-				out.Levels = append(out.Levels, frontier.LevelBacklog{After: frontierCursor(l.Low), Links: l.Links})
+				out.Levels = append(out.Levels, frontier.LevelBacklog{Priority: l.Priority, Links: l.Links})
 			}
 			if !yield(out, nil) {
 				return

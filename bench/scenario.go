@@ -1,0 +1,44 @@
+package bench
+
+import (
+	"os"
+	"strconv"
+)
+
+// Scenario is a web to crawl.
+type Scenario struct {
+	Name     string
+	Hosts    int
+	Pages    int // of each host
+	PageSize int
+	Links    int
+	Cross    float64 // share of links to other hosts
+}
+
+// URLs is how many pages there are.
+func (s Scenario) URLs() int { return s.Hosts * s.Pages }
+
+// Scenarios are what the speed is judged by: one large site, a few hundred hosts, very many small hosts, and large pages.
+func Scenarios() []Scenario {
+	all := []Scenario{
+		{Name: "a_one_host", Hosts: 1, Pages: 50_000, PageSize: 10 << 10, Links: 30},
+		{Name: "b_500_hosts", Hosts: 500, Pages: 200, PageSize: 10 << 10, Links: 30, Cross: 0.2},
+		{Name: "c_20000_hosts", Hosts: 20_000, Pages: 5, PageSize: 10 << 10, Links: 30, Cross: 0.5},
+		{Name: "d_large_pages", Hosts: 1, Pages: 5_000, PageSize: 200 << 10, Links: 200},
+	}
+	if Smoke() {
+		for i := range all {
+			all[i].Hosts = min(all[i].Hosts, 20)
+			all[i].Pages = min(all[i].Pages, 100)
+		}
+	}
+	return all
+}
+
+// Growth is scenario a at other sizes.
+func Growth(pages int) Scenario {
+	return Scenario{Name: "growth_" + strconv.Itoa(pages), Hosts: 1, Pages: pages, PageSize: 10 << 10, Links: 30}
+}
+
+// Smoke says whether the run is only to show that everything runs.
+func Smoke() bool { return os.Getenv("MAPWRIGHT_BENCH") == "smoke" }
