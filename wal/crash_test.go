@@ -63,7 +63,7 @@ func TestCrashAnywhere(t *testing.T) {
 	steps := countSteps(t, newMemFS(), func(fs *memFS) error { return script(fs, &book{}) })
 	rng := rand.New(rand.NewPCG(1, 2))
 	losses := []loss{loseAll, loseNone, loseSome, loseOne, loseSuffix}
-	for n := 1; n <= steps; n++ {
+	for n := 1; n <= steps; n += crashStride {
 		fs, b := newMemFS(), &book{}
 		fs.failAt(n, fault{down: true})
 		if err := script(fs, b); err == nil {
@@ -158,7 +158,7 @@ func TestFaultAnywhere(t *testing.T) {
 		"silent":      {short: true},
 	}
 	for name, f := range faults {
-		for n := 1; n <= steps; n++ {
+		for n := 1; n <= steps; n += crashStride {
 			fs, b := newMemFS(), &book{}
 			fs.failAt(n, f)
 			err := script(fs, b)

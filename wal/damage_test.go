@@ -124,7 +124,7 @@ func TestFlipEveryByte(t *testing.T) {
 				switch {
 				case !isPrefix(r.recs, s.recs):
 					t.Fatalf("%s: a wrong record was delivered", where)
-				case r.err != nil && (!damaged(r.err) || !r.unchanged):
+				case r.err != nil && (!corrupt(r.err) || !r.unchanged):
 					t.Fatalf("%s: %v, unchanged %v", where, r.err, r.unchanged)
 				case r.err != nil:
 				case harmless && len(r.recs) == len(s.recs):

@@ -23,6 +23,8 @@ const (
 	typeRecord  = 1
 	typeBarrier = 2
 
+	lsnSpread = 0x9E3779B1 // odd, so that no two LSNs within 2³² share a seed
+
 	barrierPayload = 24 // segment id, offset, LSN
 	barrierSize    = frameOverhead + barrierPayload
 )
@@ -35,8 +37,10 @@ func checksum(seed uint32, b []byte) uint32 {
 func alignUp(n int64) int64 { return (n + pageSize - 1) &^ (pageSize - 1) }
 
 // recordSeed makes the checksum of a record depend on its segment and on its
-// LSN, so that bytes left over from elsewhere never pass for it.
-func (h *header) recordSeed(lsn LSN) uint32 { return h.seed ^ uint32(lsn) }
+// LSN, so that bytes left over from elsewhere never pass for it. A difference
+// in the seed is made good by the same difference in the first four bytes; the
+// multiplication spreads that of two LSNs over all of them.
+func (h *header) recordSeed(lsn LSN) uint32 { return h.seed ^ uint32(lsn)*lsnSpread }
 
 // appendFrame appends one frame to dst.
 func appendFrame(dst []byte, typ byte, seed uint32, payload []byte) []byte {

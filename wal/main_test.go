@@ -156,9 +156,13 @@ func (b *book) truncate(l *Log, lsn LSN) error {
 	return l.TruncateBefore(lsn)
 }
 
+func corrupt(err error) bool {
+	var c *CorruptError
+	return errors.As(err, &c)
+}
+
 // damaged reports whether err is one of the two that change nothing.
 func damaged(err error) bool {
-	var c *CorruptError
 	var v *VersionError
-	return errors.As(err, &c) || errors.As(err, &v)
+	return corrupt(err) || errors.As(err, &v)
 }

@@ -2,4 +2,7 @@
 
 package wal
 
-const stride = 1
+const (
+	stride      = 1 // of tests that try every byte
+	crashStride = 1 // of tests that try every call
+)

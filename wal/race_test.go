@@ -2,6 +2,9 @@
 
 package wal
 
-// stride thins out the tests that try every byte: they run no two goroutines
-// that share anything, so the race detector only makes them slow.
-const stride = 13
+// The tests that try every byte or every call run no two goroutines that share
+// much, so the race detector only makes them slow: it gets a part of them.
+const (
+	stride      = 13
+	crashStride = 4
+)

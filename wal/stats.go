@@ -12,7 +12,8 @@ type Stats struct {
 	SyncTotal time.Duration // time spent in the fsyncs of batches
 	SyncMax   time.Duration // longest of them
 	SyncMean  time.Duration // exponentially weighted, the last about 16 count
-	Commit    time.Duration // as SyncMean, of write, rotation and fsync together
+	// CommitMean is as SyncMean, of write, rotation and fsync together.
+	CommitMean time.Duration
 
 	Segments int // segments now kept
 }
@@ -26,10 +27,10 @@ func (s *Stats) committed(b *batch, fsync, whole time.Duration) {
 	s.SyncTotal += fsync
 	s.SyncMax = max(s.SyncMax, fsync)
 	if s.Batches == 0 {
-		s.SyncMean, s.Commit = fsync, whole
+		s.SyncMean, s.CommitMean = fsync, whole
 	} else {
 		s.SyncMean += (fsync - s.SyncMean) / meanWeight
-		s.Commit += (whole - s.Commit) / meanWeight
+		s.CommitMean += (whole - s.CommitMean) / meanWeight
 	}
 	s.Batches++
 }
