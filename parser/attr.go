@@ -28,7 +28,8 @@ const (
 // An attr is an attribute as written.
 type attr struct {
 	name, value span
-	selfClosing bool // after attrClosed: the tag ended with "/>"
+	fold        uint64 // of name
+	selfClosing bool   // after attrClosed: the tag ended with "/>"
 }
 
 // attrResult says what came next in a tag.
@@ -68,10 +69,11 @@ func (s *scanner) attr(a *attr) attrResult {
 
 	// The first byte belongs to the name whatever it is, even '='.
 	start := i
-	for i++; i < len(src) && !endsAttrName(src[i]); {
-		i++
+	fold := foldByte(0, src[i])
+	for i++; i < len(src) && !endsAttrName(src[i]); i++ {
+		fold = foldByte(fold, src[i])
 	}
-	a.name = span{uint32(start), uint32(i)}
+	a.name, a.fold = span{uint32(start), uint32(i)}, fold
 	a.value = span{}
 
 	for i < len(src) && isSpace(src[i]) {
@@ -123,44 +125,4 @@ func endsAttrName(c byte) bool {
 
 func endsUnquoted(c byte) bool {
 	return c <= '>' && (spaceSet|1<<'>')>>c&1 != 0
-}
-
-// attrOf finds the attribute with this name in any case.
-func attrOf(name []byte) (attrName, bool) {
-	var buf nameBuffer
-	switch string(buf.lower(name)) {
-	case "alt":
-		return attrAlt, true
-	case "color", "face", "size":
-		return attrFont, true
-	case "content":
-		return attrContent, true
-	case "encoding":
-		return attrEncoding, true
-	case "href":
-		return attrHref, true
-	case "hreflang":
-		return attrHreflang, true
-	case "http-equiv":
-		return attrHTTPEquiv, true
-	case "id":
-		return attrID, true
-	case "lang":
-		return attrLang, true
-	case "name":
-		return attrNamed, true
-	case "property":
-		return attrProperty, true
-	case "rel":
-		return attrRel, true
-	case "shadowrootmode":
-		return attrShadowRootMode, true
-	case "src":
-		return attrSrc, true
-	case "srcset":
-		return attrSrcset, true
-	case "type":
-		return attrType, true
-	}
-	return 0, false
 }

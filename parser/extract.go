@@ -82,7 +82,7 @@ func (p *Parser) extract(pg *Page, body []byte) error {
 	for _, e := range p.opts.Extract {
 		x := Extraction{Name: e.name}
 		if err == nil {
-			x.Values = e.values(root)
+			x.Values = e.values(root, p.names)
 		}
 		pg.Extracted = append(pg.Extracted, x)
 	}
@@ -90,7 +90,7 @@ func (p *Parser) extract(pg *Page, body []byte) error {
 }
 
 // values collects what the extractor finds under root.
-func (e Extractor) values(root *html.Node) []string {
+func (e Extractor) values(root *html.Node, names *names) []string {
 	var values []string
 	for n := range root.Descendants() {
 		if len(values) == maxExtractions {
@@ -99,7 +99,7 @@ func (e Extractor) values(root *html.Node) []string {
 		if n.Type != html.ElementNode || !e.selector.Match(n) {
 			continue
 		}
-		if v, ok := e.value(n); ok {
+		if v, ok := e.value(n, names); ok {
 			values = append(values, v)
 		}
 	}
@@ -107,7 +107,7 @@ func (e Extractor) values(root *html.Node) []string {
 }
 
 // value is the text or the attribute of one element.
-func (e Extractor) value(n *html.Node) (string, bool) {
+func (e Extractor) value(n *html.Node, names *names) (string, bool) {
 	var c collector
 	c.begin(maxExtraction)
 	if e.attr != "" {
@@ -119,23 +119,24 @@ func (e Extractor) value(n *html.Node) (string, bool) {
 		}
 		return "", false
 	}
-	collectText(&c, n)
+	collectText(&c, n, names)
 	return string(c.end()), true
 }
 
 // collectText gives c the text under n. Trees are not deep enough for this to
 // matter: x/net/html refuses them.
-func collectText(c *collector, n *html.Node) {
+func collectText(c *collector, n *html.Node, names *names) {
 	for child := range n.ChildNodes() {
 		switch child.Type {
 		case html.TextNode:
 			c.addDecoded([]byte(child.Data))
 		case html.ElementNode:
-			_, traits := elementOf([]byte(child.Data))
+			name := []byte(child.Data)
+			_, traits := names.element(name, foldName(name))
 			if traits&phrasing == 0 {
 				c.separate()
 			}
-			collectText(c, child)
+			collectText(c, child, names)
 			if traits&phrasing == 0 {
 				c.separate()
 			}

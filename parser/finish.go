@@ -46,5 +46,5 @@ func (w *walker) finish(pg *Page) {
 	}
 	// The caller's buffers are its own again.
 	w.parser, w.in = nil, Input{}
-	w.scanner.src, w.json.b = nil, nil
+	w.scanner, w.json.b = scanner{}, nil
 }

@@ -152,7 +152,7 @@ func TestBuffersShrink(t *testing.T) {
 	}
 }
 
-func TestNames(t *testing.T) {
+func TestKindNames(t *testing.T) {
 	var kinds, faults []string
 	for k := KindA; k <= KindImage+1; k++ {
 		kinds = append(kinds, k.String())

@@ -45,7 +45,7 @@ func tokens(src []byte) tokenized {
 	var out tokenized
 	var t tag
 	var f foreign
-	s := scanner{src: src}
+	s := scanner{src: src, names: newNames()}
 	for {
 		n := bytes.IndexByte(src[s.pos:], '<')
 		if n < 0 {
@@ -101,6 +101,7 @@ func name(b []byte) string {
 func oracle(src []byte) tokenized {
 	var out tokenized
 	var f foreign
+	names := newNames()
 	z := html.NewTokenizer(bytes.NewReader(src))
 	inTitle := false
 	for {
@@ -123,7 +124,7 @@ func oracle(src []byte) tokenized {
 			inTitle = false
 			var t tag
 			n, more := z.TagName()
-			t.elem, t.traits = elementOf(n)
+			t.elem, t.traits = names.element(n, foldName(n))
 			if tt == html.EndTagToken {
 				f.end(&t)
 				continue
@@ -138,7 +139,7 @@ func oracle(src []byte) tokenized {
 				if !slices.ContainsFunc(st.attrs, func(b [2]string) bool { return b[0] == key }) {
 					st.attrs = append(st.attrs, [2]string{key, string(v)})
 				}
-				if id, ok := attrOf(k); ok && !t.has(id) {
+				if id, ok := names.attr(k, foldName(k)); ok && !t.has(id) {
 					t.set |= 1 << id
 					t.values[id] = span{uint32(len(values)), uint32(len(values) + len(v))}
 					values = append(values, v...)

@@ -11,6 +11,7 @@ import (
 type Parser struct {
 	opts  Options
 	token string // opts.RobotsToken in lower case
+	names *names
 }
 
 // New makes a Parser. It fails if the options are not valid, naming every fault.
@@ -23,7 +24,7 @@ func New(o Options) (*Parser, error) {
 	for i := range token {
 		token[i] = lower(o.RobotsToken[i])
 	}
-	return &Parser{opts: o, token: string(token)}, nil
+	return &Parser{opts: o, token: string(token), names: newNames()}, nil
 }
 
 // maxBody bounds what is read, because spans are 32 bits wide.

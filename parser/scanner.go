@@ -24,6 +24,7 @@ const (
 // moves pos to the next '<' and calls next there.
 type scanner struct {
 	src   []byte
+	names *names
 	pos   int
 	cdata span // content of the section after markupCDATA
 }

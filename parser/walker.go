@@ -73,7 +73,7 @@ func (w *walker) begin(p *Parser, in Input) {
 		w.links = nil
 	}
 	w.parser, w.in = p, in
-	w.scanner = scanner{src: in.Body}
+	w.scanner = scanner{src: in.Body, names: p.names}
 	w.foreign.depth = 0
 	w.words = wordCounter{}
 	w.template, w.noscript = 0, false
