@@ -122,9 +122,17 @@ func runCrawl(ctx context.Context, io stdio, o crawl.Options, warnings []string,
 	defer stop()
 	o.Interrupted = interrupted
 	show := newProgress(io, o.Settings, log)
-	o.Started = show.start
+	watch, err := newWatch(o.Settings, o.Metrics, log)
+	if err != nil {
+		return refusal(err)
+	}
+	o.Started = func(m *crawl.Monitor) {
+		watch.start(m)
+		show.start(m)
+	}
 	rep, err := crawl.Run(ctx, o)
 	show.stop()
+	watch.stop()
 	switch {
 	case ctx.Err() != nil:
 		fmt.Fprintf(io.err, "mapwright: left at once; outputs were not written: 'mapwright export --data-dir %s' writes them, 'mapwright resume --data-dir %s' goes on\n", o.Dir, o.Dir)

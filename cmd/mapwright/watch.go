@@ -1,0 +1,57 @@
+package main
+
+import (
+	"errors"
+	"log/slog"
+	"sync/atomic"
+
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/internal/metrics"
+)
+
+// watch serves the metrics of a crawl, if a setting asks for it.
+type watch struct {
+	server  *metrics.Server
+	monitor atomic.Pointer[crawl.Monitor] // written once, by start
+	log     *slog.Logger
+}
+
+// newWatch listens before the crawl begins, so that an address that cannot be had is an error and not a surprise.
+func newWatch(s *config.Settings, m *metrics.Metrics, log *slog.Logger) (*watch, error) {
+	w := &watch{log: log}
+	if s.MetricsAddr == "" {
+		return w, nil
+	}
+	var err error
+	if w.server, err = m.Serve(s.MetricsAddr, w.status, w.healthy); err != nil {
+		return nil, err
+	}
+	log.Info("serving metrics", "address", "http://"+w.server.Addr())
+	return w, nil
+}
+
+func (w *watch) start(m *crawl.Monitor) { w.monitor.Store(m) }
+
+func (w *watch) stop() {
+	if w.server == nil {
+		return
+	}
+	if err := w.server.Close(); err != nil {
+		w.log.Warn("cannot end the metrics server", "error", err)
+	}
+}
+
+func (w *watch) status() any {
+	if m := w.monitor.Load(); m != nil {
+		return m.Live()
+	}
+	return struct{}{}
+}
+
+func (w *watch) healthy() error {
+	if w.monitor.Load() == nil {
+		return errors.New("the crawl has not begun")
+	}
+	return nil
+}
