@@ -61,6 +61,7 @@ func TestLinks(t *testing.T) {
 		{"<base href=ftp://x/><a href=y><a href=https://e.com/>", "a y  fault:invalid; a https://e.com/ https://e.com/"},
 		{"<base href='https://[x'><a href=y>", "a y https://example.com/dir/y"},
 		{"<noscript><base href=/b/><a href=x></noscript><a href=y>", "a x https://example.com/dir/x; a y https://example.com/dir/y"},
+		{"<template><noscript></template><base href=/b/><a href=y>", "a y https://example.com/b/y"},
 		{"<template><base href=/b/></template><a href=y>", "a y https://example.com/dir/y"},
 		{"<template><a href=x><template><a href=y></template><a href=z></template><a href=w>", "a w https://example.com/dir/w"},
 		{"<template shadowrootmode=open><a href=x></a></template><a href=y>", "a x https://example.com/dir/x; a y https://example.com/dir/y"},

@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"strconv"
 	"unicode/utf8"
+
+	"golang.org/x/text/encoding"
 )
 
-// encodeQuery returns href with its query percent-encoded in the page's encoding,
-// as browsers do; the rest of a URL is always UTF-8. A character that the
-// encoding lacks becomes a numeric reference.
+// encodeQuery returns href with its query in the page's encoding, percent-encoded,
+// as browsers send it; the rest of a URL is always UTF-8.
 func (w *walker) encodeQuery(href []byte) []byte {
 	query := bytes.IndexByte(href, '?')
 	if query < 0 {
@@ -19,35 +20,74 @@ func (w *walker) encodeQuery(href []byte) []byte {
 	if fragment := bytes.IndexByte(href, '#'); fragment >= 0 {
 		end = fragment
 	}
-	if query >= end || isASCII(href[query:end]) {
+	if query >= end || asciiPrefix(href[query:end]) == end-query {
 		return href
 	}
 	enc := w.in.Encoding.NewEncoder()
+	// UTF-16 and the like are not used in URLs; what is keeps ASCII as it is.
+	if b, err := enc.Bytes([]byte("a")); err != nil || string(b) != "a" {
+		return href
+	}
 	out := append([]byte(nil), href[:query]...)
 	for rest := href[query:end]; len(rest) > 0; {
-		r, n := utf8.DecodeRune(rest)
-		if r < utf8.RuneSelf {
-			out = append(out, rest[0])
-		} else if b, err := enc.Bytes(rest[:n]); err == nil {
-			for _, c := range b {
-				out = fmt.Appendf(out, "%%%02X", c)
-			}
-		} else {
-			enc.Reset()
-			out = append(out, "%26%23"...)
-			out = strconv.AppendInt(out, int64(r), 10)
-			out = append(out, "%3B"...)
-		}
+		n := asciiPrefix(rest)
+		out = append(out, rest[:n]...)
+		rest = rest[n:]
+		n = otherPrefix(rest)
+		out = appendEncoded(out, enc, rest[:n])
 		rest = rest[n:]
 	}
 	return append(out, href[end:]...)
 }
 
-func isASCII(b []byte) bool {
+// appendEncoded appends text in the encoding. A character that it lacks becomes a
+// numeric reference.
+func appendEncoded(dst []byte, enc *encoding.Encoder, text []byte) []byte {
+	if b, err := enc.Bytes(text); err == nil {
+		return appendPercent(dst, b)
+	}
+	for len(text) > 0 {
+		r, n := utf8.DecodeRune(text)
+		if b, err := enc.Bytes(text[:n]); err == nil {
+			dst = appendPercent(dst, b)
+		} else {
+			dst = append(dst, "%26%23"...)
+			dst = strconv.AppendInt(dst, int64(r), 10)
+			dst = append(dst, "%3B"...)
+		}
+		text = text[n:]
+	}
+	return dst
+}
+
+// appendPercent percent-encodes the bytes that a query cannot hold. The second byte
+// of a character may be one that it can.
+func appendPercent(dst, b []byte) []byte {
 	for _, c := range b {
-		if c >= utf8.RuneSelf {
-			return false
+		if c <= ' ' || c >= 0x7f || bytes.IndexByte([]byte(`"#<>'`), c) >= 0 {
+			dst = fmt.Appendf(dst, "%%%02X", c)
+		} else {
+			dst = append(dst, c)
 		}
 	}
-	return true
+	return dst
+}
+
+// asciiPrefix counts the ASCII bytes that b begins with, otherPrefix the others.
+func asciiPrefix(b []byte) int {
+	for i, c := range b {
+		if c >= utf8.RuneSelf {
+			return i
+		}
+	}
+	return len(b)
+}
+
+func otherPrefix(b []byte) int {
+	for i, c := range b {
+		if c < utf8.RuneSelf {
+			return i
+		}
+	}
+	return len(b)
 }

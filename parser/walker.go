@@ -188,7 +188,7 @@ func (w *walker) start() {
 			w.rawElement(content)
 		}
 	case t.elem == elemNoscript:
-		w.noscript = true
+		w.noscript = w.noscript || w.template == 0
 	case t.elem == elemTemplate:
 		// A declarative shadow root is part of the page.
 		mode := w.value(attrShadowRootMode)
