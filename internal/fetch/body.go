@@ -73,10 +73,11 @@ func (m *meter) Read(p []byte) (int, error) {
 
 // read reads the body if it is wanted, and otherwise ends it cheaply.
 func (c *Client) read(call *call, res *http.Response, r *Request, out *Response) error {
-	body := call.meter(res.Body)
+	wire := call.meter(res.Body)
 	wanted := out.OK() && r.Mode != Stream && (r.Mode == Text || out.ContentType == "" || isHTML(out.ContentType))
 	if !wanted {
-		return c.drain(res, body)
+		drain(res, wire)
+		return nil
 	}
 	limit := r.MaxBody
 	def(&limit, c.opts.MaxBody)
@@ -86,14 +87,14 @@ func (c *Client) read(call *call, res *http.Response, r *Request, out *Response)
 
 	buf := c.buffers.get()
 	out.buffers, out.buffer = c.buffers, buf
-	decoded, err := c.decoders.open(c.buffers, call, buf, res.Header["Content-Encoding"], body)
+	decoded, err := c.decoders.open(c.buffers, call, buf, res.Header["Content-Encoding"], wire)
 	if err != nil {
 		return err
 	}
 	defer decoded.release()
 
 	if r.Mode == Page && out.ContentType == "" {
-		html, err := c.sniff(call, buf, decoded, limit, out)
+		html, err := sniff(buf, decoded, limit, out)
 		if err != nil || !html {
 			return err
 		}
@@ -106,24 +107,26 @@ func (c *Client) read(call *call, res *http.Response, r *Request, out *Response)
 	if err != nil {
 		return err
 	}
-	out.Body, out.Charset = buf.b, "utf-8"
+	body, name := buf.b, "utf-8"
 	if r.Mode == Page {
-		out.Body, out.Charset, err = c.toUTF8(call, out, buf, first(res.Header["Content-Type"]))
+		if body, name, err = c.toUTF8(call, out, buf, first(res.Header["Content-Type"])); err != nil {
+			return err
+		}
 	}
-	return err
+	out.Body, out.Charset = body, name
+	return nil
 }
 
 // drain reads a little of a body that nobody wants. Failing to is no failure.
-func (c *Client) drain(res *http.Response, body io.Reader) error {
+func drain(res *http.Response, body io.Reader) {
 	if res.ProtoMajor == 1 && res.ContentLength <= drainLimit {
 		_, _ = io.CopyN(io.Discard, body, drainLimit+1)
 	}
-	return nil
 }
 
 // sniff reads the start of a body without a Content-Type and reports whether it
 // looks like HTML.
-func (c *Client) sniff(call *call, buf *buffer, body io.Reader, limit int64, out *Response) (bool, error) {
+func sniff(buf *buffer, body io.Reader, limit int64, out *Response) (bool, error) {
 	const enough = 512
 	for len(buf.b) < enough && int64(len(buf.b)) < limit {
 		n, err := body.Read(buf.b[len(buf.b):cap(buf.b)])

@@ -29,7 +29,7 @@ func TestIdleFor(t *testing.T) {
 		inflight int
 		want     int
 	}{
-		{20000, 512, 4096}, {1024, 512, 16}, {4096, 512, 2560}, {1 << 62, 1, 4096}, {0, 1, 16},
+		{20000, 512, 2048}, {1024, 512, 16}, {2048, 512, 512}, {1 << 62, 1, 2048}, {0, 1, 16},
 	} {
 		if got := idleFor(tt.files, tt.inflight); got != tt.want {
 			t.Errorf("idleFor(%d, %d) = %d, want %d", tt.files, tt.inflight, got, tt.want)

@@ -69,8 +69,15 @@ func TestProxy(t *testing.T) {
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = io.WriteString(w, "secure "+r.RequestURI)
 	})
-	proxy, log := newProxy(t, secure.Listener.Addr().String())
-	c := newClient(t, Options{Proxy: proxy, RootCAs: poolOf(secure), AllowHosts: []string{"192.168.0.9"}, Resolver: always()})
+	for _, http1 := range []bool{false, true} {
+		proxy, log := newProxy(t, secure.Listener.Addr().String())
+		testProxy(t, log, newClient(t, Options{
+			Proxy: proxy, RootCAs: poolOf(secure), AllowHosts: []string{"192.168.0.9"}, Resolver: always(), NoHTTP2: http1,
+		}))
+	}
+}
+
+func testProxy(t *testing.T, log chan string, c *Client) {
 	const auth = " Basic dXNlcjpzZWNyZXQ="
 
 	for _, tt := range []struct {
@@ -130,7 +137,7 @@ func TestProxyDown(t *testing.T) {
 func TestSOCKS(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
-		_, _ = io.WriteString(w, r.Host)
+		_, _ = io.WriteString(w, r.Host+r.RequestURI)
 	})
 	asked := make(chan string, 1)
 	proxyURL := listen(t, func(_ int, c net.Conn) {
@@ -153,7 +160,7 @@ func TestSOCKS(t *testing.T) {
 	}
 	c := newClient(t, Options{Proxy: proxy, AllowHosts: []string{}, Resolver: always()})
 	res, err := get(t, c, "http://a.example/")
-	if err != nil || string(res.Body) != "a.example" {
+	if err != nil || string(res.Body) != "a.example/" {
 		t.Fatalf("%+v, %v", res, err)
 	}
 	if name := <-asked; name != "a.example" {

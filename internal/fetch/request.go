@@ -92,8 +92,8 @@ func (c *Client) httpRequest(call *call, r *Request) *http.Request {
 		ForceQuery: strings.HasSuffix(u.RequestURI(), "?"),
 	}
 	switch path := u.Path(); {
-	case c.opts.Proxy != nil:
-		// A proxy wants the whole URL.
+	case c.asksProxy(call.url.Scheme):
+		// It wants the whole URL.
 		call.url.Opaque = u.String()[len(u.Scheme())+len(":") : len(origin)+len(path)]
 	case strings.HasPrefix(path, "//"):
 		// net/url would take it for a host.
@@ -114,4 +114,10 @@ func (c *Client) httpRequest(call *call, r *Request) *http.Request {
 		req.Host = host[0]
 	}
 	return req.WithContext(call.traced())
+}
+
+// asksProxy reports whether requests are read by a proxy and not only carried by
+// it.
+func (c *Client) asksProxy(scheme string) bool {
+	return c.opts.Proxy != nil && scheme == "http" && strings.HasPrefix(c.opts.Proxy.Scheme, "http")
 }
