@@ -128,3 +128,34 @@ func BenchmarkDo(b *testing.B) {
 		})
 	})
 }
+
+// BenchmarkToUTF8 shows what a page pays that is UTF-8 already, and one that is not.
+func BenchmarkToUTF8(b *testing.B) {
+	c, err := New(Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close()
+	for name, page := range map[string]struct{ contentType, body string }{
+		"utf-8":     {"text/html; charset=utf-8", benchPage() + "é"},
+		"meta":      {"text/html", `<meta charset="utf-8">` + benchPage() + "é"},
+		"ascii":     {"text/html", benchPage()},
+		"latin":     {"text/html; charset=iso-8859-1", benchPage() + "\xe9"},
+		"shift_jis": {"text/html; charset=shift_jis", benchPage() + "\x93\xfa"},
+	} {
+		b.Run("page="+name, func(b *testing.B) {
+			b.SetBytes(int64(len(page.body)))
+			b.ReportAllocs()
+			body := []byte(page.body)
+			k := &call{Context: context.Background()}
+			for b.Loop() {
+				out := Response{buffers: c.buffers}
+				if _, _, err := c.toUTF8(k, &out, &buffer{b: body}, page.contentType); err != nil {
+					b.Fatal(err)
+				}
+				out.original = nil
+				out.Close()
+			}
+		})
+	}
+}

@@ -28,13 +28,14 @@ type call struct {
 	headers time.Duration
 	minRate int64
 
-	mu        sync.Mutex
-	announced int32         // guarded by mu; attempts that the Wire was told of
-	timer     *time.Timer   // guarded by mu
-	ended     bool          // guarded by mu
-	window    time.Duration // guarded by mu; when the rate is next looked at
-	lastRead  int64         // guarded by mu; bytes at the last look
-	lastBusy  time.Duration // guarded by mu; time in reads at the last look
+	mu       sync.Mutex
+	sends    int32         // guarded by mu; writes that the Wire was told of
+	settled  bool          // guarded by mu; the Wire is told nothing more
+	timer    *time.Timer   // guarded by mu
+	ended    bool          // guarded by mu
+	window   time.Duration // guarded by mu; when the rate is next looked at
+	lastRead int64         // guarded by mu; bytes at the last look
+	lastBusy time.Duration // guarded by mu; time in reads at the last look
 
 	// Written by net/http's goroutines and the dialer's, which may outlive the call.
 	wrote, firstByte  moment
@@ -47,20 +48,6 @@ type call struct {
 	readSince   moment       // when the read under way began
 	busy, bytes atomic.Int64 // time spent in reads; bytes of the body
 }
-
-// A moment is a time since the start of a call, or not yet.
-type moment struct{ v atomic.Int64 }
-
-func (m *moment) set(d time.Duration) { m.v.Store(int64(d) + 1) }
-func (m *moment) clear()              { m.v.Store(0) }
-
-func (m *moment) get() (time.Duration, bool) {
-	v := m.v.Load()
-	return time.Duration(v - 1), v > 0
-}
-
-// rateWindow is over how long the rate of a body is measured.
-const rateWindow = 5 * time.Second
 
 type callKey struct{}
 
@@ -104,63 +91,6 @@ func (c *call) end() {
 	c.cancel(nil)
 }
 
-// tick ends the call if a time-out is due and otherwise sleeps until one may be.
-func (c *call) tick() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ended {
-		return
-	}
-	now := time.Since(c.start)
-	next := c.timeout
-	if now >= c.timeout {
-		c.cancel(&timeoutError{"no end within " + c.timeout.String()})
-		return
-	}
-	wrote, isWritten := c.wrote.get()
-	_, isAnswered := c.firstByte.get()
-	switch {
-	case c.inBody.Load():
-		if c.minRate > 0 && now >= c.window && c.tooSlowLocked(now) {
-			c.cancel(&timeoutError{"body too slow"})
-			return
-		}
-		if c.minRate > 0 {
-			next = min(next, c.window)
-		}
-	case isWritten && !isAnswered:
-		due := wrote + c.headers
-		if now >= due {
-			c.cancel(&timeoutError{"no headers within " + c.headers.String()})
-			return
-		}
-		next = min(next, due)
-	default:
-		next = min(next, now+min(c.headers, rateWindow))
-	}
-	c.timer.Reset(next - now)
-}
-
-// tooSlowLocked measures the body since the last look, over the time spent waiting for
-// it: who reads a stream slowly himself must not blame the host. It opens the
-// next window.
-func (c *call) tooSlowLocked(now time.Duration) bool {
-	bytes, busy := c.bytes.Load(), time.Duration(c.busy.Load())
-	if since, reading := c.readSince.get(); reading {
-		busy += now - since
-	}
-	c.window = now + rateWindow
-	waited := busy - c.lastBusy
-	if waited < rateWindow {
-		// Look again when a whole window of waiting can have passed.
-		c.window = now + rateWindow - waited
-		return false
-	}
-	slow := float64(bytes-c.lastRead) < float64(c.minRate)*waited.Seconds()
-	c.lastRead, c.lastBusy = bytes, busy
-	return slow
-}
-
 // traced returns the context for net/http, which reports to the call.
 func (c *call) traced() context.Context {
 	c.trace = httptrace.ClientTrace{
@@ -185,24 +115,37 @@ func (c *call) onWrite() {
 	if _, answered := c.firstByte.get(); !answered {
 		c.wrote.set(time.Since(c.start))
 	}
-	c.announce()
-}
-
-// announce tells the Wire of each attempt that it has not heard of. It is called
-// when a write is reported and again when the round trip is over, so that nothing
-// that may have been on the wire goes unheard of, and nothing is said after Do.
-func (c *call) announce() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for ; c.announced < c.attempts.Load(); c.announced++ {
-		switch {
-		case c.wire == nil:
-		case c.announced == 0:
-			c.wire.Started()
-		default:
-			c.wire.Resent()
-		}
+	if !c.settled {
+		c.tellLocked()
 	}
+}
+
+// tellLocked tells the Wire of one write.
+func (c *call) tellLocked() {
+	c.sends++
+	switch {
+	case c.wire == nil:
+	case c.sends == 1:
+		c.wire.Started()
+	default:
+		c.wire.Resent()
+	}
+}
+
+// settle says how often the request was written, when its round trip is over, and
+// lets nothing be said later. On HTTP/1 every write has been reported before its
+// answer. Where that is not sure, on HTTP/2 and after a failure, each attempt counts as
+// written: rather one too many than one that nobody paid for.
+func (c *call) settle(sure bool) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for !sure && c.sends < c.attempts.Load() {
+		c.tellLocked()
+	}
+	c.settled = true
+	return int(c.sends)
 }
 
 func (c *call) onFirstByte() { c.firstByte.set(time.Since(c.start)) }
@@ -231,27 +174,4 @@ func (c *call) phase() phase {
 		return phaseHeaders
 	}
 	return phaseConnect
-}
-
-// Timings are how long the parts of a request took. Those of a connection that
-// was there already are zero.
-type Timings struct {
-	DNS, Connect, TLS time.Duration
-	// Wait is from the request's last write to the response's first byte: how long
-	// the server took.
-	Wait time.Duration
-	// Total is from the call of Do to the end of the body.
-	Total time.Duration
-}
-
-func (c *call) timings() Timings {
-	t := Timings{Total: time.Since(c.start)}
-	if !c.reused.Load() {
-		t.DNS, t.Connect, t.TLS = time.Duration(c.dns.Load()), time.Duration(c.connect.Load()), time.Duration(c.tls.Load())
-	}
-	first, answered := c.firstByte.get()
-	if wrote, ok := c.wrote.get(); ok && answered && first > wrote {
-		t.Wait = first - wrote
-	}
-	return t
 }

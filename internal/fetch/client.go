@@ -119,7 +119,7 @@ func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 	}
 	call := c.newCall(ctx, &r)
 	res, err := c.transport.RoundTrip(c.httpRequest(call, &r))
-	call.announce()
+	sends := call.settle(err == nil && res.ProtoMajor == 1)
 	if err != nil {
 		err = call.classify(err)
 		call.end()
@@ -127,7 +127,7 @@ func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 	}
 	call.inBody.Store(true)
 	out := newResponse(res)
-	out.Reused, out.Sends = call.reused.Load(), int(call.attempts.Load())
+	out.Reused, out.Sends = call.reused.Load(), sends
 	if r.Mode == Stream && out.OK() {
 		if err = c.stream(call, res, &r, out); err == nil {
 			out.Timings = call.timings()

@@ -62,16 +62,16 @@ func (e *phaseError) Unwrap() error { return e.err }
 
 // dial is a Transport's DialContext.
 func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	stop := context.AfterFunc(d.ctx, cancelOf(&ctx))
-	defer stop()
+	ctx, done := d.bound(ctx)
+	defer done()
 	return d.connect(ctx, network, addr)
 }
 
 // dialTLS is a Transport's DialTLSContext. It is not used for a host behind a
 // proxy, whose handshake net/http makes itself.
 func (d *dialer) dialTLS(ctx context.Context, network, addr string) (net.Conn, error) {
-	stop := context.AfterFunc(d.ctx, cancelOf(&ctx))
-	defer stop()
+	ctx, done := d.bound(ctx)
+	defer done()
 	raw, err := d.connect(ctx, network, addr)
 	if err != nil {
 		return nil, err
@@ -95,11 +95,11 @@ func (d *dialer) dialTLS(ctx context.Context, network, addr string) (net.Conn, e
 	return conn, nil
 }
 
-// cancelOf puts a cancellable context in the place of *ctx.
-func cancelOf(ctx *context.Context) func() {
-	var cancel context.CancelFunc
-	*ctx, cancel = context.WithCancel(*ctx)
-	return cancel
+// bound ends a context when the client is closed.
+func (d *dialer) bound(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(d.ctx, cancel)
+	return ctx, func() { stop(); cancel() }
 }
 
 func (d *dialer) connect(ctx context.Context, network, addr string) (net.Conn, error) {

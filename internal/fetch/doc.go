@@ -31,8 +31,10 @@
 // # Errors
 //
 // [Error.Kind] is one of the outcomes that a crawl records. [Error.Ours] tells the
-// failures of this machine from those of hosts; isOurs says which are which, and
-// which of the doubtful ones are held against the host.
+// failures of this machine from those of hosts: no file descriptors or memory, no
+// route to IPv4 addresses, no DNS server that answers anything, a proxy that does
+// not let us in. Failures that can be either's are held against the host, since a
+// crawl that pauses for each of them might never end.
 //
 // # Names
 //
