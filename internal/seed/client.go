@@ -1,0 +1,166 @@
+package seed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/fetch"
+	"github.com/mapwright/mapwright/internal/urlnorm"
+)
+
+// A StatusError is an answer that was none.
+type StatusError struct {
+	Status int
+	// Wait is what Retry-After asked for, or zero.
+	Wait time.Duration
+}
+
+func (e *StatusError) Error() string {
+	return fmt.Sprintf("status %d %s", e.Status, http.StatusText(e.Status))
+}
+
+// errShape means that an answer was something else than what the service documents, such as a page that says it is busy.
+var errShape = errors.New("not an answer of the documented form")
+
+// A client asks one service, one question at a time.
+type client struct {
+	o    Options
+	last time.Time // start of the last request
+}
+
+func newClient(o Options) (*client, error) {
+	o = o.withDefaults()
+	if err := o.validate(); err != nil {
+		return nil, fmt.Errorf("seed options: %w", err)
+	}
+	return &client{o: o}, nil
+}
+
+// get asks and gives the answer to read, again from the start after each failure that may pass. An error of the caller's own that
+// read returns, wrapped in a sinkError, is final.
+func (c *client) get(ctx context.Context, u urlnorm.URL, read func(io.Reader) error) error {
+	for attempt := 1; ; attempt++ {
+		if err := sleep(ctx, time.Until(c.last.Add(c.o.Pause))); err != nil {
+			return err
+		}
+		err := c.once(ctx, u, read)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case final(err):
+			return err
+		case attempt == c.o.Attempts:
+			return fmt.Errorf("after %d attempts: %w", attempt, err)
+		}
+		wait := min(c.o.Backoff<<min(attempt-1, 16), c.o.MaxWait)
+		if status, ok := errors.AsType[*StatusError](err); ok && status.Wait > 0 {
+			if status.Wait > c.o.MaxWait {
+				return fmt.Errorf("it asks to wait for %v: %w", status.Wait, err)
+			}
+			wait = max(wait, status.Wait)
+		}
+		if err := sleep(ctx, wait); err != nil {
+			return err
+		}
+	}
+}
+
+// maxHops is how many redirects of a service are followed, as from http to https.
+const maxHops = 3
+
+func (c *client) once(ctx context.Context, u urlnorm.URL, read func(io.Reader) error) error {
+	c.last = time.Now()
+	for hop := 0; ; hop++ {
+		resp, err := c.o.Fetcher.Do(ctx, fetch.Request{URL: u, Mode: fetch.Stream, Timeout: c.o.Timeout, MaxBody: c.o.MaxBytes})
+		if err != nil {
+			resp.Close()
+			return err
+		}
+		if resp.OK() && resp.Reader != nil {
+			err := read(resp.Reader)
+			resp.Close()
+			return err
+		}
+		status := &StatusError{Status: resp.Status, Wait: retryAfter(resp.RetryAfter)}
+		location := resp.Location
+		resp.Close()
+		if status.Status < 300 || status.Status >= 400 || location == "" || hop == maxHops {
+			return status
+		}
+		if u, err = u.Resolve(location); err != nil {
+			return fmt.Errorf("redirect to %q: %w", location, err)
+		}
+	}
+}
+
+// A sinkError is an error of whoever takes the URLs.
+type sinkError struct{ error }
+
+func (e *sinkError) Unwrap() error { return e.error }
+
+// final knows errors that another attempt will not mend.
+func final(err error) bool {
+	if _, ours := errors.AsType[*sinkError](err); ours {
+		return true
+	}
+	if fetch.KindOf(err) == fetch.RefusedAddress || fetch.KindOf(err) == fetch.TooLarge {
+		return true
+	}
+	status, ok := errors.AsType[*StatusError](err)
+	if !ok {
+		return false
+	}
+	switch status.Status {
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		return false
+	}
+	return status.Status < 500
+}
+
+// retryAfter reads either form of the header. What cannot be read is no wish.
+func retryAfter(text string) time.Duration {
+	if n, err := strconv.ParseInt(text, 10, 32); err == nil {
+		return time.Duration(max(n, 0)) * time.Second
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return max(time.Until(at), 0)
+	}
+	return 0
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// A meteredReader fails when one piece of an answer takes more than most: a decoder would hold it all in memory.
+type meteredReader struct {
+	r    io.Reader
+	most int
+	used int // bytes read since the last piece; reset by the reader's owner
+}
+
+func (m *meteredReader) Read(p []byte) (int, error) {
+	if m.used > m.most {
+		return 0, fmt.Errorf("%w: one entry of more than %d bytes", errShape, m.most)
+	}
+	n, err := m.r.Read(p)
+	m.used += n
+	return n, err
+}

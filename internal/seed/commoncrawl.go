@@ -1,0 +1,216 @@
+package seed
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mapwright/mapwright/internal/urlnorm"
+)
+
+// CommonCrawl finds the pages of a domain in the newest index of Common Crawl.
+type CommonCrawl struct {
+	client *client
+	base   urlnorm.URL
+}
+
+// pageBatch is how many URLs are handed over at once.
+const pageBatch = 256
+
+// maxLine is the longest row of an index that is read; longer ones are passed over.
+const maxLine = 1 << 20
+
+// NewCommonCrawl asks the index server at base, such as https://index.commoncrawl.org, and no other.
+func NewCommonCrawl(base string, o Options) (*CommonCrawl, error) {
+	c, err := newClient(o)
+	if err != nil {
+		return nil, err
+	}
+	at, err := parseBase(base)
+	if err != nil {
+		return nil, err
+	}
+	return &CommonCrawl{client: c, base: at}, nil
+}
+
+// URLs hands over every URL of the domain that the newest index saw answer with a success.
+func (s *CommonCrawl) URLs(ctx context.Context, domain string, sink Sink) (Summary, error) {
+	var sum Summary
+	api, err := s.newest(ctx)
+	if err != nil {
+		return sum, fmt.Errorf("ask for the newest index: %w", err)
+	}
+	query := api + "?url=" + url.QueryEscape(domain) + "&matchType=domain&output=json"
+	pages, err := s.pages(ctx, query+"&showNumPages=true")
+	if err != nil {
+		return sum, fmt.Errorf("ask how much there is of %s: %w", domain, err)
+	}
+	for n := range pages {
+		u, err := urlnorm.Parse(query + "&fl=url,status&page=" + strconv.Itoa(n))
+		if err != nil {
+			return sum, err
+		}
+		// A page that is read again counts once.
+		before := sum
+		err = s.client.get(ctx, u, func(r io.Reader) error {
+			sum = before
+			return readCaptures(ctx, r, domain, sink, &sum)
+		})
+		if err != nil && !isAbsent(err) {
+			return sum, fmt.Errorf("ask for page %d of %d of %s: %w", n+1, pages, domain, err)
+		}
+	}
+	return sum, nil
+}
+
+// isAbsent knows how an index says that it has nothing.
+func isAbsent(err error) bool {
+	status, ok := errors.AsType[*StatusError](err)
+	return ok && status.Status == http.StatusNotFound
+}
+
+// maxIndexes bounds the list of indexes in memory; there are a little over a hundred.
+const maxIndexes = 4 << 20
+
+// newest is the address of the newest index. The list names the public server; a base that stands in for it is asked instead.
+func (s *CommonCrawl) newest(ctx context.Context) (string, error) {
+	at, err := under(s.base, "/collinfo.json")
+	if err != nil {
+		return "", err
+	}
+	type index struct {
+		ID  string `json:"id"`
+		API string `json:"cdx-api"`
+		To  string `json:"to"` // end of the crawl; older servers do not say
+	}
+	var list []index
+	err = s.client.get(ctx, at, func(r io.Reader) error {
+		if err := json.NewDecoder(io.LimitReader(r, maxIndexes)).Decode(&list); err != nil {
+			return fmt.Errorf("%w: %w", errShape, err)
+		}
+		return nil
+	})
+	if err != nil {
+		return "", err
+	}
+	if len(list) == 0 {
+		return "", fmt.Errorf("%w: it lists no index", errShape)
+	}
+	best := slices.MaxFunc(list, func(a, b index) int { return cmp.Or(cmp.Compare(a.To, b.To), cmp.Compare(a.ID, b.ID)) })
+	named, err := s.base.Resolve(best.API)
+	if err == nil && best.API != "" && named.Origin() == s.base.Origin() {
+		return named.Origin() + named.Path(), nil
+	}
+	name := best.ID + "-index"
+	if err == nil && best.API != "" {
+		name = path.Base(named.Path())
+	}
+	u, err := under(s.base, "/"+name)
+	return u.String(), err
+}
+
+// pages is how many pages an index has of a domain.
+func (s *CommonCrawl) pages(ctx context.Context, query string) (int, error) {
+	u, err := urlnorm.Parse(query)
+	if err != nil {
+		return 0, err
+	}
+	var answer struct {
+		Pages int `json:"pages"`
+	}
+	err = s.client.get(ctx, u, func(r io.Reader) error {
+		text, err := io.ReadAll(io.LimitReader(r, 1<<16))
+		if err != nil {
+			return err
+		}
+		if n, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil { // servers of the same kind answer with the number alone
+			answer.Pages = n
+			return nil
+		}
+		if err := json.Unmarshal(text, &answer); err != nil {
+			return fmt.Errorf("%w: %w", errShape, err)
+		}
+		return nil
+	})
+	if isAbsent(err) {
+		return 0, nil
+	}
+	return answer.Pages, err
+}
+
+// readCaptures reads one page of an index, a row of JSON per line, and hands over its URLs.
+func readCaptures(ctx context.Context, r io.Reader, domain string, sink Sink, sum *Summary) error {
+	in := bufio.NewReaderSize(r, maxLine)
+	batch := make([]urlnorm.URL, 0, pageBatch)
+	flush := func() error {
+		if len(batch) == 0 {
+			return nil
+		}
+		if err := sink(ctx, batch); err != nil {
+			return &sinkError{err}
+		}
+		sum.Found += int64(len(batch))
+		batch = batch[:0]
+		return nil
+	}
+	last := ""
+	for {
+		line, err := in.ReadSlice('\n')
+		for errors.Is(err, bufio.ErrBufferFull) {
+			line = nil
+			_, err = in.ReadSlice('\n')
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return errors.Join(err, flush())
+		}
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			sum.Rows++
+			u, rerr := capture(line)
+			if rerr != nil {
+				return errors.Join(rerr, flush())
+			}
+			// The captures of one URL stand together.
+			if !u.IsZero() && u.String() != last && within(u.Host(), domain) {
+				last = u.String()
+				if batch = append(batch, u); len(batch) == pageBatch {
+					if err := flush(); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		if err != nil {
+			return flush()
+		}
+	}
+}
+
+// capture is the URL of a row, or zero if it is none to crawl: it failed when it was captured, or is a robots.txt.
+func capture(line []byte) (urlnorm.URL, error) {
+	var row struct {
+		URL    string          `json:"url"`
+		Status json.RawMessage `json:"status"` // a text; a number would do
+	}
+	if err := json.Unmarshal(line, &row); err != nil {
+		return urlnorm.URL{}, fmt.Errorf("%w: %w", errShape, err)
+	}
+	if status := strings.Trim(string(row.Status), `"`); status != "" && status != "-" && status != "null" && !strings.HasPrefix(status, "2") {
+		return urlnorm.URL{}, nil
+	}
+	u, err := urlnorm.Parse(row.URL)
+	if err != nil || u.Path() == "/robots.txt" {
+		return urlnorm.URL{}, nil
+	}
+	return u, nil
+}

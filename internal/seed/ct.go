@@ -1,0 +1,205 @@
+package seed
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/mapwright/mapwright/internal/urlnorm"
+)
+
+// Names tells which host names exist.
+type Names interface {
+	// Scheme is how to reach a host: https, http where nothing else leads there, or empty if the name does not exist. An error means that
+	// nobody could tell.
+	Scheme(ctx context.Context, host string) (string, error)
+}
+
+// CT finds host names in certificate transparency logs, through a search of the form of crt.sh.
+type CT struct {
+	client *client
+	base   urlnorm.URL
+	names  Names
+}
+
+// maxNames bounds what one answer may take of memory.
+const maxNames = 500_000
+
+// maxRow is the largest entry of an answer: a certificate may hold many names.
+const maxRow = 4 << 20
+
+// NewCT asks the search at base, such as https://crt.sh, and hands over only names that exist.
+func NewCT(base string, names Names, o Options) (*CT, error) {
+	c, err := newClient(o)
+	if err != nil {
+		return nil, err
+	}
+	at, err := parseBase(base)
+	if err != nil {
+		return nil, err
+	}
+	return &CT{client: c, base: at, names: names}, nil
+}
+
+// URLs hands over the root of each host below the domain that ever had a certificate and still exists.
+func (s *CT) URLs(ctx context.Context, domain string, sink Sink) (Summary, error) {
+	var sum Summary
+	u, err := under(s.base, "/?q="+url.QueryEscape("%."+domain)+"&output=json")
+	if err != nil {
+		return sum, err
+	}
+	found := &nameSet{domain: domain, seen: map[string]bool{}}
+	err = s.client.get(ctx, u, func(r io.Reader) error {
+		sum.Rows = 0
+		return readRows(r, func(names ...string) error {
+			sum.Rows++
+			for _, n := range names {
+				if err := found.add(n); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		// A search that breaks off names hosts all the same.
+		err = fmt.Errorf("ask for the names of %s: %w", domain, err)
+	}
+	if ctx.Err() != nil {
+		return sum, ctx.Err()
+	}
+	if serr := s.handOver(ctx, found.list, sink, &sum); serr != nil {
+		return sum, serr
+	}
+	if err == nil && sum.Failed > 0 {
+		err = fmt.Errorf("DNS gave no answer for %d of %d names of %s", sum.Failed, len(found.list), domain)
+	}
+	return sum, err
+}
+
+// readRows reads an array of certificates and gives the names of each.
+func readRows(r io.Reader, row func(names ...string) error) error {
+	metered := &meteredReader{r: r, most: maxRow}
+	dec := json.NewDecoder(metered)
+	open, err := dec.Token()
+	if err != nil {
+		return fmt.Errorf("%w: %w", errShape, err)
+	}
+	if open != json.Delim('[') {
+		return fmt.Errorf("%w: it begins with %v", errShape, open)
+	}
+	for dec.More() {
+		var c struct {
+			CommonName string `json:"common_name"`
+			NameValue  string `json:"name_value"` // one name per line
+		}
+		metered.used = 0
+		if err := dec.Decode(&c); err != nil {
+			return fmt.Errorf("%w: %w", errShape, err)
+		}
+		if err := row(append(strings.Split(c.NameValue, "\n"), c.CommonName)...); err != nil {
+			return err
+		}
+	}
+	if _, err := dec.Token(); err != nil {
+		return fmt.Errorf("%w: %w", errShape, err)
+	}
+	return nil
+}
+
+// A nameSet keeps the different host names of a domain in the order in which they came.
+type nameSet struct {
+	domain string
+	seen   map[string]bool
+	list   []urlnorm.URL
+}
+
+// add takes a name as a certificate has it: in any case, perhaps a wildcard, perhaps no host at all.
+func (s *nameSet) add(name string) error {
+	name = strings.ToLower(strings.TrimSuffix(strings.TrimSpace(name), "."))
+	for strings.HasPrefix(name, "*.") {
+		name = name[len("*."):]
+	}
+	if !within(name, s.domain) || s.seen[name] || strings.ContainsAny(name, "*@:/?#[]\\ ") {
+		return nil
+	}
+	if len(s.list) == maxNames {
+		return &sinkError{fmt.Errorf("more than %d names", maxNames)}
+	}
+	s.seen[name] = true
+	u, err := urlnorm.Parse("https://" + name + "/")
+	if err == nil && within(u.Host(), s.domain) {
+		s.list = append(s.list, u)
+	}
+	return nil
+}
+
+// How many names are asked for at a time, and how many at once.
+const (
+	nameBatch   = 256
+	nameLookups = 16
+)
+
+// handOver asks which names exist, and gives those to the sink.
+func (s *CT) handOver(ctx context.Context, list []urlnorm.URL, sink Sink, sum *Summary) error {
+	for len(list) > 0 {
+		n := min(len(list), nameBatch)
+		checked := s.check(ctx, list[:n], sum)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if len(checked) > 0 {
+			if err := sink(ctx, checked); err != nil {
+				return err
+			}
+		}
+		sum.Found += int64(len(checked))
+		list = list[n:]
+	}
+	return nil
+}
+
+// check returns those that exist, in order.
+func (s *CT) check(ctx context.Context, list []urlnorm.URL, sum *Summary) []urlnorm.URL {
+	verdicts := make([]urlnorm.URL, len(list))
+	var absent, failed, next atomic.Int64
+	var wg sync.WaitGroup
+	for range min(nameLookups, len(list)) {
+		wg.Go(func() {
+			for i := next.Add(1) - 1; i < int64(len(list)); i = next.Add(1) - 1 {
+				u, err := s.reach(ctx, list[i])
+				switch {
+				case err != nil:
+					failed.Add(1)
+				case u.IsZero():
+					absent.Add(1)
+				}
+				verdicts[i] = u
+			}
+		})
+	}
+	wg.Wait()
+	sum.Absent += absent.Load()
+	sum.Failed += failed.Load()
+	out := verdicts[:0]
+	for _, u := range verdicts {
+		if !u.IsZero() {
+			out = append(out, u)
+		}
+	}
+	return out
+}
+
+// reach is the address by which a name can be asked, or zero if it does not exist.
+func (s *CT) reach(ctx context.Context, u urlnorm.URL) (urlnorm.URL, error) {
+	scheme, err := s.names.Scheme(ctx, u.Host())
+	if err != nil || scheme == "" {
+		return urlnorm.URL{}, err
+	}
+	return urlnorm.Parse(scheme + u.String()[len("https"):])
+}
