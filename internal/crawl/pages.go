@@ -96,7 +96,7 @@ func (p *pageReader) hostBlocked(ctx context.Context, id urlnorm.HostID) (bool, 
 // endless walks the redirects from a page on: dedup hides a loop from the crawl, since every page of it is fetched once.
 func (p *pageReader) endless(ctx context.Context, from, to string) (bool, error) {
 	seen := map[string]bool{from: true}
-	for range maxHops {
+	for range maxHops + 1 { // the last page of a chain that is as long as it may be leads to one that is not there
 		if seen[to] {
 			return true, nil
 		}
