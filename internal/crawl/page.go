@@ -43,10 +43,10 @@ func (w *worker) servePage(ctx context.Context, l *frontier.Lease) error {
 	}
 
 	resp, err := w.fetcher.Do(ctx, fetch.Request{URL: u, Mode: fetch.Page, Wire: l})
-	if err != nil {
-		return w.pageFailed(l, u, err, ev)
-	}
 	defer resp.Close()
+	if err != nil {
+		return w.pageFailed(l, u, resp, err, ev)
+	}
 	w.breaker.ok()
 	w.measure(resp)
 
@@ -91,8 +91,8 @@ func (w *worker) evidence(ctx context.Context, u urlnorm.URL) (page.Robots, erro
 	return ev, nil
 }
 
-// pageFailed pays back a lease whose fetch had no response.
-func (w *worker) pageFailed(l *frontier.Lease, u urlnorm.URL, err error, ev page.Robots) error {
+// pageFailed pays back a lease whose fetch did not end well. The response is what there was of one, or nil.
+func (w *worker) pageFailed(l *frontier.Lease, u urlnorm.URL, resp *fetch.Response, err error, ev page.Robots) error {
 	kind := fetch.KindOf(err)
 	w.metrics.Failed(string(kind))
 	r := frontier.Result{Class: frontier.ClassNetwork, Lag: w.lag.value()}
@@ -115,7 +115,12 @@ func (w *worker) pageFailed(l *frontier.Lease, u urlnorm.URL, err error, ev page
 	if !known {
 		outcome = page.ReadError
 	}
-	f := failure(outcome, errorText(err), ev)
+	f := &finish{outcome: outcome, at: time.Now(), facts: page.Facts{ContentLength: -1, ResponseTime: -1, Robots: ev}}
+	if resp != nil {
+		f.status, f.bytes = resp.Status, resp.WireBytes
+		w.describe(f, resp, ev)
+	}
+	f.facts.Error = errorText(err)
 	r.Finish = f
 	if fallback, ok := w.plainHTTP(u, kind); ok {
 		r.Links, r.Final = []frontier.Link{fallback}, true

@@ -71,6 +71,7 @@ func FetchRobots(ctx context.Context, f Fetcher, origin, token string, strict bo
 	for hop := 0; ; hop++ {
 		resp, err := f.Do(ctx, fetch.Request{URL: u, Mode: fetch.Text, Timeout: robotsTimeout, MaxBody: robots.MaxSize + 1, Wire: wire})
 		if err != nil {
+			resp.Close()
 			return unknown(), nil, err
 		}
 		wire = nil // the pace counts from the first request; the hops of one answer belong to it

@@ -121,10 +121,10 @@ func (w *worker) serveSitemap(ctx context.Context, l *frontier.Lease) error {
 		return err
 	}
 	resp, err := w.fetcher.Do(ctx, fetch.Request{URL: u, Mode: fetch.Stream, Wire: l, Timeout: sitemapTimeout})
+	defer resp.Close()
 	if err != nil {
 		return w.sitemapFailed(l, tag, err)
 	}
-	defer resp.Close()
 	ended.Class, ended.Latency, ended.Lag = frontier.ClassOf(resp.Status), resp.Timings.Wait, w.lag.value()
 	ended.RetryAfter = frontier.ParseRetryAfter(resp.RetryAfter, resp.Header.Get("Date"), time.Now())
 	switch {
