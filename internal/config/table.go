@@ -141,7 +141,7 @@ func (s *Settings) Table() []Entry {
 		{Name: "max-url-length", Group: Scope, Value: intValue{&s.MaxURLLength, 64, 65536},
 			Usage: "longer URLs are traps"},
 		{Name: "trap-repeats", Group: Scope, Value: countOrOff(&s.TrapRepeats),
-			Usage: "a path segment repeated this often in a row, or a sequence of them one time less, makes a trap (0 is off)"},
+			Usage: "a path segment repeated this often in a row or more often anywhere, or a sequence of them one time less, makes a trap (0 is off)"},
 		{Name: "trap-params", Group: Scope, Value: countOrOff(&s.TrapParams),
 			Usage: "more query parameters than this make a trap (0 is off)"},
 		{Name: "trap-variants", Group: Scope, Value: countOrOff(&s.TrapVariants),

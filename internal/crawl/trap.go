@@ -62,10 +62,19 @@ func (t *Traps) Check(u urlnorm.URL, depth int) string {
 // maxPeriod is the longest sequence of segments whose repetition is looked for.
 const maxPeriod = 6
 
-// repeats says whether a segment stands n times in a row, or a sequence of two or more segments n-1 times. The links that make
-// such paths are relative ones on a page that answers under any path.
+// repeats says whether a segment stands n times in a row, a sequence of two or more segments n-1 times, or a segment more than n
+// times anywhere, since two words can be strung together for ever without either rule before it. The links that make such paths
+// are relative ones on a page that answers under any path.
 func repeats(path string, n int) bool {
 	segments := strings.Split(strings.Trim(path, "/"), "/")
+	if len(segments) > n {
+		times := make(map[string]int, len(segments))
+		for _, s := range segments {
+			if times[s]++; times[s] > n && s != "" {
+				return true
+			}
+		}
+	}
 	for period := 1; period <= maxPeriod; period++ {
 		most := n
 		if period > 1 {

@@ -26,6 +26,7 @@ func TestTraps(t *testing.T) {
 		{"/a/a/a/a/", 1, TrapRepeats},
 		{"/x/a/b/a/b/a/b", 1, TrapRepeats},
 		{"/shop/en/list/en/list/en/list/1", 1, TrapRepeats},
+		{"/a/b/a/a/b/b/a/b/a", 1, TrapRepeats},
 		{"/p;jsessionid=0123456789ABCDEF", 1, TrapSession},
 		{"/p?PHPSESSID=k3j4h5k3j4h5k3j4", 1, TrapSession},
 		{"/p?a=1&sid=0a1b2c3d4e5f60718293a4b5c6d7e8f9", 1, TrapSession},
