@@ -35,7 +35,7 @@ type Options struct {
 	// Only, when not empty, names the outputs to write: jsonl, xml, csv, links.
 	Only []string
 	// Each, when not nil, sees every page.
-	Each func(*Page)
+	Each func(*Page) `json:"-"`
 	// MaxURLs and MaxBytes replace the protocol's limits of one XML file. Zero means those.
 	MaxURLs, MaxBytes int
 }
