@@ -1,0 +1,144 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+)
+
+// line is one line of sitemap.jsonl, as its documentation has it: a name that is not here must not be there.
+type line struct {
+	SchemaVersion  int    `json:"schema_version"`
+	URL            string `json:"url"`
+	Depth          int    `json:"depth"`
+	ParentURL      string `json:"parent_url"`
+	Source         string `json:"source"`
+	DiscoveredAt   string `json:"discovered_at"`
+	CrawledAt      string `json:"crawled_at"`
+	Outcome        string `json:"outcome"`
+	StatusCode     int    `json:"status_code"`
+	Error          string `json:"error"`
+	Attempts       int    `json:"attempts"`
+	RedirectTo     string `json:"redirect_to"`
+	ResponseTimeMS int64  `json:"response_time_ms"`
+	ContentType    string `json:"content_type"`
+	ContentLength  int64  `json:"content_length"`
+	ContentHash    string `json:"content_hash"`
+	Title          string `json:"title"`
+	Description    string `json:"description"`
+	H1             string `json:"h1"`
+	CanonicalURL   string `json:"canonical_url"`
+	Language       string `json:"language"`
+	Hreflang       []struct {
+		Lang string `json:"lang"`
+		URL  string `json:"url"`
+	} `json:"hreflang"`
+	RobotsMeta      string            `json:"robots_meta"`
+	JSONLDTypes     []string          `json:"json_ld_types"`
+	OpenGraph       map[string]string `json:"open_graph"`
+	WordCount       int               `json:"word_count"`
+	LinkCount       int               `json:"link_count"`
+	LastModified    string            `json:"last_modified"`
+	ETag            string            `json:"etag"`
+	Indexable       bool              `json:"indexable"`
+	IndexableReason string            `json:"indexable_reason"`
+	Robots          *struct {
+		Evidence   string  `json:"evidence"`
+		Rule       string  `json:"rule"`
+		CrawlDelay float64 `json:"crawl_delay"`
+		Confidence string  `json:"confidence"`
+		CheckedAt  string  `json:"checked_at"`
+	} `json:"robots"`
+	Extracted map[string]any `json:"extracted"`
+	Images    []string       `json:"images"`
+}
+
+// report is what tests read of report.json.
+type report struct {
+	SchemaVersion int              `json:"schema_version"`
+	Status        string           `json:"status"`
+	Success       bool             `json:"success"`
+	Reason        string           `json:"reason"`
+	Errors        []string         `json:"errors"`
+	Warnings      []string         `json:"warnings"`
+	URLs          int              `json:"urls"`
+	Pages         int              `json:"pages_this_run"`
+	Outcomes      map[string]int   `json:"outcomes"`
+	StatusClasses map[string]int   `json:"status_classes"`
+	Indexable     int              `json:"indexable"`
+	SkippedLinks  map[string]int   `json:"skipped_links"`
+	BlockedHosts  []map[string]any `json:"blocked_hosts"`
+	Files         []string         `json:"files"`
+}
+
+// readLines reads sitemap.jsonl, by URL.
+func readLines(t *testing.T, dir string) map[string]line {
+	t.Helper()
+	file, err := os.Open(filepath.Join(dir, "sitemap.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	lines := map[string]line{}
+	moment := regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$`)
+	scan := bufio.NewScanner(file)
+	scan.Buffer(nil, 16<<20)
+	for n := 1; scan.Scan(); n++ {
+		if !bytes.HasPrefix(scan.Bytes(), []byte(`{"schema_version":1,`)) {
+			t.Fatalf("line %d of sitemap.jsonl does not begin with its version: %.80s", n, scan.Bytes())
+		}
+		var l line
+		dec := json.NewDecoder(bytes.NewReader(scan.Bytes()))
+		dec.DisallowUnknownFields()
+		if err := dec.Decode(&l); err != nil {
+			t.Fatalf("line %d of sitemap.jsonl: %v", n, err)
+		}
+		if _, twice := lines[l.URL]; twice {
+			t.Errorf("%s stands twice in sitemap.jsonl", l.URL)
+		}
+		for _, at := range []string{l.DiscoveredAt, l.CrawledAt, l.LastModified} {
+			if at != "" && !moment.MatchString(at) {
+				t.Errorf("line %d of sitemap.jsonl: time %q is not of the one form", n, at)
+			}
+		}
+		lines[l.URL] = l
+	}
+	if err := scan.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return lines
+}
+
+// readReport reads report.json.
+func readReport(t *testing.T, dir string) report {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, "report.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parse[report](t, string(text))
+}
+
+// parse reads one JSON value, and wants nothing after it.
+func parse[T any](t *testing.T, text string) T {
+	t.Helper()
+	var v T
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatalf("%v in %.200s", err, text)
+	}
+	return v
+}
+
+// exists says whether a file of a data directory is there.
+func exists(t *testing.T, dir, name string) bool {
+	t.Helper()
+	_, err := os.Stat(filepath.Join(dir, name))
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	return err == nil
+}

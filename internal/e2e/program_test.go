@@ -1,0 +1,164 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// patience is how long one run of the program may take.
+const patience = 2 * time.Minute
+
+// invocation is the program about to be run.
+type invocation struct {
+	args  []string
+	env   []string // beyond the bare minimum; the later of two counts
+	stdin string
+	dir   string // to run in; empty means a new temporary one
+}
+
+// result is what a run of the program left.
+type result struct {
+	code           int // 0 to 255; -1 if a signal ended it
+	stdout, stderr string
+	took           time.Duration
+}
+
+// process is the program while it runs.
+type process struct {
+	t        *testing.T
+	cmd      *exec.Cmd
+	cancel   context.CancelFunc
+	began    time.Time
+	out, err buffer
+	done     chan struct{} // closed when ended is set
+	ended    result
+}
+
+// run runs the program to its end.
+func run(t *testing.T, args ...string) result {
+	t.Helper()
+	return invocation{args: args}.run(t)
+}
+
+// start runs the program beside the test.
+func start(t *testing.T, args ...string) *process {
+	t.Helper()
+	return invocation{args: args}.start(t)
+}
+
+func (i invocation) run(t *testing.T) result {
+	t.Helper()
+	return i.start(t).wait()
+}
+
+func (i invocation) start(t *testing.T) *process {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	p := &process{t: t, cancel: cancel, began: time.Now(), done: make(chan struct{})}
+	p.cmd = exec.CommandContext(ctx, binary, i.args...)
+	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = strings.NewReader(i.stdin), &p.out, &p.err
+	p.cmd.Dir = i.dir
+	if i.dir == "" {
+		p.cmd.Dir = t.TempDir()
+	}
+	// Tests must not queue for one another's safe crawls, nor see the settings of whoever runs them.
+	p.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + p.cmd.Dir, "TMPDIR=" + t.TempDir()}, i.env...)
+	if err := p.cmd.Start(); err != nil {
+		cancel()
+		t.Fatal(err)
+	}
+	go p.reap()
+	t.Cleanup(func() {
+		p.kill()
+		if t.Failed() {
+			t.Logf("mapwright %s\nexit status %d\nstdout:\n%s\nstderr:\n%s", strings.Join(i.args, " "), p.ended.code, p.ended.stdout, p.ended.stderr)
+		}
+	})
+	return p
+}
+
+// reap takes leave of the process.
+func (p *process) reap() {
+	defer close(p.done)
+	defer p.cancel()
+	_ = p.cmd.Wait() // how it ended is in its state
+	p.ended = result{code: p.cmd.ProcessState.ExitCode(), stdout: p.out.String(), stderr: p.err.String(), took: time.Since(p.began)}
+}
+
+// wait waits for the end.
+func (p *process) wait() result {
+	p.t.Helper()
+	<-p.done
+	if strings.Contains(p.ended.stderr, "DATA RACE") {
+		p.t.Error("the program has a data race")
+	}
+	return p.ended
+}
+
+// signal sends a signal. That the process is gone by then is no error.
+func (p *process) signal(s os.Signal) {
+	p.t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		p.t.Fatal(err)
+	}
+}
+
+// kill ends the process as a power cut would end it.
+func (p *process) kill() result {
+	p.signal(syscall.SIGKILL)
+	return p.wait()
+}
+
+// pid is the process's number.
+func (p *process) pid() int { return p.cmd.Process.Pid }
+
+// until waits until something is so. It gives up when the process ends first, or takes too long.
+func (p *process) until(what string, so func() bool) {
+	p.t.Helper()
+	look, late := time.NewTicker(time.Millisecond), time.After(patience/2)
+	defer look.Stop()
+	for !so() {
+		select {
+		case <-look.C:
+		case <-p.done:
+			if !so() {
+				p.t.Fatalf("the program ended before %s", what)
+			}
+			return
+		case <-late:
+			p.t.Fatalf("waited too long until %s", what)
+		}
+	}
+}
+
+// says waits until the program has written a text to standard error.
+func (p *process) says(text string) {
+	p.t.Helper()
+	p.until("it said "+text, func() bool { return strings.Contains(p.err.String(), text) })
+}
+
+// buffer takes what a process writes while the test reads.
+type buffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer // guarded by mu
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}

@@ -1,0 +1,145 @@
+package e2e
+
+import (
+	"fmt"
+	"net"
+	"testing"
+
+	"github.com/mapwright/mapwright/internal/testweb"
+)
+
+// serve starts a synthetic web that lasts as long as the test.
+func serve(t *testing.T, cfg testweb.Config) *testweb.Server {
+	t.Helper()
+	web, err := testweb.Start(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := web.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return web
+}
+
+// closedPort is an address on loopback where nobody listens.
+func closedPort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// pages is how many requests for pages the web has had.
+func pages(web *testweb.Server) int {
+	n := 0
+	for _, h := range web.Books().Hosts {
+		n += h.Pages
+	}
+	return n
+}
+
+// repeats is how many pages the web has answered more than once.
+func repeats(web *testweb.Server) int {
+	n := 0
+	for _, h := range web.Books().Hosts {
+		n += h.Duplicates.Count
+	}
+	return n
+}
+
+// wellBehaved holds the web's books against good manners: whatever a crawl may be told, it never asks for what robots.txt
+// forbids or for a page before robots.txt, never takes for a link what is none, and keeps its bounds.
+func wellBehaved(t *testing.T, web *testweb.Server, perHost, overall int) {
+	t.Helper()
+	books := web.Books()
+	if books.MostInFlight > int64(overall) {
+		t.Errorf("%d requests were in flight at once, want at most %d", books.MostInFlight, overall)
+	}
+	if books.UnknownHosts > 0 {
+		t.Errorf("%d requests for hosts that are not there", books.UnknownHosts)
+	}
+	for name, h := range books.Hosts {
+		if h.MostInFlight > perHost {
+			t.Errorf("%s: %d requests were in flight at once, want at most %d", name, h.MostInFlight, perHost)
+		}
+		for what, m := range map[string]testweb.Misdeeds{
+			"forbidden by robots.txt": h.Disallowed, "asked for before robots.txt": h.BeforeRobots,
+			"no link to follow": h.Baits, "never named": h.Unknown, "too early after a refusal": h.Early,
+		} {
+			if m.Count > 0 {
+				t.Errorf("%s: %d requests were %s, such as %q", name, m.Count, what, m.URIs)
+			}
+		}
+	}
+}
+
+// askedOnce wants no page to have been asked for again once it was had, and robots.txt once.
+func askedOnce(t *testing.T, web *testweb.Server) {
+	t.Helper()
+	for name, h := range web.Books().Hosts {
+		if h.Duplicates.Count > 0 {
+			t.Errorf("%s: %d pages were fetched again, such as %q", name, h.Duplicates.Count, h.Duplicates.URIs)
+		}
+		if h.Robots > 1 {
+			t.Errorf("%s: robots.txt was fetched %d times", name, h.Robots)
+		}
+	}
+}
+
+// expected is what a correct crawl reports, by URL.
+func expected(t *testing.T, web *testweb.Server, c testweb.Crawl) map[string]testweb.Expectation {
+	t.Helper()
+	list, err := web.Expected(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]testweb.Expectation{}
+	for e := range list {
+		all[e.URL] = e
+	}
+	return all
+}
+
+// foundExactly holds a crawl's sitemap.jsonl against what the web says a correct crawl finds.
+func foundExactly(t *testing.T, web *testweb.Server, c testweb.Crawl, lines map[string]line) {
+	t.Helper()
+	list, err := web.Expected(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]testweb.Result, len(lines))
+	for url, l := range lines {
+		got[url] = testweb.Result{Outcome: l.Outcome, Status: l.StatusCode}
+	}
+	if err := testweb.Compare(list, web.Traps(), got); err != nil {
+		t.Error(err)
+	}
+	if err := indexedRightly(expected(t, web, c), lines); err != nil {
+		t.Error(err)
+	}
+}
+
+// indexedRightly holds title, target and indexability against what the web knows of its pages.
+func indexedRightly(want map[string]testweb.Expectation, lines map[string]line) error {
+	for url, e := range want {
+		l, ok := lines[url]
+		if !ok || l.Outcome != e.Outcomes[0] {
+			continue // that is another fault, and named elsewhere
+		}
+		if l.Indexable != e.Indexable && l.Outcome == testweb.OutcomeOK {
+			return fmt.Errorf("%s: indexable %v (%s), want %v", url, l.Indexable, l.IndexableReason, e.Indexable)
+		}
+		if e.Title != "" && l.Title != e.Title {
+			return fmt.Errorf("%s: title %q, want %q", url, l.Title, e.Title)
+		}
+		if e.Location != "" && l.RedirectTo != e.Location {
+			return fmt.Errorf("%s: redirects to %q, want %q", url, l.RedirectTo, e.Location)
+		}
+	}
+	return nil
+}
