@@ -56,11 +56,9 @@ func findEncoding(body []byte, contentType string) (encoding.Encoding, string) {
 			return enc, name
 		}
 	}
-	if isPlainASCII(body) {
-		return nil, utf8Name
-	}
 	valid := utf8.Valid(body)
-	if label := labelIn(head); valid && (len(label) == 0 || isUTF8Label(label)) {
+	label := labelIn(head)
+	if valid && (len(label) == 0 || isUTF8Label(label)) || isPlainASCII(body) {
 		return nil, utf8Name
 	}
 	enc, name, _ := charset.DetermineEncoding(head, "")
