@@ -1,36 +1,258 @@
 package frontier
 
-// aimd is the adaptive number of requests in flight of one host.
+import (
+	"math"
+	"time"
+)
+
+// aimd is the adaptive number of requests in flight of one host, its window.
+//
+// Answers are taken in rounds; see aimdRound. Each round ends with a mean latency
+// and a throughput, and then the window may change. The rules:
+//
+//   - The window doubles while latency is near its floor, and is added to once
+//     something has spoken against doubling.
+//   - Every change is a trial, judged by the next round. A wider window that does
+//     not bring more throughput only makes a queue, be it at the host, on the line
+//     or in our own busy process: it is undone, and the next trial waits longer.
+//     While there is a queue, narrower windows are tried too, and kept if they
+//     cost no throughput. So the window stays where throughput ends to grow,
+//     whosever limit that is.
+//   - When latency climbs well above what it was at this window, the window is
+//     cut. If the cut does not lower latency, the window was not the cause: the
+//     host is merely slower now, which becomes the norm, and the window waits
+//     before it grows again.
+//   - A refusal halves the window and sets a ceiling just below the number that
+//     was in flight. The window comes back to the ceiling by quarters of the way,
+//     and goes beyond only by a rare probe.
+//
+// Latency is taken less the event's Lag, the share that our own machine has in
+// it, so that a busy processor here does not look like a slow host there.
 type aimd struct {
-	size uint16 // requests allowed in flight; 0 means MinInflight, not begun
-	seen uint16 // answers since the last step
+	size    uint16 // requests allowed in flight; 0 means not begun
+	before  uint16 // the window before the change that is being judged
+	ceiling uint16 // the window stays at or below it; 0 means none known
+	state   aimdState
+	wait    uint8 // rounds until the next trial
+	waits   uint8 // rounds to wait when that fails
+	fails   uint8 // probes of the ceiling that were refused, less those that held
+	steady  bool  // the time of doubling is over
+	down    bool  // the next trial is a narrower window
+	high    bool  // the last round's latency was well above the norm
+	freed   bool  // a probe held, and no refusal has come since
+
+	floor uint32  // µs, the latency of the host at ease
+	norm  uint32  // µs, the latency that this window usually has
+	was   uint32  // µs, the latency before the cut
+	easy  uint32  // µs, the norm before the cut
+	rate  float32 // answers/s before the change that is being judged
+	calm  uint32  // answers since the last refusal
+
+	quiet  int64 // Unix ns; no growth until then, unless latency recovers
+	bumped int64 // Unix ns; when the ceiling was last set or probed
+
+	round aimdRound
 }
 
+// aimdState is what the present round is to judge.
+type aimdState uint8
+
+const (
+	aimdOpen    aimdState = iota // nothing: the window is what it was
+	aimdWider                    // whether more in flight made more throughput
+	aimdNarrow                   // whether less in flight made no less throughput
+	aimdCut                      // whether less in flight made latency fall
+	aimdProbing                  // whether the ceiling still holds
+)
+
+const (
+	// aimdSlack is a difference in latency, in µs, that is nobody's sorrow.
+	aimdSlack = 500
+	// aimdElastic is the part of a window's growth that must show as growth of
+	// throughput for it to be worth it.
+	aimdElastic = 0.2
+
+	aimdWaits    = 2  // rounds between trials at first, and
+	aimdMaxWaits = 64 // when they keep failing
+
+	// aimdQuiet is how long a window stays cut when the cut did not help.
+	aimdQuiet = 30 * time.Second
+
+	// A probe of the ceiling costs a refusal or two and a rest of a second. So it
+	// comes after aimdCalm answers without refusal, and aimdProbeAfter, doubled
+	// with each failure up to 2^aimdMaxFails times.
+	aimdCalm       = 512
+	aimdProbeAfter = 15 * time.Second
+	aimdMaxFails   = 6
+)
+
+// limit is the window within the configured bounds; only refusals bring it below
+// MinInflight.
 func (a *aimd) limit(c *PaceConfig) int {
 	if a.size == 0 {
 		return c.MinInflight
 	}
-	return int(a.size)
+	return min(int(a.size), c.MaxInflight)
 }
 
-// observe takes one event and returns the effect on the window.
-func (a *aimd) observe(c *PaceConfig, e Event, v Verdict) Effect {
-	size := a.limit(c)
-	switch v {
-	case VerdictRefused:
-		a.seen = 0
-		a.size = uint16(max(1, size/2))
-		return EffectWindowCut
-	case VerdictAnswered:
-		if e.Inflight < size {
-			return 0
+// observe takes one event and returns its effect on the window. counts says that
+// a refusal or failure was the first of its rest or backoff.
+func (a *aimd) observe(c *PaceConfig, e *Event, v Verdict, counts bool) Effect {
+	old := a.limit(c)
+	a.size = uint16(old)
+	switch {
+	case v == VerdictAnswered:
+		a.calm++
+		a.round.add(e, old, a.norm)
+		if a.round.enough(e, a) {
+			a.endRound(c, e)
 		}
-		if a.seen++; int(a.seen) < size || size >= c.MaxInflight {
-			return 0
+	case v == VerdictRefused:
+		a.calm = 0
+		if counts {
+			a.refuse(e)
 		}
-		a.seen = 0
-		a.size = uint16(size + 1)
+	case v == VerdictFailed && counts && e.Class == ClassNetwork:
+		// A time-out or a reset may be what overload looks like; an error page, which
+		// one broken template can cause, is not.
+		a.steady = true
+		a.begin(min(old, max(c.MinInflight, old/2)), aimdOpen, e)
+	}
+	switch now := a.limit(c); {
+	case now > old:
 		return EffectWindowGrew
+	case now < old:
+		return EffectWindowCut
 	}
 	return 0
+}
+
+// near reports whether a latency is near that of the host at ease.
+func (a *aimd) near(us uint32) bool {
+	return a.floor == 0 || us <= a.floor+a.floor/2+aimdSlack
+}
+
+// endRound judges a round and begins the next.
+func (a *aimd) endRound(c *PaceConfig, e *Event) {
+	lat, rate := a.round.latency(), a.round.rate(e)
+	if a.floor == 0 || lat < a.floor {
+		a.floor = lat
+	}
+	if a.norm == 0 {
+		a.norm = lat
+	}
+	if !a.round.wasFull() { // too little work to learn from
+		a.begin(int(a.size), aimdOpen, e)
+		return
+	}
+	if !a.judge(lat, rate, e) {
+		a.begin(int(a.before), aimdOpen, e)
+		return
+	}
+	a.rate = rate
+	size, state := a.next(c, lat, e)
+	a.begin(size, state, e)
+}
+
+// judge reports whether the change that led to this round's window was right.
+func (a *aimd) judge(lat uint32, rate float32, e *Event) bool {
+	switch a.state {
+	case aimdWider, aimdNarrow:
+		least := a.rate
+		if a.steady || !a.near(lat) { // else the round was too short to know better
+			least *= 1 + aimdElastic*(float32(a.size)-float32(a.before))/float32(a.before)
+		}
+		if rate < least {
+			a.steady = true
+			a.down = a.state == aimdWider
+			a.waits = uint8(min(aimdMaxWaits, max(aimdWaits, 2*int(a.waits))))
+			a.wait = a.waits
+			return false
+		}
+		a.norm, a.wait, a.waits = lat, 0, 0
+	case aimdCut:
+		if lat > a.was-a.was/5 {
+			a.quiet = e.Now.Add(aimdQuiet).UnixNano()
+		}
+		a.norm = lat
+	case aimdProbing: // the host takes more than it did: look for its limit anew
+		a.ceiling, a.freed = 0, true
+		a.fails -= min(a.fails, 1)
+	}
+	return true
+}
+
+// next chooses the window of the next round, and what that round is to judge.
+func (a *aimd) next(c *PaceConfig, lat uint32, e *Event) (int, aimdState) {
+	size := int(a.size)
+	if a.state == aimdOpen {
+		if a.climbed(lat) && size > c.MinInflight {
+			return max(c.MinInflight, size*5/8), aimdCut
+		}
+		a.norm += uint32((int64(lat) - int64(a.norm)) / 8)
+	}
+	if a.quiet > 0 && e.Now.UnixNano() < a.quiet && lat > a.easy+a.easy/4+aimdSlack {
+		return size, aimdOpen
+	}
+	a.quiet = 0
+	if a.wait > 0 {
+		a.wait--
+		return size, aimdOpen
+	}
+	top := c.MaxInflight
+	if a.ceiling > 0 {
+		top = min(top, int(a.ceiling))
+	}
+	near := a.near(lat)
+	switch {
+	case !near && (a.down || size >= top) && size > c.MinInflight:
+		return max(c.MinInflight, size-max(1, size/4)), aimdNarrow
+	case size >= c.MaxInflight:
+		return size, aimdOpen
+	case size >= top:
+		if a.calm < aimdCalm || time.Duration(e.Now.UnixNano()-a.bumped) < aimdProbeAfter<<a.fails {
+			return size, aimdOpen
+		}
+		a.bumped = e.Now.UnixNano()
+		return size + 1, aimdProbing
+	case near && a.ceiling > 0:
+		return size + (top-size+3)/4, aimdOpen // known ground: nothing to judge
+	case !a.steady:
+		return min(top, 2*size), aimdWider
+	case near:
+		return min(top, size+max(2, int(math.Sqrt(float64(size))))), aimdWider
+	default: // a step whose gain, if there is one, stands out from the noise
+		return min(top, size+max(4, size/2)), aimdWider
+	}
+}
+
+// climbed reports that latency has been well above the norm twice in a row: once
+// may be chance.
+func (a *aimd) climbed(lat uint32) bool {
+	again := a.high
+	a.high = lat > a.norm+a.norm/4*3+aimdSlack
+	if !a.high || !again {
+		return false
+	}
+	a.steady, a.high = true, false
+	a.was, a.easy = lat, a.norm
+	return true
+}
+
+// refuse halves the window and sets the ceiling below what was in flight.
+func (a *aimd) refuse(e *Event) {
+	if a.state == aimdProbing || a.freed {
+		a.fails = min(a.fails+1, aimdMaxFails)
+	}
+	a.steady, a.freed = true, false
+	a.bumped = e.Now.UnixNano()
+	size := int(a.size)
+	a.ceiling = uint16(max(1, size/2, min(e.Inflight, size)-1))
+	a.begin(max(1, size/2), aimdOpen, e)
+}
+
+// begin sets the window and begins the round that will judge it.
+func (a *aimd) begin(size int, state aimdState, e *Event) {
+	a.before, a.size, a.state = a.size, uint16(size), state
+	a.round = aimdRound{began: e.Now.UnixNano()}
 }

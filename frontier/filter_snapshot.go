@@ -131,12 +131,12 @@ func decodeFilterLayer(b []byte, tag uint64, index int, sealed bool) (l filterLa
 		return l, "made with another seed"
 	case (b[6] == 1) != sealed:
 		return l, "is not of the same snapshot as its neighbours"
-	case word(2) < 1 || word(2) > 1<<40 || word(3) > 1<<40:
+	case word(2) < 1 || word(3) > word(2):
 		return l, "impossible number of keys"
 	}
 	bits := body[filterHeader:]
 	m, k, length := binary.BigEndian.Uint64(bits), binary.BigEndian.Uint64(bits[8:]), binary.BigEndian.Uint64(bits[16:])
-	if k != filterHashes || m == 0 || m != length || m > 1<<50 || uint64(len(bits)-bloomHeader) != (m+63)/64*8 {
+	if k != filterHashes || m != length || m > 1<<50 || m < word(2) || uint64(len(bits)-bloomHeader) != (m+63)/64*8 {
 		return l, "size does not match its parameters"
 	}
 	var bf bloom.BloomFilter

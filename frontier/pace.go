@@ -2,68 +2,6 @@ package frontier
 
 import "time"
 
-// Class is what became of a request, as far as the host's pace is concerned.
-type Class uint8
-
-const (
-	// ClassNone is a request of which nothing can be said: it was cancelled, or
-	// never reached the wire.
-	ClassNone Class = iota
-	// ClassOK is any answer that is none of the following: the host served us,
-	// even where the answer is a redirect, a 404 or a 410.
-	ClassOK
-	// ClassForbidden is a 403.
-	ClassForbidden
-	// ClassThrottled is a 429.
-	ClassThrottled
-	// ClassUnavailable is a 503.
-	ClassUnavailable
-	// ClassServerError is any other 5xx.
-	ClassServerError
-	// ClassNetwork is a time-out, a refused, reset or truncated connection, a DNS
-	// or a TLS failure.
-	ClassNetwork
-	// ClassOurs is a failure of our own machine: no file descriptors, no route, no
-	// resolver. It is never held against a host.
-	ClassOurs
-)
-
-// ClassOf is the class of an answer with the given status code.
-func ClassOf(status int) Class {
-	switch {
-	case status == 403:
-		return ClassForbidden
-	case status == 429:
-		return ClassThrottled
-	case status == 503:
-		return ClassUnavailable
-	case status >= 500:
-		return ClassServerError
-	}
-	return ClassOK
-}
-
-// Event is one finished request of a host.
-type Event struct {
-	Class Class
-	// Start is when the request went on the wire, Now when its end was known.
-	// Both must come from one clock that is never set back within a process.
-	Start, Now time.Time
-	// RetryAfter is what the answer asked for; see [ParseRetryAfter]. Zero means
-	// that it asked for nothing.
-	RetryAfter time.Duration
-	// Latency is the time from Start to the first byte of the answer.
-	Latency time.Duration
-	// Lag is the part of Latency that was our own machine's doing: how long an
-	// answer waits here, on average these days, before it is looked at.
-	Lag time.Duration
-	// URL tells the URLs of a host apart; any hash will do.
-	URL uint64
-	// Inflight is how many requests of the host were in flight just after this
-	// one started, itself included.
-	Inflight int
-}
-
 // Pace is all that decides when a host may be asked again, and how many requests
 // it may have in flight. It is a value without pointers; the zero Pace is a host
 // of which nothing is known. All methods are pure.
@@ -100,31 +38,41 @@ type Pace struct {
 
 // Apply returns the pace after an event, and what changed.
 func (p Pace) Apply(c *PaceConfig, e Event) (Pace, Change) {
-	before := p
-	ch := Change{}
+	var ch Change
+	p.apply(c, &e, &ch)
+	return p, ch
+}
+
+func (p *Pace) apply(c *PaceConfig, e *Event, ch *Change) {
+	if e.Start.IsZero() {
+		e.Start = e.Now
+	}
+	learned, window := p.learned, p.window.size
 	if p.floor > 0 && time.Duration(e.Now.UnixNano()-p.floorAt) > c.FloorTTL {
 		p.floor, p.floorAt = 0, 0
 		ch.Effects |= EffectFloorForgotten
 	}
 	ch.Verdict = p.judge(c, e)
+	counts := true
 	switch ch.Verdict {
 	case VerdictAnswered:
-		p.answer(c, e, &ch)
+		p.answer(c, e, ch)
 	case VerdictRefused:
-		p.refuse(c, e, &ch)
+		counts = p.refuse(c, e, ch)
 	case VerdictFailed:
-		p.fail(c, e, &ch)
+		counts = p.fail(c, e, ch)
 	}
-	if c.Adaptive {
-		ch.Effects |= p.window.observe(c, e, ch.Verdict)
+	if c.Adaptive && ch.Verdict != VerdictNothing {
+		ch.Effects |= p.window.observe(c, e, ch.Verdict, counts)
 	}
-	p.describe(c, &before, &ch)
-	return p, ch
+	if ch.Effects != 0 {
+		p.describe(c, Pace{learned: learned, crawl: p.crawl, window: aimd{size: window}}, ch)
+	}
 }
 
 // judge decides what the event is. It keeps the row of plain 403s, which any
 // other answer breaks and which no answer at all leaves as it is.
-func (p *Pace) judge(c *PaceConfig, e Event) Verdict {
+func (p *Pace) judge(c *PaceConfig, e *Event) Verdict {
 	switch e.Class {
 	case ClassForbidden:
 		if e.RetryAfter > 0 {
@@ -153,7 +101,7 @@ func (p *Pace) judge(c *PaceConfig, e Event) Verdict {
 // answer takes an answer that is a fact about a page. A plain 403 shows that the
 // host lives, but is no success: it neither ends a row of refusals nor helps
 // towards a probe.
-func (p *Pace) answer(c *PaceConfig, e Event, ch *Change) {
+func (p *Pace) answer(c *PaceConfig, e *Event, ch *Change) {
 	if p.failures > 0 && !p.blocked && e.Start.UnixNano() > p.failStart {
 		p.failures, p.backoffUntil, p.failStart, p.failing = 0, 0, 0, failing{}
 		ch.Effects |= EffectRecovered
@@ -188,39 +136,38 @@ func (p *Pace) answer(c *PaceConfig, e Event, ch *Change) {
 
 // refuse takes a refusal. Of all that were on their way when a rest began, one
 // counts; but a longer Retry-After is honoured whoever brings it, and where the
-// first one taught nothing, a later one that does still may.
-func (p *Pace) refuse(c *PaceConfig, e Event, ch *Change) {
-	asked := e.RetryAfter
-	if asked > c.MaxRetryAfter {
-		asked = c.MaxRetryAfter
+// first one taught nothing, a later one of the same rest still may.
+func (p *Pace) refuse(c *PaceConfig, e *Event, ch *Change) (counts bool) {
+	ch.RetryAfter = e.RetryAfter
+	asked := min(e.RetryAfter, c.MaxRetryAfter)
+	if asked < e.RetryAfter {
 		ch.Effects |= EffectRetryAfterCapped
 	}
 	p.successes = 0
-	counts := e.Start.UnixNano() >= p.restUntil
+	counts = e.Start.UnixNano() >= p.restUntil
 	if counts {
 		p.refusals = satInc(p.refusals)
-		p.taught = false
-	}
-	p.teach(c, e, ch)
-	if counts {
-		rest := max(asked, restStep(int(p.refusals)), p.Delay(c))
-		p.restUntil = e.Now.Add(rest).UnixNano()
-		ch.Effects |= EffectRested
 		if p.learned >= toMillis(c.MaxLearned) {
 			p.atCap = satInc(p.atCap)
 		}
-		return
+		p.taught = false
 	}
-	if until := e.Now.Add(asked).UnixNano(); asked > 0 && until > p.restUntil {
+	p.teach(c, e, counts, ch)
+	rest := asked
+	if counts {
+		rest = max(asked, restStep(int(p.refusals)), p.Delay(c))
+	}
+	if until := e.Now.Add(rest).UnixNano(); rest > 0 && until > p.restUntil {
 		p.restUntil = until
 		ch.Effects |= EffectRested
 	}
+	return counts
 }
 
 // teach lets a refusal raise the learned delay, once per rest. A refusal while a
-// probe is unproven undoes the probe, which is the raise. Where in-flight adapts,
-// a refused request that was not alone says only that there were too many.
-func (p *Pace) teach(c *PaceConfig, e Event, ch *Change) {
+// probe is unproven undoes the probe, and that is the raise. Where in-flight
+// adapts, a refused request that was not alone says only that there were too many.
+func (p *Pace) teach(c *PaceConfig, e *Event, counts bool, ch *Change) {
 	if p.taught {
 		return
 	}
@@ -234,7 +181,7 @@ func (p *Pace) teach(c *PaceConfig, e Event, ch *Change) {
 	if e.Class != ClassThrottled && e.RetryAfter <= 0 {
 		return
 	}
-	if c.Adaptive && e.Inflight > 1 {
+	if c.Adaptive && (e.Inflight > 1 || !counts) {
 		return
 	}
 	p.taught = true
@@ -246,10 +193,10 @@ func (p *Pace) teach(c *PaceConfig, e Event, ch *Change) {
 
 // fail takes a host failure: one per backoff window counts, and of each URL only
 // the first in a row.
-func (p *Pace) fail(c *PaceConfig, e Event, ch *Change) {
+func (p *Pace) fail(c *PaceConfig, e *Event, ch *Change) (counts bool) {
 	p.successes = 0
 	if p.blocked || e.Start.UnixNano() < p.backoffUntil {
-		return
+		return false
 	}
 	if p.failing.has(e.URL) {
 		ch.Effects |= EffectFailedAgain
@@ -264,10 +211,11 @@ func (p *Pace) fail(c *PaceConfig, e Event, ch *Change) {
 	}
 	p.failStart = e.Start.UnixNano()
 	p.backoffUntil = e.Now.Add(failureBackoff(int(p.failures), c.MaxBackoff)).UnixNano()
+	return true
 }
 
 // smooth keeps the moving average of response times, an eighth at a time.
-func (p *Pace) smooth(e Event) {
+func (p *Pace) smooth(e *Event) {
 	us := toMicros(e.Latency)
 	if p.latency == 0 {
 		p.latency = us
@@ -360,8 +308,8 @@ func (p Pace) WithCrawlDelay(c *PaceConfig, d time.Duration) (Pace, Change) {
 		if d > time.Minute {
 			ch.Effects |= EffectCrawlDelayLong
 		}
+		p.describe(c, before, &ch)
 	}
-	p.describe(c, &before, &ch)
 	return p, ch
 }
 
@@ -382,11 +330,9 @@ func (p Pace) Refusals() (streak, atCap int) { return int(p.refusals), int(p.atC
 // Latency is the host's smoothed response time.
 func (p Pace) Latency() time.Duration { return fromMicros(p.latency) }
 
-// describe fills in the facts of a change that lie in the pace before and after.
-func (p *Pace) describe(c *PaceConfig, before *Pace, ch *Change) {
-	if ch.Effects == 0 {
-		return
-	}
+// describe fills in the facts of a change, given what of the pace before it bears
+// on delay and limit.
+func (p *Pace) describe(c *PaceConfig, before Pace, ch *Change) {
 	ch.DelayFrom, ch.DelayTo = fromMillis(before.learned), fromMillis(p.learned)
 	ch.LimitFrom, ch.LimitTo = before.Limit(c), p.Limit(c)
 	if ch.LimitFrom != ch.LimitTo && ch.Effects&(EffectWindowGrew|EffectWindowCut) == 0 {

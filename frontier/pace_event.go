@@ -1,0 +1,67 @@
+package frontier
+
+import "time"
+
+// Class is what became of a request, as far as the host's pace is concerned.
+type Class uint8
+
+const (
+	// ClassNone is a request of which nothing can be said: it was cancelled, or
+	// never reached the wire.
+	ClassNone Class = iota
+	// ClassOK is any answer that is none of the following: the host served us,
+	// even where the answer is a redirect, a 404 or a 410.
+	ClassOK
+	// ClassForbidden is a 403.
+	ClassForbidden
+	// ClassThrottled is a 429.
+	ClassThrottled
+	// ClassUnavailable is a 503.
+	ClassUnavailable
+	// ClassServerError is any other 5xx.
+	ClassServerError
+	// ClassNetwork is a time-out, a refused, reset or truncated connection, a DNS
+	// or a TLS failure.
+	ClassNetwork
+	// ClassOurs is a failure of our own machine: no file descriptors, no route, no
+	// resolver. It is never held against a host.
+	ClassOurs
+)
+
+// ClassOf is the class of an answer with the given status code.
+func ClassOf(status int) Class {
+	switch {
+	case status == 403:
+		return ClassForbidden
+	case status == 429:
+		return ClassThrottled
+	case status == 503:
+		return ClassUnavailable
+	case status >= 500:
+		return ClassServerError
+	}
+	return ClassOK
+}
+
+// Event is one finished request of a host.
+type Event struct {
+	Class Class
+	// Start is when the request went on the wire or, if it did not get that far,
+	// when it was tried; Now is when its end was known. Both must come from a clock
+	// that is never set back: one reading of the time, say, plus what has elapsed
+	// since by the monotonic clock.
+	Start, Now time.Time
+	// RetryAfter is what the answer asked for; see [ParseRetryAfter]. Zero means
+	// that it asked for nothing.
+	RetryAfter time.Duration
+	// Latency is the time from Start to the first byte of the answer.
+	Latency time.Duration
+	// Lag is the part of Latency that was our own machine's doing: how long an
+	// answer waits here, on average these days, before it is looked at.
+	Lag time.Duration
+	// URL tells the URLs of a host apart; any hash will do.
+	URL uint64
+	// Inflight is how many requests of the host were in flight just after this
+	// one started, itself included.
+	Inflight int
+}
