@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // Given is what one layer says of one setting, and the words by which it is named in messages.
@@ -23,8 +22,16 @@ type Loaded struct {
 	Warnings []string          // what was clamped, and why
 }
 
-// ProfileName is the setting that chooses the profile. It is not in the table, since it decides what the table starts with.
-const ProfileName = "profile"
+// Names that are not in the table: the profile decides what the table starts with, and the other two say what a crawl is rather than
+// how it goes. They have the same three forms.
+const (
+	ProfileName  = "profile"
+	StartURLName = "start-url"
+	DataDirName  = "data-dir"
+)
+
+// Outside are the names that are not in the table.
+func Outside() []string { return []string{ProfileName, StartURLName, DataDirName} }
 
 // Load lays the layers over the defaults of the profile that they choose, the lowest layer first. The error names every bad
 // value.
@@ -92,12 +99,6 @@ func (s *Settings) faults() []error {
 	}
 	if s.UnthrottleThresholdMS > s.ThrottleThresholdMS {
 		errs = append(errs, fmt.Errorf("unthrottle-threshold-ms (%d) is larger than throttle-threshold-ms (%d)", s.UnthrottleThresholdMS, s.ThrottleThresholdMS))
-	}
-	for _, h := range s.Headers {
-		name, _, ok := strings.Cut(h, ":")
-		if !ok || strings.TrimSpace(name) == "" {
-			errs = append(errs, fmt.Errorf("header %q is not of the form 'Name: value'", h))
-		}
 	}
 	if s.Profile == OwnSite && s.MaxInflightPerHost < 1 {
 		errs = append(errs, fmt.Errorf("max-inflight-per-host must be at least 1"))

@@ -65,11 +65,13 @@ func TestPrecedence(t *testing.T) {
 }
 
 func TestAllBadValuesAreNamedAtOnce(t *testing.T) {
-	_, err := Load(flags("max-workers", "0", "bloom-fp-rate", "2", "timeout", "soon", "include", "(", "scope", "world", "profile", "rude"))
+	_, err := Load(flags("max-workers", "0", "bloom-fp-rate", "2", "timeout", "soon", "include", "(", "scope", "world", "profile", "rude",
+		"resolve", "here", "proxy", "://", "extract", "price", "header", "x", "base-url", "ftp://x/", "metrics-addr", "here", "seeding-strategy", "luck"))
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	for _, name := range []string{"--max-workers", "--bloom-fp-rate", "--timeout", "--include", "--scope", "--profile"} {
+	for _, name := range []string{"--max-workers", "--bloom-fp-rate", "--timeout", "--include", "--scope", "--profile",
+		"--resolve", "--proxy", "--extract", "--header", "--base-url", "--metrics-addr", "--seeding-strategy"} {
 		if !strings.Contains(err.Error(), name) {
 			t.Errorf("the error does not name %s: %v", name, err)
 		}

@@ -39,7 +39,9 @@ func FromEnv(environ []string) (Layer, error) {
 		layer[setting] = Given{Texts: []string{text}, From: "environment " + name}
 		return true
 	}
-	take(ProfileName, EnvName(ProfileName))
+	for _, name := range Outside() {
+		take(name, EnvName(name))
+	}
 	var bad error
 	for _, e := range new(Settings).Table() {
 		found := false
@@ -70,7 +72,10 @@ func FromFile(path string) (Layer, error) {
 	if err := yaml.Unmarshal(text, &raw); err != nil {
 		return nil, fmt.Errorf("read configuration %s: %w", path, err)
 	}
-	names := map[string]string{FileKey(ProfileName): ProfileName}
+	names := map[string]string{}
+	for _, name := range Outside() {
+		names[FileKey(name)] = name
+	}
 	for _, e := range new(Settings).Table() {
 		names[FileKey(e.Name)] = e.Name
 	}

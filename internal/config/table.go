@@ -5,7 +5,7 @@ import "runtime"
 // Group gathers settings in help texts and documents.
 type Group string
 
-// The groups, in the order in which help shows them.
+// The groups.
 const (
 	Controls Group = "The ten controls"
 	Governor Group = "The governor"
@@ -107,13 +107,13 @@ func (s *Settings) Table() []Entry {
 
 		{Name: "timeout", Env: []string{"TIMEOUT"}, Group: Fetching, Value: durationValue{&s.Timeout, 1},
 			Usage: "time for one whole fetch"},
-		{Name: "user-agent", Env: []string{"USER_AGENT"}, Group: Fetching, Value: stringValue{&s.UserAgent},
+		{Name: "user-agent", Env: []string{"USER_AGENT"}, Group: Fetching, Value: stringValue{p: &s.UserAgent},
 			Usage: "User-Agent header; its first word is the name that robots.txt is asked for"},
-		{Name: "header", Group: Fetching, Value: listValue{p: &s.Headers},
+		{Name: "header", Group: Fetching, Value: listValue{p: &s.Headers, check: checkHeader},
 			Usage: "extra request header 'Name: value' (repeatable)"},
-		{Name: "proxy", Group: Fetching, Value: stringValue{&s.Proxy},
+		{Name: "proxy", Group: Fetching, Value: stringValue{p: &s.Proxy, check: checkProxy},
 			Usage: "proxy URL (http, https or socks5)"},
-		{Name: "resolve", Group: Fetching, Value: listValue{p: &s.Resolve},
+		{Name: "resolve", Group: Fetching, Value: listValue{p: &s.Resolve, check: checkResolve},
 			Usage: "HOST:PORT:ADDR[:PORT], dial ADDR for HOST:PORT; * matches any (repeatable)"},
 		{Name: "allow-private", Env: []string{"ALLOW_PRIVATE"}, Group: Fetching, Value: boolValue{&s.AllowPrivate},
 			Usage: "allow private, loopback and link-local addresses"},
@@ -136,7 +136,7 @@ func (s *Settings) Table() []Entry {
 			Usage: "URLs in JSON-LD and __NEXT_DATA__ count as links"},
 		{Name: "images", Group: Scope, Value: boolValue{&s.Images},
 			Usage: "record the images of pages, and list them in XML sitemaps"},
-		{Name: "extract", Group: Scope, Value: listValue{p: &s.Extract},
+		{Name: "extract", Group: Scope, Value: listValue{p: &s.Extract, check: checkExtract},
 			Usage: "name=CSS-SELECTOR[@attr], recorded as extracted.name (repeatable)"},
 		{Name: "max-url-length", Group: Scope, Value: intValue{&s.MaxURLLength, 64, 65536},
 			Usage: "longer URLs are traps"},
@@ -153,14 +153,14 @@ func (s *Settings) Table() []Entry {
 
 		{Name: "seeding-strategy", Flags: []string{"seeding"}, Env: []string{"SEEDING_STRATEGY"}, Group: Seeding, Value: listValue{p: &s.SeedingStrategy, split: true, check: checkSeeding},
 			Usage: "where more URLs come from: none, sitemap, ct, commoncrawl, all, or a comma list"},
-		{Name: "ct-base-url", Group: Seeding, Value: stringValue{&s.CTBaseURL},
+		{Name: "ct-base-url", Group: Seeding, Value: stringValue{p: &s.CTBaseURL, check: checkURL},
 			Usage: "address of the certificate transparency search"},
-		{Name: "commoncrawl-base-url", Group: Seeding, Value: stringValue{&s.CommonCrawlBaseURL},
+		{Name: "commoncrawl-base-url", Group: Seeding, Value: stringValue{p: &s.CommonCrawlBaseURL, check: checkURL},
 			Usage: "address of the Common Crawl index"},
 		{Name: "since", Group: Seeding, Value: dateValue{&s.Since},
 			Usage: "skip sitemap entries older than this date (YYYY-MM-DD or RFC 3339)"},
 
-		{Name: "base-url", Group: Output, Value: stringValue{&s.BaseURL},
+		{Name: "base-url", Group: Output, Value: stringValue{p: &s.BaseURL, check: checkURL},
 			Usage: "where the XML sitemaps will be served from; names the parts in the index"},
 		{Name: "gzip", Group: Output, Value: boolValue{&s.Gzip},
 			Usage: "compress the XML sitemaps"},
@@ -188,11 +188,11 @@ func (s *Settings) Table() []Entry {
 			Usage: "text or json"},
 		{Name: "log-level", PerRun: true, Env: []string{"LOG_LEVEL"}, Group: Seeing, Value: choiceValue{&s.LogLevel, []string{"debug", "info", "warn", "error"}},
 			Usage: "debug, info, warn or error"},
-		{Name: "log-file", PerRun: true, Env: []string{"LOG_FILE"}, Group: Seeing, Value: stringValue{&s.LogFile},
+		{Name: "log-file", PerRun: true, Env: []string{"LOG_FILE"}, Group: Seeing, Value: stringValue{p: &s.LogFile},
 			Usage: "file for the log; the default is standard error, or mapwright.log in the data directory under a live view"},
 		{Name: "no-progress", PerRun: true, Group: Seeing, Value: boolValue{&s.NoProgress},
 			Usage: "no live view on a terminal"},
-		{Name: "metrics-addr", PerRun: true, Env: []string{"METRICS_ADDR"}, Group: Seeing, Value: stringValue{&s.MetricsAddr},
+		{Name: "metrics-addr", PerRun: true, Env: []string{"METRICS_ADDR"}, Group: Seeing, Value: stringValue{p: &s.MetricsAddr, check: checkAddress},
 			Usage: "serve /metrics, /status, /healthz and pprof on this address"},
 		{Name: "metric-export-interval-secs", Env: []string{"METRIC_EXPORT_INTERVAL_SECS"}, Group: Seeing, Value: countOrOff(&s.MetricExportIntervalSecs),
 			Usage: "seconds between lines of metrics.jsonl (0 is off)"},

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +19,8 @@ const maxInt = math.MaxInt
 type Value interface {
 	Set(text string) error
 	String() string
+	// Type names the form for help texts. The type of a value that is on or off is bool.
+	Type() string
 }
 
 type intValue struct {
@@ -79,10 +80,23 @@ func (v boolValue) Set(text string) error {
 
 func (v boolValue) String() string { return strconv.FormatBool(*v.p) }
 
-type stringValue struct{ p *string }
+// stringValue takes any text that passes its check, if it has one, and the empty text.
+type stringValue struct {
+	p     *string
+	check func(string) error
+}
 
-func (v stringValue) Set(text string) error { *v.p = text; return nil }
-func (v stringValue) String() string        { return *v.p }
+func (v stringValue) Set(text string) error {
+	if v.check != nil && text != "" {
+		if err := v.check(text); err != nil {
+			return err
+		}
+	}
+	*v.p = text
+	return nil
+}
+
+func (v stringValue) String() string { return *v.p }
 
 type choiceValue struct {
 	p    *string
@@ -98,6 +112,9 @@ func (v choiceValue) Set(text string) error {
 }
 
 func (v choiceValue) String() string { return *v.p }
+
+// Choices are the texts that may be given.
+func (v choiceValue) Choices() []string { return v.from }
 
 // durationValue takes seconds ("90", "1.5") or Go's form ("1m30s").
 type durationValue struct {
@@ -210,16 +227,19 @@ func (v listValue) Set(text string) error {
 
 func (v listValue) String() string { return strings.Join(*v.p, ",") }
 
-func checkRegexp(text string) error {
-	if _, err := regexp.Compile(text); err != nil {
-		return fmt.Errorf("%q is not a regular expression: %w", text, err)
-	}
-	return nil
-}
+func (intValue) Type() string      { return "number" }
+func (floatValue) Type() string    { return "number" }
+func (boolValue) Type() string     { return "bool" }
+func (stringValue) Type() string   { return "text" }
+func (choiceValue) Type() string   { return "name" }
+func (durationValue) Type() string { return "duration" }
+func (bytesValue) Type() string    { return "size" }
+func (dateValue) Type() string     { return "date" }
 
-func checkSeeding(text string) error {
-	if !slices.Contains([]string{"none", "sitemap", "ct", "commoncrawl", "all"}, text) {
-		return fmt.Errorf("%q is not one of none, sitemap, ct, commoncrawl, all", text)
+// Type is that of one item, or of a list where several may be given at once.
+func (v listValue) Type() string {
+	if v.split {
+		return "list"
 	}
-	return nil
+	return "text"
 }

@@ -1,0 +1,70 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/mapwright/mapwright/internal/fetch"
+	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/parser"
+)
+
+// The checks are those of the packages that use the values, so that a bad one is refused with all the others, before anything
+// is made.
+
+func checkRegexp(text string) error {
+	if _, err := regexp.Compile(text); err != nil {
+		return fmt.Errorf("%q is not a regular expression: %w", text, err)
+	}
+	return nil
+}
+
+// seedings are the names that seeding-strategy takes.
+func seedings() []string { return []string{"none", "sitemap", "ct", "commoncrawl", "all"} }
+
+func checkSeeding(text string) error {
+	if !slices.Contains(seedings(), text) {
+		return fmt.Errorf("%q is not one of %s", text, strings.Join(seedings(), ", "))
+	}
+	return nil
+}
+
+func checkResolve(text string) error {
+	_, err := fetch.ParseResolve(text)
+	return err
+}
+
+func checkProxy(text string) error {
+	_, err := fetch.ParseProxy(text)
+	return err
+}
+
+func checkExtract(text string) error {
+	_, err := parser.ParseExtractor(text)
+	return err
+}
+
+func checkURL(text string) error {
+	if _, err := urlnorm.Parse(text); err != nil {
+		return fmt.Errorf("%q: %w", text, err)
+	}
+	return nil
+}
+
+func checkAddress(text string) error {
+	if _, _, err := net.SplitHostPort(text); err != nil {
+		return fmt.Errorf("%q is not an address such as localhost:9090", text)
+	}
+	return nil
+}
+
+func checkHeader(text string) error {
+	name, _, ok := strings.Cut(text, ":")
+	if !ok || strings.TrimSpace(name) == "" {
+		return fmt.Errorf("%q is not of the form 'Name: value'", text)
+	}
+	return nil
+}
