@@ -16,11 +16,21 @@ func (r *run) checkpoint(ctx context.Context) error {
 	if err := r.frontier.Checkpoint(ctx); err != nil {
 		return fmt.Errorf("checkpoint the frontier: %w", err)
 	}
-	if err := r.store.Checkpoint(ctx, func(w *state.SnapshotWriter) error { return r.frontier.SaveFilters(w) }); err != nil {
+	if err := r.store.Checkpoint(ctx, r.saveSnapshots); err != nil {
 		return err
 	}
 	r.metrics.Checkpoint(time.Since(start))
 	return nil
+}
+
+// saveSnapshots saves what is not in the records: the dedup filters, and what sitemaps list.
+func (r *run) saveSnapshots(w *state.SnapshotWriter) error {
+	if r.linkage.active.Load() {
+		if err := w.Put(linkageName, linkageForm, r.linkage.save); err != nil {
+			return err
+		}
+	}
+	return r.frontier.SaveFilters(w)
 }
 
 // rememberBatch is how many keys the frontier is told at once.
@@ -61,6 +71,11 @@ func (r *run) restoreFilters(f *frontier.Frontier) (seq uint64, err error) {
 	byName := map[string]state.Snapshot{}
 	var names []string
 	for _, s := range snapshots {
+		if s.Name == linkageName {
+			if err := r.store.ReadSnapshot(s, r.linkage.load); err != nil {
+				r.warn("what sitemaps listed is lost; orphans cannot all be told: %v", err)
+			}
+		}
 		if frontier.IsFilter(s.Name) {
 			byName[s.Name] = s
 			names = append(names, s.Name)

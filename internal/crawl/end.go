@@ -30,7 +30,7 @@ func (r *run) finish(ctx context.Context) (*Report, error) {
 	}
 	rep := r.report(crawled)
 	exporting := time.Now()
-	sum := newSummary()
+	sum := newSummary(r.linkage)
 	o := ExportOptions(r.settings, r.starts, r.dir)
 	o.Each = sum.see
 	res, err := export.Write(ctx, Pages(r.store, r.settings.XMLTypes), o)
@@ -38,6 +38,9 @@ func (r *run) finish(ctx context.Context) (*Report, error) {
 		return nil, err
 	}
 	sum.fill(rep)
+	if err := r.follow(ctx, rep); err != nil {
+		return nil, err
+	}
 	rep.Files = append(res.Files, "report.json")
 	if rep.Indexable == 0 {
 		rep.Warnings = append(rep.Warnings, "no XML sitemap was written: no page is indexable (not_indexable says why)")
@@ -46,6 +49,52 @@ func (r *run) finish(ctx context.Context) (*Report, error) {
 	rep.Elapsed = time.Since(r.began).Seconds()
 	return rep, WriteReport(r.dir, rep)
 }
+
+// follow fills in what one pass over the pages cannot tell: where redirects end, and every page that links to a broken one.
+func (r *run) follow(ctx context.Context, rep *Report) error {
+	reader := &pageReader{store: r.store, hasher: r.store.Hasher()}
+	for _, list := range []*List[Chain]{rep.Redirects, rep.Loops} {
+		if list == nil {
+			continue
+		}
+		for i := range list.Items {
+			c := &list.Items[i]
+			hops, _, err := reader.walk(ctx, c.URL, c.Hops[0])
+			if err != nil {
+				return err
+			}
+			c.Hops = hops
+		}
+	}
+	if rep.BrokenLinks == nil || !r.settings.Links {
+		return nil
+	}
+	broken := map[string]*Broken{}
+	for i := range rep.BrokenLinks.Items {
+		broken[rep.BrokenLinks.Items[i].URL] = &rep.BrokenLinks.Items[i]
+	}
+	for p, err := range Pages(r.store, r.settings.XMLTypes)(ctx) {
+		if err != nil {
+			return err
+		}
+		seen := map[*Broken]bool{} // a page counts once, however often it links
+		for _, l := range p.Facts.Links {
+			b := broken[l.To]
+			if b == nil || seen[b] {
+				continue
+			}
+			seen[b] = true
+			if b.LinkedFrom == nil {
+				b.LinkedFrom = &List[string]{}
+			}
+			b.LinkedFrom.addUpTo(p.Line.URL, maxReferrers)
+		}
+	}
+	return nil
+}
+
+// maxReferrers is how many pages the report names for one broken link.
+const maxReferrers = 100
 
 // WriteReport writes report.json.
 func WriteReport(dir Dir, rep *Report) error {

@@ -278,6 +278,7 @@ func (w *worker) follow(f *finish, from frontier.Link, pg *parser.Page) []fronti
 			w.tally.skipped(why)
 			continue
 		}
+		w.linkage.link(l.URL.String())
 		links = append(links, frontier.Link{URL: l.URL.String(), Depth: from.Depth + 1, Source: sourceLink, Parent: from.URL, Discovered: f.at})
 	}
 	w.links = links

@@ -54,7 +54,7 @@ func (p *pageReader) read(ctx context.Context, rec *state.Page) (*export.Page, e
 		status = int(f.Status)
 		line.CrawledAt, line.StatusCode, line.Attempts = page.Time{Time: f.CrawledAt}, status, int(f.Attempts)
 		if outcome == page.Redirect {
-			endless, err := p.endless(ctx, l.URL, f.RedirectTo)
+			_, endless, err := p.walk(ctx, l.URL, f.RedirectTo)
 			if err != nil {
 				return nil, err
 			}
@@ -93,26 +93,28 @@ func (p *pageReader) hostBlocked(ctx context.Context, id urlnorm.HostID) (bool, 
 	return p.blocked, nil
 }
 
-// endless walks the redirects from a page on: dedup hides a loop from the crawl, since every page of it is fetched once.
-func (p *pageReader) endless(ctx context.Context, from, to string) (bool, error) {
+// walk follows the redirects from a page on and says whether they ever end: dedup hides a loop from the crawl, since every
+// page of it is fetched once.
+func (p *pageReader) walk(ctx context.Context, from, to string) (hops []string, endless bool, err error) {
 	seen := map[string]bool{from: true}
 	for range maxHops + 1 { // the last page of a chain that is as long as it may be leads to one that is not there
+		hops = append(hops, to)
 		if seen[to] {
-			return true, nil
+			return hops, true, nil
 		}
 		seen[to] = true
 		u, ok := urlnorm.FromCanonical(to)
 		if !ok {
-			return false, nil
+			return hops, false, nil
 		}
 		next, ok, err := p.store.Page(ctx, p.hasher.Key(u))
 		if err != nil {
-			return false, err
+			return hops, false, err
 		}
 		if !ok || next.Finish == nil || next.Finish.RedirectTo == "" {
-			return false, nil
+			return hops, false, nil
 		}
 		to = next.Finish.RedirectTo
 	}
-	return true, nil
+	return hops, true, nil
 }

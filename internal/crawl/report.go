@@ -59,6 +59,8 @@ type Report struct {
 	BrokenLinks    *List[Broken] `json:"broken_links,omitempty"`
 	Redirects      *List[Chain]  `json:"redirect_chains,omitempty"`
 	Loops          *List[Chain]  `json:"redirect_loops,omitempty"`
+	Orphans        *List[string] `json:"orphans,omitempty"`         // listed by a sitemap, linked by no page
+	Unlisted       *List[string] `json:"not_in_sitemaps,omitempty"` // indexable, and listed by no sitemap, though there are some
 	SameTitle      *List[Same]   `json:"duplicate_titles,omitempty"`
 	SameContent    *List[Same]   `json:"duplicate_content,omitempty"`
 
@@ -75,9 +77,11 @@ type List[T any] struct {
 // maxListed is how many items a list of the report shows.
 const maxListed = 1000
 
-func (l *List[T]) add(item T) {
+func (l *List[T]) add(item T) { l.addUpTo(item, maxListed) }
+
+func (l *List[T]) addUpTo(item T, most int) {
 	l.Total++
-	if len(l.Items) < maxListed {
+	if len(l.Items) < most {
 		l.Items = append(l.Items, item)
 	} else {
 		l.Cut++
@@ -108,13 +112,15 @@ type Broken struct {
 	Outcome    string `json:"outcome"`
 	StatusCode int    `json:"status_code,omitempty"`
 	FoundOn    string `json:"found_on,omitempty"` // the page that first linked to it
+	// LinkedFrom are all pages that link to it, when links were recorded.
+	LinkedFrom *List[string] `json:"linked_from,omitempty"`
 }
 
-// Chain is a redirect.
+// Chain is a redirect and where it leads.
 type Chain struct {
-	URL        string `json:"url"`
-	RedirectTo string `json:"redirect_to,omitempty"`
-	FoundOn    string `json:"found_on,omitempty"`
+	URL     string   `json:"url"`
+	Hops    []string `json:"hops"` // from the first target to the last
+	FoundOn string   `json:"found_on,omitempty"`
 }
 
 // Same are pages that share something.
@@ -136,11 +142,14 @@ type summary struct {
 	loops           List[Chain]
 	titles          sameness
 	contents        sameness
+	orphans         List[string]
+	unlisted        List[string]
 	hosts           hostFigures
+	linkage         *linkage
 }
 
-func newSummary() *summary {
-	return &summary{outcomes: map[string]int64{}, classes: map[string]int64{}, reasons: map[string]int64{}, traps: map[string]int64{}}
+func newSummary(l *linkage) *summary {
+	return &summary{linkage: l, outcomes: map[string]int64{}, classes: map[string]int64{}, reasons: map[string]int64{}, traps: map[string]int64{}}
 }
 
 // see takes one page.
@@ -168,13 +177,28 @@ func (s *summary) see(p *export.Page) {
 			s.contents.see(l.ContentHash, l.URL)
 		}
 	case page.Redirect.String():
-		s.chains.add(Chain{l.URL, l.RedirectTo, l.ParentURL})
+		s.chains.add(Chain{l.URL, []string{l.RedirectTo}, l.ParentURL})
 	case page.RedirectLoop.String():
-		s.loops.add(Chain{l.URL, l.RedirectTo, l.ParentURL})
+		s.loops.add(Chain{l.URL, []string{l.RedirectTo}, l.ParentURL})
 	case page.HTTPError.String(), page.DNSError.String(), page.ConnectError.String(), page.TLSError.String(), page.Timeout.String(), page.ReadError.String(), page.TooLarge.String():
-		s.broken.add(Broken{l.URL, l.Outcome, l.StatusCode, l.ParentURL})
+		s.broken.add(Broken{URL: l.URL, Outcome: l.Outcome, StatusCode: l.StatusCode, FoundOn: l.ParentURL})
 	}
 	s.hosts.see(p)
+	s.place(l)
+}
+
+// place says whether a page is only in sitemaps, or in none though there are some.
+func (s *summary) place(l *page.Line) {
+	if !s.linkage.active.Load() || l.Outcome != page.OK.String() {
+		return
+	}
+	listed, linked := s.linkage.find(l.URL)
+	switch {
+	case listed && !linked && l.Source == sourceName(sourceSitemap):
+		s.orphans.add(l.URL)
+	case !listed && l.Indexable && !s.linkage.full.Load():
+		s.unlisted.add(l.URL)
+	}
 }
 
 // fill puts the figures into a report.
@@ -182,6 +206,7 @@ func (s *summary) fill(r *Report) {
 	r.URLs, r.Indexable = s.urls, s.indexable
 	r.Outcomes, r.StatusClasses, r.NotIndexable, r.Traps = s.outcomes, s.classes, s.reasons, s.traps
 	r.BrokenLinks, r.Redirects, r.Loops = s.broken.orNil(), s.chains.orNil(), s.loops.orNil()
+	r.Orphans, r.Unlisted = s.orphans.orNil(), s.unlisted.orNil()
 	r.SameTitle, r.SameContent = s.titles.list(), s.contents.list()
 	s.hosts.end()
 	r.SlowestHosts, r.ThrottledHosts, r.BlockedHosts = s.hosts.slowest, s.hosts.throttled, s.hosts.blocked

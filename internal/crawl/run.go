@@ -43,6 +43,7 @@ type run struct {
 	parsing  semaphore
 	lag      *lagMeter
 	tally    *tally
+	linkage  *linkage
 	limits   *limits
 
 	token      string // product token for robots.txt
@@ -87,7 +88,7 @@ func open(ctx context.Context, o Options) (*run, error) {
 	r := &run{
 		settings: o.Settings, log: o.Log, metrics: o.Metrics, dir: o.Dir, version: o.Version, interrupts: o.Interrupted,
 		traps: NewTraps(o.Settings), seeds: newSeeder(o.Settings), gov: newGovernor(o.Settings), breaker: &breaker{log: o.Log},
-		parsing: newSemaphore(o.Settings.ParseSemaphoreLimit), lag: &lagMeter{}, tally: newTally(), token: robots.ProductToken(o.Settings.UserAgent),
+		parsing: newSemaphore(o.Settings.ParseSemaphoreLimit), lag: &lagMeter{}, tally: newTally(), linkage: newLinkage(), token: robots.ProductToken(o.Settings.UserAgent),
 		startHosts: map[string]bool{}, bare: map[string]bool{}, began: time.Now(),
 	}
 	extractors, err := parseExtractors(o.Settings.Extract)
@@ -151,7 +152,7 @@ func (r *run) openStore(resumed bool) (*state.Store, error) {
 	if resumed {
 		mode = state.ExistingOnly
 	} else if err := os.MkdirAll(string(r.dir), 0o755); err != nil {
-		return nil, fmt.Errorf("make the data directory: %w", err)
+		return nil, fmt.Errorf("data directory %s %w: %w", r.dir, ErrUnusable, err)
 	}
 	return state.Open(r.dir.State(), state.Options{
 		Mode: mode, BatchRecords: r.settings.CommitBatch, BatchDelay: r.settings.CommitEvery, Logger: r.log,

@@ -209,6 +209,7 @@ func (w *worker) readSitemap(ctx context.Context, at urlnorm.URL, tag *sitemapTa
 			w.tally.skipped(why)
 			return nil
 		}
+		w.linkage.list(target.String())
 		weight := e.Priority
 		if weight < 0 {
 			weight = 0.5
