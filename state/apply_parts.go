@@ -91,7 +91,8 @@ func (a *applier) run(name, value []byte, set bool) error {
 	if !set {
 		return a.delete(key)
 	}
-	return a.put(key, value)
+	a.buf = append(append(a.buf[:0], formatVersion), value...)
+	return a.put(key, a.buf)
 }
 
 func (a *applier) crashed(k urlnorm.Key, times int) error {
@@ -211,8 +212,7 @@ func (a *applier) deleteBlocks() error {
 			if !ok || last.Compare(c.Low) > 0 {
 				break
 			}
-			// After a crash Badger may hold blocks of records that come later
-			// in the log. The cursor does not speak of them.
+			// The cursor does not speak of what comes later in the log.
 			if last.Seq >= a.seq {
 				continue
 			}
@@ -226,4 +226,25 @@ func (a *applier) deleteBlocks() error {
 		}
 	}
 	return nil
+}
+
+// dropBlocks deletes the parts of queues that come from records after seq. A
+// block is known by its last link, and when its records are applied again they
+// may fall into other blocks; so the old ones, of which nothing may be left
+// but the key, would stay.
+func (a *applier) dropBlocks(seq uint64) error {
+	read := a.view.db.NewTransaction(false)
+	defer read.Discard()
+	it := read.NewIterator(badger.IteratorOptions{Prefix: []byte{famQueue}})
+	defer it.Close()
+	for it.Rewind(); it.Valid(); it.Next() {
+		_, last, ok := parseQueueKey(it.Item().Key())
+		if ok && last.Seq <= seq {
+			continue
+		}
+		if err := a.delete(it.Item().Key()); err != nil {
+			return err
+		}
+	}
+	return a.flush()
 }

@@ -14,25 +14,27 @@ import (
 
 // checkpoints is what a store knows of its checkpoints.
 type checkpoints struct {
-	due chan struct{} // has a token when one is due
+	due   chan struct{} // has a token when one is due
+	limit int64         // log bytes that make it due
 
 	one sync.Mutex // held by Checkpoint: one at a time
 
 	mu     sync.Mutex
 	newest checkpoint    // guarded by mu
 	before checkpoint    // guarded by mu; the one before it
-	bytes  int64         // guarded by mu; log written since the newest
+	log    int64         // guarded by mu; log found by Open and written since
+	saved  int64         // guarded by mu; the same, at the newest
 	count  uint64        // guarded by mu; made by this run
 	took   time.Duration // guarded by mu; of the last one
 	sync   uint64        // guarded by mu; position up to which Badger is durable
 }
 
-// logged counts what was written to the log.
-func (c *checkpoints) logged(s *Store, n int64) {
+// logged says how much log there was at Open and was written since.
+func (c *checkpoints) logged(n int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.bytes += n
-	if c.bytes >= s.opts.CheckpointBytes {
+	c.log = n
+	if c.log-c.saved >= c.limit {
 		select {
 		case c.due <- struct{}{}:
 		default:
@@ -114,7 +116,7 @@ func (s *Store) Checkpoint(ctx context.Context, save func(*SnapshotWriter) error
 
 	seq, _ := s.queue.last()
 	c.mu.Lock()
-	previous, logged := c.newest, c.bytes
+	previous, logged := c.newest, c.log
 	c.mu.Unlock()
 	dir := filepath.Join(s.dir, snapDir)
 	w := &SnapshotWriter{dir: dir, previous: previous, next: checkpoint{number: previous.number + 1, seq: seq}}
@@ -134,7 +136,7 @@ func (s *Store) Checkpoint(ctx context.Context, save func(*SnapshotWriter) error
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.newest, c.before = w.next, previous
-	c.bytes -= logged
+	c.saved = logged
 	c.count++
 	c.took = time.Since(start)
 	return nil

@@ -267,8 +267,8 @@ func (c *child) kill(acked int) int {
 	return acked
 }
 
-// stopped calls fn while the child stands still.
-func (c *child) stopped(fn func()) {
+// stop makes the child stand still, resume makes it go on.
+func (c *child) stop() {
 	c.t.Helper()
 	if err := c.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		c.t.Fatal(err)
@@ -278,7 +278,10 @@ func (c *child) stopped(fn func()) {
 	if _, err := syscall.Wait4(c.cmd.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
 		c.t.Fatalf("child did not stop: %v, %v", status, err)
 	}
-	fn()
+}
+
+func (c *child) resume() {
+	c.t.Helper()
 	if err := c.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		c.t.Fatal(err)
 	}

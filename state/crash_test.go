@@ -57,11 +57,13 @@ func TestOlderBadger(t *testing.T) {
 	var olds []string
 	acked := 0
 	for i := range 4 {
-		for range 1 + 10*i {
+		for range 1 + 5*i {
 			acked = atoi(t, c.line())
 		}
 		name := filepath.Join(root, strconv.Itoa(i))
-		c.stopped(func() { copyDir(t, filepath.Join(dir, badgerDir), name) })
+		c.stop()
+		copyDir(t, filepath.Join(dir, badgerDir), name)
+		c.resume()
 		olds = append(olds, name)
 	}
 	acked = c.kill(acked)

@@ -178,7 +178,6 @@ func TestBadgerLogsError(t *testing.T) {
 // deleting of a file does, which Badger itself would refuse to open.
 func TestHalfFiles(t *testing.T) {
 	dir := t.TempDir() + "/store"
-	m := newModel(7)
 	c := startChild(t, "append", dir, 7)
 	for range 20 {
 		c.line()
@@ -190,7 +189,7 @@ func TestHalfFiles(t *testing.T) {
 		}
 	}
 	s := open(t, dir, small())
-	m = modelAfter(t, s, 7)
+	m := modelAfter(t, s, 7)
 	if m.n < acked {
 		t.Errorf("%d records, %d were durable", m.n, acked)
 	}
@@ -201,7 +200,7 @@ func TestHalfFiles(t *testing.T) {
 // than it was written with.
 func TestSmallerMemtables(t *testing.T) {
 	dir := t.TempDir() + "/store"
-	o := small()
+	o := still()
 	o.MemTableSize = 16 << 20
 	s, err := Open(dir, o)
 	if err != nil {
@@ -209,7 +208,7 @@ func TestSmallerMemtables(t *testing.T) {
 	}
 	m := newModel(8)
 	var r Record
-	for range 30_000 {
+	for range 20_000 {
 		m.n++
 		r.Links = append(r.Links, m.link("", m.linkTime()))
 	}
@@ -218,7 +217,6 @@ func TestSmallerMemtables(t *testing.T) {
 	if err := s.Flush(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	// The copy is what a kill would leave, since nothing goes on just now.
 	copyDir(t, dir, dir+"2")
 	if err := s.Close(); err != nil {
 		t.Fatal(err)

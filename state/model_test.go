@@ -186,7 +186,7 @@ func (m *model) check(t *testing.T, s *Store) {
 	}
 	for h := range m.order {
 		want := m.pending(h)
-		if got := drain(t, s, h, 1+m.n%7); !reflect.DeepEqual(got, want) {
+		if got := drain(t, s, h, 20+m.n%50); !reflect.DeepEqual(got, want) {
 			t.Errorf("pending of host %x: got %d, want %d links", uint64(h), len(got), len(want))
 		}
 		if backlog[h] < len(want) {

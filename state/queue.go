@@ -18,7 +18,6 @@ type batch struct {
 
 func (b *batch) len() int     { return len(b.ends) }
 func (b *batch) last() uint64 { return b.first + uint64(len(b.ends)) - 1 }
-func (b *batch) cost() int64  { return int64(len(b.buf) + recordOverhead*len(b.ends)) }
 
 func (b *batch) record(i int) []byte {
 	start := 0

@@ -47,7 +47,7 @@ func Open(dir string, o Options) (*Store, error) {
 		stopKeeper: make(chan struct{}),
 		keep:       make(chan struct{}, 1),
 	}
-	s.checkpoints.due = make(chan struct{}, 1)
+	s.checkpoints.due, s.checkpoints.limit = make(chan struct{}, 1), o.CheckpointBytes
 	if err := s.acquire(); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
@@ -192,13 +192,6 @@ func (s *Store) openView(reached progress) error {
 		return err
 	}
 	s.view = &view{db: db, dir: s.badgerDir(), reached: reached}
-	applied, err := s.view.applied()
-	if err != nil {
-		return err
-	}
-	if applied < reached.seq {
-		return &CorruptError{What: s.badgerDir(), Reason: fmt.Sprintf("it has reached record %d, and was durable up to record %d", applied, reached.seq)}
-	}
 	s.applier = newApplier(s.view, s.opts, s.committed)
 	s.syncedSeq = reached.seq
 	s.checkpoints.synced(reached.seq)
@@ -206,9 +199,22 @@ func (s *Store) openView(reached progress) error {
 }
 
 // replay applies the log from where Badger is known to be durable. Badger may
-// hold any part of what follows, in any mixture; all of it is written again.
+// hold any part of what follows, in any mixture; all of it is written again,
+// under the same keys, but for the blocks of queues.
 func (s *Store) replay(synced uint64) error {
-	err := s.log.Replay(wal.LSN(synced+1), func(lsn wal.LSN, rec []byte) error {
+	applied, err := s.view.applied()
+	if err != nil {
+		return err
+	}
+	if applied < synced {
+		return &CorruptError{What: s.badgerDir(), Reason: fmt.Sprintf("it has reached record %d, and was durable up to record %d", applied, synced)}
+	}
+	if uint64(s.log.Last()) > synced {
+		if err := s.applier.dropBlocks(synced); err != nil {
+			return fmt.Errorf("drop part of queues: %w", err)
+		}
+	}
+	err = s.log.Replay(wal.LSN(synced+1), func(lsn wal.LSN, rec []byte) error {
 		s.found.Applied++
 		s.syncedLog.Add(int64(len(rec)))
 		return s.applier.add(uint64(lsn), rec, 0)

@@ -141,6 +141,9 @@ func (s *Store) fail(err error) {
 // Open.
 func (s *Store) Epoch() uint64 { return s.epoch }
 
+// Seed is the hash seed of the crawl, for those who make a hasher of their own.
+func (s *Store) Seed() uint64 { return s.format.seed }
+
 // Hasher makes keys and host ids of this crawl.
 func (s *Store) Hasher() urlnorm.Hasher { return urlnorm.NewHasher(s.format.seed) }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -25,6 +26,14 @@ func small() Options {
 		Seed: modelSeed, MinFree: Off, MemTableSize: 1 << 20, ValueLogFileSize: 1 << 20,
 		SegmentSize: 128 << 10, SyncBytes: 64 << 10, CheckpointBytes: 256 << 10, BatchRecords: 50,
 	}
+}
+
+// still are options under which a store that was flushed writes nothing more of
+// itself, so that a copy of its directory is what a kill would leave.
+func still() Options {
+	o := small()
+	o.SyncBytes, o.SyncInterval, o.GCInterval = 1<<40, time.Hour, Off
+	return o
 }
 
 func open(t *testing.T, dir string, o Options) *Store {
@@ -159,7 +168,7 @@ func TestLargeRecord(t *testing.T) {
 	m := newModel(1)
 	var r Record
 	limit := int(s.view.db.MaxBatchCount())
-	for range 3 * limit {
+	for range 2 * limit {
 		m.n++
 		r.Links = append(r.Links, m.link("", m.linkTime()))
 	}

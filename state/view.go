@@ -76,8 +76,9 @@ func (v *view) loadRun() error {
 	defer v.mu.Unlock()
 	v.run = map[string][]byte{}
 	err := v.scan(metaKey(metaRun), func(key, value []byte) error {
-		v.run[string(key[1+len(metaRun):])] = append([]byte{}, value...)
-		return nil
+		r, err := valueReader("run fact", value)
+		v.run[string(key[1+len(metaRun):])] = append([]byte{}, r.b...)
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("read run facts: %w", err)

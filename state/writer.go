@@ -16,6 +16,7 @@ const durableBatches = 64
 func (s *Store) write() {
 	defer close(s.durable)
 	var recs [][]byte
+	found := s.log.Size() - s.log.Stats().Written
 	for b := s.queue.take(); b != nil; b = s.queue.take() {
 		recs = recs[:0]
 		for i := range b.len() {
@@ -36,7 +37,7 @@ func (s *Store) write() {
 			s.opts.ObserveDurable(took, b.len())
 		}
 		s.marks.setDurable(b.last())
-		s.checkpoints.logged(s, b.cost())
+		s.checkpoints.logged(found + s.log.Stats().Written)
 		s.durable <- b
 	}
 }

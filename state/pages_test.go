@@ -1,0 +1,161 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/mapwright/mapwright/internal/urlnorm"
+)
+
+// TestPagesWhileWriting reads all pages slowly while others are written: those
+// that were there at the start come once each, in order.
+func TestPagesWhileWriting(t *testing.T) {
+	ctx := context.Background()
+	s := open(t, t.TempDir()+"/store", small())
+	there := map[urlnorm.Key]bool{}
+	add := func(lo uint64) urlnorm.Key {
+		k := urlnorm.Key{Host: urlnorm.HostID(lo % 5 << 60), Hi: lo * 0x9e3779b97f4a7c15, Lo: lo}
+		commit(t, s, Record{Links: []Link{{Key: k, URL: "https://a.example/"}}})
+		return k
+	}
+	n := uint64(0)
+	for ; n < 5*pagesChunk; n++ {
+		there[add(n)] = true
+	}
+	if err := s.Flush(ctx); err != nil {
+		t.Fatal(err)
+	}
+	var last urlnorm.Key
+	got := 0
+	for p, err := range s.Pages(ctx) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got > 0 && p.Link.Key.Compare(last) <= 0 {
+			t.Fatal("out of order")
+		}
+		last = p.Link.Key
+		got++
+		delete(there, last)
+		if got%10 == 0 {
+			add(n)
+			n++
+		}
+		if got%500 == 0 {
+			if err := s.Flush(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if len(there) > 0 {
+		t.Errorf("%d pages are missing", len(there))
+	}
+}
+
+// TestReadersLetGo ends reads in the middle, cancels them, and closes the
+// store under them.
+func TestReadersLetGo(t *testing.T) {
+	s, err := Open(t.TempDir()+"/store", small())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := newModel(11)
+	for range 2000 {
+		commit(t, s, m.record())
+	}
+	if err := s.Flush(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	for range s.Pages(t.Context()) {
+		break
+	}
+	for range s.Keys(t.Context(), 0, 255) {
+		break
+	}
+	for range s.KeysSince(t.Context(), 0) {
+		break
+	}
+	for range s.PendingHosts(t.Context()) {
+		break
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	n := 0
+	for _, err := range s.Pages(ctx) {
+		if n++; n == 2 {
+			cancel()
+		}
+		if err != nil && !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+	}
+	if n > 2*pagesChunk {
+		t.Errorf("%d pages after the context was cancelled", n)
+	}
+	for _, err = range s.Pages(t.Context()) {
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantErr(t, ErrClosed, err, "reading on")
+}
+
+func TestKeysByPartition(t *testing.T) {
+	s := open(t, t.TempDir()+"/store", small())
+	var all []urlnorm.Key
+	for i := range 512 {
+		k := urlnorm.Key{Host: urlnorm.HostID(uint64(i%256)<<56 | uint64(i)), Lo: uint64(i)}
+		all = append(all, k)
+		commit(t, s, Record{Links: []Link{{Key: k, URL: "https://a.example/"}}})
+	}
+	if err := s.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	slices.SortFunc(all, urlnorm.Key.Compare)
+	for _, c := range [][2]uint8{{0, 255}, {0, 0}, {255, 255}, {7, 9}} {
+		var got []urlnorm.Key
+		for k, err := range s.Keys(t.Context(), c[0], c[1]) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, k)
+		}
+		if want := all[2*int(c[0]) : 2*int(c[1])+2]; !slices.Equal(got, want) {
+			t.Errorf("partitions %v: %d keys, want %d", c, len(got), len(want))
+		}
+	}
+}
+
+// TestFinishWithoutDiscovery keeps what was finished without being named.
+func TestFinishWithoutDiscovery(t *testing.T) {
+	s := open(t, t.TempDir()+"/store", small())
+	for i := range uint64(6) {
+		r := Record{Finish: &Finish{Key: key(i), Status: 200}}
+		if i%2 == 0 {
+			r.Links = []Link{{Key: key(i), URL: "https://a.example/"}}
+		}
+		commit(t, s, r)
+	}
+	if err := s.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	i := uint64(0)
+	for p, err := range s.Pages(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Link.Key != key(i) || p.Finish == nil || (p.Link.URL != "") != (i%2 == 0) {
+			t.Errorf("page %d: %+v", i, p)
+		}
+		one, ok, err := s.Page(t.Context(), key(i))
+		if err != nil || !ok || one.Link.URL != p.Link.URL || one.Finish.Status != 200 {
+			t.Errorf("page %d: %+v, %v, %v", i, one, ok, err)
+		}
+		i++
+	}
+	if _, ok, err := s.Page(t.Context(), key(99)); ok || err != nil {
+		t.Errorf("unknown page: %v, %v", ok, err)
+	}
+}
