@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -13,21 +12,14 @@ import (
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl"
 	"github.com/mapwright/mapwright/internal/metrics"
-	"github.com/mapwright/mapwright/state"
 )
-
-const defaultDataDir = "./data"
-
-func addDataDir(cmd *cobra.Command, dir *string) {
-	cmd.Flags().StringVarP(dir, "data-dir", "d", defaultDataDir, "`directory` of the crawl")
-}
 
 func newCrawl(environ []string, io stdio) *cobra.Command {
 	var (
 		starts  []string
-		dir     string
 		print   bool
 		asJSON  bool
+		dir     *dataDir
 		setting *settingFlags
 	)
 	cmd := &cobra.Command{
@@ -37,69 +29,87 @@ func newCrawl(environ []string, io stdio) *cobra.Command {
   mapwright crawl --start-url example.com --profile own-site --data-dir site
   mapwright crawl --start-url urls.txt --scope host --max-urls 10000`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			loaded, err := setting.load(environ, nil)
+			loaded, err := setting.load()
 			if err != nil {
 				return err
 			}
 			if print {
 				return printConfig(io, loaded)
 			}
-			urls, err := readStarts(append(starts, args...), io.in)
+			given := append(starts, args...)
+			if len(given) == 0 {
+				given = setting.outside(config.StartURLName)
+			}
+			urls, err := readStarts(given, io.in)
 			if err != nil {
 				return err
 			}
-			if err := crawl.Dir(dir).CheckNew(); err != nil {
+			dir := dir.dir(setting)
+			if err := dir.CheckNew(); err != nil {
 				return refusal(err)
 			}
-			return runCrawl(cmd.Context(), io, crawl.Options{Settings: loaded.Settings, Starts: urls, Dir: crawl.Dir(dir)}, loaded.Warnings, asJSON)
+			return runCrawl(cmd.Context(), io, crawl.Options{Settings: loaded.Settings, Starts: urls, Dir: dir}, loaded.Warnings, asJSON)
 		},
 	}
-	cmd.Flags().StringArrayVarP(&starts, "start-url", "u", nil, "`URL`, domain, file with one per line, or - for standard input (repeatable)")
-	addDataDir(cmd, &dir)
-	cmd.Flags().BoolVar(&print, "print-config", false, "show each effective setting and where it came from, and do nothing else")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON instead of a table")
-	setting = addSettings(cmd)
+	cmd.Flags().StringArrayVarP(&starts, config.StartURLName, "u", nil, "`URL`, domain, file with one per line, or - for standard input (repeatable)")
+	dir = addDataDir(cmd, environ)
+	setting = addSettings(cmd, environ)
+	addRunFlags(cmd, &print, &asJSON)
 	return cmd
 }
 
 func newResume(environ []string, io stdio) *cobra.Command {
 	var (
-		dir     string
 		print   bool
 		asJSON  bool
+		dir     *dataDir
 		setting *settingFlags
 	)
 	cmd := &cobra.Command{
 		Use:   "resume",
 		Short: "Go on with a crawl that was interrupted, limited or killed",
-		Args:  cobra.NoArgs,
+		Long:  "Go on with a crawl that was interrupted, limited or killed. It keeps its settings; those that are given here replace them, and are remembered.",
+		Example: `  mapwright resume
+  mapwright resume --data-dir site --max-urls 20000`,
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := crawl.Dir(dir).CheckOld(); err != nil {
+			dir := dir.dir(setting)
+			if err := dir.CheckFree(); err != nil {
 				return refusal(err)
 			}
-			plan, err := crawl.ReadPlan(crawl.Dir(dir))
+			plan, err := crawl.ReadPlan(dir)
 			if err != nil {
 				return refusal(err)
 			}
-			loaded, err := setting.load(environ, plan.Settings)
+			loaded, err := setting.loadOver(plan.Settings)
 			if err != nil {
 				return err
 			}
 			if print {
 				return printConfig(io, loaded)
 			}
-			return runCrawl(cmd.Context(), io, crawl.Options{Settings: loaded.Settings, Plan: plan, Dir: crawl.Dir(dir)}, loaded.Warnings, asJSON)
+			return runCrawl(cmd.Context(), io, crawl.Options{Settings: loaded.Settings, Plan: plan, Dir: dir}, loaded.Warnings, asJSON)
 		},
 	}
-	addDataDir(cmd, &dir)
-	cmd.Flags().BoolVar(&print, "print-config", false, "show each effective setting and where it came from, and do nothing else")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the report as JSON instead of a table")
-	setting = addSettings(cmd)
+	dir = addDataDir(cmd, environ)
+	setting = addSettings(cmd, environ)
+	addRunFlags(cmd, &print, &asJSON)
 	return cmd
 }
 
-// refusal is the exit status of a crawl that could not begin.
-func refusal(err error) error { return &exitError{exitUsage, err} }
+// addRunFlags gives a command that crawls the flags that are about its own output.
+func addRunFlags(cmd *cobra.Command, print, asJSON *bool) {
+	cmd.Flags().BoolVar(print, "print-config", false, "show each effective setting and where it came from, and do nothing else")
+	cmd.Flags().BoolVar(asJSON, "json", false, "print the report as JSON instead of a table")
+}
+
+// noArguments is for commands that take flags alone.
+func noArguments(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usage("%s takes no argument: %q ('%s --help' lists the flags)", cmd.Name(), args[0], cmd.CommandPath())
+	}
+	return nil
+}
 
 // runCrawl runs a crawl under signals, shows it, and says how it ended.
 func runCrawl(ctx context.Context, io stdio, o crawl.Options, warnings []string, asJSON bool) error {
@@ -109,15 +119,6 @@ func runCrawl(ctx context.Context, io stdio, o crawl.Options, warnings []string,
 	}
 	defer closeLog()
 	o.Log, o.Version, o.Metrics = log, version, metrics.New()
-	for _, w := range warnings {
-		log.Warn(w)
-	}
-	if o.Settings.IgnoreRobots {
-		log.Warn("ROBOTS.TXT IS IGNORED: only do this on sites that are yours")
-	}
-	if o.Settings.Profile == config.Polite && len(o.Starts) == 1 {
-		log.Info("the polite profile makes about 3 pages/s of one host; if the server is yours, --profile own-site is faster")
-	}
 	ctx, stop, interrupted := onSignals(ctx, log)
 	defer stop()
 	o.Interrupted = interrupted
@@ -127,6 +128,7 @@ func runCrawl(ctx context.Context, io stdio, o crawl.Options, warnings []string,
 		return refusal(err)
 	}
 	o.Started = func(m *crawl.Monitor) {
+		advise(log, &o, warnings)
 		watch.start(m)
 		show.start(m)
 	}
@@ -138,11 +140,7 @@ func runCrawl(ctx context.Context, io stdio, o crawl.Options, warnings []string,
 		fmt.Fprintf(io.err, "mapwright: left at once; outputs were not written: 'mapwright export --data-dir %s' writes them, 'mapwright resume --data-dir %s' goes on\n", o.Dir, o.Dir)
 		return &exitError{exitInterrupted, nil}
 	case err != nil:
-		var locked *state.LockedError
-		if errors.As(err, &locked) || errors.Is(err, state.ErrExists) || errors.Is(err, state.ErrNotOurs) {
-			return refusal(err)
-		}
-		return &exitError{exitFailed, err}
+		return unusable(o.Dir, err)
 	}
 	if asJSON {
 		if err := json.NewEncoder(io.out).Encode(rep); err != nil {
@@ -152,6 +150,19 @@ func runCrawl(ctx context.Context, io stdio, o crawl.Options, warnings []string,
 		return err
 	}
 	return exitOf(rep)
+}
+
+// advise says, once a crawl has begun, what its settings mean for somebody who did not expect it.
+func advise(log *slog.Logger, o *crawl.Options, warnings []string) {
+	for _, w := range warnings {
+		log.Warn(w)
+	}
+	if o.Settings.IgnoreRobots {
+		log.Warn("ROBOTS.TXT IS IGNORED: only do this on sites that are yours")
+	}
+	if o.Settings.Profile == config.Polite && len(o.Starts) == 1 {
+		log.Info("the polite profile makes about 3 pages/s of one host; if the server is yours, --profile own-site is faster")
+	}
 }
 
 // exitOf is the exit status of a crawl that ended.

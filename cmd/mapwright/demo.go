@@ -19,7 +19,7 @@ func newDemo(environ []string, io stdio) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "Serve a small built-in site on loopback and crawl it",
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if _, given := setting.given[config.ProfileName]; !given {
 				setting.given[config.ProfileName] = config.Given{Texts: []string{string(config.OwnSite)}, From: "demo"}
@@ -30,7 +30,7 @@ func newDemo(environ []string, io stdio) *cobra.Command {
 			}
 			defer web.Close()
 			setting.given["resolve"] = config.Given{Texts: []string{web.Resolve()}, From: "demo"}
-			loaded, err := setting.load(environ, nil)
+			loaded, err := setting.load()
 			if err != nil {
 				return err
 			}
@@ -50,7 +50,7 @@ func newDemo(environ []string, io stdio) *cobra.Command {
 			return runCrawl(cmd.Context(), io, crawl.Options{Settings: loaded.Settings, Starts: starts, Dir: crawl.Dir(dir)}, loaded.Warnings, false)
 		},
 	}
-	cmd.Flags().StringVarP(&dir, "data-dir", "d", "", "`directory` of the crawl (default: a temporary one)")
-	setting = addSettings(cmd)
+	cmd.Flags().StringVarP(&dir, config.DataDirName, "d", "", "`directory` of the crawl (default: a temporary one)")
+	setting = addSettings(cmd, environ)
 	return cmd
 }

@@ -18,29 +18,31 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-func newExport(io stdio) *cobra.Command {
+func newExport(environ []string, io stdio) *cobra.Command {
 	var (
-		dir, out string
-		formats  []string
-		asJSON   bool
-		setting  *settingFlags
+		out     string
+		formats []string
+		asJSON  bool
+		dir     *dataDir
+		setting *settingFlags
 	)
 	cmd := &cobra.Command{
 		Use:     "export",
 		Aliases: []string{"export-sitemap"},
 		Short:   "Write sitemap.jsonl, XML sitemaps, CSV or the link graph of a crawl, running or not",
-		Args:    cobra.NoArgs,
+		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := crawl.Dir(dir).CheckOld(); err != nil {
+			dir := dir.dir(setting)
+			if err := dir.CheckOld(); err != nil {
 				return refusal(err)
 			}
 			for _, f := range formats {
-				if !slices.Contains([]string{"jsonl", "xml", "csv", "links"}, f) {
-					return usage("--format %q: want jsonl, xml, csv or links", f)
+				if !slices.Contains(formatNames(), f) {
+					return usage("flag --format: %q is not one of %s", f, strings.Join(formatNames(), ", "))
 				}
 			}
 			if out == "" {
-				out = dir
+				out = string(dir)
 			}
 			if err := os.MkdirAll(out, 0o755); err != nil {
 				return refusal(err)
@@ -49,7 +51,7 @@ func newExport(io stdio) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			res, err := exportFrom(cmd.Context(), crawl.Dir(dir), abs, formats, setting)
+			res, err := exportFrom(cmd.Context(), dir, abs, formats, setting)
 			if err != nil {
 				return err
 			}
@@ -60,13 +62,16 @@ func newExport(io stdio) *cobra.Command {
 			return err
 		},
 	}
-	addDataDir(cmd, &dir)
+	dir = addDataDir(cmd, environ)
 	cmd.Flags().StringVarP(&out, "output", "o", "", "`directory` to write to (default: the data directory)")
 	cmd.Flags().StringSliceVar(&formats, "format", nil, "what to write: jsonl, xml, csv, links (default: what the crawl was asked for)")
+	complete(cmd, "format", formatNames())
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	setting = addSettings(cmd, config.Output)
+	setting = addSettings(cmd, environ, config.Output)
 	return cmd
 }
+
+func formatNames() []string { return []string{"jsonl", "xml", "csv", "links"} }
 
 // exportFrom lets a running crawl write its own files, and opens the directory of one that does not run.
 func exportFrom(ctx context.Context, dir crawl.Dir, out string, formats []string, flags *settingFlags) (*export.Result, error) {
@@ -78,7 +83,7 @@ func exportFrom(ctx context.Context, dir crawl.Dir, out string, formats []string
 	if err != nil {
 		return nil, refusal(err)
 	}
-	loaded, err := flags.load(nil, plan.Settings)
+	loaded, err := flags.loadOver(plan.Settings)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +100,7 @@ func exportFrom(ctx context.Context, dir crawl.Dir, out string, formats []string
 	}
 	s, err := state.Open(dir.State(), state.Options{Mode: state.ExistingOnly})
 	if err != nil {
-		return nil, refusal(err)
+		return nil, unusable(dir, err)
 	}
 	res, err := export.Write(ctx, crawl.Pages(s, loaded.Settings.XMLTypes), o)
 	if err := errors.Join(err, s.Close()); err != nil {

@@ -25,9 +25,14 @@ func newInspect(environ []string, io stdio) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "inspect [--base URL] FILE|URL",
 		Short: "Print all that would be recorded of one page",
-		Args:  cobra.ExactArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return usage("inspect takes one page: a FILE, a URL, or - for standard input")
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			loaded, err := setting.load(environ, nil)
+			loaded, err := setting.load()
 			if err != nil {
 				return err
 			}
@@ -49,13 +54,13 @@ func newInspect(environ []string, io stdio) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&base, "base", "", "`URL` of a page that is read from a file")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	setting = addSettings(cmd, config.Fetching, config.Scope, config.Robots)
+	setting = addSettings(cmd, environ, config.Fetching, config.Scope, config.Robots)
 	return cmd
 }
 
 // inspected reads a page from a file or standard input, or fetches it.
-func inspected(ctx context.Context, s *config.Settings, arg, base string, io stdio) (*crawl.Inspected, error) {
-	if arg == "-" || (!strings.Contains(arg, "://") && isFile(arg)) {
+func inspected(ctx context.Context, s *config.Settings, arg, base string, std stdio) (*crawl.Inspected, error) {
+	if arg == "-" || isFile(arg) || meansFile(arg) {
 		in := &crawl.Inspected{Status: http.StatusOK, Header: http.Header{"Content-Type": {"text/html"}}}
 		if base == "" {
 			base = "http://localhost/"
@@ -65,15 +70,16 @@ func inspected(ctx context.Context, s *config.Settings, arg, base string, io std
 			return nil, usage("--base %q: %w", base, err)
 		}
 		in.URL = u
-		var file = os.Stdin
+		page := std.in
 		if arg != "-" {
-			if file, err = os.Open(arg); err != nil {
+			file, err := os.Open(arg)
+			if err != nil {
 				return nil, usage("%w", err)
 			}
 			defer file.Close()
+			page = file
 		}
-		_ = io
-		in.Body, err = crawl.ReadPage(file, s.MaxBodySize)
+		in.Body, err = crawl.ReadPage(page, s.MaxBodySize)
 		if err != nil {
 			return nil, &exitError{exitFailed, err}
 		}

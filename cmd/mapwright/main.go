@@ -84,25 +84,42 @@ func newRoot(environ []string, io stdio) *cobra.Command {
 		Short:         "Crawl web sites and write an honest map of what was found",
 		SilenceErrors: true,
 		SilenceUsage:  true,
-		Args:          cobra.NoArgs,
+		Args:          oneOfTheCommands,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return cmd.Help()
 		},
+		SuggestionsMinimumDistance: 2,
 	}
 	root.SetIn(io.in)
 	root.SetOut(io.out)
 	root.SetErr(io.err)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage("%w", err) })
-	root.AddCommand(
-		newCrawl(environ, io),
-		newResume(environ, io),
-		newExport(io),
-		newStatus(io),
-		newInspect(environ, io),
-		newRobots(environ, io),
-		newWipe(io),
-		newDemo(environ, io),
-		newVersion(io),
-	)
+	root.SetFlagErrorFunc(explain)
+	cobra.EnableCommandSorting = false
+	group := func(id, title string, commands ...*cobra.Command) {
+		root.AddGroup(&cobra.Group{ID: id, Title: title})
+		for _, c := range commands {
+			c.GroupID = id
+			root.AddCommand(c)
+		}
+	}
+	group("crawl", "Crawling:", newCrawl(environ, io), newResume(environ, io), newStatus(environ, io), newExport(environ, io), newWipe(environ, io))
+	group("look", "Looking at one page:", newInspect(environ, io), newRobots(environ, io))
+	group("other", "More:", newDemo(environ, io), newVersion(io))
+	root.SetHelpCommandGroupID("other")
+	root.SetCompletionCommandGroupID("other")
 	return root
+}
+
+// oneOfTheCommands refuses what is none of the commands, and guesses what was meant.
+func oneOfTheCommands(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	hint := "'mapwright help' lists the commands"
+	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+		hint = fmt.Sprintf("did you mean %s?", strings.Join(near, " or "))
+	} else if strings.Contains(args[0], ".") {
+		hint = fmt.Sprintf("did you mean 'mapwright crawl %s'?", args[0])
+	}
+	return usage("unknown command %q: %s", args[0], hint)
 }

@@ -12,52 +12,120 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl"
 )
 
+// shownItems is how many items of a list the closing table shows; report.json has more.
+const shownItems = 5
+
+// table is a two-column table in the making.
+type table struct{ w *tabwriter.Writer }
+
+func (t *table) row(name, format string, args ...any) {
+	fmt.Fprintf(t.w, "%s\t%s\n", name, fmt.Sprintf(format, args...))
+}
+
+// list writes the first items under one name, and how many there are beside them.
+func list[T any](t *table, name string, items []T, total int64, text func(T) string) {
+	for _, item := range items[:min(len(items), shownItems)] {
+		t.row(name, "%s", text(item))
+		name = ""
+	}
+	if more := total - shownItems; more > 0 {
+		t.row("", "and %s more in report.json", humanize.Comma(more))
+	}
+}
+
 // printReport writes the closing table.
 func printReport(io stdio, dir crawl.Dir, rep *crawl.Report) error {
 	out := &strings.Builder{}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	row := func(name, format string, args ...any) { fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
-
-	row("Status", "%s (%s)", rep.Status, rep.Reason)
-	row("URLs", "%s, %s indexable", humanize.Comma(rep.URLs), humanize.Comma(rep.Indexable))
-	row("Outcomes", "%s", counts(rep.Outcomes))
-	row("Answers", "%s", counts(rep.StatusClasses))
-	row("Received", "%s", humanize.IBytes(uint64(rep.Bytes)))
-	row("This run", "%s pages in %s (%.1f pages/s), export %s", humanize.Comma(rep.Pages), seconds(rep.CrawlSeconds), rep.PagesPerSec, seconds(rep.ExportSeconds))
+	t := &table{tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)}
+	t.row("Status", "%s (%s)", rep.Status, rep.Reason)
+	t.row("URLs", "%s, %s indexable", humanize.Comma(rep.URLs), humanize.Comma(rep.Indexable))
+	t.row("Outcomes", "%s", counts(rep.Outcomes))
+	t.row("Answers", "%s", counts(rep.StatusClasses))
+	t.row("Received", "%s", humanize.IBytes(uint64(rep.Bytes)))
+	t.row("This run", "%s in %s (%.1f pages/s), export %s", plural(rep.Pages, "page"), seconds(rep.CrawlSeconds), rep.PagesPerSec, seconds(rep.ExportSeconds))
 	if len(rep.SkippedLinks) > 0 {
-		row("Not followed", "%s", counts(rep.SkippedLinks))
+		t.row("Not followed", "%s", counts(rep.SkippedLinks))
 	}
-	if b := rep.BrokenLinks; b != nil {
-		row("Broken links", "%s", humanize.Comma(b.Total))
+	printFindings(t, rep)
+	printHosts(t, rep)
+	same := func(text string) string { return text }
+	list(t, "Errors", rep.Errors, int64(len(rep.Errors)), same)
+	list(t, "Warnings", rep.Warnings, int64(len(rep.Warnings)), same)
+	t.row("Files", "%s in %s", strings.Join(rep.Files, ", "), dir)
+	if next := goOn(dir, rep); next != "" {
+		t.row("Go on with", "%s", next)
 	}
-	if l := rep.Loops; l != nil {
-		row("Redirect loops", "%s", humanize.Comma(l.Total))
-	}
-	for _, h := range rep.BlockedHosts {
-		row("Blocked host", "%s: %s, %s URLs wait", h.Host, h.Why, humanize.Comma(h.Waiting))
-	}
-	for _, h := range rep.ThrottledHosts {
-		row("Throttled host", "%s: %s URLs", h.Host, humanize.Comma(h.Throttled))
-	}
-	for _, e := range rep.Errors {
-		row("Error", "%s", e)
-	}
-	for _, text := range rep.Warnings {
-		row("Warning", "%s", text)
-	}
-	row("Files", "%s in %s", strings.Join(rep.Files, ", "), dir)
-	if rep.Status == crawl.Partial || rep.Status == crawl.Cancelled {
-		row("Go on with", "mapwright resume --data-dir %s", dir)
-	}
-	if err := w.Flush(); err != nil {
+	if err := t.w.Flush(); err != nil {
 		return err
 	}
 	_, err := fmt.Fprint(io.out, out)
 	return err
 }
 
+// printFindings writes what somebody who owns the pages would want to mend.
+func printFindings(t *table, rep *crawl.Report) {
+	if b := rep.BrokenLinks; b != nil {
+		list(t, "Broken links", b.Items, b.Total, func(b crawl.Broken) string {
+			what := b.Outcome
+			if b.StatusCode != 0 {
+				what = fmt.Sprint(b.StatusCode)
+			}
+			if b.FoundOn == "" {
+				return fmt.Sprintf("%s %s", what, b.URL)
+			}
+			return fmt.Sprintf("%s %s, linked from %s", what, b.URL, b.FoundOn)
+		})
+	}
+	if l := rep.Loops; l != nil {
+		list(t, "Redirect loops", l.Items, l.Total, func(c crawl.Chain) string { return c.URL })
+	}
+	if o := rep.Orphans; o != nil {
+		t.row("Orphans", "%s in a sitemap that no page links to", plural(o.Total, "page"))
+	}
+	if u := rep.Unlisted; u != nil {
+		t.row("Not in sitemaps", "%s", plural(u.Total, "indexable page"))
+	}
+}
+
+// printHosts writes what stands out among the hosts.
+func printHosts(t *table, rep *crawl.Report) {
+	if hosts := rep.SlowestHosts; len(hosts) > 1 {
+		list(t, "Slowest hosts", hosts, int64(min(len(hosts), shownItems)), func(h crawl.HostFigure) string {
+			return fmt.Sprintf("%s: %d ms on average", h.Host, h.MeanResponseMS)
+		})
+	}
+	list(t, "Blocked hosts", rep.BlockedHosts, int64(len(rep.BlockedHosts)), func(h crawl.HostFigure) string {
+		return fmt.Sprintf("%s: %s, %s", h.Host, h.Why, humanize.Comma(h.Waiting)+" waiting")
+	})
+	list(t, "Throttled hosts", rep.ThrottledHosts, int64(len(rep.ThrottledHosts)), func(h crawl.HostFigure) string {
+		return fmt.Sprintf("%s: %s", h.Host, plural(h.Throttled, "URL"))
+	})
+}
+
+// goOn is the command that goes on with a crawl, if one can.
+func goOn(dir crawl.Dir, rep *crawl.Report) string {
+	resume := fmt.Sprintf("mapwright resume --data-dir %s", dir)
+	switch {
+	case rep.Status != crawl.Partial && rep.Status != crawl.Cancelled:
+		return ""
+	case strings.HasPrefix(rep.Reason, "Safety limit: Maximum"):
+		return "another profile, in another data directory: a safe crawl has its pages once"
+	case strings.HasPrefix(rep.Reason, "Reached max_urls"):
+		return resume + " --max-urls N (in all; 0 is no limit)"
+	}
+	return resume
+}
+
 func seconds(s float64) string {
 	return time.Duration(s * float64(time.Second)).Round(10 * time.Millisecond).String()
+}
+
+// plural writes a number of things.
+func plural(n int64, thing string) string {
+	if n != 1 {
+		thing += "s"
+	}
+	return humanize.Comma(n) + " " + thing
 }
 
 // counts writes a map of counts, the largest first.

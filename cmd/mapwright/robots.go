@@ -39,9 +39,9 @@ func newRobots(environ []string, io stdio) *cobra.Command {
 		Short: "Explain what robots.txt says of URLs: the group, the rule that matched, the crawl delay",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return usage("no URL: give one or more")
+				return usage("robots takes one or more URLs")
 			}
-			loaded, err := setting.load(environ, nil)
+			loaded, err := setting.load()
 			if err != nil {
 				return err
 			}
@@ -90,7 +90,7 @@ func newRobots(environ []string, io stdio) *cobra.Command {
 	cmd.Flags().StringVar(&file, "file", "", "read robots.txt from a `file` instead of the site")
 	cmd.Flags().StringVar(&agent, "agent", "", "ask for another `crawler`")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per URL")
-	setting = addSettings(cmd, config.Fetching, config.Robots)
+	setting = addSettings(cmd, environ, config.Fetching, config.Robots)
 	return cmd
 }
 

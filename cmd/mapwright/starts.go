@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/mapwright/mapwright/internal/crawl"
@@ -34,10 +35,10 @@ func readStarts(args []string, stdin io.Reader) ([]crawl.Start, error) {
 		switch {
 		case arg == "-":
 			errs = append(errs, eachLine(stdin, "standard input", add))
-		case !strings.Contains(arg, "://") && isFile(arg):
+		case isFile(arg) || meansFile(arg):
 			file, err := os.Open(arg)
 			if err != nil {
-				errs = append(errs, err)
+				errs = append(errs, fmt.Errorf("read start URLs: %w", err))
 				continue
 			}
 			errs = append(errs, eachLine(file, arg, add), file.Close())
@@ -52,6 +53,28 @@ func readStarts(args []string, stdin io.Reader) ([]crawl.Start, error) {
 		return nil, usage("no start URL: give --start-url a URL, a domain, a file of them, or - for standard input")
 	}
 	return starts, nil
+}
+
+// isFile says whether an argument is rather the name of a file than a URL or a domain.
+func isFile(arg string) bool {
+	if strings.Contains(arg, "://") {
+		return false
+	}
+	info, err := os.Stat(arg)
+	return err == nil && !info.IsDir()
+}
+
+// meansFile knows arguments that can only be meant as the name of a file, whether or not it is there: without it, a mistyped name would
+// become a crawl of https://urls.txt/.
+func meansFile(arg string) bool {
+	if strings.Contains(arg, "://") {
+		return false
+	}
+	switch filepath.Ext(arg) {
+	case ".txt", ".csv", ".lst", ".list", ".html", ".htm":
+		return true
+	}
+	return strings.HasPrefix(arg, "/") || strings.HasPrefix(arg, "./") || strings.HasPrefix(arg, "../")
 }
 
 func eachLine(r io.Reader, name string, add func(text, from string)) error {
@@ -69,6 +92,8 @@ func eachLine(r io.Reader, name string, add func(text, from string)) error {
 	return nil
 }
 
+var errNotDomain = errors.New("neither a URL nor a domain")
+
 // parseStart reads a URL or a bare domain. A bare domain is tried with https first, and with http if that is refused.
 func parseStart(text string) (crawl.Start, error) {
 	bare := !strings.Contains(text, "://")
@@ -77,6 +102,9 @@ func parseStart(text string) (crawl.Start, error) {
 		full = "https://" + text
 	}
 	u, err := urlnorm.Parse(full)
+	if bare && err == nil && strings.Contains(text, "@") {
+		err = errNotDomain // such as mailto:, which would otherwise pass for a user's name
+	}
 	if err != nil {
 		return crawl.Start{}, fmt.Errorf("start URL %q: %w", text, err)
 	}

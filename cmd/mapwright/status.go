@@ -15,30 +15,31 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-func newStatus(io stdio) *cobra.Command {
+func newStatus(environ []string, io stdio) *cobra.Command {
 	var (
-		dir    string
+		dir    *dataDir
 		asJSON bool
 	)
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Say how a crawl is, running or not",
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := crawl.Dir(dir).CheckOld(); err != nil {
+			dir := dir.dir(nil)
+			if err := dir.CheckOld(); err != nil {
 				return refusal(err)
 			}
-			live, err := statusOf(cmd.Context(), crawl.Dir(dir))
+			live, err := statusOf(cmd.Context(), dir)
 			if err != nil {
 				return err
 			}
 			if asJSON {
 				return json.NewEncoder(io.out).Encode(live)
 			}
-			return printStatus(io, crawl.Dir(dir), live)
+			return printStatus(io, dir, live)
 		},
 	}
-	addDataDir(cmd, &dir)
+	dir = addDataDir(cmd, environ)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }
@@ -58,7 +59,7 @@ func statusOf(ctx context.Context, dir crawl.Dir) (*crawl.Live, error) {
 	}
 	s, err := state.Open(dir.State(), state.Options{Mode: state.ExistingOnly})
 	if err != nil {
-		return nil, refusal(err)
+		return nil, unusable(dir, err)
 	}
 	live := crawl.Stored(s, plan)
 	if err := s.Close(); err != nil {

@@ -15,20 +15,20 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-func newWipe(io stdio) *cobra.Command {
+func newWipe(environ []string, io stdio) *cobra.Command {
 	var (
-		dir string
+		dir *dataDir
 		yes bool
 	)
 	cmd := &cobra.Command{
 		Use:   "wipe",
 		Short: "Delete a crawl: the files that Mapwright made, and nothing else",
-		Args:  cobra.NoArgs,
+		Args:  noArguments,
 		RunE: func(*cobra.Command, []string) error {
-			return wipe(io, crawl.Dir(dir), yes)
+			return wipe(io, dir.dir(nil), yes)
 		},
 	}
-	addDataDir(cmd, &dir)
+	dir = addDataDir(cmd, environ)
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	return cmd
 }
@@ -36,12 +36,13 @@ func newWipe(io stdio) *cobra.Command {
 func wipe(io stdio, dir crawl.Dir, yes bool) error {
 	made, foreign, err := dir.Made()
 	if errors.Is(err, fs.ErrNotExist) || (err == nil && len(made) == 0) {
-		return refusal(fmt.Errorf("data directory %s %w", dir, crawl.ErrNoCrawl))
+		return refusal(fmt.Errorf("data directory %s %w: nothing was deleted", dir, crawl.ErrNoCrawl))
 	}
 	if err != nil {
 		return refusal(err)
 	}
-	if err := notInUse(dir); err != nil {
+	has, err := dir.Holds()
+	if err != nil {
 		return refusal(err)
 	}
 	if !yes {
@@ -54,42 +55,24 @@ func wipe(io stdio, dir crawl.Dir, yes bool) error {
 			return &exitError{exitFailed, errors.New("nothing was deleted (--yes deletes without asking)")}
 		}
 	}
-	// The state goes last: while it is there, the directory is known for a crawl's.
-	for _, name := range append(made, filepath.Base(dir.State())) {
-		if name == filepath.Base(dir.State()) {
-			continue
+	// The state goes first, under its lock: a crawl that begins meanwhile either has it, and nothing is deleted, or finds it gone.
+	if has {
+		if err := state.Wipe(dir.State()); err != nil {
+			return unusable(dir, err)
 		}
+	}
+	for _, name := range made {
 		if err := os.RemoveAll(filepath.Join(string(dir), name)); err != nil {
 			return &exitError{exitFailed, err}
 		}
 	}
-	if err := os.RemoveAll(dir.State()); err != nil {
-		return &exitError{exitFailed, err}
-	}
 	if len(foreign) > 0 {
-		fmt.Fprintf(io.out, "deleted the crawl; left what Mapwright did not make: %s\n", strings.Join(foreign, ", "))
+		fmt.Fprintf(io.out, "Deleted the crawl; left what Mapwright did not make: %s\n", strings.Join(foreign, ", "))
 		return nil
 	}
 	if err := os.Remove(string(dir)); err != nil {
 		return &exitError{exitFailed, err}
 	}
-	fmt.Fprintln(io.out, "deleted the crawl and its directory")
+	fmt.Fprintln(io.out, "Deleted the crawl and its directory.")
 	return nil
-}
-
-// notInUse makes sure that no process has the crawl open.
-func notInUse(dir crawl.Dir) error {
-	has, err := dir.Holds()
-	if err != nil || !has {
-		return err
-	}
-	s, err := state.Open(dir.State(), state.Options{Mode: state.ExistingOnly})
-	var locked *state.LockedError
-	if errors.As(err, &locked) {
-		return err
-	}
-	if err != nil {
-		return nil // broken, but nobody's: wiping is what is left to do
-	}
-	return s.Close()
 }

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/state"
+)
+
+const defaultDataDir = "./data"
+
+// dataDir is where a command finds its crawl: --data-dir, else the environment, else a configuration file, else ./data.
+type dataDir struct {
+	cmd     *cobra.Command
+	flag    string
+	environ []string
+}
+
+func addDataDir(cmd *cobra.Command, environ []string) *dataDir {
+	d := &dataDir{cmd: cmd, environ: environ}
+	cmd.Flags().StringVarP(&d.flag, config.DataDirName, "d", defaultDataDir, "`directory` of the crawl")
+	if err := cmd.MarkFlagDirname(config.DataDirName); err != nil {
+		panic(err) // the flag is not there: a mistake in this program
+	}
+	return d
+}
+
+// dir is the directory. The settings are those of the command, or nil if it has none.
+func (d *dataDir) dir(settings *settingFlags) crawl.Dir {
+	if d.cmd.Flags().Changed(config.DataDirName) {
+		return crawl.Dir(d.flag)
+	}
+	if settings == nil {
+		settings = &settingFlags{environ: d.environ}
+	}
+	if texts := settings.outside(config.DataDirName); len(texts) > 0 {
+		return crawl.Dir(texts[len(texts)-1])
+	}
+	return crawl.Dir(d.flag)
+}
+
+// refusal is the exit status of what could not begin.
+func refusal(err error) error { return &exitError{exitUsage, err} }
+
+// unusable turns what is wrong with a data directory into a refusal that names it; other errors are failures.
+func unusable(dir crawl.Dir, err error) error {
+	if locked, ok := errors.AsType[*state.LockedError](err); ok {
+		return refusal(&crawl.BusyError{Dir: dir, PID: locked.PID})
+	}
+	for _, known := range []error{state.ErrExists, state.ErrNotOurs, crawl.ErrUnusable} {
+		if errors.Is(err, known) {
+			return refusal(err)
+		}
+	}
+	return &exitError{exitFailed, err}
+}

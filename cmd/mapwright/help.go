@@ -1,0 +1,117 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+
+	"github.com/mapwright/mapwright/internal/config"
+)
+
+// groupOfFlag is the annotation of a flag that names its group of settings.
+const groupOfFlag = "mapwright_group"
+
+// helpGroups are the groups as help shows them: what people reach for first comes first.
+func helpGroups() []config.Group {
+	return []config.Group{
+		config.Limits, config.Scope, config.Output, config.Fetching, config.Robots, config.Seeding, config.Seeing,
+		config.Pace, config.Controls, config.Governor, config.Engine,
+	}
+}
+
+// usageByGroup is the usage of a command that takes settings: its own flags first, then the settings by group.
+func usageByGroup(cmd *cobra.Command) error {
+	out := &strings.Builder{}
+	fmt.Fprintf(out, "Usage:\n  %s\n", cmd.UseLine())
+	if cmd.HasExample() {
+		fmt.Fprintf(out, "\nExamples:\n%s\n", cmd.Example)
+	}
+	width := columns(cmd.OutOrStdout())
+	section := func(title string, group config.Group) {
+		fs := pflag.NewFlagSet(title, pflag.ContinueOnError)
+		fs.SortFlags = false
+		cmd.LocalFlags().VisitAll(func(flag *pflag.Flag) {
+			if of := flag.Annotations[groupOfFlag]; strings.Join(of, "") == string(group) {
+				fs.AddFlag(flag)
+			}
+		})
+		if fs.HasAvailableFlags() {
+			fmt.Fprintf(out, "\n%s:\n%s", title, fs.FlagUsagesWrapped(width))
+		}
+	}
+	section("Flags", "")
+	for _, g := range helpGroups() {
+		section(string(g), g)
+	}
+	fmt.Fprintf(out, "\nEach of these is also an environment variable and a key of a --config file: --max-urls is %s and max_urls.\n", config.EnvName("max-urls"))
+	_, err := fmt.Fprint(cmd.OutOrStdout(), out)
+	return err
+}
+
+// columns is the width of a terminal, or 0 where there is none and lines are not to be broken.
+func columns(out io.Writer) int {
+	if f, ok := out.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		if width, _, err := term.GetSize(int(f.Fd())); err == nil {
+			return width
+		}
+	}
+	return 0
+}
+
+// complete lets a shell offer values for a flag.
+func complete(cmd *cobra.Command, flag string, values []string) {
+	err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	if err != nil {
+		panic(err) // the flag is not there, or was registered twice: a mistake in this program
+	}
+}
+
+// explain makes the error of a flag say where to look, and what was probably meant.
+func explain(cmd *cobra.Command, err error) error {
+	hint := fmt.Sprintf("'%s --help' lists the flags", cmd.CommandPath())
+	if missing, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		if near := nearest(cmd.Flags(), missing.GetSpecifiedName()); near != "" {
+			hint = fmt.Sprintf("did you mean --%s?", near)
+		}
+	}
+	return usage("%w: %s", err, hint)
+}
+
+// nearest is the flag whose name is most like an unknown one, or "".
+func nearest(fs *pflag.FlagSet, name string) string {
+	const most = 3 // typing mistakes; more make another word
+	best, at := "", most+1
+	fs.VisitAll(func(flag *pflag.Flag) {
+		if d := distance(name, flag.Name); d < at && d < len(name) {
+			best, at = flag.Name, d
+		}
+	})
+	return best
+}
+
+// distance is how many letters have to be added, dropped or changed to make b of a.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
