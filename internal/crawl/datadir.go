@@ -6,9 +6,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/mapwright/mapwright/internal/export"
+	"github.com/mapwright/mapwright/state"
 )
 
 // Dir is a crawl's data directory. Everything that Mapwright makes in it is named here.
@@ -27,72 +30,101 @@ func (d Dir) Socket() string     { return filepath.Join(string(d), "control.sock
 
 // Errors about data directories.
 var (
-	ErrForeign = errors.New("holds files that Mapwright did not make")
-	ErrNoCrawl = errors.New("holds no crawl")
-	ErrHas     = errors.New("already holds a crawl")
+	ErrForeign  = errors.New("holds files that Mapwright did not make")
+	ErrNoCrawl  = errors.New("holds no crawl")
+	ErrHas      = errors.New("already holds a crawl")
+	ErrUnusable = errors.New("cannot be made")
 )
 
-// Holds says whether there is a crawl in the directory.
-func (d Dir) Holds() (bool, error) {
-	switch _, err := os.Stat(d.State()); {
-	case err == nil:
-		return true, nil
-	case errors.Is(err, fs.ErrNotExist):
-		return false, nil
-	default:
-		return false, err
+// A BusyError says that a process has the crawl open.
+type BusyError struct {
+	Dir Dir
+	PID int // zero if it is not known
+}
+
+// Error implements error.
+func (e *BusyError) Error() string {
+	who := "another process"
+	if e.PID != 0 {
+		who = fmt.Sprintf("process %d", e.PID)
 	}
+	return fmt.Sprintf("data directory %s is in use by %s: 'mapwright status --data-dir %s' shows what it does", e.Dir, who, e.Dir)
+}
+
+// Holds says whether there is a crawl in the directory, and whether a process has it open.
+func (d Dir) Holds() (bool, error) {
+	info, err := state.Look(d.State())
+	switch {
+	case errors.Is(err, state.ErrNotOurs), errors.Is(err, syscall.ENOTDIR):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("data directory %s: %w", d, err)
+	case info.PID != 0:
+		return true, &BusyError{d, info.PID}
+	}
+	return info.Exists, nil
 }
 
 // CheckNew says whether a new crawl may be made here. Nothing is created.
 func (d Dir) CheckNew() error {
 	has, err := d.Holds()
 	if err != nil {
-		return fmt.Errorf("data directory %s: %w", d, err)
+		return err
 	}
 	if has {
 		return fmt.Errorf("data directory %s %w: go on with 'mapwright resume --data-dir %s', or delete it with 'mapwright wipe --data-dir %s'", d, ErrHas, d, d)
 	}
-	entries, err := os.ReadDir(string(d))
-	if errors.Is(err, fs.ErrNotExist) {
+	made, foreign, err := d.Made()
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
 		return d.checkParent()
-	}
-	if err != nil {
+	case err != nil:
 		return fmt.Errorf("data directory %s: %w", d, err)
+	case len(foreign) > 0:
+		return fmt.Errorf("data directory %s %w (such as %s): choose another", d, ErrForeign, foreign[0])
 	}
-	if len(entries) > 0 {
-		return fmt.Errorf("data directory %s %w (such as %s): choose another", d, ErrForeign, entries[0].Name())
+	// What a start that was cut short left of the state is made good by the next one. Outputs are somebody's result.
+	if made = slices.DeleteFunc(made, func(name string) bool { return name == filepath.Base(d.State()) }); len(made) > 0 {
+		return fmt.Errorf("data directory %s has files of an earlier crawl (such as %s): choose another, or delete them with 'mapwright wipe --data-dir %s'", d, made[0], d)
 	}
 	return checkWritable(string(d))
 }
 
 // checkParent looks whether the directory could be made, without making it.
 func (d Dir) checkParent() error {
-	for parent := filepath.Dir(filepath.Clean(string(d))); ; parent = filepath.Dir(parent) {
-		info, err := os.Stat(parent)
-		if errors.Is(err, fs.ErrNotExist) && parent != filepath.Dir(parent) {
+	for at := filepath.Clean(string(d)); ; at = filepath.Dir(at) {
+		info, err := os.Stat(at)
+		if (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)) && at != filepath.Dir(at) {
 			continue
 		}
 		if err != nil {
 			return fmt.Errorf("data directory %s: %w", d, err)
 		}
 		if !info.IsDir() {
-			return fmt.Errorf("data directory %s: %s is not a directory", d, parent)
+			return fmt.Errorf("data directory %s: %s is not a directory", d, at)
 		}
-		return checkWritable(parent)
+		return checkWritable(at)
 	}
 }
 
-// CheckOld says whether there is a crawl to go on with.
+// CheckOld says whether there is a crawl to look at, running or not.
 func (d Dir) CheckOld() error {
 	has, err := d.Holds()
-	if err != nil {
-		return fmt.Errorf("data directory %s: %w", d, err)
+	if busy := (*BusyError)(nil); err != nil && !errors.As(err, &busy) {
+		return err
 	}
 	if !has {
 		return fmt.Errorf("data directory %s %w: start one with 'mapwright crawl'", d, ErrNoCrawl)
 	}
 	return nil
+}
+
+// CheckFree says whether there is a crawl that no process has open.
+func (d Dir) CheckFree() error {
+	if _, err := d.Holds(); err != nil {
+		return err
+	}
+	return d.CheckOld()
 }
 
 // Made lists what Mapwright made in the directory, and what it did not.
@@ -102,12 +134,17 @@ func (d Dir) Made() (made, foreign []string, err error) {
 		return nil, nil, err
 	}
 	known := map[string]bool{}
+	_, stateErr := state.Look(d.State())
 	for _, path := range []string{d.State(), d.Plan(), d.JSONL(), d.CSV(), d.Links(), d.Report(), d.MetricsLog(), d.Log(), d.Socket()} {
 		known[filepath.Base(path)] = true
 	}
 	for _, e := range entries {
 		name := strings.TrimSuffix(e.Name(), ".tmp")
-		if known[name] || export.IsSitemap(name) {
+		ours := known[name] || export.IsSitemap(name)
+		if e.Name() == filepath.Base(d.State()) && errors.Is(stateErr, state.ErrNotOurs) {
+			ours = false // somebody else's directory of that name
+		}
+		if ours {
 			made = append(made, e.Name())
 		} else {
 			foreign = append(foreign, e.Name())
