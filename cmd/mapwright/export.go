@@ -32,14 +32,14 @@ func newExport(environ []string, io stdio) *cobra.Command {
 		Short:   "Write sitemap.jsonl, XML sitemaps, CSV or the link graph of a crawl, running or not",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			dir := dir.dir(setting)
-			if err := dir.CheckOld(); err != nil {
-				return refusal(err)
-			}
 			for _, f := range formats {
 				if !slices.Contains(formatNames(), f) {
 					return usage("flag --format: %q is not one of %s", f, strings.Join(formatNames(), ", "))
 				}
+			}
+			dir := dir.dir(setting)
+			if err := dir.CheckOld(); err != nil {
+				return refusal(err)
 			}
 			if out == "" {
 				out = string(dir)

@@ -1,0 +1,217 @@
+package e2e
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/mapwright/mapwright/internal/testweb"
+)
+
+// refused wants exit status 2 and exactly one line on standard error, with all the words in it.
+func refused(t *testing.T, got result, words ...string) {
+	t.Helper()
+	if got.code != 2 {
+		t.Errorf("exit status %d, want 2", got.code)
+	}
+	if n := strings.Count(got.stderr, "\n"); n != 1 || !strings.HasSuffix(got.stderr, "\n") {
+		t.Errorf("%d lines on standard error, want one:\n%s", n, got.stderr)
+	}
+	if got.stdout != "" {
+		t.Errorf("standard output: %q, want none", got.stdout)
+	}
+	for _, w := range words {
+		if !strings.Contains(got.stderr, w) {
+			t.Errorf("the error does not say %q: %s", w, got.stderr)
+		}
+	}
+}
+
+// picture is every file below a directory, with its content.
+func picture(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.Type()&fs.ModeSocket != 0 {
+			return err
+		}
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		all[path] = info.Mode().String()
+		if e.Type().IsRegular() {
+			text, err := os.ReadFile(path)
+			all[path] += fmt.Sprintf(" %x", sha256.Sum256(text))
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// unchanged holds a directory against its picture.
+func unchanged(t *testing.T, dir string, before map[string]string) {
+	t.Helper()
+	after := picture(t, dir)
+	for path, was := range before {
+		if after[path] != was {
+			t.Errorf("%s was changed: %q, was %q", path, after[path], was)
+		}
+	}
+	for path := range after {
+		if _, had := before[path]; !had {
+			t.Errorf("%s was made", path)
+		}
+	}
+}
+
+func write(t *testing.T, path, text string) string {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Whoever is refused is told why in one line, and nothing has been made or changed.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		args string // $D is a directory of the test's
+		env  []string
+		says []string
+	}{
+		{"no URL", "crawl", nil, []string{"no start URL", "--start-url"}},
+		{"no scheme that is known", "crawl --start-url ftp://a.test/", nil, []string{`"ftp://a.test/"`, "http"}},
+		{"broken URL", "crawl --start-url http://[::1", nil, []string{`"http://[::1"`, "host"}},
+		{"several broken URLs", "crawl -u http://[::1 -u http:// http://a.test:x/", nil, []string{`"http://[::1"`, `"http://"`, `"http://a.test:x/"`}},
+		{"mail address", "crawl -u mailto:a@b.test", nil, []string{"neither a URL nor a domain"}},
+		{"missing file of URLs", "crawl -u $D/missing.txt", nil, []string{"missing.txt", "no such file"}},
+		{"broken line in a file of URLs", "crawl -u $D/urls.txt", nil, []string{"urls.txt line 3", "http://[::1"}},
+		{"unknown command", "frobnicate", nil, []string{`"frobnicate"`, "mapwright help"}},
+		{"mistyped command", "crwal", nil, []string{`"crwal"`, "did you mean crawl?"}},
+		{"unknown flag", "crawl -u a.test --frobnicate", nil, []string{"--frobnicate", "crawl --help"}},
+		{"mistyped flag", "crawl -u a.test --max-url 3", nil, []string{"--max-url", "did you mean --max-urls?"}},
+		{"flag without its value", "crawl -u a.test --scope", nil, []string{"--scope"}},
+		{"argument where none is wanted", "resume a.test", nil, []string{"resume takes no argument"}},
+		{"bad values", "crawl -u a.test --max-workers 0 --scope world --timeout soon --include ( --profile rude --resolve here --since once", nil,
+			[]string{"--max-workers", "--scope", "--timeout", "--include", "--profile", "--resolve", "--since"}},
+		{"bad values everywhere", "crawl -u a.test --max-urls many --config $D/bad.yaml", []string{"MAX_RETRIES=some", "MAX_SCAN_TIME_MINUTES=long"},
+			[]string{"flag --max-urls", "environment MAX_RETRIES", "environment MAX_SCAN_TIME_MINUTES", "bad.yaml max_depth"}},
+		{"values that contradict", "crawl -u a.test --min-delay-ms 900", nil, []string{"min-delay-ms", "max-delay-ms"}},
+		{"unknown key in a file", "crawl -u a.test --config $D/unknown.yaml", nil, []string{"unknown.yaml", `"max_wrokers"`}},
+		{"missing configuration", "crawl -u a.test --config $D/none.yaml", nil, []string{"none.yaml", "no such file"}},
+		{"data directory of somebody else", "crawl -u a.test --data-dir $D/foreign", nil, []string{"foreign", "did not make", "thesis.doc"}},
+		{"state directory of somebody else", "crawl -u a.test --data-dir $D/terraform", nil, []string{"terraform", "did not make", "state"}},
+		{"data directory that is a file", "crawl -u a.test --data-dir $D/urls.txt", nil, []string{"urls.txt is not a directory"}},
+		{"data directory below a file", "crawl -u a.test --data-dir $D/urls.txt/a/b", nil, []string{"urls.txt is not a directory"}},
+		{"data directory that cannot be made", "crawl -u a.test --data-dir /proc/mapwright/data", nil, []string{"/proc/mapwright/data"}},
+		{"outputs without a crawl", "crawl -u a.test --data-dir $D/outputs", nil, []string{"outputs", "sitemap.jsonl", "mapwright wipe"}},
+		{"log that cannot be opened", "crawl -u a.test --data-dir $D/new --log-file $D/urls.txt/log", nil, []string{"urls.txt/log"}},
+		{"metrics that cannot be served", "crawl -u a.test --data-dir $D/new --metrics-addr 192.0.2.1:1", nil, []string{"192.0.2.1:1"}},
+		{"resume of nothing", "resume --data-dir $D/none", nil, []string{"none holds no crawl", "mapwright crawl"}},
+		{"resume of somebody else's", "resume --data-dir $D/terraform", nil, []string{"terraform holds no crawl"}},
+		{"status of nothing", "status --data-dir $D/none", nil, []string{"none holds no crawl"}},
+		{"export of nothing", "export --data-dir $D/none", nil, []string{"none holds no crawl"}},
+		{"export in no known form", "export --data-dir $D/none --format pdf", nil, []string{"pdf", "jsonl"}},
+		{"wipe of nothing", "wipe --data-dir $D/none --yes", nil, []string{"none holds no crawl"}},
+		{"wipe of somebody else's", "wipe --data-dir $D/terraform --yes", nil, []string{"terraform holds no crawl"}},
+		{"inspect of nothing", "inspect", nil, []string{"one page"}},
+		{"inspect of a missing file", "inspect $D/missing.html", nil, []string{"missing.html", "no such file"}},
+		{"robots of nothing", "robots", nil, []string{"URLs"}},
+		{"robots of no URL", "robots http://[::1", nil, []string{"http://[::1"}},
+		{"robots by a missing file", "robots --file $D/missing.txt http://a.test/", nil, []string{"missing.txt", "no such file"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			write(t, filepath.Join(dir, "urls.txt"), "# some\n\nhttp://[::1\n")
+			write(t, filepath.Join(dir, "bad.yaml"), "max_depth: deep\n")
+			write(t, filepath.Join(dir, "unknown.yaml"), "max_wrokers: 5\n")
+			write(t, filepath.Join(dir, "foreign", "thesis.doc"), "chapter 1")
+			write(t, filepath.Join(dir, "terraform", "state", "terraform.tfstate"), "{}")
+			write(t, filepath.Join(dir, "outputs", "sitemap.jsonl"), "")
+			before := picture(t, dir)
+			got := invocation{args: strings.Fields(strings.ReplaceAll(tt.args, "$D", dir)), env: tt.env, dir: dir}.run(t)
+			refused(t, got, tt.says...)
+			unchanged(t, dir, before)
+		})
+	}
+}
+
+// A directory that holds a crawl is safe from another one.
+func TestDirectoryThatHoldsACrawl(t *testing.T) {
+	t.Parallel()
+	web := serve(t, testweb.Config{})
+	dir := filepath.Join(t.TempDir(), "data")
+	crawl := []string{"crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir}
+	if got := run(t, crawl...); got.code != 0 {
+		t.Fatalf("exit status %d, want 0", got.code)
+	}
+	before := picture(t, dir)
+	refused(t, run(t, crawl...), dir, "already holds a crawl", "mapwright resume --data-dir "+dir, "mapwright wipe --data-dir "+dir)
+	unchanged(t, dir, before)
+}
+
+// One process owns a data directory; whoever else wants to write is told which.
+func TestDirectoryInUse(t *testing.T) {
+	t.Parallel()
+	web := serve(t, testweb.Config{Faults: testweb.OnAll(testweb.Hang{})})
+	dir := filepath.Join(t.TempDir(), "data")
+	crawl := []string{"crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir}
+	p := start(t, crawl...)
+	p.until("all pages but the one that hangs are there", func() bool { return pages(web) == 11 })
+	pid := fmt.Sprintf("process %d", p.pid())
+	refused(t, run(t, crawl...), dir, "in use", pid)
+	refused(t, run(t, "resume", "--data-dir", dir), dir, "in use", pid)
+	refused(t, run(t, "wipe", "--yes", "--data-dir", dir), dir, "in use", pid)
+	p.signal(os.Interrupt)
+	if got := p.wait(); got.code != 130 {
+		t.Errorf("the crawl was disturbed: exit status %d, want 130", got.code)
+	}
+}
+
+// A host that is not there, or does not listen, is a failed crawl and not bad usage.
+func TestHostThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ name, url, resolve, outcome string }{
+		{"refuses", "http://a.test/", "*:80:" + closedPort(t), "connect_error"},
+		{"does not exist", "http://nowhere.invalid/", "b.test:80:127.0.0.1", "dns_error"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "data")
+			got := run(t, "crawl", "-u", tt.url, "--resolve", tt.resolve, "--data-dir", dir, "--max-retries", "0", "--max-host-backoff-secs", "1", "--timeout", "5")
+			if got.code != 1 {
+				t.Errorf("exit status %d, want 1", got.code)
+			}
+			rep := readReport(t, dir)
+			if rep.Status != "failed" || rep.Success || len(rep.Errors) != 1 || !strings.Contains(rep.Errors[0], tt.url) || !strings.Contains(rep.Errors[0], tt.outcome) {
+				t.Errorf("the report says %q, success %v, errors %q", rep.Status, rep.Success, rep.Errors)
+			}
+			if l := readLines(t, dir)[tt.url]; l.Outcome != tt.outcome || l.Error == "" {
+				t.Errorf("outcome %q, error %q; want %q and why", l.Outcome, l.Error, tt.outcome)
+			}
+			if !strings.Contains(got.stdout, "failed") || !strings.Contains(got.stdout, tt.url) {
+				t.Errorf("the closing table does not say so:\n%s", got.stdout)
+			}
+			if exists(t, dir, "sitemap.xml") {
+				t.Error("there is an XML sitemap, of nothing")
+			}
+		})
+	}
+}
