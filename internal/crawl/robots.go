@@ -31,6 +31,8 @@ type RobotsAnswer struct {
 	Expires   time.Time
 	// Unknown means that robots.txt could not be had: what is allowed then is a guess, and marked so.
 	Unknown bool
+	// Silent means that there was no answer at all, so that asking the host for more is in vain for now. It is not stored.
+	Silent bool
 	// Deny means that it could not be had and that this counts as disallowing everything.
 	Deny bool
 }
@@ -71,6 +73,7 @@ func FetchRobots(ctx context.Context, f Fetcher, origin, token string, strict bo
 	for hop := 0; ; hop++ {
 		resp, err := f.Do(ctx, fetch.Request{URL: u, Mode: fetch.Text, Timeout: robotsTimeout, MaxBody: robots.MaxSize + 1, Wire: wire})
 		if err != nil {
+			a.Silent = resp == nil
 			resp.Close()
 			return unknown(), nil, err
 		}

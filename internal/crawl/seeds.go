@@ -55,7 +55,7 @@ func (r *run) seedFromRobots(origin string, a *RobotsAnswer) {
 		return
 	}
 	started := r.startHosts[u.Host()]
-	if !started && (r.settings.Scope == "any" || r.scope.Check(u) == OutOfScope) {
+	if a.Silent || !started && (r.settings.Scope == "any" || r.scope.Check(u) == OutOfScope) {
 		return
 	}
 	r.seeds.mu.Lock()
@@ -165,6 +165,8 @@ func (w *worker) sitemapFailed(l *frontier.Lease, tag *sitemapTag, err error) er
 		r = frontier.Result{Class: frontier.ClassOurs}
 	case fetch.KindOf(err) == fetch.RefusedAddress:
 		r.Class, r.Final = frontier.ClassNone, true
+	default:
+		r.Final = tag.guessed || isHopeless(err)
 	}
 	d, derr := w.done(l, r)
 	if derr == nil && d == frontier.Finished && !tag.guessed {
