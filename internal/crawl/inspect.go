@@ -47,7 +47,7 @@ type InspectedLink struct {
 	Rel    string  `json:"rel"`
 	Text   string  `json:"text"`
 	Follow bool    `json:"follow"`
-	Reason string  `json:"reason,omitempty"`
+	Reason string  `json:"reason"` // why it is not followed; empty if it is
 }
 
 // ReadPage reads a page from a file as a fetch would: bounded, and in UTF-8.
