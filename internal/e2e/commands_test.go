@@ -1,0 +1,294 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/mapwright/mapwright/internal/testweb"
+)
+
+// succeeded wants exit status 0 and nothing on standard error.
+func succeeded(t *testing.T, got result) {
+	t.Helper()
+	if got.code != 0 || got.stderr != "" {
+		t.Fatalf("exit status %d, standard error %q; want 0 and none", got.code, got.stderr)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	got := run(t, "version")
+	succeeded(t, got)
+	if !regexp.MustCompile(`^mapwright \S+ \(go\S+, \w+/\w+\)\n$`).MatchString(got.stdout) {
+		t.Errorf("says %q", got.stdout)
+	}
+	got = run(t, "version", "--json")
+	succeeded(t, got)
+	v := parse[struct{ Version, Go, OS, Arch string }](t, got.stdout)
+	if v.Version == "" || v.Go == "" || v.OS == "" || v.Arch == "" {
+		t.Errorf("says %+v", v)
+	}
+}
+
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	for _, args := range []string{"", "help", "--help"} {
+		got := run(t, strings.Fields(args)...)
+		succeeded(t, got)
+		for _, command := range []string{"crawl", "resume", "export", "status", "inspect", "robots", "wipe", "demo", "version", "completion"} {
+			if !strings.Contains(got.stdout, "\n  "+command+" ") {
+				t.Errorf("%q does not name %s", args, command)
+			}
+		}
+	}
+	got := run(t, "crawl", "--help")
+	succeeded(t, got)
+	order := []string{"Usage:", "Examples:", "\nFlags:", "--start-url", "--data-dir", "--profile", "\nLimits:", "--max-urls", "\nScope and links:", "\nThe ten controls:", "--max-workers", "MAPWRIGHT_MAX_URLS"}
+	rest := got.stdout
+	for _, word := range order {
+		_, after, ok := strings.Cut(rest, word)
+		if !ok {
+			t.Fatalf("%q is not in its place in the help of crawl", word)
+		}
+		rest = after
+	}
+}
+
+func TestCompletion(t *testing.T) {
+	t.Parallel()
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		got := run(t, "completion", shell)
+		succeeded(t, got)
+		if !strings.Contains(got.stdout, "mapwright") {
+			t.Errorf("%s: no script", shell)
+		}
+	}
+	for args, want := range map[string]string{
+		"crawl --profile ":   "own-site",
+		"crawl --max-ur":     "--max-urls",
+		"crawl --log-level ": "debug",
+		"export --format ":   "links",
+		"res":                "resume",
+	} {
+		got := run(t, append([]string{"__complete"}, strings.Split(args, " ")...)...)
+		if got.code != 0 || !strings.Contains("\n"+got.stdout, "\n"+want) {
+			t.Errorf("%q is completed with %q, want %s among it", args, got.stdout, want)
+		}
+	}
+}
+
+// decision is what 'robots --json' says of one URL.
+type decision struct {
+	URL        string   `json:"url"`
+	Allowed    bool     `json:"allowed"`
+	Rule       string   `json:"rule"`
+	Line       int      `json:"line"`
+	Group      string   `json:"group"`
+	CrawlDelay *float64 `json:"crawl_delay"`
+	Sitemaps   []string `json:"sitemaps"`
+	Confidence string   `json:"confidence"`
+	Error      string   `json:"error"`
+}
+
+func TestRobots(t *testing.T) {
+	t.Parallel()
+	file := write(t, filepath.Join(t.TempDir(), "robots.txt"), `User-agent: *
+Disallow: /private
+Allow: /private/open
+Crawl-delay: 2.5
+
+User-agent: otherbot
+Disallow: /
+
+Sitemap: https://a.test/map.xml
+`)
+	got := run(t, "robots", "--json", "--file", file, "https://a.test/private/x", "a.test/private/open", "https://a.test/")
+	succeeded(t, got)
+	var all []decision
+	for text := range strings.Lines(got.stdout) {
+		for _, field := range []string{"url", "allowed", "rule", "line", "group", "crawl_delay", "sitemaps", "confidence"} {
+			if !strings.Contains(text, `"`+field+`":`) {
+				t.Errorf("no %s in %s", field, text)
+			}
+		}
+		all = append(all, parse[decision](t, text))
+	}
+	want := []string{
+		"https://a.test/private/x false Disallow: /private 2 * 2.5 [https://a.test/map.xml] high",
+		"https://a.test/private/open true Allow: /private/open 3 * 2.5 [https://a.test/map.xml] high",
+		"https://a.test/ true  0 * 2.5 [https://a.test/map.xml] high",
+	}
+	if len(all) != len(want) {
+		t.Fatalf("%d decisions, want %d", len(all), len(want))
+	}
+	for i, d := range all {
+		if text := fmt.Sprint(d.URL, " ", d.Allowed, " ", d.Rule, " ", d.Line, " ", d.Group, " ", *d.CrawlDelay, " ", d.Sitemaps, " ", d.Confidence); text != want[i] {
+			t.Errorf("decision %q, want %q", text, want[i])
+		}
+	}
+
+	got = run(t, "robots", "--json", "--file", file, "--agent", "OtherBot/2.0 (x)", "https://a.test/x")
+	succeeded(t, got)
+	if d := parse[decision](t, got.stdout); d.Allowed || d.Group != "otherbot" || d.Line != 7 || d.CrawlDelay != nil {
+		t.Errorf("for another crawler: %+v", d)
+	}
+	got = run(t, "robots", "--file", file, "https://a.test/private/x")
+	succeeded(t, got)
+	for _, word := range []string{"https://a.test/private/x: disallowed for Mapwright", "Disallow: /private (line 2)", "group: *", "crawl delay: 2.5s", "https://a.test/map.xml"} {
+		if !strings.Contains(got.stdout, word) {
+			t.Errorf("does not say %q:\n%s", word, got.stdout)
+		}
+	}
+}
+
+func TestRobotsOfASite(t *testing.T) {
+	t.Parallel()
+	web := serve(t, testweb.Config{Hosts: 2, Faults: append(testweb.On("0", testweb.Disallow{}), testweb.On("1", testweb.Robots{Status: 500})...)})
+	url := func(host int, path string) string { return "http://" + web.HostName(host) + path }
+	got := run(t, "robots", "--json", "--resolve", web.Resolve(), url(0, "/private/0"), url(0, "/"))
+	succeeded(t, got)
+	first, second, _ := strings.Cut(got.stdout, "\n")
+	if d := parse[decision](t, first); d.Allowed || d.Rule == "" || d.Confidence != "high" {
+		t.Errorf("a private page: %+v", d)
+	}
+	if d := parse[decision](t, second); !d.Allowed || d.Confidence != "high" {
+		t.Errorf("a public page: %+v", d)
+	}
+	for _, strict := range []bool{false, true} {
+		got := run(t, "robots", "--json", "--resolve", web.Resolve(), fmt.Sprint("--robots-strict=", strict), url(1, "/"))
+		succeeded(t, got)
+		if d := parse[decision](t, got.stdout); d.Allowed == strict || d.Confidence != "low" {
+			t.Errorf("where robots.txt cannot be had, strict %v: %+v", strict, d)
+		}
+	}
+	got = run(t, "robots", "--json", "--resolve", "*:80:"+closedPort(t), url(0, "/"))
+	succeeded(t, got)
+	if d := parse[decision](t, got.stdout); !d.Allowed || d.Confidence != "low" || d.Error == "" {
+		t.Errorf("where nobody answers: %+v", d)
+	}
+}
+
+// inspection is what 'inspect --json' says of a page.
+type inspection struct {
+	line
+	Base  string `json:"base"`
+	Links []struct {
+		Href   string  `json:"href"`
+		URL    *string `json:"url"`
+		Kind   string  `json:"kind"`
+		Rel    string  `json:"rel"`
+		Text   string  `json:"text"`
+		Follow bool    `json:"follow"`
+		Reason string  `json:"reason"`
+	} `json:"links"`
+}
+
+func TestInspect(t *testing.T) {
+	t.Parallel()
+	page, err := filepath.Abs(filepath.Join("testdata", "page.html"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"inspect", "--json", "--base", "https://a.test/x/", "--extract", "price=.price"}
+	fromFile := run(t, append(args, page)...)
+	succeeded(t, fromFile)
+	fromInput := invocation{args: append(args, "-"), stdin: string(text)}.run(t)
+	succeeded(t, fromInput)
+	moment := regexp.MustCompile(`"crawled_at":"[^"]*"`)
+	if a, b := moment.ReplaceAllString(fromFile.stdout, ""), moment.ReplaceAllString(fromInput.stdout, ""); a != b {
+		t.Errorf("a file and standard input are read differently:\n%s\n%s", a, b)
+	}
+
+	ins := parse[inspection](t, fromFile.stdout)
+	head := fmt.Sprintf("%s %s %s|%s|%s|%s|%s|%s|%v|%v|%d|%v|%v", ins.URL, ins.Base, ins.Title, ins.Description, ins.H1, ins.CanonicalURL, ins.Language,
+		ins.RobotsMeta, ins.JSONLDTypes, ins.OpenGraph, ins.WordCount, ins.Indexable, ins.Extracted)
+	if want := "https://a.test/x/ https://a.test/shop/ Tea & cake|All about tea|Tea|https://a.test/x/|en|max-snippet:20|[Product]|map[og:type:product]|12|true|map[price:3.50]"; head != want {
+		t.Errorf("the page is\n%s, want\n%s", head, want)
+	}
+	want := []string{
+		"https://a.test/x/ https://a.test/x/ link canonical  true ",
+		"cup https://a.test/shop/cup a  A cup true ",
+		"../map?b=1&a=%7e https://a.test/map?b=1&a=~ area   true ",
+		"http://b.test/ http://b.test/ a  elsewhere false out_of_scope",
+		"/login https://a.test/login a nofollow log in false nofollow",
+		"mailto:a@a.test null a  write false scheme",
+		"http://[ null a  broken false invalid",
+		"/frame https://a.test/frame iframe   true ",
+		"/tea.png https://a.test/tea.png image  a pot false image",
+		"/plain https://a.test/plain a  without scripts true ",
+	}
+	if len(ins.Links) != len(want) {
+		t.Errorf("%d links, want %d", len(ins.Links), len(want))
+	}
+	for i, l := range ins.Links[:min(len(ins.Links), len(want))] {
+		url := "null"
+		if l.URL != nil {
+			url = *l.URL
+		}
+		if text := fmt.Sprintf("%s %s %s %s %s %v %s", l.Href, url, l.Kind, l.Rel, l.Text, l.Follow, l.Reason); text != want[i] {
+			t.Errorf("link %d is\n%s, want\n%s", i, text, want[i])
+		}
+	}
+
+	plain := run(t, "inspect", "--base", "https://a.test/x/", page)
+	succeeded(t, plain)
+	for _, word := range []string{"Tea & cake", "https://a.test/shop/cup", "out_of_scope", "Indexable       yes"} {
+		if !strings.Contains(plain.stdout, word) {
+			t.Errorf("does not say %q:\n%s", word, plain.stdout)
+		}
+	}
+}
+
+// A page that is fetched is described as a crawl would.
+func TestInspectFetches(t *testing.T) {
+	t.Parallel()
+	web := serve(t, testweb.Config{Faults: testweb.OnAll(testweb.StatusPages{}, testweb.RedirectChain{})})
+	for url, e := range expected(t, web, testweb.Crawl{}) {
+		got := run(t, "inspect", "--json", "--resolve", web.Resolve(), url)
+		succeeded(t, got)
+		ins := parse[inspection](t, got.stdout)
+		if ins.Outcome != e.Outcomes[0] || ins.StatusCode != e.Status || ins.RedirectTo != e.Location || e.Title != "" && ins.Title != e.Title {
+			t.Errorf("%s: %s %d %q %q, want %+v", url, ins.Outcome, ins.StatusCode, ins.RedirectTo, ins.Title, e)
+		}
+	}
+	if got := run(t, "inspect", "--resolve", "*:80:"+closedPort(t), web.StartURLs()[0]); got.code != 1 || strings.Count(got.stderr, "\n") != 1 {
+		t.Errorf("where nobody answers: exit status %d, %q; want 1 and one line", got.code, got.stderr)
+	}
+}
+
+func TestDemo(t *testing.T) {
+	t.Parallel()
+	web := serve(t, testweb.DemoConfig())
+	want := expected(t, web, testweb.Crawl{})
+	outcomes := map[string]int{}
+	for _, e := range want {
+		outcomes[e.Outcomes[0]]++
+	}
+	dir := filepath.Join(t.TempDir(), "data")
+	got := run(t, "demo", "--data-dir", dir)
+	if got.code != 0 {
+		t.Fatalf("exit status %d, want 0", got.code)
+	}
+	if lines := readLines(t, dir); len(lines) != len(want) {
+		t.Errorf("%d URLs, want %d", len(lines), len(want))
+	}
+	if rep := readReport(t, dir); fmt.Sprint(rep.Outcomes) != fmt.Sprint(outcomes) {
+		t.Errorf("outcomes %v, want %v", rep.Outcomes, outcomes)
+	}
+	for _, word := range []string{"127.0.0.1:", dir, "complete", "Broken links"} {
+		if !strings.Contains(got.stdout, word) {
+			t.Errorf("does not say %q:\n%s", word, got.stdout)
+		}
+	}
+	if got := run(t, "demo"); got.code != 0 {
+		t.Errorf("without a directory: exit status %d, want 0", got.code)
+	}
+}
