@@ -16,6 +16,14 @@ import (
 // NewFetcher makes a fetcher by the settings. A start URL that names an address, or localhost, may be reached though it is not
 // public, and nothing else.
 func NewFetcher(s *config.Settings, starts []Start) (*fetch.Client, error) {
+	o, err := fetchOptions(s, starts)
+	if err != nil {
+		return nil, err
+	}
+	return fetch.New(o)
+}
+
+func fetchOptions(s *config.Settings, starts []Start) (fetch.Options, error) {
 	o := fetch.Options{
 		UserAgent: s.UserAgent, AllowPrivate: s.AllowPrivate, NoHTTP2: !s.HTTP2, Timeout: s.Timeout, MaxBody: s.MaxBodySize,
 		MaxInflight: s.MaxWorkers, MaxIdlePerHost: min(s.MaxInflightPerHost, s.MaxWorkers),
@@ -29,14 +37,14 @@ func NewFetcher(s *config.Settings, starts []Start) (*fetch.Client, error) {
 	for _, text := range s.Resolve {
 		rule, err := fetch.ParseResolve(text)
 		if err != nil {
-			return nil, err
+			return o, err
 		}
 		o.Resolve = append(o.Resolve, rule)
 	}
 	if s.Proxy != "" {
 		proxy, err := fetch.ParseProxy(s.Proxy)
 		if err != nil {
-			return nil, err
+			return o, err
 		}
 		o.Proxy = proxy
 	}
@@ -47,7 +55,7 @@ func NewFetcher(s *config.Settings, starts []Start) (*fetch.Client, error) {
 		name, value, _ := strings.Cut(h, ":")
 		o.Header.Add(strings.TrimSpace(name), strings.TrimSpace(value))
 	}
-	return fetch.New(o)
+	return o, nil
 }
 
 // paceConfig is the pace that a profile and its settings give every host.

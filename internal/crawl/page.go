@@ -122,7 +122,7 @@ func (w *worker) pageFailed(l *frontier.Lease, u urlnorm.URL, resp *fetch.Respon
 	}
 	f.facts.Error = errorText(err)
 	r.Finish = f
-	if fallback, ok := w.plainHTTP(u, kind); ok {
+	if fallback, ok := w.plainHTTP(l.Link(), u, kind); ok {
 		r.Links, r.Final = []frontier.Link{fallback}, true
 	}
 	_, derr := w.done(l, r)
@@ -147,16 +147,17 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// plainHTTP is what to try when a start was a bare domain and its https is refused.
-func (w *worker) plainHTTP(u urlnorm.URL, kind fetch.Kind) (frontier.Link, bool) {
-	if u.Scheme() != "https" || !w.bare[u.String()] || (kind != fetch.ConnectError && kind != fetch.TLSError && kind != fetch.Timeout) {
+// plainHTTP is what to try when only a name was given, as a start or by a certificate, and its https is refused.
+func (w *worker) plainHTTP(from frontier.Link, u urlnorm.URL, kind fetch.Kind) (frontier.Link, bool) {
+	named := w.bare[from.URL] || from.Source == sourceCT
+	if u.Scheme() != "https" || !named || (kind != fetch.ConnectError && kind != fetch.TLSError && kind != fetch.Timeout) {
 		return frontier.Link{}, false
 	}
 	l, err := frontier.ParseLink("http" + u.String()[len("https"):])
 	if err != nil {
 		return frontier.Link{}, false
 	}
-	l.Source, l.Discovered = sourceStart, time.Now()
+	l.Source, l.Priority, l.Discovered = from.Source, from.Priority, time.Now()
 	return l, true
 }
 

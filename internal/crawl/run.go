@@ -38,6 +38,7 @@ type run struct {
 	traps    *Traps
 	robots   *robotsKeeper
 	seeds    *seeder
+	sources  []source
 	gov      *governor
 	breaker  *breaker
 	parsing  semaphore
@@ -97,6 +98,9 @@ func open(ctx context.Context, o Options) (*run, error) {
 	}
 	r.parser, err = parser.New(parser.Options{Images: o.Settings.Images, StructuredLinks: o.Settings.StructuredLinks, Extract: extractors, RobotsToken: r.token})
 	if err != nil {
+		return nil, err
+	}
+	if r.sources, err = r.newSources(o.Fetcher); err != nil {
 		return nil, err
 	}
 	r.starts = o.Starts
@@ -264,6 +268,7 @@ func (r *run) crawl(ctx context.Context, o Options) error {
 
 	err = r.seed(leasing)
 	if err == nil {
+		joinSources := r.startSources(leasing)
 		var workers errgroup.Group
 		for range r.settings.MaxWorkers {
 			workers.Go(func() error {
@@ -276,6 +281,8 @@ func (r *run) crawl(ctx context.Context, o Options) error {
 			})
 		}
 		err = workers.Wait()
+		stopLeasing() // a limit may have ended the crawl before the sources
+		joinSources()
 	}
 	helping()
 	if control != nil {
@@ -295,10 +302,11 @@ func (r *run) seed(ctx context.Context) error {
 		links = append(links, frontier.Link{URL: s.URL.String(), Source: sourceStart, Discovered: time.Now()})
 	}
 	_, err := r.frontier.Add(ctx, links)
-	if err == nil && r.settings.IgnoreRobots {
-		for _, s := range r.starts {
-			r.seedFromRobots(s.URL.Origin(), &RobotsAnswer{})
-		}
+	if err == nil {
+		err = r.resumeSitemaps()
+	}
+	for i := 0; err == nil && i < len(r.starts) && r.settings.IgnoreRobots; i++ {
+		err = r.seedFromRobots(ctx, r.starts[i].URL.Origin(), &RobotsAnswer{})
 	}
 	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("add the start URLs: %w", err)

@@ -2,68 +2,103 @@ package crawl
 
 import (
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
-	"slices"
+	"strings"
 	"sync"
 	"time"
 
-	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/config"
-	"github.com/mapwright/mapwright/internal/fetch"
-	"github.com/mapwright/mapwright/internal/sitemap"
 	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/state"
 )
 
 // maxSitemapDepth bounds how deep indexes may nest.
 const maxSitemapDepth = 5
 
-// seedBatch is how many entries of a sitemap are added at once: enough to be cheap, few enough that fetching starts early.
-const seedBatch = 256
-
 // seeder remembers which sitemaps have been asked for, and who vouches for them.
+//
+// What must survive the run is in the store: that an origin's sitemaps have been asked for, and each sitemap from then until it has
+// been read. Both are written before whatever led to them is done, so that a crawl that ends anywhere in between goes on with what is
+// left, and reads nothing twice that it had read.
 type seeder struct {
 	enabled bool
 	since   time.Time
 
 	mu    sync.Mutex
 	asked map[string]*sitemapTag // guarded by mu; by URL
-	seen  map[string]bool        // guarded by mu; origins whose sitemaps have been looked for
 }
 
-// sitemapTag travels with the lease of a sitemap.
+// sitemapTag travels with the lease of a sitemap. Its exported fields are what the store keeps of it.
 type sitemapTag struct {
-	depth   int
-	guessed bool            // one of the usual places: its absence is no news
-	vouched map[string]bool // hosts whose robots.txt names it, or an index over it; guarded by the seeder's mu
+	Depth   int             `json:"depth,omitempty"`
+	Guessed bool            `json:"guessed,omitempty"` // one of the usual places: its absence is no news
+	Vouched map[string]bool `json:"vouched,omitempty"` // hosts whose robots.txt names it, or an index over it; guarded by the seeder's mu
+
+	queued  int             // how often it is still to be read; guarded by the seeder's mu
+	refused map[string]bool // hosts whose entries were not taken, since nobody vouched; guarded by the seeder's mu
 }
+
+// maxRefused bounds how many such hosts are remembered of one sitemap.
+const maxRefused = 1000
 
 func newSeeder(s *config.Settings) *seeder {
-	sd := &seeder{asked: map[string]*sitemapTag{}, seen: map[string]bool{}}
-	sd.enabled = slices.Contains(s.SeedingStrategy, "sitemap") || slices.Contains(s.SeedingStrategy, "all")
+	sd := &seeder{asked: map[string]*sitemapTag{}, enabled: seeds(s, "sitemap")}
 	if s.Since != "" {
 		sd.since, _ = config.ParseDate(s.Since) // checked when the settings were loaded
 	}
 	return sd
 }
 
+// child is the tag of a sitemap that this one leads to.
+func (t *sitemapTag) child(s *seeder) *sitemapTag {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := &sitemapTag{Depth: t.Depth + 1, Vouched: map[string]bool{}}
+	for h := range t.Vouched {
+		c.Vouched[h] = true
+	}
+	return c
+}
+
+// covers is the location rule of sitemaps.org: a sitemap speaks for what lies beside or below it, and for the hosts whose robots.txt
+// names it.
+func (t *sitemapTag) covers(s *seeder, at, target urlnorm.URL) bool {
+	host := target.Host()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t.Vouched[host] || strings.HasPrefix(target.String(), directory(at)) {
+		return true
+	}
+	if t.refused == nil {
+		t.refused = map[string]bool{}
+	}
+	if len(t.refused) < maxRefused {
+		t.refused[host] = true
+	}
+	return false
+}
+
+// vouchedBy says whether the host's robots.txt leads to the sitemap.
+func (t *sitemapTag) vouchedBy(s *seeder, host string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return t.Vouched[host]
+}
+
 // seedFromRobots asks for the sitemaps of an origin whose robots.txt is known now: those that it names, or for a start's origin
-// the usual place.
-func (r *run) seedFromRobots(origin string, a *RobotsAnswer) {
+// the usual places.
+func (r *run) seedFromRobots(ctx context.Context, origin string, a *RobotsAnswer) error {
 	u, err := urlnorm.Parse(origin + "/")
 	if err != nil || !r.seeds.enabled {
-		return
+		return nil
 	}
 	started := r.startHosts[u.Host()]
 	if a.Silent || !started && (r.settings.Scope == "any" || r.scope.Check(u) == OutOfScope) {
-		return
+		return nil
 	}
-	r.seeds.mu.Lock()
-	first := !r.seeds.seen[origin]
-	r.seeds.seen[origin] = true
-	r.seeds.mu.Unlock()
-	if !first {
-		return
+	if done, err := r.originSeeded(ctx, origin); done || err != nil {
+		return err
 	}
 	for _, text := range a.Sitemaps {
 		target, err := u.Resolve(text)
@@ -71,174 +106,123 @@ func (r *run) seedFromRobots(origin string, a *RobotsAnswer) {
 			r.warn("sitemap named by robots.txt of %s: %q: %v", origin, text, err)
 			continue
 		}
-		r.askSitemap(target, &sitemapTag{vouched: map[string]bool{u.Host(): true}})
+		if err := r.askSitemap(target, &sitemapTag{Vouched: map[string]bool{u.Host(): true}}); err != nil {
+			return err
+		}
 	}
 	if len(a.Sitemaps) == 0 && started {
 		for _, place := range []string{"/sitemap.xml", "/sitemap_index.xml"} {
-			if target, err := u.Resolve(place); err == nil {
-				r.askSitemap(target, &sitemapTag{guessed: true, vouched: map[string]bool{u.Host(): true}})
+			target, err := u.Resolve(place)
+			if err != nil {
+				return fmt.Errorf("sitemap of %s: %w", origin, err)
+			}
+			if err := r.askSitemap(target, &sitemapTag{Guessed: true, Vouched: map[string]bool{u.Host(): true}}); err != nil {
+				return err
 			}
 		}
 	}
+	if a.Unknown {
+		return nil // what it names is still to be found out
+	}
+	return r.setOriginSeeded(origin)
 }
 
-// askSitemap queues a sitemap, once. Asking again only adds whoever vouches for it.
-func (r *run) askSitemap(u urlnorm.URL, tag *sitemapTag) {
+// seededKey is where the store keeps that an origin's sitemaps have been asked for. It lies beside robots.txt, since facts there are
+// looked up on disk: with a million hosts they must not lie in memory.
+func seededKey(origin string) string { return "sitemaps of " + origin }
+
+func (r *run) originSeeded(ctx context.Context, origin string) (bool, error) {
+	_, ok, err := r.store.Robots(ctx, seededKey(origin))
+	return ok, err
+}
+
+func (r *run) setOriginSeeded(origin string) error {
+	_, err := r.store.Commit(state.Record{Robots: []state.RobotsFact{{Origin: seededKey(origin), FetchedAt: time.Now()}}})
+	return err
+}
+
+// askSitemap queues a sitemap, once. Asking again only adds whoever vouches for it; if it was read without their entries, it is read
+// again.
+func (r *run) askSitemap(u urlnorm.URL, tag *sitemapTag) error {
 	r.seeds.mu.Lock()
 	old := r.seeds.asked[u.String()]
-	if old != nil {
-		for h := range tag.vouched {
-			old.vouched[h] = true
-		}
-	} else {
+	again := old == nil
+	if again {
 		r.seeds.asked[u.String()] = tag
+	} else {
+		for h := range tag.Vouched {
+			if !old.Vouched[h] {
+				old.Vouched[h] = true
+				again = again || old.refused[h] || len(old.refused) == maxRefused
+			}
+		}
+		tag = old
 	}
+	if again {
+		tag.queued++
+	}
+	text, err := json.Marshal(tag)
 	r.seeds.mu.Unlock()
-	if old != nil {
-		return
+	if err != nil || !again {
+		return err
+	}
+	return r.queueSitemap(u, tag, text)
+}
+
+// factSitemap begins the name of the fact that a sitemap is still to be read.
+const factSitemap = "sitemap "
+
+// queueSitemap notes that a sitemap is to be read, and gives it to the frontier.
+func (r *run) queueSitemap(u urlnorm.URL, tag *sitemapTag, stored []byte) error {
+	if _, err := r.store.Commit(state.Record{Run: []state.RunFact{{Name: factSitemap + u.String(), Value: stored}}}); err != nil {
+		return err
 	}
 	if err := r.frontier.AddSitemap(u.String(), tag); err != nil {
 		r.warn("sitemap %s: %v", u, err)
 	}
+	return nil
 }
 
-// serveSitemap reads a sitemap as it comes and adds its entries.
-func (w *worker) serveSitemap(ctx context.Context, l *frontier.Lease) error {
-	link := l.Link()
-	tag := l.Tag().(*sitemapTag)
-	u, ok := urlnorm.FromCanonical(link.URL)
-	if !ok {
-		return fmt.Errorf("the frontier holds a sitemap URL that is not canonical: %q", link.URL)
+// sitemapRead notes that nothing is left to do for a sitemap.
+func (r *run) sitemapRead(u urlnorm.URL, tag *sitemapTag, absent bool) error {
+	r.seeds.mu.Lock()
+	if absent && tag.Guessed {
+		delete(r.seeds.asked, u.String()) // so that a million hosts without sitemaps leave nothing in memory
 	}
-	ended := frontier.Result{Class: frontier.ClassOK, Finish: struct{}{}, Final: true}
-	ev, err := w.evidence(ctx, u)
-	if err != nil {
-		return err
+	tag.queued--
+	left := tag.queued
+	r.seeds.mu.Unlock()
+	if left > 0 {
+		return nil
 	}
-	if ev.Checked && !ev.Allowed && !tag.vouchedBy(w.seeds, u.Host()) {
-		ended.Class = frontier.ClassNone
-		_, err := w.done(l, ended)
-		return err
-	}
-	resp, err := w.fetcher.Do(ctx, fetch.Request{URL: u, Mode: fetch.Stream, Wire: l, Timeout: sitemapTimeout})
-	defer resp.Close()
-	if err != nil {
-		return w.sitemapFailed(l, tag, err)
-	}
-	ended.Class, ended.Latency, ended.Lag = frontier.ClassOf(resp.Status), resp.Timings.Wait, w.lag.value()
-	ended.RetryAfter = frontier.ParseRetryAfter(resp.RetryAfter, resp.Header.Get("Date"), time.Now())
-	switch {
-	case resp.OK():
-		if err := w.readSitemap(ctx, u, tag, resp); err != nil {
-			if ctx.Err() != nil {
-				_, err := w.done(l, frontier.Result{})
-				return err
-			}
-			if !tag.guessed || !errors.Is(err, sitemap.ErrNotSitemap) {
-				w.warn("sitemap %s: %v", u, err)
-			}
-		}
-	case resp.Status >= 300 && resp.Status < 400 && resp.Location != "":
-		if target, err := u.Resolve(resp.Location); err == nil && tag.depth < maxSitemapDepth {
-			w.askSitemap(target, tag.child())
-		}
-	default:
-		ended.Final = resp.Status != 429 && resp.Status < 500 // those may be tried again
-		if !tag.guessed {
-			w.warn("sitemap %s: status %d", u, resp.Status)
-		}
-	}
-	_, err = w.done(l, ended)
+	_, err := r.store.Commit(state.Record{Run: []state.RunFact{{Name: factSitemap + u.String()}}})
 	return err
 }
 
-// sitemapTimeout is for a whole sitemap, which may be large and is read while the crawl goes on.
-const sitemapTimeout = 30 * time.Minute
-
-func (w *worker) sitemapFailed(l *frontier.Lease, tag *sitemapTag, err error) error {
-	r := frontier.Result{Class: frontier.ClassNetwork, Finish: struct{}{}}
-	switch {
-	case fetch.KindOf(err) == fetch.Canceled:
-		r = frontier.Result{}
-	case fetch.IsOurs(err):
-		w.breaker.trip(err)
-		r = frontier.Result{Class: frontier.ClassOurs}
-	case fetch.KindOf(err) == fetch.RefusedAddress:
-		r.Class, r.Final = frontier.ClassNone, true
-	default:
-		r.Final = tag.guessed || isHopeless(err)
-	}
-	d, derr := w.done(l, r)
-	if derr == nil && d == frontier.Finished && !tag.guessed {
-		w.warn("sitemap %s: %v", l.Link().URL, err)
-	}
-	return derr
-}
-
-// readSitemap adds the entries of one sitemap in small batches.
-func (w *worker) readSitemap(ctx context.Context, at urlnorm.URL, tag *sitemapTag, resp *fetch.Response) error {
-	batch := make([]frontier.Link, 0, seedBatch)
-	flush := func() error {
-		if len(batch) == 0 {
-			return nil
-		}
-		n, err := w.frontier.Add(ctx, batch)
-		w.tally.seeded(n)
-		batch = batch[:0]
-		return err
-	}
-	_, err := sitemap.Read(resp.Reader, func(e *sitemap.Entry) error {
-		target, err := at.Resolve(e.Loc)
-		if err != nil {
-			w.tally.skipped(NotHTTP)
-			return nil
-		}
-		if !w.seeds.since.IsZero() && !e.LastMod.IsZero() && e.LastMod.Before(w.seeds.since) {
-			w.tally.skipped(OlderThan)
-			return nil
-		}
-		if e.Kind == sitemap.Child {
-			if tag.depth < maxSitemapDepth {
-				w.askSitemap(target, tag.child())
-			}
-			return nil
-		}
-		if target.Host() != at.Host() && !tag.vouchedBy(w.seeds, target.Host()) {
-			w.tally.skipped(CrossSiteSeed)
-			return nil
-		}
-		if why := w.scope.Check(target); why != InScope {
-			w.tally.skipped(why)
-			return nil
-		}
-		w.linkage.list(target.String())
-		weight := e.Priority
-		if weight < 0 {
-			weight = 0.5
-		}
-		batch = append(batch, frontier.Link{
-			URL: target.String(), Priority: frontier.SitemapPriority(weight), Source: sourceSitemap, Parent: at.String(),
-			Discovered: time.Now(), LastMod: e.LastMod,
-		})
-		if len(batch) == seedBatch {
-			return flush()
-		}
+// resumeSitemaps queues the sitemaps that an earlier run had not read to the end.
+func (r *run) resumeSitemaps() error {
+	if !r.seeds.enabled {
 		return nil
-	})
-	return errors.Join(err, flush())
-}
-
-// child is the tag of a sitemap that this one leads to.
-func (t *sitemapTag) child() *sitemapTag {
-	c := &sitemapTag{depth: t.depth + 1, vouched: map[string]bool{}}
-	for h := range t.vouched {
-		c.vouched[h] = true
 	}
-	return c
-}
-
-func (t *sitemapTag) vouchedBy(s *seeder, host string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return t.vouched[host]
+	for name, value := range r.store.Run() {
+		text, ok := strings.CutPrefix(name, factSitemap)
+		if !ok {
+			continue
+		}
+		u, ok := urlnorm.FromCanonical(text)
+		tag := &sitemapTag{queued: 1}
+		if err := json.Unmarshal(value, tag); err != nil || !ok {
+			return fmt.Errorf("read the stored sitemap %q: %w", text, err)
+		}
+		if tag.Vouched == nil {
+			tag.Vouched = map[string]bool{}
+		}
+		r.seeds.mu.Lock()
+		r.seeds.asked[text] = tag
+		r.seeds.mu.Unlock()
+		if err := r.frontier.AddSitemap(u.String(), tag); err != nil {
+			r.warn("sitemap %s: %v", u, err)
+		}
+	}
+	return nil
 }

@@ -23,7 +23,9 @@ func (w *worker) serveRobots(ctx context.Context, l *frontier.Lease) error {
 	}
 	r.RobotsUntil, r.CrawlDelay = a.Expires, a.CrawlDelay()
 	// Before the lease is paid back, so that the crawl cannot be drained between robots.txt and the sitemaps it names.
-	w.seedFromRobots(origin, a)
+	if err := w.seedFromRobots(ctx, origin, a); err != nil {
+		return err
+	}
 	_, err = w.done(l, r)
 	return err
 }

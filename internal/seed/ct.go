@@ -153,6 +153,9 @@ func (s *CT) handOver(ctx context.Context, list []urlnorm.URL, sink Sink, sum *S
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
+		if sum.Failed >= nameBatch && sum.Found+sum.Absent == 0 {
+			return fmt.Errorf("DNS gave no answer for %d names", sum.Failed)
+		}
 		if len(checked) > 0 {
 			if err := sink(ctx, checked); err != nil {
 				return err

@@ -1,0 +1,246 @@
+package crawl
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/sitemap"
+)
+
+func newDataDir(t *testing.T) Dir { return Dir(filepath.Join(t.TempDir(), "data")) }
+
+func TestSinceSkipsOldEntriesAndWholeSitemaps(t *testing.T) {
+	t.Parallel()
+	s := newHandSite(t, map[string]any{
+		"a.test/": plainPage, "a.test/robots.txt": "Sitemap: http://a.test/index.xml\n",
+		"a.test/index.xml": sitemapIndex("http://a.test/new.xml 2024-06-01", "http://a.test/old.xml 2023-01-01", "http://a.test/undated.xml"),
+		"a.test/new.xml":   urlset("http://a.test/1 2024-06-01T00:00:00Z", "http://a.test/2 2024-01-31", "http://a.test/3 2024-02-01", "http://a.test/4"),
+		"a.test/old.xml":   urlset("http://a.test/5 2024-06-01"), "a.test/undated.xml": urlset("http://a.test/6"),
+	})
+	rep, lines := s.crawl(newDataDir(t), func(o *config.Settings) { o.Since = "2024-02-01" }, "http://a.test/")
+	wantURLs(t, "from sitemaps", bySource(lines, "sitemap"), "http://a.test/1", "http://a.test/3", "http://a.test/4", "http://a.test/6")
+	if s.requests()["a.test/old.xml"] > 0 {
+		t.Error("an old sitemap was fetched")
+	}
+	if rep.SkippedLinks[string(OlderThan)] != 2 {
+		t.Errorf("skipped %v", rep.SkippedLinks)
+	}
+	if at := lines["http://a.test/1"].LastModified; !at.Equal(time.Date(2024, 6, 1, 0, 0, 0, 0, time.UTC)) {
+		t.Errorf("last_modified %v", at)
+	}
+}
+
+// A sitemap speaks for what lies beside or below it, and for hosts whose robots.txt names it.
+func TestSitemapLocationRule(t *testing.T) {
+	t.Parallel()
+	s := newHandSite(t, map[string]any{
+		"a.x.test/": plainPage, "a.x.test/robots.txt": "Sitemap: http://maps.x.test/of/a.xml\n",
+		"b.x.test/": plainPage, "b.x.test/robots.txt": "",
+		"maps.x.test/of/a.xml": urlset("http://a.x.test/1", "http://b.x.test/1", "http://maps.x.test/of/1", "http://maps.x.test/1", "http://else.test/1"),
+	})
+	rep, lines := s.crawl(newDataDir(t), nil, "http://a.x.test/", "http://b.x.test/")
+	wantURLs(t, "from sitemaps", bySource(lines, "sitemap"), "http://a.x.test/1", "http://maps.x.test/of/1")
+	if rep.SkippedLinks[string(CrossSiteSeed)] != 3 {
+		t.Errorf("skipped %v", rep.SkippedLinks)
+	}
+}
+
+// A host whose robots.txt is known only after a sitemap was read vouches for it all the same.
+func TestLateVoucherReadsTheSitemapAgain(t *testing.T) {
+	t.Parallel()
+	read := make(chan struct{}, 4)
+	s := newHandSite(t, map[string]any{
+		"a.x.test/": plainPage, "a.x.test/robots.txt": "Sitemap: http://maps.x.test/s.xml\n",
+		"b.x.test/": plainPage, "b.x.test/robots.txt": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			<-read
+			fmt.Fprint(w, "Sitemap: http://maps.x.test/s.xml\n")
+		}),
+		"maps.x.test/s.xml": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprint(w, urlset("http://a.x.test/1", "http://b.x.test/1"))
+			read <- struct{}{}
+		}),
+	})
+	_, lines := s.crawl(newDataDir(t), nil, "http://a.x.test/", "http://b.x.test/")
+	wantURLs(t, "from sitemaps", bySource(lines, "sitemap"), "http://a.x.test/1", "http://b.x.test/1")
+	if n := s.requests()["maps.x.test/s.xml"]; n > 2 {
+		t.Errorf("the sitemap was read %d times", n)
+	}
+}
+
+func TestSitemapsAreReadOnceAndCyclesCut(t *testing.T) {
+	t.Parallel()
+	urls := map[string]any{
+		"a.test/": plainPage, "a.test/robots.txt": "Sitemap: http://a.test/x.xml\nSitemap: http://a.test/x.xml\n",
+		"a.test/x.xml": sitemapIndex("http://a.test/x.xml", "http://a.test/y.xml", "http://a.test/moved.xml", "http://a.test/deep/0"),
+		"a.test/y.xml": sitemapIndex("http://a.test/x.xml", "http://a.test/z.xml"), "a.test/z.xml": urlset("http://a.test/1"),
+		"a.test/moved.xml": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/z.xml", http.StatusMovedPermanently)
+		}),
+	}
+	for i := range 10 {
+		urls[fmt.Sprintf("a.test/deep/%d", i)] = sitemapIndex(fmt.Sprintf("http://a.test/deep/%d", i+1), fmt.Sprintf("http://a.test/leaf/%d", i))
+		urls[fmt.Sprintf("a.test/leaf/%d", i)] = urlset(fmt.Sprintf("http://a.test/of/%d", i))
+	}
+	s := newHandSite(t, urls)
+	rep, lines := s.crawl(newDataDir(t), nil, "http://a.test/")
+	for url, n := range s.requests() {
+		if n > 1 {
+			t.Errorf("%s was asked for %d times", url, n)
+		}
+	}
+	wantURLs(t, "from sitemaps", bySource(lines, "sitemap"), "http://a.test/1", "http://a.test/of/0", "http://a.test/of/1", "http://a.test/of/2", "http://a.test/of/3")
+	if len(rep.Warnings) == 0 || !strings.Contains(strings.Join(rep.Warnings, "\n"), "more than 5 indexes") {
+		t.Errorf("warnings %q", rep.Warnings)
+	}
+}
+
+// What is wrong with a sitemap is said once, and what could be read of it counts.
+func TestBrokenSitemapsAreWarnings(t *testing.T) {
+	t.Parallel()
+	s := newHandSite(t, map[string]any{
+		"a.test/": plainPage, "a.test/robots.txt": "Sitemap: /cut.xml\nSitemap: /gone.xml\nSitemap: /busy.xml\nSitemap: /page.xml\nSitemap: /torn.xml\n",
+		"a.test/cut.xml": strings.TrimSuffix(urlset("http://a.test/1", "http://a.test/2"), "</url></urlset>"), "a.test/page.xml": plainPage,
+		"a.test/busy.xml": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusInternalServerError) }),
+		"a.test/torn.xml": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Length", "10000")
+			fmt.Fprint(w, "<urlset><url><loc>http://a.test/3</loc></url>")
+		}),
+	})
+	rep, lines := s.crawl(newDataDir(t), func(o *config.Settings) { o.MaxRetries, o.MaxHostBackoffSecs = 1, 1 }, "http://a.test/")
+	wantURLs(t, "from sitemaps", bySource(lines, "sitemap"), "http://a.test/1", "http://a.test/3")
+	for _, name := range []string{"cut", "gone", "busy", "page", "torn"} {
+		if n := strings.Count(strings.Join(rep.Warnings, "\n"), "/"+name+".xml: "); n != 1 {
+			t.Errorf("%d warnings about %s.xml in %q", n, name, rep.Warnings)
+		}
+	}
+	if n := s.requests()["a.test/torn.xml"]; n != 2 {
+		t.Errorf("a sitemap that broke off was asked for %d times", n)
+	}
+	if rep.Status != Complete {
+		t.Errorf("status %s", rep.Status)
+	}
+}
+
+func TestUsualPlacesAreTriedQuietly(t *testing.T) {
+	t.Parallel()
+	s := newHandSite(t, map[string]any{"a.test/": plainPage, "a.test/sitemap_index.xml": urlset("http://a.test/1")})
+	rep, lines := s.crawl(newDataDir(t), nil, "http://a.test/")
+	wantURLs(t, "from sitemaps", bySource(lines, "sitemap"), "http://a.test/1")
+	if len(rep.Warnings) > 0 {
+		t.Errorf("warnings %q", rep.Warnings)
+	}
+}
+
+// A large sitemap is fetched from before it has been read to its end, and the crawl ends when both are done: the server keeps the
+// second half until pages of the first have been asked for.
+func TestFetchingBeginsBeforeTheSitemapEnds(t *testing.T) {
+	t.Parallel()
+	const entries = 4 * seedBatch
+	seen := make(chan struct{}, entries)
+	s := newHandSite(t, map[string]any{
+		"a.test/robots.txt": "Sitemap: /big.xml\n", "a.test/": plainPage,
+		"a.test/big.xml": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprint(w, "<urlset>")
+			for i := range entries {
+				if i == entries/2 {
+					w.(http.Flusher).Flush()
+					select {
+					case <-seen:
+					case <-time.After(10 * time.Second):
+						t.Error("nothing was fetched while the sitemap was read")
+					}
+				}
+				fmt.Fprintf(w, "<url><loc>http://a.test/p/%d</loc></url>", i)
+			}
+			fmt.Fprint(w, "</urlset>")
+		}),
+	})
+	for i := range entries {
+		s.urls[fmt.Sprintf("a.test/p/%d", i)] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			seen <- struct{}{}
+			w.Header().Set("Content-Type", "text/html")
+			fmt.Fprint(w, plainPage)
+		})
+	}
+	rep, lines := s.crawl(newDataDir(t), nil, "http://a.test/")
+	if rep.Status != Complete || len(lines) != entries+1 {
+		t.Errorf("%s with %d URLs", rep.Status, len(lines))
+	}
+}
+
+// A crawl that is interrupted while a sitemap is read goes on with it, though nothing else was left to do; what has been read is not
+// asked for again.
+func TestResumeGoesOnWithSitemaps(t *testing.T) {
+	t.Parallel()
+	interrupt := make(chan struct{})
+	half := true // only the first run sees it so
+	s := newHandSite(t, map[string]any{
+		"a.test/": plainPage, "a.test/1": plainPage, "a.test/2": plainPage, "a.test/3": plainPage,
+		"a.test/robots.txt": "Sitemap: /index.xml\n", "a.test/index.xml": sitemapIndex("http://a.test/whole.xml", "http://a.test/slow.xml"),
+		"a.test/whole.xml": urlset("http://a.test/1"),
+		"a.test/slow.xml": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !half {
+				fmt.Fprint(w, urlset("http://a.test/2", "http://a.test/3"))
+				return
+			}
+			fmt.Fprint(w, "<urlset><url><loc>http://a.test/2</loc></url>")
+			w.(http.Flusher).Flush()
+			close(interrupt)
+			<-r.Context().Done()
+		}),
+	})
+	dir := newDataDir(t)
+	set := s.settings(func(o *config.Settings) { o.Grace = 200 * time.Millisecond })
+	rep, _ := s.run(Options{Settings: set, Starts: []Start{{URL: mustURL(t, "http://a.test/")}}, Dir: dir, Log: slog.New(slog.DiscardHandler), Interrupted: interrupt})
+	if rep.Status != Cancelled {
+		t.Fatalf("first run: %s", rep.Status)
+	}
+	half = false
+	before := s.requests()
+	plan, err := ReadPlan(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rep, lines := s.run(Options{Settings: set, Plan: plan, Dir: dir, Log: slog.New(slog.DiscardHandler)})
+	wantURLs(t, "from sitemaps", bySource(lines, "sitemap"), "http://a.test/1", "http://a.test/2", "http://a.test/3")
+	if rep.Status != Complete {
+		t.Errorf("second run: %s", rep.Status)
+	}
+	after := s.requests()
+	if after["a.test/slow.xml"] != 2 || after["a.test/whole.xml"] != 1 || after["a.test/index.xml"] != 1 {
+		t.Errorf("asked before %v, after %v", before, after)
+	}
+	// A third run has nothing to ask for at all.
+	s.run(Options{Settings: set, Plan: plan, Dir: dir, Log: slog.New(slog.DiscardHandler)})
+	if again := s.requests(); len(again) != len(after) || again["a.test/slow.xml"] != 2 {
+		t.Errorf("a third run asked again: %v", again)
+	}
+}
+
+func TestEntryPriority(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	day := 24 * time.Hour
+	for _, c := range []struct {
+		weight float64
+		age    time.Duration // 0: no lastmod
+		want   uint8
+	}{
+		{-1, 0, 6}, {0.5, 0, 6}, {1, 0, 1}, {0, 0, 10},
+		{-1, day, 5}, {-1, 30 * day, 6}, {-1, 1000 * day, 7},
+		{1, day, 1}, {0, 1000 * day, 10}, {1, -day, 1},
+	} {
+		e := &sitemap.Entry{Priority: c.weight}
+		if c.age != 0 {
+			e.LastMod = now.Add(-c.age)
+		}
+		if got := entryPriority(e, now); got != c.want {
+			t.Errorf("weight %v, age %v: %d, want %d", c.weight, c.age, got, c.want)
+		}
+	}
+}
