@@ -177,7 +177,7 @@ func (s *shard) finish(end *ending, r *Result) {
 		}
 	case KindRobots:
 		s.endRobots(h)
-		ch := s.setRobots(l, s.seats.at(h.seat), r.RobotsUntil, r.CrawlDelay)
+		ch := s.setRobots(l, h, r.RobotsUntil, r.CrawlDelay)
 		s.noteChange(l.host, h, ch)
 	}
 }

@@ -19,7 +19,6 @@ type entry struct {
 	seq          uint64
 }
 
-
 // append adds e in its encoded form; base is a record number that is not greater
 // than e's.
 func (e *entry) append(dst []byte, base uint64) []byte {

@@ -387,7 +387,7 @@ func (f *Frontier) unlock(shards []*shard) {
 
 // settleAll settles the touched hosts, and whoever gets a seat by it.
 func (s *shard) settleAll(now int64) {
-	for len(s.touched) > 0 {
+	for {
 		for j := 0; j < len(s.touched); j++ {
 			i := s.touched[j]
 			s.hosts.at(i).flags &^= hostTouched
@@ -395,6 +395,9 @@ func (s *shard) settleAll(now int64) {
 		}
 		s.touched = s.touched[:0]
 		s.seatParked(now)
+		s.makeRoom(now)
+		if len(s.touched) == 0 {
+			return
+		}
 	}
-	s.seatParked(now)
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -64,6 +66,15 @@ func done(t testing.TB, l *Lease, r Result) Disposition {
 		t.Fatal(err)
 	}
 	return d
+}
+
+func mustParse(t testing.TB, raw string) urlnorm.URL {
+	t.Helper()
+	u, err := urlnorm.Parse(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
 }
 
 // ok is the result of a page that answered, with links to the given URLs.

@@ -11,6 +11,8 @@ type host struct {
 	// What the host adds to the frontier's live, pages and busy counters.
 	live, pages, busy int64
 
+	first originState // the origin asked for first; others are in shard.origins
+
 	ended Cursor // all levels that are gone lay before it
 	saved Cursor // the last cursor committed
 
@@ -67,8 +69,7 @@ type seat struct {
 	rnd       uint64 // drawn at each start, for the delay after it
 
 	saved   savedPace
-	first   originState // the origin seen first; others are in shard.origins
-	crawled int64       // leases since the host was seated
+	crawled int64 // leases since the host was seated
 
 	inflight  uint16 // slots taken
 	unstarted uint16 // of them, not on the wire yet

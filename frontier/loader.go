@@ -135,8 +135,11 @@ func (f *Frontier) runLoader() {
 		} else {
 			err = f.loadWindow(j)
 		}
-		if err != nil && f.ctx.Err() == nil {
-			f.fail(err)
+		if err != nil {
+			if f.ctx.Err() == nil {
+				f.fail(err)
+			}
+			return
 		}
 	}
 }
@@ -387,7 +390,7 @@ func (s *shard) sweep(keep uint32) {
 			if h.inMemory == 0 {
 				continue
 			}
-			if place := s.places[i]; place > 0 && h.seat >= 0 && s.ready.nodes[place-1].at <= now+soon {
+			if h.seat >= 0 && s.keyOf(i) <= now+soon {
 				s.giveBack(h, keep)
 			} else {
 				s.giveBack(h, 0)

@@ -27,14 +27,54 @@ func (s *shard) seatParked(now int64) {
 	}
 }
 
+// makeRoom parks hosts whose time comes well after that of the first parked one.
+// Settling does so for every host that changes; what is left to do is to look at
+// the others when a parked host comes in before all that were there. Many are
+// parked at a time, for that is a look at every host.
+func (s *shard) makeRoom(now int64) {
+	const most = 1024
+	top := s.parked.top()
+	if top == never {
+		s.checked = never
+		return
+	}
+	if top >= s.checked || s.seats.len() < s.maxSeats {
+		return
+	}
+	s.checked = top
+	for i, n := int32(0), 0; i < s.hosts.n; i++ {
+		h := s.hosts.at(i)
+		if h.id == 0 || h.seat < 0 || !s.parkable(i, h) || s.keyOf(i) <= top+parkGap {
+			continue
+		}
+		s.park(i, now)
+		s.touch(i)
+		if n++; n == most {
+			s.checked = never
+			return
+		}
+	}
+}
+
+// keyOf is the time at which a host is in its heap.
+func (s *shard) keyOf(i int32) int64 {
+	place := s.places[i]
+	if place == 0 {
+		return never
+	}
+	if s.hosts.at(i).seat >= 0 {
+		return s.ready.nodes[place-1].at
+	}
+	return s.parked.nodes[place-1].at
+}
+
 // parkable reports whether a host can do without its seat for now.
 func (s *shard) parkable(i int32, h *host) bool {
 	return h.leases == 0 && h.flags&(hostAsking|hostLoading) == 0
 }
 
 // park takes a host's seat away. Its windows stay in the store alone, and of its
-// pace what must not be forgotten is put aside; robots.txt will be asked for
-// again, which the caller can answer from its cache.
+// pace what must not be forgotten is put aside.
 func (s *shard) park(i int32, now int64) {
 	h := s.hosts.at(i)
 	st := s.seats.at(h.seat)
@@ -46,10 +86,9 @@ func (s *shard) park(i int32, now int64) {
 	if s.unsaved(st) {
 		h.flags |= hostFactDirty
 	}
-	if remarkable(&st.pace) {
+	if remarkable(&st.pace) || st.pace.crawl > 0 {
 		s.paces[i] = st.pace
 	}
-	delete(s.origins, i)
 	s.ready.remove(i)
 	s.seats.release(h.seat)
 	h.seat = -1

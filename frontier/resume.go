@@ -107,7 +107,10 @@ func (s *shard) checkpoint(from int32) (int32, error) {
 	defer s.unlock()
 	now := s.f.clock()
 	var rec Record
-	rec.Cursors, s.cursors = s.cursors, nil
+	for id, c := range s.gone {
+		rec.Cursors = append(rec.Cursors, HostCursor{Host: id, Low: c})
+	}
+	clear(s.gone)
 	out := s.lowestLeased()
 	to := min(from+stride, s.hosts.n)
 	for i := from; i < to; i++ {

@@ -3,9 +3,9 @@ package frontier
 import "time"
 
 // robotsOf is what is known of an origin's robots.txt.
-func (s *shard) robotsOf(i int32, st *seat, o origin) originState {
-	if st.first.until == 0 || st.first.origin == o {
-		return st.first
+func (s *shard) robotsOf(i int32, h *host, o origin) originState {
+	if h.first.until == 0 || h.first.origin == o {
+		return h.first
 	}
 	return s.origins[i][o]
 }
@@ -33,21 +33,22 @@ func (s *shard) leaseRobots(l *Lease, h *host, o origin) bool {
 
 // setRobots notes until when an origin's robots.txt is known, and the delay that
 // it asks for. A host of several origins keeps the longest of their delays.
-func (s *shard) setRobots(l *Lease, st *seat, until time.Time, delay time.Duration) Change {
+func (s *shard) setRobots(l *Lease, h *host, until time.Time, delay time.Duration) Change {
 	o := originState{origin: l.origin, crawl: toMillis(delay), until: s.f.clockOf(until)}
-	if st.first.until == 0 || st.first.origin == l.origin {
-		st.first = o
+	if h.first.until == 0 || h.first.origin == l.origin {
+		h.first = o
 	} else {
 		if s.origins[l.host] == nil {
 			s.origins[l.host] = map[origin]originState{}
 		}
 		s.origins[l.host][l.origin] = o
 	}
-	most := st.first.crawl
+	most := h.first.crawl
 	for _, other := range s.origins[l.host] {
 		most = max(most, other.crawl)
 	}
 	var ch Change
+	st := s.seats.at(h.seat)
 	st.pace, ch = st.pace.WithCrawlDelay(&s.f.o.Pace, fromMillis(most))
 	return ch
 }

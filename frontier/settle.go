@@ -23,7 +23,6 @@ func (s *shard) settle(i int32, now int64) {
 	h.why = why
 	h.flags &^= hostEarly
 	if h.seat < 0 {
-		s.ready.remove(i)
 		s.rank(&s.parked, i, at)
 		if s.forgettable(i, h, now) {
 			s.freeHost(i)

@@ -33,9 +33,10 @@ type shard struct {
 	ready, parked hostHeap
 	places        []int32
 	maxSeats      int
+	checked       int64 // the first time in parked when all seated hosts were last held against it
 
 	paces     map[int32]Pace                   // of parked hosts, where it must not be forgotten
-	origins   map[int32]map[origin]originState // of seated hosts: all but the first
+	origins   map[int32]map[origin]originState // all but a host's first
 	sitemaps  map[int32][]sitemap
 	domainIDs map[uint64]int32
 
@@ -52,8 +53,8 @@ type shard struct {
 	touched []int32
 	change  changes
 	notices []Notice
-	facts   []HostFact   // to be committed with the next record
-	cursors []HostCursor // of hosts that are gone, to be committed at the next checkpoint
+	facts   []HostFact        // to be committed with the next record
+	gone    map[HostID]Cursor // of hosts that were freed: how far they are finished, for the next checkpoint
 	rng     rand.PCG
 	count   counts
 	whys    [whyCount]int64 // hosts, by what they wait for
@@ -79,10 +80,11 @@ func newShard(f *Frontier, index, maxSeats, hotBytes int) *shard {
 	s := &shard{
 		f: f, index: index, maxSeats: maxSeats, hot: newHotSet(hotBytes),
 		table: map[HostID]int32{}, paces: map[int32]Pace{}, origins: map[int32]map[origin]originState{},
-		sitemaps: map[int32][]sitemap{}, domainIDs: map[uint64]int32{}, doubts: map[Key]*doubt{},
+		sitemaps: map[int32][]sitemap{}, domainIDs: map[uint64]int32{}, doubts: map[Key]*doubt{}, gone: map[HostID]Cursor{},
 	}
 	s.self = []*shard{s}
 	s.due.Store(never)
+	s.checked = never
 	s.ready.place, s.parked.place = &s.places, &s.places
 	s.rng.Seed(rand.Uint64(), rand.Uint64())
 	return s
@@ -120,6 +122,8 @@ func (s *shard) makeHost(id HostID, name string) (int32, *host) {
 	h := s.hosts.at(i)
 	s.whys[WhyIdle]++
 	*h = host{id: id, flags: hostUnknown, why: WhyIdle, levels: -1, wait: -1, waitLast: -1, seat: -1, domain: -1, domNext: -1, domPrev: -1}
+	h.ended = s.gone[id] // it was not committed yet, and must not be once there are links before it
+	delete(s.gone, id)
 	s.table[id] = i
 	s.setName(h, name)
 	s.joinDomain(i, h, name)
@@ -154,11 +158,13 @@ func (s *shard) freeHost(i int32) {
 	h := s.hosts.at(i)
 	s.dropLevels(h)
 	if h.ended.Compare(h.saved) > 0 {
-		s.cursors = append(s.cursors, HostCursor{Host: h.id, Low: h.ended})
+		s.gone[h.id] = h.ended
 	}
 	s.leaveDomain(i, h)
 	s.whys[h.why]--
 	delete(s.table, h.id)
+	delete(s.origins, i)
+	delete(s.paces, i)
 	if h.nameLen > 0 {
 		s.arena.release(h.name)
 	}
@@ -169,9 +175,9 @@ func (s *shard) freeHost(i int32) {
 // store by then, and what the store does not keep is over.
 func (s *shard) forgettable(i int32, h *host, now int64) bool {
 	const busy = hostHeld | hostAsking | hostLoading | hostFactDirty | hostTouched
-	_, remarkable := s.paces[i]
+	p := s.paces[i]
 	return h.id != 0 && h.seat < 0 && h.pending == 0 && h.leases == 0 && h.sitemaps == 0 &&
-		h.flags&busy == 0 && !remarkable && h.notBefore <= now
+		h.flags&busy == 0 && !remarkable(&p) && h.notBefore <= now
 }
 
 // push queues a new link, in memory if it may, and else counts it as on disk.

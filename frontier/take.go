@@ -39,7 +39,6 @@ func (s *shard) lease(i int32, now int64) *Lease {
 // leasePage makes l a lease of the URL that was picked, or of the robots.txt that
 // must be known before.
 func (s *shard) leasePage(l *Lease, h *host, p pick, now int64) bool {
-	st := s.seats.at(h.seat)
 	var e entry
 	size, ticket := 0, false
 	if p.wait >= 0 {
@@ -54,7 +53,7 @@ func (s *shard) leasePage(l *Lease, h *host, p pick, now int64) bool {
 		l.level = p.level
 		size = s.levels.at(p.level).peek(&s.arena, &e)
 	}
-	if !s.f.o.IgnoreRobots && s.robotsOf(l.host, st, e.origin).until <= now {
+	if !s.f.o.IgnoreRobots && s.robotsOf(l.host, h, e.origin).until <= now {
 		return s.leaseRobots(l, h, e.origin)
 	}
 	if !ticket && !s.reserve(l.host, h) {

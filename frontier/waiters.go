@@ -16,6 +16,7 @@ import (
 type waiters struct {
 	n     atomic.Int64 // how many wait; written under mu
 	awake atomic.Int64 // how many were woken and have not looked yet
+	woken atomic.Int64 // how many ever were
 
 	mu          sync.Mutex // guards the list and the timer
 	first, last *waiter
@@ -84,6 +85,7 @@ func (q *waiters) wakeLocked() {
 	if w := q.first; w != nil && q.awake.Load() == 0 {
 		q.unlinkLocked(w)
 		q.awake.Add(1)
+		q.woken.Add(1)
 		w.woken <- struct{}{}
 	}
 }
@@ -95,6 +97,7 @@ func (q *waiters) wakeAll() {
 	for w := q.first; w != nil; w = q.first {
 		q.unlinkLocked(w)
 		q.awake.Add(1)
+		q.woken.Add(1)
 		w.woken <- struct{}{}
 	}
 }

@@ -1,0 +1,338 @@
+package frontier
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/bits-and-blooms/bloom/v3"
+)
+
+// A filter that errs half of the time, or always, loses no URL and lets none in
+// twice.
+func TestFalsePositivesLoseNothing(t *testing.T) {
+	for _, bits := range []uint{3000, 64} {
+		t.Run(fmt.Sprint(bits), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const pages = 20_000
+				store := NewMemStore()
+				f := newTest(t, Options{Pace: fast(8), IgnoreRobots: true, HotSetBytes: 1, Shards: 2, MaxVerify: 7}, store)
+				for _, s := range f.shards {
+					for p := range s.filters {
+						s.filters[p] = &filter{layers: []filterLayer{wrapFilterLayer(bloom.New(bits, filterHashes), pages, 0)}}
+					}
+				}
+				add(t, f, seeds(treeURL(0, 10))...)
+				var seen visited
+				if err := crawl(t, f, 32, 0, tree(pages, 10, 10, &seen)); !errors.Is(err, ErrDrained) {
+					t.Error(err)
+				}
+				seen.check(t, pages)
+				checkEmpty(t, f, store)
+				if rate := float64(f.Stats().Erred) / pages; rate < 0.45 {
+					t.Errorf("the filter erred for %.2f of the new links only", rate)
+				}
+			})
+		})
+	}
+}
+
+// slowStore takes its time to look keys up, so that others come in between, and
+// notes how many are looked up at once.
+type slowStore struct {
+	*MemStore
+	keys, most atomic.Int64
+	links      atomic.Int64
+	mu         sync.Mutex
+	recorded   map[Key]int
+}
+
+func (s *slowStore) Seen(ctx context.Context, keys []Key, out []bool) error {
+	n := s.keys.Add(int64(len(keys)))
+	for most := s.most.Load(); n > most && !s.most.CompareAndSwap(most, n); most = s.most.Load() {
+	}
+	time.Sleep(time.Second)
+	err := s.MemStore.Seen(ctx, keys, out)
+	time.Sleep(time.Second)
+	s.keys.Add(-int64(len(keys)))
+	return err
+}
+
+func (s *slowStore) Commit(recs ...Record) (uint64, error) {
+	s.mu.Lock()
+	for _, r := range recs {
+		for _, l := range r.Links {
+			s.recorded[l.Key]++
+		}
+	}
+	s.mu.Unlock()
+	return s.MemStore.Commit(recs...)
+}
+
+// Many pages name the same links at once: each link is in one record, and has
+// been counted by one of them.
+func TestLinksAreRecordedOnce(t *testing.T) {
+	for _, fp := range []float64{1e-9, 0.9999} {
+		t.Run(fmt.Sprint(fp), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				store := &slowStore{MemStore: NewMemStore(), recorded: map[Key]int{}}
+				o := Options{Pace: fast(8), FilterFPRate: fp, FilterCapacity: 1, HotSetBytes: 1, Shards: 4, MaxVerify: 50}
+				f := newTest(t, o, store)
+				for i := range 40_000 { // fill the filter
+					k := f.hasher.Key(mustParse(t, fmt.Sprintf("http://x%d.example/", i)))
+					f.Remember([]Key{k})
+				}
+				var wg sync.WaitGroup
+				var added atomic.Int64
+				for g := range 20 {
+					wg.Go(func() {
+						var links []Link
+						for i := range 300 {
+							links = append(links, Link{URL: treeURL((i*7+g*13)%300, 30)})
+						}
+						time.Sleep(time.Duration(g) * 100 * time.Millisecond)
+						n, err := f.Add(t.Context(), links)
+						if err != nil {
+							t.Error(err)
+						}
+						added.Add(int64(n))
+					})
+				}
+				wg.Wait()
+				if added.Load() != 300 || len(store.recorded) != 300 {
+					t.Errorf("%d links were added, %d recorded", added.Load(), len(store.recorded))
+				}
+				for k, n := range store.recorded {
+					if n != 1 {
+						t.Errorf("%v was recorded %d times", k, n)
+					}
+				}
+				if most := store.most.Load(); most > 50 {
+					t.Errorf("%d keys were looked up at once", most)
+				}
+				for _, s := range f.shards {
+					if len(s.doubts) != 0 {
+						t.Errorf("%d doubts are left", len(s.doubts))
+					}
+				}
+				checkInvariants(t, f)
+			})
+		})
+	}
+}
+
+// failingStore fails to look keys up, or to commit.
+type failingStore struct {
+	*MemStore
+	seen, commit error
+}
+
+func (s *failingStore) Seen(ctx context.Context, keys []Key, out []bool) error {
+	if s.seen != nil {
+		return s.seen
+	}
+	return s.MemStore.Seen(ctx, keys, out)
+}
+
+func (s *failingStore) Commit(recs ...Record) (uint64, error) {
+	if s.commit != nil {
+		return 0, s.commit
+	}
+	return s.MemStore.Commit(recs...)
+}
+
+// If Done fails the lease is paid back and its URL pending.
+func TestDoneFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		broken := errors.New("disk is broken")
+		store := &failingStore{MemStore: NewMemStore()}
+		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true, FilterFPRate: 0.9999, FilterCapacity: 1}, store)
+		for i := range 40_000 {
+			f.Remember([]Key{f.hasher.Key(mustParse(t, fmt.Sprintf("http://a.example/known%d", i)))})
+		}
+		add(t, f, seeds("http://a.example/")...)
+		var links []Link
+		for i := range 20 {
+			links = append(links, Link{URL: fmt.Sprintf("http://a.example/%d", i), Depth: 1})
+		}
+		l := next(t, f)
+		l.Started()
+		store.seen = broken
+		if d, err := l.Done(ok(links...)); d != Returned || !errors.Is(err, broken) {
+			t.Fatalf("%v, %v", d, err)
+		}
+		store.seen = nil
+		if st := f.Stats(); st.Pending != 1 || st.Leased != 0 || len(f.shards[0].doubts) != 0 {
+			t.Errorf("%+v", st)
+		}
+		checkInvariants(t, f)
+		l = next(t, f)
+		if l.URL() != "http://a.example/" {
+			t.Error(l.URL())
+		}
+		if d, err := l.Done(ok(Link{URL: "not canonical"})); d != Returned || !errors.As(err, new(*LinkError)) {
+			t.Errorf("%v, %v", d, err)
+		}
+		l = next(t, f)
+		store.commit = broken
+		if d, err := l.Done(ok(links...)); d != Returned || !errors.Is(err, broken) {
+			t.Fatalf("%v, %v", d, err)
+		}
+		checkInvariants(t, f)
+		if _, err := f.Next(t.Context()); !errors.Is(err, broken) {
+			t.Errorf("Next after the store failed: %v", err)
+		}
+		if _, err := f.Add(t.Context(), links); !errors.Is(err, broken) {
+			t.Errorf("Add after the store failed: %v", err)
+		}
+	})
+}
+
+func TestVerdicts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := NewMemStore()
+		var asked atomic.Int64
+		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true, Admit: func(l *Link) {
+			asked.Add(1)
+			if l.Source == 7 {
+				l.Verdict = "trap"
+			}
+		}}, store)
+		n := add(t, f, Link{URL: "http://a.example/1"}, Link{URL: "http://a.example/2", Source: 7}, Link{URL: "http://a.example/1"},
+			Link{URL: "http://a.example/3", Verdict: "disallowed"})
+		if n != 3 || asked.Load() != 3 {
+			t.Errorf("added %d, asked for %d", n, asked.Load())
+		}
+		if st := f.Stats(); st.Pending != 1 || st.Finished != 2 {
+			t.Errorf("%+v", st)
+		}
+		done(t, next(t, f), ok(Link{URL: "http://b.example/4", Source: 7, Depth: 1}, Link{URL: "http://a.example/2", Depth: 1}))
+		if _, err := f.Next(t.Context()); !errors.Is(err, ErrDrained) {
+			t.Error(err)
+		}
+		if asked.Load() != 4 {
+			t.Errorf("asked for %d", asked.Load())
+		}
+		checkEmpty(t, f, store)
+	})
+}
+
+// blobs keep what SaveFilters writes.
+type blobs struct {
+	old, new map[string][]byte
+	puts     int
+}
+
+func (b *blobs) Put(name string, _ uint32, write func(io.Writer) error) error {
+	var buf bytes.Buffer
+	if err := write(&buf); err != nil {
+		return err
+	}
+	b.puts++
+	b.new[name] = buf.Bytes()
+	return nil
+}
+
+func (b *blobs) Keep(name string) bool {
+	v, ok := b.old[name]
+	if ok {
+		b.new[name] = v
+	}
+	return ok
+}
+
+func (b *blobs) names() (names []string) {
+	for name := range b.new {
+		if !IsFilter(name) {
+			panic(name)
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+func (b *blobs) read(name string, fn func(io.Reader) error) error {
+	v, ok := b.new[name]
+	if !ok {
+		return fmt.Errorf("no blob %s", name)
+	}
+	return fn(bytes.NewReader(v))
+}
+
+// Filters come back as they were, with any number of shards; full layers are
+// written once; whatever is missing or broken is noticed.
+func TestFiltersAreKept(t *testing.T) {
+	o := Options{Seed: 5, Shards: 1, FilterCapacity: 1}
+	f := newTest(t, o, NewMemStore())
+	var keys []Key
+	more := func(n int) {
+		for range n {
+			i := len(keys)
+			k := f.hasher.Key(mustParse(t, fmt.Sprintf("http://h%d.example/%d", i%3, i)))
+			keys = append(keys, k)
+		}
+		f.Remember(keys[len(keys)-n:])
+	}
+	b := &blobs{new: map[string][]byte{}}
+	for i, n := range []int{10, 100_000, 10, 100_000, 0} {
+		more(n)
+		b.old, b.new, b.puts = b.new, map[string][]byte{}, 0
+		if err := f.SaveFilters(b); err != nil {
+			t.Fatal(err)
+		}
+		if want := []int{1, 2, 1, 2, 1}[i]; b.puts != want {
+			t.Errorf("save %d wrote %d blobs, want %d", i, b.puts, want)
+		}
+	}
+	for shards := range 3 {
+		o.Shards = shards + 1
+		g := newTest(t, o, NewMemStore())
+		if err := g.RestoreFilters(b.names(), b.read); err != nil {
+			t.Fatal(err)
+		}
+		for _, k := range keys {
+			if !g.shardOf(k.Host).suspects(k) {
+				t.Fatalf("%v was forgotten", k)
+			}
+		}
+		if got, want := g.Stats(), f.Stats(); got.FilterKeys != want.FilterKeys || got.FilterBytes != want.FilterBytes {
+			t.Errorf("%d keys in %d bytes, want %d in %d", got.FilterKeys, got.FilterBytes, want.FilterKeys, want.FilterBytes)
+		}
+		again := &blobs{old: b.new, new: map[string][]byte{}}
+		if err := g.SaveFilters(again); err != nil || again.puts != 1 || len(again.new) != len(b.new) {
+			t.Errorf("saving what was restored wrote %d blobs: %v", again.puts, err)
+		}
+	}
+
+	for name := range b.new {
+		without := &blobs{new: map[string][]byte{}}
+		broken := &blobs{new: map[string][]byte{}}
+		for n, v := range b.new {
+			if n != name {
+				without.new[n] = v
+			}
+			broken.new[n] = bytes.Clone(v)
+		}
+		broken.new[name][len(broken.new[name])/2] ^= 1
+		for what, b := range map[string]*blobs{"missing": without, "broken": broken} {
+			g := newTest(t, o, NewMemStore())
+			if err := g.RestoreFilters(b.names(), b.read); err == nil {
+				t.Errorf("%s %s went unnoticed", name, what)
+			}
+			if g.Stats().FilterKeys != 0 {
+				t.Errorf("%s %s left something behind", name, what)
+			}
+		}
+	}
+	o.Seed++
+	if err := newTest(t, o, NewMemStore()).RestoreFilters(b.names(), b.read); err == nil {
+		t.Error("a filter of another seed was taken")
+	}
+}

@@ -1,0 +1,335 @@
+package frontier
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestDelayCountsFromTheWire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pace := PaceConfig{MinDelay: time.Second, MaxDelay: time.Second, MaxInflight: 2}
+		f := newTest(t, Options{Pace: pace, IgnoreRobots: true}, NewMemStore())
+		add(t, f, seeds("http://a.example/1", "http://a.example/2", "http://a.example/3")...)
+		start := time.Now()
+		l := next(t, f)
+		go func() { // looking up the name and connecting take their time
+			time.Sleep(700 * time.Millisecond)
+			l.Started()
+		}()
+		l2 := next(t, f)
+		if got := time.Since(start); got != 1700*time.Millisecond {
+			t.Errorf("second lease after %v, want 1.7s", got)
+		}
+		l2.Started()
+		l2.Resent() // at once: the delay counts from here all the same
+		time.Sleep(300 * time.Millisecond)
+		l2.Resent()
+		done(t, l, ok())
+		next(t, f)
+		if got := time.Since(start); got != 3*time.Second {
+			t.Errorf("third lease after %v, want 3s", got)
+		}
+	})
+}
+
+// A lease that ends without a request does not use up the host's turn.
+func TestNothingOnTheWireCostsNoDelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pace := PaceConfig{MinDelay: time.Second, MaxDelay: time.Second, MaxInflight: 1}
+		f := newTest(t, Options{Pace: pace}, NewMemStore())
+		add(t, f, seeds("http://a.example/1", "http://a.example/2")...)
+		start := time.Now()
+		done(t, next(t, f), Result{RobotsUntil: start.Add(time.Hour)}) // from a cache
+		done(t, next(t, f), Result{Finish: "disallowed"})
+		done(t, next(t, f), Result{Finish: "disallowed"})
+		if got := time.Since(start); got != 0 {
+			t.Errorf("took %v", got)
+		}
+	})
+}
+
+// Somebody who answers 429 three times and then 200 is asked after 1, 2 and 4 s.
+func TestRefusedIsRetried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var notices []Notice
+		f := newTest(t, Options{Pace: fast(4), IgnoreRobots: true, Observe: func(n Notice) { notices = append(notices, n) }}, NewMemStore())
+		add(t, f, seeds("http://a.example/")...)
+		last := time.Now()
+		for i, want := range []time.Duration{0, 1, 2, 4} {
+			l := next(t, f)
+			if got := time.Since(last); got != want*time.Second {
+				t.Errorf("attempt %d after %v, want %ds", i+1, got, want)
+			}
+			last = time.Now()
+			l.Started()
+			if l.Attempt() != i+1 {
+				t.Errorf("attempt %d is counted as %d", i+1, l.Attempt())
+			}
+			r, want := Result{Class: ClassThrottled, Finish: "throttled"}, Retrying
+			if i == 3 {
+				r, want = ok(), Finished
+			}
+			if d := done(t, l, r); d != want {
+				t.Errorf("attempt %d was %v, want %v", i+1, d, want)
+			}
+		}
+		if _, err := f.Next(t.Context()); !errors.Is(err, ErrDrained) {
+			t.Error(err)
+		}
+		kinds := map[NoticeKind]int{}
+		for _, n := range notices {
+			kinds[n.Kind]++
+		}
+		if kinds[NoticeRetry] != 3 || kinds[NoticePace] < 3 {
+			t.Errorf("notices: %v", kinds)
+		}
+	})
+}
+
+func TestRetriesEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := NewMemStore()
+		f := newTest(t, Options{Pace: fast(4), IgnoreRobots: true}, store)
+		add(t, f, seeds("http://a.example/", "http://b.example/final", "http://c.example/ours")...)
+		leases, ours := map[string]int{}, 0
+		err := crawl(t, f, 1, 0, func(l *Lease) Result {
+			leases[l.URL()]++
+			r := Result{Class: ClassNetwork, Finish: "timeout", Final: l.URL() == "http://b.example/final"}
+			if l.URL() == "http://c.example/ours" {
+				if ours++; ours <= 10 { // not its fault, so it is no attempt
+					return Result{Class: ClassOurs, Finish: "never", Delay: time.Minute}
+				}
+				if l.Attempt() != 1 {
+					t.Errorf("attempt %d", l.Attempt())
+				}
+				return ok()
+			}
+			return r
+		})
+		if !errors.Is(err, ErrDrained) {
+			t.Error(err)
+		}
+		want := map[string]int{"http://a.example/": 4, "http://b.example/final": 1, "http://c.example/ours": 11}
+		if fmt.Sprint(leases) != fmt.Sprint(want) {
+			t.Errorf("leases: %v, want %v", leases, want)
+		}
+		checkEmpty(t, f, store)
+	})
+}
+
+// A cooperative host without a delay is kept busy with all it may have.
+func TestKeepsAHostBusy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newTest(t, Options{Pace: fast(10), IgnoreRobots: true}, NewMemStore())
+		for i := range 1000 {
+			add(t, f, seeds(fmt.Sprintf("http://a.example/%d", i))...)
+		}
+		var most, now atomic.Int64
+		start := time.Now()
+		crawl(t, f, 64, 0, func(l *Lease) Result {
+			most.Store(max(most.Load(), now.Add(1)))
+			time.Sleep(100 * time.Millisecond)
+			now.Add(-1)
+			return ok()
+		})
+		if most.Load() != 10 {
+			t.Errorf("most in flight: %d, want 10", most.Load())
+		}
+		if got := time.Since(start); got != 10*time.Second {
+			t.Errorf("1000 pages at 10 per 100ms took %v", got)
+		}
+	})
+}
+
+// A host that is slow, one that rests and one that is full delay nobody else.
+func TestHostsDoNotDelayEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true, Shards: 1}, NewMemStore())
+		for i := range 100 {
+			for _, h := range []string{"slow", "rests", "quick"} {
+				add(t, f, seeds(fmt.Sprintf("http://%s.example/%d", h, i))...)
+			}
+		}
+		start := time.Now()
+		var quick atomic.Int64
+		var took time.Duration
+		crawl(t, f, 4, 0, func(l *Lease) Result {
+			switch l.Link().URL[7] {
+			case 's':
+				time.Sleep(time.Minute)
+			case 'r':
+				return Result{Class: ClassUnavailable, RetryAfter: time.Hour, Finish: "unavailable"}
+			case 'q':
+				time.Sleep(time.Second)
+				if quick.Add(1) == 100 {
+					took = time.Since(start)
+				}
+			}
+			return ok()
+		})
+		if took != 100*time.Second {
+			t.Errorf("the quick host took %v, want 100s", took)
+		}
+	})
+}
+
+// While everybody rests, nothing runs: the one timer wakes one call of Next, once.
+func TestNobodySpins(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newTest(t, Options{Pace: PaceConfig{MinDelay: time.Hour, MaxDelay: time.Hour}, IgnoreRobots: true}, NewMemStore())
+		for i := range 500 {
+			add(t, f, seeds(fmt.Sprintf("http://h%d.example/1", i), fmt.Sprintf("http://h%d.example/2", i))...)
+		}
+		for range 500 {
+			l := next(t, f)
+			l.Started()
+			done(t, l, ok())
+		}
+		for range 64 {
+			go f.Next(t.Context())
+		}
+		synctest.Wait()
+		idle, woken := f.Stats().Idle, f.waiters.woken.Load()
+		time.Sleep(59 * time.Minute)
+		if got := f.Stats().Idle; got != 64 || idle != 64 {
+			t.Errorf("%d, then %d of 64 wait", idle, got)
+		}
+		if n := f.waiters.woken.Load() - woken; n != 0 {
+			t.Errorf("%d were woken for nothing", n)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := f.waiters.woken.Load() - woken; got != 64 {
+			t.Errorf("%d were woken for 64 leases", got)
+		}
+	})
+}
+
+// Host failures back off by 2, 4, 8... seconds; the tenth in a row blocks, and
+// its URLs stay pending without holding the crawl open.
+func TestBlocking(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := NewMemStore()
+		var blocked []Notice
+		o := Options{Pace: fast(1), IgnoreRobots: true, MaxRetries: Off, FailureThreshold: Off, Observe: func(n Notice) {
+			if n.Kind != NoticePace {
+				blocked = append(blocked, n)
+			}
+		}}
+		f := newTest(t, o, store)
+		for i := range 100 {
+			add(t, f, seeds(fmt.Sprintf("http://down.example/%d", i))...)
+		}
+		start := time.Now()
+		var at []int
+		err := crawl(t, f, 8, 0, func(l *Lease) Result {
+			at = append(at, int(time.Since(start).Seconds()))
+			return Result{Class: ClassNetwork, Finish: "refused"}
+		})
+		if !errors.Is(err, ErrDrained) {
+			t.Error(err)
+		}
+		if want := []int{0, 2, 6, 14, 30, 62, 126, 254, 510, 1022}; !slices.Equal(at, want) {
+			t.Errorf("asked after %v seconds, want %v", at, want)
+		}
+		st := f.Stats()
+		if st.Pending != 90 || st.Held != 90 || st.InMemory != 0 || st.Hosts[WhyBlocked] != 1 {
+			t.Errorf("%+v", st)
+		}
+		if len(blocked) != 1 || blocked[0].Kind != NoticeBlocked || blocked[0].Host != "down.example" || blocked[0].Change.Failures != 10 || blocked[0].Waiting != 91 {
+			t.Errorf("notices: %+v", blocked)
+		}
+		if fact, _, _ := store.Host(t.Context(), f.hasher.HostID("down.example")); !fact.Blocked {
+			t.Errorf("fact: %+v", fact)
+		}
+
+		// More URLs of it are recorded and wait with the others.
+		add(t, f, seeds("http://down.example/more")...)
+		if _, err := f.Next(t.Context()); !errors.Is(err, ErrDrained) {
+			t.Error(err)
+		}
+		if !f.Unblock("down.example") || f.Unblock("down.example") {
+			t.Error("Unblock")
+		}
+		n := 0
+		err = crawl(t, f, 8, 0, func(l *Lease) Result { n++; return ok() })
+		if !errors.Is(err, ErrDrained) || n != 91 {
+			t.Errorf("%d pages after unblocking: %v", n, err)
+		}
+		checkEmpty(t, f, store)
+		if err := f.Checkpoint(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if fact, _, _ := store.Host(t.Context(), f.hasher.HostID("down.example")); fact.Blocked {
+			t.Errorf("fact: %+v", fact)
+		}
+	})
+}
+
+// Twenty URLs in a row that fail for good abandon all hosts of the domain.
+func TestAbandonedDomain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true, MaxRetries: Off}, NewMemStore())
+		for i := range 100 {
+			add(t, f, seeds(fmt.Sprintf("http://h%d.bad.example/", i), fmt.Sprintf("http://h%d.good.example/", i))...)
+		}
+		bad, good := 0, 0
+		err := crawl(t, f, 1, 0, func(l *Lease) Result {
+			if strings.Contains(l.URL(), "bad") {
+				bad++
+				return Result{Class: ClassServerError, Finish: "500"}
+			}
+			good++
+			if good%20 != 0 {
+				return Result{Class: ClassServerError, Finish: "500"}
+			}
+			return ok()
+		})
+		if !errors.Is(err, ErrDrained) || bad+good != 120 || min(bad, good) != 20 {
+			t.Errorf("%d of the bad domain, %d of the good one: %v", bad, good, err)
+		}
+		add(t, f, seeds("http://new.bad.example/", "http://new.good.example/")...)
+		if st := f.Stats(); st.Held != 81 || st.Hosts[WhyAbandoned] != 101 {
+			t.Errorf("%+v", st)
+		}
+	})
+}
+
+func TestLearnedPaceIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := NewMemStore()
+		o := Options{Pace: fast(1), IgnoreRobots: true}
+		f := newTest(t, o, store)
+		add(t, f, seeds("http://a.example/1", "http://a.example/2")...)
+		l := next(t, f)
+		l.Started()
+		done(t, l, Result{Class: ClassThrottled, Finish: "429"})
+		l = next(t, f)
+		l.Started()
+		done(t, l, ok())
+		l = next(t, f)
+		l.Started()
+		done(t, l, ok())
+		if err := f.Checkpoint(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		f.Close()
+
+		f = newTest(t, o, store)
+		add(t, f, seeds("http://a.example/3", "http://a.example/4")...)
+		l = next(t, f)
+		l.Started()
+		start := time.Now()
+		done(t, l, ok())
+		next(t, f)
+		if got := time.Since(start); got != time.Second {
+			t.Errorf("delay of %v, want the 1s that the earlier run learned", got)
+		}
+	})
+}

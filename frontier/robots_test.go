@@ -1,0 +1,239 @@
+package frontier
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// No page of an origin is leased before its robots.txt is known, and there is one
+// such lease per origin at a time.
+func TestRobotsComeFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := NewMemStore()
+		f := newTest(t, Options{Pace: fast(4)}, store)
+		origins := []string{"http://a.example", "https://a.example", "https://a.example:8443", "http://b.example", "http://a.example."}
+		for i := range 20 {
+			for _, o := range origins {
+				add(t, f, seeds(fmt.Sprintf("%s/%d", o, i))...)
+			}
+		}
+		var mu sync.Mutex
+		known, asking := map[string]bool{}, map[string]bool{}
+		pages := 0
+		var wg sync.WaitGroup
+		for range 16 {
+			wg.Go(func() {
+				for {
+					l, err := f.Next(t.Context())
+					if err != nil {
+						if !errors.Is(err, ErrDrained) {
+							t.Error(err)
+						}
+						return
+					}
+					l.Started()
+					mu.Lock()
+					if l.Kind() == KindRobots {
+						if known[l.Origin()] || asking[l.Origin()] {
+							t.Errorf("robots.txt of %s a second time", l.Origin())
+						}
+						if want := l.Origin() + "/robots.txt"; l.URL() != want {
+							t.Errorf("%s, want %s", l.URL(), want)
+						}
+						asking[l.Origin()] = true
+					} else {
+						pages++
+						if !known[l.Origin()] {
+							t.Errorf("%s before its robots.txt", l.URL())
+						}
+					}
+					mu.Unlock()
+					time.Sleep(time.Second)
+					mu.Lock()
+					if l.Kind() == KindRobots {
+						known[l.Origin()] = true
+					}
+					mu.Unlock()
+					if _, err := l.Done(visit(func(*Lease) Result { return ok() }).answer(l)); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		if len(known) != len(origins) || pages != 100 {
+			t.Errorf("%d origins, %d pages", len(known), pages)
+		}
+		checkEmpty(t, f, store)
+	})
+}
+
+func TestRobotsExpire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newTest(t, Options{Pace: PaceConfig{MinDelay: time.Minute, MaxDelay: time.Minute}}, NewMemStore())
+		for i := range 5 {
+			add(t, f, seeds(fmt.Sprintf("http://a.example/%d", i))...)
+		}
+		var kinds []Kind
+		for {
+			l, err := f.Next(t.Context())
+			if err != nil {
+				break
+			}
+			kinds = append(kinds, l.Kind())
+			l.Started()
+			if l.Kind() == KindRobots {
+				done(t, l, Result{Class: ClassOK, RobotsUntil: time.Now().Add(150 * time.Second)})
+			} else {
+				done(t, l, ok())
+			}
+		}
+		if fmt.Sprint(kinds) != "[robots page page robots page page robots page]" {
+			t.Errorf("leases: %v", kinds)
+		}
+	})
+}
+
+// Crawl-delay spaces requests, and of several origins of a host the longest does.
+func TestCrawlDelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newTest(t, Options{Pace: fast(2)}, NewMemStore())
+		add(t, f, seeds("http://a.example/1", "https://a.example/2", "http://a.example/3")...)
+		start := time.Now()
+		var at []int
+		for {
+			l, err := f.Next(t.Context())
+			if err != nil {
+				break
+			}
+			at = append(at, int(time.Since(start).Seconds()))
+			l.Started()
+			switch {
+			case l.Kind() == KindPage:
+				done(t, l, ok())
+			case l.Origin() == "http://a.example":
+				done(t, l, Result{Class: ClassOK, RobotsUntil: time.Now().Add(time.Hour), CrawlDelay: 10 * time.Second})
+			default:
+				done(t, l, Result{Class: ClassOK, RobotsUntil: time.Now().Add(time.Hour), CrawlDelay: 3 * time.Second})
+			}
+		}
+		if fmt.Sprint(at) != "[0 10 20 30 40]" {
+			t.Errorf("leases at %v", at)
+		}
+	})
+}
+
+// At most MaxRobots robots leases are out; a host that waits for its turn with
+// them is not forgotten, and nobody else waits with it.
+func TestRobotsSlots(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := NewMemStore()
+		f := newTest(t, Options{Pace: fast(1), MaxRobots: 3, Shards: 2}, store)
+		for i := range 30 {
+			add(t, f, seeds(fmt.Sprintf("http://h%d.example/", i))...)
+		}
+		start := time.Now()
+		var most int64
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		for range 30 {
+			wg.Go(func() {
+				for {
+					l, err := f.Next(t.Context())
+					if err != nil {
+						return
+					}
+					l.Started()
+					if l.Kind() == KindRobots {
+						mu.Lock()
+						most = max(most, f.Stats().Robots)
+						mu.Unlock()
+						time.Sleep(time.Second)
+						l.Done(Result{Class: ClassOK, RobotsUntil: time.Now().Add(time.Hour)})
+						continue
+					}
+					l.Done(ok())
+				}
+			})
+		}
+		wg.Wait()
+		if most != 3 {
+			t.Errorf("%d robots leases at once, want 3", most)
+		}
+		if got := time.Since(start); got != 10*time.Second {
+			t.Errorf("30 robots.txt, 3 at a time and 1s each, took %v", got)
+		}
+		checkEmpty(t, f, store)
+	})
+}
+
+// A robots lease that comes back without an answer is tried again.
+func TestRobotsReturned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newTest(t, Options{Pace: fast(1)}, NewMemStore())
+		add(t, f, seeds("http://a.example/")...)
+		start := time.Now()
+		if d := done(t, next(t, f), Result{Class: ClassOurs, Delay: 5 * time.Second}); d != Returned {
+			t.Error(d)
+		}
+		l := next(t, f)
+		if got := time.Since(start); got != 5*time.Second || l.Kind() != KindRobots {
+			t.Errorf("%v after %v", l.Kind(), got)
+		}
+		l.Abandon()
+		l = next(t, f)
+		if l.Kind() != KindRobots {
+			t.Error(l.Kind())
+		}
+		done(t, l, Result{RobotsUntil: time.Now().Add(time.Hour)})
+		if l := next(t, f); l.Kind() != KindPage {
+			t.Error(l.Kind())
+		}
+	})
+}
+
+func TestSitemaps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := NewMemStore()
+		pace := PaceConfig{MinDelay: time.Second, MaxDelay: time.Second, MaxInflight: 1}
+		f := newTest(t, Options{Pace: pace, IgnoreRobots: true}, store)
+		add(t, f, seeds("http://a.example/")...)
+		for i := range 2 {
+			if err := f.AddSitemap(fmt.Sprintf("http://a.example/sitemap%d.xml", i), i); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := f.AddSitemap("not canonical", nil); err == nil {
+			t.Error("a bad URL was taken")
+		}
+		start := time.Now()
+		var log []string
+		for {
+			l, err := f.Next(t.Context())
+			if err != nil {
+				break
+			}
+			log = append(log, fmt.Sprintf("%d:%v%v#%d", int(time.Since(start).Seconds()), l.Kind(), l.Tag(), l.Attempt()))
+			l.Started()
+			switch {
+			case l.Kind() == KindSitemap && l.Tag() == 0 && l.Attempt() == 1:
+				done(t, l, Result{Class: ClassServerError})
+			case l.Kind() == KindSitemap:
+				done(t, l, Result{Class: ClassOK, Links: []Link{{URL: fmt.Sprintf("http://a.example/%v", l.Tag()), Priority: SitemapPriority(0.5)}}})
+			default:
+				done(t, l, ok())
+			}
+		}
+		// The failure backs the host off for 2s; then the other sitemap, the retry
+		// and the pages follow at the host's pace.
+		want := "[0:sitemap0#1 2:sitemap1#1 3:sitemap0#2 4:page<nil>#1 5:page<nil>#1 6:page<nil>#1]"
+		if fmt.Sprint(log) != want {
+			t.Errorf("leases:\n%v\nwant\n%v", log, want)
+		}
+		checkEmpty(t, f, store)
+	})
+}
