@@ -19,9 +19,8 @@ import (
 //     cost no throughput. So the window stays where throughput ends to grow,
 //     whosever limit that is.
 //   - When latency climbs well above what it was at this window, the window is
-//     cut. If the cut does not lower latency, the window was not the cause: the
-//     host is merely slower now, which becomes the norm, and the window waits
-//     before it grows again.
+//     cut, once. It stays so until latency has recovered or half a minute is over:
+//     then the host is merely slower than it was, which is the norm now.
 //   - A refusal halves the window and sets a ceiling just below the number that
 //     was in flight. The window comes back to the ceiling by quarters of the way,
 //     and goes beyond only by a rare probe.
@@ -38,12 +37,11 @@ type aimd struct {
 	fails   uint8 // probes of the ceiling that were refused, less those that held
 	steady  bool  // the time of doubling is over
 	down    bool  // the next trial is a narrower window
-	high    bool  // the last round's latency was well above the norm
+	high    bool  // the last round's latency was too high
 	freed   bool  // a probe held, and no refusal has come since
 
 	floor uint32  // µs, the latency of the host at ease
 	norm  uint32  // µs, the latency that this window usually has
-	was   uint32  // µs, the latency before the cut
 	easy  uint32  // µs, the norm before the cut
 	rate  float32 // answers/s before the change that is being judged
 	calm  uint32  // answers since the last refusal
@@ -61,7 +59,7 @@ const (
 	aimdOpen    aimdState = iota // nothing: the window is what it was
 	aimdWider                    // whether more in flight made more throughput
 	aimdNarrow                   // whether less in flight made no less throughput
-	aimdCut                      // whether less in flight made latency fall
+	aimdCut                      // what latency is with less in flight
 	aimdProbing                  // whether the ceiling still holds
 )
 
@@ -75,7 +73,7 @@ const (
 	aimdWaits    = 2  // rounds between trials at first, and
 	aimdMaxWaits = 64 // when they keep failing
 
-	// aimdQuiet is how long a window stays cut when the cut did not help.
+	// aimdQuiet is how long a window stays cut while latency does not recover.
 	aimdQuiet = 30 * time.Second
 
 	// A probe of the ceiling costs a refusal or two and a rest of a second. So it
@@ -145,6 +143,11 @@ func (a *aimd) endRound(c *PaceConfig, e *Event) {
 		a.begin(int(a.size), aimdOpen, e)
 		return
 	}
+	if a.state != aimdCut && a.tooHigh(lat) {
+		a.climb(c, e)
+		return
+	}
+	a.high = false
 	if !a.judge(lat, rate, e) {
 		a.begin(int(a.before), aimdOpen, e)
 		return
@@ -171,9 +174,7 @@ func (a *aimd) judge(lat uint32, rate float32, e *Event) bool {
 		}
 		a.norm, a.wait, a.waits = lat, 0, 0
 	case aimdCut:
-		if lat > a.was-a.was/5 {
-			a.quiet = e.Now.Add(aimdQuiet).UnixNano()
-		}
+		a.quiet = e.Now.Add(aimdQuiet).UnixNano()
 		a.norm = lat
 	case aimdProbing: // the host takes more than it did: look for its limit anew
 		a.ceiling, a.freed = 0, true
@@ -186,9 +187,6 @@ func (a *aimd) judge(lat uint32, rate float32, e *Event) bool {
 func (a *aimd) next(c *PaceConfig, lat uint32, e *Event) (int, aimdState) {
 	size := int(a.size)
 	if a.state == aimdOpen {
-		if a.climbed(lat) && size > c.MinInflight {
-			return max(c.MinInflight, size*5/8), aimdCut
-		}
 		a.norm += uint32((int64(lat) - int64(a.norm)) / 8)
 	}
 	if a.quiet > 0 && e.Now.UnixNano() < a.quiet && lat > a.easy+a.easy/4+aimdSlack {
@@ -226,17 +224,32 @@ func (a *aimd) next(c *PaceConfig, lat uint32, e *Event) (int, aimdState) {
 	}
 }
 
-// climbed reports that latency has been well above the norm twice in a row: once
-// may be chance.
-func (a *aimd) climbed(lat uint32) bool {
-	again := a.high
-	a.high = lat > a.norm+a.norm/4*3+aimdSlack
-	if !a.high || !again {
-		return false
+// tooHigh reports whether latency is well above the norm, and more so than by the
+// queue that a wider window can make.
+func (a *aimd) tooHigh(lat uint32) bool {
+	norm := uint64(a.norm)
+	if a.state == aimdWider {
+		norm = norm * uint64(a.size) / uint64(a.before)
+	}
+	return uint64(lat) > norm+norm/4*3+aimdSlack
+}
+
+// climb ends a round whose latency was too high: a trial is off, and if it is the
+// second such round in a row, which is no chance, the window is cut.
+func (a *aimd) climb(c *PaceConfig, e *Event) {
+	size := int(a.size)
+	if a.state == aimdWider || a.state == aimdNarrow {
+		size = min(size, int(a.before))
+	}
+	cut := max(c.MinInflight, size*5/8)
+	if !a.high || cut >= size {
+		a.high = true
+		a.begin(size, aimdOpen, e)
+		return
 	}
 	a.steady, a.high = true, false
-	a.was, a.easy = lat, a.norm
-	return true
+	a.easy = a.norm
+	a.begin(cut, aimdCut, e)
 }
 
 // refuse halves the window and sets the ceiling below what was in flight.

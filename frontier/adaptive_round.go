@@ -45,7 +45,7 @@ func (r *aimdRound) add(e *Event, size int, norm uint32) {
 	}
 	r.n++
 	r.sum += uint64(us)
-	if e.Inflight >= size {
+	if e.Slots >= size || e.Slots == 0 && 2*e.Inflight >= size {
 		r.full++
 	}
 }

@@ -22,7 +22,8 @@ type simulation struct {
 
 	pace      Pace
 	lastStart time.Time
-	inflight  int
+	inflight  int // until we are done with the answer
+	wire      int // until it has arrived
 	url       uint64
 	wakeAt    time.Duration // when pump is due, if after now
 
@@ -143,16 +144,17 @@ func (s *simulation) pump() {
 		}
 		s.lastStart = s.time()
 		s.inflight++
+		s.wire++
 		s.url++
-		r := simRequest{start: s.now, url: s.url, inflight: s.inflight}
+		r := simRequest{start: s.now, url: s.url, slots: s.inflight, wire: s.wire}
 		s.at(s.now+s.host.net/2, func() { s.arrive(r) })
 	}
 }
 
 type simRequest struct {
-	start    time.Duration
-	url      uint64
-	inflight int
+	start       time.Duration
+	url         uint64
+	slots, wire int
 }
 
 // arrive is the request reaching the host.
@@ -201,13 +203,14 @@ func simServe(free []time.Duration, now, took time.Duration) time.Duration {
 
 // receive is the answer reaching our machine, where it waits for a core.
 func (s *simulation) receive(r simRequest, class Class) {
+	s.wire--
 	arrived := s.now
 	begin := s.work(s.cpu.cost)
 	s.at(begin+s.cpu.cost, func() {
 		s.lag += (begin - arrived - s.lag) / 16
 		e := Event{
 			Class: class, Start: simTime(r.start), Now: s.time(),
-			Latency: begin - r.start, URL: r.url, Inflight: r.inflight,
+			Latency: begin - r.start, URL: r.url, Inflight: r.wire, Slots: r.slots,
 		}
 		if !s.cpu.blind {
 			e.Lag = s.lag

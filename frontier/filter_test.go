@@ -47,7 +47,7 @@ func falsePositives(f *filter, tries int) float64 {
 }
 
 func TestFilterForgetsNothing(t *testing.T) {
-	const keys = 400_000
+	const keys = 200_000
 	f := newFilter(0, 0.01)
 	if f.Has(nthKey(0)) || f.Len() != 0 || f.Bytes() != 0 {
 		t.Error("a new filter is not empty")
@@ -69,7 +69,7 @@ func TestFilterForgetsNothing(t *testing.T) {
 	if f.Len() != keys {
 		t.Errorf("Len = %d, want %d", f.Len(), keys)
 	}
-	if got := falsePositives(f, 200_000); got > 0.013 {
+	if got := falsePositives(f, 100_000); got > 0.01 {
 		t.Errorf("false positives %.4f with %d layers", got, f.Layers())
 	}
 }

@@ -61,7 +61,11 @@ type Event struct {
 	Lag time.Duration
 	// URL tells the URLs of a host apart; any hash will do.
 	URL uint64
-	// Inflight is how many requests of the host were in flight just after this
+	// Inflight is how many requests of the host were on the wire just after this
 	// one started, itself included.
 	Inflight int
+	// Slots is how many of the host's slots were taken then, which are held from
+	// the lease until its end. It tells whether the limit was what held the crawl
+	// back. Zero means that it is not known.
+	Slots int
 }
