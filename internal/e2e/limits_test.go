@@ -1,0 +1,166 @@
+package e2e
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/testweb"
+)
+
+// ended wants a crawl to have ended in one way, everywhere it says so, and its outputs to be there.
+func ended(t *testing.T, got result, dir string, code int, status, reason string) report {
+	t.Helper()
+	if got.code != code {
+		t.Errorf("exit status %d, want %d", got.code, code)
+	}
+	rep := readReport(t, dir)
+	if rep.Status != status || !strings.Contains(rep.Reason, reason) {
+		t.Errorf("the report says %q (%s), want %q (%s)", rep.Status, rep.Reason, status, reason)
+	}
+	if !strings.Contains(got.stdout, fmt.Sprintf("%s (%s)", rep.Status, rep.Reason)) {
+		t.Errorf("the closing table does not say %q (%s):\n%s", rep.Status, rep.Reason, got.stdout)
+	}
+	if len(readLines(t, dir)) != rep.URLs {
+		t.Errorf("%d lines in sitemap.jsonl, %d URLs in the report", len(readLines(t, dir)), rep.URLs)
+	}
+	if rep.Indexable > 0 && !exists(t, dir, "sitemap.xml") {
+		t.Error("no XML sitemap")
+	}
+	return rep
+}
+
+// --max-urls fetches that many pages, with 512 workers and across resumes: by the web's count, not by ours.
+func TestMaxURLsIsExact(t *testing.T) {
+	t.Parallel()
+	web := serve(t, testweb.Config{Hosts: 20, Pages: 100, CrossHost: 0.3, Faults: testweb.OnAll(
+		testweb.Disallow{Count: 3}, testweb.StatusPages{Where: testweb.Where{Count: 2}}, testweb.RedirectChain{})})
+	dir := filepath.Join(t.TempDir(), "data")
+	first := web.StartURLs()[0]
+	c := testweb.Crawl{Starts: []string{first}, Scope: "any"}
+	got := run(t, "crawl", "--start-url", first, "--scope", "any", "--profile", "own-site", "--workers", "512", "--resolve", web.Resolve(), "--data-dir", dir, "--max-urls", "137")
+	ended(t, got, dir, 3, "partial", "Reached max_urls limit of 137, stopping crawl")
+	if !strings.Contains(got.stderr, "Reached max_urls limit of 137, stopping crawl") {
+		t.Errorf("the log does not say so:\n%s", got.stderr)
+	}
+	if n := pages(web); n != 137 {
+		t.Errorf("%d pages were asked for, want 137", n)
+	}
+	if !strings.Contains(got.stdout, "mapwright resume --data-dir "+dir+" --max-urls") {
+		t.Errorf("does not say how to go on:\n%s", got.stdout)
+	}
+
+	for _, limit := range []int{137, 138, 600} {
+		got = run(t, "resume", "--data-dir", dir, "--max-urls", fmt.Sprint(limit))
+		ended(t, got, dir, 3, "partial", fmt.Sprintf("Reached max_urls limit of %d", limit))
+		if n := pages(web); n != limit {
+			t.Errorf("%d pages were asked for by now, want %d", n, limit)
+		}
+	}
+	got = run(t, "resume", "--data-dir", dir, "--max-urls", "0")
+	ended(t, got, dir, 0, "complete", "")
+	foundExactly(t, web, c, readLines(t, dir))
+	askedOnce(t, web)
+	wellBehaved(t, web, 150, 512)
+}
+
+// A limit that cuts nothing off is none: the crawl is complete.
+func TestLimitThatIsNotReached(t *testing.T) {
+	t.Parallel()
+	web := serve(t, testweb.Config{Pages: 40})
+	dir := filepath.Join(t.TempDir(), "data")
+	got := run(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir, "--max-urls", "40")
+	ended(t, got, dir, 0, "complete", "")
+	if n := pages(web); n != 40 {
+		t.Errorf("%d pages were asked for, want 40", n)
+	}
+}
+
+// --max-urls-per-host bounds each host and leaves the rest recorded.
+func TestMaxURLsPerHost(t *testing.T) {
+	t.Parallel()
+	web := serve(t, testweb.Config{Hosts: 5, Pages: 50, CrossHost: 0.3})
+	dir := filepath.Join(t.TempDir(), "data")
+	got := run(t, "crawl", "--start-url", web.StartURLs()[0], "--scope", "any", "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir, "--max-urls-per-host", "17")
+	if got.code != 3 && got.code != 0 {
+		t.Errorf("exit status %d, want 3", got.code)
+	}
+	rep := readReport(t, dir)
+	for i := range 5 {
+		if n := web.HostBooks(i).Pages; n != 17 {
+			t.Errorf("%s: %d pages were asked for, want 17", web.HostName(i), n)
+		}
+	}
+	if rep.Outcomes["ok"] != 5*17 || rep.Outcomes["pending"] == 0 {
+		t.Errorf("outcomes %v", rep.Outcomes)
+	}
+}
+
+func TestDuration(t *testing.T) {
+	t.Parallel()
+	web := serve(t, testweb.Config{Pages: 60})
+	dir := filepath.Join(t.TempDir(), "data")
+	got := run(t, "crawl", "--start-url", web.StartURLs()[0], "--resolve", web.Resolve(), "--data-dir", dir, "--duration", "1500ms")
+	ended(t, got, dir, 3, "partial", "Reached duration limit of 1.5s (elapsed: 1s), stopping crawl")
+	if !strings.Contains(got.stdout, "mapwright resume --data-dir "+dir) {
+		t.Errorf("does not say how to go on:\n%s", got.stdout)
+	}
+	if got.took < 1500*time.Millisecond {
+		t.Errorf("it took %v", got.took)
+	}
+	got = run(t, "resume", "--data-dir", dir, "--duration", "0", "--profile", "own-site")
+	ended(t, got, dir, 0, "complete", "")
+	foundExactly(t, web, testweb.Crawl{}, readLines(t, dir))
+	askedOnce(t, web)
+}
+
+// What is too deep is counted and not listed, so that a crawl to a depth is complete; and it finds the same whatever the timing.
+func TestMaxDepth(t *testing.T) {
+	t.Parallel()
+	web := serve(t, testweb.Config{Hosts: 3, Pages: 300, Links: 6, CrossHost: 0.2, Faults: testweb.OnAll(testweb.Slow{Delay: time.Millisecond, Jitter: 30 * time.Millisecond})})
+	for depth := 1; depth <= 3; depth++ {
+		t.Run(fmt.Sprint("depth ", depth), func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "data")
+			first := web.StartURLs()[0]
+			got := run(t, "crawl", "--start-url", first, "--scope", "any", "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir, "--max-depth", fmt.Sprint(depth))
+			rep := ended(t, got, dir, 0, "complete", "")
+			c := testweb.Crawl{Starts: []string{first}, Scope: "any", MaxDepth: depth}
+			lines := readLines(t, dir)
+			foundExactly(t, web, c, lines)
+			for url, e := range expected(t, web, c) {
+				if lines[url].Depth != e.Depth {
+					t.Errorf("%s: depth %d, want %d", url, lines[url].Depth, e.Depth)
+				}
+			}
+			if rep.SkippedLinks["too_deep"] == 0 {
+				t.Errorf("nothing was too deep: %v", rep.SkippedLinks)
+			}
+		})
+	}
+}
+
+// A crawl whose every start domain is abandoned has failed.
+func TestEveryStartIsAbandoned(t *testing.T) {
+	t.Parallel()
+	web := serve(t, testweb.Config{Pages: 60, Faults: testweb.OnAll(testweb.StatusPages{Where: testweb.Where{All: true}, Status: 500})})
+	dir := filepath.Join(t.TempDir(), "data")
+	urls := "http://" + web.HostName(0) + "/\n"
+	for i := range 30 {
+		urls += fmt.Sprintf("http://%s/start/%d\n", web.HostName(0), i)
+	}
+	got := invocation{stdin: urls, args: []string{"crawl", "--start-url", "-", "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir,
+		"--failure-threshold", "5", "--max-retries", "0", "--max-host-backoff-secs", "1", "--max-host-failures", "100"}}.run(t)
+	rep := ended(t, got, dir, 1, "failed", "abandoned")
+	if rep.Success || len(rep.Errors) == 0 {
+		t.Errorf("success %v, errors %q", rep.Success, rep.Errors)
+	}
+	if n := pages(web); n >= 31 {
+		t.Errorf("%d pages were asked for: nothing was abandoned", n)
+	}
+	if len(readLines(t, dir)) != 31 {
+		t.Errorf("%d URLs, want 31: nothing found may disappear", len(readLines(t, dir)))
+	}
+}

@@ -1,0 +1,174 @@
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/testweb"
+)
+
+// One signal ends a crawl in good order: outputs, and how to go on. SIGINT and SIGTERM are the same.
+func TestInterrupted(t *testing.T) {
+	t.Parallel()
+	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGTERM} {
+		t.Run(sig.String(), func(t *testing.T) {
+			t.Parallel()
+			web := serve(t, testweb.Config{Pages: 60})
+			dir := filepath.Join(t.TempDir(), "data")
+			p := start(t, "crawl", "--start-url", web.StartURLs()[0], "--resolve", web.Resolve(), "--data-dir", dir)
+			p.until("some pages are there", func() bool { return pages(web) >= 3 })
+			p.signal(sig)
+			got := p.wait()
+			rep := ended(t, got, dir, 130, "cancelled", "interrupted")
+			if rep.Success || rep.Outcomes["pending"] == 0 || rep.Outcomes["ok"] < 2 {
+				t.Errorf("success %v, outcomes %v", rep.Success, rep.Outcomes)
+			}
+			if !strings.Contains(got.stdout, "mapwright resume --data-dir "+dir) {
+				t.Errorf("does not say how to go on:\n%s", got.stdout)
+			}
+			asked := pages(web)
+			if asked != rep.Outcomes["ok"] {
+				t.Errorf("%d pages were asked for, %d are recorded: what was in flight was not let finish", asked, rep.Outcomes["ok"])
+			}
+			if s := status(t, dir); s.State != "cancelled" || s.PID != 0 {
+				t.Errorf("status %+v", s)
+			}
+			got = run(t, "resume", "--data-dir", dir, "--profile", "own-site")
+			ended(t, got, dir, 0, "complete", "")
+			foundExactly(t, web, testweb.Crawl{}, readLines(t, dir))
+			askedOnce(t, web)
+		})
+	}
+}
+
+// What is in flight has the grace period to finish, and then goes back.
+func TestGraceEnds(t *testing.T) {
+	t.Parallel()
+	web, dir, p := hanging(t, "--grace", "300ms")
+	begin := time.Now()
+	p.signal(os.Interrupt)
+	got := p.wait()
+	ended(t, got, dir, 130, "cancelled", "interrupted")
+	if took := time.Since(begin); took < 300*time.Millisecond || took > 10*time.Second {
+		t.Errorf("it took %v to end, want 300 ms and little more", took)
+	}
+	if l := readLines(t, dir)["http://"+web.HostName(0)+"/hang/0"]; l.Outcome != "pending" {
+		t.Errorf("the page that hangs is %q, want pending", l.Outcome)
+	}
+}
+
+// A second signal ends it at once: consistent, and the outputs are left for export.
+func TestInterruptedTwice(t *testing.T) {
+	t.Parallel()
+	web, dir, p := hanging(t, "--grace", "1h")
+	p.signal(os.Interrupt)
+	p.says("once more leaves at once")
+	begin := time.Now()
+	p.signal(os.Interrupt)
+	got := p.wait()
+	if took := time.Since(begin); took > 10*time.Second {
+		t.Errorf("it took %v to leave at once", took)
+	}
+	if got.code != 130 {
+		t.Errorf("exit status %d, want 130", got.code)
+	}
+	for _, word := range []string{"mapwright export --data-dir " + dir, "mapwright resume --data-dir " + dir} {
+		if !strings.Contains(got.stderr, word) {
+			t.Errorf("does not say %q:\n%s", word, got.stderr)
+		}
+	}
+	if exists(t, dir, "sitemap.jsonl") || exists(t, dir, "report.json") {
+		t.Error("it took the time to write outputs")
+	}
+	succeeded(t, run(t, "export", "--data-dir", dir))
+	if lines := readLines(t, dir); len(lines) != 31 || lines["http://"+web.HostName(0)+"/hang/0"].Outcome != "pending" {
+		t.Errorf("%d lines, and the page that hangs is %q", len(lines), lines["http://"+web.HostName(0)+"/hang/0"].Outcome)
+	}
+	got = run(t, "resume", "--data-dir", dir, "--timeout", "1", "--max-retries", "0", "--max-host-backoff-secs", "1")
+	ended(t, got, dir, 0, "complete", "")
+	if n := repeats(web); n != 0 {
+		t.Errorf("%d pages were fetched again", n)
+	}
+}
+
+// story is what a crawl found, without what depends on the moment.
+func story(lines map[string]line) map[string]string {
+	all := make(map[string]string, len(lines))
+	for url, l := range lines {
+		all[url] = fmt.Sprintf("%s %d %q %q %s %v %s", l.Outcome, l.StatusCode, l.RedirectTo, l.Title, l.ContentHash, l.Indexable, l.IndexableReason)
+	}
+	return all
+}
+
+// sameStory holds one crawl against another.
+func sameStory(t *testing.T, got, want map[string]string) {
+	t.Helper()
+	for url, w := range want {
+		if g, ok := got[url]; !ok {
+			t.Errorf("%s is missing", url)
+		} else if g != w {
+			t.Errorf("%s: %s, want %s", url, g, w)
+		}
+	}
+	for url := range got {
+		if _, ok := want[url]; !ok {
+			t.Errorf("%s should not be there", url)
+		}
+	}
+}
+
+// slowWeb takes long enough to crawl that there are many moments to end it in, and has a little of everything that needs no patience.
+func slowWeb(seed uint64) testweb.Config {
+	return testweb.Config{Seed: seed, Hosts: 4, Pages: 80, CrossHost: 0.3, Sitemaps: &testweb.Sitemaps{Orphans: 3}, Faults: testweb.OnAll(
+		testweb.Slow{Delay: 5 * time.Millisecond, Jitter: 20 * time.Millisecond},
+		testweb.Disallow{Count: 3}, testweb.StatusPages{Where: testweb.Where{Count: 2}}, testweb.RedirectChain{Length: 3}, testweb.RedirectLoop{},
+		testweb.NoIndex{}, testweb.NoFollow{}, testweb.Files{}, testweb.LongURL{},
+	)}
+}
+
+// slowCrawl crawls it with few requests at a time.
+func slowCrawl(web *testweb.Server, dir string) []string {
+	return []string{"crawl", "--start-url", web.StartURLs()[0], "--scope", "any", "--profile", "own-site", "--max-inflight-per-host", "3", "--resolve", web.Resolve(), "--data-dir", dir}
+}
+
+// A crawl that was interrupted five times and resumed equals one that was not.
+func TestInterruptedFiveTimes(t *testing.T) {
+	t.Parallel()
+	whole := serve(t, slowWeb(5))
+	dir := filepath.Join(t.TempDir(), "whole")
+	ended(t, run(t, slowCrawl(whole, dir)...), dir, 0, "complete", "")
+	c := testweb.Crawl{Starts: whole.StartURLs()[:1], Scope: "any"}
+	foundExactly(t, whole, c, readLines(t, dir))
+	want := story(readLines(t, dir))
+
+	web := serve(t, slowWeb(5))
+	dir = filepath.Join(t.TempDir(), "pieces")
+	args := slowCrawl(web, dir)
+	total := pages(whole)
+	for i := range 5 {
+		p := start(t, args...)
+		// Each run gets to see a part of the rest, at least one page.
+		enough := pages(web) + 1 + rand.IntN(total/6)
+		p.until("some more pages are there", func() bool { return pages(web) >= enough })
+		p.signal(syscall.SIGINT)
+		ended(t, p.wait(), dir, 130, "cancelled", "interrupted")
+		args = []string{"resume", "--data-dir", dir}
+		if t.Failed() {
+			t.Fatalf("interrupt %d at %d pages", i, enough)
+		}
+	}
+	ended(t, run(t, args...), dir, 0, "complete", "")
+	lines := readLines(t, dir)
+	foundExactly(t, web, c, lines)
+	sameStory(t, story(lines), want)
+	if n := repeats(web); n != 0 {
+		t.Errorf("%d pages were fetched again", n)
+	}
+	wellBehaved(t, web, 3, 512)
+}
