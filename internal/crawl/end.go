@@ -198,6 +198,7 @@ func (r *run) report(crawled time.Duration) *Report {
 	for why, n := range r.tally.byReason() {
 		rep.SkippedLinks[string(why)] = n
 	}
+	rep.HotSetBytes = int64(r.frontier.Stats().HotBytes)
 	if r.settings.IgnoreRobots {
 		rep.Warnings = append(rep.Warnings, "robots.txt was ignored")
 	}

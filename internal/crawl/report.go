@@ -41,6 +41,7 @@ type Report struct {
 	Elapsed       float64   `json:"elapsed_seconds"`
 	CrawlSeconds  float64   `json:"crawl_seconds"`  // of this run, without the export
 	ExportSeconds float64   `json:"export_seconds"` // of this run
+	HotSetBytes   int64     `json:"hot_set_bytes"`  // memory that this run used as cache: --hot-set-mb bounds it
 
 	URLs          int64            `json:"urls"`
 	Pages         int64            `json:"pages_this_run"`
