@@ -15,7 +15,7 @@ import (
 
 // Badger's settings; DESIGN.md says why they are what they are.
 const (
-	memTables       = 3       // full ones that may wait; one more is being filled
+	memTables       = 2       // full ones that may wait; one more is being filled
 	valueThreshold  = 64      // longer values live in the value log
 	baseTableSize   = 1 << 20 // of the uppermost level; doubles with each below
 	baseLevelSize   = 32 << 20

@@ -42,7 +42,7 @@ type Options struct {
 	BatchDelay   time.Duration
 
 	// QueueBytes is how much may be committed and not yet applied before Ready
-	// blocks. Zero means 16 MiB, about a second of work.
+	// blocks. Zero means 8 MiB, about a second of work.
 	QueueBytes int64
 
 	// SyncBytes and SyncInterval say how often Badger is made durable: when
@@ -67,7 +67,7 @@ type Options struct {
 	GCInterval time.Duration
 
 	// MemTableSize is the size of one of Badger's memtables, of which there are
-	// up to four. Zero means 8 MiB; the least is 1 MiB.
+	// up to three. Zero means 8 MiB; the least is 1 MiB.
 	MemTableSize int64
 
 	// ValueLogFileSize is when a value log file is full. Zero means 64 MiB; the
@@ -104,7 +104,7 @@ func (o Options) validate() (Options, error) {
 	positive(&faults, "batch records", &o.BatchRecords, 5000)
 	positive(&faults, "batch bytes", &o.BatchBytes, 1<<20)
 	positive(&faults, "batch delay", &o.BatchDelay, 20*time.Millisecond)
-	positive(&faults, "queue bytes", &o.QueueBytes, 16<<20)
+	positive(&faults, "queue bytes", &o.QueueBytes, 8<<20)
 	positive(&faults, "sync bytes", &o.SyncBytes, 16<<20)
 	positive(&faults, "sync interval", &o.SyncInterval, 5*time.Second)
 	positive(&faults, "checkpoint bytes", &o.CheckpointBytes, 256<<20)

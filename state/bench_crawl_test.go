@@ -1,0 +1,152 @@
+package state
+
+import (
+	"context"
+	"io"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/urlnorm"
+)
+
+// BenchmarkCheckpoint makes checkpoints with a filter of 64 MB while records are
+// committed at the rate of a fast crawl, and says how long a crawl was held up.
+func BenchmarkCheckpoint(b *testing.B) {
+	ctx := context.Background()
+	var slowest atomic.Int64
+	s, err := Open(b.TempDir()+"/s", Options{ObserveDurable: func(d time.Duration, _ int) {
+		slowest.Store(max(slowest.Load(), int64(d)))
+	}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	w := newBenchWeb(s.Hasher(), 100)
+	filter := make([]byte, 64<<20)
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	var held time.Duration
+	go func() {
+		defer close(stopped)
+		tick := time.NewTicker(time.Millisecond)
+		defer tick.Stop()
+		var r Record
+		for i := 0; ; {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+			}
+			for range 4 { // 4,000 pages a second with 5 new links each
+				start := time.Now()
+				w.links(&r, i, i+5)
+				r.Finish = &Finish{Key: w.key(i), Status: 200, Facts: filter[:200]}
+				i += 5
+				if err := s.Ready(ctx); err != nil {
+					return
+				}
+				if _, err := s.Commit(r); err != nil {
+					return
+				}
+				held = max(held, time.Since(start))
+			}
+		}
+	}()
+	for b.Loop() {
+		if err := s.Checkpoint(ctx, func(sw *SnapshotWriter) error {
+			return sw.Put("filter", 1, func(out io.Writer) error {
+				_, err := out.Write(filter)
+				return err
+			})
+		}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	close(stop)
+	<-stopped
+	b.ReportMetric(float64(held)/1e6, "max-held-ms")
+	b.ReportMetric(float64(slowest.Load())/1e6, "max-commit-ms")
+	if err := s.Close(); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// BenchmarkCrawl commits the records of a crawl of 50,000 pages at the speed of
+// a crawl, and says how much memory and CPU the store took.
+func BenchmarkCrawl(b *testing.B) {
+	pages := 50_000
+	if os.Getenv("MAPWRIGHT_BENCH") == "smoke" {
+		pages = 500
+	}
+	ctx := context.Background()
+	for b.Loop() {
+		s, err := Open(b.TempDir()+"/s", Options{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		w := newBenchWeb(s.Hasher(), 100)
+		facts := make([]byte, 300)
+		var r Record
+		f := newFifths(pages)
+		tick := time.NewTicker(2 * time.Millisecond)
+		for i := 0; i < pages; {
+			<-tick.C
+			for range 10 { // 5,000 pages a second
+				w.links(&r, i*3, i*3+3)
+				r.Leased = []urlnorm.Key{r.Links[0].Key}
+				r.Finish = &Finish{Key: w.key(i), Outcome: 1, Status: 200, CrawledAt: w.now, Facts: facts}
+				if err := s.Ready(ctx); err != nil {
+					b.Fatal(err)
+				}
+				if _, err := s.Commit(r); err != nil {
+					b.Fatal(err)
+				}
+				f.add(1)
+				i++
+			}
+			f.rss = max(f.rss, anonRSS())
+		}
+		tick.Stop()
+		b.ReportMetric(float64(s.Stats().CommitLatency)/1e6, "commit-ms")
+		b.ReportMetric(float64(s.Stats().ApplyLatency)/1e6, "apply-ms")
+		if err := s.Close(); err != nil {
+			b.Fatal(err)
+		}
+		f.report(b)
+	}
+}
+
+// BenchmarkCommit is what the caller of Commit pays for a page with five new
+// links.
+func BenchmarkCommit(b *testing.B) {
+	ctx := context.Background()
+	s, err := Open(b.TempDir()+"/s", Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	w := newBenchWeb(s.Hasher(), 1)
+	var recs []Record
+	for i := range 1000 {
+		var r Record
+		w.links(&r, i*5, i*5+5)
+		r.Finish = &Finish{Key: w.key(i), Status: 200, Facts: make([]byte, 200)}
+		recs = append(recs, r)
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		if i%1000 == 0 {
+			b.StopTimer()
+			if err := s.Flush(ctx); err != nil {
+				b.Fatal(err)
+			}
+			b.StartTimer()
+		}
+		if _, err := s.Commit(recs[i%1000]); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.StopTimer()
+	if err := s.Close(); err != nil {
+		b.Fatal(err)
+	}
+}

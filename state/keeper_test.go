@@ -1,0 +1,59 @@
+package state
+
+import (
+	"fmt"
+	"path/filepath"
+	"reflect"
+	"testing"
+)
+
+// TestValueLogIsCollected overwrites the same facts many times over: the disk
+// must not keep them all, and the last ones must stay.
+func TestValueLogIsCollected(t *testing.T) {
+	dir := t.TempDir() + "/store"
+	s := open(t, dir, still())
+	const facts, rounds = 500, 200
+	fact := func(i, round int) RobotsFact {
+		return RobotsFact{Origin: fmt.Sprintf("https://h%d.example", i), Data: []byte(fmt.Sprintf("%80d", round))}
+	}
+	for round := range rounds {
+		var r Record
+		for i := range facts {
+			r.Robots = append(r.Robots, fact(i, round))
+		}
+		commit(t, s, r)
+		// Each round in a transaction of its own.
+		if err := s.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	values := func() int {
+		names, err := filepath.Glob(filepath.Join(dir, badgerDir, "*.vlog"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(names)
+	}
+	before := values()
+	// Compactions find out what is garbage. They run by themselves, but not
+	// now.
+	if err := s.view.db.Flatten(1); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.collectValues(); err != nil {
+		t.Fatal(err)
+	}
+	if after := values(); after >= before {
+		t.Errorf("%d value log files, %d before they were collected", after, before)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = open(t, dir, still())
+	for i := range facts {
+		want := fact(i, rounds-1)
+		if got, ok, err := s.Robots(t.Context(), want.Origin); err != nil || !ok || !reflect.DeepEqual(got, want) {
+			t.Fatalf("got %v, %v, %v\nwant %v", got, ok, err, want)
+		}
+	}
+}
