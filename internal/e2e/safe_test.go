@@ -1,0 +1,178 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/testweb"
+)
+
+// hurried takes the delays from a safe crawl, which are no cap.
+func hurried(args ...string) []string {
+	return append(args, "--safe", "--min-delay-ms", "0", "--max-delay-ms", "0")
+}
+
+// A safe crawl ends at 50 pages with its words, and stays safe when it is resumed.
+func TestSafePages(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name      string
+		flags     []string
+		requested func(found int) int
+	}{
+		{"as it is", nil, func(found int) int { return found }},
+		{"asked for more", []string{"--max-urls", "80"}, func(int) int { return 80 }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			web := serve(t, testweb.Config{Pages: 70})
+			dir := filepath.Join(t.TempDir(), "data")
+			got := run(t, append(hurried("crawl", "--start-url", web.StartURLs()[0], "--resolve", web.Resolve(), "--data-dir", dir), tt.flags...)...)
+			message := fmt.Sprintf("Safety limit: Maximum 50 pages per crawl (requested: %d)", tt.requested(readReport(t, dir).URLs))
+			check := func() {
+				t.Helper()
+				rep := ended(t, got, dir, 3, "partial", message)
+				if !rep.Success || len(rep.Errors) != 1 || rep.Errors[0] != message {
+					t.Errorf("success %v, errors %q", rep.Success, rep.Errors)
+				}
+				if n := strings.Count(got.stderr, message); n != 1 || !strings.Contains(got.stderr, "level=WARN") || !strings.Contains(got.stderr, web.StartURLs()[0]) {
+					t.Errorf("logged %d times, want once as a warning with the start URL:\n%s", n, got.stderr)
+				}
+				if n := pages(web); n != 50 {
+					t.Errorf("%d pages were asked for, want 50", n)
+				}
+			}
+			check()
+			wellBehaved(t, web, 1, 1)
+			if strings.Contains(got.stdout, "mapwright resume") {
+				t.Errorf("offers to go on, though it cannot:\n%s", got.stdout)
+			}
+			got = run(t, "resume", "--data-dir", dir)
+			check()
+			got = run(t, "resume", "--data-dir", dir, "--profile", "own-site")
+			check()
+			if !strings.Contains(got.stderr, "a safe crawl stays safe") {
+				t.Errorf("does not say that it stays safe:\n%s", got.stderr)
+			}
+		})
+	}
+}
+
+// A small site is crawled whole, and a limit below the caps is an ordinary one.
+func TestSafeBelowTheCaps(t *testing.T) {
+	t.Parallel()
+	web := serve(t, testweb.Config{Pages: 20})
+	dir := filepath.Join(t.TempDir(), "data")
+	got := run(t, hurried("crawl", "--start-url", web.StartURLs()[0], "--resolve", web.Resolve(), "--data-dir", dir, "--max-urls", "10")...)
+	ended(t, got, dir, 3, "partial", "Reached max_urls limit of 10, stopping crawl")
+	got = run(t, "resume", "--data-dir", dir, "--max-urls", "50")
+	ended(t, got, dir, 0, "complete", "")
+	foundExactly(t, web, testweb.Crawl{}, readLines(t, dir))
+}
+
+// A safe crawl ends after a minute, at once and with its words. To wait for it takes -long; without, an ordinary limit stands for it.
+func TestSafeTime(t *testing.T) {
+	t.Parallel()
+	web := serve(t, testweb.Config{Pages: 60, Faults: testweb.OnAll(testweb.Slow{Delay: 1700 * time.Millisecond})})
+	dir := filepath.Join(t.TempDir(), "data")
+	args := []string{"crawl", "--safe", "--start-url", web.StartURLs()[0], "--resolve", web.Resolve(), "--data-dir", dir}
+	if !*long {
+		ended(t, run(t, append(args, "--duration", "2s")...), dir, 3, "partial", "Reached duration limit of 2s (elapsed: 2s), stopping crawl")
+		return
+	}
+	const message = "Safety limit: Crawl timeout exceeded (60000ms)"
+	got := run(t, append(args, "--duration", "1h")...)
+	rep := ended(t, got, dir, 3, "partial", message)
+	if rep.Success || len(rep.Errors) != 1 || rep.Errors[0] != message {
+		t.Errorf("success %v, errors %q", rep.Success, rep.Errors)
+	}
+	if got.took < 60*time.Second || got.took > 70*time.Second {
+		t.Errorf("it took %v, want a minute", got.took)
+	}
+	if n := strings.Count(got.stderr, message); n != 1 {
+		t.Errorf("logged %d times, want once", n)
+	}
+}
+
+// Safe crawls of one machine run one after the other, in the order in which they came; a dead one does not hold the others up, and one that
+// waits can be interrupted.
+func TestSafeCrawlsQueue(t *testing.T) {
+	t.Parallel()
+	web := serve(t, testweb.Config{Hosts: 5, Pages: 6, Faults: testweb.On("0", testweb.Hang{})})
+	shared := "TMPDIR=" + t.TempDir()
+	dirs := make([]string, 5)
+	begin := func(host int) *process {
+		dirs[host] = filepath.Join(t.TempDir(), "data")
+		return invocation{env: []string{shared}, args: []string{"crawl", "--safe", "--min-delay-ms", "20", "--max-delay-ms", "40",
+			"--start-url", web.StartURLs()[host], "--resolve", web.Resolve(), "--data-dir", dirs[host]}}.start(t)
+	}
+	const waits = "Waiting for another safe crawl to end"
+	owner := begin(0)
+	owner.until("the first one is at the page that hangs", func() bool { return web.HostBooks(0).Pages == 7 })
+	var queue []*process
+	for host := 1; host < 5; host++ {
+		p := begin(host)
+		p.says(waits)
+		queue = append(queue, p)
+	}
+	for i, p := range queue {
+		for _, word := range []string{fmt.Sprint("pid=", owner.pid()), web.StartURLs()[0], fmt.Sprint("ahead=", i+1)} {
+			if !strings.Contains(p.err.String(), word) {
+				t.Errorf("crawl %d does not say %q:\n%s", i+1, word, p.err.String())
+			}
+		}
+	}
+
+	queue[1].signal(os.Interrupt)
+	if got := queue[1].wait(); got.code != 130 {
+		t.Errorf("interrupted while it waited: exit status %d, want 130", got.code)
+	}
+	if rep := readReport(t, dirs[2]); rep.Status != "cancelled" || !strings.Contains(rep.Reason, "waiting") {
+		t.Errorf("interrupted while it waited: %q (%s)", rep.Status, rep.Reason)
+	}
+
+	owner.kill()
+	for _, host := range []int{1, 3, 4} {
+		ended(t, queue[host-1].wait(), dirs[host], 0, "complete", "")
+	}
+	for _, pair := range [][2]int{{1, 3}, {3, 4}} {
+		before, after := web.HostBooks(pair[0]), web.HostBooks(pair[1])
+		if !before.Last.Before(after.First) {
+			t.Errorf("crawl %d asked until %v, crawl %d from %v on", pair[0], before.Last, pair[1], after.First)
+		}
+	}
+	if n := web.HostBooks(2).Requests; n != 0 {
+		t.Errorf("the interrupted one has made %d requests", n)
+	}
+	got := invocation{env: []string{shared}, args: []string{"resume", "--data-dir", dirs[2]}}.run(t)
+	ended(t, got, dirs[2], 0, "complete", "")
+}
+
+// Three safe crawls that start together run one after the other.
+func TestSafeCrawlsTogether(t *testing.T) {
+	t.Parallel()
+	web := serve(t, testweb.Config{Hosts: 3, Pages: 5})
+	shared := "TMPDIR=" + t.TempDir()
+	var all []*process
+	var dirs []string
+	for host := range 3 {
+		dirs = append(dirs, filepath.Join(t.TempDir(), "data"))
+		all = append(all, invocation{env: []string{shared}, args: []string{"crawl", "--safe", "--start-url", web.StartURLs()[host], "--resolve", web.Resolve(), "--data-dir", dirs[host]}}.start(t))
+	}
+	for host, p := range all {
+		ended(t, p.wait(), dirs[host], 0, "complete", "")
+	}
+	for a := range 3 {
+		for b := range a {
+			x, y := web.HostBooks(a), web.HostBooks(b)
+			if x.First.Before(y.Last) && y.First.Before(x.Last) {
+				t.Errorf("crawls %d and %d ran at once: %v to %v, and %v to %v", b, a, y.First, y.Last, x.First, x.Last)
+			}
+		}
+	}
+}
