@@ -44,11 +44,17 @@ type Options struct {
 type Result struct {
 	Pages     int64    `json:"pages"`
 	Indexable int64    `json:"indexable"`
-	Files     []string `json:"files"` // names within the directory, sitemap.jsonl first
+	Links     int64    `json:"links,omitempty"` // edges of the link graph
+	Files     []string `json:"files"`           // names within the directory, sitemap.jsonl first
 }
 
 // Write makes one pass over the source and writes everything that was asked for.
 func Write(ctx context.Context, src Source, o Options) (res *Result, err error) {
+	unlock, err := lockDir(ctx, o.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("export: %w", err)
+	}
+	defer unlock()
 	e := &exporter{o: o, res: &Result{Files: []string{}}}
 	defer e.abort()
 	if err := e.open(); err != nil {
@@ -133,6 +139,9 @@ func (e *exporter) open() error {
 // page writes one page everywhere.
 func (e *exporter) page(p *Page) error {
 	e.res.Pages++
+	if p.Line.Indexable && !sitemap.Fits(p.Line.URL) {
+		p.Line.Indexable, p.Line.IndexableReason = false, page.NotLength
+	}
 	if e.o.Each != nil {
 		e.o.Each(p)
 	}
@@ -153,6 +162,7 @@ func (e *exporter) page(p *Page) error {
 				return err
 			}
 		}
+		e.res.Links += int64(len(p.Facts.Links))
 	}
 	if !p.Line.Indexable {
 		return nil
@@ -161,7 +171,7 @@ func (e *exporter) page(p *Page) error {
 	if e.xml == nil {
 		return nil
 	}
-	return e.xml.add(entry(p))
+	return e.xml.add(e.entry(p))
 }
 
 // edge is one line of links.jsonl.
@@ -173,10 +183,14 @@ type edge struct {
 	NoFollow bool   `json:"nofollow"`
 }
 
-// entry is a page in an XML sitemap. Its lastmod is what the server or the page said, never the day of the crawl.
-func entry(p *Page) *sitemap.Entry {
-	out := &sitemap.Entry{Loc: p.Line.URL, LastMod: p.Line.LastModified.Time, Images: p.Facts.Images}
-	for _, a := range p.Facts.Hreflang {
+// entry is a page in an XML sitemap. Its lastmod is what the server, the page or the site's own sitemap said, never the day of the crawl.
+func (e *exporter) entry(p *Page) *sitemap.Entry {
+	out := &sitemap.Entry{Loc: p.Line.URL, LastMod: p.Line.LastModified.Time}
+	if e.o.Images {
+		out.Images = p.Facts.Images
+	}
+	for i := 0; e.o.Hreflang && i < len(p.Facts.Hreflang); i++ {
+		a := &p.Facts.Hreflang[i]
 		out.Alternates = append(out.Alternates, sitemap.Alternate{Lang: a.Lang, Href: a.URL})
 	}
 	return out

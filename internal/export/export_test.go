@@ -1,23 +1,45 @@
 package export
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"iter"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
 
 	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/sitemap"
+	"github.com/mapwright/mapwright/internal/sitemap/sitemaptest"
 )
 
-func pages(n int) Source {
+// indexable is a page that belongs into an XML sitemap.
+func indexable(url string) *Page {
+	return &Page{
+		Line:  page.Line{SchemaVersion: page.SchemaVersion, URL: url, Source: "link", Outcome: "ok", StatusCode: 200, Indexable: true},
+		Facts: &page.Facts{ContentLength: -1, ResponseTime: -1},
+	}
+}
+
+// numbered are n indexable pages.
+func numbered(n int) Source {
 	return func(context.Context) iter.Seq2[*Page, error] {
 		return func(yield func(*Page, error) bool) {
 			for i := range n {
-				f := &page.Facts{ContentLength: -1, ResponseTime: -1}
-				l := page.Line{SchemaVersion: 1, URL: "https://x.test/" + strings.Repeat("p", i), Outcome: "ok", Indexable: true}
-				if !yield(&Page{Line: l, Facts: f}, nil) {
+				if !yield(indexable(fmt.Sprintf("https://x.test/p/%d", i)), nil) {
 					return
 				}
 			}
@@ -25,30 +47,394 @@ func pages(n int) Source {
 	}
 }
 
+func these(pages ...*Page) Source {
+	return func(context.Context) iter.Seq2[*Page, error] {
+		return func(yield func(*Page, error) bool) {
+			for _, p := range pages {
+				if !yield(p, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func write(t *testing.T, src Source, o Options) *Result {
+	t.Helper()
+	res, err := Write(t.Context(), src, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range res.Files {
+		if IsSitemap(name) {
+			sitemaptest.Files(t, filepath.Join(o.Dir, name))
+		}
+	}
+	return res
+}
+
+func wantFiles(t *testing.T, dir string, res *Result, want ...string) {
+	t.Helper()
+	if !slices.Equal(res.Files, want) {
+		t.Errorf("wrote %q, want %q", res.Files, want)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var there []string
+	for _, e := range entries {
+		there = append(there, e.Name())
+	}
+	sorted := slices.Sorted(slices.Values(want))
+	if !slices.Equal(there, sorted) {
+		t.Errorf("the directory holds %q, want %q", there, sorted)
+	}
+}
+
+// entries reads a sitemap back.
+func entries(t *testing.T, path string) []sitemap.Entry {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var list []sitemap.Entry
+	if _, err := sitemap.Read(f, func(e *sitemap.Entry) error { list = append(list, *e); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
 func TestPartsIndexAndStaleFiles(t *testing.T) {
 	dir := t.TempDir()
-	write := func(n int) *Result {
-		t.Helper()
-		res, err := Write(t.Context(), pages(n), Options{Dir: dir, BaseURL: "https://x.test/maps", MaxURLs: 2})
+	o := Options{Dir: dir, BaseURL: "https://x.test/maps", MaxURLs: 2}
+	wantFiles(t, dir, write(t, numbered(5), o), "sitemap.jsonl", "sitemap.xml", "sitemap-00001.xml", "sitemap-00002.xml", "sitemap-00003.xml")
+	var parts []string
+	for _, e := range entries(t, filepath.Join(dir, "sitemap.xml")) {
+		parts = append(parts, e.Loc)
+	}
+	if !slices.Equal(parts, []string{"https://x.test/maps/sitemap-00001.xml", "https://x.test/maps/sitemap-00002.xml", "https://x.test/maps/sitemap-00003.xml"}) {
+		t.Errorf("the index names %q", parts)
+	}
+	o.Gzip = true
+	wantFiles(t, dir, write(t, numbered(3), o), "sitemap.jsonl", "sitemap.xml.gz", "sitemap-00001.xml.gz", "sitemap-00002.xml.gz")
+	if e := entries(t, filepath.Join(dir, "sitemap.xml.gz")); len(e) != 2 || e[1].Loc != "https://x.test/maps/sitemap-00002.xml.gz" {
+		t.Errorf("the index holds %+v", e)
+	}
+	o.Gzip = false
+	wantFiles(t, dir, write(t, numbered(1), o), "sitemap.jsonl", "sitemap.xml")
+	wantFiles(t, dir, write(t, numbered(0), o), "sitemap.jsonl")
+}
+
+// Three files and an index: the protocol's 50,000 a file.
+func TestFiftyThousandURLsAFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	res := write(t, numbered(120_000), Options{Dir: dir, BaseURL: "https://x.test/"})
+	wantFiles(t, dir, res, "sitemap.jsonl", "sitemap.xml", "sitemap-00001.xml", "sitemap-00002.xml", "sitemap-00003.xml")
+	n := 0
+	for i, want := range []int{50_000, 50_000, 20_000} {
+		list := entries(t, filepath.Join(dir, fmt.Sprintf("sitemap-%05d.xml", i+1)))
+		if len(list) != want {
+			t.Errorf("part %d holds %d URLs", i+1, len(list))
+		}
+		for _, e := range list {
+			if want := fmt.Sprintf("https://x.test/p/%d", n); e.Loc != want {
+				t.Fatalf("entry %d is %s: the order is not that of the source", n, e.Loc)
+			}
+			n++
+		}
+	}
+	if res.Pages != 120_000 || res.Indexable != 120_000 {
+		t.Errorf("result %+v", res)
+	}
+}
+
+// Fifty megabytes a file, where URLs are long.
+func TestFiftyMegabytesAFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	long := strings.Repeat("a", 1900)
+	src := func(context.Context) iter.Seq2[*Page, error] {
+		return func(yield func(*Page, error) bool) {
+			for i := range 30_000 {
+				if !yield(indexable(fmt.Sprintf("https://x.test/%s/%d", long, i)), nil) {
+					return
+				}
+			}
+		}
+	}
+	res, err := Write(t.Context(), src, Options{Dir: dir, BaseURL: "https://x.test/", Only: []string{"xml"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantFiles(t, dir, res, "sitemap.xml", "sitemap-00001.xml", "sitemap-00002.xml")
+	first, err := os.Stat(filepath.Join(dir, "sitemap-00001.xml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first.Size() > sitemap.MaxBytes || first.Size() < sitemap.MaxBytes-4096 {
+		t.Errorf("the first part has %d bytes", first.Size())
+	}
+	if n := len(entries(t, filepath.Join(dir, "sitemap-00001.xml"))) + len(entries(t, filepath.Join(dir, "sitemap-00002.xml"))); n != 30_000 {
+		t.Errorf("%d URLs in all", n)
+	}
+}
+
+func TestAlternatesImagesAndLastmod(t *testing.T) {
+	p, q := indexable("https://x.test/a&b"), indexable("https://x.test/[q]")
+	p.Facts.Hreflang = []page.Alternate{{Lang: "de", URL: "https://x.test/de?x&y"}, {Lang: "not a language", URL: "https://x.test/"}}
+	p.Facts.Images = []string{"https://x.test/i.png?a&b"}
+	p.Line.LastModified = page.Time{Time: time.Date(2024, 2, 3, 4, 5, 6, 789e6, time.UTC)}
+	p.Line.CrawledAt = page.Time{Time: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
+	q.Line.CrawledAt = p.Line.CrawledAt
+	dir := t.TempDir()
+	path := filepath.Join(dir, "sitemap.xml")
+	write(t, these(p, q), Options{Dir: dir, Hreflang: true, Images: true})
+	want := []sitemap.Entry{
+		{Loc: "https://x.test/a&b", LastMod: time.Date(2024, 2, 3, 4, 5, 6, 0, time.UTC), Priority: -1,
+			Alternates: []sitemap.Alternate{{Lang: "de", Href: "https://x.test/de?x&y"}}, Images: []string{"https://x.test/i.png?a&b"}},
+		{Loc: "https://x.test/%5Bq%5D", Priority: -1},
+	}
+	if got := entries(t, path); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v", got)
+	}
+	write(t, these(p, q), Options{Dir: dir})
+	for _, e := range entries(t, path) {
+		if len(e.Alternates)+len(e.Images) > 0 {
+			t.Errorf("what nobody asked for is written: %+v", e)
+		}
+	}
+}
+
+// What an XML sitemap cannot hold is not in it, and sitemap.jsonl says so.
+func TestWhatDoesNotFitIsExplained(t *testing.T) {
+	dir := t.TempDir()
+	long := "https://x.test/" + strings.Repeat("|", 1000)
+	res := write(t, these(indexable(long), indexable("http://a/"), indexable("https://x.test/")), Options{Dir: dir})
+	if res.Indexable != 1 {
+		t.Errorf("result %+v", res)
+	}
+	for _, l := range lines(t, dir) {
+		if l.Indexable != (l.URL == "https://x.test/") || !l.Indexable && l.IndexableReason != page.NotLength {
+			t.Errorf("%.40s: %v %s", l.URL, l.Indexable, l.IndexableReason)
+		}
+	}
+}
+
+func lines(t *testing.T, dir string) []page.Line {
+	t.Helper()
+	f, err := os.Open(filepath.Join(dir, "sitemap.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var list []page.Line
+	scan := bufio.NewScanner(f)
+	for scan.Scan() {
+		if !bytes.HasPrefix(scan.Bytes(), []byte(`{"schema_version":1,`)) {
+			t.Errorf("a line begins with %.40s", scan.Bytes())
+		}
+		var l page.Line
+		if err := json.Unmarshal(scan.Bytes(), &l); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, l)
+	}
+	return list
+}
+
+// A source that fails leaves what was there before, whole, and nothing half.
+func TestFailureChangesNothing(t *testing.T) {
+	dir := t.TempDir()
+	o := Options{Dir: dir, BaseURL: "https://x.test/", MaxURLs: 2, CSV: true, Links: true}
+	before := write(t, numbered(3), o)
+	read := func() map[string]string {
+		files := map[string]string{}
+		entries, err := os.ReadDir(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return res
+		for _, e := range entries {
+			text, err := os.ReadFile(filepath.Join(dir, e.Name()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			files[e.Name()] = string(text)
+		}
+		return files
 	}
-	if got := write(5).Files; strings.Join(got, " ") != "sitemap.jsonl sitemap.xml sitemap-00001.xml sitemap-00002.xml sitemap-00003.xml" {
-		t.Errorf("five pages made %v", got)
+	want := read()
+	broken := errors.New("the disk is broken")
+	src := func(ctx context.Context) iter.Seq2[*Page, error] {
+		return func(yield func(*Page, error) bool) {
+			for p := range numbered(7)(ctx) {
+				if !yield(p, nil) {
+					return
+				}
+			}
+			yield(nil, broken)
+		}
 	}
-	index, err := os.ReadFile(filepath.Join(dir, "sitemap.xml"))
-	if err != nil || strings.Count(string(index), "<loc>https://x.test/maps/sitemap-0000") != 3 {
-		t.Errorf("index %s, %v", index, err)
+	if _, err := Write(t.Context(), src, o); !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
 	}
-	if got := write(1).Files; strings.Join(got, " ") != "sitemap.jsonl sitemap.xml" {
-		t.Errorf("one page made %v", got)
+	if got := read(); !reflect.DeepEqual(got, want) || len(got) != len(before.Files) {
+		t.Errorf("files changed: %d before, %d after", len(want), len(got))
 	}
-	if left, _ := filepath.Glob(filepath.Join(dir, "*")); len(left) != 2 {
-		t.Errorf("stale files stay: %v", left)
+}
+
+// What a killed export left is cleared away; what somebody else made stays.
+func TestLeftoversGoAndForeignFilesStay(t *testing.T) {
+	dir := t.TempDir()
+	foreign := map[string]string{"sitemap.xml": "<urlset/>", "sitemap-00009.xml": "mine", "sitemap-00008.xml.gz": "not even compressed", "sitemap-9.xml": "x", "notes.tmp": "x"}
+	for name, text := range foreign {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
-	if got := write(0).Files; strings.Join(got, " ") != "sitemap.jsonl" {
-		t.Errorf("no page made %v", got)
+	if err := os.WriteFile(filepath.Join(dir, "sitemap-00007.xml.tmp"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	res := write(t, numbered(0), Options{Dir: dir, Only: []string{"xml"}})
+	if len(res.Files) > 0 {
+		t.Errorf("wrote %q", res.Files)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "sitemap-00007.xml.tmp")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("what a killed export left is still there: %v", err)
+	}
+	for name, want := range foreign {
+		if text, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(text) != want {
+			t.Errorf("%s: %q, %v", name, text, err)
+		}
+	}
+}
+
+// Exports to one directory take turns, and whoever is told to stop does not wait for ever.
+func TestExportsTakeTurns(t *testing.T) {
+	dir := t.TempDir()
+	var wg sync.WaitGroup
+	for i := range 4 {
+		wg.Go(func() {
+			if _, err := Write(t.Context(), numbered(1000+i), Options{Dir: dir, Gzip: i%2 == 0}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	n := len(lines(t, dir))
+	if n < 1000 || n > 1003 {
+		t.Errorf("%d lines", n)
+	}
+	unlock, err := lockDir(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unlock()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Write(ctx, numbered(1), Options{Dir: dir}); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// The columns are the fields of a line that are single values, in its order.
+func TestCSV(t *testing.T) {
+	want := []string{}
+	for i := range reflect.TypeFor[page.Line]().NumField() {
+		f := reflect.TypeFor[page.Line]().Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch f.Type {
+		case reflect.TypeFor[string](), reflect.TypeFor[int](), reflect.TypeFor[*int](), reflect.TypeFor[*int64](), reflect.TypeFor[bool](), reflect.TypeFor[page.Time]():
+			if name != "schema_version" {
+				want = append(want, name)
+			}
+		}
+	}
+	if !slices.Equal(csvHeader(), want) {
+		t.Errorf("columns %q, want %q", csvHeader(), want)
+	}
+
+	dir := t.TempDir()
+	p := indexable("https://x.test/,\"")
+	p.Line.Title, p.Line.DiscoveredAt = "a, \"b\"\nc", page.Time{Time: time.Date(2024, 2, 3, 4, 5, 6, 0, time.UTC)}
+	zero := 0
+	p.Line.WordCount = &zero
+	q := indexable("https://x.test/2")
+	q.Line.Indexable, q.Line.IndexableReason = false, "noindex"
+	res := write(t, these(p, q), Options{Dir: dir, CSV: true})
+	wantFiles(t, dir, res, "sitemap.jsonl", "sitemap.csv", "sitemap.xml")
+	f, err := os.Open(filepath.Join(dir, "sitemap.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	rows, err := csv.NewReader(f).ReadAll()
+	if err != nil || len(rows) != 3 {
+		t.Fatalf("%d rows, %v", len(rows), err)
+	}
+	value := func(row int, column string) string { return rows[row][slices.Index(rows[0], column)] }
+	for _, c := range []struct {
+		row          int
+		column, want string
+	}{
+		{1, "url", p.Line.URL}, {1, "title", p.Line.Title}, {1, "discovered_at", "2024-02-03T04:05:06.000Z"}, {1, "word_count", "0"}, {1, "link_count", ""},
+		{1, "indexable", "true"}, {1, "status_code", "200"}, {2, "indexable", "false"}, {2, "indexable_reason", "noindex"}, {2, "crawled_at", ""},
+	} {
+		if got := value(c.row, c.column); got != c.want {
+			t.Errorf("row %d: %s is %q, want %q", c.row, c.column, got, c.want)
+		}
+	}
+}
+
+func TestLinks(t *testing.T) {
+	dir := t.TempDir()
+	p := indexable("https://x.test/")
+	p.Facts.Links = []page.Link{{To: "https://x.test/<a>", Rel: "nofollow", Text: "an \"a\"", NoFollow: true}, {To: "https://y.test/"}}
+	res := write(t, these(p, indexable("https://x.test/2")), Options{Dir: dir, Links: true, Only: []string{"links"}})
+	wantFiles(t, dir, res, "links.jsonl")
+	text, err := os.ReadFile(filepath.Join(dir, "links.jsonl"))
+	want := `{"from":"https://x.test/","to":"https://x.test/<a>","rel":"nofollow","text":"an \"a\"","nofollow":true}` + "\n" + `{"from":"https://x.test/","to":"https://y.test/","nofollow":false}` + "\n"
+	if err != nil || string(text) != want || res.Links != 2 {
+		t.Errorf("%d links, %v:\n%s", res.Links, err, text)
+	}
+}
+
+func TestGzipIsTheSameDocument(t *testing.T) {
+	dir := t.TempDir()
+	write(t, numbered(10), Options{Dir: dir, Only: []string{"xml"}})
+	plain, err := os.ReadFile(filepath.Join(dir, "sitemap.xml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, numbered(10), Options{Dir: dir, Only: []string{"xml"}, Gzip: true})
+	f, err := os.Open(filepath.Join(dir, "sitemap.xml.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(z); err != nil || !bytes.Equal(got, plain) {
+		t.Errorf("%d bytes, %v; %d plain", len(got), err, len(plain))
+	}
+}
+
+func BenchmarkWrite(b *testing.B) {
+	for _, zip := range []bool{false, true} {
+		b.Run(fmt.Sprintf("pages=1e5/gzip=%v", zip), func(b *testing.B) {
+			dir := b.TempDir()
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := Write(b.Context(), numbered(100_000), Options{Dir: dir, Gzip: zip, CSV: true}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(100_000*b.N)/b.Elapsed().Seconds(), "pages/s")
+		})
 	}
 }

@@ -2,14 +2,15 @@ package export
 
 import (
 	"bufio"
-	"compress/gzip"
 	"errors"
 	"io"
 	"os"
 	"path/filepath"
+
+	"github.com/klauspost/compress/gzip"
 )
 
-// file is a file on its way to its name.
+// file is a file on its way to its name. Once sealed it holds no buffers: a large export has hundreds of parts.
 type file struct {
 	path string
 	f    *os.File
@@ -41,7 +42,9 @@ func (w *file) seal() error {
 	if w.zip != nil {
 		err = w.zip.Close()
 	}
-	return errors.Join(err, w.buf.Flush(), w.f.Sync(), w.f.Close())
+	err = errors.Join(err, w.buf.Flush(), w.f.Sync(), w.f.Close())
+	w.buf, w.zip, w.out = nil, nil, nil
+	return err
 }
 
 // publish gives a sealed file its name.

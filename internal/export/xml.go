@@ -3,10 +3,13 @@ package export
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/klauspost/compress/gzip"
 
 	"github.com/mapwright/mapwright/internal/sitemap"
 )
@@ -128,7 +131,8 @@ func (x *xmlFiles) publishParts() ([]string, error) {
 	return names, index.publish()
 }
 
-// removeStale removes sitemaps that this export did not write.
+// removeStale removes sitemaps of an earlier export that this one did not write anew, and what exports that were killed left. A sitemap
+// that somebody else made is not touched.
 func (x *xmlFiles) removeStale(written []string) error {
 	entries, err := os.ReadDir(x.dir)
 	if err != nil {
@@ -140,11 +144,33 @@ func (x *xmlFiles) removeStale(written []string) error {
 	}
 	var errs []error
 	for _, e := range entries {
-		if IsSitemap(e.Name()) && !keep[e.Name()] {
-			errs = append(errs, os.Remove(filepath.Join(x.dir, e.Name())))
+		name, unfinished := strings.CutSuffix(e.Name(), ".tmp")
+		if !IsSitemap(name) || keep[e.Name()] || !e.Type().IsRegular() {
+			continue
+		}
+		if path := filepath.Join(x.dir, e.Name()); unfinished || isOurs(path) {
+			errs = append(errs, os.Remove(path))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// isOurs looks into a sitemap to see who made it. What cannot be read is left alone.
+func isOurs(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	var in io.Reader = f
+	if strings.HasSuffix(path, ".gz") {
+		if in, err = gzip.NewReader(f); err != nil {
+			return false
+		}
+	}
+	head := make([]byte, sitemap.HeadLen)
+	_, err = io.ReadFull(in, head)
+	return err == nil && sitemap.IsOurs(head)
 }
 
 // abort removes what was not published.

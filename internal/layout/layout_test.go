@@ -34,6 +34,7 @@ var rooms = map[string][]string{
 	"internal/robots":              {},
 	"internal/seed":                {"internal/fetch", "internal/robots", "internal/sitemap", "internal/urlnorm"},
 	"internal/sitemap":             {},
+	"internal/sitemap/sitemaptest": {},
 	"internal/slot":                {},
 	"internal/testweb":             {},
 	"internal/testweb/cmd/testweb": {"internal/testweb"},

@@ -8,27 +8,12 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/mapwright/mapwright/internal/sitemap/sitemaptest"
 )
 
-// conformanceDir finds the public vectors. Without them the test skips, except in CI, where that is a failure.
-func conformanceDir(t *testing.T, kind string) string {
-	t.Helper()
-	dir := os.Getenv("CONFORMANCE_DIR")
-	if dir == "" {
-		dir = filepath.Join("..", "..", "..", "shared", "conformance")
-	}
-	dir = filepath.Join(dir, kind)
-	if _, err := os.Stat(dir); err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatalf("conformance data: %v", err)
-		}
-		t.Skipf("conformance data is not here: %v", err)
-	}
-	return dir
-}
-
 func TestConformance(t *testing.T) {
-	dir := conformanceDir(t, "sitemap")
+	dir := sitemaptest.Dir(t)
 	cases, err := os.Open(filepath.Join(dir, "cases.jsonl"))
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 package sitemap
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"strings"
@@ -11,7 +12,8 @@ import (
 var ErrFull = errors.New("the sitemap file is full")
 
 const (
-	xmlHead   = `<?xml version="1.0" encoding="UTF-8"?>` + "\n"
+	xmlHead   = `<?xml version="1.0" encoding="UTF-8"?>` + "\n" + generator + "\n"
+	generator = "<!-- Mapwright -->"
 	nsSitemap = `xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"`
 	nsXHTML   = ` xmlns:xhtml="http://www.w3.org/1999/xhtml"`
 	nsImage   = ` xmlns:image="http://www.google.com/schemas/sitemap-image/1.1"`
@@ -91,18 +93,43 @@ func (s *URLSet) append(b []byte, e *Entry) []byte {
 	b = appendElement(b, "    <loc>", e.Loc, "</loc>\n")
 	b = appendTime(b, "    ", e.LastMod)
 	if s.o.Alternates {
-		for _, a := range e.Alternates {
-			b = appendElement(b, `    <xhtml:link rel="alternate" hreflang="`, a.Lang, `"`)
-			b = appendElement(b, ` href="`, a.Href, "\"/>\n")
+		for _, a := range e.Alternates[:min(len(e.Alternates), maxAlternates)] {
+			if isLanguage(a.Lang) && a.Href != "" {
+				b = append(b, `    <xhtml:link rel="alternate" hreflang="`+a.Lang+`"`...)
+				b = appendElement(b, ` href="`, a.Href, "\"/>\n")
+			}
 		}
 	}
 	if s.o.Images {
 		for _, url := range e.Images[:min(len(e.Images), maxImages)] {
-			b = appendElement(b, "    <image:image><image:loc>", url, "</image:loc></image:image>\n")
+			if url != "" {
+				b = appendElement(b, "    <image:image><image:loc>", url, "</image:loc></image:image>\n")
+			}
 		}
 	}
 	return append(b, "  </url>\n"...)
 }
+
+// isLanguage says whether a text is a language tag as the schema of XHTML has it, x-default among them. Pages also carry others, such as
+// en_US, which search engines do not understand either.
+func isLanguage(tag string) bool {
+	parts := strings.Split(tag, "-")
+	for i, part := range parts {
+		if len(part) < 1 || len(part) > 8 {
+			return false
+		}
+		for _, c := range []byte(part) {
+			letter, digit := 'a' <= c|0x20 && c|0x20 <= 'z', '0' <= c && c <= '9'
+			if !letter && (!digit || i == 0) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// ErrTooMany means that an index would go over a limit of the protocol.
+var ErrTooMany = errors.New("more sitemaps than one index may hold")
 
 // WriteIndex writes an index over the given sitemaps: Loc and LastMod of each.
 func WriteIndex(w io.Writer, parts []Entry) error {
@@ -113,12 +140,23 @@ func WriteIndex(w io.Writer, parts []Entry) error {
 		b = appendTime(b, "    ", parts[i].LastMod)
 		b = append(b, "  </sitemap>\n"...)
 	}
-	_, err := w.Write(append(b, indexEnd...))
+	b = append(b, indexEnd...)
+	if len(parts) > MaxURLs || len(b) > MaxBytes {
+		return ErrTooMany
+	}
+	_, err := w.Write(b)
 	return err
 }
 
+// IsOurs reports whether a file, of which the beginning is given, was written by this package.
+func IsOurs(head []byte) bool { return bytes.HasPrefix(head, []byte(xmlHead)) }
+
+// HeadLen is how much of a file IsOurs wants to see.
+const HeadLen = len(xmlHead)
+
+// appendTime writes a lastmod, if there is one that the schema can express.
 func appendTime(b []byte, indent string, t time.Time) []byte {
-	if t.IsZero() {
+	if year := t.UTC().Year(); t.IsZero() || year < 1 || year > 9999 {
 		return b
 	}
 	b = append(b, indent+"<lastmod>"...)
@@ -126,31 +164,9 @@ func appendTime(b []byte, indent string, t time.Time) []byte {
 	return append(b, "</lastmod>\n"...)
 }
 
-func appendElement(b []byte, open, text, end string) []byte {
+// appendElement writes an address between two pieces of markup.
+func appendElement(b []byte, open, url, end string) []byte {
 	b = append(b, open...)
-	b = appendEscaped(b, text)
+	b = appendURL(b, url)
 	return append(b, end...)
-}
-
-// appendEscaped writes text for an element or an attribute. Characters that XML cannot hold at all become U+FFFD.
-func appendEscaped(b []byte, text string) []byte {
-	for _, r := range text {
-		switch {
-		case r == '&':
-			b = append(b, "&amp;"...)
-		case r == '<':
-			b = append(b, "&lt;"...)
-		case r == '>':
-			b = append(b, "&gt;"...)
-		case r == '"':
-			b = append(b, "&quot;"...)
-		case r == '\'':
-			b = append(b, "&apos;"...)
-		case r < ' ' && !strings.ContainsRune("\t\n\r", r), r == 0xFFFE, r == 0xFFFF:
-			b = append(b, "\uFFFD"...)
-		default:
-			b = append(b, string(r)...)
-		}
-	}
-	return b
 }

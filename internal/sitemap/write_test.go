@@ -2,50 +2,17 @@ package sitemap
 
 import (
 	"bytes"
+	"encoding/xml"
 	"errors"
-	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
+	"io"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
-)
 
-// validate runs xmllint over a document with the public schemas, and those of the extensions beside them.
-func validate(t *testing.T, schema string, doc []byte) {
-	t.Helper()
-	dir := conformanceDir(t, "sitemap")
-	lint, err := exec.LookPath("xmllint")
-	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal(err)
-		}
-		t.Skipf("xmllint (Debian's libxml2-utils) is not here: %v", err)
-	}
-	local, err := filepath.Abs("testdata")
-	if err != nil {
-		t.Fatal(err)
-	}
-	public, err := filepath.Abs(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	driver := filepath.Join(t.TempDir(), "driver.xsd")
-	text := fmt.Sprintf(`<xsd:schema xmlns:xsd="http://www.w3.org/2001/XMLSchema">
-		<xsd:import namespace="http://www.sitemaps.org/schemas/sitemap/0.9" schemaLocation="%s/%s"/>
-		<xsd:import namespace="http://www.google.com/schemas/sitemap-image/1.1" schemaLocation="%s/image.xsd"/>
-		<xsd:import namespace="http://www.w3.org/1999/xhtml" schemaLocation="%s/xhtml.xsd"/></xsd:schema>`, public, schema, local, local)
-	if err := os.WriteFile(driver, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(lint, "--noout", "--nonet", "--schema", driver, "-")
-	cmd.Stdin = bytes.NewReader(doc)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("xmllint: %v\n%s\n%s", err, out, doc)
-	}
-}
+	"github.com/mapwright/mapwright/internal/sitemap/sitemaptest"
+	"github.com/mapwright/mapwright/internal/urlnorm"
+)
 
 func sample() []Entry {
 	return []Entry{
@@ -76,8 +43,8 @@ func TestWriteIsValidAndReadsBack(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, sample()) {
 		t.Errorf("read back %+v, %v", got, err)
 	}
-	validate(t, "sitemap.xsd", doc)
-	validate(t, "sitemap.xsd", write(t, Options{}, sample()))
+	sitemaptest.Document(t, "a urlset", doc)
+	sitemaptest.Document(t, "a plain urlset", write(t, Options{}, sample()))
 }
 
 func TestWriteLeavesOutWhatWasNotAskedFor(t *testing.T) {
@@ -97,7 +64,7 @@ func TestIndexIsValidAndReadsBack(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, parts) {
 		t.Errorf("read back %+v, %v", got, err)
 	}
-	validate(t, "siteindex.xsd", b.Bytes())
+	sitemaptest.Document(t, "an index", b.Bytes())
 }
 
 func TestLimits(t *testing.T) {
@@ -125,4 +92,121 @@ func TestLimits(t *testing.T) {
 	if err := NewURLSet(&b, Options{}).Close(); err != nil || b.Len() != 0 {
 		t.Errorf("an empty set wrote %q, %v", b.String(), err)
 	}
+}
+
+// Whatever a canonical URL holds, what is written of it is valid, and a URL of RFC 3986 is written as it is.
+func TestAnyURLIsValid(t *testing.T) {
+	var entries []Entry
+	for _, ref := range []string{
+		"a[b]?c[d]=e", "100%", "%zz%4", "?q=%u1234", "a|b", `a"b`, "{a}", "a^b`c", "it's", "a;b=1,c@d:e!$*()", "//a//b?c?d/e", "\u00e4?\u00f6", "a b", "<&>", `a\b?c\d`, "?a=b&c=d",
+	} {
+		base, err := urlnorm.Parse("http://x.test/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		u, err := base.Resolve(ref)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := urlnorm.Parse(string(appendURL(nil, strings.ReplaceAll(u.String(), "&", "+"))))
+		if err != nil || again.Host() != u.Host() {
+			t.Errorf("%s is written as %s, %v", u, again, err)
+		}
+		entries = append(entries, Entry{Loc: u.String(), Alternates: []Alternate{{"en", u.String()}}, Images: []string{u.String(), ""}})
+	}
+	entries = append(entries, Entry{Loc: "http://[::1]:8080/[x]"})
+	doc := write(t, Options{Alternates: true, Images: true}, entries)
+	sitemaptest.Document(t, "odd URLs", doc)
+	if !bytes.Contains(doc, []byte("<loc>http://[::1]:8080/%5Bx%5D</loc>")) || !bytes.Contains(doc, []byte("<loc>http://x.test/a;b=1,c@d:e!$*()</loc>")) {
+		t.Errorf("%s", doc)
+	}
+}
+
+func TestFits(t *testing.T) {
+	for _, c := range []struct {
+		url  string
+		want bool
+	}{
+		{"http://a.b/", false}, {"http://a.b/c", true},
+		{"http://x.test/" + strings.Repeat("a", MaxLoc-14), true}, {"http://x.test/" + strings.Repeat("a", MaxLoc-13), false},
+		{"http://x.test/" + strings.Repeat("a", MaxLoc-15) + "|", false}, {"http://x.test/" + strings.Repeat("a", MaxLoc-17) + "|", true},
+	} {
+		if got := Fits(c.url); got != c.want {
+			t.Errorf("%d characters fit: %v", len(c.url), got)
+		}
+		if c.want {
+			sitemaptest.Document(t, "a URL that fits", write(t, Options{}, []Entry{{Loc: c.url}}))
+		}
+	}
+}
+
+// What the schemas have no form for is left out, and nothing is made up in its place.
+func TestWhatCannotBeSaidIsLeftOut(t *testing.T) {
+	entry := Entry{Loc: "http://x.test/"}
+	for _, lang := range []string{"en", "zh-Hant-TW", "x-default", "es-419", "en_US", "", "de-", "-de", "\"", "englishlanguage", "4-de"} {
+		entry.Alternates = append(entry.Alternates, Alternate{lang, "http://x.test/" + lang})
+	}
+	for _, at := range []time.Time{{}, time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(12024, 1, 1, 0, 0, 0, 0, time.UTC)} {
+		entry.LastMod = at
+		doc := write(t, Options{Alternates: true}, []Entry{entry})
+		sitemaptest.Document(t, "odd languages and times", doc)
+		if n := bytes.Count(doc, []byte("<xhtml:link")); n != 4 {
+			t.Errorf("%d languages in %s", n, doc)
+		}
+		if bytes.Contains(doc, []byte("lastmod")) {
+			t.Errorf("%v is written in %s", at, doc)
+		}
+	}
+}
+
+func TestIndexIsBounded(t *testing.T) {
+	var b bytes.Buffer
+	if err := WriteIndex(&b, make([]Entry, MaxURLs+1)); !errors.Is(err, ErrTooMany) || b.Len() > 0 {
+		t.Errorf("%v, %d bytes", err, b.Len())
+	}
+}
+
+func TestIsOurs(t *testing.T) {
+	doc := write(t, Options{}, sample())
+	if !IsOurs(doc[:HeadLen]) || IsOurs(doc[:HeadLen-1]) || IsOurs([]byte("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<urlset>")) || IsOurs(nil) {
+		t.Error("files are not told apart")
+	}
+}
+
+func BenchmarkWrite(b *testing.B) {
+	entry := Entry{Loc: "https://www.example.com/section/17/page-123456.html?a=1&b=2", LastMod: time.Date(2024, 1, 2, 3, 4, 5, 0, time.UTC)}
+	b.ReportAllocs()
+	s := NewURLSet(io.Discard, Options{MaxURLs: 1 << 40, MaxBytes: 1 << 50})
+	for b.Loop() {
+		if err := s.Add(&entry); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// Whatever an entry holds, the file is well-formed, and reads back as one entry.
+func FuzzWrite(f *testing.F) {
+	f.Add("http://x.test/?a=1&b='2'", "en", "http://x.test/i.png")
+	f.Add("http://[::1]/[%zz]<>\"\x00\xff", "en_US", "")
+	f.Fuzz(func(t *testing.T, loc, lang, href string) {
+		var b bytes.Buffer
+		s := NewURLSet(&b, Options{Alternates: true, Images: true})
+		if err := errors.Join(s.Add(&Entry{Loc: loc, Alternates: []Alternate{{lang, href}}, Images: []string{href}}), s.Close()); err != nil {
+			t.Fatal(err)
+		}
+		for dec := xml.NewDecoder(bytes.NewReader(b.Bytes())); ; {
+			if _, err := dec.Token(); errors.Is(err, io.EOF) {
+				break
+			} else if err != nil {
+				t.Fatalf("%v in %q", err, b.Bytes())
+			}
+		}
+		want := 1
+		if loc == "" {
+			want = 0
+		}
+		if _, got, err := readAll(&b); err != nil || len(got) != want {
+			t.Fatalf("%d entries, %v", len(got), err)
+		}
+	})
 }
