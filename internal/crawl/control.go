@@ -106,6 +106,8 @@ func (c *control) do(req *Request) *Answer {
 		if err := c.r.store.Flush(c.ctx); err != nil {
 			return &Answer{Error: err.Error()}
 		}
+		c.r.exporting.Lock()
+		defer c.r.exporting.Unlock()
 		res, err := export.Write(c.ctx, Pages(c.r.store, c.r.settings.XMLTypes), *req.Export)
 		if err != nil {
 			return &Answer{Error: err.Error()}

@@ -59,10 +59,10 @@ type ControlUse struct {
 func (m *Monitor) Live() *Live {
 	r := m.r
 	fs, ss, counters := r.frontier.Stats(), r.store.Stats(), r.store.Counters()
-	elapsed := time.Since(r.began)
+	elapsed := r.elapsed()
 	_, pages := r.tally.byOutcome()
 	out := &Live{
-		SchemaVersion: StatusVersion, State: Running, Profile: string(r.settings.Profile), StartedAt: page.Time{Time: r.began}, Elapsed: elapsed.Seconds(),
+		SchemaVersion: StatusVersion, State: Running, Profile: string(r.settings.Profile), StartedAt: page.Time{Time: r.beganAt()}, Elapsed: elapsed.Seconds(),
 		Found: int64(counters.Discovered), Done: int64(counters.Finished), Pending: fs.Pending, InFlight: fs.Leased, Outcomes: outcomeCounts(&counters),
 		Bytes: int64(counters.Bytes), PagesPerSec: float64(pages) / max(elapsed.Seconds(), 0.001), InMemory: fs.InMemory, OnDisk: fs.OnDisk,
 		CommitMS: float64(ss.CommitLatency) / float64(time.Millisecond), Robots: fs.Robots, Tickets: fs.Tickets, Violations: fs.Violations,

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -50,9 +51,11 @@ type run struct {
 	token      string // product token for robots.txt
 	starts     []Start
 	startHosts map[string]bool
-	bare       map[string]bool // start URLs that were bare domains
-	began      time.Time
+	bare       map[string]bool           // start URLs that were bare domains
+	began      atomic.Pointer[time.Time] // set by open, and again when the slot of safe crawls is held
 	interrupts <-chan struct{}
+
+	exporting sync.Mutex // one export at a time: they write under the same names
 
 	mu       sync.Mutex
 	end      ending          // guarded by mu
@@ -77,8 +80,21 @@ func Run(ctx context.Context, o Options) (rep *Report, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, r.store.Close()) }()
-	if err := r.crawl(ctx, o); err != nil {
+	defer func() { err = errors.Join(err, r.frontier.Close(), r.store.Close()) }()
+	monitor := &Monitor{r}
+	if control, err := r.serveControl(monitor); err != nil {
+		r.log.Warn("no control socket: 'mapwright status' will not see this crawl run", "error", err)
+	} else {
+		var serving sync.WaitGroup
+		serving.Go(control.serve)
+		defer serving.Wait()
+		defer control.close()
+	}
+	r.registerMetrics()
+	if o.Started != nil {
+		o.Started(monitor)
+	}
+	if err := r.crawl(ctx); err != nil {
 		return nil, err
 	}
 	return r.finish(ctx)
@@ -90,8 +106,9 @@ func open(ctx context.Context, o Options) (*run, error) {
 		settings: o.Settings, log: o.Log, metrics: o.Metrics, dir: o.Dir, version: o.Version, interrupts: o.Interrupted,
 		traps: NewTraps(o.Settings), seeds: newSeeder(o.Settings), gov: newGovernor(o.Settings), breaker: &breaker{log: o.Log},
 		parsing: newSemaphore(o.Settings.ParseSemaphoreLimit), lag: &lagMeter{}, tally: newTally(), linkage: newLinkage(), token: robots.ProductToken(o.Settings.UserAgent),
-		startHosts: map[string]bool{}, bare: map[string]bool{}, began: time.Now(),
+		startHosts: map[string]bool{}, bare: map[string]bool{},
 	}
+	r.begin()
 	extractors, err := parseExtractors(o.Settings.Extract)
 	if err != nil {
 		return nil, err
@@ -234,13 +251,13 @@ func (r *run) extendScope(target urlnorm.URL) {
 }
 
 // crawl runs the workers to the end of the crawl.
-func (r *run) crawl(ctx context.Context, o Options) error {
+func (r *run) crawl(ctx context.Context) error {
 	release, err := r.holdSlot(ctx)
 	if err != nil || release == nil {
 		return err
 	}
 	defer release()
-	r.began = time.Now()
+	r.begin()
 
 	// Leasing ends first, so that nothing new begins; fetching ends when the grace period is over.
 	leasing, stopLeasing := context.WithCancel(ctx)
@@ -254,17 +271,6 @@ func (r *run) crawl(ctx context.Context, o Options) error {
 	background.Go(func() { r.lag.run(helpers) })
 	background.Go(func() { r.supervise(helpers, stopLeasing, stopFetching) })
 	background.Go(func() { r.keepCheckpoints(helpers) })
-	monitor := &Monitor{r}
-	control, err := r.serveControl(monitor)
-	if err != nil {
-		r.log.Warn("no control socket: 'mapwright status' will not see this crawl run", "error", err)
-	} else {
-		background.Go(control.serve)
-	}
-	r.registerMetrics()
-	if o.Started != nil {
-		o.Started(monitor)
-	}
 
 	err = r.seed(leasing)
 	if err == nil {
@@ -285,14 +291,21 @@ func (r *run) crawl(ctx context.Context, o Options) error {
 		joinSources()
 	}
 	helping()
-	if control != nil {
-		control.close()
-	}
 	background.Wait()
-	if cerr := ctx.Err(); cerr != nil && err == nil {
-		err = cerr
+	if err == nil {
+		err = ctx.Err()
 	}
-	return errors.Join(err, r.frontier.Close())
+	return err
+}
+
+// elapsed is how long the run has been under way, without what it waited for the slot of safe crawls.
+func (r *run) elapsed() time.Duration { return time.Since(r.beganAt()) }
+
+func (r *run) beganAt() time.Time { return *r.began.Load() }
+
+func (r *run) begin() {
+	now := time.Now()
+	r.began.Store(&now)
 }
 
 // seed adds the start URLs. In a resumed crawl they are known already, unless it ended before they were written.

@@ -16,7 +16,7 @@ func (r *run) supervise(ctx context.Context, stopLeasing, stopFetching context.C
 	defer tick.Stop()
 	var deadline <-chan time.Time
 	if r.limits.duration > 0 {
-		timer := time.NewTimer(time.Until(r.began.Add(r.limits.duration)))
+		timer := time.NewTimer(r.limits.duration-r.elapsed())
 		defer timer.Stop()
 		deadline = timer.C
 	}
@@ -36,7 +36,7 @@ func (r *run) supervise(ctx context.Context, stopLeasing, stopFetching context.C
 			r.log.Info("stopping: no new fetches, those under way may finish", "grace", r.settings.Grace)
 			stop(r.settings.Grace)
 		case <-deadline:
-			if r.limits.timeReached(r, time.Since(r.began)) {
+			if r.limits.timeReached(r, r.elapsed()) {
 				stop(0)
 			} else {
 				stop(r.settings.Grace)
@@ -45,7 +45,7 @@ func (r *run) supervise(ctx context.Context, stopLeasing, stopFetching context.C
 			stopFetching()
 		case <-tick.C:
 			r.govern()
-			r.limits.near(r, r.frontier.Stats().Tickets, time.Since(r.began))
+			r.limits.near(r, r.frontier.Stats().Tickets, r.elapsed())
 		}
 	}
 }
