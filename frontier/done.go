@@ -123,7 +123,7 @@ func (s *shard) putBack(l *Lease, at int64, attempts int) {
 		s.returnSitemap(l, h, at, attempts)
 	case KindRobots:
 		s.endRobots(h)
-		s.seats.at(h.seat).notBefore = max(s.seats.at(h.seat).notBefore, at)
+		h.notBefore = max(h.notBefore, at)
 	}
 	s.strike(l, h)
 }

@@ -24,7 +24,6 @@ type Frontier struct {
 
 	epoch   time.Time // clock readings are epochNS plus the time since
 	epochNS int64
-	resumed int64 // clock; when Resume was called
 
 	// live counts everything that is or may bring work: unfinished URLs of hosts
 	// that are still crawled, queued sitemaps, leases and source tokens. pages are

@@ -6,7 +6,9 @@ package frontier
 type host struct {
 	id        HostID
 	pending   int64 // URLs not finished: in windows, on disk, leased, waiting
-	notBefore int64 // clock; a parked host's next start, kept for when it is seated
+	lastStart int64 // clock; 0 if nothing was started yet
+	notBefore int64 // clock; no start before it, whatever the pace says
+	parkedAt  int64 // clock; when the host was parked
 
 	// What the host adds to the frontier's live, pages and busy counters.
 	live, pages, busy int64
@@ -53,7 +55,6 @@ const (
 	hostTicketWait                       // waits for a page ticket
 	hostEarly                            // in the ready heap before its time, so that loading is done by then
 	hostIdle                             // in the list of idle hosts
-	hostResumed                          // was pending when an earlier run ended: its first start waits a delay
 	hostFactDirty                        // has a fact that must be written at the next checkpoint
 	hostTouched                          // in the list of hosts to settle
 
@@ -62,11 +63,9 @@ const (
 
 // A seat is what an active host has and a parked one does not.
 type seat struct {
-	pace      Pace
-	lastStart int64  // clock; 0 if nothing was started yet
-	notBefore int64  // clock; no start before it, whatever the pace says
-	fair      int64  // clock; when the host last gave up its turn
-	rnd       uint64 // drawn at each start, for the delay after it
+	pace Pace
+	fair int64  // clock; when the host last gave up its turn
+	rnd  uint64 // drawn at each start, for the delay after it
 
 	saved   savedPace
 	crawled int64 // leases since the host was seated

@@ -110,7 +110,8 @@ func (l *Lease) Started() {
 	if l.landed {
 		return
 	}
-	st := s.seats.at(s.hosts.at(l.host).seat)
+	h := s.hosts.at(l.host)
+	st := s.seats.at(h.seat)
 	if l.started == 0 {
 		st.unstarted--
 		st.wire++
@@ -121,7 +122,7 @@ func (l *Lease) Started() {
 	}
 	l.started = l.f.clock()
 	l.spent = l.ticket
-	st.lastStart = l.started
+	h.lastStart = l.started
 	st.rnd = s.rng.Uint64()
 	s.touch(l.host)
 }

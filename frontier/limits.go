@@ -30,6 +30,10 @@ func (p *permits) take(n int64) int64 {
 	}
 }
 
+// plenty reports whether there are so many permits left that windows may be filled
+// before they are empty.
+func (p *permits) plenty() bool { return p.used.Load() < p.limit-p.limit/4 }
+
 // tickets bound how many pages the crawl fetches.
 type tickets struct {
 	limit int64 // 0 for none

@@ -170,6 +170,7 @@ type loadPlan struct {
 	n     int64
 	level int32
 	wait  int32 // the wait to be filled, or -1
+	early bool  // the window is not empty yet: no reason to take memory from others
 }
 
 // loadWindow reads what a host needs most.
@@ -186,6 +187,12 @@ func (f *Frontier) loadWindow(j job) error {
 	s.mu.Unlock()
 
 	got := f.permits.take(p.n)
+	if got == 0 && p.early {
+		s.mu.Lock()
+		s.endLoad(j.host)
+		s.unlock()
+		return nil
+	}
 	if got == 0 {
 		f.reclaim()
 		if got = f.permits.take(p.n); got == 0 {
@@ -239,7 +246,7 @@ func (s *shard) planLoad(i int32) (loadPlan, bool) {
 	if h.seat < 0 || h.flags&hostHeld != 0 {
 		return loadPlan{}, false
 	}
-	at := max(now, s.seats.at(h.seat).nextStart(&s.f.o.Pace))
+	at := max(now, s.nextStart(i, h))
 	p := s.pick(i, h, at)
 	switch {
 	case p.at == never || p.sitemap >= 0 || max(at, p.at) > now+soon:
@@ -256,7 +263,7 @@ func (s *shard) planLoad(i int32) (loadPlan, bool) {
 	if lv.disk == 0 || lv.n >= windowLow {
 		return loadPlan{}, false
 	}
-	return loadPlan{id: h.id, after: lv.load(), n: s.f.fill(lv.disk), level: p.level, wait: -1}, true
+	return loadPlan{id: h.id, after: lv.load(), n: s.f.fill(lv.disk), level: p.level, wait: -1, early: lv.n > 0}, true
 }
 
 // fill is how many URLs to load into a window: less while memory is short, so

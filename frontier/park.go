@@ -7,13 +7,7 @@ func (s *shard) sit(i int32) {
 	st := s.seats.at(h.seat)
 	st.pace = s.paces[i]
 	delete(s.paces, i)
-	st.notBefore = h.notBefore
-	if h.flags&hostResumed != 0 {
-		// Somebody may have asked the host just before the earlier run ended.
-		h.flags &^= hostResumed
-		st.lastStart = s.f.resumed
-		st.rnd = s.rng.Uint64()
-	}
+	st.rnd = s.rng.Uint64()
 	st.saved = savedPace{delay: st.pace.learned, floor: st.pace.floor, lastSuccess: st.pace.lastSuccess}
 	s.parked.remove(i)
 }
@@ -79,10 +73,7 @@ func (s *shard) park(i int32, now int64) {
 	h := s.hosts.at(i)
 	st := s.seats.at(h.seat)
 	s.giveBack(h, 0)
-	h.notBefore = max(st.nextStart(&s.f.o.Pace), st.notBefore)
-	if h.notBefore <= now {
-		h.notBefore = now // it queues behind those that are parked already
-	}
+	h.parkedAt = now
 	if s.unsaved(st) {
 		h.flags |= hostFactDirty
 	}

@@ -14,7 +14,6 @@ import (
 // Hosts that were blocked are tried again. No host is asked before one delay has
 // passed, for the earlier run may have asked it just before it ended.
 func (f *Frontier) Resume(ctx context.Context, backlogs iter.Seq2[Backlog, error]) error {
-	f.resumed = f.clock()
 	for b, err := range backlogs {
 		if err == nil {
 			err = ctx.Err()
@@ -56,12 +55,8 @@ func (s *shard) restore(fact HostFact) (int32, *host) {
 	i, h := s.hostOf(fact.Host, fact.Name)
 	if h.flags&hostUnknown != 0 {
 		s.learn(i, h, fact)
-		h.flags |= hostResumed
-		if h.seat >= 0 {
-			h.flags &^= hostResumed
-			s.seats.at(h.seat).lastStart = s.f.resumed
-			s.seats.at(h.seat).rnd = s.rng.Uint64()
-		}
+		// Somebody may have asked the host just before the earlier run ended.
+		h.lastStart = s.f.clock()
 	}
 	return i, h
 }

@@ -14,8 +14,7 @@ import (
 // shards and other limits, and whose leases are partly lost with it, finds the
 // same as one that is not: every URL is finished once.
 func TestResume(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testSeed(t)
 	synctest.Test(t, func(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		const pages, hosts = 5000, 50

@@ -10,9 +10,10 @@ func (s *shard) robotsOf(i int32, h *host, o origin) originState {
 	return s.origins[i][o]
 }
 
-// leaseRobots makes l a robots lease, if one may be had.
-func (s *shard) leaseRobots(l *Lease, h *host, o origin) bool {
-	if s.f.tickets.exhausted() {
+// leaseRobots makes l a robots lease, if one may be had; ticket says whether the
+// page that needs it has a ticket already.
+func (s *shard) leaseRobots(l *Lease, h *host, o origin, ticket bool) bool {
+	if !ticket && s.f.tickets.exhausted() {
 		s.waitTicket(l.host, h) // no page would follow
 		return false
 	}

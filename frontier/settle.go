@@ -43,8 +43,8 @@ func (s *shard) settle(i int32, now int64) {
 		s.f.loader.ask(s, i, h)
 	}
 	s.rank(&s.ready, i, key)
-	if h.inMemory > 0 && at > now+soon && s.f.loader.starved.Load() {
-		s.giveBack(h, 0)
+	if h.inMemory > 0 && (load || at > now+soon) && s.f.loader.starved.Load() {
+		s.giveBack(h, 0) // what cannot be leased now must not keep others waiting
 	}
 	if why == WhyIdle && h.flags&hostIdle == 0 {
 		h.flags |= hostIdle
@@ -73,11 +73,12 @@ func (s *shard) next(i int32, h *host, now int64) (at int64, why Why, load bool)
 	case h.flags&hostAbandoned != 0:
 		return never, WhyAbandoned, false
 	case h.seat < 0:
-		p := s.pick(i, h, h.notBefore)
+		at := max(s.nextStart(i, h), h.parkedAt)
+		p := s.pick(i, h, at)
 		if p.at == never {
 			return never, p.why, false
 		}
-		return max(h.notBefore, p.at), WhyParked, false
+		return max(at, p.at), WhyParked, false
 	case h.flags&hostUnknown != 0:
 		return never, WhyLoading, false
 	}
@@ -88,7 +89,7 @@ func (s *shard) next(i int32, h *host, now int64) (at int64, why Why, load bool)
 	if st.unstarted > 0 && st.pace.Delay(c) > 0 {
 		return never, WhyStarting, false
 	}
-	start := st.nextStart(c)
+	start := s.nextStart(i, h)
 	p := s.pick(i, h, max(start, now))
 	if p.at == never {
 		return never, p.why, false
@@ -107,8 +108,8 @@ func (s *shard) next(i int32, h *host, now int64) (at int64, why Why, load bool)
 		}
 		return at, why, true
 	}
-	if p.level >= 0 {
-		if lv := s.levels.at(p.level); lv.disk > 0 && lv.n < windowLow && !s.f.loader.starved.Load() {
+	if p.level >= 0 && at <= now+soon {
+		if lv := s.levels.at(p.level); lv.disk > 0 && lv.n < windowLow && s.f.permits.plenty() {
 			s.f.loader.load(s, i, h, at+soon)
 		}
 	}
@@ -205,17 +206,23 @@ func (s *shard) recount(h *host) {
 	}
 }
 
-// nextStart is when the host's pace allows another start.
-func (st *seat) nextStart(c *PaceConfig) int64 {
+// nextStart is when a host's pace allows another start.
+func (s *shard) nextStart(i int32, h *host) int64 {
 	var last time.Time
-	if st.lastStart != 0 {
-		last = time.Unix(0, st.lastStart)
+	if h.lastStart != 0 {
+		last = time.Unix(0, h.lastStart)
 	}
-	at := st.pace.NextStart(c, last, st.rnd)
+	var at time.Time
+	if h.seat >= 0 {
+		st := s.seats.at(h.seat)
+		at = st.pace.NextStart(&s.f.o.Pace, last, st.rnd)
+	} else {
+		at = s.paces[i].NextStart(&s.f.o.Pace, last, 0)
+	}
 	if at.IsZero() {
-		return st.notBefore
+		return h.notBefore
 	}
-	return max(st.notBefore, at.UnixNano())
+	return max(h.notBefore, at.UnixNano())
 }
 
 // whyNot tells what of the pace holds the host back.

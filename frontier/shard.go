@@ -177,7 +177,7 @@ func (s *shard) forgettable(i int32, h *host, now int64) bool {
 	const busy = hostHeld | hostAsking | hostLoading | hostFactDirty | hostTouched
 	p := s.paces[i]
 	return h.id != 0 && h.seat < 0 && h.pending == 0 && h.leases == 0 && h.sitemaps == 0 &&
-		h.flags&busy == 0 && !remarkable(&p) && h.notBefore <= now
+		h.flags&busy == 0 && !remarkable(&p) && s.nextStart(i, h) <= now
 }
 
 // push queues a new link, in memory if it may, and else counts it as on disk.

@@ -54,7 +54,7 @@ func (s *shard) leasePage(l *Lease, h *host, p pick, now int64) bool {
 		size = s.levels.at(p.level).peek(&s.arena, &e)
 	}
 	if !s.f.o.IgnoreRobots && s.robotsOf(l.host, h, e.origin).until <= now {
-		return s.leaseRobots(l, h, e.origin)
+		return s.leaseRobots(l, h, e.origin, ticket)
 	}
 	if !ticket && !s.reserve(l.host, h) {
 		return false

@@ -13,8 +13,7 @@ import (
 
 // A window gives back what went in, in order, whatever is cut off its end.
 func TestWindow(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := testSeed(t)
 	r := rand.New(rand.NewPCG(seed, 0))
 	var a arena
 	var w window

@@ -1,0 +1,592 @@
+package frontier
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// testSeed is FRONTIER_SEED, to repeat a failure, or drawn at random.
+func testSeed(t *testing.T) uint64 {
+	t.Helper()
+	seed, err := strconv.ParseUint(os.Getenv("FRONTIER_SEED"), 10, 64)
+	if err != nil {
+		seed = rand.Uint64()
+	}
+	t.Logf("FRONTIER_SEED=%d", seed)
+	return seed
+}
+
+// The model is a frontier of maps and slices that looks at everything all the
+// time. It says what each host's next lease is for, and when.
+type model struct {
+	t     *testing.T
+	o     Options
+	now   func() time.Time
+	urls  map[string]*modelURL
+	order int
+	hosts map[string]*modelHost
+	open  int // depth
+	used  int64
+	held  int // source tokens
+}
+
+type modelURL struct {
+	url      string
+	host     *modelHost
+	origin   string
+	priority uint8
+	depth    int
+	order    int
+	state    modelState
+	attempts int
+	at       time.Time
+	waited   int // order of going back
+	ticket   bool
+}
+
+type modelState int
+
+const (
+	modelQueued modelState = iota
+	modelLeased
+	modelWaiting
+	modelFinished
+)
+
+type modelHost struct {
+	name       string
+	pace       Pace
+	last       time.Time
+	notBefore  time.Time
+	inflight   int
+	unstarted  int
+	wire       int
+	robots     map[string]time.Time
+	crawl      map[string]time.Duration
+	robotsOut  bool
+	blocked    bool
+	abandoned  bool
+	failures   int
+	tickets    int64
+	pageLeases int
+}
+
+func (m *model) add(l Link) bool {
+	if m.urls[l.URL] != nil {
+		return false
+	}
+	l.settlePriority()
+	u := mustParse(m.t, l.URL)
+	h := m.hosts[u.Host()]
+	if h == nil {
+		h = &modelHost{name: u.Host(), robots: map[string]time.Time{}, crawl: map[string]time.Duration{}}
+		m.hosts[u.Host()] = h
+	}
+	m.order++
+	m.urls[l.URL] = &modelURL{url: l.URL, host: h, origin: u.Origin(), priority: l.Priority, depth: int(l.Depth), order: m.order}
+	return true
+}
+
+// openLevel is the gate.
+func (m *model) openLevel() {
+	if !m.o.LevelByLevel {
+		m.open = 1000
+		return
+	}
+	least := 1000
+	if m.held > 0 {
+		least = 0
+	}
+	for _, u := range m.urls {
+		if u.state == modelLeased || u.state != modelFinished && m.runnable(u) {
+			least = min(least, u.depth)
+		}
+	}
+	for _, h := range m.hosts {
+		if h.robotsOut {
+			least = 0
+		}
+	}
+	if least != 1000 {
+		m.open = max(m.open, least)
+	}
+}
+
+func (m *model) limited(h *modelHost) bool {
+	return m.o.MaxURLsPerHost > 0 && h.tickets >= m.o.MaxURLsPerHost
+}
+
+// runnable reports whether a URL may still be leased in this run.
+func (m *model) runnable(u *modelURL) bool {
+	return !u.host.blocked && !u.host.abandoned && (!m.limited(u.host) || u.state == modelWaiting && u.ticket)
+}
+
+// pick is what a host would lease at a time: a URL that goes first, and whether a
+// robots.txt is needed before.
+func (m *model) pick(h *modelHost, at time.Time) (u *modelURL, robots bool) {
+	noTicket := m.o.MaxURLs > 0 && m.used >= m.o.MaxURLs
+	var best *modelURL
+	for _, c := range m.urls {
+		if c.host != h || !m.runnable(c) || c.depth > m.open || noTicket && !c.ticket {
+			continue
+		}
+		switch {
+		case c.state == modelWaiting && !c.at.After(at):
+			if best == nil || best.state == modelQueued || cmp.Or(c.at.Compare(best.at), cmp.Compare(c.waited, best.waited)) < 0 {
+				best = c
+			}
+		case c.state == modelQueued:
+			if best == nil || best.state == modelQueued && cmp.Or(cmp.Compare(c.priority, best.priority), cmp.Compare(c.order, best.order)) < 0 {
+				best = c
+			}
+		}
+	}
+	if best == nil || h.robotsOut {
+		return nil, false
+	}
+	if !m.o.IgnoreRobots && !h.robots[best.origin].After(at) {
+		return best, true
+	}
+	return best, false
+}
+
+// earliest is when a host may be leased, and false if it waits for something
+// other than time.
+func (m *model) earliest(h *modelHost) (time.Time, bool) {
+	c := &m.o.Pace
+	if h.blocked || h.abandoned || h.inflight >= h.pace.Limit(c) || h.unstarted > 0 && h.pace.Delay(c) > 0 {
+		return time.Time{}, false
+	}
+	at := m.now()
+	for _, t := range []time.Time{h.pace.NextStart(c, h.last, 0), h.notBefore} {
+		if t.After(at) {
+			at = t
+		}
+	}
+	if u, _ := m.pick(h, at); u != nil {
+		return at, true
+	}
+	found := false
+	var first time.Time
+	for _, u := range m.urls { // only retries are left, later
+		if u.host == h && u.state == modelWaiting && u.at.After(at) && (!found || u.at.Before(first)) {
+			if v, _ := m.pick(h, u.at); v != nil {
+				first, found = u.at, true
+			}
+		}
+	}
+	return first, found
+}
+
+// expect is what Next should do: return at a time, or return an error, or wait
+// for ever.
+func (m *model) expect() (at time.Time, err error) {
+	leased, waiting, pages := 0, 0, 0
+	for _, h := range m.hosts {
+		leased += h.inflight
+	}
+	for _, u := range m.urls {
+		if u.state != modelFinished && (m.runnable(u) || u.state == modelLeased) {
+			pages++
+			if u.state == modelWaiting && u.ticket {
+				waiting++
+			}
+		}
+	}
+	if leased+pages+m.held == 0 {
+		return at, ErrDrained
+	}
+	if m.o.MaxURLs > 0 && m.used >= m.o.MaxURLs && leased+waiting == 0 && pages > 0 {
+		return at, ErrLimit
+	}
+	found := false
+	for _, h := range m.hosts {
+		if t, ok := m.earliest(h); ok && (!found || t.Before(at)) {
+			at, found = t, true
+		}
+	}
+	if !found {
+		return at, context.DeadlineExceeded
+	}
+	return at, nil
+}
+
+func TestModel(t *testing.T) {
+	seed := testSeed(t)
+	for i := range uint64(rounds()) {
+		synctest.Test(t, func(t *testing.T) {
+			defer func() {
+				if t.Failed() {
+					t.Logf("in round %d", i)
+				}
+			}()
+			runModel(t, rand.New(rand.NewPCG(seed, i)))
+		})
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+func oneOf[T any](r *rand.Rand, choices ...T) T { return choices[r.IntN(len(choices))] }
+
+func runModel(t *testing.T, r *rand.Rand) {
+	// A tight frontier may be late; it must still be right, and bring the crawl to
+	// its end.
+	tight := r.IntN(3) == 0
+	delay := oneOf(r, 0, 0, time.Second, 700*time.Millisecond)
+	o := Options{
+		Seed: r.Uint64(), Shards: 1 + r.IntN(4), KeepTurn: 1 + r.IntN(3), MaxInMemory: 200, MaxHosts: 100,
+		Pace:             PaceConfig{MinDelay: delay, MaxDelay: delay, MaxInflight: 1 + r.IntN(3), MaxFailures: 2 + r.IntN(5)}.WithDefaults(),
+		LevelByLevel:     r.IntN(3) == 0,
+		IgnoreRobots:     r.IntN(3) == 0,
+		MaxRetries:       oneOf(r, Off, 0, 1),
+		FailureThreshold: oneOf(r, Off, 3, 20),
+		MaxURLs:          oneOf[int64](r, 0, 0, 20, 60),
+		MaxURLsPerHost:   oneOf[int64](r, 0, 0, 0, 5),
+		FilterCapacity:   1, HotSetBytes: 1,
+	}
+	if tight {
+		o.MaxInMemory, o.MaxHosts, o.MaxRobots = 1+r.IntN(8), 1+r.IntN(4), 1+r.IntN(2)
+	}
+	store := NewMemStore()
+	f := newTest(t, o, store)
+	o = o.withDefaults()
+	m := &model{t: t, o: o, now: time.Now, urls: map[string]*modelURL{}, hosts: map[string]*modelHost{}}
+	d := &driver{t: t, r: r, f: f, m: m, tight: tight, releases: nil}
+	for range 300 {
+		d.step()
+		if t.Failed() {
+			return
+		}
+	}
+	d.finish(store)
+}
+
+// A driver does the same to a frontier and to a model.
+type driver struct {
+	t        *testing.T
+	r        *rand.Rand
+	f        *Frontier
+	m        *model
+	tight    bool
+	leases   []*Lease
+	releases []func()
+	back     int
+}
+
+func (d *driver) step() {
+	switch n := d.r.IntN(100); {
+	case n < 12:
+		d.add()
+	case n < 55:
+		if len(d.leases) < 5 {
+			d.next()
+		} else {
+			d.end()
+		}
+	case n < 85:
+		d.end()
+	case n < 90:
+		time.Sleep(time.Duration(d.r.IntN(3000)) * time.Millisecond)
+	case n < 93:
+		d.releases = append(d.releases, d.f.Source())
+		d.m.held++
+	case n < 97:
+		if len(d.releases) > 0 {
+			d.releases[0]()
+			d.releases = d.releases[1:]
+			d.m.held--
+		}
+	default:
+		if err := d.f.Checkpoint(d.t.Context()); err != nil {
+			d.t.Fatal(err)
+		}
+	}
+	d.m.openLevel()
+	synctest.Wait()
+	checkInvariants(d.t, d.f)
+}
+
+// link is one of few URLs on few hosts, each with two origins.
+func (d *driver) link(depth int) Link {
+	l := Link{
+		URL:   fmt.Sprintf("%s://h%d.example/%d", oneOf(d.r, "http", "https"), d.r.IntN(6), d.r.IntN(25)),
+		Depth: uint16(depth),
+	}
+	if depth == 0 {
+		l.Priority = uint8(d.r.IntN(3))
+	}
+	return l
+}
+
+func (d *driver) add() {
+	var links []Link
+	want := 0
+	for range d.r.IntN(8) {
+		l := d.link(0)
+		links = append(links, l)
+		if d.m.add(l) {
+			want++
+		}
+	}
+	if n, err := d.f.Add(d.t.Context(), links); n != want || err != nil {
+		d.t.Fatalf("added %d, want %d: %v", n, want, err)
+	}
+}
+
+func (d *driver) next() {
+	at, want := d.m.expect()
+	ctx, cancel := context.WithTimeout(d.t.Context(), 10*time.Hour)
+	defer cancel()
+	l, err := d.f.Next(ctx)
+	now := time.Now()
+	if err != nil || want != nil {
+		if d.tight && errors.Is(err, context.DeadlineExceeded) && want == nil && len(d.leases) > 0 {
+			return // memory or seats are held by the leases that are out
+		}
+		if !errors.Is(err, want) {
+			d.t.Fatalf("Next: %v, want %v, %v from now\n%s", err, want, at.Sub(now), dump(d.f))
+		}
+		return
+	}
+	if now.Before(at) || now.After(at) && !d.tight {
+		d.t.Fatalf("%s was leased at %v, want %v\n%s", l.URL(), now, at, dump(d.f))
+	}
+	d.check(l, now)
+	d.leases = append(d.leases, l)
+}
+
+// check holds a lease against what the model has for its host, and notes it.
+func (d *driver) check(l *Lease, now time.Time) {
+	t, m := d.t, d.m
+	h := m.hosts[mustParse(t, l.URL()).Host()]
+	if at, ok := m.earliest(h); !ok || at.After(now) {
+		t.Fatalf("%s was leased at %v, earliest is %v, %v", l.URL(), now, at, ok)
+	}
+	u, robots := m.pick(h, now)
+	if d.tight && !robots && l.Kind() == KindRobots {
+		// A host without work may be forgotten, and its robots.txt with it.
+		clear(h.robots)
+		clear(h.crawl)
+		h.pace, _ = h.pace.WithCrawlDelay(&m.o.Pace, 0)
+		u, robots = m.pick(h, now)
+	}
+	h.inflight++
+	h.unstarted++
+	if robots {
+		if l.Kind() != KindRobots || l.Origin() != u.origin {
+			t.Fatalf("leased %v %s, want the robots.txt of %s", l.Kind(), l.URL(), u.origin)
+		}
+		h.robotsOut = true
+		return
+	}
+	if l.Kind() != KindPage || l.URL() != u.url || l.Attempt() != u.attempts+1 {
+		t.Fatalf("leased %v %s #%d, want %s #%d\n%s", l.Kind(), l.URL(), l.Attempt(), u.url, u.attempts+1, dump(d.f))
+	}
+	if !u.ticket {
+		m.used++
+		h.tickets++
+	}
+	u.state = modelLeased
+	h.pageLeases++
+}
+
+// end starts and ends one of the leases in some way.
+func (d *driver) end() {
+	if len(d.leases) == 0 {
+		return
+	}
+	i := d.r.IntN(len(d.leases))
+	l := d.leases[i]
+	h := d.m.hosts[mustParse(d.t, l.URL()).Host()]
+	if l.started == 0 && d.r.IntN(4) > 0 {
+		l.Started()
+		h.unstarted--
+		h.wire++
+		h.last = time.Now()
+		if d.r.IntN(2) == 0 {
+			return // later
+		}
+	}
+	d.leases = slices.Delete(d.leases, i, i+1)
+	time.Sleep(time.Duration(d.r.IntN(3)*100) * time.Millisecond)
+	if d.r.IntN(15) == 0 {
+		l.Abandon()
+		d.ended(l, h, Result{}, Returned, true)
+		return
+	}
+	r := Result{Class: oneOf(d.r, ClassOK, ClassOK, ClassOK, ClassNone, ClassForbidden, ClassServerError, ClassNetwork, ClassThrottled, ClassUnavailable, ClassOurs)}
+	if l.Kind() == KindRobots {
+		if d.r.IntN(5) > 0 {
+			r.RobotsUntil = time.Now().Add(time.Duration(1+d.r.IntN(100)) * time.Second)
+			r.CrawlDelay = oneOf(d.r, 0, 0, 0, 2*time.Second)
+		}
+	} else {
+		if d.r.IntN(8) > 0 {
+			r.Finish = true
+		}
+		r.Final = d.r.IntN(10) == 0
+		for range d.r.IntN(5) {
+			r.Links = append(r.Links, d.link(int(l.Link().Depth)+oneOf(d.r, 0, 1, 1, 1)))
+		}
+	}
+	r.Delay = oneOf(d.r, 0, 0, time.Minute)
+	if r.Class == ClassThrottled {
+		r.RetryAfter = oneOf(d.r, 0, 10*time.Second)
+	}
+	got, err := l.Done(r)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.ended(l, h, r, got, false)
+}
+
+// ended lets the model know how a lease ended, and checks what became of it.
+func (d *driver) ended(l *Lease, h *modelHost, r Result, got Disposition, abandoned bool) {
+	m, c, now := d.m, &d.m.o.Pace, time.Now()
+	start := time.Unix(0, l.started)
+	spent := l.started != 0
+	inflight := 1
+	if spent {
+		inflight = l.wire
+		h.wire--
+	} else {
+		start = time.Unix(0, l.granted)
+		h.unstarted--
+	}
+	h.inflight--
+	e := Event{Class: r.Class, Start: start, Now: now, RetryAfter: r.RetryAfter, URL: l.key.Lo, Inflight: inflight}
+	if l.Kind() == KindRobots {
+		e.URL = uint64(l.origin)<<8 | uint64(l.kind)
+	}
+	var ch Change
+	if r.Class != ClassNone {
+		h.pace, ch = h.pace.Apply(c, e)
+		h.blocked = h.blocked || h.pace.Blocked()
+	}
+	if l.Kind() == KindRobots {
+		h.robotsOut = false
+		if !r.RobotsUntil.IsZero() {
+			h.robots[l.Origin()], h.crawl[l.Origin()] = r.RobotsUntil, r.CrawlDelay
+			most := time.Duration(0)
+			for _, delay := range h.crawl {
+				most = max(most, delay)
+			}
+			h.pace, _ = h.pace.WithCrawlDelay(c, most)
+			return
+		}
+		at := now.Add(r.Delay)
+		if abandoned {
+			at = now.Add(failureBackoff(1, c.MaxBackoff))
+		}
+		if at.After(h.notBefore) {
+			h.notBefore = at
+		}
+		return
+	}
+	u := m.urls[l.URL()]
+	h.pageLeases--
+	spent = spent || u.ticket
+	if !spent {
+		m.used--
+		h.tickets--
+	}
+	failed := ch.Verdict == VerdictRefused || ch.Verdict == VerdictFailed
+	want := Finished
+	switch {
+	case abandoned || r.Finish == nil || r.Class == ClassOurs:
+		want = Returned
+	case failed && !r.Final && u.attempts < m.o.MaxRetries:
+		want = Retrying
+	}
+	if got != want {
+		d.t.Fatalf("%s: %v, want %v", l.URL(), got, want)
+	}
+	if want == Finished {
+		u.state = modelFinished
+		switch {
+		case ch.Verdict == VerdictAnswered && r.Class == ClassOK:
+			h.failures = 0
+		case failed:
+			if h.failures++; m.o.FailureThreshold != Off && h.failures >= m.o.FailureThreshold {
+				h.abandoned = true
+			}
+		}
+		for _, link := range r.Links {
+			m.add(link)
+		}
+		return
+	}
+	u.state, u.ticket, u.at = modelWaiting, spent, now.Add(r.Delay)
+	if want == Retrying || abandoned {
+		u.attempts++
+	}
+	if abandoned {
+		u.at = now.Add(failureBackoff(u.attempts, c.MaxBackoff))
+	}
+	if want == Retrying {
+		if at := h.pace.RetryAt(c, e, u.attempts); at.After(u.at) {
+			u.at = at
+		}
+	}
+	d.back++
+	u.waited = d.back
+}
+
+// finish ends all that is open, and crawls until nothing is left.
+func (d *driver) finish(store *MemStore) {
+	for _, release := range d.releases {
+		release()
+		d.m.held--
+	}
+	d.m.openLevel()
+	for len(d.leases) > 0 {
+		d.end()
+		d.m.openLevel()
+	}
+	for !d.t.Failed() {
+		_, want := d.m.expect()
+		if want != nil && !errors.Is(want, context.DeadlineExceeded) {
+			if _, err := d.f.Next(d.t.Context()); !errors.Is(err, want) {
+				d.t.Fatalf("Next: %v, want %v", err, want)
+			}
+			break
+		}
+		d.next()
+		for len(d.leases) > 0 && !d.t.Failed() {
+			d.end()
+		}
+		d.m.openLevel()
+	}
+	finished := 0
+	for _, u := range d.m.urls {
+		if u.state == modelFinished {
+			finished++
+		}
+	}
+	links, done := store.Len()
+	if links != len(d.m.urls) || done != finished {
+		d.t.Errorf("the store has %d links and %d finished, want %d and %d", links, done, len(d.m.urls), finished)
+	}
+	if st := d.f.Stats(); st.Violations != 0 || st.Tickets != d.m.used || st.Peak > int64(d.m.o.MaxInMemory) || st.Pending != int64(links-done) {
+		d.t.Errorf("%+v", st)
+	}
+}
+
+// rounds is FRONTIER_ROUNDS, or as many as a quick test can have.
+func rounds() int {
+	if n, err := strconv.Atoi(os.Getenv("FRONTIER_ROUNDS")); err == nil {
+		return n
+	}
+	return 40
+}
