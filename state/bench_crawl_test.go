@@ -80,14 +80,14 @@ func BenchmarkCrawl(b *testing.B) {
 	}
 	ctx := context.Background()
 	for b.Loop() {
-		s, err := Open(b.TempDir()+"/s", Options{})
+		f := newFifths(pages)
+		s, err := Open(b.TempDir()+"/s", Options{ObserveApplied: func(_ time.Duration, records int) { f.add(records) }})
 		if err != nil {
 			b.Fatal(err)
 		}
 		w := newBenchWeb(s.Hasher(), 100)
 		facts := make([]byte, 300)
 		var r Record
-		f := newFifths(pages)
 		tick := time.NewTicker(2 * time.Millisecond)
 		for i := 0; i < pages; {
 			<-tick.C
@@ -101,10 +101,8 @@ func BenchmarkCrawl(b *testing.B) {
 				if _, err := s.Commit(r); err != nil {
 					b.Fatal(err)
 				}
-				f.add(1)
 				i++
 			}
-			f.rss = max(f.rss, anonRSS())
 		}
 		tick.Stop()
 		b.ReportMetric(float64(s.Stats().CommitLatency)/1e6, "commit-ms")
