@@ -34,7 +34,7 @@ var binDir string
 
 func child(kind, addr, arg string) int {
 	start := time.Now()
-	run := map[string]func(addr, arg string) error{"bare": Bare, "naive": Naive}[kind]
+	run := map[string]func(addr, arg string) error{"bare": Bare, "naive": Naive, "history": makeHistory, "resume": resumeHistory}[kind]
 	if err := run(addr, arg); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -43,15 +43,15 @@ func child(kind, addr, arg string) int {
 	return 0
 }
 
-// program builds one of the module's programs, once.
-func program(b *testing.B, name, pkg string) string {
+// program builds a program, once. Module is the directory of its module, seen from here.
+func program(b *testing.B, name, module, pkg string) string {
 	b.Helper()
 	path := filepath.Join(binDir, name)
 	if _, err := os.Stat(path); err == nil {
 		return path
 	}
 	cmd := exec.Command("go", "build", "-o", path, pkg)
-	cmd.Dir = ".."
+	cmd.Dir = module
 	if out, err := cmd.CombinedOutput(); err != nil {
 		b.Fatalf("build %s: %v\n%s", pkg, err, out)
 	}
@@ -60,7 +60,7 @@ func program(b *testing.B, name, pkg string) string {
 
 func startWeb(b *testing.B, s Scenario) *Web {
 	b.Helper()
-	w, err := StartWeb(program(b, "testweb", "./internal/testweb/cmd/testweb"), s)
+	w, err := StartWeb(program(b, "testweb", "..", "./internal/testweb/cmd/testweb"), s)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -73,17 +73,34 @@ func startWeb(b *testing.B, s Scenario) *Web {
 }
 
 // ours is the command of our own crawl, with everything on.
-func ours(b *testing.B, w *Web, s Scenario, extra ...string) *exec.Cmd {
+func ours(b *testing.B, w *Web) *exec.Cmd {
 	b.Helper()
 	args := []string{"crawl", "--start-url", w.Start, "--profile", "own-site", "--scope", "any", "--resolve", w.Resolve, "--allow-private",
 		"--data-dir", filepath.Join(b.TempDir(), "data"), "--json", "--log-level", "warn", "--metrics-addr", "127.0.0.1:0"}
-	return exec.Command(program(b, "mapwright", "./cmd/mapwright"), append(args, extra...)...)
+	return exec.Command(program(b, "mapwright", "..", "./cmd/mapwright"), args...)
 }
 
-func limit(kind string, w *Web, arg string) *exec.Cmd {
+// limit is the command of this test binary as something else; see TestMain.
+func limit(kind, addr, arg string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "MAPWRIGHT_BENCH_CHILD="+kind, "MAPWRIGHT_BENCH_ADDR="+w.Addr, "MAPWRIGHT_BENCH_ARG="+arg)
+	cmd.Env = append(os.Environ(), "MAPWRIGHT_BENCH_CHILD="+kind, "MAPWRIGHT_BENCH_ADDR="+addr, "MAPWRIGHT_BENCH_ARG="+arg)
 	return cmd
+}
+
+// peer is the command of another crawler, which lives in the module of the peers.
+func peer(b *testing.B, name string, w *Web) *exec.Cmd {
+	b.Helper()
+	return exec.Command(program(b, name, "peers", "./"+name), w.Addr, w.Start)
+}
+
+// crawlers are who crawls in a run. With MAPWRIGHT_BENCH_PEERS=1 the peers are among them; they have their own way to find the
+// end of a web, and must find all of it.
+func crawlers() []string {
+	all := []string{"bare", "naive", "ours"}
+	if os.Getenv("MAPWRIGHT_BENCH_PEERS") == "1" {
+		all = append(all, "colly")
+	}
+	return all
 }
 
 func BenchmarkCrawl(b *testing.B) {
@@ -94,12 +111,19 @@ func BenchmarkCrawl(b *testing.B) {
 			if _, err := w.WriteURLs(urls); err != nil {
 				b.Fatal(err)
 			}
-			for _, crawler := range []string{"bare", "naive", "ours"} {
+			for _, crawler := range crawlers() {
 				b.Run("crawler="+crawler, func(b *testing.B) {
 					for b.Loop() {
-						cmd := limit(crawler, w, map[string]string{"bare": urls, "naive": w.Start}[crawler])
-						if crawler == "ours" {
-							cmd = ours(b, w, s)
+						var cmd *exec.Cmd
+						switch crawler {
+						case "bare":
+							cmd = limit(crawler, w.Addr, urls)
+						case "naive":
+							cmd = limit(crawler, w.Addr, w.Start)
+						case "ours":
+							cmd = ours(b, w)
+						default:
+							cmd = peer(b, crawler, w)
 						}
 						report(b, w, s, cmd)
 					}
@@ -111,16 +135,9 @@ func BenchmarkCrawl(b *testing.B) {
 
 // BenchmarkGrowth crawls one host of growing size with ours alone. MAPWRIGHT_BENCH_GROWTH names the largest size.
 func BenchmarkGrowth(b *testing.B) {
-	most := 100_000
-	if text := os.Getenv("MAPWRIGHT_BENCH_GROWTH"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil {
-			b.Fatal(err)
-		}
-		most = n
-	}
+	most := sizeOf(b, "MAPWRIGHT_BENCH_GROWTH", 100_000, 10_000)
 	for _, pages := range []int{10_000, 100_000, 1_000_000, 3_000_000} {
-		if pages > most || (Smoke() && pages > 10_000) {
+		if pages > most {
 			break
 		}
 		if Smoke() {
@@ -129,10 +146,27 @@ func BenchmarkGrowth(b *testing.B) {
 		b.Run(fmt.Sprintf("pages=%d", pages), func(b *testing.B) {
 			w := startWeb(b, Growth(pages))
 			for b.Loop() {
-				report(b, w, Growth(pages), ours(b, w, Growth(pages)))
+				report(b, w, Growth(pages), ours(b, w))
 			}
 		})
 	}
+}
+
+// sizeOf is the size that a variable of the environment names, or a small one, which takes seconds.
+func sizeOf(b *testing.B, variable string, small, smoke int) int {
+	b.Helper()
+	if Smoke() {
+		return smoke
+	}
+	text := os.Getenv(variable)
+	if text == "" {
+		return small
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		b.Fatalf("%s=%s is not a size", variable, text)
+	}
+	return n
 }
 
 // report measures a crawl and fails if it is not complete.
@@ -149,6 +183,7 @@ func report(b *testing.B, w *Web, s Scenario, cmd *exec.Cmd) {
 	b.ReportMetric(float64(f.CPUPerPage().Nanoseconds())/1000, "cpu-µs/page")
 	b.ReportMetric(float64(f.ServerCPU.Nanoseconds())/1000/float64(max(f.Pages, 1)), "server-µs/page")
 	b.ReportMetric(f.AnonymousMB, "anon-MB")
+	b.ReportMetric(f.AnonymousMB-f.HotSetMB, "anon-less-hot-MB")
 	b.ReportMetric(float64(f.Connections)/float64(s.Hosts), "conns/host")
 	b.ReportMetric(f.Export.Seconds(), "export-s")
 	b.ReportMetric(0, "ns/op")

@@ -18,6 +18,7 @@ type Figures struct {
 	Export      time.Duration
 	CPU         time.Duration // of the crawler's process, crawl and export
 	AnonymousMB float64       // the largest anonymous RSS
+	HotSetMB    float64       // of it, the hot set: a cache whose size is a setting
 	Connections int64
 	Duplicates  int64
 	ServerCPU   time.Duration
@@ -33,6 +34,7 @@ func (f Figures) CPUPerPage() time.Duration { return f.CPU / time.Duration(max(f
 type childReport struct {
 	CrawlSeconds  float64 `json:"crawl_seconds"`
 	ExportSeconds float64 `json:"export_seconds"`
+	HotSetBytes   float64 `json:"hot_set_bytes"`
 }
 
 // rssEvery is how often the memory of a crawler is looked at.
@@ -69,6 +71,7 @@ func Measure(w *Web, cmd *exec.Cmd) (Figures, error) {
 	}
 	f.Crawl = time.Duration(rep.CrawlSeconds * float64(time.Second))
 	f.Export = time.Duration(rep.ExportSeconds * float64(time.Second))
+	f.HotSetMB = rep.HotSetBytes / (1 << 20)
 	f.CPU = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	after, err := w.CPU()
 	if err != nil {

@@ -17,6 +17,10 @@ type store struct {
 
 var _ frontier.Store = store{}
 
+// NewStore lets a frontier keep its records in a store, as a crawl does it. Only a crawl knows what to record of a URL that is
+// finished: elsewhere links may be added and leased, and not be finished.
+func NewStore(s *state.Store) frontier.Store { return store{s} }
+
 // Commit translates records. A link with a verdict is two facts, found and finished: the second follows in a record of its own,
 // and if a crash comes between them the link is pending and will be judged again.
 func (s store) Commit(recs ...frontier.Record) (uint64, error) {

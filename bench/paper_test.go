@@ -1,0 +1,91 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/fetch"
+)
+
+// paperWeb is a web without wires, for crawls that are only about what is remembered of them. Pages are numbered, and page n is on
+// host n modulo hosts. The first ones name thirty new pages each, until as many wait as shall; from then on each names one, so that
+// the crawl goes on for ever with about as many waiting. Every page names some that are known, too.
+type paperWeb struct {
+	hosts int
+	wide  int // how many pages name thirty
+	// reached is called once, in the middle of the crawl, when the pages fetched are as many as at.
+	at      int64
+	reached func()
+	fetched atomic.Int64 // pages asked for
+}
+
+const paperLinks = 30
+
+// newPaperWeb makes a web in which a crawl, once it knows known URLs, has about pending of them before it.
+func newPaperWeb(hosts, known, pending int, reached func()) *paperWeb {
+	wide := max(1, pending/(paperLinks-1))
+	return &paperWeb{hosts: hosts, wide: wide, at: int64(max(1, known-wide*(paperLinks-1))), reached: reached}
+}
+
+func (w *paperWeb) appendURL(b []byte, n int) []byte {
+	b = append(b, "http://www.site-"...)
+	b = strconv.AppendInt(b, int64(n%w.hosts), 10)
+	b = append(b, ".test/catalogue/section-"...)
+	b = strconv.AppendInt(b, int64(n/1000), 10)
+	b = append(b, "/article-"...)
+	b = strconv.AppendInt(b, int64(n), 10)
+	return append(b, ".html"...)
+}
+
+// Do implements crawl.Fetcher.
+func (w *paperWeb) Do(_ context.Context, r fetch.Request) (*fetch.Response, error) {
+	if r.Wire != nil {
+		r.Wire.Started()
+	}
+	resp := &fetch.Response{
+		Status: http.StatusNotFound, Proto: "HTTP/1.1", Header: http.Header{}, ContentType: "text/html", ContentLength: -1, Reused: true, Sends: 1,
+		Timings: fetch.Timings{Wait: 100 * time.Microsecond, Total: 100 * time.Microsecond},
+	}
+	if r.Mode != fetch.Page {
+		return resp, nil
+	}
+	_, name, ok := strings.Cut(r.URL.Path(), "/article-")
+	n, err := strconv.Atoi(strings.TrimSuffix(name, ".html"))
+	if !ok || err != nil {
+		return nil, fmt.Errorf("%s is not a page of this web", r.URL)
+	}
+	resp.Status, resp.Body = http.StatusOK, w.page(n)
+	resp.DecodedLength, resp.WireBytes = int64(len(resp.Body)), int64(len(resp.Body))
+	if w.fetched.Add(1) == w.at {
+		w.reached()
+	}
+	return resp, nil
+}
+
+func (w *paperWeb) page(n int) []byte {
+	first, count := 1+paperLinks*n, paperLinks
+	if n >= w.wide {
+		first, count = 1+paperLinks*w.wide+n-w.wide, 1
+	}
+	b := make([]byte, 0, 128+100*(count+3))
+	b = append(b, "<!doctype html><title>Article "...)
+	b = strconv.AppendInt(b, int64(n), 10)
+	b = append(b, "</title><p>A page on paper.</p>"...)
+	link := func(to int) {
+		b = append(b, `<a href="`...)
+		b = w.appendURL(b, to)
+		b = append(b, `">x</a>`...)
+	}
+	for i := range count {
+		link(first + i)
+	}
+	link(0)
+	link(n / 2)
+	link(n - n/7)
+	return b
+}

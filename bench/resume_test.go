@@ -1,0 +1,183 @@
+package bench
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/internal/fetch"
+	"github.com/mapwright/mapwright/internal/urlnorm"
+)
+
+// historyPlan is what a child that makes or resumes a history is told.
+type historyPlan struct {
+	Dir                   crawl.Dir
+	Hosts, Known, Pending int
+}
+
+// resumed is what a child that resumes says of its first fetch.
+type resumed struct {
+	Seconds float64 `json:"seconds"` // from the start of the program
+	Found   int64   `json:"found"`
+	Pending int64   `json:"pending"`
+}
+
+// BenchmarkResume kills a crawl in its middle and goes on with it: first-fetch-s is the time from the start of the new process
+// to its first request for a page. The history is a real one, of crawl.Run with a web without wires. MAPWRIGHT_BENCH_RESUME is how
+// many URLs the crawl knows when it is killed; a tenth of them is pending.
+func BenchmarkResume(b *testing.B) {
+	known := sizeOf(b, "MAPWRIGHT_BENCH_RESUME", 200_000, 5_000)
+	for _, hosts := range []int{1, 100_000} {
+		b.Run(fmt.Sprintf("known=%d/hosts=%d", known, hosts), func(b *testing.B) {
+			dir := crawl.Dir(filepath.Join(b.TempDir(), "data"))
+			plan := historyPlan{Dir: dir, Hosts: hosts, Known: known, Pending: known / 10}
+			made := killInTheMiddle(b, plan)
+			b.ResetTimer()
+			for b.Loop() {
+				first, anonymous := firstFetch(b, plan)
+				// What was not durable yet when the crawl was killed is not known, and that is much of a small one.
+				if first.Found < int64(known)/2 || first.Pending < int64(plan.Pending)/2 {
+					b.Errorf("the resumed crawl knows %d URLs, %d of them pending: that is not the history of %d and %d", first.Found, first.Pending, known, plan.Pending)
+				}
+				b.ReportMetric(first.Seconds, "first-fetch-s")
+				b.ReportMetric(float64(first.Found), "known")
+				b.ReportMetric(float64(first.Pending), "pending")
+				b.ReportMetric(anonymous, "anon-MB")
+			}
+			b.ReportMetric(made.Seconds(), "history-s")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
+
+// historian is this binary as one who makes a history, or resumes one.
+func historian(b *testing.B, kind string, plan historyPlan) *exec.Cmd {
+	b.Helper()
+	text, err := json.Marshal(plan)
+	if err != nil {
+		b.Fatal(err)
+	}
+	cmd := limit(kind, "", string(text))
+	cmd.Stderr = os.Stderr
+	return cmd
+}
+
+// killInTheMiddle makes a history and kills it when it is as long as it shall be.
+func killInTheMiddle(b *testing.B, plan historyPlan) time.Duration {
+	b.Helper()
+	start := time.Now()
+	cmd := historian(b, "history", plan)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	took := time.Since(start)
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	if err != nil {
+		b.Fatalf("the history ended by itself: %v %s", err, line)
+	}
+	return took
+}
+
+// firstFetch resumes a crawl up to its first fetch, and returns the largest anonymous RSS on the way in MB.
+func firstFetch(b *testing.B, plan historyPlan) (first resumed, anonymous float64) {
+	b.Helper()
+	cmd := historian(b, "resume", plan)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	peak := make(chan int64)
+	stop := make(chan struct{})
+	go func() { peak <- watchRSS(cmd.Process.Pid, stop) }()
+	err = json.NewDecoder(out).Decode(&first)
+	close(stop)
+	anonymous = float64(<-peak) / (1 << 20)
+	_ = cmd.Wait()
+	if err != nil {
+		b.Fatalf("resume: %v", err)
+	}
+	return first, anonymous
+}
+
+// makeHistory crawls until it is killed, and says when it may be.
+func makeHistory(_, arg string) error {
+	var plan historyPlan
+	if err := json.Unmarshal([]byte(arg), &plan); err != nil {
+		return err
+	}
+	web := newPaperWeb(plan.Hosts, plan.Known, plan.Pending, func() { fmt.Println("reached") })
+	start, err := urlnorm.Parse(string(web.appendURL(nil, 0)))
+	if err != nil {
+		return err
+	}
+	_, err = crawl.Run(context.Background(), crawl.Options{
+		Settings: historySettings(), Starts: []crawl.Start{{URL: start}}, Dir: plan.Dir, Version: "bench", Log: warnings(), Fetcher: web,
+	})
+	return err
+}
+
+// resumeHistory goes on with a crawl and leaves at its first fetch of a page.
+func resumeHistory(_, arg string) error {
+	began := time.Now()
+	var plan historyPlan
+	if err := json.Unmarshal([]byte(arg), &plan); err != nil {
+		return err
+	}
+	old, err := crawl.ReadPlan(plan.Dir)
+	if err != nil {
+		return err
+	}
+	watch := &firstRequest{began: began}
+	_, err = crawl.Run(context.Background(), crawl.Options{
+		Settings: historySettings(), Plan: old, Dir: plan.Dir, Version: "bench", Log: warnings(), Fetcher: watch,
+		Started: func(m *crawl.Monitor) { watch.monitor = m },
+	})
+	return fmt.Errorf("the crawl ended without a fetch: %w", err)
+}
+
+func historySettings() *config.Settings {
+	s := config.Defaults(config.OwnSite)
+	s.Scope = "any"
+	return s
+}
+
+func warnings() *slog.Logger {
+	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+}
+
+// firstRequest is a fetcher that ends the process when it is asked for a page.
+type firstRequest struct {
+	began   time.Time
+	monitor *crawl.Monitor // set before the first lease
+	once    sync.Once
+}
+
+// Do implements crawl.Fetcher. It does not return.
+func (f *firstRequest) Do(context.Context, fetch.Request) (*fetch.Response, error) {
+	f.once.Do(func() {
+		took := time.Since(f.began)
+		live := f.monitor.Live()
+		_ = json.NewEncoder(os.Stdout).Encode(resumed{took.Seconds(), live.Found, live.Pending})
+		os.Exit(0)
+	})
+	select {}
+}
