@@ -169,8 +169,9 @@ type loadPlan struct {
 	after Cursor
 	n     int64
 	level int32
-	wait  int32 // the wait to be filled, or -1
-	early bool  // the window is not empty yet: no reason to take memory from others
+	disk  uint32 // the level's count when the plan was made
+	wait  int32  // the wait to be filled, or -1
+	early bool   // the window is not empty yet: no reason to take memory from others
 }
 
 // loadWindow reads what a host needs most.
@@ -263,7 +264,7 @@ func (s *shard) planLoad(i int32) (loadPlan, bool) {
 	if lv.disk == 0 || lv.n >= windowLow {
 		return loadPlan{}, false
 	}
-	return loadPlan{id: h.id, after: lv.load(), n: s.f.fill(lv.disk), level: p.level, wait: -1, early: lv.n > 0}, true
+	return loadPlan{id: h.id, after: lv.load(), n: s.f.fill(lv.disk), level: p.level, disk: lv.disk, wait: -1, early: lv.n > 0}, true
 }
 
 // fill is how many URLs to load into a window: less while memory is short, so
@@ -291,6 +292,7 @@ func (s *shard) takeLoad(i int32, p *loadPlan, links []Link, asked int) (used in
 		return 0, nil
 	}
 	s.count.loads++
+	late := lv.disk - min(lv.disk, p.disk) // came since; the read may not have seen them
 	n := 0
 	for n < len(links) && links[n].At.Priority == lv.class && n < asked {
 		n++
@@ -321,10 +323,12 @@ func (s *shard) takeLoad(i int32, p *loadPlan, links []Link, asked int) (used in
 		if lv.disk > 0 && !lv.inexact {
 			return used, fmt.Errorf("read pending links of %x at priority %d: %d are missing", p.id, lv.class, lv.disk)
 		}
-		h.pending -= int64(lv.disk)
-		s.count.pending -= int64(lv.disk)
-		s.count.disk -= int64(lv.disk)
-		lv.disk, lv.inexact = 0, false
+		late = min(late, lv.disk)
+		none := int64(lv.disk - late)
+		h.pending -= none
+		s.count.pending -= none
+		s.count.disk -= none
+		lv.disk, lv.inexact = late, late > 0
 	}
 	return used, nil
 }
