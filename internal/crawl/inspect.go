@@ -96,7 +96,7 @@ func Inspect(s *config.Settings, in *Inspected) (*Inspection, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &worker{run: &run{settings: s, scope: scope, parser: p, tally: newTally(), traps: NewTraps(s)}}
+	w := &worker{run: &run{settings: s, scope: scope, parser: p, tally: newTally(), traps: NewTraps(s)}, reading: &reading{}}
 	f := &finish{status: in.Status, outcome: outcomeOf(in.Status, in.Location), at: time.Now()}
 	f.facts = page.Facts{ContentType: in.Header.Get("Content-Type"), ContentLength: in.Length, ResponseTime: -1, ETag: in.Header.Get("ETag")}
 	if in.Took > 0 {

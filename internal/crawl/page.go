@@ -44,6 +44,7 @@ func (w *worker) servePage(ctx context.Context, l *frontier.Lease) error {
 
 	resp, err := w.fetcher.Do(ctx, fetch.Request{URL: u, Mode: fetch.Page, Wire: l})
 	defer resp.Close()
+	defer w.giveBack()
 	if err != nil {
 		return w.pageFailed(l, u, resp, err, ev)
 	}
@@ -222,6 +223,7 @@ func (w *worker) read(ctx context.Context, f *finish, from frontier.Link, u urln
 	if err := w.parsing.acquire(ctx); err != nil {
 		return nil, err
 	}
+	w.borrow()
 	pg := &w.page
 	err := w.parser.Parse(pg, parser.Input{URL: u, Body: resp.Body, Header: resp.Header})
 	w.parsing.release()

@@ -43,6 +43,7 @@ type run struct {
 	gov      *governor
 	breaker  *breaker
 	parsing  semaphore
+	readings sync.Pool // of *reading
 	lag      *lagMeter
 	tally    *tally
 	linkage  *linkage

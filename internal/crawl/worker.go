@@ -14,8 +14,27 @@ import (
 // worker takes leases until there are none left or it is told to stop. It holds a permit of the global cap while it has one.
 type worker struct {
 	*run
-	page  parser.Page     // reused from page to page
-	links []frontier.Link // likewise
+	*reading // while a page is being read; nil otherwise
+}
+
+// reading is the memory that reading a page needs. It is lent for that time only: most workers wait for a lease or a host, and those
+// need none.
+type reading struct {
+	page  parser.Page
+	links []frontier.Link
+}
+
+func (w *worker) borrow() {
+	if w.reading, _ = w.readings.Get().(*reading); w.reading == nil {
+		w.reading = &reading{}
+	}
+}
+
+func (w *worker) giveBack() {
+	if w.reading != nil {
+		w.readings.Put(w.reading)
+		w.reading = nil
+	}
 }
 
 // work is a worker's life. Leasing ends with leasing; work under way goes on until fetching ends.
