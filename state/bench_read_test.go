@@ -133,7 +133,7 @@ func BenchmarkReopen(b *testing.B) {
 				b.Fatal(err)
 			}
 			again := 0
-			for r := (Record{}); s.syncedLog.Load() < 16<<20 && again < n; again += 30 {
+			for r := (Record{}); s.syncedLog.Load() < 8<<20 && again < n; again += 30 {
 				w.links(&r, n+again, n+again+30)
 				if _, err := s.Commit(r); err != nil {
 					b.Fatal(err)

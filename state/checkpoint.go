@@ -17,7 +17,7 @@ type checkpoints struct {
 	due   chan struct{} // has a token when one is due
 	limit int64         // log bytes that make it due
 
-	one sync.Mutex // held by Checkpoint: one at a time
+	one sync.Mutex // held by Checkpoint, one at a time, and by Close
 
 	mu     sync.Mutex
 	newest checkpoint    // guarded by mu
@@ -105,13 +105,12 @@ func (s *Store) CheckpointDue() <-chan struct{} { return s.checkpoints.due }
 // working meanwhile. If save returns an error, the last checkpoint stays as it
 // was.
 func (s *Store) Checkpoint(ctx context.Context, save func(*SnapshotWriter) error) error {
-	if err := s.enter(); err != nil {
-		return err
-	}
-	defer s.leave()
 	c := &s.checkpoints
 	c.one.Lock()
 	defer c.one.Unlock()
+	if err := s.marks.failed(); err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
 	start := time.Now()
 
 	seq, _ := s.queue.last()

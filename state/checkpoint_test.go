@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 func text(s string) func(io.Writer) error {
@@ -181,4 +183,26 @@ func TestCheckpointCutsLog(t *testing.T) {
 		t.Errorf("stats %+v", st)
 	}
 	m.check(t, s)
+}
+
+// TestCloseDuringCheckpoint closes a store while a snapshot is being saved by
+// somebody who asks the store things meanwhile.
+func TestCloseDuringCheckpoint(t *testing.T) {
+	s, err := Open(t.TempDir()+"/store", small())
+	if err != nil {
+		t.Fatal(err)
+	}
+	commit(t, s, Record{Links: []Link{{Key: key(1), URL: "https://a.example/"}}})
+	closed := make(chan error)
+	err = s.Checkpoint(t.Context(), func(w *SnapshotWriter) error {
+		go func() { closed <- s.Close() }()
+		<-s.marks.broken // the store is closing
+		out := make([]bool, 1)
+		wantErr(t, ErrClosed, s.Seen(t.Context(), []urlnorm.Key{key(1)}, out), "seen")
+		return w.Put("filter", 1, text("bits"))
+	})
+	wantErr(t, ErrClosed, err, "checkpoint")
+	if err := <-closed; err != nil {
+		t.Fatal(err)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -222,4 +223,48 @@ func TestSmallerMemtables(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.check(t, open(t, dir+"2", small()))
+}
+
+// TestDamagedTable flips a byte in the index of a table. Badger has been known
+// to go on without such a table.
+func TestDamagedTable(t *testing.T) {
+	dir := t.TempDir() + "/store"
+	s, err := Open(dir, small())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := newModel(12)
+	for range 500 {
+		commit(t, s, m.record())
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	tables, err := filepath.Glob(filepath.Join(dir, badgerDir, "*.sst"))
+	if err != nil || len(tables) == 0 {
+		t.Fatalf("tables %v, %v", tables, err)
+	}
+	b, err := os.ReadFile(tables[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[len(b)-100] ^= 1
+	if err := os.WriteFile(tables[0], b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	// In a child, since Badger leaves goroutines behind when it does not open.
+	c := startChild(t, "hold", dir, 0)
+	if line, ok := <-c.lines; ok {
+		t.Errorf("a table is missing, and the child says %q", line)
+	}
+	c.drain()
+	if !strings.Contains(c.stderr.String(), "checksum") {
+		t.Errorf("the child says %q", c.stderr.String())
+	}
+	// Nothing was made worse.
+	b[len(b)-100] ^= 1
+	if err := os.WriteFile(tables[0], b, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	m.check(t, open(t, dir, small()))
 }

@@ -140,6 +140,10 @@ const gcFiles = 4
 
 // collectValues rewrites value log files that are mostly garbage.
 func (s *Store) collectValues() error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
 	s.keepMu.Lock()
 	defer s.keepMu.Unlock()
 	for range gcFiles {

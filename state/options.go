@@ -47,7 +47,7 @@ type Options struct {
 
 	// SyncBytes and SyncInterval say how often Badger is made durable: when
 	// so much log was applied since the last time, or, if any was, after so
-	// long. They bound what is applied again after a crash. Zero means 16 MiB
+	// long. They bound what is applied again after a crash. Zero means 8 MiB
 	// and 5 s.
 	SyncBytes    int64
 	SyncInterval time.Duration
@@ -105,7 +105,7 @@ func (o Options) validate() (Options, error) {
 	positive(&faults, "batch bytes", &o.BatchBytes, 1<<20)
 	positive(&faults, "batch delay", &o.BatchDelay, 20*time.Millisecond)
 	positive(&faults, "queue bytes", &o.QueueBytes, 8<<20)
-	positive(&faults, "sync bytes", &o.SyncBytes, 16<<20)
+	positive(&faults, "sync bytes", &o.SyncBytes, 8<<20)
 	positive(&faults, "sync interval", &o.SyncInterval, 5*time.Second)
 	positive(&faults, "checkpoint bytes", &o.CheckpointBytes, 256<<20)
 	positive(&faults, "memtable size", &o.MemTableSize, 8<<20)

@@ -151,16 +151,19 @@ func (s *Store) describeHosts(hosts []HostBacklog) error {
 	defer s.leave()
 	txn := s.view.db.NewTransaction(false)
 	defer txn.Discard()
+	queue := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{famQueue}})
+	defer queue.Close()
 	for i := range hosts {
-		if err := describeHost(txn, &hosts[i]); err != nil {
+		if err := describeHost(txn, queue, &hosts[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func describeHost(txn *badger.Txn, b *HostBacklog) error {
-	_, err := getValue(txn, appendHostKey(nil, famCursor, b.Fact.Host), func(v []byte) error {
+func describeHost(txn *badger.Txn, queue *badger.Iterator, b *HostBacklog) error {
+	h := b.Fact.Host
+	_, err := getValue(txn, appendHostKey(nil, famCursor, h), func(v []byte) error {
 		r, err := valueReader("cursor", v)
 		if err != nil {
 			return err
@@ -171,23 +174,20 @@ func describeHost(txn *badger.Txn, b *HostBacklog) error {
 	if err != nil {
 		return err
 	}
-	_, err = getValue(txn, appendHostKey(nil, famHost, b.Fact.Host), func(v []byte) error {
-		f, err := decodeHost(b.Fact.Host, v)
-		b.Fact = f
+	_, err = getValue(txn, appendHostKey(nil, famHost, h), func(v []byte) (err error) {
+		b.Fact, err = decodeHost(h, v)
 		return err
 	})
 	if err != nil || b.Fact.Name != "" {
 		return err
 	}
 	// No fact about the host was ever committed: its links know its name.
-	it := txn.NewIterator(badger.IteratorOptions{Prefix: appendHostKey(nil, famQueue, b.Fact.Host)})
-	defer it.Close()
-	it.Rewind()
-	if !it.Valid() {
+	prefix := appendHostKey(nil, famQueue, h)
+	if queue.Seek(prefix); !queue.ValidForPrefix(prefix) {
 		return nil
 	}
-	return it.Item().Value(func(v []byte) error {
-		return readBlock(b.Fact.Host, 0, v, func(_ Cursor, l Link) bool {
+	return queue.Item().Value(func(v []byte) error {
+		return readBlock(h, 0, v, func(_ Cursor, l Link) bool {
 			if u, ok := urlnorm.FromCanonical(l.URL); ok {
 				b.Fact.Name = u.Host()
 			}

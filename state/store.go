@@ -203,13 +203,14 @@ func (s *Store) close() error {
 		err = s.syncBadger()
 	}
 	s.marks.fail(ErrClosed)
-	s.access.Lock()
-	defer s.access.Unlock()
-	s.closed = true
+	// A checkpoint under way writes to the directory; one that comes later
+	// finds the store closed.
+	s.checkpoints.one.Lock()
+	defer s.checkpoints.one.Unlock()
 	if err != nil {
 		err = errors.Join(err, s.abandon(ended))
 	} else {
-		err = errors.Join(s.view.db.Close(), s.log.Close(), s.lock.release())
+		err = errors.Join(s.closeBadger(), s.log.Close(), s.lock.release())
 	}
 	if err != nil {
 		return fmt.Errorf("close store: %w", err)
@@ -217,17 +218,25 @@ func (s *Store) close() error {
 	return nil
 }
 
+// closeBadger closes Badger when nobody uses it any more.
+func (s *Store) closeBadger() error {
+	s.access.Lock()
+	defer s.access.Unlock()
+	s.closed = true
+	return s.view.db.Close()
+}
+
 // abandonAfter is how long a store that failed waits for Badger to close.
 const abandonAfter = 10 * time.Second
 
-// abandon closes what it can of a store that failed. The applier may be held
-// up inside Badger, which closing Badger ends. But Badger tries for ever to
-// write a memtable that the disk does not take; then it is left alone, and the
-// directory stays locked until the process ends.
+// abandon closes what it can of a store that failed. Badger tries for ever to
+// write a memtable that the disk does not take, and neither lets go of the
+// applier nor closes meanwhile. Then it is left alone, and the directory stays
+// locked until the process ends.
 func (s *Store) abandon(ended <-chan struct{}) error {
 	closed := make(chan error, 1)
 	go func() {
-		err := s.view.db.Close()
+		err := s.closeBadger()
 		<-ended
 		closed <- err
 	}()

@@ -43,45 +43,52 @@ func (s *Store) write() {
 }
 
 // apply is the applier goroutine: it brings batches that are durable into
-// Badger, several in one transaction when it lags behind.
+// Badger. After a failure it only takes them out of the writer's way.
 func (s *Store) apply() {
-	var open []*batch // added and not all committed
 	defer s.applier.discard()
 	for b := range s.durable {
 		if s.marks.failed() != nil {
 			continue
 		}
-		for b != nil {
-			if err := s.addBatch(b); err != nil {
-				s.fail(err)
-				break
-			}
-			open = append(open, b)
-			b = nil
-			if !s.applier.full(4) {
-				select {
-				case b = <-s.durable: // nil if it was closed
-				default:
-				}
-			}
-		}
-		if s.marks.failed() != nil {
-			continue
-		}
-		if err := s.applier.commit(); err != nil {
+		if err := s.applyFrom(b); err != nil {
 			s.fail(err)
-			continue
 		}
-		for _, b := range open {
-			took := time.Since(b.at)
-			s.latency.applied(took)
-			if s.opts.ObserveApplied != nil {
-				s.opts.ObserveApplied(took, b.len())
-			}
-			s.queue.recycle(b)
-		}
-		open = open[:0]
 	}
+}
+
+// applyFrom applies a batch, and those that are waiting behind it as far as one
+// transaction goes.
+func (s *Store) applyFrom(b *batch) error {
+	if err := s.enter(); err != nil {
+		return err
+	}
+	defer s.leave()
+	var done []*batch
+	for b != nil {
+		if err := s.addBatch(b); err != nil {
+			return err
+		}
+		done = append(done, b)
+		b = nil
+		if !s.applier.full(4) {
+			select {
+			case b = <-s.durable: // nil if it was closed
+			default:
+			}
+		}
+	}
+	if err := s.applier.commit(); err != nil {
+		return err
+	}
+	for _, b := range done {
+		took := time.Since(b.at)
+		s.latency.applied(took)
+		if s.opts.ObserveApplied != nil {
+			s.opts.ObserveApplied(took, b.len())
+		}
+		s.queue.recycle(b)
+	}
+	return nil
 }
 
 func (s *Store) addBatch(b *batch) error {
