@@ -4,6 +4,8 @@ import (
 	"context"
 	"slices"
 	"strings"
+
+	"github.com/cespare/xxhash/v2"
 )
 
 // A batch is the links of one page, or some seeds, on their way through the
@@ -19,14 +21,14 @@ type batch struct {
 	from     []int32  // by fresh: index in links
 	admitted int      // how many of fresh have been shown to Options.Admit
 	end      ending
-	result   *Result
+	fin      Finish
 	added    int
 
 	rec   [1]Record
 	ask   []Key
 	seen  []bool
-	table []int32      // hash table of fresh, by key: index plus 1
-	names [64]hostName // recently seen host names
+	table []int32           // hash table of fresh, by key: index plus 1
+	names [1 << 10]hostName // recently seen host names, by hash
 }
 
 type hostName struct {
@@ -84,7 +86,7 @@ func (f *Frontier) batch(links []Link) (*batch, error) {
 func (f *Frontier) recycle(b *batch) {
 	clear(b.fresh)
 	b.rec[0] = Record{}
-	b.links, b.end, b.result = nil, ending{}, nil
+	b.links, b.end, b.fin = nil, ending{}, Finish{}
 	b.keys, b.states, b.shards, b.todo, b.fresh = b.keys[:0], b.states[:0], b.shards[:0], b.todo[:0], b.fresh[:0]
 	b.from, b.table, b.ask = b.from[:0], b.table[:0], b.ask[:0]
 	b.doubtful, b.admitted, b.added = 0, 0, 0
@@ -93,8 +95,7 @@ func (f *Frontier) recycle(b *batch) {
 
 // hostID is the identity of a host name, which takes long to compute.
 func (b *batch) hostID(f *Frontier, name string) HostID {
-	n := len(name)
-	e := &b.names[(n*31^int(name[0])^int(name[n/2])*7^int(name[n-1])*13^int(name[(n-1)/3])*17)%len(b.names)]
+	e := &b.names[xxhash.Sum64String(name)%uint64(len(b.names))]
 	if e.name != name {
 		*e = hostName{strings.Clone(name), f.hasher.HostID(name)}
 	}

@@ -65,7 +65,7 @@ func (f *Frontier) commit(b *batch, s *shard) error {
 func (f *Frontier) claimAll(ctx context.Context, b *batch, done *shard) (err error) {
 	for _, s := range b.shards {
 		if s != done {
-			s.mu.Lock()
+			s.lock()
 			s.classify(b)
 			s.mu.Unlock()
 		}
@@ -76,7 +76,7 @@ func (f *Frontier) claimAll(ctx context.Context, b *batch, done *shard) (err err
 	defer func() {
 		if err != nil {
 			for _, s := range b.shards {
-				s.mu.Lock()
+				s.lock()
 				s.settleDoubts(b, false)
 				s.mu.Unlock()
 			}
@@ -98,7 +98,7 @@ func (f *Frontier) claimAll(ctx context.Context, b *batch, done *shard) (err err
 			return fmt.Errorf("wait for the store: %w", err)
 		}
 		for _, s := range b.shards {
-			s.mu.Lock()
+			s.lock()
 		}
 		if b.recheck(f) {
 			break
@@ -187,7 +187,7 @@ func (f *Frontier) record(b *batch) error {
 	rec := &b.rec[0]
 	*rec = Record{Links: b.fresh}
 	if b.end.lease != nil {
-		b.end.lease.s.conclude(&b.end, rec)
+		b.end.lease.s.conclude(b, rec)
 	}
 	seq := uint64(0)
 	if rec.Finish != nil || len(rec.Links) > 0 || len(rec.Hosts) > 0 {
@@ -209,7 +209,7 @@ func (f *Frontier) record(b *batch) error {
 	}
 	b.added = len(b.fresh)
 	if b.end.lease != nil {
-		b.end.lease.s.finish(&b.end, b.result)
+		b.end.lease.s.finish(&b.end)
 	}
 	return nil
 }

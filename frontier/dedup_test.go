@@ -49,7 +49,6 @@ func TestFalsePositivesLoseNothing(t *testing.T) {
 type slowStore struct {
 	*MemStore
 	keys, most atomic.Int64
-	links      atomic.Int64
 	mu         sync.Mutex
 	recorded   map[Key]int
 }

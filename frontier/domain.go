@@ -98,7 +98,7 @@ func (s *shard) note(n Notice) {
 func (f *Frontier) Unblock(name string) bool {
 	id := f.hasher.HostID(name)
 	s := f.shardOf(id)
-	s.mu.Lock()
+	s.lock()
 	defer s.unlock()
 	i, ok := s.table[id]
 	if !ok {

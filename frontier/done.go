@@ -7,7 +7,7 @@ import (
 
 // land gives a lease's slot back and lets the host's pace know how the fetch
 // went.
-func (s *shard) land(l *Lease, r *Result, now int64) (Event, Change) {
+func (s *shard) land(l *Lease, r *Result) (Event, Change) {
 	h := s.hosts.at(l.host)
 	st := s.seats.at(h.seat)
 	l.landed = true
@@ -21,7 +21,7 @@ func (s *shard) land(l *Lease, r *Result, now int64) (Event, Change) {
 	}
 	s.touch(l.host)
 	e := Event{
-		Class: r.Class, Start: time.Unix(0, start), Now: time.Unix(0, now),
+		Class: r.Class, Start: time.Unix(0, start), Now: time.Unix(0, s.time()),
 		RetryAfter: r.RetryAfter, Latency: r.Latency, Lag: r.Lag, URL: l.key.Lo, Inflight: max(1, l.wire),
 	}
 	if l.kind != KindPage {
@@ -59,7 +59,7 @@ func (s *shard) noteChange(i int32, h *host, ch Change) {
 }
 
 // goesBack decides whether a URL will be leased again, and as what.
-func (s *shard) goesBack(l *Lease, r *Result, e Event, ch Change) (bool, Disposition) {
+func (s *shard) goesBack(l *Lease, r *Result, ch Change) (bool, Disposition) {
 	switch l.kind {
 	case KindRobots:
 		return r.RobotsUntil.IsZero(), Returned
@@ -77,9 +77,9 @@ func (s *shard) goesBack(l *Lease, r *Result, e Event, ch Change) (bool, Disposi
 }
 
 // back puts a URL back into its host's queue, for another attempt or the same one.
-func (s *shard) back(l *Lease, r *Result, e Event, d Disposition, now int64) error {
+func (s *shard) back(l *Lease, r *Result, e Event, d Disposition) error {
 	h := s.hosts.at(l.host)
-	attempts, at := int(l.attempts), now+int64(r.Delay)
+	attempts, at := int(l.attempts), s.time()+int64(r.Delay)
 	if d == Retrying {
 		attempts++
 		st := s.seats.at(h.seat)
@@ -94,16 +94,27 @@ func (s *shard) back(l *Lease, r *Result, e Event, d Disposition, now int64) err
 	s.putBack(l, at, attempts)
 	rec := Record{Hosts: s.takeFacts()}
 	if l.kind == KindPage {
-		l.self[0] = l.key
-		rec.Returned = l.self[:]
+		rec.Returned = s.keyOnly(l.key)
 	} else if rec.Hosts == nil {
 		return nil
 	}
-	l.rec[0] = rec
-	if _, err := s.f.store.Commit(l.rec[:]...); err != nil {
+	return s.commit(rec)
+}
+
+// commit commits a record that names no links.
+func (s *shard) commit(rec Record) error {
+	s.rec[0] = rec
+	_, err := s.f.store.Commit(s.rec[:]...)
+	s.rec[0] = Record{}
+	if err != nil {
 		return s.f.fail(commitError(err))
 	}
 	return nil
+}
+
+func (s *shard) keyOnly(k Key) []Key {
+	s.key[0] = k
+	return s.key[:]
 }
 
 // putBack ends a lease with its URL still to be fetched, not before the given
@@ -140,29 +151,32 @@ func (s *shard) endRobots(h *host) {
 
 // An ending is a lease that ends with the batch of its links.
 type ending struct {
-	lease   *Lease
-	class   Class
-	verdict Verdict
+	lease      *Lease
+	class      Class
+	verdict    Verdict
+	until      time.Time // of a robots lease
+	crawlDelay time.Duration
 }
 
 // conclude adds what a lease's end means for the host to the record.
-func (s *shard) conclude(end *ending, rec *Record) {
+func (s *shard) conclude(b *batch, rec *Record) {
+	end := &b.end
 	l := end.lease
 	h := s.hosts.at(l.host)
 	if l.kind == KindPage {
-		rec.Finish = &l.fin
+		rec.Finish = &b.fin
 		s.tally(h, end.class, end.verdict)
 		if l.spent && s.f.o.MaxURLsPerHost > 0 {
 			h.counted++
 			s.facts = append(s.facts, s.factOf(l.host, h))
 		}
 	}
-	s.saveFact(l.host, h, s.f.clock())
+	s.saveFact(l.host, h)
 	rec.Hosts = s.takeFacts()
 }
 
 // finish ends a lease for good; its record is committed.
-func (s *shard) finish(end *ending, r *Result) {
+func (s *shard) finish(end *ending) {
 	l := end.lease
 	h := s.hosts.at(l.host)
 	s.strike(l, h)
@@ -177,7 +191,7 @@ func (s *shard) finish(end *ending, r *Result) {
 		}
 	case KindRobots:
 		s.endRobots(h)
-		ch := s.setRobots(l, h, r.RobotsUntil, r.CrawlDelay)
+		ch := s.setRobots(l, h, end.until, end.crawlDelay)
 		s.noteChange(l.host, h, ch)
 	}
 }

@@ -18,7 +18,7 @@ func (sp savedPace) learned() Learned {
 
 // saveFact adds a host's fact to those that go with the next record, if what was
 // learned deserves it by now.
-func (s *shard) saveFact(i int32, h *host, now int64) {
+func (s *shard) saveFact(i int32, h *host) {
 	if h.seat < 0 {
 		return
 	}
@@ -30,9 +30,9 @@ func (s *shard) saveFact(i int32, h *host, now int64) {
 	if st.saved.at != 0 {
 		savedAt = time.Unix(0, st.saved.at)
 	}
-	if st.pace.Learned().WorthSaving(st.saved.learned(), savedAt, time.Unix(0, now)) {
+	if st.pace.Learned().WorthSaving(st.saved.learned(), savedAt, time.Unix(0, s.time())) {
 		s.facts = append(s.facts, s.factOf(i, h))
-		st.noteSaved(now)
+		st.noteSaved(s.time())
 	}
 }
 
@@ -58,7 +58,7 @@ func (s *shard) learn(i int32, h *host, fact HostFact) {
 	h.flags &^= hostUnknown
 	h.tickets += fact.Pages
 	h.counted += fact.Pages
-	s.setPace(i, h, s.paceOf(i, h).Restore(&s.f.o.Pace, fact.Learned, time.Unix(0, s.f.clock())))
+	s.setPace(i, h, s.paceOf(i, h).Restore(&s.f.o.Pace, fact.Learned, time.Unix(0, s.time())))
 	if h.seat >= 0 {
 		st := s.seats.at(h.seat)
 		st.saved = savedPace{delay: st.pace.learned, floor: st.pace.floor, lastSuccess: st.pace.lastSuccess}

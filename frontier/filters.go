@@ -71,7 +71,7 @@ func (f *Frontier) SaveFilters(w FilterWriter) error {
 func (f *Frontier) sealedLayers() (layers [partitions]uint16, all int) {
 	for p := range layers {
 		s := f.shards[f.owners[p]]
-		s.mu.Lock()
+		s.lock()
 		if fl := s.filters[p]; fl != nil {
 			layers[p] = uint16(max(0, fl.Layers()-1))
 		}
@@ -86,7 +86,7 @@ func (f *Frontier) sealedLayers() (layers [partitions]uint16, all int) {
 func (f *Frontier) packFilters(w io.Writer, from [partitions]uint16, to *[partitions]uint16) error {
 	for p := range partitions {
 		s := f.shards[f.owners[p]]
-		s.mu.Lock()
+		s.lock()
 		var layers []filterSnapshot
 		if fl := s.filters[p]; fl != nil {
 			if to == nil {

@@ -109,7 +109,7 @@ func (f *Frontier) openGate() {
 	}
 	f.gate.open.Store(int32(PriorityDepth) + int32(next))
 	for _, s := range f.shards {
-		s.mu.Lock()
+		s.lock()
 		s.higher.age()
 		for i := range s.hosts.n {
 			if h := s.hosts.at(i); h.id != 0 && h.pending > 0 {

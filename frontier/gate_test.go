@@ -78,9 +78,11 @@ func TestWhatHoldsTheGate(t *testing.T) {
 			})
 		}()
 		time.Sleep(10 * time.Hour)
+		seen.mu.Lock()
 		if len(seen.urls) != 1 {
 			t.Errorf("leased with a source open: %v", seen.urls)
 		}
+		seen.mu.Unlock()
 		add(t, f, seeds("http://a.example/late")...)
 		synctest.Wait()
 		release()

@@ -38,10 +38,6 @@ type Lease struct {
 	landed  bool  // the slot was given back; guarded by s.mu
 
 	over atomic.Bool // Done or Abandon was called
-
-	rec  [1]Record // what is committed with the lease; here to save allocations
-	fin  Finish
-	self [1]Key
 }
 
 // fill makes l a lease of an entry.
@@ -83,29 +79,12 @@ func (l *Lease) Tag() any { return l.tag }
 // path is what of the URL is queued.
 func (l *Lease) path() []byte { return textOf(l.url[l.originLen:]) }
 
-// record notes in the store that the URL is in flight.
-func (l *Lease) record() error {
-	if l.kind != KindPage {
-		return nil
-	}
-	l.self[0] = l.key
-	l.rec[0] = Record{Leased: l.self[:]}
-	if _, err := l.f.store.Commit(l.rec[:]...); err != nil {
-		l.over.Store(true)
-		l.s.mu.Lock()
-		l.s.putBack(l, l.f.clock(), int(l.attempts))
-		l.s.unlock()
-		return l.f.fail(commitError(err))
-	}
-	return nil
-}
-
 // Started is called when the first byte of the request goes on the wire: the
 // host's pace counts from here, and so do page limits. A lease that ends without
 // it costs no page ticket.
 func (l *Lease) Started() {
 	s := l.s
-	s.mu.Lock()
+	s.lock()
 	defer s.unlock()
 	if l.landed {
 		return
@@ -120,7 +99,7 @@ func (l *Lease) Started() {
 			s.count.violations++
 		}
 	}
-	l.started = l.f.clock()
+	l.started = s.time()
 	l.spent = l.ticket
 	h.lastStart = l.started
 	st.rnd = s.rng.Uint64()
@@ -148,17 +127,16 @@ func (l *Lease) Done(r Result) (Disposition, error) {
 	defer l.f.recycle(b)
 
 	s := l.s
-	s.mu.Lock()
-	now := l.f.clock()
-	e, ch := s.land(l, &r, now)
-	if back, d := s.goesBack(l, &r, e, ch); back {
-		err := s.back(l, &r, e, d, now)
+	s.lock()
+	e, ch := s.land(l, &r)
+	if back, d := s.goesBack(l, &r, ch); back {
+		err := s.back(l, &r, e, d)
 		s.unlock()
 		return d, err
 	}
-	b.end, b.result = ending{lease: l, class: r.Class, verdict: ch.Verdict}, &r
+	b.end = ending{lease: l, class: r.Class, verdict: ch.Verdict, until: r.RobotsUntil, crawlDelay: r.CrawlDelay}
 	if l.kind == KindPage {
-		l.fin = Finish{Key: l.key, At: l.at, Attempts: l.Attempt(), Counted: l.spent, Payload: r.Finish}
+		b.fin = Finish{Key: l.key, At: l.at, Attempts: l.Attempt(), Counted: l.spent, Payload: r.Finish}
 	}
 	if err := l.f.commit(b, s); err != nil {
 		l.pay(1, 0)
@@ -179,18 +157,13 @@ func (l *Lease) Abandon() {
 // pay gives the lease back without an end: its URL waits for the given time.
 func (l *Lease) pay(attempts int, wait time.Duration) {
 	s := l.s
-	s.mu.Lock()
+	s.lock()
 	defer s.unlock()
-	now := l.f.clock()
 	if !l.landed {
-		s.land(l, &Result{}, now)
+		s.land(l, &Result{})
 	}
-	s.putBack(l, now+int64(wait), int(l.attempts)+attempts)
+	s.putBack(l, s.time()+int64(wait), int(l.attempts)+attempts)
 	if l.kind == KindPage && l.f.failed.Load() == nil {
-		l.self[0] = l.key
-		l.rec[0] = Record{Returned: l.self[:]}
-		if _, err := l.f.store.Commit(l.rec[:]...); err != nil {
-			l.f.fail(commitError(err))
-		}
+		s.commit(Record{Returned: s.keyOnly(l.key)})
 	}
 }

@@ -94,7 +94,7 @@ func remarkable(p *Pace) bool {
 
 // evictIdle takes the seat of the host that has been without work the longest.
 func (s *shard) evictIdle() {
-	now := s.f.clock()
+	now := s.time()
 	for {
 		i, ok := s.idle.pop()
 		if !ok {

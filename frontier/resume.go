@@ -22,7 +22,7 @@ func (f *Frontier) Resume(ctx context.Context, backlogs iter.Seq2[Backlog, error
 			return fmt.Errorf("resume: %w", err)
 		}
 		s := f.shardOf(b.Fact.Host)
-		s.mu.Lock()
+		s.lock()
 		s.resume(&b)
 		s.unlock()
 	}
@@ -56,7 +56,7 @@ func (s *shard) restore(fact HostFact) (int32, *host) {
 	if h.flags&hostUnknown != 0 {
 		s.learn(i, h, fact)
 		// Somebody may have asked the host just before the earlier run ended.
-		h.lastStart = s.f.clock()
+		h.lastStart = s.time()
 	}
 	return i, h
 }
@@ -67,7 +67,7 @@ func (s *shard) restore(fact HostFact) (int32, *host) {
 func (f *Frontier) Remember(keys []Key) {
 	for _, k := range keys {
 		s := f.shardOf(k.Host)
-		s.mu.Lock()
+		s.lock()
 		if !s.suspects(k) {
 			s.claim(k)
 		} else {
@@ -98,9 +98,9 @@ func (f *Frontier) Checkpoint(ctx context.Context) error {
 // returns where to go on, or -1.
 func (s *shard) checkpoint(from int32) (int32, error) {
 	const stride = 1024
-	s.mu.Lock()
+	s.lock()
 	defer s.unlock()
-	now := s.f.clock()
+	now := s.time()
 	var rec Record
 	for id, c := range s.gone {
 		rec.Cursors = append(rec.Cursors, HostCursor{Host: id, Low: c})

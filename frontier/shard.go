@@ -50,12 +50,15 @@ type shard struct {
 	ticketWait fifo
 	idle       fifo
 
+	now     int64 // see time; 0 when it was not read since the shard was locked
 	touched []int32
 	change  changes
 	notices []Notice
 	facts   []HostFact        // to be committed with the next record
 	gone    map[HostID]Cursor // of hosts that were freed: how far they are finished, for the next checkpoint
 	rng     rand.PCG
+	rec     [1]Record // for commit
+	key     [1]Key    // for keyOnly
 	count   counts
 	whys    [whyCount]int64 // hosts, by what they wait for
 }
@@ -99,7 +102,21 @@ func (s *shard) touch(i int32) {
 	}
 }
 
-// unlock ends what began with s.mu.Lock.
+// time is the clock, read once while the shard is locked.
+func (s *shard) time() int64 {
+	if s.now == 0 {
+		s.now = s.f.clock()
+	}
+	return s.now
+}
+
+func (s *shard) lock() {
+	s.mu.Lock()
+	s.now = 0
+}
+
+// unlock ends what began with lock, if anything was changed. If nothing was, the
+// mutex can be unlocked by itself.
 func (s *shard) unlock() { s.f.unlock(s.self) }
 
 // hostOf finds the host of a URL, or makes it.

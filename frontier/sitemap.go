@@ -27,7 +27,7 @@ func (f *Frontier) AddSitemap(url string, tag any) error {
 	_, name := originOf(u)
 	id := f.hasher.HostID(u.Host())
 	s := f.shardOf(id)
-	s.mu.Lock()
+	s.lock()
 	i, h := s.hostOf(id, name)
 	s.sitemaps[i] = append(s.sitemaps[i], sitemap{url: url, tag: tag})
 	h.sitemaps++

@@ -52,7 +52,7 @@ func (f *Frontier) Stats() Stats {
 		Idle: f.waiters.n.Load(), Starved: f.loader.starved.Load(), Next: -1,
 	}
 	for _, s := range f.shards {
-		s.mu.Lock()
+		s.lock()
 		s.addStats(&st)
 		s.mu.Unlock()
 	}
@@ -118,7 +118,7 @@ type HostView struct {
 func (f *Frontier) Busy(n int) []HostView {
 	var all []HostView
 	for _, s := range f.shards {
-		s.mu.Lock()
+		s.lock()
 		now := f.clock()
 		seen := make(map[int32]bool, len(s.leases))
 		for _, l := range s.leases {
@@ -141,7 +141,7 @@ func (f *Frontier) Resting(n int) []HostView {
 	const most = 1 << 14
 	var all []HostView
 	for _, s := range f.shards {
-		s.mu.Lock()
+		s.lock()
 		now := f.clock()
 		for _, node := range s.ready.nodes[:min(most, len(s.ready.nodes))] {
 			if why := s.hosts.at(node.host).why; node.at > now && (why == WhyRest || why == WhyBackoff) {

@@ -1,0 +1,212 @@
+package frontier
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// cpu adds the processor time of one iteration to a benchmark's figures: on a
+// machine that does other things too, it says more than the time.
+func cpu(b *testing.B) func() {
+	used := func() time.Duration {
+		var u syscall.Rusage
+		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+			b.Fatal(err)
+		}
+		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	}
+	before, n := used(), b.N
+	return func() { b.ReportMetric(float64(used()-before)/float64(b.N-n), "cpu-ns/op") }
+}
+
+// nullStore forgets everything but the number of the last record, so that what is
+// measured is the frontier.
+type nullStore struct{ seq uint64 }
+
+func (s *nullStore) Commit(recs ...Record) (uint64, error) {
+	s.seq += uint64(len(recs))
+	return s.seq, nil
+}
+func (s *nullStore) Ready(context.Context) error                     { return nil }
+func (s *nullStore) Seen(_ context.Context, k []Key, o []bool) error { clear(o); return nil }
+func (s *nullStore) Pending(context.Context, HostID, Cursor, int) ([]Link, Cursor, error) {
+	return nil, Cursor{}, nil
+}
+func (s *nullStore) Host(context.Context, HostID) (HostFact, bool, error) {
+	return HostFact{}, false, nil
+}
+
+// BenchmarkAdd adds pages of 30 links, of which one is new, as on the real web:
+// the others lead to what was found before, most often lately.
+func BenchmarkAdd(b *testing.B) {
+	for _, hosts := range []int{1, 500} {
+		b.Run(fmt.Sprintf("hosts=%d/repeats=97", hosts), func(b *testing.B) {
+			f := newTest(b, Options{Shards: 1, Pace: fast(1)}, NewMemStore())
+			const known = 500_000
+			url := func(i int) string {
+				return fmt.Sprintf("https://www.host%d.example/section/%d/article-%d.html", i%hosts, i%97, i)
+			}
+			for i := 0; i < known; i += 1000 {
+				links := make([]Link, 1000)
+				for j := range links {
+					links[j] = Link{URL: url(i + j)}
+				}
+				add(b, f, links...)
+			}
+			r := rand.New(rand.NewPCG(1, 2))
+			at := known
+			pages := make([][30]Link, 1000)
+			fill := func() {
+				for p := range pages {
+					for j := range pages[p] {
+						pages[p][j] = Link{URL: url(at - 1 - int(r.ExpFloat64()*float64(at)/8)%at), Depth: 1}
+					}
+					pages[p][r.IntN(30)].URL = url(at)
+					at++
+				}
+			}
+			p := len(pages)
+			b.ReportAllocs()
+			for b.Loop() {
+				if p == len(pages) {
+					b.StopTimer()
+					fill()
+					p = 0
+					b.StartTimer()
+				}
+				if _, err := f.Add(context.Background(), pages[p][:]); err != nil {
+					b.Fatal(err)
+				}
+				p++
+			}
+			b.ReportMetric(float64(b.N)*30/b.Elapsed().Seconds(), "links/s")
+		})
+	}
+}
+
+// BenchmarkAddNew adds links that are all new.
+func BenchmarkAddNew(b *testing.B) {
+	f := newTest(b, Options{Shards: 1, Pace: fast(1)}, &nullStore{})
+	n, page := 0, make([]Link, 30)
+	b.ReportAllocs()
+	defer cpu(b)()
+	for b.Loop() {
+		for j := range page {
+			page[j] = Link{URL: fmt.Sprintf("https://www.host%d.example/section/%d/article.html", n%500, n), Depth: 1}
+			n++
+		}
+		if _, err := f.Add(context.Background(), page); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "links/s")
+	st := f.Stats()
+	b.ReportMetric(float64(st.FilterBytes)/float64(st.FilterKeys), "filter-B/url")
+}
+
+// BenchmarkNextDone leases a page and ends it, with many hosts that are all ready
+// and never run dry: each page links to one that is new.
+func BenchmarkNextDone(b *testing.B) {
+	for _, hosts := range []int{100, 1000, 10_000, 100_000} {
+		b.Run(fmt.Sprintf("hosts=%.0e", float64(hosts)), func(b *testing.B) {
+			f := newTest(b, Options{Shards: 2, Pace: fast(2), IgnoreRobots: true}, &nullStore{})
+			queue := func(n int) {
+				links := make([]Link, 0, 1000)
+				for i := range hosts {
+					for j := range n {
+						links = append(links, Link{URL: fmt.Sprintf("https://www.host%d.example/section/%d/%d.html", i, b.N, j)})
+					}
+					if len(links) >= 1000 || i == hosts-1 {
+						add(b, f, links...)
+						links = links[:0]
+					}
+				}
+			}
+			per := 2_000_000 / hosts
+			queue(per)
+			for f.Stats().Hosts[WhyLoading] > 0 {
+				runtime.Gosched()
+			}
+			left := per * hosts
+			ctx := context.Background()
+			b.ReportAllocs()
+			defer cpu(b)()
+			for b.Loop() {
+				if left--; left < 0 {
+					b.Fatal("ran dry")
+				}
+				l, err := f.Next(ctx)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if _, err := l.Done(Result{Class: ClassOK, Finish: true}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkHeap moves the first host to the end, as every lease does.
+func BenchmarkHeap(b *testing.B) {
+	for _, hosts := range []int{100, 10_000, 1_000_000} {
+		b.Run(fmt.Sprintf("hosts=%.0e", float64(hosts)), func(b *testing.B) {
+			places := make([]int32, hosts)
+			h := hostHeap{place: &places}
+			for i := range hosts {
+				h.set(int32(i), int64(i))
+			}
+			r := rand.New(rand.NewPCG(1, 2))
+			defer cpu(b)()
+			for b.Loop() {
+				n := h.nodes[0]
+				h.set(n.host, n.at+int64(hosts/2)+r.Int64N(int64(hosts)))
+			}
+		})
+	}
+}
+
+// BenchmarkWake hands leases to workers that wait for them: a host every so often
+// becomes ready, and 512 calls of Next are waiting.
+func BenchmarkWake(b *testing.B) {
+	f := newTest(b, Options{Shards: 2, Pace: fast(1), IgnoreRobots: true}, &nullStore{})
+	release := f.Source()
+	leases := make(chan *Lease)
+	ctx, cancel := context.WithCancel(context.Background())
+	stopped := make(chan struct{})
+	for range 512 {
+		go func() {
+			for {
+				l, err := f.Next(ctx)
+				if err != nil {
+					stopped <- struct{}{}
+					return
+				}
+				leases <- l
+			}
+		}()
+	}
+	for f.Stats().Idle < 512 {
+		time.Sleep(time.Millisecond)
+	}
+	i := 0
+	defer cpu(b)()
+	for b.Loop() {
+		add(b, f, Link{URL: fmt.Sprintf("https://www.host%d.example/%d", i%100, i)})
+		i++
+		l := <-leases
+		if _, err := l.Done(Result{Class: ClassOK, Finish: true}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	cancel()
+	release()
+	for range 512 {
+		<-stopped
+	}
+}
