@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -21,7 +22,8 @@ type invocation struct {
 	args  []string
 	env   []string // beyond the bare minimum; the later of two counts
 	stdin string
-	dir   string // to run in; empty means a new temporary one
+	dir   string        // to run in; empty means a new temporary one
+	limit time.Duration // how long it may take. Zero means patience
 }
 
 // result is what a run of the program left.
@@ -61,7 +63,7 @@ func (i invocation) run(t *testing.T) result {
 
 func (i invocation) start(t *testing.T) *process {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(i.limit, patience))
 	p := &process{t: t, cancel: cancel, began: time.Now(), done: make(chan struct{})}
 	p.cmd = exec.CommandContext(ctx, binary, i.args...)
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = strings.NewReader(i.stdin), &p.out, &p.err
@@ -123,20 +125,25 @@ func (p *process) pid() int { return p.cmd.Process.Pid }
 // until waits until something is so. It gives up when the process ends first, or takes too long.
 func (p *process) until(what string, so func() bool) {
 	p.t.Helper()
+	if !p.untilEnded(so) {
+		p.t.Fatalf("the program ended, or took too long, before %s", what)
+	}
+}
+
+// untilEnded waits until something is so or the process has ended, and says whether it is so.
+func (p *process) untilEnded(so func() bool) bool {
 	look, late := time.NewTicker(time.Millisecond), time.After(patience/2)
 	defer look.Stop()
 	for !so() {
 		select {
 		case <-look.C:
 		case <-p.done:
-			if !so() {
-				p.t.Fatalf("the program ended before %s", what)
-			}
-			return
+			return so()
 		case <-late:
-			p.t.Fatalf("waited too long until %s", what)
+			return false
 		}
 	}
+	return true
 }
 
 // says waits until the program has written a text to standard error.

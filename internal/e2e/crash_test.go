@@ -1,0 +1,180 @@
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/testweb"
+)
+
+// killsPerCrawl is how often one crawl is killed: a page in flight at three unclean ends is given up, which is another test.
+const killsPerCrawl = 2
+
+// A crawl that is killed anywhere, and resumed with whatever settings, ends as one that was never killed: the same URLs, outcomes and statuses, none
+// lost and none twice.
+func TestCrash(t *testing.T) {
+	t.Parallel()
+	seed := *crashSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("-crash-seed %d", seed)
+	whole := serve(t, slowWeb(seed%8))
+	dir := filepath.Join(t.TempDir(), "whole")
+	got := run(t, slowCrawl(whole, dir)...)
+	ended(t, got, dir, 0, "complete", "")
+	lines := readLines(t, dir)
+	foundExactly(t, whole, testweb.Crawl{Starts: whole.StartURLs()[:1], Scope: "any"}, lines)
+	if t.Failed() {
+		t.FailNow()
+	}
+	c := killing{want: story(lines), pages: pages(whole), took: got.took, web: seed % 8}
+	for n, left := 0, *crashes; left > 0; n, left = n+1, left-killsPerCrawl {
+		t.Run(fmt.Sprint("crawl ", n), func(t *testing.T) {
+			t.Parallel()
+			rnd := rand.New(rand.NewPCG(seed, uint64(n)))
+			for kills := min(left, killsPerCrawl); kills > 0 && !t.Failed(); {
+				kills -= c.crawl(t, rnd, kills)
+			}
+		})
+	}
+}
+
+// killing is what an unkilled crawl was like.
+type killing struct {
+	want  map[string]string
+	pages int
+	took  time.Duration
+	web   uint64 // its seed
+}
+
+// crawl kills one crawl up to so many times, and holds its end against the unkilled one. It returns how often the crawl was killed before
+// it was done.
+func (k *killing) crawl(t *testing.T, rnd *rand.Rand, most int) (killed int) {
+	web := serve(t, slowWeb(k.web))
+	dir := filepath.Join(t.TempDir(), "data")
+	begin := slowCrawl(web, dir)
+	args := begin
+	for killed < most {
+		p := invocation{args: append(args, whim(rnd)...), env: []string{fmt.Sprint("GOMAXPROCS=", 1+rnd.IntN(4))}}.start(t)
+		k.wait(rnd, web, p)
+		got := p.kill()
+		args = []string{"resume", "--data-dir", dir}
+		if got.code == 0 {
+			break // it was done before
+		}
+		if got.code != -1 {
+			t.Fatalf("exit status %d, want 0", got.code)
+		}
+		killed++
+		t.Logf("killed after %d of %d pages", pages(web), k.pages)
+		if !begun(t, dir, web) {
+			args = begin
+		}
+	}
+	got := run(t, append(args, whim(rnd)...)...)
+	ended(t, got, dir, 0, "complete", "")
+	lines := readLines(t, dir)
+	foundExactly(t, web, testweb.Crawl{Starts: web.StartURLs()[:1], Scope: "any"}, lines)
+	sameStory(t, story(lines), k.want)
+	k.manners(t, web, killed)
+	return killed
+}
+
+// wait waits until the moment to kill, or the end: after some pages, or after some time, which may be while the program begins, recovers or exports.
+func (k *killing) wait(rnd *rand.Rand, web *testweb.Server, p *process) {
+	delay := time.Duration(rnd.Int64N(int64(k.took + k.took/4)))
+	if rnd.IntN(2) == 0 {
+		enough := pages(web) + rnd.IntN(max(k.pages-pages(web), 1))
+		p.untilEnded(func() bool { return pages(web) >= enough })
+		delay = time.Duration(rnd.IntN(20)) * time.Millisecond
+	}
+	select {
+	case <-time.After(delay):
+	case <-p.done:
+	}
+}
+
+// whim are settings that a resume may change without changing the result.
+func whim(rnd *rand.Rand) []string {
+	flags := []string{"--shards", fmt.Sprint(1 + rnd.IntN(5))}
+	for _, f := range [][2]string{
+		{"--bloom-capacity", fmt.Sprint(100 + rnd.IntN(100_000))},
+		{"--bloom-fp-rate", fmt.Sprint(0.001 + 0.4*rnd.Float64())},
+		{"--hot-set-mb", fmt.Sprint(1 + rnd.IntN(8))},
+		{"--global-frontier-size-limit", fmt.Sprint(50 + rnd.IntN(500))},
+		{"--save-interval", fmt.Sprint(50+rnd.IntN(500), "ms")},
+		{"--commit-interval", fmt.Sprint(1+rnd.IntN(50), "ms")},
+		{"--workers", fmt.Sprint(1 + rnd.IntN(64))},
+	} {
+		if rnd.IntN(2) == 0 {
+			flags = append(flags, f[0], f[1])
+		}
+	}
+	return flags
+}
+
+// begun says whether a crawl that was killed had begun. One that had not made no request, and is wiped away if there is anything of it.
+func begun(t *testing.T, dir string, web *testweb.Server) bool {
+	t.Helper()
+	got := run(t, "status", "--data-dir", dir)
+	if got.code == 0 {
+		return true
+	}
+	if n := web.Books().Requests; n > 0 {
+		t.Fatalf("after %d requests there is no crawl to go on with: %s", n, got.stderr)
+	}
+	refused(t, got, dir)
+	if strings.Contains(got.stderr, "mapwright wipe") {
+		succeeded(t, run(t, "wipe", "--yes", "--data-dir", dir))
+	}
+	return false
+}
+
+// manners holds the books against what a killed crawl may do: ask again for what was in flight or not yet on disk, and nothing else that
+// others may not.
+func (k *killing) manners(t *testing.T, web *testweb.Server, killed int) {
+	t.Helper()
+	const again = 200 // in flight and within a commit, at the pace of this web, on a machine that is busy
+	if n := repeats(web); n > killed*again {
+		t.Errorf("%d pages were fetched again after %d kills", n, killed)
+	} else {
+		t.Logf("%d pages were fetched again after %d kills", n, killed)
+	}
+	for name, h := range web.Books().Hosts {
+		if h.Disallowed.Count+h.BeforeRobots.Count+h.Baits.Count+h.Unknown.Count > 0 {
+			t.Errorf("%s: against robots.txt %v, before it %v, baits %v, never named %v", name, h.Disallowed, h.BeforeRobots, h.Baits, h.Unknown)
+		}
+	}
+}
+
+// A page that is in flight whenever the program dies is given up at last, instead of killing it for ever.
+func TestPageThatKills(t *testing.T) {
+	t.Parallel()
+	web, dir, p := hanging(t)
+	asked := pages(web)
+	for range 2 {
+		p.kill()
+		p = start(t, "resume", "--data-dir", dir)
+		asked++
+		p.until("the page that hangs is asked for again", func() bool { return pages(web) == asked })
+		p.until("that is on disk", func() bool { return status(t, dir).InFlight == 1 })
+	}
+	p.kill()
+	got := run(t, "resume", "--data-dir", dir)
+	rep := ended(t, got, dir, 0, "complete", "")
+	l := readLines(t, dir)["http://"+web.HostName(0)+"/hang/0"]
+	if l.Outcome != "crashed" || l.Error == "" || rep.Outcomes["crashed"] != 1 {
+		t.Errorf("the page that hangs is %q (%s), want crashed and why", l.Outcome, l.Error)
+	}
+	if n := pages(web); n != asked {
+		t.Errorf("it was asked for again: %d pages in all, want %d", n, asked)
+	}
+	if n := repeats(web); n != 0 {
+		t.Errorf("%d pages were fetched again", n)
+	}
+}
