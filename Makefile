@@ -7,7 +7,7 @@ CRASHES ?= 100
 SOAK    ?= 10m
 COUNT   ?= 1
 
-.PHONY: help build test race fuzz crash soak bench bench-peers bench-compare bench-smoke lint demo clean
+.PHONY: help build test race fuzz crash soak bench bench-peers bench-compare bench-record bench-smoke lint demo clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -33,11 +33,14 @@ soak: ## crawl for SOAK (default 10m) and watch the slope of memory and goroutin
 bench: ## the scenarios, ours beside bare and naive
 	$(GO) test -run '^$$' -bench . -benchtime 1x -count $(COUNT) -timeout 60m ./bench
 
-bench-peers: ## the same, with colly in a module of its own
-	cd bench/peers && $(GO) test -run '^$$' -bench . -benchtime 1x -count $(COUNT) -timeout 60m ./...
+bench-peers: ## scenarios (a) and (b) with colly beside the others, which comes from a module of its own
+	MAPWRIGHT_BENCH_PEERS=1 $(GO) test -run '^$$' -bench 'Crawl/scenario=[ab]_' -benchtime 1x -count $(COUNT) -timeout 60m ./bench
 
 bench-compare: ## this tree against the last recorded results
 	./scripts/bench-compare.sh
+
+bench-record: ## three runs of everything, kept in bench/results, and RESULTS.md made anew (about 40 minutes)
+	$(GO) run ./bench/record
 
 bench-smoke: ## every benchmark of every package, once, small
 	MAPWRIGHT_BENCH=smoke $(GO) test -run '^$$' -bench . -benchtime 1x -timeout 10m ./...

@@ -23,6 +23,7 @@ var rooms = map[string][]string{
 	"wal":                          {},
 	"parser":                       {"internal/urlnorm"},
 	"bench":                        {"*"},
+	"bench/record":                 {"bench"},
 	"internal/config":              {"internal/fetch"},
 	"internal/crawl":               {"frontier", "state", "wal", "parser", "internal/config", "internal/fetch", "internal/robots", "internal/sitemap", "internal/seed", "internal/urlnorm", "internal/metrics", "internal/export", "internal/page", "internal/slot"},
 	"internal/e2e":                 {"*"},

@@ -1,0 +1,114 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+)
+
+// A bar is what a run is held against: a figure, or its ratio to that of another crawl of the same run.
+type bar struct {
+	what   string
+	limit  float64
+	atMost bool // else at least
+	aim    bool // what is hoped for, and not promised
+
+	name, unit string
+	over       string // the other crawl; "" for the figure itself
+}
+
+// The benchmarks that bars are about.
+const (
+	scenarioA = "Crawl/scenario=a_one_host/crawler="
+	scenarioB = "Crawl/scenario=b_500_hosts/crawler="
+	scenarioC = "Crawl/scenario=c_20000_hosts/crawler="
+	scenarioD = "Crawl/scenario=d_large_pages/crawler="
+	growth    = "Growth/pages="
+	perSecond = "pages/s"
+)
+
+// bars are all of them, in the order in which they are shown.
+func bars() []bar {
+	return []bar{
+		{what: "(a) speed, × naive", limit: 2, name: scenarioA + "ours", unit: perSecond, over: scenarioA + "naive"},
+		{what: "(a) speed, × bare", limit: 0.42, name: scenarioA + "ours", unit: perSecond, over: scenarioA + "bare"},
+		{what: "(a) speed, × colly", limit: 8, name: scenarioA + "ours", unit: perSecond, over: scenarioA + "colly"},
+		{what: "(b) speed, × naive", limit: 2, name: scenarioB + "ours", unit: perSecond, over: scenarioB + "naive"},
+		{what: "(b) speed, × bare", limit: 0.6, name: scenarioB + "ours", unit: perSecond, over: scenarioB + "bare"},
+		{what: "(c) speed, × bare", limit: 0.6, name: scenarioC + "ours", unit: perSecond, over: scenarioC + "bare"},
+		{what: "(c) connections per host", limit: 1.3, atMost: true, name: scenarioC + "ours", unit: "conns/host"},
+		{what: "(d) speed, × naive", limit: 3, name: scenarioD + "ours", unit: perSecond, over: scenarioD + "naive"},
+		{what: "(a) CPU of the crawler per page, µs", limit: 110, atMost: true, name: scenarioA + "ours", unit: "cpu-µs/page"},
+		{what: "(a) the same, as hoped for", limit: 80, atMost: true, aim: true, name: scenarioA + "ours", unit: "cpu-µs/page"},
+		{what: "(a) anonymous RSS without the hot set, MB", limit: 150, atMost: true, name: scenarioA + "ours", unit: "anon-less-hot-MB"},
+		{what: "(b) anonymous RSS without the hot set, MB", limit: 400, atMost: true, name: scenarioB + "ours", unit: "anon-less-hot-MB"},
+		{what: "3 million URLs: speed, × that at 100 thousand", limit: 0.8, name: growth + "3000000", unit: perSecond, over: growth + "100000"},
+		{what: "3 million URLs: anonymous RSS, MB", limit: 1024, atMost: true, name: growth + "3000000", unit: "anon-MB"},
+		{what: "10 million new URLs of 1 host: durable URLs/s", limit: 110_000, name: "FrontierOverBadger/urls=10000000/hosts=1", unit: "urls/s"},
+		{what: "the same: last million, × first", limit: 0.7, name: "FrontierOverBadger/urls=10000000/hosts=1", unit: "last/first"},
+		{what: "10 million new URLs of 100,000 hosts: durable URLs/s", limit: 110_000, name: "FrontierOverBadger/urls=10000000/hosts=100000", unit: "urls/s"},
+		{what: "the same: last million, × first", limit: 0.7, name: "FrontierOverBadger/urls=10000000/hosts=100000", unit: "last/first"},
+		{what: "10 million known URLs of 1 host, killed and resumed: seconds to the first fetch", limit: 5, atMost: true, name: "Resume/known=10000000/hosts=1", unit: "first-fetch-s"},
+		{what: "10 million known URLs of 100,000 hosts, killed and resumed: seconds to the first fetch", limit: 5, atMost: true, name: "Resume/known=10000000/hosts=100000", unit: "first-fetch-s"},
+	}
+}
+
+// value is the figure, if the run has it.
+func (b bar) value(r *benchRun) (float64, bool) {
+	v, ok := r.get(b.name, b.unit)
+	if b.over == "" {
+		return v, ok
+	}
+	other, also := r.get(b.over, b.unit)
+	if !ok || !also || other == 0 {
+		return 0, false
+	}
+	return v / other, true
+}
+
+// failed says whether there is no figure because our crawl failed. That is a miss.
+func (b bar) failed(r *benchRun) bool { return slices.Contains(r.failed, b.name) }
+
+func (b bar) holds(v float64) bool {
+	if b.atMost {
+		return v <= b.limit
+	}
+	return v >= b.limit
+}
+
+// text is the bar as it is written.
+func (b bar) text() string {
+	if b.atMost {
+		return "≤ " + number(b.limit)
+	}
+	return "≥ " + number(b.limit)
+}
+
+// verdict is how a run did, for a table.
+func (b bar) verdict(r *benchRun) string {
+	v, ok := b.value(r)
+	switch {
+	case b.failed(r):
+		return "**failed**"
+	case !ok:
+		return "–"
+	case b.holds(v):
+		return number(v) + " PASS"
+	case b.aim:
+		return number(v) + " not yet"
+	}
+	return fmt.Sprintf("**%s MISS**", number(v))
+}
+
+// tally counts the runs that tried, and of them those in which the bar held.
+func (b bar) tally(runs []*benchRun) (held, of int) {
+	for _, r := range runs {
+		v, ok := b.value(r)
+		if ok || b.failed(r) {
+			of++
+		}
+		if ok && !b.failed(r) && b.holds(v) {
+			held++
+		}
+	}
+	return held, of
+}
