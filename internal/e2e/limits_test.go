@@ -26,7 +26,7 @@ func ended(t *testing.T, got result, dir string, code int, status, reason string
 	if len(readLines(t, dir)) != rep.URLs {
 		t.Errorf("%d lines in sitemap.jsonl, %d URLs in the report", len(readLines(t, dir)), rep.URLs)
 	}
-	if rep.Indexable > 0 && !exists(t, dir, "sitemap.xml") {
+	if rep.Indexable > 0 && !exists(t, dir, "sitemap.xml") && !exists(t, dir, "sitemap.xml.gz") {
 		t.Error("no XML sitemap")
 	}
 	return rep

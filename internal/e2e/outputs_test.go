@@ -1,0 +1,194 @@
+package e2e
+
+import (
+	"bufio"
+	"compress/gzip"
+	"encoding/csv"
+	"encoding/json"
+	"encoding/xml"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/mapwright/mapwright/internal/testweb"
+)
+
+// Every output says the same, and says it again in the same order.
+func TestOutputs(t *testing.T) {
+	t.Parallel()
+	web := serve(t, testweb.Config{Hosts: 3, Pages: 40, CrossHost: 0.2, Faults: testweb.OnAll(
+		testweb.NoIndex{}, testweb.Canonical{}, testweb.NoFollow{}, testweb.Hreflang{}, testweb.Files{}, testweb.StatusPages{}, testweb.RedirectChain{}, testweb.Disallow{})})
+	dir := filepath.Join(t.TempDir(), "data")
+	first := web.StartURLs()[0]
+	got := run(t, "crawl", "--start-url", first, "--scope", "any", "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir, "--csv", "--links", "--gzip", "--hreflang")
+	rep := ended(t, got, dir, 0, "complete", "")
+	lines := readLines(t, dir)
+	foundExactly(t, web, testweb.Crawl{Starts: []string{first}, Scope: "any"}, lines)
+	if want := "sitemap.jsonl sitemap.csv links.jsonl sitemap.xml.gz report.json"; strings.Join(rep.Files, " ") != want {
+		t.Errorf("files %q, want %q", rep.Files, want)
+	}
+
+	var indexable, listed []string
+	for url, l := range lines {
+		if l.Indexable {
+			indexable = append(indexable, url)
+		}
+	}
+	for _, u := range readXML(t, filepath.Join(dir, "sitemap.xml.gz")) {
+		listed = append(listed, u.Loc)
+	}
+	if !sameSet(indexable, listed) || len(listed) != rep.Indexable {
+		t.Errorf("%d URLs in the XML sitemap, %d indexable lines, %d in the report", len(listed), len(indexable), rep.Indexable)
+	}
+
+	rows, err := csv.NewReader(open(t, dir, "sitemap.csv")).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rows) != len(lines)+1 {
+		t.Errorf("%d rows in the CSV file, want a head and %d", len(rows), len(lines))
+	}
+	nofollow := 0
+	for scan := bufio.NewScanner(open(t, dir, "links.jsonl")); scan.Scan(); {
+		var link struct {
+			From, To, Rel, Text string
+			NoFollow            *bool
+		}
+		if err := json.Unmarshal(scan.Bytes(), &link); err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := lines[link.From]; !ok || link.To == "" || link.NoFollow == nil {
+			t.Fatalf("no link: %s", scan.Bytes())
+		}
+		if *link.NoFollow {
+			nofollow++
+		}
+	}
+	if nofollow == 0 {
+		t.Error("no link is marked nofollow")
+	}
+
+	again := filepath.Join(t.TempDir(), "again")
+	succeeded(t, run(t, "export", "--data-dir", dir, "--output", again))
+	for _, name := range []string{"sitemap.jsonl", "sitemap.csv", "links.jsonl", "sitemap.xml.gz"} {
+		a, b := read(t, dir, name), read(t, again, name)
+		if a != b {
+			t.Errorf("%s is another one when it is exported again", name)
+		}
+	}
+}
+
+// location is one URL of an XML sitemap.
+type location struct {
+	Loc     string `xml:"loc"`
+	LastMod string `xml:"lastmod"`
+}
+
+// readXML reads a compressed XML sitemap.
+func readXML(t *testing.T, path string) []location {
+	t.Helper()
+	zip, err := gzip.NewReader(open(t, filepath.Dir(path), filepath.Base(path)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var set struct {
+		XMLName xml.Name   `xml:"http://www.sitemaps.org/schemas/sitemap/0.9 urlset"`
+		URLs    []location `xml:"url"`
+	}
+	if err := xml.NewDecoder(zip).Decode(&set); err != nil {
+		t.Fatal(err)
+	}
+	return set.URLs
+}
+
+func open(t *testing.T, dir, name string) *os.File {
+	t.Helper()
+	file, err := os.Open(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { file.Close() })
+	return file
+}
+
+func read(t *testing.T, dir, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// The report is the same in the file and with --json, and what is logged does not mix with it.
+func TestReportAsJSON(t *testing.T) {
+	t.Parallel()
+	web := serve(t, testweb.Config{})
+	dir := filepath.Join(t.TempDir(), "data")
+	got := run(t, "crawl", "--start-url", web.StartURLs()[0], "--resolve", web.Resolve(), "--data-dir", dir, "--json", "--log-format", "json", "--max-delay-ms", "0", "--min-delay-ms", "0")
+	if got.code != 0 {
+		t.Fatalf("exit status %d, want 0", got.code)
+	}
+	printed, written := parse[map[string]any](t, got.stdout), parse[map[string]any](t, read(t, dir, "report.json"))
+	for name, value := range written {
+		if a, b := mustJSON(t, value), mustJSON(t, printed[name]); a != b {
+			t.Errorf("%s is %s in report.json and %s on standard output", name, a, b)
+		}
+	}
+	if got.stderr == "" {
+		t.Error("nothing was logged: the polite profile has something to say")
+	}
+	for text := range strings.Lines(got.stderr) {
+		entry := parse[map[string]any](t, text)
+		if entry["msg"] == "" || entry["level"] == "" || entry["time"] == "" {
+			t.Errorf("log line %s", text)
+		}
+	}
+}
+
+func mustJSON(t *testing.T, v any) string {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// A resumed crawl keeps its settings, whatever the environment says by then; what is given with resume counts, and is remembered.
+func TestResumeKeepsSettings(t *testing.T) {
+	t.Parallel()
+	web := serve(t, testweb.Config{Pages: 30})
+	dir := filepath.Join(t.TempDir(), "data")
+	got := run(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir, "--max-urls", "5", "--user-agent", "Tester/2", "--max-retries", "7")
+	ended(t, got, dir, 3, "partial", "Reached max_urls limit of 5")
+	show := func(flags ...string) map[string][2]string {
+		t.Helper()
+		return effective(t, invocation{env: []string{"MAX_RETRIES=1", "MAX_URLS=2"}, args: append([]string{"resume", "--print-config", "--data-dir", dir}, flags...)}.run(t))
+	}
+	want := func(all map[string][2]string, name, value, from string) {
+		t.Helper()
+		if all[name] != [2]string{value, from} {
+			t.Errorf("%s is %q, want %s from %s", name, all[name], value, from)
+		}
+	}
+	all := show("--max-urls", "12")
+	want(all, "max-urls", "12", "flag --max-urls")
+	want(all, "max-retries", "7", "crawl")
+	want(all, "user-agent", "Tester/2", "crawl")
+	want(all, "profile", "own-site", "crawl")
+	want(all, "max-inflight-per-host", "150", "crawl")
+
+	file := write(t, filepath.Join(t.TempDir(), "more.yaml"), "max_urls: 9\n")
+	want(show("--config", file), "max-urls", "9", "file "+file+" max_urls")
+	all = show("--profile", "polite")
+	want(all, "max-inflight-per-host", "2", "default")
+	want(all, "max-retries", "7", "crawl")
+
+	ended(t, run(t, "resume", "--data-dir", dir, "--max-urls", "12"), dir, 3, "partial", "Reached max_urls limit of 12")
+	want(show(), "max-urls", "12", "crawl")
+	if n := pages(web); n != 12 {
+		t.Errorf("%d pages were asked for, want 12", n)
+	}
+}
