@@ -22,7 +22,7 @@ func (s *shard) land(l *Lease, r *Result) (Event, Change) {
 	s.touch(l.host)
 	e := Event{
 		Class: r.Class, Start: time.Unix(0, start), Now: time.Unix(0, s.time()),
-		RetryAfter: r.RetryAfter, Latency: r.Latency, Lag: r.Lag, URL: l.key.Lo, Inflight: max(1, l.wire),
+		RetryAfter: r.RetryAfter, Latency: r.Latency, Lag: r.Lag, URL: l.key.Lo, Inflight: max(1, l.wire), Slots: l.slots,
 	}
 	if l.kind != KindPage {
 		e.URL = uint64(l.origin)<<8 | uint64(l.kind)

@@ -33,6 +33,7 @@ type Lease struct {
 	granted int64 // clock
 	started int64 // clock; 0 if nothing went on the wire; guarded by s.mu
 	wire    int   // requests of the host on the wire at the start; guarded by s.mu
+	slots   int   // slots of the host that were taken then; guarded by s.mu
 	ticket  bool  // a page ticket is held; guarded by s.mu
 	spent   bool  // and a request was started with it, now or in an earlier attempt; guarded by s.mu
 	landed  bool  // the slot was given back; guarded by s.mu
@@ -94,7 +95,7 @@ func (l *Lease) Started() {
 	if l.started == 0 {
 		st.unstarted--
 		st.wire++
-		l.wire = int(st.wire)
+		l.wire, l.slots = int(st.wire), int(st.inflight)
 		if l.wire > l.f.o.Pace.MaxInflight {
 			s.count.violations++
 		}
