@@ -16,7 +16,7 @@ func (r *run) supervise(ctx context.Context, stopLeasing, stopFetching context.C
 	defer tick.Stop()
 	var deadline <-chan time.Time
 	if r.limits.duration > 0 {
-		timer := time.NewTimer(r.limits.duration-r.elapsed())
+		timer := time.NewTimer(r.limits.duration - r.elapsed())
 		defer timer.Stop()
 		deadline = timer.C
 	}
