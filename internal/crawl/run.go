@@ -15,6 +15,7 @@ import (
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/metrics"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/robots"
@@ -34,6 +35,7 @@ type run struct {
 	store    *state.Store
 	frontier *frontier.Frontier
 	fetcher  Fetcher
+	client   *fetch.Client // the fetcher when it is the run's own, else nil
 	parser   *parser.Parser
 	scope    *Scope
 	traps    *Traps
@@ -95,7 +97,11 @@ func Run(ctx context.Context, o Options) (rep *Report, err error) {
 	if o.Started != nil {
 		o.Started(monitor)
 	}
-	if err := r.crawl(ctx); err != nil {
+	err = r.crawl(ctx)
+	if r.client != nil {
+		err = errors.Join(err, r.client.Close()) // an export can take long, and needs no connections
+	}
+	if err != nil {
 		return nil, err
 	}
 	return r.finish(ctx)
@@ -144,9 +150,10 @@ func open(ctx context.Context, o Options) (*run, error) {
 		return fail(err)
 	}
 	if r.fetcher = o.Fetcher; r.fetcher == nil {
-		if r.fetcher, err = NewFetcher(o.Settings, r.starts); err != nil {
+		if r.client, err = NewFetcher(o.Settings, r.starts); err != nil {
 			return fail(err)
 		}
+		r.fetcher = r.client
 	}
 	r.robots = newRobotsKeeper(r.store)
 	r.limits = newLimits(r)

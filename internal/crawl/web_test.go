@@ -1,0 +1,179 @@
+package crawl
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/testweb"
+)
+
+// startWeb serves a synthetic web as long as the test lasts. Requests that were on the wire when a host refused another are not
+// early.
+func startWeb(t *testing.T, cfg testweb.Config) *testweb.Server {
+	t.Helper()
+	if cfg.Grace == 0 {
+		cfg.Grace = 250 * time.Millisecond
+	}
+	web, err := testweb.Start(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := web.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return web
+}
+
+// quickTimeout is short, and still long enough for a machine that is busy with other things.
+const quickTimeout = 3 * time.Second
+
+// quick are settings of a crawl that is in no hurry to be polite, and whose waits after failures are short.
+func quick(web *testweb.Server) *config.Settings {
+	s := config.Defaults(config.OwnSite)
+	s.Resolve = []string{web.Resolve()}
+	s.MaxWorkers = 64
+	s.MaxHostBackoffSecs = 1
+	s.AdaptiveStepMS = 10
+	s.Timeout = quickTimeout
+	s.HotSetMB = 1
+	s.BloomCapacity = 100_000
+	return s
+}
+
+// testLog shows what a crawl logged when its test fails, and only then.
+func testLog(t *testing.T, level slog.Level) *slog.Logger {
+	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: level}))
+}
+
+func starts(t *testing.T, urls ...string) []Start {
+	t.Helper()
+	var list []Start
+	for _, u := range urls {
+		list = append(list, Start{URL: mustURL(t, u)})
+	}
+	return list
+}
+
+// crawlFrom crawls from the URLs to the end, in a directory of its own.
+func crawlFrom(t *testing.T, s *config.Settings, dir Dir, urls ...string) (*Report, error) {
+	t.Helper()
+	return Run(t.Context(), Options{Settings: s, Starts: starts(t, urls...), Dir: dir, Version: "test", Log: testLog(t, slog.LevelWarn)})
+}
+
+func newDir(t *testing.T) Dir { return Dir(filepath.Join(t.TempDir(), "data")) }
+
+// crawlAll crawls from the URLs to the end and returns what was written.
+func crawlAll(t *testing.T, s *config.Settings, urls ...string) (*Report, map[string]line) {
+	t.Helper()
+	dir := newDir(t)
+	rep, err := crawlFrom(t, s, dir, urls...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rep, readLines(t, dir)
+}
+
+// line is what tests read of a line of sitemap.jsonl.
+type line struct {
+	URL        string `json:"url"`
+	Outcome    string `json:"outcome"`
+	StatusCode int    `json:"status_code"`
+	Error      string `json:"error"`
+	Attempts   int    `json:"attempts"`
+	RedirectTo string `json:"redirect_to"`
+	Title      string `json:"title"`
+	Depth      int    `json:"depth"`
+	Source     string `json:"source"`
+	Indexable  bool   `json:"indexable"`
+	Robots     *struct {
+		Evidence   string `json:"evidence"`
+		Confidence string `json:"confidence"`
+	} `json:"robots"`
+}
+
+// trap is the trap that a line names, or "".
+func (l line) trap() string {
+	if l.Outcome != testweb.OutcomeTrap {
+		return ""
+	}
+	return strings.TrimPrefix(l.Error, "trap: ")
+}
+
+// readLines reads sitemap.jsonl, by URL.
+func readLines(t *testing.T, dir Dir) map[string]line {
+	t.Helper()
+	text, err := os.ReadFile(dir.JSONL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := map[string]line{}
+	for row := range bytes.Lines(text) {
+		var l line
+		if err := json.Unmarshal(row, &l); err != nil {
+			t.Fatalf("%s: %v", row, err)
+		}
+		if _, twice := lines[l.URL]; twice {
+			t.Errorf("%s is there twice", l.URL)
+		}
+		lines[l.URL] = l
+	}
+	return lines
+}
+
+// foundExactly holds what a crawl wrote against what the web knows of itself: each URL there once, with its outcome, status, title,
+// target, and whether it belongs into a sitemap.
+func foundExactly(t *testing.T, web *testweb.Server, c testweb.Crawl, lines map[string]line) {
+	t.Helper()
+	want, err := web.Expected(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make(map[string]testweb.Result, len(lines))
+	for url, l := range lines {
+		got[url] = testweb.Result{Outcome: l.Outcome, Status: l.StatusCode}
+	}
+	if err := testweb.Compare(want, web.Traps(), got); err != nil {
+		t.Error(err)
+	}
+	for e := range want {
+		l := lines[e.URL]
+		switch {
+		case l.Outcome != e.Outcomes[0]: // named above
+		case e.Title != "" && l.Title != e.Title:
+			t.Errorf("%s: title %q, want %q", e.URL, l.Title, e.Title)
+		case e.Location != "" && l.RedirectTo != e.Location:
+			t.Errorf("%s redirects to %q, want %q", e.URL, l.RedirectTo, e.Location)
+		case l.Indexable != e.Indexable:
+			t.Errorf("%s: indexable %v, want %v", e.URL, l.Indexable, e.Indexable)
+		}
+	}
+}
+
+// wellBehaved holds the web's books against the manners that no setting changes: nothing that robots.txt forbids, no page before
+// robots.txt, nothing that is no link, nothing while a host rests, and nothing twice.
+func wellBehaved(t *testing.T, web *testweb.Server) {
+	t.Helper()
+	books := web.Books()
+	if books.UnknownHosts > 0 {
+		t.Errorf("%d requests for hosts that are not there", books.UnknownHosts)
+	}
+	for name, h := range books.Hosts {
+		for what, m := range map[string]testweb.Misdeeds{
+			"forbidden by robots.txt": h.Disallowed, "made before robots.txt was known": h.BeforeRobots, "for what is no link to follow": h.Baits,
+			"for what nobody named": h.Unknown, "made while the host rested": h.Early, "for what was had already": h.Duplicates,
+		} {
+			if m.Count > 0 {
+				t.Errorf("%s: %d requests were %s, such as %q", name, m.Count, what, m.URIs)
+			}
+		}
+	}
+}
