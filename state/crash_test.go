@@ -18,7 +18,7 @@ func TestKill(t *testing.T) {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	dir := t.TempDir() + "/store"
 	acked := 0
-	for range 6 {
+	for range 5 {
 		c := startChild(t, "write", dir, seed)
 		// Some are killed before they have recovered.
 		for range rng.IntN(30) {
@@ -56,8 +56,8 @@ func TestOlderBadger(t *testing.T) {
 	c := startChild(t, "append", dir, seed)
 	var olds []string
 	acked := 0
-	for i := range 4 {
-		for range 1 + 5*i {
+	for i := range 3 {
+		for range 1 + 8*i {
 			acked = atoi(t, c.line())
 		}
 		name := filepath.Join(root, strconv.Itoa(i))

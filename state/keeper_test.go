@@ -12,7 +12,7 @@ import (
 func TestValueLogIsCollected(t *testing.T) {
 	dir := t.TempDir() + "/store"
 	s := open(t, dir, still())
-	const facts, rounds = 500, 200
+	const facts, rounds = 400, 200
 	fact := func(i, round int) RobotsFact {
 		return RobotsFact{Origin: fmt.Sprintf("https://h%d.example", i), Data: []byte(fmt.Sprintf("%80d", round))}
 	}
