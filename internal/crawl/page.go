@@ -9,6 +9,9 @@ import (
 	"net/http"
 	"time"
 
+	"golang.org/x/net/html/charset"
+	"golang.org/x/text/encoding"
+
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/page"
@@ -43,11 +46,12 @@ func (w *worker) servePage(ctx context.Context, l *frontier.Lease) error {
 	}
 
 	resp, err := w.fetcher.Do(ctx, fetch.Request{URL: u, Mode: fetch.Page, Wire: l})
-	defer resp.Close()
-	defer w.giveBack()
 	if err != nil {
+		defer resp.Close() // what the host answered before it went wrong, or nil
 		return w.pageFailed(l, u, resp, err, ev)
 	}
+	defer resp.Close()
+	defer w.giveBack()
 	w.breaker.ok()
 	w.measure(resp)
 
@@ -225,7 +229,7 @@ func (w *worker) read(ctx context.Context, f *finish, from frontier.Link, u urln
 	}
 	w.borrow()
 	pg := &w.page
-	err := w.parser.Parse(pg, parser.Input{URL: u, Body: resp.Body, Header: resp.Header})
+	err := w.parser.Parse(pg, parser.Input{URL: u, Body: resp.Body, Header: resp.Header, Encoding: encodingOf(resp.Charset)})
 	w.parsing.release()
 	if err != nil {
 		f.facts.Error = "parse: " + err.Error()
@@ -233,6 +237,15 @@ func (w *worker) read(ctx context.Context, f *finish, from frontier.Link, u urln
 	}
 	w.take(&f.facts, pg)
 	return w.follow(f, from, pg), nil
+}
+
+// encodingOf is the encoding that a page came in, which its links' queries go out in, or nil for UTF-8.
+func encodingOf(name string) encoding.Encoding {
+	if name == "utf-8" || name == "" {
+		return nil
+	}
+	enc, _ := charset.Lookup(name)
+	return enc
 }
 
 // take copies what a page says of itself. The page's texts share one piece of memory, which the facts give back when they are

@@ -1,0 +1,72 @@
+package crawl
+
+import (
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"testing"
+
+	"golang.org/x/text/encoding/charmap"
+	"golang.org/x/text/encoding/japanese"
+
+	"github.com/mapwright/mapwright/internal/config"
+)
+
+// serveSite serves handlers by path on loopback as long as the test lasts.
+func serveSite(t *testing.T, handler http.Handler) (root string) {
+	t.Helper()
+	server := httptest.NewServer(handler)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// small are settings for the crawl of a site on the loopback address.
+func small() *config.Settings {
+	s := config.Defaults(config.OwnSite)
+	s.MaxWorkers, s.HotSetMB, s.BloomCapacity, s.Timeout = 16, 1, 100_000, quickTimeout
+	return s
+}
+
+// The query of a link goes out in the encoding of its page, as browsers send it; its path goes out in UTF-8 whatever the page is in.
+func TestLinksGoOutAsBrowsersSendThem(t *testing.T) {
+	pages := map[string]struct{ contentType, body string }{
+		"/":      {"text/html; charset=utf-8", `<a href=/latin>l</a> <a href=/ascii>a</a> <a href=/sjis>j</a> <a href=/meta>m</a> <a href="/é?q=é">u</a>`},
+		"/latin": {"text/html; charset=iso-8859-1", must(charmap.Windows1252.NewEncoder().String(`<a href="/é?from=latin&amp;q=é">x</a>`))},
+		// The page has no byte that is not ASCII, and its link has.
+		"/ascii": {"text/html; charset=windows-1252", `<a href="/&eacute;?from=ascii&amp;q=&eacute;">x</a>`},
+		"/sjis":  {"text/html; charset=shift_jis", must(japanese.ShiftJIS.NewEncoder().String(`<a href="/東?from=sjis&amp;q=東">x</a>`))},
+		"/meta":  {"text/html", must(charmap.Windows1251.NewEncoder().String(`<meta charset=windows-1251><a href="/я?from=meta&amp;q=я">x</a>`))},
+	}
+	var mu sync.Mutex
+	asked := map[string]bool{} // guarded by mu
+	root := serveSite(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		asked[r.RequestURI] = true
+		mu.Unlock()
+		p, ok := pages[r.URL.Path]
+		if !ok {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", p.contentType)
+		_, _ = io.WriteString(w, p.body)
+	}))
+	crawlAll(t, small(), root+"/")
+	for _, want := range []string{
+		"/%C3%A9?q=%C3%A9", "/%C3%A9?from=latin&q=%E9", "/%C3%A9?from=ascii&q=%E9", "/%E6%9D%B1?from=sjis&q=%93%8C", "/%D1%8F?from=meta&q=%FF",
+	} {
+		if !asked[want] {
+			t.Errorf("%s was not asked for; these were: %q", want, slices.Collect(maps.Keys(asked)))
+		}
+	}
+}
+
+func must(text string, err error) string {
+	if err != nil {
+		panic(err)
+	}
+	return text
+}
