@@ -2,6 +2,8 @@ package state
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -157,6 +159,62 @@ func TestDiskFull(t *testing.T) {
 		t.Errorf("recovery after a full disk: %+v; the log had room for the end of the run", r)
 	}
 	m.check(t, s)
+}
+
+// TestInterruptedRecovery breaks recovery off after each of its transactions in
+// turn, and begins it again.
+func TestInterruptedRecovery(t *testing.T) {
+	dir := t.TempDir() + "/store"
+	s, err := Open(dir, still())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := newModel(13)
+	for range 600 {
+		commit(t, s, m.record())
+	}
+	if r, ok := low(t, s, m.hasher.HostID("h5.example")); ok {
+		commit(t, s, r)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	o := still()
+	o.MinFree = 1
+	broken := 0
+	for {
+		// Without SYNCED all of the log is applied again.
+		try := fmt.Sprintf("%s-%d", dir, broken)
+		copyDir(t, dir, try)
+		if err := os.Remove(filepath.Join(try, badgerDir, syncedName)); err != nil {
+			t.Fatal(err)
+		}
+		left := broken
+		o.freeBytes = func(string) (int64, error) {
+			left--
+			return int64(left + 1), nil
+		}
+		s, err := Open(try, o)
+		if err == nil {
+			if err := s.Close(); !errors.Is(err, ErrDiskFull) && err != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+		wantErr(t, ErrDiskFull, err, "open")
+		broken++
+		s, err = Open(try, still())
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.check(t, s)
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if broken < 3 {
+		t.Errorf("recovery had %d transactions, too few for this test", broken)
+	}
 }
 
 // TestBadgerLogsError checks that an error which Badger only logs fails the
