@@ -64,7 +64,7 @@ const (
 // A seat is what an active host has and a parked one does not.
 type seat struct {
 	pace Pace
-	fair int64  // clock; when the host last gave up its turn
+	fair int64  // clock; when the host last gave up its turn, which orders those whose time has come
 	rnd  uint64 // drawn at each start, for the delay after it
 
 	saved   savedPace
@@ -73,7 +73,7 @@ type seat struct {
 	inflight  uint16 // slots taken
 	unstarted uint16 // of them, not on the wire yet
 	wire      uint16 // of them, on the wire
-	turn      uint16 // leases left before the host gives up its turn
+	turn      uint16 // leases left of a turn that has begun
 }
 
 // savedPace is what was last written of a pace, in less room than a Learned.

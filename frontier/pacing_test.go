@@ -1,6 +1,7 @@
 package frontier
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -331,5 +332,93 @@ func TestLearnedPaceIsKept(t *testing.T) {
 		if got := time.Since(start); got != time.Second {
 			t.Errorf("delay of %v, want the 1s that the earlier run learned", got)
 		}
+	})
+}
+
+// A host without a delay keeps its turn for some leases; then the others have
+// theirs.
+func TestKeepTurn(t *testing.T) {
+	for keep, want := range map[int]string{1: "abababababab", 3: "aaabbbaaabbb"} {
+		synctest.Test(t, func(t *testing.T) {
+			f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true, KeepTurn: keep, Shards: 1}, NewMemStore())
+			for _, h := range "ab" {
+				for i := range 6 {
+					add(t, f, seeds(fmt.Sprintf("http://%c.example/%d", h, i))...)
+				}
+				synctest.Wait()
+				time.Sleep(1)
+			}
+			got := ""
+			for range 12 {
+				l := next(t, f)
+				got += l.URL()[7:8]
+				time.Sleep(1)
+				l.Started()
+				done(t, l, ok())
+			}
+			if got != want {
+				t.Errorf("turns of %d: %s, want %s", keep, got, want)
+			}
+		})
+	}
+}
+
+func TestCloseWakesAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newTest(t, Options{IgnoreRobots: true}, NewMemStore())
+		add(t, f, seeds("http://a.example/")...)
+		l := next(t, f)
+		ended := make(chan error, 10)
+		for range 10 {
+			go func() {
+				_, err := f.Next(t.Context())
+				ended <- err
+			}()
+		}
+		synctest.Wait()
+		f.Close()
+		f.Close() // does nothing
+		for range 10 {
+			if err := <-ended; !errors.Is(err, ErrClosed) {
+				t.Error(err)
+			}
+		}
+		if d, err := l.Done(ok()); d != Returned || !errors.Is(err, ErrClosed) {
+			t.Errorf("Done after Close: %v, %v", d, err)
+		}
+	})
+}
+
+// A call of Next that is cancelled while it is being woken passes the lease on.
+func TestCancelledNextPassesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true}, NewMemStore())
+		release := f.Source()
+		var taken, cancelled atomic.Int64
+		for i := range 100 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(1+i%3)*time.Second)
+			go func() {
+				defer cancel()
+				if l, err := f.Next(ctx); err == nil {
+					taken.Add(1)
+					done(t, l, ok())
+				} else {
+					cancelled.Add(1)
+				}
+			}()
+		}
+		time.Sleep(time.Second) // the first third gives up just as links come
+		for i := range 50 {
+			add(t, f, seeds(fmt.Sprintf("http://h%d.example/", i))...)
+		}
+		synctest.Wait()
+		if taken.Load() != 50 {
+			t.Errorf("%d of 50 were leased", taken.Load())
+		}
+		time.Sleep(time.Minute)
+		if taken.Load()+cancelled.Load() != 100 {
+			t.Errorf("%d leased, %d cancelled", taken.Load(), cancelled.Load())
+		}
+		release()
 	})
 }

@@ -92,6 +92,25 @@ func remarkable(p *Pace) bool {
 		p.window != (aimd{})
 }
 
+// trimIdle forgets entries of the idle list whose hosts have found work or are
+// gone, lest it grow with every host that ever was.
+func (s *shard) trimIdle() {
+	if len(s.idle.items) < 2*s.seats.len()+1024 {
+		return
+	}
+	var kept fifo
+	for i, ok := s.idle.pop(); ok; i, ok = s.idle.pop() {
+		if h := s.hosts.at(i); h.flags&hostIdle != 0 && h.seat >= 0 {
+			h.flags &^= hostIdle // lest a second entry of the same host be kept
+			kept.push(i)
+		}
+	}
+	for _, i := range kept.items {
+		s.hosts.at(i).flags |= hostIdle
+	}
+	s.idle = kept
+}
+
 // evictIdle takes the seat of the host that has been without work the longest.
 func (s *shard) evictIdle() {
 	now := s.time()

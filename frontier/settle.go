@@ -46,13 +46,15 @@ func (s *shard) settle(i int32, now int64) {
 	if h.inMemory > 0 && (load || at > now+soon) && s.f.loader.starved.Load() {
 		s.giveBack(h, 0) // what cannot be leased now must not keep others waiting
 	}
-	if why == WhyIdle && h.flags&hostIdle == 0 {
-		h.flags |= hostIdle
-		s.idle.push(i)
-	}
 	if top := s.parked.top(); top != never && at > top+min(parkGap, never-top) && s.parkable(i, h) {
 		s.park(i, now)
 		s.touch(i)
+		return
+	}
+	if why == WhyIdle && h.flags&hostIdle == 0 {
+		h.flags |= hostIdle
+		s.idle.push(i)
+		s.trimIdle()
 	}
 }
 
@@ -94,13 +96,15 @@ func (s *shard) next(i int32, h *host, now int64) (at int64, why Why, load bool)
 	if p.at == never {
 		return never, p.why, false
 	}
-	at = max(start, p.at, st.fair)
+	at = max(start, p.at)
 	why = WhyNothing
 	if at > now {
 		why = WhyRetry
 		if start >= p.at {
 			why = st.whyNot(now)
 		}
+	} else {
+		at = max(st.fair, p.at) // its time has come; who goes first is a matter of turns
 	}
 	if p.load {
 		if at <= now {

@@ -81,6 +81,9 @@ func (s *shard) leasePage(l *Lease, h *host, p pick, now int64) bool {
 func (s *shard) reserve(i int32, h *host) bool {
 	if s.f.tickets.reserve() {
 		h.tickets++
+		if s.limited(h) && s.f.o.Observe != nil {
+			s.note(Notice{Kind: NoticeHostLimit, Host: string(s.nameOf(h)), Waiting: h.pending})
+		}
 		return true
 	}
 	s.waitTicket(i, h)
@@ -103,11 +106,10 @@ func (s *shard) open(l *Lease, h *host, now int64) {
 	if int(st.inflight) > st.pace.Limit(&s.f.o.Pace) {
 		s.count.violations++
 	}
-	if st.turn > 0 {
-		st.turn--
-	}
 	if st.turn == 0 {
 		st.turn = uint16(min(s.f.o.KeepTurn, 1<<15))
+	}
+	if st.turn--; st.turn == 0 {
 		st.fair = now
 	}
 	l.granted = now
