@@ -7,7 +7,7 @@ CRASHES ?= 100
 SOAK    ?= 10m
 COUNT   ?= 1
 
-.PHONY: help build test race fuzz crash soak bench bench-peers bench-compare bench-record bench-smoke lint demo clean
+.PHONY: help build test race fuzz crash large soak bench bench-peers bench-compare bench-record bench-smoke lint demo clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -26,6 +26,10 @@ fuzz: ## fuzz every target for FUZZTIME each (default 2m)
 
 crash: ## kill the real binary CRASHES times (default 100) and compare with an unkilled run
 	$(GO) test -count=1 -run TestCrash -timeout 60m ./internal/e2e -crashes $(CRASHES) -v
+
+large: ## a sitemap of 120,000 URLs in, a map of 120,000 pages out, and the memory of an export of 10 million (half an hour)
+	$(GO) test -count=1 -run TestFetchingBeginsBeforeTheSitemapEnds -timeout 30m ./internal/crawl -sitemap-urls 120000 -v
+	$(GO) test -count=1 -run 'TestLargeMap|TestExportMemory' -timeout 120m ./internal/e2e -map-pages 120000 -export-urls 10000000 -v
 
 soak: ## crawl for SOAK (default 10m) and watch the slope of memory and goroutines
 	$(GO) test -count=1 -run TestSoak -timeout 120m ./internal/e2e -soak $(SOAK) -v

@@ -17,11 +17,12 @@ import (
 )
 
 // handSite is a web of hand-written hosts: each URL, without its scheme, and what it answers. A text is a page; a handler is asked.
-// Everything else is a 404.
+// Everything else is a 404, unless there is another answer to it.
 type handSite struct {
-	t    *testing.T
-	srv  *httptest.Server
-	urls map[string]any
+	t     *testing.T
+	srv   *httptest.Server
+	urls  map[string]any
+	other http.HandlerFunc
 
 	mu    sync.Mutex
 	asked []string // guarded by mu; URLs without their scheme, in order
@@ -42,6 +43,10 @@ func (s *handSite) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Unlock()
 	switch answer := s.urls[url].(type) {
 	case nil:
+		if s.other != nil {
+			s.other(w, r)
+			return
+		}
 		http.NotFound(w, r)
 	case string:
 		if strings.HasPrefix(answer, "<html") {

@@ -1,0 +1,139 @@
+package e2e
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/state"
+)
+
+var exportURLs = flag.Int("export-urls", 20_000, "URLs of the larger crawl that TestExportMemory exports")
+
+// madeUp makes the data directory of a crawl of so many pages, without a crawl.
+func madeUp(t *testing.T, n int) string {
+	t.Helper()
+	dir := crawl.Dir(filepath.Join(t.TempDir(), "data"))
+	s, err := state.Open(dir.State(), state.Options{Mode: state.CreateOnly})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}()
+	start, err := urlnorm.Parse("https://www.example.test/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := crawl.NewPlan(config.Defaults(config.Polite), []crawl.Start{{URL: start}}).Write(dir); err != nil {
+		t.Fatal(err)
+	}
+	hasher, now := s.Hasher(), time.Now()
+	const batch = 1000
+	for first := 0; first < n; first += batch {
+		recs := make([]state.Record, 0, batch)
+		for i := first; i < min(first+batch, n); i++ {
+			u, ok := urlnorm.FromCanonical(fmt.Sprintf("https://www%d.example.test/section-%d/a-page-with-a-name-of-usual-length-%d.html", i%1000, i%37, i))
+			if !ok {
+				t.Fatal("a made-up URL is not canonical")
+			}
+			facts := page.Facts{
+				ContentType: "text/html; charset=utf-8", ContentLength: 10240, ContentHash: uint64(i), HasHash: true, ResponseTime: 20 * time.Millisecond, Parsed: true, WordCount: 500, LinkCount: 30,
+				Title: fmt.Sprintf("A page with the number %d", i), Description: "What a page says of itself in a sentence or two, which is about as long as this one.", H1: "A page", Language: "en",
+				LastModified: now, Robots: page.Robots{Checked: true, Allowed: true, CheckedAt: now},
+			}
+			key := hasher.Key(u)
+			recs = append(recs, state.Record{
+				Links:  []state.Link{{Key: key, URL: u.String(), Depth: 3, Priority: 19, Source: 1, Parent: "https://www.example.test/", DiscoveredAt: now}},
+				Finish: &state.Finish{Key: key, Outcome: uint8(page.OK), Status: 200, Attempts: 1, CrawledAt: now, Bytes: 10240, Facts: facts.Append(nil)},
+			})
+		}
+		if err := s.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Commit(recs...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return string(dir)
+}
+
+// An export takes as much memory for many URLs as for some. What counts is memory of its own: the store's files are mapped, and what the
+// kernel keeps of them while there is room shows up as the process's too, but is given back when anybody needs it.
+func TestExportMemory(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("memory of one's own is told apart only on Linux")
+	}
+	for _, n := range []int{*exportURLs / 5, *exportURLs} {
+		dir := madeUp(t, n)
+		began := time.Now()
+		own, all, res := measureExport(t, dir)
+		if res.Pages != n || res.Indexable != n {
+			t.Errorf("%d URLs: %+v", n, res)
+		}
+		t.Logf("%d URLs: peak %d MB of its own, %d MB with mapped files, %v, %d files", n, own, all, time.Since(began).Round(time.Millisecond), len(res.Files))
+		if own > mostMemory && !raceDetector {
+			t.Errorf("%d URLs took %d MB, want at most %d", n, own, mostMemory)
+		}
+	}
+}
+
+// mostMemory is what an export may take of any number of URLs, in MB.
+const mostMemory = 200
+
+// measureExport exports a crawl and returns the most memory that it took, in MB: of its own, and with the files that it maps.
+func measureExport(t *testing.T, dir string) (own, all int64, res exported) {
+	t.Helper()
+	var out bytes.Buffer
+	cmd := unhurried(t, "export", "--json", "--csv", "--gzip", "--data-dir", dir)
+	cmd.Stdout = &out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	look := time.NewTicker(2 * time.Millisecond)
+	defer look.Stop()
+	for {
+		select {
+		case <-look.C:
+			own = max(own, ownMemory(cmd.Process.Pid))
+		case err := <-done:
+			if err != nil {
+				t.Fatal(err)
+			}
+			return own, cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss >> 10, parse[exported](t, out.String())
+		}
+	}
+}
+
+// ownMemory is how much memory of its own a process has now, in MB; 0 if it has just ended.
+func ownMemory(pid int) int64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0
+	}
+	for row := range strings.Lines(string(text)) {
+		var kb int64
+		if _, err := fmt.Sscanf(row, "RssAnon: %d kB", &kb); err == nil {
+			return kb >> 10
+		}
+	}
+	return 0
+}

@@ -1,0 +1,242 @@
+package e2e
+
+import (
+	"encoding/csv"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/export"
+	"github.com/mapwright/mapwright/internal/sitemap"
+	"github.com/mapwright/mapwright/internal/sitemap/sitemaptest"
+	"github.com/mapwright/mapwright/internal/testweb"
+)
+
+var mapPages = flag.Int("map-pages", 3000, "pages of the site that TestLargeMap crawls")
+
+// exported is what 'export --json' prints.
+type exported struct {
+	Pages     int      `json:"pages"`
+	Indexable int      `json:"indexable"`
+	Links     int      `json:"links"`
+	Files     []string `json:"files"`
+}
+
+// exportTo exports a crawl and checks what every export must be: lines by the schema, XML by its schemas, nothing half.
+func exportTo(t *testing.T, dir, out string, args ...string) exported {
+	t.Helper()
+	got := run(t, append([]string{"export", "--json", "--data-dir", dir, "--output", out}, args...)...)
+	if got.code != 0 {
+		t.Fatalf("exit status %d, want 0", got.code)
+	}
+	res := parse[exported](t, got.stdout)
+	for _, name := range res.Files {
+		if export.IsSitemap(name) {
+			sitemaptest.Files(t, filepath.Join(out, name))
+		}
+	}
+	if slices.Contains(res.Files, "sitemap.jsonl") {
+		fitsSchema(t, out)
+	}
+	if half, _ := filepath.Glob(filepath.Join(out, "*.tmp")); len(half) > 0 {
+		t.Errorf("left %q", half)
+	}
+	return res
+}
+
+// listed are the URLs of the XML sitemaps, in order, through the index if there is one.
+func listed(t *testing.T, out, name string) []string {
+	t.Helper()
+	file, err := os.Open(filepath.Join(out, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	var urls []string
+	_, err = sitemap.Read(file, func(e *sitemap.Entry) error {
+		if e.Kind == sitemap.Child {
+			urls = append(urls, listed(t, out, e.Loc[strings.LastIndexByte(e.Loc, '/')+1:])...)
+		} else {
+			urls = append(urls, e.Loc)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return urls
+}
+
+// listedRightly wants the XML sitemap to list exactly the indexable pages.
+func listedRightly(t *testing.T, out, name string) {
+	t.Helper()
+	var want []string
+	for url, l := range readLines(t, out) {
+		if l.Indexable {
+			want = append(want, url)
+		}
+	}
+	slices.Sort(want)
+	if got := slices.Sorted(slices.Values(listed(t, out, name))); !slices.Equal(got, want) {
+		t.Errorf("%s lists %d URLs, %d are indexable", name, len(got), len(want))
+	}
+}
+
+func sameFile(t *testing.T, a, b string) {
+	t.Helper()
+	one, err := os.ReadFile(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	two, err := os.ReadFile(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(one) != string(two) {
+		t.Errorf("%s and %s differ", a, b)
+	}
+}
+
+func TestExportOfAFinishedCrawl(t *testing.T) {
+	t.Parallel()
+	web := serve(t, testweb.Config{Seed: 4, Pages: 40, Sitemaps: &testweb.Sitemaps{Orphans: 2}, Faults: testweb.OnAll(testweb.Hreflang{}, testweb.NoIndex{}, testweb.Canonical{}, testweb.StatusPages{})})
+	dir, out := filepath.Join(t.TempDir(), "data"), t.TempDir()
+	if got := run(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir, "--links", "--images"); got.code != 0 {
+		t.Fatalf("exit status %d", got.code)
+	}
+	// The same as the crawl itself wrote, byte by byte, however often.
+	for range 2 {
+		res := exportTo(t, dir, out)
+		for _, name := range []string{"sitemap.jsonl", "sitemap.xml", "links.jsonl"} {
+			if !slices.Contains(res.Files, name) {
+				t.Fatalf("wrote %q", res.Files)
+			}
+			sameFile(t, filepath.Join(dir, name), filepath.Join(out, name))
+		}
+		if res.Links == 0 || res.Indexable == 0 || res.Pages != len(readLines(t, out)) {
+			t.Errorf("result %+v", res)
+		}
+	}
+	listedRightly(t, out, "sitemap.xml")
+
+	out = t.TempDir()
+	res := exportTo(t, dir, out, "--format", "xml,csv", "--gzip", "--hreflang", "--base-url", "https://maps.test/of/")
+	if !slices.Equal(res.Files, []string{"sitemap.csv", "sitemap.xml.gz"}) {
+		t.Errorf("wrote %q", res.Files)
+	}
+	file, err := os.Open(filepath.Join(out, "sitemap.csv"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if rows, err := csv.NewReader(file).ReadAll(); err != nil || len(rows) != res.Pages+1 || !slices.Contains(rows[0], "indexable_reason") {
+		t.Errorf("%d rows of CSV, %v", len(rows), err)
+	}
+}
+
+// A crawl that was killed exports what it knew, and exporting it does it no harm.
+func TestExportOfAKilledCrawl(t *testing.T) {
+	t.Parallel()
+	web := serve(t, testweb.Config{Seed: 5, Pages: 400, Sitemaps: &testweb.Sitemaps{}, Faults: testweb.OnAll(testweb.Slow{Delay: 20 * time.Millisecond})})
+	dir, out := filepath.Join(t.TempDir(), "data"), t.TempDir()
+	p := start(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir)
+	p.until("50 pages were asked for", func() bool { return pages(web) >= 50 })
+	p.kill()
+	if exists(t, dir, "sitemap.jsonl") {
+		t.Error("a crawl that was killed left a sitemap.jsonl")
+	}
+	var before map[string]line
+	for range 4 { // more often than a page may be in flight when a crawl dies
+		exportTo(t, dir, out)
+		lines := readLines(t, out)
+		if before != nil && len(before) != len(lines) {
+			t.Errorf("one export has %d lines, the next %d", len(before), len(lines))
+		}
+		before = lines
+	}
+	listedRightly(t, out, "sitemap.xml")
+	settled := 0
+	for _, l := range before {
+		if l.Outcome != "pending" {
+			settled++
+		}
+	}
+	if settled == 0 || settled == len(before) {
+		t.Errorf("%d of %d lines are settled", settled, len(before))
+	}
+	if got := run(t, "resume", "--data-dir", dir); got.code != 0 {
+		t.Fatalf("exit status %d", got.code)
+	}
+	foundExactly(t, web, testweb.Crawl{}, readLines(t, dir))
+}
+
+// A crawl exports itself while it runs, and goes on.
+func TestExportOfARunningCrawl(t *testing.T) {
+	t.Parallel()
+	web := serve(t, testweb.Config{Seed: 6, Pages: 300, Sitemaps: &testweb.Sitemaps{}, Faults: testweb.OnAll(testweb.Slow{Delay: 20 * time.Millisecond})})
+	dir, out := filepath.Join(t.TempDir(), "data"), t.TempDir()
+	p := start(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir)
+	p.until("30 pages were asked for", func() bool { return pages(web) >= 30 })
+	p.signal(syscall.SIGSTOP) // so that the crawl cannot be over before the export has begun
+	asked := start(t, "export", "--json", "--data-dir", dir, "--output", out, "--csv")
+	time.AfterFunc(100*time.Millisecond, func() { p.signal(syscall.SIGCONT) })
+	if got := asked.wait(); got.code != 0 {
+		t.Fatalf("exit status %d", got.code)
+	}
+	sitemaptest.Files(t, filepath.Join(out, "sitemap.xml"))
+	if got := fitsSchema(t, out); got["pending"] == 0 || got["ok"] == 0 {
+		t.Errorf("outcomes %v", got)
+	}
+	if !exists(t, out, "sitemap.csv") || exists(t, dir, "sitemap.jsonl") {
+		t.Error("the running crawl wrote other files than it was asked for")
+	}
+	if got := p.wait(); got.code != 0 {
+		t.Fatalf("exit status %d", got.code)
+	}
+	foundExactly(t, web, testweb.Crawl{}, readLines(t, dir))
+}
+
+// A site that only a sitemap tells of is found whole, and its map has as many parts as the protocol wants.
+func TestLargeMap(t *testing.T) {
+	t.Parallel()
+	web := serve(t, testweb.Config{Seed: 7, Pages: 10, PageSize: 600, Links: 3, Sitemaps: &testweb.Sitemaps{Orphans: *mapPages - 10, PerFile: 50_000, Gzip: true}})
+	dir := filepath.Join(t.TempDir(), "data")
+	began := time.Now()
+	cmd := unhurried(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir, "--base-url", "https://maps.test/")
+	if err := cmd.Run(); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d pages in %v", *mapPages, time.Since(began).Round(time.Millisecond))
+	foundExactly(t, web, testweb.Crawl{}, readLines(t, dir))
+	askedOnce(t, web)
+	rep := readReport(t, dir)
+	want := []string{"sitemap.jsonl", "sitemap.xml"}
+	if parts := (*mapPages + sitemap.MaxURLs - 1) / sitemap.MaxURLs; parts > 1 {
+		for i := range parts {
+			want = append(want, fmt.Sprintf("sitemap-%05d.xml", i+1))
+		}
+	}
+	if !slices.Equal(rep.Files, append(want, "report.json")) {
+		t.Errorf("wrote %q", rep.Files)
+	}
+	for _, name := range want[1:] {
+		sitemaptest.Files(t, filepath.Join(dir, name))
+	}
+	if n := len(listed(t, dir, "sitemap.xml")); n != *mapPages {
+		t.Errorf("the map lists %d URLs, want %d", n, *mapPages)
+	}
+}
+
+// unhurried is a run of the program that may take as long as the test may.
+func unhurried(t *testing.T, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(t.Context(), binary, args...)
+	cmd.Dir, cmd.Stderr = t.TempDir(), t.Output()
+	return cmd
+}
