@@ -8,6 +8,7 @@ func (s *shard) sit(i int32) {
 	st.pace = s.paces[i]
 	delete(s.paces, i)
 	st.rnd = s.rng.Uint64()
+	st.fair = s.time()
 	st.saved = savedPace{delay: st.pace.learned, floor: st.pace.floor, lastSuccess: st.pace.lastSuccess}
 	s.parked.remove(i)
 }
