@@ -71,10 +71,11 @@ func ReadPage(r io.Reader, most int64) ([]byte, error) {
 // FetchPage fetches one page for inspection.
 func FetchPage(ctx context.Context, f Fetcher, u urlnorm.URL) (*Inspected, error) {
 	resp, err := f.Do(ctx, fetch.Request{URL: u, Mode: fetch.Page})
-	defer resp.Close()
 	if err != nil {
+		resp.Close() // what the host answered before it went wrong, or nil
 		return nil, err
 	}
+	defer resp.Close()
 	in := &Inspected{URL: u, Status: resp.Status, Header: resp.Header, Location: resp.Location, Type: resp.ContentType, Length: resp.ContentLength, Took: resp.Timings.Total}
 	if resp.Body != nil {
 		in.Body, in.Length = append([]byte{}, resp.Body...), resp.DecodedLength

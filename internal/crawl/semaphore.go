@@ -16,6 +16,5 @@ func (s semaphore) acquire(ctx context.Context) error {
 	}
 }
 
-func (s semaphore) release()   { <-s }
-func (s semaphore) used() int  { return len(s) }
-func (s semaphore) limit() int { return cap(s) }
+func (s semaphore) release()  { <-s }
+func (s semaphore) used() int { return len(s) }

@@ -24,7 +24,7 @@ var rooms = map[string][]string{
 	"parser":                       {"internal/urlnorm"},
 	"bench":                        {"*"},
 	"bench/record":                 {"bench"},
-	"internal/config":              {"internal/fetch"},
+	"internal/config":              {"parser", "internal/fetch", "internal/urlnorm"},
 	"internal/crawl":               {"frontier", "state", "wal", "parser", "internal/config", "internal/fetch", "internal/robots", "internal/sitemap", "internal/seed", "internal/urlnorm", "internal/metrics", "internal/export", "internal/page", "internal/slot"},
 	"internal/e2e":                 {"*"},
 	"internal/export":              {"state", "internal/page", "internal/sitemap", "internal/urlnorm"},

@@ -92,7 +92,7 @@ func (l *Line) SetFacts(f *Facts) {
 	l.Title, l.Description, l.H1 = f.Title, f.Description, f.H1
 	l.CanonicalURL, l.Language, l.RobotsMeta = f.Canonical, f.Language, f.RobotsMeta
 	for _, a := range f.Hreflang {
-		l.Hreflang = append(l.Hreflang, LineAlternate{a.Lang, a.URL})
+		l.Hreflang = append(l.Hreflang, LineAlternate(a))
 	}
 	l.JSONLDTypes = f.JSONLDTypes
 	for _, p := range f.OpenGraph {
