@@ -62,11 +62,11 @@ func TestCrawlCopesWithWhatServersDo(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "data")
 			first := web.StartURLs()[i]
 			got := run(t, "crawl", "--start-url", first, "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir,
-				"--timeout", "1", "--max-retries", "1", "--max-host-backoff-secs", "1")
+				"--timeout", "3", "--max-retries", "1", "--max-host-backoff-secs", "1")
 			if got.code != 0 {
 				t.Errorf("exit status %d, want 0", got.code)
 			}
-			c := testweb.Crawl{Starts: []string{first}, Timeout: time.Second, MaxRetries: 1}
+			c := testweb.Crawl{Starts: []string{first}, Timeout: 3 * time.Second, MaxRetries: 1}
 			foundExactly(t, web, c, readLines(t, dir))
 			if h := web.HostBooks(i); h.Baits.Count+h.Disallowed.Count+h.BeforeRobots.Count > 0 {
 				t.Errorf("asked for baits %v, against robots.txt %v, before robots.txt %v", h.Baits, h.Disallowed, h.BeforeRobots)
