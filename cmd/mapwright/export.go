@@ -55,6 +55,9 @@ func newExport(environ []string, io stdio) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if res.Links == 0 && slices.Contains(res.Files, "links.jsonl") {
+				fmt.Fprintln(io.err, "mapwright: links.jsonl is empty: links are kept only by a crawl that runs with --links")
+			}
 			if asJSON {
 				return json.NewEncoder(io.out).Encode(res)
 			}
@@ -91,7 +94,7 @@ func exportFrom(ctx context.Context, dir crawl.Dir, out string, formats []string
 	o.Only = formats
 	o.CSV = o.CSV || slices.Contains(formats, "csv")
 	o.Links = o.Links || slices.Contains(formats, "links")
-	a, err := crawl.Ask(ctx, dir, crawl.Request{Command: "export", Export: &o})
+	a, err := crawl.Ask(ctx, dir, crawl.Request{Command: "export", Export: &o, Types: loaded.Settings.XMLTypes})
 	if err == nil {
 		return a.Export, nil
 	}

@@ -21,6 +21,7 @@ import (
 type Request struct {
 	Command string          `json:"command"` // status or export
 	Export  *export.Options `json:"export,omitempty"`
+	Types   []string        `json:"types,omitempty"` // content types that XML sitemaps may list, for an export
 }
 
 // Answer is what the crawl says.
@@ -108,7 +109,7 @@ func (c *control) do(req *Request) *Answer {
 		}
 		c.r.exporting.Lock()
 		defer c.r.exporting.Unlock()
-		res, err := export.Write(c.ctx, Pages(c.r.store, c.r.settings.XMLTypes), *req.Export)
+		res, err := export.Write(c.ctx, Pages(c.r.store, req.Types), *req.Export)
 		if err != nil {
 			return &Answer{Error: err.Error()}
 		}

@@ -131,6 +131,9 @@ func TestExportOfAFinishedCrawl(t *testing.T) {
 	if !slices.Equal(res.Files, []string{"sitemap.csv", "sitemap.xml.gz"}) {
 		t.Errorf("wrote %q", res.Files)
 	}
+	if res := exportTo(t, dir, t.TempDir(), "--format", "xml", "--xml-types", "application/pdf"); res.Indexable != 0 || len(res.Files) != 0 {
+		t.Errorf("a site without PDF files is mapped as %+v", res)
+	}
 	file, err := os.Open(filepath.Join(out, "sitemap.csv"))
 	if err != nil {
 		t.Fatal(err)
@@ -162,6 +165,9 @@ func TestExportOfAKilledCrawl(t *testing.T) {
 		before = lines
 	}
 	listedRightly(t, out, "sitemap.xml")
+	if got := run(t, "export", "--data-dir", dir, "--output", out, "--format", "links"); got.code != 0 || !strings.Contains(got.stderr, "links.jsonl is empty") {
+		t.Errorf("exit status %d, and nothing said of links that were not kept: %s", got.code, got.stderr)
+	}
 	settled := 0
 	for _, l := range before {
 		if l.Outcome != "pending" {
@@ -185,7 +191,7 @@ func TestExportOfARunningCrawl(t *testing.T) {
 	p := start(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir)
 	p.until("30 pages were asked for", func() bool { return pages(web) >= 30 })
 	p.signal(syscall.SIGSTOP) // so that the crawl cannot be over before the export has begun
-	asked := start(t, "export", "--json", "--data-dir", dir, "--output", out, "--csv")
+	asked := start(t, "export", "--json", "--data-dir", dir, "--output", out, "--csv", "--xml-types", "text/html,text/plain")
 	time.AfterFunc(100*time.Millisecond, func() { p.signal(syscall.SIGCONT) })
 	if got := asked.wait(); got.code != 0 {
 		t.Fatalf("exit status %d", got.code)
