@@ -207,8 +207,10 @@ func (r *run) report(crawled time.Duration) *Report {
 	return rep
 }
 
-// found is how many URLs the crawl has found so far.
+// found is how many URLs the crawl has found so far. The store counts what it has applied, so that what is on its way is waited for; if it
+// fails, that is said elsewhere.
 func (r *run) found() int64 {
+	_ = r.store.Flush(context.Background())
 	c := r.store.Counters()
 	return int64(c.Discovered)
 }
