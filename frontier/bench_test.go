@@ -210,3 +210,40 @@ func BenchmarkWake(b *testing.B) {
 		<-stopped
 	}
 }
+
+// BenchmarkGrowth adds new URLs, 200 to a host, and logs what memory they take in
+// all: run it with -benchtime 20000000x.
+func BenchmarkGrowth(b *testing.B) {
+	// The level of the links is not open, so that nothing is read back.
+	f := newTest(b, Options{Pace: fast(1), LevelByLevel: true}, &nullStore{})
+	defer f.Source()()
+	page := make([]Link, 0, 30)
+	text := make([]byte, 0, 30*80)
+	start, added, mark := time.Now(), 0, 1_000_000
+	for b.Loop() {
+		i := added + len(page)
+		from := len(text)
+		text = fmt.Appendf(text, "https://www.host-%d.example/articles/%d/title-of-number-%d.html", i/200, i%7, i)
+		page = append(page, Link{URL: stringOf(text[from:]), Depth: 1})
+		if len(page) < cap(page) {
+			continue
+		}
+		add(b, f, page...)
+		added += len(page)
+		page, text = page[:0], make([]byte, 0, 30*80)
+		if added >= mark {
+			var m runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&m)
+			st := f.Stats()
+			b.Logf("%4dM URLs: heap %4d MB, windows %3d MB for %d URLs, filter %3d MB, hot set %3d MB, %d hosts, %.0f s",
+				added/1_000_000, m.HeapAlloc>>20, st.WindowBytes>>20, st.InMemory, st.FilterBytes>>20, st.HotBytes>>20,
+				st.Active+st.Parked, time.Since(start).Seconds())
+			mark = added * 3 / 2
+		}
+	}
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	b.ReportMetric(float64(m.HeapAlloc)/float64(max(1, added)), "B/url")
+}

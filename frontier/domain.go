@@ -22,7 +22,7 @@ func (s *shard) joinDomain(i int32, h *host, name string) {
 	}
 	dom.hosts = i
 	if dom.abandoned {
-		h.flags |= hostAbandoned
+		h.flags |= hostAbandoned | hostFactDirty
 	}
 }
 
@@ -67,11 +67,16 @@ func (s *shard) abandon(d int32) {
 		return
 	}
 	dom.abandoned = true
+	const most = 256 // facts for one record; a domain may have any number of hosts
 	for i := dom.hosts; i >= 0; {
 		h := s.hosts.at(i)
 		h.flags |= hostAbandoned
 		s.giveBack(h, 0)
-		s.facts = append(s.facts, s.factOf(i, h))
+		if len(s.facts) < most {
+			s.facts = append(s.facts, s.factOf(i, h))
+		} else {
+			h.flags |= hostFactDirty
+		}
 		s.note(Notice{Kind: NoticeAbandoned, Host: string(s.nameOf(h)), Waiting: h.pending})
 		s.touch(i)
 		i = h.domNext

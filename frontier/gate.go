@@ -13,7 +13,7 @@ type gate struct {
 	on    bool
 	open  atomic.Int32 // the worst priority that may be leased; grows only; written under mu
 	count [depths]atomic.Int64
-	mu    sync.Mutex // held while the gate is opened
+	mu    sync.Mutex // held while the gate is being opened
 }
 
 const depths = maxOrderedDepth + 1
@@ -98,26 +98,36 @@ func (s *shard) changeGate(depth int, by int64) {
 // openGate opens the next level if the ones above are finished, and has every
 // host look again.
 func (f *Frontier) openGate() {
-	if _, ok := f.gate.done(); !ok {
-		return
-	}
-	f.gate.mu.Lock()
-	defer f.gate.mu.Unlock()
-	next, ok := f.gate.done()
-	if !ok {
-		return
-	}
-	f.gate.open.Store(int32(PriorityDepth) + int32(next))
-	for _, s := range f.shards {
-		s.lock()
-		s.higher.age()
-		for i := range s.hosts.n {
-			if h := s.hosts.at(i); h.id != 0 && h.pending > 0 {
-				s.touch(i)
+	g := &f.gate
+	for _, ok := g.done(); ok; _, ok = g.done() {
+		if !g.mu.TryLock() {
+			return // whoever has it looks again when it is through
+		}
+		if next, ok := g.done(); ok {
+			g.open.Store(int32(PriorityDepth) + int32(next))
+			for _, s := range f.shards {
+				s.lookAgain()
 			}
 		}
-		s.unlock()
+		g.mu.Unlock()
 	}
+}
+
+// lookAgain settles every host that has something pending, some at a time.
+func (s *shard) lookAgain() {
+	const stride = 4096
+	s.lock()
+	s.higher.age()
+	for i := int32(0); i < s.hosts.n; i++ {
+		if h := s.hosts.at(i); h.id != 0 && h.pending > 0 {
+			s.touch(i)
+		}
+		if i%stride == stride-1 {
+			s.unlock()
+			s.lock()
+		}
+	}
+	s.unlock()
 }
 
 // promotions are links that were found again at a smaller depth than may stand in

@@ -14,6 +14,7 @@ import (
 // Hosts that were blocked are tried again. No host is asked before one delay has
 // passed, for the earlier run may have asked it just before it ended.
 func (f *Frontier) Resume(ctx context.Context, backlogs iter.Seq2[Backlog, error]) error {
+	defer f.Source()() // no level is opened before all are known
 	for b, err := range backlogs {
 		if err == nil {
 			err = ctx.Err()

@@ -239,3 +239,29 @@ func TestCheckpointCursors(t *testing.T) {
 		}
 	})
 }
+
+// Level by level, a resumed crawl goes on with the least depth that any host has
+// left, whichever host comes first.
+func TestResumeLevelByLevel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := NewMemStore()
+		o := Options{Pace: fast(1), IgnoreRobots: true, LevelByLevel: true}
+		f := newTest(t, o, store)
+		for i := range 100 {
+			add(t, f, Link{URL: fmt.Sprintf("http://h%d.example/", i), Depth: uint16(1 + i*37%100)})
+		}
+		f.Close()
+
+		f = newTest(t, o, store)
+		if err := f.Resume(t.Context(), store.Backlogs()); err != nil {
+			t.Fatal(err)
+		}
+		for d := range 100 {
+			l := next(t, f)
+			if int(l.Link().Depth) != d+1 {
+				t.Fatalf("depth %d, want %d", l.Link().Depth, d+1)
+			}
+			done(t, l, ok())
+		}
+	})
+}

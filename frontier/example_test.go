@@ -1,0 +1,149 @@
+package frontier_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/mapwright/mapwright/frontier"
+)
+
+// A crawl of a site of three pages, of which one answers on the second attempt.
+func Example() {
+	site := map[string][]string{
+		"http://site.example/":      {"/about", "/news", "/about"},
+		"http://site.example/about": {"/"},
+		"http://site.example/news":  {"/", "/about"},
+	}
+	f, err := frontier.New(frontier.Options{
+		Pace: frontier.PaceConfig{MaxInflight: 1, MaxBackoff: time.Millisecond},
+	}, frontier.NewMemStore())
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer f.Close()
+
+	ctx := context.Background()
+	start, err := frontier.ParseLink("http://SITE.example")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	if _, err := f.Add(ctx, []frontier.Link{start}); err != nil {
+		fmt.Println(err)
+		return
+	}
+	for {
+		l, err := f.Next(ctx)
+		if errors.Is(err, frontier.ErrDrained) {
+			fmt.Println("complete")
+			return
+		}
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		l.Started()
+		var r frontier.Result
+		switch {
+		case l.Kind() == frontier.KindRobots:
+			r = frontier.Result{Class: frontier.ClassOf(404), RobotsUntil: time.Now().Add(24 * time.Hour)}
+		case l.URL() == "http://site.example/news" && l.Attempt() == 1:
+			r = frontier.Result{Class: frontier.ClassOf(500), Finish: "http_error"}
+		default:
+			r = frontier.Result{Class: frontier.ClassOf(200), Finish: "ok"}
+			for _, path := range site[l.URL()] {
+				r.Links = append(r.Links, frontier.Link{URL: "http://site.example" + path, Depth: l.Link().Depth + 1})
+			}
+		}
+		d, err := l.Done(r)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Println(l.Kind(), l.URL(), d)
+	}
+	// Output:
+	// robots http://site.example/robots.txt finished
+	// page http://site.example/ finished
+	// page http://site.example/about finished
+	// page http://site.example/news retrying
+	// page http://site.example/news finished
+	// complete
+}
+
+// A limit on pages is exact, and says whether anything is left.
+func ExampleErrLimit() {
+	f, _ := frontier.New(frontier.Options{IgnoreRobots: true, MaxURLs: 2}, frontier.NewMemStore())
+	defer f.Close()
+	ctx := context.Background()
+	f.Add(ctx, []frontier.Link{{URL: "http://a.example/"}, {URL: "http://b.example/"}, {URL: "http://c.example/"}})
+	for {
+		l, err := f.Next(ctx)
+		if err != nil {
+			fmt.Println(err)
+			break
+		}
+		l.Started()
+		l.Done(frontier.Result{Class: frontier.ClassOK, Finish: "ok"})
+	}
+	fmt.Println(f.Stats().Pending, "left")
+	// Output:
+	// frontier has given out all page tickets
+	// 1 left
+}
+
+// Whatever brings links from elsewhere holds a token, so that nobody takes a pause
+// for the end.
+func ExampleFrontier_Source() {
+	f, _ := frontier.New(frontier.Options{IgnoreRobots: true}, frontier.NewMemStore())
+	defer f.Close()
+	ctx := context.Background()
+
+	release := f.Source()
+	go func() {
+		defer release()
+		f.Add(ctx, []frontier.Link{{URL: "http://late.example/"}})
+	}()
+	l, _ := f.Next(ctx)
+	fmt.Println(l.URL())
+	l.Done(frontier.Result{Finish: "ok"})
+	_, err := f.Next(ctx)
+	fmt.Println(err)
+	// Output:
+	// http://late.example/
+	// frontier is drained
+}
+
+// A second run goes on where the first one stopped, also with what was in flight.
+func ExampleFrontier_Resume() {
+	store := frontier.NewMemStore()
+	o := frontier.Options{IgnoreRobots: true, Pace: frontier.PaceConfig{MaxInflight: 2}}
+	ctx := context.Background()
+
+	f, _ := frontier.New(o, store)
+	f.Add(ctx, []frontier.Link{{URL: "http://a.example/1"}, {URL: "http://a.example/2"}, {URL: "http://a.example/3"}})
+	first, _ := f.Next(ctx)
+	first.Done(frontier.Result{Finish: "ok"})
+	f.Next(ctx) // and here the first run ends
+	f.Close()
+
+	f, _ = frontier.New(o, store)
+	defer f.Close()
+	if err := f.Resume(ctx, store.Backlogs()); err != nil {
+		fmt.Println(err)
+	}
+	for {
+		l, err := f.Next(ctx)
+		if err != nil {
+			break
+		}
+		fmt.Println(l.URL())
+		l.Done(frontier.Result{Finish: "ok"})
+	}
+	// Output:
+	// http://a.example/2
+	// http://a.example/3
+}
