@@ -107,6 +107,22 @@ func entries(t *testing.T, path string) []sitemap.Entry {
 	return list
 }
 
+// locs finds the addresses in a large sitemap by its text, which is quicker than to read it.
+func locs(t *testing.T, path string) []string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []string
+	for row := range bytes.Lines(text) {
+		if loc, ok := bytes.CutPrefix(row, []byte("    <loc>")); ok {
+			list = append(list, string(bytes.TrimSuffix(loc, []byte("</loc>\n"))))
+		}
+	}
+	return list
+}
+
 func TestPartsIndexAndStaleFiles(t *testing.T) {
 	dir := t.TempDir()
 	o := Options{Dir: dir, BaseURL: "https://x.test/maps", MaxURLs: 2}
@@ -136,13 +152,13 @@ func TestFiftyThousandURLsAFile(t *testing.T) {
 	wantFiles(t, dir, res, "sitemap.jsonl", "sitemap.xml", "sitemap-00001.xml", "sitemap-00002.xml", "sitemap-00003.xml")
 	n := 0
 	for i, want := range []int{50_000, 50_000, 20_000} {
-		list := entries(t, filepath.Join(dir, fmt.Sprintf("sitemap-%05d.xml", i+1)))
+		list := locs(t, filepath.Join(dir, fmt.Sprintf("sitemap-%05d.xml", i+1)))
 		if len(list) != want {
 			t.Errorf("part %d holds %d URLs", i+1, len(list))
 		}
-		for _, e := range list {
-			if want := fmt.Sprintf("https://x.test/p/%d", n); e.Loc != want {
-				t.Fatalf("entry %d is %s: the order is not that of the source", n, e.Loc)
+		for _, loc := range list {
+			if want := fmt.Sprintf("https://x.test/p/%d", n); loc != want {
+				t.Fatalf("entry %d is %s: the order is not that of the source", n, loc)
 			}
 			n++
 		}
@@ -178,7 +194,7 @@ func TestFiftyMegabytesAFile(t *testing.T) {
 	if first.Size() > sitemap.MaxBytes || first.Size() < sitemap.MaxBytes-4096 {
 		t.Errorf("the first part has %d bytes", first.Size())
 	}
-	if n := len(entries(t, filepath.Join(dir, "sitemap-00001.xml"))) + len(entries(t, filepath.Join(dir, "sitemap-00002.xml"))); n != 30_000 {
+	if n := len(locs(t, filepath.Join(dir, "sitemap-00001.xml"))) + len(locs(t, filepath.Join(dir, "sitemap-00002.xml"))); n != 30_000 {
 		t.Errorf("%d URLs in all", n)
 	}
 }

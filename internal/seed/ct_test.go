@@ -125,3 +125,28 @@ func TestSinkErrorIsReturnedAtOnce(t *testing.T) {
 		t.Errorf("%v after %d requests", err, asked)
 	}
 }
+
+// When DNS answers for no name at all, nobody waits for it to fail name by name.
+func TestCTWithoutDNS(t *testing.T) {
+	var text strings.Builder
+	text.WriteString("[")
+	down := exists{}
+	for i := range 3 * nameBatch {
+		fmt.Fprintf(&text, `{"name_value":"h%d.example.test"},`, i)
+		down[fmt.Sprintf("h%d.example.test", i)] = "?"
+	}
+	base, o := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, strings.TrimSuffix(text.String(), ",")+"]")
+	})
+	s, err := NewCT(base, down, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum, err := s.URLs(t.Context(), "example.test", func(context.Context, []urlnorm.URL) error {
+		t.Error("a name that nobody knows of was handed over")
+		return nil
+	})
+	if err == nil || !strings.Contains(err.Error(), "DNS gave no answer") || sum.Failed != nameBatch {
+		t.Errorf("%+v, %v", sum, err)
+	}
+}
