@@ -24,7 +24,7 @@ func (f *Frontier) reclaim() {
 	if q.fruitless = q.fruitless && q.starved.Load(); q.fruitless {
 		return
 	}
-	for _, keep := range []uint32{windowLow, windowLow / 8, 1} {
+	for keep := uint32(windowLow); keep > 0; keep /= 4 {
 		if f.permits.used.Load() < f.permits.limit {
 			return
 		}
