@@ -81,8 +81,10 @@ type Settings struct {
 	TrapRepeats     int
 	TrapParams      int
 	TrapVariants    int
+	TrapReorders    int
 	TrapYearsAhead  int
 	TrapYearsBack   int
+	TrapBarren      int
 
 	// Seeding.
 	SeedingStrategy    []string

@@ -24,6 +24,7 @@ type Inspected struct {
 	Status   int
 	Header   http.Header
 	Body     []byte // nil if it was not read
+	Charset  string // what it came in; empty for UTF-8
 	Location string
 	Type     string
 	Length   int64
@@ -78,7 +79,7 @@ func FetchPage(ctx context.Context, f Fetcher, u urlnorm.URL) (*Inspected, error
 	defer resp.Close()
 	in := &Inspected{URL: u, Status: resp.Status, Header: resp.Header, Location: resp.Location, Type: resp.ContentType, Length: resp.ContentLength, Took: resp.Timings.Total}
 	if resp.Body != nil {
-		in.Body, in.Length = append([]byte{}, resp.Body...), resp.DecodedLength
+		in.Body, in.Charset, in.Length = append([]byte{}, resp.Body...), resp.Charset, resp.DecodedLength
 	}
 	return in, nil
 }
@@ -111,13 +112,14 @@ func Inspect(s *config.Settings, in *Inspected) (*Inspection, error) {
 	out := &Inspection{Links: []InspectedLink{}}
 	if in.Body != nil {
 		f.facts.ContentLength = int64(len(in.Body))
-		if err := p.Parse(&w.page, parser.Input{URL: in.URL, Body: in.Body, Header: in.Header}); err != nil {
+		if err := p.Parse(&w.page, parser.Input{URL: in.URL, Body: in.Body, Header: in.Header, Encoding: encodingOf(in.Charset)}); err != nil {
 			return nil, err
 		}
 		w.take(&f.facts, &w.page)
+		w.traps.Saw(in.URL, nil)
 		out.Base = w.page.Base.String()
 		for i := range w.page.Links {
-			out.Links = append(out.Links, w.inspectLink(&w.page.Links[i]))
+			out.Links = append(out.Links, w.inspectLink(in.URL, &w.page.Links[i]))
 		}
 	}
 	l := &out.Line
@@ -127,8 +129,8 @@ func Inspect(s *config.Settings, in *Inspected) (*Inspection, error) {
 	return out, nil
 }
 
-// inspectLink says what would become of a link.
-func (w *worker) inspectLink(l *parser.Link) InspectedLink {
+// inspectLink says what would become of a link of a page.
+func (w *worker) inspectLink(from urlnorm.URL, l *parser.Link) InspectedLink {
 	out := InspectedLink{Href: l.Href, Kind: l.Kind.String(), Rel: l.Rel, Text: l.Text}
 	if !l.URL.IsZero() {
 		text := l.URL.String()
@@ -142,7 +144,7 @@ func (w *worker) inspectLink(l *parser.Link) InspectedLink {
 	case why != InScope:
 		out.Reason = string(why)
 	default:
-		if trap := w.traps.Check(l.URL, 1); trap != "" {
+		if trap := w.traps.Check(l.URL, from.String()); trap != "" {
 			out.Reason = "trap: " + trap
 		} else {
 			out.Follow = true

@@ -236,7 +236,9 @@ func (w *worker) read(ctx context.Context, f *finish, from frontier.Link, u urln
 		return nil, nil
 	}
 	w.take(&f.facts, pg)
-	return w.follow(f, from, pg), nil
+	links := w.follow(f, from, pg)
+	w.traps.Saw(u, links)
+	return links, nil
 }
 
 // encodingOf is the encoding that a page came in, which its links' queries go out in, or nil for UTF-8.
@@ -311,5 +313,11 @@ func (w *worker) verdict(l *parser.Link, nofollow, tooDeep bool) Reason {
 	case tooDeep:
 		return TooDeep
 	}
-	return w.scope.Check(l.URL)
+	if why := w.scope.Check(l.URL); why != InScope {
+		return why
+	}
+	if w.traps.Crowded(l.URL) {
+		return Trapped
+	}
+	return InScope
 }

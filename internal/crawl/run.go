@@ -378,7 +378,7 @@ func (r *run) admit(l *frontier.Link) {
 		return
 	}
 	if l.Source != sourceStart {
-		if trap := r.traps.Check(u, int(l.Depth)); trap != "" {
+		if trap := r.traps.Check(u, l.Parent); trap != "" {
 			f := &finish{outcome: page.Trap, at: time.Now(), facts: page.Facts{Trap: trap, ContentLength: -1, ResponseTime: -1}}
 			f.encode()
 			l.Verdict = f

@@ -27,6 +27,7 @@ const (
 	OlderThan     Reason = "older"
 	HostLimit     Reason = "max_urls_per_host"
 	CrossSiteSeed Reason = "sitemap_cross_site"
+	Trapped       Reason = "trap" // of a trap that has enough URLs on record already
 )
 
 // Scope decides which found URLs belong to the crawl. It is safe for concurrent use; only Extend changes it.
