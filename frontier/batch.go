@@ -216,11 +216,11 @@ func (f *Frontier) look(ctx context.Context, b *batch) error {
 	b.seen = slices.Grow(b.seen[:0], len(b.ask))[:len(b.ask)]
 	for from := 0; from < len(b.ask); from += f.o.MaxVerify {
 		to := min(len(b.ask), from+f.o.MaxVerify)
-		if err := f.verify.Acquire(ctx, int64(to-from)); err != nil {
+		if err := f.verify.acquire(ctx, int64(to-from)); err != nil {
 			return err
 		}
 		err := f.store.Seen(ctx, b.ask[from:to], b.seen[from:to])
-		f.verify.Release(int64(to - from))
+		f.verify.release(int64(to - from))
 		if err != nil {
 			return err
 		}

@@ -8,8 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"golang.org/x/sync/semaphore"
-
 	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
@@ -41,7 +39,7 @@ type Frontier struct {
 	gate          gate
 	waiters       waiters
 	loader        loader
-	verify        *semaphore.Weighted
+	verify        *lookups
 	batches       sync.Pool    // of *batch
 	idlers        sync.Pool    // of *waiter
 	packs         []filterPack // what SaveFilters has written; for its caller alone
@@ -68,7 +66,7 @@ func New(o Options, s Store) (*Frontier, error) {
 	f.robots.limit = int64(o.MaxRobots)
 	f.gate.init(o.LevelByLevel)
 	f.waiters.armed = never
-	f.verify = semaphore.NewWeighted(int64(o.MaxVerify))
+	f.verify = newLookups(o.MaxVerify)
 	for i := range o.Shards {
 		seats := o.MaxHosts / o.Shards
 		if i < o.MaxHosts%o.Shards {

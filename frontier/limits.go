@@ -1,6 +1,11 @@
 package frontier
 
-import "sync/atomic"
+import (
+	"context"
+	"sync/atomic"
+
+	"golang.org/x/sync/semaphore"
+)
 
 // permits bound how many URLs are in memory. A permit is taken for every URL in a
 // window, goes with it into its lease and into its wait for a retry, and is given
@@ -81,3 +86,33 @@ func (s *slots) take() bool {
 func (s *slots) giveBack() { s.used.Add(-1) }
 
 func (s *slots) free() bool { return s.used.Load() < s.limit }
+
+// lookups bound how many keys are looked up in the store at once.
+type lookups struct {
+	room    *semaphore.Weighted
+	used    atomic.Int64 // keys being looked up
+	waiting atomic.Int64 // keys that wait for room
+	waited  atomic.Int64 // times that somebody had to
+}
+
+func newLookups(limit int) *lookups { return &lookups{room: semaphore.NewWeighted(int64(limit))} }
+
+// acquire waits until n more keys may be looked up.
+func (l *lookups) acquire(ctx context.Context, n int64) error {
+	if !l.room.TryAcquire(n) {
+		l.waited.Add(1)
+		l.waiting.Add(n)
+		err := l.room.Acquire(ctx, n)
+		l.waiting.Add(-n)
+		if err != nil {
+			return err
+		}
+	}
+	l.used.Add(n)
+	return nil
+}
+
+func (l *lookups) release(n int64) {
+	l.used.Add(-n)
+	l.room.Release(n)
+}

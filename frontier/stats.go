@@ -35,6 +35,10 @@ type Stats struct {
 	Doubtful int64 // of them, known to the filter and looked up in the store
 	Erred    int64 // of those, unknown to the store: the filter's false positives
 
+	LookingUp   int64 // keys being looked up now: the used part of Options.MaxVerify
+	LookWaiting int64 // keys that wait for that
+	LookWaited  int64 // times that a page's links had to wait for it
+
 	FilterKeys, FilterBytes int
 	HotKeys, HotBytes       int
 	WindowBytes             int   // in queued URLs
@@ -50,6 +54,7 @@ func (f *Frontier) Stats() Stats {
 		InMemory: f.permits.used.Load(), Peak: f.permits.peak.Load(), Robots: f.robots.used.Load(),
 		Sources: f.sources.Load(), Tickets: f.tickets.used.Load(), Level: depthOf(uint8(f.gate.open.Load())),
 		Idle: f.waiters.n.Load(), Starved: f.loader.starved.Load(), Next: -1,
+		LookingUp: f.verify.used.Load(), LookWaiting: f.verify.waiting.Load(), LookWaited: f.verify.waited.Load(),
 	}
 	for _, s := range f.shards {
 		s.lock()
@@ -114,17 +119,28 @@ type HostView struct {
 	Refusals int
 }
 
-// Busy returns the n hosts with the most requests in flight.
+// Busy returns the n hosts with the most requests in flight. After them come hosts
+// that are between two requests: of a polite crawl, these are most of them at any
+// moment. It looks at a bounded number of hosts.
 func (f *Frontier) Busy(n int) []HostView {
+	const most = 64 // of those between two requests, in each shard
 	var all []HostView
 	for _, s := range f.shards {
 		s.lock()
 		now := f.clock()
 		seen := make(map[int32]bool, len(s.leases))
+		add := func(i int32) {
+			if !seen[i] && s.hosts.at(i).seat >= 0 {
+				seen[i] = true
+				all = append(all, s.view(i, now))
+			}
+		}
 		for _, l := range s.leases {
-			if !seen[l.host] && s.hosts.at(l.host).seat >= 0 {
-				seen[l.host] = true
-				all = append(all, s.view(l.host, now))
+			add(l.host)
+		}
+		for _, node := range s.ready.nodes[:min(most, len(s.ready.nodes))] {
+			if h := s.hosts.at(node.host); (h.why == WhyDelay || h.why == WhyNothing) && h.seat >= 0 && s.seats.at(h.seat).crawled > 0 {
+				add(node.host)
 			}
 		}
 		s.mu.Unlock()
