@@ -11,7 +11,6 @@ import (
 
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl"
-	"github.com/mapwright/mapwright/internal/metrics"
 )
 
 func newCrawl(environ []string, io stdio) *cobra.Command {
@@ -118,7 +117,7 @@ func runCrawl(ctx context.Context, io stdio, o crawl.Options, warnings []string,
 		return refusal(err)
 	}
 	defer closeLog()
-	o.Log, o.Version, o.Metrics = log, version, metrics.New()
+	o.Log, o.Version, o.Metrics = log, version, crawl.NewMetrics()
 	ctx, stop, interrupted := onSignals(ctx, log)
 	defer stop()
 	o.Interrupted = interrupted

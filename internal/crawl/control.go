@@ -97,9 +97,7 @@ func (c *control) answer(conn net.Conn) {
 func (c *control) do(req *Request) *Answer {
 	switch req.Command {
 	case "status":
-		live := c.monitor.Live()
-		live.PID = os.Getpid()
-		return &Answer{Live: live}
+		return &Answer{Live: c.monitor.Live()}
 	case "export":
 		if req.Export == nil {
 			return &Answer{Error: "export without options"}

@@ -14,6 +14,7 @@ import (
 
 // finish settles what the crawl amounted to, makes it durable and writes the outputs.
 func (r *run) finish(ctx context.Context) (*Report, error) {
+	r.phase.enter(Writing, "")
 	crawled := r.elapsed()
 	if err := r.store.Flush(ctx); err != nil {
 		return nil, fmt.Errorf("commit: %w", err)

@@ -24,6 +24,7 @@ type governor struct {
 	limit   int           // guarded by mu
 	used    int           // guarded by mu
 	waiting int           // guarded by mu
+	waits   int64         // guarded by mu; how many ever had to wait
 	room    chan struct{} // guarded by mu; closed and replaced when room appears while somebody waits
 }
 
@@ -43,7 +44,7 @@ func newGovernor(s *config.Settings) *governor {
 
 // acquire waits for a worker's permit.
 func (g *governor) acquire(ctx context.Context) error {
-	for {
+	for first := true; ; first = false {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -55,6 +56,9 @@ func (g *governor) acquire(ctx context.Context) error {
 		}
 		room := g.room
 		g.waiting++
+		if first {
+			g.waits++
+		}
 		g.mu.Unlock()
 		select {
 		case <-room:
@@ -103,4 +107,11 @@ func (g *governor) state() (limit, used, waiting int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.limit, g.used, g.waiting
+}
+
+// waited is how often a worker had to wait for its permit.
+func (g *governor) waited() int64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.waits
 }

@@ -63,6 +63,22 @@ func (l *limits) timeReached(r *run, elapsed time.Duration) (atOnce bool) {
 // seconds writes a duration as a number of seconds, whole where it is whole.
 func seconds(d time.Duration) string { return fmt.Sprintf("%g", d.Seconds()) }
 
+// use is how much of each limit is used up. Rate is pages per second at present.
+func (l *limits) use(pages int64, elapsed time.Duration, rate float64) []LimitUse {
+	var all []LimitUse
+	if l.pages > 0 {
+		u := LimitUse{Name: "pages", Used: float64(pages), Limit: float64(l.pages)}
+		if rate > 0 {
+			u.Left = max(0, u.Limit-u.Used) / rate
+		}
+		all = append(all, u)
+	}
+	if l.duration > 0 {
+		all = append(all, LimitUse{Name: "seconds", Used: elapsed.Seconds(), Limit: l.duration.Seconds(), Left: max(0, l.duration-elapsed).Seconds()})
+	}
+	return all
+}
+
 // near warns once at 80 % and once at 95 % of a limit.
 func (l *limits) near(r *run, pages int64, elapsed time.Duration) {
 	l.check(r, "pages", float64(pages), float64(l.pages))

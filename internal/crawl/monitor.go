@@ -1,104 +1,190 @@
 package crawl
 
 import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"os"
+	"slices"
+	"sync"
 	"time"
 
-	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/state"
 )
 
-// Monitor is a view of a running crawl, for whoever shows it.
-type Monitor struct{ r *run }
+// Monitor is a view of a running crawl, for whoever shows it. It may be asked by anybody at any time; after the run it shows
+// how that ended.
+type Monitor struct {
+	r      *run
+	before state.Counters // what earlier runs did; written before anything runs
+	pulse  pulse
 
-// StatusVersion stands first in a live status.
-const StatusVersion = 1
-
-// Live is the state of a crawl at one moment: what the live view, /status and 'mapwright status' show.
-type Live struct {
-	SchemaVersion int              `json:"schema_version"`
-	State         Status           `json:"state"`
-	PID           int              `json:"pid,omitempty"`
-	Profile       string           `json:"profile"`
-	StartURLs     []string         `json:"start_urls"`
-	StartedAt     page.Time        `json:"started_at,omitzero"`
-	Elapsed       float64          `json:"elapsed_seconds,omitempty"`
-	Found         int64            `json:"found"`
-	Done          int64            `json:"done"`
-	Pending       int64            `json:"pending"`
-	InFlight      int64            `json:"in_flight"`
-	Outcomes      map[string]int64 `json:"outcomes"`
-	Bytes         int64            `json:"bytes"`
-	PagesPerSec   float64          `json:"pages_per_second,omitempty"` // since this run began
-	InMemory      int64            `json:"frontier_in_memory"`
-	OnDisk        int64            `json:"frontier_on_disk"`
-	Waiting       string           `json:"waiting,omitempty"` // why nothing moves, when nothing does
-	Limits        []LimitUse       `json:"limits,omitempty"`
-	Workers       ControlUse       `json:"workers"`
-	CommitMS      float64          `json:"commit_latency_ms"`
-	Robots        int64            `json:"robots_in_flight"`
-	Tickets       int64            `json:"pages_counted"`
-	Violations    int64            `json:"inflight_violations"`
+	mu   sync.Mutex
+	last *sample // guarded by mu; set when the run is over, since its parts are closed then
 }
 
-// LimitUse is how much of a limit is used up.
-type LimitUse struct {
-	Name  string  `json:"name"`
-	Used  float64 `json:"used"`
-	Limit float64 `json:"limit"`
-}
-
-// ControlUse is how much of a control is in use.
-type ControlUse struct {
-	Limit   int `json:"limit"`
-	InUse   int `json:"in_use"`
-	Waiting int `json:"waiting"`
+// sample is a crawl's figures at one moment.
+type sample struct {
+	live     *Live
+	frontier frontier.Stats
+	store    state.Stats
+	outcomes map[page.Outcome]int64 // URLs that this run finished
+	skipped  map[Reason]int64
+	parsing  ControlUse
+	waits    map[string]int64 // times that somebody had to wait, by control
+	pause    time.Duration    // left of a pause because this machine fails
+	pauses   int              // so far
 }
 
 // Live takes the state as it is now.
 func (m *Monitor) Live() *Live {
-	r := m.r
-	fs, ss, counters := r.frontier.Stats(), r.store.Stats(), r.store.Counters()
-	elapsed := r.elapsed()
-	_, pages := r.tally.byOutcome()
-	out := &Live{
-		SchemaVersion: StatusVersion, State: Running, Profile: string(r.settings.Profile), StartedAt: page.Time{Time: r.beganAt()}, Elapsed: elapsed.Seconds(),
-		Found: int64(counters.Discovered), Done: int64(counters.Finished), Pending: fs.Pending, InFlight: fs.Leased, Outcomes: outcomeCounts(&counters),
-		Bytes: int64(counters.Bytes), PagesPerSec: float64(pages) / max(elapsed.Seconds(), 0.001), InMemory: fs.InMemory, OnDisk: fs.OnDisk,
-		CommitMS: float64(ss.CommitLatency) / float64(time.Millisecond), Robots: fs.Robots, Tickets: fs.Tickets, Violations: fs.Violations,
-	}
-	out.Workers.Limit, out.Workers.InUse, out.Workers.Waiting = r.gov.state()
-	for _, s := range r.starts[:min(len(r.starts), maxShownStarts)] {
-		out.StartURLs = append(out.StartURLs, s.URL.String())
-	}
-	if r.limits.pages > 0 {
-		out.Limits = append(out.Limits, LimitUse{"pages", float64(fs.Tickets), float64(r.limits.pages)})
-	}
-	if r.limits.duration > 0 {
-		out.Limits = append(out.Limits, LimitUse{"seconds", elapsed.Seconds(), r.limits.duration.Seconds()})
-	}
-	out.Waiting = r.waitingReason(fs.Leased, fs.Pending, fs.Waiting)
-	return out
+	live := *m.sample().live
+	return &live
 }
 
-// maxShownStarts bounds the list of start URLs in a status.
-const maxShownStarts = 10
+func (m *Monitor) sample() *sample {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.last != nil {
+		return m.last
+	}
+	return m.take()
+}
 
-// Stored is the state of a crawl that does not run, as far as its store tells.
-func Stored(s *state.Store, p *Plan) *Live {
-	counters := s.Counters()
-	out := &Live{
-		SchemaVersion: StatusVersion, State: Running, StartedAt: p.CreatedAt, Found: int64(counters.Discovered), Done: int64(counters.Finished),
-		Pending: int64(counters.Pending()), Outcomes: outcomeCounts(&counters), Bytes: int64(counters.Bytes), Tickets: countedPages(&counters),
+// freeze takes the last sample. After it nothing of the run is touched.
+func (m *Monitor) freeze() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.last == nil {
+		m.last = m.take()
 	}
-	if status, ok := runFact(s, factStatus); ok {
-		out.State = Status(status)
+}
+
+func (m *Monitor) take() *sample {
+	r, now := m.r, time.Now()
+	s := &sample{frontier: r.frontier.Stats(), store: r.store.Stats(), skipped: r.tally.byReason()}
+	_, pages := r.tally.byOutcome()
+	s.parsing = ControlUse{Limit: r.parsing.limit(), InUse: r.parsing.used(), Waiting: r.parsing.waiting()}
+	s.waits = map[string]int64{"workers": r.gov.waited(), "parsers": r.parsing.waited(), "dedup_lookups": s.frontier.LookWaited}
+	_, s.pause, s.pauses = r.breaker.state()
+
+	fs, counters, phase, began := &s.frontier, r.store.Counters(), r.phase.get(), r.beganAt()
+	s.outcomes = map[page.Outcome]int64{}
+	for code, n := range counters.Outcomes {
+		o, _ := OutcomeOf(uint8(code))
+		s.outcomes[o] += int64(n - m.before.Outcomes[code])
 	}
-	if profile := p.Settings[config.ProfileName]; len(profile) > 0 {
-		out.Profile = profile[0]
+	// The store's counts are of what it has applied, which may be a moment ago. The frontier's are of now.
+	found, done := int64(m.before.Discovered)+fs.Added, int64(m.before.Finished)+fs.Finished
+	bytes := r.tally.bytes.Load()
+	elapsed := now.Sub(began)
+	live := &Live{
+		SchemaVersion: StatusVersion, State: Running, Phase: phase.phase, PID: os.Getpid(), Profile: string(r.settings.Profile),
+		StartURLCount: len(r.starts), StartedAt: page.Time{Time: began}, Elapsed: elapsed.Seconds(),
+		Found: found, Done: done, Pending: max(0, found-done), InFlight: fs.Leased,
+		Outcomes: outcomeCounts(&counters), Bytes: int64(counters.Bytes), PagesPerSec: float64(pages) / max(elapsed.Seconds(), 0.001),
+		Memory: residentMemory(), InMemory: fs.InMemory, OnDisk: fs.OnDisk, Hosts: map[string]int64{},
+		CommitMS: milliseconds(s.store.CommitLatency), LogBytes: s.store.LogBytes,
+		Robots: fs.Robots, Tickets: fs.Tickets, Violations: fs.Violations,
 	}
-	for _, st := range p.Starts[:min(len(p.Starts), maxShownStarts)] {
-		out.StartURLs = append(out.StartURLs, st.URL)
+	live.PagesPerSecNow, live.BytesPerSecNow = m.pulse.rates(now, pages, bytes)
+	for _, st := range r.starts[:min(len(r.starts), maxShownStarts)] {
+		live.StartURLs = append(live.StartURLs, st.URL.String())
 	}
-	return out
+	for why, n := range fs.Hosts {
+		if n > 0 && frontier.Why(why) != frontier.WhyIdle {
+			live.Hosts[frontier.Why(why).String()] = n
+		}
+	}
+	// A worker waits for its lease with a permit in hand; it is at work when it has one.
+	live.Workers = ControlUse{Most: r.settings.MaxWorkers}
+	live.Workers.Limit, live.Workers.InUse, live.Workers.Waiting = r.gov.state()
+	live.Workers.InUse = max(0, live.Workers.InUse-int(fs.Idle))
+	live.Limits = r.limits.use(fs.Tickets, elapsed, live.PagesPerSecNow)
+	m.hosts(live)
+	idle := m.pulse.idle(now, found+done+bytes)
+	live.Idle = math.Floor(idle.Seconds())
+	live.Waiting = r.waitingReason(phase, fs, idle)
+	s.live = live
+	return s
+}
+
+// hosts fills in the hosts that are worth a look.
+func (m *Monitor) hosts(live *Live) {
+	asked := m.r.frontier.Busy(math.MaxInt)
+	for _, h := range asked[:min(len(asked), shownHosts)] {
+		live.Busiest = append(live.Busiest, hostUse(h))
+	}
+	slices.SortFunc(asked, func(a, b frontier.HostView) int {
+		return cmp.Or(cmp.Compare(b.Latency, a.Latency), cmp.Compare(a.Host, b.Host))
+	})
+	for _, h := range asked[:min(len(asked), shownHosts)] {
+		live.Slowest = append(live.Slowest, hostUse(h))
+	}
+	for _, h := range m.r.frontier.Resting(shownHosts) {
+		live.Resting = append(live.Resting, hostUse(h))
+	}
+}
+
+func hostUse(h frontier.HostView) HostUse {
+	return HostUse{
+		Host: h.Host, InFlight: h.Inflight, Limit: h.Limit, Leases: h.Leases, Pending: h.Pending, DelayMS: milliseconds(h.Delay),
+		LatencyMS: milliseconds(h.Latency), Why: h.Why.String(), Left: h.Left.Seconds(), Refusals: h.Refusals, Failures: h.Failures,
+	}
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// keep feels the pulse, and writes metrics.jsonl if the settings ask for it. It returns when ctx ends.
+func (m *Monitor) keep(ctx context.Context) {
+	beat := time.NewTicker(pulseEvery)
+	defer beat.Stop()
+	var export <-chan time.Time
+	if every := m.r.settings.MetricExportIntervalSecs; every > 0 {
+		t := time.NewTicker(time.Duration(every) * time.Second)
+		defer t.Stop()
+		export = t.C
+	}
+	for {
+		_, pages := m.r.tally.byOutcome()
+		m.pulse.beat(time.Now(), pages, m.r.tally.bytes.Load())
+		select {
+		case <-ctx.Done():
+			return
+		case <-beat.C:
+		case <-export:
+			m.export()
+		}
+	}
+}
+
+// export writes a line of metrics.jsonl. What cannot be written is missed by nobody but its reader, so the crawl goes on.
+func (m *Monitor) export() {
+	if err := m.writeSnapshot(); err != nil {
+		m.r.log.Warn("cannot write metrics.jsonl", "error", err)
+	}
+}
+
+// exportLast writes the line of a run's end.
+func (m *Monitor) exportLast() {
+	if m.r.settings.MetricExportIntervalSecs > 0 {
+		m.export()
+	}
+}
+
+func (m *Monitor) writeSnapshot() (err error) {
+	line, err := m.snapshot()
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(m.r.dir.MetricsLog(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	_, err = f.Write(line)
+	return err
 }

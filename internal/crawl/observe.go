@@ -1,19 +1,20 @@
 package crawl
 
 import (
-	"strings"
+	"math/bits"
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/state"
 )
 
+// countedEffects have counters of their own; all other effects are changes of pace.
+const countedEffects = frontier.EffectRested | frontier.EffectBackedOff | frontier.EffectLimitChanged | frontier.EffectBlocked
+
 // observe is told by the frontier what happens to hosts: one log line for each change of pace, and a metric.
 func (r *run) observe(n frontier.Notice) {
 	switch n.Kind {
 	case frontier.NoticePace:
-		for _, effect := range strings.Split(n.Change.Effects.String(), ", ") {
-			r.metrics.Pace(effect)
-		}
+		r.countEffects(n.Change.Effects)
 		if !n.Change.Notable() {
 			return
 		}
@@ -23,19 +24,36 @@ func (r *run) observe(n frontier.Notice) {
 			r.log.Info("pace of a host changed", "host", n.Host, "change", n.Change)
 		}
 	case frontier.NoticeRetry:
-		r.metrics.Pace("retry")
+		r.metrics.Retried()
 		r.log.Debug("a URL will be tried again", "url", n.URL, "attempt", n.Attempt, "at", n.At)
 	case frontier.NoticeBlocked:
-		r.metrics.Pace("blocked")
+		r.metrics.Blocked()
 		r.log.Warn("[BLOCKED] a host failed too often in a row; its URLs stay recorded, and resume tries it again", "host", n.Host, "failures", n.Change.Failures, "waiting", n.Waiting)
 	case frontier.NoticeUnblocked:
 		r.log.Info("a blocked host is tried again", "host", n.Host)
 	case frontier.NoticeAbandoned:
-		r.metrics.Pace("abandoned")
+		r.metrics.Cancelled()
 		r.log.Warn("a domain is abandoned: too many of its URLs failed in a row", "host", n.Host, "waiting", n.Waiting)
 		r.abandoned(n.Host)
 	case frontier.NoticeHostLimit:
 		r.log.Info("a host reached max-urls-per-host", "host", n.Host, "waiting", n.Waiting)
+	}
+}
+
+// countEffects counts what an event did to a host's pace.
+func (r *run) countEffects(all frontier.Effect) {
+	for left := all; left != 0; left &= left - 1 {
+		switch e := left & -left; e {
+		case frontier.EffectRested:
+			r.metrics.Rested()
+		case frontier.EffectBackedOff:
+			r.metrics.BackedOff()
+		case frontier.EffectLimitChanged:
+			r.metrics.Overridden()
+		case frontier.EffectBlocked: // counted with its own notice
+		default:
+			r.metrics.Changed(bits.TrailingZeros16(uint16(e)))
+		}
 	}
 }
 

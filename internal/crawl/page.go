@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strconv"
 	"time"
 
 	"golang.org/x/net/html/charset"
@@ -170,6 +171,10 @@ func (w *worker) plainHTTP(from frontier.Link, u urlnorm.URL, kind fetch.Kind) (
 func (w *worker) measure(resp *fetch.Response) {
 	t := &resp.Timings
 	w.metrics.Fetched(t.DNS, t.Connect, t.TLS, t.Wait, t.Total, resp.WireBytes)
+	switch s := resp.Status; {
+	case s == http.StatusTooManyRequests, s == http.StatusServiceUnavailable, s == http.StatusForbidden && resp.RetryAfter != "":
+		w.metrics.Refused(strconv.Itoa(s))
+	}
 }
 
 // describe takes the facts of a response's headers.

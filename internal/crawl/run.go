@@ -44,12 +44,14 @@ type run struct {
 	sources  []source
 	gov      *governor
 	breaker  *breaker
-	parsing  semaphore
+	parsing  *semaphore
 	readings sync.Pool // of *reading
 	lag      *lagMeter
 	tally    *tally
 	linkage  *linkage
 	limits   *limits
+	monitor  *Monitor
+	phase    phases
 
 	token      string // product token for robots.txt
 	starts     []Start
@@ -83,19 +85,25 @@ func Run(ctx context.Context, o Options) (rep *Report, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, r.frontier.Close(), r.store.Close()) }()
-	monitor := &Monitor{r}
-	if control, err := r.serveControl(monitor); err != nil {
+	defer func() {
+		r.monitor.freeze()
+		r.monitor.exportLast()
+		err = errors.Join(err, r.frontier.Close(), r.store.Close())
+	}()
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	looking, look := context.WithCancel(context.Background())
+	defer look()
+	watching.Go(func() { r.monitor.keep(looking) })
+	if control, err := r.serveControl(r.monitor); err != nil {
 		r.log.Warn("no control socket: 'mapwright status' will not see this crawl run", "error", err)
 	} else {
-		var serving sync.WaitGroup
-		serving.Go(control.serve)
-		defer serving.Wait()
+		watching.Go(control.serve)
 		defer control.close()
 	}
 	r.registerMetrics()
 	if o.Started != nil {
-		o.Started(monitor)
+		o.Started(r.monitor)
 	}
 	err = r.crawl(ctx)
 	if r.client != nil {
@@ -116,6 +124,7 @@ func open(ctx context.Context, o Options) (*run, error) {
 		startHosts: map[string]bool{}, bare: map[string]bool{},
 	}
 	r.begin()
+	r.monitor = &Monitor{r: r}
 	extractors, err := parseExtractors(o.Settings.Extract)
 	if err != nil {
 		return nil, err
@@ -155,6 +164,7 @@ func open(ctx context.Context, o Options) (*run, error) {
 		}
 		r.fetcher = r.client
 	}
+	r.monitor.before = r.store.Counters()
 	r.robots = newRobotsKeeper(r.store)
 	r.limits = newLimits(r)
 	if r.frontier, err = r.newFrontier(ctx); err != nil {
@@ -266,6 +276,7 @@ func (r *run) crawl(ctx context.Context) error {
 	}
 	defer release()
 	r.begin()
+	r.phase.enter(Crawling, "")
 
 	// Leasing ends first, so that nothing new begins; fetching ends when the grace period is over.
 	leasing, stopLeasing := context.WithCancel(ctx)

@@ -33,9 +33,11 @@ func (r *run) supervise(ctx context.Context, stopLeasing, stopFetching context.C
 		case <-interrupted:
 			interrupted = nil
 			r.endWith(ending{status: Cancelled, reason: "interrupted"})
+			r.phase.enter(Stopping, "")
 			r.log.Info("stopping: no new fetches, those under way may finish", "grace", r.settings.Grace)
 			stop(r.settings.Grace)
 		case <-deadline:
+			r.phase.enter(Stopping, "")
 			if r.limits.timeReached(r, r.elapsed()) {
 				stop(0)
 			} else {
@@ -97,6 +99,8 @@ func (r *run) holdSlot(ctx context.Context) (release func(), err error) {
 	began := time.Now()
 	info := slot.Info{PID: os.Getpid(), StartURL: r.starts[0].URL.String(), DataDir: string(r.dir), Since: began}
 	s, err := slot.Acquire(waiting, slot.Dir(), info, func(w slot.Waiting) {
+		r.phase.enter(Queueing, fmt.Sprintf("another safe crawl runs (process %d, %s) and only one may at a time; %s before this one",
+			w.Owner.PID, w.Owner.StartURL, quantity(int64(w.Ahead), "goes", "go")))
 		r.log.Info("Waiting for another safe crawl to end: only one runs at a time on a machine",
 			"ahead", w.Ahead, "pid", w.Owner.PID, "start_url", w.Owner.StartURL, "running_since", w.Owner.Since.Format(time.RFC3339), "waited", time.Since(began).Round(time.Second))
 	})

@@ -2,39 +2,92 @@ package crawl
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
-	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/state"
+	"github.com/dustin/go-humanize"
+
+	"github.com/mapwright/mapwright/frontier"
+)
+
+// When a crawl is said to wait: nothing is in flight and nothing has moved for a while that is longer than any usual delay, or
+// something is in flight and nothing came of it for longer than a healthy server takes.
+const (
+	quietAfter = 2 * time.Second
+	stuckAfter = 5 * time.Second
 )
 
 // waitingReason says why nothing moves, or "" if something does.
-func (r *run) waitingReason(leased, pending, retries int64) string {
+func (r *run) waitingReason(phase phaseNote, fs *frontier.Stats, idle time.Duration) string {
 	if reason, left, _ := r.breaker.state(); reason != "" {
-		return fmt.Sprintf("this machine fails (%s); trying again in %s", reason, left.Round(time.Second))
+		return fmt.Sprintf("this machine fails, not the hosts (%s); trying again in %s", reason, span(left))
 	}
 	switch {
-	case leased > 0:
+	case phase.phase == Queueing:
+		return phase.note
+	case phase.phase != Crawling:
 		return ""
-	case pending == 0:
+	case fs.Leased > 0 && idle < stuckAfter, fs.Leased == 0 && idle < quietAfter:
+		return ""
+	case fs.Leased > 0:
+		return fmt.Sprintf("%s under way, and nothing has come for %s", quantity(fs.Leased, "request"), span(idle))
+	case fs.Pending == 0:
 		return "nothing is queued; sitemaps or other sources are still being read"
-	case retries > 0 && retries == pending:
-		return fmt.Sprintf("%d URLs wait for their next try", retries)
 	}
-	return fmt.Sprintf("%d URLs wait until their hosts may be asked again", pending)
+	why := hostReasons(fs)
+	if fs.Next >= 0 {
+		why += "; the next request in " + span(fs.Next)
+	}
+	return fmt.Sprintf("%s: %s", quantity(fs.Pending, "URL waits", "URLs wait"), why)
 }
 
-// outcomeCounts are the store's counts by outcome, whether or not limits counted them.
-func outcomeCounts(c *state.Counters) map[string]int64 {
-	out := map[string]int64{}
-	for code, n := range c.Outcomes {
-		if n > 0 {
-			o, _ := OutcomeOf(uint8(code))
-			out[o.String()] += int64(n)
+// hostReasons says what the hosts with something pending wait for, the largest number first by kind.
+func hostReasons(fs *frontier.Stats) string {
+	var parts []string
+	for _, k := range []struct {
+		why       frontier.Why
+		one, more string
+	}{
+		{frontier.WhyRest, "host rests after a refusal", "hosts rest after refusals"},
+		{frontier.WhyBackoff, "host backs off after a failure", "hosts back off after failures"},
+		{frontier.WhyRetry, "host has only URLs that wait for their next try", "hosts have only URLs that wait for their next try"},
+		{frontier.WhyDelay, "host waits for its delay", "hosts wait for their delay"},
+		{frontier.WhyRobots, "host waits for its robots.txt", "hosts wait for their robots.txt"},
+		{frontier.WhyRobotsSlot, "host waits until fewer robots.txt are being fetched", "hosts wait until fewer robots.txt are being fetched"},
+		{frontier.WhyLoading, "host's URLs are being read from disk", "hosts' URLs are being read from disk"},
+		{frontier.WhyTicket, "host waits for the page limit", "hosts wait for the page limit"},
+		{frontier.WhyHostLimit, "host has had all its pages", "hosts have had all their pages"},
+		{frontier.WhyLevel, "host waits until its depth is opened", "hosts wait until their depth is opened"},
+		{frontier.WhyBlocked, "host is blocked", "hosts are blocked"},
+		{frontier.WhyAbandoned, "host is abandoned", "hosts are abandoned"},
+		{frontier.WhyParked, "host is parked on disk", "hosts are parked on disk"},
+	} {
+		if n := fs.Hosts[k.why]; n > 0 {
+			parts = append(parts, quantity(n, k.one, k.more))
 		}
 	}
-	if pending := c.Pending(); pending > 0 {
-		out[page.Pending.String()] += int64(pending)
+	if len(parts) == 0 {
+		return "no host may be asked yet"
 	}
-	return out
+	return strings.Join(parts, ", ")
+}
+
+// quantity writes a count of something. Without a form for more than one, that has an s.
+func quantity(n int64, one string, more ...string) string {
+	switch {
+	case n == 1:
+		return "1 " + one
+	case len(more) > 0:
+		return humanize.Comma(n) + " " + more[0]
+	}
+	return humanize.Comma(n) + " " + one + "s"
+}
+
+// span writes a time that is left: tenths under ten seconds, else whole seconds.
+func span(d time.Duration) string {
+	unit := time.Second
+	if d < 10*time.Second {
+		unit = 100 * time.Millisecond
+	}
+	return d.Round(unit).String()
 }

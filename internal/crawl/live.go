@@ -1,0 +1,126 @@
+package crawl
+
+import (
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/state"
+)
+
+// StatusVersion stands first in a live status. Fields are added without raising it; one that goes or changes its meaning raises it.
+const StatusVersion = 1
+
+// Live is the state of a crawl at one moment: what the live view, /status and 'mapwright status' show.
+type Live struct {
+	SchemaVersion int       `json:"schema_version"`
+	State         Status    `json:"state"`
+	Phase         Phase     `json:"phase,omitempty"` // of a crawl that runs
+	PID           int       `json:"pid,omitempty"`
+	Profile       string    `json:"profile"`
+	StartURLs     []string  `json:"start_urls"`
+	StartURLCount int       `json:"start_url_count"` // StartURLs has the first few of them
+	StartedAt     page.Time `json:"started_at,omitzero"`
+	Elapsed       float64   `json:"elapsed_seconds,omitempty"`
+
+	Found    int64            `json:"found"`
+	Done     int64            `json:"done"`
+	Pending  int64            `json:"pending"`
+	InFlight int64            `json:"in_flight"`
+	Outcomes map[string]int64 `json:"outcomes"`
+	Bytes    int64            `json:"bytes"`
+
+	PagesPerSec    float64 `json:"pages_per_second,omitempty"` // since this run began
+	PagesPerSecNow float64 `json:"pages_per_second_now"`       // over the last seconds
+	BytesPerSecNow float64 `json:"bytes_per_second_now"`       // likewise
+	Idle           float64 `json:"idle_seconds,omitempty"`     // since anything was last found or finished
+	Waiting        string  `json:"waiting,omitempty"`          // why nothing moves, when nothing does
+
+	Memory   int64            `json:"memory_bytes"` // resident set of the process
+	InMemory int64            `json:"frontier_in_memory"`
+	OnDisk   int64            `json:"frontier_on_disk"`
+	Hosts    map[string]int64 `json:"hosts,omitempty"` // that have anything pending, by what they wait for
+
+	Limits   []LimitUse `json:"limits,omitempty"`
+	Workers  ControlUse `json:"workers"`
+	CommitMS float64    `json:"commit_latency_ms"`
+	LogBytes int64      `json:"log_bytes"`
+
+	Busiest []HostUse `json:"busiest_hosts,omitempty"`
+	Slowest []HostUse `json:"slowest_hosts,omitempty"` // of those that are being asked
+	Resting []HostUse `json:"resting_hosts,omitempty"` // after refusals and failures, the longest first
+
+	Robots     int64 `json:"robots_in_flight"`
+	Tickets    int64 `json:"pages_counted"`
+	Violations int64 `json:"inflight_violations"`
+}
+
+// LimitUse is how much of a limit is used up.
+type LimitUse struct {
+	Name  string  `json:"name"` // pages or seconds
+	Used  float64 `json:"used"`
+	Limit float64 `json:"limit"`
+	Left  float64 `json:"seconds_left,omitempty"` // until it is reached, at the present rate; 0 if that cannot be told
+}
+
+// ControlUse is how much of a control is in use.
+type ControlUse struct {
+	Limit   int `json:"limit"`          // now: the governor may have lowered it
+	Most    int `json:"most,omitempty"` // by the settings
+	InUse   int `json:"in_use"`
+	Waiting int `json:"waiting"`
+}
+
+// HostUse is one host at one moment.
+type HostUse struct {
+	Host      string  `json:"host"`
+	InFlight  int     `json:"in_flight"`
+	Limit     int     `json:"limit"`  // what it may have in flight
+	Leases    int64   `json:"leases"` // requests since it became active
+	Pending   int64   `json:"pending"`
+	DelayMS   float64 `json:"delay_ms"`
+	LatencyMS float64 `json:"latency_ms"` // smoothed
+	Why       string  `json:"why"`        // what it waits for
+	Left      float64 `json:"seconds_left,omitempty"`
+	Refusals  int     `json:"refusals,omitempty"` // in a row
+	Failures  int     `json:"failures,omitempty"` // in a row
+}
+
+// maxShownStarts bounds the list of start URLs in a status, shownHosts its lists of hosts.
+const (
+	maxShownStarts = 10
+	shownHosts     = 5
+)
+
+// Stored is the state of a crawl that does not run, as far as its store tells.
+func Stored(s *state.Store, p *Plan) *Live {
+	counters := s.Counters()
+	out := &Live{
+		SchemaVersion: StatusVersion, State: Running, StartedAt: p.CreatedAt, Found: int64(counters.Discovered), Done: int64(counters.Finished),
+		Pending: int64(counters.Pending()), Outcomes: outcomeCounts(&counters), Bytes: int64(counters.Bytes), Tickets: countedPages(&counters),
+		LogBytes: s.Stats().LogBytes, StartURLCount: len(p.Starts),
+	}
+	if status, ok := runFact(s, factStatus); ok {
+		out.State = Status(status)
+	}
+	if profile := p.Settings[config.ProfileName]; len(profile) > 0 {
+		out.Profile = profile[0]
+	}
+	for _, st := range p.Starts[:min(len(p.Starts), maxShownStarts)] {
+		out.StartURLs = append(out.StartURLs, st.URL)
+	}
+	return out
+}
+
+// outcomeCounts are the store's counts by outcome, whether or not limits counted them.
+func outcomeCounts(c *state.Counters) map[string]int64 {
+	out := map[string]int64{}
+	for code, n := range c.Outcomes {
+		if n > 0 {
+			o, _ := OutcomeOf(uint8(code))
+			out[o.String()] += int64(n)
+		}
+	}
+	if pending := c.Pending(); pending > 0 {
+		out[page.Pending.String()] += int64(pending)
+	}
+	return out
+}

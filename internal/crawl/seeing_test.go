@@ -1,0 +1,293 @@
+package crawl_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/internal/metrics"
+	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/urlnorm"
+)
+
+// watched crawls a web to its end. Look is called again and again while the crawl runs, and once more when it is over.
+func watched(t *testing.T, cfg testweb.Config, set func(*config.Settings), look func(*crawl.Monitor, *metrics.Metrics)) (*crawl.Report, crawl.Dir) {
+	t.Helper()
+	web, err := testweb.Start(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer web.Close()
+	s := config.Defaults(config.OwnSite)
+	s.Resolve = []string{web.Resolve()}
+	s.Scope, s.MaxWorkers, s.HotSetMB, s.BloomCapacity, s.AdaptiveStepMS, s.MaxHostBackoffSecs = "any", 32, 1, 100_000, 1, 1
+	if set != nil {
+		set(s)
+	}
+	var starts []crawl.Start
+	for _, text := range web.StartURLs() {
+		u, err := urlnorm.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		starts = append(starts, crawl.Start{URL: u})
+	}
+	m := crawl.NewMetrics()
+	started := make(chan *crawl.Monitor, 1)
+	ended := make(chan struct{})
+	var rep *crawl.Report
+	dir := crawl.Dir(filepath.Join(t.TempDir(), "data"))
+	go func() {
+		defer close(ended)
+		rep, err = crawl.Run(context.Background(), crawl.Options{
+			Settings: s, Starts: starts, Dir: dir, Metrics: m, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+			Started: func(m *crawl.Monitor) { started <- m },
+		})
+	}()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	var monitor *crawl.Monitor
+	for over := false; !over; {
+		select {
+		case monitor = <-started:
+		case <-ended:
+			over = true
+		case <-tick.C:
+		}
+		if monitor != nil {
+			look(monitor, m)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rep, dir
+}
+
+// troubled is a web in which everything happens that metrics speak of.
+func troubled() testweb.Config {
+	return testweb.Config{Seed: 5, Hosts: 6, Pages: 60, CrossHost: 0.3, Faults: slices.Concat(
+		testweb.On("0", testweb.RefuseBursts{Every: 40, Length: 2, Answer: testweb.Answer{Status: 429, RetryAfter: time.Second}}),
+		testweb.On("1", testweb.StatusPages{Where: testweb.Where{Count: 3}}, testweb.Disallow{Count: 2}),
+		testweb.On("2", testweb.Reset{Where: testweb.Where{Count: 1}}),
+		testweb.On("3", testweb.LongURL{}),
+	)}
+}
+
+// flat is every series of the metrics: name, label and value.
+func flat(t *testing.T, m *metrics.Metrics) map[string]float64 {
+	t.Helper()
+	families, err := m.Registry().Gather()
+	if err != nil {
+		t.Error(err)
+		return nil
+	}
+	all := map[string]float64{}
+	for _, f := range families {
+		for _, one := range f.GetMetric() {
+			name := f.GetName()
+			for _, l := range one.GetLabel() {
+				name += "{" + l.GetName() + "=" + l.GetValue() + "}"
+			}
+			switch {
+			case one.GetCounter() != nil:
+				all[name] = one.GetCounter().GetValue()
+			case one.GetHistogram() != nil:
+				all[name+"_count"] = float64(one.GetHistogram().GetSampleCount())
+			default:
+				all[name] = one.GetGauge().GetValue()
+			}
+		}
+	}
+	return all
+}
+
+// A whole crawl's metrics have proper names and bounded labels, add up, and never run backwards.
+func TestMetricsOfACrawl(t *testing.T) {
+	last := map[string]float64{}
+	var all *metrics.Metrics
+	rep, _ := watched(t, troubled(), nil, func(_ *crawl.Monitor, m *metrics.Metrics) {
+		all = m
+		now := flat(t, m)
+		for name, was := range last {
+			if strings.Contains(name, "_total") && now[name] < was {
+				t.Errorf("%s went from %v to %v", name, was, now[name])
+			}
+		}
+		last = now
+	})
+	problems, err := testutil.GatherAndLint(all.Registry())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+	for name := range last {
+		if strings.Contains(name, ".test") {
+			t.Errorf("a host name in a label: %s", name)
+		}
+	}
+	var pages float64
+	for name, n := range last {
+		if strings.HasPrefix(name, "mapwright_pages_total{") {
+			pages += n
+		}
+	}
+	if pages != float64(rep.URLs) || last["mapwright_urls_finished_total"] != pages || last["mapwright_urls_pending"] != 0 {
+		t.Errorf("%v pages by outcome, %v finished, %v pending; the report has %d", pages, last["mapwright_urls_finished_total"], last["mapwright_urls_pending"], rep.URLs)
+	}
+	for _, name := range []string{"mapwright_inflight_violations_total", "mapwright_leases", "mapwright_control_in_use{control=workers}"} {
+		if n, ok := last[name]; !ok || n != 0 {
+			t.Errorf("%s is %v at the end, want 0", name, n)
+		}
+	}
+	for _, name := range []string{
+		"mapwright_pages_total{outcome=ok}", "mapwright_pages_total{outcome=http_error}", "mapwright_pages_total{outcome=blocked_by_robots}", "mapwright_pages_total{outcome=trap}",
+		"mapwright_refusals_total{status=429}", "mapwright_rests_total", "mapwright_retries_total", "mapwright_backoffs_total", "mapwright_fetch_failures_total{kind=read_error}",
+		"mapwright_fetched_bytes_total", "mapwright_fetch_phase_seconds{phase=total}_count", "mapwright_fetch_phase_seconds{phase=wait}_count",
+		"mapwright_robots_fetches_total{answer=known}", "mapwright_dedup_checks_total{step=hot_set}", "mapwright_dedup_checks_total{step=bloom}",
+		"mapwright_dedup_positives_total{step=hot_set}", "mapwright_dedup_new_total", "mapwright_links_skipped_total{reason=not_http}",
+		"mapwright_wal_fsyncs_total", "mapwright_wal_bytes", "mapwright_commit_seconds{stage=durable}_count", "mapwright_commit_seconds{stage=applied}_count",
+		"mapwright_checkpoint_seconds_count", "mapwright_host_delay_limit_seconds{bound=max}", "mapwright_host_backoff_limit_seconds", "mapwright_host_failures_limit",
+	} {
+		if n, ok := last[name]; !ok || n == 0 && !strings.Contains(name, "delay") {
+			t.Errorf("%s is %v (there: %v), want more than 0", name, n, ok)
+		}
+	}
+}
+
+// Each of the ten controls shows its limit, its use and its waiting.
+func TestEveryControlIsMeasured(t *testing.T) {
+	var last map[string]float64
+	watched(t, testweb.Config{}, nil, func(_ *crawl.Monitor, m *metrics.Metrics) { last = flat(t, m) })
+	want := map[string][3]string{
+		"delay":   {"mapwright_host_delay_limit_seconds{bound=max}", "mapwright_hosts{waiting_for=delay}", "mapwright_hosts{waiting_for=rest}"},
+		"backoff": {"mapwright_host_backoff_limit_seconds", "mapwright_hosts{waiting_for=backoff}", "mapwright_hosts{waiting_for=blocked}"},
+	}
+	for _, c := range []string{"workers", "inflight_per_host", "frontier_urls", "dedup_filter", "parsers", "robots_fetches", "dedup_lookups", "ready_hosts"} {
+		want[c] = [3]string{"mapwright_control_limit{control=" + c + "}", "mapwright_control_in_use{control=" + c + "}", "mapwright_control_waiting{control=" + c + "}"}
+	}
+	if len(want) != 10 {
+		t.Fatalf("%d controls", len(want))
+	}
+	for control, names := range want {
+		for _, name := range names {
+			if _, ok := last[name]; !ok {
+				t.Errorf("%s: no %s", control, name)
+			}
+		}
+	}
+	for name, limit := range map[string]float64{"workers": 32, "frontier_urls": 5_000_000, "parsers": 128, "robots_fetches": 64, "dedup_lookups": 512, "ready_hosts": 500_000} {
+		if got := last["mapwright_control_limit{control="+name+"}"]; got != limit {
+			t.Errorf("limit of %s is %v, want %v", name, got, limit)
+		}
+	}
+}
+
+// The dashboard speaks of no metric that is not there.
+func TestDashboardNamesOnlyWhatThereIs(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "grafana-dashboard.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !json.Valid(text) {
+		t.Fatal("the dashboard is not JSON")
+	}
+	there := map[string]bool{}
+	watched(t, testweb.Config{}, nil, func(_ *crawl.Monitor, m *metrics.Metrics) {
+		families, err := m.Registry().Gather()
+		if err != nil {
+			t.Error(err)
+		}
+		for _, f := range families {
+			there[f.GetName()] = true
+		}
+	})
+	named := regexp.MustCompile(`\b(mapwright|process|go)_[a-z0-9_]+`).FindAllString(string(text), -1)
+	if len(named) < 30 {
+		t.Fatalf("only %d metrics in the dashboard", len(named))
+	}
+	missing := map[string]bool{}
+	for _, name := range named {
+		base := regexp.MustCompile(`_(bucket|sum|count)$`).ReplaceAllString(name, "")
+		if !there[name] && !there[base] {
+			missing[name] = true
+		}
+	}
+	if len(missing) > 0 {
+		t.Errorf("not there: %q", slices.Sorted(maps.Keys(missing)))
+	}
+}
+
+// metrics.jsonl has a line for each interval and one for the end, and none if it is off.
+func TestSnapshotLines(t *testing.T) {
+	slow := testweb.Config{Pages: 12, Faults: testweb.OnAll(testweb.Slow{Delay: 250 * time.Millisecond})}
+	one := func(s *config.Settings) { s.MetricExportIntervalSecs, s.MaxWorkers = 1, 1 }
+	rep, dir := watched(t, slow, one, func(*crawl.Monitor, *metrics.Metrics) {})
+	text, err := os.ReadFile(dir.MetricsLog())
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bytes.Split(bytes.TrimSuffix(text, []byte("\n")), []byte("\n"))
+	if len(lines) < 3 {
+		t.Errorf("%d lines of a crawl of %v s", len(lines), rep.CrawlSeconds)
+	}
+	type snapshot struct {
+		Status  crawl.Live     `json:"status"`
+		Metrics map[string]any `json:"metrics"`
+	}
+	var last snapshot
+	for _, line := range lines {
+		if !bytes.HasPrefix(line, []byte(`{"schema_version":1,"at":"20`)) {
+			t.Errorf("a line begins with %.60s", line)
+		}
+		last = snapshot{}
+		if err := json.Unmarshal(line, &last); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if last.Status.Done != rep.URLs || last.Metrics["mapwright_urls_finished_total"] != float64(rep.URLs) {
+		t.Errorf("the last line has %d and %v finished, want %d", last.Status.Done, last.Metrics["mapwright_urls_finished_total"], rep.URLs)
+	}
+
+	_, dir = watched(t, testweb.Config{}, func(s *config.Settings) { s.MetricExportIntervalSecs = 0 }, func(*crawl.Monitor, *metrics.Metrics) {})
+	if _, err := os.Stat(dir.MetricsLog()); !os.IsNotExist(err) {
+		t.Errorf("metrics.jsonl though it is off: %v", err)
+	}
+}
+
+// What a status says of a crawl adds up at any moment, and after the crawl it says how that ended.
+func TestLiveAddsUp(t *testing.T) {
+	var last *crawl.Live
+	rested := false
+	rep, _ := watched(t, troubled(), func(s *config.Settings) { s.MaxURLs, s.Duration = 10_000, time.Hour }, func(m *crawl.Monitor, _ *metrics.Metrics) {
+		l := m.Live()
+		if l.Found != l.Done+l.Pending || l.Violations != 0 || l.Memory <= 0 || l.Workers.InUse > l.Workers.Limit || len(l.Limits) != 2 {
+			t.Errorf("status %+v", l)
+		}
+		for _, h := range l.Resting {
+			rested = rested || h.Host == "h0.test" && h.Why == "rest" && h.Refusals > 0 && h.Left > 0
+		}
+		last = l
+	})
+	if !rested {
+		t.Error("a host that rested for a second was never seen to")
+	}
+	if last.Found != rep.URLs || last.Pending != 0 || last.InFlight != 0 || last.Bytes != rep.Bytes {
+		t.Errorf("%d found, %d pending, %d in flight, %d bytes at the end; the report has %d URLs, %d bytes", last.Found, last.Pending, last.InFlight, last.Bytes, rep.URLs, rep.Bytes)
+	}
+}

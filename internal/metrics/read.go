@@ -1,0 +1,61 @@
+package metrics
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Figure is a family of values that is kept elsewhere and read when somebody asks.
+type Figure struct {
+	Name    string // without the namespace
+	Help    string
+	Counter bool   // else it is a gauge
+	Label   string // the name of its one label; empty means none
+}
+
+// Put gives one value of a figure, which is named by its place in the list that was given to Read. Label is empty for a figure
+// without one.
+type Put func(figure int, value float64, label string)
+
+// Read registers figures. Whenever somebody asks, read is called once and puts them all, so that what is shown is of one moment.
+// It may be called from several goroutines.
+func (m *Metrics) Read(figures []Figure, read func(Put)) {
+	if m == nil {
+		return
+	}
+	r := &reader{figures: figures, read: read}
+	for _, f := range figures {
+		var labels []string
+		if f.Label != "" {
+			labels = []string{f.Label}
+		}
+		r.descs = append(r.descs, prometheus.NewDesc(prometheus.BuildFQName(namespace, "", f.Name), f.Help, labels, nil))
+	}
+	m.registry.MustRegister(r)
+}
+
+// reader is a collector that asks read.
+type reader struct {
+	figures []Figure
+	descs   []*prometheus.Desc // by figure
+	read    func(Put)
+}
+
+// Describe implements [prometheus.Collector].
+func (r *reader) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range r.descs {
+		out <- d
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (r *reader) Collect(out chan<- prometheus.Metric) {
+	r.read(func(figure int, value float64, label string) {
+		kind := prometheus.GaugeValue
+		if r.figures[figure].Counter {
+			kind = prometheus.CounterValue
+		}
+		var labels []string
+		if r.figures[figure].Label != "" {
+			labels = []string{label}
+		}
+		out <- prometheus.MustNewConstMetric(r.descs[figure], kind, value, labels...)
+	})
+}
