@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -47,7 +46,7 @@ func newCrawl(environ []string, io stdio) *cobra.Command {
 			if err := dir.CheckNew(); err != nil {
 				return refusal(err)
 			}
-			return runCrawl(cmd.Context(), io, crawl.Options{Settings: loaded.Settings, Starts: urls, Dir: dir}, loaded.Warnings, asJSON)
+			return runCrawl(cmd.Context(), environ, io, crawl.Options{Settings: loaded.Settings, Starts: urls, Dir: dir}, loaded.Warnings, asJSON)
 		},
 	}
 	cmd.Flags().StringArrayVarP(&starts, config.StartURLName, "u", nil, "`URL`, domain, file with one per line, or - for standard input (repeatable)")
@@ -87,7 +86,7 @@ func newResume(environ []string, io stdio) *cobra.Command {
 			if print {
 				return printConfig(io, loaded)
 			}
-			return runCrawl(cmd.Context(), io, crawl.Options{Settings: loaded.Settings, Plan: plan, Dir: dir}, loaded.Warnings, asJSON)
+			return runCrawl(cmd.Context(), environ, io, crawl.Options{Settings: loaded.Settings, Plan: plan, Dir: dir}, loaded.Warnings, asJSON)
 		},
 	}
 	dir = addDataDir(cmd, environ)
@@ -111,25 +110,26 @@ func noArguments(cmd *cobra.Command, args []string) error {
 }
 
 // runCrawl runs a crawl under signals, shows it, and says how it ended.
-func runCrawl(ctx context.Context, io stdio, o crawl.Options, warnings []string, asJSON bool) error {
-	log, closeLog, err := newLogger(io, o.Settings)
+func runCrawl(ctx context.Context, environ []string, io stdio, o crawl.Options, warnings []string, asJSON bool) error {
+	show := newProgress(environ, io, o.Settings)
+	log, err := newLogger(io, o.Settings, show.terminal != nil)
 	if err != nil {
 		return refusal(err)
 	}
-	defer closeLog()
-	o.Log, o.Version, o.Metrics = log, version, crawl.NewMetrics()
-	ctx, stop, interrupted := onSignals(ctx, log)
+	defer log.close()
+	show.log = log
+	o.Log, o.Version, o.Metrics = log.Logger, version, crawl.NewMetrics()
+	ctx, stop, interrupted := onSignals(ctx, log.Logger)
 	defer stop()
 	o.Interrupted = interrupted
-	show := newProgress(io, o.Settings, log)
-	watch, err := newWatch(o.Settings, o.Metrics, log)
+	watch, err := newWatch(o.Settings, o.Metrics, log.Logger)
 	if err != nil {
 		return refusal(err)
 	}
 	o.Started = func(m *crawl.Monitor) {
-		advise(log, &o, warnings)
+		advise(log.Logger, &o, warnings)
 		watch.start(m)
-		show.start(m)
+		show.start(m, o.Dir)
 	}
 	rep, err := crawl.Run(ctx, o)
 	show.stop()
@@ -175,25 +175,4 @@ func exitOf(rep *crawl.Report) error {
 		return &exitError{exitInterrupted, nil}
 	}
 	return &exitError{exitFailed, nil}
-}
-
-// newLogger makes the log by the settings.
-func newLogger(io stdio, s *config.Settings) (*slog.Logger, func(), error) {
-	out, done := io.err, func() {}
-	if s.LogFile != "" {
-		f, err := os.OpenFile(s.LogFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-		if err != nil {
-			return nil, nil, fmt.Errorf("open the log: %w", err)
-		}
-		out, done = f, func() { _ = f.Close() }
-	}
-	var level slog.Level
-	if err := level.UnmarshalText([]byte(s.LogLevel)); err != nil {
-		return nil, nil, err
-	}
-	o := &slog.HandlerOptions{Level: level}
-	if s.LogFormat == "json" {
-		return slog.New(slog.NewJSONHandler(out, o)), done, nil
-	}
-	return slog.New(slog.NewTextHandler(out, o)), done, nil
 }

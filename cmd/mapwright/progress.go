@@ -1,57 +1,59 @@
 package main
 
 import (
-	"fmt"
-	"log/slog"
+	"context"
+	"os"
 	"sync"
-	"time"
-
-	"github.com/dustin/go-humanize"
 
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/internal/view"
 )
 
-// progressEvery is how often a crawl without a live view says how it is.
-const progressEvery = 10 * time.Second
-
-// progress shows a running crawl: one line each ten seconds.
+// progress shows a running crawl: as a picture on a terminal, elsewhere as a line each ten seconds.
 type progress struct {
-	log  *slog.Logger
-	end  chan struct{}
-	once sync.Once
-	done sync.WaitGroup
+	terminal *os.File // nil means lines
+	able     view.Screen
+	log      *runLog
+
+	drawn  *view.View
+	cancel context.CancelFunc
+	lines  sync.WaitGroup
 }
 
-func newProgress(_ stdio, _ *config.Settings, log *slog.Logger) *progress {
-	return &progress{log: log, end: make(chan struct{})}
-}
-
-func (p *progress) start(m *crawl.Monitor) { p.done.Go(func() { p.run(m) }) }
-
-func (p *progress) stop() {
-	p.once.Do(func() { close(p.end) })
-	p.done.Wait()
-}
-
-func (p *progress) run(m *crawl.Monitor) {
-	tick := time.NewTicker(progressEvery)
-	defer tick.Stop()
-	last := m.Live()
-	for {
-		select {
-		case <-p.end:
-			return
-		case <-tick.C:
-		}
-		now := m.Live()
-		rate := float64(now.Done-last.Done) / progressEvery.Seconds()
-		if now.Done == last.Done && now.Waiting != "" {
-			p.log.Info("Waiting for work...", "reason", now.Waiting, "done", now.Done, "pending", now.Pending)
-		} else {
-			p.log.Info("crawling", "pages_per_second", fmt.Sprintf("%.1f", rate), "found", humanize.Comma(now.Found), "done", humanize.Comma(now.Done),
-				"pending", humanize.Comma(now.Pending), "in_flight", now.InFlight, "bytes", humanize.IBytes(uint64(now.Bytes)))
-		}
-		last = now
+// newProgress decides how. Pictures and the log go to standard error, so that what the command prints can go elsewhere.
+func newProgress(environ []string, io stdio, s *config.Settings) *progress {
+	p := &progress{able: view.Able(environ)}
+	if f, can := view.CanDraw(io.err, environ); can && !s.NoProgress {
+		p.terminal = f
 	}
+	return p
+}
+
+// start shows a crawl until stop.
+func (p *progress) start(m *crawl.Monitor, dir crawl.Dir) {
+	if p.terminal != nil {
+		p.log.moveTo(dir.Log())
+	}
+	if p.terminal != nil && p.log.path != "" {
+		p.drawn = view.Start(view.Options{
+			Out: p.terminal, Screen: p.able, Live: m.Live, Log: p.log.Logger,
+			Notes: func() view.Notes { return view.Notes{Log: p.log.path, Warnings: p.log.warnings.Load()} },
+		})
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	p.cancel = cancel
+	p.lines.Go(func() { view.Lines(ctx, p.log.Logger, m.Live) })
+}
+
+// stop gives the terminal back, if it was taken.
+func (p *progress) stop() {
+	if p.drawn != nil {
+		p.drawn.Stop()
+	}
+	if p.cancel != nil {
+		p.cancel()
+	}
+	p.lines.Wait()
 }

@@ -46,7 +46,7 @@ func (w *watch) status() any {
 	if m := w.monitor.Load(); m != nil {
 		return m.Live()
 	}
-	return struct{}{}
+	return &crawl.Live{SchemaVersion: crawl.StatusVersion, State: crawl.Running}
 }
 
 func (w *watch) healthy() error {

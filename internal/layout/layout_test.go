@@ -40,6 +40,8 @@ var rooms = map[string][]string{
 	"internal/testweb":             {},
 	"internal/testweb/cmd/testweb": {"internal/testweb"},
 	"internal/urlnorm":             {},
+	"internal/view":                {"internal/crawl", "internal/view/mute"},
+	"internal/view/mute":           {},
 }
 
 func TestImportDirections(t *testing.T) {

@@ -1,0 +1,144 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/mapwright/mapwright/internal/crawl"
+)
+
+// labelWidth is the column of names at the left.
+const labelWidth = 10
+
+func (p *picture) fact(rank int, name string, text string) {
+	p.add(rank, row{{faint, p.left(name, labelWidth)}, {plain, p.cut(text, p.Width-labelWidth)}})
+}
+
+// facts are the numbers that everybody wants.
+func (p *picture) facts(l *crawl.Live) {
+	p.fact(rankRate, "Rate", fmt.Sprintf("%s pages/s now, %s overall", rate(l.PagesPerSecNow), rate(l.PagesPerSec)))
+	p.fact(rankURLs, "URLs", fmt.Sprintf("%s found, %s done, %s pending, %s in flight", humanize.Comma(l.Found), humanize.Comma(l.Done), humanize.Comma(l.Pending), humanize.Comma(l.InFlight)))
+	p.outcomes(l)
+	p.fact(rankMemory, "Received", fmt.Sprintf("%s, %s/s now; memory %s", size(float64(l.Bytes)), size(l.BytesPerSecNow), size(float64(l.Memory))))
+	p.fact(rankFrontier, "Frontier", fmt.Sprintf("%s URLs in memory, %s on disk", humanize.Comma(l.InMemory), humanize.Comma(l.OnDisk)))
+	p.fact(rankHosts, "Hosts", hosts(l))
+	workers := fmt.Sprintf("%s of %s at work", humanize.Comma(int64(l.Workers.InUse)), humanize.Comma(int64(l.Workers.Limit)))
+	p.fact(rankWorkers, "Workers", fmt.Sprintf("%s; commits take %s, log %s", workers, milliseconds(l.CommitMS), size(float64(l.LogBytes))))
+}
+
+// outcomes counts what became of URLs, the largest number first.
+func (p *picture) outcomes(l *crawl.Live) {
+	names := byCount(l.Outcomes, "pending")
+	for i, o := range names {
+		names[i] = o + " " + humanize.Comma(l.Outcomes[o])
+	}
+	p.fact(rankOutcomes, "Outcomes", cmp.Or(strings.Join(names, ", "), "none yet"))
+}
+
+// byCount are the names of counts but one, the largest first.
+func byCount(counts map[string]int64, but string) []string {
+	var names []string
+	for name := range counts {
+		if name != but {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), strings.Compare(a, b))
+	})
+	return names
+}
+
+// hosts says how many hosts have something pending, and what they wait for: what is wrong first, then the largest number.
+func hosts(l *crawl.Live) string {
+	var all int64
+	for _, n := range l.Hosts {
+		all += n
+	}
+	if all == 0 {
+		return "none with anything pending"
+	}
+	first := []string{"rest", "backoff", "blocked", "abandoned"}
+	names := slices.DeleteFunc(slices.Clone(first), func(why string) bool { return l.Hosts[why] == 0 })
+	for _, why := range byCount(l.Hosts, "") {
+		if !slices.Contains(first, why) {
+			names = append(names, why)
+		}
+	}
+	for i, why := range names {
+		names[i] = why + " " + humanize.Comma(l.Hosts[why])
+	}
+	return humanize.Comma(all) + ": " + strings.Join(names, ", ")
+}
+
+// bars show how far the crawl is: of what is found, and of its limits.
+func (p *picture) bars(l *crawl.Live) {
+	done := share(float64(l.Done), float64(l.Found))
+	text := percent(done) + " of what is found"
+	if l.PagesPerSecNow > 0 && l.Pending > 0 {
+		text += ", " + toGo(float64(l.Pending)/l.PagesPerSecNow) + " to go"
+	}
+	p.bar(rankFound, "Done", done, green, text)
+	for _, u := range l.Limits {
+		name, text := "Limit", ""
+		switch u.Name {
+		case "pages":
+			text = humanize.Comma(int64(u.Used)) + " of " + humanize.Comma(int64(u.Limit)) + " pages"
+		case "seconds":
+			text = clock(u.Used) + " of " + clock(u.Limit)
+		}
+		if u.Left > 0 {
+			text += ", " + toGo(u.Left) + " to go"
+		}
+		ink := green
+		if share(u.Used, u.Limit) >= 0.8 {
+			ink = yellow
+		}
+		p.bar(rankLimits, name, share(u.Used, u.Limit), ink, text)
+	}
+	p.blank()
+}
+
+func (p *picture) bar(rank int, name string, part float64, color ink, text string) {
+	cells := min(40, max(5, (p.Width-labelWidth)/3))
+	full, empty := "#", "-"
+	if p.Unicode {
+		full, empty = "█", "░"
+	}
+	done := int(part * float64(cells))
+	p.add(rank, row{
+		{faint, p.left(name, labelWidth)}, {color, strings.Repeat(full, done)}, {faint, strings.Repeat(empty, cells-done)}, {plain, p.cut("  "+text, p.Width-labelWidth-cells)},
+	})
+}
+
+// notes say what is out of the ordinary: that nothing moves, and why; that the crawl stops, or writes.
+func (p *picture) notes(l *crawl.Live) {
+	switch {
+	case l.Phase == crawl.Stopping:
+		p.note(rankNote, yellow, "Stopping: no new requests; those under way may finish. Ctrl-C leaves at once.")
+	case l.Phase == crawl.Writing:
+		p.note(rankNote, green, "Crawled. Writing the outputs...")
+	case l.Waiting != "":
+		p.note(rankNote, yellow, "Waiting for work... "+l.Waiting)
+	case l.Workers.Limit < l.Workers.Most:
+		p.note(rankNote, yellow, fmt.Sprintf("Commits are slow (%s): the governor lets %d of %d workers run.", milliseconds(l.CommitMS), l.Workers.Limit, l.Workers.Most))
+	}
+}
+
+func (p *picture) note(rank int, color ink, text string) {
+	for _, one := range wrap(text, p.Width) {
+		p.add(rank, row{{color, one}})
+	}
+}
+
+func (p *picture) footer(n Notes) {
+	text := "Ctrl-C stops, twice at once.  Log: " + n.Log
+	if n.Warnings > 0 {
+		text = many(n.Warnings, "warning") + ".  " + text
+	}
+	p.add(rankFooter, row{{faint, p.cut(text, p.Width)}})
+}

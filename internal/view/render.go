@@ -1,0 +1,134 @@
+package view
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/mapwright/mapwright/internal/crawl"
+)
+
+// Screen is what a picture is drawn for.
+type Screen struct {
+	Width, Height int  // in cells. Zero means 80 and 24
+	Color         bool // escape sequences for colours and weight
+	Unicode       bool // characters beyond ASCII
+}
+
+// Notes are what a picture says beside the crawl's own state.
+type Notes struct {
+	Log      string // where the log goes
+	Warnings int64  // warnings and errors in it so far
+}
+
+// Render draws a crawl's state. The picture has exactly Height lines of at most Width cells. Where there is not room for everything,
+// what matters least is left out.
+func Render(l *crawl.Live, n Notes, s Screen) string {
+	if s.Width <= 0 {
+		s.Width = 80
+	}
+	if s.Height <= 0 {
+		s.Height = 24
+	}
+	p := &picture{Screen: s}
+	p.draw(l, n)
+	return p.String()
+}
+
+// Ranks of lines: of those for which there is no room, the highest go first.
+const (
+	rankTitle = iota
+	rankURLs
+	rankRate
+	rankNote
+	rankOutcomes
+	rankLimits
+	rankMemory
+	rankFrontier
+	rankWorkers
+	rankFound
+	rankHosts
+	rankTables  // and the next: resting and busiest hosts
+	rankFooter  = rankTables + 20
+	rankSlowest = rankTables + 30
+	rankBlank   = rankTables + 100
+)
+
+// picture is a drawing in the making.
+type picture struct {
+	Screen
+	lines []line
+	foot  int // where the lines begin that stand at the bottom
+}
+
+type line struct {
+	text row
+	rank int
+	head bool // of a table: pointless without the line after it
+}
+
+func (p *picture) draw(l *crawl.Live, n Notes) {
+	p.title("Mapwright  "+startsOf(l), l.Profile+"  "+clock(l.Elapsed))
+	p.blank()
+	p.facts(l)
+	p.blank()
+	p.bars(l)
+	p.tables(l)
+	p.foot = len(p.lines)
+	p.blank()
+	p.notes(l)
+	p.footer(n)
+}
+
+func (p *picture) add(rank int, r row) { p.lines = append(p.lines, line{text: r, rank: rank}) }
+
+func (p *picture) blank() { p.add(rankBlank, nil) }
+
+// title is the first line: a text on the left, another on the right.
+func (p *picture) title(left, right string) {
+	room := p.Width - width(right) - 1
+	left = p.cut(left, room)
+	p.add(rankTitle, row{{bold, left}, {plain, strings.Repeat(" ", max(1, p.Width-width(left)-width(right)))}, {plain, right}})
+}
+
+// String chooses the lines that there is room for, the most important ones, and keeps them in order. What is left of the
+// screen is empty, above the lines at the bottom.
+func (p *picture) String() string {
+	chosen := p.choose()
+	var out []string
+	for i, l := range p.lines {
+		if i == p.foot {
+			for range p.Height - len(chosen) {
+				out = append(out, "")
+			}
+		}
+		if _, ok := slices.BinarySearch(chosen, i); ok {
+			out = append(out, l.text.text(p.Width, p.Color))
+		}
+	}
+	for len(out) < p.Height {
+		out = append(out, "")
+	}
+	return strings.Join(out, "\n")
+}
+
+func (p *picture) choose() []int {
+	order := make([]int, len(p.lines))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return p.lines[a].rank - p.lines[b].rank })
+	chosen := order[:min(len(order), p.Height)]
+	slices.Sort(chosen)
+	return slices.DeleteFunc(chosen, func(i int) bool {
+		_, next := slices.BinarySearch(chosen, i+1)
+		return p.lines[i].head && !next
+	})
+}
+
+// share is a part of a whole between 0 and 1.
+func share(part, whole float64) float64 {
+	if p := part / whole; whole > 0 && p > 0 {
+		return min(1, p)
+	}
+	return 0
+}

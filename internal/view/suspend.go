@@ -1,0 +1,45 @@
+package view
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// suspend stops the process, as Ctrl-Z asks, without leaving its picture on the terminal, and draws again when it goes on. Once Go
+// has told of the signal it can no longer be left to do its work, so another one stops the process.
+func (v *View) suspend() {
+	if !jobControl() {
+		return
+	}
+	if err := v.program.ReleaseTerminal(); err != nil {
+		v.o.Log.Warn("the live view cannot give the terminal back", "error", err)
+	}
+	v.echo.restore()
+	resumed := make(chan os.Signal, 1)
+	signal.Notify(resumed, syscall.SIGCONT)
+	defer signal.Stop(resumed)
+	_ = unix.Kill(unix.Getpid(), unix.SIGSTOP) // a process may always signal itself
+	select {
+	case <-resumed:
+	case <-time.After(time.Second): // the stop takes effect at once, but not at this very line
+	}
+	v.echo.off()
+	if err := v.program.RestoreTerminal(); err != nil {
+		v.o.Log.Warn("the live view cannot take the terminal again", "error", err)
+	}
+}
+
+// jobControl says whether there is somebody who could continue the process: a shell that leads the session from another process group.
+// Where there is none, as in a container, the system ignores Ctrl-Z.
+func jobControl() bool {
+	leader, err := unix.Getsid(0)
+	if err != nil {
+		return false
+	}
+	group, err := unix.Getpgid(leader)
+	return err == nil && group != unix.Getpgrp()
+}

@@ -1,0 +1,98 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/mapwright/mapwright/internal/crawl"
+)
+
+// rate writes a number per second: with a digit after the point while that says anything.
+func rate(perSecond float64) string {
+	perSecond = finite(perSecond)
+	if perSecond < 100 {
+		return fmt.Sprintf("%.1f", perSecond)
+	}
+	return humanize.Comma(int64(perSecond + 0.5))
+}
+
+// finite keeps a number within what all of this can write: 0 to about a hundred years of seconds.
+func finite(x float64) float64 {
+	const most = 100 * 365 * 24 * 3600
+	if !(x > 0) { // nor is it if it is not a number
+		return 0
+	}
+	return min(x, most)
+}
+
+func size(bytes float64) string { return humanize.IBytes(uint64(max(0, bytes))) }
+
+func percent(part float64) string { return fmt.Sprintf("%d %%", int(part*100)) }
+
+func milliseconds(ms float64) string {
+	d := time.Duration(finite(ms) * float64(time.Millisecond))
+	switch {
+	case d >= 10*time.Second:
+		return d.Round(time.Second).String()
+	case d >= time.Second:
+		return d.Round(100 * time.Millisecond).String()
+	case d >= time.Millisecond || d == 0:
+		return d.Round(time.Millisecond).String()
+	}
+	return fmt.Sprintf("%.1fms", ms)
+}
+
+// toGo writes a time to come in its two largest units, since more of an estimate is a lie.
+func toGo(seconds float64) string {
+	d := time.Duration(finite(seconds) * float64(time.Second)).Round(time.Second)
+	days, hours, minutes, secs := int(d.Hours())/24, int(d.Hours())%24, int(d.Minutes())%60, int(d.Seconds())%60
+	switch {
+	case days >= 10:
+		return fmt.Sprintf("%s d", humanize.Comma(int64(days)))
+	case days > 0:
+		return fmt.Sprintf("%d d %d h", days, hours)
+	case hours > 0:
+		return fmt.Sprintf("%d h %d min", hours, minutes)
+	case minutes > 0:
+		return fmt.Sprintf("%d min %d s", minutes, secs)
+	}
+	return fmt.Sprintf("%d s", secs)
+}
+
+// clock writes a time that has passed.
+func clock(seconds float64) string {
+	d := time.Duration(finite(seconds) * float64(time.Second))
+	return fmt.Sprintf("%d:%02d:%02d", int(d.Hours()), int(d.Minutes())%60, int(d.Seconds())%60)
+}
+
+func times(n int) string {
+	switch n {
+	case 1:
+		return "once"
+	case 2:
+		return "twice"
+	}
+	return fmt.Sprintf("%d times", n)
+}
+
+func many(n int64, one string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return humanize.Comma(n) + " " + one + "s"
+}
+
+// startsOf names what is crawled.
+func startsOf(l *crawl.Live) string {
+	if len(l.StartURLs) == 0 {
+		return ""
+	}
+	text := l.StartURLs[0]
+	if n := l.StartURLCount - 1; n > 0 {
+		text += " and " + humanize.Comma(int64(n)) + " more"
+	}
+	return strings.TrimSpace(text)
+}
