@@ -93,8 +93,7 @@ func peer(b *testing.B, name string, w *Web) *exec.Cmd {
 	return exec.Command(program(b, name, "peers", "./"+name), w.Addr, w.Start)
 }
 
-// crawlers are who crawls in a run. With MAPWRIGHT_BENCH_PEERS=1 the peers are among them; they have their own way to find the
-// end of a web, and must find all of it.
+// crawlers are who crawls in a run. With MAPWRIGHT_BENCH_PEERS=1 the peers are among them, and must find everything too.
 func crawlers() []string {
 	all := []string{"bare", "naive", "ours"}
 	if os.Getenv("MAPWRIGHT_BENCH_PEERS") == "1" {
