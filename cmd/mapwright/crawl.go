@@ -42,7 +42,10 @@ func newCrawl(environ []string, io stdio) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			dir := dir.dir(setting)
+			dir, err := dir.dir(setting)
+			if err != nil {
+				return err
+			}
 			if err := dir.CheckNew(); err != nil {
 				return refusal(err)
 			}
@@ -71,7 +74,10 @@ func newResume(environ []string, io stdio) *cobra.Command {
   mapwright resume --data-dir site --max-urls 20000`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			dir := dir.dir(setting)
+			dir, err := dir.dir(setting)
+			if err != nil {
+				return err
+			}
 			if err := dir.CheckFree(); err != nil {
 				return refusal(err)
 			}

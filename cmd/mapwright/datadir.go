@@ -29,17 +29,20 @@ func addDataDir(cmd *cobra.Command, environ []string) *dataDir {
 }
 
 // dir is the directory. The settings are those of the command, or nil if it has none.
-func (d *dataDir) dir(settings *settingFlags) crawl.Dir {
-	if d.cmd.Flags().Changed(config.DataDirName) {
-		return crawl.Dir(d.flag)
+func (d *dataDir) dir(settings *settingFlags) (crawl.Dir, error) {
+	name := d.flag
+	if !d.cmd.Flags().Changed(config.DataDirName) {
+		if settings == nil {
+			settings = &settingFlags{environ: d.environ}
+		}
+		if texts := settings.outside(config.DataDirName); len(texts) > 0 {
+			name = texts[len(texts)-1]
+		}
 	}
-	if settings == nil {
-		settings = &settingFlags{environ: d.environ}
+	if name == "" { // such as a variable of a script that is not set: it must not mean some directory
+		return "", usage("--data-dir is empty")
 	}
-	if texts := settings.outside(config.DataDirName); len(texts) > 0 {
-		return crawl.Dir(texts[len(texts)-1])
-	}
-	return crawl.Dir(d.flag)
+	return crawl.Dir(name), nil
 }
 
 // refusal is the exit status of what could not begin.

@@ -37,7 +37,10 @@ func newExport(environ []string, io stdio) *cobra.Command {
 					return usage("flag --format: %q is not one of %s", f, strings.Join(formatNames(), ", "))
 				}
 			}
-			dir := dir.dir(setting)
+			dir, err := dir.dir(setting)
+			if err != nil {
+				return err
+			}
 			if err := dir.CheckOld(); err != nil {
 				return refusal(err)
 			}

@@ -25,7 +25,10 @@ func newStatus(environ []string, io stdio) *cobra.Command {
 		Short: "Say how a crawl is, running or not",
 		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			dir := dir.dir(nil)
+			dir, err := dir.dir(nil)
+			if err != nil {
+				return err
+			}
 			if err := dir.CheckOld(); err != nil {
 				return refusal(err)
 			}

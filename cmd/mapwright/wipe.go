@@ -25,7 +25,11 @@ func newWipe(environ []string, io stdio) *cobra.Command {
 		Short: "Delete a crawl: the files that Mapwright made, and nothing else",
 		Args:  noArguments,
 		RunE: func(*cobra.Command, []string) error {
-			return wipe(io, dir.dir(nil), yes)
+			dir, err := dir.dir(nil)
+			if err != nil {
+				return err
+			}
+			return wipe(io, dir, yes)
 		},
 	}
 	dir = addDataDir(cmd, environ)

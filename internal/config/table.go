@@ -40,7 +40,7 @@ func (s *Settings) Table() []Entry {
 	count := func(p *int) Value { return intValue{p, 1, maxInt} }
 	countOrOff := func(p *int) Value { return intValue{p, 0, maxInt} }
 	return []Entry{
-		{Name: "max-workers", Flags: []string{"workers"}, Env: []string{"MAX_WORKERS"}, Group: Controls, Value: count(&s.MaxWorkers),
+		{Name: "max-workers", Flags: []string{"workers"}, Env: []string{"MAX_WORKERS"}, Group: Controls, Value: intValue{&s.MaxWorkers, 1, 1 << 16},
 			Usage: "fetches and parses under way at once, over all hosts"},
 		{Name: "max-inflight-per-host", Env: []string{"MAX_INFLIGHT_PER_HOST"}, Group: Controls, Value: count(&s.MaxInflightPerHost),
 			Usage: "fetches of one host under way at once (own-site: the most that adapting may reach)"},
@@ -179,7 +179,7 @@ func (s *Settings) Table() []Entry {
 
 		{Name: "shards", PerRun: true, Env: []string{"SHARDS"}, Group: Engine, Value: intValue{&s.Shards, 1, 256},
 			Usage: "shards of the frontier"},
-		{Name: "hot-set-mb", Env: []string{"HOT_SET_MB"}, Group: Engine, Value: count(&s.HotSetMB),
+		{Name: "hot-set-mb", Env: []string{"HOT_SET_MB"}, Group: Engine, Value: intValue{&s.HotSetMB, 1, 1 << 20},
 			Usage: "memory for the set of recently seen URLs, in MB"},
 		{Name: "save-interval", Env: []string{"SAVE_INTERVAL"}, Group: Engine, Value: durationValue{&s.SaveInterval, 1},
 			Usage: "time between checkpoints"},
