@@ -86,10 +86,13 @@ func TestStatusAndExport(t *testing.T) {
 	if !strings.Contains(got.stdout, "uncleanly") || !strings.Contains(got.stdout, "mapwright resume --data-dir "+dir) {
 		t.Errorf("status does not say how to go on:\n%s", got.stdout)
 	}
-	got = run(t, "export-sitemap", "--data-dir", dir, "--format", "csv,links")
+	got = run(t, "export-sitemap", "--data-dir", dir, "--format", "csv")
 	succeeded(t, got)
 	if !exists(t, dir, "sitemap.csv") || exists(t, dir, "sitemap.jsonl") {
 		t.Errorf("not what was asked for: %s", got.stdout)
+	}
+	if got = run(t, "export", "--data-dir", dir, "--format", "links"); got.code != 0 || !strings.Contains(got.stderr, "--links") {
+		t.Errorf("links that were not kept: exit status %d, %q", got.code, got.stderr)
 	}
 
 	if got := run(t, "resume", "--data-dir", dir, "--timeout", "1", "--max-retries", "0", "--max-host-backoff-secs", "1"); got.code != 0 {
