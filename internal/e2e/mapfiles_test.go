@@ -240,6 +240,24 @@ func TestLargeMap(t *testing.T) {
 	}
 }
 
+// Sitemaps that a killed crawl had not read to their end are read by the next run, and nothing that only they name is lost.
+func TestKilledWhileReadingSitemaps(t *testing.T) {
+	t.Parallel()
+	web := serve(t, testweb.Config{Seed: 8, Hosts: 2, HostName: "h%d.example.test", Pages: 3, PageSize: 700, CrossHost: 0.5, Sitemaps: &testweb.Sitemaps{Orphans: 700, PerFile: 100},
+		Faults: testweb.OnAll(testweb.Slow{Delay: 5 * time.Millisecond})})
+	dir := filepath.Join(t.TempDir(), "data")
+	p := start(t, "crawl", "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir, "--start-url", web.StartURLs()[0], "--start-url", web.StartURLs()[1])
+	for _, n := range []int{3, 150} {
+		p.until("some pages were asked for", func() bool { return pages(web) >= n })
+		p.kill()
+		p = start(t, "resume", "--data-dir", dir)
+	}
+	if got := p.wait(); got.code != 0 {
+		t.Fatalf("exit status %d", got.code)
+	}
+	foundExactly(t, web, testweb.Crawl{}, readLines(t, dir))
+}
+
 // unhurried is a run of the program that may take as long as the test may.
 func unhurried(t *testing.T, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(t.Context(), binary, args...)
