@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -103,7 +104,10 @@ func TestDuration(t *testing.T) {
 	web := serve(t, testweb.Config{Pages: 60})
 	dir := filepath.Join(t.TempDir(), "data")
 	got := run(t, "crawl", "--start-url", web.StartURLs()[0], "--resolve", web.Resolve(), "--data-dir", dir, "--duration", "1500ms")
-	ended(t, got, dir, 3, "partial", "Reached duration limit of 1.5s (elapsed: 1s), stopping crawl")
+	rep := ended(t, got, dir, 3, "partial", "Reached duration limit of 1.5s (elapsed: ")
+	if !regexp.MustCompile(`^Reached duration limit of 1\.5s \(elapsed: \d+s\), stopping crawl$`).MatchString(rep.Reason) {
+		t.Errorf("the reason is %q", rep.Reason)
+	}
 	if !strings.Contains(got.stdout, "mapwright resume --data-dir "+dir) {
 		t.Errorf("does not say how to go on:\n%s", got.stdout)
 	}
