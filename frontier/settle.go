@@ -104,7 +104,11 @@ func (s *shard) next(i int32, h *host, now int64) (at int64, why Why, load bool)
 			why = st.whyNot(now)
 		}
 	} else {
-		at = max(st.fair, p.at) // its time has come; who goes first is a matter of turns
+		// Its time has come; who goes first is a matter of turns. A host that has requests out goes behind those that have
+		// none: one connection to each of many hosts is better for all than many to one, and an answer brings its turn back.
+		if at = max(st.fair, p.at); st.inflight > 0 {
+			at = now
+		}
 	}
 	if p.load {
 		if at <= now {

@@ -65,14 +65,25 @@ func (r *run) govern() {
 	}
 }
 
+// cursorsEvery is how often it is noted how far hosts' queues are done. A resume looks at every URL after these marks, so they
+// are set more often than filters are saved.
+const cursorsEvery = 10 * time.Second
+
 // keepCheckpoints bounds what a resume has to read again: at each interval, or sooner when the log has grown.
 func (r *run) keepCheckpoints(ctx context.Context) {
 	tick := time.NewTicker(r.settings.SaveInterval)
 	defer tick.Stop()
+	cursors := time.NewTicker(cursorsEvery)
+	defer cursors.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-cursors.C:
+			if err := r.frontier.Checkpoint(ctx); err != nil && ctx.Err() == nil {
+				r.log.Error("cannot note how far the hosts' queues are done", "error", err)
+			}
+			continue
 		case <-tick.C:
 		case <-r.store.CheckpointDue():
 		}
