@@ -19,6 +19,8 @@ const (
 	valueThreshold  = 64      // longer values live in the value log
 	baseTableSize   = 1 << 20 // of the uppermost level; doubles with each below
 	baseLevelSize   = 32 << 20
+	levelZeroTables = 10 // so many are merged down at once
+	levelZeroStall  = 25 // with so many, writes wait
 	compactors      = 2
 	bloomFalse      = 0.01
 	discardFileSize = 1 << 20 // Badger makes it so large, and trusts that it is
@@ -32,6 +34,8 @@ func badgerOptions(dir string, o Options, l *badgerLogger) badger.Options {
 		WithNumMemtables(memTables).
 		WithBaseTableSize(min(baseTableSize, o.MemTableSize)).
 		WithBaseLevelSize(baseLevelSize).
+		WithNumLevelZeroTables(levelZeroTables).
+		WithNumLevelZeroTablesStall(levelZeroStall).
 		WithValueThreshold(valueThreshold).
 		WithValueLogFileSize(o.ValueLogFileSize).
 		WithVerifyValueChecksum(true).
