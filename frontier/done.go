@@ -32,6 +32,12 @@ func (s *shard) land(l *Lease, r *Result) (Event, Change) {
 	}
 	var ch Change
 	st.pace, ch = st.pace.Apply(&s.f.o.Pace, e)
+	if e.RetryAfter > 0 && ch.Has(EffectRested) {
+		// A run that begins before the time is over must know. There is one such answer
+		// per rest, so no debounce.
+		s.facts = append(s.facts, s.factOf(l.host, h))
+		st.noteSaved(s.time())
+	}
 	s.noteChange(l.host, h, ch)
 	return e, ch
 }

@@ -13,6 +13,7 @@ import "time"
 // or the backoff was over was on its way already, and says nothing new.
 type Pace struct {
 	restUntil    int64 // Unix ns; nothing starts before it
+	askedUntil   int64 // Unix ns; the end of the last Retry-After
 	backoffUntil int64 // Unix ns; nothing starts before it
 	failStart    int64 // Unix ns; start of the request whose failure last counted
 	floorAt      int64 // Unix ns; when the floor was found
@@ -142,6 +143,9 @@ func (p *Pace) refuse(c *PaceConfig, e *Event, ch *Change) (counts bool) {
 	asked := min(e.RetryAfter, c.MaxRetryAfter)
 	if asked < e.RetryAfter {
 		ch.Effects |= EffectRetryAfterCapped
+	}
+	if asked > 0 {
+		p.askedUntil = max(p.askedUntil, e.Now.Add(asked).UnixNano())
 	}
 	p.successes = 0
 	counts = e.Start.UnixNano() >= p.restUntil

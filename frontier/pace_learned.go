@@ -6,12 +6,15 @@ import (
 )
 
 // Learned is the part of a pace that outlives a crawl. The rest and the backoff
-// do not: the next crawl begins with one delay and finds out.
+// that we choose do not: the next crawl begins with one delay and finds out. But
+// what the host asked for is its own.
 type Learned struct {
 	Delay       time.Duration
 	Floor       time.Duration
 	FloorAt     time.Time
 	LastSuccess time.Time
+	// AskedUntil is the end of the last Retry-After.
+	AskedUntil time.Time `json:",omitzero"`
 }
 
 const (
@@ -27,6 +30,7 @@ func (p Pace) Learned() Learned {
 	return Learned{
 		Delay: fromMillis(p.learned), Floor: fromMillis(p.floor),
 		FloorAt: unixOrZero(p.floorAt), LastSuccess: unixOrZero(p.lastSuccess),
+		AskedUntil: unixOrZero(p.askedUntil),
 	}
 }
 
@@ -42,6 +46,10 @@ func (p Pace) Restore(c *PaceConfig, l Learned, now time.Time) Pace {
 	}
 	if !l.LastSuccess.IsZero() {
 		p.lastSuccess = l.LastSuccess.UnixNano()
+	}
+	if wait := min(l.AskedUntil.Sub(now), c.MaxRetryAfter); wait > 0 {
+		p.askedUntil = now.Add(wait).UnixNano()
+		p.restUntil = max(p.restUntil, p.askedUntil)
 	}
 	return p
 }

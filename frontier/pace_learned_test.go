@@ -66,6 +66,27 @@ func TestRestore(t *testing.T) {
 	}
 }
 
+// What a host asked for is honoured by the next crawl, within bounds.
+func TestRestoreRetryAfter(t *testing.T) {
+	now := simTime(0)
+	for asked, want := range map[time.Duration]time.Duration{0: 0, -time.Second: 0, time.Minute: time.Minute, 1000 * time.Hour: time.Hour} {
+		cfg := PolitePace()
+		p := Pace{}.Restore(&cfg, Learned{AskedUntil: now.Add(asked)}, now)
+		got := time.Duration(0)
+		if at := p.ReadyAt(); !at.IsZero() {
+			got = at.Sub(now)
+		}
+		if got != want {
+			t.Errorf("asked for another %v: nothing for %v, want %v", asked, got, want)
+		}
+	}
+	w := newWalk(t, PolitePace())
+	w.do(0, ClassThrottled)
+	if got := w.pace.Learned().AskedUntil; !got.IsZero() {
+		t.Errorf("a rest that nobody asked for is kept until %v", got)
+	}
+}
+
 func TestWorthSaving(t *testing.T) {
 	now := simTime(0)
 	slow := Learned{Delay: time.Second, LastSuccess: now}

@@ -337,6 +337,32 @@ func TestLearnedPaceIsKept(t *testing.T) {
 
 // A host without a delay keeps its turn for some leases; then the others have
 // theirs.
+// What a host asked for by Retry-After holds for a run that begins before it is
+// over, though the earlier one had no chance to write anything down at its end.
+func TestRetryAfterOutlivesTheRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := NewMemStore()
+		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true}, store)
+		add(t, f, seeds("http://a.test/")...)
+		l := next(t, f)
+		l.Started()
+		if d := done(t, l, Result{Class: ClassThrottled, RetryAfter: time.Minute, Finish: true}); d != Retrying {
+			t.Fatalf("disposition %v", d)
+		}
+		asked := time.Now()
+		time.Sleep(20 * time.Second)
+
+		f = newTest(t, Options{Pace: fast(1), IgnoreRobots: true}, store)
+		if err := f.Resume(t.Context(), store.Backlogs()); err != nil {
+			t.Fatal(err)
+		}
+		next(t, f).Abandon()
+		if got := time.Since(asked); got != time.Minute {
+			t.Errorf("asked again after %v, want 1m", got)
+		}
+	})
+}
+
 func TestKeepTurn(t *testing.T) {
 	for keep, want := range map[int]string{1: "abababababab", 3: "aaabbbaaabbb"} {
 		synctest.Test(t, func(t *testing.T) {
