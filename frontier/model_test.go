@@ -133,7 +133,11 @@ func (m *model) runnable(u *modelURL) bool {
 // pick is what a host would lease at a time: a URL that goes first, and whether a
 // robots.txt is needed before.
 func (m *model) pick(h *modelHost, at time.Time) (u *modelURL, robots bool) {
-	noTicket := m.o.MaxURLs > 0 && m.used >= m.o.MaxURLs
+	return m.pickWith(h, at, m.o.MaxURLs > 0 && m.used >= m.o.MaxURLs)
+}
+
+// pickWith is pick with or without tickets left.
+func (m *model) pickWith(h *modelHost, at time.Time, noTicket bool) (u *modelURL, robots bool) {
 	var best *modelURL
 	for _, c := range m.urls {
 		if c.host != h || !m.runnable(c) || c.depth > m.open || noTicket && !c.ticket {
@@ -374,12 +378,13 @@ func (d *driver) check(l *Lease, now time.Time) {
 		t.Fatalf("%s was leased at %v, earliest is %v, %v", l.URL(), now, at, ok)
 	}
 	u, robots := m.pick(h, now)
-	if d.tight && !robots && l.Kind() == KindRobots {
-		// A host without work may be forgotten, and its robots.txt with it.
-		clear(h.robots)
-		clear(h.crawl)
-		h.pace, _ = h.pace.WithCrawlDelay(&m.o.Pace, 0)
+	if d.tight && l.Kind() == KindRobots {
+		d.forget(l, h)
 		u, robots = m.pick(h, now)
+	}
+	if v, r := m.pickWith(h, now, true); m.o.MaxURLs > 0 && v != nil && (r && l.Kind() == KindRobots && l.Origin() == v.origin || l.URL() == v.url) {
+		// Tickets had run out, one came back, and another host may be told first.
+		u, robots = v, r
 	}
 	h.inflight++
 	h.unstarted++
@@ -399,6 +404,30 @@ func (d *driver) check(l *Lease, now time.Time) {
 	}
 	u.state = modelLeased
 	h.pageLeases++
+}
+
+// forget has the model forget what the frontier has forgotten: when seats are few,
+// a host without work is not remembered, and its robots.txt neither.
+func (d *driver) forget(l *Lease, h *modelHost) {
+	l.s.lock()
+	defer l.s.unlock()
+	for name := range h.robots {
+		o, _ := originOf(mustParse(d.t, name))
+		if l.s.robotsOf(l.host, l.s.hosts.at(l.host), o).until == 0 {
+			delete(h.robots, name)
+			delete(h.crawl, name)
+		}
+	}
+	h.setCrawl(d.m)
+}
+
+// setCrawl gives the host the longest delay that its origins ask for.
+func (h *modelHost) setCrawl(m *model) {
+	most := time.Duration(0)
+	for _, delay := range h.crawl {
+		most = max(most, delay)
+	}
+	h.pace, _ = h.pace.WithCrawlDelay(&m.o.Pace, most)
 }
 
 // end starts and ends one of the leases in some way.
@@ -478,11 +507,7 @@ func (d *driver) ended(l *Lease, h *modelHost, r Result, got Disposition, abando
 		h.robotsOut = false
 		if !r.RobotsUntil.IsZero() {
 			h.robots[l.Origin()], h.crawl[l.Origin()] = r.RobotsUntil, r.CrawlDelay
-			most := time.Duration(0)
-			for _, delay := range h.crawl {
-				most = max(most, delay)
-			}
-			h.pace, _ = h.pace.WithCrawlDelay(c, most)
+			h.setCrawl(m)
 			return
 		}
 		at := now.Add(r.Delay)

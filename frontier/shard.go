@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/mapwright/mapwright/internal/urlnorm"
 )
@@ -188,13 +189,17 @@ func (s *shard) freeHost(i int32) {
 	s.hosts.release(i)
 }
 
+// forgetAfter is how long a host is remembered after its last request, if only
+// for the time of it: its robots.txt may come back with a Crawl-delay.
+const forgetAfter = int64(time.Minute)
+
 // forgettable reports whether a host may be freed. What it has learned is in the
 // store by then, and what the store does not keep is over.
 func (s *shard) forgettable(i int32, h *host, now int64) bool {
 	const busy = hostHeld | hostAsking | hostLoading | hostFactDirty | hostTouched
 	p := s.paces[i]
 	return h.id != 0 && h.seat < 0 && h.pending == 0 && h.leases == 0 && h.sitemaps == 0 &&
-		h.flags&busy == 0 && !remarkable(&p) && s.nextStart(i, h) <= now
+		h.flags&busy == 0 && !remarkable(&p) && max(s.nextStart(i, h), h.lastStart+forgetAfter) <= now
 }
 
 // push queues a new link, in memory if it may, and else counts it as on disk.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -258,10 +259,16 @@ func TestIdleHostsAreForgotten(t *testing.T) {
 		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true, MaxHosts: 10, Shards: 1}, store)
 		for i := range 1000 {
 			add(t, f, seeds(fmt.Sprintf("http://h%d.example/", i))...)
-			done(t, next(t, f), ok())
+			l := next(t, f)
+			l.Started()
+			done(t, l, ok())
+			time.Sleep(10 * time.Second)
+		}
+		if err := f.Checkpoint(t.Context()); err != nil {
+			t.Error(err)
 		}
 		s := f.shards[0]
-		if n := s.hosts.len(); n > 12 || len(s.table) != n || s.domains.len() > 12 {
+		if n := s.hosts.len(); n > 18 || len(s.table) != n || s.domains.len() > 18 {
 			t.Errorf("%d hosts, %d in the table, %d domains", n, len(s.table), s.domains.len())
 		}
 		if err := f.Checkpoint(t.Context()); err != nil {
@@ -271,4 +278,33 @@ func TestIdleHostsAreForgotten(t *testing.T) {
 			t.Errorf("the store still has a queue for %s: %+v", b.Fact.Name, b)
 		}
 	})
+}
+
+// A URL held in memory costs at most 120 bytes, with everything that its host
+// needs; what makes it known forever after is not counted.
+func TestMemoryPerURL(t *testing.T) {
+	f := newTest(t, Options{IgnoreRobots: true, HotSetBytes: 1, Pace: PaceConfig{MinDelay: time.Hour, MaxDelay: time.Hour}}, &nullStore{})
+	heap := func() int {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int(m.HeapAlloc) - f.Stats().FilterBytes
+	}
+	before := heap()
+	const hosts, pages = 500, 400
+	for i := range hosts {
+		links := make([]Link, pages)
+		for j := range links {
+			links[j].URL = fmt.Sprintf("https://www.host-%d.example/articles/%d/title-of-number-%d.html", i, j%7, j)
+		}
+		add(t, f, links...)
+	}
+	if per := (heap() - before) / (hosts * pages); per > 120 {
+		t.Errorf("%d bytes per URL", per)
+	} else {
+		t.Logf("%d bytes per URL", per)
+	}
+	if st := f.Stats(); st.InMemory != hosts*pages {
+		t.Errorf("%+v", st)
+	}
 }
