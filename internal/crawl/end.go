@@ -133,6 +133,11 @@ func (r *run) settle(ctx context.Context) error {
 	if r.end.status != Complete {
 		return nil
 	}
+	if r.hostLimit.Load() && counters.Pending() > 0 {
+		text := fmt.Sprintf("Reached max_urls_per_host limit of %d on some hosts", r.settings.MaxURLsPerHost)
+		r.end = ending{set: true, status: Partial, success: true, reason: text}
+		return nil
+	}
 	if lost := len(r.lost); lost > 0 && lost == len(r.startHosts) {
 		r.end.status, r.end.success, r.end.reason = Failed, false, "every start domain was abandoned: too many of its URLs failed in a row"
 		r.end.errors = append(r.end.errors, r.end.reason)

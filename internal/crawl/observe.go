@@ -36,6 +36,7 @@ func (r *run) observe(n frontier.Notice) {
 		r.log.Warn("a domain is abandoned: too many of its URLs failed in a row", "host", n.Host, "waiting", n.Waiting)
 		r.abandoned(n.Host)
 	case frontier.NoticeHostLimit:
+		r.hostLimit.Store(true)
 		r.log.Info("a host reached max-urls-per-host", "host", n.Host, "waiting", n.Waiting)
 	}
 }

@@ -59,6 +59,7 @@ type run struct {
 	bare       map[string]bool           // start URLs that were bare domains
 	began      atomic.Pointer[time.Time] // set by open, and again when the slot of safe crawls is held
 	interrupts <-chan struct{}
+	hostLimit  atomic.Bool // some host reached max-urls-per-host
 
 	exporting sync.Mutex // one export at a time: they write under the same names
 
