@@ -1,0 +1,111 @@
+package crawl_test
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/internal/metrics"
+	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/internal/view"
+)
+
+// BenchmarkSeeing is what it costs a crawl to be seen: the metrics of each page as a share of the CPU time that the crawl takes for one, and
+// a picture twice a second, a scrape each ten seconds and a line of metrics.jsonl each minute as shares of one core. The crawl has
+// a few hundred hosts and all its workers at work, but on requests that nobody answers: so what is measured is the parts' own time,
+// and not their wait for a processor.
+func BenchmarkSeeing(b *testing.B) {
+	monitor, m, page := standstill(b)
+	// part runs a sub-benchmark and reports its CPU time, each so often, as a share of the time between two.
+	part := func(name, unit string, between time.Duration, do func()) {
+		b.Run("part="+name, func(b *testing.B) {
+			b.ReportAllocs()
+			began := cpuTime(b)
+			for b.Loop() {
+				do()
+			}
+			each := float64(cpuTime(b)-began) / float64(b.N)
+			b.ReportMetric(each, "cpu-ns/op")
+			b.ReportMetric(100*each/float64(between), unit)
+		})
+	}
+	part("page", "%-of-page", page, func() { m.Fetched(0, 0, 0, 700*time.Microsecond, 900*time.Microsecond, 10240) })
+	part("picture", "%-of-core", time.Second/2, func() {
+		view.Render(monitor.Live(), view.Notes{}, view.Screen{Width: 200, Height: 60, Color: true, Unicode: true})
+	})
+	part("scrape", "%-of-core", 10*time.Second, func() {
+		if _, err := m.Registry().Gather(); err != nil {
+			b.Error(err)
+		}
+	})
+	part("snapshot", "%-of-core", time.Minute, func() {
+		if _, err := m.Snapshot(); err != nil {
+			b.Error(err)
+		}
+	})
+}
+
+// standstill crawls a few hundred hosts until all workers wait for answers that do not come, and returns what a page cost until then: CPU
+// time, without what the web in this process took for it.
+func standstill(b *testing.B) (*crawl.Monitor, *metrics.Metrics, time.Duration) {
+	b.Helper()
+	const hosts, pages, silent = 300, 40, 4
+	dir := crawl.Dir(filepath.Join(b.TempDir(), "data"))
+	web, err := testweb.Start(testweb.Config{Hosts: hosts, Pages: pages, CrossHost: 0.2, Faults: testweb.OnAll(testweb.Hang{Where: testweb.Where{Count: silent}})})
+	if err != nil {
+		b.Fatal(err)
+	}
+	s := config.Defaults(config.OwnSite)
+	s.Resolve, s.Scope, s.Timeout, s.Grace = []string{web.Resolve()}, "any", time.Hour, 0
+	u, err := urlnorm.Parse(web.StartURLs()[0])
+	if err != nil {
+		b.Fatal(err)
+	}
+	began := cpuTime(b)
+	m, started, stop := crawl.NewMetrics(), make(chan *crawl.Monitor, 1), make(chan struct{})
+	var done sync.WaitGroup
+	done.Go(func() {
+		_, err := crawl.Run(context.Background(), crawl.Options{
+			Settings: s, Starts: []crawl.Start{{URL: u}}, Dir: dir, Metrics: m, Log: slog.New(slog.DiscardHandler), Interrupted: stop,
+			Started: func(m *crawl.Monitor) { started <- m },
+		})
+		if err != nil {
+			b.Error(err)
+		}
+	})
+	b.Cleanup(func() {
+		close(stop)
+		done.Wait()
+		if err := web.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	monitor := <-started
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.Now().Add(2 * time.Minute)
+	for l := monitor.Live(); l.Done < hosts*pages/4 || l.Idle < 1; l = monitor.Live() {
+		if <-tick.C; time.Now().After(deadline) {
+			b.Fatalf("no standstill: %d done, %d in flight, idle for %v s", l.Done, l.InFlight, l.Idle)
+		}
+	}
+	const webPage = 20 * time.Microsecond // what a page costs the web, about
+	return monitor, m, (cpuTime(b)-began)/time.Duration(monitor.Live().Done) - webPage
+}
+
+// cpuTime is what this process has used.
+func cpuTime(b *testing.B) time.Duration {
+	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
