@@ -57,7 +57,7 @@ func newRobots(environ []string, io stdio) *cobra.Command {
 				if err != nil {
 					return nil, usage("%w", err)
 				}
-				a, _, err := crawl.FetchRobots(cmd.Context(), f, u.Origin(), token, loaded.Settings.RobotsStrict, nil)
+				a, err := crawl.FetchRobots(cmd.Context(), f, u.Origin(), token, loaded.Settings.RobotsStrict)
 				return a, err
 			}
 			if file != "" {

@@ -57,48 +57,57 @@ func (a *RobotsAnswer) CrawlDelay() time.Duration {
 	return d
 }
 
-// FetchRobots asks an origin for its robots.txt. It always has an answer; the error says why it is a guess, and is one of the
-// fetcher's.
-func FetchRobots(ctx context.Context, f Fetcher, origin, token string, strict bool, wire fetch.Wire) (*RobotsAnswer, *fetch.Response, error) {
-	a := &RobotsAnswer{FetchedAt: time.Now()}
-	unknown := func() *RobotsAnswer {
-		a.Unknown, a.Deny, a.Expires = true, strict, a.FetchedAt.Add(robotsRetry)
-		return a
-	}
+// FetchRobots asks an origin for its robots.txt and follows redirects at once. It always has an answer; the error says why it is a guess,
+// and is one of the fetcher's. A crawl asks hop by hop, since each is a request that somebody's pace has to allow.
+func FetchRobots(ctx context.Context, f Fetcher, origin, token string, strict bool) (*RobotsAnswer, error) {
 	u, err := urlnorm.Parse(origin + "/robots.txt")
 	if err != nil {
-		return unknown(), nil, fmt.Errorf("robots.txt of %s: %w", origin, err)
+		return unknownRobots(strict), fmt.Errorf("robots.txt of %s: %w", origin, err)
 	}
-	a.Expires = a.FetchedAt.Add(robotsTTL)
+	ask := robotsAsk{token: token, strict: strict}
 	for hop := 0; ; hop++ {
-		resp, err := f.Do(ctx, fetch.Request{URL: u, Mode: fetch.Text, Timeout: robotsTimeout, MaxBody: robots.MaxSize + 1, Wire: wire})
-		if err != nil {
-			a.Silent = resp == nil
-			resp.Close()
-			return unknown(), nil, err
+		a, next, _, err := ask.once(ctx, f, u, hop, nil)
+		if a != nil {
+			return a, err
 		}
-		wire = nil // the pace counts from the first request; the hops of one answer belong to it
-		switch {
-		case resp.OK():
-			file := robots.Parse(resp.Body)
-			a.Rules, a.Sitemaps = file.Agent(token), file.Sitemaps()
-			resp.Close()
-			return a, resp, nil
-		case resp.Status >= 300 && resp.Status < 400 && resp.Location != "" && hop < robotsHops:
-			next, err := u.Resolve(resp.Location)
-			resp.Close()
-			if err != nil {
-				return a, resp, nil // leads nowhere: as if there were none
-			}
-			u = next
-		case resp.Status == 429 || resp.Status >= 500:
-			resp.Close()
-			return unknown(), resp, nil
-		default: // any other 4xx, and a redirect too many: there is none, so everything is allowed
-			resp.Close()
-			return a, resp, nil
-		}
+		u = next
 	}
+}
+
+// unknownRobots is the answer where there was none.
+func unknownRobots(strict bool) *RobotsAnswer {
+	now := time.Now()
+	return &RobotsAnswer{Unknown: true, Deny: strict, FetchedAt: now, Expires: now.Add(robotsRetry)}
+}
+
+// robotsAsk is how robots.txt is asked for.
+type robotsAsk struct {
+	token  string
+	strict bool // what cannot be had disallows everything
+}
+
+// once makes one request. It returns an answer, or where to ask next; the response is closed, and nil with an error. Hop counts the redirects before.
+func (r robotsAsk) once(ctx context.Context, f Fetcher, u urlnorm.URL, hop int, wire fetch.Wire) (*RobotsAnswer, urlnorm.URL, *fetch.Response, error) {
+	resp, err := f.Do(ctx, fetch.Request{URL: u, Mode: fetch.Text, Timeout: robotsTimeout, MaxBody: robots.MaxSize + 1, Wire: wire})
+	defer resp.Close()
+	if err != nil {
+		return unknownRobots(r.strict), urlnorm.URL{}, nil, err
+	}
+	now := time.Now()
+	a := &RobotsAnswer{FetchedAt: now, Expires: now.Add(robotsTTL)}
+	switch {
+	case resp.OK():
+		file := robots.Parse(resp.Body)
+		a.Rules, a.Sitemaps = file.Agent(r.token), file.Sitemaps()
+	case resp.Status >= 300 && resp.Status < 400 && resp.Location != "" && hop < robotsHops:
+		if next, err := u.Resolve(resp.Location); err == nil {
+			return nil, next, resp, nil
+		} // else it leads nowhere: as if there were none
+	case resp.Status == 429 || resp.Status >= 500:
+		a = unknownRobots(r.strict)
+	}
+	// Any other 4xx, and a redirect too many: there is none, so everything is allowed.
+	return a, urlnorm.URL{}, resp, nil
 }
 
 // robotsKeeper remembers what origins answered: a bounded number in memory, all of them in the store.
@@ -108,13 +117,14 @@ type robotsKeeper struct {
 	mu    sync.RWMutex
 	known map[string]*RobotsAnswer // guarded by mu; by origin
 	size  int                      // guarded by mu; bytes, about
+	hops  map[string]*robotsHop    // guarded by mu; by origin: where a redirect led that was not followed to its end yet
 }
 
 // robotsMemory bounds what the keeper holds in memory.
 const robotsMemory = 32 << 20
 
 func newRobotsKeeper(s *state.Store) *robotsKeeper {
-	return &robotsKeeper{store: s, known: map[string]*RobotsAnswer{}}
+	return &robotsKeeper{store: s, known: map[string]*RobotsAnswer{}, hops: map[string]*robotsHop{}}
 }
 
 // cached is an answer that is at hand and not too old, or nil.
@@ -159,6 +169,7 @@ func (k *robotsKeeper) keep(origin string, a *RobotsAnswer) error {
 func (k *robotsKeeper) remember(origin string, a *RobotsAnswer) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	delete(k.hops, origin)
 	if old := k.known[origin]; old != nil {
 		k.size -= old.size()
 	}

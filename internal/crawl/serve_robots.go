@@ -2,10 +2,28 @@ package crawl
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/fetch"
+	"github.com/mapwright/mapwright/internal/urlnorm"
+)
+
+// robotsHop is a redirect of an origin's robots.txt. Each hop is a request like any other: one on the same host waits for the origin's next robots lease,
+// one to another host is queued there, and the origin looks in until the answer has come.
+type robotsHop struct {
+	origin    string
+	at        urlnorm.URL
+	hops      int       // redirects up to here
+	elsewhere time.Time // since when another host's pace decides; zero if the origin's own does
+}
+
+const (
+	// robotsLook is how often an origin looks whether its answer has come from another host.
+	robotsLook = 250 * time.Millisecond
+	// robotsPatience is how long it waits: the other host may be resting for an hour.
+	robotsPatience = 30 * time.Second
 )
 
 // serveRobots answers a lease for an origin's robots.txt: from the store if an earlier answer still counts, else from the origin.
@@ -30,10 +48,48 @@ func (w *worker) serveRobots(ctx context.Context, l *frontier.Lease) error {
 	return err
 }
 
-// askRobots fetches robots.txt and keeps the answer. A nil answer means that the lease has been paid back already.
+// askRobots makes the next request for an origin's robots.txt and keeps the answer. A nil answer means that the lease has been paid back
+// already, and that another will come.
 func (w *worker) askRobots(ctx context.Context, l *frontier.Lease, origin string) (*RobotsAnswer, frontier.Result, error) {
+	hop := w.robots.hop(origin)
+	if hop == nil {
+		u, err := urlnorm.Parse(origin + "/robots.txt")
+		if err != nil {
+			return nil, frontier.Result{}, fmt.Errorf("the frontier holds an origin that is none: %q: %w", origin, err)
+		}
+		hop = &robotsHop{origin: origin, at: u}
+	}
+	if !hop.elsewhere.IsZero() {
+		if time.Since(hop.elsewhere) < robotsPatience {
+			_, err := w.done(l, frontier.Result{Delay: robotsLook})
+			return nil, frontier.Result{}, err
+		}
+		a := unknownRobots(w.settings.RobotsStrict)
+		return a, frontier.Result{Final: true}, w.keepRobots(origin, a, fmt.Errorf("%s did not answer in time", hop.at))
+	}
+	return w.askHop(ctx, l, hop)
+}
+
+// serveRobotsHop makes a request for another host's robots.txt on behalf of an origin that redirects there.
+func (w *worker) serveRobotsHop(ctx context.Context, l *frontier.Lease, hop *robotsHop) error {
+	if w.robots.hop(hop.origin) != hop {
+		_, err := w.done(l, frontier.Result{Finish: struct{}{}, Final: true}) // it came too late
+		return err
+	}
+	a, r, err := w.askHop(ctx, l, hop)
+	if err != nil || a == nil {
+		return err
+	}
+	r.Finish = struct{}{}
+	_, err = w.done(l, r)
+	return err
+}
+
+// askHop makes one request. A nil answer means that the lease has been paid back already.
+func (w *worker) askHop(ctx context.Context, l *frontier.Lease, hop *robotsHop) (*RobotsAnswer, frontier.Result, error) {
+	ask := robotsAsk{token: w.token, strict: w.settings.RobotsStrict}
 	r := frontier.Result{Class: frontier.ClassNetwork, Lag: w.lag.value(), Final: true}
-	a, resp, err := FetchRobots(ctx, w.fetcher, origin, w.token, w.settings.RobotsStrict, l)
+	a, next, resp, err := ask.once(ctx, w.fetcher, hop.at, hop.hops, l)
 	switch {
 	case err == nil:
 		r.Class, r.Latency = frontier.ClassOf(resp.Status), resp.Timings.Wait
@@ -48,9 +104,65 @@ func (w *worker) askRobots(ctx context.Context, l *frontier.Lease, origin string
 	case fetch.KindOf(err) == fetch.RefusedAddress:
 		r.Class = frontier.ClassNone
 	}
+	if a == nil {
+		if a, err = w.followRobots(ctx, hop, next); err != nil {
+			return nil, r, err
+		}
+		if a == nil {
+			if l.Kind() == frontier.KindSitemap {
+				r.Finish = struct{}{}
+			}
+			_, err = w.done(l, r)
+			return nil, r, err
+		}
+	}
+	return a, r, w.keepRobots(hop.origin, a, err)
+}
+
+// followRobots notes where a redirect leads. If the answer of that place is known already, it is the answer.
+func (w *worker) followRobots(ctx context.Context, from *robotsHop, next urlnorm.URL) (*RobotsAnswer, error) {
+	if next.RequestURI() == "/robots.txt" && next.Origin() != from.origin {
+		a, err := w.robots.lookup(ctx, next.Origin())
+		if a != nil || err != nil {
+			return a, err
+		}
+	}
+	hop := &robotsHop{origin: from.origin, at: next, hops: from.hops + 1}
+	if next.Host() != mustCanonical(from.origin+"/").Host() {
+		hop.elsewhere = from.elsewhere
+		if hop.elsewhere.IsZero() {
+			hop.elsewhere = time.Now()
+		}
+	}
+	w.robots.setHop(hop)
+	if hop.elsewhere.IsZero() {
+		return nil, nil
+	}
+	if err := w.frontier.AddSitemap(next.String(), hop); err != nil {
+		now := time.Now()
+		return &RobotsAnswer{FetchedAt: now, Expires: now.Add(robotsTTL)}, nil // too long for a URL: as if there were none
+	}
+	return nil, nil
+}
+
+// keepRobots keeps an answer, which is a guess if there is a reason for it.
+func (w *worker) keepRobots(origin string, a *RobotsAnswer, why error) error {
 	w.metrics.Robots(a.Unknown)
 	if a.Unknown {
-		w.log.Debug("robots.txt could not be had", "origin", origin, "error", err)
+		w.log.Debug("robots.txt could not be had", "origin", origin, "error", why)
 	}
-	return a, r, w.robots.keep(origin, a)
+	return w.robots.keep(origin, a)
+}
+
+// hop is where an origin's redirect led, or nil.
+func (k *robotsKeeper) hop(origin string) *robotsHop {
+	k.mu.RLock()
+	defer k.mu.RUnlock()
+	return k.hops[origin]
+}
+
+func (k *robotsKeeper) setHop(h *robotsHop) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.hops[h.origin] = h
 }

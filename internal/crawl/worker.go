@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"time"
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/page"
@@ -73,13 +74,18 @@ func (w *worker) serve(ctx context.Context, l *frontier.Lease) (err error) {
 		if p := recover(); p != nil {
 			// A page that cannot be survived must not come again: it would be leased for ever.
 			w.log.Error("a page made the crawler panic", "url", l.Link().URL, "panic", p, "stack", string(debug.Stack()))
-			_, err = w.done(l, frontier.Result{Finish: failure(page.Crashed, fmt.Sprintf("panic: %v", p), page.Robots{}), Final: true})
+			_, err = w.done(l, frontier.Result{
+				Finish: failure(page.Crashed, fmt.Sprintf("panic: %v", p), page.Robots{}), Final: true, RobotsUntil: time.Now().Add(robotsRetry),
+			})
 		}
 	}()
 	switch l.Kind() {
 	case frontier.KindRobots:
 		return w.serveRobots(ctx, l)
 	case frontier.KindSitemap:
+		if hop, ok := l.Tag().(*robotsHop); ok {
+			return w.serveRobotsHop(ctx, l, hop)
+		}
 		return w.serveSitemap(ctx, l)
 	}
 	return w.servePage(ctx, l)
