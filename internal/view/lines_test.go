@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,11 +15,11 @@ import (
 
 func TestLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var out strings.Builder // looked at only while Lines sleeps
-		now := busy()
+		var out lockedText
+		var now atomic.Pointer[crawl.Live]
 		ctx, cancel := context.WithCancel(t.Context())
 		var done sync.WaitGroup
-		done.Go(func() { Lines(ctx, slog.New(slog.NewTextHandler(&out, nil)), func() *crawl.Live { return now }) })
+		done.Go(func() { Lines(ctx, slog.New(slog.NewTextHandler(&out, nil)), now.Load) })
 		for _, step := range []struct {
 			live *crawl.Live
 			want string
@@ -28,20 +29,38 @@ func TestLines(t *testing.T) {
 			{&crawl.Live{Phase: crawl.Writing, Found: 15}, `msg="writing the outputs" urls=15`},
 			{&crawl.Live{Phase: crawl.Stopping, InFlight: 3}, `msg=stopping pages_per_second=0.0`},
 		} {
-			now = step.live
-			out.Reset()
+			now.Store(step.live)
 			time.Sleep(LineEvery - time.Nanosecond)
 			synctest.Wait()
-			if out.Len() > 0 {
-				t.Errorf("before its time: %s", out.String())
+			if early := out.take(); early != "" {
+				t.Errorf("before its time: %s", early)
 			}
 			time.Sleep(time.Nanosecond)
 			synctest.Wait()
-			if lines := strings.Count(out.String(), "\n"); lines != 1 || !strings.Contains(out.String(), step.want) {
-				t.Errorf("got  %swant %s", out.String(), step.want)
+			if got := out.take(); strings.Count(got, "\n") != 1 || !strings.Contains(got, step.want) {
+				t.Errorf("got  %swant %s", got, step.want)
 			}
 		}
 		cancel()
 		done.Wait()
 	})
+}
+
+// lockedText is what a log has written since it was last taken.
+type lockedText struct {
+	mu   sync.Mutex
+	text strings.Builder // guarded by mu
+}
+
+func (l *lockedText) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lockedText) take() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.text.Reset()
+	return l.text.String()
 }
