@@ -8,6 +8,7 @@ import (
 	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/metrics"
 	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/wal"
 )
 
 // Start is a URL to start from.
@@ -34,6 +35,7 @@ type Options struct {
 	Log     *slog.Logger
 	Metrics *metrics.Metrics // may be nil
 	Fetcher Fetcher          // nil means one of the crawl's own, by the settings
+	LogFS   wal.FS           // where the store's log lives; nil means the operating system
 
 	// Interrupted is closed when the crawl shall end: no new leases, a grace period for the work under way, then the outputs.
 	Interrupted <-chan struct{}

@@ -22,6 +22,7 @@ import (
 	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/parser"
 	"github.com/mapwright/mapwright/state"
+	"github.com/mapwright/mapwright/wal"
 )
 
 // run is one crawl while it runs.
@@ -143,7 +144,7 @@ func open(ctx context.Context, o Options) (*run, error) {
 			return nil, err
 		}
 	}
-	if r.store, err = r.openStore(o.Plan != nil); err != nil {
+	if r.store, err = r.openStore(o.Plan != nil, o.LogFS); err != nil {
 		return nil, err
 	}
 	fail := func(err error) (*run, error) { return nil, errors.Join(err, r.store.Close()) }
@@ -187,7 +188,7 @@ func parseExtractors(texts []string) ([]parser.Extractor, error) {
 }
 
 // openStore opens the state directory: of a new crawl it must not be there, of a resumed one it must.
-func (r *run) openStore(resumed bool) (*state.Store, error) {
+func (r *run) openStore(resumed bool, logFS wal.FS) (*state.Store, error) {
 	mode := state.CreateOnly
 	if resumed {
 		mode = state.ExistingOnly
@@ -195,7 +196,7 @@ func (r *run) openStore(resumed bool) (*state.Store, error) {
 		return nil, fmt.Errorf("data directory %s %w: %w", r.dir, ErrUnusable, err)
 	}
 	return state.Open(r.dir.State(), state.Options{
-		Mode: mode, BatchRecords: r.settings.CommitBatch, BatchDelay: r.settings.CommitEvery, Logger: r.log,
+		Mode: mode, BatchRecords: r.settings.CommitBatch, BatchDelay: r.settings.CommitEvery, Logger: r.log, LogFS: logFS,
 		ObserveDurable: func(d time.Duration, _ int) { r.metrics.Commit("durable", d) },
 		ObserveApplied: func(d time.Duration, _ int) { r.metrics.Commit("applied", d) },
 	})

@@ -53,11 +53,12 @@ func (s store) Commit(recs ...frontier.Record) (uint64, error) {
 			out[i].Cursors = append(out[i].Cursors, state.HostCursor{Host: c.Host, Low: stateCursor(c.Low)})
 		}
 	}
-	seq, err := s.Store.Commit(out...)
-	if err == nil && len(verdicts) > 0 {
-		_, err = s.Store.Commit(verdicts...)
+	// In one call, so that nobody who reads the queue can come between a link and its verdict.
+	seq, err := s.Store.Commit(append(out, verdicts...)...)
+	if err != nil {
+		return 0, err
 	}
-	return seq, err
+	return seq - uint64(len(verdicts)), nil
 }
 
 func storedFinish(key frontier.Key, f *finish, counted bool, attempts int) *state.Finish {

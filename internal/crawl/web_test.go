@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -167,6 +168,10 @@ func wellBehaved(t *testing.T, web *testweb.Server) {
 		t.Errorf("%d requests for hosts that are not there", books.UnknownHosts)
 	}
 	for name, h := range books.Hosts {
+		// A body that is meant to be too much may also be too slow for a busy machine, and is then asked for again.
+		if !slices.ContainsFunc(h.Duplicates.URIs, func(uri string) bool { return !strings.HasPrefix(uri, "/bomb/") && !strings.HasPrefix(uri, "/huge") }) {
+			h.Duplicates.Count = 0
+		}
 		for what, m := range map[string]testweb.Misdeeds{
 			"forbidden by robots.txt": h.Disallowed, "made before robots.txt was known": h.BeforeRobots, "for what is no link to follow": h.Baits,
 			"for what nobody named": h.Unknown, "made while the host rested": h.Early, "for what was had already": h.Duplicates,
