@@ -81,7 +81,10 @@ func BenchmarkCrawl(b *testing.B) {
 	ctx := context.Background()
 	for b.Loop() {
 		f := newFifths(pages)
-		s, err := Open(b.TempDir()+"/s", Options{ObserveApplied: func(_ time.Duration, records int) { f.add(records) }})
+		s, err := Open(b.TempDir()+"/s", Options{
+			ObserveDurable: func(d time.Duration, _ int) { f.slowest = max(f.slowest, d) },
+			ObserveApplied: func(_ time.Duration, records int) { f.add(records) },
+		})
 		if err != nil {
 			b.Fatal(err)
 		}

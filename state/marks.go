@@ -27,17 +27,19 @@ func (m *marks) broadcastLocked() {
 	m.changed = make(chan struct{})
 }
 
-// fail notes why the store failed, if nothing else did so before, and returns
-// the error that counts.
-func (m *marks) fail(err error) error {
+// fail notes why the store failed, if nothing else did so before. It calls
+// refuse with the error before anybody can learn of it, so that whoever does
+// learn of it cannot commit any more.
+func (m *marks) fail(err error, refuse func(error)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.err == nil {
-		m.err = err
-		close(m.broken)
-		m.broadcastLocked()
+	if m.err != nil {
+		return
 	}
-	return m.err
+	refuse(err)
+	m.err = err
+	close(m.broken)
+	m.broadcastLocked()
 }
 
 func (m *marks) failed() error {

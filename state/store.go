@@ -134,7 +134,7 @@ func (s *Store) wait(ctx context.Context, ok func() bool) error {
 
 // fail fails the store for good, unless it has failed before.
 func (s *Store) fail(err error) {
-	s.queue.refuse(s.marks.fail(err))
+	s.marks.fail(err, s.queue.refuse)
 }
 
 // Epoch is the number of this run: 1 for the first, and one more with each
@@ -202,7 +202,7 @@ func (s *Store) close() error {
 	if err == nil {
 		err = s.syncBadger()
 	}
-	s.marks.fail(ErrClosed)
+	s.fail(ErrClosed)
 	// A checkpoint under way writes to the directory; one that comes later
 	// finds the store closed.
 	s.checkpoints.one.Lock()
