@@ -71,6 +71,7 @@ func TestGovernorHoldsCommitLatencyNearItsTarget(t *testing.T) {
 			perWorker = cost
 			for range seconds * int(time.Second/governorEvery) {
 				time.Sleep(governorEvery)
+				synctest.Wait()
 				_, used, _ = g.state()
 				latency = time.Duration(used) * perWorker
 				g.step(latency)

@@ -89,10 +89,13 @@ type robotsAsk struct {
 // once makes one request. It returns an answer, or where to ask next; the response is closed, and nil with an error. Hop counts the redirects before.
 func (r robotsAsk) once(ctx context.Context, f Fetcher, u urlnorm.URL, hop int, wire fetch.Wire) (*RobotsAnswer, urlnorm.URL, *fetch.Response, error) {
 	resp, err := f.Do(ctx, fetch.Request{URL: u, Mode: fetch.Text, Timeout: robotsTimeout, MaxBody: robots.MaxSize + 1, Wire: wire})
-	defer resp.Close()
 	if err != nil {
-		return unknownRobots(r.strict), urlnorm.URL{}, nil, err
+		a := unknownRobots(r.strict)
+		a.Silent = resp == nil
+		resp.Close() // what the host answered before it went wrong, or nil
+		return a, urlnorm.URL{}, nil, err
 	}
+	defer resp.Close()
 	now := time.Now()
 	a := &RobotsAnswer{FetchedAt: now, Expires: now.Add(robotsTTL)}
 	switch {
