@@ -19,7 +19,7 @@ test: ## all tests
 	$(GO) test ./...
 
 race: ## all tests under the race detector
-	$(GO) test -race ./...
+	$(GO) test -race -p 1 ./... # one package at a time: some tests look at the clock
 
 fuzz: ## fuzz every target for FUZZTIME each (default 2m)
 	./scripts/fuzz.sh $(FUZZTIME)
