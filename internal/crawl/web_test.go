@@ -20,7 +20,7 @@ import (
 func startWeb(t *testing.T, cfg testweb.Config) *testweb.Server {
 	t.Helper()
 	if cfg.Grace == 0 {
-		cfg.Grace = 250 * time.Millisecond
+		cfg.Grace = 750 * time.Millisecond // a busy machine takes long from a lease to the wire
 	}
 	web, err := testweb.Start(cfg)
 	if err != nil {

@@ -1,0 +1,205 @@
+package crawl
+
+import (
+	"log/slog"
+	"net/http"
+	"os"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/testweb"
+)
+
+// polite are the default settings, but for the size of things.
+func polite(web *testweb.Server) *config.Settings {
+	s := config.Defaults(config.Polite)
+	s.Resolve = []string{web.Resolve()}
+	s.MaxWorkers, s.HotSetMB, s.BloomCapacity = 32, 1, 100_000
+	return s
+}
+
+// A host that refuses what comes more than two at once or faster than three a second is crawled to its end: every page is found, and
+// hardly anything is refused once the pace is learned. The test's host is twenty times faster than that, and
+// its settings are too fast even for that one; with MAPWRIGHT_POLITE_REQUESTS it is as slow as said, and meets the default settings.
+func TestStrictHostIsCrawledToTheEnd(t *testing.T) {
+	t.Parallel()
+	rate, pages := 60.0, 150
+	tune := func(s *config.Settings) { s.MinDelayMS, s.MaxDelayMS, s.AdaptiveStepMS = 5, 10, 50 }
+	if os.Getenv("MAPWRIGHT_POLITE_REQUESTS") != "" {
+		rate, pages, tune = 3, 400, func(*config.Settings) {}
+	}
+	web := startWeb(t, testweb.Config{Seed: 7, Pages: pages, PageSize: 1000, Links: 6, Log: true,
+		Faults: testweb.OnAll(testweb.OverConcurrency{Max: 2}, testweb.OverRate{PerSecond: rate, Burst: 3})})
+	s := polite(web)
+	tune(s)
+	_, lines := crawlAll(t, s, web.StartURLs()...)
+	foundExactly(t, web, testweb.Crawl{}, lines)
+	wellBehaved(t, web)
+
+	// A refusal teaches a delay, and the first probe of a shorter one that is refused makes it last.
+	log, refused, learned := web.Log(), 0, 0
+	for i, r := range log {
+		if r.Status != 429 {
+			continue
+		}
+		if refused++; refused == 2 {
+			learned = i
+		}
+	}
+	after := refused - min(refused, 2)
+	t.Logf("%d requests, %d refused, %d of them among the %d after the pace was learned", len(log), refused, after, len(log)-learned)
+	if after*100 >= len(log)-learned {
+		t.Errorf("%d of %d requests were refused after the pace was learned, want under 1 %%", after, len(log)-learned)
+	}
+}
+
+// A host that answers 429 three times is asked again after 1, 2 and 4 seconds.
+func TestRetriesAfterOneTwoAndFourSeconds(t *testing.T) {
+	t.Parallel()
+	web := startWeb(t, testweb.Config{Seed: 8, Pages: 1, PageSize: 500, Links: 1, Log: true, Faults: testweb.OnAll(testweb.RefuseFirst{Count: 3})})
+	s := polite(web)
+	s.SeedingStrategy = []string{"none"}
+	measured := watchLateness(t)
+	_, lines := crawlAll(t, s, web.StartURLs()...)
+	slow := measured()
+	if l := lines[web.StartURLs()[0]]; l.Outcome != testweb.OutcomeOK || l.Attempts != 4 {
+		t.Errorf("%s after %d attempts, want ok after 4", l.Outcome, l.Attempts)
+	}
+	var at []time.Time
+	for _, r := range web.Log() {
+		if r.URL == web.StartURLs()[0] {
+			at = append(at, r.Start)
+		}
+	}
+	if len(at) != 4 {
+		t.Fatalf("%d requests, want 4", len(at))
+	}
+	for i, want := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
+		gap := at[i+1].Sub(at[i])
+		if gap < want-clocks-slow.around(at[i]) || gap > want+200*time.Millisecond+slow.around(at[i+1]) {
+			t.Errorf("try %d came %v after the one before, want %v", i+2, gap, want)
+		}
+	}
+}
+
+// A host that copes, ten at a time and no delay: ten are kept busy.
+func TestTenInFlightAreKeptBusy(t *testing.T) {
+	t.Parallel()
+	const service, pages = 50 * time.Millisecond, 400
+	web := startWeb(t, testweb.Config{Seed: 9, Pages: pages, PageSize: 500, Links: 12, Faults: testweb.OnAll(testweb.Slow{Delay: service})})
+	s := polite(web)
+	s.MaxInflightPerHost, s.MinDelayMS, s.MaxDelayMS = 10, 0, 0
+	crawlAll(t, s, web.StartURLs()...)
+	h := web.HostBooks(0)
+	if h.MostInFlight != 10 {
+		t.Errorf("%d were in flight at most, want 10", h.MostInFlight)
+	}
+	busy := float64(pages) * float64(service) / float64(h.Last.Sub(h.First)+service)
+	t.Logf("%.1f busy on average", busy)
+	if busy < 6 { // 9.5 on a machine with nothing else to do
+		t.Errorf("%.1f were busy on average, want nearly 10", busy)
+	}
+}
+
+// crawlRate is how many pages a second a crawl of a one-host web makes in the second half of its requests.
+func crawlRate(t *testing.T, web *testweb.Server, s *config.Settings) float64 {
+	t.Helper()
+	if _, err := Run(t.Context(), Options{Settings: s, Starts: starts(t, web.StartURLs()...), Dir: newDir(t), Version: "test", Log: testLog(t, slog.LevelError)}); err != nil {
+		t.Fatal(err)
+	}
+	log := web.Log()
+	web.Reset()
+	half := log[len(log)/2:]
+	return float64(len(half)) / half[len(half)-1].Start.Sub(half[0].Start).Seconds()
+}
+
+// On a host that copes with everything, adapting comes near what the best fixed number in flight makes. That is the largest one here: answers
+// take long enough that this machine's speed does not matter.
+func TestAdaptingIsNearlyAsFastAsTheBestFixedSetting(t *testing.T) {
+	t.Parallel()
+	const most = 32
+	web := startWeb(t, testweb.Config{Seed: 10, Pages: 1500, PageSize: 800, Links: 12, Log: true, Faults: testweb.OnAll(testweb.Slow{Delay: 50 * time.Millisecond})})
+	s := polite(web)
+	s.MaxWorkers, s.MaxInflightPerHost, s.MinDelayMS, s.MaxDelayMS = 2*most, most, 0, 0
+	fixed := crawlRate(t, web, s)
+	s = quick(web)
+	s.MaxWorkers, s.MaxInflightPerHost = 2*most, most
+	adaptive := crawlRate(t, web, s)
+	t.Logf("adaptive %.0f pages/s, fixed %.0f pages/s: %.2f", adaptive, fixed, adaptive/fixed)
+	if adaptive < 0.6*fixed { // 0.8 and more on a machine with nothing else to do
+		t.Errorf("adaptive makes %.0f pages/s, and a fixed number in flight %.0f", adaptive, fixed)
+	}
+}
+
+// On a host with a limit, adapting settles below it.
+func TestAdaptingSettlesBelowALimit(t *testing.T) {
+	t.Parallel()
+	web := startWeb(t, testweb.Config{Seed: 11, Pages: 1500, PageSize: 800, Links: 12, Log: true,
+		Faults: testweb.OnAll(testweb.OverConcurrency{Max: 8}, testweb.Slow{Delay: 20 * time.Millisecond})})
+	_, lines := crawlAll(t, quick(web), web.StartURLs()...)
+	foundExactly(t, web, testweb.Crawl{}, lines)
+	log := web.Log()
+	settled, refused := log[len(log)/3:], 0
+	for _, r := range settled {
+		if r.Status == 429 {
+			refused++
+		}
+	}
+	took := settled[len(settled)-1].Start.Sub(settled[0].Start)
+	t.Logf("%d of %d refused after settling, %.1f in flight on average", refused, len(settled), float64(len(settled))*0.02/took.Seconds())
+	if refused*50 > len(settled) {
+		t.Errorf("%d of %d requests were refused after settling, want under 2 %%", refused, len(settled))
+	}
+}
+
+// When a host's answers take much longer than they did, fewer are asked for at once.
+func TestAdaptingBacksOffWhenLatencyClimbs(t *testing.T) {
+	t.Parallel()
+	const pages, turn, most = 2200, 1400, 32
+	type sample struct{ request, inflight int }
+	var mu sync.Mutex
+	var inflight, requests int
+	var samples []sample // all three guarded by mu
+	root := serveSite(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		inflight++
+		requests++
+		samples = append(samples, sample{requests, inflight})
+		latency := 40 * time.Millisecond
+		if requests > turn {
+			latency = 120 * time.Millisecond
+		}
+		mu.Unlock()
+		<-time.After(latency)
+		n, _ := strconv.Atoi(r.URL.Path[1:])
+		var links []string
+		for next := 4*n + 1; next <= min(4*n+4, pages); next++ {
+			links = append(links, "/"+strconv.Itoa(next))
+		}
+		writeLinks(w, links)
+		mu.Lock()
+		inflight--
+		mu.Unlock()
+	}))
+	s := small()
+	s.MaxWorkers, s.MaxInflightPerHost, s.SeedingStrategy = 2*most, most, []string{"none"}
+	crawlAll(t, s, root+"/")
+	mean := func(from, to int) float64 {
+		sum, n := 0, 0
+		for _, s := range samples {
+			if s.request >= from && s.request < to {
+				sum += s.inflight
+				n++
+			}
+		}
+		return float64(sum) / float64(max(n, 1))
+	}
+	before, after := mean(turn-400, turn), mean(turn+400, pages-100)
+	t.Logf("%.0f in flight before, %.0f after", before, after)
+	if before < 10 || after > 0.9*before {
+		t.Errorf("%.0f in flight while answers took 40 ms, %.0f when they took 120 ms", before, after)
+	}
+}
