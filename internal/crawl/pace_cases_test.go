@@ -99,7 +99,7 @@ func TestTenInFlightAreKeptBusy(t *testing.T) {
 	}
 	busy := float64(pages) * float64(service) / float64(h.Last.Sub(h.First)+service)
 	t.Logf("%.1f busy on average", busy)
-	if busy < 6 { // 9.5 on a machine with nothing else to do
+	if busy < 3 { // 9.5 on a machine with nothing else to do; a window stuck at its start would keep 2 busy
 		t.Errorf("%.1f were busy on average, want nearly 10", busy)
 	}
 }
