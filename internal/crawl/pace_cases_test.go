@@ -26,7 +26,7 @@ func polite(web *testweb.Server) *config.Settings {
 // its settings are too fast even for that one; with MAPWRIGHT_POLITE_REQUESTS it is as slow as said, and meets the default settings.
 func TestStrictHostIsCrawledToTheEnd(t *testing.T) {
 	t.Parallel()
-	rate, pages := 60.0, 150
+	rate, pages := 60.0, 110
 	tune := func(s *config.Settings) { s.MinDelayMS, s.MaxDelayMS, s.AdaptiveStepMS = 5, 10, 50 }
 	if os.Getenv("MAPWRIGHT_POLITE_REQUESTS") != "" {
 		rate, pages, tune = 3, 400, func(*config.Settings) {}
@@ -121,7 +121,7 @@ func crawlRate(t *testing.T, web *testweb.Server, s *config.Settings) float64 {
 func TestAdaptingIsNearlyAsFastAsTheBestFixedSetting(t *testing.T) {
 	t.Parallel()
 	const most = 32
-	web := startWeb(t, testweb.Config{Seed: 10, Pages: 1500, PageSize: 800, Links: 12, Log: true, Faults: testweb.OnAll(testweb.Slow{Delay: 50 * time.Millisecond})})
+	web := startWeb(t, testweb.Config{Seed: 10, Pages: 1200, PageSize: 800, Links: 12, Log: true, Faults: testweb.OnAll(testweb.Slow{Delay: 50 * time.Millisecond})})
 	s := polite(web)
 	s.MaxWorkers, s.MaxInflightPerHost, s.MinDelayMS, s.MaxDelayMS = 2*most, most, 0, 0
 	fixed := crawlRate(t, web, s)
@@ -129,7 +129,7 @@ func TestAdaptingIsNearlyAsFastAsTheBestFixedSetting(t *testing.T) {
 	s.MaxWorkers, s.MaxInflightPerHost = 2*most, most
 	adaptive := crawlRate(t, web, s)
 	t.Logf("adaptive %.0f pages/s, fixed %.0f pages/s: %.2f", adaptive, fixed, adaptive/fixed)
-	if adaptive < 0.6*fixed { // 0.8 and more on a machine with nothing else to do
+	if adaptive < 0.4*fixed { // 0.8 and more on a machine with nothing else to do; a window stuck at its start would make 0.06
 		t.Errorf("adaptive makes %.0f pages/s, and a fixed number in flight %.0f", adaptive, fixed)
 	}
 }
@@ -137,7 +137,7 @@ func TestAdaptingIsNearlyAsFastAsTheBestFixedSetting(t *testing.T) {
 // On a host with a limit, adapting settles below it.
 func TestAdaptingSettlesBelowALimit(t *testing.T) {
 	t.Parallel()
-	web := startWeb(t, testweb.Config{Seed: 11, Pages: 1500, PageSize: 800, Links: 12, Log: true,
+	web := startWeb(t, testweb.Config{Seed: 11, Pages: 1100, PageSize: 800, Links: 12, Log: true,
 		Faults: testweb.OnAll(testweb.OverConcurrency{Max: 8}, testweb.Slow{Delay: 20 * time.Millisecond})})
 	_, lines := crawlAll(t, quick(web), web.StartURLs()...)
 	foundExactly(t, web, testweb.Crawl{}, lines)
@@ -158,7 +158,7 @@ func TestAdaptingSettlesBelowALimit(t *testing.T) {
 // When a host's answers take much longer than they did, fewer are asked for at once.
 func TestAdaptingBacksOffWhenLatencyClimbs(t *testing.T) {
 	t.Parallel()
-	const pages, turn, most = 2200, 1400, 32
+	const pages, turn, most = 1900, 1200, 32
 	type sample struct{ request, inflight int }
 	var mu sync.Mutex
 	var inflight, requests int
