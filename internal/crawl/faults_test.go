@@ -106,7 +106,7 @@ func TestEachFaultAlone(t *testing.T) {
 	dirs := make([]Dir, len(cases))
 	// Most of the time goes by in waiting, so many crawls wait together.
 	var crawls errgroup.Group
-	crawls.SetLimit(16)
+	crawls.SetLimit(32)
 	for i := range cases {
 		dirs[i] = newDir(t)
 		crawls.Go(func() error {
@@ -132,9 +132,9 @@ func TestAllFaultsAtOnce(t *testing.T) {
 	t.Parallel()
 	web := startWeb(t, webOfFaults(faultCases()))
 	s := quick(web)
-	s.MaxRetries = 2
+	s.MaxRetries = 1
 	rep, lines := crawlAll(t, s, web.StartURLs()...)
-	foundExactly(t, web, testweb.Crawl{Timeout: quickTimeout, MaxRetries: 2}, lines)
+	foundExactly(t, web, testweb.Crawl{Timeout: quickTimeout, MaxRetries: 1}, lines)
 	wellBehaved(t, web)
 	if rep.Status != Complete || !rep.Success || rep.URLs != int64(len(lines)) {
 		t.Errorf("the report says %s, success %v and %d URLs, and there are %d", rep.Status, rep.Success, rep.URLs, len(lines))

@@ -17,7 +17,7 @@ func TestManyHosts(t *testing.T) {
 	t.Parallel()
 	hosts, err := strconv.Atoi(os.Getenv("MAPWRIGHT_MANY_HOSTS"))
 	if err != nil {
-		hosts = 2000
+		hosts = 1200
 	}
 	web := startWeb(t, testweb.Config{Seed: 12, Hosts: hosts, Pages: 3, PageSize: 800, Links: 6, CrossHost: 0.5})
 	s := polite(web)

@@ -78,7 +78,7 @@ const (
 func politeRequests(t *testing.T) int64 {
 	text := os.Getenv("MAPWRIGHT_POLITE_REQUESTS")
 	if text == "" {
-		return 8000
+		return 6000
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
