@@ -7,7 +7,7 @@ status=0
 for dir in $(git ls-files '*_test.go' | xargs grep -lE '^func Fuzz' | xargs -n1 dirname | sort -u); do
   for target in $(grep -hoE '^func Fuzz[A-Za-z0-9_]+' "$dir"/*_test.go | awk '{print $2}' | sort -u); do
     echo "== $dir $target ($time)"
-    go test -run '^$' -fuzz "^${target}\$" -fuzztime "$time" "./$dir" || status=1
+    go test -run "^\$" -fuzzminimizetime 20x -fuzz "^${target}\$" -fuzztime "$time" "./$dir" || status=1
   done
 done
 exit $status
