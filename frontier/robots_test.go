@@ -237,3 +237,29 @@ func TestSitemaps(t *testing.T) {
 		checkEmpty(t, f, store)
 	})
 }
+
+// A sitemap that robots.txt names is added before the lease for robots.txt ends, and is not asked for before the Crawl-delay is known.
+func TestSitemapsWaitForCrawlDelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := NewMemStore()
+		f := newTest(t, Options{Pace: PaceConfig{MinDelay: time.Second, MaxDelay: time.Second, MaxInflight: 2}}, store)
+		add(t, f, seeds("http://a.example/")...)
+		robots := next(t, f)
+		robots.Started()
+		start := time.Now()
+		if err := f.AddSitemap("http://a.example/sitemap.xml", nil); err != nil {
+			t.Fatal(err)
+		}
+		var ended sync.WaitGroup
+		ended.Go(func() {
+			time.Sleep(3 * time.Second)
+			done(t, robots, Result{RobotsUntil: time.Now().Add(time.Hour), CrawlDelay: 10 * time.Second})
+		})
+		l := next(t, f)
+		if got := time.Since(start); l.Kind() != KindSitemap || got != 10*time.Second {
+			t.Errorf("a %v after %v, want a sitemap after 10s", l.Kind(), got)
+		}
+		ended.Wait()
+		done(t, l, Result{Class: ClassOK})
+	})
+}

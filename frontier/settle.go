@@ -139,6 +139,10 @@ type pick struct {
 // are due for another attempt, then the best level.
 func (s *shard) pick(i int32, h *host, now int64) pick {
 	p := pick{at: never, why: WhyIdle, wait: -1, level: -1, sitemap: -1}
+	if h.sitemaps > 0 && h.flags&hostRobotsOut != 0 {
+		p.why = WhyRobots // its answer, which may have named the sitemap, may bring a Crawl-delay too
+		return p
+	}
 	if h.sitemaps > 0 {
 		p.sitemap, p.at = firstSitemap(s.sitemaps[i])
 		if p.at <= now {
