@@ -10,6 +10,8 @@ import (
 // Answers are taken in rounds; see aimdRound. Each round ends with a mean latency
 // and a throughput, and then the window may change. The rules:
 //
+//   - A host begins with one request at a time, so that one of a few pages gets
+//     by with one connection. The first answers bring it to MinInflight.
 //   - The window doubles while latency is near its floor, and is added to once
 //     something has spoken against doubling.
 //   - Every change is a trial, judged by the next round. A wider window that does
@@ -84,11 +86,11 @@ const (
 	aimdMaxFails   = 6
 )
 
-// limit is the window within the configured bounds; only refusals bring it below
-// MinInflight.
+// limit is the window within the configured bounds; it is below MinInflight before
+// the first round is over and after refusals.
 func (a *aimd) limit(c *PaceConfig) int {
 	if a.size == 0 {
-		return c.MinInflight
+		return 1
 	}
 	return min(int(a.size), c.MaxInflight)
 }
@@ -215,6 +217,8 @@ func (a *aimd) next(c *PaceConfig, lat uint32, e *Event) (int, aimdState) {
 		return size + 1, aimdProbing
 	case near && a.ceiling > 0:
 		return size + (top-size+3)/4, aimdOpen // known ground: nothing to judge
+	case size < c.MinInflight:
+		return c.MinInflight, aimdOpen // where a host at ease belongs: nothing to judge
 	case !a.steady:
 		return min(top, 2*size), aimdWider
 	case near:

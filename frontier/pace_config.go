@@ -24,7 +24,7 @@ type PaceConfig struct {
 	// MinInflight up to MaxInflight, and makes a refusal cut it before it teaches
 	// a delay.
 	Adaptive bool
-	// MinInflight is where an adaptive host begins, and how low its latency alone
+	// MinInflight is what an adaptive host is allowed after its first answers, and how low its latency alone
 	// can bring it. Zero means 2.
 	MinInflight int
 

@@ -1,6 +1,11 @@
 package state
 
-import "github.com/dgraph-io/badger/v4"
+import (
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/wal"
+)
 
 // deleteBlocks deletes the parts of queues that the cursors of the current
 // record say are finished.
@@ -42,20 +47,43 @@ func (a *applier) deleteBlocks() error {
 // dropBlocks deletes the parts of queues that come from records after seq. A
 // block is known by its last link, and when its records are applied again they
 // may fall into other blocks; so the old ones, of which nothing may be left
-// but the key, would stay.
-func (a *applier) dropBlocks(seq uint64) error {
+// but the key, would stay. The log says which queues can have such parts: what
+// is in Badger was durable in the log before.
+func (a *applier) dropBlocks(log *wal.Log, seq uint64) error {
+	grown := queueVisitor{queues: map[queueID]bool{}}
+	err := log.Replay(wal.LSN(seq+1), func(_ wal.LSN, rec []byte) error { return walk(rec, &grown) })
+	if err != nil {
+		return err
+	}
 	read := a.view.db.NewTransaction(false)
 	defer read.Discard()
 	it := read.NewIterator(badger.IteratorOptions{Prefix: []byte{famQueue}})
 	defer it.Close()
-	for it.Rewind(); it.Valid(); it.Next() {
-		_, last, ok := parseQueueKey(it.Item().Key())
-		if ok && last.Seq <= seq {
-			continue
-		}
-		if err := a.delete(it.Item().Key()); err != nil {
-			return err
+	for q := range grown.queues {
+		prefix := append(appendHostKey(nil, famQueue, q.host), q.priority)
+		it.Seek(appendQueueKey(nil, q.host, Cursor{Priority: q.priority, Seq: seq + 1}))
+		for ; it.ValidForPrefix(prefix); it.Next() {
+			if err := a.delete(it.Item().Key()); err != nil {
+				return err
+			}
 		}
 	}
 	return a.flush()
+}
+
+// A queueID is the queue of a host at one priority.
+type queueID struct {
+	host     urlnorm.HostID
+	priority uint8
+}
+
+// A queueVisitor notes which queues get links.
+type queueVisitor struct {
+	noVisitor
+	queues map[queueID]bool
+}
+
+func (v *queueVisitor) link(_ int, l *linkView) error {
+	v.queues[queueID{l.key.Host, l.priority}] = true
+	return nil
 }

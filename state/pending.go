@@ -1,6 +1,7 @@
 package state
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -143,7 +144,8 @@ func (b *HostBacklog) add(priority uint8, links int) {
 	q.Links += links
 }
 
-// describeHosts fills in what the keys of the queues do not say.
+// describeHosts fills in what the keys of the queues do not say. Hosts come in
+// order, so that each family is gone through once, not searched for each host.
 func (s *Store) describeHosts(hosts []HostBacklog) error {
 	if err := s.enter(); err != nil {
 		return err
@@ -151,42 +153,47 @@ func (s *Store) describeHosts(hosts []HostBacklog) error {
 	defer s.leave()
 	txn := s.view.db.NewTransaction(false)
 	defer txn.Discard()
-	queue := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{famQueue}})
-	defer queue.Close()
+	cursors, facts, queues := newHostReader(txn, famCursor), newHostReader(txn, famHost), newHostReader(txn, famQueue)
+	defer cursors.it.Close()
+	defer facts.it.Close()
+	defer queues.it.Close()
 	for i := range hosts {
-		if err := describeHost(txn, queue, &hosts[i]); err != nil {
+		if err := describeHost(&hosts[i], cursors, facts, queues); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func describeHost(txn *badger.Txn, queue *badger.Iterator, b *HostBacklog) error {
+func describeHost(b *HostBacklog, cursors, facts, queues *hostReader) error {
 	h := b.Fact.Host
-	_, err := getValue(txn, appendHostKey(nil, famCursor, h), func(v []byte) error {
-		r, err := valueReader("cursor", v)
+	if cursors.find(h) {
+		err := cursors.it.Item().Value(func(v []byte) error {
+			r, err := valueReader("cursor", v)
+			if err != nil {
+				return err
+			}
+			b.Low = r.cursor()
+			return r.done("cursor")
+		})
 		if err != nil {
 			return err
 		}
-		b.Low = r.cursor()
-		return r.done("cursor")
-	})
-	if err != nil {
-		return err
 	}
-	_, err = getValue(txn, appendHostKey(nil, famHost, h), func(v []byte) (err error) {
-		b.Fact, err = decodeHost(h, v)
-		return err
-	})
-	if err != nil || b.Fact.Name != "" {
-		return err
+	if facts.find(h) {
+		err := facts.it.Item().Value(func(v []byte) (err error) {
+			b.Fact, err = decodeHost(h, v)
+			return err
+		})
+		if err != nil {
+			return err
+		}
 	}
-	// No fact about the host was ever committed: its links know its name.
-	prefix := appendHostKey(nil, famQueue, h)
-	if queue.Seek(prefix); !queue.ValidForPrefix(prefix) {
+	if b.Fact.Name != "" || !queues.find(h) {
 		return nil
 	}
-	return queue.Item().Value(func(v []byte) error {
+	// No fact about the host was ever committed: its links know its name.
+	return queues.it.Item().Value(func(v []byte) error {
 		return readBlock(h, 0, v, func(_ Cursor, l Link) bool {
 			if u, ok := urlnorm.FromCanonical(l.URL); ok {
 				b.Fact.Name = u.Host()
@@ -194,4 +201,36 @@ func describeHost(txn *badger.Txn, queue *badger.Iterator, b *HostBacklog) error
 			return false
 		})
 	})
+}
+
+// A hostReader looks up hosts in one family, in order of their ids.
+type hostReader struct {
+	it     *badger.Iterator
+	key    []byte
+	sought bool
+}
+
+// nearHosts is how many entries are passed over before a search is cheaper.
+const nearHosts = 16
+
+func newHostReader(txn *badger.Txn, family byte) *hostReader {
+	return &hostReader{it: txn.NewIterator(badger.IteratorOptions{Prefix: []byte{family}}), key: []byte{family}}
+}
+
+// find leaves the iterator at the first entry of a host, which must not come
+// before the last one looked for, and reports whether there is one.
+func (r *hostReader) find(h urlnorm.HostID) bool {
+	r.key = appendHostKey(r.key[:0], r.key[0], h)
+	for n := 0; r.sought && n < nearHosts; n++ {
+		if !r.it.Valid() {
+			return false
+		}
+		if bytes.Compare(r.it.Item().Key(), r.key) >= 0 {
+			return bytes.HasPrefix(r.it.Item().Key(), r.key)
+		}
+		r.it.Next()
+	}
+	r.sought = true
+	r.it.Seek(r.key)
+	return r.it.ValidForPrefix(r.key)
 }

@@ -210,7 +210,7 @@ func (s *Store) replay(synced uint64) error {
 		return &CorruptError{What: s.badgerDir(), Reason: fmt.Sprintf("it has reached record %d, and was durable up to record %d", applied, synced)}
 	}
 	if uint64(s.log.Last()) > synced {
-		if err := s.applier.dropBlocks(synced); err != nil {
+		if err := s.applier.dropBlocks(s.log, synced); err != nil {
 			return fmt.Errorf("drop part of queues: %w", err)
 		}
 	}
