@@ -1,12 +1,10 @@
 package urlnorm
 
 import (
-	"encoding/binary"
+	"math/bits"
 	"strings"
 	"sync/atomic"
 	"unsafe"
-
-	"github.com/cespare/xxhash/v2"
 )
 
 // A Hasher computes identities under one crawl's seed. What it computes lies on
@@ -70,34 +68,73 @@ type secret struct {
 }
 
 // sum hashes s, which holds no zero byte, in words of eight bytes. The last one
-// is filled up with zeros.
+// is filled up with zeros. It is the XXH64 of these words, each times the factor,
+// under the seed, without a buffer between them and the hash.
 func (k secret) sum(s string) uint64 {
-	var d xxhash.Digest
-	d.ResetWithSeed(k.seed)
-	var words [256]byte
-	for len(s) > 0 {
-		n := 0
-		for ; n < len(words) && len(s) >= 8; n += 8 {
-			binary.LittleEndian.PutUint64(words[n:], word(s)*k.factor)
-			s = s[8:]
+	n := uint64(len(s)+7) &^ 7
+	var acc uint64
+	if n >= 32 {
+		v1, v2, v3, v4 := k.seed+prime1+prime2, k.seed+prime2, k.seed, k.seed-prime1
+		for ; len(s) >= 32; s = s[32:] {
+			v1 = round(v1, word(s)*k.factor)
+			v2 = round(v2, word(s[8:])*k.factor)
+			v3 = round(v3, word(s[16:])*k.factor)
+			v4 = round(v4, word(s[24:])*k.factor)
 		}
-		if n < len(words) && len(s) > 0 {
-			var last [8]byte
-			copy(last[:], s)
-			binary.LittleEndian.PutUint64(words[n:], binary.LittleEndian.Uint64(last[:])*k.factor)
+		if len(s) > 24 { // with what it is filled up with, another four words
+			v1 = round(v1, word(s)*k.factor)
+			v2 = round(v2, word(s[8:])*k.factor)
+			v3 = round(v3, word(s[16:])*k.factor)
+			v4 = round(v4, lastWord(s[24:])*k.factor)
 			s = ""
-			n += 8
 		}
-		d.Write(words[:n])
+		acc = bits.RotateLeft64(v1, 1) + bits.RotateLeft64(v2, 7) + bits.RotateLeft64(v3, 12) + bits.RotateLeft64(v4, 18)
+		acc = merge(merge(merge(merge(acc, v1), v2), v3), v4)
+	} else {
+		acc = k.seed + prime5
 	}
-	return d.Sum64()
+	acc += n
+	for ; len(s) >= 8; s = s[8:] {
+		acc = bits.RotateLeft64(acc^round(0, word(s)*k.factor), 27)*prime1 + prime4
+	}
+	if len(s) > 0 {
+		acc = bits.RotateLeft64(acc^round(0, lastWord(s)*k.factor), 27)*prime1 + prime4
+	}
+	acc = (acc ^ acc>>33) * prime2
+	acc = (acc ^ acc>>29) * prime3
+	return acc ^ acc>>32
 }
+
+// The primes of XXH64.
+const (
+	prime1 uint64 = 0x9e3779b185ebca87
+	prime2 uint64 = 0xc2b2ae3d27d4eb4f
+	prime3 uint64 = 0x165667b19e3779f9
+	prime4 uint64 = 0x85ebca77c2b2ae63
+	prime5 uint64 = 0x27d4eb2f165667c5
+)
+
+func round(acc, word uint64) uint64 { return bits.RotateLeft64(acc+word*prime2, 31) * prime1 }
+
+func merge(acc, v uint64) uint64 { return (acc^round(0, v))*prime1 + prime4 }
 
 // word reads the first eight bytes of s, little-endian.
 func word(s string) uint64 {
 	_ = s[7]
 	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
 		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+}
+
+// lastWord reads up to eight bytes, with zeros behind them.
+func lastWord(s string) uint64 {
+	if len(s) == 8 {
+		return word(s)
+	}
+	var w uint64
+	for i := len(s) - 1; i >= 0; i-- {
+		w = w<<8 | uint64(s[i])
+	}
+	return w
 }
 
 // A partitionCache remembers the partitions of hosts. Finding the registrable
