@@ -3,9 +3,6 @@ package frontier
 import (
 	"context"
 	"slices"
-	"strings"
-
-	"github.com/cespare/xxhash/v2"
 )
 
 // A batch is the links of one page, or some seeds, on their way through the
@@ -27,13 +24,7 @@ type batch struct {
 	rec   [1]Record
 	ask   []Key
 	seen  []bool
-	table []int32           // hash table of fresh, by key: index plus 1
-	names [1 << 10]hostName // recently seen host names, by hash
-}
-
-type hostName struct {
-	name string
-	id   HostID
+	table []int32 // hash table of fresh, by key: index plus 1
 }
 
 // linkState is how far a link has come.
@@ -66,13 +57,13 @@ func (f *Frontier) batch(links []Link) (*batch, error) {
 	for i := range links {
 		l := &links[i]
 		k := l.Key
-		if k == (Key{}) {
+		if k == (Key{}) || len(l.URL) > MaxURL {
 			u, err := f.canonical(l.URL)
 			if err != nil {
 				f.recycle(b)
 				return nil, err
 			}
-			k = f.hasher.KeyOf(b.hostID(f, u.Host()), textOf(l.URL))
+			k = f.hasher.Key(u)
 		}
 		b.keys = append(b.keys, k)
 		b.involve(f.shardOf(k.Host))
@@ -82,7 +73,7 @@ func (f *Frontier) batch(links []Link) (*batch, error) {
 	return b, nil
 }
 
-// recycle lets go of a batch. Host names stay: the next page has the same ones.
+// recycle lets go of a batch.
 func (f *Frontier) recycle(b *batch) {
 	clear(b.fresh)
 	b.rec[0] = Record{}
@@ -91,15 +82,6 @@ func (f *Frontier) recycle(b *batch) {
 	b.from, b.table, b.ask = b.from[:0], b.table[:0], b.ask[:0]
 	b.doubtful, b.admitted, b.added = 0, 0, 0
 	f.batches.Put(b)
-}
-
-// hostID is the identity of a host name, which takes long to compute.
-func (b *batch) hostID(f *Frontier, name string) HostID {
-	e := &b.names[xxhash.Sum64String(name)%uint64(len(b.names))]
-	if e.name != name {
-		*e = hostName{strings.Clone(name), f.hasher.HostID(name)}
-	}
-	return e.id
 }
 
 // involve puts a shard into the list, which is short and in order.

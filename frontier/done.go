@@ -210,7 +210,8 @@ func (e *LinkError) Error() string {
 	return fmt.Sprintf("url %.200q is not canonical, or too long", e.URL)
 }
 
+// MaxURL and MaxHost are how long, in bytes, a link's URL and its host name may be.
 const (
-	maxURL  = chunkMax - 128
-	maxHost = 255
+	MaxURL  = chunkMax - 128
+	MaxHost = 255
 )

@@ -57,7 +57,8 @@ type Link struct {
 	// discovered and finished at once, and never queued.
 	Verdict any
 
-	// Key is computed from URL where it is zero.
+	// Key is computed from URL where it is zero. Who sets it has made sure that the
+	// URL is canonical, and that its host name is not longer than MaxHost.
 	Key Key
 	// At is where the link lies in its host's queue on disk. The frontier knows it
 	// from Commit; Pending sets it.

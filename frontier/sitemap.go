@@ -38,7 +38,7 @@ func (f *Frontier) AddSitemap(url string, tag any) error {
 
 func (f *Frontier) canonical(url string) (urlnorm.URL, error) {
 	u, ok := urlnorm.FromCanonical(url)
-	if !ok || len(url) > maxURL || len(u.Host()) > maxHost {
+	if !ok || len(url) > MaxURL || len(u.Host()) > MaxHost {
 		return u, &LinkError{URL: url}
 	}
 	return u, nil

@@ -32,7 +32,7 @@ func TestWindow(t *testing.T) {
 				e.origin |= originPort | origin(r.UintN(1<<16))<<16
 			}
 			if r.IntN(1000) == 0 {
-				e.path = bytes.Repeat([]byte{'x'}, maxURL)
+				e.path = bytes.Repeat([]byte{'x'}, MaxURL)
 			}
 			w.push(&a, &e)
 			model = append(model, e)

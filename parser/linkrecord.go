@@ -10,6 +10,7 @@ import (
 // A linkRecord is a Link whose texts still lie in the arena.
 type linkRecord struct {
 	href, url, rel, text span
+	outline              urlnorm.Outline // of url
 	kind                 Kind
 	fault                Fault
 	noFollow             bool
@@ -77,10 +78,10 @@ func (w *walker) resolve(r *linkRecord, href []byte) {
 		href = w.encodeQuery(href)
 	}
 	before := len(w.arena)
-	out, err := base.AppendResolve(w.arena, href)
+	out, outline, err := base.AppendResolve(w.arena, href)
 	switch {
 	case err == nil:
-		w.arena, r.fault = out, FaultNone
+		w.arena, r.fault, r.outline = out, FaultNone, outline
 	case errors.Is(err, urlnorm.ErrScheme):
 		r.url, r.fault = span{}, FaultScheme
 		return
@@ -154,11 +155,11 @@ func (w *walker) keepRel(rel []byte) span {
 	return span{uint32(start), uint32(len(w.arena))}
 }
 
-// link makes the Link. The arena's text is all canonical where url points.
+// link makes the Link.
 func (r *linkRecord) link(text string) Link {
 	l := Link{Href: r.href.in(text), Rel: r.rel.in(text), Text: r.text.in(text), Kind: r.kind, Fault: r.fault, NoFollow: r.noFollow}
 	if r.url.end > r.url.start {
-		l.URL, _ = urlnorm.FromCanonical(r.url.in(text))
+		l.URL = r.outline.URL(r.url.in(text))
 	}
 	return l
 }

@@ -241,7 +241,7 @@ func (w *worker) read(ctx context.Context, f *finish, from frontier.Link, u urln
 		return nil, nil
 	}
 	w.take(&f.facts, pg)
-	links := w.follow(f, from, pg)
+	links := w.follow(f, from, u, pg)
 	w.traps.Saw(u, links)
 	return links, nil
 }
@@ -282,7 +282,7 @@ func (w *worker) take(f *page.Facts, pg *parser.Page) {
 }
 
 // follow chooses the links of a page that belong to the crawl, and counts the others by reason.
-func (w *worker) follow(f *finish, from frontier.Link, pg *parser.Page) []frontier.Link {
+func (w *worker) follow(f *finish, from frontier.Link, u urlnorm.URL, pg *parser.Page) []frontier.Link {
 	links := w.links[:0]
 	tooDeep := w.settings.MaxDepth >= 0 && int(from.Depth) >= w.settings.MaxDepth
 	for i := range pg.Links {
@@ -302,15 +302,25 @@ func (w *worker) follow(f *finish, from frontier.Link, pg *parser.Page) []fronti
 			continue
 		}
 		w.linkage.link(l.URL.String())
-		links = append(links, frontier.Link{URL: l.URL.String(), Depth: from.Depth + 1, Source: sourceLink, Parent: from.URL, Discovered: f.at})
+		links = append(links, frontier.Link{Key: w.keyOf(l.URL, from.Key.Host, u.Host()), URL: l.URL.String(), Depth: from.Depth + 1, Source: sourceLink, Parent: from.URL, Discovered: f.at})
 	}
 	w.links = links
 	return links
 }
 
+// keyOf is a link's key. Most links stay on the host that they are found on, which is known.
+func (w *worker) keyOf(u urlnorm.URL, host frontier.HostID, name string) frontier.Key {
+	if u.Host() != name {
+		host = w.hasher.HostID(u.Host())
+	}
+	return w.hasher.KeyOn(host, u)
+}
+
 // verdict says whether a link of a page is followed, and if not, why.
 func (w *worker) verdict(l *parser.Link, nofollow, tooDeep bool) Reason {
 	switch {
+	case l.Fault == parser.FaultTooLong:
+		return TooLong
 	case l.URL.IsZero():
 		return NotHTTP
 	case nofollow && !w.settings.FollowNofollow:

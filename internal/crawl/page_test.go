@@ -6,12 +6,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
 	"golang.org/x/text/encoding/charmap"
 	"golang.org/x/text/encoding/japanese"
 
+	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/config"
 )
 
@@ -69,4 +71,28 @@ func must(text string, err error) string {
 		panic(err)
 	}
 	return text
+}
+
+// URLs and names that nothing can hold are counted and left out, wherever they come from; the crawl goes on.
+func TestEndlessURLs(t *testing.T) {
+	name, path := strings.Repeat("a", 300)+".test", strings.Repeat("é", 8000)
+	root := serveSite(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		switch r.URL.Path {
+		case "/":
+			_, _ = io.WriteString(w, `<a href="http://`+name+`/">x</a> <a href="/`+path+`">y</a> <a href="/away">z</a> <a href="/last">z</a>`)
+		case "/away":
+			http.Redirect(w, r, "http://"+name+"/", http.StatusFound)
+		case "/sitemap.xml":
+			_, _ = io.WriteString(w, `<urlset><url><loc>http://`+name+`/</loc></url></urlset>`)
+		case "/robots.txt":
+			_, _ = io.WriteString(w, "Sitemap: http://"+r.Host+"/sitemap.xml\nSitemap: http://"+name+"/s.xml\nSitemap: http://"+r.Host+"/"+strings.Repeat("s", frontier.MaxURL)+"\n")
+		}
+	}))
+	s := small()
+	s.Scope = "any"
+	rep, _ := crawlAll(t, s, root+"/")
+	if rep.Status != Complete || rep.Outcomes["ok"] != 2 || rep.SkippedLinks[string(TooLong)] < 3 {
+		t.Errorf("the crawl ended %s with %v, skipped %v", rep.Status, rep.Outcomes, rep.SkippedLinks)
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,6 +35,7 @@ type run struct {
 	version  string
 
 	store    *state.Store
+	hasher   urlnorm.Hasher // of the store's seed
 	frontier *frontier.Frontier
 	fetcher  Fetcher
 	client   *fetch.Client // the fetcher when it is the run's own, else nil
@@ -166,6 +168,7 @@ func open(ctx context.Context, o Options) (*run, error) {
 		}
 		r.fetcher = r.client
 	}
+	r.hasher = urlnorm.NewHasher(r.store.Seed())
 	r.monitor.before = r.store.Counters()
 	r.robots = newRobotsKeeper(r.store)
 	r.limits = newLimits(r)
@@ -372,6 +375,9 @@ func (r *run) endWith(e ending) bool {
 // warn adds a line to the report's warnings, and logs it. The list is bounded.
 func (r *run) warn(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
+	if len(text) > maxWarning {
+		text = strings.ToValidUTF8(text[:maxWarning], "") + "…"
+	}
 	r.log.Warn(text)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -380,8 +386,11 @@ func (r *run) warn(format string, args ...any) {
 	}
 }
 
-// maxWarnings bounds the report's list.
-const maxWarnings = 200
+// maxWarnings bounds the report's list, maxWarning a line of it: what is wrong with a URL can be that it is endless.
+const (
+	maxWarnings = 200
+	maxWarning  = 1000
+)
 
 // admit judges a link that is probably new, before it is recorded: a trap, or something that robots.txt forbids, is recorded as
 // that and never queued.

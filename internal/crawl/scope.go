@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 )
@@ -24,6 +25,7 @@ const (
 	TooDeep       Reason = "too_deep"
 	NotFollowed   Reason = "nofollow"
 	NotHTTP       Reason = "not_http"
+	TooLong       Reason = "too_long"
 	OlderThan     Reason = "older"
 	HostLimit     Reason = "max_urls_per_host"
 	CrossSiteSeed Reason = "sitemap_cross_site"
@@ -139,6 +141,9 @@ func (w *within) holds(kind string, u urlnorm.URL) bool {
 
 // Check says whether u belongs to the crawl, and if not, why.
 func (s *Scope) Check(u urlnorm.URL) Reason {
+	if len(u.String()) > frontier.MaxURL || len(u.Host()) > frontier.MaxHost {
+		return TooLong
+	}
 	if !s.within.Load().holds(s.kind, u) {
 		return OutOfScope
 	}

@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/mapwright/mapwright/internal/config"
@@ -33,6 +34,8 @@ func TestScope(t *testing.T) {
 		{"prefix", "https://example.com/docs/", "https://example.com/docsx/", OutOfScope},
 		{"prefix", "https://example.com/docs/", "http://example.com/docs/", OutOfScope},
 		{"any", "https://example.com/", "https://else.org/", InScope},
+		{"any", "https://example.com/", "https://" + strings.Repeat("a", 256) + "/", TooLong},
+		{"host", "https://example.com/", "https://example.com/" + strings.Repeat("a", 1<<15), TooLong},
 	} {
 		s := config.Defaults(config.Polite)
 		s.Scope = c.kind

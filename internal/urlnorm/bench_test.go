@@ -49,7 +49,7 @@ func BenchmarkAppendResolve(b *testing.B) {
 		b.Run("ref="+c.name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				_, _ = base.AppendResolve(buf, ref)
+				_, _, _ = base.AppendResolve(buf, ref)
 			}
 		})
 	}

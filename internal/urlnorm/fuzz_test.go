@@ -93,8 +93,8 @@ func checkFastPath(t fataler, rawBase, ref string) {
 	if got, err := base.Resolve(ref); got != want || err != wantErr {
 		t.Fatalf("Resolve(%q, %q) = %+v, %v, the parser says %+v, %v", base, ref, got, err, want, wantErr)
 	}
-	out, err := base.AppendResolve([]byte("x"), []byte(ref))
-	if string(out) != "x"+want.text || err != wantErr {
+	out, outline, err := base.AppendResolve([]byte("x"), []byte(ref))
+	if string(out) != "x"+want.text || err != wantErr || outline.URL(want.text) != want {
 		t.Fatalf("AppendResolve(%q, %q) = %q, %v, the parser says %q, %v", base, ref, out, err, want, wantErr)
 	}
 }

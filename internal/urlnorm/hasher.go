@@ -43,7 +43,13 @@ func (h Hasher) HostID(host string) HostID {
 
 // Key returns the identity of u.
 func (h Hasher) Key(u URL) Key {
-	return Key{Host: h.HostID(u.Host()), Hi: h.hi.sum(u.text), Lo: h.lo.sum(u.text)}
+	return h.KeyOn(h.HostID(u.Host()), u)
+}
+
+// KeyOn returns the identity of u, on a host whose identity the caller already
+// knows.
+func (h Hasher) KeyOn(host HostID, u URL) Key {
+	return Key{Host: host, Hi: h.hi.sum(u.text), Lo: h.lo.sum(u.text)}
 }
 
 // KeyOf returns the identity of the URL with this canonical text, on a host
@@ -138,8 +144,8 @@ func lastWord(s string) uint64 {
 }
 
 // A partitionCache remembers the partitions of hosts. Finding the registrable
-// domain costs ten times what the hash of the host does, and a page's links
-// name few hosts.
+// domain costs ten times what the hash of the host does, and the links of a
+// crawl name the same hosts over and over.
 //
 // A host belongs in the slot that the low bits of its hash number. The slot
 // holds the rest of the hash, its partition in the low byte, and one bit to tell
@@ -147,7 +153,7 @@ func lastWord(s string) uint64 {
 // writes any slot, and what it overwrites is only forgotten.
 type partitionCache [1 << cacheBits]atomic.Uint64
 
-const cacheBits = 12
+const cacheBits = 15
 
 func (c *partitionCache) of(host string, sum uint64) uint8 {
 	const filled = 1 << 8

@@ -22,23 +22,53 @@ func (u URL) Resolve(ref string) (URL, error) {
 	}
 }
 
-// AppendResolve appends the canonical text of ref relative to u to dst. On an
-// error it returns dst as it was.
-func (u URL) AppendResolve(dst, ref []byte) ([]byte, error) {
+// AppendResolve appends the canonical text of ref relative to u to dst, and
+// returns its outline. On an error it returns dst as it was.
+func (u URL) AppendResolve(dst, ref []byte) ([]byte, Outline, error) {
 	// This is a view of ref and does not outlive the call: whatever comes of it
 	// is appended to dst, and errors do not hold it.
 	view := unsafe.String(unsafe.SliceData(ref), len(ref))
 	if s, ok := u.spliceOf(view); ok {
 		dst = append(dst, s.head...)
-		return append(dst, s.tail...), nil
+		return append(dst, s.tail...), Outline{s.at}, nil
+	}
+	if isOpaque(view) {
+		return dst, Outline{}, ErrScheme
 	}
 	var r record
 	base := u.record()
 	if err := r.parse(&base, view); err != nil {
-		return dst, err
+		return dst, Outline{}, err
 	}
-	dst, _ = r.appendCanonical(dst)
-	return dst, nil
+	dst, at := r.appendCanonical(dst)
+	return dst, Outline{at}, nil
+}
+
+// isOpaque recognises what is on every page and is no web address: "mailto:",
+// "tel:", "javascript:", "data:" and whatever else has a scheme of its own with
+// no slash behind it. The complete parser has nothing to refuse in it but the scheme.
+func isOpaque(ref string) bool {
+	ref = trimControl(ref)
+	for i := range len(ref) {
+		switch c := ref[i] | 0x20; {
+		case 'a' <= c && c <= 'z':
+		case ref[i] == ':':
+			return i > 0 && i+1 < len(ref) && ref[i+1] > ' ' && ref[i+1] != '/' && !isSpecial(ref[:i])
+		default:
+			return false
+		}
+	}
+	return false
+}
+
+// isSpecial reports whether a scheme is one that the URL Standard has rules of
+// its own for.
+func isSpecial(scheme string) bool {
+	switch strings.ToLower(scheme) {
+	case "http", "https", "ftp", "ws", "wss", "file":
+		return true
+	}
+	return false
 }
 
 // resolveSlow is Resolve by way of the complete parser.

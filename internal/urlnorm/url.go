@@ -12,6 +12,12 @@ type URL struct {
 	offsets
 }
 
+// An Outline is a URL without its text, for callers who keep the texts of many URLs in one string.
+type Outline struct{ at offsets }
+
+// URL joins an outline to the text that it is of.
+func (o Outline) URL(text string) URL { return URL{text, o.at} }
+
 // offsets say where in a URL's text its parts are.
 type offsets struct {
 	hostEnd uint32 // end of the host name

@@ -144,7 +144,7 @@ func TestErrors(t *testing.T) {
 		if !errors.Is(err, c.want) || !u.IsZero() {
 			t.Errorf("Resolve(%q, %.40q) = %.40q, %v, want %v", c.base, c.ref, u, err, c.want)
 		}
-		out, err := c.base.AppendResolve([]byte("x"), []byte(c.ref))
+		out, _, err := c.base.AppendResolve([]byte("x"), []byte(c.ref))
 		if !errors.Is(err, c.want) || string(out) != "x" {
 			t.Errorf("AppendResolve(%q, %.40q) = %.40q, %v, want %v", c.base, c.ref, out, err, c.want)
 		}
@@ -199,7 +199,7 @@ func TestAllocations(t *testing.T) {
 			t.Errorf("Resolve(%q) allocates %v times", ref, n)
 		}
 		raw := []byte(ref)
-		if n := testing.AllocsPerRun(100, func() { _, _ = base.AppendResolve(buf, raw) }); n > 0 {
+		if n := testing.AllocsPerRun(100, func() { _, _, _ = base.AppendResolve(buf, raw) }); n > 0 {
 			t.Errorf("AppendResolve(%q) allocates %v times", ref, n)
 		}
 	}
@@ -216,7 +216,7 @@ func TestResolveCopies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := URL{}.AppendResolve(nil, page)
+	out, _, err := URL{}.AppendResolve(nil, page)
 	if err != nil {
 		t.Fatal(err)
 	}
