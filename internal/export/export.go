@@ -79,7 +79,7 @@ type exporter struct {
 	res *Result
 
 	jsonl *file
-	json  *json.Encoder
+	line  []byte // the last of jsonl
 	table *file
 	csv   *csv.Writer
 	graph *file
@@ -101,23 +101,14 @@ func (e *exporter) wants(what string) bool {
 
 func (e *exporter) open() error {
 	var err error
-	encoder := func(name string) (*file, *json.Encoder) {
-		var f *file
-		if err == nil {
-			f, err = create(filepath.Join(e.o.Dir, name), false)
-		}
-		if err != nil {
-			return nil, nil
-		}
-		enc := json.NewEncoder(f)
-		enc.SetEscapeHTML(false)
-		return f, enc
-	}
 	if e.wants("jsonl") {
-		e.jsonl, e.json = encoder("sitemap.jsonl")
+		e.jsonl, err = create(filepath.Join(e.o.Dir, "sitemap.jsonl"), false)
 	}
-	if e.o.Links && e.wants("links") {
-		e.graph, e.edges = encoder("links.jsonl")
+	if e.o.Links && e.wants("links") && err == nil {
+		if e.graph, err = create(filepath.Join(e.o.Dir, "links.jsonl"), false); err == nil {
+			e.edges = json.NewEncoder(e.graph)
+			e.edges.SetEscapeHTML(false)
+		}
 	}
 	if e.o.CSV && e.wants("csv") && err == nil {
 		if e.table, err = create(filepath.Join(e.o.Dir, "sitemap.csv"), false); err == nil {
@@ -145,8 +136,9 @@ func (e *exporter) page(p *Page) error {
 	if e.o.Each != nil {
 		e.o.Each(p)
 	}
-	if e.json != nil {
-		if err := e.json.Encode(&p.Line); err != nil {
+	if e.jsonl != nil {
+		e.line = append(p.Line.AppendJSON(e.line[:0]), '\n')
+		if _, err := e.jsonl.Write(e.line); err != nil {
 			return err
 		}
 	}

@@ -15,11 +15,11 @@ const timeLayout = "2006-01-02T15:04:05.000Z07:00"
 
 // MarshalJSON writes the one form.
 func (t Time) MarshalJSON() ([]byte, error) {
-	return t.UTC().AppendFormat(make([]byte, 0, 32), `"`+timeLayout+`"`), nil
+	return append(appendTime(append(make([]byte, 0, 32), '"'), t.Time), '"'), nil
 }
 
 // Text is the one form without quotes.
-func (t Time) Text() string { return t.UTC().Format(timeLayout) }
+func (t Time) Text() string { return string(appendTime(nil, t.Time)) }
 
 // Line is one line of sitemap.jsonl: docs/sitemap-jsonl.md says what each field means. Facts that are not known are left out.
 type Line struct {

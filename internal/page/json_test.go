@@ -1,0 +1,114 @@
+package page
+
+import (
+	"bytes"
+	"encoding/json"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+	"time"
+)
+
+// texts are what a string field may hold: everything that JSON has to say in another way, and what only looks like it.
+var texts = []string{
+	"", "plain", `"quoted" \ back`, "\x00\x01\b\f\n\r\t\x1f\x7f", "<b>&amp;</b>", "é 東 \U0001f600", "\u2028\u2029\u2027", "\xff\xc3(\xe2\x80", "\ufffd", "/",
+}
+
+// fill gives v a random value of its type, often the zero one. A type that Line does not have yet ends the test.
+func fill(t *testing.T, r *rand.Rand, v reflect.Value) {
+	if r.IntN(3) == 0 {
+		v.SetZero()
+		return
+	}
+	if v.Type() == reflect.TypeFor[Time]() {
+		years := []int{1, 1969, 2026, 9999, 10_000}
+		at := time.Date(years[r.IntN(len(years))], 1, 1, 0, 0, 0, 0, time.FixedZone("", r.IntN(7200)))
+		v.Set(reflect.ValueOf(Time{at.Add(time.Duration(r.Int64N(int64(300 * 24 * time.Hour))))}))
+		return
+	}
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(texts[r.IntN(len(texts))] + texts[r.IntN(len(texts))])
+	case reflect.Int, reflect.Int64:
+		v.SetInt(r.Int64() >> r.IntN(64))
+	case reflect.Float64:
+		v.SetFloat(float64(r.IntN(100_000)) / 1000)
+	case reflect.Bool:
+		v.SetBool(r.IntN(2) == 0)
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		fill(t, r, v.Elem())
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fill(t, r, v.Field(i))
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), r.IntN(3), 3))
+		for i := range v.Len() {
+			fill(t, r, v.Index(i))
+		}
+	case reflect.Map:
+		v.Set(reflect.MakeMap(v.Type()))
+		for range r.IntN(4) {
+			element := reflect.New(v.Type().Elem()).Elem()
+			if element.Kind() == reflect.Interface { // extracted: a text or a list
+				element.Set(reflect.ValueOf(texts[r.IntN(len(texts))]))
+				if r.IntN(2) == 0 {
+					element.Set(reflect.ValueOf(append([]string{}, texts[r.IntN(len(texts)):]...)))
+				}
+			} else {
+				fill(t, r, element)
+			}
+			v.SetMapIndex(reflect.ValueOf(texts[r.IntN(len(texts)-3)]), element) // names that are UTF-8: others would be sorted by what becomes of them
+		}
+	default:
+		t.Fatalf("a field of kind %v", v.Kind())
+	}
+}
+
+// A line is what encoding/json makes of its fields and tags.
+func TestAppendJSON(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 5000 {
+		var l Line
+		fill(t, r, reflect.ValueOf(&l).Elem())
+		var want bytes.Buffer
+		enc := json.NewEncoder(&want)
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(&l); err != nil {
+			t.Fatal(err)
+		}
+		if got := string(l.AppendJSON([]byte("x"))) + "\n"; got != "x"+want.String() {
+			t.Fatalf("line is\n%swant\n%s", got[1:], want.String())
+		}
+	}
+}
+
+// FuzzText compares the writing of texts with encoding/json's.
+func FuzzText(f *testing.F) {
+	for _, text := range texts {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		var want bytes.Buffer
+		enc := json.NewEncoder(&want)
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(text); err != nil {
+			t.Fatal(err)
+		}
+		if got := string(appendText(nil, text)) + "\n"; got != want.String() {
+			t.Errorf("%q is %s, want %s", text, got, want.String())
+		}
+	})
+}
+
+func BenchmarkAppendJSON(b *testing.B) {
+	l := Line{SchemaVersion: SchemaVersion, URL: "https://x.test/", Outcome: "ok", DiscoveredAt: Time{time.Unix(1, 0)}, CrawledAt: Time{time.Unix(2, 0)}}
+	f := full()
+	l.SetFacts(f)
+	var dst []byte
+	b.ReportAllocs()
+	for b.Loop() {
+		dst = l.AppendJSON(dst[:0])
+	}
+}
