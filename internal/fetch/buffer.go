@@ -1,7 +1,6 @@
 package fetch
 
 import (
-	"context"
 	"sync"
 )
 
@@ -90,7 +89,7 @@ func (p *buffers) reserve(c *call, b *buffer) error {
 	case p.large <- struct{}{}:
 		b.large = true
 		return nil
-	case <-c.Done():
-		return context.Cause(c)
+	case <-c.context().Done():
+		return c.cause()
 	}
 }

@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"context"
+	"errors"
 	"net/http/httptrace"
 	"net/url"
 	"sync"
@@ -9,35 +10,45 @@ import (
 	"time"
 )
 
-// A call is one request under way. It is the request's context, what net/http's
-// trace reports to, and the clock that ends it.
+// A call is one request under way: what its round trip reports to, and the clock
+// that ends it. When its time is over or the caller's context ends, it wakes
+// whatever it waits for: the connection that it has, and the context that it has
+// given to a dialer or to net/http.
 //
 // One timer serves all time-outs. It looks after the call at the earliest moment
 // at which one of them could be due and goes to sleep until the next, so that the
 // parts of a request that go well never touch it.
 type call struct {
-	context.Context // cancelled with the cause
-	cancel          context.CancelCauseFunc
+	Context context.Context // the caller's
+	unwatch func() bool     // forgets the caller's context; nil if that never ends
 
 	wire    Wire
 	url     url.URL
 	trace   httptrace.ClientTrace
 	body    meter
+	direct  directBody
 	start   time.Time
 	timeout time.Duration
 	headers time.Duration
 	minRate int64
 
-	mu       sync.Mutex
-	sends    int32         // guarded by mu; writes that the Wire was told of
-	settled  bool          // guarded by mu; the Wire is told nothing more
-	timer    *time.Timer   // guarded by mu
-	ended    bool          // guarded by mu
-	window   time.Duration // guarded by mu; when the rate is next looked at
-	lastRead int64         // guarded by mu; bytes at the last look
-	lastBusy time.Duration // guarded by mu; time in reads at the last look
+	handover *handover // what is left for net/http
+	onSent   func()    // told when net/http has sent something; may be nil
 
-	// Written by net/http's goroutines and the dialer's, which may outlive the call.
+	mu            sync.Mutex
+	why           error                   // guarded by mu; the cause by which the call is cancelled
+	conn          *directConn             // guarded by mu; what the call reads and writes
+	derived       context.Context         // guarded by mu; nil until somebody needs it
+	cancelDerived context.CancelCauseFunc // guarded by mu; cancels derived
+	sends         int32                   // guarded by mu; writes that the Wire was told of
+	settled       bool                    // guarded by mu; the Wire is told nothing more
+	timer         *time.Timer             // guarded by mu
+	ended         bool                    // guarded by mu
+	window        time.Duration           // guarded by mu; when the rate is next looked at
+	lastRead      int64                   // guarded by mu; bytes at the last look
+	lastBusy      time.Duration           // guarded by mu; time in reads at the last look
+
+	// Written by the call's own goroutine, and by net/http's, which may outlive it.
 	wrote, firstByte  moment
 	dns, connect, tls atomic.Int64 // durations
 	attempts          atomic.Int32 // connections that the request was given
@@ -51,14 +62,6 @@ type call struct {
 
 type callKey struct{}
 
-// Value makes the call reachable from the contexts that net/http derives of it.
-func (c *call) Value(key any) any {
-	if key == (callKey{}) {
-		return c
-	}
-	return c.Context.Value(key)
-}
-
 // callOf returns the call that a context belongs to. Its methods take nil.
 func callOf(ctx context.Context) *call {
 	c, _ := ctx.Value(callKey{}).(*call)
@@ -67,6 +70,7 @@ func callOf(ctx context.Context) *call {
 
 func (c *Client) newCall(ctx context.Context, r *Request) *call {
 	k := &call{
+		Context: ctx,
 		wire:    r.Wire,
 		start:   time.Now(),
 		timeout: r.Timeout,
@@ -74,44 +78,138 @@ func (c *Client) newCall(ctx context.Context, r *Request) *call {
 		minRate: c.opts.MinRate,
 	}
 	def(&k.timeout, c.opts.Timeout)
-	k.Context, k.cancel = context.WithCancelCause(ctx)
+	if ctx.Err() != nil {
+		k.why = context.Cause(ctx)
+	} else if ctx.Done() != nil {
+		k.unwatch = context.AfterFunc(ctx, func() { k.cancel(context.Cause(ctx)) })
+	}
 	k.mu.Lock()
 	k.timer = time.AfterFunc(min(k.timeout, k.headers, rateWindow), k.tick)
 	k.mu.Unlock()
 	return k
 }
 
-// end stops the clock and frees what the call holds. The context is cancelled
-// only then, since a body is read under it.
+// end stops the clock and frees what the call holds. The derived context is
+// cancelled only then, since a body is read under it.
 func (c *call) end() {
+	if c.unwatch != nil {
+		c.unwatch()
+	}
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.ended = true
 	c.timer.Stop()
-	c.mu.Unlock()
-	c.cancel(nil)
+	if c.cancelDerived != nil {
+		c.cancelDerived(nil)
+	}
+}
+
+// context returns a context that ends with the call and leads to it. A request over
+// a kept connection does without.
+func (c *call) context() context.Context {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.derived == nil {
+		// It ends by the call alone, so that the cause is always known first.
+		parent := context.WithValue(context.WithoutCancel(c.Context), callKey{}, c)
+		c.derived, c.cancelDerived = context.WithCancelCause(parent)
+		if why := c.causeLocked(); why != nil {
+			c.cancelDerived(why)
+		}
+	}
+	return c.derived
+}
+
+// cancel ends the call early. The first cause counts.
+func (c *call) cancel(why error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cancelLocked(why)
+}
+
+func (c *call) cancelLocked(why error) {
+	if c.ended || c.why != nil {
+		return
+	}
+	c.why = why
+	if c.cancelDerived != nil {
+		c.cancelDerived(why)
+	}
+	if c.conn != nil {
+		c.conn.interrupt()
+	}
+}
+
+// cause is why the call is over, or nil.
+func (c *call) cause() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.causeLocked()
+}
+
+func (c *call) causeLocked() error {
+	if c.why == nil && c.ended {
+		return context.Canceled
+	}
+	return c.why
+}
+
+// attach gives the call a connection, unless the call is over.
+func (c *call) attach(conn *directConn) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.causeLocked() != nil {
+		return false
+	}
+	c.conn = conn
+	return true
+}
+
+// detach lets go of the connection, and reports whether the call has left it as it
+// was.
+func (c *call) detach() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.conn = nil
+	return c.why == nil
+}
+
+// dialError is what a failure to connect means: that of a cancelled call is its
+// cause.
+func (c *call) dialError(err error) error {
+	if _, refused := errors.AsType[*AddressError](err); refused {
+		return err
+	}
+	if why := c.cause(); why != nil {
+		return why
+	}
+	return err
 }
 
 // traced returns the context for net/http, which reports to the call.
 func (c *call) traced() context.Context {
 	c.trace = httptrace.ClientTrace{
-		GotConn:              c.onConn,
+		GotConn:              func(info httptrace.GotConnInfo) { c.onConn(info.Reused) },
 		WroteHeaders:         c.onWrite,
 		GotFirstResponseByte: c.onFirstByte,
 	}
-	return httptrace.WithClientTrace(c, &c.trace)
+	return httptrace.WithClientTrace(c.context(), &c.trace)
 }
 
 // onConn begins an attempt to send the request. The time of it stands in for that
 // of the write until the write is reported, which on HTTP/2 can be after the
 // answer.
-func (c *call) onConn(info httptrace.GotConnInfo) {
-	c.reused.Store(info.Reused)
+func (c *call) onConn(reused bool) {
+	c.reused.Store(reused)
 	c.wrote.set(time.Since(c.start))
 	c.firstByte.clear()
 	c.attempts.Add(1)
 }
 
 func (c *call) onWrite() {
+	if c.onSent != nil {
+		c.onSent()
+	}
 	if _, answered := c.firstByte.get(); !answered {
 		c.wrote.set(time.Since(c.start))
 	}
@@ -135,9 +233,9 @@ func (c *call) tellLocked() {
 }
 
 // settle says how often the request was written, when its round trip is over, and
-// lets nothing be said later. On HTTP/1 every write has been reported before its
-// answer. Where that is not sure, on HTTP/2 and after a failure, each attempt counts as
-// written: rather one too many than one that nobody paid for.
+// lets nothing be said later. It is sure where we write ourselves, and on HTTP/1
+// when there is an answer. Elsewhere each attempt counts as written: rather one too
+// many than one that nobody paid for.
 func (c *call) settle(sure bool) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

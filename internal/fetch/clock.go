@@ -29,7 +29,7 @@ func (c *call) tick() {
 	now := time.Since(c.start)
 	next := c.timeout
 	if now >= c.timeout {
-		c.cancel(&timeoutError{"no end within " + c.timeout.String()})
+		c.cancelLocked(&timeoutError{"no end within " + c.timeout.String()})
 		return
 	}
 	wrote, isWritten := c.wrote.get()
@@ -37,7 +37,7 @@ func (c *call) tick() {
 	switch {
 	case c.inBody.Load():
 		if c.minRate > 0 && now >= c.window && c.tooSlowLocked(now) {
-			c.cancel(&timeoutError{"body too slow"})
+			c.cancelLocked(&timeoutError{"body too slow"})
 			return
 		}
 		if c.minRate > 0 {
@@ -46,7 +46,7 @@ func (c *call) tick() {
 	case isWritten && !isAnswered:
 		due := wrote + c.headers
 		if now >= due {
-			c.cancel(&timeoutError{"no headers within " + c.headers.String()})
+			c.cancelLocked(&timeoutError{"no headers within " + c.headers.String()})
 			return
 		}
 		next = min(next, due)

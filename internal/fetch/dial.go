@@ -27,11 +27,12 @@ type dialer struct {
 	guarded, open tcpDialer
 
 	// ctx ends when the client is closed: net/http's dials outlive the requests
-	// that asked for them.
+	// that asked for them, ours do not.
 	ctx    context.Context
 	cancel context.CancelFunc
 
 	conns, dials, refused atomic.Int64 // conns is the number of connections open now
+	handed                atomic.Int64 // how many of them net/http has, without a proxy
 	idle                  func()       // closes idle connections
 }
 
@@ -180,12 +181,22 @@ func (t *target) dial(ctx context.Context, network string, addr netip.Addr) (net
 type countedConn struct {
 	net.Conn
 	open   *atomic.Int64
+	also   *atomic.Int64 // nil if it counts nowhere else
 	closed atomic.Bool
+}
+
+// countAs counts the connection a second time. Nobody else may have it yet.
+func (c *countedConn) countAs(also *atomic.Int64) {
+	also.Add(1)
+	c.also = also
 }
 
 func (c *countedConn) Close() error {
 	if c.closed.CompareAndSwap(false, true) {
 		c.open.Add(-1)
+		if c.also != nil {
+			c.also.Add(-1)
+		}
 	}
 	return c.Conn.Close()
 }

@@ -82,7 +82,7 @@ func (e *timeoutError) Timeout() bool { return true }
 // the only place that does.
 func (c *call) classify(err error) error {
 	e := &Error{Phase: string(c.phase()), Err: err}
-	cause := context.Cause(c)
+	cause := c.cause()
 	timeout, timedOut := errors.AsType[*timeoutError](cause)
 	pe, phased := errors.AsType[*phaseError](err)
 	if phased {

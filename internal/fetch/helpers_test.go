@@ -145,5 +145,5 @@ func pipeTo(t testing.TB, c *Client, serve func(net.Conn)) {
 		return client, nil
 	})
 	c.dialer.guarded, c.dialer.open = d, d
-	t.Cleanup(func() { c.transport.CloseIdleConnections(); wg.Wait() })
+	t.Cleanup(func() { c.closeIdle(); wg.Wait() })
 }

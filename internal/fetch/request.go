@@ -24,13 +24,13 @@ const (
 	Stream
 )
 
-// A Wire is told when a request is written. Its methods are called from other
-// goroutines than the one in Do, one at a time, and never after Do has returned.
+// A Wire is told when a request is written. Its methods are called from the
+// goroutine in Do or from others, one at a time, and never after Do has returned.
 type Wire interface {
-	// Started is called once, when the request goes out.
+	// Started is called once, when the request has gone out.
 	Started()
-	// Resent is called each time the request goes out again, because net/http found
-	// the connection dead.
+	// Resent is called each time the request goes out again, because the connection
+	// that was kept for it turned out dead.
 	Resent()
 }
 

@@ -41,7 +41,7 @@ func TestSyntheticWeb(t *testing.T) {
 		t.Cleanup(func() { _ = web.Close() })
 		c := newClient(t, Options{Resolve: []Resolve{{Host: "*", Addrs: []netip.Addr{netip.MustParseAddr("127.0.0.1")}}}})
 		c.dialer.open = fakeDialer(func(ctx context.Context, addr string) (net.Conn, error) { return web.Dial(ctx, "tcp", addr) })
-		t.Cleanup(c.transport.CloseIdleConnections)
+		t.Cleanup(c.closeIdle)
 
 		want, err := web.Expected(testweb.Crawl{IgnoreRobots: true})
 		if err != nil {

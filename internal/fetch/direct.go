@@ -1,0 +1,193 @@
+package fetch
+
+import (
+	"bufio"
+	"crypto/tls"
+	"math"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+)
+
+const (
+	// maxKept is how many kept connections are tried for one request before a new
+	// one is made: a server that was restarted leaves all of them dead.
+	maxKept = 3
+
+	// maxInformational is how many answers of 1xx may come before the one that
+	// counts. The headers of all of them together are within MaxHeader too.
+	maxInformational = 16
+
+	// readBuffer holds a usual page, which then comes with one read instead of
+	// three: a tenth of what fetching it costs.
+	readBuffer = 16 << 10
+)
+
+// direct makes round trips of HTTP/1 in the goroutine that asks for them. It takes
+// the newest kept connection of the origin or dials, writes the request, reads the
+// answer's headers, and keeps the connection when the body has been read to its
+// end.
+//
+// A connection belongs to one call or to the pool. A call that is cancelled wakes
+// its connection by a deadline in the past, and does so under the lock under which
+// it lets go of it: it never touches a connection that it has given back.
+type direct struct {
+	dialer    *dialer
+	pool      *idlePool
+	heads     [Stream + 1]head // what each mode sends
+	headers   [Stream + 1]http.Header
+	maxHeader int64
+	scratch   sync.Pool // of *scratch
+
+	// With HTTP/2 off there are no protocols.
+	protocols *protocols
+	handovers handovers
+}
+
+// scratch is the memory that an exchange needs and a kept connection does not.
+type scratch struct {
+	in  *bufio.Reader
+	out []byte
+}
+
+func newDirect(o Options, d *dialer, headers [Stream + 1]http.Header) *direct {
+	t := &direct{dialer: d, pool: newIdlePool(o, &d.handed), headers: headers, maxHeader: o.MaxHeader}
+	for mode, h := range headers {
+		t.heads[mode] = newHead(h)
+	}
+	if !o.NoHTTP2 {
+		t.protocols = newProtocols(o.MaxIdle + o.MaxInflight)
+	}
+	return t
+}
+
+// roundTrip makes one request. If a connection that was kept fails before a byte of
+// the answer came, the request is sent again over another; the failure of a new one is
+// final. The error is errHTTP2 if the request is net/http's to make.
+func (d *direct) roundTrip(k *call, r *Request) (*http.Response, error) {
+	h, err := d.head(r)
+	if err != nil {
+		return nil, err
+	}
+	s := d.getScratch()
+	if s.out, err = h.appendRequest(s.out[:0], r.URL); err != nil {
+		return nil, err
+	}
+	for try := 0; ; try++ {
+		c, err := d.connection(k, r, try < maxKept)
+		if err != nil {
+			d.putScratch(s)
+			return nil, err
+		}
+		res, answered, err := d.exchange(k, c, s, h.close)
+		if err == nil {
+			return res, nil
+		}
+		k.detach()
+		c.abort()
+		if !c.served || answered || k.cause() != nil {
+			d.putScratch(s)
+			return nil, err
+		}
+	}
+}
+
+func (d *direct) getScratch() *scratch {
+	if s, ok := d.scratch.Get().(*scratch); ok {
+		return s
+	}
+	return &scratch{in: bufio.NewReaderSize(nil, readBuffer), out: make([]byte, 0, 1<<10)}
+}
+
+// putScratch lets go of the connection that s was used with.
+func (d *direct) putScratch(s *scratch) {
+	s.in.Reset(nil)
+	d.scratch.Put(s)
+}
+
+// connection gives the call a connection: a kept one that seems alive, or a new
+// one.
+func (d *direct) connection(k *call, r *Request, kept bool) (*directConn, error) {
+	if why := k.cause(); why != nil {
+		return nil, why
+	}
+	origin := r.URL.Origin()
+	for kept {
+		c := d.pool.take(origin)
+		if c == nil {
+			break
+		}
+		if !c.quiet() {
+			c.abort()
+		} else if k.attach(c) {
+			return c, nil
+		} else {
+			d.pool.put(c)
+			return nil, k.cause()
+		}
+	}
+	c, err := d.dial(k, r, origin)
+	if err != nil {
+		return nil, err
+	}
+	if !k.attach(c) {
+		c.abort()
+		return nil, k.cause()
+	}
+	return c, nil
+}
+
+// dial makes a new connection, for no longer than the call lasts.
+func (d *direct) dial(k *call, r *Request, origin string) (*directConn, error) {
+	ctx, addr := k.context(), dialAddr(r)
+	if r.URL.Scheme() == "http" {
+		raw, err := d.dialer.dial(ctx, "tcp", addr)
+		if err != nil {
+			return nil, k.dialError(err)
+		}
+		return newDirectConn(raw, raw, origin), nil
+	}
+	asking := false
+	if d.protocols != nil {
+		h2, mine, err := d.protocols.ask(ctx, origin)
+		if err != nil {
+			return nil, k.dialError(err)
+		}
+		if h2 {
+			return nil, errHTTP2
+		}
+		asking = mine
+	}
+	conn, err := d.dialer.dialTLS(ctx, "tcp", addr)
+	if err == nil && isHTTP2(conn) {
+		d.handOver(k, handover{conn: conn, addr: addr, origin: origin, asking: asking})
+		return nil, errHTTP2
+	}
+	if err == nil && d.protocols != nil {
+		d.protocols.learn(origin, false)
+	}
+	if asking {
+		d.protocols.asked(origin)
+	}
+	if err != nil {
+		return nil, k.dialError(err)
+	}
+	return newDirectConn(conn, conn.(*tls.Conn).NetConn(), origin), nil
+}
+
+// dialAddr is what net/http would ask to dial.
+func dialAddr(r *Request) string {
+	port := r.URL.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[r.URL.Scheme()]
+	}
+	return net.JoinHostPort(strings.Trim(r.URL.Host(), "[]"), port)
+}
+
+// closeIdle closes the connections that nobody uses.
+func (d *direct) closeIdle() { d.pool.closeAll(false) }
+
+func (d *direct) close() { d.pool.closeAll(true) }
+
+const unlimited = math.MaxInt64
