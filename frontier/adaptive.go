@@ -95,6 +95,9 @@ func (a *aimd) limit(c *PaceConfig) int {
 	return min(int(a.size), c.MaxInflight)
 }
 
+// fresh reports whether nothing is known yet that the window could be set by.
+func (a *aimd) fresh() bool { return a.floor == 0 && !a.steady }
+
 // observe takes one event and returns its effect on the window. counts says that
 // a refusal or failure was the first of its rest or backoff.
 func (a *aimd) observe(c *PaceConfig, e *Event, v Verdict, counts bool) Effect {

@@ -1,6 +1,7 @@
 package frontier
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
@@ -261,5 +262,31 @@ func TestSitemapsWaitForCrawlDelay(t *testing.T) {
 		}
 		ended.Wait()
 		done(t, l, Result{Class: ClassOK})
+	})
+}
+
+// A sitemap that takes long to read does not keep the first pages of a host waiting, of which nothing else is known.
+func TestPagesBesideASitemap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newTest(t, Options{Pace: OwnSitePace(), IgnoreRobots: true}, NewMemStore())
+		if err := f.AddSitemap("http://a.example/sitemap.xml", nil); err != nil {
+			t.Fatal(err)
+		}
+		sitemap := next(t, f)
+		sitemap.Started()
+		add(t, f, seeds("http://a.example/1", "http://a.example/2")...)
+		page := next(t, f)
+		page.Started()
+		if got := f.Stats(); sitemap.Kind() != KindSitemap || page.Kind() != KindPage || got.Violations != 0 {
+			t.Errorf("a %v and a %v, %d violations", sitemap.Kind(), page.Kind(), got.Violations)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if l, err := f.Next(ctx); err == nil {
+			t.Errorf("%s is a third at once", l.URL())
+		}
+		done(t, page, ok())
+		done(t, sitemap, Result{Class: ClassOK})
+		done(t, next(t, f), ok())
 	})
 }

@@ -85,7 +85,7 @@ func (s *shard) next(i int32, h *host, now int64) (at int64, why Why, load bool)
 		return never, WhyLoading, false
 	}
 	st, c := s.seats.at(h.seat), &s.f.o.Pace
-	if int(st.inflight) >= st.pace.Limit(c) {
+	if int(st.inflight) >= s.limit(h, st) {
 		return never, WhyFull, false
 	}
 	if st.unstarted > 0 && st.pace.Delay(c) > 0 {
@@ -122,6 +122,17 @@ func (s *shard) next(i int32, h *host, now int64) (at int64, why Why, load bool)
 		}
 	}
 	return at, why, false
+}
+
+// limit is how many requests a host may have in flight. A sitemap can take long to
+// read: where only one would be allowed because nothing is known of the host, it
+// does not keep the first pages waiting.
+func (s *shard) limit(h *host, st *seat) int {
+	c := &s.f.o.Pace
+	if c.Adaptive && st.pace.learned == 0 && st.pace.window.fresh() && h.leases > h.pageLeases {
+		return c.MinInflight
+	}
+	return st.pace.Limit(c)
 }
 
 // A pick is what a host's next lease would be for.

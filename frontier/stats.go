@@ -177,7 +177,7 @@ func (s *shard) view(i int32, now int64) HostView {
 	h := s.hosts.at(i)
 	st, c := s.seats.at(h.seat), &s.f.o.Pace
 	v := HostView{
-		Host: string(s.nameOf(h)), Why: h.why, Inflight: int(st.inflight), Limit: st.pace.Limit(c), Pending: h.pending,
+		Host: string(s.nameOf(h)), Why: h.why, Inflight: int(st.inflight), Limit: s.limit(h, st), Pending: h.pending,
 		Leases: st.crawled, Delay: st.pace.Delay(c), Latency: st.pace.Latency(), Failures: st.pace.Failures(),
 	}
 	v.Refusals, _ = st.pace.Refusals()

@@ -103,7 +103,7 @@ func (s *shard) open(l *Lease, h *host, now int64) {
 	st.crawled++
 	st.inflight++
 	st.unstarted++
-	if int(st.inflight) > st.pace.Limit(&s.f.o.Pace) {
+	if int(st.inflight) > s.limit(h, st) {
 		s.count.violations++
 	}
 	if st.turn == 0 {

@@ -69,8 +69,11 @@ func (s *scanner) attr(a *attr) attrResult {
 
 	// The first byte belongs to the name whatever it is, even '='.
 	start := i
-	fold := foldByte(0, src[i])
-	for i++; i < len(src) && !endsAttrName(src[i]); i++ {
+	n, fold := leadingLetters(src, i)
+	if n == 0 {
+		n, fold = 1, foldByte(0, src[i])
+	}
+	for i += n; i < len(src) && !endsAttrName(src[i]); i++ {
 		fold = foldByte(fold, src[i])
 	}
 	a.name, a.fold = span{uint32(start), uint32(i)}, fold

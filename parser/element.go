@@ -10,7 +10,7 @@ func (w *walker) element(html bool) {
 		if !t.has(attrHref) {
 			return
 		}
-		if i := w.addLink(KindA, w.value(attrHref), w.value(attrRel)); i >= 0 {
+		if i := w.addLink(KindA, w.value(attrHref), w.value(attrRel)); i >= 0 && !w.parser.opts.NoLinkText {
 			w.anchorLink = i
 			w.anchor.begin(maxText)
 		}

@@ -1,5 +1,10 @@
 package parser
 
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
 // names are the element and attribute names that mean something here. They are
 // built once for a Parser and never change: tables, because a page has a name in
 // every tag and looking them up by comparison would take half of the scanner's
@@ -89,6 +94,19 @@ func foldName(name []byte) uint64 {
 		fold = foldByte(fold, c)
 	}
 	return fold
+}
+
+// leadingLetters returns how many of the eight bytes at i are letters up to the first that is none, and
+// their fold. At the end of src it finds none, and leaves them to whoever goes on one by one.
+func leadingLetters(src []byte, i int) (n int, fold uint64) {
+	if i > len(src)-8 {
+		return 0, 0
+	}
+	x := binary.LittleEndian.Uint64(src[i:])
+	l := x | ones*0x20
+	letters := (l + ones*(0x80-'a')) &^ (l + ones*(0x7f-'z'))
+	n = bits.TrailingZeros64((^letters|x)&highs) >> 3
+	return n, bits.ReverseBytes64(l) >> (64 - 8*n)
 }
 
 // A nameTable is a hash table with open addressing, far from full.

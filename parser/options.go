@@ -22,6 +22,10 @@ type Options struct {
 	// Images makes images count as links of their own kind.
 	Images bool
 
+	// NoLinkText leaves Link.Text empty for links that are not images: what nobody
+	// reads need not be gathered.
+	NoLinkText bool
+
 	// StructuredLinks makes URLs in JSON-LD and in the data of Next.js pages
 	// count as links.
 	StructuredLinks bool

@@ -206,3 +206,16 @@ func TestOptions(t *testing.T) {
 		t.Errorf("defaults are %+v", p.opts)
 	}
 }
+
+func TestNoLinkText(t *testing.T) {
+	const body = `<a href="/a">text <b>of</b> a</a><img src="/i.png" alt="an image">`
+	for _, tt := range []struct {
+		o           Options
+		text, image string
+	}{{Options{Images: true}, "text of a", "an image"}, {Options{Images: true, NoLinkText: true}, "", "an image"}} {
+		pg := read(t, tt.o, body)
+		if len(pg.Links) != 2 || pg.Links[0].Text != tt.text || pg.Links[1].Text != tt.image || pg.WordCount != 3 {
+			t.Errorf("%+v: %+v, %d words", tt.o, pg.Links, pg.WordCount)
+		}
+	}
+}

@@ -61,7 +61,8 @@ func (t *tag) has(a attrName) bool { return t.set>>a&1 != 0 }
 // tag reads a tag whose name begins at i. A tag that the input cuts off is none.
 func (s *scanner) tag(t *tag, i int, kind markup) markup {
 	src, start := s.src, i
-	var fold uint64
+	n, fold := leadingLetters(src, i)
+	i += n
 	for i < len(src) && !endsTagName(src[i]) {
 		fold = foldByte(fold, src[i])
 		i++

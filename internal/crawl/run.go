@@ -133,7 +133,7 @@ func open(ctx context.Context, o Options) (*run, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.parser, err = parser.New(parser.Options{Images: o.Settings.Images, StructuredLinks: o.Settings.StructuredLinks, Extract: extractors, RobotsToken: r.token})
+	r.parser, err = parser.New(parser.Options{Images: o.Settings.Images, NoLinkText: !o.Settings.Links, StructuredLinks: o.Settings.StructuredLinks, Extract: extractors, RobotsToken: r.token})
 	if err != nil {
 		return nil, err
 	}
