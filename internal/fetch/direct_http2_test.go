@@ -1,0 +1,274 @@
+package fetch
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+func protoPage(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/html")
+	_, _ = io.WriteString(w, r.Proto)
+}
+
+// TestHTTP2Together begins many requests of an unknown origin at once: if it speaks
+// HTTP/2 they share one connection.
+func TestHTTP2Together(t *testing.T) {
+	const together = 16
+	s := newHTTP2Server(t, protoPage)
+	c := newClient(t, Options{RootCAs: poolOf(s)})
+	var wg sync.WaitGroup
+	for range together {
+		wg.Go(func() {
+			wire := &countingWire{}
+			res, err := c.Do(t.Context(), Request{URL: mustURL(t, s.URL), Wire: wire})
+			if err != nil || string(res.Body) != "HTTP/2.0" || wire.started.Load() != 1 || res.Sends != 1 {
+				t.Errorf("%+v, %v, started %d", res, err, wire.started.Load())
+			}
+			res.Close()
+		})
+	}
+	wg.Wait()
+	// net/http may dial once more in the moment before it has put the first one where
+	// others find it.
+	if dials := c.Stats().Dials; dials > 2 {
+		t.Errorf("%d dials for %d requests", dials, together)
+	}
+	if len(c.direct.handovers.conns) != 0 || len(c.direct.protocols.asking) != 0 {
+		t.Errorf("left behind: %v, %v", c.direct.handovers.conns, c.direct.protocols.asking)
+	}
+}
+
+// TestHTTPSTogether does the same with an origin that speaks HTTP/1.1 only: nobody
+// waits longer than for the first handshake.
+func TestHTTPSTogether(t *testing.T) {
+	const together = 4
+	var arrived sync.WaitGroup
+	arrived.Add(together)
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		arrived.Done()
+		arrived.Wait() // until all are there at once
+		protoPage(w, r)
+	}))
+	t.Cleanup(s.Close)
+	c := newClient(t, Options{RootCAs: poolOf(s)})
+	var wg sync.WaitGroup
+	for range together {
+		wg.Go(func() {
+			res, err := c.Do(t.Context(), Request{URL: mustURL(t, s.URL)})
+			if err != nil || string(res.Body) != "HTTP/1.1" {
+				t.Errorf("%+v, %v", res, err)
+			}
+			res.Close()
+		})
+	}
+	wg.Wait()
+	if stats := c.Stats(); stats.Dials != together || stats.Conns != together {
+		t.Errorf("%+v, want %d connections kept", stats, together)
+	}
+	if h2, mine, err := c.direct.protocols.ask(t.Context(), mustURL(t, s.URL).Origin()); h2 || mine || err != nil {
+		t.Errorf("HTTP/2 %v, to be asked %v, %v; want it known", h2, mine, err)
+	}
+	arrived.Add(1)
+	if res, err := get(t, c, s.URL); err != nil || !res.Reused || res.Timings.TLS != 0 {
+		t.Errorf("%+v, %v; want the connection used again", res, err)
+	}
+}
+
+// TestFirstHandshakeFails: those who waited for it try for themselves.
+func TestFirstHandshakeFails(t *testing.T) {
+	s := newHTTP2Server(t, protoPage)
+	c := newClient(t, Options{RootCAs: poolOf(s)})
+	open := c.dialer.open
+	dialled, fail := make(chan struct{}), make(chan struct{})
+	var dials atomic.Int64
+	c.dialer.open = fakeDialer(func(ctx context.Context, addr string) (net.Conn, error) {
+		if dials.Add(1) == 1 {
+			close(dialled)
+			<-fail
+			return nil, io.ErrUnexpectedEOF
+		}
+		return open.DialContext(ctx, "tcp", addr)
+	})
+	errs := make(chan error)
+	ask := func() {
+		res, err := c.Do(context.Background(), Request{URL: mustURL(t, s.URL)})
+		res.Close()
+		errs <- err
+	}
+	go ask()
+	<-dialled
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		res, err := c.Do(ctx, Request{URL: mustURL(t, s.URL)})
+		res.Close()
+		errs <- err
+	}()
+	cancel()
+	if err := <-errs; KindOf(err) != Canceled {
+		t.Errorf("cancelled while waiting: %v", err)
+	}
+	go ask()
+	close(fail)
+	a, b := <-errs, <-errs
+	if KindOf(a) != ConnectError {
+		a, b = b, a
+	}
+	if KindOf(a) != ConnectError || b != nil {
+		t.Errorf("%v and %v, want one to fail", a, b)
+	}
+}
+
+// newSwitchingServer speaks HTTP/2 or not, as it is told, over connections that it
+// can drop.
+func newSwitchingServer(t *testing.T) (s *httptest.Server, http2 func(bool)) {
+	s = httptest.NewUnstartedServer(http.HandlerFunc(protoPage))
+	s.EnableHTTP2 = true
+	s.Config.ErrorLog = quiet()
+	var off atomic.Bool
+	s.TLS = &tls.Config{}
+	s.TLS.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		cfg := s.TLS.Clone()
+		cfg.GetConfigForClient = nil
+		if off.Load() {
+			cfg.NextProtos = []string{"http/1.1"}
+		}
+		return cfg, nil
+	}
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	return s, func(on bool) { off.Store(!on); s.CloseClientConnections() }
+}
+
+// TestProtocolChanges lets an origin stop speaking HTTP/2, and begin again.
+func TestProtocolChanges(t *testing.T) {
+	s, http2 := newSwitchingServer(t)
+	c := newClient(t, Options{RootCAs: poolOf(s)})
+	for _, on := range []bool{true, false, true, false, false, true, true} {
+		http2(on)
+		c.closeIdle()
+		want := map[bool]string{true: "HTTP/2.0", false: "HTTP/1.1"}[on]
+		for i := range 3 {
+			res, err := get(t, c, s.URL)
+			if err != nil || string(res.Body) != want || res.Proto != want || res.Sends != 1 {
+				t.Fatalf("request %d: %+v, %v; want %s", i, res, err, want)
+			}
+		}
+		h2, known := c.direct.protocols.knowsLocked(mustURL(t, s.URL).Origin())
+		if !known || h2 != on {
+			t.Errorf("after %s: known %v, HTTP/2 %v", want, known, h2)
+		}
+	}
+	c.closeIdle()
+	if handed := c.dialer.handed.Load(); handed < 0 || handed > c.dialer.conns.Load() {
+		t.Errorf("%d connections are net/http's, of %d", handed, c.dialer.conns.Load())
+	}
+}
+
+// TestHandoverUnused forgets that an origin speaks HTTP/2 while net/http has a
+// connection to it: the one made for nothing is closed.
+func TestHandoverUnused(t *testing.T) {
+	s := newHTTP2Server(t, protoPage)
+	c := newClient(t, Options{RootCAs: poolOf(s)})
+	for i := range 3 {
+		res, err := get(t, c, s.URL)
+		if err != nil || res.Proto != "HTTP/2.0" || res.Reused != (i > 0) {
+			t.Fatalf("%+v, %v", res, err)
+		}
+		if conns := c.Stats().Conns; conns != 1 {
+			t.Errorf("%d connections, want 1", conns)
+		}
+		c.direct.protocols.recent = map[string]bool{}
+	}
+	if dials := c.Stats().Dials; dials != 3 {
+		t.Errorf("%d dials, want 3", dials)
+	}
+}
+
+// TestHandoverCanceled ends the call between the handshake and net/http.
+func TestHandoverCanceled(t *testing.T) {
+	s := newHTTP2Server(t, protoPage)
+	c := newClient(t, Options{RootCAs: poolOf(s)})
+	r := Request{URL: mustURL(t, s.URL)}
+	k := c.newCall(t.Context(), &r)
+	if _, err := c.direct.roundTrip(k, &r); err != errHTTP2 {
+		t.Fatal(err)
+	}
+	k.cancel(io.ErrNoProgress)
+	if _, err := c.transport.RoundTrip(c.httpRequest(k, &r)); err == nil {
+		t.Fatal("not cancelled")
+	}
+	c.direct.handedOver(k, &r, false)
+	k.end()
+	if conns := c.Stats().Conns; conns != 0 {
+		t.Errorf("%d connections open", conns)
+	}
+	if res, err := get(t, c, s.URL); err != nil || res.Proto != "HTTP/2.0" {
+		t.Errorf("next call: %+v, %v", res, err)
+	}
+}
+
+func TestProtocolsAreBounded(t *testing.T) {
+	p := newProtocols(100)
+	p.learn("https://used.example", true)
+	for i := range 10_000 {
+		p.learn(fmt.Sprintf("https://h%d.example", i), i%2 == 0)
+		if h2, mine, err := p.ask(t.Context(), "https://used.example"); !h2 || mine || err != nil {
+			t.Fatalf("forgotten after %d", i)
+		}
+	}
+	if n := len(p.recent) + len(p.older); n > 200 {
+		t.Errorf("%d origins remembered", n)
+	}
+}
+
+// TestHeldBackByTLS sends something after an answer in a record of its own, within
+// the same segment: the socket is silent then, and what TLS holds must count.
+func TestHeldBackByTLS(t *testing.T) {
+	inner := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(inner.Close)
+	url := listen(t, func(n int, c net.Conn) {
+		w := bufio.NewWriterSize(c, 64<<10)
+		conn := tls.Server(&bufferedConn{Conn: c, w: w}, &tls.Config{Certificates: inner.TLS.Certificates})
+		if conn.Handshake() != nil || w.Flush() != nil {
+			return
+		}
+		for readRequest(conn) {
+			_, _ = io.WriteString(conn, goodEnd)
+			if n == 1 {
+				_, _ = io.WriteString(conn, okHead+"Content-Length: 4\r\n\r\nevil")
+			}
+			_ = w.Flush()
+		}
+	})
+	c := newClient(t, Options{RootCAs: poolOf(inner)})
+	for i, reused := range []bool{false, false, true} {
+		res, err := get(t, c, "https"+url[len("http"):])
+		if err != nil || string(res.Body) != "good" || res.Reused != reused {
+			t.Errorf("request %d: %+v, %v; want it good, reused %v", i, res, err, reused)
+		}
+	}
+}
+
+// A bufferedConn writes when it is flushed, or before it waits.
+type bufferedConn struct {
+	net.Conn
+	w *bufio.Writer
+}
+
+func (c *bufferedConn) Write(p []byte) (int, error) { return c.w.Write(p) }
+
+func (c *bufferedConn) Read(p []byte) (int, error) {
+	if err := c.w.Flush(); err != nil {
+		return 0, err
+	}
+	return c.Conn.Read(p)
+}
