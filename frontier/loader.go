@@ -20,6 +20,7 @@ type loader struct {
 	asks   []job
 	loads  jobHeap
 	retry  bool // memory was given back while starved
+	held   bool // no windows are loaded for now
 	closed bool
 
 	sweeps    sync.Mutex // held while memory is being reclaimed; guards fruitless
@@ -89,6 +90,14 @@ func (q *loader) load(s *shard, i int32, h *host, at int64) {
 	}
 }
 
+// hold keeps windows from being loaded until it is called with false.
+func (q *loader) hold(held bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.held = held
+	q.wake.Broadcast()
+}
+
 // kick lets the loader try again: memory was given back.
 func (q *loader) kick() {
 	if !q.starved.Load() {
@@ -114,7 +123,7 @@ func (q *loader) next() (j job, ask, ok bool) {
 				q.asks = nil
 			}
 			return j, true, true
-		case len(q.loads) > 0 && (q.retry || !q.starved.Load()):
+		case len(q.loads) > 0 && !q.held && (q.retry || !q.starved.Load()):
 			return heap.Pop(&q.loads).(job), false, true
 		}
 		q.wake.Wait()

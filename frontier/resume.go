@@ -15,6 +15,9 @@ import (
 // passed, for the earlier run may have asked it just before it ended.
 func (f *Frontier) Resume(ctx context.Context, backlogs iter.Seq2[Backlog, error]) error {
 	defer f.Source()() // no level is opened before all are known
+	// Nobody leases yet: what is loaded now would only take the processor from the backlogs.
+	f.loader.hold(true)
+	defer f.loader.hold(false)
 	for b, err := range backlogs {
 		if err == nil {
 			err = ctx.Err()

@@ -96,44 +96,25 @@ type Backlog struct {
 // It answers for what has been applied.
 func (s *Store) PendingHosts(ctx context.Context) iter.Seq2[HostBacklog, error] {
 	return func(yield func(HostBacklog, error) bool) {
-		var hosts []HostBacklog
-		pass := func() bool {
-			err := s.describeHosts(hosts)
-			if err != nil {
-				yield(HostBacklog{}, fmt.Errorf("read queues: %w", err))
-				return false
-			}
-			for _, h := range hosts {
-				if !yield(h, nil) {
-					return false
-				}
-			}
-			hosts = hosts[:0]
-			return true
-		}
-		for e, err := range s.scan(ctx, []byte{famQueue}, []byte{famQueue}) {
-			h, last, ok := parseQueueKey(e.key)
-			if err == nil && !ok {
-				err = &CorruptError{What: "queue", Reason: "a key does not decode"}
+		r := backlogReader{from: []byte{famQueue}}
+		for more := true; more; {
+			err := ctx.Err()
+			if err == nil {
+				more, err = s.readBacklogs(&r)
 			}
 			if err != nil {
 				yield(HostBacklog{}, fmt.Errorf("read queues: %w", err))
 				return
 			}
-			if len(hosts) == 0 || hosts[len(hosts)-1].Fact.Host != h {
-				if len(hosts) == hostsChunk && !pass() {
+			for i := range r.whole {
+				if !yield(r.whole[i], nil) {
 					return
 				}
-				hosts = append(hosts, HostBacklog{Fact: HostFact{Host: h}})
 			}
-			hosts[len(hosts)-1].add(last.Priority, int(e.meta))
+			r.whole = r.whole[:0]
 		}
-		pass()
 	}
 }
-
-// hostsChunk is how many hosts are looked up in one transaction.
-const hostsChunk = 1024
 
 func (b *HostBacklog) add(priority uint8, links int) {
 	if n := len(b.Queues); n == 0 || b.Queues[n-1].Priority != priority {
@@ -144,28 +125,69 @@ func (b *HostBacklog) add(priority uint8, links int) {
 	q.Links += links
 }
 
-// describeHosts fills in what the keys of the queues do not say. Hosts come in
-// order, so that each family is gone through once, not searched for each host.
-func (s *Store) describeHosts(hosts []HostBacklog) error {
-	if err := s.enter(); err != nil {
-		return err
-	}
-	defer s.leave()
-	txn := s.view.db.NewTransaction(false)
-	defer txn.Discard()
-	cursors, facts, queues := newHostReader(txn, famCursor), newHostReader(txn, famHost), newHostReader(txn, famQueue)
-	defer cursors.it.Close()
-	defer facts.it.Close()
-	defer queues.it.Close()
-	for i := range hosts {
-		if err := describeHost(&hosts[i], cursors, facts, queues); err != nil {
-			return err
-		}
-	}
-	return nil
+// A backlogReader goes through the queues of all hosts.
+type backlogReader struct {
+	from  []byte        // the key to go on with
+	whole []HostBacklog // the hosts that have been read to their end
+	last  HostBacklog   // the one that may go on at from; no Queues if there is none
 }
 
-func describeHost(b *HostBacklog, cursors, facts, queues *hostReader) error {
+// readBacklogs reads scanChunk blocks in one transaction. It reports whether there
+// are more.
+func (s *Store) readBacklogs(r *backlogReader) (more bool, err error) {
+	if err := s.enter(); err != nil {
+		return false, err
+	}
+	defer s.leave()
+	if err := s.marks.failed(); err != nil {
+		return false, err
+	}
+	txn := s.view.db.NewTransaction(false)
+	defer txn.Discard()
+	cursors, facts := newHostReader(txn, famCursor), newHostReader(txn, famHost)
+	defer cursors.it.Close()
+	defer facts.it.Close()
+	it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{famQueue}})
+	defer it.Close()
+	it.Seek(r.from)
+	for range scanChunk {
+		if !it.Valid() {
+			r.end()
+			return false, nil
+		}
+		h, last, ok := parseQueueKey(it.Item().Key())
+		if !ok {
+			return false, &CorruptError{What: "queue", Reason: "a key does not decode"}
+		}
+		if len(r.last.Queues) == 0 || r.last.Fact.Host != h {
+			r.end()
+			r.last = HostBacklog{Fact: HostFact{Host: h}}
+			if err := r.last.describe(cursors, facts, it.Item()); err != nil {
+				return false, err
+			}
+		}
+		r.last.add(last.Priority, int(it.Item().UserMeta()))
+		it.Next()
+	}
+	if it.Valid() {
+		r.from = it.Item().KeyCopy(r.from)
+		return true, nil
+	}
+	r.end()
+	return false, nil
+}
+
+// end adds the last host to those that are whole.
+func (r *backlogReader) end() {
+	if len(r.last.Queues) > 0 {
+		r.whole = append(r.whole, r.last)
+	}
+	r.last = HostBacklog{}
+}
+
+// describe fills in what the keys of the queue do not say. Hosts are asked for in
+// order, so that each family is gone through once. The block is the host's first.
+func (b *HostBacklog) describe(cursors, facts *hostReader, block *badger.Item) error {
 	h := b.Fact.Host
 	if cursors.find(h) {
 		err := cursors.it.Item().Value(func(v []byte) error {
@@ -189,11 +211,11 @@ func describeHost(b *HostBacklog, cursors, facts, queues *hostReader) error {
 			return err
 		}
 	}
-	if b.Fact.Name != "" || !queues.find(h) {
+	if b.Fact.Name != "" {
 		return nil
 	}
 	// No fact about the host was ever committed: its links know its name.
-	return queues.it.Item().Value(func(v []byte) error {
+	return block.Value(func(v []byte) error {
 		return readBlock(h, 0, v, func(_ Cursor, l Link) bool {
 			if u, ok := urlnorm.FromCanonical(l.URL); ok {
 				b.Fact.Name = u.Host()

@@ -2,9 +2,12 @@ package crawl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/state"
@@ -44,9 +47,15 @@ func (r *run) restore(ctx context.Context, f *frontier.Frontier) error {
 		r.log.Warn("the stored filters cannot be used: making them anew from the store", "error", err)
 		since = 0
 	}
-	if err := f.Resume(ctx, store{r.store}.backlogs(ctx)); err != nil {
-		return err
-	}
+	// The two read different things, and neither minds the other.
+	var remembering errgroup.Group
+	remembering.Go(func() error { return r.remember(ctx, f, since) })
+	err = f.Resume(ctx, store{r.store}.backlogs(ctx))
+	return errors.Join(err, remembering.Wait())
+}
+
+// remember tells the frontier the keys that were recorded after seq, or all.
+func (r *run) remember(ctx context.Context, f *frontier.Frontier, since uint64) error {
 	keys := r.store.KeysSince(ctx, since)
 	if since == 0 {
 		keys = r.store.Keys(ctx, 0, 255)
