@@ -5,14 +5,13 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"runtime"
 	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 // rawServer answers every request on a connection with the same bytes, as cheaply
@@ -113,20 +112,52 @@ func BenchmarkDo(b *testing.B) {
 			return err
 		})
 	})
-	b.Run("client=fetch", func(b *testing.B) {
-		c, err := New(Options{AllowHosts: []string{"127.0.0.1"}, MaxIdlePerHost: workers})
-		if err != nil {
-			b.Fatal(err)
-		}
-		defer c.Close()
-		u, _ := urlnorm.Parse(base + "/page/17")
-		wire := &countingWire{}
-		run(b, func() error {
-			res, err := c.Do(context.Background(), Request{URL: u, Wire: wire})
-			res.Close()
-			return err
+	// The crawl's context can end; one that cannot costs nothing to watch.
+	ending, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	for _, tt := range []struct {
+		name string
+		ctx  context.Context
+	}{{"client=fetch/context=none", context.Background()}, {"client=fetch/context=cancel", ending}} {
+		b.Run(tt.name, func(b *testing.B) {
+			c := newClient(b, Options{MaxIdlePerHost: workers})
+			u := mustURL(b, base+"/page/17")
+			wire := &countingWire{}
+			run(b, func() error {
+				res, err := c.Do(tt.ctx, Request{URL: u, Wire: wire})
+				res.Close()
+				return err
+			})
 		})
-	})
+	}
+}
+
+// BenchmarkDoTLS is BenchmarkDo over TLS, with HTTP/1.1 and HTTP/2, one at a time.
+// The server's share is larger here.
+func BenchmarkDoTLS(b *testing.B) {
+	page := benchPage()
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.Header().Set("Content-Length", itoa(len(page)))
+		_, _ = io.WriteString(w, page)
+	}))
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	defer s.Close()
+	for _, http1 := range []bool{true, false} {
+		b.Run("http="+map[bool]string{true: "1", false: "2"}[http1], func(b *testing.B) {
+			c := newClient(b, Options{RootCAs: poolOf(s), NoHTTP2: http1})
+			u := mustURL(b, s.URL)
+			b.ReportAllocs()
+			for b.Loop() {
+				res, err := c.Do(context.Background(), Request{URL: u})
+				res.Close()
+				if err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
 }
 
 // BenchmarkToUTF8 shows what a page pays that is UTF-8 already, and one that is not.

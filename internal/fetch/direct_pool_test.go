@@ -116,13 +116,13 @@ func TestIdleTimeout(t *testing.T) {
 		if !ask("a").Reused { // at 20 s
 			t.Error("connection was not kept for 20s")
 		}
-		time.Sleep(20*time.Second - 1)
+		time.Sleep(20*time.Second - time.Nanosecond)
 		open(2)
-		time.Sleep(1) // 40 s
+		time.Sleep(time.Nanosecond) // 40 s
 		open(1)
 		time.Sleep(10*time.Second - 1)
 		open(1)
-		time.Sleep(1) // 50 s
+		time.Sleep(time.Nanosecond) // 50 s
 		open(0)
 		if c.direct.pool.set {
 			t.Error("timer is set for nothing")

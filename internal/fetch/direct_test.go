@@ -1,9 +1,11 @@
 package fetch
 
 import (
+	"crypto/tls"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 )
@@ -179,6 +181,52 @@ func TestAllKeptAreDead(t *testing.T) {
 	}
 	if dials := c.Stats().Dials; dials != kept+1 {
 		t.Errorf("%d dials, want %d", dials, kept+1)
+	}
+}
+
+// TestResentWhateverTheEnd drops a kept connection at its second request in other
+// ways than TestResent does.
+func TestResentWhateverTheEnd(t *testing.T) {
+	inner := httptest.NewTLSServer(http.NotFoundHandler())
+	t.Cleanup(inner.Close)
+	secure := func(c net.Conn) net.Conn {
+		return tls.Server(c, &tls.Config{Certificates: inner.TLS.Certificates})
+	}
+	plain := func(c net.Conn) net.Conn { return c }
+	for _, tt := range []struct {
+		name, scheme string
+		wrap         func(net.Conn) net.Conn
+		drop         func(raw, conn net.Conn)
+	}{
+		{"reset", "http", plain, func(raw, _ net.Conn) { reset(raw) }},
+		{"reset under TLS", "https", secure, func(raw, _ net.Conn) { reset(raw) }},
+		{"end of TLS", "https", secure, func(_, conn net.Conn) { conn.Close() }},
+		{"end under TLS", "https", secure, func(raw, _ net.Conn) { raw.Close() }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			url := listen(t, func(n int, raw net.Conn) {
+				conn := tt.wrap(raw)
+				for served := 0; readRequest(conn); served++ {
+					if n == 1 && served == 1 {
+						tt.drop(raw, conn)
+						return
+					}
+					_, _ = io.WriteString(conn, goodEnd)
+				}
+			})
+			url = tt.scheme + strings.TrimPrefix(url, "http")
+			c := newClient(t, Options{RootCAs: poolOf(inner)})
+			for _, resent := range []int64{0, 1, 0} {
+				wire := &countingWire{}
+				res, err := do(t, c, Request{URL: mustURL(t, url), Wire: wire})
+				if err != nil || wire.started.Load() != 1 || wire.resent.Load() != resent || res.Sends != int(1+resent) {
+					t.Fatalf("%+v, %v, started %d, resent %d; want resent %d", res, err, wire.started.Load(), wire.resent.Load(), resent)
+				}
+			}
+			if s := c.Stats(); s.Dials != 2 || s.Conns != 1 {
+				t.Errorf("%+v, want two dials and one connection kept", s)
+			}
+		})
 	}
 }
 

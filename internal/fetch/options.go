@@ -52,9 +52,9 @@ type Options struct {
 	// be the number of requests in flight per host. Zero means 4.
 	MaxIdlePerHost int
 
-	// MaxIdle is how many idle connections are kept in all, at some 30 KB each. Zero
-	// means 2,048, or what the process's limit of open files leaves beside
-	// MaxInflight if that is less.
+	// MaxIdle is how many idle connections are kept in all; half of them may be of
+	// HTTP/2. Zero means 2,048, or what the process's limit of open files leaves
+	// beside MaxInflight if that is less.
 	MaxIdle int
 
 	// Timeout is for the whole of a request, body included. Zero means 20 s.
