@@ -3,7 +3,6 @@ package fetch
 import (
 	"bufio"
 	"crypto/tls"
-	"math"
 	"net"
 	"net/http"
 	"strings"
@@ -189,5 +188,3 @@ func dialAddr(r *Request) string {
 func (d *direct) closeIdle() { d.pool.closeAll(false) }
 
 func (d *direct) close() { d.pool.closeAll(true) }
-
-const unlimited = math.MaxInt64

@@ -3,6 +3,7 @@ package fetch
 import (
 	"crypto/tls"
 	"errors"
+	"math"
 	"net"
 	"net/http"
 	"strings"
@@ -112,7 +113,7 @@ func (d *direct) exchange(k *call, c *directConn, s *scratch, closing bool) (_ *
 			return nil, true, errInformational
 		}
 	}
-	c.left = unlimited
+	c.left = math.MaxInt64
 	b := &k.direct
 	*b = directBody{d: d, k: k, c: c, s: s, r: res.Body, keep: !closing && !res.Close && res.StatusCode > 199}
 	if res.Body == http.NoBody {
