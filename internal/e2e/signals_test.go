@@ -13,10 +13,10 @@ import (
 	"github.com/mapwright/mapwright/internal/testweb"
 )
 
-// One signal ends a crawl in good order: outputs, and how to go on. SIGINT and SIGTERM are the same.
+// One signal ends a crawl in good order: outputs, and how to go on. SIGINT, SIGTERM and SIGHUP are the same.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
-	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGTERM} {
+	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(sig.String(), func(t *testing.T) {
 			t.Parallel()
 			web := serve(t, testweb.Config{Pages: 60})
