@@ -1,6 +1,9 @@
 package urlnorm
 
-import "strings"
+import (
+	"bytes"
+	"strings"
+)
 
 // A splice is a canonical URL put together from two pieces of base and
 // reference, neither of which needs a change.
@@ -17,6 +20,9 @@ func (u URL) spliceOf(ref string) (splice, bool) {
 		return splice{}, false
 	}
 	ref = trimControl(ref)
+	if o := u.Origin(); len(ref) > len(o) && ref[len(o)] == '/' && o != "" && ref[:len(o)] != o && equalFold(ref[:len(o)], o) {
+		return u.splicePath(o, ref[len(o):], 0) // its letters have no case
+	}
 	if n := schemeLen(ref); n > 0 {
 		if o := u.Origin(); o != "" && len(ref) > len(o) && ref[len(o)] == '/' && ref[:len(o)] == o {
 			return u.splicePath("", ref, len(o))
@@ -60,6 +66,20 @@ func (u URL) spliceOf(ref string) (splice, bool) {
 	return u.splicePath(head, ref, i)
 }
 
+// equalFold reports whether s, folded to lower case, is t. Both are of one length.
+func equalFold(s, t string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if 'A' <= c && c <= 'Z' {
+			c |= 0x20
+		}
+		if c != t[i] {
+			return false
+		}
+	}
+	return true
+}
+
 // splice joins head and tail into a URL whose authority is at.
 func (at offsets) splice(head, tail string, queryAt int) splice {
 	return splice{head, tail, offsets{at.hostEnd, at.pathAt, uint32(queryAt)}}
@@ -69,6 +89,61 @@ func (at offsets) splice(head, tail string, queryAt int) splice {
 func (at offsets) splicePath(head, ref string, i int) (splice, bool) {
 	query, end, ok := scanPath(ref, i)
 	return at.splice(head, ref[:end], len(head)+query), ok
+}
+
+// appendPath appends u with the path and query of ref, which begins with one
+// slash, if all that has to be changed in it are dot segments and escapes. It
+// reports false whenever it is not sure, and has then appended nothing that counts.
+func (u URL) appendPath(dst []byte, ref string) ([]byte, offsets, bool) {
+	start := len(dst)
+	dst = append(dst, u.Origin()...)
+	at := u.offsets
+	for i := 0; i < len(ref); {
+		switch c := ref[i]; {
+		case plainInPath[c]:
+			dst = append(dst, c)
+			i++
+		case c == '/':
+			dots := leadingDots(ref[i+1:])
+			if dots == 2 {
+				path := dst[start+int(at.pathAt):]
+				dst = dst[:len(dst)-len(path)+max(0, bytes.LastIndexByte(path, '/'))]
+			}
+			i += 1 + dots
+			if dots == 0 || i == len(ref) || ref[i] != '/' {
+				dst = append(dst, '/')
+			}
+		case c == '%':
+			if len(ref) < i+3 {
+				return dst, at, false
+			}
+			hi, lo := unhex[ref[i+1]], unhex[ref[i+2]]
+			b := hi<<4 | lo
+			switch {
+			case hi|lo > 15 || b == '.':
+				return dst, at, false
+			case unreserved[b]:
+				dst = append(dst, b)
+			default:
+				dst = append(dst, '%', upperHex[hi], upperHex[lo])
+			}
+			i += 3
+		case c == '?':
+			end, ok := scanQuery(ref, i+1)
+			if !ok {
+				return dst, at, false
+			}
+			at.queryAt = uint32(len(dst) - start)
+			return append(dst, ref[i:end]...), at, true
+		case c == '#':
+			at.queryAt = uint32(len(dst) - start)
+			return dst, at, true
+		default:
+			return dst, at, false
+		}
+	}
+	at.queryAt = uint32(len(dst) - start)
+	return dst, at, true
 }
 
 // parent cuts the last segment off dir, which ends in a slash.
