@@ -102,6 +102,9 @@ func (b *batch) involve(s *shard) {
 // shard is locked.
 func (s *shard) classify(b *batch) {
 	only := len(b.shards) == 1
+	if only {
+		s.hot.touch(b.keys)
+	}
 	for i := range b.links {
 		k := b.keys[i]
 		if !only && s.f.shardOf(k.Host) != s {

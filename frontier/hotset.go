@@ -24,6 +24,7 @@ type hotSet struct {
 	most     int    // buckets within the budget
 	mask     uint64 // 2^(L+1)-1, where 2^L <= n < 2^(L+1)
 	stats    hotStats
+	touched  uint32 // means nothing; so that touch is not optimised away
 }
 
 // hotStats counts what a hotSet did since it was made.
@@ -82,6 +83,16 @@ func (h *hotSet) bucket(hi uint64) *hotBucket {
 		i &= h.mask >> 1
 	}
 	return &h.segments[i/hotSegment][i%hotSegment]
+}
+
+// touch brings the buckets of keys into the processor's cache. The loads do not
+// wait for each other, as those of one lookup after the other would.
+func (h *hotSet) touch(keys []urlnorm.Key) {
+	var x uint32
+	for i := range keys {
+		x ^= h.bucket(keys[i].Hi).ctl
+	}
+	h.touched = x
 }
 
 // Has reports whether k was added and not forgotten since.
