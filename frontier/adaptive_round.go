@@ -50,11 +50,15 @@ func (r *aimdRound) add(e *Event, size int, norm uint32) {
 	}
 }
 
-// enough reports whether the round can be judged. While the window doubles, a
-// quarter of a round will do as long as latency is near its floor.
+// enough reports whether the round can be judged. The first one has nothing to
+// judge; and while the window doubles, a quarter of a round will do as long as
+// latency is near its floor.
 func (r *aimdRound) enough(e *Event, a *aimd) bool {
 	if r.n < roundAnswers/4 {
 		return false
+	}
+	if a.fresh() {
+		return true // there is nothing to compare it with
 	}
 	need, took := max(roundAnswers, 2*uint32(a.size)), time.Duration(e.Now.UnixNano()-r.first)
 	switch near := a.near(r.latency()); {
