@@ -44,6 +44,24 @@ type applier struct {
 	next     progress     // after the last whole record; inflight is not used
 	inflight []inflightChange
 	done     applied
+
+	out   *flight // the transaction that Badger is writing, or nil
+	spare *flight // one that is over, for its memory
+}
+
+// A flight is a transaction on its way into Badger. While Badger writes it, the
+// next one is put together; there is never more than one, so that they arrive in
+// order and are known to have.
+type flight struct {
+	ended  chan error
+	slab   slab
+	closed []*blockBuilder
+
+	moved    bool // it moved the position; else what follows means nothing
+	next     progress
+	inflight []inflightChange
+	done     applied
+	after    []func()
 }
 
 // applied is what a transaction brought into Badger.
@@ -106,7 +124,7 @@ func (a *applier) add(seq uint64, rec []byte, cost int64) error {
 	a.done.records++
 	a.done.cost += cost
 	if a.full(2) {
-		return a.commit()
+		return a.commit(nil)
 	}
 	return nil
 }
@@ -116,11 +134,25 @@ func (a *applier) full(n int64) bool {
 	return a.count >= a.maxCount/n || a.size >= a.maxSize/n || a.values >= valueBytesPerTxn/n
 }
 
-// commit brings all records that were added into Badger, with their position.
-func (a *applier) commit() error {
-	if a.done.records == 0 {
-		return nil
+// commit sends all records that were added to Badger, with their position. They
+// are there after await, and then after is called if it is not nil.
+func (a *applier) commit(after func()) error {
+	if a.done.records > 0 {
+		if err := a.sendMoved(); err != nil {
+			return err
+		}
 	}
+	switch {
+	case after == nil:
+	case a.out == nil:
+		after()
+	default:
+		a.out.after = append(a.out.after, after)
+	}
+	return nil
+}
+
+func (a *applier) sendMoved() error {
 	a.buf = binary.BigEndian.AppendUint64(a.buf[:0], a.next.seq)
 	if err := a.put(metaKey(metaApplied), a.buf); err != nil {
 		return err
@@ -129,25 +161,18 @@ func (a *applier) commit() error {
 	if err := a.put(metaKey(metaCounters), a.buf); err != nil {
 		return err
 	}
-	if err := a.flush(); err != nil {
-		return err
-	}
-	a.publish()
-	a.done.seq = a.next.seq
-	a.committed(a.done)
-	a.done = applied{links: a.done.links[:0]}
-	return nil
+	return a.send(true)
 }
 
 // publish makes the progress of a transaction that was committed visible.
-func (a *applier) publish() {
+func (a *applier) publish(f *flight) {
 	v := a.view
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	inflight := v.reached.inflight
-	v.reached = a.next
+	v.reached = f.next
 	v.reached.inflight = inflight
-	for _, c := range a.inflight {
+	for _, c := range f.inflight {
 		switch c.op {
 		case opLeased:
 			inflight[c.key] = struct{}{}
@@ -157,11 +182,19 @@ func (a *applier) publish() {
 			clear(inflight)
 		}
 	}
-	a.inflight = a.inflight[:0]
 }
 
-// flush commits the transaction as it is, without moving the position.
+// flush commits the transaction as it is, without moving the position, and waits
+// until it can be read.
 func (a *applier) flush() error {
+	if err := a.send(false); err != nil {
+		return err
+	}
+	return a.await()
+}
+
+// send gives the transaction to Badger when it is through with the one before.
+func (a *applier) send(moved bool) error {
 	for id, b := range a.blocks {
 		if err := a.closeBlock(id, b); err != nil {
 			return err
@@ -173,18 +206,55 @@ func (a *applier) flush() error {
 	if err := a.checkDisk(); err != nil {
 		return err
 	}
+	if err := a.await(); err != nil {
+		return err
+	}
+	f := a.spare
+	if f == nil {
+		f = &flight{ended: make(chan error, 1)}
+	}
+	f.moved = moved
+	f.slab, a.slab = a.slab, f.slab
+	f.closed, a.closed = a.closed, f.closed
+	if moved {
+		f.next = a.next
+		f.inflight, a.inflight = a.inflight, f.inflight[:0]
+		a.done.seq = a.next.seq
+		f.done, a.done = a.done, applied{links: f.done.links[:0]}
+	}
 	txn := a.txn
 	a.txn, a.count, a.size, a.values = nil, 0, 0, 0
-	if err := txn.Commit(); err != nil {
+	a.out, a.spare = f, nil
+	txn.CommitWith(func(err error) { f.ended <- err })
+	return nil
+}
+
+// await waits until Badger has what was sent to it.
+func (a *applier) await() error {
+	f := a.out
+	if f == nil {
+		return nil
+	}
+	a.out = nil
+	if err := <-f.ended; err != nil {
 		return fmt.Errorf("commit to badger: %w", err)
 	}
-	a.slab.reset()
-	for _, b := range a.closed {
+	f.slab.reset()
+	for _, b := range f.closed {
 		b.reset()
 	}
-	a.free = append(a.free, a.closed...)
+	a.free = append(a.free, f.closed...)
 	a.free = a.free[:min(len(a.free), freeBlocks)]
-	a.closed = a.closed[:0]
+	f.closed = f.closed[:0]
+	if f.moved {
+		a.publish(f)
+		a.committed(f.done)
+	}
+	for _, after := range f.after {
+		after()
+	}
+	f.after = f.after[:0]
+	a.spare = f
 	return nil
 }
 

@@ -61,7 +61,7 @@ func (a *applier) delete(key []byte) error {
 func (a *applier) reserve(key, value int) error {
 	size := entrySize(key, value)
 	if a.count+1 >= a.maxCount || a.size+size >= a.maxSize || a.values >= valueBytesPerTxn {
-		if err := a.flush(); err != nil {
+		if err := a.send(false); err != nil {
 			return err
 		}
 	}

@@ -150,7 +150,7 @@ func TestRecentSet(t *testing.T) {
 	if !s.add(key(3*recentKeys-1), 1) {
 		t.Error("another generation is not another visit")
 	}
-	if n := len(s.cur) + len(s.old); n > 2*recentKeys {
+	if n := s.cur.n + s.old.n; n > 2*recentKeys {
 		t.Errorf("%d keys are kept", n)
 	}
 }

@@ -7,33 +7,57 @@ const recentKeys = 1 << 16
 
 // A recentSet remembers the last keys that were added to it, recentKeys to
 // twice as many. The zero value is empty.
-type recentSet struct {
-	cur, old map[visit]struct{}
-}
+type recentSet struct{ cur, old recentTable }
 
 // A visit stands for one visit of a URL. The host is left out: the other words
 // alone are the hash of the whole URL.
 type visit struct {
 	hi, lo     uint64
-	generation uint32
+	generation uint64 // plus 1, so that no visit is zero
 }
 
 // add reports whether the visit was not there.
 func (s *recentSet) add(k urlnorm.Key, generation uint32) bool {
-	v := visit{k.Hi, k.Lo, generation}
-	if _, ok := s.cur[v]; ok {
+	v := visit{k.Hi, k.Lo, uint64(generation) + 1}
+	if s.cur.has(v) || s.old.has(v) {
 		return false
 	}
-	if _, ok := s.old[v]; ok {
-		return false
-	}
-	if s.cur == nil || len(s.cur) >= recentKeys {
+	if s.cur.n >= recentKeys {
 		s.cur, s.old = s.old, s.cur
-		clear(s.cur)
+		s.cur.clear()
 	}
-	if s.cur == nil {
-		s.cur = make(map[visit]struct{})
-	}
-	s.cur[v] = struct{}{}
+	s.cur.add(v)
 	return true
+}
+
+// A recentTable is a hash table with open addressing, at most half full. Its keys
+// are hashes already.
+type recentTable struct {
+	slots []visit
+	n     int
+}
+
+func (t *recentTable) has(v visit) bool { return t.n > 0 && t.slots[t.find(v)] == v }
+
+func (t *recentTable) add(v visit) {
+	if t.slots == nil {
+		t.slots = make([]visit, 2*recentKeys)
+	}
+	t.slots[t.find(v)] = v
+	t.n++
+}
+
+// find is where a visit is or would be.
+func (t *recentTable) find(v visit) uint64 {
+	mask := uint64(len(t.slots) - 1)
+	i := (v.hi ^ v.lo ^ v.generation) & mask
+	for t.slots[i] != v && t.slots[i] != (visit{}) {
+		i = (i + 1) & mask
+	}
+	return i
+}
+
+func (t *recentTable) clear() {
+	clear(t.slots)
+	t.n = 0
 }

@@ -220,7 +220,10 @@ func (s *Store) replay(synced uint64) error {
 		return s.applier.add(uint64(lsn), rec, 0)
 	})
 	if err == nil {
-		err = s.applier.commit()
+		err = s.applier.commit(nil)
+	}
+	if err == nil {
+		err = s.applier.await()
 	}
 	if err != nil {
 		return fmt.Errorf("replay log: %w", err)
@@ -248,7 +251,10 @@ func (s *Store) beginRun() error {
 	}
 	err = s.applier.add(uint64(lsn), rec, 0)
 	if err == nil {
-		err = s.applier.commit()
+		err = s.applier.commit(nil)
+	}
+	if err == nil {
+		err = s.applier.await()
 	}
 	if err != nil {
 		return fmt.Errorf("apply start of run: %w", err)

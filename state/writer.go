@@ -77,18 +77,24 @@ func (s *Store) applyFrom(b *batch) error {
 			}
 		}
 	}
-	if err := s.applier.commit(); err != nil {
-		return err
-	}
-	for _, b := range done {
-		took := time.Since(b.at)
-		s.latency.applied(took)
-		if s.opts.ObserveApplied != nil {
-			s.opts.ObserveApplied(took, b.len())
+	err := s.applier.commit(func() {
+		for _, b := range done {
+			s.appliedBatch(b)
 		}
-		s.queue.recycle(b)
+	})
+	if err != nil || len(s.durable) > 0 {
+		return err // Badger writes while the next batches are put together
 	}
-	return nil
+	return s.applier.await()
+}
+
+func (s *Store) appliedBatch(b *batch) {
+	took := time.Since(b.at)
+	s.latency.applied(took)
+	if s.opts.ObserveApplied != nil {
+		s.opts.ObserveApplied(took, b.len())
+	}
+	s.queue.recycle(b)
 }
 
 func (s *Store) addBatch(b *batch) error {
