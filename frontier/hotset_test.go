@@ -167,3 +167,41 @@ func BenchmarkHotSet(b *testing.B) {
 		b.ReportMetric(float64(h.Stats().Evictions)/float64(i)*100, "%evicted")
 	})
 }
+
+// BenchmarkHotSetSize crawls on paper: of the links that are found, 3 % are new, and the others name any URL known so far alike, or by Zipf's
+// law few of them over and over, as navigation does. It reports what share of the repeats is found in sets of several sizes, given as the
+// share of all URLs that they have room for.
+func BenchmarkHotSetSize(b *testing.B) {
+	const urls = 1 << 17
+	for _, law := range []string{"uniform", "zipf"} {
+		for _, percent := range []int{3, 12, 50, 100} {
+			b.Run(fmt.Sprintf("links=%s/room=%d%%", law, percent), func(b *testing.B) {
+				for b.Loop() {
+					h := newHotSet(urls * percent / 100 * hotBytes / hotWays)
+					rng := rand.New(rand.NewPCG(1, 2))
+					zipf := rand.NewZipf(rng, 1.1, 1, urls-1)
+					repeats, hits := 0, 0
+					for known := uint64(1); known < urls; {
+						if rng.IntN(100) < 3 {
+							h.Add(nthKey(known))
+							known++
+							continue
+						}
+						n := rng.Uint64N(known)
+						if law == "zipf" {
+							n = zipf.Uint64() % known
+						}
+						repeats++
+						if h.Has(nthKey(n)) {
+							hits++
+						} else {
+							h.Add(nthKey(n))
+						}
+					}
+					b.ReportMetric(float64(hits)/float64(repeats), "hits/repeat")
+				}
+				b.ReportMetric(0, "ns/op")
+			})
+		}
+	}
+}
