@@ -18,7 +18,7 @@ const (
 	memTables       = 2       // full ones that may wait; one more is being filled
 	valueThreshold  = 64      // longer values live in the value log
 	baseTableSize   = 1 << 20 // of the uppermost level; doubles with each below
-	baseLevelSize   = 32 << 20
+	baseLevelSize   = 128 << 20
 	levelZeroTables = 10 // so many are merged down at once
 	levelZeroStall  = 25 // with so many, writes wait
 	compactors      = 2
