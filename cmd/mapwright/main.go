@@ -50,6 +50,7 @@ type stdio struct {
 }
 
 func main() {
+	tuneGarbage()
 	os.Exit(run(context.Background(), os.Args[1:], os.Environ(), stdio{os.Stdin, os.Stdout, os.Stderr}))
 }
 
