@@ -88,8 +88,8 @@ func newTransport(o Options, d *dialer, direct *direct) *http.Transport {
 	t := &http.Transport{
 		DialContext:            d.dial,
 		DialTLSContext:         direct.dialTLS,
-		TLSClientConfig:        d.tls,
-		TLSHandshakeTimeout:    o.TLSTimeout, // behind a proxy
+		TLSClientConfig:        d.tls.Clone(), // net/http changes it
+		TLSHandshakeTimeout:    o.TLSTimeout,  // behind a proxy
 		DisableCompression:     true,
 		MaxIdleConns:           o.MaxIdle,
 		MaxIdleConnsPerHost:    o.MaxIdlePerHost,
