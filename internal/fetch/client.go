@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"sync/atomic"
 )
 
 // A Client fetches. It is safe for use by any number of goroutines.
@@ -103,13 +104,31 @@ func newTransport(o Options, d *dialer, direct *direct) *http.Transport {
 	}
 	t.Protocols.SetHTTP1(true)
 	t.Protocols.SetHTTP2(!o.NoHTTP2)
+	open := &d.handed
 	if o.Proxy != nil {
 		t.Proxy = http.ProxyURL(o.Proxy)
 		t.OnProxyConnectResponse = checkTunnel
+		open = &d.conns
 	} else {
 		t.MaxIdleConns = max(1, o.MaxIdle/2)
 	}
+	most := int64(t.MaxIdleConns + o.MaxInflight)
+	t.DialContext = boundIdle(t, t.DialContext, open, most)
+	t.DialTLSContext = boundIdle(t, t.DialTLSContext, open, most)
 	return t
+}
+
+// boundIdle closes a Transport's idle connections when it has more open than can be
+// in use or may be idle. MaxIdleConns does so for HTTP/1 alone: a connection of HTTP/2
+// is only forgotten by it, and stays open until its idle time is over.
+func boundIdle(t *http.Transport, dial dialFunc, open *atomic.Int64, most int64) dialFunc {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		conn, err := dial(ctx, network, addr)
+		if err == nil && open.Load() > most {
+			t.CloseIdleConnections()
+		}
+		return conn, err
+	}
 }
 
 // Do makes one request. It follows no redirect, keeps no cookie and tries no

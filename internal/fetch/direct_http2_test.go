@@ -47,6 +47,62 @@ func TestHTTP2Together(t *testing.T) {
 	}
 }
 
+// TestHTTP2Hosts fetches from many hosts of HTTP/2 at once, and from each again: what
+// net/http keeps open of them is bounded, and to close the rest fails no request.
+func TestHTTP2Hosts(t *testing.T) {
+	const hosts, together = 24, 8
+	for _, proxied := range []bool{false, true} {
+		t.Run(fmt.Sprintf("proxy=%v", proxied), func(t *testing.T) {
+			s := newHTTP2Server(t, protoPage)
+			o := Options{RootCAs: poolOf(s), MaxIdle: 4, MaxInflight: together, Resolve: []Resolve{allTo(t, s.Listener.Addr())}}
+			most := int64(o.MaxIdle/2 + together)
+			if proxied {
+				var asked chan string
+				t.Cleanup(func() { close(asked) }) // after the proxy
+				o.Proxy, asked = newProxy(t, s.Listener.Addr().String())
+				go func() {
+					for range asked {
+					}
+				}()
+				most = int64(o.MaxIdle + together)
+			}
+			c := newClient(t, o)
+			next := make(chan int)
+			var wg sync.WaitGroup
+			for range together {
+				wg.Go(func() {
+					for i := range next {
+						res, err := c.Do(t.Context(), Request{URL: mustURL(t, fmt.Sprintf("https://h%d.example.com/", i%hosts))})
+						if err != nil || string(res.Body) != "HTTP/2.0" {
+							t.Errorf("%+v, %v", res, err)
+						}
+						res.Close()
+					}
+				})
+			}
+			for i := range 3 * hosts {
+				next <- i
+			}
+			close(next)
+			wg.Wait()
+			if got := c.Stats().Conns; got > most {
+				t.Errorf("%d connections are open, want at most %d", got, most)
+			}
+		})
+	}
+}
+
+// allTo leads every name on the port of https to one address.
+func allTo(t *testing.T, addr net.Addr) Resolve {
+	t.Helper()
+	host, port, _ := net.SplitHostPort(addr.String())
+	r, err := ParseResolve("*:443:" + host + ":" + port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
 // TestHTTPSTogether does the same with an origin that speaks HTTP/1.1 only: nobody
 // waits longer than for the first handshake.
 func TestHTTPSTogether(t *testing.T) {

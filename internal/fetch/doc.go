@@ -27,7 +27,8 @@
 // of the whole, and how slowly a body may drip. Many large bodies at once wait for
 // one another (Options.MaxLarge). Connections kept alive are bounded in number by
 // the process's limit of open files, whatever the number of hosts; the least
-// recently used is closed first.
+// recently used is closed first, and of HTTP/2 all that are idle when there are too
+// many.
 //
 // # The address guard
 //
