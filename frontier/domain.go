@@ -129,13 +129,10 @@ func (s *shard) paceOf(i int32, h *host) Pace {
 }
 
 func (s *shard) setPace(i int32, h *host, p Pace) {
-	switch {
-	case h.seat >= 0:
+	if h.seat >= 0 {
 		s.seats.at(h.seat).pace = p
-	case remarkable(&p):
-		s.paces[i] = p
-	default:
-		delete(s.paces, i)
+	} else {
+		s.putAside(i, &p)
 	}
 }
 

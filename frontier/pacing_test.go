@@ -335,8 +335,6 @@ func TestLearnedPaceIsKept(t *testing.T) {
 	})
 }
 
-// A host without a delay keeps its turn for some leases; then the others have
-// theirs.
 // What a host asked for by Retry-After holds for a run that begins before it is
 // over, though the earlier one had no chance to write anything down at its end.
 func TestRetryAfterOutlivesTheRun(t *testing.T) {
@@ -363,6 +361,86 @@ func TestRetryAfterOutlivesTheRun(t *testing.T) {
 	})
 }
 
+// It holds for a host without a seat too, which has nothing else that deserves to
+// be kept: a refusal of several in flight teaches no delay where they adapt.
+func TestRetryAfterOfAParkedHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := NewMemStore()
+		o := Options{Pace: PaceConfig{Adaptive: true}.WithDefaults(), IgnoreRobots: true, Shards: 1}
+		f := newTest(t, o, store)
+		asked := time.Now()
+		for _, host := range []string{"a", "b", "c"} {
+			for i := range 20 {
+				add(t, f, seeds(fmt.Sprintf("http://%s.test/%d", host, i))...)
+			}
+			for range roundAnswers / 4 {
+				l := next(t, f)
+				l.Started()
+				done(t, l, ok())
+			}
+			next(t, f).Started()
+			l := next(t, f)
+			l.Started()
+			done(t, l, Result{Class: ClassThrottled, RetryAfter: time.Minute, Finish: true})
+		}
+		f.Close()
+
+		o.MaxHosts = 1
+		f = newTest(t, o, store)
+		if err := f.Resume(t.Context(), store.Backlogs()); err != nil {
+			t.Fatal(err)
+		}
+		err := crawl(t, f, 1, 0, func(l *Lease) Result {
+			if got := time.Since(asked); got < time.Minute {
+				t.Errorf("%s after %v, want 1m", l.URL(), got)
+			}
+			return ok()
+		})
+		if !errors.Is(err, ErrDrained) {
+			t.Error(err)
+		}
+	})
+}
+
+// A parked host that is unblocked keeps the Crawl-delay that its robots.txt asked
+// for.
+func TestUnblockKeepsCrawlDelay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := Options{Pace: fast(1), MaxHosts: 1, Shards: 1, MaxRetries: Off, FailureThreshold: Off}
+		o.Pace.MaxFailures = 1
+		f := newTest(t, o, NewMemStore())
+		add(t, f, seeds("http://a.test/1", "http://a.test/2", "http://a.test/3")...)
+		l := next(t, f)
+		l.Started()
+		done(t, l, Result{Class: ClassOK, RobotsUntil: time.Now().Add(24 * time.Hour), CrawlDelay: time.Minute})
+		l = next(t, f)
+		l.Started()
+		done(t, l, Result{Class: ClassNetwork, Finish: "refused"})
+		add(t, f, seeds("http://b.test/")...) // takes the seat
+		crawl(t, f, 1, 0, func(*Lease) Result { return ok() })
+		if st := f.Stats(); st.Hosts[WhyBlocked] != 1 || st.Pending != 2 {
+			t.Fatalf("%+v", st)
+		}
+
+		f.Unblock("a.test")
+		var last time.Time
+		n := 0
+		crawl(t, f, 1, 0, func(l *Lease) Result {
+			if got := time.Since(last); n > 0 && got < time.Minute {
+				t.Errorf("%s after %v, want 1m", l.URL(), got)
+			}
+			n++
+			last = time.Now()
+			return ok()
+		})
+		if n != 2 {
+			t.Errorf("%d pages", n)
+		}
+	})
+}
+
+// A host without a delay keeps its turn for some leases; then the others have
+// theirs.
 func TestKeepTurn(t *testing.T) {
 	for keep, want := range map[int]string{1: "abababababab", 3: "aaabbbaaabbb"} {
 		synctest.Test(t, func(t *testing.T) {

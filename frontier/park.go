@@ -78,13 +78,20 @@ func (s *shard) park(i int32, now int64) {
 	if s.unsaved(st) {
 		h.flags |= hostFactDirty
 	}
-	if remarkable(&st.pace) || st.pace.crawl > 0 {
-		s.paces[i] = st.pace
-	}
+	s.putAside(i, &st.pace)
 	s.ready.remove(i)
 	s.seats.release(h.seat)
 	h.seat = -1
 	h.flags &^= hostEarly
+}
+
+// putAside keeps of the pace of a host without a seat what must not be forgotten.
+func (s *shard) putAside(i int32, p *Pace) {
+	if remarkable(p) || p.crawl > 0 || p.restUntil > s.time() {
+		s.paces[i] = *p
+	} else {
+		delete(s.paces, i)
+	}
 }
 
 // remarkable reports whether a pace differs from that of any host that answers.
