@@ -27,7 +27,7 @@ type applier struct {
 
 	maxCount, maxSize int64 // of a transaction, with room for what commit adds
 
-	txn    *badger.Txn // nil if nothing is to be committed
+	txn    *badger.Txn // nil if none was begun; it may be empty
 	count  int64       // entries in txn, and of blocks that are open
 	size   int64       // of them, as Badger reckons
 	values int64       // bytes of values among them
@@ -200,7 +200,7 @@ func (a *applier) send(moved bool) error {
 			return err
 		}
 	}
-	if a.txn == nil {
+	if a.count == 0 {
 		return nil
 	}
 	if err := a.checkDisk(); err != nil {
@@ -223,13 +223,16 @@ func (a *applier) send(moved bool) error {
 		f.done, a.done = a.done, applied{links: f.done.links[:0]}
 	}
 	txn := a.txn
-	a.txn, a.count, a.size, a.values = nil, 0, 0, 0
+	// Badger lets no transaction begin while another is being written, so the next
+	// one begins before. What it reads does not matter: it only writes.
+	a.txn, a.count, a.size, a.values = a.view.db.NewTransaction(true), 0, 0, 0
 	a.out, a.spare = f, nil
 	txn.CommitWith(func(err error) { f.ended <- err })
 	return nil
 }
 
-// await waits until Badger has what was sent to it.
+// await waits until Badger has what was sent to it. If there is nothing to follow,
+// no transaction stays open, for Badger keeps what one could read.
 func (a *applier) await() error {
 	f := a.out
 	if f == nil {
@@ -255,6 +258,9 @@ func (a *applier) await() error {
 	}
 	f.after = f.after[:0]
 	a.spare = f
+	if a.count == 0 {
+		a.discard()
+	}
 	return nil
 }
 
