@@ -141,13 +141,18 @@ func (w *within) holds(kind string, u urlnorm.URL) bool {
 
 // Check says whether u belongs to the crawl, and if not, why.
 func (s *Scope) Check(u urlnorm.URL) Reason {
-	if len(u.String()) > frontier.MaxURL || len(u.Host()) > frontier.MaxHost {
+	if tooLong(u) {
 		return TooLong
 	}
 	if !s.within.Load().holds(s.kind, u) {
 		return OutOfScope
 	}
 	return s.Filter(u)
+}
+
+// tooLong says whether a URL is longer than the frontier and the store take one.
+func tooLong(u urlnorm.URL) bool {
+	return len(u.String()) > frontier.MaxURL || len(u.Host()) > frontier.MaxHost
 }
 
 // Filter is the part of Check that does not depend on the start URLs.

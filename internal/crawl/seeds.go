@@ -144,6 +144,10 @@ func (r *run) setOriginSeeded(origin string) error {
 // askSitemap queues a sitemap, once. Asking again only adds whoever vouches for it; if it was read without their entries, it is read
 // again.
 func (r *run) askSitemap(u urlnorm.URL, tag *sitemapTag) error {
+	if tooLong(u) {
+		r.warn("sitemap %.200s: its URL is too long", u)
+		return nil
+	}
 	r.seeds.mu.Lock()
 	old := r.seeds.asked[u.String()]
 	again := old == nil

@@ -74,6 +74,26 @@ func TestLateVoucherReadsTheSitemapAgain(t *testing.T) {
 	}
 }
 
+// The URL of a sitemap may be of any length, wherever it stands. (Of robots.txt long lines are cut.)
+func TestLongSitemapsAreWarnings(t *testing.T) {
+	t.Parallel()
+	long := "http://a.test/" + strings.Repeat("x", 70<<10)
+	s := newHandSite(t, map[string]any{
+		"a.test/": plainPage, "a.test/robots.txt": "Sitemap: " + long + "/robots\nSitemap: /index.xml\nSitemap: /moved.xml\n",
+		"a.test/index.xml": sitemapIndex(long+"/index", "http://"+strings.Repeat("abc.", 100)+"test/", "http://a.test/good.xml"),
+		"a.test/good.xml":  urlset("http://a.test/1", long),
+		"a.test/moved.xml": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Location", long+"/moved")
+			w.WriteHeader(http.StatusFound)
+		}),
+	})
+	rep, lines := s.crawl(newDataDir(t), nil, "http://a.test/")
+	wantURLs(t, "from sitemaps", bySource(lines, "sitemap"), "http://a.test/1")
+	if n := strings.Count(strings.Join(rep.Warnings, "\n"), "too long"); n != 3 || rep.Status != Complete {
+		t.Errorf("%s with %d warnings: %q", rep.Status, n, rep.Warnings)
+	}
+}
+
 func TestSitemapsAreReadOnceAndCyclesCut(t *testing.T) {
 	t.Parallel()
 	urls := map[string]any{
