@@ -25,9 +25,21 @@ type seeder struct {
 	enabled bool
 	since   time.Time
 
-	mu    sync.Mutex
-	asked map[string]*sitemapTag // guarded by mu; by URL
+	mu      sync.Mutex
+	asked   map[string]*sitemapTag // guarded by mu; by URL
+	refused hostSet                // guarded by mu; hosts whose entries some sitemap was read without
 }
+
+// hostSet remembers hosts up to a bound. When it is full, it may hold any.
+type hostSet map[string]bool
+
+func (s hostSet) add(host string, most int) {
+	if len(s) < most && !s[host] {
+		s[strings.Clone(host)] = true // it is a part of a whole URL
+	}
+}
+
+func (s hostSet) mayHold(host string, most int) bool { return s[host] || len(s) == most }
 
 // sitemapTag travels with the lease of a sitemap. Its exported fields are what the store keeps of it.
 type sitemapTag struct {
@@ -35,15 +47,20 @@ type sitemapTag struct {
 	Guessed bool            `json:"guessed,omitempty"` // one of the usual places: its absence is no news
 	Vouched map[string]bool `json:"vouched,omitempty"` // hosts whose robots.txt names it, or an index over it; guarded by the seeder's mu
 
-	queued  int             // how often it is still to be read; guarded by the seeder's mu
-	refused map[string]bool // hosts whose entries were not taken, since nobody vouched; guarded by the seeder's mu
+	parent  *sitemapTag // the index that named it first in this run, or nil
+	queued  int         // how often it is still to be read; guarded by the seeder's mu
+	leads   bool        // to other sitemaps; guarded by the seeder's mu
+	refused hostSet     // hosts whose entries were not taken, since nobody vouched; guarded by the seeder's mu
 }
 
-// maxRefused bounds how many such hosts are remembered of one sitemap.
-const maxRefused = 1000
+// How many such hosts are remembered of one sitemap, and of all.
+const (
+	maxRefused    = 1000
+	maxRefusedAll = 1 << 16
+)
 
 func newSeeder(s *config.Settings) *seeder {
-	sd := &seeder{asked: map[string]*sitemapTag{}, enabled: seeds(s, "sitemap")}
+	sd := &seeder{asked: map[string]*sitemapTag{}, refused: hostSet{}, enabled: seeds(s, "sitemap")}
 	if s.Since != "" {
 		sd.since, _ = config.ParseDate(s.Since) // checked when the settings were loaded
 	}
@@ -54,7 +71,8 @@ func newSeeder(s *config.Settings) *seeder {
 func (t *sitemapTag) child(s *seeder) *sitemapTag {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c := &sitemapTag{Depth: t.Depth + 1, Vouched: map[string]bool{}}
+	t.leads = true
+	c := &sitemapTag{parent: t, Depth: t.Depth + 1, Vouched: map[string]bool{}}
 	for h := range t.Vouched {
 		c.Vouched[h] = true
 	}
@@ -67,14 +85,23 @@ func (t *sitemapTag) covers(s *seeder, at, target urlnorm.URL) bool {
 	host := target.Host()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if t.Vouched[host] || strings.HasPrefix(target.String(), directory(at)) {
+	if t.vouchedLocked(host) || strings.HasPrefix(target.String(), directory(at)) {
 		return true
 	}
 	if t.refused == nil {
-		t.refused = map[string]bool{}
+		t.refused = hostSet{}
 	}
-	if len(t.refused) < maxRefused {
-		t.refused[host] = true
+	t.refused.add(host, maxRefused)
+	s.refused.add(host, maxRefusedAll)
+	return false
+}
+
+// vouchedLocked also asks the indexes above, for whom somebody may have vouched since.
+func (t *sitemapTag) vouchedLocked(host string) bool {
+	for ; t != nil; t = t.parent {
+		if t.Vouched[host] {
+			return true
+		}
 	}
 	return false
 }
@@ -83,7 +110,7 @@ func (t *sitemapTag) covers(s *seeder, at, target urlnorm.URL) bool {
 func (t *sitemapTag) vouchedBy(s *seeder, host string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return t.Vouched[host]
+	return t.vouchedLocked(host)
 }
 
 // seedFromRobots asks for the sitemaps of an origin whose robots.txt is known now: those that it names, or for a start's origin
@@ -141,8 +168,8 @@ func (r *run) setOriginSeeded(origin string) error {
 	return err
 }
 
-// askSitemap queues a sitemap, once. Asking again only adds whoever vouches for it; if it was read without their entries, it is read
-// again.
+// askSitemap queues a sitemap, once. Asking again only adds whoever vouches for it; if it was read without their entries, or may lead to
+// one that was, it is read again.
 func (r *run) askSitemap(u urlnorm.URL, tag *sitemapTag) error {
 	if tooLong(u) {
 		r.warn("sitemap %.200s: its URL is too long", u)
@@ -157,7 +184,7 @@ func (r *run) askSitemap(u urlnorm.URL, tag *sitemapTag) error {
 		for h := range tag.Vouched {
 			if !old.Vouched[h] {
 				old.Vouched[h] = true
-				again = again || old.refused[h] || len(old.refused) == maxRefused
+				again = again || old.refused.mayHold(h, maxRefused) || old.leads && r.seeds.refused.mayHold(h, maxRefusedAll)
 			}
 		}
 		tag = old

@@ -74,6 +74,33 @@ func TestLateVoucherReadsTheSitemapAgain(t *testing.T) {
 	}
 }
 
+// The same holds for an index: what it leads to was read without the host's entries.
+func TestLateVoucherOfAnIndex(t *testing.T) {
+	t.Parallel()
+	read := make(chan struct{}, 4)
+	index := sitemapIndex("http://maps.x.test/moved.xml", "http://maps.x.test/own.xml")
+	s := newHandSite(t, map[string]any{
+		"a.x.test/": plainPage, "a.x.test/robots.txt": "Sitemap: http://maps.x.test/index.xml\n",
+		"b.x.test/": plainPage, "b.x.test/robots.txt": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			<-read
+			fmt.Fprint(w, "Sitemap: http://maps.x.test/index.xml\n")
+		}),
+		"maps.x.test/index.xml": index, "maps.x.test/own.xml": urlset("http://maps.x.test/1"),
+		"maps.x.test/moved.xml": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/s.xml", http.StatusMovedPermanently)
+		}),
+		"maps.x.test/s.xml": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprint(w, urlset("http://a.x.test/1", "http://b.x.test/1"))
+			read <- struct{}{}
+		}),
+	})
+	_, lines := s.crawl(newDataDir(t), nil, "http://a.x.test/", "http://b.x.test/")
+	wantURLs(t, "from sitemaps", bySource(lines, "sitemap"), "http://a.x.test/1", "http://b.x.test/1", "http://maps.x.test/1")
+	if n := s.requests(); n["maps.x.test/s.xml"] > 2 || n["maps.x.test/own.xml"] != 1 {
+		t.Errorf("asked %v", n)
+	}
+}
+
 // The URL of a sitemap may be of any length, wherever it stands. (Of robots.txt long lines are cut.)
 func TestLongSitemapsAreWarnings(t *testing.T) {
 	t.Parallel()
