@@ -199,6 +199,11 @@ func (s *streamReader) Read(p []byte) (int, error) {
 	if s.err != nil {
 		return 0, s.err
 	}
+	if why := s.call.cause(); why != nil {
+		// A few bytes that have come can unzip for a long time.
+		s.err = s.call.classify(why)
+		return 0, s.err
+	}
 	// One byte more than is left tells a body that ends at the limit from one that
 	// goes on.
 	if int64(len(p)) > s.left+1 {

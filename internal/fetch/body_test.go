@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/flate"
@@ -297,6 +298,38 @@ func TestStreamClose(t *testing.T) {
 	if _, err := r.Read(make([]byte, 100)); err == nil || errors.Is(err, io.EOF) {
 		t.Errorf("read after Close: %v", err)
 	}
+}
+
+// TestStreamCanceled ends a call whose body has come as a whole, but not yet out of its
+// compression.
+func TestStreamCanceled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var zipped bytes.Buffer
+		z := gzip.NewWriter(&zipped)
+		_, _ = z.Write(make([]byte, 4<<20))
+		_ = z.Close()
+		c := newClient(t, Options{Resolver: always("8.8.8.8")})
+		pipeTo(t, c, func(c net.Conn) {
+			readRequest(c)
+			_, _ = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n%s", zipped.Len(), &zipped)
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		res, err := c.Do(ctx, Request{URL: mustURL(t, "http://a.example/"), Mode: Stream})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Close()
+		if _, err := io.ReadFull(res.Reader, make([]byte, 100)); err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		synctest.Wait()
+		for range 2 {
+			if n, err := io.Copy(io.Discard, res.Reader); n > 0 || KindOf(err) != Canceled {
+				t.Errorf("%d bytes more, then %v", n, err)
+			}
+		}
+	})
 }
 
 // TestStreamOfNothing asks for a stream and gets an error page.
