@@ -18,6 +18,13 @@ var ErrNotSitemap = errors.New("not a sitemap")
 // maxLayers is how often a file may be compressed in itself. Twice happens, when a server compresses a .gz file again.
 const maxLayers = 3
 
+// What unzipping may bring: maxUnzipped bytes, or more if they are no more than maxRatio for each that came. Sitemaps come to a hundred at
+// most; little that unzips to much would keep its reader busy long after the last byte has come.
+const (
+	maxUnzipped = 32 << 20
+	maxRatio    = 256
+)
+
 // maxToken bounds what one name, text or comment may take of memory.
 const maxToken = 4 << 20
 
@@ -55,7 +62,8 @@ func Read(r io.Reader, fn func(*Entry) error) (Format, error) {
 
 // open undoes compression, byte order marks and leading white space.
 func open(r io.Reader) (*bufio.Reader, error) {
-	in := bufio.NewReaderSize(r, 32<<10)
+	came := &countedReader{r: r}
+	in := bufio.NewReaderSize(came, 32<<10)
 	for layer := 0; ; layer++ {
 		magic, err := in.Peek(2)
 		if err != nil || magic[0] != 0x1f || magic[1] != 0x8b {
@@ -68,7 +76,7 @@ func open(r io.Reader) (*bufio.Reader, error) {
 		if err != nil {
 			return nil, fmt.Errorf("unzip: %w", err)
 		}
-		in = bufio.NewReaderSize(unzipped, 32<<10)
+		in = bufio.NewReaderSize(&unzippedReader{r: unzipped, came: came}, 32<<10)
 	}
 	if mark, _ := in.Peek(2); bytes.Equal(mark, []byte{0xff, 0xfe}) || bytes.Equal(mark, []byte{0xfe, 0xff}) {
 		in = bufio.NewReaderSize(transform.NewReader(in, unicode.BOMOverride(transform.Nop)), 32<<10)
@@ -88,6 +96,33 @@ func open(r io.Reader) (*bufio.Reader, error) {
 			return in, in.UnreadByte()
 		}
 	}
+}
+
+type countedReader struct {
+	r io.Reader
+	n int64
+}
+
+func (c *countedReader) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// unzippedReader fails when far more comes out of a file than came.
+type unzippedReader struct {
+	r    io.Reader
+	came *countedReader
+	n    int64
+}
+
+func (u *unzippedReader) Read(p []byte) (int, error) {
+	if u.n > max(maxUnzipped, maxRatio*u.came.n) {
+		return 0, fmt.Errorf("%w: it unzips to more than %d times its size", ErrNotSitemap, maxRatio)
+	}
+	n, err := u.r.Read(p)
+	u.n += int64(n)
+	return n, err
 }
 
 // readText takes each line that looks like a URL. Lines that do not are passed over, as the protocol has nothing else in it.

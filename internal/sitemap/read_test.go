@@ -142,6 +142,27 @@ func TestReadHostile(t *testing.T) {
 	}
 }
 
+// One entry may carry many addresses, but no endless ones.
+func TestReadLongExtensions(t *testing.T) {
+	long := strings.Repeat("x", maxExtra+1)
+	text := ns + `<url><loc>http://a.test/</loc><xhtml:link rel="alternate" hreflang="en" href="` + long + `"/><xhtml:link rel="alternate" hreflang="de" href="http://a.test/de"/>` +
+		`<image:image><image:loc>` + long + `</image:loc></image:image><image:image><image:loc>http://a.test/i</image:loc></image:image></url></urlset>`
+	_, got, err := readAll(strings.NewReader(text))
+	want := []Entry{{Loc: "http://a.test/", Priority: -1, Alternates: []Alternate{{"de", "http://a.test/de"}}, Images: []string{"http://a.test/i"}}}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// Little that unzips to much is found out early.
+func TestReadBomb(t *testing.T) {
+	once := zip(t, strings.Repeat(" ", maxUnzipped))
+	twice := zip(t, strings.Repeat(once, 100)) // members of one file
+	if _, _, err := readAll(strings.NewReader(twice)); !errors.Is(err, ErrNotSitemap) || !strings.Contains(err.Error(), "times its size") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // endless would never end, so a reader that does not bound its tokens would never return.
 func endless(text string) io.Reader { return endlessReader(text) }
 

@@ -150,7 +150,7 @@ func (w *walker) link(attrs []xml.Attr) {
 			href = strings.TrimSpace(a.Value)
 		}
 	}
-	if href == "" {
+	if href == "" || len(href) > maxExtra {
 		return
 	}
 	switch {
@@ -167,6 +167,7 @@ func (w *walker) link(attrs []xml.Attr) {
 const (
 	maxAlternates = 1000
 	maxImages     = 1000
+	maxExtra      = 8 << 10 // bytes of one address of these
 )
 
 func (w *walker) text(data xml.CharData) {
@@ -189,7 +190,7 @@ func (w *walker) end(local string) error {
 	if w.item > 0 && depth == w.item+1 && depth == len(w.open) {
 		w.set(name, strings.TrimSpace(w.field.String()))
 	}
-	if w.item > 0 && name == "loc" && at >= 1 && w.open[at-1] == "image" && len(w.entry.Images) < maxImages {
+	if w.item > 0 && name == "loc" && at >= 1 && w.open[at-1] == "image" && len(w.entry.Images) < maxImages && w.field.Len() <= maxExtra {
 		w.entry.Images = append(w.entry.Images, strings.TrimSpace(w.field.String()))
 	}
 	w.open = w.open[:at]
