@@ -3,7 +3,6 @@ package frontier
 import (
 	"context"
 	"fmt"
-
 	"sync"
 	"sync/atomic"
 	"time"
