@@ -96,3 +96,19 @@ func TestEndlessURLs(t *testing.T) {
 		t.Errorf("the crawl ended %s with %v, skipped %v", rep.Status, rep.Outcomes, rep.SkippedLinks)
 	}
 }
+
+// A page that is nested too deeply for --extract is read all the same.
+func TestDeepPageIsReadDespiteExtract(t *testing.T) {
+	t.Parallel()
+	s := newHandSite(t, map[string]any{
+		"a.test/":  "<html><title>deep</title>" + strings.Repeat("<div>", 1000) + `<a href="/1">x</a>`,
+		"a.test/1": plainPage,
+	})
+	_, lines := s.crawl(newDataDir(t), func(o *config.Settings) { o.Extract = []string{"t=title"} }, "http://a.test/")
+	if got := lines["http://a.test/"]; got.Title != "deep" || got.Outcome != "ok" || got.Error == "" {
+		t.Errorf("recorded %+v", got)
+	}
+	if got := lines["http://a.test/1"]; got.Extracted["t"] != "a page" {
+		t.Errorf("recorded %+v", got)
+	}
+}
