@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -47,6 +48,18 @@ func (d *dataDir) dir(settings *settingFlags) (crawl.Dir, error) {
 
 // refusal is the exit status of what could not begin.
 func refusal(err error) error { return &exitError{exitUsage, err} }
+
+// openStored opens the state of a crawl that does not run, and says what had to be mended.
+func openStored(io stdio, dir crawl.Dir) (*state.Store, error) {
+	s, err := state.Open(dir.State(), state.Options{Mode: state.ExistingOnly})
+	if err != nil {
+		return nil, unusable(dir, err)
+	}
+	if torn := s.Recovery().TornTail; torn != nil {
+		fmt.Fprintf(io.err, "mapwright: the log ended in the middle of a write: %v\n", torn)
+	}
+	return s, nil
+}
 
 // unusable turns what is wrong with a data directory into a refusal that names it; other errors are failures.
 func unusable(dir crawl.Dir, err error) error {

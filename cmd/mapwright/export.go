@@ -15,7 +15,6 @@ import (
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl"
 	"github.com/mapwright/mapwright/internal/export"
-	"github.com/mapwright/mapwright/state"
 )
 
 func newExport(environ []string, io stdio) *cobra.Command {
@@ -54,7 +53,7 @@ func newExport(environ []string, io stdio) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			res, err := exportFrom(cmd.Context(), dir, abs, formats, setting)
+			res, err := exportFrom(cmd.Context(), io, dir, abs, formats, setting)
 			if err != nil {
 				return err
 			}
@@ -80,7 +79,7 @@ func newExport(environ []string, io stdio) *cobra.Command {
 func formatNames() []string { return []string{"jsonl", "xml", "csv", "links"} }
 
 // exportFrom lets a running crawl write its own files, and opens the directory of one that does not run.
-func exportFrom(ctx context.Context, dir crawl.Dir, out string, formats []string, flags *settingFlags) (*export.Result, error) {
+func exportFrom(ctx context.Context, io stdio, dir crawl.Dir, out string, formats []string, flags *settingFlags) (*export.Result, error) {
 	plan, err := crawl.ReadPlan(dir)
 	if err != nil {
 		return nil, refusal(err)
@@ -104,9 +103,9 @@ func exportFrom(ctx context.Context, dir crawl.Dir, out string, formats []string
 	if !errors.Is(err, crawl.ErrNotRunning) {
 		return nil, &exitError{exitFailed, err}
 	}
-	s, err := state.Open(dir.State(), state.Options{Mode: state.ExistingOnly})
+	s, err := openStored(io, dir)
 	if err != nil {
-		return nil, unusable(dir, err)
+		return nil, err
 	}
 	res, err := export.Write(ctx, crawl.Pages(s, loaded.Settings.XMLTypes), o)
 	if err := errors.Join(err, s.Close()); err != nil {

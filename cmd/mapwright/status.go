@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mapwright/mapwright/internal/crawl"
-	"github.com/mapwright/mapwright/state"
 )
 
 func newStatus(environ []string, io stdio) *cobra.Command {
@@ -32,7 +31,7 @@ func newStatus(environ []string, io stdio) *cobra.Command {
 			if err := dir.CheckOld(); err != nil {
 				return refusal(err)
 			}
-			live, err := statusOf(cmd.Context(), dir)
+			live, err := statusOf(cmd.Context(), io, dir)
 			if err != nil {
 				return err
 			}
@@ -48,7 +47,7 @@ func newStatus(environ []string, io stdio) *cobra.Command {
 }
 
 // statusOf asks the running crawl, or reads the directory of one that does not run.
-func statusOf(ctx context.Context, dir crawl.Dir) (*crawl.Live, error) {
+func statusOf(ctx context.Context, io stdio, dir crawl.Dir) (*crawl.Live, error) {
 	a, err := crawl.Ask(ctx, dir, crawl.Request{Command: "status"})
 	if err == nil {
 		return a.Live, nil
@@ -60,9 +59,9 @@ func statusOf(ctx context.Context, dir crawl.Dir) (*crawl.Live, error) {
 	if err != nil {
 		return nil, refusal(err)
 	}
-	s, err := state.Open(dir.State(), state.Options{Mode: state.ExistingOnly})
+	s, err := openStored(io, dir)
 	if err != nil {
-		return nil, unusable(dir, err)
+		return nil, err
 	}
 	live := crawl.Stored(s, plan)
 	if err := s.Close(); err != nil {

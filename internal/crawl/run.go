@@ -150,6 +150,7 @@ func open(ctx context.Context, o Options) (*run, error) {
 		return nil, err
 	}
 	fail := func(err error) (*run, error) { return nil, errors.Join(err, r.store.Close()) }
+	r.sayRecovery(r.store.Recovery())
 	if err := r.facts(o); err != nil {
 		return fail(err)
 	}
@@ -203,6 +204,19 @@ func (r *run) openStore(resumed bool, logFS wal.FS) (*state.Store, error) {
 		ObserveDurable: func(d time.Duration, _ int) { r.metrics.Commit("durable", d) },
 		ObserveApplied: func(d time.Duration, _ int) { r.metrics.Commit("applied", d) },
 	})
+}
+
+// sayRecovery says how the run before ended, if it did not end well, and what had to be mended.
+func (r *run) sayRecovery(rec state.Recovery) {
+	if rec.TornTail != nil {
+		r.warn("the log ended in the middle of a write: %v", rec.TornTail)
+	}
+	if rec.Snapshots != nil {
+		r.warn("what the last checkpoint saved cannot be read, and is made anew: %v", rec.Snapshots)
+	}
+	if rec.Unclean {
+		r.log.Info("the run before ended without notice: going on from what it had recorded", "in_flight", rec.InFlight, "applied_again", rec.Applied, "took", rec.Took.Round(time.Millisecond))
+	}
 }
 
 // Names of run facts in the store.
