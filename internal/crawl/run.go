@@ -221,8 +221,9 @@ func (r *run) sayRecovery(rec state.Recovery) {
 
 // Names of run facts in the store.
 const (
-	factScope  = "scope"
-	factStatus = "status"
+	factExtends = "extends scope " // with the target of a start's redirect behind it
+	factScope   = "scope"          // a list of such targets, as it was written before
+	factStatus  = "status"
 )
 
 // runFact is one fact about the crawl as a whole.
@@ -251,16 +252,22 @@ func (r *run) newScope() (*Scope, error) {
 	for _, s := range r.starts {
 		urls = append(urls, s.URL)
 	}
-	if text, ok := runFact(r.store, factScope); ok {
-		var added []string
-		if err := json.Unmarshal(text, &added); err != nil {
-			return nil, fmt.Errorf("read the scope: %w", err)
-		}
-		for _, a := range added {
-			if u, err := urlnorm.Parse(a); err == nil {
-				urls = append(urls, u)
-				r.startHosts[u.Host()] = true
+	var added []string
+	for name, value := range r.store.Run() {
+		if target, ok := strings.CutPrefix(name, factExtends); ok {
+			added = append(added, target)
+		} else if name == factScope {
+			var list []string
+			if err := json.Unmarshal(value, &list); err != nil {
+				return nil, fmt.Errorf("read the scope: %w", err)
 			}
+			added = append(added, list...)
+		}
+	}
+	for _, a := range added {
+		if u, err := urlnorm.Parse(a); err == nil {
+			urls = append(urls, u)
+			r.startHosts[u.Host()] = true
 		}
 	}
 	return NewScope(r.settings, urls)
@@ -268,20 +275,11 @@ func (r *run) newScope() (*Scope, error) {
 
 // extendScope takes the target of a start's redirect into the scope, and remembers it for a resume.
 func (r *run) extendScope(target urlnorm.URL) {
-	if r.scope.Contains(target) {
+	if tooLong(target) || r.scope.Contains(target) {
 		return
 	}
 	r.scope.Extend(target)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	var added []string
-	if text, ok := runFact(r.store, factScope); ok {
-		_ = json.Unmarshal(text, &added) // it was readable when the run began
-	}
-	text, err := json.Marshal(append(added, target.String()))
-	if err == nil {
-		_, err = r.store.Commit(state.Record{Run: []state.RunFact{{Name: factScope, Value: text}}})
-	}
+	_, err := r.store.Commit(state.Record{Run: []state.RunFact{{Name: factExtends + target.String(), Value: []byte{1}}}})
 	if err != nil {
 		r.log.Error("cannot record that a redirect extends the scope", "target", target.String(), "error", err)
 	}

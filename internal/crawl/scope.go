@@ -5,6 +5,7 @@ import (
 	"path"
 	"regexp"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/mapwright/mapwright/frontier"
@@ -38,18 +39,17 @@ type Scope struct {
 	include []*regexp.Regexp
 	exclude []*regexp.Regexp
 	skip    map[string]bool // extensions, lower case, without the dot
-	within  atomic.Pointer[within]
-}
 
-// within is what the start URLs span, by the kind of scope. It is replaced whole, never changed.
-type within struct {
-	hosts    map[string]bool // host and domain: exact names; subdomains: names whose subdomains belong too
-	prefixes []string
+	// What the start URLs span, by the kind of scope: host names, domains, or directories. There may be millions.
+	starts   map[string]bool // not changed after NewScope
+	extended atomic.Bool     // there are more; written by Extend
+	mu       sync.RWMutex
+	more     map[string]bool // guarded by mu
 }
 
 // NewScope compiles the settings and spans the start URLs.
 func NewScope(s *config.Settings, starts []urlnorm.URL) (*Scope, error) {
-	sc := &Scope{kind: s.Scope, skip: map[string]bool{}}
+	sc := &Scope{kind: s.Scope, skip: map[string]bool{}, starts: make(map[string]bool, len(starts)), more: map[string]bool{}}
 	for _, e := range s.SkipExtensions {
 		sc.skip[strings.ToLower(strings.TrimPrefix(e, "."))] = true
 	}
@@ -60,9 +60,8 @@ func NewScope(s *config.Settings, starts []urlnorm.URL) (*Scope, error) {
 	if sc.exclude, err = compile(s.Exclude); err != nil {
 		return nil, err
 	}
-	sc.within.Store(&within{hosts: map[string]bool{}})
 	for _, u := range starts {
-		sc.Extend(u)
+		sc.starts[sc.span(u)] = true
 	}
 	return sc, nil
 }
@@ -79,29 +78,35 @@ func compile(exprs []string) ([]*regexp.Regexp, error) {
 	return out, nil
 }
 
-// Extend takes another start URL, or a start URL's redirect target, into the scope.
+// Extend takes a start URL's redirect target into the scope.
 func (s *Scope) Extend(u urlnorm.URL) {
-	for {
-		old := s.within.Load()
-		if old.holds(s.kind, u) {
-			return
-		}
-		grown := &within{hosts: make(map[string]bool, len(old.hosts)+1), prefixes: old.prefixes}
-		for h := range old.hosts {
-			grown.hosts[h] = true
-		}
-		switch s.kind {
-		case "domain":
-			grown.hosts[urlnorm.RegistrableDomain(u.Host())] = true
-		case "prefix":
-			grown.prefixes = append(grown.prefixes[:len(grown.prefixes):len(grown.prefixes)], directory(u))
-		default:
-			grown.hosts[u.Host()] = true
-		}
-		if s.within.CompareAndSwap(old, grown) {
-			return
-		}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.more[s.span(u)] = true
+	s.extended.Store(true)
+}
+
+// span is what a start URL brings into the scope.
+func (s *Scope) span(u urlnorm.URL) string {
+	switch s.kind {
+	case "domain":
+		return strings.Clone(urlnorm.RegistrableDomain(u.Host()))
+	case "prefix":
+		return directory(u)
 	}
+	return strings.Clone(u.Host())
+}
+
+func (s *Scope) spans(name string) bool {
+	if s.starts[name] {
+		return true
+	}
+	if !s.extended.Load() {
+		return false
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.more[name]
 }
 
 // directory is a URL up to the last slash of its path.
@@ -110,15 +115,16 @@ func directory(u urlnorm.URL) string {
 	return u.Origin() + p[:strings.LastIndexByte(p, '/')+1]
 }
 
-func (w *within) holds(kind string, u urlnorm.URL) bool {
-	switch kind {
+// Contains says whether u is within what the start URLs span, whatever the filters say.
+func (s *Scope) Contains(u urlnorm.URL) bool {
+	switch s.kind {
 	case "any":
 		return true
 	case "domain":
-		return w.hosts[urlnorm.RegistrableDomain(u.Host())]
+		return s.spans(urlnorm.RegistrableDomain(u.Host()))
 	case "subdomains":
 		for h := u.Host(); ; {
-			if w.hosts[h] {
+			if s.spans(h) {
 				return true
 			}
 			_, parent, ok := strings.Cut(h, ".")
@@ -128,15 +134,15 @@ func (w *within) holds(kind string, u urlnorm.URL) bool {
 			h = parent
 		}
 	case "prefix":
-		text := u.String()
-		for _, p := range w.prefixes {
-			if strings.HasPrefix(text, p) {
+		text, from := u.String(), len(u.Origin())
+		for i, c := range []byte(u.Path()) {
+			if c == '/' && s.spans(text[:from+i+1]) {
 				return true
 			}
 		}
 		return false
 	}
-	return w.hosts[u.Host()]
+	return s.spans(u.Host())
 }
 
 // Check says whether u belongs to the crawl, and if not, why.
@@ -144,7 +150,7 @@ func (s *Scope) Check(u urlnorm.URL) Reason {
 	if tooLong(u) {
 		return TooLong
 	}
-	if !s.within.Load().holds(s.kind, u) {
+	if !s.Contains(u) {
 		return OutOfScope
 	}
 	return s.Filter(u)
@@ -179,9 +185,6 @@ func matchAny(exprs []*regexp.Regexp, text string) bool {
 	}
 	return false
 }
-
-// Contains says whether u is within what the start URLs span, whatever the filters say.
-func (s *Scope) Contains(u urlnorm.URL) bool { return s.within.Load().holds(s.kind, u) }
 
 // mustCanonical splits text that came from a urlnorm.URL.
 func mustCanonical(text string) urlnorm.URL {

@@ -1,6 +1,9 @@
 package crawl
 
 import (
+	"fmt"
+	"log/slog"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -49,6 +52,33 @@ func TestScope(t *testing.T) {
 	}
 }
 
+// A crawl may start at very many hosts, and each may redirect to another.
+func TestScopeOfManyStarts(t *testing.T) {
+	const n = 30_000
+	for _, kind := range []string{"host", "domain", "subdomains", "prefix"} {
+		s := config.Defaults(config.Polite)
+		s.Scope = kind
+		starts := make([]urlnorm.URL, n)
+		for i := range starts {
+			starts[i] = mustURL(t, fmt.Sprintf("http://h%d.test/a/", i))
+		}
+		scope, err := NewScope(s, starts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range n {
+			target := mustURL(t, fmt.Sprintf("https://t%d.test/b/", i))
+			scope.Extend(target)
+			if !scope.Contains(target) || !scope.Contains(starts[i]) {
+				t.Fatalf("%s: %s or %s is not in it", kind, starts[i], target)
+			}
+		}
+		if scope.Contains(mustURL(t, "http://else.test/a/")) {
+			t.Errorf("%s: everything is in it", kind)
+		}
+	}
+}
+
 func TestScopeFilters(t *testing.T) {
 	s := config.Defaults(config.Polite)
 	s.Include = []string{`/docs/`, `/blog/`}
@@ -84,5 +114,34 @@ func TestScopeExtends(t *testing.T) {
 	scope.Extend(target)
 	if scope.Check(target) != InScope || scope.Check(mustURL(t, "https://example.com/x")) != InScope {
 		t.Error("not extended")
+	}
+}
+
+// A resume knows what the redirects of start URLs brought into the scope.
+func TestResumeKeepsExtendedScope(t *testing.T) {
+	t.Parallel()
+	to := func(target string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Location", target)
+			w.WriteHeader(http.StatusFound)
+		}
+	}
+	s := newHandSite(t, map[string]any{
+		"a.test/": to("http://b.example/"), "c.test/": to("http://d.example/"), "e.test/": to("http://f.example/" + strings.Repeat("x", 70<<10)),
+		"b.example/": `<html><a href="/1">x</a>`, "b.example/1": plainPage, "d.example/": `<html><a href="/2">x</a>`, "d.example/2": plainPage,
+	})
+	dir := newDataDir(t)
+	rep, _ := s.crawl(dir, func(o *config.Settings) { o.MaxURLs = 3 }, "http://a.test/", "http://c.test/", "http://e.test/")
+	if rep.Outcomes["redirect"] != 3 {
+		t.Fatalf("first run: %v", rep.Outcomes)
+	}
+	plan, err := ReadPlan(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rep, lines := s.run(Options{Settings: s.settings(nil), Plan: plan, Dir: dir, Log: slog.New(slog.DiscardHandler)})
+	wantURLs(t, "links", bySource(lines, "link"), "http://b.example/1", "http://d.example/2")
+	if rep.Status != Complete || rep.Outcomes["ok"] != 4 {
+		t.Errorf("second run: %s, %v", rep.Status, rep.Outcomes)
 	}
 }
