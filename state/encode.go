@@ -11,6 +11,10 @@ import (
 // pieces.
 const MaxRecordSize = 16 << 20
 
+// MaxName bounds the names of run facts and the origins of robots facts, which
+// are keys in Badger.
+const MaxName = 60_000
+
 // Kinds of log entries.
 const (
 	kindEvents = 0 // a Record

@@ -19,7 +19,8 @@ var (
 	// ErrNotExist is returned by Open in mode ExistingOnly if there is none.
 	ErrNotExist = errors.New("directory holds no crawl")
 
-	// ErrTooLarge is returned by Commit for a record over MaxRecordSize.
+	// ErrTooLarge is returned by Commit for a record over MaxRecordSize, or a run
+	// fact or origin with a name over MaxName.
 	// Nothing was committed, and the store is unharmed.
 	ErrTooLarge = errors.New("record is too large")
 

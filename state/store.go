@@ -66,7 +66,7 @@ func (s *Store) start() {
 // It does not wait for anything, and may be called with locks held. They are
 // durable when Flush returns, and about Options.BatchDelay later by themselves.
 //
-// If a record is larger than MaxRecordSize, nothing is committed and the error
+// If a record is larger than MaxRecordSize, or a name in it longer than MaxName, nothing is committed and the error
 // is ErrTooLarge. Any other error is the one that failed the store.
 func (s *Store) Commit(recs ...Record) (seq uint64, err error) {
 	e, _ := s.buffers.Get().(*encodeBuffer)
@@ -77,6 +77,9 @@ func (s *Store) Commit(recs ...Record) (seq uint64, err error) {
 	e.buf, e.ends = e.buf[:0], e.ends[:0]
 	facts := false
 	for i := range recs {
+		if err := recs[i].checkNames(); err != nil {
+			return 0, err
+		}
 		start := len(e.buf)
 		e.buf = appendRecord(e.buf, s.epoch, &recs[i])
 		if n := len(e.buf) - start; n > MaxRecordSize {
@@ -105,6 +108,22 @@ func (s *Store) Commit(recs ...Record) (seq uint64, err error) {
 		return 0, fmt.Errorf("commit: %w", err)
 	}
 	return seq, nil
+}
+
+// checkNames refuses names that Badger cannot have as keys. It must happen before
+// they are in the log, which would be applied again and again.
+func (r *Record) checkNames() error {
+	longest := 0
+	for i := range r.Run {
+		longest = max(longest, len(r.Run[i].Name))
+	}
+	for i := range r.Robots {
+		longest = max(longest, len(r.Robots[i].Origin))
+	}
+	if longest > MaxName {
+		return fmt.Errorf("commit a name of %d bytes: %w", longest, ErrTooLarge)
+	}
+	return nil
 }
 
 // Ready waits while more than Options.QueueBytes is committed and not yet

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -186,8 +187,23 @@ func TestTooLargeRecord(t *testing.T) {
 	before := commit(t, s, Record{})
 	_, err := s.Commit(Record{}, Record{Finish: &Finish{Facts: make([]byte, MaxRecordSize)}})
 	wantErr(t, ErrTooLarge, err, "commit")
+	for _, r := range []Record{
+		{Run: []RunFact{{Name: strings.Repeat("n", MaxName+1), Value: []byte("v")}}},
+		{Robots: []RobotsFact{{Origin: strings.Repeat("o", MaxName+1)}}},
+	} {
+		_, err := s.Commit(r)
+		wantErr(t, ErrTooLarge, err, "commit")
+	}
 	if got := commit(t, s, Record{}); got != before+1 {
 		t.Errorf("position %d after %d: something was committed", got, before)
+	}
+	longest := Record{
+		Run:    []RunFact{{Name: strings.Repeat("n", MaxName), Value: []byte("v")}},
+		Robots: []RobotsFact{{Origin: strings.Repeat("o", MaxName)}},
+	}
+	commit(t, s, longest)
+	if err := s.Flush(t.Context()); err != nil {
+		t.Error(err)
 	}
 }
 
