@@ -249,6 +249,7 @@ func (a *applier) await() error {
 	a.free = append(a.free, f.closed...)
 	a.free = a.free[:min(len(a.free), freeBlocks)]
 	f.closed = f.closed[:0]
+	a.view.newest.renew(a.view.db)
 	if f.moved {
 		a.publish(f)
 		a.committed(f.done)

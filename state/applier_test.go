@@ -42,6 +42,7 @@ func TestApplierWorksWhileBadgerWrites(t *testing.T) {
 	}
 	defer db.Close()
 	v := &view{db: db, reached: progress{inflight: map[urlnorm.Key]struct{}{}}}
+	defer v.newest.end()
 	var got applied
 	a := newApplier(v, o, func(done applied) { got.seq, got.cost = done.seq, got.cost+done.cost })
 

@@ -114,6 +114,7 @@ func (s *Store) giveBack() error {
 	var errs []error
 	if s.view != nil {
 		s.applier.discard()
+		s.view.newest.end()
 		errs = append(errs, s.view.db.Close())
 	}
 	if s.log != nil {

@@ -36,8 +36,8 @@ func (s *Store) Seen(ctx context.Context, keys []urlnorm.Key, out []bool) error 
 	}
 	// Neighbours share blocks.
 	slices.SortFunc(ask, func(a, b int32) int { return keys[a].Compare(keys[b]) })
-	txn := s.view.db.NewTransaction(false)
-	defer txn.Discard()
+	txn := s.view.newest.take()
+	defer s.view.newest.drop(txn)
 	var key [urlKeySize]byte
 	for n, i := range ask {
 		if n%256 == 0 && ctx.Err() != nil {
@@ -94,9 +94,9 @@ func (s *Store) get(key []byte, fn func(value []byte) error) (bool, error) {
 	if err := s.marks.failed(); err != nil {
 		return false, err
 	}
-	txn := s.view.db.NewTransaction(false)
-	defer txn.Discard()
-	return getValue(txn, key, fn)
+	txn := s.view.newest.take()
+	defer s.view.newest.drop(txn)
+	return getValue(txn.Txn, key, fn)
 }
 
 func getValue(txn *badger.Txn, key []byte, fn func(value []byte) error) (bool, error) {

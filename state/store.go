@@ -242,6 +242,7 @@ func (s *Store) closeBadger() error {
 	s.access.Lock()
 	defer s.access.Unlock()
 	s.closed = true
+	s.view.newest.end()
 	return s.view.db.Close()
 }
 

@@ -14,8 +14,9 @@ import (
 
 // A view is Badger with what is known about it.
 type view struct {
-	db  *badger.DB
-	dir string
+	db     *badger.DB
+	dir    string
+	newest readView // of what is applied
 
 	mu      sync.Mutex
 	reached progress            // guarded by mu; as of the last transaction
