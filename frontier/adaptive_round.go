@@ -63,7 +63,7 @@ func (r *aimdRound) enough(e *Event, a *aimd) bool {
 	need, took := max(roundAnswers, 2*uint32(a.size)), time.Duration(e.Now.UnixNano()-r.first)
 	switch near := a.near(r.latency()); {
 	case near && !a.steady:
-		return r.n >= need/4 && took >= roundTime/4
+		return r.n >= need/4 && took >= roundTime/20
 	case near || a.state == aimdOpen || a.state == aimdCut:
 		return r.n >= need && took >= roundTime
 	default:
