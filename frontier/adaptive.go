@@ -74,6 +74,9 @@ const (
 	// ourselves, busy between two answers. Without it a host that copes with
 	// everything was held at 8 in flight as often as at 64, and a fifth slower.
 	aimdEase = 10_000
+	// aimdFree is the window up to which growth without a queue need not pay. Every
+	// request in flight takes memory here too.
+	aimdFree = 64
 	// aimdElastic is the part of a window's growth that must show as growth of
 	// throughput for it to be worth it.
 	aimdElastic = 0.2
@@ -173,7 +176,8 @@ func (a *aimd) judge(lat uint32, rate float32, e *Event) bool {
 	switch a.state {
 	case aimdWider, aimdNarrow:
 		least := a.rate * (1 + aimdElastic*(float32(a.size)-float32(a.before))/float32(a.before))
-		if rate < least && !a.near(lat) { // without a queue, a round that looks slow is chance or our own affair
+		// Without a queue, a round that looks slow is chance or our own affair.
+		if rate < least && (!a.near(lat) || a.size > aimdFree) {
 			a.steady = true
 			a.down = a.state == aimdWider
 			a.waits = uint8(min(aimdMaxWaits, max(aimdWaits, 2*int(a.waits))))
