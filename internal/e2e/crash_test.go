@@ -162,7 +162,7 @@ func TestPageThatKills(t *testing.T) {
 		p = start(t, "resume", "--data-dir", dir)
 		asked++
 		p.until("the page that hangs is asked for again", func() bool { return pages(web) == asked })
-		p.until("that is on disk", func() bool { return status(t, dir).InFlight == 1 })
+		p.until("that is on disk", func() bool { return status(t, dir).settled(30) })
 	}
 	p.kill()
 	got := run(t, "resume", "--data-dir", dir)
