@@ -186,7 +186,7 @@ func TestExportOfAKilledCrawl(t *testing.T) {
 // A crawl exports itself while it runs, and goes on.
 func TestExportOfARunningCrawl(t *testing.T) {
 	t.Parallel()
-	web := serve(t, testweb.Config{Seed: 6, Pages: 300, Sitemaps: &testweb.Sitemaps{}, Faults: testweb.OnAll(testweb.Slow{Delay: 20 * time.Millisecond})})
+	web := serve(t, testweb.Config{Seed: 6, Pages: 300, Sitemaps: &testweb.Sitemaps{}, Faults: testweb.OnAll(testweb.Slow{Delay: 200 * time.Millisecond})})
 	dir, out := filepath.Join(t.TempDir(), "data"), t.TempDir()
 	p := start(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir)
 	p.until("30 pages were asked for", func() bool { return pages(web) >= 30 })
