@@ -2,11 +2,9 @@ package crawl
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -19,11 +17,9 @@ import (
 	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/metrics"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/robots"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/parser"
 	"github.com/mapwright/mapwright/state"
-	"github.com/mapwright/mapwright/wal"
 )
 
 // run is one crawl while it runs.
@@ -117,172 +113,6 @@ func Run(ctx context.Context, o Options) (rep *Report, err error) {
 		return nil, err
 	}
 	return r.finish(ctx)
-}
-
-// open makes or opens the store and builds everything around it. Nothing runs yet.
-func open(ctx context.Context, o Options) (*run, error) {
-	r := &run{
-		settings: o.Settings, log: o.Log, metrics: o.Metrics, dir: o.Dir, version: o.Version, interrupts: o.Interrupted,
-		traps: NewTraps(o.Settings), seeds: newSeeder(o.Settings), gov: newGovernor(o.Settings), breaker: &breaker{log: o.Log},
-		parsing: newSemaphore(o.Settings.ParseSemaphoreLimit), lag: &lagMeter{}, tally: newTally(), linkage: newLinkage(), token: robots.ProductToken(o.Settings.UserAgent),
-		startHosts: map[string]bool{}, bare: map[string]bool{},
-	}
-	r.begin()
-	r.monitor = &Monitor{r: r}
-	extractors, err := parseExtractors(o.Settings.Extract)
-	if err != nil {
-		return nil, err
-	}
-	r.parser, err = parser.New(parser.Options{Images: o.Settings.Images, NoLinkText: !o.Settings.Links, StructuredLinks: o.Settings.StructuredLinks, Extract: extractors, RobotsToken: r.token})
-	if err != nil {
-		return nil, err
-	}
-	if r.sources, err = r.newSources(o.Fetcher); err != nil {
-		return nil, err
-	}
-	r.starts = o.Starts
-	if o.Plan != nil {
-		if r.starts, err = o.Plan.URLs(); err != nil {
-			return nil, err
-		}
-	}
-	if r.store, err = r.openStore(o.Plan != nil, o.LogFS); err != nil {
-		return nil, err
-	}
-	fail := func(err error) (*run, error) { return nil, errors.Join(err, r.store.Close()) }
-	r.sayRecovery(r.store.Recovery())
-	if err := r.facts(o); err != nil {
-		return fail(err)
-	}
-	for _, s := range r.starts {
-		r.startHosts[s.URL.Host()] = true
-		if s.Bare {
-			r.bare[s.URL.String()] = true
-		}
-	}
-	if r.scope, err = r.newScope(); err != nil {
-		return fail(err)
-	}
-	if r.fetcher = o.Fetcher; r.fetcher == nil {
-		if r.client, err = NewFetcher(o.Settings, r.starts); err != nil {
-			return fail(err)
-		}
-		r.fetcher = r.client
-	}
-	r.hasher = urlnorm.NewHasher(r.store.Seed())
-	r.monitor.before = r.store.Counters()
-	r.robots = newRobotsKeeper(r.store)
-	r.limits = newLimits(r)
-	if r.frontier, err = r.newFrontier(ctx); err != nil {
-		return fail(err)
-	}
-	return r, nil
-}
-
-func parseExtractors(texts []string) ([]parser.Extractor, error) {
-	var out []parser.Extractor
-	for _, text := range texts {
-		x, err := parser.ParseExtractor(text)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, x)
-	}
-	return out, nil
-}
-
-// openStore opens the state directory: of a new crawl it must not be there, of a resumed one it must.
-func (r *run) openStore(resumed bool, logFS wal.FS) (*state.Store, error) {
-	mode := state.CreateOnly
-	if resumed {
-		mode = state.ExistingOnly
-	} else if err := os.MkdirAll(string(r.dir), 0o755); err != nil {
-		return nil, fmt.Errorf("data directory %s %w: %w", r.dir, ErrUnusable, err)
-	}
-	return state.Open(r.dir.State(), state.Options{
-		Mode: mode, BatchRecords: r.settings.CommitBatch, BatchDelay: r.settings.CommitEvery, Logger: r.log, LogFS: logFS,
-		ObserveDurable: func(d time.Duration, _ int) { r.metrics.Commit("durable", d) },
-		ObserveApplied: func(d time.Duration, _ int) { r.metrics.Commit("applied", d) },
-	})
-}
-
-// sayRecovery says how the run before ended, if it did not end well, and what had to be mended.
-func (r *run) sayRecovery(rec state.Recovery) {
-	if rec.TornTail != nil {
-		r.warn("the log ended in the middle of a write: %v", rec.TornTail)
-	}
-	if rec.Snapshots != nil {
-		r.warn("what the last checkpoint saved cannot be read, and is made anew: %v", rec.Snapshots)
-	}
-	if rec.Unclean {
-		r.log.Info("the run before ended without notice: going on from what it had recorded", "in_flight", rec.InFlight, "applied_again", rec.Applied, "took", rec.Took.Round(time.Millisecond))
-	}
-}
-
-// Names of run facts in the store.
-const (
-	factExtends = "extends scope " // with the target of a start's redirect behind it
-	factScope   = "scope"          // a list of such targets, as it was written before
-	factStatus  = "status"
-)
-
-// runFact is one fact about the crawl as a whole.
-func runFact(s *state.Store, name string) ([]byte, bool) {
-	value, ok := s.Run()[name]
-	return value, ok
-}
-
-// facts notes that a run is under way, and writes the plan: flags given to a resume count from then on.
-func (r *run) facts(o Options) error {
-	plan := o.Plan
-	if plan == nil {
-		plan = NewPlan(o.Settings, o.Starts)
-	}
-	plan.Settings = o.Settings.Stored()
-	if err := plan.Write(r.dir); err != nil {
-		return fmt.Errorf("write the plan: %w", err)
-	}
-	_, err := r.store.Commit(state.Record{Run: []state.RunFact{{Name: factStatus, Value: []byte(Running)}}})
-	return err
-}
-
-// newScope spans the start URLs and what their redirects added in earlier runs.
-func (r *run) newScope() (*Scope, error) {
-	var urls []urlnorm.URL
-	for _, s := range r.starts {
-		urls = append(urls, s.URL)
-	}
-	var added []string
-	for name, value := range r.store.Run() {
-		if target, ok := strings.CutPrefix(name, factExtends); ok {
-			added = append(added, target)
-		} else if name == factScope {
-			var list []string
-			if err := json.Unmarshal(value, &list); err != nil {
-				return nil, fmt.Errorf("read the scope: %w", err)
-			}
-			added = append(added, list...)
-		}
-	}
-	for _, a := range added {
-		if u, err := urlnorm.Parse(a); err == nil {
-			urls = append(urls, u)
-			r.startHosts[u.Host()] = true
-		}
-	}
-	return NewScope(r.settings, urls)
-}
-
-// extendScope takes the target of a start's redirect into the scope, and remembers it for a resume.
-func (r *run) extendScope(target urlnorm.URL) {
-	if tooLong(target) || r.scope.Contains(target) {
-		return
-	}
-	r.scope.Extend(target)
-	_, err := r.store.Commit(state.Record{Run: []state.RunFact{{Name: factExtends + target.String(), Value: []byte{1}}}})
-	if err != nil {
-		r.log.Error("cannot record that a redirect extends the scope", "target", target.String(), "error", err)
-	}
 }
 
 // crawl runs the workers to the end of the crawl.

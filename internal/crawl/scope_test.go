@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/mapwright/mapwright/internal/config"
@@ -120,8 +121,12 @@ func TestScopeExtends(t *testing.T) {
 // A resume knows what the redirects of start URLs brought into the scope.
 func TestResumeKeepsExtendedScope(t *testing.T) {
 	t.Parallel()
+	var asked sync.WaitGroup // all starts are under way before one of them leads anywhere, so that they are the first run's three pages
+	asked.Add(3)
 	to := func(target string) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
+			asked.Done()
+			asked.Wait()
 			w.Header().Set("Location", target)
 			w.WriteHeader(http.StatusFound)
 		}
