@@ -72,6 +72,7 @@ type applied struct {
 	links   []urlnorm.Key // that they named; valid during the call
 }
 
+// A blockID is the queue of a host at one priority, which blocks are parts of.
 type blockID struct {
 	host     urlnorm.HostID
 	priority uint8

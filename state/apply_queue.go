@@ -3,7 +3,6 @@ package state
 import (
 	"github.com/dgraph-io/badger/v4"
 
-	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/wal"
 )
 
@@ -50,7 +49,7 @@ func (a *applier) deleteBlocks() error {
 // but the key, would stay. The log says which queues can have such parts: what
 // is in Badger was durable in the log before.
 func (a *applier) dropBlocks(log *wal.Log, seq uint64) error {
-	grown := queueVisitor{queues: map[queueID]bool{}}
+	grown := queueVisitor{queues: map[blockID]bool{}}
 	err := log.Replay(wal.LSN(seq+1), func(_ wal.LSN, rec []byte) error { return walk(rec, &grown) })
 	if err != nil {
 		return err
@@ -71,19 +70,13 @@ func (a *applier) dropBlocks(log *wal.Log, seq uint64) error {
 	return a.flush()
 }
 
-// A queueID is the queue of a host at one priority.
-type queueID struct {
-	host     urlnorm.HostID
-	priority uint8
-}
-
 // A queueVisitor notes which queues get links.
 type queueVisitor struct {
 	noVisitor
-	queues map[queueID]bool
+	queues map[blockID]bool
 }
 
 func (v *queueVisitor) link(_ int, l *linkView) error {
-	v.queues[queueID{l.key.Host, l.priority}] = true
+	v.queues[blockID{l.key.Host, l.priority}] = true
 	return nil
 }

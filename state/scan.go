@@ -16,26 +16,20 @@ import (
 // long reads begin a new one every so often, from where they were.
 const scanChunk = 4096
 
-// A scanned is a key in Badger with the byte that is kept beside it.
-type scanned struct {
-	key  []byte
-	meta byte
-}
-
 // scan goes through the keys from start on that begin with prefix. It sees
 // each key at most once, and each that is there all the time exactly once. Keys
 // are valid until the next.
-func (s *Store) scan(ctx context.Context, prefix, start []byte) iter.Seq2[scanned, error] {
-	return func(yield func(scanned, error) bool) {
+func (s *Store) scan(ctx context.Context, prefix, start []byte) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
 		from := append([]byte{}, start...)
-		var chunk []scanned
+		var chunk [][]byte
 		for {
 			err := ctx.Err()
 			if err == nil {
 				chunk, err = s.scanSome(prefix, from, chunk[:0])
 			}
 			if err != nil {
-				yield(scanned{}, err)
+				yield(nil, err)
 				return
 			}
 			for _, k := range chunk {
@@ -47,13 +41,13 @@ func (s *Store) scan(ctx context.Context, prefix, start []byte) iter.Seq2[scanne
 				return
 			}
 			// The least key that is greater.
-			from = append(append(from[:0], chunk[len(chunk)-1].key...), 0)
+			from = append(append(from[:0], chunk[len(chunk)-1]...), 0)
 		}
 	}
 }
 
 // scanSome appends up to scanChunk keys to dst.
-func (s *Store) scanSome(prefix, from []byte, dst []scanned) ([]scanned, error) {
+func (s *Store) scanSome(prefix, from []byte, dst [][]byte) ([][]byte, error) {
 	if err := s.enter(); err != nil {
 		return dst, err
 	}
@@ -69,7 +63,7 @@ func (s *Store) scanSome(prefix, from []byte, dst []scanned) ([]scanned, error) 
 	for it.Seek(from); it.Valid() && len(dst) < scanChunk; it.Next() {
 		n := len(keys)
 		keys = append(keys, it.Item().Key()...)
-		dst = append(dst, scanned{keys[n:len(keys):len(keys)], it.Item().UserMeta()})
+		dst = append(dst, keys[n:len(keys):len(keys)])
 	}
 	return dst, nil
 }
@@ -79,12 +73,12 @@ func (s *Store) scanSome(prefix, from []byte, dst []scanned) ([]scanned, error) 
 // applied.
 func (s *Store) Keys(ctx context.Context, first, last uint8) iter.Seq2[urlnorm.Key, error] {
 	return func(yield func(urlnorm.Key, error) bool) {
-		for e, err := range s.scan(ctx, []byte{famURL}, []byte{famURL, first}) {
+		for key, err := range s.scan(ctx, []byte{famURL}, []byte{famURL, first}) {
 			if err != nil {
 				yield(urlnorm.Key{}, fmt.Errorf("read keys: %w", err))
 				return
 			}
-			k, ok := parseURLKey(e.key)
+			k, ok := parseURLKey(key)
 			if !ok {
 				yield(k, &CorruptError{What: "discovery", Reason: "its key does not decode"})
 				return
