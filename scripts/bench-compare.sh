@@ -8,4 +8,4 @@ this=$(mktemp)
 trap 'rm -f "$this"' EXIT
 go test -run '^$' -bench "${BENCH:-Crawl}" -benchtime 1x -count "${COUNT:-3}" -timeout 0 ./bench | tee "$this"
 # Commit, date and run differ by nature; only the package makes a table of its own.
-go tool benchstat -table pkg -ignore run,date,commit "$(basename "$last" .txt)=$last" "now=$this"
+go tool benchstat -table pkg -ignore run,date,commit,/turn "$(basename "$last" .txt)=$last" "now=$this"

@@ -39,7 +39,7 @@ const (
 	panelHeight           = 190
 )
 
-// plotGrowth draws speed and memory over the number of URLs: a dot for each run, a line through the medians.
+// plotGrowth draws speed and memory over the number of URLs: a dot for each crawl, a line through the medians.
 func plotGrowth(all []*recording) string {
 	r := plotted(all)
 	if r == nil {

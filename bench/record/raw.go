@@ -18,13 +18,13 @@ type recording struct {
 	runs  []*benchRun
 }
 
-// A benchRun is one run: the figures of each benchmark by unit.
+// A benchRun is one run: the figures of each benchmark by unit, one for each of its turns.
 type benchRun struct {
 	number  int
-	figures map[string]map[string]float64 // by name, without "Benchmark" and the number of CPUs
-	names   []string                      // in order
-	failed  []string                      // benchmarks that failed
-	broken  bool                          // go test said that something failed
+	figures map[string]map[string][]float64 // by name, without "Benchmark", the turn and the number of CPUs
+	names   []string                        // in order
+	failed  []string                        // benchmarks that failed
+	broken  bool                            // go test said that something failed
 }
 
 // readAll reads the raw files of a folder, the newest recording first.
@@ -70,8 +70,9 @@ func (r *recording) line(text string) error {
 		return r.figure(strings.Fields(text))
 	case strings.HasPrefix(strings.TrimSpace(text), "--- FAIL: Benchmark"):
 		if run := r.last(); run != nil {
-			name := strings.Fields(strings.TrimSpace(text))[2]
-			run.failed = append(run.failed, strings.TrimPrefix(name, "Benchmark"))
+			if name := benchmarkName(strings.Fields(text)[2]); !slices.Contains(run.failed, name) {
+				run.failed = append(run.failed, name)
+			}
 		}
 		return nil
 	case strings.HasPrefix(text, "FAIL"):
@@ -89,7 +90,7 @@ func (r *recording) line(text string) error {
 		if err != nil {
 			return err
 		}
-		r.runs = append(r.runs, &benchRun{number: number, figures: map[string]map[string]float64{}})
+		r.runs = append(r.runs, &benchRun{number: number, figures: map[string]map[string][]float64{}})
 		return nil
 	}
 	if _, known := r.facts[key]; !known {
@@ -111,38 +112,44 @@ func (r *recording) figure(fields []string) error {
 	if run == nil || len(fields) < 4 || len(fields)%2 != 0 {
 		return nil
 	}
-	name := strings.TrimPrefix(fields[0], "Benchmark")
-	if i := strings.LastIndexByte(name, '-'); i > 0 {
-		name = name[:i]
+	name := benchmarkName(fields[0])
+	values := run.figures[name]
+	if values == nil {
+		values = map[string][]float64{}
+		run.figures[name] = values
+		run.names = append(run.names, name)
 	}
-	values := map[string]float64{}
 	for i := 2; i < len(fields); i += 2 {
 		v, err := strconv.ParseFloat(fields[i], 64)
 		if err != nil {
 			return err
 		}
-		values[fields[i+1]] = v
+		values[fields[i+1]] = append(values[fields[i+1]], v)
 	}
-	if run.figures[name] == nil {
-		run.names = append(run.names, name)
-	}
-	run.figures[name] = values
 	return nil
 }
 
-// get is one figure, if it was taken.
-func (r *benchRun) get(name, unit string) (float64, bool) {
-	v, ok := r.figures[name][unit]
-	return v, ok
+// benchmarkName is what stands in a line of results without "Benchmark", the turn and the number of CPUs.
+func benchmarkName(text string) string {
+	name := strings.TrimPrefix(text, "Benchmark")
+	if i := strings.LastIndexByte(name, '-'); i > 0 {
+		name = name[:i]
+	}
+	name, _, _ = strings.Cut(name, "/turn=")
+	return name
 }
 
-// gather is one figure of all runs that took it.
+// get is one figure, if it was taken: the median of its turns.
+func (r *benchRun) get(name, unit string) (float64, bool) {
+	all := r.figures[name][unit]
+	return median(all), len(all) > 0
+}
+
+// gather is one figure of all turns of all runs.
 func (r *recording) gather(name, unit string) []float64 {
 	var all []float64
 	for _, run := range r.runs {
-		if v, ok := run.get(name, unit); ok {
-			all = append(all, v)
-		}
+		all = append(all, run.figures[name][unit]...)
 	}
 	return all
 }

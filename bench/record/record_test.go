@@ -94,6 +94,30 @@ func TestRecordingIsRead(t *testing.T) {
 	}
 }
 
+func TestTurns(t *testing.T) {
+	r := &recording{facts: map[string]string{}}
+	for _, line := range []string{
+		"run: 1",
+		"BenchmarkCrawl/scenario=s/crawler=ours/turn=1-2 1 10 pages/s", "BenchmarkCrawl/scenario=s/crawler=ours/turn=2-2 1 40 pages/s",
+		"BenchmarkCrawl/scenario=s/crawler=ours/turn=3-2 1 20 pages/s",
+		"--- FAIL: BenchmarkCrawl/scenario=s/crawler=naive/turn=1", "--- FAIL: BenchmarkCrawl/scenario=s/crawler=naive/turn=2",
+	} {
+		if err := r.line(line); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const ours = "Crawl/scenario=s/crawler=ours"
+	if v, ok := r.runs[0].get(ours, perSecond); v != 20 || !ok {
+		t.Errorf("the run's figure is %v, want the median of its turns", v)
+	}
+	if got := spread(r.gather(ours, perSecond)); got != "20 (10–40)" {
+		t.Errorf("spread over the turns: %s", got)
+	}
+	if got := strings.Join(r.runs[0].failed, " "); got != "Crawl/scenario=s/crawler=naive" {
+		t.Errorf("failed: %s", got)
+	}
+}
+
 func TestBadRecordingsAreNamed(t *testing.T) {
 	for name, text := range map[string]string{
 		"run":    "run: many\n",
@@ -112,8 +136,8 @@ func TestBadRecordingsAreNamed(t *testing.T) {
 }
 
 func TestVerdicts(t *testing.T) {
-	run := &benchRun{figures: map[string]map[string]float64{
-		"X": {"pages/s": 30, "MB": 150}, "Y": {"pages/s": 10}, "Z": {"pages/s": 0},
+	run := &benchRun{figures: map[string]map[string][]float64{
+		"X": {"pages/s": {20, 30, 90}, "MB": {150}}, "Y": {"pages/s": {10}}, "Z": {"pages/s": {0}},
 	}, failed: []string{"V"}}
 	for _, c := range []struct {
 		name string

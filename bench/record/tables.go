@@ -20,7 +20,7 @@ func crawlColumns() []column {
 	}
 }
 
-// writeScenarios is a table of crawlers for each scenario: medians, with the least and the most of the runs where they differ.
+// writeScenarios is a table of crawlers for each scenario: medians, with the least and the most where they differ.
 func writeScenarios(b *strings.Builder, r *recording) {
 	done := map[string]bool{}
 	for _, name := range r.names() {
