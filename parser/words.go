@@ -1,15 +1,14 @@
 package parser
 
 import (
-	"encoding/binary"
 	"math/bits"
 	"unicode"
 	"unicode/utf8"
 )
 
 // A wordCounter counts words over text that comes in pieces. Its two flags are
-// all it remembers of the text before; each is 0 or 0x80, the form in which
-// eight bytes at a time are classified.
+// all it remembers of the text before; each is 0 or 1, so that it can stand
+// before the first bit of a block.
 type wordCounter struct {
 	n      int
 	inside uint64 // the last character belongs to a word
@@ -19,89 +18,40 @@ type wordCounter struct {
 // separate ends the current word.
 func (w *wordCounter) separate() { w.inside, w.joined = 0, 0 }
 
-const (
-	ones  = 0x0101010101010101
-	highs = 0x8080808080808080
-)
-
-// equals marks the high bit of each byte of x that is c. It is exact up to the
-// first byte that is not ASCII.
-func equals(x uint64, c byte) uint64 {
-	return ^((x ^ ones*uint64(c)) + ones*0x7f) & highs
-}
-
-// alnums marks the high bit of each byte of x that is an ASCII letter or digit,
-// exact up to the first byte that is not ASCII.
-func alnums(x uint64) uint64 {
-	l := x | ones*0x20
-	letters := (l + ones*(0x80-'a')) &^ (l + ones*(0x7f-'z'))
-	digits := (x + ones*(0x80-'0')) &^ (x + ones*(0x7f-'9'))
-	return (letters | digits) & highs
-}
-
 // scan counts words in src from i to the next '<' or the end, and returns where
 // that is. It is the one loop that touches every byte of a page's text, so it
-// takes eight or sixteen at a time: a word begins where a letter or digit follows
-// neither another nor an apostrophe that followed one.
+// takes many at a time: a word begins where a letter or digit follows neither
+// another nor an apostrophe that followed one.
 func (w *wordCounter) scan(src []byte, i int) int {
 	if i < len(src) && src[i] == '<' {
 		return i // tags often follow each other
 	}
+	var c classes
 	for {
-		var x uint64
-		if i <= len(src)-8 {
-			x = binary.LittleEndian.Uint64(src[i:])
+		if len(src)-i >= blockSize {
+			c.read((*[blockSize]byte)(src[i:]))
 		} else {
-			x = lastBytes(src[i:])
+			c.readLast(src[i:])
 		}
-		word := alnums(x)
-		before := word<<8 | w.inside
-		join := equals(x, '\'') & before
-		starts := word &^ (before | join<<8 | w.joined)
-		stop := equals(x, '<') | equals(x, '&') | x&highs
-		if stop == 0 {
+		before := c.word<<1 | w.inside
+		join := c.apostrophe & before
+		starts := c.word &^ (before | join<<1 | w.joined)
+		if c.stop == 0 {
 			w.n += bits.OnesCount64(starts)
-			w.inside, w.joined = word>>56, join>>56
-			i += 8
-			if w.joined == 0 {
-				i = w.plain(src, i)
-			}
+			w.inside, w.joined = c.word>>(blockSize-1), join>>(blockSize-1)
+			i += blockSize
 			continue
 		}
-		if k := bits.TrailingZeros64(stop) &^ 7; k > 0 {
-			w.n += bits.OnesCount64(starts << (64 - k))
-			w.inside, w.joined = word>>(k-8)&0x80, join>>(k-8)&0x80
-			i += k / 8
+		if k := bits.TrailingZeros64(c.stop); k > 0 {
+			w.n += bits.OnesCount64(starts << (blockSize - k))
+			w.inside, w.joined = c.word>>(k-1)&1, join>>(k-1)&1
+			i += k
 		}
 		if i >= len(src) || src[i] == '<' {
 			return i
 		}
 		i = w.special(src, i)
 	}
-}
-
-// plain counts words from i on, sixteen bytes at a time, as long as there are
-// only ASCII characters, and no '<', '&' or apostrophe among them. It is kept small
-// so that all of it stays in registers. No apostrophe may be pending.
-func (w *wordCounter) plain(src []byte, i int) int {
-	n, inside := w.n, w.inside
-	for i <= len(src)-16 {
-		x := binary.LittleEndian.Uint64(src[i:])
-		y := binary.LittleEndian.Uint64(src[i+8:])
-		// Apostrophe and '&' differ in their lowest bit alone.
-		ordinary := ((x ^ ones*'<') + ones*0x7f) & (((x | ones) ^ ones*'\'') + ones*0x7f) &
-			((y ^ ones*'<') + ones*0x7f) & (((y | ones) ^ ones*'\'') + ones*0x7f)
-		if (^ordinary|x|y)&highs != 0 {
-			break
-		}
-		u, v := alnums(x), alnums(y)
-		starts := u&^(u<<8|inside) | (v&^(v<<8|u>>56))>>1
-		n += bits.OnesCount64(starts)
-		inside = v >> 56
-		i += 16
-	}
-	w.n, w.inside = n, inside
-	return i
 }
 
 // special counts what is not plain ASCII at i, and returns where to go on. In
@@ -136,15 +86,6 @@ func (w *wordCounter) special(src []byte, i int) int {
 	return i
 }
 
-// lastBytes loads fewer than eight bytes, with '<' behind them.
-func lastBytes(b []byte) uint64 {
-	x := uint64(ones * '<')
-	for i, c := range b {
-		x ^= uint64(c^'<') << (8 * i)
-	}
-	return x
-}
-
 // add counts one character.
 func (w *wordCounter) add(r rune) {
 	switch classify(r) {
@@ -152,7 +93,7 @@ func (w *wordCounter) add(r rune) {
 		if w.inside|w.joined == 0 {
 			w.n++
 		}
-		w.inside, w.joined = 0x80, 0
+		w.inside, w.joined = 1, 0
 	case charAlone:
 		w.n++
 		w.separate()
