@@ -1,15 +1,39 @@
 package main
 
-import "testing"
+import (
+	"math"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"testing"
+)
 
 func TestGCPercent(t *testing.T) {
 	const mb = 1 << 20
 	for _, tt := range []struct {
 		live uint64
 		want int
-	}{{0, 400}, {32 * mb, 200}, {64 * mb, 100}, {256 * mb, 100}, {512 * mb, 50}, {1024 * mb, 25}} {
+	}{{0, 200}, {16 * mb, 200}, {32 * mb, 100}, {256 * mb, 100}, {512 * mb, 50}, {1024 * mb, 25}} {
 		if got := gcPercent(tt.live); got != tt.want {
 			t.Errorf("with %d MB alive GOGC is %d, want %d", tt.live/mb, got, tt.want)
 		}
 	}
+}
+
+// After a collection that finds 512 MB alive, garbage may grow to half of that.
+func TestGarbageIsTuned(t *testing.T) {
+	t.Setenv("GOGC", "")
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	tuneGarbage()
+	alive := make([]byte, 512<<20)
+	percent := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+	for range 1000 { // collections, each of which is a chance for the cleanup to run
+		runtime.GC()
+		runtime.Gosched()
+		if metrics.Read(percent); math.Abs(float64(percent[0].Value.Uint64())-50) < 5 {
+			runtime.KeepAlive(alive)
+			return
+		}
+	}
+	t.Errorf("GOGC is %d%% with 512 MB alive", percent[0].Value.Uint64())
 }
