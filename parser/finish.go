@@ -21,10 +21,13 @@ func (w *walker) finish(pg *Page) {
 	if cap(pg.Links) > keepLinks && len(w.links) <= keepLinks {
 		pg.Links = nil
 	}
-	clear(pg.Links) // strings of the page before, beyond what is overwritten
+	before := pg.Links
 	pg.Links = pg.Links[:0]
 	for i := range w.links {
 		pg.Links = append(pg.Links, w.links[i].link(text))
+	}
+	if n := len(pg.Links); n < len(before) {
+		clear(before[n:]) // strings of the page before
 	}
 	pg.Canonical = ""
 	if f.canonical >= 0 {

@@ -19,7 +19,8 @@ import (
 // parts of a request that go well never touch it.
 type call struct {
 	Context context.Context // the caller's
-	unwatch func() bool     // forgets the caller's context; nil if that never ends
+	watches *watches        // where the call waits for that to end
+	watch   watchLinks
 
 	wire    Wire
 	url     url.URL
@@ -70,6 +71,7 @@ func callOf(ctx context.Context) *call {
 func (c *Client) newCall(ctx context.Context, r *Request) *call {
 	k := &call{
 		Context: ctx,
+		watches: &c.watches,
 		wire:    r.Wire,
 		start:   time.Now(),
 		timeout: r.Timeout,
@@ -77,23 +79,20 @@ func (c *Client) newCall(ctx context.Context, r *Request) *call {
 		minRate: c.opts.MinRate,
 	}
 	def(&k.timeout, c.opts.Timeout)
+	k.mu.Lock()
 	if ctx.Err() != nil {
 		k.why = context.Cause(ctx)
-	} else if ctx.Done() != nil {
-		k.unwatch = context.AfterFunc(ctx, func() { k.cancel(context.Cause(ctx)) })
 	}
-	k.mu.Lock()
 	k.timer = time.AfterFunc(min(k.timeout, k.headers, rateWindow), k.tick)
 	k.mu.Unlock()
+	k.watches.add(k)
 	return k
 }
 
 // end stops the clock and frees what the call holds. The derived context is
 // cancelled only then, since a body is read under it.
 func (c *call) end() {
-	if c.unwatch != nil {
-		c.unwatch()
-	}
+	c.watches.remove(c)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ended = true

@@ -22,6 +22,7 @@ type Client struct {
 	dialer    *dialer
 	buffers   *buffers
 	decoders  decoders
+	watches   watches
 }
 
 // New makes a Client. It opens nothing yet.

@@ -102,7 +102,7 @@ func (d *direct) exchange(k *call, c *directConn, s *scratch, closing bool) (_ *
 	k.onFirstByte()
 	var res *http.Response
 	for i := 0; ; i++ {
-		res, err = http.ReadResponse(s.in, nil)
+		res, err = readResponse(s.in)
 		if err != nil {
 			return nil, true, err
 		}
