@@ -11,7 +11,7 @@ type batch struct {
 	links    []Link // the caller's
 	keys     []Key
 	states   []linkState
-	shards   []*shard // that have any of the links, in order
+	shards   []*shard // that have to do with it, in order
 	todo     []int32  // links that are not known, by index
 	doubtful int      // how many of them the filter knows, and the store has to be asked about
 	fresh    []Link   // those to be committed, each once
@@ -96,6 +96,18 @@ func (b *batch) involve(s *shard) {
 		}
 	}
 	b.shards = append(b.shards, s)
+}
+
+// narrow leaves the shards that have anything more to do with the batch: those of
+// links that may be new, and the lease's. Most links of most pages are known.
+func (b *batch) narrow(f *Frontier) {
+	b.shards = b.shards[:0]
+	if b.end.lease != nil {
+		b.involve(b.end.lease.s)
+	}
+	for _, i := range b.todo {
+		b.involve(f.shardOf(b.keys[i].Host))
+	}
 }
 
 // classify looks for the batch's links in the shard's hot set and filter. The

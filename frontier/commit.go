@@ -73,6 +73,7 @@ func (f *Frontier) claimAll(ctx context.Context, b *batch, done *shard) (err err
 	if len(b.todo) == 0 && b.end.lease == nil {
 		return nil
 	}
+	b.narrow(f)
 	defer func() {
 		if err != nil {
 			for _, s := range b.shards {
