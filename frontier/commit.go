@@ -158,7 +158,12 @@ func (b *batch) recheck(f *Frontier) bool {
 		s := f.shardOf(k.Host)
 		switch b.states[i] {
 		case linkCandidate:
-			if s.suspects(k) {
+			switch {
+			case s.hot.Has(k): // another page had it too, a moment ago
+				s.count.hot++
+				s.again(k, b.links[i].Depth)
+				b.states[i] = linkKnown
+			case s.suspects(k):
 				s.suspect(b, int(i))
 			}
 		case linkVerified:
