@@ -11,10 +11,12 @@
 // A request that goes to its host without a proxy is made by the goroutine that calls
 // Do: it takes the newest kept connection of the origin, looks whether the other side
 // has said anything meanwhile, writes the request with one write and reads the
-// answer, whose headers http.ReadResponse parses. No goroutine belongs to a
-// connection or a request. A connection is kept when its body was read to the end,
-// nothing came after it and neither side said close; a kept one that dies before
-// the first byte of an answer costs a second sending, which the [Wire] hears of.
+// answer. Headers that are plain in every way are read here, any others by
+// http.ReadResponse, and a fuzz target holds the two to the same result. No goroutine
+// belongs to a connection or a request. A connection is kept when its body was read
+// to the end, nothing came after it and neither side said close; a kept one that
+// dies before the first byte of an answer costs a second sending, which the [Wire]
+// hears of.
 //
 // HTTP/2 and everything behind a proxy is left to http.Transport. Whether an https
 // origin speaks HTTP/2 shows in the handshake; its connection is then handed over,
