@@ -13,7 +13,9 @@ import (
 //
 // It is an array of buckets of one cache line, five keys each, so that a lookup
 // costs one cache miss. The array grows a bucket at a time by linear hashing, so
-// that no growth stops its shard and a small crawl stays small; once at its
+// that no growth stops its shard and a small crawl stays small. While it grows it
+// has four buckets for three keys: with one for each, one repeat in five hundred
+// was forgotten, because buckets not yet split have twice as many. Once at its
 // budget, a bucket makes room by the clock algorithm among its five. It holds no
 // pointers that the garbage collector would have to follow.
 //
@@ -111,7 +113,7 @@ func (h *hotSet) Add(k urlnorm.Key) {
 	if b.hit(k.Hi, uint32(k.Lo)) {
 		return
 	}
-	if h.n < h.most && h.stats.Len >= h.n {
+	for h.n < h.most && 4*h.stats.Len >= 3*h.n {
 		h.split()
 		b = h.bucket(k.Hi)
 	}
