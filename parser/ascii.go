@@ -11,7 +11,7 @@ func isAlnum(c byte) bool {
 
 // White space of the HTML standard. Carriage returns count because they become
 // line feeds before tokenization.
-const spaceSet = 1<<'\t' | 1<<'\n' | 1<<'\f' | 1<<'\r' | 1<<' '
+const spaceSet uint64 = 1<<'\t' | 1<<'\n' | 1<<'\f' | 1<<'\r' | 1<<' '
 
 func isSpace(c byte) bool {
 	return c <= ' ' && spaceSet>>c&1 != 0

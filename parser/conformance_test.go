@@ -186,7 +186,7 @@ func TestConformanceBaseAndRefresh(t *testing.T) {
 	}
 }
 
-func canonical(t *testing.T, raw string) URL {
+func canonical(t testing.TB, raw string) URL {
 	t.Helper()
 	if raw == "" {
 		return URL{}

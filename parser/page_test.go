@@ -178,13 +178,27 @@ func TestParserIsShared(t *testing.T) {
 
 func TestAllocations(t *testing.T) {
 	p := newParser(t, Options{})
-	body := generatePage(pageShapes()[0])
-	in := Input{URL: canonical(t, home), Body: body}
+	for _, shape := range pageShapes()[:2] {
+		in := Input{URL: shape.base(t), Body: pageBody(t, shape)}
+		var pg Page
+		parse(t, p, &pg, in)
+		// One for all strings of the page.
+		if n := testing.AllocsPerRun(100, func() { p.Parse(&pg, in) }); n > 1 {
+			t.Errorf("page %v takes %v allocations, want 1", shape, n)
+		}
+	}
+}
+
+// A Page that is used again holds nothing of the page before.
+func TestPageForgets(t *testing.T) {
+	p := newParser(t, Options{})
 	var pg Page
-	parse(t, p, &pg, in)
-	// One for all strings of the page.
-	if n := testing.AllocsPerRun(100, func() { p.Parse(&pg, in) }); n > 1 {
-		t.Errorf("a page of %d links takes %v allocations, want 1", len(pg.Links), n)
+	parse(t, p, &pg, Input{URL: canonical(t, home), Body: []byte(strings.Repeat("<a href=/x>y</a>", 20))})
+	parse(t, p, &pg, Input{URL: canonical(t, home), Body: []byte("<a href=/z>")})
+	for i, l := range pg.Links[len(pg.Links):cap(pg.Links)] {
+		if l != (Link{}) {
+			t.Fatalf("link %d of the page before is still there: %+v", i, l)
+		}
 	}
 }
 

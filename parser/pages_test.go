@@ -3,7 +3,12 @@ package parser
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net/http"
+	"testing"
+
+	"github.com/mapwright/mapwright/internal/testweb"
 )
 
 // A pageShape says what a generated page is made of.
@@ -13,15 +18,49 @@ type pageShape struct {
 	links int
 }
 
-// The pages that figures are given for: that of the limits (10 KB, 30 links), one
-// ten times as long, and one that is mostly links.
+// The pages that figures are given for: that of the whole crawls' benchmarks, one
+// like it with more facts and markup, one ten times as long, and two that are mostly
+// links.
 func pageShapes() []pageShape {
 	return []pageShape{
+		{"testweb", 10 << 10, 30},
 		{"text", 10_000, 30},
 		{"text", 100_000, 100},
 		{"links", 10_000, 90},
 		{"links", 100_000, 900},
 	}
+}
+
+// base is the page's URL.
+func (s pageShape) base(tb testing.TB) URL {
+	if s.name == "testweb" {
+		return canonical(tb, "http://h0.test/")
+	}
+	return canonical(tb, "https://www.example.com/walks/harbour-at-dawn?page=2")
+}
+
+// pageBody makes or fetches a page.
+func pageBody(tb testing.TB, shape pageShape) []byte {
+	tb.Helper()
+	if shape.name != "testweb" {
+		return generatePage(shape)
+	}
+	web, err := testweb.Start(testweb.Config{Pages: 1000, PageSize: shape.size, Links: shape.links})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer web.Close()
+	client := &http.Client{Transport: &http.Transport{DialContext: web.Dial, DisableKeepAlives: true}}
+	res, err := client.Get(web.StartURLs()[0])
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil || len(body) != shape.size {
+		tb.Fatalf("%d bytes of a page of %d: %v", len(body), shape.size, err)
+	}
+	return body
 }
 
 // generatePage makes a page like those of a blog or a shop: a head with the usual

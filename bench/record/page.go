@@ -87,7 +87,7 @@ func writeBars(b *strings.Builder, r *recording) {
 	b.WriteString("\n")
 }
 
-// writeFailures names what has no figure because it failed.
+// writeFailures names what failed.
 func writeFailures(b *strings.Builder, r *recording) {
 	for _, run := range r.runs {
 		// A benchmark fails with its parts.

@@ -149,6 +149,7 @@ func TestVerdicts(t *testing.T) {
 		{"at most, held at the bar", bar{limit: 150, atMost: true, name: "X", unit: "MB"}, "150 PASS"},
 		{"at most, missed", bar{limit: 149, atMost: true, name: "X", unit: "MB"}, "**150 MISS**"},
 		{"an aim is not a promise", bar{limit: 149, atMost: true, aim: true, name: "X", unit: "MB"}, "150 not yet"},
+		{"another crawler that failed", bar{limit: 1, name: "X", unit: perSecond, over: "V"}, "**failed**"},
 		{"a crawl that failed", bar{limit: 1, name: "V", unit: perSecond, over: "X"}, "**failed**"},
 		{"no figure", bar{limit: 1, name: "X", unit: "conns/host"}, "–"},
 		{"no other crawler", bar{limit: 1, name: "X", unit: perSecond, over: "W"}, "–"},

@@ -18,8 +18,8 @@ const (
 
 // gcPercent is the GOGC by which garbage is bounded so, for what is alive.
 func gcPercent(live uint64) int {
-	live = max(live, 16<<20)
-	return int(min(max(live, leastGarbage), mostGarbage) * 100 / live)
+	live = max(live, 4<<20)
+	return max(1, int(min(max(live, leastGarbage), mostGarbage)*100/live))
 }
 
 // A garbageTuner sets GOGC anew after each collection, by what that has found alive.

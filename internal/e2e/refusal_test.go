@@ -108,6 +108,7 @@ func TestRefusals(t *testing.T) {
 		{"argument where none is wanted", "resume a.test", nil, []string{"resume takes no argument"}},
 		{"bad values", "crawl -u a.test --max-workers 0 --scope world --timeout soon --include ( --profile rude --resolve here --since once", nil,
 			[]string{"--max-workers", "--scope", "--timeout", "--include", "--profile", "--resolve", "--since"}},
+		{"bad selector", "crawl -u a.test --extract a=[[", nil, []string{"--extract", `"a=[["`}},
 		{"bad values everywhere", "crawl -u a.test --max-urls many --config $D/bad.yaml", []string{"MAX_RETRIES=some", "MAX_SCAN_TIME_MINUTES=long"},
 			[]string{"flag --max-urls", "environment MAX_RETRIES", "environment MAX_SCAN_TIME_MINUTES", "bad.yaml max_depth"}},
 		{"values that contradict", "crawl -u a.test --min-delay-ms 900", nil, []string{"min-delay-ms", "max-delay-ms"}},

@@ -82,6 +82,7 @@ func TestPlainAnswers(t *testing.T) {
 		{"nothing for a reason", "HTTP/1.1 200\r\nContent-Length: 1\r\n\r\na", false},
 		{"blanks before the status", "HTTP/1.1  200 OK\r\nContent-Length: 1\r\n\r\na", false},
 		{"informational", "HTTP/1.1 103 X\r\nContent-Length: 1\r\n\r\na", false},
+		{"no content", "HTTP/1.1 204 X\r\nContent-Length: 1\r\n\r\na", false},
 		{"not modified", "HTTP/1.1 304 X\r\nContent-Length: 1\r\n\r\n", false},
 		{"folded", okHead + "A: b\r\n c\r\nContent-Length: 1\r\n\r\na", false},
 		{"bare line feed", okHead + "A: b\nContent-Length: 1\r\n\r\na", false},

@@ -26,6 +26,7 @@ const (
 
 // A Wire is told when a request is written. Its methods are called from the
 // goroutine in Do or from others, one at a time, and never after Do has returned.
+// They must not block: cancelling the request waits for them.
 type Wire interface {
 	// Started is called once, when the request has gone out.
 	Started()

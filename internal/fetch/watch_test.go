@@ -9,6 +9,42 @@ import (
 	"testing/synctest"
 )
 
+// A countedContext counts who waits for its end.
+type countedContext struct {
+	context.Context
+	done    chan struct{}
+	waiting *int
+}
+
+func (c countedContext) Done() <-chan struct{} { return c.done }
+
+func (c countedContext) AfterFunc(func()) func() bool {
+	*c.waiting++
+	return func() bool { *c.waiting--; return true }
+}
+
+// Calls of one context wait for its end together, and nobody does when they are over.
+func TestCallsShareAWatch(t *testing.T) {
+	c, err := New(Options{Resolver: always("8.8.8.8")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	waiting := 0
+	ctx := countedContext{t.Context(), make(chan struct{}), &waiting}
+	for range 3 {
+		a, b := c.newCall(ctx, &Request{}), c.newCall(ctx, &Request{})
+		if waiting != 1 {
+			t.Errorf("%d wait for the end of a context that two calls have", waiting)
+		}
+		a.end()
+		b.end()
+		if waiting != 0 {
+			t.Errorf("%d wait for the end of a context that no call has", waiting)
+		}
+	}
+}
+
 func TestCallsEndWithTheirContexts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, err := New(Options{Resolver: always("8.8.8.8")})
@@ -17,6 +53,9 @@ func TestCallsEndWithTheirContexts(t *testing.T) {
 		}
 		defer c.Close()
 		why := errors.New("enough")
+		seed := rand.Uint64()
+		t.Logf("seed %d", seed)
+		r := rand.New(rand.NewPCG(seed, 0))
 		ctx, cancel := context.WithCancelCause(t.Context())
 		type name struct{}
 		same := context.WithValue(ctx, name{}, "x") // ends when ctx does
@@ -28,7 +67,7 @@ func TestCallsEndWithTheirContexts(t *testing.T) {
 			switch {
 			case i%3 == 2:
 				others = append(others, k)
-			case rand.IntN(2) == 0:
+			case r.IntN(2) == 0:
 				ended = append(ended, k)
 			default:
 				under = append(under, k)
@@ -37,7 +76,7 @@ func TestCallsEndWithTheirContexts(t *testing.T) {
 		if n := len(c.watches.of); n != 2 {
 			t.Errorf("%d watches of two contexts", n)
 		}
-		rand.Shuffle(len(ended), func(i, j int) { ended[i], ended[j] = ended[j], ended[i] })
+		r.Shuffle(len(ended), func(i, j int) { ended[i], ended[j] = ended[j], ended[i] })
 		for _, k := range ended {
 			k.end()
 		}
