@@ -1,5 +1,7 @@
 package parser
 
+import "slices"
+
 // finish makes the Page from what was found. The arena becomes one string that
 // all the others are parts of.
 func (w *walker) finish(pg *Page) {
@@ -21,13 +23,13 @@ func (w *walker) finish(pg *Page) {
 	if cap(pg.Links) > keepLinks && len(w.links) <= keepLinks {
 		pg.Links = nil
 	}
-	before := pg.Links
-	pg.Links = pg.Links[:0]
-	for i := range w.links {
-		pg.Links = append(pg.Links, w.links[i].link(text))
+	n := len(w.links)
+	if n < len(pg.Links) {
+		clear(pg.Links[n:]) // strings of the page before
 	}
-	if n := len(pg.Links); n < len(before) {
-		clear(before[n:]) // strings of the page before
+	pg.Links = slices.Grow(pg.Links[:0], n)[:n]
+	for i := range w.links {
+		w.links[i].link(&pg.Links[i], text)
 	}
 	pg.Canonical = ""
 	if f.canonical >= 0 {

@@ -155,11 +155,13 @@ func (w *walker) keepRel(rel []byte) span {
 	return span{uint32(start), uint32(len(w.arena))}
 }
 
-// link makes the Link.
-func (r *linkRecord) link(text string) Link {
-	l := Link{Href: r.href.in(text), Rel: r.rel.in(text), Text: r.text.in(text), Kind: r.kind, Fault: r.fault, NoFollow: r.noFollow}
+// link fills in the Link.
+func (r *linkRecord) link(l *Link, text string) {
+	l.Href, l.Rel, l.Text = r.href.in(text), r.rel.in(text), r.text.in(text)
+	l.Kind, l.Fault, l.NoFollow = r.kind, r.fault, r.noFollow
 	if r.url.end > r.url.start {
 		l.URL = r.outline.URL(r.url.in(text))
+	} else {
+		l.URL = URL{}
 	}
-	return l
 }

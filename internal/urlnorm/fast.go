@@ -19,9 +19,6 @@ func (u URL) spliceOf(ref string) (splice, bool) {
 	if len(u.text)+len(ref) > maxLen {
 		return splice{}, false
 	}
-	if len(ref) > 1 && ref[0] == '/' && ref[1] != '/' && ref[len(ref)-1] > ' ' && !u.IsZero() {
-		return u.splicePath(u.Origin(), ref, 0) // what most references look like
-	}
 	ref = trimControl(ref)
 	if o := u.Origin(); len(ref) > len(o) && ref[len(o)] == '/' && o != "" && ref[:len(o)] != o && equalFold(ref[:len(o)], o) {
 		return u.splicePath(o, ref[len(o):], 0) // its letters have no case

@@ -28,6 +28,13 @@ func (u URL) AppendResolve(dst, ref []byte) ([]byte, Outline, error) {
 	// This is a view of ref and does not outlive the call: whatever comes of it
 	// is appended to dst, and errors do not hold it.
 	view := unsafe.String(unsafe.SliceData(ref), len(ref))
+	if isLocal(view) && !u.IsZero() && len(u.text)+len(view) <= maxLen {
+		if query, end, ok := scanPath(view, 0); ok {
+			origin := u.Origin()
+			at := offsets{u.hostEnd, u.pathAt, uint32(len(origin) + query)}
+			return append(append(dst, origin...), view[:end]...), Outline{at}, nil
+		}
+	}
 	if s, ok := u.spliceOf(view); ok {
 		dst = append(dst, s.head...)
 		return append(dst, s.tail...), Outline{s.at}, nil
@@ -47,6 +54,11 @@ func (u URL) AppendResolve(dst, ref []byte) ([]byte, Outline, error) {
 	}
 	dst, at := r.appendCanonical(dst)
 	return dst, Outline{at}, nil
+}
+
+// isLocal recognises what most references look like: a path from the root.
+func isLocal(ref string) bool {
+	return len(ref) > 1 && ref[0] == '/' && ref[1] != '/' && ref[len(ref)-1] > ' '
 }
 
 // isOpaque recognises what is on every page and is no web address: "mailto:",
