@@ -93,11 +93,11 @@ func peer(b *testing.B, name string, w *Web) *exec.Cmd {
 	return exec.Command(program(b, name, "peers", "./"+name), w.Addr, w.Start)
 }
 
-// crawlers are who crawls in a scenario. With MAPWRIGHT_BENCH_PEERS=1 the peers are among them in (a) and (b), and must find everything
-// too.
-func crawlers(s Scenario) []string {
+// crawlers are who crawls in a turn of a scenario, the first of which is 0. With MAPWRIGHT_BENCH_PEERS=1 the peers are among them in some,
+// and must find everything too.
+func crawlers(s Scenario, turn int) []string {
 	all := []string{"bare", "naive", "ours"}
-	if s.Peers && os.Getenv("MAPWRIGHT_BENCH_PEERS") == "1" {
+	if turn < s.PeerTurns && os.Getenv("MAPWRIGHT_BENCH_PEERS") == "1" {
 		all = append(all, "colly")
 	}
 	return all
@@ -109,7 +109,7 @@ func turns() int {
 	if Smoke() {
 		return 1
 	}
-	return 3
+	return 5
 }
 
 func BenchmarkCrawl(b *testing.B) {
@@ -121,7 +121,7 @@ func BenchmarkCrawl(b *testing.B) {
 				b.Fatal(err)
 			}
 			for turn := range turns() {
-				for _, crawler := range crawlers(s) {
+				for _, crawler := range crawlers(s, turn) {
 					b.Run(fmt.Sprintf("crawler=%s/turn=%d", crawler, turn+1), func(b *testing.B) {
 						for b.Loop() {
 							var cmd *exec.Cmd
