@@ -181,7 +181,7 @@ func (w *worker) measure(resp *fetch.Response) {
 func (w *worker) describe(f *finish, resp *fetch.Response, ev page.Robots) {
 	f.facts = page.Facts{
 		ContentType: resp.Header.Get("Content-Type"), ContentLength: resp.ContentLength, ResponseTime: resp.Timings.Total,
-		ETag: resp.Header.Get("ETag"), Robots: ev,
+		ETag: resp.Header.Get("Etag"), Robots: ev,
 	}
 	if f.facts.ContentType == "" {
 		f.facts.ContentType = resp.ContentType
@@ -189,7 +189,7 @@ func (w *worker) describe(f *finish, resp *fetch.Response, ev page.Robots) {
 	if resp.Body != nil {
 		f.facts.ContentLength = resp.DecodedLength
 	}
-	if at, err := http.ParseTime(resp.Header.Get("Last-Modified")); err == nil {
+	if at, err := httpDate(resp.Header.Get("Last-Modified")); err == nil {
 		f.facts.LastModified = at.UTC()
 	}
 }

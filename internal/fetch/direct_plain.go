@@ -101,12 +101,22 @@ func plainField(lines string) (name, value, rest string, ok bool) {
 		return "", "", "", false
 	}
 	name = line[:colon]
+	canonical, first := true, true // of a part between hyphens
 	for i := range len(name) {
-		if c := name[i] | 0x20; (c < 'a' || c > 'z') && (c < '0' || c > '9') && name[i] != '-' {
+		switch c := name[i]; {
+		case 'a' <= c && c <= 'z':
+			canonical = canonical && !first
+		case 'A' <= c && c <= 'Z':
+			canonical = canonical && first
+		case c != '-' && (c < '0' || c > '9'):
 			return "", "", "", false
 		}
+		first = name[i] == '-'
 	}
-	return http.CanonicalHeaderKey(name), strings.Trim(line[colon+1:], " "), rest, true
+	if !canonical {
+		name = http.CanonicalHeaderKey(name)
+	}
+	return name, strings.Trim(line[colon+1:], " "), rest, true
 }
 
 // isPlain reports whether a line is printable ASCII.
