@@ -16,10 +16,10 @@ SIXTEEN(apostrophe, 0x27)
 SIXTEEN(less, 0x3c)
 SIXTEEN(ampersand, 0x26)
 
-// SIXTEENTH classifies the sixteen bytes at off: words to R8, apostrophes to
-// R9, stops to R10, in their low 16 bits. A byte that is moved beyond 127
-// becomes negative, so that one signed comparison tests a range.
-#define SIXTEENTH(off) \
+// QUARTER classifies the sixteen bytes at off and puts their masks below those of
+// the bytes behind them: words in AX, apostrophes in BX, stops in CX. A byte that is
+// moved beyond 127 becomes negative, so that one signed comparison tests a range.
+#define QUARTER(off) \
 	MOVOU    off(SI), X0 \
 	MOVO     X0, X1 \
 	POR      X8, X1 \
@@ -38,7 +38,13 @@ SIXTEEN(ampersand, 0x26)
 	POR      X0, X4 \
 	PCMPEQB  X7, X0 \
 	POR      X0, X4 \
-	PMOVMSKB X4, R10
+	PMOVMSKB X4, R10 \
+	SHLQ     $16, AX \
+	SHLQ     $16, BX \
+	SHLQ     $16, CX \
+	ORQ      R8, AX \
+	ORQ      R9, BX \
+	ORQ      R10, CX
 
 // func readClasses(c *classes, block *[blockSize]byte)
 TEXT ·readClasses(SB), NOSPLIT, $0-16
@@ -52,31 +58,13 @@ TEXT ·readClasses(SB), NOSPLIT, $0-16
 	MOVOU apostrophe<>(SB), X13
 	MOVOU less<>(SB), X14
 	MOVOU ampersand<>(SB), X7
-	SIXTEENTH(48)
-	MOVQ  R8, AX
-	MOVQ  R9, BX
-	MOVQ  R10, CX
-	SHLQ  $16, AX
-	SHLQ  $16, BX
-	SHLQ  $16, CX
-	SIXTEENTH(32)
-	ORQ   R8, AX
-	ORQ   R9, BX
-	ORQ   R10, CX
-	SHLQ  $16, AX
-	SHLQ  $16, BX
-	SHLQ  $16, CX
-	SIXTEENTH(16)
-	ORQ   R8, AX
-	ORQ   R9, BX
-	ORQ   R10, CX
-	SHLQ  $16, AX
-	SHLQ  $16, BX
-	SHLQ  $16, CX
-	SIXTEENTH(0)
-	ORQ   R8, AX
-	ORQ   R9, BX
-	ORQ   R10, CX
+	XORL  AX, AX
+	XORL  BX, BX
+	XORL  CX, CX
+	QUARTER(48)
+	QUARTER(32)
+	QUARTER(16)
+	QUARTER(0)
 	MOVQ  AX, classes_word(DI)
 	MOVQ  BX, classes_apostrophe(DI)
 	MOVQ  CX, classes_stop(DI)

@@ -189,7 +189,7 @@ func (w *worker) describe(f *finish, resp *fetch.Response, ev page.Robots) {
 	if resp.Body != nil {
 		f.facts.ContentLength = resp.DecodedLength
 	}
-	if at, err := httpDate(resp.Header.Get("Last-Modified")); err == nil {
+	if at, err := http.ParseTime(resp.Header.Get("Last-Modified")); err == nil {
 		f.facts.LastModified = at.UTC()
 	}
 }
