@@ -85,18 +85,49 @@ func (c *Client) read(call *call, res *http.Response, r *Request, out *Response)
 		return errTooLarge // even if it is compressed
 	}
 
-	buf := c.buffers.get()
-	out.buffers, out.buffer = c.buffers, buf
+	out.buffers = c.buffers
+	if out.buffer = whole(res, out, limit); out.buffer != nil {
+		out.DecodedLength = int64(len(out.buffer.b))
+		call.bytes.Add(out.DecodedLength)
+	} else {
+		out.buffer = c.buffers.get()
+		if html, err := c.decode(call, res, r, out, wire, limit); err != nil || !html {
+			return err
+		}
+	}
+	body, name := out.buffer.b, "utf-8"
+	if r.Mode == Page {
+		var err error
+		if body, name, err = c.toUTF8(call, out, out.buffer, first(res.Header["Content-Type"])); err != nil {
+			return err
+		}
+	}
+	out.Body, out.Charset = body, name
+	return nil
+}
+
+// whole returns a body that has come already and needs nothing done to it, or nil.
+func whole(res *http.Response, out *Response, limit int64) *buffer {
+	body, ok := res.Body.(*directBody)
+	if !ok || len(res.Header["Content-Encoding"]) > 0 || out.ContentType == "" || res.ContentLength > limit {
+		return nil
+	}
+	return body.whole()
+}
+
+// decode reads a body into the response's buffer and undoes its compression. It reports
+// false of a page that turns out not to be HTML.
+func (c *Client) decode(call *call, res *http.Response, r *Request, out *Response, wire io.Reader, limit int64) (html bool, err error) {
+	buf := out.buffer
 	decoded, err := c.decoders.open(c.buffers, call, buf, res.Header["Content-Encoding"], wire)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer decoded.release()
-
 	if r.Mode == Page && out.ContentType == "" {
 		html, err := sniff(buf, decoded, limit, out)
 		if err != nil || !html {
-			return err
+			return false, err
 		}
 	}
 	err = c.fill(call, buf, decoded, limit, res.ContentLength)
@@ -104,17 +135,7 @@ func (c *Client) read(call *call, res *http.Response, r *Request, out *Response)
 		buf.b, out.Truncated, err = buf.b[:limit], true, nil
 	}
 	out.DecodedLength = int64(len(buf.b))
-	if err != nil {
-		return err
-	}
-	body, name := buf.b, "utf-8"
-	if r.Mode == Page {
-		if body, name, err = c.toUTF8(call, out, buf, first(res.Header["Content-Type"])); err != nil {
-			return err
-		}
-	}
-	out.Body, out.Charset = body, name
-	return nil
+	return true, err
 }
 
 // drain reads a little of a body that nobody wants. Failing to is no failure.

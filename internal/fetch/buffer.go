@@ -28,6 +28,8 @@ type buffer struct {
 	b     []byte
 	large bool // may be large
 	lent  bool // by the place of another buffer of the same call
+
+	scratch *scratch // whose memory it is, or nil
 }
 
 func (p *buffers) get() *buffer {
@@ -46,6 +48,10 @@ func (p *buffers) beside(b *buffer) *buffer {
 }
 
 func (p *buffers) put(b *buffer) {
+	if b.scratch != nil {
+		b.scratch.of.putScratch(b.scratch)
+		return
+	}
 	if b.large && !b.lent {
 		<-p.large
 	}

@@ -32,6 +32,7 @@ type call struct {
 	headers time.Duration
 	minRate int64
 
+	alarm    *alarm
 	handover *handover // what is left for net/http
 	onSent   func()    // told when net/http has sent something; may be nil
 
@@ -42,7 +43,6 @@ type call struct {
 	cancelDerived context.CancelCauseFunc // guarded by mu; cancels derived
 	sends         int32                   // guarded by mu; writes that the Wire was told of
 	settled       bool                    // guarded by mu; the Wire is told nothing more
-	timer         *time.Timer             // guarded by mu
 	ended         bool                    // guarded by mu
 	window        time.Duration           // guarded by mu; when the rate is next looked at
 	lastRead      int64                   // guarded by mu; bytes at the last look
@@ -79,12 +79,11 @@ func (c *Client) newCall(ctx context.Context, r *Request) *call {
 		minRate: c.opts.MinRate,
 	}
 	def(&k.timeout, c.opts.Timeout)
-	k.mu.Lock()
 	if ctx.Err() != nil {
 		k.why = context.Cause(ctx)
 	}
-	k.timer = time.AfterFunc(min(k.timeout, k.headers, rateWindow), k.tick)
-	k.mu.Unlock()
+	k.alarm = c.alarms.get()
+	k.alarm.set(k, min(k.timeout, k.headers, rateWindow))
 	k.watches.add(k)
 	return k
 }
@@ -95,8 +94,11 @@ func (c *call) end() {
 	c.watches.remove(c)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.ended {
+		return
+	}
 	c.ended = true
-	c.timer.Stop()
+	c.alarm.stop()
 	if c.cancelDerived != nil {
 		c.cancelDerived(nil)
 	}

@@ -23,6 +23,7 @@ type Client struct {
 	buffers   *buffers
 	decoders  decoders
 	watches   watches
+	alarms    alarms
 }
 
 // New makes a Client. It opens nothing yet.

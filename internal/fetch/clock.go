@@ -1,6 +1,8 @@
 package fetch
 
 import (
+	"math"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -14,6 +16,45 @@ func (m *moment) clear()              { m.v.Store(0) }
 func (m *moment) get() (time.Duration, bool) {
 	v := m.v.Load()
 	return time.Duration(v - 1), v > 0
+}
+
+// alarms keeps timers, which are cheaper to set again than to make. The zero value is
+// ready.
+type alarms struct{ pool sync.Pool }
+
+func (p *alarms) get() *alarm {
+	if a, ok := p.pool.Get().(*alarm); ok {
+		return a
+	}
+	a := &alarm{home: p}
+	a.timer = time.AfterFunc(math.MaxInt64, a.ring)
+	return a
+}
+
+// An alarm is the timer of a call. Going off for the call before, as it may when that
+// ends just then, does no harm: tick looks what the time is.
+type alarm struct {
+	home  *alarms
+	timer *time.Timer
+	call  atomic.Pointer[call]
+}
+
+func (a *alarm) set(c *call, d time.Duration) {
+	a.call.Store(c)
+	a.timer.Reset(d)
+}
+
+func (a *alarm) ring() {
+	if c := a.call.Load(); c != nil {
+		c.tick()
+	}
+}
+
+// stop gives the alarm back. The call must be known to have ended.
+func (a *alarm) stop() {
+	a.timer.Stop()
+	a.call.Store(nil)
+	a.home.pool.Put(a)
 }
 
 // rateWindow is over how long the rate of a body is measured.
@@ -53,7 +94,7 @@ func (c *call) tick() {
 	default:
 		next = min(next, now+min(c.headers, rateWindow))
 	}
-	c.timer.Reset(next - now)
+	c.alarm.timer.Reset(next - now)
 }
 
 // tooSlowLocked measures the body since the last look, over the time spent waiting for

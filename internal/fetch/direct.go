@@ -46,8 +46,10 @@ type direct struct {
 
 // scratch is the memory that an exchange needs and a kept connection does not.
 type scratch struct {
-	in  *bufio.Reader
-	out []byte
+	of   *direct
+	in   *bufio.Reader
+	out  []byte
+	body buffer // of a body that came with the headers and lies in in's memory
 }
 
 func newDirect(o Options, d *dialer, headers [Stream + 1]http.Header) *direct {
@@ -96,12 +98,13 @@ func (d *direct) getScratch() *scratch {
 	if s, ok := d.scratch.Get().(*scratch); ok {
 		return s
 	}
-	return &scratch{in: bufio.NewReaderSize(nil, readBuffer), out: make([]byte, 0, 1<<10)}
+	return &scratch{of: d, in: bufio.NewReaderSize(nil, readBuffer), out: make([]byte, 0, 1<<10)}
 }
 
 // putScratch lets go of the connection that s was used with.
 func (d *direct) putScratch(s *scratch) {
 	s.in.Reset(nil)
+	s.body = buffer{}
 	d.scratch.Put(s)
 }
 

@@ -44,14 +44,38 @@ func (b *directBody) Close() error {
 	return nil
 }
 
-// end lets go of the connection. It is called by the goroutine that reads.
+// whole takes a body that came with the headers as it lies there, without a copy, and
+// lets go of the connection. It returns nil if there is more to wait for, or nothing at
+// all. The buffer goes back as any other.
+func (b *directBody) whole() *buffer {
+	body, plain := b.r.(*plainBody)
+	if !plain || b.err != nil || int64(body.in.Buffered()) < body.left || !b.over.CompareAndSwap(false, true) {
+		return nil
+	}
+	s := b.s
+	s.body.b, _ = body.in.Peek(int(body.left))
+	s.body.scratch = s
+	_, _ = body.in.Discard(int(body.left))
+	body.left, b.err = 0, io.EOF
+	b.letGo(true)
+	return &s.body
+}
+
+// end lets go of the connection and of the memory. It is called by the goroutine that
+// reads.
 func (b *directBody) end(complete bool) {
 	if !b.over.CompareAndSwap(false, true) {
 		return
 	}
+	s := b.s
+	b.letGo(complete)
+	b.d.putScratch(s)
+}
+
+// letGo gives the connection back if it can serve again, and closes it otherwise.
+func (b *directBody) letGo(complete bool) {
 	c := b.c
 	alive := b.k.detach() && complete && b.keep && !c.failed && b.s.in.Buffered() == 0
-	b.d.putScratch(b.s)
 	b.s = nil
 	if !alive || !c.empty() {
 		c.abort()

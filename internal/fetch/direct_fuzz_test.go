@@ -88,33 +88,51 @@ func FuzzAnswer(f *testing.F) {
 		if len(data) > readBuffer {
 			return // what is left of it is then for the look at the socket to find
 		}
-		c, err := New(Options{Resolver: always("8.8.8.8")})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		c.dialer.guarded = fakeDialer(func(context.Context, string) (net.Conn, error) {
-			return &scriptConn{answer: bytes.NewReader(data)}, nil
-		})
-		r := Request{URL: u}
-		k := c.newCall(context.Background(), &r)
-		defer k.end()
-		var got answerOf
-		if res, err := c.direct.roundTrip(k, &r); err == nil {
-			body, err := io.ReadAll(res.Body)
-			res.Body.Close()
-			got = answerOf{status: res.StatusCode, body: string(body), whole: err == nil}
-		}
-		kept := c.direct.pool.take(u.Origin())
-		got.kept = kept != nil
-		if want := readAnswer(data); got != want {
-			t.Errorf("%q: got %+v, want %+v", data, got, want)
-		}
-		if kept != nil {
-			kept.abort()
-		}
-		if conns := c.Stats().Conns; conns != 0 {
-			t.Errorf("%q: %d connections left open", data, conns)
+		for _, asItLies := range []bool{false, true} {
+			got := fetchAnswer(t, u, data, asItLies)
+			if want := readAnswer(data); got != want {
+				t.Errorf("%q: got %+v, want %+v", data, got, want)
+			}
 		}
 	})
+}
+
+// fetchAnswer makes a request that is answered with data. AsItLies is to take a body that
+// came with its headers without reading it.
+func fetchAnswer(t *testing.T, u urlnorm.URL, data []byte, asItLies bool) (got answerOf) {
+	t.Helper()
+	c, err := New(Options{Resolver: always("8.8.8.8")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.dialer.guarded = fakeDialer(func(context.Context, string) (net.Conn, error) {
+		return &scriptConn{answer: bytes.NewReader(data)}, nil
+	})
+	r := Request{URL: u}
+	k := c.newCall(context.Background(), &r)
+	defer k.end()
+	if res, err := c.direct.roundTrip(k, &r); err == nil {
+		var all []byte
+		var buf *buffer
+		if b, ok := res.Body.(*directBody); ok && asItLies {
+			buf = b.whole()
+		}
+		if buf != nil {
+			all = bytes.Clone(buf.b)
+			c.buffers.put(buf)
+		} else {
+			all, err = io.ReadAll(res.Body)
+		}
+		res.Body.Close()
+		got = answerOf{status: res.StatusCode, body: string(all), whole: err == nil}
+	}
+	kept := c.direct.pool.take(u.Origin())
+	if got.kept = kept != nil; got.kept {
+		kept.abort()
+	}
+	if conns := c.Stats().Conns; conns != 0 {
+		t.Errorf("%q: %d connections left open", data, conns)
+	}
+	return got
 }
