@@ -74,7 +74,9 @@ func walk(b []byte, v visitor) error {
 }
 
 func walkSection(r *reader, tag byte, n uint64, v visitor) error {
-	var link linkView
+	if tag == tagLinks {
+		return walkLinks(r, n, v)
+	}
 	for i := uint64(0); i < n && !r.bad; i++ {
 		var err error
 		switch tag {
@@ -87,13 +89,6 @@ func walkSection(r *reader, tag byte, n uint64, v visitor) error {
 			default:
 				err = v.returned(k)
 			}
-		case tagLinks:
-			e := r.sized()
-			link.read(&e)
-			if e.bad {
-				return errDecode
-			}
-			err = v.link(int(i), &link)
 		case tagFinish, tagHosts, tagCursors, tagRobots, tagRun, tagCrashed:
 			e := r.sized()
 			err = walkElement(&e, tag, v)
@@ -101,6 +96,23 @@ func walkSection(r *reader, tag byte, n uint64, v visitor) error {
 			return &CorruptError{What: "log entry", Reason: fmt.Sprintf("it has a section of unknown kind %d", tag)}
 		}
 		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// walkLinks reads a section of links, each from what it does not share with the one
+// before.
+func walkLinks(r *reader, n uint64, v visitor) error {
+	var link linkView
+	for i := uint64(0); i < n && !r.bad; i++ {
+		e := r.sized()
+		link.read(&e)
+		if e.bad {
+			return errDecode
+		}
+		if err := v.link(int(i), &link); err != nil {
 			return err
 		}
 	}

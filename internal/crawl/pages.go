@@ -85,7 +85,7 @@ func (p *pageReader) hostBlocked(ctx context.Context, id urlnorm.HostID) (bool, 
 	if p.known && p.host == id {
 		return p.blocked, nil
 	}
-	fact, ok, err := store{p.store}.Host(ctx, id)
+	fact, ok, err := newStore(p.store).Host(ctx, id)
 	if err != nil {
 		return false, err
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"iter"
+	"sync"
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/state"
@@ -13,65 +14,38 @@ import (
 // store is state as the frontier wants it: the two do not know each other.
 type store struct {
 	*state.Store
+	translations *sync.Pool // of *translation
 }
 
 var _ frontier.Store = store{}
 
 // NewStore lets a frontier keep its records in a store, as a crawl does it. Only a crawl knows what to record of a URL that is
 // finished: elsewhere links may be added and leased, and not be finished.
-func NewStore(s *state.Store) frontier.Store { return store{s} }
+func NewStore(s *state.Store) frontier.Store { return newStore(s) }
+
+func newStore(s *state.Store) store { return store{s, new(sync.Pool)} }
 
 // Commit translates records. A link with a verdict is two facts, found and finished: the second follows in a record of its own,
 // and if a crash comes between them the link is pending and will be judged again.
 func (s store) Commit(recs ...frontier.Record) (uint64, error) {
-	out := make([]state.Record, len(recs))
-	var verdicts []state.Record
-	for i := range recs {
-		rec := &recs[i]
-		out[i] = state.Record{Leased: rec.Leased, Returned: rec.Returned}
-		if f := rec.Finish; f != nil {
-			out[i].Finish = storedFinish(f.Key, f.Payload.(*finish), f.Counted, f.Attempts)
-		}
-		if len(rec.Links) > 0 {
-			out[i].Links = make([]state.Link, len(rec.Links))
-		}
-		for j := range rec.Links {
-			l := &rec.Links[j]
-			out[i].Links[j] = storedLink(l)
-			if l.Verdict != nil {
-				verdicts = append(verdicts, state.Record{Finish: storedFinish(l.Key, l.Verdict.(*finish), false, 0)})
-			}
-		}
-		for _, h := range rec.Hosts {
-			fact, err := storedHost(h)
-			if err != nil {
-				return 0, err
-			}
-			out[i].Hosts = append(out[i].Hosts, fact)
-		}
-		for _, c := range rec.Cursors {
-			out[i].Cursors = append(out[i].Cursors, state.HostCursor{Host: c.Host, Low: stateCursor(c.Low)})
-		}
+	t, _ := s.translations.Get().(*translation)
+	if t == nil {
+		t = &translation{}
 	}
-	// In one call, so that nobody who reads the queue can come between a link and its verdict.
-	seq, err := s.Store.Commit(append(out, verdicts...)...)
+	defer func() {
+		t.reset()
+		s.translations.Put(t)
+	}()
+	verdicts, err := t.translate(recs)
 	if err != nil {
 		return 0, err
 	}
-	return seq - uint64(len(verdicts)), nil
-}
-
-func storedFinish(key frontier.Key, f *finish, counted bool, attempts int) *state.Finish {
-	return &state.Finish{
-		Key:        key,
-		Outcome:    storedOutcome(f.outcome, counted),
-		Status:     uint16(f.status),
-		Attempts:   uint16(attempts),
-		CrawledAt:  f.at,
-		Bytes:      uint64(max(f.bytes, 0)),
-		RedirectTo: f.facts.RedirectTo,
-		Facts:      f.encoded,
+	// In one call, so that nobody who reads the queue can come between a link and its verdict.
+	seq, err := s.Store.Commit(t.recs...)
+	if err != nil {
+		return 0, err
 	}
+	return seq - uint64(verdicts), nil
 }
 
 func storedLink(l *frontier.Link) state.Link {

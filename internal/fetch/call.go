@@ -3,7 +3,6 @@ package fetch
 import (
 	"context"
 	"net/http/httptrace"
-	"net/url"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,8 +22,6 @@ type call struct {
 	watch   watchLinks
 
 	wire    Wire
-	url     url.URL
-	trace   httptrace.ClientTrace
 	body    meter
 	direct  directBody
 	start   time.Time
@@ -106,12 +103,12 @@ func (c *call) end() {
 
 // traced returns the context for net/http, which reports to the call.
 func (c *call) traced() context.Context {
-	c.trace = httptrace.ClientTrace{
+	trace := httptrace.ClientTrace{
 		GotConn:              func(info httptrace.GotConnInfo) { c.onConn(info.Reused) },
 		WroteHeaders:         c.onWrite,
 		GotFirstResponseByte: c.onFirstByte,
 	}
-	return httptrace.WithClientTrace(c.context(), &c.trace)
+	return httptrace.WithClientTrace(c.context(), &trace)
 }
 
 // onConn begins an attempt to send the request. The time of it stands in for that

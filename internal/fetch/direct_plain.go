@@ -34,13 +34,16 @@ func readPlain(in *bufio.Reader) *http.Response {
 	if !ok {
 		return nil
 	}
-	res := &http.Response{
+	answer := &plainAnswer{res: http.Response{
 		Status: line[len("HTTP/1.1 "):], StatusCode: status,
 		Proto: line[:len("HTTP/1.1")], ProtoMajor: 1, ProtoMinor: 1, ContentLength: -1,
-	}
+	}}
+	res, values := &answer.res, answer.values[:]
 	lines := strings.Count(rest, "\n")
 	res.Header = make(http.Header, lines)
-	values := make([]string, lines)
+	if lines > len(values) {
+		values = make([]string, lines)
+	}
 	for len(rest) > 0 {
 		var name, value string
 		if name, value, rest, ok = plainField(rest); !ok {
@@ -71,9 +74,17 @@ func readPlain(in *bufio.Reader) *http.Response {
 	_, _ = in.Discard(end + len("\r\n\r\n"))
 	res.Body = http.NoBody
 	if res.ContentLength > 0 {
-		res.Body = &plainBody{in, res.ContentLength}
+		answer.body = plainBody{in, res.ContentLength}
+		res.Body = &answer.body
 	}
 	return res
+}
+
+// A plainAnswer is an answer and what belongs to it, in one piece of memory.
+type plainAnswer struct {
+	res    http.Response
+	body   plainBody
+	values [8]string // of the headers, if they are not many
 }
 
 // plainStatus reads a status line. Answers that have no body whatever their headers

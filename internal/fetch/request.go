@@ -86,30 +86,30 @@ func (c *Client) httpRequest(call *call, r *Request) *http.Request {
 	}
 	u := r.URL
 	origin := u.Origin()
-	call.url = url.URL{
+	target := &url.URL{
 		Scheme:     u.Scheme(),
 		Host:       origin[len(u.Scheme())+len("://"):],
 		RawQuery:   u.Query(),
 		ForceQuery: strings.HasSuffix(u.RequestURI(), "?"),
 	}
 	switch path := u.Path(); {
-	case c.asksProxy(call.url.Scheme):
+	case c.asksProxy(target.Scheme):
 		// It wants the whole URL.
-		call.url.Opaque = u.String()[len(u.Scheme())+len(":") : len(origin)+len(path)]
+		target.Opaque = u.String()[len(u.Scheme())+len(":") : len(origin)+len(path)]
 	case strings.HasPrefix(path, "//"):
 		// net/url would take it for a host.
-		call.url.Path, call.url.RawPath = path, path
+		target.Path, target.RawPath = path, path
 	default:
-		call.url.Opaque = path
+		target.Opaque = path
 	}
 	req := http.Request{
 		Method:     http.MethodGet,
-		URL:        &call.url,
+		URL:        target,
 		Proto:      "HTTP/1.1",
 		ProtoMajor: 1,
 		ProtoMinor: 1,
 		Header:     header,
-		Host:       call.url.Host,
+		Host:       target.Host,
 	}
 	if host := header["Host"]; len(host) > 0 {
 		req.Host = host[0]
