@@ -52,6 +52,7 @@ func (f *Frontier) commit(b *batch, s *shard) error {
 	if len(b.shards) == 1 && b.doubtful == 0 && (f.o.Admit == nil || len(b.todo) == 0) {
 		b.collect()
 		err := f.record(b)
+		s.change.returning = true
 		s.unlock()
 		return err
 	}

@@ -64,7 +64,7 @@ func New(o Options, s Store) (*Frontier, error) {
 	f.tickets.used.Store(o.URLsUsed)
 	f.robots.limit = int64(o.MaxRobots)
 	f.gate.init(o.LevelByLevel)
-	f.waiters.armed = never
+	f.waiters.armed, f.waiters.ring = never, f.ring
 	f.verify = newLookups(o.MaxVerify)
 	for i := range o.Shards {
 		seats := o.MaxHosts / o.Shards

@@ -132,6 +132,7 @@ func (l *Lease) Done(r Result) (Disposition, error) {
 	e, ch := s.land(l, &r)
 	if back, d := s.goesBack(l, &r, ch); back {
 		err := s.back(l, &r, e, d)
+		s.change.returning = true
 		s.unlock()
 		return d, err
 	}

@@ -13,7 +13,7 @@ func (f *Frontier) Next(ctx context.Context) (*Lease, error) {
 	for {
 		if err := f.over(ctx); err != nil {
 			if f.waiters.n.Load() > 0 {
-				f.passOn() // this call may have been woken for what it does not take now
+				f.passOn(false) // this call may have been woken for what it does not take now
 			}
 			return nil, err
 		}
@@ -143,7 +143,7 @@ func (f *Frontier) wait(ctx context.Context) error {
 	case <-ctx.Done():
 		if f.waiters.remove(w) {
 			f.arrive(w)
-			f.passOn() // somebody else must take what this one was woken for
+			f.passOn(false) // somebody else must take what this one was woken for
 		}
 		f.idlers.Put(w)
 		return ctx.Err()
@@ -169,14 +169,28 @@ func (f *Frontier) firstDue() int64 {
 	return due
 }
 
-// passOn wakes another waiter if there is more work, or sets the timer.
-func (f *Frontier) passOn() {
+// comeBack is how long whoever ends a lease is given to ask for the next one.
+const comeBack = 500 * time.Microsecond
+
+// passOn wakes another waiter if there is more work, or sets the timer. Work that
+// somebody makes who will be back in a moment is his first: waking another for it would
+// cost a page more than leasing it does.
+func (f *Frontier) passOn(returning bool) {
 	due, now := f.firstDue(), f.clock()
-	if due <= now || f.couldRelease() {
+	switch work := due <= now || f.couldRelease(); {
+	case work && returning:
+		f.arm(now+int64(comeBack), now)
+	case work:
 		f.waiters.wake()
-	} else {
+	default:
 		f.arm(due, now)
 	}
+}
+
+// ring is what the timer does.
+func (f *Frontier) ring() {
+	f.waiters.disarm()
+	f.passOn(false)
 }
 
 func (f *Frontier) arm(due, now int64) {

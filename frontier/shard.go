@@ -70,6 +70,7 @@ type changes struct {
 	live, pages, busy int64
 	gate              []gateChange
 	permits           int64
+	returning         bool // whoever made them ends a lease, and will most likely ask for the next
 }
 
 // counts are the shard's part of the statistics.

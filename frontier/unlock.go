@@ -15,6 +15,7 @@ func (f *Frontier) unlock(shards []*shard) {
 		sum.pages += s.change.pages
 		sum.busy += s.change.busy
 		sum.permits += s.change.permits
+		sum.returning = sum.returning || s.change.returning
 		if len(s.change.gate) > 0 {
 			sum.gate = append(sum.gate, s.change.gate...)
 		}
@@ -51,7 +52,7 @@ func (f *Frontier) unlock(shards []*shard) {
 	if live == 0 || f.limitReached() {
 		f.waiters.wakeAll()
 	} else if f.waiters.n.Load() > 0 {
-		f.passOn()
+		f.passOn(sum.returning)
 	}
 	for _, n := range notices {
 		f.o.Observe(n)

@@ -12,7 +12,8 @@ import (
 // One is woken at a time. Whoever is woken and finds work looks for more before
 // it leaves, and wakes the next or sets the timer; so does whoever finds none and
 // lies down again. So as long as anybody waits, somebody is on the way or the
-// timer is set for the first host's time, and no crowd ever runs for one lease.
+// timer is set for the first host's time, or for the moment by which whoever has
+// ended a lease should be back, and no crowd ever runs for one lease.
 type waiters struct {
 	n     atomic.Int64 // how many wait; written under mu
 	awake atomic.Int64 // how many were woken and have not looked yet
@@ -20,6 +21,7 @@ type waiters struct {
 
 	mu          sync.Mutex // guards the list and the timer
 	first, last *waiter
+	ring        func() // what the timer calls
 	timer       *time.Timer
 	armed       int64 // clock; when the timer goes off, never if it is not set
 	closed      bool
@@ -117,11 +119,11 @@ func (q *waiters) arm(at int64, d time.Duration) {
 	}
 }
 
-func (q *waiters) ring() {
+// disarm notes that the timer has gone off.
+func (q *waiters) disarm() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.armed = never
-	q.wakeLocked()
 }
 
 // close stops the timer for good.
