@@ -24,12 +24,11 @@ func newLook(conn net.Conn) func() bool {
 	}
 	quiet := false
 	var one [1]byte
-	look := func(fd uintptr) bool {
+	look := func(fd uintptr) {
 		_, _, err := syscall.Recvfrom(int(fd), one[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
 		quiet = err == syscall.EAGAIN || err == syscall.EINTR
-		return true
 	}
 	return func() bool {
-		return raw.Read(look) == nil && quiet
+		return raw.Control(look) == nil && quiet
 	}
 }

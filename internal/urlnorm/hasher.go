@@ -77,6 +77,7 @@ type secret struct {
 // is filled up with zeros. It is the XXH64 of these words, each times the factor,
 // under the seed, without a buffer between them and the hash.
 func (k secret) sum(s string) uint64 {
+	whole := s
 	n := uint64(len(s)+7) &^ 7
 	var acc uint64
 	if n >= 32 {
@@ -91,7 +92,7 @@ func (k secret) sum(s string) uint64 {
 			v1 = round(v1, word(s)*k.factor)
 			v2 = round(v2, word(s[8:])*k.factor)
 			v3 = round(v3, word(s[16:])*k.factor)
-			v4 = round(v4, lastWord(s[24:])*k.factor)
+			v4 = round(v4, lastWord(whole, len(s)-24)*k.factor)
 			s = ""
 		}
 		acc = bits.RotateLeft64(v1, 1) + bits.RotateLeft64(v2, 7) + bits.RotateLeft64(v3, 12) + bits.RotateLeft64(v4, 18)
@@ -104,7 +105,7 @@ func (k secret) sum(s string) uint64 {
 		acc = bits.RotateLeft64(acc^round(0, word(s)*k.factor), 27)*prime1 + prime4
 	}
 	if len(s) > 0 {
-		acc = bits.RotateLeft64(acc^round(0, lastWord(s)*k.factor), 27)*prime1 + prime4
+		acc = bits.RotateLeft64(acc^round(0, lastWord(whole, len(s))*k.factor), 27)*prime1 + prime4
 	}
 	acc = (acc ^ acc>>33) * prime2
 	acc = (acc ^ acc>>29) * prime3
@@ -131,10 +132,10 @@ func word(s string) uint64 {
 		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
 }
 
-// lastWord reads up to eight bytes, with zeros behind them.
-func lastWord(s string) uint64 {
-	if len(s) == 8 {
-		return word(s)
+// lastWord reads the last n bytes of s, eight at most, with zeros behind them.
+func lastWord(s string, n int) uint64 {
+	if len(s) >= 8 {
+		return word(s[len(s)-8:]) >> (64 - 8*n)
 	}
 	var w uint64
 	for i := len(s) - 1; i >= 0; i-- {
