@@ -50,8 +50,12 @@ func (b *breaker) ok() {
 func (b *breaker) wait(ctx context.Context) error {
 	for {
 		b.mu.Lock()
-		left := time.Until(b.until)
+		until := b.until
 		b.mu.Unlock()
+		if until.IsZero() {
+			return nil // as it is in almost every crawl: no look at the clock
+		}
+		left := time.Until(until)
 		if left <= 0 {
 			return nil
 		}
