@@ -103,15 +103,6 @@ func crawlers(s Scenario, turn int) []string {
 	return all
 }
 
-// turns is how often each crawler of a scenario crawls in one run. They take turns, because a crawl takes seconds and the speed of a
-// shared machine changes from minute to minute: a figure of the run is the median of its turns.
-func turns() int {
-	if Smoke() {
-		return 1
-	}
-	return 5
-}
-
 func BenchmarkCrawl(b *testing.B) {
 	for _, s := range Scenarios() {
 		b.Run("scenario="+s.Name, func(b *testing.B) {
@@ -120,7 +111,7 @@ func BenchmarkCrawl(b *testing.B) {
 			if _, err := w.WriteURLs(urls); err != nil {
 				b.Fatal(err)
 			}
-			for turn := range turns() {
+			for turn := range s.Turns {
 				for _, crawler := range crawlers(s, turn) {
 					b.Run(fmt.Sprintf("crawler=%s/turn=%d", crawler, turn+1), func(b *testing.B) {
 						for b.Loop() {

@@ -4,7 +4,7 @@
 // A benchmark of this package starts the synthetic web in a process of its own, so that its CPU is not counted as the crawler's, and
 // each crawler in another: our crawler is the built binary with everything on, the others are this package's [Bare] and
 // [Naive] behind a flag of the test binary, and, with MAPWRIGHT_BENCH_PEERS=1 in (a) and once in (b), gocolly/colly from the module in peers. In each
-// scenario they take turns, five times over, and the median counts: a crawl takes seconds, and the speed of a shared machine changes
+// scenario they take turns, five times over and nine times in (a), and the median counts: a crawl takes seconds, and the speed of a shared machine changes
 // from minute to minute. A benchmark reports pages a second of the crawl phase (the export apart), CPU time of the crawler per page (the
 // export included), its largest anonymous RSS with and without the hot set, which is a cache of a size that is set, connections per
 // host, and completeness by the web's own books.

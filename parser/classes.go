@@ -13,6 +13,15 @@ type classes struct {
 	stop       uint64 // '<', '&', and all that is not ASCII
 }
 
+// read classifies a block, with the machine's own means if it has them.
+func (c *classes) read(block *[blockSize]byte) {
+	if blockwise {
+		readClasses(c, block)
+	} else {
+		c.readAnywhere(block)
+	}
+}
+
 // readLast classifies fewer characters than a block has, as if '<' followed.
 func (c *classes) readLast(src []byte) {
 	var block [blockSize]byte

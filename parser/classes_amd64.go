@@ -2,16 +2,10 @@ package parser
 
 import "golang.org/x/sys/cpu"
 
-// read classifies a block.
-func (c *classes) read(block *[blockSize]byte) {
-	if !cpu.X86.HasAVX2 {
-		c.readAnywhere(block)
-		return
-	}
-	readClasses(c, block)
-}
+// blockwise says that readClasses is there.
+var blockwise = cpu.X86.HasAVX2
 
-// readClasses needs AVX2.
+// readClasses classifies a block with AVX2.
 //
 //go:noescape
 func readClasses(c *classes, block *[blockSize]byte)

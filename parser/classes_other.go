@@ -2,5 +2,6 @@
 
 package parser
 
-// read classifies a block.
-func (c *classes) read(block *[blockSize]byte) { c.readAnywhere(block) }
+const blockwise = false
+
+func readClasses(c *classes, block *[blockSize]byte) { c.readAnywhere(block) }

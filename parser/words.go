@@ -28,10 +28,13 @@ func (w *wordCounter) scan(src []byte, i int) int {
 	}
 	var c classes
 	for {
-		if len(src)-i >= blockSize {
-			c.read((*[blockSize]byte)(src[i:]))
-		} else {
+		switch { // and not read, which is too much for the compiler to inline
+		case len(src)-i < blockSize:
 			c.readLast(src[i:])
+		case blockwise:
+			readClasses(&c, (*[blockSize]byte)(src[i:]))
+		default:
+			c.readAnywhere((*[blockSize]byte)(src[i:]))
 		}
 		before := c.word<<1 | w.inside
 		join := c.apostrophe & before
