@@ -20,7 +20,7 @@ func (c *Client) toUTF8(call *call, out *Response, buf *buffer, contentType stri
 	body = buf.b
 	enc, name := findEncoding(body, contentType)
 	body = trimBOM(body, name)
-	if enc == nil && utf8.Valid(skipASCII(body)) {
+	if enc == nil && utf8.Valid(body) {
 		return body, name, nil
 	}
 	next := c.buffers.beside(buf)
@@ -56,7 +56,7 @@ func findEncoding(body []byte, contentType string) (encoding.Encoding, string) {
 			return enc, name
 		}
 	}
-	valid := utf8.Valid(skipASCII(body))
+	valid := utf8.Valid(body)
 	label := labelIn(head)
 	if valid && (len(label) == 0 || isUTF8Label(label)) || isPlainASCII(body) {
 		return nil, utf8Name
@@ -111,23 +111,17 @@ func isPlainASCII(b []byte) bool {
 	if bytes.IndexByte(b, 0x1b) >= 0 {
 		return false
 	}
-	for _, c := range skipASCII(b) {
-		if c >= utf8.RuneSelf {
+	for ; len(b) >= 8; b = b[8:] {
+		if binary.NativeEndian.Uint64(b)&0x8080808080808080 != 0 {
+			return false
+		}
+	}
+	for _, c := range b {
+		if c >= 0x80 {
 			return false
 		}
 	}
 	return true
-}
-
-// skipASCII returns what is left of b behind whole blocks of ASCII.
-func skipASCII(b []byte) []byte {
-	word := binary.NativeEndian.Uint64
-	for ; len(b) >= 32; b = b[32:] {
-		if (word(b)|word(b[8:])|word(b[16:])|word(b[24:]))&0x8080808080808080 != 0 {
-			break
-		}
-	}
-	return b
 }
 
 // indexFold finds a word of lower-case letters in any case.
