@@ -22,8 +22,8 @@ type overlay struct {
 
 type overlayShard struct {
 	mu    sync.Mutex
-	links map[urlnorm.Key]int32 // guarded by mu; how many records on their way name it
-	_     [40]byte              // shards are used by different CPUs at once
+	links keyCounts // guarded by mu; how many records on their way name a link
+	_     [24]byte  // shards are used by different CPUs at once
 }
 
 type pendingHost struct {
@@ -37,11 +37,7 @@ type pendingRobots struct {
 }
 
 func newOverlay() *overlay {
-	o := &overlay{hosts: map[urlnorm.HostID]pendingHost{}, robots: map[string]pendingRobots{}}
-	for i := range o.shards {
-		o.shards[i].links = map[urlnorm.Key]int32{}
-	}
-	return o
+	return &overlay{hosts: map[urlnorm.HostID]pendingHost{}, robots: map[string]pendingRobots{}}
 }
 
 func (o *overlay) shard(k urlnorm.Key) *overlayShard { return &o.shards[k.Lo%overlayShards] }
@@ -50,7 +46,7 @@ func (o *overlay) addLinks(links []Link) {
 	for i := range links {
 		s := o.shard(links[i].Key)
 		s.mu.Lock()
-		s.links[links[i].Key]++
+		s.links.add(links[i].Key)
 		s.mu.Unlock()
 	}
 }
@@ -59,11 +55,7 @@ func (o *overlay) removeLinks(keys []urlnorm.Key) {
 	for _, k := range keys {
 		s := o.shard(k)
 		s.mu.Lock()
-		if n := s.links[k]; n > 1 {
-			s.links[k] = n - 1
-		} else {
-			delete(s.links, k)
-		}
+		s.links.remove(k)
 		s.mu.Unlock()
 	}
 }
@@ -72,8 +64,7 @@ func (o *overlay) hasLink(k urlnorm.Key) bool {
 	s := o.shard(k)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, ok := s.links[k]
-	return ok
+	return s.links.has(k)
 }
 
 // addFacts must be called in the order of the log.

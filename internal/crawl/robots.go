@@ -39,13 +39,17 @@ type RobotsAnswer struct {
 
 // Check is the evidence for one URL of the origin.
 func (a *RobotsAnswer) Check(u urlnorm.URL) (ev page.Robots, m robots.Match) {
-	m = robots.Match{Allowed: !a.Deny}
-	if a.Rules != nil {
-		m = a.Rules.Match(u.RequestURI())
-	}
+	m = a.match(u)
 	ev = page.Robots{Checked: true, Allowed: m.Allowed, Rule: m.Rule, Low: a.Unknown, CheckedAt: time.Now()}
 	ev.CrawlDelay = a.CrawlDelay()
 	return ev, m
+}
+
+func (a *RobotsAnswer) match(u urlnorm.URL) robots.Match {
+	if a.Rules != nil {
+		return a.Rules.Match(u.RequestURI())
+	}
+	return robots.Match{Allowed: !a.Deny}
 }
 
 // CrawlDelay is the pause that robots.txt asks for, or zero.
@@ -131,11 +135,11 @@ func newRobotsKeeper(s *state.Store) *robotsKeeper {
 }
 
 // cached is an answer that is at hand and not too old, or nil.
-func (k *robotsKeeper) cached(origin string) *RobotsAnswer {
+func (k *robotsKeeper) cached(origin string, now time.Time) *RobotsAnswer {
 	k.mu.RLock()
 	a := k.known[origin]
 	k.mu.RUnlock()
-	if a == nil || time.Now().After(a.Expires) {
+	if a == nil || now.After(a.Expires) {
 		return nil
 	}
 	return a
@@ -143,7 +147,7 @@ func (k *robotsKeeper) cached(origin string) *RobotsAnswer {
 
 // lookup finds an answer in memory or in the store; nil if there is none that still counts.
 func (k *robotsKeeper) lookup(ctx context.Context, origin string) (*RobotsAnswer, error) {
-	if a := k.cached(origin); a != nil {
+	if a := k.cached(origin, time.Now()); a != nil {
 		return a, nil
 	}
 	fact, ok, err := k.store.Robots(ctx, origin)

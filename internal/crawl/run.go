@@ -252,9 +252,9 @@ func (r *run) admit(l *frontier.Link) {
 	if r.settings.IgnoreRobots {
 		return
 	}
-	if a := r.robots.cached(u.Origin()); a != nil {
-		if ev, _ := a.Check(u); !ev.Allowed {
-			l.Verdict = failure(page.BlockedByRobots, "", ev)
-		}
+	// The clock was read when the link was found. There can be a hundred thousand a second.
+	if a := r.robots.cached(u.Origin(), l.Discovered); a != nil && !a.match(u).Allowed {
+		ev, _ := a.Check(u)
+		l.Verdict = failure(page.BlockedByRobots, "", ev)
 	}
 }

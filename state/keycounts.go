@@ -1,0 +1,84 @@
+package state
+
+import "github.com/mapwright/mapwright/internal/urlnorm"
+
+// keyCounts counts keys: a hash table with open addressing, at most half full. Links come into the overlay and leave it at the
+// rate of a crawl, and Go's map took four times as long for it. The zero value is empty.
+type keyCounts struct {
+	slots []keyCount
+	n     int // slots in use
+}
+
+// A keyCount is a key without its host: the other words alone are the hash of the whole URL.
+type keyCount struct {
+	hi, lo uint64
+	n      uint32 // 0 in a slot that is free
+}
+
+const (
+	firstCounts = 1 << 8
+	keepCounts  = 1 << 12 // slots that are kept when the last key has left
+)
+
+// find is the slot of a key, or the free one where it would be.
+func (t *keyCounts) find(k urlnorm.Key) uint64 {
+	mask := uint64(len(t.slots) - 1)
+	i := k.Hi & mask
+	for t.slots[i].n > 0 && (t.slots[i].hi != k.Hi || t.slots[i].lo != k.Lo) {
+		i = (i + 1) & mask
+	}
+	return i
+}
+
+func (t *keyCounts) has(k urlnorm.Key) bool { return t.n > 0 && t.slots[t.find(k)].n > 0 }
+
+func (t *keyCounts) add(k urlnorm.Key) {
+	if 2*t.n >= len(t.slots) {
+		t.grow()
+	}
+	s := &t.slots[t.find(k)]
+	if s.n == 0 {
+		s.hi, s.lo = k.Hi, k.Lo
+		t.n++
+	}
+	s.n++
+}
+
+func (t *keyCounts) grow() {
+	old := t.slots
+	t.slots = make([]keyCount, max(2*len(old), firstCounts))
+	for _, s := range old {
+		if s.n > 0 {
+			t.slots[t.find(urlnorm.Key{Hi: s.hi, Lo: s.lo})] = s
+		}
+	}
+}
+
+// remove takes one off the count of a key, if it has one.
+func (t *keyCounts) remove(k urlnorm.Key) {
+	if t.n == 0 {
+		return
+	}
+	i := t.find(k)
+	if t.slots[i].n > 1 {
+		t.slots[i].n--
+		return
+	}
+	if t.slots[i].n == 0 {
+		return
+	}
+	t.n--
+	if t.n == 0 && len(t.slots) > keepCounts {
+		t.slots = nil
+		return
+	}
+	// Keys behind it that would not be found past a free slot move up.
+	mask := uint64(len(t.slots) - 1)
+	for j := (i + 1) & mask; t.slots[j].n > 0; j = (j + 1) & mask {
+		if home := t.slots[j].hi & mask; (j-home)&mask >= (j-i)&mask {
+			t.slots[i] = t.slots[j]
+			i = j
+		}
+	}
+	t.slots[i] = keyCount{}
+}
