@@ -48,7 +48,7 @@ type Link struct {
 	// are kept with the queued URL and come back with its lease.
 	Source, Hops uint8
 
-	// Parent, Discovered and LastMod are for the store's record alone. They do
+	// Parent, Discovered and LastMod are for Admit and the store's record. They do
 	// not come back with a lease.
 	Parent     string
 	Discovered time.Time

@@ -252,8 +252,12 @@ func (r *run) admit(l *frontier.Link) {
 	if r.settings.IgnoreRobots {
 		return
 	}
-	// The clock was read when the link was found. There can be a hundred thousand a second.
-	if a := r.robots.cached(u.Origin(), l.Discovered); a != nil && !a.match(u).Allowed {
+	// The clock was read when the link was found, as a rule. There can be a hundred thousand a second.
+	now := l.Discovered
+	if now.IsZero() {
+		now = time.Now()
+	}
+	if a := r.robots.cached(u.Origin(), now); a != nil && !a.match(u).Allowed {
 		ev, _ := a.Check(u)
 		l.Verdict = failure(page.BlockedByRobots, "", ev)
 	}

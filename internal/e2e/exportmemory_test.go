@@ -119,7 +119,7 @@ func measureExport(t *testing.T, dir string) (own, all int64, res exported) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return own, cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss >> 10, parse[exported](t, out.String())
+			return own, int64(cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss) >> 10, parse[exported](t, out.String())
 		}
 	}
 }

@@ -73,6 +73,7 @@ func (d *direct) roundTrip(k *call, r *Request) (*http.Response, error) {
 	}
 	s := d.getScratch()
 	if s.out, err = h.appendRequest(s.out[:0], r.URL); err != nil {
+		d.putScratch(s)
 		return nil, err
 	}
 	for try := 0; ; try++ {

@@ -77,6 +77,9 @@ func (b *directBody) letGo(complete bool) {
 	c := b.c
 	alive := b.k.detach() && complete && b.keep && !c.failed && b.s.in.Buffered() == 0
 	b.s = nil
+	if body, plain := b.r.(*plainBody); plain {
+		body.in = nil // the headers share the body's memory, and may be kept
+	}
 	if !alive || !c.empty() {
 		c.abort()
 		return
