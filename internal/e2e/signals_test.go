@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -16,6 +17,10 @@ import (
 // One signal ends a crawl in good order: outputs, and how to go on. SIGINT, SIGTERM and SIGHUP are the same.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
+	// Under nohup the program would ignore it too, and rightly so. Who catches a signal does not hand down that it is ignored.
+	hangup := make(chan os.Signal, 1)
+	signal.Notify(hangup, syscall.SIGHUP)
+	t.Cleanup(func() { signal.Stop(hangup) })
 	for _, sig := range []os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(sig.String(), func(t *testing.T) {
 			t.Parallel()
