@@ -20,10 +20,26 @@ func protoPage(w http.ResponseWriter, r *http.Request) {
 }
 
 // TestHTTP2Together begins many requests of an unknown origin at once: if it speaks
-// HTTP/2 they share one connection.
+// HTTP/2 they share one connection. In the moment before net/http has put it where
+// others find it, it dials for them too; on a busy machine that moment can be long, but
+// not five times in a row.
 func TestHTTP2Together(t *testing.T) {
 	const together = 16
 	s := newHTTP2Server(t, protoPage)
+	var dials []int64
+	for range 5 {
+		n := dialsTogether(t, s, together)
+		if n <= 2 {
+			return
+		}
+		dials = append(dials, n)
+	}
+	t.Errorf("%v dials for %d requests", dials, together)
+}
+
+// dialsTogether makes requests at once with a new client, and counts its dials.
+func dialsTogether(t *testing.T, s *httptest.Server, together int) int64 {
+	t.Helper()
 	c := newClient(t, Options{RootCAs: poolOf(s)})
 	var wg sync.WaitGroup
 	for range together {
@@ -37,14 +53,10 @@ func TestHTTP2Together(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	// net/http may dial once more in the moment before it has put the first one where
-	// others find it.
-	if dials := c.Stats().Dials; dials > 2 {
-		t.Errorf("%d dials for %d requests", dials, together)
-	}
 	if len(c.direct.handovers.conns) != 0 || len(c.direct.protocols.asking) != 0 {
 		t.Errorf("left behind: %v, %v", c.direct.handovers.conns, c.direct.protocols.asking)
 	}
+	return c.Stats().Dials
 }
 
 // TestHTTP2Hosts fetches from many hosts of HTTP/2 at once, and from each again: what
