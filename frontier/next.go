@@ -173,8 +173,8 @@ func (f *Frontier) firstDue() int64 {
 const comeBack = 500 * time.Microsecond
 
 // passOn wakes another waiter if there is more work, or sets the timer. Work that
-// somebody makes who will be back in a moment is his first: waking another for it would
-// cost a page more than leasing it does.
+// somebody makes who will be back in a moment is his first: another who is woken
+// for it finds it gone, or makes him lie down instead.
 func (f *Frontier) passOn(returning bool) {
 	due, now := f.firstDue(), f.clock()
 	switch work := due <= now || f.couldRelease(); {

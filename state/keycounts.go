@@ -3,7 +3,7 @@ package state
 import "github.com/mapwright/mapwright/internal/urlnorm"
 
 // keyCounts counts keys: a hash table with open addressing, at most half full. Links come into the overlay and leave it at the
-// rate of a crawl, and Go's map took four times as long for it. The zero value is empty.
+// rate of a crawl: with Go's map that was 7 % of the CPU while a site's URLs were being found. The zero value is empty.
 type keyCounts struct {
 	slots []keyCount
 	n     int // slots in use

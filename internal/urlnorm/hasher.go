@@ -132,7 +132,8 @@ func word(s string) uint64 {
 		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
 }
 
-// lastWord reads the last n bytes of s, eight at most, with zeros behind them.
+// lastWord reads the last n bytes of s, eight at most, with zeros behind them. Of
+// fewer than eight in all it reads all, and n says nothing else.
 func lastWord(s string, n int) uint64 {
 	if len(s) >= 8 {
 		return word(s[len(s)-8:]) >> (64 - 8*n)
