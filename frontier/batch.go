@@ -128,6 +128,7 @@ func (s *shard) classify(b *batch) {
 			s.again(k, b.links[i].Depth)
 			continue
 		}
+		s.count.filtered++
 		b.todo = append(b.todo, int32(i))
 		b.states[i] = linkCandidate
 		if s.suspects(k) {

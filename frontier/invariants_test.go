@@ -37,10 +37,11 @@ func dump(f *Frontier) string {
 // checkInvariants holds the shards' books against each other.
 func checkInvariants(t testing.TB, f *Frontier) {
 	t.Helper()
-	var live, pages, busy, mem int64
+	var live, pages, counted, busy, mem int64
 	for _, s := range f.shards {
 		s.mu.Lock()
 		seats := 0
+		counted += s.count.pages
 		leased := map[int32]int{}
 		for _, l := range s.leases {
 			leased[l.host]++
@@ -105,6 +106,9 @@ func checkInvariants(t testing.TB, f *Frontier) {
 		s.mu.Unlock()
 	}
 	live += f.sources.Load()
+	if counted != pages {
+		t.Errorf("the shards count %d pages that may be leased, want %d", counted, pages)
+	}
 	if live != f.live.Load() || pages != f.pages.Load() || busy != f.busy.Load() || mem != f.permits.used.Load() {
 		t.Errorf("live %d want %d, pages %d want %d, busy %d want %d, permits %d want %d", f.live.Load(), live,
 			f.pages.Load(), pages, f.busy.Load(), busy, f.permits.used.Load(), mem)

@@ -222,6 +222,7 @@ func (s *shard) recount(h *host) {
 	}
 	s.change.live += live - h.live
 	s.change.pages += pages - h.pages
+	s.count.pages += pages - h.pages
 	s.change.busy += busy - h.busy
 	h.live, h.pages, h.busy = live, pages, busy
 	if s.f.gate.on {

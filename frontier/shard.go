@@ -76,8 +76,10 @@ type changes struct {
 // counts are the shard's part of the statistics.
 type counts struct {
 	added, finished, pending, disk int64
+	pages                          int64 // of pending, those that may be leased in this run
 	loads, loaded, gaveBack        int64
-	links, hot, doubtful, erred    int64
+	links, hot, filtered           int64
+	doubtful, erred                int64
 	violations                     int64
 }
 

@@ -30,8 +30,11 @@ type Stats struct {
 	Next   time.Duration   // until the first host may be leased; negative if none will by itself
 	Idle   int64           // calls of Next that wait
 
+	// The counts of the dedup only grow: each is counted where it happens. A link that another page records while this
+	// page's links are looked up counts in both Filtered and HotHits, so Filtered is not Links minus HotHits.
 	Links    int64 // links that went through the dedup
-	HotHits  int64 // of them, known to the hot set
+	HotHits  int64 // of them, known to the hot set, at once or when they were to be recorded
+	Filtered int64 // of them, unknown to the hot set at first, and so looked up in the filter
 	Doubtful int64 // of them, known to the filter and looked up in the store
 	Erred    int64 // of those, unknown to the store: the filter's false positives
 
@@ -64,13 +67,13 @@ func (f *Frontier) Stats() Stats {
 	if due := f.firstDue(); due != never {
 		st.Next = max(0, time.Duration(due-f.clock()))
 	}
-	st.Held = st.Pending - f.pages.Load()
 	return st
 }
 
 func (s *shard) addStats(st *Stats) {
 	c := &s.count
 	st.Pending += c.pending
+	st.Held += c.pending - c.pages
 	st.OnDisk += c.disk
 	st.Leased += int64(len(s.leases))
 	st.Waiting += int64(s.waits.len())
@@ -78,6 +81,7 @@ func (s *shard) addStats(st *Stats) {
 	st.Finished += c.finished
 	st.Links += c.links
 	st.HotHits += c.hot
+	st.Filtered += c.filtered
 	st.Doubtful += c.doubtful
 	st.Erred += c.erred
 	st.Loads += c.loads

@@ -160,13 +160,13 @@ func oneIf(so bool) int64 {
 	return 0
 }
 
-// dedupFigures say how far links come in the dedup. Each number only grows: a difference of two that are counted at different
-// moments would not.
+// dedupFigures say how many links reach each step of the dedup. Each is a counter of its own: a difference of two counters can
+// fall, which Prometheus takes for a restart.
 func dedupFigures() []figure {
 	return []figure{
 		{metrics.Figure{Name: "dedup_checks_total", Help: "Links that each step of the dedup was asked about.", Counter: true, Label: "step"}, func(s *sample, put func(float64, string)) {
 			put(float64(s.frontier.Links), "hot_set")
-			put(float64(s.frontier.Links-s.frontier.HotHits), "bloom")
+			put(float64(s.frontier.Filtered), "bloom")
 			put(float64(s.frontier.Doubtful), "store")
 		}},
 		{metrics.Figure{Name: "dedup_positives_total", Help: "Links that a step of the dedup knew, or thought that it did.", Counter: true, Label: "step"}, func(s *sample, put func(float64, string)) {
