@@ -37,6 +37,10 @@ type Options struct {
 	Fetcher Fetcher          // nil means one of the crawl's own, by the settings
 	LogFS   wal.FS           // where the store's log lives; nil means the operating system
 
+	// NoControl opens no control socket, so that 'mapwright status' cannot ask the crawl. A goroutine that waits for a socket would
+	// keep the clock of a testing/synctest bubble from advancing.
+	NoControl bool
+
 	// Interrupted is closed when the crawl shall end: no new leases, a grace period for the work under way, then the outputs.
 	Interrupted <-chan struct{}
 	// Started, when not nil, is called once with a view of the running crawl.

@@ -95,7 +95,9 @@ func Run(ctx context.Context, o Options) (rep *Report, err error) {
 	looking, look := context.WithCancel(context.Background())
 	defer look()
 	watching.Go(func() { r.monitor.keep(looking) })
-	if control, err := r.serveControl(r.monitor); err != nil {
+	if o.NoControl {
+		r.log.Debug("no control socket, as asked")
+	} else if control, err := r.serveControl(r.monitor); err != nil {
 		r.log.Warn("no control socket: 'mapwright status' will not see this crawl run", "error", err)
 	} else {
 		watching.Go(control.serve)

@@ -65,6 +65,9 @@ func newDialer(o Options) *dialer {
 	if o.Proxy != nil {
 		d.proxy = proxyAddr(o.Proxy.Scheme, o.Proxy.Hostname(), o.Proxy.Port())
 	}
+	if o.Dial != nil {
+		d.guarded, d.open = dialWith(o.Dial), dialWith(o.Dial)
+	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	return d
 }
@@ -123,7 +126,7 @@ func newTransport(o Options, d *dialer, direct *direct) *http.Transport {
 // boundIdle closes a Transport's idle connections when it has more open than can be
 // in use or may be idle. MaxIdleConns does so for HTTP/1 alone: a connection of HTTP/2
 // is only forgotten by it, and stays open until its idle time is over.
-func boundIdle(t *http.Transport, dial dialFunc, open *atomic.Int64, most int64) dialFunc {
+func boundIdle(t *http.Transport, dial dialWith, open *atomic.Int64, most int64) dialWith {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		conn, err := dial(ctx, network, addr)
 		if err == nil && open.Load() > most {

@@ -41,6 +41,13 @@ type tcpDialer interface {
 	DialContext(ctx context.Context, network, address string) (net.Conn, error)
 }
 
+// A dialWith is a tcpDialer that is one function.
+type dialWith func(ctx context.Context, network, address string) (net.Conn, error)
+
+func (f dialWith) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	return f(ctx, network, address)
+}
+
 // A phase is a part of a request's life.
 type phase string
 

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -105,6 +106,10 @@ type Options struct {
 
 	// DNSSize is how many names are remembered. Zero means 65,536.
 	DNSSize int
+
+	// Dial connects to an address instead of the operating system, and without the
+	// check of the address. It is for tests that serve in memory. Nil means TCP.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 	// RootCAs are trusted to sign certificates. Nil means the system's.
 	RootCAs *x509.CertPool
