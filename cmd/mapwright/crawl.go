@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"log/slog"
 
 	"github.com/spf13/cobra"
@@ -125,7 +125,7 @@ func runCrawl(ctx context.Context, environ []string, io stdio, o crawl.Options, 
 	defer log.close()
 	show.log = log
 	o.Log, o.Version, o.Metrics = log.Logger, version, crawl.NewMetrics()
-	ctx, stop, interrupted := onSignals(ctx, log.Logger)
+	ctx, stop, interrupted := onSignals(ctx, log.Logger, func() { exitNow(io.err, o.Dir, show.release) })
 	defer stop()
 	o.Interrupted = interrupted
 	watch, err := newWatch(o.Settings, o.Metrics, log.Logger)
@@ -142,8 +142,7 @@ func runCrawl(ctx context.Context, environ []string, io stdio, o crawl.Options, 
 	watch.stop()
 	switch {
 	case ctx.Err() != nil:
-		fmt.Fprintf(io.err, "mapwright: left at once; outputs were not written: 'mapwright export --data-dir %s' writes them, 'mapwright resume --data-dir %s' goes on\n", o.Dir, o.Dir)
-		return &exitError{exitInterrupted, nil}
+		return &exitError{exitInterrupted, errors.New(leftAtOnce(o.Dir))}
 	case err != nil:
 		return unusable(o.Dir, err)
 	}

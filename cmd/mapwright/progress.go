@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"sync"
+	"sync/atomic"
 
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl"
@@ -16,7 +17,7 @@ type progress struct {
 	able     view.Screen
 	log      *runLog
 
-	drawn  *view.View
+	drawn  atomic.Pointer[view.View] // set by start; read by release, which a signal may call at any time
 	cancel context.CancelFunc
 	lines  sync.WaitGroup
 }
@@ -36,10 +37,10 @@ func (p *progress) start(m *crawl.Monitor, dir crawl.Dir) {
 		p.log.moveTo(dir.Log())
 	}
 	if p.terminal != nil && p.log.path != "" {
-		p.drawn = view.Start(view.Options{
+		p.drawn.Store(view.Start(view.Options{
 			Out: p.terminal, Screen: p.able, Live: m.Live, Log: p.log.Logger,
 			Notes: func() view.Notes { return view.Notes{Log: p.log.path, Warnings: p.log.warnings.Load()} },
-		})
+		}))
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -47,11 +48,16 @@ func (p *progress) start(m *crawl.Monitor, dir crawl.Dir) {
 	p.lines.Go(func() { view.Lines(ctx, p.log.Logger, m.Live) })
 }
 
-// stop gives the terminal back, if it was taken.
-func (p *progress) stop() {
-	if p.drawn != nil {
-		p.drawn.Stop()
+// release gives the terminal back, if it was taken.
+func (p *progress) release() {
+	if drawn := p.drawn.Load(); drawn != nil {
+		drawn.Stop()
 	}
+}
+
+// stop ends what start began.
+func (p *progress) stop() {
+	p.release()
 	if p.cancel != nil {
 		p.cancel()
 	}

@@ -2,39 +2,105 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/crawl"
 )
 
-// onSignals listens for SIGINT, SIGTERM and SIGHUP, which comes when a terminal is closed: the first closes interrupted, the second
-// cancels the context. Call stop when the crawl is over.
-func onSignals(ctx context.Context, log *slog.Logger) (_ context.Context, stop func(), interrupted <-chan struct{}) {
+const (
+	// signalPause is how long after the first signal further ones count as the same: timeout(1) signals its child and then the
+	// whole process group, microseconds later.
+	signalPause = time.Second
+
+	// leaveWithin is how long a run may take to end after the second signal. Then the process exits by itself, so that it is gone
+	// within a second.
+	leaveWithin = 800 * time.Millisecond
+)
+
+// onSignals listens for SIGINT, SIGTERM and SIGHUP, which comes when a terminal is closed. The first signal closes interrupted, the
+// second cancels the context; if the run has not ended soon after that, the process calls exit, which must not return. Call stop
+// when the crawl is over.
+func onSignals(ctx context.Context, log *slog.Logger, exit func()) (_ context.Context, stop func(), interrupted <-chan struct{}) {
 	ctx, cancel := context.WithCancel(ctx)
-	first := make(chan struct{})
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
 		signal.Notify(signals, syscall.SIGHUP)
 	}
-	ended := make(chan struct{})
+	first, ended := make(chan struct{}), make(chan struct{})
 	go func() {
-		select {
-		case s := <-signals:
-			log.Info("interrupted; once more leaves at once", "signal", s.String())
-			close(first)
-		case <-ended:
-			return
+		handle := signalSteps{
+			interrupt: func(s os.Signal) {
+				close(first)
+				// Whatever reads the log may have stopped reading, and the second signal must not wait for it.
+				go log.Info("interrupted; once more leaves at once", "signal", s.String())
+			},
+			leave: cancel,
+			exit:  exit,
 		}
-		select {
-		case <-signals:
-			cancel()
-		case <-ended:
-		}
+		handle.run(signals, ended)
 	}()
 	return ctx, func() {
 		signal.Stop(signals)
 		close(ended)
 	}, first
+}
+
+// signalSteps is what happens at the first signal, at the second, and when the run does not end after that.
+type signalSteps struct {
+	interrupt   func(os.Signal)
+	leave, exit func()
+}
+
+// run takes the steps one after the other until the run has ended.
+func (s signalSteps) run(signals <-chan os.Signal, ended <-chan struct{}) {
+	select {
+	case sig := <-signals:
+		s.interrupt(sig)
+	case <-ended:
+		return
+	}
+	for began := time.Now(); ; {
+		select {
+		case <-signals:
+		case <-ended:
+			return
+		}
+		if time.Since(began) >= signalPause {
+			break
+		}
+	}
+	s.leave()
+	select {
+	case <-time.After(leaveWithin):
+		s.exit()
+	case <-ended:
+	}
+}
+
+// exitNow ends the process although some part of it does not stop. What was committed is in the log, as after a kill. Restore
+// gives the terminal back; neither it nor a standard error that nobody reads can hold the process up.
+func exitNow(stderr io.Writer, dir crawl.Dir, restore func()) {
+	said := make(chan struct{})
+	go func() {
+		defer close(said)
+		restore()
+		fmt.Fprintln(stderr, "mapwright: "+leftAtOnce(dir))
+	}()
+	select {
+	case <-said:
+	case <-time.After(100 * time.Millisecond):
+	}
+	os.Exit(exitInterrupted)
+}
+
+// leftAtOnce says how to go on after a second signal.
+func leftAtOnce(dir crawl.Dir) string {
+	return fmt.Sprintf("left at once; outputs were not written: 'mapwright export --data-dir %s' writes them, 'mapwright resume --data-dir %s' goes on", dir, dir)
 }

@@ -24,6 +24,8 @@ type invocation struct {
 	stdin string
 	dir   string        // to run in; empty means a new temporary one
 	limit time.Duration // how long it may take. Zero means patience
+
+	stderr *os.File // where standard error goes; nil means to the test
 }
 
 // result is what a run of the program left.
@@ -67,6 +69,9 @@ func (i invocation) start(t *testing.T) *process {
 	p := &process{t: t, cancel: cancel, began: time.Now(), done: make(chan struct{})}
 	p.cmd = exec.CommandContext(ctx, binary, i.args...)
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = strings.NewReader(i.stdin), &p.out, &p.err
+	if i.stderr != nil {
+		p.cmd.Stderr = i.stderr
+	}
 	p.cmd.Dir = i.dir
 	if i.dir == "" {
 		p.cmd.Dir = t.TempDir()
@@ -110,6 +115,21 @@ func (p *process) signal(s os.Signal) {
 	p.t.Helper()
 	if err := p.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		p.t.Fatal(err)
+	}
+}
+
+// signalUntilEnded sends a signal again and again until the process has ended: signals within a second of the first count as one.
+func (p *process) signalUntilEnded(s os.Signal) result {
+	p.t.Helper()
+	again := time.NewTicker(250 * time.Millisecond)
+	defer again.Stop()
+	for {
+		p.signal(s)
+		select {
+		case <-p.done:
+			return p.wait()
+		case <-again.C:
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -68,18 +69,26 @@ func TestGraceEnds(t *testing.T) {
 	}
 }
 
+// Signals that come together count once: timeout(1) sends one to its child and one to the whole process group.
+func TestInterruptedOnceBySeveralSignals(t *testing.T) {
+	t.Parallel()
+	web := serve(t, testweb.Config{Pages: 60})
+	dir := filepath.Join(t.TempDir(), "data")
+	p := start(t, "crawl", "--start-url", web.StartURLs()[0], "--resolve", web.Resolve(), "--data-dir", dir)
+	p.until("some pages are there", func() bool { return pages(web) >= 3 })
+	p.signal(syscall.SIGTERM)
+	p.signal(syscall.SIGTERM)
+	p.signal(syscall.SIGINT)
+	ended(t, p.wait(), dir, 130, "cancelled", "interrupted")
+}
+
 // A second signal ends it at once: consistent, and the outputs are left for export.
 func TestInterruptedTwice(t *testing.T) {
 	t.Parallel()
 	web, dir, p := hanging(t, "--grace", "1h")
 	p.signal(os.Interrupt)
 	p.says("once more leaves at once")
-	begin := time.Now()
-	p.signal(os.Interrupt)
-	got := p.wait()
-	if took := time.Since(begin); took > 10*time.Second {
-		t.Errorf("it took %v to leave at once", took)
-	}
+	got := p.signalUntilEnded(os.Interrupt)
 	if got.code != 130 {
 		t.Errorf("exit status %d, want 130", got.code)
 	}
@@ -100,6 +109,38 @@ func TestInterruptedTwice(t *testing.T) {
 	if n := repeats(web); n != 0 {
 		t.Errorf("%d pages were fetched again", n)
 	}
+}
+
+// A run that cannot end, here because nobody reads the log that it writes to standard error, is gone after a second signal too. What
+// it had committed is there.
+func TestInterruptedTwiceWhileStuck(t *testing.T) {
+	t.Parallel()
+	web := serve(t, testweb.Config{Pages: 30})
+	dir := filepath.Join(t.TempDir(), "data")
+	unread, stderr, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unread.Close()
+	defer stderr.Close()
+	// Fill the pipe, whatever its size.
+	if err := stderr.SetWriteDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := stderr.Write(make([]byte, 8<<20)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatalf("wrote %d bytes into a pipe that nobody reads: %v", n, err)
+	}
+	args := []string{"crawl", "--start-url", web.StartURLs()[0], "--resolve", web.Resolve(), "--data-dir", dir, "--log-level", "debug"}
+	p := invocation{args: args, stderr: stderr}.start(t)
+	p.until("the crawl has begun", func() bool { return exists(t, dir, "state") && exists(t, dir, "crawl.json") })
+	if got := p.signalUntilEnded(os.Interrupt); got.code != 130 {
+		t.Errorf("exit status %d, want 130", got.code)
+	}
+	if exists(t, dir, "report.json") {
+		t.Error("it was not stuck")
+	}
+	ended(t, run(t, "resume", "--data-dir", dir, "--profile", "own-site"), dir, 0, "complete", "")
+	foundExactly(t, web, testweb.Crawl{}, readLines(t, dir))
 }
 
 // story is what a crawl found, without what depends on the moment.
