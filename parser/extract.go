@@ -2,12 +2,16 @@ package parser
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/andybalholm/cascadia"
 	"golang.org/x/net/html"
+
+	"github.com/mapwright/mapwright/internal/htmltree"
 )
 
 // An Extractor takes texts or attribute values out of a page by CSS selector. It
@@ -74,32 +78,101 @@ const (
 	maxExtraction  = 4096
 )
 
-// extract runs the extractors over a tree of the page. Nothing that they find
-// lies in the page's arena, as this is the slow path anyway.
-func (p *Parser) extract(pg *Page, body []byte) error {
-	// Without scripting the content of noscript is markup, as in the one pass.
-	root, err := html.ParseWithOptions(bytes.NewReader(body), html.ParseOptionEnableScripting(false))
-	for _, e := range p.opts.Extract {
-		x := Extraction{Name: e.name}
-		if err == nil {
-			x.Values = e.values(root, p.names)
-		}
-		pg.Extracted = append(pg.Extracted, x)
-	}
-	return err
+// Bounds of the work for the extractors of one page, and of the memory that the trees of all pages take at once.
+const (
+	// maxTree is the memory of one tree, and allTrees that of all trees of a Parser, in bytes. Text of the page itself is
+	// not counted.
+	maxTree  = 128 << 20
+	allTrees = 512 << 20
+
+	// A page of n bytes reserves treeFloor + n*treeFactor bytes. The densest markup, <p>x, takes 52 bytes of tree for each
+	// of its own.
+	treeFloor  = 1 << 20
+	treeFactor = 64
+
+	// defaultExtractTimeout ends the work for a page. Pages within the bounds of memory need less than two seconds.
+	defaultExtractTimeout = 20 * time.Second
+)
+
+// treeLimit is how much memory the tree of a body may take, which is reserved before the tree is built.
+func treeLimit(body []byte) int64 {
+	return min(maxTree, treeFloor+treeFactor*int64(len(body)))
 }
 
-// values collects what the extractor finds under root.
-func (e Extractor) values(root *html.Node, names *names) []string {
-	var values []string
-	for n := range root.Descendants() {
-		if len(values) == maxExtractions {
-			break
+// extract runs the extractors over a tree of the page. Nothing that they find
+// lies in the page's arena, as this is the slow path anyway. After an error no extractor has values.
+func (p *Parser) extract(pg *Page, body []byte) error {
+	for _, e := range p.opts.Extract {
+		pg.Extracted = append(pg.Extracted, Extraction{Name: e.name})
+	}
+	// Acquire fails only when its context ends.
+	limit := treeLimit(body)
+	_ = p.trees.Acquire(context.Background(), limit)
+	defer func() { p.trees.Release(limit) }()
+
+	deadline := time.Now().Add(p.opts.ExtractTimeout)
+	root, size, err := htmltree.Parse(bytes.NewReader(body), htmltree.Limits{Bytes: limit, Deadline: deadline})
+	if err != nil {
+		return err
+	}
+	// What the tree did not take is free for other pages while the selectors run.
+	p.trees.Release(limit - size)
+	limit = size
+
+	w := treeWalk{deadline: deadline, names: p.names}
+	for i, e := range p.opts.Extract {
+		if pg.Extracted[i].Values = w.values(root, e); w.late {
+			for i := range pg.Extracted {
+				pg.Extracted[i].Values = nil
+			}
+			return fmt.Errorf("extractor %q: took longer than %v", e.name, p.opts.ExtractTimeout)
 		}
+	}
+	return nil
+}
+
+// A treeWalk visits nodes of a tree until a deadline.
+type treeWalk struct {
+	deadline time.Time
+	names    *names
+	steps    int
+	late     bool // the deadline has passed: what was found is not complete
+}
+
+// clockEvery is how many nodes are visited between two looks at the clock. A selector that matches a node against its
+// siblings or descendants looks at up to a million of them for one visit.
+const clockEvery = 16
+
+// tick counts a visit and reports whether there is time for it.
+func (w *treeWalk) tick() bool {
+	w.steps++
+	if !w.late && w.steps%clockEvery == 0 {
+		w.late = !time.Now().Before(w.deadline)
+	}
+	return !w.late
+}
+
+// following is the node after n in document order within root, or nil. Without children, those of n are passed over.
+func following(n, root *html.Node, children bool) *html.Node {
+	if children && n.FirstChild != nil {
+		return n.FirstChild
+	}
+	for ; n != root; n = n.Parent {
+		if n.NextSibling != nil {
+			return n.NextSibling
+		}
+	}
+	return nil
+}
+
+// values collects what an extractor finds under root.
+func (w *treeWalk) values(root *html.Node, e Extractor) []string {
+	var values []string
+	for n := following(root, root, true); n != nil && len(values) < maxExtractions && w.tick(); n = following(n, root, true) {
 		if n.Type != html.ElementNode || !e.selector.Match(n) {
 			continue
 		}
-		if v, ok := e.value(n, names); ok {
+		if v, ok := w.value(n, e.attr); ok {
 			values = append(values, v)
 		}
 	}
@@ -107,36 +180,36 @@ func (e Extractor) values(root *html.Node, names *names) []string {
 }
 
 // value is the text or the attribute of one element.
-func (e Extractor) value(n *html.Node, names *names) (string, bool) {
+func (w *treeWalk) value(n *html.Node, attr string) (string, bool) {
 	var c collector
 	c.begin(maxExtraction)
-	if e.attr != "" {
+	if attr != "" {
 		for _, a := range n.Attr {
-			if a.Namespace == "" && a.Key == e.attr {
+			if a.Namespace == "" && a.Key == attr {
 				c.addDecoded([]byte(a.Val))
 				return string(c.end()), true
 			}
 		}
 		return "", false
 	}
-	collectText(&c, n, names)
+	w.collectText(&c, n)
 	return string(c.end()), true
 }
 
-// collectText gives c the text under n. Trees are not deep enough for this to
-// matter: x/net/html refuses them.
-func collectText(c *collector, n *html.Node, names *names) {
-	for child := range n.ChildNodes() {
+// collectText gives c the text under n. Trees are not deep enough for the recursion to
+// matter: htmltree refuses them.
+func (w *treeWalk) collectText(c *collector, n *html.Node) {
+	for child := n.FirstChild; child != nil && len(c.buf) < c.max && w.tick(); child = child.NextSibling {
 		switch child.Type {
 		case html.TextNode:
 			c.addDecoded([]byte(child.Data))
 		case html.ElementNode:
 			name := []byte(child.Data)
-			_, traits := names.element(name, foldName(name))
+			_, traits := w.names.element(name, foldName(name))
 			if traits&phrasing == 0 {
 				c.separate()
 			}
-			collectText(c, child, names)
+			w.collectText(c, child)
 			if traits&phrasing == 0 {
 				c.separate()
 			}

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/net/html"
 )
 
 func TestExtract(t *testing.T) {
@@ -67,5 +70,86 @@ func TestExtractFails(t *testing.T) {
 	}
 	if pg.Title != "t" || len(pg.Links) != 1 || len(pg.Extracted) != 1 || pg.Extracted[0].Values != nil {
 		t.Errorf("title %q, links %+v, extracted %+v", pg.Title, pg.Links, pg.Extracted)
+	}
+}
+
+// TestExtractMemory makes sure that pages whose tree is too large give a reason instead of values, and that they return the
+// memory that they reserve. Misnested formatting elements, which the HTML standard copies into each paragraph, cost no more than others.
+func TestExtractMemory(t *testing.T) {
+	x, err := ParseExtractor("x=p")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var formatting strings.Builder
+	for i := range 240 {
+		fmt.Fprintf(&formatting, "<b i%d>", i)
+	}
+	p := newParser(t, Options{Extract: []Extractor{x}})
+	for name, tt := range map[string]struct {
+		body   string
+		values int
+		err    string
+	}{
+		"misnested": {"<p>" + formatting.String() + strings.Repeat("<p>x", 100_000), maxExtractions, ""},
+		"too large": {strings.Repeat("<p>x", maxTree/200), 0, "extract: the tree of the page needs more than "},
+	} {
+		var pg Page
+		err := p.Parse(&pg, Input{URL: canonical(t, home), Body: []byte("<title>t</title><a href=/x>l</a>" + tt.body)})
+		if (err == nil) != (tt.err == "") || err != nil && !strings.HasPrefix(err.Error(), tt.err) || len(pg.Extracted[0].Values) != tt.values {
+			t.Errorf("%s: %v, %d values", name, err, len(pg.Extracted[0].Values))
+		}
+		if pg.Title != "t" || len(pg.Links) != 1 {
+			t.Errorf("%s: title %q, links %+v", name, pg.Title, pg.Links)
+		}
+		if !p.trees.TryAcquire(allTrees) {
+			t.Fatal("memory for trees is still reserved after the parse")
+		}
+		p.trees.Release(allTrees)
+	}
+}
+
+// TestTreeLimit makes sure that pages of ordinary markup fit into the limit, the densest among them.
+func TestTreeLimit(t *testing.T) {
+	x, err := ParseExtractor("x=title")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, markup := range []string{"<p>x", "<td>x", "<li>x</li>", "<br>", "<i>x</i>", "<a b c d e f>x</a>", "<tr><td>", "<!>"} {
+		body := []byte("<title>t</title><table>" + strings.Repeat(markup, 20_000))
+		var pg Page
+		if err := newParser(t, Options{Extract: []Extractor{x}}).Parse(&pg, Input{URL: canonical(t, home), Body: body}); err != nil || len(pg.Extracted[0].Values) != 1 {
+			t.Errorf("%s: %v, %q", markup, err, pg.Extracted)
+		}
+	}
+}
+
+func TestExtractTimeout(t *testing.T) {
+	for _, selector := range []string{"x=p", "x=p:has(b)", "x=p ~ p:nth-last-child(3)", "x=p:contains('y')"} {
+		x, err := ParseExtractor(selector)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := newParser(t, Options{Extract: []Extractor{x}, ExtractTimeout: 1})
+		var pg Page
+		err = p.Parse(&pg, Input{URL: canonical(t, home), Body: []byte("<title>t</title>" + strings.Repeat("<p>x", 1000))})
+		if err == nil || !strings.Contains(err.Error(), "took too long") || pg.Title != "t" || pg.Extracted[0].Values != nil {
+			t.Errorf("%s: %v, %+v", selector, err, pg.Extracted)
+		}
+	}
+}
+
+// TestTreeWalkEnds makes sure that selectors stop at the deadline too, when the tree is there.
+func TestTreeWalkEnds(t *testing.T) {
+	root, err := html.Parse(strings.NewReader(strings.Repeat("<p>x", 1000)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := ParseExtractor("x=p")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := treeWalk{deadline: time.Now(), names: newNames()}
+	if w.values(root, x); !w.late || w.steps > clockEvery {
+		t.Errorf("late %v after %d steps", w.late, w.steps)
 	}
 }

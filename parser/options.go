@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"golang.org/x/text/encoding"
 
@@ -34,6 +35,9 @@ type Options struct {
 	// here makes Parse build a tree beside its one pass, which is an order of
 	// magnitude slower.
 	Extract []Extractor
+
+	// ExtractTimeout is how long the extractors may take for one page. Zero means 20 seconds.
+	ExtractTimeout time.Duration
 
 	// RobotsToken is the product token for which robots directives may be
 	// given, besides those for everyone. Empty means "mapwright".
@@ -66,6 +70,9 @@ func (o Options) withDefaults() Options {
 	if o.MaxLinkBytes == 0 {
 		o.MaxLinkBytes = defaultMaxLinkBytes
 	}
+	if o.ExtractTimeout == 0 {
+		o.ExtractTimeout = defaultExtractTimeout
+	}
 	return o
 }
 
@@ -76,6 +83,9 @@ func (o Options) validate() error {
 	}
 	if o.MaxLinkBytes < 0 || o.MaxLinkBytes > maxMaxLinkBytes {
 		errs = append(errs, fmt.Errorf("option MaxLinkBytes is %d, must be from 0 to %d", o.MaxLinkBytes, maxMaxLinkBytes))
+	}
+	if o.ExtractTimeout < 0 {
+		errs = append(errs, fmt.Errorf("option ExtractTimeout is %v, must not be negative", o.ExtractTimeout))
 	}
 	names := map[string]bool{}
 	for i, e := range o.Extract {

@@ -207,16 +207,16 @@ func TestOptions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = New(Options{MaxLinks: -1, MaxLinkBytes: -1, Extract: []Extractor{{}, x, x}})
+	_, err = New(Options{ExtractTimeout: -1, MaxLinks: -1, MaxLinkBytes: -1, Extract: []Extractor{{}, x, x}})
 	if err == nil {
 		t.Fatal("bad options were accepted")
 	}
-	for _, part := range []string{"option MaxLinks", "option MaxLinkBytes", "extractor 0", `two extractors are named "a"`} {
+	for _, part := range []string{"option MaxLinks", "option MaxLinkBytes", "option ExtractTimeout", "extractor 0", `two extractors are named "a"`} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("error %q does not name %s", err, part)
 		}
 	}
-	if p := newParser(t, Options{}); !reflect.DeepEqual(p.opts, Options{RobotsToken: "mapwright", MaxLinks: 20_000, MaxLinkBytes: 8 << 20}) {
+	if p := newParser(t, Options{}); !reflect.DeepEqual(p.opts, Options{ExtractTimeout: 20 * time.Second, RobotsToken: "mapwright", MaxLinks: 20_000, MaxLinkBytes: 8 << 20}) {
 		t.Errorf("defaults are %+v", p.opts)
 	}
 }

@@ -4,14 +4,16 @@ import (
 	"fmt"
 
 	"github.com/cespare/xxhash/v2"
+	"golang.org/x/sync/semaphore"
 )
 
-// A Parser finds links and facts in pages. It is immutable and may be used by any
-// number of goroutines at once.
+// A Parser finds links and facts in pages. It may be used by any number of goroutines
+// at once, which share the memory for the trees of Options.Extract.
 type Parser struct {
 	opts  Options
 	token string // opts.RobotsToken in lower case
 	names *names
+	trees *semaphore.Weighted // bytes of memory for the trees of all pages
 }
 
 // New makes a Parser. It fails if the options are not valid, naming every fault.
@@ -24,15 +26,15 @@ func New(o Options) (*Parser, error) {
 	for i := range token {
 		token[i] = lower(o.RobotsToken[i])
 	}
-	return &Parser{opts: o, token: string(token), names: newNames()}, nil
+	return &Parser{opts: o, token: string(token), names: newNames(), trees: semaphore.NewWeighted(allTrees)}, nil
 }
 
 // maxBody bounds what is read, because spans are 32 bits wide.
 const maxBody = 1 << 30
 
 // Parse reads a page into pg, replacing what it held. An error means that the
-// extractors of Options could not be run, for instance because the page is
-// nested too deeply for a tree; links and facts are there nevertheless.
+// extractors of Options could not be run: the page is nested too deeply for a tree,
+// or needs too much memory or time for it. Links and facts are there nevertheless.
 func (p *Parser) Parse(pg *Page, in Input) error {
 	if len(in.Body) > maxBody {
 		in.Body = in.Body[:maxBody]
@@ -48,7 +50,7 @@ func (p *Parser) Parse(pg *Page, in Input) error {
 		return nil
 	}
 	if err := p.extract(pg, in.Body); err != nil {
-		return fmt.Errorf("extract from page: %w", err)
+		return fmt.Errorf("extract: %w", err)
 	}
 	return nil
 }

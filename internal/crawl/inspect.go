@@ -113,7 +113,7 @@ func Inspect(s *config.Settings, in *Inspected) (*Inspection, error) {
 	if in.Body != nil {
 		f.facts.ContentLength = int64(len(in.Body))
 		if err := p.Parse(&w.page, parser.Input{URL: in.URL, Body: in.Body, Header: in.Header, Encoding: encodingOf(in.Charset)}); err != nil {
-			return nil, err
+			f.facts.Error = err.Error() // as in a crawl: the selectors of --extract could not be run
 		}
 		w.take(&f.facts, &w.page)
 		w.traps.Saw(in.URL, nil)

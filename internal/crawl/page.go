@@ -237,8 +237,8 @@ func (w *worker) read(ctx context.Context, f *finish, from frontier.Link, u urln
 	err := w.parser.Parse(pg, parser.Input{URL: u, Body: resp.Body, Header: resp.Header, Encoding: encodingOf(resp.Charset)})
 	w.parsing.release()
 	if err != nil {
-		// There is no tree for --extract; links and facts are there nevertheless.
-		f.facts.Error = "parse: " + err.Error()
+		// The selectors of --extract could not be run; links and facts are there nevertheless.
+		f.facts.Error = err.Error()
 	}
 	w.take(&f.facts, pg)
 	links := w.follow(f, from, u, pg)
