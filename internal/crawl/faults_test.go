@@ -100,71 +100,76 @@ func webOfFaults(cases []faultCase) testweb.Config {
 
 // Whatever one host does, its crawl ends by itself and reports every URL as what it is.
 func TestEachFaultAlone(t *testing.T) {
-	t.Parallel()
-	cases := faultCases()
-	web := startWeb(t, webOfFaults(cases))
-	dirs := make([]Dir, len(cases))
-	// Most of the time goes by in waiting, so many crawls wait together.
-	var crawls errgroup.Group
-	crawls.SetLimit(32)
-	for i := range cases {
-		dirs[i] = newDir(t)
-		crawls.Go(func() error {
-			s := quick(web)
+	inBubble(t, func(t *testing.T) {
+		cases := faultCases()
+		web := newMemoryWeb(t, webOfFaults(cases))
+		dirs := make([]Dir, len(cases))
+		// A crawl takes memory and files, so not all run at once.
+		var crawls errgroup.Group
+		crawls.SetLimit(16)
+		for i := range cases {
+			dirs[i] = newDir(t)
+			s := quick(web.Server)
 			s.MaxRetries = 1
-			_, err := crawlFrom(t, s, dirs[i], web.StartURLs()[i+1])
-			return err
-		})
-	}
-	if err := crawls.Wait(); err != nil {
-		t.Fatal(err)
-	}
-	for i, c := range cases {
-		t.Run(c.name, func(t *testing.T) {
-			foundExactly(t, web, testweb.Crawl{Starts: web.StartURLs()[i+1 : i+2], Timeout: quickTimeout, MaxRetries: 1}, readLines(t, dirs[i]))
-		})
-	}
-	wellBehaved(t, web)
+			o := web.options(s, dirs[i], web.StartURLs()[i+1])
+			crawls.Go(func() error {
+				_, err := Run(t.Context(), o)
+				return err
+			})
+		}
+		if err := crawls.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		for i, c := range cases {
+			want := testweb.Crawl{Starts: web.StartURLs()[i+1 : i+2], Timeout: quickTimeout, MaxRetries: 1}
+			if !foundExactly(t, web.Server, want, readLines(t, dirs[i])) {
+				t.Errorf("with the fault %s", c.name)
+			}
+		}
+		wellBehaved(t, web.Server)
+	})
 }
 
 // All of it at once: one crawl over hosts with every kind of fault.
 func TestAllFaultsAtOnce(t *testing.T) {
-	t.Parallel()
-	web := startWeb(t, webOfFaults(faultCases()))
-	s := quick(web)
-	s.MaxRetries = 1
-	rep, lines := crawlAll(t, s, web.StartURLs()...)
-	foundExactly(t, web, testweb.Crawl{Timeout: quickTimeout, MaxRetries: 1}, lines)
-	wellBehaved(t, web)
-	if rep.Status != Complete || !rep.Success || rep.URLs != int64(len(lines)) {
-		t.Errorf("the report says %s, success %v and %d URLs, and there are %d", rep.Status, rep.Success, rep.URLs, len(lines))
-	}
+	inBubble(t, func(t *testing.T) {
+		web := newMemoryWeb(t, webOfFaults(faultCases()))
+		s := quick(web.Server)
+		s.MaxRetries = 1
+		rep, lines := web.crawlAll(s, web.StartURLs()...)
+		foundExactly(t, web.Server, testweb.Crawl{Timeout: quickTimeout, MaxRetries: 1}, lines)
+		wellBehaved(t, web.Server)
+		if rep.Status != Complete || !rep.Success || rep.URLs != int64(len(lines)) {
+			t.Errorf("the report says %s, success %v and %d URLs, and there are %d", rep.Status, rep.Success, rep.URLs, len(lines))
+		}
+	})
 }
 
 // Hosts that answer nothing, of which many URLs are known: they are blocked, their URLs stay on record, and the others do not
 // suffer.
 func TestFailingHostsAreBlocked(t *testing.T) {
-	t.Parallel()
-	all := testweb.Where{All: true}
-	cfg := testweb.Config{Seed: 4, Hosts: 8, Pages: 24, PageSize: 2000, Links: 12, CrossHost: 0.6, Faults: slices.Concat(
-		testweb.On("1", testweb.Truncate{Where: all}), testweb.On("2", testweb.Reset{Where: all}), testweb.On("3", testweb.StatusPages{Where: all, Status: 500}),
-	)}
-	web := startWeb(t, cfg)
-	s := quick(web)
-	s.MaxRetries, s.MaxHostFailures = 0, 4
-	_, lines := crawlAll(t, s, web.StartURLs()...)
-	foundExactly(t, web, testweb.Crawl{Timeout: quickTimeout}, lines)
-	wellBehaved(t, web)
-	blocked := map[string]int{}
-	for _, l := range lines {
-		if l.Outcome == testweb.OutcomeHostBlocked {
-			blocked[mustURL(t, l.URL).Host()]++
+	inBubble(t, func(t *testing.T) {
+		all := testweb.Where{All: true}
+		cfg := testweb.Config{Seed: 4, Hosts: 8, Pages: 24, PageSize: 2000, Links: 12, CrossHost: 0.6, Faults: slices.Concat(
+			testweb.On("1", testweb.Truncate{Where: all}), testweb.On("2", testweb.Reset{Where: all}), testweb.On("3", testweb.StatusPages{Where: all, Status: 500}),
+		)}
+		web := newMemoryWeb(t, cfg)
+		s := quick(web.Server)
+		s.MaxRetries, s.MaxHostFailures = 0, 4
+		_, lines := web.crawlAll(s, web.StartURLs()...)
+		foundExactly(t, web.Server, testweb.Crawl{Timeout: quickTimeout}, lines)
+		wellBehaved(t, web.Server)
+		blocked := map[string]int{}
+		for _, l := range lines {
+			if l.Outcome == testweb.OutcomeHostBlocked {
+				blocked[mustURL(t, l.URL).Host()]++
+			}
 		}
-	}
-	for i := range cfg.Hosts {
-		name := web.HostName(i)
-		if failing := i >= 1 && i <= 3; failing != (blocked[name] > 0) {
-			t.Errorf("%s has %d blocked URLs", name, blocked[name])
+		for i := range cfg.Hosts {
+			name := web.HostName(i)
+			if failing := i >= 1 && i <= 3; failing != (blocked[name] > 0) {
+				t.Errorf("%s has %d blocked URLs", name, blocked[name])
+			}
 		}
-	}
+	})
 }

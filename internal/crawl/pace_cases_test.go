@@ -1,16 +1,20 @@
 package crawl
 
 import (
+	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/testweb"
 )
 
@@ -85,119 +89,143 @@ func TestRetriesAfterOneTwoAndFourSeconds(t *testing.T) {
 
 // A host that copes, ten at a time and no delay: ten are kept busy.
 func TestTenInFlightAreKeptBusy(t *testing.T) {
-	t.Parallel()
-	const service, pages = 50 * time.Millisecond, 400
-	web := startWeb(t, testweb.Config{Seed: 9, Pages: pages, PageSize: 500, Links: 12, Faults: testweb.OnAll(testweb.Slow{Delay: service})})
-	s := polite(web)
-	s.MaxInflightPerHost, s.MinDelayMS, s.MaxDelayMS = 10, 0, 0
-	crawlAll(t, s, web.StartURLs()...)
-	h := web.HostBooks(0)
-	if h.MostInFlight != 10 {
-		t.Errorf("%d were in flight at most, want 10", h.MostInFlight)
-	}
-	busy := float64(pages) * float64(service) / float64(h.Last.Sub(h.First)+service)
-	t.Logf("%.1f busy on average", busy)
-	if busy < 3 { // 9.5 on a machine with nothing else to do; a window stuck at its start would keep 2 busy
-		t.Errorf("%.1f were busy on average, want nearly 10", busy)
-	}
+	inBubble(t, func(t *testing.T) {
+		const service, pages = 50 * time.Millisecond, 400
+		web := newMemoryWeb(t, testweb.Config{Seed: 9, Pages: pages, PageSize: 500, Links: 12, Faults: testweb.OnAll(testweb.Slow{Delay: service})})
+		s := polite(web.Server)
+		s.MaxInflightPerHost, s.MinDelayMS, s.MaxDelayMS = 10, 0, 0
+		web.crawlAll(s, web.StartURLs()...)
+		h := web.HostBooks(0)
+		if h.MostInFlight != 10 {
+			t.Errorf("%d were in flight at most, want 10", h.MostInFlight)
+		}
+		busy := float64(pages) * float64(service) / float64(h.Last.Sub(h.First)+service)
+		t.Logf("%.2f busy on average", busy)
+		if busy < 9 { // robots.txt, the sitemaps and the first page go out alone
+			t.Errorf("%.2f were busy on average, want nearly 10", busy)
+		}
+	})
 }
 
 // crawlRate is how many pages a second a crawl of a one-host web makes in the second half of its requests.
-func crawlRate(t *testing.T, web *testweb.Server, s *config.Settings) float64 {
+func crawlRate(t *testing.T, cfg testweb.Config, settings func(*testweb.Server) *config.Settings) float64 {
 	t.Helper()
-	if _, err := Run(t.Context(), Options{Settings: s, Starts: starts(t, web.StartURLs()...), Dir: newDir(t), Version: "test", Log: testLog(t, slog.LevelError)}); err != nil {
-		t.Fatal(err)
-	}
+	web := newMemoryWeb(t, cfg)
+	web.crawlAll(settings(web.Server), web.StartURLs()...)
 	log := web.Log()
-	web.Reset()
 	half := log[len(log)/2:]
 	return float64(len(half)) / half[len(half)-1].Start.Sub(half[0].Start).Seconds()
 }
 
-// On a host that copes with everything, adapting comes near what the best fixed number in flight makes. That is the largest one here: answers
-// take long enough that this machine's speed does not matter.
+// On a host that copes with everything, adapting comes near what the best fixed number in flight makes, which is the largest one here.
 func TestAdaptingIsNearlyAsFastAsTheBestFixedSetting(t *testing.T) {
-	t.Parallel()
-	const most = 32
-	web := startWeb(t, testweb.Config{Seed: 10, Pages: 1200, PageSize: 800, Links: 12, Log: true, Faults: testweb.OnAll(testweb.Slow{Delay: 50 * time.Millisecond})})
-	s := polite(web)
-	s.MaxWorkers, s.MaxInflightPerHost, s.MinDelayMS, s.MaxDelayMS = 2*most, most, 0, 0
-	fixed := crawlRate(t, web, s)
-	s = quick(web)
-	s.MaxWorkers, s.MaxInflightPerHost = 2*most, most
-	adaptive := crawlRate(t, web, s)
-	t.Logf("adaptive %.0f pages/s, fixed %.0f pages/s: %.2f", adaptive, fixed, adaptive/fixed)
-	if adaptive < 0.4*fixed { // 0.8 and more on a machine with nothing else to do; a window stuck at its start would make 0.06
-		t.Errorf("adaptive makes %.0f pages/s, and a fixed number in flight %.0f", adaptive, fixed)
-	}
+	inBubble(t, func(t *testing.T) {
+		const most = 32
+		cfg := testweb.Config{Seed: 10, Pages: 1200, PageSize: 800, Links: 12, Log: true, Faults: testweb.OnAll(testweb.Slow{Delay: 50 * time.Millisecond})}
+		fixed := crawlRate(t, cfg, func(web *testweb.Server) *config.Settings {
+			s := polite(web)
+			s.MaxWorkers, s.MaxInflightPerHost, s.MinDelayMS, s.MaxDelayMS = 2*most, most, 0, 0
+			return s
+		})
+		adaptive := crawlRate(t, cfg, func(web *testweb.Server) *config.Settings {
+			s := quick(web)
+			s.MaxWorkers, s.MaxInflightPerHost = 2*most, most
+			return s
+		})
+		t.Logf("adaptive %.0f pages/s, fixed %.0f pages/s: %.2f", adaptive, fixed, adaptive/fixed)
+		if adaptive < 0.8*fixed {
+			t.Errorf("adaptive makes %.0f pages/s, and a fixed number in flight %.0f", adaptive, fixed)
+		}
+	})
 }
 
 // On a host with a limit, adapting settles below it.
 func TestAdaptingSettlesBelowALimit(t *testing.T) {
-	t.Parallel()
-	web := startWeb(t, testweb.Config{Seed: 11, Pages: 1100, PageSize: 800, Links: 12, Log: true,
-		Faults: testweb.OnAll(testweb.OverConcurrency{Max: 8}, testweb.Slow{Delay: 20 * time.Millisecond})})
-	_, lines := crawlAll(t, quick(web), web.StartURLs()...)
-	foundExactly(t, web, testweb.Crawl{}, lines)
-	log := web.Log()
-	settled, refused := log[len(log)/3:], 0
-	for _, r := range settled {
-		if r.Status == 429 {
-			refused++
+	inBubble(t, func(t *testing.T) {
+		const service = 20 * time.Millisecond
+		web := newMemoryWeb(t, testweb.Config{Seed: 11, Pages: 1100, PageSize: 800, Links: 12, Log: true,
+			Faults: testweb.OnAll(testweb.OverConcurrency{Max: 8}, testweb.Slow{Delay: service})})
+		_, lines := web.crawlAll(quick(web.Server), web.StartURLs()...)
+		foundExactly(t, web.Server, testweb.Crawl{}, lines)
+		log := web.Log()
+		settled, refused := log[len(log)/3:], 0
+		for _, r := range settled {
+			if r.Status == 429 {
+				refused++
+			}
 		}
-	}
-	took := settled[len(settled)-1].Start.Sub(settled[0].Start)
-	t.Logf("%d of %d refused after settling, %.1f in flight on average", refused, len(settled), float64(len(settled))*0.02/took.Seconds())
-	if refused*50 > len(settled) {
-		t.Errorf("%d of %d requests were refused after settling, want under 2 %%", refused, len(settled))
-	}
+		took := settled[len(settled)-1].Start.Sub(settled[0].Start)
+		inflight := float64(len(settled)) * service.Seconds() / took.Seconds()
+		t.Logf("%d of %d refused after settling, %.1f in flight on average", refused, len(settled), inflight)
+		if refused*50 > len(settled) {
+			t.Errorf("%d of %d requests were refused after settling, want under 2 %%", refused, len(settled))
+		}
+	})
 }
 
 // When a host's answers take much longer than they did, fewer are asked for at once.
 func TestAdaptingBacksOffWhenLatencyClimbs(t *testing.T) {
-	t.Parallel()
-	const pages, turn, most = 1900, 1200, 32
-	type sample struct{ request, inflight int }
-	var mu sync.Mutex
-	var inflight, requests int
-	var samples []sample // all three guarded by mu
-	root := serveSite(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		inflight++
-		requests++
-		samples = append(samples, sample{requests, inflight})
-		latency := 40 * time.Millisecond
-		if requests > turn {
-			latency = 120 * time.Millisecond
+	inBubble(t, func(t *testing.T) {
+		const pages, turn, most = 1900, 1200, 32
+		web := &climbingHost{pages: pages, turn: turn}
+		s := small()
+		s.MaxWorkers, s.MaxInflightPerHost, s.SeedingStrategy = 2*most, most, []string{"none"}
+		o := Options{Settings: s, Fetcher: web, NoControl: true, Starts: starts(t, "http://a.test/0"), Dir: newDir(t), Version: "test", Log: testLog(t, slog.LevelWarn)}
+		if _, err := Run(t.Context(), o); err != nil {
+			t.Fatal(err)
 		}
-		mu.Unlock()
-		<-time.After(latency)
-		n, _ := strconv.Atoi(r.URL.Path[1:])
-		var links []string
-		for next := 4*n + 1; next <= min(4*n+4, pages); next++ {
-			links = append(links, "/"+strconv.Itoa(next))
-		}
-		writeLinks(w, links)
-		mu.Lock()
-		inflight--
-		mu.Unlock()
-	}))
-	s := small()
-	s.MaxWorkers, s.MaxInflightPerHost, s.SeedingStrategy = 2*most, most, []string{"none"}
-	crawlAll(t, s, root+"/")
-	mean := func(from, to int) float64 {
-		sum, n := 0, 0
-		for _, s := range samples {
-			if s.request >= from && s.request < to {
-				sum += s.inflight
-				n++
+		mean := func(from, to int) float64 {
+			sum := 0
+			for _, n := range web.samples[from:to] {
+				sum += n
 			}
+			return float64(sum) / float64(to-from)
 		}
-		return float64(sum) / float64(max(n, 1))
+		if len(web.samples) < pages {
+			t.Fatalf("%d requests, want at least %d", len(web.samples), pages)
+		}
+		before, after := mean(turn-400, turn), mean(turn+400, pages-100)
+		t.Logf("%.0f in flight before, %.0f after", before, after)
+		if before < 10 || after > 0.9*before {
+			t.Errorf("%.0f in flight while answers took 40 ms, %.0f when they took 120 ms", before, after)
+		}
+	})
+}
+
+// climbingHost is a host whose answers take three times as long after a number of requests. Each page names four others.
+type climbingHost struct {
+	pages, turn int
+
+	mu       sync.Mutex
+	inflight int   // guarded by mu
+	samples  []int // guarded by mu; in flight at each request
+}
+
+func (h *climbingHost) Do(_ context.Context, r fetch.Request) (*fetch.Response, error) {
+	h.mu.Lock()
+	h.inflight++
+	h.samples = append(h.samples, h.inflight)
+	latency := 40 * time.Millisecond
+	if len(h.samples) > h.turn {
+		latency = 120 * time.Millisecond
 	}
-	before, after := mean(turn-400, turn), mean(turn+400, pages-100)
-	t.Logf("%.0f in flight before, %.0f after", before, after)
-	if before < 10 || after > 0.9*before {
-		t.Errorf("%.0f in flight while answers took 40 ms, %.0f when they took 120 ms", before, after)
+	h.mu.Unlock()
+	r.Wire.Started()
+	time.Sleep(latency)
+	h.mu.Lock()
+	h.inflight--
+	h.mu.Unlock()
+	res := &fetch.Response{Status: http.StatusOK, Proto: "HTTP/1.1", ContentLength: -1, Charset: "utf-8", Sends: 1}
+	res.Timings = fetch.Timings{Wait: latency, Total: latency}
+	n, err := strconv.Atoi(r.URL.Path()[1:])
+	if err != nil { // robots.txt
+		res.Status = http.StatusNotFound
+		return res, nil
 	}
+	var body strings.Builder
+	for next := 4*n + 1; next <= min(4*n+4, h.pages); next++ {
+		fmt.Fprintf(&body, `<a href="/%d">x</a>`, next)
+	}
+	res.ContentType, res.Body = "text/html", []byte(body.String())
+	return res, nil
 }
