@@ -32,6 +32,9 @@
 // in a rule stand for a plain * and $ in a URL. In queries the characters : / ?
 // and @ are the same thing escaped or not.
 //
+// Product tokens may hold digits, and are compared as a whole: the group of crawler1 does not govern crawler3. The
+// RFC and Google end a token at its first digit.
+//
 // Crawl-delay is not part of the RFC. It does not close a group, as no other
 // record may, and it belongs to the agents named just above it.
 //

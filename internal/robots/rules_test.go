@@ -147,7 +147,7 @@ func TestSitemaps(t *testing.T) {
 
 func TestProductToken(t *testing.T) {
 	for in, want := range map[string]string{
-		"Mapwright/1.0 (+https://x.example)": "Mapwright", "a_b-c d": "a_b-c", "": "", "1bot": "", "(x)": "",
+		"Mapwright/1.0 (+https://x.example)": "Mapwright", "a_b-c d": "a_b-c", "": "", "1bot/2": "1bot", "crawler1 x": "crawler1", "(x)": "",
 	} {
 		if got := ProductToken(in); got != want {
 			t.Errorf("ProductToken(%q) = %q, want %q", in, got, want)

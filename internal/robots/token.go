@@ -12,11 +12,13 @@ func ProductToken(userAgent string) string {
 }
 
 // ValidToken reports whether token can be named by a User-agent line at all:
-// letters, hyphens and underscores, at least one.
+// letters, digits, hyphens and underscores, at least one.
 func ValidToken(token string) bool {
 	return token != "" && len(ProductToken(token)) == len(token)
 }
 
+// isTokenByte reports whether a product token may hold c. RFC 9309 has no digits in it, but crawlers are named
+// crawler1 and 360Spider, and comparing less than the whole name makes one crawler's group govern another.
 func isTokenByte(c byte) bool {
-	return 'a' <= c|0x20 && c|0x20 <= 'z' || c == '-' || c == '_'
+	return 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_'
 }
