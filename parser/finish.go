@@ -15,6 +15,7 @@ func (w *walker) finish(pg *Page) {
 	pg.Language = f.language.in(text)
 	pg.RobotsMeta = robotsMeta.in(text)
 	pg.NoIndex, pg.NoFollow = f.robots.noIndex, f.robots.noFollow
+	pg.UnavailableAfter = f.robots.expires
 	pg.WordCount = w.words.n
 	pg.Modified = f.modified
 	pg.Base = w.base

@@ -27,8 +27,11 @@ type Page struct {
 	// separated by ", ".
 	RobotsMeta string
 	// NoIndex and NoFollow are the sum of these directives. The most
-	// restrictive one holds; unavailable_after is not interpreted.
+	// restrictive one holds.
 	NoIndex, NoFollow bool
+	// UnavailableAfter is when the directives say that the page should no longer be listed, or zero. Of several dates
+	// it is the earliest; what is no date in the form of RFC 822, RFC 850 or ISO 8601 is ignored.
+	UnavailableAfter time.Time
 	// JSONLDTypes are the distinct values of @type in the page's JSON-LD, at any
 	// depth, in order of appearance, 64 at most.
 	JSONLDTypes []string

@@ -1,27 +1,51 @@
 package parser
 
-import "bytes"
+import (
+	"bytes"
+	"time"
+)
 
 // robots are the robots directives that apply to the page.
 type robots struct {
 	text              []byte // distinct directives, separated by ", "
 	noIndex, noFollow bool
-	seen              int // directives that were looked at for text
+	expires           time.Time // the earliest date of unavailable_after; zero if there is none
+	seen              int       // directives that were looked at for text
 }
 
 // add takes a list of directives, separated by commas.
 func (r *robots) add(list []byte) {
 	for len(list) > 0 {
 		var part []byte
-		part, list, _ = bytes.Cut(list, []byte(","))
-		r.directive(trimSpace(part))
+		part, list = cutDirective(list)
+		r.directive(part)
 	}
+}
+
+// cutDirective takes the first directive off a list that is separated by commas. The date of unavailable_after may have a
+// comma behind its weekday.
+func cutDirective(list []byte) (directive, rest []byte) {
+	directive, rest, found := bytes.Cut(list, []byte(","))
+	name := directive
+	if agent, after, ok := bytes.Cut(directive, []byte(":")); ok && isAgent(trimSpace(agent)) {
+		name = after
+	}
+	if date, ok := expiryDate(trimSpace(name)); ok && found && isWeekday(date) {
+		more, after, _ := bytes.Cut(rest, []byte(","))
+		directive, rest = list[:len(directive)+1+len(more)], after
+	}
+	return trimSpace(directive), rest
 }
 
 // directive takes one directive.
 func (r *robots) directive(d []byte) {
 	if len(d) == 0 {
 		return
+	}
+	if date, ok := expiryDate(d); ok {
+		if t, ok := parseExpiry(string(date)); ok && (r.expires.IsZero() || t.Before(r.expires)) {
+			r.expires = t
+		}
 	}
 	// Some pages separate by semicolons or blanks. What forbids is heeded even
 	// so.
@@ -76,8 +100,7 @@ func (r *robots) addHeader(value []byte, token string) {
 	ours := true
 	for len(value) > 0 {
 		var part []byte
-		part, value, _ = bytes.Cut(value, []byte(","))
-		part = trimSpace(part)
+		part, value = cutDirective(value)
 		if name, rest, ok := bytes.Cut(part, []byte(":")); ok && isAgent(trimSpace(name)) {
 			name = trimSpace(name)
 			ours = equalFold(name, token) || equalFold(name, "robots") || equalFold(name, "*")
@@ -92,7 +115,7 @@ func (r *robots) addHeader(value []byte, token string) {
 // isAgent reports whether what stands before a colon is the name of a crawler: not
 // the name of a directive that has a value, nor a part of a date.
 func isAgent(name []byte) bool {
-	for _, directive := range []string{"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"} {
+	for _, directive := range []string{unavailableAfter, "max-snippet", "max-image-preview", "max-video-preview"} {
 		if equalFold(name, directive) {
 			return false
 		}

@@ -3,6 +3,7 @@ package parser
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestRobots(t *testing.T) {
@@ -45,5 +46,56 @@ func TestRobots(t *testing.T) {
 	// What forbids is heeded even where the text is cut.
 	if pg := read(t, Options{}, "<meta name=robots content='"+strings.Repeat("x, y", 1000)+", noindex'>"); !pg.NoIndex {
 		t.Error("noindex behind a long list is not heeded")
+	}
+}
+
+func TestUnavailableAfter(t *testing.T) {
+	const three = "2020-06-25T15:00:00Z"
+	for _, tt := range []struct{ directives, want, text string }{
+		{"unavailable_after: 25 Jun 2020 15:00:00 UTC", three, ""},
+		{"Unavailable_After:25 jun 2020 15:00:00 GMT", three, ""},
+		{"unavailable_after: 25-Jun-20 15:00:00 UTC", three, ""},
+		{"unavailable_after: Thursday, 25-Jun-20 15:00:00 UTC", three, ""},
+		{"unavailable_after: Thu, 25 Jun 2020 15:00:00 GMT", three, ""},
+		{"unavailable_after: Thu, 25 Jun 20 15:00 GMT", three, ""},
+		{"unavailable_after: Thu 25 Jun 2020 15:00:00 GMT", three, ""},
+		{"unavailable_after: 25 Jun 2020 07:00:00 PST", three, ""},
+		{"unavailable_after: 25 Jun 2020 17:00:00 +0200", three, ""},
+		{"unavailable_after: 25 Jun 2020 15:00:00", three, ""},
+		{"unavailable_after: 2020-06-25T15:00:00Z", three, ""},
+		{"unavailable_after: 2020-06-25T17:00:00+02:00", three, ""},
+		{"unavailable_after: 2020-06-25T10:30:00-04:30", three, ""},
+		{"unavailable_after: 2020-06-25T15:00:00.000Z", three, ""},
+		{"unavailable_after: 2020-06-25 15:00:00", three, ""},
+		{"unavailable_after: 2020-06-25T15:00", three, ""},
+		{"unavailable_after: 2020-06-25", "2020-06-26T00:00:00Z", ""},
+		{"unavailable_after: 25 Jun 2020", "2020-06-26T00:00:00Z", ""},
+		{"unavailable_after: 2021-06-25, noarchive, unavailable_after: 2020-06-25", "2020-06-26T00:00:00Z", ""},
+		{"unavailable_after: Thu, 25 Jun 2020 15:00:00 GMT, noarchive", three, "unavailable_after: thu, 25 jun 2020 15:00:00 gmt, noarchive"},
+		{"unavailable_after: never", "", ""},
+		{"unavailable_after: Thu, noarchive", "", ""},
+		{"unavailable_after: Thu", "", ""},
+		{"unavailable_after: 31 Feb 2020", "", ""},
+		{"unavailable_after 2020-06-25", "", ""},
+		{"unavailable_after:", "", ""},
+		{"unavailable_after", "", ""},
+	} {
+		for _, pg := range []*Page{
+			read(t, Options{}, "<meta name=robots content='"+tt.directives+"'>"),
+			read(t, Options{}, "", "X-Robots-Tag", tt.directives),
+			read(t, Options{}, "", "X-Robots-Tag", "mapwright: "+tt.directives),
+			read(t, Options{}, "", "X-Robots-Tag", "otherbot: noindex, mapwright: "+tt.directives),
+		} {
+			got := ""
+			if !pg.UnavailableAfter.IsZero() {
+				got = pg.UnavailableAfter.Format(time.RFC3339)
+			}
+			if got != tt.want || pg.NoIndex || tt.text != "" && pg.RobotsMeta != tt.text {
+				t.Errorf("%s: %q, noindex %v, %q", tt.directives, got, pg.NoIndex, pg.RobotsMeta)
+			}
+		}
+		if pg := read(t, Options{}, "", "X-Robots-Tag", "otherbot: "+tt.directives); !pg.UnavailableAfter.IsZero() {
+			t.Errorf("%s for another crawler counts", tt.directives)
+		}
 	}
 }

@@ -115,7 +115,7 @@ func Inspect(s *config.Settings, in *Inspected) (*Inspection, error) {
 		if err := p.Parse(&w.page, parser.Input{URL: in.URL, Body: in.Body, Header: in.Header, Encoding: encodingOf(in.Charset)}); err != nil {
 			f.facts.Error = err.Error() // as in a crawl: the selectors of --extract could not be run
 		}
-		w.take(&f.facts, &w.page)
+		w.take(&f.facts, &w.page, f.at)
 		w.traps.Saw(in.URL, nil)
 		out.Base = w.page.Base.String()
 		for i := range w.page.Links {

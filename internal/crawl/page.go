@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -240,7 +241,7 @@ func (w *worker) read(ctx context.Context, f *finish, from frontier.Link, u urln
 		// The selectors of --extract could not be run; links and facts are there nevertheless.
 		f.facts.Error = err.Error()
 	}
-	w.take(&f.facts, pg)
+	w.take(&f.facts, pg, f.at)
 	links := w.follow(f, from, u, pg)
 	w.traps.Saw(u, links)
 	return links, nil
@@ -255,13 +256,14 @@ func encodingOf(name string) encoding.Encoding {
 	return enc
 }
 
-// take copies what a page says of itself. The page's texts share one piece of memory, which the facts give back when they are
+// take copies what a page that was read at a moment says of itself. The page's texts share one piece of memory, which the facts give back when they are
 // encoded.
-func (w *worker) take(f *page.Facts, pg *parser.Page) {
+func (w *worker) take(f *page.Facts, pg *parser.Page, at time.Time) {
 	f.Parsed = true
 	f.Title, f.Description, f.H1 = pg.Title, pg.Description, pg.H1
 	f.Canonical, f.Language = pg.Canonical, pg.Language
-	f.RobotsMeta, f.NoIndex = pg.RobotsMeta, pg.NoIndex
+	f.RobotsMeta = pg.RobotsMeta
+	f.NoIndex = pg.NoIndex || !pg.UnavailableAfter.IsZero() && at.After(pg.UnavailableAfter)
 	f.JSONLDTypes = pg.JSONLDTypes
 	f.WordCount, f.LinkCount = pg.WordCount, pg.LinkCount
 	f.ContentHash, f.HasHash = pg.ContentHash, true
@@ -284,12 +286,13 @@ func (w *worker) take(f *page.Facts, pg *parser.Page) {
 // follow chooses the links of a page that belong to the crawl, and counts the others by reason.
 func (w *worker) follow(f *finish, from frontier.Link, u urlnorm.URL, pg *parser.Page) []frontier.Link {
 	links := w.links[:0]
+	var images []string
 	tooDeep := w.settings.MaxDepth >= 0 && int(from.Depth) >= w.settings.MaxDepth
 	for i := range pg.Links {
 		l := &pg.Links[i]
 		if l.Kind == parser.KindImage {
 			if !l.URL.IsZero() {
-				f.facts.Images = append(f.facts.Images, l.URL.String())
+				images = append(images, l.URL.String())
 			}
 			continue
 		}
@@ -305,7 +308,21 @@ func (w *worker) follow(f *finish, from frontier.Link, u urlnorm.URL, pg *parser
 		links = append(links, frontier.Link{Key: w.keyOf(l.URL, from.Key.Host, u.Host()), URL: l.URL.String(), Depth: from.Depth + 1, Source: sourceLink, Parent: from.URL, Discovered: f.at})
 	}
 	w.links = links
+	f.facts.Images = distinct(images)
 	return links
+}
+
+// distinct leaves out repeated texts, and keeps the order of the others.
+func distinct(texts []string) []string {
+	if len(texts) < 2 {
+		return texts
+	}
+	seen := make(map[string]bool, len(texts))
+	return slices.DeleteFunc(texts, func(s string) bool {
+		had := seen[s]
+		seen[s] = true
+		return had
+	})
 }
 
 // keyOf is a link's key. Most links stay on the host that they are found on, which is known.
