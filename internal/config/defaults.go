@@ -55,6 +55,7 @@ func Defaults(p Profile) *Settings {
 		SeedingStrategy:           []string{"sitemap"},
 		CTBaseURL:                 "https://crt.sh",
 		CommonCrawlBaseURL:        "https://index.commoncrawl.org",
+		MaxSitemapDepth:           5,
 		XMLTypes:                  []string{"text/html", "application/xhtml+xml"},
 		Shards:                    defaultShards(),
 		HotSetMB:                  256,

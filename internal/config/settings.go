@@ -90,6 +90,7 @@ type Settings struct {
 	SeedingStrategy    []string
 	CTBaseURL          string
 	CommonCrawlBaseURL string
+	MaxSitemapDepth    int // index files and redirects that may lead to a sitemap
 	Since              string
 
 	// Output.

@@ -161,6 +161,8 @@ func (s *Settings) Table() []Entry {
 			Usage: "address of the certificate transparency search"},
 		{Name: "commoncrawl-base-url", Group: Seeding, Value: stringValue{p: &s.CommonCrawlBaseURL, check: checkURL},
 			Usage: "address of the Common Crawl index"},
+		{Name: "max-sitemap-depth", Group: Seeding, Value: intValue{&s.MaxSitemapDepth, 0, 1000},
+			Usage: "how many index files and redirects may lead to a sitemap (0 is only those that robots.txt names)"},
 		{Name: "since", Group: Seeding, Value: dateValue{&s.Since},
 			Usage: "skip sitemap entries older than this date (YYYY-MM-DD or RFC 3339)"},
 

@@ -13,9 +13,6 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-// maxSitemapDepth bounds how deep indexes may nest.
-const maxSitemapDepth = 5
-
 // seeder remembers which sitemaps have been asked for, and who vouches for them.
 //
 // What must survive the run is in the store: that an origin's sitemaps have been asked for, and each sitemap from then until it has

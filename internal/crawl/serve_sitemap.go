@@ -159,8 +159,8 @@ func (w *worker) readSitemap(ctx context.Context, at urlnorm.URL, tag *sitemapTa
 
 // askChild asks for a sitemap that an index names, or a redirect.
 func (w *worker) askChild(u urlnorm.URL, parent *sitemapTag) error {
-	if parent.Depth >= maxSitemapDepth {
-		w.warn("sitemap %s: more than %d indexes and redirects lead to it", u, maxSitemapDepth)
+	if most := w.settings.MaxSitemapDepth; parent.Depth >= most {
+		w.warn("sitemap %s was not read: more than %d index files and redirects lead to it (--max-sitemap-depth)", u, most)
 		return nil
 	}
 	if err := w.askSitemap(u, parent.child(w.seeds)); err != nil {

@@ -1,0 +1,110 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// site serves fixed answers by path on loopback. A text that begins with "<?xml" is XML, everything else HTML; a path that is not
+// there is a 404.
+func site(t *testing.T, pages map[string]string, header func(path string, h http.Header)) *httptest.Server {
+	t.Helper()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, ok := pages[r.URL.Path]
+		if !ok {
+			http.NotFound(w, r)
+			return
+		}
+		body = strings.ReplaceAll(body, "{site}", "http://"+r.Host)
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		if strings.HasPrefix(body, "<?xml") {
+			w.Header().Set("Content-Type", "application/xml")
+		}
+		if header != nil {
+			header(r.URL.Path, w.Header())
+		}
+		fmt.Fprint(w, body)
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// crawlSite crawls a site to its end and returns what was recorded.
+func crawlSite(t *testing.T, s *httptest.Server, flags ...string) (dir string, lines map[string]line, got result) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "data")
+	got = run(t, append([]string{"crawl", "--start-url", s.URL, "--profile", "own-site", "--allow-private", "--data-dir", dir}, flags...)...)
+	ended(t, got, dir, 0, "complete", "")
+	return dir, readLines(t, dir), got
+}
+
+// A page that its own directives have withdrawn is not indexable, whichever way they say it.
+func TestUnavailablePagesAreNotIndexable(t *testing.T) {
+	t.Parallel()
+	s := site(t, map[string]string{
+		"/":            `<a href=/past>1</a><a href=/past-header>2</a><a href=/future>3</a><a href=/unreadable>4</a>`,
+		"/past":        `<meta name=robots content="max-snippet:3, unavailable_after: Thursday, 25-Jun-20 15:00:00 UTC">`,
+		"/past-header": `x`,
+		"/future":      `<meta name=robots content="unavailable_after: 2999-01-01">`,
+		"/unreadable":  `<meta name=robots content="unavailable_after: next summer">`,
+	}, func(path string, h http.Header) {
+		if path == "/past-header" {
+			h.Set("X-Robots-Tag", "unavailable_after: 25 Jun 2020 15:00:00 PST")
+		}
+	})
+	_, lines, _ := crawlSite(t, s)
+	for path, want := range map[string]string{"/": "", "/past": "noindex", "/past-header": "noindex", "/future": "", "/unreadable": ""} {
+		if l := lines[s.URL+path]; l.Indexable != (want == "") || l.IndexableReason != want {
+			t.Errorf("%s: indexable %v, reason %q, want %q", path, l.Indexable, l.IndexableReason, want)
+		}
+	}
+}
+
+// An image that a page shows twice is listed once.
+func TestImagesAreListedOnce(t *testing.T) {
+	t.Parallel()
+	s := site(t, map[string]string{"/": `<img src=/a.png><img src=/b.png><img src="/a.png#x"><img srcset="/b.png 2x, /c.png 3x">`}, nil)
+	dir, lines, _ := crawlSite(t, s, "--images")
+	if got := fmt.Sprint(lines[s.URL+"/"].Images); got != fmt.Sprintf("[%[1]s/a.png %[1]s/b.png %[1]s/c.png]", s.URL) {
+		t.Errorf("images %s", got)
+	}
+	if n := strings.Count(read(t, dir, "sitemap.xml"), "<image:loc>"); n != 3 {
+		t.Errorf("%d images in sitemap.xml, want 3", n)
+	}
+}
+
+// How deep index files may nest is a setting, and a file beyond it is named together with that setting.
+func TestSitemapDepth(t *testing.T) {
+	t.Parallel()
+	const deepest = 8 // index files that lead to the list of pages
+	pages := map[string]string{"/": "x", "/page": "x", "/robots.txt": "Sitemap: {site}/index0.xml\n"}
+	for i := range deepest {
+		next := fmt.Sprintf("index%d.xml", i+1)
+		pages[fmt.Sprintf("/index%d.xml", i)] = `<?xml version="1.0"?><sitemapindex xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><sitemap><loc>{site}/` + next + `</loc></sitemap></sitemapindex>`
+	}
+	pages[fmt.Sprintf("/index%d.xml", deepest)] = `<?xml version="1.0"?><urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9"><url><loc>{site}/page</loc></url></urlset>`
+	s := site(t, pages, nil)
+	for _, tt := range []struct {
+		flags []string
+		found bool
+		first int // the file that is not read
+	}{
+		{nil, false, 6},
+		{[]string{"--max-sitemap-depth", "7"}, false, 8},
+		{[]string{"--max-sitemap-depth", "0"}, false, 1},
+		{[]string{"--max-sitemap-depth", "8"}, true, 0},
+	} {
+		dir, lines, got := crawlSite(t, s, tt.flags...)
+		if _, found := lines[s.URL+"/page"]; found != tt.found {
+			t.Errorf("%q: page found %v", tt.flags, found)
+		}
+		warning := fmt.Sprintf("sitemap %s/index%d.xml was not read", s.URL, tt.first)
+		if said := strings.Contains(got.stderr+got.stdout+read(t, dir, "report.json"), warning); said == tt.found {
+			t.Errorf("%q: it is said that a file was not read: %v", tt.flags, said)
+		}
+	}
+}
