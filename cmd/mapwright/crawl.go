@@ -28,22 +28,20 @@ func newCrawl(environ []string, io stdio) *cobra.Command {
   mapwright crawl --start-url urls.txt --scope host --max-urls 10000`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			loaded, err := setting.load()
-			if err != nil {
-				return err
-			}
 			if print {
-				return printConfig(io, loaded)
+				if err != nil {
+					return err
+				}
+				return printConfig(io, loaded, asJSON)
 			}
 			given := append(starts, args...)
 			if len(given) == 0 {
 				given = setting.outside(config.StartURLName)
 			}
-			urls, err := readStarts(given, io.in)
-			if err != nil {
-				return err
-			}
-			dir, err := dir.dir(setting)
-			if err != nil {
+			// All faults are named at once: those of the settings, of the start URLs and of the directory's name.
+			urls, startsErr := readStarts(given, io.in)
+			dir, dirErr := dir.dir(setting)
+			if err := errors.Join(err, startsErr, dirErr); err != nil {
 				return err
 			}
 			if err := dir.CheckNew(); err != nil {
@@ -74,7 +72,7 @@ func newResume(environ []string, io stdio) *cobra.Command {
   mapwright resume --data-dir site --max-urls 20000`,
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			dir, err := dir.dir(setting)
+			dir, err := dir.existing(setting)
 			if err != nil {
 				return err
 			}
@@ -90,7 +88,7 @@ func newResume(environ []string, io stdio) *cobra.Command {
 				return err
 			}
 			if print {
-				return printConfig(io, loaded)
+				return printConfig(io, loaded, asJSON)
 			}
 			return runCrawl(cmd.Context(), environ, io, crawl.Options{Settings: loaded.Settings, Plan: plan, Dir: dir}, loaded.Warnings, asJSON)
 		},
@@ -104,7 +102,7 @@ func newResume(environ []string, io stdio) *cobra.Command {
 // addRunFlags gives a command that crawls the flags that are about its own output.
 func addRunFlags(cmd *cobra.Command, print, asJSON *bool) {
 	cmd.Flags().BoolVar(print, "print-config", false, "show each effective setting and where it came from, and do nothing else")
-	cmd.Flags().BoolVar(asJSON, "json", false, "print the report as JSON instead of a table")
+	cmd.Flags().BoolVar(asJSON, "json", false, "print the report, or with --print-config the settings, as JSON instead of a table")
 }
 
 // noArguments is for commands that take flags alone.

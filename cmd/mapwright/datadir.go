@@ -29,13 +29,10 @@ func addDataDir(cmd *cobra.Command, environ []string) *dataDir {
 	return d
 }
 
-// dir is the directory. The settings are those of the command, or nil if it has none.
+// dir is the directory by the flag, the environment or the configuration file of a command.
 func (d *dataDir) dir(settings *settingFlags) (crawl.Dir, error) {
 	name := d.flag
 	if !d.cmd.Flags().Changed(config.DataDirName) {
-		if settings == nil {
-			settings = &settingFlags{environ: d.environ}
-		}
 		if texts := settings.outside(config.DataDirName); len(texts) > 0 {
 			name = texts[len(texts)-1]
 		}
@@ -44,6 +41,19 @@ func (d *dataDir) dir(settings *settingFlags) (crawl.Dir, error) {
 		return "", usage("--data-dir is empty")
 	}
 	return crawl.Dir(name), nil
+}
+
+// existing is the directory of a command that works on a crawl that exists. If the configuration file cannot be read, the directory that it
+// may name is not known, so the command is refused. The settings are nil for a command that has none.
+func (d *dataDir) existing(settings *settingFlags) (crawl.Dir, error) {
+	if settings == nil {
+		settings = &settingFlags{environ: d.environ}
+	}
+	if settings.sources().fileErr != nil {
+		_, err := settings.load()
+		return "", err
+	}
+	return d.dir(settings)
 }
 
 // refusal is the exit status of what could not begin.

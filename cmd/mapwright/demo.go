@@ -21,9 +21,7 @@ func newDemo(environ []string, io stdio) *cobra.Command {
 		Short: "Serve a small built-in site on loopback and crawl it",
 		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if _, given := setting.given[config.ProfileName]; !given {
-				setting.given[config.ProfileName] = config.Given{Texts: []string{string(config.OwnSite)}, From: "demo"}
-			}
+			setting.base = config.Layer{config.ProfileName: {Texts: []string{string(config.OwnSite)}, From: "demo"}}
 			web, err := testweb.Start(testweb.DemoConfig())
 			if err != nil {
 				return &exitError{exitFailed, err}

@@ -36,7 +36,7 @@ func newExport(environ []string, io stdio) *cobra.Command {
 					return usage("flag --format: %q is not one of %s", f, strings.Join(formatNames(), ", "))
 				}
 			}
-			dir, err := dir.dir(setting)
+			dir, err := dir.existing(setting)
 			if err != nil {
 				return err
 			}

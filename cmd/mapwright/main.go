@@ -57,7 +57,7 @@ func main() {
 // run is main without the process: it returns the exit status.
 func run(ctx context.Context, args, environ []string, io stdio) int {
 	root := newRoot(environ, io)
-	root.SetArgs(args)
+	root.SetArgs(joinBooleans(root, args))
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return exitComplete

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -15,8 +16,16 @@ import (
 // values are read, checked and laid over the other layers by config.Load.
 type settingFlags struct {
 	environ    []string
+	base       config.Layer // the command's own defaults, below every other layer
 	given      config.Layer
 	configFile string
+	read       *sources // set by the first call of sources
+}
+
+// sources are the layers that are not flags, and the faults met while reading them.
+type sources struct {
+	file, env       config.Layer
+	fileErr, envErr error
 }
 
 // addSettings gives cmd a flag for each setting of the named groups, or of all.
@@ -24,10 +33,10 @@ func addSettings(cmd *cobra.Command, environ []string, groups ...config.Group) *
 	f := &settingFlags{environ: environ, given: config.Layer{}}
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	profiles := []string{string(config.Polite), string(config.OwnSite), string(config.Safe)}
+	profiles := config.Profiles()
 	fs.Var(&recorder{flags: f, setting: config.ProfileName, flag: "profile", shown: profiles[0], kind: "name"}, "profile", "how hard servers are asked: polite, own-site (yours: as hard as it copes with) or safe (at most 50 pages and 60 s)")
 	complete(cmd, "profile", profiles)
-	fs.VarPF(&recorder{flags: f, setting: config.ProfileName, flag: "safe", kind: "bool"}, "safe", "", "short for --profile safe").NoOptDefVal = "true"
+	fs.VarPF(&recorder{flags: f, setting: config.SafeName, flag: "safe", kind: "bool"}, "safe", "", "short for --profile safe").NoOptDefVal = "true"
 	fs.StringVar(&f.configFile, "config", "", "YAML `file` with settings")
 	for _, e := range config.Defaults(config.Polite).Table() {
 		if len(groups) > 0 && !contains(groups, e.Group) {
@@ -78,16 +87,6 @@ type recorder struct {
 var _ pflag.Value = (*recorder)(nil)
 
 func (r *recorder) Set(text string) error {
-	if r.flag == "safe" {
-		switch text {
-		case "true":
-			text = string(config.Safe)
-		case "false":
-			return nil // as if it were not there
-		default:
-			return fmt.Errorf("%q is neither true nor false", text)
-		}
-	}
 	given := r.flags.given[r.setting]
 	given.Texts = append(given.Texts, text)
 	given.From = "flag --" + r.flag
@@ -99,82 +98,55 @@ func (r *recorder) String() string { return r.shown }
 
 func (r *recorder) Type() string { return r.kind }
 
-// layers reads the file and the environment. What is wrong with them comes with what could be read, so that all bad values are
+// sources reads the configuration file and the environment, once. Their faults are returned with what could be read, so that all bad values are
 // named at once.
-func (f *settingFlags) layers() (file, env config.Layer, err error) {
-	var errs []error
+func (f *settingFlags) sources() *sources {
+	if f.read != nil {
+		return f.read
+	}
+	f.read = &sources{}
 	path := f.configFile
 	if path == "" {
 		path = lookup(f.environ, config.EnvName("config"))
 	}
 	if path != "" {
-		file, err = config.FromFile(path)
-		errs = append(errs, err)
+		f.read.file, f.read.fileErr = config.FromFile(path)
 	}
-	env, err = config.FromEnv(f.environ)
-	return file, env, errors.Join(append(errs, err)...)
+	f.read.env, f.read.envErr = config.FromEnv(f.environ)
+	return f.read
 }
 
 // load lays the layers of a new crawl: file, environment, flags.
 func (f *settingFlags) load() (*config.Loaded, error) {
-	file, env, err := f.layers()
-	return lay(err, file, env, f.given)
+	s := f.sources()
+	loaded, err := config.Load(f.base, s.file, s.env, f.given)
+	return badUsage(loaded, s.fileErr, s.envErr, err)
 }
 
-// loadOver lays them over the settings of a crawl that is there. It keeps its settings, whatever the environment says by now; what is given
-// with the command counts, a file that it names too.
+// loadOver lays them over the settings of a crawl that exists. The crawl keeps its settings, whatever the environment says now; what is given
+// with the command counts, including a file that --config names.
 func (f *settingFlags) loadOver(stored map[string][]string) (*config.Loaded, error) {
-	file, env, err := f.layers()
-	kept, warning := f.keep(stored)
-	named := config.Layer{}
+	s := f.sources()
+	process, over := []config.Layer{s.file, s.env}, []config.Layer{f.given}
 	if f.configFile != "" {
-		file, named = nil, file
+		process, over = []config.Layer{s.env}, []config.Layer{s.file, f.given}
 	}
-	loaded, err := lay(err, file, env, config.FromStored(kept), named, f.given)
-	if loaded != nil && warning != "" {
-		loaded.Warnings = append(loaded.Warnings, warning)
-	}
-	return loaded, err
+	loaded, err := config.Resume(stored, process, over...)
+	return badUsage(loaded, s.fileErr, s.envErr, err)
 }
 
-// keep chooses what of a crawl's settings still counts when another profile is given: not what the old profile brought with it. A safe crawl
-// stays safe.
-func (f *settingFlags) keep(stored map[string][]string) (kept map[string][]string, warning string) {
-	given, ok := f.given[config.ProfileName]
-	had := stored[config.ProfileName]
-	if !ok || len(had) == 0 || given.Texts[len(given.Texts)-1] == had[0] {
-		return stored, ""
-	}
-	if had[0] == string(config.Safe) {
-		delete(f.given, config.ProfileName)
-		return stored, fmt.Sprintf("a safe crawl stays safe: %s is not heeded", given.From)
-	}
-	kept = map[string][]string{}
-	usual := config.Defaults(config.Profile(had[0])).Stored()
-	for name, texts := range stored {
-		if strings.Join(texts, "\n") != strings.Join(usual[name], "\n") {
-			kept[name] = texts
-		}
-	}
-	return kept, ""
-}
-
-// lay loads the layers, and adds what was wrong with reading them to what is wrong with the values.
-func lay(read error, layers ...config.Layer) (*config.Loaded, error) {
-	loaded, err := config.Load(layers...)
-	if err := errors.Join(read, err); err != nil {
+// badUsage returns the settings if no error was met, else all errors as one mistake of the caller.
+func badUsage(loaded *config.Loaded, errs ...error) (*config.Loaded, error) {
+	if err := errors.Join(errs...); err != nil {
 		return nil, usage("%w", err)
 	}
 	return loaded, nil
 }
 
-// outside is what flags, environment or file say of a name that is no setting of the table, such as the data directory.
+// outside is what flags, environment or file say of a name that is not in the table of settings, such as the data directory.
 func (f *settingFlags) outside(name string) []string {
-	file, env, err := f.layers()
-	if err != nil {
-		return nil // named when the settings are loaded
-	}
-	for _, l := range []config.Layer{f.given, env, file} {
+	s := f.sources()
+	for _, l := range []config.Layer{f.given, s.env, s.file} {
 		if given, ok := l[name]; ok {
 			return given.Texts
 		}
@@ -191,8 +163,27 @@ func lookup(environ []string, name string) string {
 	return ""
 }
 
-// printConfig shows each effective value, and where it came from.
-func printConfig(io stdio, l *config.Loaded) error {
+// shownSetting is one setting in the output of --print-config --json.
+type shownSetting struct {
+	Value  any    `json:"value"`
+	Source string `json:"source"`
+}
+
+// printConfig shows each effective value and where it came from, without secrets. In JSON the names are the keys of a configuration file.
+func printConfig(io stdio, l *config.Loaded, asJSON bool) error {
+	for _, w := range l.Warnings {
+		fmt.Fprintln(io.err, "mapwright: "+w)
+	}
+	table := l.Settings.Redacted().Table()
+	if asJSON {
+		all := map[string]shownSetting{config.ProfileName: {l.Settings.Profile, l.Origin[config.ProfileName]}}
+		for _, e := range table {
+			all[config.FileKey(e.Name)] = shownSetting{config.JSONValue(e.Value), l.Origin[e.Name]}
+		}
+		enc := json.NewEncoder(io.out)
+		enc.SetEscapeHTML(false)
+		return enc.Encode(all)
+	}
 	out := &strings.Builder{}
 	row := func(name, value string) {
 		if value == "" {
@@ -201,11 +192,8 @@ func printConfig(io stdio, l *config.Loaded) error {
 		fmt.Fprintf(out, "%-30s %-40s %s\n", name, value, l.Origin[name])
 	}
 	row(config.ProfileName, string(l.Settings.Profile))
-	for _, e := range l.Settings.Table() {
+	for _, e := range table {
 		row(e.Name, e.Value.String())
-	}
-	for _, w := range l.Warnings {
-		fmt.Fprintln(io.err, "mapwright: "+w)
 	}
 	_, err := fmt.Fprint(io.out, out)
 	return err

@@ -24,7 +24,7 @@ func newStatus(environ []string, io stdio) *cobra.Command {
 		Short: "Say how a crawl is, running or not",
 		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			dir, err := dir.dir(nil)
+			dir, err := dir.existing(nil)
 			if err != nil {
 				return err
 			}

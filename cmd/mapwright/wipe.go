@@ -25,7 +25,7 @@ func newWipe(environ []string, io stdio) *cobra.Command {
 		Short: "Delete a crawl: the files that Mapwright made, and nothing else",
 		Args:  noArguments,
 		RunE: func(*cobra.Command, []string) error {
-			dir, err := dir.dir(nil)
+			dir, err := dir.existing(nil)
 			if err != nil {
 				return err
 			}

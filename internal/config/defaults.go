@@ -2,17 +2,10 @@ package config
 
 import "time"
 
-// Hard caps of the safe profile.
-const (
-	SafeWorkers  = 1
-	SafePages    = 50
-	SafeDuration = 60 * time.Second
-)
-
 // DefaultUserAgent names the product and a page about it. The version is put in by the command.
 const DefaultUserAgent = "Mapwright/1.0 (+https://github.com/mapwright/mapwright)"
 
-// Defaults are the values of a profile before anybody has said anything. An unknown profile gets those of polite.
+// Defaults are the values of a profile without any other layer. An unknown profile gets those of polite.
 func Defaults(p Profile) *Settings {
 	s := &Settings{
 		Profile:                   p,
@@ -72,7 +65,8 @@ func Defaults(p Profile) *Settings {
 		s.MinDelayMS, s.MaxDelayMS = 0, 0
 	case Safe:
 		s.MaxWorkers = SafeWorkers
-		s.MaxInflightPerHost = 1
+		s.MaxInflightPerHost = SafeInflight
+		s.MinDelayMS, s.MaxDelayMS = SafeMinDelayMS, SafeMaxDelayMS
 		s.MaxURLs = SafePages
 		s.Duration = SafeDuration
 	}

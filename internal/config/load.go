@@ -4,12 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Given is what one layer says of one setting, and the words by which it is named in messages.
 type Given struct {
 	Texts []string
-	From  string // such as "flag --max-workers", "environment MAX_WORKERS", "file crawl.yaml"
+	From  string // such as "flag --max-workers", "environment MAX_WORKERS", "file crawl.yaml max_workers"
 }
 
 // Layer is one source of settings, by setting name.
@@ -19,44 +20,40 @@ type Layer map[string]Given
 type Loaded struct {
 	Settings *Settings
 	Origin   map[string]string // by setting name: "default", "profile own-site", or a Given's From
-	Warnings []string          // what was clamped, and why
+	Warnings []string          // what was clamped or ignored, and why
 }
 
-// Names that are not in the table: the profile decides what the table starts with, and the other two say what a crawl is rather than
-// how it goes. They have the same three forms.
+// Names that are not in the table. The profile decides with which values the table starts, and safe selects a profile. The other two say
+// what a crawl is rather than how it runs. All have the same three forms.
 const (
 	ProfileName  = "profile"
+	SafeName     = "safe"
 	StartURLName = "start-url"
 	DataDirName  = "data-dir"
 )
 
 // Outside are the names that are not in the table.
-func Outside() []string { return []string{ProfileName, StartURLName, DataDirName} }
+func Outside() []string { return []string{ProfileName, SafeName, StartURLName, DataDirName} }
+
+// Origins that are not a Given's From.
+const (
+	originDefault = "default"
+	originCrawl   = "crawl" // the settings stored with a crawl
+)
+
+func originOf(p Profile) string { return "profile " + string(p) }
 
 // Load lays the layers over the defaults of the profile that they choose, the lowest layer first. The error names every bad
 // value.
 func Load(layers ...Layer) (*Loaded, error) {
-	var errs []error
-	profile, profileFrom := Polite, "default"
-	for _, l := range layers {
-		given, ok := l[ProfileName]
-		if !ok {
-			continue
-		}
-		p := Profile(given.Texts[len(given.Texts)-1])
-		if !slices.Contains([]Profile{Polite, OwnSite, Safe}, p) {
-			errs = append(errs, fmt.Errorf("%s: %q is not one of polite, own-site, safe", given.From, p))
-			continue
-		}
-		profile, profileFrom = p, given.From
-	}
-
-	out := &Loaded{Settings: Defaults(profile), Origin: map[string]string{ProfileName: profileFrom}}
+	profile, from, warnings, errs := chooseProfile(layers)
+	out := &Loaded{Settings: Defaults(profile), Origin: map[string]string{ProfileName: from}, Warnings: warnings}
 	plain := Defaults(Polite).Table()
+	bad := map[string]bool{}
 	for i, e := range out.Settings.Table() {
-		out.Origin[e.Name] = "default"
+		out.Origin[e.Name] = originDefault
 		if e.Value.String() != plain[i].Value.String() {
-			out.Origin[e.Name] = "profile " + string(profile)
+			out.Origin[e.Name] = originOf(profile)
 		}
 		for _, l := range layers {
 			given, ok := l[e.Name]
@@ -64,18 +61,98 @@ func Load(layers ...Layer) (*Loaded, error) {
 				continue
 			}
 			if err := setAll(e.Value, given.Texts); err != nil {
-				errs = append(errs, fmt.Errorf("%s: %w", given.From, err))
+				bad[e.Name] = true
+				for _, err := range leaves(err) {
+					errs = append(errs, fmt.Errorf("%s: %w", given.From, err))
+				}
 				continue
 			}
 			out.Origin[e.Name] = given.From
 		}
 	}
-	errs = append(errs, out.Settings.faults()...)
+	out.clampSafe()
+	errs = append(errs, out.Settings.contradictions(bad)...)
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	out.Warnings = out.Settings.clampSafe()
 	return out, nil
+}
+
+// Resume lays layers over the settings that are stored with a crawl. Of the process layers (environment, and a file that the environment
+// names) only the settings about this process count, such as log-level. The others are ignored, and a warning names them, unless the crawl
+// has the same value anyway. The layers over are given with the command and count fully.
+func Resume(stored map[string][]string, process []Layer, over ...Layer) (*Loaded, error) {
+	above := append([]Layer{FromStored(stored)}, over...)
+	profile, _, _, _ := chooseProfile(above) // faults are reported by Load
+	if requested, from, _, _ := chooseProfile(process); requested == Safe && profile != Safe {
+		return nil, fmt.Errorf("%s requests the safe profile, but this crawl was started with %s: add --safe to make it a safe crawl for good "+
+			"(at most %d pages in all), or unset it", from, profile, SafePages)
+	}
+	above[0] = keptSettings(stored, profile)
+	var below []Layer
+	for _, l := range process {
+		below = append(below, l.only(func(e Entry) bool { return e.PerRun }))
+	}
+	loaded, err := Load(append(below, above...)...)
+	if err != nil {
+		return nil, err
+	}
+	if ignored := loaded.ignored(process); len(ignored) > 0 {
+		loaded.Warnings = append(loaded.Warnings, fmt.Sprintf("the crawl keeps its settings: ignored %s; flags given to resume change them", strings.Join(ignored, ", ")))
+	}
+	return loaded, nil
+}
+
+// keptSettings is what of a crawl's stored settings still counts under the given profile: everything if it is the crawl's own, else not the
+// values that the crawl's profile brought with it.
+func keptSettings(stored map[string][]string, profile Profile) Layer {
+	layer := FromStored(stored)
+	had := stored[ProfileName]
+	if len(had) == 0 || had[0] == string(profile) {
+		return layer
+	}
+	usual := Defaults(Profile(had[0])).Stored()
+	for name, texts := range stored {
+		if slices.Equal(texts, usual[name]) {
+			delete(layer, name)
+		}
+	}
+	delete(layer, ProfileName)
+	return layer
+}
+
+// only is the part of a layer whose settings a test chooses.
+func (l Layer) only(chosen func(Entry) bool) Layer {
+	out := Layer{}
+	for _, e := range new(Settings).Table() {
+		if given, ok := l[e.Name]; ok && chosen(e) {
+			out[e.Name] = given
+		}
+	}
+	return out
+}
+
+// ignored names what process layers say about settings of the crawl, where it differs from the effective value. The values are not named:
+// they can be secrets.
+func (l *Loaded) ignored(process []Layer) []string {
+	effective := l.Settings.Table()
+	scratch := Defaults(l.Settings.Profile).Table()
+	var out []string
+	for _, layer := range process {
+		if given, ok := layer[ProfileName]; ok && given.Texts[len(given.Texts)-1] != string(l.Settings.Profile) {
+			out = append(out, given.From)
+		}
+		for i, e := range scratch {
+			given, ok := layer[e.Name]
+			if !ok || e.PerRun {
+				continue
+			}
+			if err := setAll(e.Value, given.Texts); err != nil || e.Value.String() != effective[i].Value.String() {
+				out = append(out, given.From)
+			}
+		}
+	}
+	return out
 }
 
 // setAll gives v the texts of one layer, which replace what lower layers said.
@@ -83,58 +160,34 @@ func setAll(v Value, texts []string) error {
 	if list, ok := v.(listValue); ok {
 		*list.p = nil
 	}
+	var errs []error
 	for _, text := range texts {
-		if err := v.Set(text); err != nil {
-			return err
-		}
+		errs = append(errs, v.Set(text))
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
-// faults are the contradictions between settings that are each right by themselves.
-func (s *Settings) faults() []error {
+// leaves are the errors that were joined into err.
+func leaves(err error) []error {
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		return []error{err}
+	}
+	var out []error
+	for _, e := range joined.Unwrap() {
+		out = append(out, leaves(e)...)
+	}
+	return out
+}
+
+// contradictions are the faults between settings that are each right by themselves. A pair with a bad value is not compared.
+func (s *Settings) contradictions(bad map[string]bool) []error {
 	var errs []error
-	if s.MinDelayMS > s.MaxDelayMS {
+	if s.MinDelayMS > s.MaxDelayMS && !bad["min-delay-ms"] && !bad["max-delay-ms"] {
 		errs = append(errs, fmt.Errorf("min-delay-ms (%d) is larger than max-delay-ms (%d)", s.MinDelayMS, s.MaxDelayMS))
 	}
-	if s.UnthrottleThresholdMS > s.ThrottleThresholdMS {
+	if s.UnthrottleThresholdMS > s.ThrottleThresholdMS && !bad["unthrottle-threshold-ms"] && !bad["throttle-threshold-ms"] {
 		errs = append(errs, fmt.Errorf("unthrottle-threshold-ms (%d) is larger than throttle-threshold-ms (%d)", s.UnthrottleThresholdMS, s.ThrottleThresholdMS))
 	}
-	if s.Profile == OwnSite && s.MaxInflightPerHost < 1 {
-		errs = append(errs, fmt.Errorf("max-inflight-per-host must be at least 1"))
-	}
 	return errs
-}
-
-// clampSafe applies the hard caps of the safe profile and says what it clamped.
-func (s *Settings) clampSafe() []string {
-	if s.Profile != Safe {
-		return nil
-	}
-	var warnings []string
-	clamp := func(name string, p *int, most int) {
-		if *p > most || *p == 0 {
-			warnings = append(warnings, fmt.Sprintf("profile safe caps %s at %d (requested: %d)", name, most, *p))
-			*p = most
-		}
-	}
-	clamp("max-workers", &s.MaxWorkers, SafeWorkers)
-	clamp("max-inflight-per-host", &s.MaxInflightPerHost, 1)
-	// A larger --max-urls is not clamped here: the crawl says how many were asked for when it stops at the cap.
-	if s.Duration > SafeDuration || s.Duration == 0 {
-		warnings = append(warnings, fmt.Sprintf("profile safe caps duration at %s (requested: %s)", SafeDuration, s.Duration))
-		s.Duration = SafeDuration
-	}
-	if s.MaxURLs > SafePages || s.MaxURLs == 0 {
-		warnings = append(warnings, fmt.Sprintf("profile safe caps max-urls at %d (requested: %d)", SafePages, s.MaxURLs))
-	}
-	return warnings
-}
-
-// PageCap is how many pages the crawl may fetch in its life; 0 is no limit.
-func (s *Settings) PageCap() int {
-	if s.Profile == Safe && (s.MaxURLs == 0 || s.MaxURLs > SafePages) {
-		return SafePages
-	}
-	return s.MaxURLs
 }

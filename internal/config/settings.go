@@ -1,8 +1,6 @@
 package config
 
-import (
-	"time"
-)
+import "time"
 
 // Profile names a set of defaults.
 type Profile string
@@ -13,6 +11,9 @@ const (
 	OwnSite Profile = "own-site"
 	Safe    Profile = "safe"
 )
+
+// Profiles are the names that the profile setting takes.
+func Profiles() []string { return []string{string(Polite), string(OwnSite), string(Safe)} }
 
 // Settings are the effective values of one crawl. Table says what each means, its unit and its default.
 type Settings struct {
@@ -49,6 +50,7 @@ type Settings struct {
 
 	// Limits.
 	MaxURLs        int
+	RequestedURLs  int // safe profile only: max-urls as it was requested, before the cap; 0 if no number was requested
 	MaxURLsPerHost int
 	MaxDepth       int // -1 is no limit: 0 is the start pages alone
 	Duration       time.Duration

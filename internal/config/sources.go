@@ -1,10 +1,11 @@
 package config
 
 import (
+	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 
@@ -62,59 +63,105 @@ func FromEnv(environ []string) (Layer, error) {
 	return layer, bad
 }
 
-// FromFile reads a YAML file of settings. Keys that are no setting are refused, all at once.
+// FromFile reads a YAML file of settings. A key may be written with underscores or, as a flag is, with dashes. The error names every fault of
+// the file, with its line; what could be read is returned with it, so that its values can be checked too.
 func FromFile(path string) (Layer, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("read configuration: %w", err)
 	}
-	var raw map[string]any
-	if err := yaml.Unmarshal(text, &raw); err != nil {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(text, &doc); err != nil {
 		return nil, fmt.Errorf("read configuration %s: %w", path, err)
 	}
-	names := map[string]string{}
+	if len(doc.Content) == 0 {
+		return nil, nil
+	}
+	root := doc.Content[0]
+	if root.Kind != yaml.MappingNode {
+		return nil, fmt.Errorf("read configuration %s: line %d: it must hold lines such as 'max_urls: 100'", path, root.Line)
+	}
+	r := fileReader{path: path, lists: map[string]bool{StartURLName: true}, names: map[string]string{}, layer: Layer{}}
 	for _, name := range Outside() {
-		names[FileKey(name)] = name
+		r.names[FileKey(name)] = name
 	}
 	for _, e := range new(Settings).Table() {
-		names[FileKey(e.Name)] = e.Name
+		r.names[FileKey(e.Name)] = e.Name
+		_, r.lists[e.Name] = e.Value.(listValue)
 	}
-	layer := Layer{}
-	var unknown []string
-	for key, value := range raw {
-		name, ok := names[key]
-		if !ok {
-			unknown = append(unknown, strconv.Quote(key))
-			continue
-		}
-		layer[name] = Given{Texts: texts(value), From: "file " + path + " " + key}
+	for i := 0; i+1 < len(root.Content); i += 2 {
+		r.read(root.Content[i], root.Content[i+1])
 	}
-	if len(unknown) > 0 {
-		sort.Strings(unknown)
-		return nil, fmt.Errorf("configuration %s: no such setting: %s", path, strings.Join(unknown, ", "))
+	if len(r.unknown) > 0 {
+		slices.Sort(r.unknown)
+		r.errs = append(r.errs, fmt.Errorf("configuration %s: no such setting: %s", path, strings.Join(r.unknown, ", ")))
 	}
-	return layer, nil
+	return r.layer, errors.Join(r.errs...)
 }
 
-// texts turns a YAML scalar or list into the texts that a Value takes.
-func texts(v any) []string {
-	switch v := v.(type) {
-	case []any:
-		var out []string
-		for _, item := range v {
-			out = append(out, texts(item)...)
-		}
-		return out
-	case nil:
-		return []string{""}
-	case float64:
-		return []string{strconv.FormatFloat(v, 'f', -1, 64)}
+// fileReader gathers the settings of one configuration file.
+type fileReader struct {
+	path    string
+	names   map[string]string // setting by key
+	lists   map[string]bool   // settings that take several values
+	layer   Layer
+	unknown []string // keys, quoted
+	errs    []error
+}
+
+// read takes one key with its value.
+func (r *fileReader) read(key, value *yaml.Node) {
+	name, ok := r.names[strings.ReplaceAll(key.Value, "-", "_")]
+	if !ok {
+		r.unknown = append(r.unknown, strconv.Quote(key.Value))
+		return
+	}
+	fault := func(format string, args ...any) {
+		r.errs = append(r.errs, fmt.Errorf("file %s line %d: %s %s", r.path, key.Line, key.Value, fmt.Sprintf(format, args...)))
+	}
+	if _, twice := r.layer[name]; twice {
+		fault("is given twice")
+		return
+	}
+	texts, ok := textsOf(value)
+	switch {
+	case !ok:
+		fault("must be a value or a list of values")
+	case value.Kind == yaml.SequenceNode && !r.lists[name]:
+		fault("takes one value, not a list")
 	default:
-		return []string{fmt.Sprint(v)}
+		r.layer[name] = Given{Texts: texts, From: "file " + r.path + " " + key.Value}
 	}
 }
 
-// Stored is the form in which a crawl keeps its settings: every setting's texts by name, and the profile.
+// textsOf turns a YAML scalar or list into the texts that a Value takes, as they are written in the file. An empty value is an empty text.
+func textsOf(n *yaml.Node) (texts []string, ok bool) {
+	switch n.Kind {
+	case yaml.AliasNode:
+		return textsOf(n.Alias)
+	case yaml.ScalarNode:
+		if n.Tag == "!!null" {
+			return []string{""}, true
+		}
+		return []string{n.Value}, true
+	case yaml.SequenceNode:
+		for _, item := range n.Content {
+			more, ok := textsOf(item)
+			if !ok || item.Kind == yaml.SequenceNode {
+				return nil, false
+			}
+			texts = append(texts, more...)
+		}
+		if texts == nil {
+			texts = []string{""}
+		}
+		return texts, true
+	}
+	return nil, false
+}
+
+// Stored is the form in which a crawl keeps its settings: every setting's texts by name, and the profile. A safe crawl keeps max-urls as it
+// was requested, because the message at its cap names that number.
 func (s *Settings) Stored() map[string][]string {
 	out := map[string][]string{ProfileName: {string(s.Profile)}}
 	for _, e := range s.Table() {
@@ -126,6 +173,9 @@ func (s *Settings) Stored() map[string][]string {
 			out[e.Name] = slices.Clone(*list.p)
 		}
 	}
+	if s.Profile == Safe {
+		out["max-urls"] = []string{strconv.Itoa(s.RequestedURLs)}
+	}
 	return out
 }
 
@@ -133,7 +183,21 @@ func (s *Settings) Stored() map[string][]string {
 func FromStored(stored map[string][]string) Layer {
 	layer := Layer{}
 	for name, texts := range stored {
-		layer[name] = Given{Texts: texts, From: "crawl"}
+		layer[name] = Given{Texts: texts, From: originCrawl}
 	}
 	return layer
+}
+
+// Redacted is a copy to show to people: without the values of request headers and without the password of the proxy.
+func (s *Settings) Redacted() *Settings {
+	out := *s
+	out.Headers = nil
+	for _, h := range s.Headers {
+		name, _, _ := strings.Cut(h, ":")
+		out.Headers = append(out.Headers, name+": (hidden)")
+	}
+	if u, err := url.Parse(s.Proxy); err == nil {
+		out.Proxy = u.Redacted()
+	}
+	return &out
 }

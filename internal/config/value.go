@@ -243,3 +243,23 @@ func (v listValue) Type() string {
 	}
 	return "text"
 }
+
+// JSONValue is a setting's value as JSON shows it: a number, a boolean, a list or a text. Durations are seconds and sizes are bytes; a
+// configuration file takes both forms.
+func JSONValue(v Value) any {
+	switch v := v.(type) {
+	case intValue:
+		return *v.p
+	case floatValue:
+		return *v.p
+	case boolValue:
+		return *v.p
+	case durationValue:
+		return v.p.Seconds()
+	case bytesValue:
+		return *v.p
+	case listValue:
+		return append([]string{}, *v.p...)
+	}
+	return v.String()
+}

@@ -165,7 +165,7 @@ func TestResumeKeepsSettings(t *testing.T) {
 	ended(t, got, dir, 3, "partial", "Reached max_urls limit of 5")
 	show := func(flags ...string) map[string][2]string {
 		t.Helper()
-		return effective(t, invocation{env: []string{"MAX_RETRIES=1", "MAX_URLS=2"}, args: append([]string{"resume", "--print-config", "--data-dir", dir}, flags...)}.run(t))
+		return effective(t, invocation{env: []string{"MAX_RETRIES=1", "MAPWRIGHT_MAX_URLS=2"}, args: append([]string{"resume", "--print-config", "--data-dir", dir}, flags...)}.run(t))
 	}
 	want := func(all map[string][2]string, name, value, from string) {
 		t.Helper()

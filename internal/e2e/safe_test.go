@@ -11,11 +11,6 @@ import (
 	"github.com/mapwright/mapwright/internal/testweb"
 )
 
-// hurried takes the delays from a safe crawl, which are no cap.
-func hurried(args ...string) []string {
-	return append(args, "--safe", "--min-delay-ms", "0", "--max-delay-ms", "0")
-}
-
 // A safe crawl ends at 50 pages with its words, and stays safe when it is resumed.
 func TestSafePages(t *testing.T) {
 	t.Parallel()
@@ -26,13 +21,15 @@ func TestSafePages(t *testing.T) {
 	}{
 		{"as it is", nil, func(found int) int { return found }},
 		{"asked for more", []string{"--max-urls", "80"}, func(int) int { return 80 }},
+		{"asked for the cap", []string{"--max-urls", "50"}, func(int) int { return 50 }},
+		{"asked for no limit", []string{"--max-urls", "0"}, func(found int) int { return found }},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			web := serve(t, testweb.Config{Pages: 70})
 			dir := filepath.Join(t.TempDir(), "data")
-			got := run(t, append(hurried("crawl", "--start-url", web.StartURLs()[0], "--resolve", web.Resolve(), "--data-dir", dir), tt.flags...)...)
+			got := run(t, append([]string{"crawl", "--safe", "--start-url", web.StartURLs()[0], "--resolve", web.Resolve(), "--data-dir", dir}, tt.flags...)...)
 			message := fmt.Sprintf("Safety limit: Maximum 50 pages per crawl (requested: %d)", tt.requested(readReport(t, dir).URLs))
 			check := func() {
 				t.Helper()
@@ -54,11 +51,22 @@ func TestSafePages(t *testing.T) {
 			}
 			got = run(t, "resume", "--data-dir", dir)
 			check()
-			got = run(t, "resume", "--data-dir", dir, "--profile", "own-site")
-			check()
-			if !strings.Contains(got.stderr, "a safe crawl stays safe") {
-				t.Errorf("does not say that it stays safe:\n%s", got.stderr)
+			ownSite := write(t, filepath.Join(t.TempDir(), "own.yaml"), "profile: own-site\n")
+			for _, i := range []invocation{
+				{args: []string{"--profile", "own-site"}},
+				{args: []string{"--config", ownSite}},
+				{args: []string{"--safe=false"}},
+				{args: []string{"--profile", "polite", "--safe", "--max-urls", fmt.Sprint(tt.requested(readReport(t, dir).URLs))}},
+			} {
+				i.args = append([]string{"resume", "--data-dir", dir}, i.args...)
+				got = i.run(t)
+				check()
+				if !strings.Contains(got.stderr, "a safe crawl stays safe") {
+					t.Errorf("%q does not say that it stays safe:\n%s", i.args, got.stderr)
+				}
 			}
+			got = invocation{args: []string{"resume", "--data-dir", dir}, env: []string{"MAPWRIGHT_PROFILE=own-site", "MAPWRIGHT_CONFIG=" + ownSite}}.run(t)
+			check()
 		})
 	}
 }
@@ -68,7 +76,7 @@ func TestSafeBelowTheCaps(t *testing.T) {
 	t.Parallel()
 	web := serve(t, testweb.Config{Pages: 20})
 	dir := filepath.Join(t.TempDir(), "data")
-	got := run(t, hurried("crawl", "--start-url", web.StartURLs()[0], "--resolve", web.Resolve(), "--data-dir", dir, "--max-urls", "10")...)
+	got := run(t, "crawl", "--safe", "--start-url", web.StartURLs()[0], "--resolve", web.Resolve(), "--data-dir", dir, "--max-urls", "10")
 	ended(t, got, dir, 3, "partial", "Reached max_urls limit of 10, stopping crawl")
 	got = run(t, "resume", "--data-dir", dir, "--max-urls", "50")
 	ended(t, got, dir, 0, "complete", "")
@@ -108,7 +116,7 @@ func TestSafeCrawlsQueue(t *testing.T) {
 	dirs := make([]string, 5)
 	begin := func(host int) *process {
 		dirs[host] = filepath.Join(t.TempDir(), "data")
-		return invocation{env: []string{shared}, args: []string{"crawl", "--safe", "--min-delay-ms", "20", "--max-delay-ms", "40",
+		return invocation{env: []string{shared}, args: []string{"crawl", "--safe",
 			"--start-url", web.StartURLs()[host], "--resolve", web.Resolve(), "--data-dir", dirs[host]}}.start(t)
 	}
 	const waits = "Waiting for another safe crawl to end"

@@ -70,33 +70,6 @@ include: ['a,b', c]
 	}
 }
 
-// No flag, variable or key raises a cap of the safe profile.
-func TestSafeCapsCannotBeRaised(t *testing.T) {
-	t.Parallel()
-	caps := map[string]struct{ ask, stays string }{
-		"max-workers": {"64", "1"}, "max-inflight-per-host": {"9", "1"}, "duration": {"1h0m0s", "1m0s"}, "max-urls": {"1000", ""},
-	}
-	for name, c := range caps {
-		key := strings.ReplaceAll(name, "-", "_")
-		file := write(t, filepath.Join(t.TempDir(), "crawl.yaml"), "profile: safe\n"+key+": "+c.ask+"\n")
-		for form, i := range map[string]invocation{
-			"flag":        {args: []string{"--safe", "--" + name, c.ask}},
-			"environment": {args: []string{"--safe"}, env: []string{"MAPWRIGHT_" + strings.ToUpper(key) + "=" + c.ask}},
-			"bare name":   {args: []string{"--profile", "safe"}, env: []string{strings.ToUpper(key) + "=" + c.ask}},
-			"file":        {args: []string{"--config", file}},
-		} {
-			i.args = append([]string{"crawl", "--print-config"}, i.args...)
-			got := i.run(t)
-			if value := effective(t, got)[name][0]; c.stays != "" && value != c.stays {
-				t.Errorf("%s of a safe crawl is %s by %s, want %s", name, value, form, c.stays)
-			}
-			if !strings.Contains(got.stderr, "profile safe caps "+name) {
-				t.Errorf("%s by %s: no warning, but %q", name, form, got.stderr)
-			}
-		}
-	}
-}
-
 // Start URLs come in every form, and all of them are crawled.
 func TestStartURLForms(t *testing.T) {
 	t.Parallel()
