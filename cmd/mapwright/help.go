@@ -50,8 +50,48 @@ func usageByGroup(cmd *cobra.Command) error {
 		section(string(g), g)
 	}
 	fmt.Fprintf(out, "\nEach of these is also an environment variable and a key of a --config file: --max-urls is %s and max_urls.\n", config.EnvName("max-urls"))
+	otherNames(out, cmd)
+	fmt.Fprintf(out, "\n%s", exitStatuses)
 	_, err := fmt.Fprint(cmd.OutOrStdout(), out)
 	return err
+}
+
+// exitStatuses is the part of help that explains the exit status.
+const exitStatuses = `Exit status:
+  0    complete
+  1    failed
+  2    bad usage
+  3    partial: a limit ended the crawl
+  130  interrupted by SIGINT, SIGTERM or SIGHUP; 'mapwright resume' goes on
+`
+
+// otherNames writes the other names of the settings that a command takes: flags, and environment variables without the prefix.
+func otherNames(out io.Writer, cmd *cobra.Command) {
+	var flags, env []string
+	for _, e := range new(config.Settings).Table() {
+		if cmd.Flags().Lookup(e.Name) == nil {
+			continue
+		}
+		for _, name := range e.Flags {
+			flags = append(flags, fmt.Sprintf("  --%s is --%s\n", name, e.Name))
+		}
+		for _, name := range e.Env {
+			text := name
+			if config.EnvPrefix+name != config.EnvName(e.Name) {
+				text += " (" + config.EnvName(e.Name) + ")"
+			}
+			env = append(env, text)
+		}
+		if e.EnvMinutes != "" {
+			env = append(env, fmt.Sprintf("%s (%s, in minutes)", e.EnvMinutes, config.EnvName(e.Name)))
+		}
+	}
+	if len(flags) > 0 {
+		fmt.Fprintf(out, "\nOther names of flags:\n%s", strings.Join(flags, ""))
+	}
+	if len(env) > 0 {
+		fmt.Fprintf(out, "\nEnvironment variables that are understood without %s too:\n  %s\n", config.EnvPrefix, strings.Join(env, "\n  "))
+	}
 }
 
 // columns is the width of a terminal, or 0 where there is none and lines are not to be broken.

@@ -1,4 +1,4 @@
-// Command mapwright crawls web sites and writes an honest map of what it found.
+// Command mapwright crawls web sites and writes an accurate map of what it found.
 //
 // It only wires: flags, signals and the terminal are here, everything else is in the packages.
 package main
@@ -82,7 +82,8 @@ func oneLine(text string) string {
 func newRoot(environ []string, io stdio) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "mapwright",
-		Short:         "Crawl web sites and write an honest map of what was found",
+		Short:         "Crawl web sites and write an accurate map of what was found",
+		Long:          "Crawl web sites and write an accurate map of what was found.\n\n" + exitStatuses,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          oneOfTheCommands,

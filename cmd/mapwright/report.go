@@ -110,7 +110,9 @@ func goOn(dir crawl.Dir, rep *crawl.Report) string {
 		return ""
 	case strings.HasPrefix(rep.Reason, "Safety limit: Maximum"):
 		return "another profile, in another data directory: a safe crawl has its pages once"
-	case strings.HasPrefix(rep.Reason, "Reached max_urls"):
+	case strings.HasPrefix(rep.Reason, "Reached max_urls_per_host "):
+		return resume + " --max-urls-per-host N (in all; 0 is no limit)"
+	case strings.HasPrefix(rep.Reason, "Reached max_urls "):
 		return resume + " --max-urls N (in all; 0 is no limit)"
 	}
 	return resume

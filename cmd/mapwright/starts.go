@@ -5,9 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/transform"
 
 	"github.com/mapwright/mapwright/internal/crawl"
 	"github.com/mapwright/mapwright/internal/urlnorm"
@@ -55,7 +59,7 @@ func readStarts(args []string, stdin io.Reader) ([]crawl.Start, error) {
 	return starts, nil
 }
 
-// isFile says whether an argument is rather the name of a file than a URL or a domain.
+// isFile reports whether an argument is the name of an existing file.
 func isFile(arg string) bool {
 	if strings.Contains(arg, "://") {
 		return false
@@ -64,21 +68,29 @@ func isFile(arg string) bool {
 	return err == nil && !info.IsDir()
 }
 
-// meansFile knows arguments that can only be meant as the name of a file, whether or not it is there: without it, a mistyped name would
-// become a crawl of https://urls.txt/.
+// meansFile reports whether an argument can only be the name of a file, whether or not it exists: without this check, a mistyped name would
+// become a crawl of https://urls.txt/. An argument with a host name before its first slash, such as localhost:8080/a.html, is a URL.
 func meansFile(arg string) bool {
 	if strings.Contains(arg, "://") {
+		return false
+	}
+	if filepath.IsAbs(arg) || strings.HasPrefix(arg, "/") || strings.HasPrefix(arg, "./") || strings.HasPrefix(arg, "../") {
+		return true
+	}
+	if host, _, path := strings.Cut(arg, "/"); path && (strings.ContainsAny(host, ".:") || host == "localhost") {
 		return false
 	}
 	switch filepath.Ext(arg) {
 	case ".txt", ".csv", ".lst", ".list", ".html", ".htm":
 		return true
 	}
-	return strings.HasPrefix(arg, "/") || strings.HasPrefix(arg, "./") || strings.HasPrefix(arg, "../")
+	return false
 }
 
+// eachLine calls add for each line of a list of URLs. Comments and empty lines are skipped. A list that starts with a byte order mark, as
+// editors on Windows write it, is read in the encoding that the mark names.
 func eachLine(r io.Reader, name string, add func(text, from string)) error {
-	lines := bufio.NewScanner(r)
+	lines := bufio.NewScanner(transform.NewReader(r, unicode.BOMOverride(transform.Nop)))
 	for n := 1; lines.Scan(); n++ {
 		text, _, _ := strings.Cut(strings.TrimSpace(lines.Text()), " #")
 		text = strings.TrimSpace(text)
@@ -94,19 +106,28 @@ func eachLine(r io.Reader, name string, add func(text, from string)) error {
 
 var errNotDomain = errors.New("neither a URL nor a domain")
 
-// parseStart reads a URL or a bare domain. A bare domain is tried with https first, and with http if that is refused.
+// parseStart reads a URL, a bare domain, or a host with a port and perhaps a path. Without a scheme, a domain is tried with https first, and
+// with http if that is refused. localhost and addresses are taken as http, as browsers do, because certificates are rarely made out to them.
 func parseStart(text string) (crawl.Start, error) {
-	bare := !strings.Contains(text, "://")
-	full := text
-	if bare {
-		full = "https://" + text
+	if strings.Contains(text, "://") {
+		u, err := urlnorm.Parse(text)
+		if err != nil {
+			return crawl.Start{}, fmt.Errorf("start URL %q: %w", text, err)
+		}
+		return crawl.Start{URL: u}, nil
 	}
-	u, err := urlnorm.Parse(full)
-	if bare && err == nil && strings.Contains(text, "@") {
+	u, err := urlnorm.Parse("https://" + text)
+	if err == nil && strings.Contains(text, "@") {
 		err = errNotDomain // such as mailto:, which would otherwise pass for a user's name
 	}
 	if err != nil {
 		return crawl.Start{}, fmt.Errorf("start URL %q: %w", text, err)
 	}
-	return crawl.Start{URL: u, Bare: bare}, nil
+	if _, notAddress := netip.ParseAddr(strings.Trim(u.Host(), "[]")); notAddress == nil || u.Host() == "localhost" || strings.HasSuffix(u.Host(), ".localhost") {
+		plain, err := urlnorm.Parse("http://" + text)
+		if err == nil && plain.Port() != "443" && plain.Port() != "8443" {
+			return crawl.Start{URL: plain}, nil
+		}
+	}
+	return crawl.Start{URL: u, Bare: true}, nil
 }

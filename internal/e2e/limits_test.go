@@ -86,6 +86,9 @@ func TestMaxURLsPerHost(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	got := run(t, "crawl", "--start-url", web.StartURLs()[0], "--scope", "any", "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir, "--max-urls-per-host", "17")
 	rep := ended(t, got, dir, 3, "partial", "Reached max_urls_per_host limit of 17 on some hosts")
+	if !strings.Contains(got.stdout, "mapwright resume --data-dir "+dir+" --max-urls-per-host N") {
+		t.Errorf("does not say how to go on:\n%s", got.stdout)
+	}
 	for i := range 5 {
 		if n := web.HostBooks(i).Pages; n != 17 {
 			t.Errorf("%s: %d pages were asked for, want 17", web.HostName(i), n)
