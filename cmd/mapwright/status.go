@@ -74,7 +74,9 @@ func printStatus(io stdio, dir crawl.Dir, l *crawl.Live) error {
 	w := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
 	row := func(name, format string, args ...any) { fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
 	state := string(l.State)
-	if l.PID != 0 {
+	if l.PID != 0 && l.Phase == crawl.Queueing {
+		state = fmt.Sprintf("queued (pid %d)", l.PID)
+	} else if l.PID != 0 {
 		state = fmt.Sprintf("running (pid %d, for %s)", l.PID, time.Duration(l.Elapsed*float64(time.Second)).Round(time.Second))
 	} else if l.State == crawl.Running {
 		state = "ended uncleanly; 'mapwright resume --data-dir " + string(dir) + "' goes on"

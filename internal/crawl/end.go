@@ -15,7 +15,7 @@ import (
 // finish settles what the crawl amounted to, makes it durable and writes the outputs.
 func (r *run) finish(ctx context.Context) (*Report, error) {
 	r.phase.enter(Writing, "")
-	crawled := r.elapsed()
+	crawled := r.clock.elapsed()
 	if err := r.store.Flush(ctx); err != nil {
 		return nil, fmt.Errorf("commit: %w", err)
 	}
@@ -49,7 +49,7 @@ func (r *run) finish(ctx context.Context) (*Report, error) {
 		rep.Warnings = append(rep.Warnings, "no XML sitemap was written: no page is indexable (not_indexable says why)")
 	}
 	rep.EndedAt, rep.ExportSeconds = page.Time{Time: time.Now()}, time.Since(exporting).Seconds()
-	rep.Elapsed = r.elapsed().Seconds()
+	rep.Elapsed = r.clock.elapsed().Seconds()
 	return rep, WriteReport(r.dir, rep)
 }
 
@@ -197,7 +197,7 @@ func (r *run) report(crawled time.Duration) *Report {
 	rep := &Report{
 		SchemaVersion: ReportVersion, Version: r.version, Status: r.end.status, Success: r.end.success, Reason: r.end.reason,
 		Errors: append([]string{}, r.end.errors...), Warnings: append([]string(nil), r.warnings...), Profile: string(r.settings.Profile), IgnoredRobots: r.settings.IgnoreRobots,
-		StartedAt: page.Time{Time: r.beganAt()}, CrawlSeconds: crawled.Seconds(), Pages: pages, PagesPerSec: float64(pages) / max(crawled.Seconds(), 0.001),
+		StartedAt: page.Time{Time: r.clock.began()}, CrawlSeconds: crawled.Seconds(), Pages: pages, PagesPerSec: float64(pages) / max(crawled.Seconds(), 0.001),
 		Bytes: int64(counters.Bytes), SkippedLinks: map[string]int64{},
 	}
 	for _, s := range r.starts {

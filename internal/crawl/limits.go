@@ -2,37 +2,58 @@ package crawl
 
 import (
 	"fmt"
+	"log/slog"
+	"math"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mapwright/mapwright/internal/config"
 )
 
-// limits words the ends that limits put to a crawl, and warns when they come near. Safety caps come first, then what the user
-// asked for.
+// limits ends a crawl at its limits and warns when they come near. Safety caps come first, then what the user asked for.
 type limits struct {
-	pages    int           // 0 is none
-	asked    int           // pages that the user asked for
-	duration time.Duration // 0 is none
-	safe     bool
+	pages     int           // 0 is none
+	requested int           // safe profile only: pages that the user asked for; 0 if no number was given
+	duration  time.Duration // 0 is none
+	safe      bool
 
-	mu     sync.Mutex
-	warned map[string]bool // guarded by mu
+	warnAt atomic.Int64 // pages in use at which the next warning is due; noMorePages if none is
+	mu     sync.Mutex   // guards the step from one value of warnAt to the next
 }
+
+// noMorePages is a number of pages that is never reached.
+const noMorePages = math.MaxInt64
+
+// warnPercents returns the shares of a limit at which a warning is due.
+func warnPercents() []int64 { return []int64{80, 95} }
 
 func newLimits(r *run) *limits {
 	s := r.settings
-	return &limits{pages: s.PageCap(), asked: s.MaxURLs, duration: s.Duration, safe: s.Profile == config.Safe, warned: map[string]bool{}}
+	l := &limits{pages: s.PageCap(), requested: s.RequestedURLs, duration: s.Duration, safe: s.Profile == config.Safe}
+	l.warnAt.Store(l.nextPages(0))
+	return l
+}
+
+// nextPages is the smallest number of pages above used at which a warning is due.
+func (l *limits) nextPages(used int64) int64 {
+	for _, percent := range warnPercents() {
+		if due := (int64(l.pages)*percent + 99) / 100; due > used {
+			return due
+		}
+	}
+	return noMorePages
 }
 
 // pagesReached ends the run at the page limit.
 func (l *limits) pagesReached(r *run) {
 	if l.safe && l.pages == config.SafePages {
-		asked := int64(l.asked)
-		if l.asked == 0 || l.asked == config.SafePages {
-			asked = r.found()
+		requested := int64(l.requested)
+		if requested == 0 {
+			requested = r.found()
 		}
-		text := fmt.Sprintf("Safety limit: Maximum %d pages per crawl (requested: %d)", config.SafePages, asked)
+		text := fmt.Sprintf("Safety limit: Maximum %d pages per crawl (requested: %d)", config.SafePages, requested)
 		if r.endWith(ending{status: Partial, success: true, reason: text, errors: []string{text}}) {
 			r.log.Warn(text, "start_url", r.starts[0].URL.String())
 		}
@@ -79,31 +100,40 @@ func (l *limits) use(pages int64, elapsed time.Duration, rate float64) []LimitUs
 	return all
 }
 
-// near warns once at 80 % and once at 95 % of a limit.
-func (l *limits) near(r *run, pages int64, elapsed time.Duration) {
-	l.check(r, "pages", float64(pages), float64(l.pages))
-	l.check(r, "time", elapsed.Seconds(), l.duration.Seconds())
+// pagesUsed is called when the number of pages in use has changed. It warns when that number reaches a share of the limit at which a warning is
+// due; each share once, and only the largest if one page reaches several.
+func (l *limits) pagesUsed(log *slog.Logger, used int64) {
+	if used < l.warnAt.Load() {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if used < l.warnAt.Load() {
+		return // another worker has warned
+	}
+	l.warnAt.Store(l.nextPages(used))
+	for _, percent := range slices.Backward(warnPercents()) {
+		if used*100 >= int64(l.pages)*percent {
+			log.Warn(fmt.Sprintf("%d %% of the page limit is used", percent), "used", used, "limit", l.pages)
+			return
+		}
+	}
 }
 
-func (l *limits) check(r *run, what string, used, limit float64) {
-	if limit == 0 {
-		return
+// timeMarks are the times since the crawl's begin at which a warning is due, and at the end the time limit itself. Without a limit there are none.
+func (l *limits) timeMarks() []time.Duration {
+	if l.duration <= 0 {
+		return nil
 	}
-	for _, percent := range []int{95, 80} {
-		if used < limit*float64(percent)/100 {
-			continue
-		}
-		key := fmt.Sprint(what, percent)
-		l.mu.Lock()
-		first := !l.warned[key]
-		l.warned[key] = true
-		if percent == 95 {
-			l.warned[fmt.Sprint(what, 80)] = true // the nearer one says it all
-		}
-		l.mu.Unlock()
-		if first {
-			r.log.Warn(fmt.Sprintf("%d %% of the limit on %s is used", percent, what), "used", used, "limit", limit)
-		}
-		return
+	var marks []time.Duration
+	for _, percent := range warnPercents() {
+		marks = append(marks, l.duration/100*time.Duration(percent)+l.duration%100*time.Duration(percent)/100)
 	}
+	return append(marks, l.duration)
+}
+
+// timeUsed warns that a share of the time limit is used up: that of the given index in timeMarks.
+func (l *limits) timeUsed(log *slog.Logger, mark int) {
+	percent := warnPercents()[mark]
+	log.Warn(fmt.Sprintf("%d %% of the time limit is used", percent), "used", l.timeMarks()[mark], "limit", l.duration)
 }

@@ -71,7 +71,7 @@ func (m *Monitor) take() *sample {
 	s.waits = map[string]int64{"workers": r.gov.waited(), "parsers": r.parsing.waited(), "dedup_lookups": s.frontier.LookWaited}
 	_, s.pause, s.pauses = r.breaker.state()
 
-	fs, counters, phase, began := &s.frontier, r.store.Counters(), r.phase.get(), r.beganAt()
+	fs, counters, phase, began := &s.frontier, r.store.Counters(), r.phase.get(), r.clock.began()
 	s.outcomes = map[page.Outcome]int64{}
 	for code, n := range counters.Outcomes {
 		o, _ := OutcomeOf(uint8(code))
@@ -80,7 +80,7 @@ func (m *Monitor) take() *sample {
 	// The store's counts are of what it has applied, which may be a moment ago. The frontier's are of now.
 	found, done := int64(m.before.Discovered)+fs.Added, int64(m.before.Finished)+fs.Finished
 	bytes := r.tally.bytes.Load()
-	elapsed := now.Sub(began)
+	elapsed := r.clock.elapsed()
 	live := &Live{
 		SchemaVersion: StatusVersion, State: Running, Phase: phase.phase, PID: os.Getpid(), Profile: string(r.settings.Profile),
 		StartURLCount: len(r.starts), StartedAt: page.Time{Time: began}, Elapsed: elapsed.Seconds(),

@@ -24,7 +24,7 @@ func open(ctx context.Context, o Options) (*run, error) {
 		parsing: newSemaphore(o.Settings.ParseSemaphoreLimit), lag: &lagMeter{}, tally: newTally(), linkage: newLinkage(), token: robots.ProductToken(o.Settings.UserAgent),
 		startHosts: map[string]bool{}, bare: map[string]bool{},
 	}
-	r.begin()
+	r.clock.opened = time.Now()
 	r.monitor = &Monitor{r: r}
 	extractors, err := parseExtractors(o.Settings.Extract)
 	if err != nil {

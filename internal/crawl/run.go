@@ -55,8 +55,8 @@ type run struct {
 	token      string // product token for robots.txt
 	starts     []Start
 	startHosts map[string]bool
-	bare       map[string]bool           // start URLs that were bare domains
-	began      atomic.Pointer[time.Time] // set by open, and again when the slot of safe crawls is held
+	bare       map[string]bool // start URLs that were bare domains
+	clock      clock
 	interrupts <-chan struct{}
 	hostLimit  atomic.Bool // some host reached max-urls-per-host
 
@@ -124,7 +124,7 @@ func (r *run) crawl(ctx context.Context) error {
 		return err
 	}
 	defer release()
-	r.begin()
+	r.clock.begin()
 	r.phase.enter(Crawling, "")
 
 	// Leasing ends first, so that nothing new begins; fetching ends when the grace period is over.
@@ -164,16 +164,6 @@ func (r *run) crawl(ctx context.Context) error {
 		err = ctx.Err()
 	}
 	return err
-}
-
-// elapsed is how long the run has been under way, without what it waited for the slot of safe crawls.
-func (r *run) elapsed() time.Duration { return time.Since(r.beganAt()) }
-
-func (r *run) beganAt() time.Time { return *r.began.Load() }
-
-func (r *run) begin() {
-	now := time.Now()
-	r.began.Store(&now)
 }
 
 // seed adds the start URLs. In a resumed crawl they are known already, unless it ended before they were written.

@@ -10,15 +10,19 @@ import (
 	"github.com/mapwright/mapwright/internal/slot"
 )
 
-// supervise watches what can end a run from outside (time, signals) and takes the governor's steps. It returns when ctx ends.
+// supervise watches what can end a run from outside (time, signals), warns when the time limit comes near, and takes the governor's steps. It
+// returns when ctx ends.
 func (r *run) supervise(ctx context.Context, stopLeasing, stopFetching context.CancelFunc) {
 	tick := time.NewTicker(governorEvery)
 	defer tick.Stop()
-	var deadline <-chan time.Time
-	if r.limits.duration > 0 {
-		timer := time.NewTimer(r.limits.duration - r.elapsed())
-		defer timer.Stop()
-		deadline = timer.C
+	// One timer goes from mark to mark, so that on a busy machine too the warnings come before the end.
+	marks := r.limits.timeMarks()
+	mark, timer := 0, time.NewTimer(time.Hour)
+	defer timer.Stop()
+	var due <-chan time.Time
+	if len(marks) > 0 {
+		timer.Reset(marks[0] - r.clock.elapsed())
+		due = timer.C
 	}
 	var graceOver <-chan time.Time
 	stop := func(grace time.Duration) {
@@ -36,9 +40,15 @@ func (r *run) supervise(ctx context.Context, stopLeasing, stopFetching context.C
 			r.phase.enter(Stopping, "")
 			r.log.Info("stopping: no new fetches, those under way may finish", "grace", r.settings.Grace)
 			stop(r.settings.Grace)
-		case <-deadline:
+		case <-due:
+			if mark < len(marks)-1 {
+				r.limits.timeUsed(r.log, mark)
+				mark++
+				timer.Reset(marks[mark] - r.clock.elapsed())
+				continue
+			}
 			r.phase.enter(Stopping, "")
-			if r.limits.timeReached(r, r.elapsed()) {
+			if r.limits.timeReached(r, r.clock.elapsed()) {
 				stop(0)
 			} else {
 				stop(r.settings.Grace)
@@ -47,7 +57,6 @@ func (r *run) supervise(ctx context.Context, stopLeasing, stopFetching context.C
 			stopFetching()
 		case <-tick.C:
 			r.govern()
-			r.limits.near(r, r.frontier.Stats().Tickets, r.elapsed())
 		}
 	}
 }

@@ -59,6 +59,9 @@ func (w *worker) work(leasing, fetching context.Context) error {
 			}
 			return fmt.Errorf("take a lease: %w", err)
 		}
+		if lease.Kind() == frontier.KindPage {
+			w.limits.pagesUsed(w.log, w.frontier.PagesUsed())
+		}
 		err = w.serve(fetching, lease)
 		w.gov.release()
 		if err != nil {

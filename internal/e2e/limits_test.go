@@ -67,6 +67,26 @@ func TestMaxURLsIsExact(t *testing.T) {
 	wellBehaved(t, web, 150, 512)
 }
 
+// The warnings of a page limit come with the pages that reach 80 % and 95 % of it, also when the crawl lasts an instant.
+func TestPageLimitWarnings(t *testing.T) {
+	t.Parallel()
+	web := serve(t, testweb.Config{Pages: 60})
+	dir := filepath.Join(t.TempDir(), "data")
+	command := []string{"crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve()}
+	for _, limit := range []string{"37", "45"} {
+		got := run(t, append(command, "--data-dir", dir, "--max-urls", limit)...)
+		for _, text := range []string{"80 % of the page limit is used", "95 % of the page limit is used"} {
+			if n := strings.Count(got.stderr, text); n != 1 {
+				t.Errorf("limit %s: %q is logged %d times, want once", limit, text, n)
+			}
+		}
+		if got.code != 3 {
+			t.Errorf("exit status %d, want 3", got.code)
+		}
+		command = []string{"resume"}
+	}
+}
+
 // A limit that cuts nothing off is none: the crawl is complete.
 func TestLimitThatIsNotReached(t *testing.T) {
 	t.Parallel()

@@ -17,7 +17,6 @@ var (
 	crashes   = flag.Int("crashes", 4, "how often TestCrash kills the program")
 	crashSeed = flag.Uint64("crash-seed", 0, "what TestCrash chooses by; 0 means by chance")
 	soak      = flag.Duration("soak", 2*time.Second, "how long TestSoak crawls")
-	long      = flag.Bool("long", false, "wait out the minute that a safe crawl may take")
 )
 
 // binary is the program under test. TestMain sets it.
