@@ -158,12 +158,14 @@ func TestPageThatKills(t *testing.T) {
 	web, dir, p := hanging(t)
 	asked := pages(web)
 	for range 2 {
+		flush(t, dir)
 		p.kill()
 		p = start(t, "resume", "--data-dir", dir)
 		asked++
 		p.until("the page that hangs is asked for again", func() bool { return pages(web) == asked })
-		p.until("that is on disk", func() bool { return status(t, dir).settled(30) })
+		p.until("only that page is in flight", func() bool { return status(t, dir).settled(30) })
 	}
+	flush(t, dir)
 	p.kill()
 	got := run(t, "resume", "--data-dir", dir)
 	rep := ended(t, got, dir, 0, "complete", "")

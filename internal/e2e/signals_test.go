@@ -61,8 +61,9 @@ func TestGraceEnds(t *testing.T) {
 	p.signal(os.Interrupt)
 	got := p.wait()
 	ended(t, got, dir, 130, "cancelled", "interrupted")
-	if took := time.Since(begin); took < 300*time.Millisecond || took > 10*time.Second {
-		t.Errorf("it took %v to end, want 300 ms and little more", took)
+	// That it did not wait for the page is in the page's outcome.
+	if took := time.Since(begin); took < 300*time.Millisecond {
+		t.Errorf("it took %v to end, want at least 300 ms", took)
 	}
 	if l := readLines(t, dir)["http://"+web.HostName(0)+"/hang/0"]; l.Outcome != "pending" {
 		t.Errorf("the page that hangs is %q, want pending", l.Outcome)
@@ -198,11 +199,15 @@ func TestInterruptedFiveTimes(t *testing.T) {
 	args := slowCrawl(web, dir)
 	total := pages(whole)
 	for i := range 5 {
+		// Each run gets to see a part of the rest, at least one page. What is in flight then is answered after the signal.
+		more := 1 + rand.IntN(total/10)
+		enough := pages(web) + more
+		web.Hold(more)
 		p := start(t, args...)
-		// Each run gets to see a part of the rest, at least one page.
-		enough := pages(web) + 1 + rand.IntN(total/6)
-		p.until("some more pages are there", func() bool { return pages(web) >= enough })
+		p.until("some more pages are there", func() bool { return pages(web) > enough })
 		p.signal(syscall.SIGINT)
+		p.says("once more leaves at once")
+		web.Release()
 		ended(t, p.wait(), dir, 130, "cancelled", "interrupted")
 		args = []string{"resume", "--data-dir", dir}
 		if t.Failed() {

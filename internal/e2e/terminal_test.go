@@ -47,7 +47,7 @@ func (s sitting) start(t *testing.T, args ...string) *terminal {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	term := &terminal{t: t, cmd: exec.CommandContext(ctx, s.program, args...), cancel: cancel, ended: make(chan struct{}), screen: newScreen(s.cols, s.rows)}
 	term.cmd.Dir = t.TempDir()
-	term.cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + term.cmd.Dir, "TMPDIR=" + t.TempDir(), "TERM=xterm-256color", "LANG=C.UTF-8"}, s.env...)
+	term.cmd.Env = append(append(bareEnv(t, term.cmd.Dir), "TERM=xterm-256color", "LANG=C.UTF-8"), s.env...)
 	if s.redirected {
 		term.cmd.Stdout = &term.out
 	}

@@ -21,6 +21,7 @@ type Server struct {
 
 	buffers  sync.Pool // *buffer
 	lastDate atomic.Pointer[dateText]
+	held     atomic.Pointer[hold] // nil unless requests are held
 
 	// Totals, written by connections.
 	requests, inflight, mostInflight, connections, unknownHosts atomic.Int64
