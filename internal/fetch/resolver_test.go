@@ -9,6 +9,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
@@ -27,16 +28,9 @@ func newTestResolver(t *testing.T, wg *sync.WaitGroup, answer func(q dnsmessage.
 			defer server.Close()
 			serveDNS(t, server, answer)
 		})
-		return &impatientConn{client}, nil
+		return client, nil
 	})
 	return s
-}
-
-// An impatientConn waits a tenth of a second where resolv.conf says five.
-type impatientConn struct{ net.Conn }
-
-func (c *impatientConn) SetDeadline(time.Time) error {
-	return c.Conn.SetDeadline(time.Now().Add(100 * time.Millisecond))
 }
 
 // serveDNS speaks DNS over a stream.
@@ -104,23 +98,27 @@ func TestSystemResolver(t *testing.T) {
 		{name: "no server", dial: os.NewSyscallError("connect", syscall.ECONNREFUSED), ours: true},
 		{name: "no descriptors", dial: os.NewSyscallError("socket", syscall.EMFILE), ours: true},
 	}
+	// The first lookup of the process reads resolv.conf and makes a channel, which must not belong to a bubble.
+	_, _ = newTestResolver(t, nil, nil, syscall.ECONNREFUSED).LookupNetIP(t.Context(), "ip", "a.example.")
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			var wg sync.WaitGroup
-			defer wg.Wait()
-			s := newTestResolver(t, &wg, tt.answer, tt.dial)
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-			defer cancel()
-			addrs, err := s.LookupNetIP(ctx, "ip", "a.example.")
-			if (err == nil) != tt.found || tt.found && (len(addrs) != 1 || addrs[0].Unmap().String() != "8.8.8.8") {
-				t.Errorf("%v, %v; want found %v", addrs, err, tt.found)
-			}
-			if isOurs(err) != tt.ours {
-				t.Errorf("%v: ours %v, want %v", err, isOurs(err), tt.ours)
-			}
-			if _, ok := errors.AsType[*net.DNSError](err); err != nil && !ok {
-				t.Errorf("error %T, want a *net.DNSError", err)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				var wg sync.WaitGroup
+				defer wg.Wait()
+				s := newTestResolver(t, &wg, tt.answer, tt.dial)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Hour) // resolv.conf says how long to wait for a server
+				defer cancel()
+				addrs, err := s.LookupNetIP(ctx, "ip", "a.example.")
+				if (err == nil) != tt.found || tt.found && (len(addrs) != 1 || addrs[0].Unmap().String() != "8.8.8.8") {
+					t.Errorf("%v, %v; want found %v", addrs, err, tt.found)
+				}
+				if isOurs(err) != tt.ours {
+					t.Errorf("%v: ours %v, want %v", err, isOurs(err), tt.ours)
+				}
+				if _, ok := errors.AsType[*net.DNSError](err); err != nil && !ok {
+					t.Errorf("error %T, want a *net.DNSError", err)
+				}
+			})
 		})
 	}
 }
