@@ -6,8 +6,10 @@ FUZZTIME ?= 2m
 CRASHES ?= 100
 SOAK    ?= 10m
 COUNT   ?= 1
+RUNS    ?= 20
+TESTFLAGS ?=
 
-.PHONY: help build test race fuzz crash large soak bench bench-peers bench-compare bench-record bench-smoke lint demo clean
+.PHONY: help build test test-hard race fuzz crash large soak bench bench-peers bench-compare bench-record bench-smoke lint demo clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -16,7 +18,10 @@ build: ## build the binary into bin/
 	$(GO) build -trimpath -o $(BIN) ./cmd/mapwright
 
 test: ## all tests
-	$(GO) test ./...
+	$(GO) test $(TESTFLAGS) ./...
+
+test-hard: ## all tests RUNS times (default 20), every second time beside four busy loops and a disk writer
+	./scripts/test-hard.sh $(RUNS)
 
 race: ## all tests under the race detector
 	$(GO) test -race -p 1 ./... # one package at a time: some tests look at the clock

@@ -179,6 +179,9 @@ func slowWeb(seed uint64) testweb.Config {
 	)}
 }
 
+// slowInflight is how many requests slowCrawl has in flight at most: three to each of four hosts.
+const slowInflight = 3 * 4
+
 // slowCrawl crawls it with few requests at a time.
 func slowCrawl(web *testweb.Server, dir string) []string {
 	return []string{"crawl", "--start-url", web.StartURLs()[0], "--scope", "any", "--profile", "own-site", "--max-inflight-per-host", "3", "--resolve", web.Resolve(), "--data-dir", dir}

@@ -28,26 +28,24 @@ func TestSoak(t *testing.T) {
 	web := serve(t, testweb.Config{Hosts: 50, Pages: 1_000_000, PageSize: 2048, Links: 10, CrossHost: 0.1})
 	dir := filepath.Join(t.TempDir(), "data")
 	p := invocation{args: []string{"crawl", "--start-url", web.StartURLs()[0], "--scope", "any", "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir,
-		"--duration", soak.String(), "--metrics-addr", "127.0.0.1:0", "--global-frontier-size-limit", "20000", "--hot-set-mb", "8", "--workers", "64", "--save-interval", "10s"},
+		"--metrics-addr", "127.0.0.1:0", "--global-frontier-size-limit", "20000", "--hot-set-mb", "8", "--workers", "64", "--save-interval", "10s"},
 		limit: *soak + patience}.start(t)
 	address := regexp.MustCompile(`address=(http://\S+)`)
 	p.until("it serves metrics", func() bool { return address.MatchString(p.err.String()) })
 	metrics := address.FindStringSubmatch(p.err.String())[1] + "/metrics"
+	p.until("all workers are at work", func() bool { return pages(web) >= 2000 })
 
-	all := watch(p, metrics)
-	got := p.wait()
-	if len(all) < 4 {
-		t.Fatalf("there was time for %d looks", len(all))
-	}
-	if got.code != 3 {
-		t.Errorf("exit status %d, want 3", got.code)
+	all := watch(t, p, metrics)
+	p.signal(os.Interrupt)
+	if got := p.wait(); got.code != 130 {
+		t.Errorf("exit status %d, want 130", got.code)
 	}
 	rep := readReport(t, dir)
 	if rep.Outcomes["ok"] == 0 || repeats(web) > 0 {
 		t.Errorf("outcomes %v, %d pages fetched again", rep.Outcomes, repeats(web))
 	}
 
-	early, late := worst(all[len(all)/4:len(all)/2]), worst(all[len(all)*3/4:])
+	early, late := worst(all[soakLooks/4:soakLooks/2]), worst(all[soakLooks*3/4:])
 	t.Logf("%d pages; most memory %.0f MiB, later %.0f MiB; most goroutines %.0f, later %.0f",
 		rep.Outcomes["ok"], early.memory/(1<<20), late.memory/(1<<20), early.goroutines, late.goroutines)
 	if late.memory > early.memory*1.3+128<<20 {
@@ -58,25 +56,26 @@ func TestSoak(t *testing.T) {
 	}
 }
 
-// watch looks at a crawl until it ends, some forty times.
-func watch(p *process, metrics string) (all []sample) {
-	look := time.NewTicker(*soak / 40)
+// soakLooks is how often TestSoak looks at the crawl.
+const soakLooks = 40
+
+// watch looks at a crawl, in even steps where the machine is fast enough.
+func watch(t *testing.T, p *process, metrics string) (all []sample) {
+	t.Helper()
+	look := time.NewTicker(*soak / soakLooks)
 	defer look.Stop()
-	for {
-		select {
-		case <-look.C:
-		case <-p.done:
-			return all
-		}
+	for range soakLooks {
+		<-look.C
 		s, err := measure(metrics)
 		if err != nil {
-			return all // it ends
+			t.Fatal(err)
 		}
 		if own, ok := anonymous(p.pid()); ok {
 			s.memory = own
 		}
 		all = append(all, s)
 	}
+	return all
 }
 
 func worst(all []sample) (w sample) {
