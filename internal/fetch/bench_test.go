@@ -181,10 +181,11 @@ func BenchmarkToUTF8(b *testing.B) {
 			k := &call{Context: context.Background()}
 			for b.Loop() {
 				out := Response{buffers: c.buffers}
-				if _, _, err := c.toUTF8(k, &out, &buffer{b: body}, page.contentType); err != nil {
+				out.buffer = c.buffers.get(&out.memory)
+				out.buffer.b = append(out.buffer.b, body...)
+				if _, _, err := c.toUTF8(k, &out, page.contentType); err != nil {
 					b.Fatal(err)
 				}
-				out.original = nil
 				out.Close()
 			}
 		})

@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"math"
@@ -79,37 +80,44 @@ func (c *Client) read(call *call, res *http.Response, r *Request, out *Response)
 		drain(res, wire)
 		return nil
 	}
-	limit := r.MaxBody
-	def(&limit, c.opts.MaxBody)
+	limit := c.maxBody(r)
 	if r.Mode == Page && res.ContentLength > limit {
 		return errTooLarge // even if it is compressed
 	}
 
 	out.buffers = c.buffers
-	if out.buffer = whole(res, out, limit); out.buffer != nil {
+	if len(res.Header["Content-Encoding"]) == 0 && out.ContentType != "" {
+		out.buffer = whole(res, limit)
+	}
+	if out.buffer != nil {
 		out.DecodedLength = int64(len(out.buffer.b))
 		call.bytes.Add(out.DecodedLength)
 	} else {
-		out.buffer = c.buffers.get()
+		out.buffer = c.buffers.get(&out.memory)
 		if html, err := c.decode(call, res, r, out, wire, limit); err != nil || !html {
 			return err
 		}
 	}
-	body, name := out.buffer.b, "utf-8"
-	if r.Mode == Page {
-		var err error
-		if body, name, err = c.toUTF8(call, out, out.buffer, first(res.Header["Content-Type"])); err != nil {
-			return err
-		}
+	if r.Mode != Page {
+		out.Body, out.Charset = out.buffer.b, "utf-8"
+		return nil
 	}
-	out.Body, out.Charset = body, name
-	return nil
+	var err error
+	out.Body, out.Charset, err = c.toUTF8(call, out, first(res.Header["Content-Type"]))
+	return err
 }
 
-// whole returns a body that has come already and needs nothing done to it, or nil.
-func whole(res *http.Response, out *Response, limit int64) *buffer {
+// maxBody is the limit of a body that is not a Stream.
+func (c *Client) maxBody(r *Request) int64 {
+	limit := r.MaxBody
+	def(&limit, c.opts.MaxBody)
+	return limit
+}
+
+// whole returns a body that has come already as it came, or nil.
+func whole(res *http.Response, limit int64) *buffer {
 	body, ok := res.Body.(*directBody)
-	if !ok || len(res.Header["Content-Encoding"]) > 0 || out.ContentType == "" || res.ContentLength > limit {
+	if !ok || res.ContentLength > limit {
 		return nil
 	}
 	return body.whole()
@@ -118,24 +126,57 @@ func whole(res *http.Response, out *Response, limit int64) *buffer {
 // decode reads a body into the response's buffer and undoes its compression. It reports
 // false of a page that turns out not to be HTML.
 func (c *Client) decode(call *call, res *http.Response, r *Request, out *Response, wire io.Reader, limit int64) (html bool, err error) {
-	buf := out.buffer
-	decoded, err := c.decoders.open(c.buffers, call, buf, res.Header["Content-Encoding"], wire)
+	buf, body := out.buffer, wire
+	opens, err := openFuncs(res.Header["Content-Encoding"])
 	if err != nil {
 		return false, err
 	}
-	defer decoded.release()
-	if r.Mode == Page && out.ContentType == "" {
-		html, err := sniff(buf, decoded, limit, out)
+	sniffed := r.Mode == Page && out.ContentType == ""
+	expect := res.ContentLength
+	if len(opens) > 0 {
+		expect = -1
+		bounds := c.boundsFor(call, &out.memory, limit)
+		if !sniffed {
+			// All of it first: the memory of a decoder is not held while the host is slow.
+			packed, err := c.packed(call, res, out, wire, bounds.most)
+			if packed != nil {
+				defer c.buffers.put(packed)
+			}
+			if err != nil && (r.Mode != Text || !errors.Is(err, errTooLarge)) {
+				return false, err
+			}
+			body = bytes.NewReader(packed.b)
+		}
+		decoded, err := c.decoders.open(opens, bounds, body)
+		if err != nil {
+			return false, err
+		}
+		defer decoded.release()
+		body = decoded
+	}
+	if sniffed {
+		html, err := sniff(buf, body, limit, out)
 		if err != nil || !html {
 			return false, err
 		}
 	}
-	err = c.fill(call, buf, decoded, limit, res.ContentLength)
-	if errors.Is(err, errTooLarge) && r.Mode == Text {
+	err = c.fill(call, buf, body, limit, expect)
+	if errors.Is(err, errTooLarge) && r.Mode == Text && int64(len(buf.b)) > limit {
 		buf.b, out.Truncated, err = buf.b[:limit], true, nil
 	}
 	out.DecodedLength = int64(len(buf.b))
 	return true, err
+}
+
+// packed reads a compressed body as it comes, or as much of it as limit allows, which is
+// errTooLarge.
+func (c *Client) packed(call *call, res *http.Response, out *Response, wire io.Reader, limit int64) (*buffer, error) {
+	if buf := whole(res, limit); buf != nil {
+		call.bytes.Add(int64(len(buf.b)))
+		return buf, nil
+	}
+	buf := c.buffers.get(&out.memory)
+	return buf, c.fill(call, buf, wire, limit, res.ContentLength)
 }
 
 // drain reads a little of a body that nobody wants. Failing to is no failure.
@@ -191,14 +232,17 @@ func (c *Client) fill(call *call, buf *buffer, body io.Reader, limit, expect int
 func (c *Client) stream(call *call, res *http.Response, r *Request, out *Response) error {
 	limit := r.MaxBody
 	def(&limit, math.MaxInt64-1)
-	buf := c.buffers.get()
-	decoded, err := c.decoders.open(c.buffers, call, buf, res.Header["Content-Encoding"], call.meter(res.Body))
+	opens, err := openFuncs(res.Header["Content-Encoding"])
 	if err != nil {
-		c.buffers.put(buf)
+		return err
+	}
+	bounds := c.boundsFor(call, &out.memory, limit)
+	bounds.ratio = true
+	decoded, err := c.decoders.open(opens, bounds, call.meter(res.Body))
+	if err != nil {
 		return err
 	}
 	out.Reader = &streamReader{call: call, r: decoded, left: limit, out: out}
-	out.buffers, out.buffer = c.buffers, buf
 	out.stop = func() {
 		res.Body.Close()
 		decoded.release()
@@ -216,13 +260,23 @@ type streamReader struct {
 	err  error
 }
 
+// Ended is why reading must stop, or nil. A reader that unzips asks it, because a few bytes
+// that have come can unzip for a long time.
+func (s *streamReader) Ended() error {
+	if why := s.call.cause(); why != nil {
+		return s.call.classify(why)
+	}
+	return nil
+}
+
+// WireBytes is how many bytes of the body have come, compressed as they were.
+func (s *streamReader) WireBytes() int64 { return s.call.bytes.Load() }
+
 func (s *streamReader) Read(p []byte) (int, error) {
 	if s.err != nil {
 		return 0, s.err
 	}
-	if why := s.call.cause(); why != nil {
-		// A few bytes that have come can unzip for a long time.
-		s.err = s.call.classify(why)
+	if s.err = s.Ended(); s.err != nil {
 		return 0, s.err
 	}
 	// One byte more than is left tells a body that ends at the limit from one that

@@ -5,46 +5,112 @@ import (
 )
 
 const (
-	// smallBody is how much of a body any call may hold. A larger one needs one of
-	// the places for large bodies, so that many workers that all meet a large body
+	// smallBody is how much of a body any call may hold without asking. A larger
+	// one is charged to the budget, so that many workers that all meet a large body
 	// at once do not hold it all in memory.
 	smallBody = 1 << 20
 
 	firstBuffer = 32 << 10
 )
 
-// buffers keeps the memory of bodies.
-type buffers struct {
-	pool  sync.Pool
-	large chan struct{} // a place taken for each large body
+// An account is the memory that one call has been granted of the budget.
+type account struct {
+	held int64 // guarded by budget.mu
 }
 
-func newBuffers(large int) *buffers {
-	return &buffers{large: make(chan struct{}, large)}
+// A budget bounds the memory of large bodies and of decoders over all calls. A call
+// that needs more than is free waits for others to release theirs, as long as it
+// lasts.
+//
+// A call may ask for more while it holds some. If all that hold something waited for
+// one another, nothing would move, so one account at a time may exceed the budget: its
+// call never waits and releases everything in the end.
+type budget struct {
+	mu      sync.Mutex
+	free    int64         // guarded by mu; negative while one account exceeds the budget
+	over    *account      // guarded by mu; the account that may exceed it, or nil
+	changed chan struct{} // guarded by mu; closed when memory is released; nil if no call waits
+}
+
+// charge grants n bytes to the account, waiting for them if they are not free.
+func (b *budget) charge(c *call, a *account, n int64) error {
+	for {
+		changed := b.tryCharge(a, n)
+		if changed == nil {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-c.context().Done():
+			return c.cause()
+		}
+	}
+}
+
+// tryCharge returns nil if it has granted n bytes, and otherwise what is closed when
+// it is worth another try.
+func (b *budget) tryCharge(a *account, n int64) <-chan struct{} {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.free < n {
+		if b.over != nil && b.over != a {
+			if b.changed == nil {
+				b.changed = make(chan struct{})
+			}
+			return b.changed
+		}
+		b.over = a
+	}
+	b.free -= n
+	a.held += n
+	return nil
+}
+
+// release takes n bytes back from the account.
+func (b *budget) release(a *account, n int64) {
+	if n == 0 {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.free += n
+	a.held -= n
+	if b.over == a && (a.held == 0 || b.free >= 0) {
+		b.over = nil
+	}
+	if b.changed != nil {
+		close(b.changed)
+		b.changed = nil
+	}
+}
+
+// buffers keeps the memory of bodies.
+type buffers struct {
+	pool   sync.Pool
+	budget budget
+}
+
+func newBuffers(most int64) *buffers {
+	return &buffers{budget: budget{free: most}}
 }
 
 // A buffer is the memory of one body.
 type buffer struct {
-	b     []byte
-	large bool // may be large
-	lent  bool // by the place of another buffer of the same call
+	b       []byte
+	account *account // what a large buffer is charged to
+	charged int64
 
 	scratch *scratch // whose memory it is, or nil
 }
 
-func (p *buffers) get() *buffer {
-	if b, ok := p.pool.Get().(*buffer); ok {
-		return b
+// get returns an empty buffer, which is charged to the account if it becomes large.
+func (p *buffers) get(a *account) *buffer {
+	b, ok := p.pool.Get().(*buffer)
+	if !ok {
+		b = &buffer{b: make([]byte, 0, firstBuffer)}
 	}
-	return &buffer{b: make([]byte, 0, firstBuffer)}
-}
-
-// beside returns a second buffer for the call that holds b. They share a place:
-// a call that waited for a second one while holding a first could wait for ever.
-func (p *buffers) beside(b *buffer) *buffer {
-	next := p.get()
-	next.large, next.lent = b.large, b.large
-	return next
+	b.account = a
+	return b
 }
 
 func (p *buffers) put(b *buffer) {
@@ -52,50 +118,52 @@ func (p *buffers) put(b *buffer) {
 		b.scratch.of.putScratch(b.scratch)
 		return
 	}
-	if b.large && !b.lent {
-		<-p.large
+	large := cap(b.b) > smallBody
+	if large {
+		b.b = nil // before another call is granted its memory
 	}
-	b.large, b.lent = false, false
-	if cap(b.b) > smallBody {
+	if b.charged > 0 {
+		p.budget.release(b.account, b.charged)
+	}
+	b.account, b.charged = nil, 0
+	if large {
 		return
 	}
 	b.b = b.b[:0]
 	p.pool.Put(b)
 }
 
-// grow makes room for n more bytes or for as much as there is within limit, and
-// waits for a place if that makes the buffer large.
+// grow makes space for n more bytes, or for as many as there may be within limit. If
+// that makes the buffer large it is charged.
 func (p *buffers) grow(c *call, b *buffer, n, limit int) error {
 	want := min(len(b.b)+n, limit)
 	if want <= cap(b.b) {
 		return nil
 	}
-	if want > smallBody {
-		if err := p.reserve(c, b); err != nil {
+	size := min(max(want, 2*cap(b.b)), limit)
+	if want <= smallBody {
+		return p.resize(c, b, min(size, smallBody))
+	}
+	return p.resize(c, b, size)
+}
+
+// resize moves the buffer to new memory of the given size.
+func (p *buffers) resize(c *call, b *buffer, size int) error {
+	charge := int64(0)
+	if size > smallBody {
+		charge = int64(size)
+	}
+	if charge > 0 {
+		if err := p.budget.charge(c, b.account, charge); err != nil {
 			return err
 		}
-	}
-	size := min(max(want, 2*cap(b.b)), limit)
-	if !b.large {
-		size = min(size, smallBody)
 	}
 	next := make([]byte, len(b.b), size)
 	copy(next, b.b)
 	b.b = next
+	if b.charged > 0 {
+		p.budget.release(b.account, b.charged)
+	}
+	b.charged = charge
 	return nil
-}
-
-// reserve takes a place for a large body, waiting for one as long as the call
-// lasts.
-func (p *buffers) reserve(c *call, b *buffer) error {
-	if b.large {
-		return nil
-	}
-	select {
-	case p.large <- struct{}{}:
-		b.large = true
-		return nil
-	case <-c.context().Done():
-		return c.cause()
-	}
 }

@@ -5,32 +5,46 @@ import (
 	"encoding/binary"
 	"unicode/utf8"
 
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
 	"golang.org/x/net/html/charset"
 	"golang.org/x/text/encoding"
+	"golang.org/x/text/runes"
 	"golang.org/x/text/transform"
 )
 
-// prescan is how much of a page may name its encoding in a meta element.
-const prescan = 1024
+const (
+	// prescan is how much of a page is searched for a meta element that names its
+	// encoding, wherever it stands. In the page's head it counts beyond that too.
+	prescan = 1024
 
-// toUTF8 brings a page to UTF-8, by its byte order mark, its header, its meta
-// element or the look of it, in this order. Most pages are UTF-8 already, and
-// for them it only looks.
-func (c *Client) toUTF8(call *call, out *Response, buf *buffer, contentType string) (body []byte, name string, err error) {
-	body = buf.b
-	enc, name := findEncoding(body, contentType)
-	body = trimBOM(body, name)
-	if enc == nil && utf8.Valid(body) {
+	// maxHeadToken is the longest script or comment that is read in that search.
+	maxHeadToken = 1 << 20
+
+	// convertStep is how much is converted before the call's end is looked at again.
+	convertStep = 256 << 10
+)
+
+// toUTF8 brings the page in out.buffer to UTF-8, by its byte order mark, its header, its
+// meta element or the look of it, in this order. Most pages are UTF-8 already, and for
+// them it only looks.
+func (c *Client) toUTF8(call *call, out *Response, contentType string) (body []byte, name string, err error) {
+	original := out.buffer
+	enc, name := findEncoding(original.b, contentType)
+	body = trimBOM(original.b, name)
+	var t transform.Transformer
+	switch {
+	case enc != nil:
+		t = enc.NewDecoder()
+	case utf8.Valid(body):
 		return body, name, nil
+	default:
+		t = runes.ReplaceIllFormed()
 	}
-	next := c.buffers.beside(buf)
-	out.buffer, out.original = next, buf
-	if enc == nil {
-		err = c.repair(call, next, body)
-	} else {
-		err = c.convert(call, next, enc, body)
-	}
-	return next.b, name, err
+	out.buffer = c.buffers.get(&out.memory)
+	defer c.buffers.put(original)
+	err = c.convert(call, out.buffer, t, body)
+	return out.buffer.b, name, err
 }
 
 // findEncoding names the encoding of a page. The encoding is nil for UTF-8 and
@@ -58,10 +72,17 @@ func findEncoding(body []byte, contentType string) (encoding.Encoding, string) {
 	}
 	valid := utf8.Valid(body)
 	label := labelIn(head)
-	if valid && (len(label) == 0 || isUTF8Label(label)) || isPlainASCII(body) {
+	unlabelled := len(label) == 0 && !hasEscape(body) || isUTF8Label(label)
+	if valid && unlabelled || isPlainASCII(body) {
 		return nil, utf8Name
 	}
-	enc, name, _ := charset.DetermineEncoding(head, "")
+	enc, name := charset.Lookup(metaLabel(body))
+	switch {
+	case name == "utf-16le", name == "utf-16be":
+		enc, name = nil, utf8Name // or the meta element could not have been read
+	case enc == nil:
+		enc, name, _ = charset.DetermineEncoding(head, "")
+	}
 	// windows-1252 is what is guessed of plain ASCII, and what careless pages say of
 	// themselves; text in it is not valid UTF-8 by chance.
 	if name == utf8Name || valid && name == "windows-1252" {
@@ -91,6 +112,62 @@ func labelIn(s []byte) []byte {
 	}
 }
 
+// metaLabel returns the encoding that a meta element names, or "". Browsers search the first
+// 1,024 bytes, and obey one that they meet later in the page's head.
+func metaLabel(body []byte) string {
+	z := html.NewTokenizer(bytes.NewReader(body))
+	z.SetMaxBuf(maxHeadToken)
+	for at := 0; ; at += len(z.Raw()) {
+		kind := z.Next()
+		if kind == html.ErrorToken {
+			return ""
+		}
+		if kind != html.StartTagToken && kind != html.SelfClosingTagToken {
+			continue
+		}
+		name, hasAttr := z.TagName()
+		switch tag := atom.Lookup(name); {
+		case tag == atom.Meta && hasAttr:
+			if label := labelOf(z); label != "" {
+				return label
+			}
+		case at > prescan && !inHead(tag):
+			return ""
+		}
+	}
+}
+
+// labelOf returns the encoding that the attributes of a meta element name, or "".
+func labelOf(z *html.Tokenizer) string {
+	var label, inContent string
+	isType := false
+	for more := true; more; {
+		var name, value []byte
+		name, value, more = z.TagAttr()
+		switch string(name) {
+		case "charset":
+			label = string(bytes.TrimSpace(value))
+		case "http-equiv":
+			isType = bytes.EqualFold(value, []byte("content-type"))
+		case "content":
+			inContent = string(labelIn(value))
+		}
+	}
+	if label == "" && isType {
+		return inContent
+	}
+	return label
+}
+
+// inHead reports whether an element stands in a page's head.
+func inHead(tag atom.Atom) bool {
+	switch tag {
+	case atom.Html, atom.Head, atom.Title, atom.Base, atom.Link, atom.Meta, atom.Style, atom.Script, atom.Noscript, atom.Template, atom.Object:
+		return true
+	}
+	return false
+}
+
 func isUTF8Label(label []byte) bool {
 	return bytes.EqualFold(label, []byte("utf-8")) || bytes.EqualFold(label, []byte("utf8"))
 }
@@ -105,10 +182,14 @@ func asciiSafe(name string) bool {
 	return true
 }
 
+// hasEscape reports whether there is an escape character, by which ISO-2022-JP leaves
+// ASCII.
+func hasEscape(b []byte) bool { return bytes.IndexByte(b, 0x1b) >= 0 }
+
 // isPlainASCII reports whether there is neither a byte over 127 nor an escape
-// character, by which ISO-2022-JP leaves ASCII.
+// character.
 func isPlainASCII(b []byte) bool {
-	if bytes.IndexByte(b, 0x1b) >= 0 {
+	if hasEscape(b) {
 		return false
 	}
 	for ; len(b) >= 8; b = b[8:] {
@@ -141,55 +222,51 @@ func trimBOM(body []byte, name string) []byte {
 	return body
 }
 
-// repair copies UTF-8 and puts U+FFFD in the place of each byte that is none.
-func (c *Client) repair(call *call, dst *buffer, src []byte) error {
-	for len(src) > 0 {
-		if err := c.room(call, dst, len(src)+utf8.UTFMax); err != nil {
+// convert writes src to dst in another encoding. Text can grow threefold by that, so that
+// of a large page the size is measured first.
+func (c *Client) convert(call *call, dst *buffer, t transform.Transformer, src []byte) error {
+	if len(src) > smallBody {
+		size := utf8.UTFMax
+		scratch := dst.b[:cap(dst.b)]
+		err := inSteps(call, t, src, func(int) ([]byte, error) { return scratch, nil }, func(n int) { size += n })
+		if err != nil {
 			return err
 		}
-		r, n := utf8.DecodeRune(src)
-		if r != utf8.RuneError {
-			// Whole runs of good bytes at once.
-			for n < len(src) {
-				r, size := utf8.DecodeRune(src[n:])
-				if r == utf8.RuneError && size == 1 {
-					break
-				}
-				n += size
-			}
-			dst.b = append(dst.b, src[:n]...)
-		} else {
-			dst.b = utf8.AppendRune(dst.b, r)
+		t.Reset()
+		if err := c.buffers.resize(call, dst, size); err != nil {
+			return err
 		}
-		src = src[n:]
 	}
-	return nil
+	space := func(n int) ([]byte, error) {
+		err := c.buffers.grow(call, dst, n, len(dst.b)+4*n)
+		return dst.b[len(dst.b):cap(dst.b)], err
+	}
+	err := inSteps(call, t, src, space, func(n int) { dst.b = dst.b[:len(dst.b)+n] })
+	dst.b = bytes.TrimPrefix(dst.b, []byte("\xef\xbb\xbf"))
+	return err
 }
 
-// convert decodes src into dst.
-func (c *Client) convert(call *call, dst *buffer, enc encoding.Encoding, src []byte) error {
-	dec := enc.NewDecoder()
+// inSteps transforms src piece by piece as long as the call lasts. Space gives memory for
+// about n bytes to write to, and wrote takes how many were written there.
+func inSteps(call *call, t transform.Transformer, src []byte, space func(n int) ([]byte, error), wrote func(n int)) error {
 	for {
-		if err := c.room(call, dst, len(src)+utf8.UTFMax); err != nil {
+		if why := call.cause(); why != nil {
+			return why
+		}
+		step := src[:min(len(src), convertStep)]
+		to, err := space(len(step) + utf8.UTFMax)
+		if err != nil {
 			return err
 		}
-		n, m, err := dec.Transform(dst.b[len(dst.b):cap(dst.b)], src, true)
-		dst.b, src = dst.b[:len(dst.b)+n], src[m:]
-		if err == nil {
-			dst.b = bytes.TrimPrefix(dst.b, []byte("\xef\xbb\xbf"))
+		last := len(step) == len(src)
+		n, m, err := t.Transform(to, step, last)
+		wrote(n)
+		src = src[m:]
+		switch {
+		case err == nil && last:
 			return nil
-		}
-		if err != transform.ErrShortDst {
+		case err != nil && (n == 0 && m == 0 || err != transform.ErrShortDst && err != transform.ErrShortSrc):
 			return err
 		}
 	}
-}
-
-// room makes room for n more bytes, and for some more beyond that, since text can
-// grow threefold by being decoded.
-func (c *Client) room(call *call, dst *buffer, n int) error {
-	if cap(dst.b)-len(dst.b) >= n {
-		return nil
-	}
-	return c.buffers.grow(call, dst, n, len(dst.b)+4*n)
 }

@@ -17,6 +17,11 @@ func TestCharset(t *testing.T) {
 	utf16, _ := unicode.UTF16(unicode.LittleEndian, unicode.UseBOM).NewEncoder().String("<p>日本語")
 	utf16be, _ := unicode.UTF16(unicode.BigEndian, unicode.IgnoreBOM).NewEncoder().String("<p>日本語")
 	filler := strings.Repeat("<!-- plain -->", 100)
+	late := `<html><head><title>t</title><script>"<meta charset=koi8-r><p>"</script>` + filler + `<meta name=a content="charset=koi8-r">`
+	lateMeta := late + `<meta charset=windows-1251>`
+	lateType := late + `<meta content="text/html; charset=shift_jis" http-equiv=content-type>`
+	lateJIS := late + `<meta charset=iso-2022-jp>`
+	inBody := filler + `<body><p>text</p><meta charset=windows-1251>`
 	tests := []struct{ name, contentType, body, want, charset string }{
 		{"header utf-8", "text/html; charset=utf-8", "é", "é", "utf-8"},
 		{"header utf-8 in quotes", `text/html; charset="UTF-8"`, "é", "é", "utf-8"},
@@ -33,12 +38,20 @@ func TestCharset(t *testing.T) {
 		{"escapes", "text/html; charset=iso-2022-jp", jis, "日本語", "iso-2022-jp"},
 		{"nothing said, utf-8", "text/html", filler + "é", filler + "é", "utf-8"},
 		{"nothing said, latin", "text/html", filler + "\xe9 ", filler + "é ", "windows-1252"},
+		{"late meta", "text/html", lateMeta + "\xcf\xf0\xe8", lateMeta + "При", "windows-1251"},
+		{"late meta http-equiv", "text/html", lateType + sjis, lateType + "日本語", "shift_jis"},
+		{"late meta of escapes", "text/html", lateJIS + jis, lateJIS + "日本語", "iso-2022-jp"},
+		{"late meta says UTF-16", "text/html", late + "<meta charset=utf-16>é\xff", late + "<meta charset=utf-16>é\uFFFD", "utf-8"},
+		{"late meta in the body", "text/html", inBody + "\xe9 ", inBody + "é ", "windows-1252"},
+		{"late meta of utf-8", "text/html", filler + "<meta charset=windows-1251>é", filler + "<meta charset=windows-1251>é", "utf-8"},
 		{"meta says latin of utf-8", "text/html", `<meta charset=iso-8859-1>é`, `<meta charset=iso-8859-1>é`, "utf-8"},
 		{"unknown in header", "text/html; charset=klingon", "é", "é", "utf-8"},
 		{"broken utf-8", "text/html; charset=utf-8", "a\xffb\xe2\x82c€\xe2", "a\uFFFDb\uFFFD\uFFFDc€\uFFFD", "utf-8"},
 		{"replacement character is itself", "text/html; charset=utf-8", "a\uFFFDb\xff", "a\uFFFDb\uFFFD", "utf-8"},
 		{"much that is broken", "text/html; charset=utf-8", strings.Repeat("\xff", 300000), strings.Repeat("\uFFFD", 300000), "utf-8"},
 		{"empty", "text/html; charset=windows-1251", "", "", "windows-1251"},
+		{"large and broken", "text/html; charset=utf-8", strings.Repeat("é\xff", 500000), strings.Repeat("é\uFFFD", 500000), "utf-8"},
+		{"large with escapes", "text/html; charset=iso-2022-jp", strings.Repeat(jis, 120000), strings.Repeat("日本語", 120000), "iso-2022-jp"},
 		{"large", "text/html; charset=windows-1251", strings.Repeat("\xcf", 1500000), strings.Repeat("П", 1500000), "windows-1251"},
 	}
 	c := newClient(t, Options{})
@@ -56,8 +69,8 @@ func TestCharset(t *testing.T) {
 				t.Errorf("%.80q (%s, %d bytes), want %.80q (%s)", res.Body, res.Charset, res.DecodedLength, tt.want, tt.charset)
 			}
 			res.Close()
-			if len(c.buffers.large) != 0 {
-				t.Error("a place for large bodies was not given back")
+			if free := c.buffers.budget.free; free != c.opts.MaxMemory {
+				t.Errorf("%d bytes of the budget are free, want all %d", free, c.opts.MaxMemory)
 			}
 		})
 	}
@@ -76,9 +89,11 @@ func FuzzCharset(f *testing.F) {
 		if len(body) > 1<<16 {
 			return
 		}
-		var out Response
-		buf := &buffer{b: body}
-		got, name, err := c.toUTF8(&call{Context: t.Context()}, &out, buf, contentType)
+		out := Response{buffers: c.buffers}
+		out.buffer = c.buffers.get(&out.memory)
+		out.buffer.b = append(out.buffer.b, body...)
+		defer out.Close()
+		got, name, err := c.toUTF8(&call{Context: t.Context()}, &out, contentType)
 		if err != nil || !utf8.Valid(got) || name == "" {
 			t.Fatalf("%q (%s), %v", got, name, err)
 		}

@@ -3,32 +3,100 @@ package fetch
 import (
 	"bufio"
 	"io"
+	"math"
 	"strings"
 	"sync"
-
-	"github.com/andybalholm/brotli"
-	"github.com/klauspost/compress/flate"
-	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/compress/zlib"
-	"github.com/klauspost/compress/zstd"
 )
 
-// maxLayers bounds how many times a body may be compressed.
-const maxLayers = 3
+const (
+	// maxLayers bounds how many times a body may be compressed.
+	maxLayers = 3
 
-// maxWindow is the largest window of zstd that a client must take (RFC 9659).
-const maxWindow = 8 << 20
+	// maxWindow is the largest window of zstd that a client must take (RFC 9659).
+	maxWindow = 8 << 20
+
+	// keptWindow is the largest window of a decoder that is kept for another body.
+	keptWindow = 2 << 20
+
+	// What a Stream may expand to: maxExpanded bytes, or more if they are no more than
+	// maxRatio for each byte that came. Sitemaps come to a hundred at most.
+	maxExpanded = 32 << 20
+	maxRatio    = 256
+
+	// maxEmptyReads is how often in a row a decoder may return nothing.
+	maxEmptyReads = 100
+)
 
 // decoders keeps decompressors, which are costly to make.
 type decoders struct {
 	buffered, gzip, zlib, flate, brotli, zstd sync.Pool
 }
 
+// decodeBounds are the limits of decoding one body.
+type decodeBounds struct {
+	call   *call
+	most   int64 // bytes that any layer may have
+	ratio  bool  // whether each layer is also bound by what came
+	budget *budget
+	memory *account // what decoders' windows are charged to
+}
+
+// boundsFor gives the limits of a body of at most limit bytes. What a body is compressed
+// to is not larger than the body but for a little: data that cannot be compressed grows.
+func (c *Client) boundsFor(call *call, memory *account, limit int64) *decodeBounds {
+	slack := limit/16 + 64<<10
+	return &decodeBounds{call: call, most: min(limit, math.MaxInt64-slack) + slack, budget: &c.buffers.budget, memory: memory}
+}
+
+// check reports why a layer that has given n bytes must not go on, or nil.
+func (b *decodeBounds) check(n int64) error {
+	if why := b.call.cause(); why != nil {
+		return why
+	}
+	if n > b.most {
+		return errTooLarge
+	}
+	if b.ratio && n > max(maxExpanded, maxRatio*b.call.bytes.Load()) {
+		return errExpands
+	}
+	return nil
+}
+
+// A layer is what comes out of one decoder, or the body as it came. The loops of a decoder
+// end only when its source does, so each reads from a layer: that ends when the call is
+// over, when it has given more than a body may have, and when nothing comes any more.
+type layer struct {
+	r      io.Reader
+	bounds *decodeBounds
+	n      int64 // bytes that it gave
+	ended  bool  // it gave them all
+}
+
+func (l *layer) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	for range maxEmptyReads {
+		if err := l.bounds.check(l.n); err != nil {
+			return 0, err
+		}
+		n, err := l.r.Read(p)
+		l.n += int64(n)
+		l.ended = err == io.EOF
+		if n > 0 || err != nil {
+			return n, err
+		}
+	}
+	return 0, io.ErrNoProgress
+}
+
 // A decodedBody is a body without its compression.
 type decodedBody struct {
-	io.Reader
+	top  *layer
 	free []func() // the last made first
 }
+
+func (d *decodedBody) Read(p []byte) (int, error) { return d.top.Read(p) }
 
 func (d *decodedBody) release() {
 	for i := len(d.free) - 1; i >= 0; i-- {
@@ -37,33 +105,44 @@ func (d *decodedBody) release() {
 	d.free = nil
 }
 
-// open undoes the Content-Encoding of a body. An encoding that nobody knows is
-// taken for none, as browsers do.
-func (d *decoders) open(b *buffers, c *call, buf *buffer, header []string, body io.Reader) (*decodedBody, error) {
-	out := &decodedBody{Reader: body}
+// An openFunc begins to decode. The function that it returns, which may be nil, gives the
+// decoder back; it is told what came out of it.
+type openFunc func(d *decoders, b *decodeBounds, in *bufio.Reader) (io.Reader, func(out *layer), error)
+
+// openFuncs are the decoders of a Content-Encoding, the outermost first. An encoding that is
+// not known is taken for none, as browsers do.
+func openFuncs(header []string) ([]openFunc, error) {
 	if len(header) == 0 {
-		return out, nil
+		return nil, nil
 	}
+	var all []openFunc
 	names := strings.Split(strings.ToLower(strings.Join(header, ",")), ",")
-	layers := 0
 	for i := len(names) - 1; i >= 0; i-- {
-		var open func(*bufio.Reader) (io.Reader, func(), error)
+		var open openFunc
 		switch strings.TrimSpace(names[i]) {
 		case "gzip", "x-gzip":
-			open = d.openGzip
+			open = (*decoders).openGzip
 		case "deflate":
-			open = d.openDeflate
+			open = (*decoders).openDeflate
 		case "br":
-			open = d.openBrotli
+			open = (*decoders).openBrotli
 		case "zstd":
-			open = func(r *bufio.Reader) (io.Reader, func(), error) { return d.openZstd(b, c, buf, r) }
+			open = (*decoders).openZstd
 		default:
 			continue
 		}
-		if layers++; layers > maxLayers {
-			out.release()
+		if len(all) == maxLayers {
 			return nil, errLayers
 		}
+		all = append(all, open)
+	}
+	return all, nil
+}
+
+// open undoes the compression of a body.
+func (d *decoders) open(opens []openFunc, b *decodeBounds, body io.Reader) (*decodedBody, error) {
+	out := &decodedBody{top: &layer{r: body, bounds: b}}
+	for _, open := range opens {
 		if err := out.push(d, open); err != nil {
 			out.release()
 			return nil, err
@@ -72,25 +151,26 @@ func (d *decoders) open(b *buffers, c *call, buf *buffer, header []string, body 
 	return out, nil
 }
 
-// push puts a decoder on top of the reader. An empty body stays empty.
-func (out *decodedBody) push(d *decoders, open func(*bufio.Reader) (io.Reader, func(), error)) error {
-	br := pooled(&d.buffered, func() *bufio.Reader { return bufio.NewReaderSize(nil, 8<<10) })
-	br.Reset(out.Reader)
-	out.free = append(out.free, func() { br.Reset(nil); d.buffered.Put(br) })
-	if _, err := br.Peek(1); err != nil {
-		out.Reader = br
+// push puts a decoder on top of the layers. An empty body stays empty.
+func (out *decodedBody) push(d *decoders, open openFunc) error {
+	in := pooled(&d.buffered, func() *bufio.Reader { return bufio.NewReaderSize(nil, 8<<10) })
+	in.Reset(out.top)
+	out.free = append(out.free, func() { in.Reset(nil); d.buffered.Put(in) })
+	top := &layer{r: in, bounds: out.top.bounds}
+	out.top = top
+	if _, err := in.Peek(1); err != nil {
 		if err == io.EOF {
 			return nil
 		}
 		return err
 	}
-	r, free, err := open(br)
+	r, free, err := open(d, top.bounds, in)
 	if err != nil {
 		return err
 	}
-	out.Reader = r
+	top.r = r
 	if free != nil {
-		out.free = append(out.free, free)
+		out.free = append(out.free, func() { free(top) })
 	}
 	return nil
 }
@@ -100,93 +180,4 @@ func pooled[T any](p *sync.Pool, make func() T) T {
 		return v
 	}
 	return make()
-}
-
-func (d *decoders) openGzip(br *bufio.Reader) (io.Reader, func(), error) {
-	if !isGzip(br) {
-		return br, nil, nil // said to be compressed, but is not
-	}
-	z := pooled(&d.gzip, func() *gzip.Reader { return new(gzip.Reader) })
-	if err := z.Reset(br); err != nil {
-		return nil, nil, err
-	}
-	z.Multistream(false)
-	return &members{z, br}, func() { d.gzip.Put(z) }, nil
-}
-
-// members reads the members of a gzip file one after the other. What follows the
-// last of them is not read, as in browsers.
-type members struct {
-	z  *gzip.Reader
-	br *bufio.Reader
-}
-
-func (m *members) Read(p []byte) (int, error) {
-	n, err := m.z.Read(p)
-	if err != io.EOF || !isGzip(m.br) {
-		return n, err
-	}
-	if err := m.z.Reset(m.br); err != nil {
-		return n, err
-	}
-	m.z.Multistream(false)
-	return n, nil
-}
-
-func isGzip(br *bufio.Reader) bool {
-	head, _ := br.Peek(2)
-	return string(head) == "\x1f\x8b"
-}
-
-// openDeflate reads both things that servers call deflate: zlib's format, which
-// is what the name means, and the bare stream.
-func (d *decoders) openDeflate(br *bufio.Reader) (io.Reader, func(), error) {
-	head, _ := br.Peek(2)
-	if len(head) == 2 && head[0]&0x0f == 8 && (uint(head[0])<<8|uint(head[1]))%31 == 0 {
-		if z, ok := d.zlib.Get().(io.ReadCloser); ok {
-			if err := z.(zlib.Resetter).Reset(br, nil); err != nil {
-				return nil, nil, err
-			}
-			return z, func() { d.zlib.Put(z) }, nil
-		}
-		z, err := zlib.NewReader(br)
-		if err != nil {
-			return nil, nil, err
-		}
-		return z, func() { d.zlib.Put(z) }, nil
-	}
-	z := pooled(&d.flate, func() io.ReadCloser { return flate.NewReader(nil) })
-	if err := z.(flate.Resetter).Reset(br, nil); err != nil {
-		return nil, nil, err
-	}
-	return z, func() { d.flate.Put(z) }, nil
-}
-
-func (d *decoders) openBrotli(br *bufio.Reader) (io.Reader, func(), error) {
-	z := pooled(&d.brotli, func() *brotli.Reader { return new(brotli.Reader) })
-	if err := z.Reset(br); err != nil {
-		return nil, nil, err
-	}
-	return z, func() { d.brotli.Put(z) }, nil
-}
-
-func (d *decoders) openZstd(b *buffers, c *call, buf *buffer, br *bufio.Reader) (io.Reader, func(), error) {
-	// The window is memory that the host asks for before a byte of the body is out.
-	var h zstd.Header
-	if head, _ := br.Peek(zstd.HeaderMaxSize); h.Decode(head) == nil && h.WindowSize > smallBody {
-		if err := b.reserve(c, buf); err != nil {
-			return nil, nil, err
-		}
-	}
-	z := pooled(&d.zstd, func() *zstd.Decoder {
-		z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
-		if err != nil {
-			panic("fetch: zstd options: " + err.Error()) // they are constants
-		}
-		return z
-	})
-	if err := z.Reset(br); err != nil {
-		return nil, nil, err
-	}
-	return z, func() { _ = z.Reset(nil); d.zstd.Put(z) }, nil
 }

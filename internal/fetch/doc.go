@@ -25,9 +25,10 @@
 // # Bounds
 //
 // Everything that a host could make large is limited: headers, the body after
-// decompression, the memory that compression asks for, the time of each phase and
-// of the whole, and how slowly a body may drip. Many large bodies at once wait for
-// one another (Options.MaxLarge). Connections kept alive are bounded in number by
+// decompression and in every layer of it, what a stream expands to, the time of each
+// phase and of the whole, and how slowly a body may drip. Large bodies and the windows
+// of decoders share one budget of memory (Options.MaxMemory) and wait for one another.
+// Every decoder looks at the end of its call each time that it reads. Connections kept alive are bounded in number by
 // the process's limit of open files, whatever the number of hosts; the least
 // recently used is closed first, and of HTTP/2 all that are idle when there are too
 // many.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"strings"
 	"syscall"
 )
 
@@ -39,16 +38,8 @@ type Error struct {
 	Err   error
 }
 
-func (e *Error) Error() string { return fmt.Sprintf("%s (%s)", e.Kind, e.Detail()) }
-
-// Detail is the phase and the cause, without the Kind. A cause that begins with the
-// name of the phase, as those of crypto/tls do, is not given it twice.
-func (e *Error) Detail() string {
-	text := e.Err.Error()
-	if rest, named := strings.CutPrefix(text, e.Phase); named && (rest == "" || rest[0] == ':' || rest[0] == ' ') {
-		return text
-	}
-	return e.Phase + ": " + text
+func (e *Error) Error() string {
+	return fmt.Sprintf("fetch: %s (%s): %v", e.Kind, e.Phase, e.Err)
 }
 
 func (e *Error) Unwrap() error { return e.Err }
@@ -68,7 +59,8 @@ func IsOurs(err error) bool {
 }
 
 var (
-	errTooLarge = errors.New("body over the limit")
+	errTooLarge = errors.New("larger than the limit")
+	errExpands  = fmt.Errorf("%w: it expands to more than %d times the bytes that came", errTooLarge, maxRatio)
 	errLayers   = errors.New("body compressed too many times")
 
 	errNoResolver = errors.New("no DNS server answers")

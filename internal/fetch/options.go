@@ -28,11 +28,6 @@ type Options struct {
 	// sends by itself, but for Accept-Encoding, and may name another Host.
 	Header http.Header
 
-	// PrivateHeader is sent like Header, but only to the origins in PrivateTo. It is
-	// for credentials, and for any header that may be one; see [IsPublicHeader].
-	PrivateHeader http.Header
-	PrivateTo     Audience
-
 	// Proxy is the proxy that every request goes through, with scheme http, https,
 	// socks5 or socks5h. Nil means none; the environment is not asked.
 	Proxy *url.URL
@@ -43,8 +38,8 @@ type Options struct {
 	// AllowPrivate lets requests go to addresses that are not public.
 	AllowPrivate bool
 
-	// AllowHosts are hosts, each as HOST:PORT with a name or an address, that may have
-	// an address that is not public. Other ports of them stay guarded.
+	// AllowHosts are hosts, as names or addresses, that may have an address that is
+	// not public.
 	AllowHosts []string
 
 	// NoHTTP2 speaks HTTP/1.1 only.
@@ -91,9 +86,10 @@ type Options struct {
 	// MaxHeader is the limit of a response's headers in bytes. Zero means 256 KiB.
 	MaxHeader int64
 
-	// MaxLarge is how many bodies over 1 MiB may be held in memory at once; further
-	// ones wait. Zero means 32.
-	MaxLarge int
+	// MaxMemory is how many bytes bodies over 1 MiB and the windows of decoders may
+	// hold together; further ones wait. One call at a time may exceed it. Zero means
+	// 256 MiB.
+	MaxMemory int64
 
 	// Resolver asks DNS. Nil means the system's servers, asked by Go's own resolver.
 	Resolver Resolver
@@ -171,7 +167,7 @@ func (o *Options) setDefaults() {
 	def(&o.MinRate, 128)
 	def(&o.MaxBody, 10<<20)
 	def(&o.MaxHeader, 256<<10)
-	def(&o.MaxLarge, 32)
+	def(&o.MaxMemory, 256<<20)
 	def(&o.DNSTimeout, 10*time.Second)
 	def(&o.DNSTTL, 5*time.Minute)
 	def(&o.DNSNegativeTTL, 30*time.Second)
@@ -224,7 +220,7 @@ func (o *Options) validate() error {
 		value int64
 	}{
 		{"max inflight", int64(o.MaxInflight)}, {"max idle per host", int64(o.MaxIdlePerHost)}, {"max idle", int64(o.MaxIdle)},
-		{"max body", o.MaxBody}, {"max header", o.MaxHeader}, {"max large", int64(o.MaxLarge)}, {"DNS size", int64(o.DNSSize)},
+		{"max body", o.MaxBody}, {"max header", o.MaxHeader}, {"max memory", o.MaxMemory}, {"DNS size", int64(o.DNSSize)},
 	} {
 		if n.value < 1 {
 			fail("%s %d: must be positive", n.name, n.value)
@@ -236,21 +232,14 @@ func (o *Options) validate() error {
 	if !httpguts.ValidHeaderFieldValue(o.UserAgent) {
 		fail("user agent %q: not a header value", o.UserAgent)
 	}
-	for _, header := range []http.Header{o.Header, o.PrivateHeader} {
-		for name, values := range header {
-			if !httpguts.ValidHeaderFieldName(name) {
-				fail("header %q: not a header name", name)
-			}
-			for _, v := range values {
-				if !httpguts.ValidHeaderFieldValue(v) {
-					fail("header %s: not a header value", name)
-				}
-			}
+	for name, values := range o.Header {
+		if !httpguts.ValidHeaderFieldName(name) {
+			fail("header %q: not a header name", name)
 		}
-	}
-	for _, a := range o.AllowHosts {
-		if _, _, err := splitAddr(a); err != nil {
-			fail("allowed host %q: want HOST:PORT", a)
+		for _, v := range values {
+			if !httpguts.ValidHeaderFieldValue(v) {
+				fail("header %s: not a header value", name)
+			}
 		}
 	}
 	if o.Proxy != nil {

@@ -57,34 +57,14 @@ const (
 	acceptEncoding = "gzip, br, zstd, deflate"
 )
 
-// modeHeaders are the headers that requests of each mode send.
-type modeHeaders [Stream + 1]http.Header
-
-// baseHeaders are made once. net/http does not change the headers of a request, so
-// all requests of a mode share them.
-func baseHeaders(o Options, more ...http.Header) (h modeHeaders) {
+// baseHeaders are what each mode sends, made once. net/http does not change the
+// headers of a request, so all requests of a mode share them.
+func baseHeaders(o Options) (h [Stream + 1]http.Header) {
 	for mode, accept := range map[Mode]string{Page: acceptPage, Text: acceptText, Stream: acceptAny} {
 		h[mode] = http.Header{"User-Agent": {o.UserAgent}, "Accept": {accept}}
-		for _, m := range more {
-			merge(h[mode], m)
-		}
+		merge(h[mode], o.Header)
 	}
 	return h
-}
-
-// headersFor are the headers of a request, without those that it brings itself.
-// Only origins that the user chose get the private ones.
-func (c *Client) headersFor(r *Request) http.Header {
-	if c.private != nil && c.opts.PrivateTo.Has(r.URL) {
-		return c.private[r.Mode]
-	}
-	return c.headers[r.Mode]
-}
-
-// Withholds reports whether there are private headers that a request for a URL does
-// not get.
-func (c *Client) Withholds(u urlnorm.URL) bool {
-	return c.private != nil && !c.opts.PrivateTo.Has(u)
 }
 
 // merge sets the headers of extra in h. Accept-Encoding is not theirs to choose,
@@ -99,7 +79,7 @@ func merge(h, extra http.Header) {
 // httpRequest builds net/http's request without parsing or copying the URL's
 // text, and so that the path goes out byte for byte.
 func (c *Client) httpRequest(call *call, r *Request) *http.Request {
-	header := c.headersFor(r)
+	header := c.headers[r.Mode]
 	if len(r.Header) > 0 {
 		header = header.Clone()
 		merge(header, r.Header)

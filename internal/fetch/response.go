@@ -52,10 +52,10 @@ type Response struct {
 
 	Timings Timings
 
-	buffers  *buffers
-	buffer   *buffer // Body's memory
-	original *buffer // the body before it was brought to UTF-8, if that took a second one
-	stop     func()  // ends a Stream
+	buffers *buffers
+	buffer  *buffer // Body's memory
+	memory  account // what is charged for this response
+	stop    func()  // ends a Stream
 }
 
 // Close gives the body's memory back and ends a Stream. It may be called more than
@@ -70,10 +70,7 @@ func (r *Response) Close() {
 	if r.buffer != nil {
 		r.buffers.put(r.buffer)
 	}
-	if r.original != nil {
-		r.buffers.put(r.original)
-	}
-	r.stop, r.buffer, r.original, r.Body, r.Reader = nil, nil, nil, nil, nil
+	r.stop, r.buffer, r.Body, r.Reader = nil, nil, nil, nil
 }
 
 // OK reports whether the status is a success.

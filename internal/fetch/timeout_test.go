@@ -148,7 +148,7 @@ func TestSlowConnectionDoesNotShortenHeaders(t *testing.T) {
 // be closed, that waiting is not held against the host, and that it ends.
 func TestLargeBodiesTakeTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newClient(t, Options{Resolver: always("8.8.8.8"), MaxLarge: 1})
+		c := newClient(t, Options{Resolver: always("8.8.8.8"), MaxMemory: 1})
 		pipeTo(t, c, func(c net.Conn) {
 			readRequest(c)
 			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n"+strings.Repeat("x", 2<<20))
