@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"regexp"
@@ -62,13 +61,10 @@ func checkAddress(text string) error {
 	return nil
 }
 
-func checkOrigin(text string) error { return new(fetch.Audience).Add(text) }
-
-// checkHeader does not repeat the text, which may be a secret.
 func checkHeader(text string) error {
 	name, _, ok := strings.Cut(text, ":")
 	if !ok || strings.TrimSpace(name) == "" {
-		return errors.New("a header must have the form 'Name: value'")
+		return fmt.Errorf("%q is not of the form 'Name: value'", text)
 	}
 	return nil
 }

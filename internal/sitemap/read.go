@@ -18,7 +18,7 @@ var ErrNotSitemap = errors.New("not a sitemap")
 // maxLayers is how often a file may be compressed in itself. Twice happens, when a server compresses a .gz file again.
 const maxLayers = 3
 
-// What unzipping may bring: maxUnzipped bytes, or more if they are no more than maxRatio for each that came. Sitemaps come to a hundred at
+// What unzipping may give: maxUnzipped bytes, or more if they are no more than maxRatio for each that came. Sitemaps come to a hundred at
 // most; little that unzips to much would keep its reader busy long after the last byte has come.
 const (
 	maxUnzipped = 32 << 20
@@ -39,6 +39,12 @@ const (
 	FormatRSS    Format = "rss"
 	FormatAtom   Format = "atom"
 )
+
+// A source is a reader that has undone compression itself. Read asks it how much came, compressed as it was, and whether it may go on.
+type source interface {
+	WireBytes() int64
+	Ended() error
+}
 
 // Read calls fn for each entry of r, in order. It stops at the first error of fn, and returns it. When the file breaks off or
 // is broken, the entries before the break have been delivered, and the error says what was wrong.
@@ -62,8 +68,8 @@ func Read(r io.Reader, fn func(*Entry) error) (Format, error) {
 
 // open undoes compression, byte order marks and leading white space.
 func open(r io.Reader) (*bufio.Reader, error) {
-	came := &countedReader{r: r}
-	in := bufio.NewReaderSize(came, 32<<10)
+	file := &countedReader{r: r}
+	in := bufio.NewReaderSize(file, 32<<10)
 	for layer := 0; ; layer++ {
 		magic, err := in.Peek(2)
 		if err != nil || magic[0] != 0x1f || magic[1] != 0x8b {
@@ -76,7 +82,7 @@ func open(r io.Reader) (*bufio.Reader, error) {
 		if err != nil {
 			return nil, fmt.Errorf("unzip: %w", err)
 		}
-		in = bufio.NewReaderSize(&unzippedReader{r: unzipped, came: came}, 32<<10)
+		in = bufio.NewReaderSize(&unzippedReader{r: unzipped, file: file}, 32<<10)
 	}
 	if mark, _ := in.Peek(2); bytes.Equal(mark, []byte{0xff, 0xfe}) || bytes.Equal(mark, []byte{0xfe, 0xff}) {
 		in = bufio.NewReaderSize(transform.NewReader(in, unicode.BOMOverride(transform.Nop)), 32<<10)
@@ -98,9 +104,18 @@ func open(r io.Reader) (*bufio.Reader, error) {
 	}
 }
 
+// countedReader is the file as it came.
 type countedReader struct {
 	r io.Reader
 	n int64
+}
+
+// came is how many bytes have come so far. The error is why there must be no more.
+func (c *countedReader) came() (int64, error) {
+	if s, ok := c.r.(source); ok {
+		return s.WireBytes(), s.Ended()
+	}
+	return c.n, nil
 }
 
 func (c *countedReader) Read(p []byte) (int, error) {
@@ -112,12 +127,16 @@ func (c *countedReader) Read(p []byte) (int, error) {
 // unzippedReader fails when far more comes out of a file than came.
 type unzippedReader struct {
 	r    io.Reader
-	came *countedReader
+	file *countedReader
 	n    int64
 }
 
 func (u *unzippedReader) Read(p []byte) (int, error) {
-	if u.n > max(maxUnzipped, maxRatio*u.came.n) {
+	came, err := u.file.came()
+	if err != nil {
+		return 0, err
+	}
+	if u.n > max(maxUnzipped, maxRatio*came) {
 		return 0, fmt.Errorf("%w: it unzips to more than %d times its size", ErrNotSitemap, maxRatio)
 	}
 	n, err := u.r.Read(p)

@@ -163,6 +163,35 @@ func TestReadBomb(t *testing.T) {
 	}
 }
 
+// wire is a file of which the transfer was compressed: few bytes came for it.
+type wire struct {
+	io.Reader
+	came int64
+	err  error
+}
+
+func (w *wire) WireBytes() int64 { return w.came }
+func (w *wire) Ended() error     { return w.err }
+
+// What a file unzips to is measured by the bytes that came for it, and unzipping stops when the transfer has ended.
+func TestReadBombInATransfer(t *testing.T) {
+	text := strings.Repeat("http://a.test/"+strings.Repeat("x", 1000)+"\n", 2*maxUnzipped/1000)
+	packed := zip(t, text)
+	for _, tt := range []struct {
+		came int64
+		err  error
+		want error
+	}{
+		{1000, nil, ErrNotSitemap},
+		{int64(len(text)) / maxRatio, nil, nil},
+		{int64(len(text)), io.ErrClosedPipe, io.ErrClosedPipe},
+	} {
+		if _, _, err := readAll(&wire{strings.NewReader(packed), tt.came, tt.err}); !errors.Is(err, tt.want) {
+			t.Errorf("%d bytes came, %v: got %v, want %v", tt.came, tt.err, err, tt.want)
+		}
+	}
+}
+
 // endless would never end, so a reader that does not bound its tokens would never return.
 func endless(text string) io.Reader { return endlessReader(text) }
 
