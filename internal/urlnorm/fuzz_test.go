@@ -1,6 +1,7 @@
 package urlnorm
 
 import (
+	"math/rand/v2"
 	"regexp"
 	"strings"
 	"testing"
@@ -22,7 +23,7 @@ var refs = []string{
 	"http://example.com:", "http://example.com:/a", "http://example.com:65535/", "http://example.com:65536/", "http://example.com:1a/",
 	"http://user@example.com/", "http://u:p@example.com/a", "http://@example.com/", "http://a@b@c/", "http://:80/",
 	"http://1.2.3.4/", "http://1.2/", "http://0x7f.1/", "http://017700000001", "http://256/", "http://1.2.3.256/", "http://a.1/", "http://1.a/", "http://0x/", "http://1.2.3.4./",
-	"http://[::1]/", "http://[::1]:8080/a", "http://[1:0:0:2::3]/", "http://[::ffff:1.2.3.4]/", "http://[::1", "http://[::1%25a]/",
+	"http://[::1]/", "http://[::1]:8080/a", "http://[1:0:0:2::3]/", "http://[::ffff:1.2.3.4]/", "http://[::1", "http://[::1%25a]/", "http:[::[]", "http://[[::1]]/", "http://[::]]",
 	"http://b\u00fccher.example/", "http://xn--bcher-kva.example/", "http://xn--a/", "http://xn--.\u00df/", "http://\u1e9e/", "http://%62%C3%BC/", "http://a%00b/", "http://a b/", "http://a_b/", "http://-/",
 	"mailto:x@example.com", "javascript:void(0)", "java\tscript:x", "tel:1", "a:b", "1:2", "./a:b", "/a:b", ":a", "data:,x",
 	" /a ", "\t/a\n", "/a\tb", "/a\nb", "/a b", "/\u00e9?\u00e9#\u00e9", "/\xff?\xff", "/a^b`{}|", "?^`{}|<>\"", "/<>\"'", "/\x7f", "\x00a\x1f",
@@ -67,15 +68,23 @@ func TestTokens(t *testing.T) {
 		return strings.Join(rapid.SliceOfN(rapid.SampledFrom(tokens), 0, 8).Draw(t, "tokens"), "")
 	})
 	base := rapid.SampledFrom(bases)
-	oracle := whatwg.NewParser()
 	rapid.Check(t, func(t *rapid.T) {
 		for range 20 {
 			b, r := base.Draw(t, "base"), ref.Draw(t, "ref")
 			checkFastPath(t, b, r)
 			checkIdempotent(t, b, r)
-			checkWhatwg(t, oracle, b, r)
 		}
 	})
+	// The oracle has faults of its own, and not all are known: it is asked the same in every run. FuzzWhatwg looks for more.
+	oracle := whatwg.NewParser()
+	random := rand.New(rand.NewPCG(1, 1))
+	for range 20_000 {
+		var r strings.Builder
+		for range random.IntN(9) {
+			r.WriteString(tokens[random.IntN(len(tokens))])
+		}
+		checkWhatwg(t, oracle, bases[random.IntN(len(bases))], r.String())
+	}
 }
 
 // FuzzFastPath holds the splice to the complete parser.
@@ -210,7 +219,7 @@ func mustHost(t fataler, href string) string {
 func oracleDiffers(s string) bool {
 	return !utf8.ValidString(s) || // it keeps broken bytes
 		strings.Contains(s, "^") || // not escaped in paths until 2023
-		strings.Contains(removeTabNewline(s), "[[") || strings.Contains(removeTabNewline(s), "]]") // it takes any number of brackets
+		strings.Count(s, "[") > 1 || strings.Count(s, "]") > 1 // it trims any number of brackets of either kind off both ends of a host
 }
 
 // judgesHostOtherwise reports whether the oracle may see a host name in s
