@@ -4,8 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -13,6 +16,7 @@ import (
 
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
@@ -70,16 +74,16 @@ func inspected(ctx context.Context, s *config.Settings, arg, base string, std st
 			return nil, usage("--base %q: %w", base, err)
 		}
 		in.URL = u
-		page := std.in
+		body := std.in
 		if arg != "-" {
 			file, err := os.Open(arg)
 			if err != nil {
 				return nil, usage("%w", err)
 			}
 			defer file.Close()
-			page = file
+			body = file
 		}
-		in.Body, err = crawl.ReadPage(page, s.MaxBodySize)
+		in.Body, err = crawl.ReadPage(body, s.MaxBodySize)
 		if err != nil {
 			return nil, &exitError{exitFailed, err}
 		}
@@ -93,7 +97,7 @@ func inspected(ctx context.Context, s *config.Settings, arg, base string, std st
 	if err != nil {
 		return nil, usage("%w", err)
 	}
-	in, err := crawl.FetchPage(ctx, f, start.URL)
+	in, err := crawl.FetchPage(ctx, s, f, start.URL)
 	if err != nil {
 		return nil, &exitError{exitFailed, err}
 	}
@@ -111,32 +115,54 @@ func printInspection(io stdio, ins *crawl.Inspection) error {
 	row("URL", l.URL)
 	row("Status", l.StatusCode)
 	row("Outcome", l.Outcome)
+	row("Error", l.Error)
+	row("robots.txt", robotsText(l.Robots, ins.Assumption))
 	row("Redirects to", l.RedirectTo)
 	row("Content type", l.ContentType)
+	if l.ContentLength != nil {
+		row("Content length", fmt.Sprint(*l.ContentLength, " bytes"))
+	}
+	row("Content hash", l.ContentHash)
+	if l.ResponseTimeMS != nil {
+		row("Response time", fmt.Sprint(*l.ResponseTimeMS, " ms"))
+	}
+	row("ETag", l.ETag)
+	if !l.LastModified.IsZero() {
+		row("Last modified", l.LastModified.Format(time.RFC3339))
+	}
 	row("Base", ins.Base)
 	row("Title", l.Title)
 	row("Description", l.Description)
 	row("H1", l.H1)
 	row("Canonical", l.CanonicalURL)
 	row("Language", l.Language)
-	row("Robots", l.RobotsMeta)
+	for _, h := range l.Hreflang {
+		row("Hreflang", h.Lang+" "+h.URL)
+	}
+	row("Robots meta", l.RobotsMeta)
 	row("JSON-LD", strings.Join(l.JSONLDTypes, ", "))
-	row("Content hash", l.ContentHash)
+	for _, name := range slices.Sorted(maps.Keys(l.OpenGraph)) {
+		row("Open Graph", name+" "+l.OpenGraph[name])
+	}
 	if l.WordCount != nil {
 		row("Words", *l.WordCount)
-	}
-	if !l.LastModified.IsZero() {
-		row("Last modified", l.LastModified.Format(time.RFC3339))
 	}
 	indexable := "yes"
 	if !l.Indexable {
 		indexable = "no: " + l.IndexableReason
 	}
 	row("Indexable", indexable)
-	for name, value := range l.Extracted {
-		row(name, value)
+	for _, name := range slices.Sorted(maps.Keys(l.Extracted)) {
+		row("Extracted", fmt.Sprint(name, " ", l.Extracted[name]))
 	}
-	fmt.Fprintf(out, "%-15s %d\n", "Links", len(ins.Links))
+	for _, u := range l.Images {
+		row("Image", u)
+	}
+	if l.LinkCount == nil {
+		_, err := fmt.Fprint(io.out, out)
+		return err
+	}
+	fmt.Fprintf(out, "%-15s %d (x: not followed, and why)\n", "Links", len(ins.Links))
 	for _, link := range ins.Links {
 		target, mark := link.Href, "  "
 		if link.URL != nil {
@@ -150,4 +176,26 @@ func printInspection(io stdio, ins *crawl.Inspection) error {
 	}
 	_, err := fmt.Fprint(io.out, out)
 	return err
+}
+
+// robotsText says what robots.txt says of a page, and what to do if it forbids it.
+func robotsText(r *page.LineRobots, assumption string) string {
+	if r == nil {
+		return ""
+	}
+	var text string
+	switch blocked := r.Evidence != "robots_allowed"; {
+	case assumption != "":
+		text = assumption
+	case blocked:
+		text = "disallowed by the line " + strconv.Quote(r.Rule) + "; not fetched (--ignore-robots fetches it all the same)"
+	case r.Rule != "":
+		text = "allowed by the line " + strconv.Quote(r.Rule)
+	default:
+		text = "allowed, no line forbids it"
+	}
+	if r.CrawlDelay > 0 {
+		text += fmt.Sprintf("; crawl delay %gs", r.CrawlDelay)
+	}
+	return text
 }

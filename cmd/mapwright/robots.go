@@ -26,6 +26,8 @@ type robotsDecision struct {
 	Sitemaps   []string `json:"sitemaps"`
 	Confidence string   `json:"confidence"`
 	Error      string   `json:"error,omitempty"`
+
+	assumption string // why there are no rules, and what holds then
 }
 
 func newRobots(environ []string, io stdio) *cobra.Command {
@@ -52,13 +54,19 @@ func newRobots(environ []string, io stdio) *cobra.Command {
 			if t := robots.ProductToken(token); t != "" {
 				token = t
 			}
+			known := map[string]*crawl.RobotsAnswer{} // by origin
 			ask := func(u urlnorm.URL) (*crawl.RobotsAnswer, error) {
+				if a := known[u.Origin()]; a != nil {
+					return a, nil
+				}
 				f, err := crawl.NewFetcher(loaded.Settings, []crawl.Start{{URL: u}})
 				if err != nil {
 					return nil, usage("%w", err)
 				}
-				a, err := crawl.FetchRobots(cmd.Context(), f, u.Origin(), token, loaded.Settings.RobotsStrict)
-				return a, err
+				// The error is in the answer too, which is an assumption then.
+				a, _ := crawl.FetchRobots(cmd.Context(), f, u.Origin(), token, loaded.Settings.RobotsStrict)
+				known[u.Origin()] = a
+				return a, nil
 			}
 			if file != "" {
 				body, err := os.ReadFile(file)
@@ -74,7 +82,11 @@ func newRobots(environ []string, io stdio) *cobra.Command {
 				if err != nil {
 					return usage("%w", err)
 				}
-				d := decide(start.URL, ask)
+				a, err := ask(start.URL)
+				if err != nil {
+					return err
+				}
+				d := decide(start.URL, a)
 				if asJSON {
 					err = json.NewEncoder(io.out).Encode(d)
 				} else {
@@ -94,15 +106,10 @@ func newRobots(environ []string, io stdio) *cobra.Command {
 	return cmd
 }
 
-func decide(u urlnorm.URL, ask func(urlnorm.URL) (*crawl.RobotsAnswer, error)) *robotsDecision {
-	a, err := ask(u)
-	d := &robotsDecision{URL: u.String(), Sitemaps: []string{}, Confidence: "high"}
-	if err != nil {
-		d.Error = err.Error()
-	}
-	if a == nil {
-		d.Confidence = "low"
-		return d
+func decide(u urlnorm.URL, a *crawl.RobotsAnswer) *robotsDecision {
+	d := &robotsDecision{URL: u.String(), Sitemaps: []string{}, Confidence: "high", assumption: a.Assumption()}
+	if a.Unknown {
+		d.Error = a.Why
 	}
 	ev, match := a.Check(u)
 	d.Allowed, d.Rule, d.Line = ev.Allowed, match.Rule, match.Line
@@ -126,18 +133,25 @@ func printDecision(io stdio, d *robotsDecision, token string) error {
 	if !d.Allowed {
 		verdict = "disallowed"
 	}
-	fmt.Fprintf(out, "%s: %s for %s", d.URL, verdict, token)
-	if d.Confidence == "low" {
-		fmt.Fprint(out, " (a guess: robots.txt could not be had)")
-	}
-	fmt.Fprintln(out)
+	fmt.Fprintf(out, "%s: %s for %s\n", d.URL, verdict, token)
 	switch {
+	case d.assumption != "":
+		fmt.Fprintf(out, "  %s\n", d.assumption)
+	case d.Rule == robots.TooCostly:
+		fmt.Fprintln(out, "  rule: not decided; so many rules almost match that finding the right one takes too long")
 	case d.Rule != "":
 		fmt.Fprintf(out, "  rule: %s (line %d)\n", d.Rule, d.Line)
-	case d.Confidence == "high":
-		fmt.Fprintln(out, "  rule: none matched")
+	case d.Group != "":
+		fmt.Fprintln(out, "  rule: none matches, which allows")
 	}
-	if d.Group != "" {
+	switch d.Group {
+	case "":
+		if d.assumption == "" {
+			fmt.Fprintf(out, "  group: none for %s or *, which allows everything\n", token)
+		}
+	case "*":
+		fmt.Fprintln(out, "  group: * (every crawler without a group of its own)")
+	default:
 		fmt.Fprintf(out, "  group: %s\n", d.Group)
 	}
 	if d.CrawlDelay != nil {
@@ -145,9 +159,6 @@ func printDecision(io stdio, d *robotsDecision, token string) error {
 	}
 	for _, s := range d.Sitemaps {
 		fmt.Fprintf(out, "  sitemap: %s\n", s)
-	}
-	if d.Error != "" {
-		fmt.Fprintf(out, "  error: %s\n", d.Error)
 	}
 	_, err := fmt.Fprint(io.out, out)
 	return err

@@ -101,7 +101,7 @@ func (s *Settings) Table() []Entry {
 			Usage: "how long fetches under way may go on after an interrupt"},
 
 		{Name: "robots-strict", Group: Robots, Value: boolValue{&s.RobotsStrict},
-			Usage: "treat a robots.txt that cannot be had as disallowing everything"},
+			Usage: "treat a robots.txt that cannot be fetched as disallowing everything"},
 		{Name: "ignore-robots", Group: Robots, Value: boolValue{&s.IgnoreRobots},
 			Usage: "do not ask for robots.txt at all"},
 

@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -21,7 +22,7 @@ import (
 // Inspected is one page as it was read from a file or fetched.
 type Inspected struct {
 	URL      urlnorm.URL
-	Status   int
+	Status   int // 0 if the page was not fetched, since robots.txt disallows it
 	Header   http.Header
 	Body     []byte // nil if it was not read
 	Charset  string // what it came in; empty for UTF-8
@@ -29,15 +30,18 @@ type Inspected struct {
 	Type     string
 	Length   int64
 	Took     time.Duration
-	Error    string
-	Outcome  page.Outcome
+
+	// Robots is the robots.txt that applies to a URL, or nil. The function is nil if robots.txt does not count: for a page
+	// from a file, and with --ignore-robots.
+	Robots func(urlnorm.URL) *RobotsAnswer
 }
 
 // Inspection is what would be recorded of one page, and every link of it with what would become of it.
 type Inspection struct {
 	page.Line
-	Base  string          `json:"base,omitempty"`
-	Links []InspectedLink `json:"links"`
+	Assumption string          `json:"-"` // why there are no rules of robots.txt, and what holds then; empty if there are some
+	Base       string          `json:"base,omitempty"`
+	Links      []InspectedLink `json:"links"`
 }
 
 // InspectedLink is one link of an inspected page.
@@ -69,19 +73,53 @@ func ReadPage(r io.Reader, most int64) ([]byte, error) {
 	return bytes.ToValidUTF8(bytes.TrimPrefix(body, []byte("\xef\xbb\xbf")), []byte("\uFFFD")), nil
 }
 
-// FetchPage fetches one page for inspection.
-func FetchPage(ctx context.Context, f Fetcher, u urlnorm.URL) (*Inspected, error) {
+// FetchPage fetches one page for inspection, if robots.txt allows it.
+func FetchPage(ctx context.Context, s *config.Settings, f Fetcher, u urlnorm.URL) (*Inspected, error) {
+	in := &Inspected{URL: u, Length: -1}
+	if !s.IgnoreRobots {
+		in.Robots = askedOnce(ctx, s, f)
+		if !in.allowed(u) {
+			return in, nil
+		}
+	}
 	resp, err := f.Do(ctx, fetch.Request{URL: u, Mode: fetch.Page})
 	if err != nil {
 		resp.Close() // what the host answered before it went wrong, or nil
 		return nil, err
 	}
 	defer resp.Close()
-	in := &Inspected{URL: u, Status: resp.Status, Header: resp.Header, Location: resp.Location, Type: resp.ContentType, Length: resp.ContentLength, Took: resp.Timings.Total}
+	in.Status, in.Header, in.Location, in.Type = resp.Status, resp.Header, resp.Location, resp.ContentType
+	in.Length, in.Took = resp.ContentLength, resp.Timings.Total
 	if resp.Body != nil {
 		in.Body, in.Charset, in.Length = append([]byte{}, resp.Body...), resp.Charset, resp.DecodedLength
 	}
 	return in, nil
+}
+
+// maxInspectedOrigins is how many origins are asked for their robots.txt for one page. Links to more count as allowed.
+const maxInspectedOrigins = 8
+
+// askedOnce finds the robots.txt of URLs, and asks each origin once.
+func askedOnce(ctx context.Context, s *config.Settings, f Fetcher) func(urlnorm.URL) *RobotsAnswer {
+	known := map[string]*RobotsAnswer{}
+	return func(u urlnorm.URL) *RobotsAnswer {
+		a := known[u.Origin()]
+		if a == nil && len(known) < maxInspectedOrigins {
+			// The error is in the answer too, which is an assumption then.
+			a, _ = FetchRobots(ctx, f, u.Origin(), robots.ProductToken(s.UserAgent), s.RobotsStrict)
+			known[u.Origin()] = a
+		}
+		return a
+	}
+}
+
+// allowed says whether robots.txt allows a URL, as far as it counts.
+func (in *Inspected) allowed(u urlnorm.URL) bool {
+	if in.Robots == nil {
+		return true
+	}
+	a := in.Robots(u)
+	return a == nil || a.match(u).Allowed
 }
 
 // Inspect says what would be recorded of a page in a crawl that starts there.
@@ -100,7 +138,19 @@ func Inspect(s *config.Settings, in *Inspected) (*Inspection, error) {
 	}
 	w := &worker{run: &run{settings: s, scope: scope, parser: p, tally: newTally(), traps: NewTraps(s)}, reading: &reading{}}
 	f := &finish{status: in.Status, outcome: outcomeOf(in.Status, in.Location), at: time.Now()}
-	f.facts = page.Facts{ContentType: in.Header.Get("Content-Type"), ContentLength: in.Length, ResponseTime: -1, ETag: in.Header.Get("ETag")}
+	f.facts = page.Facts{ContentType: cmp.Or(in.Header.Get("Content-Type"), in.Type), ContentLength: in.Length, ResponseTime: -1, ETag: in.Header.Get("ETag")}
+	if at, err := http.ParseTime(in.Header.Get("Last-Modified")); err == nil {
+		f.facts.LastModified = at.UTC()
+	}
+	out := &Inspection{Links: []InspectedLink{}}
+	if in.Robots != nil {
+		a := in.Robots(in.URL)
+		f.facts.Robots, _ = a.Check(in.URL)
+		out.Assumption = a.Assumption()
+		if !f.facts.Robots.Allowed {
+			f.outcome = page.BlockedByRobots
+		}
+	}
 	if in.Took > 0 {
 		f.facts.ResponseTime = in.Took
 	}
@@ -109,7 +159,6 @@ func Inspect(s *config.Settings, in *Inspected) (*Inspection, error) {
 			f.facts.RedirectTo = target.String()
 		}
 	}
-	out := &Inspection{Links: []InspectedLink{}}
 	if in.Body != nil {
 		f.facts.ContentLength = int64(len(in.Body))
 		if err := p.Parse(&w.page, parser.Input{URL: in.URL, Body: in.Body, Header: in.Header, Encoding: encodingOf(in.Charset)}); err != nil {
@@ -119,8 +168,13 @@ func Inspect(s *config.Settings, in *Inspected) (*Inspection, error) {
 		w.traps.Saw(in.URL, nil)
 		out.Base = w.page.Base.String()
 		for i := range w.page.Links {
-			out.Links = append(out.Links, w.inspectLink(in.URL, &w.page.Links[i]))
+			l := &w.page.Links[i]
+			out.Links = append(out.Links, w.inspectLink(in, l))
+			if l.Kind == parser.KindImage && !l.URL.IsZero() {
+				f.facts.Images = append(f.facts.Images, l.URL.String())
+			}
 		}
+		f.facts.Images = distinct(f.facts.Images)
 	}
 	l := &out.Line
 	*l = page.Line{SchemaVersion: page.SchemaVersion, URL: in.URL.String(), Source: sourceName(sourceStart), Outcome: f.outcome.String(), StatusCode: in.Status, CrawledAt: page.Time{Time: f.at}}
@@ -130,7 +184,7 @@ func Inspect(s *config.Settings, in *Inspected) (*Inspection, error) {
 }
 
 // inspectLink says what would become of a link of a page.
-func (w *worker) inspectLink(from urlnorm.URL, l *parser.Link) InspectedLink {
+func (w *worker) inspectLink(in *Inspected, l *parser.Link) InspectedLink {
 	out := InspectedLink{Href: l.Href, Kind: l.Kind.String(), Rel: l.Rel, Text: l.Text}
 	if !l.URL.IsZero() {
 		text := l.URL.String()
@@ -144,8 +198,10 @@ func (w *worker) inspectLink(from urlnorm.URL, l *parser.Link) InspectedLink {
 	case why != InScope:
 		out.Reason = string(why)
 	default:
-		if trap := w.traps.Check(l.URL, from.String()); trap != "" {
+		if trap := w.traps.Check(l.URL, in.URL.String()); trap != "" {
 			out.Reason = "trap: " + trap
+		} else if !in.allowed(l.URL) {
+			out.Reason = page.BlockedByRobots.String()
 		} else {
 			out.Follow = true
 		}

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -29,12 +31,27 @@ type RobotsAnswer struct {
 	Sitemaps  []string
 	FetchedAt time.Time
 	Expires   time.Time
-	// Unknown means that robots.txt could not be had: what is allowed then is a guess, and marked so.
+	// Unknown means that robots.txt could not be fetched: what is allowed then is an assumption, and marked so.
 	Unknown bool
+	// Why says why it could not be fetched, or that there is none: a status or an error. It is not stored.
+	Why string
 	// Silent means that there was no answer at all, so that asking the host for more is in vain for now. It is not stored.
 	Silent bool
-	// Deny means that it could not be had and that this counts as disallowing everything.
+	// Deny means that it could not be fetched and that this counts as disallowing everything.
 	Deny bool
+}
+
+// Assumption says what holds where there are no rules, and why; it is empty where there are some.
+func (a *RobotsAnswer) Assumption() string {
+	switch {
+	case a.Rules != nil:
+		return ""
+	case a.Deny:
+		return fmt.Sprintf("robots.txt could not be fetched (%s); everything is disallowed (--robots-strict)", a.Why)
+	case a.Unknown:
+		return fmt.Sprintf("robots.txt could not be fetched (%s); assuming that everything is allowed", a.Why)
+	}
+	return fmt.Sprintf("there is no robots.txt (%s); everything is allowed", a.Why)
 }
 
 // Check is the evidence for one URL of the origin.
@@ -61,12 +78,12 @@ func (a *RobotsAnswer) CrawlDelay() time.Duration {
 	return d
 }
 
-// FetchRobots asks an origin for its robots.txt and follows redirects at once. It always has an answer; the error says why it is a guess,
-// and is one of the fetcher's. A crawl asks hop by hop, since each is a request that somebody's pace has to allow.
+// FetchRobots asks an origin for its robots.txt and follows redirects at once. It always has an answer; the error says why it is an
+// assumption, and is one of the fetcher's. A crawl asks hop by hop, since each is a request that the pace of a host has to allow.
 func FetchRobots(ctx context.Context, f Fetcher, origin, token string, strict bool) (*RobotsAnswer, error) {
 	u, err := urlnorm.Parse(origin + "/robots.txt")
 	if err != nil {
-		return unknownRobots(strict), fmt.Errorf("robots.txt of %s: %w", origin, err)
+		return unknownRobots(strict, err.Error()), fmt.Errorf("robots.txt of %s: %w", origin, err)
 	}
 	ask := robotsAsk{token: token, strict: strict}
 	for hop := 0; ; hop++ {
@@ -78,30 +95,31 @@ func FetchRobots(ctx context.Context, f Fetcher, origin, token string, strict bo
 	}
 }
 
-// unknownRobots is the answer where there was none.
-func unknownRobots(strict bool) *RobotsAnswer {
+// unknownRobots is the answer where robots.txt could not be fetched.
+func unknownRobots(strict bool, why string) *RobotsAnswer {
 	now := time.Now()
-	return &RobotsAnswer{Unknown: true, Deny: strict, FetchedAt: now, Expires: now.Add(robotsRetry)}
+	return &RobotsAnswer{Unknown: true, Why: why, Deny: strict, FetchedAt: now, Expires: now.Add(robotsRetry)}
 }
 
 // robotsAsk is how robots.txt is asked for.
 type robotsAsk struct {
 	token  string
-	strict bool // what cannot be had disallows everything
+	strict bool // what cannot be fetched disallows everything
 }
 
 // once makes one request. It returns an answer, or where to ask next; the response is closed, and nil with an error. Hop counts the redirects before.
 func (r robotsAsk) once(ctx context.Context, f Fetcher, u urlnorm.URL, hop int, wire fetch.Wire) (*RobotsAnswer, urlnorm.URL, *fetch.Response, error) {
 	resp, err := f.Do(ctx, fetch.Request{URL: u, Mode: fetch.Text, Timeout: robotsTimeout, MaxBody: robots.MaxSize + 1, Wire: wire})
 	if err != nil {
-		a := unknownRobots(r.strict)
+		a := unknownRobots(r.strict, errorText(err))
 		a.Silent = resp == nil
 		resp.Close() // what the host answered before it went wrong, or nil
 		return a, urlnorm.URL{}, nil, err
 	}
 	defer resp.Close()
 	now := time.Now()
-	a := &RobotsAnswer{FetchedAt: now, Expires: now.Add(robotsTTL)}
+	status := strings.TrimSpace(fmt.Sprint(resp.Status, " ", http.StatusText(resp.Status)))
+	a := &RobotsAnswer{Why: status, FetchedAt: now, Expires: now.Add(robotsTTL)}
 	switch {
 	case resp.OK():
 		file := robots.Parse(resp.Body)
@@ -111,7 +129,7 @@ func (r robotsAsk) once(ctx context.Context, f Fetcher, u urlnorm.URL, hop int, 
 			return nil, next, resp, nil
 		} // else it leads nowhere: as if there were none
 	case resp.Status == 429 || resp.Status >= 500:
-		a = unknownRobots(r.strict)
+		a = unknownRobots(r.strict, status)
 	}
 	// Any other 4xx, and a redirect too many: there is none, so everything is allowed.
 	return a, urlnorm.URL{}, resp, nil

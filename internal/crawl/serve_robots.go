@@ -64,8 +64,9 @@ func (w *worker) askRobots(ctx context.Context, l *frontier.Lease, origin string
 			_, err := w.done(l, frontier.Result{Delay: robotsLook})
 			return nil, frontier.Result{}, err
 		}
-		a := unknownRobots(w.settings.RobotsStrict)
-		return a, frontier.Result{Final: true}, w.keepRobots(origin, a, fmt.Errorf("%s did not answer in time", hop.at))
+		late := fmt.Errorf("%s did not answer in time", hop.at)
+		a := unknownRobots(w.settings.RobotsStrict, late.Error())
+		return a, frontier.Result{Final: true}, w.keepRobots(origin, a, late)
 	}
 	return w.askHop(ctx, l, hop)
 }
@@ -149,7 +150,7 @@ func (w *worker) followRobots(ctx context.Context, from *robotsHop, next urlnorm
 func (w *worker) keepRobots(origin string, a *RobotsAnswer, why error) error {
 	w.metrics.Robots(a.Unknown)
 	if a.Unknown {
-		w.log.Debug("robots.txt could not be had", "origin", origin, "error", why)
+		w.log.Debug("robots.txt could not be fetched", "origin", origin, "error", why)
 	}
 	return w.robots.keep(origin, a)
 }

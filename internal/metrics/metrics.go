@@ -52,7 +52,7 @@ func New(l Labels) *Metrics {
 	for i, name := range phaseNames() {
 		m.phases[i] = phases.WithLabelValues(name)
 	}
-	m.robots = m.series("robots_fetches_total", "Fetches of robots.txt, by whether it could be had.", "answer", "known", "unknown")
+	m.robots = m.series("robots_fetches_total", "Fetches of robots.txt, by whether it could be fetched.", "answer", "known", "unknown")
 	changes := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: "pace_changes_total", Help: "Changes of hosts' paces, by kind."}, []string{"change"})
 	for _, name := range l.Changes {
 		var c prometheus.Counter

@@ -54,6 +54,6 @@ type Robots struct {
 	Allowed    bool
 	Rule       string // as written in the file; empty if none matched
 	CrawlDelay time.Duration
-	Low        bool // robots.txt could not be had
+	Low        bool // robots.txt could not be fetched
 	CheckedAt  time.Time
 }

@@ -1,0 +1,112 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// richSite is a site with a page that has a bit of everything, and a robots.txt.
+func richSite(t *testing.T) string {
+	return site(t, map[string]string{
+		"/robots.txt": "User-agent: mapwright\nCrawl-delay: 2\nDisallow: /private\nAllow: /private/open\n",
+		"/": `<html lang=en><title>Tea</title><meta property=og:type content=product><link rel=alternate hreflang=de href=/de>
+			<img src=/tea.png><img src=/tea.png><p>two words</p><b class=x>v</b>
+			<a href=/private/a>1</a><a href=/private/open>2</a><a href=/c>3</a>`,
+		"/private/a": `<title>secret</title>`,
+	}, func(path string, h http.Header) {
+		h.Set("Etag", `"v1"`)
+		h.Set("Last-Modified", "Mon, 02 Feb 2026 03:04:05 GMT")
+	}).URL
+}
+
+// inspect describes a page as a crawl would: robots.txt decides about the page and its links.
+func TestInspectAsksRobots(t *testing.T) {
+	t.Parallel()
+	root := richSite(t)
+	got := run(t, "inspect", "--json", "--allow-private", root)
+	succeeded(t, got)
+	ins := parse[inspection](t, got.stdout)
+	if ins.Robots == nil || ins.Robots.Evidence != "robots_allowed" || ins.Robots.CrawlDelay != 2 || ins.Robots.Confidence != "high" {
+		t.Errorf("robots %+v", ins.Robots)
+	}
+	follows := map[string]string{}
+	for _, l := range ins.Links {
+		follows[strings.TrimPrefix(*l.URL, root)] = fmt.Sprint(l.Follow, " ", l.Reason)
+	}
+	for path, want := range map[string]string{"/private/a": "false blocked_by_robots", "/private/open": "true ", "/c": "true ", "/de": "true ", "/tea.png": "false image"} {
+		if follows[path] != want {
+			t.Errorf("link to %s: %q, want %q", path, follows[path], want)
+		}
+	}
+	if len(ins.Images) != 1 || ins.ETag != `"v1"` || ins.LastModified != "2026-02-02T03:04:05.000Z" || len(ins.Hreflang) != 1 {
+		t.Errorf("images %q, etag %q, last_modified %q, hreflang %v", ins.Images, ins.ETag, ins.LastModified, ins.Hreflang)
+	}
+
+	got = run(t, "inspect", "--json", "--allow-private", root+"/private/a")
+	succeeded(t, got)
+	ins = parse[inspection](t, got.stdout)
+	if ins.Outcome != "blocked_by_robots" || ins.StatusCode != 0 || ins.Title != "" || ins.Robots == nil || ins.Robots.Rule != "Disallow: /private" || ins.IndexableReason != "robots" {
+		t.Errorf("a blocked page: %s", got.stdout)
+	}
+	got = run(t, "inspect", "--json", "--allow-private", "--ignore-robots", root+"/private/a")
+	succeeded(t, got)
+	if ins = parse[inspection](t, got.stdout); ins.Outcome != "ok" || ins.Title != "secret" || ins.Robots != nil {
+		t.Errorf("a blocked page with --ignore-robots: %s", got.stdout)
+	}
+}
+
+// The text of inspect has every fact of the page.
+func TestInspectText(t *testing.T) {
+	t.Parallel()
+	root := richSite(t)
+	says := func(text string, words ...string) {
+		t.Helper()
+		for _, w := range words {
+			if !strings.Contains(text, "\n"+w) && !strings.HasPrefix(text, w) {
+				t.Errorf("no line begins with %q in\n%s", w, text)
+			}
+		}
+	}
+	got := run(t, "inspect", "--allow-private", "--extract", "b=.x", root)
+	succeeded(t, got)
+	says(got.stdout, "URL             "+root+"/\n", "Status          200\n", "Outcome         ok\n",
+		"robots.txt      allowed, no line forbids it; crawl delay 2s\n", "Content type    text/html; charset=utf-8\n", "Content length  ",
+		"ETag            \"v1\"\n", "Last modified   2026-02-02T03:04:05Z\n", "Title           Tea\n", "Language        en\n",
+		"Hreflang        de "+root+"/de\n", "Open Graph      og:type product\n", "Extracted       b v\n", "Image           "+root+"/tea.png\n",
+		"Indexable       yes\n", "  x a       "+root+"/private/a  (blocked_by_robots)\n", "    a       "+root+"/private/open\n")
+	got = run(t, "inspect", "--allow-private", root+"/private/a")
+	succeeded(t, got)
+	says(got.stdout, "Outcome         blocked_by_robots\n",
+		"robots.txt      disallowed by the line \"Disallow: /private\"; not fetched (--ignore-robots fetches it all the same); crawl delay 2s\n", "Indexable       no: robots\n")
+	if strings.Contains(got.stdout, "Links") {
+		t.Errorf("links of a page that was not fetched:\n%s", got.stdout)
+	}
+}
+
+// The text of robots says what was decided and why, also where there are no rules.
+func TestRobotsText(t *testing.T) {
+	t.Parallel()
+	text := func(args ...string) string {
+		got := run(t, append([]string{"robots", "--allow-private"}, args...)...)
+		succeeded(t, got)
+		return strings.ReplaceAll(got.stdout, "\n  ", "|")
+	}
+	none := site(t, map[string]string{"/": "x"}, nil).URL
+	failing := site(t, nil, nil)
+	failing.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+	root := richSite(t)
+	for _, tt := range []struct{ got, want string }{
+		{text(root + "/private/a"), root + "/private/a: disallowed for Mapwright|rule: Disallow: /private (line 3)|group: mapwright|crawl delay: 2s\n"},
+		{text(root + "/c"), root + "/c: allowed for Mapwright|rule: none matches, which allows|group: mapwright|crawl delay: 2s\n"},
+		{text("--agent", "crawler1", root+"/private/a"), root + "/private/a: allowed for crawler1|group: none for crawler1 or *, which allows everything\n"},
+		{text(none + "/a"), none + "/a: allowed for Mapwright|there is no robots.txt (404 Not Found); everything is allowed\n"},
+		{text(failing.URL + "/a"), failing.URL + "/a: allowed for Mapwright|robots.txt could not be fetched (503 Service Unavailable); assuming that everything is allowed\n"},
+		{text("--robots-strict", failing.URL+"/a"), failing.URL + "/a: disallowed for Mapwright|robots.txt could not be fetched (503 Service Unavailable); everything is disallowed (--robots-strict)\n"},
+	} {
+		if tt.got != tt.want {
+			t.Errorf("robots says\n%s, want\n%s", tt.got, tt.want)
+		}
+	}
+}
