@@ -5,11 +5,12 @@ BIN     := bin/mapwright
 FUZZTIME ?= 2m
 CRASHES ?= 100
 SOAK    ?= 10m
+FLIPS   ?= 5000
 COUNT   ?= 1
 RUNS    ?= 20
 TESTFLAGS ?=
 
-.PHONY: help build test test-hard race fuzz crash large soak bench bench-peers bench-compare bench-record bench-smoke lint demo clean
+.PHONY: help build test test-hard race fuzz crash bitflips large soak bench bench-peers bench-compare bench-record bench-smoke lint demo clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -31,6 +32,9 @@ fuzz: ## fuzz every target for FUZZTIME each (default 2m)
 
 crash: ## kill the real binary CRASHES times (default 100) and compare with an unkilled run
 	$(GO) test -count=1 -run TestCrash -timeout 60m ./internal/e2e -crashes $(CRASHES) -v
+
+bitflips: ## change FLIPS single bits (default 5000) in the files of a closed and of a killed store
+	STATE_BITFLIPS=$(FLIPS) $(GO) test -count=1 -run TestBitFlips -timeout 120m ./state -v
 
 large: ## a sitemap of 120,000 URLs in, a map of 120,000 pages out, and the memory of an export of 10 million (half an hour)
 	$(GO) test -count=1 -run TestFetchingBeginsBeforeTheSitemapEnds -timeout 30m ./internal/crawl -sitemap-urls 120000 -v

@@ -26,6 +26,14 @@ const (
 	discardFileSize = 1 << 20 // Badger makes it so large, and trusts that it is
 )
 
+// Badger's list of encryption keys, which is empty: random bytes, then these
+// words.
+const (
+	keyRegistryText  = 16
+	keyRegistryWords = "Hello Badger"
+	keyRegistrySize  = keyRegistryText + len(keyRegistryWords)
+)
+
 func badgerOptions(dir string, o Options, l *badgerLogger) badger.Options {
 	return badger.DefaultOptions(dir).
 		WithSyncWrites(false).
@@ -39,6 +47,7 @@ func badgerOptions(dir string, o Options, l *badgerLogger) badger.Options {
 		WithValueThreshold(valueThreshold).
 		WithValueLogFileSize(o.ValueLogFileSize).
 		WithVerifyValueChecksum(true).
+		WithChecksumVerificationMode(options.OnBlockRead).
 		WithNumCompactors(compactors).
 		WithNumVersionsToKeep(1).
 		WithDetectConflicts(false).
@@ -59,6 +68,7 @@ func openBadger(dir string, o Options, l *badgerLogger) (*badger.DB, error) {
 	// A memtable is read back into an arena of the size that is set now, so that
 	// must not be less than when it was written.
 	o.MemTableSize = max(o.MemTableSize, memSize)
+	l.dir = dir
 	db, err := badger.Open(badgerOptions(dir, o, l))
 	if err != nil {
 		return nil, fmt.Errorf("open badger: %w", err)
@@ -70,9 +80,10 @@ func openBadger(dir string, o Options, l *badgerLogger) (*badger.DB, error) {
 	return db, nil
 }
 
-// repairBadger removes files that Badger cannot open and that hold nothing: a
-// memtable or value log that was created or deleted halfway, and statistics
-// that were. It returns the size that memtables had when they were written.
+// repairBadger removes files that Badger cannot use and that hold nothing that is
+// needed: a memtable or value log that was created or deleted halfway, statistics
+// about garbage and the list of encryption keys if they are damaged. It returns
+// the size that memtables had when they were written.
 func repairBadger(dir string) (memSize int64, err error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -81,6 +92,7 @@ func repairBadger(dir string) (memSize int64, err error) {
 	if err != nil {
 		return 0, err
 	}
+	newest := newestValueLog(entries)
 	for _, e := range entries {
 		info, err := e.Info()
 		if err != nil {
@@ -93,8 +105,21 @@ func repairBadger(dir string) (memSize int64, err error) {
 			memSize = max(memSize, (info.Size()+1)/2)
 		case strings.HasSuffix(name, ".vlog"):
 			drop = info.Size() == 0
-		case name == "DISCARD":
+		case name == discardName:
 			drop = info.Size() < discardFileSize
+			if !drop {
+				_, _, valid, err := readDiscard(dir, newest)
+				if err != nil {
+					return 0, err
+				}
+				drop = !valid
+			}
+		case name == badger.KeyRegistryFileName:
+			b, err := os.ReadFile(filepath.Join(dir, name))
+			if err != nil {
+				return 0, err
+			}
+			drop = len(b) != keyRegistrySize || string(b[keyRegistryText:]) != keyRegistryWords
 		}
 		if !drop {
 			continue
@@ -111,6 +136,7 @@ func repairBadger(dir string) (memSize int64, err error) {
 type badgerLogger struct {
 	log  *slog.Logger
 	fail func(error) // is told of each error; may be called from any goroutine
+	dir  string      // Badger's directory; set before Badger is opened
 
 	mu  sync.Mutex
 	err error // guarded by mu; the first error
@@ -127,13 +153,33 @@ func (l *badgerLogger) failed() error {
 }
 
 func (l *badgerLogger) note(format string, args []any) {
-	err := errors.New("badger: " + strings.TrimSpace(fmt.Sprintf(format, args...)))
+	text := strings.TrimSpace(fmt.Sprintf(format, args...))
+	err := errors.New("badger: " + text)
+	if damage := valueDamage(l.dir, text); damage != nil {
+		err = damage
+	}
 	l.mu.Lock()
 	if l.err == nil {
 		l.err = err
 	}
 	l.mu.Unlock()
 	l.fail(err)
+}
+
+// valueDamage finds out from what Badger logs which value log a value could not
+// be read from: it names the place of a value as {Fid:1 Len:2 Offset:3}. Reading
+// the value returns no error and an empty value.
+func valueDamage(dir, text string) error {
+	at := strings.Index(text, "{Fid:")
+	if at < 0 {
+		return nil
+	}
+	var id, length, offset uint32
+	if _, err := fmt.Sscanf(text[at:], "{Fid:%d Len:%d Offset:%d}", &id, &length, &offset); err != nil {
+		return nil
+	}
+	return &CorruptError{What: filepath.Join(dir, fmt.Sprintf("%06d.vlog", id)),
+		Reason: fmt.Sprintf("the value of %d bytes at offset %d does not match its checksum", length, offset)}
 }
 
 // Errorf implements badger.Logger.

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+
+	"github.com/mapwright/mapwright/wal"
 )
 
 // TestKill kills a writing process at random moments, checkpoints and
@@ -125,7 +127,14 @@ func TestMissingParts(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = Open(dir, small())
-		wantErrAs[*CorruptError](t, err)
+		if part == walDir {
+			wantErrAs[*wal.CorruptError](t, err)
+		} else {
+			wantErrAs[*CorruptError](t, err)
+		}
+		if _, err := os.Stat(filepath.Join(dir, part)); !os.IsNotExist(err) {
+			t.Errorf("%s was made again: %v", part, err)
+		}
 	}
 }
 

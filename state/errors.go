@@ -63,4 +63,4 @@ type CorruptError struct {
 }
 
 // Error implements error.
-func (e *CorruptError) Error() string { return fmt.Sprintf("%s is corrupt: %s", e.What, e.Reason) }
+func (e *CorruptError) Error() string { return fmt.Sprintf("%s is damaged: %s", e.What, e.Reason) }

@@ -52,26 +52,63 @@ func (s *Store) keeper() {
 
 // syncBadger makes all that is applied durable in Badger and notes that.
 func (s *Store) syncBadger() error {
-	s.keepMu.Lock()
-	defer s.keepMu.Unlock()
+	s.synced.mu.Lock()
+	defer s.synced.mu.Unlock()
 	return s.syncBadgerLocked()
 }
 
 func (s *Store) syncBadgerLocked() error {
 	s.syncedLog.Store(0)
 	p := s.view.progress()
-	if p.seq == s.syncedSeq {
+	if p.seq == s.synced.seq {
 		return nil
 	}
-	if err := s.syncFiles(); err != nil {
+	// Only what was valid before the sync is known to be durable after it.
+	files, err := s.scanFiles()
+	if err == nil {
+		err = s.syncFiles()
+	}
+	if err != nil {
 		return fmt.Errorf("make badger durable: %w", err)
 	}
+	p.files = files
 	if err := writeSynced(s.badgerDir(), p); err != nil {
 		return fmt.Errorf("note that badger is durable: %w", err)
 	}
-	s.syncedSeq = p.seq
+	s.synced.seq = p.seq
 	s.checkpoints.synced(p.seq)
 	return nil
+}
+
+// scanFiles returns how far the files are valid that syncFiles syncs: the
+// memtables and the newest value logs. All that is applied lies before those
+// ends. Each file is read from where the last call ended, so that nothing is read
+// twice.
+func (s *Store) scanFiles() (map[string]span, error) {
+	dir := s.badgerDir()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]span{}
+	for _, e := range entries {
+		name := e.Name()
+		id, ext := fileID(name)
+		if ext != ".mem" && (ext != ".vlog" || id < s.synced.values) {
+			continue
+		}
+		got, size, err := scanEntries(filepath.Join(dir, name), s.synced.spans[name])
+		switch {
+		case errors.Is(err, os.ErrNotExist), err == nil && size == 0:
+			// A memtable that is deleted, since a table holds what it held.
+		case err != nil:
+			return nil, err
+		default:
+			found[name] = got
+		}
+	}
+	s.synced.spans = found
+	return found, nil
 }
 
 // syncFiles syncs Badger's memtables and value logs. Badger itself syncs its
@@ -85,14 +122,14 @@ func (s *Store) syncFiles() error {
 	if err != nil {
 		return err
 	}
-	newest := s.syncedValues
+	newest := s.synced.values
 	var use diskUse
 	for _, e := range entries {
 		id, ext := fileID(e.Name())
 		use.add(e, ext)
 		switch {
 		case ext == ".mem":
-		case ext == ".vlog" && id >= s.syncedValues:
+		case ext == ".vlog" && id >= s.synced.values:
 			// Only the newest is written to, so those before the newest of last
 			// time are durable.
 			newest = max(newest, id)
@@ -110,7 +147,7 @@ func (s *Store) syncFiles() error {
 	if err := syncDir(dir); err != nil {
 		return err
 	}
-	s.syncedValues = newest
+	s.synced.values = newest
 	s.view.setDiskUse(use)
 	return nil
 }
@@ -144,8 +181,8 @@ func (s *Store) collectValues() error {
 		return err
 	}
 	defer s.leave()
-	s.keepMu.Lock()
-	defer s.keepMu.Unlock()
+	s.synced.mu.Lock()
+	defer s.synced.mu.Unlock()
 	for range gcFiles {
 		again, err := s.collectFile()
 		if err != nil {
@@ -158,16 +195,61 @@ func (s *Store) collectValues() error {
 	return nil
 }
 
+// checkCollected checks the value log that Badger would collect next, if it would
+// collect one. That is never the newest, which is written to.
+func (s *Store) checkCollected() error {
+	dir := s.badgerDir()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	newest := newestValueLog(entries)
+	id, garbage, valid, err := readDiscard(dir, newest)
+	if err != nil || !valid || id == 0 || id == newest {
+		return err
+	}
+	name := fmt.Sprintf("%06d.vlog", id)
+	info, err := os.Stat(filepath.Join(dir, name))
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // it was collected before
+	}
+	if err != nil || float64(garbage) < gcDiscardRatio*float64(info.Size()) {
+		return err
+	}
+	f := &badgerFiles{dir: dir, sizes: map[string]int64{name: info.Size()}}
+	return f.verifyEntries(name, true)
+}
+
+// newestValueLog returns the number of the newest value log; zero if there is none.
+func newestValueLog(entries []os.DirEntry) int64 {
+	newest := int64(0)
+	for _, e := range entries {
+		if id, ext := fileID(e.Name()); ext == ".vlog" {
+			newest = max(newest, id)
+		}
+	}
+	return newest
+}
+
 // collectFile rewrites one value log file, if one is worth it. Badger deletes
 // the file when its live values are written elsewhere, which is not when they
 // are durable there. But it puts the deletion off while there is an iterator,
 // so one is held until they are.
 func (s *Store) collectFile() (done bool, err error) {
+	// Badger takes the first damaged entry for the end of the file, and deletes the
+	// file with what follows.
+	if err := s.checkCollected(); err != nil {
+		return false, err
+	}
 	txn := s.view.db.NewTransaction(false)
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{famMeta}})
 	err = s.view.db.RunValueLogGC(gcDiscardRatio)
 	done = err == nil
 	if done {
+		// The statistics may have changed just before Badger looked at them.
+		err = s.checkCollected()
+	}
+	if err == nil && done {
 		err = s.syncFiles()
 	} else if errors.Is(err, badger.ErrNoRewrite) {
 		err = nil

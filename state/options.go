@@ -62,6 +62,11 @@ type Options struct {
 	// not to look.
 	MinFree int64
 
+	// CheckValues makes Open check every value log, for a caller that is going to
+	// read them all. Otherwise it checks the newest ones, up to 1 GiB, and values
+	// in older ones are checked when they are read.
+	CheckValues bool
+
 	// GCInterval is how often Badger's value log is looked at for files that
 	// are worth rewriting. Zero means 1 minute, Off means never.
 	GCInterval time.Duration

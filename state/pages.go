@@ -12,7 +12,8 @@ import (
 
 // Page returns what is known of one URL. It sees everything committed before
 // the call.
-func (s *Store) Page(ctx context.Context, k urlnorm.Key) (Page, bool, error) {
+func (s *Store) Page(ctx context.Context, k urlnorm.Key) (_ Page, _ bool, err error) {
+	defer s.guard(&err)
 	if err := s.Flush(ctx); err != nil {
 		return Page{}, false, err
 	}
@@ -76,7 +77,8 @@ const pagesChunk = 512
 
 // somePages reads the next pages after a key, merging discoveries and
 // finishes.
-func (s *Store) somePages(after urlnorm.Key, first bool) ([]Page, error) {
+func (s *Store) somePages(after urlnorm.Key, first bool) (_ []Page, err error) {
+	defer s.guard(&err)
 	if err := s.enter(); err != nil {
 		return nil, err
 	}

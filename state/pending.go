@@ -17,7 +17,8 @@ import (
 // committed before the call. The queue is at its end if fewer than n links
 // come back. Of a link, Key, URL, Depth, Priority, Source and Extra are set;
 // [Store.Page] has the rest.
-func (s *Store) Pending(ctx context.Context, h urlnorm.HostID, after Cursor, n int) ([]Queued, Cursor, error) {
+func (s *Store) Pending(ctx context.Context, h urlnorm.HostID, after Cursor, n int) (_ []Queued, _ Cursor, err error) {
+	defer s.guard(&err)
 	if err := s.Flush(ctx); err != nil {
 		return nil, after, err
 	}
@@ -135,6 +136,7 @@ type backlogReader struct {
 // readBacklogs reads scanChunk blocks in one transaction. It reports whether there
 // are more.
 func (s *Store) readBacklogs(r *backlogReader) (more bool, err error) {
+	defer s.guard(&err)
 	if err := s.enter(); err != nil {
 		return false, err
 	}

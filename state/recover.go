@@ -124,21 +124,26 @@ func (s *Store) giveBack() error {
 }
 
 // recover brings log and Badger together. DESIGN.md numbers the steps.
-func (s *Store) recover() error {
+func (s *Store) recover() (err error) {
+	defer s.guard(&err)
 	start := time.Now()
+	// All that can refuse the store comes first and only reads.
+	reached, err := readSynced(s.badgerDir())
+	if err != nil {
+		return err
+	}
+	if err := verifyBadger(s.badgerDir(), reached, s.opts.CheckValues); err != nil {
+		return err
+	}
+	if err := s.openLog(reached.seq); err != nil {
+		return err
+	}
 	for _, name := range []string{badgerDir, snapDir} {
 		if err := os.MkdirAll(filepath.Join(s.dir, name), 0o755); err != nil {
 			return err
 		}
 	}
 	if err := syncDir(s.dir); err != nil {
-		return err
-	}
-	reached, err := readSynced(s.badgerDir())
-	if err != nil {
-		return err
-	}
-	if err := s.openLog(reached.seq); err != nil {
 		return err
 	}
 	if err := s.openCheckpoints(); err != nil {
@@ -161,17 +166,13 @@ func (s *Store) recover() error {
 // Badger has for sure.
 func (s *Store) openLog(synced uint64) error {
 	var err error
-	s.log, err = wal.Open(filepath.Join(s.dir, walDir), wal.Options{SegmentSize: s.opts.SegmentSize, FS: s.opts.LogFS})
+	s.log, err = wal.Open(filepath.Join(s.dir, walDir), wal.Options{SegmentSize: s.opts.SegmentSize, Durable: wal.LSN(synced), FS: s.opts.LogFS})
 	if err != nil {
 		return err
 	}
 	s.found.TornTail = s.log.Recovery()
-	first, last := uint64(s.log.First()), uint64(s.log.Last())
-	if first > synced+1 {
-		return &CorruptError{What: s.badgerDir(), Reason: fmt.Sprintf("it is durable up to record %d, and the log begins with record %d", synced, first)}
-	}
-	if last < synced {
-		return &CorruptError{What: filepath.Join(s.dir, walDir), Reason: fmt.Sprintf("the log ends with record %d, and Badger is durable up to record %d", last, synced)}
+	if first := s.log.First(); synced == 0 && first > 1 {
+		return &CorruptError{What: filepath.Join(s.badgerDir(), syncedName), Reason: fmt.Sprintf("it is missing, and the log begins with record %d", first)}
 	}
 	return nil
 }
@@ -194,7 +195,7 @@ func (s *Store) openView(reached progress) error {
 	}
 	s.view = &view{db: db, dir: s.badgerDir(), reached: reached}
 	s.applier = newApplier(s.view, s.opts, s.committed)
-	s.syncedSeq = reached.seq
+	s.synced.seq = reached.seq
 	s.checkpoints.synced(reached.seq)
 	return s.view.loadCrashes()
 }

@@ -47,7 +47,8 @@ func (s *Store) scan(ctx context.Context, prefix, start []byte) iter.Seq2[[]byte
 }
 
 // scanSome appends up to scanChunk keys to dst.
-func (s *Store) scanSome(prefix, from []byte, dst [][]byte) ([][]byte, error) {
+func (s *Store) scanSome(prefix, from []byte, dst [][]byte) (_ [][]byte, err error) {
+	defer s.guard(&err)
 	if err := s.enter(); err != nil {
 		return dst, err
 	}

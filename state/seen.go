@@ -13,7 +13,8 @@ import (
 
 // Seen sets out[i] to whether keys[i] was ever named by a record committed
 // before the call.
-func (s *Store) Seen(ctx context.Context, keys []urlnorm.Key, out []bool) error {
+func (s *Store) Seen(ctx context.Context, keys []urlnorm.Key, out []bool) (err error) {
+	defer s.guard(&err)
 	if len(keys) != len(out) {
 		return fmt.Errorf("seen: %d keys and room for %d answers", len(keys), len(out))
 	}
@@ -86,7 +87,8 @@ func (s *Store) Robots(_ context.Context, origin string) (RobotsFact, bool, erro
 }
 
 // get reads one entry, if it is there. The value is valid during the call.
-func (s *Store) get(key []byte, fn func(value []byte) error) (bool, error) {
+func (s *Store) get(key []byte, fn func(value []byte) error) (_ bool, err error) {
+	defer s.guard(&err)
 	if err := s.enter(); err != nil {
 		return false, err
 	}

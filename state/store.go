@@ -41,12 +41,18 @@ type Store struct {
 	access sync.RWMutex // held for reading by whoever uses Badger
 	closed bool         // guarded by access; Badger is closed
 
-	keepMu       sync.Mutex // held while Badger is made durable or collected: one at a time
-	syncedSeq    uint64     // guarded by keepMu; position up to which Badger is durable
-	syncedValues int64      // guarded by keepMu; newest value log then
+	synced syncedFiles
 
 	closeOnce sync.Once
 	closeErr  error
+}
+
+// syncedFiles is what is known to be durable in Badger.
+type syncedFiles struct {
+	mu     sync.Mutex      // held while Badger is made durable or collected: one at a time
+	seq    uint64          // guarded by mu; position up to which Badger is durable
+	values int64           // guarded by mu; newest value log then
+	spans  map[string]span // guarded by mu; how far files were valid then
 }
 
 type encodeBuffer struct {
@@ -267,6 +273,24 @@ func (s *Store) abandon(ended <-chan struct{}) error {
 		return errors.Join(err, s.log.Close(), s.lock.release())
 	case <-t.C:
 		return errors.New("badger does not close")
+	}
+}
+
+// guard is deferred by every call that reads from Badger. A panic inside Badger,
+// which does not expect damaged data, becomes an error that fails the store. If
+// the store failed while the call ran, that error says more than the call's own:
+// Badger logs what it could not read and returns an empty value.
+func (s *Store) guard(err *error) {
+	if p := recover(); p != nil {
+		damage := &CorruptError{What: s.badgerDir(), Reason: fmt.Sprintf("reading it caused a panic: %v", p)}
+		s.fail(damage)
+		*err = damage
+		return
+	}
+	if _, damaged := errors.AsType[*CorruptError](*err); damaged {
+		if failed := s.marks.failed(); failed != nil {
+			*err = failed
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 
@@ -23,6 +24,7 @@ type progress struct {
 	ended    bool   // it ended its run
 	counters Counters
 	inflight map[urlnorm.Key]struct{}
+	files    map[string]span // how much of Badger's files is durable; only in a SYNCED file
 }
 
 func (p *progress) clone() progress {
@@ -53,6 +55,9 @@ func readSynced(dir string) (progress, error) {
 	for n := r.uvarint(); n > 0 && !r.bad; n-- {
 		p.inflight[r.key()] = struct{}{}
 	}
+	if len(r.b) > 0 { // earlier programs did not write this part
+		p.files = r.spans()
+	}
 	return p, r.done(path)
 }
 
@@ -67,8 +72,27 @@ func writeSynced(dir string, p progress) error {
 		for k := range p.inflight {
 			b = k.Append(b)
 		}
-		_, err := w.Write(b)
+		_, err := w.Write(appendSpans(b, p.files))
 		return err
 	})
 	return err
+}
+
+func appendSpans(dst []byte, spans map[string]span) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(spans)))
+	for name, s := range spans {
+		dst = appendString(dst, name)
+		dst = binary.AppendUvarint(dst, uint64(s.end))
+		dst = binary.AppendUvarint(dst, uint64(s.first))
+	}
+	return dst
+}
+
+func (r *reader) spans() map[string]span {
+	spans := map[string]span{}
+	for n := r.uvarint(); n > 0 && !r.bad; n-- {
+		name := string(r.bytes())
+		spans[name] = span{end: int64(r.upTo(math.MaxInt64)), first: uint32(r.upTo(math.MaxUint32))}
+	}
+	return spans
 }

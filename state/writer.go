@@ -58,7 +58,8 @@ func (s *Store) apply() {
 
 // applyFrom applies a batch, and those that are waiting behind it as far as one
 // transaction goes.
-func (s *Store) applyFrom(b *batch) error {
+func (s *Store) applyFrom(b *batch) (err error) {
+	defer s.guard(&err)
 	if err := s.enter(); err != nil {
 		return err
 	}
@@ -77,7 +78,7 @@ func (s *Store) applyFrom(b *batch) error {
 			}
 		}
 	}
-	err := s.applier.commit(func() {
+	err = s.applier.commit(func() {
 		for _, b := range done {
 			s.appliedBatch(b)
 		}

@@ -24,6 +24,13 @@ type Options struct {
 	// batch of its own. Zero means 8 MiB.
 	MaxBatch int
 
+	// Durable is the last record that the caller knows to have been durable.
+	// Open refuses a log that does not hold it, or that begins after the record
+	// that follows it, with a *CorruptError. Zero means that nothing is known.
+	// What the records up to Durable say is expected to be elsewhere too: Open
+	// does not check the older segments that hold only those.
+	Durable LSN
+
 	// FS is where the log lives. Nil means the operating system.
 	FS FS
 }

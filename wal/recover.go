@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,9 +15,6 @@ import (
 // forbid it. DESIGN.md numbers the steps.
 func (l *Log) recover() error {
 	fs := l.opts.FS
-	if err := fs.MkdirAll(l.dir); err != nil {
-		return err
-	}
 	temps, err := l.list()
 	if err != nil {
 		return err
@@ -27,9 +25,15 @@ func (l *Log) recover() error {
 	l.next, l.logID = 1, randomID()
 	if len(l.segments) > 0 {
 		l.logID = l.segments[0].log
-		if err := l.recoverTail(); err != nil {
-			return err
-		}
+		err = l.recoverTail()
+	} else {
+		err = l.checkDurable()
+	}
+	if err == nil {
+		err = fs.MkdirAll(l.dir)
+	}
+	if err != nil {
+		return err
 	}
 	l.durable = l.next - 1
 	for _, t := range temps {
@@ -46,7 +50,7 @@ func (l *Log) recover() error {
 // to make one. Files with other names are not ours.
 func (l *Log) list() (temps []string, err error) {
 	names, err := l.opts.FS.ReadDir(l.dir)
-	if err != nil {
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
 	for _, name := range names {
@@ -95,6 +99,9 @@ func (l *Log) recoverTail() error {
 		return err
 	}
 	l.next = t.next
+	if err := l.checkDurable(); err != nil {
+		return err
+	}
 	if t.sealed() {
 		return nil
 	}
@@ -108,6 +115,26 @@ func (l *Log) recoverTail() error {
 	return nil
 }
 
+// checkDurable compares the records that were found with Options.Durable: all
+// up to that one were durable, and those after it must follow without a gap.
+func (l *Log) checkDurable() error {
+	bad := func(path, reason string) error {
+		return &CorruptError{Segment: path, Next: l.next, Reason: reason}
+	}
+	durable, n := l.opts.Durable, len(l.segments)
+	if n > 0 && durable > 0 && l.segments[0].base > durable+1 {
+		return bad(l.segments[0].path, fmt.Sprintf("the log begins with record %d, but record %d is needed", l.segments[0].base, durable+1))
+	}
+	if l.next > durable {
+		return nil
+	}
+	last := l.dir
+	if n > 0 {
+		last = l.segments[n-1].path
+	}
+	return bad(last, fmt.Sprintf("the log ends with record %d, but record %d was durable", l.next-1, durable))
+}
+
 func (l *Log) scanTail(s segment) (*tail, error) {
 	f, err := l.opts.FS.Open(s.path, false)
 	if err != nil {
@@ -117,10 +144,13 @@ func (l *Log) scanTail(s segment) (*tail, error) {
 	return t, errors.Join(err, f.Close())
 }
 
-// verifyOlder reads all segments but the last, so that a log damaged there is
-// left as it was found.
+// verifyOlder reads the segments before the last that have records which the
+// caller may still need, so that a log damaged there is left as it was found.
 func (l *Log) verifyOlder() error {
 	for i, s := range l.segments[:len(l.segments)-1] {
+		if l.segments[i+1].base <= l.opts.Durable+1 {
+			continue
+		}
 		if err := l.replaySegment(s, l.segments[i+1].base, func(LSN, []byte) error { return nil }); err != nil {
 			return err
 		}

@@ -59,9 +59,10 @@ func (d *dataDir) existing(settings *settingFlags) (crawl.Dir, error) {
 // refusal is the exit status of what could not begin.
 func refusal(err error) error { return &exitError{exitUsage, err} }
 
-// openStored opens the state of a crawl that does not run, and says what had to be mended.
-func openStored(io stdio, dir crawl.Dir) (*state.Store, error) {
-	s, err := state.Open(dir.State(), state.Options{Mode: state.ExistingOnly})
+// openStored opens the state of a crawl that does not run, and says what had to be repaired. If the caller is going to read every
+// page, checkAll finds damage in any of them before the state is changed.
+func openStored(io stdio, dir crawl.Dir, checkAll bool) (*state.Store, error) {
+	s, err := state.Open(dir.State(), state.Options{Mode: state.ExistingOnly, CheckValues: checkAll})
 	if err != nil {
 		return nil, unusable(dir, err)
 	}

@@ -103,7 +103,7 @@ func exportFrom(ctx context.Context, io stdio, dir crawl.Dir, out string, format
 	if !errors.Is(err, crawl.ErrNotRunning) {
 		return nil, &exitError{exitFailed, err}
 	}
-	s, err := openStored(io, dir)
+	s, err := openStored(io, dir, true)
 	if err != nil {
 		return nil, err
 	}

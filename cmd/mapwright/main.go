@@ -12,6 +12,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/mapwright/mapwright/state"
+	"github.com/mapwright/mapwright/wal"
 )
 
 // Exit statuses.
@@ -70,8 +73,20 @@ func run(ctx context.Context, args, environ []string, io stdio) int {
 			return code
 		}
 	}
-	fmt.Fprintln(io.err, "mapwright: "+oneLine(err.Error()))
+	text := oneLine(err.Error())
+	if isDamage(err) {
+		code = exitFailed
+		text += "; restore the data directory from a copy, or delete it with 'mapwright wipe' and crawl again"
+	}
+	fmt.Fprintln(io.err, "mapwright: "+text)
 	return code
+}
+
+// isDamage reports whether files of a crawl are damaged.
+func isDamage(err error) bool {
+	_, ofState := errors.AsType[*state.CorruptError](err)
+	_, ofLog := errors.AsType[*wal.CorruptError](err)
+	return ofState || ofLog
 }
 
 // oneLine joins the lines of an error, so that one mistake is one line.

@@ -59,7 +59,7 @@ func statusOf(ctx context.Context, io stdio, dir crawl.Dir) (*crawl.Live, error)
 	if err != nil {
 		return nil, refusal(err)
 	}
-	s, err := openStored(io, dir)
+	s, err := openStored(io, dir, false)
 	if err != nil {
 		return nil, err
 	}
@@ -78,8 +78,8 @@ func printStatus(io stdio, dir crawl.Dir, l *crawl.Live) error {
 		state = fmt.Sprintf("queued (pid %d)", l.PID)
 	} else if l.PID != 0 {
 		state = fmt.Sprintf("running (pid %d, for %s)", l.PID, time.Duration(l.Elapsed*float64(time.Second)).Round(time.Second))
-	} else if l.State == crawl.Running {
-		state = "ended uncleanly; 'mapwright resume --data-dir " + string(dir) + "' goes on"
+	} else if l.State == crawl.Interrupted {
+		state = "interrupted: the last run was killed or failed; 'mapwright resume --data-dir " + string(dir) + "' continues it"
 	}
 	row("State", "%s", state)
 	for _, u := range l.StartURLs {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/state"
+	"github.com/mapwright/mapwright/wal"
 )
 
 // checkpoint notes how far hosts' queues are done, saves the dedup filters and cuts the log.
@@ -62,6 +63,11 @@ func (r *run) remember(ctx context.Context, f *frontier.Frontier, since uint64) 
 	}
 	batch := make([]frontier.Key, 0, rememberBatch)
 	for k, err := range keys {
+		if _, damaged := errors.AsType[*wal.CorruptError](err); damaged && since > 0 {
+			// All that this part of the log says is in the store too; a key that is named twice does no harm.
+			r.warn("reading all known URLs from the store, since a part of the log that is only needed for speed is damaged: %v", err)
+			return r.remember(ctx, f, 0)
+		}
 		if err != nil {
 			return fmt.Errorf("read the known URLs: %w", err)
 		}

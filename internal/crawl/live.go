@@ -94,11 +94,12 @@ const (
 func Stored(s *state.Store, p *Plan) *Live {
 	counters := s.Counters()
 	out := &Live{
-		SchemaVersion: StatusVersion, State: Running, StartedAt: p.CreatedAt, Found: int64(counters.Discovered), Done: int64(counters.Finished),
+		SchemaVersion: StatusVersion, State: Interrupted, StartedAt: p.CreatedAt, Found: int64(counters.Discovered), Done: int64(counters.Finished),
 		Pending: int64(counters.Pending()), Outcomes: outcomeCounts(&counters), Bytes: int64(counters.Bytes), Tickets: countedPages(&counters),
 		LogBytes: s.Stats().LogBytes, StartURLCount: len(p.Starts),
 	}
-	if status, ok := runFact(s, factStatus); ok {
+	// Whoever has the store open is the caller, so a run that is recorded as running is not.
+	if status, ok := runFact(s, factStatus); ok && Status(status) != Running {
 		out.State = Status(status)
 	}
 	if profile := p.Settings[config.ProfileName]; len(profile) > 0 {

@@ -16,6 +16,8 @@ func Pages(s *state.Store, types []string) export.Source {
 	return func(ctx context.Context) iter.Seq2[*export.Page, error] {
 		return func(yield func(*export.Page, error) bool) {
 			p := &pageReader{store: s, types: types, hasher: s.Hasher()}
+			before := s.Counters()
+			var found, finished uint64
 			for rec, err := range s.Pages(ctx) {
 				var out *export.Page
 				if err == nil {
@@ -24,9 +26,28 @@ func Pages(s *state.Store, types []string) export.Source {
 				if !yield(out, err) || err != nil {
 					return
 				}
+				if rec.Link.URL != "" {
+					found++
+				}
+				if rec.Finish != nil {
+					finished++
+				}
+			}
+			if err := checkCounts(&before, found, finished); err != nil {
+				yield(nil, err)
 			}
 		}
 	}
+}
+
+// checkCounts compares how many pages were read with how many were counted when they were recorded. Each is recorded once, so
+// that fewer means that some are lost: Badger takes a block that it cannot read for the end of its table.
+func checkCounts(recorded *state.Counters, found, finished uint64) error {
+	if found >= recorded.Discovered && finished >= recorded.Finished {
+		return nil
+	}
+	return &state.CorruptError{What: "the state directory", Reason: fmt.Sprintf("%d URLs are recorded as found and %d as finished, but %d and %d can be read",
+		recorded.Discovered, recorded.Finished, found, finished)}
 }
 
 // pageReader turns stored pages into exported ones. Pages come by host, so it needs to know one host at a time.

@@ -12,13 +12,15 @@ import (
 // Status is what a crawl amounted to.
 type Status string
 
-// The statuses. Running is what a store says of a crawl that has not ended, or ended uncleanly.
+// The statuses. Interrupted is only in the answer of status: the store says Running, and no process has it open, so the run ended
+// without recording how.
 const (
-	Running   Status = "running"
-	Complete  Status = "complete"
-	Partial   Status = "partial"
-	Failed    Status = "failed"
-	Cancelled Status = "cancelled"
+	Running     Status = "running"
+	Interrupted Status = "interrupted"
+	Complete    Status = "complete"
+	Partial     Status = "partial"
+	Failed      Status = "failed"
+	Cancelled   Status = "cancelled"
 )
 
 // ReportVersion stands first in report.json.

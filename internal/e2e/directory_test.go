@@ -92,10 +92,10 @@ func TestStatusAndExport(t *testing.T) {
 	if exists(t, dir, "sitemap.jsonl") || exists(t, dir, "report.json") {
 		t.Error("a crawl that was killed has left outputs")
 	}
-	check("running", 0, 0)
+	check("interrupted", 0, 0)
 	got = run(t, "status", "--data-dir", dir)
 	succeeded(t, got)
-	if !strings.Contains(got.stdout, "uncleanly") || !strings.Contains(got.stdout, "mapwright resume --data-dir "+dir) {
+	if !strings.Contains(got.stdout, "interrupted") || !strings.Contains(got.stdout, "mapwright resume --data-dir "+dir) {
 		t.Errorf("status does not say how to go on:\n%s", got.stdout)
 	}
 	got = run(t, "export-sitemap", "--data-dir", dir, "--format", "csv")

@@ -1,0 +1,227 @@
+package state
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+
+	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/badger/v4/table"
+	"golang.org/x/sync/errgroup"
+)
+
+// maxValueCheck is how many bytes of value logs Open checks, the newest first,
+// unless Options.CheckValues asks for all. Values are checked again when they
+// are read, so this only decides whether damage is found before anything is
+// changed. Without a bound the cost of a resume would grow with the crawl.
+const maxValueCheck = 1 << 30
+
+// A badgerFiles is the list of files in Badger's directory, and what is known of
+// them.
+type badgerFiles struct {
+	dir     string
+	sizes   map[string]int64
+	tables  []string // paths of the tables
+	mems    []string // names of the memtable files
+	values  []string // names of the value logs, the newest first
+	synced  map[string]span
+	ended   bool // the last run ended cleanly
+	durable bool // there is a SYNCED file
+}
+
+// verifyBadger reads what Badger would rely on and reports damage as a
+// *CorruptError. It changes nothing. What Badger itself does about damage is to
+// go on without the part that is damaged, to delete it, or to end the process.
+func verifyBadger(dir string, reached progress, all bool) error {
+	files, err := listBadger(dir, reached)
+	if err != nil || files == nil {
+		return err
+	}
+	if err := files.verifyManifest(); err != nil {
+		return err
+	}
+	for _, name := range files.mems {
+		if err := files.verifyEntries(name, false); err != nil {
+			return err
+		}
+	}
+	if err := files.verifyValues(all); err != nil {
+		return err
+	}
+	return files.verifyTables()
+}
+
+// listBadger returns nil if there is no such directory.
+func listBadger(dir string, reached progress) (*badgerFiles, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		if reached.seq > 0 {
+			return nil, &CorruptError{What: dir, Reason: "it is missing"}
+		}
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	f := &badgerFiles{dir: dir, sizes: map[string]int64{}, synced: reached.files, ended: reached.ended, durable: reached.seq > 0}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil {
+			return nil, err
+		}
+		name := e.Name()
+		f.sizes[name] = info.Size()
+		switch filepath.Ext(name) {
+		case ".mem":
+			f.mems = append(f.mems, name)
+		case ".vlog":
+			f.values = append(f.values, name)
+		}
+	}
+	slices.SortFunc(f.values, func(a, b string) int {
+		newer, _ := fileID(b)
+		older, _ := fileID(a)
+		return int(newer - older)
+	})
+	return f, nil
+}
+
+func (f *badgerFiles) path(name string) string { return filepath.Join(f.dir, name) }
+
+func (f *badgerFiles) bad(name, format string, args ...any) error {
+	return &CorruptError{What: f.path(name), Reason: fmt.Sprintf(format, args...)}
+}
+
+// verifyManifest reads the list of tables. Badger deletes the tables that it does
+// not find in it.
+func (f *badgerFiles) verifyManifest() error {
+	name := badger.ManifestFilename
+	size, ok := f.sizes[name]
+	if !ok {
+		if f.durable {
+			return f.bad(name, "it is missing")
+		}
+		return nil
+	}
+	file, err := os.Open(f.path(name))
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	manifest, end, err := badger.ReplayManifestFile(file, 0, badger.DefaultOptions(f.dir).WithLogger(nil))
+	if err != nil {
+		return f.bad(name, "%v", err)
+	}
+	if end < size {
+		if err := f.verifyManifestEnd(end, size); err != nil {
+			return err
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(manifest.Tables)) {
+		name := table.IDToFilename(id)
+		if _, ok := f.sizes[name]; !ok {
+			return f.bad(name, "it is missing")
+		}
+		f.tables = append(f.tables, f.path(name))
+	}
+	return nil
+}
+
+// verifyManifestEnd decides what the bytes are that follow the last whole change
+// of the manifest: a write that power loss cut short, which Badger drops, or
+// damage. Badger keeps the memtable file until the change is durable, and a
+// change that was cut short has no checksum that matches.
+func (f *badgerFiles) verifyManifestEnd(end, size int64) error {
+	b, err := os.ReadFile(f.path(badger.ManifestFilename))
+	if err != nil {
+		return err
+	}
+	rest := b[end:min(size, int64(len(b)))]
+	if len(f.mems) == 0 {
+		return f.bad(badger.ManifestFilename, "the change at offset %d is incomplete", end)
+	}
+	if len(rest) < 8 {
+		return nil
+	}
+	want, sum, crc := binary.BigEndian.Uint32(rest[4:]), uint32(0), castagnoli()
+	for i := 8; i < len(rest); i++ {
+		if sum = crc32.Update(sum, crc, rest[i:i+1]); sum == want {
+			return f.bad(badger.ManifestFilename, "the length of the change at offset %d is wrong", end)
+		}
+	}
+	return nil
+}
+
+// verifyEntries checks a memtable file or a value log: as far as it was durable,
+// or as a whole.
+func (f *badgerFiles) verifyEntries(name string, whole bool) error {
+	if f.sizes[name] == 0 {
+		return nil // it was created or deleted halfway and holds nothing
+	}
+	got, size, err := scanEntries(f.path(name), span{})
+	if errors.Is(err, errEncrypted) {
+		return f.bad(name, "%v", err)
+	}
+	if err != nil {
+		return err
+	}
+	if want, ok := f.synced[name]; ok && got.end < want.end && (got.first == 0 || got.first == want.first) {
+		return f.bad(name, "the entry at offset %d does not decode, and those up to %d were durable", max(got.end, entryFileHeader), want.end)
+	}
+	if !whole || got.end >= size {
+		return nil
+	}
+	zeros, err := onlyZeros(f.path(name), got.end)
+	if err == nil && !zeros {
+		return f.bad(name, "the entry at offset %d does not decode", max(got.end, entryFileHeader))
+	}
+	return err
+}
+
+// verifyValues checks the value logs, the newest first. All but the newest that
+// was durable are not written to any more, and are whole. After a clean end that
+// one is whole too.
+func (f *badgerFiles) verifyValues(all bool) error {
+	newest := int64(0)
+	for name := range f.synced {
+		if id, ext := fileID(name); ext == ".vlog" {
+			newest = max(newest, id)
+		}
+	}
+	left := int64(maxValueCheck)
+	for i, name := range f.values {
+		left -= f.sizes[name]
+		if i > 0 && left < 0 && !all {
+			break
+		}
+		id, _ := fileID(name)
+		whole := id < newest || f.ended && len(f.mems) == 0
+		if err := f.verifyEntries(name, whole); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// verifyTables checks every table, several at a time.
+func (f *badgerFiles) verifyTables() error {
+	var group errgroup.Group
+	workers := min(runtime.GOMAXPROCS(0), 4)
+	for w := range workers {
+		group.Go(func() error {
+			var buf []byte
+			var err error
+			for i := w; i < len(f.tables) && err == nil; i += workers {
+				buf, err = checkTable(f.tables[i], buf)
+			}
+			return err
+		})
+	}
+	return group.Wait()
+}
