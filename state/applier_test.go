@@ -79,7 +79,7 @@ func TestApplierWorksWhileBadgerWrites(t *testing.T) {
 	select {
 	case err = <-added:
 		close(l.release)
-	case <-time.After(10 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Error("the next transaction waits for Badger")
 		close(l.release)
 		err = <-added

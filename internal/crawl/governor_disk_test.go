@@ -1,8 +1,6 @@
 package crawl
 
 import (
-	"context"
-	"log/slog"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -48,10 +46,11 @@ func (f *slowFile) Sync() error {
 
 // With a disk that cannot take what the workers make, the workers in use fall until commits are near their target; when the disk
 // recovers, so do the workers.
-func TestGovernorOnASlowDisk(t *testing.T) {
-	t.Parallel()
-	web := startWeb(t, testweb.Config{Hosts: 20, Pages: 5000, CrossHost: 0.2, Faults: testweb.OnAll(testweb.Slow{Delay: 20 * time.Millisecond})})
-	s := quick(web)
+func TestGovernorOnASlowDisk(t *testing.T) { inBubble(t, testGovernorOnASlowDisk) }
+
+func testGovernorOnASlowDisk(t *testing.T) {
+	web := newMemoryWeb(t, testweb.Config{Hosts: 20, Pages: 5000, CrossHost: 0.2, Faults: testweb.OnAll(testweb.Slow{Delay: 20 * time.Millisecond})})
+	s := quick(web.Server)
 	s.Scope = "any"
 	s.CommitEvery = 2 * time.Millisecond
 	s.ThrottleThresholdMS, s.UnthrottleThresholdMS = 200, 100
@@ -59,35 +58,32 @@ func TestGovernorOnASlowDisk(t *testing.T) {
 	disk.rate.Store(400 << 10)
 	stop := make(chan struct{})
 	running := make(chan *Monitor, 1)
+	o := web.options(s, newDir(t), web.StartURLs()[0])
+	o.LogFS, o.Interrupted, o.Started = disk, stop, func(m *Monitor) { running <- m }
 	ended := make(chan error, 1)
 	go func() {
-		_, err := Run(context.Background(), Options{
-			Settings: s, Starts: starts(t, web.StartURLs()[0]), Dir: newDir(t), Log: testLog(t, slog.LevelWarn), LogFS: disk,
-			Interrupted: stop, Started: func(m *Monitor) { running <- m },
-		})
+		_, err := Run(t.Context(), o)
 		ended <- err
 	}()
 	r := (<-running).r
-	// until waits for the workers to be as wanted, and says how long commits took meanwhile, on average at the end.
+	// until looks every tenth of a second, in the bubble's time, until the workers are as wanted.
 	until := func(what string, ok func(limit int, latency time.Duration) bool) {
 		t.Helper()
-		tick := time.NewTicker(100 * time.Millisecond)
-		defer tick.Stop()
-		give := time.After(40 * time.Second)
-		for {
-			limit, used, _ := r.gov.state()
-			latency := r.store.Stats().CommitLatency
+		var limit, used int
+		var latency time.Duration
+		for range 400 {
+			limit, used, _ = r.gov.state()
+			latency = r.store.Stats().CommitLatency
 			if ok(limit, latency) {
 				return
 			}
 			select {
-			case <-tick.C:
+			case <-time.After(100 * time.Millisecond):
 			case err := <-ended:
 				t.Fatalf("%s: the crawl ended: %v", what, err)
-			case <-give:
-				t.Fatalf("%s: still %d workers allowed, %d at work, %v a commit", what, limit, used, latency)
 			}
 		}
+		t.Errorf("%s: still %d workers allowed, %d at work, %v a commit", what, limit, used, latency)
 	}
 	until("a slow disk shrinks the workers", func(limit int, _ time.Duration) bool { return limit <= s.MaxWorkers/2 })
 	until("and commits come near their target", func(limit int, latency time.Duration) bool {
