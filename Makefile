@@ -10,7 +10,7 @@ COUNT   ?= 1
 RUNS    ?= 20
 TESTFLAGS ?=
 
-.PHONY: help build test test-hard race fuzz crash bitflips large soak bench bench-peers bench-compare bench-record bench-smoke lint demo clean
+.PHONY: help build test test-hard race fuzz crash bitflips large soak bench bench-peers bench-compare bench-record bench-smoke lint cross demo clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -62,6 +62,11 @@ lint: ## formatting, vet, staticcheck
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo 'run gofmt -w on these'; exit 1; }
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
+
+cross: ## vet everything, tests too, for each system and processor that is supported
+	@for system in linux darwin windows freebsd; do for cpu in amd64 arm64; do \
+		echo "vet $$system/$$cpu"; CGO_ENABLED=0 GOOS=$$system GOARCH=$$cpu $(GO) vet ./... || exit 1; \
+	done; done
 
 demo: ## serve a built-in site on loopback and crawl it
 	$(GO) run ./cmd/mapwright demo

@@ -5,23 +5,17 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/mapwright/mapwright/internal/testweb"
 )
 
 // cpu adds the processor time of one iteration to a benchmark's figures: on a
 // machine that does other things too, it says more than the time.
 func cpu(b *testing.B) func() {
-	used := func() time.Duration {
-		var u syscall.Rusage
-		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-			b.Fatal(err)
-		}
-		return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-	}
-	before, n := used(), b.N
-	return func() { b.ReportMetric(float64(used()-before)/float64(b.N-n), "cpu-ns/op") }
+	before, n := testweb.CPUTime(), b.N
+	return func() { b.ReportMetric(float64(testweb.CPUTime()-before)/float64(b.N-n), "cpu-ns/op") }
 }
 
 // nullStore forgets everything but the number of the last record, so that what is

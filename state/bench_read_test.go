@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mapwright/mapwright/internal/testweb"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
@@ -176,13 +177,13 @@ func BenchmarkReopen(b *testing.B) {
 					b.Fatal(err)
 				}
 				b.StartTimer()
-				start, used := time.Now(), cpuTime()
+				start, used := time.Now(), testweb.CPUTime()
 				c, err := Open(dir, Options{})
 				if err != nil {
 					b.Fatal(err)
 				}
 				opened += time.Since(start)
-				cpu += cpuTime() - used
+				cpu += testweb.CPUTime() - used
 				start = time.Now()
 				got := 0
 				for _, err := range c.PendingHosts(ctx) {

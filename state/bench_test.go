@@ -7,10 +7,10 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
+	"github.com/mapwright/mapwright/internal/testweb"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
@@ -45,16 +45,6 @@ func anonRSS() int64 {
 		}
 	}
 	return 0
-}
-
-// cpuTime is what the process has used of its CPUs. On a machine that is shared
-// it says more than the clock.
-func cpuTime() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // A benchWeb makes records of pages that do not exist.
@@ -116,7 +106,7 @@ type fifths struct {
 }
 
 func newFifths(total int) *fifths {
-	return &fifths{total: total, times: []time.Time{time.Now()}, cpus: []time.Duration{cpuTime()}}
+	return &fifths{total: total, times: []time.Time{time.Now()}, cpus: []time.Duration{testweb.CPUTime()}}
 }
 
 // add counts n more.
@@ -124,7 +114,7 @@ func (f *fifths) add(n int) {
 	f.done += n
 	for len(f.times) <= 5 && f.done >= len(f.times)*f.total/5 {
 		f.times = append(f.times, time.Now())
-		f.cpus = append(f.cpus, cpuTime())
+		f.cpus = append(f.cpus, testweb.CPUTime())
 	}
 	f.rss = max(f.rss, anonRSS())
 }

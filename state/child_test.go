@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -265,26 +264,6 @@ func (c *child) kill(acked int) int {
 		c.t.Fatalf("child said: %s", c.stderr.String())
 	}
 	return acked
-}
-
-// stop makes the child stand still, resume makes it go on.
-func (c *child) stop() {
-	c.t.Helper()
-	if err := c.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-		c.t.Fatal(err)
-	}
-	// The signal is delivered when the process is seen to be stopped.
-	var status syscall.WaitStatus
-	if _, err := syscall.Wait4(c.cmd.Process.Pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
-		c.t.Fatalf("child did not stop: %v, %v", status, err)
-	}
-}
-
-func (c *child) resume() {
-	c.t.Helper()
-	if err := c.cmd.Process.Signal(syscall.SIGCONT); err != nil {
-		c.t.Fatal(err)
-	}
 }
 
 func atoi(t *testing.T, s string) int {

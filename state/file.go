@@ -9,6 +9,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+
+	"github.com/mapwright/mapwright/wal"
 )
 
 // Files beside Badger are written whole: to a temporary name, synced, renamed,
@@ -119,14 +121,10 @@ func readBody(path, magic string) ([]byte, error) {
 }
 
 func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
+	if err := wal.OS().SyncDir(dir); err != nil {
+		return fmt.Errorf("sync directory %s: %w", dir, err)
 	}
-	if err := d.Sync(); err != nil {
-		return errors.Join(fmt.Errorf("sync directory %s: %w", dir, err), d.Close())
-	}
-	return d.Close()
+	return nil
 }
 
 type crcWriter struct {

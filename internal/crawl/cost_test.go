@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"path/filepath"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -27,11 +26,11 @@ func BenchmarkSeeing(b *testing.B) {
 	part := func(name, unit string, between time.Duration, do func()) {
 		b.Run("part="+name, func(b *testing.B) {
 			b.ReportAllocs()
-			began := cpuTime(b)
+			began := testweb.CPUTime()
 			for b.Loop() {
 				do()
 			}
-			each := float64(cpuTime(b)-began) / float64(b.N)
+			each := float64(testweb.CPUTime()-began) / float64(b.N)
 			b.ReportMetric(each, "cpu-ns/op")
 			b.ReportMetric(100*each/float64(between), unit)
 		})
@@ -68,7 +67,7 @@ func standstill(b *testing.B) (*crawl.Monitor, *metrics.Metrics, time.Duration) 
 	if err != nil {
 		b.Fatal(err)
 	}
-	began := cpuTime(b)
+	began := testweb.CPUTime()
 	m, started, stop := crawl.NewMetrics(), make(chan *crawl.Monitor, 1), make(chan struct{})
 	var done sync.WaitGroup
 	done.Go(func() {
@@ -97,15 +96,5 @@ func standstill(b *testing.B) (*crawl.Monitor, *metrics.Metrics, time.Duration) 
 		}
 	}
 	const webPage = 20 * time.Microsecond // what a page costs the web, about
-	return monitor, m, (cpuTime(b)-began)/time.Duration(monitor.Live().Done) - webPage
-}
-
-// cpuTime is what this process has used.
-func cpuTime(b *testing.B) time.Duration {
-	b.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	return monitor, m, (testweb.CPUTime()-began)/time.Duration(monitor.Live().Done) - webPage
 }

@@ -2,8 +2,10 @@ package crawl
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"time"
 
 	"github.com/mapwright/mapwright/internal/config"
@@ -118,12 +120,23 @@ func (r *run) holdSlot(ctx context.Context) (release func(), err error) {
 	}()
 	began := time.Now()
 	info := slot.Info{PID: os.Getpid(), StartURL: r.starts[0].URL.String(), DataDir: string(r.dir), Since: began}
-	s, err := slot.Acquire(waiting, slot.Dir(), info, func(w slot.Waiting) {
+	onWait := func(w slot.Waiting) {
+		url := strconv.QuoteToGraphic(w.Owner.StartURL) // another user may have written it
 		r.phase.enter(Queueing, fmt.Sprintf("another safe crawl runs (process %d, %s) and only one may at a time; %s before this one",
-			w.Owner.PID, w.Owner.StartURL, quantity(int64(w.Ahead), "goes", "go")))
+			w.Owner.PID, url, quantity(int64(w.Ahead), "goes", "go")))
 		r.log.Info("Waiting for another safe crawl to end: only one runs at a time on a machine",
-			"ahead", w.Ahead, "pid", w.Owner.PID, "start_url", w.Owner.StartURL, "running_since", w.Owner.Since.Format(time.RFC3339), "waited", time.Since(began).Round(time.Second))
-	})
+			"ahead", w.Ahead, "pid", w.Owner.PID, "start_url", url, "running_since", w.Owner.Since.Format(time.RFC3339), "waited", time.Since(began).Round(time.Second))
+	}
+	s, err := slot.Acquire(waiting, slot.Dir(), info, onWait)
+	if errors.Is(err, slot.ErrUnusable) {
+		own, ownErr := slot.OwnDir()
+		if ownErr != nil {
+			return nil, fmt.Errorf("wait for the slot of safe crawls: %w", errors.Join(err, ownErr))
+		}
+		r.log.Warn("Files of other users prevent that safe crawls of all users of this machine wait for each other; this one waits only for those of its own user",
+			"directory", slot.Dir(), "error", err)
+		s, err = slot.Acquire(waiting, own, info, onWait)
+	}
 	if err != nil {
 		if waiting.Err() != nil && ctx.Err() == nil {
 			r.endWith(ending{status: Cancelled, reason: "interrupted while waiting for another safe crawl to end"})

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -119,7 +118,7 @@ func measureExport(t *testing.T, dir string) (own, all int64, res exported) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return own, int64(cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss) >> 10, parse[exported](t, out.String())
+			return own, maxRSS(cmd.ProcessState) >> 10, parse[exported](t, out.String())
 		}
 	}
 }

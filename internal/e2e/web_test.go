@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"syscall"
 	"testing"
 
 	"github.com/mapwright/mapwright/internal/testweb"
@@ -21,24 +20,6 @@ func serve(t *testing.T, cfg testweb.Config) *testweb.Server {
 		}
 	})
 	return web
-}
-
-// closedPort is an address on loopback where nobody listens, and nobody will while the test runs: the port is taken, but not listened on.
-func closedPort(t *testing.T) string {
-	t.Helper()
-	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { syscall.Close(fd) })
-	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
-		t.Fatal(err)
-	}
-	at, err := syscall.Getsockname(fd)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fmt.Sprintf("127.0.0.1:%d", at.(*syscall.SockaddrInet4).Port)
 }
 
 // pages is how many requests for pages the web has had.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 
 	"github.com/klauspost/compress/gzip"
 )
@@ -56,8 +57,11 @@ func (w *file) discard() {
 	_ = os.Remove(w.path + ".tmp")
 }
 
-// syncDir makes renames in a directory durable.
+// syncDir makes renames in a directory durable. Windows cannot sync directories; NTFS journals their changes itself.
 func syncDir(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
 	d, err := os.Open(dir)
 	if err != nil {
 		return err

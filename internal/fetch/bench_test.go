@@ -9,9 +9,9 @@ import (
 	"runtime"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
-	"time"
+
+	"github.com/mapwright/mapwright/internal/testweb"
 )
 
 // rawServer answers every request on a connection with the same bytes, as cheaply
@@ -60,14 +60,6 @@ func itoa(n int) string {
 	return itoa(n/10) + string(rune('0'+n%10))
 }
 
-func cpuTime() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
 // benchPage is a page of about 10 KB.
 func benchPage() string {
 	return "<!doctype html><title>bench</title>" + strings.Repeat(`<p>Some text and <a href="/page/17">a link</a> in it.</p>`, 180)
@@ -86,7 +78,7 @@ func BenchmarkDo(b *testing.B) {
 	run := func(b *testing.B, get func() error) {
 		b.ReportAllocs()
 		b.SetParallelism(workers / runtime.GOMAXPROCS(0))
-		before := cpuTime()
+		before := testweb.CPUTime()
 		b.ResetTimer()
 		b.RunParallel(func(pb *testing.PB) {
 			for pb.Next() {
@@ -96,7 +88,7 @@ func BenchmarkDo(b *testing.B) {
 				}
 			}
 		})
-		b.ReportMetric(float64(cpuTime()-before)/float64(b.N), "cpu-ns/op")
+		b.ReportMetric(float64(testweb.CPUTime()-before)/float64(b.N), "cpu-ns/op")
 	}
 	b.Run("client=net-http", func(b *testing.B) {
 		tr := &http.Transport{MaxIdleConnsPerHost: workers, DisableCompression: true}

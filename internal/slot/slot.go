@@ -5,18 +5,32 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/gofrs/flock"
 )
 
-// pollEvery is how often a waiter looks whether the tickets before it are gone. A blocking flock could not be interrupted.
-const pollEvery = 100 * time.Millisecond
+const (
+	// pollEvery is how often a waiter looks whether the tickets before it are gone. A blocking lock could not be interrupted.
+	pollEvery = 100 * time.Millisecond
+	// gateWait bounds the wait for the gate, which is held only while a ticket is made.
+	gateWait = 10 * time.Second
+	// maxTicket is the highest number of a ticket. Files with higher numbers are not tickets.
+	maxTicket = 1 << 62
+	// maxInfo bounds what is read of a ticket.
+	maxInfo = 16 << 10
+	// infoAt is where the information in a ticket begins. On Windows the lock covers the first byte, which other handles cannot read then.
+	infoAt = 1
+)
+
+// ErrUnusable means that other users' files in the shared directory make the slot unusable.
+var ErrUnusable = errors.New("the shared slot cannot be used")
 
 // Info tells the other waiters who holds a ticket.
 type Info struct {
@@ -26,7 +40,8 @@ type Info struct {
 	Since    time.Time `json:"since"`
 }
 
-// Waiting is what a waiter is told: who owns the slot, and how many go first.
+// Waiting is what a waiter is told: which crawl owns the slot, and how many go first. Another user may have written the ticket,
+// so the texts in Owner are not trusted: clean them before they are shown.
 type Waiting struct {
 	Owner Info
 	Ahead int
@@ -34,21 +49,38 @@ type Waiting struct {
 
 // Slot is a ticket that is held. Release gives it back.
 type Slot struct {
-	file *os.File
+	lock *flock.Flock
 }
 
 // Dir is the directory that all crawls of the machine share.
 func Dir() string { return filepath.Join(os.TempDir(), "mapwright-safe-slot") }
 
+// OwnDir is the directory for crawls of this user, for when Dir is unusable.
+func OwnDir() (string, error) {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(cache, "mapwright", "safe-slot")
+	return dir, os.MkdirAll(dir, 0o700)
+}
+
 // Acquire waits until this process owns the slot of dir, which is made if it is not there. onWait is called when the wait
-// begins and whenever what it would be told has changed.
+// begins and whenever what it would be told has changed. The error is ErrUnusable if dir is not a directory for all users, or
+// if the files in it prevent that a ticket is made.
 func Acquire(ctx context.Context, dir string, info Info, onWait func(Waiting)) (*Slot, error) {
 	if err := makeShared(dir); err != nil {
-		return nil, fmt.Errorf("make the slot's directory: %w", err)
+		return nil, fmt.Errorf("%w: %w", ErrUnusable, err)
 	}
-	s, number, err := takeTicket(dir, info)
+	s, number, err := takeTicket(ctx, dir, info)
+	if ctx.Err() != nil {
+		if s != nil {
+			err = s.Release()
+		}
+		return nil, errors.Join(ctx.Err(), err)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("take a ticket for the slot: %w", err)
+		return nil, fmt.Errorf("%w: take a ticket: %w", ErrUnusable, err)
 	}
 	var told Waiting
 	tick := time.NewTicker(pollEvery)
@@ -75,37 +107,52 @@ func Acquire(ctx context.Context, dir string, info Info, onWait func(Waiting)) (
 
 // Release gives the slot to the next waiter. It is safe to call it twice.
 func (s *Slot) Release() error {
-	if s.file == nil {
+	if s.lock == nil {
 		return nil
 	}
-	err := os.Remove(s.file.Name())
-	err = errors.Join(err, s.file.Close()) // the lock goes last, so that nobody takes the file for a dead one's
-	s.file = nil
+	// The file is removed before the lock is released, so that it is not taken for the ticket of a dead process.
+	// Windows cannot remove an open file, so there it is removed afterwards.
+	err := os.Remove(s.lock.Path())
+	if closed := s.lock.Close(); err != nil || closed != nil {
+		if err = os.Remove(s.lock.Path()); errors.Is(err, os.ErrNotExist) {
+			err = nil
+		}
+		err = errors.Join(err, closed)
+	}
+	s.lock = nil
 	return err
 }
 
 // makeShared makes dir for all users of the machine, each of whom may remove only files of their own.
 func makeShared(dir string) error {
-	if err := os.Mkdir(dir, 0o777); err != nil {
-		if errors.Is(err, os.ErrExist) {
-			return nil
-		}
+	if err := os.Mkdir(dir, 0o777); err == nil {
+		return os.Chmod(dir, 0o777|os.ModeSticky)
+	} else if !errors.Is(err, os.ErrExist) {
 		return err
 	}
-	return os.Chmod(dir, 0o777|os.ModeSticky)
+	info, err := os.Lstat(dir)
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is not a directory", dir)
+	}
+	return err
 }
 
-// takeTicket makes the next ticket while it holds the directory's lock, so that numbers are given in order and a ticket is
-// never seen before it is locked.
-func takeTicket(dir string, info Info) (*Slot, uint64, error) {
-	gate, err := os.OpenFile(filepath.Join(dir, "gate"), os.O_CREATE|os.O_RDWR, 0o666)
-	if err != nil {
+// takeTicket makes the next ticket while it holds the lock of the file "gate", so that numbers are given in order.
+func takeTicket(ctx context.Context, dir string, info Info) (*Slot, uint64, error) {
+	gate := filepath.Join(dir, "gate")
+	if err := makeRegular(gate, 0o666, nil); err != nil && !errors.Is(err, os.ErrExist) {
 		return nil, 0, err
 	}
-	defer gate.Close()
-	if err := unix.Flock(int(gate.Fd()), unix.LOCK_EX); err != nil {
+	if err := checkRegular(gate); err != nil {
 		return nil, 0, err
 	}
+	lock := flock.New(gate, flock.SetFlag(os.O_RDONLY|openFlags))
+	bounded, cancel := context.WithTimeout(ctx, gateWait)
+	defer cancel()
+	if _, err := lock.TryLockContext(bounded, pollEvery/10); err != nil {
+		return nil, 0, fmt.Errorf("lock %s: %w", gate, err)
+	}
+	defer lock.Close()
 	numbers, err := tickets(dir)
 	if err != nil {
 		return nil, 0, err
@@ -114,24 +161,52 @@ func takeTicket(dir string, info Info) (*Slot, uint64, error) {
 	if len(numbers) > 0 {
 		number = numbers[len(numbers)-1] + 1
 	}
-	file, err := os.OpenFile(path(dir, number), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o644)
+	if number > maxTicket {
+		return nil, 0, fmt.Errorf("%s has the highest possible number", path(dir, number-1))
+	}
+	text, err := json.Marshal(info)
 	if err != nil {
 		return nil, 0, err
 	}
-	text, err := json.Marshal(info)
-	if err == nil {
-		err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err := makeRegular(path(dir, number), 0o644, append([]byte{' '}, text...)); err != nil {
+		return nil, 0, err
 	}
-	if err == nil {
-		_, err = file.Write(text)
+	// Between its creation and its locking the ticket looks like that of a dead process. That does no harm: only processes with
+	// higher numbers look at it, and they have to wait for the gate.
+	s := &Slot{flock.New(path(dir, number), flock.SetFlag(os.O_RDONLY|openFlags))}
+	locked, err := s.lock.TryLock()
+	if err == nil && !locked {
+		err = fmt.Errorf("another process locked %s", path(dir, number))
 	}
 	if err != nil {
-		return nil, 0, errors.Join(err, os.Remove(file.Name()), file.Close())
+		return nil, 0, errors.Join(err, os.Remove(path(dir, number)))
 	}
-	return &Slot{file}, number, nil
+	return s, number, nil
 }
 
-// ahead finds who goes before number, and removes the tickets of the dead on the way.
+// makeRegular makes a new file with the given mode, whatever the umask is, so that other users can open it.
+func makeRegular(path string, mode os.FileMode, text []byte) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Chmod(mode), f.Close()); err != nil {
+		return errors.Join(err, os.Remove(path))
+	}
+	return nil
+}
+
+// checkRegular refuses links, pipes, devices and directories.
+func checkRegular(path string) error {
+	info, err := os.Lstat(path)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is not a regular file", path)
+	}
+	return err
+}
+
+// ahead finds the tickets before number, and removes those of dead processes on the way.
 func ahead(dir string, number uint64) (Waiting, error) {
 	var w Waiting
 	numbers, err := tickets(dir)
@@ -142,10 +217,7 @@ func ahead(dir string, number uint64) (Waiting, error) {
 		if n >= number {
 			break
 		}
-		info, alive, err := look(path(dir, n))
-		if err != nil {
-			return w, err
-		}
+		info, alive := look(path(dir, n))
 		if !alive {
 			continue
 		}
@@ -157,30 +229,30 @@ func ahead(dir string, number uint64) (Waiting, error) {
 	return w, nil
 }
 
-// look says whether the process that made a ticket still lives. The ticket of a dead one is removed.
-func look(path string) (Info, bool, error) {
-	var info Info
-	file, err := os.Open(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return info, false, nil
+// look reports whether the process that made a ticket still lives. The ticket of a dead one is removed. A file that cannot be opened
+// and locked is no ticket: Acquire makes regular files that every user may read.
+func look(path string) (info Info, alive bool) {
+	if checkRegular(path) != nil {
+		return info, false
 	}
+	lock := flock.New(path, flock.SetFlag(os.O_RDONLY|openFlags))
+	locked, err := lock.TryRLock()
 	if err != nil {
-		return info, false, err
+		return info, false
 	}
-	defer file.Close()
-	switch err := unix.Flock(int(file.Fd()), unix.LOCK_SH|unix.LOCK_NB); {
-	case err == nil:
-		// A file of another user cannot be removed here; it does no harm, being unlocked.
-		if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrPermission) && !errors.Is(err, os.ErrNotExist) {
-			return info, false, err
-		}
-		return info, false, nil
-	case !errors.Is(err, unix.EWOULDBLOCK):
-		return info, false, err
+	if locked {
+		_ = lock.Close()
+		_ = os.Remove(path) // that of another user cannot be removed and does no harm, since it is not locked
+		return info, false
 	}
-	// What the ticket says is only for people: a half-written one is still a ticket.
-	_ = json.NewDecoder(file).Decode(&info)
-	return info, true, nil
+	f, err := os.OpenFile(path, os.O_RDONLY|openFlags, 0)
+	if err != nil {
+		return info, !errors.Is(err, os.ErrNotExist)
+	}
+	defer f.Close()
+	// The information is only shown. A ticket without it is still a ticket.
+	_ = json.NewDecoder(io.NewSectionReader(f, infoAt, maxInfo)).Decode(&info)
+	return info, true
 }
 
 // tickets are the numbers in the directory, lowest first.
@@ -192,14 +264,14 @@ func tickets(dir string) ([]uint64, error) {
 	var numbers []uint64
 	for _, e := range entries {
 		digits, ok := strings.CutPrefix(e.Name(), "ticket-")
-		if !ok {
+		if !ok || len(digits) != 20 {
 			continue
 		}
-		if n, err := strconv.ParseUint(digits, 10, 64); err == nil {
+		if n, err := strconv.ParseUint(digits, 10, 64); err == nil && n <= maxTicket {
 			numbers = append(numbers, n)
 		}
 	}
-	sort.Slice(numbers, func(i, j int) bool { return numbers[i] < numbers[j] })
+	slices.Sort(numbers)
 	return numbers, nil
 }
 

@@ -41,7 +41,7 @@ func startAdmin(s *Server, addr string) (*admin, error) {
 	mux.HandleFunc("GET /expected", a.expected)
 	mux.HandleFunc("GET /traps", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.Traps()) })
 	mux.HandleFunc("GET /log", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.Log()) })
-	mux.HandleFunc("GET /usage", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, Usage{cpuTime()}) })
+	mux.HandleFunc("GET /usage", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, Usage{CPUTime()}) })
 	mux.HandleFunc("GET /start-urls", func(w http.ResponseWriter, _ *http.Request) {
 		for _, u := range s.StartURLs() {
 			io.WriteString(w, u+"\n")

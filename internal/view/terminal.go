@@ -5,12 +5,11 @@ import (
 	"os"
 	"strings"
 
-	"golang.org/x/sys/unix"
 	"golang.org/x/term"
 )
 
-// CanDraw says whether a picture can be drawn on a stream: it must be a terminal that can move its cursor, and this process must be
-// in front, since whoever runs it in the background is using the terminal for something else.
+// CanDraw reports whether the live view can be drawn on a stream: it must be a terminal that can move its cursor, and this process must
+// be in the terminal's foreground process group. On systems without process groups, such as Windows, it reports false, and progress is shown as lines.
 func CanDraw(out io.Writer, environ []string) (*os.File, bool) {
 	f, ok := out.(*os.File)
 	if !ok || !term.IsTerminal(int(f.Fd())) {
@@ -19,8 +18,7 @@ func CanDraw(out io.Writer, environ []string) (*os.File, bool) {
 	if kind := lookup(environ, "TERM"); kind == "" || kind == "dumb" {
 		return nil, false
 	}
-	group, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCGPGRP)
-	return f, err == nil && group == unix.Getpgrp()
+	return f, isForeground(f)
 }
 
 // Able says what a terminal can show, by what its user says of it: NO_COLOR, which counts if it is not empty, and the locale.

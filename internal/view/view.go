@@ -6,7 +6,6 @@ import (
 	"os/signal"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	tea "github.com/charmbracelet/bubbletea"
@@ -72,7 +71,7 @@ func (v *View) feed() {
 	tick := time.NewTicker(redrawEvery)
 	defer tick.Stop()
 	suspend := make(chan os.Signal, 1)
-	signal.Notify(suspend, syscall.SIGTSTP)
+	notifySuspend(suspend)
 	defer signal.Stop(suspend)
 	for {
 		v.program.Send(frame{v.o.Live(), v.o.Notes()})

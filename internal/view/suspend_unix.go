@@ -1,3 +1,5 @@
+//go:build unix
+
 package view
 
 import (
@@ -31,6 +33,15 @@ func (v *View) suspend() {
 	if err := v.program.RestoreTerminal(); err != nil {
 		v.o.Log.Warn("the live view cannot take the terminal again", "error", err)
 	}
+}
+
+// notifySuspend asks for the signal that Ctrl-Z sends.
+func notifySuspend(c chan<- os.Signal) { signal.Notify(c, syscall.SIGTSTP) }
+
+// isForeground reports whether this process is in the foreground process group of the terminal.
+func isForeground(terminal *os.File) bool {
+	group, err := unix.IoctlGetInt(int(terminal.Fd()), unix.TIOCGPGRP)
+	return err == nil && group == unix.Getpgrp()
 }
 
 // jobControl says whether there is somebody who could continue the process: a shell that leads the session from another process group.

@@ -1,3 +1,5 @@
+//go:build linux || darwin || freebsd
+
 package state
 
 import (
@@ -20,7 +22,7 @@ func freeBytes(dir string) (int64, error) {
 // holes.
 func allocated(info fs.FileInfo) int64 {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		return st.Blocks * 512
+		return int64(st.Blocks) * 512 // not an int64 everywhere
 	}
 	return info.Size()
 }

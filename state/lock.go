@@ -1,0 +1,114 @@
+package state
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/gofrs/flock"
+)
+
+// A lock is the lock on a store's LOCK file. The system releases it when the
+// process ends, however that happens. The file also holds the owner's pid for
+// other processes to read. It is not removed while the store exists: otherwise
+// two processes could hold locks on two files of that name.
+type lock struct{ file *flock.Flock }
+
+const (
+	lockTries = 3
+	lockPause = 5 * time.Millisecond
+)
+
+// pidAt is where the pid begins. On Windows the lock covers the first byte,
+// which other handles can then neither read nor write.
+const pidAt = 1
+
+func acquireLock(dir string) (*lock, error) {
+	path := filepath.Join(dir, lockName)
+	file := flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o600))
+	// lockOwner holds a shared lock for a moment, so one failure does not
+	// show that there is an owner.
+	for try := 0; ; try++ {
+		locked, err := file.TryLock()
+		if err != nil {
+			return nil, fmt.Errorf("lock: %w", err)
+		}
+		if locked {
+			break
+		}
+		if try == lockTries {
+			return nil, &LockedError{Dir: dir, PID: readPID(path)}
+		}
+		time.Sleep(lockPause)
+	}
+	if err := writePID(path, strconv.Itoa(os.Getpid())+"\n"); err != nil {
+		return nil, errors.Join(fmt.Errorf("lock: %w", err), file.Close())
+	}
+	return &lock{file}, nil
+}
+
+func (l *lock) release() error {
+	// The pid is removed before the lock is: afterwards it may be that of
+	// another process.
+	err := writePID(l.file.Path(), "")
+	if errors.Is(err, os.ErrNotExist) { // Wipe has removed the file
+		err = nil
+	}
+	return errors.Join(err, l.file.Close())
+}
+
+// lockOwner returns the pid of the process that holds the lock, or zero if
+// none does.
+func lockOwner(dir string) (int, error) {
+	path := filepath.Join(dir, lockName)
+	pid := readPID(path)
+	if pid == 0 {
+		return 0, nil
+	}
+	file := flock.New(path, flock.SetFlag(os.O_RDONLY))
+	locked, err := file.TryRLock()
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	if !locked {
+		return pid, nil
+	}
+	return 0, file.Close()
+}
+
+// writePID replaces what the lock file says. It opens the file anew, because
+// the library does not show the file that it locked.
+func writePID(path, text string) error {
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	err = f.Truncate(pidAt)
+	if err == nil && text != "" {
+		_, err = f.WriteAt([]byte(text), pidAt)
+	}
+	return errors.Join(err, f.Close())
+}
+
+// readPID returns zero if the file names no process.
+func readPID(path string) int {
+	f, err := os.Open(path)
+	if err != nil {
+		return 0
+	}
+	defer f.Close()
+	text := make([]byte, 32)
+	n, _ := f.ReadAt(text, pidAt) // always io.EOF: the text is shorter
+	pid, err := strconv.Atoi(string(bytes.TrimSpace(text[:n])))
+	if err != nil {
+		return 0
+	}
+	return pid
+}
