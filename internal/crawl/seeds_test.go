@@ -143,7 +143,7 @@ func TestSitemapsAreReadOnceAndCyclesCut(t *testing.T) {
 		}
 	}
 	wantURLs(t, "from sitemaps", bySource(lines, "sitemap"), "http://a.test/1", "http://a.test/of/0", "http://a.test/of/1", "http://a.test/of/2", "http://a.test/of/3")
-	if len(rep.Warnings) == 0 || !strings.Contains(strings.Join(rep.Warnings, "\n"), "more than 5 indexes") {
+	if len(rep.Warnings) == 0 || !strings.Contains(strings.Join(rep.Warnings, "\n"), "more than 5 index files") {
 		t.Errorf("warnings %q", rep.Warnings)
 	}
 }
