@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/andybalholm/cascadia"
 	"golang.org/x/net/html"
 
 	"github.com/mapwright/mapwright/internal/htmltree"
@@ -18,7 +17,7 @@ import (
 // is made by ParseExtractor and may be shared.
 type Extractor struct {
 	name     string
-	selector cascadia.SelectorGroup
+	selector selector
 	attr     string // empty means text
 }
 
@@ -38,11 +37,11 @@ func ParseExtractor(s string) (Extractor, error) {
 	if selector == "" {
 		return Extractor{}, fmt.Errorf("parse extractor %q: %w", s, errExtractorForm)
 	}
-	group, err := cascadia.ParseGroup(selector)
+	parsed, err := parseSelector(selector)
 	if err != nil {
 		return Extractor{}, fmt.Errorf("parse extractor %q: selector: %w", s, err)
 	}
-	return Extractor{name: name, selector: group, attr: attr}, nil
+	return Extractor{name: name, selector: parsed, attr: attr}, nil
 }
 
 var errExtractorForm = errors.New("want name=SELECTOR or name=SELECTOR@attr")
@@ -91,7 +90,7 @@ const (
 	treeFactor = 64
 
 	// defaultExtractTimeout ends the work for a page. Pages within the bounds of memory need less than two seconds.
-	defaultExtractTimeout = 20 * time.Second
+	defaultExtractTimeout = 10 * time.Second
 )
 
 // treeLimit is how much memory the tree of a body may take, which is reserved before the tree is built.
@@ -119,9 +118,9 @@ func (p *Parser) extract(pg *Page, body []byte) error {
 	p.trees.Release(limit - size)
 	limit = size
 
-	w := treeWalk{deadline: deadline, names: p.names}
+	w := treeWalk{tree: newTree(root), deadline: deadline, names: p.names}
 	for i, e := range p.opts.Extract {
-		if pg.Extracted[i].Values = w.values(root, e); w.late {
+		if pg.Extracted[i].Values = w.values(e); w.late {
 			for i := range pg.Extracted {
 				pg.Extracted[i].Values = nil
 			}
@@ -131,48 +130,17 @@ func (p *Parser) extract(pg *Page, body []byte) error {
 	return nil
 }
 
-// A treeWalk visits nodes of a tree until a deadline.
-type treeWalk struct {
-	deadline time.Time
-	names    *names
-	steps    int
-	late     bool // the deadline has passed: what was found is not complete
-}
-
-// clockEvery is how many nodes are visited between two looks at the clock. A selector that matches a node against its
-// siblings or descendants looks at up to a million of them for one visit.
-const clockEvery = 16
-
-// tick counts a visit and reports whether there is time for it.
-func (w *treeWalk) tick() bool {
-	w.steps++
-	if !w.late && w.steps%clockEvery == 0 {
-		w.late = !time.Now().Before(w.deadline)
-	}
-	return !w.late
-}
-
-// following is the node after n in document order within root, or nil. Without children, those of n are passed over.
-func following(n, root *html.Node, children bool) *html.Node {
-	if children && n.FirstChild != nil {
-		return n.FirstChild
-	}
-	for ; n != root; n = n.Parent {
-		if n.NextSibling != nil {
-			return n.NextSibling
-		}
-	}
-	return nil
-}
-
-// values collects what an extractor finds under root.
-func (w *treeWalk) values(root *html.Node, e Extractor) []string {
+// values collects what an extractor finds.
+func (w *treeWalk) values(e Extractor) []string {
 	var values []string
-	for n := following(root, root, true); n != nil && len(values) < maxExtractions && w.tick(); n = following(n, root, true) {
-		if n.Type != html.ElementNode || !e.selector.Match(n) {
+	for i, found := range w.match(e.selector) {
+		if !found || w.nodes[i].Type != html.ElementNode {
 			continue
 		}
-		if v, ok := w.value(n, e.attr); ok {
+		if len(values) == maxExtractions || w.late {
+			break
+		}
+		if v, ok := w.value(w.nodes[i], e.attr); ok {
 			values = append(values, v)
 		}
 	}

@@ -148,8 +148,8 @@ func TestTreeWalkEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := treeWalk{deadline: time.Now(), names: newNames()}
-	if w.values(root, x); !w.late || w.steps > clockEvery {
+	w := treeWalk{tree: newTree(root), deadline: time.Now(), names: newNames()}
+	if w.values(x); !w.late || w.steps > clockEvery {
 		t.Errorf("late %v after %d steps", w.late, w.steps)
 	}
 }

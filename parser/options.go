@@ -36,7 +36,7 @@ type Options struct {
 	// magnitude slower.
 	Extract []Extractor
 
-	// ExtractTimeout is how long the extractors may take for one page. Zero means 20 seconds.
+	// ExtractTimeout is how long the extractors may take for one page. Zero means 10 seconds.
 	ExtractTimeout time.Duration
 
 	// RobotsToken is the product token for which robots directives may be

@@ -216,7 +216,7 @@ func TestOptions(t *testing.T) {
 			t.Errorf("error %q does not name %s", err, part)
 		}
 	}
-	if p := newParser(t, Options{}); !reflect.DeepEqual(p.opts, Options{ExtractTimeout: 20 * time.Second, RobotsToken: "mapwright", MaxLinks: 20_000, MaxLinkBytes: 8 << 20}) {
+	if p := newParser(t, Options{}); !reflect.DeepEqual(p.opts, Options{ExtractTimeout: 10 * time.Second, RobotsToken: "mapwright", MaxLinks: 20_000, MaxLinkBytes: 8 << 20}) {
 		t.Errorf("defaults are %+v", p.opts)
 	}
 }
