@@ -152,10 +152,10 @@ func TestSlowSource(t *testing.T) {
 	close(interrupt)
 	s.urls["www.x.test/"] = plainPage
 	go func() { close(fetched) }()
-	began := time.Now()
+	// The source answers no more, so the run ends only if it does not wait for it.
 	rep, _ = s.run(Options{Settings: s.settings(change), Starts: []Start{{URL: mustURL(t, "http://www.x.test/")}}, Dir: newDataDir(t), Log: slog.New(slog.DiscardHandler), Interrupted: interrupt})
-	if took := time.Since(began); rep.Status != Cancelled || took > 5*time.Second {
-		t.Errorf("%s after %v", rep.Status, took)
+	if rep.Status != Cancelled {
+		t.Errorf("status %s, want %s", rep.Status, Cancelled)
 	}
 }
 

@@ -30,7 +30,7 @@ func TestConnectionsEndWithTheCrawl(t *testing.T) {
 	s := config.Defaults(config.OwnSite)
 	s.MaxWorkers, s.HotSetMB, s.BloomCapacity = 4, 1, 1000
 	crawlAll(t, s, server.URL+"/")
-	for late := time.After(10 * time.Second); open.Load() > 0; {
+	for late := time.After(2 * time.Minute); open.Load() > 0; {
 		select {
 		case <-closed:
 		case <-late:
