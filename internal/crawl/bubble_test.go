@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/fetch"
@@ -28,6 +29,8 @@ type memoryWeb struct {
 
 func newMemoryWeb(t *testing.T, cfg testweb.Config) *memoryWeb {
 	t.Helper()
+	// A request that begins in the instant of a refusal was leased before it. There is no other delay in a bubble.
+	cfg.Grace = time.Nanosecond
 	web, err := testweb.StartOn(cfg, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -149,7 +149,11 @@ func TestRefusals(t *testing.T) {
 			write(t, filepath.Join(dir, "terraform", "state", "terraform.tfstate"), "{}")
 			write(t, filepath.Join(dir, "outputs", "sitemap.jsonl"), "")
 			before := picture(t, dir)
-			got := invocation{args: strings.Fields(strings.ReplaceAll(tt.args, "$D", dir)), env: tt.env, dir: dir}.run(t)
+			args := strings.Fields(tt.args) // before the directory is put in, whose name may have a space
+			for i := range args {
+				args[i] = strings.ReplaceAll(args[i], "$D", dir)
+			}
+			got := invocation{args: args, env: tt.env, dir: dir}.run(t)
 			refused(t, got, tt.says...)
 			unchanged(t, dir, before)
 		})

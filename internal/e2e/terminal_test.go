@@ -141,6 +141,25 @@ func (t *terminal) types(keys string) {
 	}
 }
 
+// typesUntilEnded presses keys again and again until the program has ended, and returns its exit status: signals within a second of the
+// first count as one.
+func (t *terminal) typesUntilEnded(keys string) int {
+	t.t.Helper()
+	again := time.NewTicker(250 * time.Millisecond)
+	defer again.Stop()
+	for {
+		_, err := io.WriteString(t.file, keys)
+		select {
+		case <-t.ended:
+			return t.wait()
+		case <-again.C:
+			if err != nil {
+				t.t.Fatal(err)
+			}
+		}
+	}
+}
+
 // resize makes the window another size.
 func (t *terminal) resize(cols, rows int) {
 	t.t.Helper()

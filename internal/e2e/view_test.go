@@ -121,8 +121,7 @@ func TestViewIsLeftAtOnceByTwoInterrupts(t *testing.T) {
 	term.shows("1 done", "in flight")
 	term.types("\x03")
 	term.shows("Stopping: no new requests", "Ctrl-C leaves at once")
-	term.types("\x03")
-	if code := term.wait(); code != 130 {
+	if code := term.typesUntilEnded("\x03"); code != 130 {
 		t.Errorf("exit status %d, want 130", code)
 	}
 	term.shows("mapwright: left at once")
