@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"regexp"
@@ -61,10 +62,13 @@ func checkAddress(text string) error {
 	return nil
 }
 
+func checkOrigin(text string) error { return new(fetch.Audience).Add(text) }
+
+// checkHeader does not repeat the text, which may be a secret.
 func checkHeader(text string) error {
 	name, _, ok := strings.Cut(text, ":")
 	if !ok || strings.TrimSpace(name) == "" {
-		return fmt.Errorf("%q is not of the form 'Name: value'", text)
+		return errors.New("a header must have the form 'Name: value'")
 	}
 	return nil
 }

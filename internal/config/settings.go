@@ -64,6 +64,7 @@ type Settings struct {
 	Timeout      time.Duration
 	UserAgent    string
 	Headers      []string
+	HeaderTo     []string
 	Proxy        string
 	Resolve      []string
 	AllowPrivate bool

@@ -3,6 +3,8 @@ package crawl
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -13,8 +15,8 @@ import (
 	"github.com/mapwright/mapwright/internal/fetch"
 )
 
-// NewFetcher makes a fetcher by the settings. A start URL that names an address, or localhost, may be reached though it is not
-// public, and nothing else.
+// NewFetcher makes a fetcher by the settings. A start URL that names an address, or localhost, may be reached on its port though it is
+// not public.
 func NewFetcher(s *config.Settings, starts []Start) (*fetch.Client, error) {
 	o, err := fetchOptions(s, starts)
 	if err != nil {
@@ -31,7 +33,7 @@ func fetchOptions(s *config.Settings, starts []Start) (fetch.Options, error) {
 	for _, st := range starts {
 		host := strings.Trim(st.URL.Host(), "[]")
 		if _, err := netip.ParseAddr(host); err == nil || host == "localhost" || strings.HasSuffix(host, ".localhost") {
-			o.AllowHosts = append(o.AllowHosts, host)
+			o.AllowHosts = append(o.AllowHosts, allowedHosts(st)...)
 		}
 	}
 	for _, text := range s.Resolve {
@@ -48,14 +50,48 @@ func fetchOptions(s *config.Settings, starts []Start) (fetch.Options, error) {
 		}
 		o.Proxy = proxy
 	}
-	if len(s.Headers) > 0 {
-		o.Header = http.Header{}
-	}
+	o.Header, o.PrivateHeader = http.Header{}, http.Header{}
 	for _, h := range s.Headers {
 		name, value, _ := strings.Cut(h, ":")
-		o.Header.Add(strings.TrimSpace(name), strings.TrimSpace(value))
+		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+		if fetch.IsPublicHeader(name) {
+			o.Header.Add(name, value)
+		} else {
+			o.PrivateHeader.Add(name, value)
+		}
 	}
-	return o, nil
+	var err error
+	o.PrivateTo, err = headerAudience(s, starts)
+	return o, err
+}
+
+// allowedHosts are a start's host and port in the form of fetch.Options.AllowHosts. A bare domain may be tried on port 80 too.
+func allowedHosts(st Start) []string {
+	host, port := strings.Trim(st.URL.Host(), "[]"), st.URL.Port()
+	switch {
+	case port != "":
+		return []string{net.JoinHostPort(host, port)}
+	case st.Bare:
+		return []string{net.JoinHostPort(host, "443"), net.JoinHostPort(host, "80")}
+	case st.URL.Scheme() == "http":
+		return []string{net.JoinHostPort(host, "80")}
+	}
+	return []string{net.JoinHostPort(host, "443")}
+}
+
+// headerAudience is the set of origins that get headers that may be credentials: those of the start URLs and those that the user names.
+// A bare domain stands for its https origin alone, because the plain http that it may fall back to can be read on the way.
+func headerAudience(s *config.Settings, starts []Start) (fetch.Audience, error) {
+	var a fetch.Audience
+	for _, st := range starts {
+		a.AddURL(st.URL)
+	}
+	for _, text := range s.HeaderTo {
+		if err := a.Add(text); err != nil {
+			return a, fmt.Errorf("header-to: %w", err)
+		}
+	}
+	return a, nil
 }
 
 // paceConfig is the pace that a profile and its settings give every host.

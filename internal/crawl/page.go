@@ -129,7 +129,7 @@ func (w *worker) pageFailed(l *frontier.Lease, u urlnorm.URL, resp *fetch.Respon
 	}
 	f.facts.Error = errorText(err)
 	r.Finish = f
-	if fallback, ok := w.plainHTTP(l.Link(), u, kind); ok {
+	if fallback, ok := w.plainHTTP(l.Link(), u, err); ok {
 		r.Links, r.Final = []frontier.Link{fallback}, true
 	}
 	_, derr := w.done(l, r)
@@ -149,7 +149,7 @@ func isHopeless(err error) bool {
 // errorText is what a record says of a failure.
 func errorText(err error) string {
 	if e, ok := errors.AsType[*fetch.Error](err); ok {
-		text := fmt.Sprintf("%s: %v", e.Phase, e.Err)
+		text := e.Detail()
 		if e.Kind == fetch.TooLarge {
 			text += " (--max-body-size)"
 		}
@@ -158,18 +158,46 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// plainHTTP is what to try when only a name was given, as a start or by a certificate, and its https is refused.
-func (w *worker) plainHTTP(from frontier.Link, u urlnorm.URL, kind fetch.Kind) (frontier.Link, bool) {
+// plainHTTP is what to try when only a name was given, as a start or by a certificate, and there is no https at it.
+func (w *worker) plainHTTP(from frontier.Link, u urlnorm.URL, err error) (frontier.Link, bool) {
 	named := w.bare[from.URL] || from.Source == sourceCT
-	if u.Scheme() != "https" || !named || (kind != fetch.ConnectError && kind != fetch.TLSError && kind != fetch.Timeout) {
+	if u.Scheme() != "https" || !named || !offersNoHTTPS(err) {
 		return frontier.Link{}, false
 	}
-	l, err := frontier.ParseLink("http" + u.String()[len("https"):])
+	plain := "http" + u.String()[len("https"):]
+	l, err := frontier.ParseLink(plain)
 	if err != nil {
 		return frontier.Link{}, false
 	}
+	if target, ok := urlnorm.FromCanonical(plain); ok {
+		w.warnWithheld(u, target)
+	}
 	l.Source, l.Priority, l.Discovered = from.Source, from.Priority, time.Now()
 	return l, true
+}
+
+// offersNoHTTPS reports whether an https URL failed because no connection was made, or because the port answers in plain HTTP. Any other
+// failure of TLS, such as a wrong certificate, is a fault of the https site and no reason to do without TLS.
+func offersNoHTTPS(err error) bool {
+	e, ok := errors.AsType[*fetch.Error](err)
+	if !ok {
+		return false
+	}
+	if header, ok := errors.AsType[tls.RecordHeaderError](err); ok && string(header.RecordHeader[:]) == "HTTP/" {
+		return true
+	}
+	if errors.Is(err, http.ErrSchemeMismatch) { // the same, behind a proxy
+		return true
+	}
+	return e.Kind == fetch.ConnectError || e.Kind == fetch.Timeout && e.Phase == "connect"
+}
+
+// warnWithheld says that headers which may be credentials are not sent to where a start URL leads.
+func (w *worker) warnWithheld(from, to urlnorm.URL) {
+	if w.client == nil || w.client.Withholds(from) || !w.client.Withholds(to) {
+		return
+	}
+	w.warn("%s leads to %s, which does not get your --header values that may be credentials. If they are meant for it, add --header-to %s", from, to, to.Origin())
 }
 
 // measure tells the metrics how long a fetch took.
@@ -221,6 +249,7 @@ func (w *worker) redirect(f *finish, from frontier.Link, u urlnorm.URL, location
 	}
 	if from.Depth == 0 && from.Priority == frontier.PriorityStart {
 		w.extendScope(target)
+		w.warnWithheld(u, target)
 	}
 	if why := w.scope.Check(target); why != InScope {
 		w.tally.skipped(why)

@@ -33,12 +33,13 @@ func seeds(s *config.Settings, name string) bool {
 // newSources are the indexes that the settings name. Nothing is asked yet.
 func (r *run) newSources(given Fetcher) ([]source, error) {
 	var list []source
+	usual := config.Defaults(r.settings.Profile)
 	if s := r.settings; seeds(s, "ct") {
 		hosts, err := newNames(s)
 		if err != nil {
 			return nil, err
 		}
-		f, stop, err := sourceFetcher(s, s.CTBaseURL, given)
+		f, stop, err := sourceFetcher(s, s.CTBaseURL, usual.CTBaseURL, given)
 		if err != nil {
 			return nil, fmt.Errorf("ct-base-url: %w", err)
 		}
@@ -49,7 +50,7 @@ func (r *run) newSources(given Fetcher) ([]source, error) {
 		list = append(list, source{"ct", sourceCT, ct.URLs, stop})
 	}
 	if s := r.settings; seeds(s, "commoncrawl") {
-		f, stop, err := sourceFetcher(s, s.CommonCrawlBaseURL, given)
+		f, stop, err := sourceFetcher(s, s.CommonCrawlBaseURL, usual.CommonCrawlBaseURL, given)
 		if err != nil {
 			return nil, fmt.Errorf("commoncrawl-base-url: %w", err)
 		}
@@ -65,9 +66,10 @@ func (r *run) newSources(given Fetcher) ([]source, error) {
 // sourceHeaders is how long an index may think about a question. Some take most of a minute.
 const sourceHeaders = 90 * time.Second
 
-// sourceFetcher is the crawl's way of fetching, but for what is meant for the crawled hosts alone: the extra headers, which may be
-// secrets, and the private addresses that start URLs name. An address that the user gave as that of the index may be private.
-func sourceFetcher(s *config.Settings, base string, given Fetcher) (f Fetcher, stop func(), err error) {
+// sourceFetcher makes the client that asks an index. It has the crawl's settings except what is meant for the crawled hosts: the extra
+// headers, which may be secrets, and the private addresses that start URLs name. If the user chose the address of the index (usual is
+// the default), the index may have an address that is not public, on its port.
+func sourceFetcher(s *config.Settings, base, usual string, given Fetcher) (f Fetcher, stop func(), err error) {
 	at, err := urlnorm.Parse(base)
 	if err != nil {
 		return nil, nil, err
@@ -75,11 +77,15 @@ func sourceFetcher(s *config.Settings, base string, given Fetcher) (f Fetcher, s
 	if given != nil {
 		return given, func() {}, nil
 	}
-	o, err := fetchOptions(s, []Start{{URL: at}})
+	o, err := fetchOptions(s, nil)
 	if err != nil {
 		return nil, nil, err
 	}
-	o.Header, o.HeaderTimeout, o.MaxInflight, o.MaxIdlePerHost = nil, sourceHeaders, 1, 1
+	if base != usual {
+		o.AllowHosts = allowedHosts(Start{URL: at})
+	}
+	o.Header, o.PrivateHeader = nil, nil
+	o.HeaderTimeout, o.MaxInflight, o.MaxIdlePerHost = sourceHeaders, 1, 1
 	client, err := fetch.New(o)
 	if err != nil {
 		return nil, nil, err

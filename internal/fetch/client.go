@@ -16,7 +16,8 @@ import (
 // A Client fetches. It is safe for use by any number of goroutines.
 type Client struct {
 	opts      Options
-	headers   [Stream + 1]http.Header // read only
+	headers   modeHeaders  // read only
+	private   *modeHeaders // read only; for the origins of Options.PrivateTo; nil if there are no private headers
 	direct    *direct
 	transport *http.Transport // behind a proxy, and for HTTP/2
 	dialer    *dialer
@@ -32,9 +33,13 @@ func New(o Options) (*Client, error) {
 	if err := o.validate(); err != nil {
 		return nil, fmt.Errorf("fetch options: %w", err)
 	}
-	c := &Client{opts: o, headers: baseHeaders(o), buffers: newBuffers(o.MaxMemory)}
+	c := &Client{opts: o, headers: baseHeaders(o, o.Header), buffers: newBuffers(o.MaxMemory)}
+	if len(o.PrivateHeader) > 0 {
+		private := baseHeaders(o, o.Header, o.PrivateHeader)
+		c.private = &private
+	}
 	c.dialer = newDialer(o)
-	c.direct = newDirect(o, c.dialer, c.headers)
+	c.direct = newDirect(o, c.dialer, c.headers, c.private)
 	c.transport = newTransport(o, c.dialer, c.direct)
 	c.dialer.idle = c.closeIdle
 	return c, nil
@@ -45,7 +50,7 @@ func newDialer(o Options) *dialer {
 		dns:            newDNSCache(o),
 		resolve:        o.Resolve,
 		allowPrivate:   o.AllowPrivate,
-		allowed:        make(map[string]bool),
+		allowed:        make(map[hostPort]bool),
 		connectTimeout: o.ConnectTimeout,
 		tlsTimeout:     o.TLSTimeout,
 		guarded:        &net.Dialer{Control: guardControl},
@@ -59,8 +64,10 @@ func newDialer(o Options) *dialer {
 	if o.NoHTTP2 {
 		d.tls.NextProtos = []string{"http/1.1"}
 	}
-	for _, h := range o.AllowHosts {
-		d.allowed[normalHost(h)] = true
+	for _, a := range o.AllowHosts {
+		if host, port, err := splitAddr(a); err == nil { // validate has refused any other
+			d.allowed[hostPort{host, port}] = true
+		}
 	}
 	if o.Proxy != nil {
 		d.proxy = proxyAddr(o.Proxy.Scheme, o.Proxy.Hostname(), o.Proxy.Port())
@@ -210,8 +217,11 @@ func (c *Client) check(r *Request) error {
 	}
 	// The proxy connects, and not we: names are looked up where the guard cannot
 	// see it, but what the URL itself says can be judged.
-	host := normalHost(r.URL.Host())
-	if c.dialer.allowed[host] {
+	host, port, err := splitAddr(dialAddr(r))
+	if err != nil {
+		return &Error{Kind: ConnectError, Phase: string(phaseConnect), Err: err}
+	}
+	if c.dialer.allowed[hostPort{host, port}] {
 		return nil
 	}
 	refusal := AddressError{Host: host}

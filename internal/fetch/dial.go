@@ -18,8 +18,8 @@ type dialer struct {
 	dns            *dnsCache
 	resolve        []Resolve
 	allowPrivate   bool
-	allowed        map[string]bool // hosts that need not be public, in normal form
-	proxy          string          // host:port of the proxy, or ""
+	allowed        map[hostPort]bool // what need not be public
+	proxy          string            // host:port of the proxy, or ""
 	connectTimeout time.Duration
 	tlsTimeout     time.Duration
 	tls            *tls.Config
@@ -34,6 +34,12 @@ type dialer struct {
 	conns, dials, refused atomic.Int64 // conns is the number of connections open now
 	handed                atomic.Int64 // how many of them net/http has, without a proxy
 	idle                  func()       // closes idle connections
+}
+
+// A hostPort is a host in normal form and a port.
+type hostPort struct {
+	host string
+	port uint16
 }
 
 // A tcpDialer connects to an address. It is a *net.Dialer but in tests.
@@ -155,7 +161,7 @@ type target struct {
 
 func (d *dialer) target(ctx context.Context, addr, host string, port uint16) (target, error) {
 	t := target{dialer: d.guarded, port: port}
-	if d.allowPrivate || d.allowed[host] || addr == d.proxy {
+	if d.allowPrivate || d.allowed[hostPort{host, port}] || addr == d.proxy {
 		t.dialer = d.open
 	}
 	if addr != d.proxy {

@@ -34,8 +34,9 @@ const (
 type direct struct {
 	dialer    *dialer
 	pool      *idlePool
-	heads     [Stream + 1]head // what each mode sends
-	headers   [Stream + 1]http.Header
+	heads     modeHeads
+	private   *modeHeads // for the origins of privateTo; nil if there are no private headers
+	privateTo Audience
 	maxHeader int64
 	scratch   sync.Pool // of *scratch
 
@@ -52,10 +53,11 @@ type scratch struct {
 	body buffer // of a body that came with the headers and lies in in's memory
 }
 
-func newDirect(o Options, d *dialer, headers [Stream + 1]http.Header) *direct {
-	t := &direct{dialer: d, pool: newIdlePool(o, &d.handed), headers: headers, maxHeader: o.MaxHeader}
-	for mode, h := range headers {
-		t.heads[mode] = newHead(h)
+func newDirect(o Options, d *dialer, headers modeHeaders, private *modeHeaders) *direct {
+	t := &direct{dialer: d, pool: newIdlePool(o, &d.handed), heads: newModeHeads(headers), privateTo: o.PrivateTo, maxHeader: o.MaxHeader}
+	if private != nil {
+		heads := newModeHeads(*private)
+		t.private = &heads
 	}
 	if !o.NoHTTP2 {
 		t.protocols = newProtocols(o.MaxIdle + o.MaxInflight)

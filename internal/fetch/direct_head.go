@@ -14,6 +14,7 @@ import (
 // A head is the part of a request that does not depend on the URL, as bytes. They are
 // net/http's bytes, in its order: the host, User-Agent, then the rest by name.
 type head struct {
+	from  http.Header
 	host  string // instead of the URL's; "" if that
 	lines []byte // all but the host's, with the empty line at the end
 	close bool   // the connection is to be closed after the answer
@@ -26,7 +27,7 @@ func ownLines() map[string]bool {
 
 func newHead(header http.Header) head {
 	var lines bytes.Buffer
-	h := head{host: first(header["Host"]), close: httpguts.HeaderValuesContainsToken(header["Connection"], "close")}
+	h := head{from: header, host: first(header["Host"]), close: httpguts.HeaderValuesContainsToken(header["Connection"], "close")}
 	if agent := first(header["User-Agent"]); agent != "" {
 		_ = http.Header{"User-Agent": {agent}}.Write(&lines) // to memory
 	}
@@ -36,10 +37,24 @@ func newHead(header http.Header) head {
 	return h
 }
 
+// modeHeads are the heads that requests of each mode send.
+type modeHeads [Stream + 1]head
+
+func newModeHeads(headers modeHeaders) (heads modeHeads) {
+	for mode, h := range headers {
+		heads[mode] = newHead(h)
+	}
+	return heads
+}
+
 // head returns what to send with a request.
 func (d *direct) head(r *Request) (*head, error) {
+	base := &d.heads[r.Mode]
+	if d.private != nil && d.privateTo.Has(r.URL) {
+		base = &d.private[r.Mode]
+	}
 	if len(r.Header) == 0 {
-		return &d.heads[r.Mode], nil
+		return base, nil
 	}
 	for name, values := range r.Header {
 		if !httpguts.ValidHeaderFieldName(name) {
@@ -51,7 +66,7 @@ func (d *direct) head(r *Request) (*head, error) {
 			}
 		}
 	}
-	header := d.headers[r.Mode].Clone()
+	header := base.from.Clone()
 	merge(header, r.Header)
 	h := newHead(header)
 	return &h, nil

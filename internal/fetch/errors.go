@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"syscall"
 )
 
@@ -38,8 +39,16 @@ type Error struct {
 	Err   error
 }
 
-func (e *Error) Error() string {
-	return fmt.Sprintf("fetch: %s (%s): %v", e.Kind, e.Phase, e.Err)
+func (e *Error) Error() string { return fmt.Sprintf("%s (%s)", e.Kind, e.Detail()) }
+
+// Detail is the phase and the cause, without the Kind. A cause that begins with the
+// name of the phase, as those of crypto/tls do, is not given it twice.
+func (e *Error) Detail() string {
+	text := e.Err.Error()
+	if rest, named := strings.CutPrefix(text, e.Phase); named && (rest == "" || rest[0] == ':' || rest[0] == ' ') {
+		return text
+	}
+	return e.Phase + ": " + text
 }
 
 func (e *Error) Unwrap() error { return e.Err }

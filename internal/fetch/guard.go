@@ -15,13 +15,14 @@ type AddressError struct {
 }
 
 func (e *AddressError) Error() string {
+	const rule = "not a public address (%s), and --allow-private is not set"
 	switch {
 	case !e.Addr.IsValid():
-		return fmt.Sprintf("refused to connect to %s: %s", e.Host, e.Reason)
-	case e.Host == "":
-		return fmt.Sprintf("refused to connect to %s: %s", e.Addr, e.Reason)
+		return fmt.Sprintf("%s is "+rule, e.Host, e.Reason)
+	case e.Host == "" || e.Host == e.Addr.Unmap().String():
+		return fmt.Sprintf("%s is "+rule, e.Addr, e.Reason)
 	}
-	return fmt.Sprintf("refused to connect to %s of %s: %s", e.Addr, e.Host, e.Reason)
+	return fmt.Sprintf("%s has the address %s, which is "+rule, e.Host, e.Addr, e.Reason)
 }
 
 // guardControl is a net.Dialer's Control: it sees the address that the system is

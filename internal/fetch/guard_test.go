@@ -72,7 +72,7 @@ func TestGuard(t *testing.T) {
 		"localhost", "LOCALHOST", "localhost.", "inside.example", "mapped.example", "several.example", "169.254.169.254", "[fe80::1]",
 	} {
 		for _, mode := range []Mode{Page, Text, Stream} {
-			c := newClient(t, Options{AllowHosts: []string{"192.168.7.7"}, Resolver: resolver})
+			c := newClient(t, Options{AllowHosts: []string{"192.168.7.7:" + port}, Resolver: resolver})
 			_, err := do(t, c, Request{URL: mustURL(t, "http://"+host+":"+port+"/robots.txt"), Mode: mode})
 			if KindOf(err) != RefusedAddress {
 				t.Errorf("%s: %v, want it refused", host, err)
@@ -90,12 +90,12 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// TestAllowed checks that an allowance is for the host named and no other.
+// TestAllowed checks that an allowance is for the host and port named and no other.
 func TestAllowed(t *testing.T) {
 	s := serve(t, func(http.ResponseWriter, *http.Request) {})
 	port := portOf(s.URL)
 	resolver := always("127.0.0.1")
-	at := func(hosts ...string) Options { return Options{AllowHosts: hosts, Resolver: resolver} }
+	at := func(host string) Options { return Options{AllowHosts: []string{host + ":" + port}, Resolver: resolver} }
 	tests := []struct {
 		name string
 		opts Options
@@ -109,6 +109,8 @@ func TestAllowed(t *testing.T) {
 		{"another address", at("localhost"), "127.0.0.1", RefusedAddress},
 		{"below localhost", at("localhost"), "a.localhost", RefusedAddress},
 		{"IPv6 in brackets", at("[::ffff:127.0.0.1]"), "127.0.0.1", ""},
+		{"another port", Options{AllowHosts: []string{"127.0.0.1:80", "127.0.0.1:1"}, Resolver: resolver}, "127.0.0.1", RefusedAddress},
+		{"another port of a name", Options{AllowHosts: []string{"localhost:80"}, Resolver: resolver}, "localhost", RefusedAddress},
 		{"all", Options{AllowPrivate: true, AllowHosts: []string{}, Resolver: resolver}, "inside.example", ""},
 		{"by the user's own address", Options{AllowHosts: []string{}, Resolver: resolver,
 			Resolve: []Resolve{{Host: "shop.example", Addrs: []netip.Addr{netip.MustParseAddr("127.0.0.1")}}}}, "shop.example", ""},

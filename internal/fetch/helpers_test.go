@@ -8,22 +8,28 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strings"
 	"sync"
 	"testing"
 
 	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
-// newClient makes a client that may talk to this machine by address, unless o
-// says more.
+// newClient makes a client that may connect to every port of 127.0.0.1, unless o says
+// which hosts it may.
 func newClient(t testing.TB, o Options) *Client {
 	t.Helper()
-	if o.AllowHosts == nil {
-		o.AllowHosts = []string{"127.0.0.1"}
-	}
 	c, err := New(o)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if guarded := c.dialer.guarded; o.AllowHosts == nil {
+		c.dialer.guarded = fakeDialer(func(ctx context.Context, addr string) (net.Conn, error) {
+			if strings.HasPrefix(addr, "127.0.0.1:") {
+				return c.dialer.open.DialContext(ctx, "tcp", addr)
+			}
+			return guarded.DialContext(ctx, "tcp", addr)
+		})
 	}
 	t.Cleanup(func() { _ = c.Close() })
 	return c

@@ -28,6 +28,11 @@ type Options struct {
 	// sends by itself, but for Accept-Encoding, and may name another Host.
 	Header http.Header
 
+	// PrivateHeader is sent like Header, but only to the origins in PrivateTo. It is
+	// for credentials, and for any header that may be one; see [IsPublicHeader].
+	PrivateHeader http.Header
+	PrivateTo     Audience
+
 	// Proxy is the proxy that every request goes through, with scheme http, https,
 	// socks5 or socks5h. Nil means none; the environment is not asked.
 	Proxy *url.URL
@@ -38,8 +43,8 @@ type Options struct {
 	// AllowPrivate lets requests go to addresses that are not public.
 	AllowPrivate bool
 
-	// AllowHosts are hosts, as names or addresses, that may have an address that is
-	// not public.
+	// AllowHosts are hosts, each as HOST:PORT with a name or an address, that may have
+	// an address that is not public. Other ports of them stay guarded.
 	AllowHosts []string
 
 	// NoHTTP2 speaks HTTP/1.1 only.
@@ -232,14 +237,21 @@ func (o *Options) validate() error {
 	if !httpguts.ValidHeaderFieldValue(o.UserAgent) {
 		fail("user agent %q: not a header value", o.UserAgent)
 	}
-	for name, values := range o.Header {
-		if !httpguts.ValidHeaderFieldName(name) {
-			fail("header %q: not a header name", name)
-		}
-		for _, v := range values {
-			if !httpguts.ValidHeaderFieldValue(v) {
-				fail("header %s: not a header value", name)
+	for _, header := range []http.Header{o.Header, o.PrivateHeader} {
+		for name, values := range header {
+			if !httpguts.ValidHeaderFieldName(name) {
+				fail("header %q: not a header name", name)
 			}
+			for _, v := range values {
+				if !httpguts.ValidHeaderFieldValue(v) {
+					fail("header %s: not a header value", name)
+				}
+			}
+		}
+	}
+	for _, a := range o.AllowHosts {
+		if _, _, err := splitAddr(a); err != nil {
+			fail("allowed host %q: want HOST:PORT", a)
 		}
 	}
 	if o.Proxy != nil {

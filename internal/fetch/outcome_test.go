@@ -187,9 +187,21 @@ func TestCanceled(t *testing.T) {
 }
 
 func TestErrorText(t *testing.T) {
-	err := &Error{Kind: TLSError, Phase: "tls", Err: errors.New("bad certificate")}
-	if got, want := fmt.Sprint(err), "fetch: tls_error (tls): bad certificate"; got != want {
-		t.Errorf("%q, want %q", got, want)
+	for want, err := range map[string]*Error{
+		"tls_error (tls: bad certificate)":         {Kind: TLSError, Phase: "tls", Err: errors.New("bad certificate")},
+		"tls_error (tls: handshake failure)":       {Kind: TLSError, Phase: "tls", Err: errors.New("tls: handshake failure")},
+		"too_large (body over the limit)":          {Kind: TooLarge, Phase: "body", Err: errTooLarge},
+		"connect_error (connect: connected twice)": {Kind: ConnectError, Phase: "connect", Err: errors.New("connected twice")},
+		"refused_address (connect: 10.0.0.1 is not a public address (private), and --allow-private is not set)": {
+			Kind: RefusedAddress, Phase: "connect", Err: &AddressError{Host: "10.0.0.1", Addr: netip.MustParseAddr("10.0.0.1"), Reason: "private"}},
+		"refused_address (connect: a.test has the address 10.0.0.1, which is not a public address (private), and --allow-private is not set)": {
+			Kind: RefusedAddress, Phase: "connect", Err: &AddressError{Host: "a.test", Addr: netip.MustParseAddr("10.0.0.1"), Reason: "private"}},
+		"refused_address (connect: localhost is not a public address (loopback), and --allow-private is not set)": {
+			Kind: RefusedAddress, Phase: "connect", Err: &AddressError{Host: "localhost", Reason: "loopback"}},
+	} {
+		if got := fmt.Sprint(err); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 	if KindOf(errors.New("other")) != "" || IsOurs(nil) {
 		t.Error("an error of others has a kind")

@@ -72,7 +72,7 @@ func TestProxy(t *testing.T) {
 	for _, http1 := range []bool{false, true} {
 		proxy, log := newProxy(t, secure.Listener.Addr().String())
 		testProxy(t, log, newClient(t, Options{
-			Proxy: proxy, RootCAs: poolOf(secure), AllowHosts: []string{"192.168.0.9"}, Resolver: always(), NoHTTP2: http1,
+			Proxy: proxy, RootCAs: poolOf(secure), AllowHosts: []string{"192.168.0.9:80"}, Resolver: always(), NoHTTP2: http1,
 		}))
 	}
 }
@@ -91,6 +91,8 @@ func testProxy(t *testing.T, log chan string, c *Client) {
 		{"https://gone.example/", "CONNECT gone.example:443" + auth, "", ConnectError, false},
 		{"https://auth.example/", "CONNECT auth.example:443" + auth, "", ConnectError, true},
 		{"http://192.168.0.9/", "GET http://192.168.0.9/" + auth, "by proxy", "", false},
+		{"http://192.168.0.9:8080/", "", "", RefusedAddress, false},
+		{"https://192.168.0.9/", "", "", RefusedAddress, false},
 		{"http://127.0.0.1/", "", "", RefusedAddress, false},
 		{"https://[::ffff:10.0.0.1]/", "", "", RefusedAddress, false},
 		{"http://localhost/", "", "", RefusedAddress, false},

@@ -57,14 +57,34 @@ const (
 	acceptEncoding = "gzip, br, zstd, deflate"
 )
 
-// baseHeaders are what each mode sends, made once. net/http does not change the
-// headers of a request, so all requests of a mode share them.
-func baseHeaders(o Options) (h [Stream + 1]http.Header) {
+// modeHeaders are the headers that requests of each mode send.
+type modeHeaders [Stream + 1]http.Header
+
+// baseHeaders are made once. net/http does not change the headers of a request, so
+// all requests of a mode share them.
+func baseHeaders(o Options, more ...http.Header) (h modeHeaders) {
 	for mode, accept := range map[Mode]string{Page: acceptPage, Text: acceptText, Stream: acceptAny} {
 		h[mode] = http.Header{"User-Agent": {o.UserAgent}, "Accept": {accept}}
-		merge(h[mode], o.Header)
+		for _, m := range more {
+			merge(h[mode], m)
+		}
 	}
 	return h
+}
+
+// headersFor are the headers of a request, without those that it brings itself.
+// Only origins that the user chose get the private ones.
+func (c *Client) headersFor(r *Request) http.Header {
+	if c.private != nil && c.opts.PrivateTo.Has(r.URL) {
+		return c.private[r.Mode]
+	}
+	return c.headers[r.Mode]
+}
+
+// Withholds reports whether there are private headers that a request for a URL does
+// not get.
+func (c *Client) Withholds(u urlnorm.URL) bool {
+	return c.private != nil && !c.opts.PrivateTo.Has(u)
 }
 
 // merge sets the headers of extra in h. Accept-Encoding is not theirs to choose,
@@ -79,7 +99,7 @@ func merge(h, extra http.Header) {
 // httpRequest builds net/http's request without parsing or copying the URL's
 // text, and so that the path goes out byte for byte.
 func (c *Client) httpRequest(call *call, r *Request) *http.Request {
-	header := c.headers[r.Mode]
+	header := c.headersFor(r)
 	if len(r.Header) > 0 {
 		header = header.Clone()
 		merge(header, r.Header)

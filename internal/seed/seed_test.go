@@ -26,7 +26,7 @@ func serve(t *testing.T, h http.HandlerFunc) (string, Options) {
 	t.Helper()
 	srv := httptest.NewServer(h)
 	t.Cleanup(srv.Close)
-	client, err := fetch.New(fetch.Options{AllowHosts: []string{"127.0.0.1"}})
+	client, err := fetch.New(fetch.Options{AllowPrivate: true})
 	if err != nil {
 		t.Fatal(err)
 	}
