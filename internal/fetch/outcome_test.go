@@ -190,7 +190,7 @@ func TestErrorText(t *testing.T) {
 	for want, err := range map[string]*Error{
 		"tls_error (tls: bad certificate)":         {Kind: TLSError, Phase: "tls", Err: errors.New("bad certificate")},
 		"tls_error (tls: handshake failure)":       {Kind: TLSError, Phase: "tls", Err: errors.New("tls: handshake failure")},
-		"too_large (body over the limit)":          {Kind: TooLarge, Phase: "body", Err: errTooLarge},
+		"too_large (body: larger than the limit)":  {Kind: TooLarge, Phase: "body", Err: errTooLarge},
 		"connect_error (connect: connected twice)": {Kind: ConnectError, Phase: "connect", Err: errors.New("connected twice")},
 		"refused_address (connect: 10.0.0.1 is not a public address (private), and --allow-private is not set)": {
 			Kind: RefusedAddress, Phase: "connect", Err: &AddressError{Host: "10.0.0.1", Addr: netip.MustParseAddr("10.0.0.1"), Reason: "private"}},
