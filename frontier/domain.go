@@ -45,7 +45,7 @@ func (s *shard) leaveDomain(i int32, h *host) {
 // tally counts how a URL ended for its domain, and abandons the domain after too
 // many failures in a row. An answer that is a fact about a page breaks the row; a
 // plain 403 neither breaks nor lengthens it.
-func (s *shard) tally(h *host, class Class, v Verdict) {
+func (s *shard) tally(i int32, h *host, class Class, v Verdict) {
 	most := s.f.o.FailureThreshold
 	dom := s.domains.at(h.domain)
 	switch v {
@@ -55,13 +55,14 @@ func (s *shard) tally(h *host, class Class, v Verdict) {
 		}
 	case VerdictRefused, VerdictFailed:
 		if dom.failures++; most != Off && int(dom.failures) >= most {
-			s.abandon(h.domain)
+			s.abandon(h.domain, i, h.pending-1) // the URL that ends here is still counted
 		}
 	}
 }
 
-// abandon gives up a domain: its hosts get no more leases in this run.
-func (s *shard) abandon(d int32) {
+// abandon gives up a domain: its hosts get no more leases in this run. Waiting is
+// the number of URLs that are left pending of the host of the ending lease.
+func (s *shard) abandon(d, ending int32, waiting int64) {
 	dom := s.domains.at(d)
 	if dom.abandoned {
 		return
@@ -77,18 +78,23 @@ func (s *shard) abandon(d int32) {
 		} else {
 			h.flags |= hostFactDirty
 		}
-		s.note(Notice{Kind: NoticeAbandoned, Host: string(s.nameOf(h)), Waiting: h.pending})
+		left := h.pending
+		if i == ending {
+			left = waiting
+		}
+		s.note(Notice{Kind: NoticeAbandoned, Host: string(s.nameOf(h)), Waiting: left})
 		s.touch(i)
 		i = h.domNext
 	}
 }
 
-// block takes a host that failed too often out of the crawl.
-func (s *shard) block(i int32, h *host, ch Change) {
+// block takes a host that failed too often out of the crawl. Waiting is the
+// number of its URLs that are left pending.
+func (s *shard) block(i int32, h *host, ch Change, waiting int64) {
 	h.flags |= hostBlocked
 	s.giveBack(h, 0)
 	s.facts = append(s.facts, s.factOf(i, h))
-	s.note(Notice{Kind: NoticeBlocked, Host: string(s.nameOf(h)), Change: ch, Waiting: h.pending})
+	s.note(Notice{Kind: NoticeBlocked, Host: string(s.nameOf(h)), Change: ch, Waiting: waiting})
 	s.touch(i)
 }
 

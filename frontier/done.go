@@ -38,20 +38,30 @@ func (s *shard) land(l *Lease, r *Result) (Event, Change) {
 		s.facts = append(s.facts, s.factOf(l.host, h))
 		st.noteSaved(s.time())
 	}
-	s.noteChange(l.host, h, ch)
+	s.noteChange(l, h, ch, s.waitingAfter(l, r, ch))
 	return e, ch
 }
 
-// noteChange passes a change of pace on, and acts on its extremes.
-func (s *shard) noteChange(i int32, h *host, ch Change) {
-	if ch.Effects == 0 {
+// waitingAfter is how many URLs of the lease's host are pending once the lease has ended.
+func (s *shard) waitingAfter(l *Lease, r *Result, ch Change) int64 {
+	waiting := s.hosts.at(l.host).pending
+	if back, _ := s.goesBack(l, r, ch); l.kind == KindPage && !back {
+		waiting--
+	}
+	return waiting
+}
+
+// noteChange passes a change of pace on, and acts on its extremes. Waiting is the
+// number of the host's URLs that are pending once the lease has ended.
+func (s *shard) noteChange(l *Lease, h *host, ch Change, waiting int64) {
+	if ch.Effects == 0 && ch.Verdict != VerdictRefused {
 		return
 	}
 	if s.f.o.Observe != nil {
-		s.note(Notice{Kind: NoticePace, Host: string(s.nameOf(h)), Change: ch, Waiting: h.pending})
+		s.note(Notice{Kind: NoticePace, Host: string(s.nameOf(h)), URL: l.url, Change: ch, Waiting: waiting})
 	}
 	if ch.Has(EffectBlocked) && h.flags&hostBlocked == 0 {
-		s.block(i, h, ch)
+		s.block(l.host, h, ch, waiting)
 	}
 	if s.f.o.CancelOnThrottle {
 		most := s.f.o.FailureThreshold
@@ -59,7 +69,7 @@ func (s *shard) noteChange(i int32, h *host, ch Change) {
 			most = 20
 		}
 		if _, atCap := s.seats.at(h.seat).pace.Refusals(); atCap >= most {
-			s.abandon(h.domain)
+			s.abandon(h.domain, l.host, waiting)
 		}
 	}
 }
@@ -171,7 +181,7 @@ func (s *shard) conclude(b *batch, rec *Record) {
 	h := s.hosts.at(l.host)
 	if l.kind == KindPage {
 		rec.Finish = &b.fin
-		s.tally(h, end.class, end.verdict)
+		s.tally(l.host, h, end.class, end.verdict)
 		if l.spent && s.f.o.MaxURLsPerHost > 0 {
 			h.counted++
 			s.facts = append(s.facts, s.factOf(l.host, h))
@@ -198,7 +208,7 @@ func (s *shard) finish(end *ending) {
 	case KindRobots:
 		s.endRobots(h)
 		ch := s.setRobots(l, h, end.until, end.crawlDelay)
-		s.noteChange(l.host, h, ch)
+		s.noteChange(l, h, ch, h.pending)
 	}
 }
 

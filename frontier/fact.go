@@ -59,6 +59,13 @@ func (s *shard) learn(i int32, h *host, fact HostFact) {
 	h.tickets += fact.Pages
 	h.counted += fact.Pages
 	s.setPace(i, h, s.paceOf(i, h).Restore(&s.f.o.Pace, fact.Learned, time.Unix(0, s.time())))
+	if until := s.paceOf(i, h).restUntil; until-s.time() > int64(LongRetryAfter) && s.f.o.Observe != nil {
+		left := time.Duration(until - s.time())
+		s.note(Notice{
+			Kind: NoticePace, Host: string(s.nameOf(h)), Waiting: h.pending,
+			Change: Change{Effects: EffectRetryAfterLong, RetryAfter: left, RestUntil: time.Unix(0, until)},
+		})
+	}
 	if h.seat >= 0 {
 		st := s.seats.at(h.seat)
 		st.saved = savedPace{delay: st.pace.learned, floor: st.pace.floor, lastSuccess: st.pace.lastSuccess}

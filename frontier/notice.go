@@ -6,7 +6,7 @@ import "time"
 type NoticeKind uint8
 
 const (
-	NoticePace      NoticeKind = iota // Change says how the host's pace changed
+	NoticePace      NoticeKind = iota // Change says how the host's pace changed, or that a request was refused
 	NoticeRetry                       // a URL goes back for another attempt
 	NoticeBlocked                     // the host failed too often in a row
 	NoticeUnblocked                   // it is tried again
@@ -24,11 +24,13 @@ type Notice struct {
 	Host string
 	// Change is set with NoticePace and NoticeBlocked.
 	Change Change
-	// URL, Attempt (the ones so far) and At (the earliest next one) are set with
+	// URL is that of the request which ended, with NoticePace and NoticeRetry.
+	URL string
+	// Attempt (the ones so far) and At (the earliest next one) are set with
 	// NoticeRetry.
-	URL     string
 	Attempt int
 	At      time.Time
-	// Waiting is how many URLs of the host are left pending.
+	// Waiting is how many URLs of the host are left pending: with NoticeHostLimit, those
+	// that this run will not try.
 	Waiting int64
 }

@@ -53,7 +53,7 @@ func (p *Pace) apply(c *PaceConfig, e *Event, ch *Change) {
 		p.floor, p.floorAt = 0, 0
 		ch.Effects |= EffectFloorForgotten
 	}
-	ch.Verdict = p.judge(c, e)
+	ch.Class, ch.Verdict = e.Class, p.judge(c, e)
 	counts := true
 	switch ch.Verdict {
 	case VerdictAnswered:
@@ -66,7 +66,7 @@ func (p *Pace) apply(c *PaceConfig, e *Event, ch *Change) {
 	if c.Adaptive && ch.Verdict != VerdictNothing {
 		ch.Effects |= p.window.observe(c, e, ch.Verdict, counts)
 	}
-	if ch.Effects != 0 {
+	if ch.Effects != 0 || ch.Verdict == VerdictRefused {
 		p.describe(c, Pace{learned: learned, crawl: p.crawl, window: aimd{size: window}}, ch)
 	}
 }
@@ -140,10 +140,7 @@ func (p *Pace) answer(c *PaceConfig, e *Event, ch *Change) {
 // first one taught nothing, a later one of the same rest still may.
 func (p *Pace) refuse(c *PaceConfig, e *Event, ch *Change) (counts bool) {
 	ch.RetryAfter = e.RetryAfter
-	asked := min(e.RetryAfter, c.MaxRetryAfter)
-	if asked < e.RetryAfter {
-		ch.Effects |= EffectRetryAfterCapped
-	}
+	asked := min(e.RetryAfter, maxRest)
 	if asked > 0 {
 		p.askedUntil = max(p.askedUntil, e.Now.Add(asked).UnixNano())
 	}
@@ -162,11 +159,23 @@ func (p *Pace) refuse(c *PaceConfig, e *Event, ch *Change) (counts bool) {
 		rest = max(asked, restStep(int(p.refusals)), p.Delay(c))
 	}
 	if until := e.Now.Add(rest).UnixNano(); rest > 0 && until > p.restUntil {
-		p.restUntil = until
 		ch.Effects |= EffectRested
+		// Several refusals of one burst extend the rest by a moment each: only the first of them is a warning.
+		if asked > LongRetryAfter && p.restUntil-e.Now.UnixNano() <= int64(LongRetryAfter) {
+			ch.Effects |= EffectRetryAfterLong
+		}
+		p.restUntil = until
 	}
 	return counts
 }
+
+const (
+	// LongRetryAfter is the longest Retry-After that is honoured without a warning.
+	LongRetryAfter = time.Hour
+	// maxRest bounds a rest so that its end can be kept in Unix nanoseconds. A Retry-After
+	// may name any number of seconds, or the year 9999.
+	maxRest = 100 * 365 * 24 * time.Hour
+)
 
 // teach lets a refusal raise the learned delay, once per rest. A refusal while a
 // probe is unproven undoes the probe, and that is the raise. Where in-flight

@@ -26,28 +26,28 @@ const (
 type Effect uint16
 
 const (
-	EffectRested           Effect = 1 << iota // a refusal that counted: the host rests until RestUntil
-	EffectSlowed                              // the learned delay grew
-	EffectProbed                              // the learned delay was lowered to see
-	EffectProbeHeld                           // the lower delay proved good
-	EffectProbeFailed                         // back up, and a floor set
-	EffectFloorForgotten                      // the floor was too old
-	EffectLimitChanged                        // the learned delay changed how many may be in flight
-	EffectWindowGrew                          // the adaptive window grew (frequent; a metric, not a log line)
-	EffectWindowCut                           // the adaptive window was cut
-	EffectBackedOff                           // a host failure that counted
-	EffectFailedAgain                         // a URL of this row failed again: same backoff, nothing counted
-	EffectBlocked                             // the last failure in the row the host is allowed
-	EffectRecovered                           // the first answer after failures or refusals
-	EffectRetryAfterCapped                    // the server asked for more than MaxRetryAfter; a warning
-	EffectCrawlDelaySet                       // robots.txt changed the crawl delay
-	EffectCrawlDelayLong                      // and it is over a minute; a warning
+	EffectRested         Effect = 1 << iota // a refusal that counted: the host rests until RestUntil
+	EffectSlowed                            // the learned delay grew
+	EffectProbed                            // the learned delay was lowered to see
+	EffectProbeHeld                         // the lower delay proved good
+	EffectProbeFailed                       // back up, and a floor set
+	EffectFloorForgotten                    // the floor was too old
+	EffectLimitChanged                      // the learned delay changed how many may be in flight
+	EffectWindowGrew                        // the adaptive window grew (frequent; a metric, not a log line)
+	EffectWindowCut                         // the adaptive window was cut
+	EffectBackedOff                         // a host failure that counted
+	EffectFailedAgain                       // a URL of this row failed again: same backoff, nothing counted
+	EffectBlocked                           // the last failure in the row the host is allowed
+	EffectRecovered                         // the first answer after failures or refusals
+	EffectRetryAfterLong                    // Retry-After, of now or of an earlier run, makes the rest longer than LongRetryAfter; a warning
+	EffectCrawlDelaySet                     // robots.txt changed the crawl delay
+	EffectCrawlDelayLong                    // and it is over a minute; a warning
 )
 
 var effectNames = [...]string{
 	"rested", "slowed", "probed", "probe held", "probe failed", "floor forgotten", "limit changed",
 	"window grew", "window cut", "backed off", "failed again", "blocked", "recovered",
-	"retry-after capped", "crawl-delay set", "crawl-delay long",
+	"retry-after long", "crawl-delay set", "crawl-delay long",
 }
 
 // String lists the names in e, separated by commas.
@@ -68,41 +68,45 @@ func (e Effect) String() string {
 // Change says what one event did to a host's pace: enough for one log line and
 // for the metrics, without a look at the pace before it.
 type Change struct {
+	Class   Class // of the event; ClassNone for a change by robots.txt
 	Verdict Verdict
 	Effects Effect
 
 	DelayFrom, DelayTo time.Duration // learned delay
 	LimitFrom, LimitTo int           // in flight allowed
 	Floor              time.Duration // after the event
-	RestUntil          time.Time     // set with EffectRested
+	RestUntil          time.Time     // set with EffectRested and EffectRetryAfterLong
 	BackoffUntil       time.Time     // set with EffectBackedOff and EffectFailedAgain
 	Refusals           int           // refusals in a row, after the event
 	Failures           int           // host failures in a row, after the event
-	RetryAfter         time.Duration // what the server asked for, before any cap
+	RetryAfter         time.Duration // what the server asked for
 	CrawlDelay         time.Duration // after the event
 }
 
 // Has reports whether any of e happened.
 func (c Change) Has(e Effect) bool { return c.Effects&e != 0 }
 
-// Notable reports whether the change deserves its log line; growth of the
+// Notable reports whether the change deserves its log line: every refusal does,
+// even one that changes nothing because the host rests already. Growth of the
 // adaptive window, which comes with every few answers, does not.
-func (c Change) Notable() bool { return c.Effects&^EffectWindowGrew != 0 }
+func (c Change) Notable() bool {
+	return c.Verdict == VerdictRefused || c.Effects&^EffectWindowGrew != 0
+}
 
 // Warning reports whether the line should be a warning.
 func (c Change) Warning() bool {
-	return c.Has(EffectBlocked | EffectRetryAfterCapped | EffectCrawlDelayLong)
+	return c.Has(EffectBlocked | EffectRetryAfterLong | EffectCrawlDelayLong)
 }
 
 // LogValue implements [slog.LogValuer] with the facts that apply.
 func (c Change) LogValue() slog.Value {
 	attrs := make([]slog.Attr, 0, 10)
-	attrs = append(attrs, slog.String("effects", c.Effects.String()))
 	add := func(when bool, a slog.Attr) {
 		if when {
 			attrs = append(attrs, a)
 		}
 	}
+	add(c.Effects != 0, slog.String("effects", c.Effects.String()))
 	add(c.DelayFrom != c.DelayTo, slog.Duration("delay_from", c.DelayFrom))
 	add(c.DelayFrom != c.DelayTo, slog.Duration("delay", c.DelayTo))
 	add(c.LimitFrom != c.LimitTo, slog.Int("inflight_from", c.LimitFrom))

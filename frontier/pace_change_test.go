@@ -77,8 +77,7 @@ func TestPaceConfig(t *testing.T) {
 		"floor lifetime":    {FloorTTL: -1},
 		"in-flight step":    {InflightStep: -1},
 		"forbidden streak":  {ForbiddenStreak: 300},
-		"max retry-after":   {MaxRetryAfter: -1},
-		"max host backoff":  {MaxBackoff: -1, MaxRetryAfter: 1},
+		"max host backoff":  {MaxBackoff: -1},
 		"max host failures": {MaxFailures: 256},
 	} {
 		err := cfg.Validate()

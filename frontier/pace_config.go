@@ -44,9 +44,6 @@ type PaceConfig struct {
 	// ForbiddenStreak is the how-manieth plain 403 in a row is a refusal. Zero
 	// means 5.
 	ForbiddenStreak int
-	// MaxRetryAfter bounds what a Retry-After can ask for: a year, meant or not,
-	// must not hold a crawl for a year. Zero means MaxBackoff.
-	MaxRetryAfter time.Duration
 
 	// MaxBackoff bounds the backoff after host failures. Zero means 3600 s.
 	MaxBackoff time.Duration
@@ -91,7 +88,6 @@ func (c PaceConfig) WithDefaults() PaceConfig {
 	orDefault(&c.InflightStep, 5*time.Second)
 	orDefault(&c.ForbiddenStreak, 5)
 	orDefault(&c.MaxBackoff, time.Hour)
-	orDefault(&c.MaxRetryAfter, c.MaxBackoff)
 	orDefault(&c.MaxFailures, 10)
 	return c
 }
@@ -125,7 +121,6 @@ func (c PaceConfig) Validate() error {
 	bad(c.FloorTTL < 0, "floor lifetime %v is negative", c.FloorTTL)
 	bad(c.InflightStep < time.Millisecond, "in-flight step %v is under 1ms", c.InflightStep)
 	bad(c.ForbiddenStreak < 1 || c.ForbiddenStreak > 255, "forbidden streak %d is not within 1 and 255", c.ForbiddenStreak)
-	bad(c.MaxRetryAfter < 0, "max retry-after %v is negative", c.MaxRetryAfter)
 	bad(c.MaxBackoff < 0, "max host backoff %v is negative", c.MaxBackoff)
 	bad(c.MaxFailures < 1 || c.MaxFailures > 255, "max host failures %d is not within 1 and 255", c.MaxFailures)
 	return errors.Join(errs...)

@@ -47,7 +47,7 @@ func (p Pace) Restore(c *PaceConfig, l Learned, now time.Time) Pace {
 	if !l.LastSuccess.IsZero() {
 		p.lastSuccess = l.LastSuccess.UnixNano()
 	}
-	if wait := min(l.AskedUntil.Sub(now), c.MaxRetryAfter); wait > 0 {
+	if wait := min(l.AskedUntil.Sub(now), maxRest); wait > 0 {
 		p.askedUntil = now.Add(wait).UnixNano()
 		p.restUntil = max(p.restUntil, p.askedUntil)
 	}

@@ -125,9 +125,11 @@ func TestPaceRefusals(t *testing.T) {
 		{"429", ClassThrottled, 0, VerdictRefused, time.Second, time.Second},
 		{"429 with a short Retry-After", ClassThrottled, 500 * ms, VerdictRefused, time.Second, time.Second},
 		{"429 with a long Retry-After", ClassThrottled, 90 * time.Second, VerdictRefused, 90 * time.Second, time.Second},
-		{"429 with the longest Retry-After", ClassThrottled, time.Hour, VerdictRefused, time.Hour, time.Second},
-		{"429 with an absurd Retry-After", ClassThrottled, 365 * 24 * time.Hour, VerdictRefused, time.Hour, time.Second},
-		{"429 with no end", ClassThrottled, math.MaxInt64, VerdictRefused, time.Hour, time.Second},
+		{"429 with an hour", ClassThrottled, time.Hour, VerdictRefused, time.Hour, time.Second},
+		{"429 with a day", ClassThrottled, 24 * time.Hour, VerdictRefused, 24 * time.Hour, time.Second},
+		{"503 with a week", ClassUnavailable, 7 * 24 * time.Hour, VerdictRefused, 7 * 24 * time.Hour, time.Second},
+		{"403 with a year", ClassForbidden, 365 * 24 * time.Hour, VerdictRefused, 365 * 24 * time.Hour, time.Second},
+		{"429 with no end", ClassThrottled, math.MaxInt64, VerdictRefused, maxRest, time.Second},
 		{"503", ClassUnavailable, 0, VerdictRefused, time.Second, 0},
 		{"503 with Retry-After", ClassUnavailable, 7 * time.Second, VerdictRefused, 7 * time.Second, time.Second},
 		{"403", ClassForbidden, 0, VerdictAnswered, 0, 0},
@@ -144,8 +146,8 @@ func TestPaceRefusals(t *testing.T) {
 			if ch.Verdict != tc.verdict {
 				t.Errorf("verdict %d, want %d", ch.Verdict, tc.verdict)
 			}
-			if capped := tc.verdict == VerdictRefused && tc.retryAfter > time.Hour; ch.Has(EffectRetryAfterCapped) != capped || ch.Warning() != capped {
-				t.Errorf("effects %q, capped should be %v", ch.Effects, capped)
+			if long := tc.verdict == VerdictRefused && tc.retryAfter > time.Hour; ch.Has(EffectRetryAfterLong) != long || ch.Warning() != long {
+				t.Errorf("effects %q, a warning about the Retry-After should be %v", ch.Effects, long)
 			}
 			w.wantDelay(tc.delay)
 			if tc.rest == 0 {
@@ -630,11 +632,11 @@ func TestPaceInvariants(t *testing.T) {
 				t.Fatalf("seed %d, event %d: learned %+v", seed, i, l)
 			case p.restUntil < was.restUntil:
 				t.Fatalf("seed %d, event %d: a rest got shorter", seed, i)
-			case p.ReadyAt().Sub(now) > time.Hour:
+			case p.ReadyAt().Sub(now) > 2*time.Hour: // the longest Retry-After here
 				t.Fatalf("seed %d, event %d: not ready before %v", seed, i, p.ReadyAt().Sub(now))
 			case was.Blocked() && !p.Blocked():
 				t.Fatalf("seed %d, event %d: unblocked", seed, i)
-			case ch.Verdict == VerdictRefused && e.RetryAfter > 0 && p.ReadyAt().Before(now.Add(min(e.RetryAfter, time.Hour))):
+			case ch.Verdict == VerdictRefused && e.RetryAfter > 0 && p.ReadyAt().Before(now.Add(e.RetryAfter)):
 				t.Fatalf("seed %d, event %d: ready at %v with a Retry-After of %v", seed, i, p.ReadyAt().Sub(now), e.RetryAfter)
 			case p.RetryAt(&cfg, e, 1).Before(p.ReadyAt()):
 				t.Fatalf("seed %d, event %d: retry before the host is ready", seed, i)

@@ -93,6 +93,67 @@ func TestRefusedIsRetried(t *testing.T) {
 	})
 }
 
+// Every refusal is one notice with its URL, also one that changes nothing: a second one of a burst, and each plain 403 from the fifth on.
+// A Retry-After of a year is honoured and a warning, once for the burst, and again in the run that resumes.
+func TestEveryRefusalIsNoticed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const year = 365 * 24 * time.Hour
+		store := NewMemStore()
+		var refused []string
+		long := 0
+		observe := func(n Notice) {
+			if n.Kind == NoticePace && n.Change.Verdict == VerdictRefused {
+				refused = append(refused, n.URL)
+			}
+			if n.Change.Has(EffectRetryAfterLong) {
+				long++
+			}
+		}
+		f := newTest(t, Options{Pace: fast(8), IgnoreRobots: true, Observe: observe}, store)
+		for _, tc := range []struct {
+			host  string
+			class Class
+			after time.Duration
+			want  []string // paths of the refusals
+			long  int
+		}{
+			{"burst.example", ClassUnavailable, 0, []string{"/1", "/2", "/3", "/4", "/5", "/6"}, 0},
+			{"forbids.example", ClassForbidden, 0, []string{"/5", "/6"}, 0},
+			{"year.example", ClassThrottled, year, []string{"/1", "/2", "/3", "/4", "/5", "/6"}, 1},
+		} {
+			refused, long = nil, 0
+			leases := map[string]*Lease{}
+			for i := range 6 {
+				add(t, f, seeds(fmt.Sprintf("http://%s/%d", tc.host, i+1))...)
+				l := next(t, f)
+				l.Started()
+				leases[l.URL()] = l
+			}
+			for i := range 6 {
+				time.Sleep(time.Millisecond) // each asks for a moment more than the one before
+				l := leases[fmt.Sprintf("http://%s/%d", tc.host, i+1)]
+				done(t, l, Result{Class: tc.class, RetryAfter: tc.after, Finish: "refused", Final: true})
+			}
+			for i, path := range tc.want {
+				tc.want[i] = "http://" + tc.host + path
+			}
+			if !slices.Equal(refused, tc.want) || long != tc.long {
+				t.Errorf("refusals %q, want %q; %d warnings, want %d", refused, tc.want, long, tc.long)
+			}
+		}
+
+		// The next run waits for what is left of the year.
+		long = 0
+		start := time.Now()
+		f = newTest(t, Options{Pace: fast(8), IgnoreRobots: true, Observe: observe}, store)
+		add(t, f, seeds("http://year.example/later")...)
+		next(t, f)
+		if got := time.Since(start); got < year-time.Second || got > year || long != 1 {
+			t.Errorf("asked again after %v with %d warnings, want one year and 1", got, long)
+		}
+	})
+}
+
 func TestRetriesEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := NewMemStore()
@@ -243,7 +304,7 @@ func TestBlocking(t *testing.T) {
 		if st.Pending != 90 || st.Held != 90 || st.InMemory != 0 || st.Hosts[WhyBlocked] != 1 {
 			t.Errorf("%+v", st)
 		}
-		if len(blocked) != 1 || blocked[0].Kind != NoticeBlocked || blocked[0].Host != "down.example" || blocked[0].Change.Failures != 10 || blocked[0].Waiting != 91 {
+		if len(blocked) != 1 || blocked[0].Kind != NoticeBlocked || blocked[0].Host != "down.example" || blocked[0].Change.Failures != 10 || blocked[0].Waiting != 90 {
 			t.Errorf("notices: %+v", blocked)
 		}
 		if fact, _, _ := store.Host(t.Context(), f.hasher.HostID("down.example")); !fact.Blocked {

@@ -82,7 +82,7 @@ func (s *shard) reserve(i int32, h *host) bool {
 	if s.f.tickets.reserve() {
 		h.tickets++
 		if s.limited(h) && s.f.o.Observe != nil {
-			s.note(Notice{Kind: NoticeHostLimit, Host: string(s.nameOf(h)), Waiting: h.pending})
+			s.note(Notice{Kind: NoticeHostLimit, Host: string(s.nameOf(h)), Waiting: h.pending - int64(h.pageLeases) - int64(h.ticketed) - 1})
 		}
 		return true
 	}

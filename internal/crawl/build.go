@@ -97,20 +97,14 @@ func headerAudience(s *config.Settings, starts []Start) (fetch.Audience, error) 
 // paceConfig is the pace that a profile and its settings give every host.
 func paceConfig(s *config.Settings) frontier.PaceConfig {
 	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
-	backoff := time.Duration(s.MaxHostBackoffSecs) * time.Second
 	return frontier.PaceConfig{
 		MinDelay: ms(s.MinDelayMS), MaxDelay: ms(s.MaxDelayMS), BaseDelay: ms(s.BaseDelayMS),
 		FollowLatency: s.Profile == config.Polite && s.MaxDelayMS > 0,
 		MaxInflight:   s.MaxInflightPerHost, Adaptive: s.Profile == config.OwnSite,
 		Step: ms(s.AdaptiveStepMS), MaxLearned: time.Duration(s.MaxAdaptiveDelaySecs) * time.Second, ProbeAfter: s.ProbeAfterSuccesses,
-		MaxBackoff: backoff, MaxFailures: s.MaxHostFailures,
-		// Who shortens the pauses after failures has not said that hosts may be asked before they want to be.
-		MaxRetryAfter: max(backoff, longestRetryAfter),
+		MaxBackoff: time.Duration(s.MaxHostBackoffSecs) * time.Second, MaxFailures: s.MaxHostFailures,
 	}
 }
-
-// longestRetryAfter is how long a host can ask to be left alone: one that says a year, meant or not, must not hold a crawl for a year.
-const longestRetryAfter = time.Hour
 
 // newFrontier makes the frontier over the store, and fills it with what an earlier run left.
 func (r *run) newFrontier(ctx context.Context) (*frontier.Frontier, error) {

@@ -2,6 +2,9 @@ package crawl
 
 import (
 	"math/bits"
+	"net/http"
+	"strconv"
+	"time"
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/state"
@@ -10,22 +13,14 @@ import (
 // countedEffects have counters of their own; all other effects are changes of pace.
 const countedEffects = frontier.EffectRested | frontier.EffectBackedOff | frontier.EffectLimitChanged | frontier.EffectBlocked
 
-// observe is told by the frontier what happens to hosts: one log line for each change of pace, and a metric.
+// observe is told by the frontier what happens to hosts: one log line for each change of pace, refusal and retry, and a metric.
 func (r *run) observe(n frontier.Notice) {
 	switch n.Kind {
 	case frontier.NoticePace:
-		r.countEffects(n.Change.Effects)
-		if !n.Change.Notable() {
-			return
-		}
-		if n.Change.Warning() {
-			r.log.Warn("pace of a host changed", "host", n.Host, "change", n.Change)
-		} else {
-			r.log.Info("pace of a host changed", "host", n.Host, "change", n.Change)
-		}
+		r.observePace(&n)
 	case frontier.NoticeRetry:
 		r.metrics.Retried()
-		r.log.Debug("a URL will be tried again", "url", n.URL, "attempt", n.Attempt, "at", n.At)
+		r.log.Info("a URL will be tried again", "url", n.URL, "attempts", n.Attempt, "not_before", n.At)
 	case frontier.NoticeBlocked:
 		r.metrics.Blocked()
 		r.log.Warn("[BLOCKED] a host failed too often in a row; its URLs stay recorded, and resume tries it again", "host", n.Host, "failures", n.Change.Failures, "waiting", n.Waiting)
@@ -39,6 +34,38 @@ func (r *run) observe(n frontier.Notice) {
 		r.hostLimit.Store(true)
 		r.log.Info("a host reached max-urls-per-host", "host", n.Host, "waiting", n.Waiting)
 	}
+}
+
+// observePace logs and counts one event that changed a host's pace, or was a refusal.
+func (r *run) observePace(n *frontier.Notice) {
+	ch := &n.Change
+	r.countEffects(ch.Effects)
+	switch {
+	case ch.Verdict == frontier.VerdictRefused:
+		status := refusalStatus(ch.Class)
+		r.metrics.Refused(strconv.Itoa(status))
+		r.log.Info("a host refused a request", "host", n.Host, "url", n.URL, "status", status, "change", *ch)
+	case ch.Notable():
+		r.log.Info("pace of a host changed", "host", n.Host, "change", *ch)
+	}
+	if ch.Has(frontier.EffectRetryAfterLong) {
+		r.warn("%s asked by Retry-After for no requests until %s (%s from now); its URLs wait until then: interrupt the crawl and resume it later, or bound it with --duration",
+			n.Host, ch.RestUntil.UTC().Format(time.DateTime+" MST"), span(ch.RetryAfter))
+	}
+	if ch.Has(frontier.EffectCrawlDelayLong) {
+		r.warn("robots.txt of %s asks for a Crawl-delay of %s: its URLs are fetched that far apart", n.Host, span(ch.CrawlDelay))
+	}
+}
+
+// refusalStatus is the status code of an answer that was a refusal.
+func refusalStatus(c frontier.Class) int {
+	switch c {
+	case frontier.ClassForbidden:
+		return http.StatusForbidden
+	case frontier.ClassUnavailable:
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusTooManyRequests
 }
 
 // countEffects counts what an event did to a host's pace.

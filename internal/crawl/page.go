@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"strconv"
 	"time"
 
 	"golang.org/x/net/html/charset"
@@ -204,10 +203,6 @@ func (w *worker) warnWithheld(from, to urlnorm.URL) {
 func (w *worker) measure(resp *fetch.Response) {
 	t := &resp.Timings
 	w.metrics.Fetched(t.DNS, t.Connect, t.TLS, t.Wait, t.Total, resp.WireBytes)
-	switch s := resp.Status; {
-	case s == http.StatusTooManyRequests, s == http.StatusServiceUnavailable, s == http.StatusForbidden && resp.RetryAfter != "":
-		w.metrics.Refused(strconv.Itoa(s))
-	}
 }
 
 // describe takes the facts of a response's headers.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 
 	"github.com/mapwright/mapwright/frontier"
 )
@@ -83,11 +84,14 @@ func quantity(n int64, one string, more ...string) string {
 	return humanize.Comma(n) + " " + one + "s"
 }
 
-// span writes a time that is left: tenths under ten seconds, else whole seconds.
+// span writes a time that is left: tenths under ten seconds, else whole seconds, and days where there are two or more.
 func span(d time.Duration) string {
-	unit := time.Second
-	if d < 10*time.Second {
-		unit = 100 * time.Millisecond
+	const day = 24 * time.Hour
+	switch {
+	case d >= 2*day:
+		return english.Plural(int(d.Round(day)/day), "day", "")
+	case d >= 10*time.Second:
+		return d.Round(time.Second).String()
 	}
-	return d.Round(unit).String()
+	return d.Round(100 * time.Millisecond).String()
 }
