@@ -60,7 +60,7 @@ func (s *shard) learn(i int32, h *host, fact HostFact) {
 	h.counted += fact.Pages
 	s.setPace(i, h, s.paceOf(i, h).Restore(&s.f.o.Pace, fact.Learned, time.Unix(0, s.time())))
 	if until := s.paceOf(i, h).restUntil; until-s.time() > int64(LongRetryAfter) && s.f.o.Observe != nil {
-		left := time.Duration(until - s.time())
+		left := time.Duration(until - s.time()).Round(time.Second)
 		s.note(Notice{
 			Kind: NoticePace, Host: string(s.nameOf(h)), Waiting: h.pending,
 			Change: Change{Effects: EffectRetryAfterLong, RetryAfter: left, RestUntil: time.Unix(0, until)},

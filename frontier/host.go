@@ -12,6 +12,8 @@ type host struct {
 
 	// What the host adds to the frontier's live, pages and busy counters.
 	live, pages, busy int64
+	// givenUp is what the host adds to the shard's count of that name.
+	givenUp int64
 
 	first originState // the origin asked for first; others are in shard.origins
 

@@ -40,7 +40,7 @@ func checkInvariants(t testing.TB, f *Frontier) {
 	var live, pages, counted, busy, mem int64
 	for _, s := range f.shards {
 		s.mu.Lock()
-		seats := 0
+		seats, givenUp := 0, int64(0)
 		counted += s.count.pages
 		leased := map[int32]int{}
 		for _, l := range s.leases {
@@ -55,6 +55,10 @@ func checkInvariants(t testing.TB, f *Frontier) {
 				continue
 			}
 			live, pages, busy, mem = live+h.live, pages+h.pages, busy+h.busy, mem+int64(h.inMemory)
+			if h.flags&hostHeld != 0 && h.givenUp != h.pending-int64(h.pageLeases) || h.flags&hostHeld == 0 && h.givenUp != 0 {
+				t.Errorf("%s: %d URLs are counted as given up, flags %b, pending %d", s.nameOf(h), h.givenUp, h.flags, h.pending)
+			}
+			givenUp += h.givenUp
 			if int(h.leases) != leased[i] {
 				t.Errorf("%s has %d leases by its own count, %d by the shard's", s.nameOf(h), h.leases, leased[i])
 			}
@@ -95,6 +99,9 @@ func checkInvariants(t testing.TB, f *Frontier) {
 		}
 		if seats != s.seats.len() || seats > s.maxSeats {
 			t.Errorf("%d seats are taken, %d by the slab's count, of %d", seats, s.seats.len(), s.maxSeats)
+		}
+		if givenUp != s.count.givenUp {
+			t.Errorf("%d URLs are given up by the shard's count, %d by its hosts'", s.count.givenUp, givenUp)
 		}
 		for _, heap := range []*hostHeap{&s.ready, &s.parked} {
 			for j := 1; j < len(heap.nodes); j++ {

@@ -112,7 +112,7 @@ func (c Change) LogValue() slog.Value {
 	add(c.LimitFrom != c.LimitTo, slog.Int("inflight_from", c.LimitFrom))
 	add(c.LimitFrom != c.LimitTo, slog.Int("inflight", c.LimitTo))
 	add(c.Has(EffectProbeFailed), slog.Duration("floor", c.Floor))
-	add(c.Has(EffectRested), slog.Time("rest_until", c.RestUntil))
+	add(c.Has(EffectRested|EffectRetryAfterLong), slog.Time("rest_until", c.RestUntil))
 	add(c.Has(EffectBackedOff|EffectFailedAgain), slog.Time("backoff_until", c.BackoffUntil))
 	add(c.Refusals > 0, slog.Int("refusals", c.Refusals))
 	add(c.Failures > 0, slog.Int("failures", c.Failures))

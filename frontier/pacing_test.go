@@ -301,7 +301,7 @@ func TestBlocking(t *testing.T) {
 			t.Errorf("asked after %v seconds, want %v", at, want)
 		}
 		st := f.Stats()
-		if st.Pending != 90 || st.Held != 90 || st.InMemory != 0 || st.Hosts[WhyBlocked] != 1 {
+		if st.Pending != 90 || st.Held != 90 || st.GivenUp != 90 || st.InMemory != 0 || st.Hosts[WhyBlocked] != 1 {
 			t.Errorf("%+v", st)
 		}
 		if len(blocked) != 1 || blocked[0].Kind != NoticeBlocked || blocked[0].Host != "down.example" || blocked[0].Change.Failures != 10 || blocked[0].Waiting != 90 {

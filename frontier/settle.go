@@ -209,7 +209,7 @@ func (s *shard) limited(h *host) bool {
 // recount brings the frontier's counters in line with a host.
 func (s *shard) recount(h *host) {
 	leases, others := int64(h.leases), int64(h.leases)-int64(h.pageLeases)
-	live, pages, busy := leases, int64(h.pageLeases), leases
+	live, pages, busy, givenUp := leases, int64(h.pageLeases), leases, int64(0)
 	held := h.flags&hostHeld != 0
 	limited := s.limited(h)
 	if !held {
@@ -219,7 +219,11 @@ func (s *shard) recount(h *host) {
 		}
 		live = pages + others + int64(h.sitemaps)
 		busy += int64(h.ticketed)
+	} else {
+		givenUp = h.pending - pages
 	}
+	s.count.givenUp += givenUp - h.givenUp
+	h.givenUp = givenUp
 	s.change.live += live - h.live
 	s.change.pages += pages - h.pages
 	s.count.pages += pages - h.pages

@@ -77,6 +77,7 @@ type changes struct {
 type counts struct {
 	added, finished, pending, disk int64
 	pages                          int64 // of pending, those that may be leased in this run
+	givenUp                        int64 // pending URLs of blocked and abandoned hosts, without those in flight
 	loads, loaded, gaveBack        int64
 	links, hot, filtered           int64
 	doubtful, erred                int64

@@ -17,6 +17,7 @@ type Stats struct {
 	Robots   int64 // of them, robots leases
 	Waiting  int64 // URLs that wait for another attempt
 	Held     int64 // URLs that are not tried in this run: blocked, abandoned, over the host limit
+	GivenUp  int64 // of them, those of blocked and abandoned hosts
 	Sitemaps int64 // sitemaps queued
 	Sources  int64 // source tokens held
 	Tickets  int64 // page tickets taken in the crawl's life
@@ -78,6 +79,7 @@ func (s *shard) addStats(st *Stats) {
 	st.Pending += c.pending
 	st.Held += c.pending - c.pages
 	st.OnDisk += c.disk
+	st.GivenUp += c.givenUp
 	st.Leased += int64(len(s.leases))
 	st.Waiting += int64(s.waits.len())
 	st.Added += c.added

@@ -63,8 +63,8 @@ func statusOf(ctx context.Context, io stdio, dir crawl.Dir) (*crawl.Live, error)
 	if err != nil {
 		return nil, err
 	}
-	live := crawl.Stored(s, plan)
-	if err := s.Close(); err != nil {
+	live, err := crawl.Stored(ctx, s, plan)
+	if err := errors.Join(err, s.Close()); err != nil {
 		return nil, &exitError{exitFailed, err}
 	}
 	return live, nil

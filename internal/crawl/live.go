@@ -1,6 +1,10 @@
 package crawl
 
 import (
+	"context"
+	"fmt"
+
+	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/state"
@@ -91,11 +95,15 @@ const (
 )
 
 // Stored is the state of a crawl that does not run, as far as its store tells.
-func Stored(s *state.Store, p *Plan) *Live {
+func Stored(ctx context.Context, s *state.Store, p *Plan) (*Live, error) {
 	counters := s.Counters()
+	blocked, err := blockedURLs(ctx, s)
+	if err != nil {
+		return nil, fmt.Errorf("count the URLs of blocked hosts: %w", err)
+	}
 	out := &Live{
 		SchemaVersion: StatusVersion, State: Interrupted, StartedAt: p.CreatedAt, Found: int64(counters.Discovered), Done: int64(counters.Finished),
-		Pending: int64(counters.Pending()), Outcomes: outcomeCounts(&counters), Bytes: int64(counters.Bytes), Tickets: countedPages(&counters),
+		Pending: int64(counters.Pending()), Outcomes: outcomeCounts(&counters, blocked), Bytes: int64(counters.Bytes), Tickets: countedPages(&counters),
 		LogBytes: s.Stats().LogBytes, StartURLCount: len(p.Starts),
 	}
 	// Whoever has the store open is the caller, so a run that is recorded as running is not.
@@ -108,11 +116,37 @@ func Stored(s *state.Store, p *Plan) *Live {
 	for _, st := range p.Starts[:min(len(p.Starts), maxShownStarts)] {
 		out.StartURLs = append(out.StartURLs, st.URL)
 	}
-	return out
+	return out, nil
 }
 
-// outcomeCounts are the store's counts by outcome, whether or not limits counted them.
-func outcomeCounts(c *state.Counters) map[string]int64 {
+// blockedURLs is how many URLs are pending because their hosts are blocked or abandoned. It reads the queues of those hosts.
+func blockedURLs(ctx context.Context, s *state.Store) (int64, error) {
+	total := int64(0)
+	st := newStore(s)
+	for b, err := range st.backlogs(ctx) {
+		if err != nil {
+			return 0, err
+		}
+		if !b.Fact.Blocked && !b.Fact.Abandoned {
+			continue
+		}
+		const chunk = 1000
+		at, n := frontier.Cursor{}, chunk
+		for n == chunk {
+			links, next, err := st.Pending(ctx, b.Fact.Host, at, chunk)
+			if err != nil {
+				return 0, err
+			}
+			at, n = next, len(links)
+			total += int64(n)
+		}
+	}
+	return total, nil
+}
+
+// outcomeCounts are the store's counts by outcome, whether or not limits counted them. Blocked is how many of the pending URLs wait
+// because their hosts are blocked or abandoned.
+func outcomeCounts(c *state.Counters, blocked int64) map[string]int64 {
 	out := map[string]int64{}
 	for code, n := range c.Outcomes {
 		if n > 0 {
@@ -120,8 +154,12 @@ func outcomeCounts(c *state.Counters) map[string]int64 {
 			out[o.String()] += int64(n)
 		}
 	}
-	if pending := c.Pending(); pending > 0 {
-		out[page.Pending.String()] += int64(pending)
+	pending := int64(c.Pending())
+	blocked = min(blocked, pending)
+	for o, n := range map[page.Outcome]int64{page.Pending: pending - blocked, page.HostBlocked: blocked} {
+		if n > 0 {
+			out[o.String()] += n
+		}
 	}
 	return out
 }

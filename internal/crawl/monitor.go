@@ -66,7 +66,7 @@ func (m *Monitor) freeze() {
 func (m *Monitor) take() *sample {
 	r, now := m.r, time.Now()
 	s := &sample{frontier: r.frontier.Stats(), store: r.store.Stats(), skipped: r.tally.byReason()}
-	_, pages := r.tally.byOutcome()
+	pages := r.tally.fetched()
 	s.parsing = ControlUse{Limit: r.parsing.limit(), InUse: r.parsing.used(), Waiting: r.parsing.waiting()}
 	s.waits = map[string]int64{"workers": r.gov.waited(), "parsers": r.parsing.waited(), "dedup_lookups": s.frontier.LookWaited}
 	_, s.pause, s.pauses = r.breaker.state()
@@ -85,7 +85,7 @@ func (m *Monitor) take() *sample {
 		SchemaVersion: StatusVersion, State: Running, Phase: phase.phase, PID: os.Getpid(), Profile: string(r.settings.Profile),
 		StartURLCount: len(r.starts), StartedAt: page.Time{Time: began}, Elapsed: elapsed.Seconds(),
 		Found: found, Done: done, Pending: max(0, found-done), InFlight: fs.Leased,
-		Outcomes: outcomeCounts(&counters), Bytes: int64(counters.Bytes), PagesPerSec: float64(pages) / max(elapsed.Seconds(), 0.001),
+		Outcomes: outcomeCounts(&counters, fs.GivenUp), Bytes: int64(counters.Bytes), PagesPerSec: float64(pages) / max(elapsed.Seconds(), 0.001),
 		Memory: residentMemory(), InMemory: fs.InMemory, OnDisk: fs.OnDisk, Hosts: map[string]int64{},
 		CommitMS: milliseconds(s.store.CommitLatency), LogBytes: s.store.LogBytes,
 		Robots: fs.Robots, Tickets: fs.Tickets, Violations: fs.Violations,
@@ -105,12 +105,15 @@ func (m *Monitor) take() *sample {
 	live.Workers.InUse = max(0, live.Workers.InUse-int(fs.Idle))
 	live.Limits = r.limits.use(fs.Tickets, elapsed, live.PagesPerSecNow)
 	m.hosts(live)
-	idle := m.pulse.idle(now, found+done+bytes)
+	idle := m.pulse.idle(now, m.work(fs, bytes))
 	live.Idle = math.Floor(idle.Seconds())
 	live.Waiting = r.waitingReason(phase, fs, idle)
 	s.live = live
 	return s
 }
+
+// work is a number that grows whenever a URL is found or finished, or bytes of a page came.
+func (m *Monitor) work(fs *frontier.Stats, bytes int64) int64 { return fs.Added + fs.Finished + bytes }
 
 // hosts fills in the hosts that are worth a look.
 func (m *Monitor) hosts(live *Live) {
@@ -149,8 +152,8 @@ func (m *Monitor) keep(ctx context.Context) {
 		export = t.C
 	}
 	for {
-		_, pages := m.r.tally.byOutcome()
-		m.pulse.beat(time.Now(), pages, m.r.tally.bytes.Load())
+		pages, bytes, fs := m.r.tally.fetched(), m.r.tally.bytes.Load(), m.r.frontier.Stats()
+		m.pulse.beat(time.Now(), pages, bytes, m.work(&fs, bytes))
 		select {
 		case <-ctx.Done():
 			return
