@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"github.com/mapwright/mapwright/internal/config"
@@ -63,7 +64,7 @@ func newExport(environ []string, io stdio) *cobra.Command {
 			if asJSON {
 				return json.NewEncoder(io.out).Encode(res)
 			}
-			_, err = fmt.Fprintf(io.out, "%d URLs, %d indexable: %s in %s\n", res.Pages, res.Indexable, strings.Join(res.Files, ", "), out)
+			_, err = fmt.Fprintf(io.out, "%s, %s indexable: %s in %s\n", plural(res.Pages, "URL"), humanize.Comma(res.Indexable), fileNames(res.Files), out)
 			return err
 		},
 	}

@@ -2,14 +2,17 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"sort"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 
 	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/internal/export"
 )
 
 // shownItems is how many items of a list the closing table shows; report.json has more.
@@ -42,7 +45,7 @@ func printReport(io stdio, dir crawl.Dir, rep *crawl.Report) error {
 	t.row("Outcomes", "%s", counts(rep.Outcomes))
 	t.row("Answers", "%s", counts(rep.StatusClasses))
 	t.row("Received", "%s", humanize.IBytes(uint64(rep.Bytes)))
-	t.row("This run", "%s in %s (%.1f pages/s), export %s", plural(rep.Pages, "page"), seconds(rep.CrawlSeconds), rep.PagesPerSec, seconds(rep.ExportSeconds))
+	t.row("This run", "%s in %s%s, export %s", plural(rep.Pages, "page"), seconds(rep.CrawlSeconds), rate(rep), seconds(rep.ExportSeconds))
 	if len(rep.SkippedLinks) > 0 {
 		t.row("Not followed", "%s", counts(rep.SkippedLinks))
 	}
@@ -51,7 +54,7 @@ func printReport(io stdio, dir crawl.Dir, rep *crawl.Report) error {
 	same := func(text string) string { return text }
 	list(t, "Errors", rep.Errors, int64(len(rep.Errors)), same)
 	list(t, "Warnings", rep.Warnings, int64(len(rep.Warnings)), same)
-	t.row("Files", "%s in %s", strings.Join(rep.Files, ", "), dir)
+	t.row("Files", "%s in %s", fileNames(rep.Files), dir)
 	if next := goOn(dir, rep); next != "" {
 		t.row("Go on with", "%s", next)
 	}
@@ -95,7 +98,7 @@ func printHosts(t *table, rep *crawl.Report) {
 		})
 	}
 	list(t, "Blocked hosts", rep.BlockedHosts, int64(len(rep.BlockedHosts)), func(h crawl.HostFigure) string {
-		return fmt.Sprintf("%s: %s, %s", h.Host, h.Why, humanize.Comma(h.Waiting)+" waiting")
+		return fmt.Sprintf("%s: %s; %s", h.Host, h.Why, plural(h.Waiting, "URL")+" not fetched")
 	})
 	list(t, "Throttled hosts", rep.ThrottledHosts, int64(len(rep.ThrottledHosts)), func(h crawl.HostFigure) string {
 		return fmt.Sprintf("%s: %s", h.Host, plural(h.Throttled, "URL"))
@@ -107,6 +110,9 @@ func goOn(dir crawl.Dir, rep *crawl.Report) string {
 	resume := fmt.Sprintf("mapwright resume --data-dir %s", dir)
 	switch {
 	case rep.Status != crawl.Partial && rep.Status != crawl.Cancelled:
+		if len(rep.BlockedHosts) > 0 {
+			return resume + " (tries the blocked hosts again)"
+		}
 		return ""
 	case strings.HasPrefix(rep.Reason, "Safety limit: Maximum"):
 		return "another profile, in another data directory: a safe crawl has its pages once"
@@ -118,16 +124,52 @@ func goOn(dir crawl.Dir, rep *crawl.Report) string {
 	return resume
 }
 
+// seconds writes how long something took, with two or three digits that mean something, and never as 0s.
 func seconds(s float64) string {
-	return time.Duration(s * float64(time.Second)).Round(10 * time.Millisecond).String()
+	d := time.Duration(s * float64(time.Second))
+	for _, unit := range []time.Duration{time.Minute, 10 * time.Second, time.Second, 100 * time.Millisecond} {
+		if d >= unit {
+			return d.Round(unit / 100).Truncate(time.Microsecond).String()
+		}
+	}
+	return max(time.Millisecond, d.Round(time.Millisecond)).String()
+}
+
+// rate writes pages per second, for a run that was long enough to have a rate.
+func rate(rep *crawl.Report) string {
+	switch {
+	case rep.Pages == 0 || rep.CrawlSeconds < 0.1:
+		return ""
+	case rep.PagesPerSec >= 100:
+		return fmt.Sprintf(" (%s pages/s)", humanize.Comma(int64(math.Round(rep.PagesPerSec))))
+	}
+	return fmt.Sprintf(" (%.1f pages/s)", rep.PagesPerSec)
 }
 
 // plural writes a number of things.
 func plural(n int64, thing string) string {
-	if n != 1 {
-		thing += "s"
+	return humanize.Comma(n) + " " + english.PluralWord(int(n), thing, "")
+}
+
+// fileNames lists files by name; the parts of a sitemap are counted instead.
+func fileNames(files []string) string {
+	var names []string
+	index, parts := -1, 0
+	for _, name := range files {
+		switch {
+		case !export.IsSitemap(name):
+			names = append(names, name)
+		case strings.HasPrefix(name, "sitemap.xml"):
+			index = len(names)
+			names = append(names, name)
+		default:
+			parts++
+		}
 	}
-	return humanize.Comma(n) + " " + thing
+	if index >= 0 && parts > 0 {
+		names[index] += fmt.Sprintf(" (%s)", plural(int64(parts), "part"))
+	}
+	return strings.Join(names, ", ")
 }
 
 // counts writes a map of counts, the largest first.

@@ -44,10 +44,11 @@ func (r *run) finish(ctx context.Context) (*Report, error) {
 	if err := r.follow(ctx, rep); err != nil {
 		return nil, err
 	}
-	rep.Files = append(res.Files, "report.json")
-	if rep.Indexable == 0 {
-		rep.Warnings = append(rep.Warnings, "no XML sitemap was written: no page is indexable (not_indexable says why)")
+	for _, text := range sum.warnings(rep, r.dir) {
+		r.log.Warn(text)
+		rep.Warnings = append(rep.Warnings, text)
 	}
+	rep.Files = append(res.Files, "report.json")
 	rep.EndedAt, rep.ExportSeconds = page.Time{Time: time.Now()}, time.Since(exporting).Seconds()
 	rep.Elapsed = r.clock.elapsed().Seconds()
 	return rep, WriteReport(r.dir, rep)
@@ -68,6 +69,9 @@ func (r *run) follow(ctx context.Context, rep *Report) error {
 			}
 			c.Hops = hops
 		}
+	}
+	if err := r.explainBlocked(ctx, rep.BlockedHosts); err != nil {
+		return err
 	}
 	if rep.BrokenLinks == nil || !r.settings.Links {
 		return nil
@@ -91,6 +95,22 @@ func (r *run) follow(ctx context.Context, rep *Report) error {
 				b.LinkedFrom = &List[string]{}
 			}
 			b.LinkedFrom.addUpTo(p.Line.URL, maxReferrers)
+		}
+	}
+	return nil
+}
+
+// explainBlocked says why hosts are given up.
+func (r *run) explainBlocked(ctx context.Context, hosts []HostFigure) error {
+	for i := range hosts {
+		h := &hosts[i]
+		fact, _, err := newStore(r.store).Host(ctx, r.hasher.HostID(h.Host))
+		if err != nil {
+			return err
+		}
+		h.Why = "failed too often in a row"
+		if fact.Abandoned && !fact.Blocked {
+			h.Why = "its domain was abandoned, because too many of its URLs failed in a row"
 		}
 	}
 	return nil
@@ -143,18 +163,51 @@ func (r *run) settle(ctx context.Context) error {
 		r.end.errors = append(r.end.errors, r.end.reason)
 		return nil
 	}
-	answered, why, err := r.startAnswered(ctx)
-	if err != nil || answered {
+	answered, forbidden, why, err := r.startAnswered(ctx)
+	if err != nil || answered || forbidden > 0 && anyAnswer(&counters) {
 		return err
 	}
-	r.end.status, r.end.success, r.end.reason = Failed, false, "no start URL answered"
+	reason := "no start URL answered"
+	if forbidden == len(why) {
+		reason = "robots.txt does not allow any start URL"
+	}
+	if len(why) > maxStartsNamed {
+		why = append(why[:maxStartsNamed], fmt.Sprintf("and %s more", quantity(int64(len(why)-maxStartsNamed), "start URL")))
+	}
+	r.end.status, r.end.success, r.end.reason = Failed, false, reason
 	r.end.errors = append(r.end.errors, why...)
+	for _, text := range why {
+		r.log.Error(text)
+	}
 	return nil
 }
 
-// startAnswered says whether any start URL had an answer, and if not, what became of each.
-func (r *run) startAnswered(ctx context.Context) (bool, []string, error) {
-	var why []string
+// maxStartsNamed is how many start URLs the report's errors and warnings name.
+const maxStartsNamed = 10
+
+// anyAnswer says whether any page of the crawl had an answer.
+func anyAnswer(c *state.Counters) bool {
+	for code, n := range c.Outcomes {
+		switch o, _ := OutcomeOf(uint8(code)); o {
+		case page.OK, page.Redirect, page.RedirectLoop, page.HTTPError, page.Throttled, page.TooLarge:
+			if n > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// forbiddenText says of a URL that robots.txt does not allow it, and what to do.
+func forbiddenText(url string, ev *page.Robots) string {
+	if ev.Low {
+		return fmt.Sprintf("%s was not fetched: its robots.txt could not be fetched, and --robots-strict treats that as a prohibition", url)
+	}
+	return fmt.Sprintf("%s was not fetched: robots.txt does not allow it (rule %q); 'mapwright robots %s' explains, and --ignore-robots fetches it if the site is yours", url, ev.Rule, url)
+}
+
+// startAnswered says whether any start URL had an answer, and if not, what became of each and how many robots.txt does not allow.
+func (r *run) startAnswered(ctx context.Context) (answered bool, forbidden int, why []string, err error) {
 	hasher := r.store.Hasher()
 	for _, s := range r.starts {
 		urls := []string{s.URL.String()}
@@ -165,7 +218,7 @@ func (r *run) startAnswered(ctx context.Context) (bool, []string, error) {
 			u := mustCanonical(text)
 			p, ok, err := r.store.Page(ctx, hasher.Key(u))
 			if err != nil {
-				return false, nil, err
+				return false, 0, nil, err
 			}
 			if !ok {
 				continue
@@ -175,17 +228,22 @@ func (r *run) startAnswered(ctx context.Context) (bool, []string, error) {
 				continue
 			}
 			outcome, _ := OutcomeOf(p.Finish.Outcome)
-			if p.Finish.Status > 0 || outcome == page.BlockedByRobots {
-				return true, nil, nil
+			if p.Finish.Status > 0 {
+				return true, 0, nil, nil
 			}
 			facts, err := page.Decode(p.Finish.Facts)
 			if err != nil {
-				return false, nil, err
+				return false, 0, nil, err
+			}
+			if outcome == page.BlockedByRobots {
+				forbidden++
+				why = append(why, forbiddenText(text, &facts.Robots))
+				continue
 			}
 			why = append(why, fmt.Sprintf("%s: %s (%s)", text, outcome, facts.Error))
 		}
 	}
-	return false, why, nil
+	return false, forbidden, why, nil
 }
 
 // report is the part of the report that is known before the pages are read.
@@ -193,7 +251,7 @@ func (r *run) report(crawled time.Duration) *Report {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	counters := r.store.Counters()
-	_, pages := r.tally.byOutcome()
+	pages := r.tally.fetched()
 	rep := &Report{
 		SchemaVersion: ReportVersion, Version: r.version, Status: r.end.status, Success: r.end.success, Reason: r.end.reason,
 		Errors: append([]string{}, r.end.errors...), Warnings: append([]string(nil), r.warnings...), Profile: string(r.settings.Profile), IgnoredRobots: r.settings.IgnoreRobots,

@@ -25,12 +25,14 @@ const (
 	pulseBeats = 5
 )
 
-// beat notes how far the run is. It is called once each pulseEvery.
-func (p *pulse) beat(now time.Time, pages, bytes int64) {
+// beat notes how far the run is. It is called once each pulseEvery, whether or not the crawl is looked at: otherwise the first look
+// would not know since when nothing has moved.
+func (p *pulse) beat(now time.Time, pages, bytes, work int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.beats[p.n%pulseBeats] = beat{now, pages, bytes}
 	p.n++
+	p.noteLocked(now, work)
 }
 
 // rates are pages and bytes per second since the oldest beat.
@@ -49,8 +51,12 @@ func (p *pulse) rates(now time.Time, pages, bytes int64) (pagesPerSec, bytesPerS
 func (p *pulse) idle(now time.Time, work int64) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.noteLocked(now, work)
+	return now.Sub(p.moved)
+}
+
+func (p *pulse) noteLocked(now time.Time, work int64) {
 	if work != p.work || p.moved.IsZero() {
 		p.work, p.moved = work, now
 	}
-	return now.Sub(p.moved)
 }

@@ -1,12 +1,14 @@
 package crawl
 
 import (
+	"fmt"
 	"slices"
 	"sort"
 	"time"
 
 	"github.com/mapwright/mapwright/internal/export"
 	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 // Status is what a crawl amounted to.
@@ -101,7 +103,7 @@ func (l *List[T]) orNil() *List[T] {
 
 // HostFigure is what the report says of one host.
 type HostFigure struct {
-	Host           string `json:"host"`
+	Host           string `json:"host"` // its name, without a port
 	Pages          int64  `json:"pages,omitempty"`
 	MeanResponseMS int64  `json:"mean_response_ms,omitempty"`
 	Throttled      int64  `json:"throttled,omitempty"`
@@ -119,10 +121,10 @@ type Broken struct {
 	LinkedFrom *List[string] `json:"linked_from,omitempty"`
 }
 
-// Chain is a redirect and where it leads.
+// Chain is a redirect that no other redirect leads to, and where it leads.
 type Chain struct {
 	URL     string   `json:"url"`
-	Hops    []string `json:"hops"` // from the first target to the last
+	Hops    []string `json:"hops"` // from the first target to the last; in a loop, the last is one that came before
 	FoundOn string   `json:"found_on,omitempty"`
 }
 
@@ -141,8 +143,8 @@ type summary struct {
 	reasons         map[string]int64
 	traps           map[string]int64
 	broken          List[Broken]
-	chains          List[Chain]
-	loops           List[Chain]
+	redirects       redirects
+	forbidden       List[string] // start URLs, and what they redirect to, that robots.txt does not allow
 	titles          sameness
 	contents        sameness
 	orphans         List[string]
@@ -180,9 +182,13 @@ func (s *summary) see(p *export.Page) {
 			s.contents.see(l.ContentHash, l.URL)
 		}
 	case page.Redirect.String():
-		s.chains.add(Chain{l.URL, []string{l.RedirectTo}, l.ParentURL})
+		s.redirects.see(l.URL, l.RedirectTo, l.ParentURL, l.Source, false)
 	case page.RedirectLoop.String():
-		s.loops.add(Chain{l.URL, []string{l.RedirectTo}, l.ParentURL})
+		s.redirects.see(l.URL, l.RedirectTo, l.ParentURL, l.Source, true)
+	case page.BlockedByRobots.String():
+		if l.Depth == 0 && (l.Source == sourceName(sourceStart) || l.Source == sourceName(sourceRedirect)) {
+			s.forbidden.addUpTo(forbiddenText(l.URL, &p.Facts.Robots), maxStartsNamed)
+		}
 	case page.HTTPError.String(), page.DNSError.String(), page.ConnectError.String(), page.TLSError.String(), page.Timeout.String(), page.ReadError.String(), page.TooLarge.String():
 		s.broken.add(Broken{URL: l.URL, Outcome: l.Outcome, StatusCode: l.StatusCode, FoundOn: l.ParentURL})
 	}
@@ -208,11 +214,31 @@ func (s *summary) place(l *page.Line) {
 func (s *summary) fill(r *Report) {
 	r.URLs, r.Indexable = s.urls, s.indexable
 	r.Outcomes, r.StatusClasses, r.NotIndexable, r.Traps = s.outcomes, s.classes, s.reasons, s.traps
-	r.BrokenLinks, r.Redirects, r.Loops = s.broken.orNil(), s.chains.orNil(), s.loops.orNil()
+	r.BrokenLinks = s.broken.orNil()
+	r.Redirects, r.Loops = s.redirects.lists()
 	r.Orphans, r.Unlisted = s.orphans.orNil(), s.unlisted.orNil()
 	r.SameTitle, r.SameContent = s.titles.list(), s.contents.list()
 	s.hosts.end()
 	r.SlowestHosts, r.ThrottledHosts, r.BlockedHosts = s.hosts.slowest, s.hosts.throttled, s.hosts.blocked
+}
+
+// warnings are what the report warns of because of the figures. A failed crawl has its start URLs among the errors.
+func (s *summary) warnings(r *Report, dir Dir) []string {
+	var all []string
+	if r.Status != Failed {
+		all = append(all, s.forbidden.Items...)
+		if s.forbidden.Cut > 0 {
+			all = append(all, fmt.Sprintf("robots.txt does not allow %s more either", quantity(s.forbidden.Cut, "start URL")))
+		}
+	}
+	if n := s.hosts.blockedHosts; n > 0 {
+		all = append(all, fmt.Sprintf("%s given up after too many failures in a row, and %s not fetched (outcome host_blocked): 'mapwright resume --data-dir %s' tries again",
+			quantity(n, "host was", "hosts were"), quantity(s.hosts.blockedURLs, "URL was", "URLs were"), dir))
+	}
+	if r.Indexable == 0 {
+		all = append(all, "no XML sitemap was written: no page is indexable (not_indexable says why)")
+	}
+	return all
 }
 
 // sameness finds what pages share. It looks at the first maxSame different values.
@@ -264,18 +290,20 @@ func (s *sameness) list() *List[Same] {
 	return out.orNil()
 }
 
-// hostFigures sums up hosts. Pages come by host, so one is summed at a time.
+// hostFigures sums up hosts by name, over all their ports. Pages come by host, so one is summed at a time.
 type hostFigures struct {
 	now                         HostFigure
 	total                       time.Duration
 	slowest, throttled, blocked []HostFigure
+	blockedHosts, blockedURLs   int64 // also of the hosts that blocked does not list
 }
 
 // maxHosts is how many hosts each list of the report shows.
 const maxHosts = 20
 
 func (h *hostFigures) see(p *export.Page) {
-	host := hostOf(p.Line.URL)
+	u, _ := urlnorm.FromCanonical(p.Line.URL)
+	host := u.Host()
 	if host != h.now.Host {
 		h.end()
 		h.now = HostFigure{Host: host}
@@ -305,7 +333,8 @@ func (h *hostFigures) end() {
 		h.throttled = top(h.throttled, h.now, func(a HostFigure) int64 { return a.Throttled })
 	}
 	if h.now.Waiting > 0 {
-		h.now.Why = "failed too often in a row"
+		h.blockedHosts++
+		h.blockedURLs += h.now.Waiting
 		h.blocked = top(h.blocked, h.now, func(a HostFigure) int64 { return a.Waiting })
 	}
 	h.now, h.total = HostFigure{}, 0
@@ -316,20 +345,4 @@ func top(list []HostFigure, item HostFigure, weight func(HostFigure) int64) []Ho
 	at := sort.Search(len(list), func(i int) bool { return weight(list[i]) < weight(item) })
 	list = slices.Insert(list, at, item)
 	return list[:min(len(list), maxHosts)]
-}
-
-// hostOf is the host and port of a canonical URL.
-func hostOf(url string) string {
-	for i := 0; i+2 < len(url); i++ {
-		if url[i] == '/' && url[i+1] == '/' {
-			rest := url[i+2:]
-			for j := range len(rest) {
-				if rest[j] == '/' {
-					return rest[:j]
-				}
-			}
-			return rest
-		}
-	}
-	return url
 }

@@ -269,25 +269,3 @@ func TestSnapshotLines(t *testing.T) {
 		t.Errorf("metrics.jsonl though it is off: %v", err)
 	}
 }
-
-// What a status says of a crawl adds up at any moment, and after the crawl it says how that ended.
-func TestLiveAddsUp(t *testing.T) {
-	var last *crawl.Live
-	rested := false
-	rep, _ := watched(t, troubled(), func(s *config.Settings) { s.MaxURLs, s.Duration = 10_000, time.Hour }, func(m *crawl.Monitor, _ *metrics.Metrics) {
-		l := m.Live()
-		if l.Found != l.Done+l.Pending || l.Violations != 0 || l.Memory <= 0 || l.Workers.InUse > l.Workers.Limit || len(l.Limits) != 2 {
-			t.Errorf("status %+v", l)
-		}
-		for _, h := range l.Resting {
-			rested = rested || h.Host == "h0.test" && h.Why == "rest" && h.Refusals > 0 && h.Left > 0
-		}
-		last = l
-	})
-	if !rested {
-		t.Error("a host that rested for a second was never seen to")
-	}
-	if last.Found != rep.URLs || last.Pending != 0 || last.InFlight != 0 || last.Bytes != rep.Bytes {
-		t.Errorf("%d found, %d pending, %d in flight, %d bytes at the end; the report has %d URLs, %d bytes", last.Found, last.Pending, last.InFlight, last.Bytes, rep.URLs, rep.Bytes)
-	}
-}

@@ -43,14 +43,15 @@ func (t *tally) byReason() map[Reason]int64 {
 	return out
 }
 
-// byOutcome counts the pages that this run finished.
-func (t *tally) byOutcome() (counts map[page.Outcome]int64, total int64) {
-	counts = map[page.Outcome]int64{}
+// fetched is how many pages this run finished by a request.
+func (t *tally) fetched() int64 {
+	total := int64(0)
 	for i := range t.outcomes {
-		if n := t.outcomes[i].Load(); n > 0 {
-			counts[page.Outcome(i)] = n
-			total += n
+		switch page.Outcome(i) {
+		case page.BlockedByRobots, page.Trap, page.Crashed: // no request was made
+		default:
+			total += t.outcomes[i].Load()
 		}
 	}
-	return counts, total
+	return total
 }

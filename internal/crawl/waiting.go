@@ -73,15 +73,9 @@ func hostReasons(fs *frontier.Stats) string {
 	return strings.Join(parts, ", ")
 }
 
-// quantity writes a count of something. Without a form for more than one, that has an s.
+// quantity writes a count of something. Without a form for more than one, the English rules make it.
 func quantity(n int64, one string, more ...string) string {
-	switch {
-	case n == 1:
-		return "1 " + one
-	case len(more) > 0:
-		return humanize.Comma(n) + " " + more[0]
-	}
-	return humanize.Comma(n) + " " + one + "s"
+	return humanize.Comma(n) + " " + english.PluralWord(int(n), one, strings.Join(more, ""))
 }
 
 // span writes a time that is left: tenths under ten seconds, else whole seconds, and days where there are two or more.

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/mapwright/mapwright/internal/crawl"
+)
+
+func TestSeconds(t *testing.T) {
+	for s, want := range map[float64]string{
+		0: "1ms", 0.0004: "1ms", 0.0034: "3ms", 0.0996: "100ms", 0.1234: "123ms", 1.234: "1.23s", 9.999: "10s", 12.34: "12.3s", 61.44: "1m1.2s", 7265.4: "2h1m5.4s",
+	} {
+		if got := seconds(s); got != want {
+			t.Errorf("%v s are written as %s, want %s", s, got, want)
+		}
+	}
+}
+
+func TestPlural(t *testing.T) {
+	for n, want := range map[int64]string{0: "0 URLs", 1: "1 URL", 2: "2 URLs", 1234567: "1,234,567 URLs"} {
+		if got := plural(n, "URL"); got != want {
+			t.Errorf("%d: %s, want %s", n, got, want)
+		}
+	}
+}
+
+func TestRate(t *testing.T) {
+	for _, tt := range []struct {
+		pages   int64
+		seconds float64
+		want    string
+	}{
+		{44, 0.004, ""}, {0, 5, ""}, {1, 4, " (0.2 pages/s)"}, {20, 8.19, " (2.4 pages/s)"}, {12345, 1, " (12,345 pages/s)"},
+	} {
+		rep := &crawl.Report{Pages: tt.pages, CrawlSeconds: tt.seconds, PagesPerSec: float64(tt.pages) / tt.seconds}
+		if got := rate(rep); got != tt.want {
+			t.Errorf("%d pages in %v s: %q, want %q", tt.pages, tt.seconds, got, tt.want)
+		}
+	}
+}
+
+func TestFileNames(t *testing.T) {
+	var parts, zipped []string
+	for i := range 60 {
+		parts = append(parts, fmt.Sprintf("sitemap-%05d.xml", i+1))
+		zipped = append(zipped, fmt.Sprintf("sitemap-%05d.xml.gz", i+1))
+	}
+	for want, files := range map[string][]string{
+		"sitemap.jsonl, sitemap.xml, report.json":             {"sitemap.jsonl", "sitemap.xml", "report.json"},
+		"sitemap.jsonl, sitemap.xml (60 parts), report.json":  append(append([]string{"sitemap.jsonl"}, parts...), "sitemap.xml", "report.json"),
+		"sitemap.xml.gz (60 parts), links.jsonl, sitemap.csv": append(zipped, "sitemap.xml.gz", "links.jsonl", "sitemap.csv"),
+		"sitemap.jsonl, report.json":                          {"sitemap.jsonl", "report.json"},
+	} {
+		if got := fileNames(files); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -1,0 +1,125 @@
+package crawl_test
+
+import (
+	"log/slog"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/internal/metrics"
+	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/state"
+)
+
+// What a status says of a crawl adds up at any moment, and after the crawl it says how that ended.
+func TestLiveAddsUp(t *testing.T) {
+	var last *crawl.Live
+	rep, dir := watched(t, troubled(), func(s *config.Settings) { s.MaxURLs, s.Duration = 10_000, time.Hour }, func(m *crawl.Monitor, _ *metrics.Metrics) {
+		l := m.Live()
+		if l.Found != l.Done+l.Pending || l.Violations != 0 || l.Memory <= 0 || l.Workers.InUse > l.Workers.Most || len(l.Limits) != 2 {
+			t.Errorf("status %+v", l)
+		}
+		last = l
+	})
+	agrees(t, "the last sample", last, rep)
+	if last.InFlight != 0 {
+		t.Errorf("%d in flight after the end", last.InFlight)
+	}
+	agrees(t, "the stored status", stored(t, dir), rep)
+}
+
+// agrees holds a status of the end of a crawl against the report of it.
+func agrees(t *testing.T, what string, l *crawl.Live, rep *crawl.Report) {
+	t.Helper()
+	if l.Found != rep.URLs || l.Bytes != rep.Bytes {
+		t.Errorf("%s: %d URLs and %d bytes, the report has %d and %d", what, l.Found, l.Bytes, rep.URLs, rep.Bytes)
+	}
+	pending := rep.Outcomes["pending"] + rep.Outcomes["host_blocked"]
+	if l.Pending != pending || l.Done != rep.URLs-pending {
+		t.Errorf("%s: %d pending and %d done; the report has %d URLs, %d of them pending", what, l.Pending, l.Done, rep.URLs, pending)
+	}
+	outcomes := map[string]int64{}
+	for o, n := range rep.Outcomes {
+		// A loop is known only when the whole crawl is read: while it runs its pages are redirects.
+		if o == "redirect_loop" {
+			o = "redirect"
+		}
+		outcomes[o] += n
+	}
+	for o, n := range l.Outcomes {
+		if o == "redirect_loop" {
+			o = "redirect"
+		}
+		outcomes[o] -= n
+	}
+	for o, n := range outcomes {
+		if n != 0 {
+			t.Errorf("%s: the report has %d more of %s", what, n, o)
+		}
+	}
+}
+
+// stored is the status of a crawl that does not run.
+func stored(t *testing.T, dir crawl.Dir) *crawl.Live {
+	t.Helper()
+	plan, err := crawl.ReadPlan(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := state.Open(dir.State(), state.Options{Mode: state.ExistingOnly, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	l, err := crawl.Stored(t.Context(), s, plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// A host that refuses is among the resting ones of a status, with the reason and the time that is left.
+func TestRestingHostIsSeen(t *testing.T) {
+	web, err := testweb.Start(testweb.Config{Faults: testweb.OnAll(testweb.RefuseFirst{Answer: testweb.Answer{RetryAfter: time.Hour}})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer web.Close()
+	s := config.Defaults(config.OwnSite)
+	s.Resolve, s.MaxWorkers = []string{web.Resolve()}, 4
+	u, err := urlnorm.Parse(web.StartURLs()[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	interrupt, started, ended := make(chan struct{}, 1), make(chan *crawl.Monitor, 1), make(chan error, 1)
+	go func() {
+		_, err := crawl.Run(t.Context(), crawl.Options{
+			Settings: s, Starts: []crawl.Start{{URL: u}}, Dir: crawl.Dir(filepath.Join(t.TempDir(), "data")), Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+			Interrupted: interrupt, Started: func(m *crawl.Monitor) { started <- m },
+		})
+		ended <- err
+	}()
+	m := <-started
+	look := time.NewTicker(5 * time.Millisecond)
+	defer look.Stop()
+	for seen := false; !seen; {
+		select {
+		case err := <-ended:
+			t.Fatal("the crawl ended before the host was seen to rest: ", err)
+		case <-look.C:
+		}
+		for _, h := range m.Live().Resting {
+			if h.Host != u.Host() || h.Why != "rest" || h.Refusals == 0 || h.Left <= 0 || h.Left > 3600 {
+				t.Errorf("resting host %+v", h)
+			}
+			seen = true
+		}
+	}
+	interrupt <- struct{}{}
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+}

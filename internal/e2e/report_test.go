@@ -1,0 +1,291 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// handlers serves every host name on one loopback listener, and returns the --resolve value that leads there. A host that is not in
+// the map does not answer but with 404; neither has robots.txt, unless a handler serves it.
+func handlers(t *testing.T, hosts map[string]http.HandlerFunc) (resolve string) {
+	t.Helper()
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name, _, _ := strings.Cut(r.Host, ":")
+		w.Header().Set("Content-Type", "text/html")
+		if serve := hosts[name]; serve != nil {
+			serve(w, r)
+			return
+		}
+		http.NotFound(w, r)
+	}))
+	t.Cleanup(site.Close)
+	return "*:*:" + strings.TrimPrefix(site.URL, "http://")
+}
+
+// links is a page with links.
+func links(w http.ResponseWriter, urls ...string) {
+	for _, u := range urls {
+		fmt.Fprintf(w, "<a href=%q>%s</a>\n", u, u)
+	}
+}
+
+// readJSON reads a file of a data directory into v.
+func readJSON(t *testing.T, dir, name string, v any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(read(t, dir, name)), v); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The report lists each redirect chain once, from its first URL, with its hops in order, and each loop once.
+func TestRedirectChainsAreWhole(t *testing.T) {
+	t.Parallel()
+	const at = "http://a.test"
+	leads := map[string]string{
+		"/a": "/b", "/b": "/c", "/c": "/end", "/d": "/b", // two chains with one tail
+		"/x": "/l1", "/l1": "/l2", "/l2": "/l1", // a loop, and what leads into it
+		"/p": "/q", "/q": "/r", "/r": "/p", // a loop that nothing leads into
+		"/self": "/self", "/alone": "/end",
+	}
+	resolve := handlers(t, map[string]http.HandlerFunc{"a.test": func(w http.ResponseWriter, r *http.Request) {
+		switch to, ok := leads[r.URL.Path]; {
+		case ok:
+			w.Header().Set("Location", to)
+			w.WriteHeader(http.StatusMovedPermanently)
+		case r.URL.Path == "/":
+			links(w, "/c", "/b", "/a", "/d", "/l2", "/x", "/q", "/self", "/alone", "/far0") // tails are linked to as well
+		case strings.HasPrefix(r.URL.Path, "/far"):
+			var n int
+			fmt.Sscanf(r.URL.Path, "/far%d", &n)
+			http.Redirect(w, r, fmt.Sprintf("/far%d", n+1), http.StatusFound)
+		case r.URL.Path == "/end":
+			fmt.Fprint(w, "the end")
+		default:
+			http.NotFound(w, r)
+		}
+	}})
+	dir := filepath.Join(t.TempDir(), "data")
+	succeeded(t, run(t, "crawl", "-u", at+"/", "--resolve", resolve, "--profile", "own-site", "--data-dir", dir))
+	type chain struct {
+		URL  string   `json:"url"`
+		Hops []string `json:"hops"`
+	}
+	type list struct {
+		Total int     `json:"total"`
+		Items []chain `json:"items"`
+	}
+	var rep struct {
+		Chains list `json:"redirect_chains"`
+		Loops  list `json:"redirect_loops"`
+	}
+	readJSON(t, dir, "report.json", &rep)
+	far := make([]string, 11)
+	for i := range far {
+		far[i] = fmt.Sprintf("/far%d", i+1)
+	}
+	for name, tt := range map[string]struct {
+		got  list
+		want map[string][]string
+	}{
+		"chains": {rep.Chains, map[string][]string{"/a": {"/b", "/c", "/end"}, "/d": {"/b", "/c", "/end"}, "/alone": {"/end"}}},
+		"loops":  {rep.Loops, map[string][]string{"/x": {"/l1", "/l2", "/l1"}, "/q": {"/r", "/p", "/q"}, "/self": {"/self"}, "/far0": far}},
+	} {
+		got := map[string][]string{}
+		for _, c := range tt.got.Items {
+			for i := range c.Hops {
+				c.Hops[i] = strings.TrimPrefix(c.Hops[i], at)
+			}
+			got[strings.TrimPrefix(c.URL, at)] = c.Hops
+		}
+		if tt.got.Total != len(tt.want) || len(tt.got.Items) != len(tt.want) {
+			t.Errorf("%s: %d in all, %d listed, want %d", name, tt.got.Total, len(tt.got.Items), len(tt.want))
+		}
+		for url, want := range tt.want {
+			if !slices.Equal(got[url], want) {
+				t.Errorf("%s: %s leads to %q, want %q", name, url, got[url], want)
+			}
+		}
+	}
+}
+
+// A host name is one host of the report, whatever ports its URLs have.
+func TestHostsOfTheReportHaveNoPorts(t *testing.T) {
+	t.Parallel()
+	page := func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/" && r.Host == "a.test" {
+			for port := range 12 {
+				links(w, fmt.Sprintf("http://a.test:%d/", 8000+port), fmt.Sprintf("http://b.test:%d/", 9000+port))
+			}
+		}
+	}
+	resolve := handlers(t, map[string]http.HandlerFunc{"a.test": page, "b.test": page})
+	dir := filepath.Join(t.TempDir(), "data")
+	succeeded(t, run(t, "crawl", "-u", "http://a.test/", "--scope", "any", "--seeding-strategy", "none", "--resolve", resolve, "--profile", "own-site", "--data-dir", dir))
+	var rep struct {
+		Slowest []struct {
+			Host  string `json:"host"`
+			Pages int    `json:"pages"`
+		} `json:"slowest_hosts"`
+	}
+	readJSON(t, dir, "report.json", &rep)
+	pages := map[string]int{}
+	for _, h := range rep.Slowest {
+		pages[h.Host] = h.Pages
+	}
+	if len(rep.Slowest) != 2 || pages["a.test"] != 13 || pages["b.test"] != 12 {
+		t.Errorf("slowest hosts %+v, want a.test with 13 pages and b.test with 12", rep.Slowest)
+	}
+}
+
+// A blocked host is a warning of a complete crawl that says how to try again, and its URLs are host_blocked wherever outcomes are counted.
+func TestBlockedHostIsReported(t *testing.T) {
+	t.Parallel()
+	var mended atomic.Bool
+	resolve := handlers(t, map[string]http.HandlerFunc{"down.test": func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/":
+			for i := range 20 {
+				links(w, fmt.Sprintf("/%d", i))
+			}
+		case !mended.Load() && r.URL.Path != "/robots.txt":
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	}})
+	dir := filepath.Join(t.TempDir(), "data")
+	got := run(t, "crawl", "-u", "http://down.test/", "--seeding-strategy", "none", "--resolve", resolve, "--max-inflight-per-host", "1", "--max-retries", "0",
+		"--max-host-failures", "2", "--max-host-backoff-secs", "1", "--min-delay-ms", "0", "--max-delay-ms", "0", "--data-dir", dir)
+	if got.code != 0 {
+		t.Errorf("exit status %d, want 0", got.code)
+	}
+	if want := "failures=2 waiting=18"; !strings.Contains(got.stderr, "[BLOCKED]") || !strings.Contains(got.stderr, want) {
+		t.Errorf("the log does not say [BLOCKED] and %s", want)
+	}
+	again := "mapwright resume --data-dir " + dir
+	for _, want := range []string{"host_blocked 18", "down.test: failed too often in a row; 18 URLs not fetched", again + "' tries again", again + " (tries the blocked hosts again)"} {
+		if !strings.Contains(got.stdout, want) {
+			t.Errorf("the closing table does not say %q", want)
+		}
+	}
+	rep := readReport(t, dir)
+	if rep.Status != "complete" || rep.Outcomes["host_blocked"] != 18 || !slices.ContainsFunc(rep.Warnings, func(w string) bool { return strings.Contains(w, "1 host was given up") && strings.Contains(w, again) }) {
+		t.Errorf("status %q, outcomes %v, warnings %q", rep.Status, rep.Outcomes, rep.Warnings)
+	}
+	status := run(t, "status", "--json", "--data-dir", dir)
+	live := parse[struct {
+		Outcomes map[string]int `json:"outcomes"`
+	}](t, status.stdout)
+	if fmt.Sprint(live.Outcomes) != fmt.Sprint(rep.Outcomes) {
+		t.Errorf("status counts %v, the report %v", live.Outcomes, rep.Outcomes)
+	}
+	mended.Store(true)
+	if got := run(t, "resume", "--data-dir", dir); got.code != 0 {
+		t.Errorf("resume: exit status %d, want 0", got.code)
+	}
+	if rep := readReport(t, dir); rep.Outcomes["ok"] != 19 || len(rep.BlockedHosts) > 0 {
+		t.Errorf("after a resume: outcomes %v, blocked hosts %v", rep.Outcomes, rep.BlockedHosts)
+	}
+}
+
+// A start URL that robots.txt does not allow is named with the rule: as an error if nothing else could be fetched, else as a warning.
+func TestStartForbiddenByRobots(t *testing.T) {
+	t.Parallel()
+	rules := func(lines ...string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			switch r.URL.Path {
+			case "/robots.txt":
+				fmt.Fprintln(w, strings.Join(lines, "\n"))
+			case "/map.txt":
+				fmt.Fprintf(w, "http://%s/listed\n", r.Host)
+			}
+		}
+	}
+	resolve := handlers(t, map[string]http.HandlerFunc{
+		"all.test":  rules("User-agent: *", "Disallow: /"),
+		"root.test": rules("User-agent: *", "Disallow: /$", "Sitemap: http://root.test/map.txt"),
+		"down.test": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) },
+	})
+	for _, tt := range []struct {
+		name, host string
+		flags      []string
+		code       int
+		status     string
+		says       string
+	}{
+		{"nothing else", "all.test", nil, 1, "failed", `robots.txt does not allow it (rule "Disallow: /")`},
+		{"a sitemap has more", "root.test", nil, 0, "complete", `robots.txt does not allow it (rule "Disallow: /$")`},
+		{"robots.txt is not to be had", "down.test", []string{"--robots-strict", "--seeding-strategy", "none", "--max-host-backoff-secs", "1"}, 1, "failed", "--robots-strict treats that as a prohibition"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "data")
+			got := run(t, append([]string{"crawl", "-u", "http://" + tt.host + "/", "--resolve", resolve, "--profile", "own-site", "--data-dir", dir}, tt.flags...)...)
+			rep := readReport(t, dir)
+			list := rep.Warnings
+			if tt.code != 0 {
+				list = rep.Errors
+			}
+			if got.code != tt.code || rep.Status != tt.status || rep.Success != (tt.code == 0) {
+				t.Errorf("exit status %d, %q, success %v; want %d, %q", got.code, rep.Status, rep.Success, tt.code, tt.status)
+			}
+			if !slices.ContainsFunc(list, func(s string) bool {
+				return strings.Contains(s, tt.says) && strings.Contains(s, "http://"+tt.host+"/ ")
+			}) {
+				t.Errorf("errors %q and warnings %q do not say %s", rep.Errors, rep.Warnings, tt.says)
+			}
+			if escaped := strings.ReplaceAll(tt.says, `"`, `\"`); !strings.Contains(got.stderr, escaped) || !strings.Contains(got.stdout, tt.says) {
+				t.Errorf("log or closing table do not say %s", tt.says)
+			}
+		})
+	}
+}
+
+// A Retry-After of years is honoured over a resume, with a warning that says until when and what to do.
+func TestRetryAfterOfYears(t *testing.T) {
+	t.Parallel()
+	until := time.Now().Add(3 * 365 * 24 * time.Hour).UTC().Truncate(time.Second)
+	for _, tt := range []struct{ name, value, says string }{
+		{"seconds", "94608000", until.Format("2006")},
+		{"date", until.Format(http.TimeFormat), until.Format(time.DateTime)},
+		{"absurd", "99999999999999999999", ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var asked atomic.Int64
+			resolve := handlers(t, map[string]http.HandlerFunc{"busy.test": func(w http.ResponseWriter, r *http.Request) {
+				w.Header()["Date"] = nil // else a date is measured against it
+				if r.URL.Path != "/robots.txt" {
+					asked.Add(1)
+					w.Header().Set("Retry-After", tt.value)
+					w.WriteHeader(http.StatusTooManyRequests)
+				}
+			}})
+			dir := filepath.Join(t.TempDir(), "data")
+			const says = "busy.test asked by Retry-After for no requests until "
+			for _, args := range [][]string{{"crawl", "-u", "http://busy.test/", "--seeding-strategy", "none", "--resolve", resolve}, {"resume"}} {
+				p := start(t, append(args, "--data-dir", dir)...)
+				p.says(says + tt.says)
+				p.signal(syscall.SIGINT)
+				got := p.wait()
+				rep := readReport(t, dir)
+				if got.code != 130 || rep.Outcomes["pending"] != 1 || !slices.ContainsFunc(rep.Warnings, func(s string) bool { return strings.Contains(s, says+tt.says) && strings.Contains(s, "--duration") }) {
+					t.Errorf("%s: exit status %d, outcomes %v, warnings %q", args[0], got.code, rep.Outcomes, rep.Warnings)
+				}
+				if n := asked.Load(); n != 1 {
+					t.Errorf("%s: %d requests so far, want 1", args[0], n)
+				}
+			}
+			if got := run(t, "resume", "--data-dir", dir, "--duration", "1"); got.code != 3 || asked.Load() != 1 {
+				t.Errorf("with a duration: exit status %d, want 3; %d requests, want 1", got.code, asked.Load())
+			}
+		})
+	}
+}
