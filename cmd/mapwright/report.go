@@ -94,7 +94,10 @@ func printFindings(t *table, rep *crawl.Report) {
 func printHosts(t *table, rep *crawl.Report) {
 	if hosts := rep.SlowestHosts; len(hosts) > 1 {
 		list(t, "Slowest hosts", hosts, int64(min(len(hosts), shownItems)), func(h crawl.HostFigure) string {
-			return fmt.Sprintf("%s: %d ms on average", h.Host, h.MeanResponseMS)
+			if h.MeanResponseMS == 0 {
+				return h.Host + ": under 1 ms on average"
+			}
+			return fmt.Sprintf("%s: %s ms on average", h.Host, humanize.Comma(h.MeanResponseMS))
 		})
 	}
 	list(t, "Blocked hosts", rep.BlockedHosts, int64(len(rep.BlockedHosts)), func(h crawl.HostFigure) string {

@@ -36,8 +36,11 @@ func (r *run) waitingReason(phase phaseNote, fs *frontier.Stats, idle time.Durat
 		return "nothing is queued; sitemaps or other sources are still being read"
 	}
 	why := hostReasons(fs)
-	if fs.Next >= 0 {
+	switch {
+	case fs.Next >= 100*time.Millisecond:
 		why += "; the next request in " + span(fs.Next)
+	case fs.Next >= 0:
+		why += "; the next request is due"
 	}
 	return fmt.Sprintf("%s: %s", quantity(fs.Pending, "URL waits", "URLs wait"), why)
 }

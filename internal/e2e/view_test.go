@@ -71,8 +71,14 @@ func TestViewThroughACrawl(t *testing.T) {
 			if all := term.all(); strings.Contains(all, "level=") || strings.Contains(all, "cat") {
 				t.Error("the log, or what was typed, got into the picture")
 			}
-			if log := read(t, dir, "mapwright.log"); !strings.Contains(log, `msg="pace of a host changed" host=h0.test`) || strings.Contains(log, "h0.test/d") {
-				t.Errorf("the log lacks the refusal, or has lines about single URLs:\n%s", log)
+			log := read(t, dir, "mapwright.log")
+			if !strings.Contains(log, `msg="a host refused a request" host=h0.test`) {
+				t.Errorf("the log lacks the refusal:\n%s", log)
+			}
+			for line := range strings.Lines(log) {
+				if strings.Contains(line, "h0.test/d") && !strings.Contains(line, "a host refused a request") && !strings.Contains(line, "a URL will be tried again") {
+					t.Errorf("a page that was fetched has a line in the log: %s", line)
+				}
 			}
 		})
 	}
