@@ -94,7 +94,7 @@ func (r *run) figures() []figure {
 
 // reasons are all reasons for not following a link.
 func reasons() []Reason {
-	return []Reason{OutOfScope, Excluded, NotIncluded, ByExtension, TooDeep, NotFollowed, NotHTTP, TooLong, OlderThan, HostLimit, CrossSiteSeed}
+	return []Reason{OutOfScope, Excluded, NotIncluded, ByExtension, TooDeep, NotFollowed, NotHTTP, TooLong, OlderThan, HostLimit, CrossSiteSeed, Trapped}
 }
 
 // controlFigures are the limit, the use and the waiting of each control. Two of the ten are times and not numbers: the delay and the
