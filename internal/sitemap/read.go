@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 
+	"golang.org/x/text/encoding"
 	"golang.org/x/text/encoding/unicode"
 	"golang.org/x/text/transform"
 )
@@ -84,13 +85,14 @@ func open(r io.Reader) (*bufio.Reader, error) {
 		}
 		in = bufio.NewReaderSize(&unzippedReader{r: unzipped, file: file}, 32<<10)
 	}
-	if mark, _ := in.Peek(2); bytes.Equal(mark, []byte{0xff, 0xfe}) || bytes.Equal(mark, []byte{0xfe, 0xff}) {
-		in = bufio.NewReaderSize(transform.NewReader(in, unicode.BOMOverride(transform.Nop)), 32<<10)
-	}
-	if mark, _ := in.Peek(3); bytes.Equal(mark, []byte("\xef\xbb\xbf")) {
-		_, _ = in.Discard(3) // they have been peeked, so they are there
+	if enc := wideEncoding(in); enc != nil {
+		in = bufio.NewReaderSize(transform.NewReader(in, enc.NewDecoder()), 32<<10)
 	}
 	for {
+		if mark, _ := in.Peek(len(byteOrderMark)); string(mark) == byteOrderMark { // programs that join files write several
+			_, _ = in.Discard(len(byteOrderMark)) // they have been peeked, so they are there
+			continue
+		}
 		c, err := in.ReadByte()
 		if err != nil {
 			if errors.Is(err, io.EOF) {
@@ -102,6 +104,20 @@ func open(r io.Reader) (*bufio.Reader, error) {
 			return in, in.UnreadByte()
 		}
 	}
+}
+
+// byteOrderMark is that of UTF-8.
+const byteOrderMark = "\xef\xbb\xbf"
+
+// wideEncoding is the encoding of a file in UTF-16, by its byte order mark or because it begins with < in two bytes; else nil.
+func wideEncoding(in *bufio.Reader) encoding.Encoding {
+	switch begin, _ := in.Peek(2); string(begin) {
+	case "\xff\xfe", "<\x00":
+		return unicode.UTF16(unicode.LittleEndian, unicode.UseBOM)
+	case "\xfe\xff", "\x00<":
+		return unicode.UTF16(unicode.BigEndian, unicode.UseBOM)
+	}
+	return nil
 }
 
 // countedReader is the file as it came.
@@ -144,8 +160,9 @@ func (u *unzippedReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// readText takes each line that looks like a URL. Lines that do not are passed over, as the protocol has nothing else in it.
+// readText takes each line that looks like a URL. Lines that do not are passed over, but a file without any is no sitemap.
 func readText(in *bufio.Reader, fn func(*Entry) error) error {
+	found := false
 	for {
 		line, err := in.ReadSlice('\n')
 		if errors.Is(err, bufio.ErrBufferFull) {
@@ -156,11 +173,15 @@ func readText(in *bufio.Reader, fn func(*Entry) error) error {
 			line = nil
 		}
 		if loc := bytes.TrimSpace(line); hasScheme(loc) {
+			found = true
 			if err := fn(&Entry{Loc: string(loc), Priority: -1}); err != nil {
 				return err
 			}
 		}
 		if errors.Is(err, io.EOF) {
+			if !found {
+				return fmt.Errorf("%w: it is no XML, and no line of it is a URL", ErrNotSitemap)
+			}
 			return nil
 		}
 		if err != nil {

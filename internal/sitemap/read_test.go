@@ -48,6 +48,15 @@ func utf16le(text string) string {
 	return string(b)
 }
 
+// swapped has the bytes of each pair in the other order.
+func swapped(text string) string {
+	b := []byte(text)
+	for i := 0; i+1 < len(b); i += 2 {
+		b[i], b[i+1] = b[i+1], b[i]
+	}
+	return string(b)
+}
+
 const ns = `<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">`
 
 func TestReadForms(t *testing.T) {
@@ -77,6 +86,18 @@ func TestReadForms(t *testing.T) {
 		{"gzip twice", zip(t, zip(t, "http://a.test/")), FormatText, one},
 		{"utf-16", utf16le(`<?xml version="1.0" encoding="UTF-16"?>` + ns + `<url><loc>http://a.test/</loc></url></urlset>`), FormatURLSet, one},
 		{"latin-1", `<?xml version="1.0" encoding="ISO-8859-1"?>` + ns + "<url><loc>http://a.test/\xe9</loc></url></urlset>", FormatURLSet, []string{"http://a.test/é"}},
+		{"utf-16 without a mark", utf16le(`<?xml version="1.0" encoding="UTF-16"?>` + ns + `<url><loc>http://a.test/</loc></url></urlset>`)[2:], FormatURLSet, one},
+		{"utf-16 big endian", swapped(utf16le(ns + `<url><loc>http://a.test/</loc></url></urlset>`)), FormatURLSet, one},
+		{"utf-16 big endian without a mark", swapped(utf16le(ns + `<url><loc>http://a.test/</loc></url></urlset>`))[2:], FormatURLSet, one},
+		{"utf-16 as it says, but it is not", `<?xml version="1.0" encoding="UTF-16"?>` + ns + `<url><loc>http://a.test/</loc></url></urlset>`, FormatURLSet, one},
+		{"text in utf-16", utf16le("http://a.test/\r\n"), FormatText, one},
+		{"windows-1251", `<?xml version='1.0' encoding='Windows-1251' ?>` + ns + "<url><loc>http://a.test/\xe6</loc></url></urlset>", FormatURLSet, []string{"http://a.test/ж"}},
+		{"an encoding that nobody knows", `<?xml version="1.0" encoding="klingon"?>` + ns + "<url><loc>http://a.test/é</loc></url></urlset>", FormatURLSet, []string{"http://a.test/é"}},
+		{"a broken byte", ns + "<url><loc>http://a.test/\xe9</loc></url><url><loc>http://a.test/2</loc></url></urlset>", FormatURLSet, []string{"http://a.test/\uFFFD", "http://a.test/2"}},
+		{"control characters", ns + "<url><loc>http://a.test/</loc>\x00\x0b</url>\x00<url><loc>http://a.test/2</loc></url></urlset>\x00", FormatURLSet, []string{"http://a.test/", "http://a.test/2"}},
+		{"two byte order marks", "\xef\xbb\xbf\n\xef\xbb\xbf" + ns + `<url><loc>http://a.test/</loc></url></urlset>`, FormatURLSet, one},
+		{"prefixes", `<s:urlset xmlns:s="http://www.sitemaps.org/schemas/sitemap/0.9"><s:url><s:loc>http://a.test/</s:loc></s:url></s:urlset>`, FormatURLSet, one},
+		{"cdata and comments in a loc", ns + `<url><loc> <![CDATA[http://a.]]><!-- x -->test/ </loc></url></urlset>`, FormatURLSet, one},
 		{"white space before the declaration", " \n\t<?xml version=\"1.0\"?>" + ns + `<url><loc>http://a.test/</loc></url></urlset>`, FormatURLSet, one},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -131,6 +152,8 @@ func TestReadHostile(t *testing.T) {
 	for name, in := range map[string]io.Reader{
 		"html":        strings.NewReader("<!doctype html><html><body>404</body></html>"),
 		"empty":       strings.NewReader(" \n"),
+		"plain text":  strings.NewReader("Notice: undefined index\n\nnothing here\n"),
+		"json":        strings.NewReader(`{"error":"http://a.test/"}`),
 		"nesting":     strings.NewReader(ns + strings.Repeat("<a>", 1000)),
 		"huge text":   io.MultiReader(strings.NewReader(ns+"<url><loc>"), endless("x")),
 		"huge cdata":  io.MultiReader(strings.NewReader(ns+"<url><loc><![CDATA["), endless("<")),

@@ -1,29 +1,28 @@
 package sitemap
 
 import (
+	"bufio"
 	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"strconv"
 	"strings"
 
 	"golang.org/x/net/html/charset"
+	"golang.org/x/text/runes"
+	"golang.org/x/text/transform"
 )
 
 // readXML walks the raw tokens of a document: names are compared without their namespaces, since sites leave those out or get
 // them wrong, but an element counts only in its place.
-func readXML(in io.Reader, fn func(*Entry) error) (Format, error) {
-	bounded := &tokenReader{r: in}
+func readXML(in *bufio.Reader, fn func(*Entry) error) (Format, error) {
+	bounded := &tokenReader{r: characters(in)}
 	dec := xml.NewDecoder(bounded)
 	dec.Strict = false
 	dec.Entity = xml.HTMLEntity
-	dec.CharsetReader = func(label string, r io.Reader) (io.Reader, error) {
-		if l := strings.ToLower(label); strings.HasPrefix(l, "utf-16") || strings.HasPrefix(l, "utf16") {
-			return r, nil // the byte order mark has been obeyed already
-		}
-		return charset.NewReaderLabel(label, r)
-	}
+	dec.CharsetReader = func(_ string, r io.Reader) (io.Reader, error) { return r, nil } // characters has obeyed it already
 	w := walker{fn: fn}
 	for {
 		token, err := dec.RawToken()
@@ -53,6 +52,27 @@ func readXML(in io.Reader, fn func(*Entry) error) (Format, error) {
 		}
 	}
 }
+
+// characters decodes a document as its XML declaration says. What is not a character of XML becomes another one: the decoder would
+// refuse all that follows a single broken byte. An encoding that is not known counts as UTF-8, as does UTF-16: open has decoded it.
+func characters(in *bufio.Reader) io.Reader {
+	var r io.Reader = in
+	head, _ := in.Peek(256)
+	if m := declaredEncoding.FindSubmatch(head); m != nil {
+		label := strings.ToLower(string(m[1]))
+		if enc, _ := charset.Lookup(label); enc != nil && !strings.HasPrefix(label, "utf") {
+			r = transform.NewReader(in, enc.NewDecoder())
+		}
+	}
+	return transform.NewReader(r, runes.Map(func(c rune) rune {
+		if c < ' ' && c != '\t' && c != '\n' && c != '\r' || c == 0xFFFE || c == 0xFFFF {
+			return ' '
+		}
+		return c
+	}))
+}
+
+var declaredEncoding = regexp.MustCompile(`^<\?xml[^>]*?\sencoding\s*=\s*["']([^"'>]*)["']`)
 
 // tokenReader fails when a single token takes more than maxToken: the decoder would hold it all in memory.
 type tokenReader struct {
