@@ -110,3 +110,24 @@ func TestRobotsText(t *testing.T) {
 		}
 	}
 }
+
+// A group of robots.txt governs the crawler that it names and no other, in a crawl as in an explanation.
+func TestRobotsTokensWithDigits(t *testing.T) {
+	t.Parallel()
+	s := site(t, map[string]string{
+		"/":           "<a href=/x>x</a>",
+		"/x":          "x",
+		"/robots.txt": "User-agent: crawler1\nDisallow: /x\n\nUser-agent: 360Spider\nDisallow: /x\n",
+	}, nil)
+	for agent, blocked := range map[string]bool{"crawler1/2.0": true, "Crawler1": true, "crawler3/2.0": false, "crawler": false, "360spider (x)": true, "Spider": false} {
+		_, lines, _ := crawlSite(t, s, "--user-agent", agent)
+		if got := lines[s.URL+"/x"].Outcome == "blocked_by_robots"; got != blocked {
+			t.Errorf("a crawl as %s: blocked %v, want %v", agent, got, blocked)
+		}
+		got := run(t, "robots", "--json", "--allow-private", "--agent", agent, s.URL+"/x")
+		succeeded(t, got)
+		if d := parse[decision](t, got.stdout); d.Allowed == blocked {
+			t.Errorf("robots for %s: %+v", agent, d)
+		}
+	}
+}

@@ -1,8 +1,11 @@
 package robots
 
 import (
+	"bytes"
+	"encoding/binary"
 	"strings"
 	"time"
+	"unicode/utf16"
 )
 
 // A File is a parsed robots.txt with all its groups. It is immutable.
@@ -29,6 +32,7 @@ type agent struct {
 // Parse reads a file. It accepts any bytes, reads [MaxSize] of them and keeps no
 // reference to body.
 func Parse(body []byte) *File {
+	body = narrow(body)
 	if len(body) > MaxSize {
 		body = wholeLines(body[:MaxSize])
 	}
@@ -40,6 +44,25 @@ func Parse(body []byte) *File {
 		}
 		p.line(l)
 	}
+}
+
+// narrow brings a file in UTF-16, which some editors write, to UTF-8. Only a byte order mark tells it.
+func narrow(body []byte) []byte {
+	var order binary.ByteOrder
+	switch {
+	case bytes.HasPrefix(body, []byte("\xff\xfe")):
+		order = binary.LittleEndian
+	case bytes.HasPrefix(body, []byte("\xfe\xff")):
+		order = binary.BigEndian
+	default:
+		return body
+	}
+	body = body[2:min(len(body), 2*MaxSize)] // what follows is over the limit in UTF-8 too
+	units := make([]uint16, len(body)/2)
+	for i := range units {
+		units[i] = order.Uint16(body[2*i:])
+	}
+	return []byte(string(utf16.Decode(units)))
 }
 
 // wholeLines leaves out the last line, which the size limit has cut in two.
