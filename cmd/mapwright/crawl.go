@@ -133,7 +133,7 @@ func runCrawl(ctx context.Context, environ []string, io stdio, o crawl.Options, 
 	o.Started = func(m *crawl.Monitor) {
 		advise(log.Logger, &o, warnings)
 		watch.start(m)
-		show.start(m, o.Dir)
+		show.start(m, o.Dir, hintOf(&o))
 	}
 	rep, err := crawl.Run(ctx, o)
 	show.stop()
@@ -154,7 +154,7 @@ func runCrawl(ctx context.Context, environ []string, io stdio, o crawl.Options, 
 	return exitOf(rep)
 }
 
-// advise says, once a crawl has begun, what its settings mean for somebody who did not expect it.
+// advise logs, once a crawl has begun, what its settings mean that the user may not expect.
 func advise(log *slog.Logger, o *crawl.Options, warnings []string) {
 	for _, w := range warnings {
 		log.Warn(w)
@@ -162,9 +162,22 @@ func advise(log *slog.Logger, o *crawl.Options, warnings []string) {
 	if o.Settings.IgnoreRobots {
 		log.Warn("ROBOTS.TXT IS IGNORED: only do this on sites that are yours")
 	}
-	if o.Settings.Profile == config.Polite && len(o.Starts) == 1 {
-		log.Info("the polite profile makes about 3 pages/s of one host; if the server is yours, --profile own-site is faster")
+	if hint := hintOf(o); hint != "" {
+		log.Info(hint)
 	}
+}
+
+// hintOf is the hint to a faster profile for a new crawl of one site, or "".
+func hintOf(o *crawl.Options) string {
+	if o.Settings.Profile != config.Polite || len(o.Starts) == 0 {
+		return ""
+	}
+	for _, s := range o.Starts {
+		if s.URL.Host() != o.Starts[0].URL.Host() {
+			return ""
+		}
+	}
+	return "The polite profile fetches about 3 pages/s from one host. If the server is yours, --profile own-site is faster."
 }
 
 // exitOf is the exit status of a crawl that ended.

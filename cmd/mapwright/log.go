@@ -9,104 +9,131 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/mapwright/mapwright/internal/config"
 )
 
-// runLog is the log of one run. Under a live view it goes to a file in the data directory, unless a setting names another: never
-// into the picture. That directory is not there before the crawl is, so what is logged until then is held.
+// runLog is the log of one run. It goes to a file in the data directory and, unless a live view is drawn there, to standard error. A setting
+// can name another file, which then gets the log alone. The data directory does not exist before the crawl does, so lines for the file
+// are held until openIn.
 type runLog struct {
 	*slog.Logger
 	warnings atomic.Int64 // lines at warn and above
-	path     string       // of its file; empty if it goes to standard error. Written before the log is shared
+	path     string       // of its file; empty if there is none. Written before the log is shared
 	stderr   io.Writer
 
-	mu   sync.Mutex
-	to   io.Writer    // guarded by mu; nil while lines are held
-	held bytes.Buffer // guarded by mu
-	file *os.File     // guarded by mu; nil if there is none
+	mu      sync.Mutex
+	console io.Writer    // guarded by mu; standard error, or nil if the log goes to the file alone
+	file    *os.File     // guarded by mu; nil if there is none
+	holding bool         // guarded by mu; lines are held for a file that is still to be opened
+	held    bytes.Buffer // guarded by mu
 }
 
-// newLogger makes the log by the settings. With hold it is held until moveTo.
-func newLogger(io stdio, s *config.Settings, hold bool) (*runLog, error) {
-	l := &runLog{stderr: io.err, to: io.err}
-	switch {
-	case s.LogFile != "":
+// newLogger makes the log by the settings. Under a live view nothing goes to standard error.
+func newLogger(io stdio, s *config.Settings, liveView bool) (*runLog, error) {
+	l := &runLog{stderr: io.err, holding: true}
+	if !liveView {
+		l.console = io.err
+	}
+	if s.LogFile != "" {
 		if err := l.open(s.LogFile); err != nil {
 			return nil, fmt.Errorf("open the log: %w", err)
 		}
-	case hold:
-		l.to = nil
+		l.console = nil
 	}
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(s.LogLevel)); err != nil {
 		return nil, err
 	}
-	o := &slog.HandlerOptions{Level: level}
-	var h slog.Handler = slog.NewTextHandler(l, o)
+	var h slog.Handler = slog.NewTextHandler(l, &slog.HandlerOptions{Level: level, ReplaceAttr: roundDuration})
 	if s.LogFormat == "json" {
-		h = slog.NewJSONHandler(l, o)
+		h = slog.NewJSONHandler(l, &slog.HandlerOptions{Level: level, ReplaceAttr: durationInSeconds})
 	}
 	l.Logger = slog.New(counting{h, &l.warnings})
 	return l, nil
 }
 
+// roundDuration shows a duration to people: 4.005s instead of 4.004788993s.
+func roundDuration(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		unit := time.Millisecond
+		if a.Value.Duration().Abs() < 10*time.Millisecond {
+			unit = time.Microsecond
+		}
+		a.Value = slog.DurationValue(a.Value.Duration().Round(unit))
+	}
+	return a
+}
+
+// durationInSeconds makes a duration a number of seconds, and says so in its name. The library would write nanoseconds.
+func durationInSeconds(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		return slog.Float64(a.Key+"_seconds", a.Value.Duration().Seconds())
+	}
+	return a
+}
+
 // Write takes a line of the log.
-func (l *runLog) Write(line []byte) (int, error) {
+func (l *runLog) Write(line []byte) (n int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.to == nil {
-		return l.held.Write(line)
+	switch {
+	case l.file != nil:
+		n, err = l.file.Write(line)
+	case l.holding:
+		n, err = l.held.Write(line)
 	}
-	return l.to.Write(line)
+	if l.console != nil {
+		n, err = l.console.Write(line)
+	}
+	return n, err
 }
 
 // open makes the log go to a file.
 func (l *runLog) open(path string) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.path, l.file = path, f
-	l.releaseLocked(f)
-	return nil
+	l.path, l.file, l.holding = path, f, false
+	_, err = l.held.WriteTo(f)
+	return err
 }
 
-// moveTo ends the hold: the log goes to a file from now on, or, where that cannot be had, to standard error after all.
-func (l *runLog) moveTo(path string) {
+// openIn opens the log's file in the data directory, unless a setting named another. If that fails, the log goes to standard error alone.
+func (l *runLog) openIn(path string) {
 	if l.path != "" {
 		return
 	}
 	if err := l.open(path); err != nil {
-		l.release()
-		l.Warn("no live view: its log cannot be opened", "error", err)
+		l.toStderr()
+		l.Warn("the log goes to standard error only, because its file cannot be opened", "error", err)
 	}
 }
 
-// release ends the hold without a file.
-func (l *runLog) release() {
+// toStderr ends the wait for a file. Lines that standard error has not had yet go there.
+func (l *runLog) toStderr() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.to == nil {
-		l.releaseLocked(l.stderr)
+	if l.holding && l.console == nil {
+		l.console = l.stderr
+		_, _ = l.held.WriteTo(l.console) // there is no other place to report a failure
 	}
+	l.holding = false
+	l.held.Reset()
 }
 
-func (l *runLog) releaseLocked(to io.Writer) {
-	_, _ = l.held.WriteTo(to) // nobody could be told
-	l.to = to
-}
-
-// close ends the log. What is still held belongs to a crawl that did not begin.
+// close ends the log. Lines that are still held belong to a crawl that did not begin.
 func (l *runLog) close() {
-	l.release()
+	l.toStderr()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.file != nil {
 		_ = l.file.Close() // every line was written when it came
-		l.file, l.to = nil, l.stderr
+		l.file, l.console = nil, l.stderr
 	}
 }
 

@@ -32,14 +32,12 @@ func newProgress(environ []string, io stdio, s *config.Settings) *progress {
 }
 
 // start shows a crawl until stop.
-func (p *progress) start(m *crawl.Monitor, dir crawl.Dir) {
-	if p.terminal != nil {
-		p.log.moveTo(dir.Log())
-	}
+func (p *progress) start(m *crawl.Monitor, dir crawl.Dir, hint string) {
+	p.log.openIn(dir.Log())
 	if p.terminal != nil && p.log.path != "" {
 		p.drawn.Store(view.Start(view.Options{
 			Out: p.terminal, Screen: p.able, Live: m.Live, Log: p.log.Logger,
-			Notes: func() view.Notes { return view.Notes{Log: p.log.path, Warnings: p.log.warnings.Load()} },
+			Notes: func() view.Notes { return view.Notes{Log: p.log.path, Warnings: p.log.warnings.Load(), Hint: hint} },
 		}))
 		return
 	}

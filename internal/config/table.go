@@ -197,7 +197,7 @@ func (s *Settings) Table() []Entry {
 		{Name: "log-level", PerRun: true, Group: Seeing, Value: choiceValue{&s.LogLevel, []string{"debug", "info", "warn", "error"}},
 			Usage: "debug, info, warn or error"},
 		{Name: "log-file", PerRun: true, Group: Seeing, Value: stringValue{p: &s.LogFile},
-			Usage: "file for the log; the default is standard error, or mapwright.log in the data directory under a live view"},
+			Usage: "file for the log, and nothing on standard error; the default is mapwright.log in the data directory, and standard error where there is no live view"},
 		{Name: "no-progress", PerRun: true, Group: Seeing, Value: boolValue{&s.NoProgress},
 			Usage: "no live view on a terminal"},
 		{Name: "metrics-addr", PerRun: true, Group: Seeing, Value: stringValue{p: &s.MetricsAddr, check: checkAddress},

@@ -27,22 +27,33 @@ func Lines(ctx context.Context, log *slog.Logger, live func() *crawl.Live) {
 	}
 }
 
+// Values of a log line: a text log shows them for people, a JSON log as numbers.
+type (
+	count     int64
+	byteCount int64
+	perSecond float64
+)
+
+func (n count) String() string     { return humanize.Comma(int64(n)) }
+func (n byteCount) String() string { return size(float64(n)) }
+func (r perSecond) String() string { return rate(float64(r)) }
+
 func writeLine(log *slog.Logger, l *crawl.Live) {
 	switch {
 	case l.Waiting != "":
-		log.Info("Waiting for work...", "reason", l.Waiting, "done", humanize.Comma(l.Done), "pending", humanize.Comma(l.Pending))
+		log.Info("Waiting for work...", "reason", l.Waiting, "done", count(l.Done), "pending", count(l.Pending))
 		return
 	case l.Phase == crawl.Writing:
-		log.Info("writing the outputs", "urls", humanize.Comma(l.Found))
+		log.Info("writing the outputs", "urls", count(l.Found))
 		return
 	}
 	attrs := []any{
-		"pages_per_second", rate(l.PagesPerSecNow), "found", humanize.Comma(l.Found), "done", humanize.Comma(l.Done), "pending", humanize.Comma(l.Pending),
-		"in_flight", l.InFlight, "bytes", size(float64(l.Bytes)), "memory", size(float64(l.Memory)),
+		"pages_per_second", perSecond(finite(l.PagesPerSecNow)), "found", count(l.Found), "done", count(l.Done), "pending", count(l.Pending),
+		"in_flight", l.InFlight, "bytes", byteCount(l.Bytes), "memory", byteCount(l.Memory),
 	}
 	for _, u := range l.Limits {
 		if u.Left > 0 {
-			attrs = append(attrs, u.Name+"_limit_in", toGo(u.Left))
+			attrs = append(attrs, u.Name+"_limit_in", time.Duration(finite(u.Left)*float64(time.Second)).Round(time.Second))
 		}
 	}
 	log.Info(string(l.Phase), attrs...)

@@ -2,6 +2,7 @@ package view
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"strings"
 	"sync"
@@ -24,7 +25,7 @@ func TestLines(t *testing.T) {
 			live *crawl.Live
 			want string
 		}{
-			{busy(), `msg=crawling pages_per_second=98.2 found=1,234,567 done=456,789 pending=777,778 in_flight=73 bytes="5.0 GiB" memory="412 MiB" pages_limit_in="7 min 19 s" seconds_limit_in="22 h 57 min"`},
+			{busy(), `msg=crawling pages_per_second=98.2 found=1,234,567 done=456,789 pending=777,778 in_flight=73 bytes="5.0 GiB" memory="412 MiB" pages_limit_in=7m19s seconds_limit_in=22h57m`},
 			{quiet(), `msg="Waiting for work..." reason="6 URLs wait: 1 host rests after a refusal; the next request in 3.4s" done=9 pending=6`},
 			{&crawl.Live{Phase: crawl.Writing, Found: 15}, `msg="writing the outputs" urls=15`},
 			{&crawl.Live{Phase: crawl.Stopping, InFlight: 3}, `msg=stopping pages_per_second=0.0`},
@@ -63,4 +64,22 @@ func (l *lockedText) take() string {
 	defer l.mu.Unlock()
 	defer l.text.Reset()
 	return l.text.String()
+}
+
+// In a JSON log the values of a line are numbers.
+func TestLinesAsJSON(t *testing.T) {
+	var out lockedText
+	writeLine(slog.New(slog.NewJSONHandler(&out, nil)), busy())
+	var entry map[string]any
+	if err := json.Unmarshal([]byte(out.take()), &entry); err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range entry {
+		if _, number := value.(float64); !number && name != "time" && name != "level" && name != "msg" {
+			t.Errorf("%s is %v (%T), want a number", name, value, value)
+		}
+	}
+	if entry["found"] != 1_234_567.0 || len(entry) < 9 {
+		t.Errorf("the line is %v", entry)
+	}
 }

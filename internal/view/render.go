@@ -18,6 +18,7 @@ type Screen struct {
 type Notes struct {
 	Log      string // where the log goes
 	Warnings int64  // warnings and errors in it so far
+	Hint     string // advice about this crawl's settings; may be empty
 }
 
 // Render draws a crawl's state. The picture has exactly Height lines of at most Width cells. Where there is not room for everything,
@@ -76,6 +77,9 @@ func (p *picture) draw(l *crawl.Live, n Notes) {
 	p.foot = len(p.lines)
 	p.blank()
 	p.notes(l)
+	if n.Hint != "" {
+		p.note(rankFooter, faint, n.Hint)
+	}
 	p.footer(n)
 }
 
