@@ -20,7 +20,7 @@ func TestSafePages(t *testing.T) {
 		requested func(found int) int
 	}{
 		{"as it is", nil, func(found int) int { return found }},
-		{"asked for more", []string{"--max-urls", "80"}, func(int) int { return 80 }},
+		{"asked for more", []string{"--max-urls", "80", "--min-delay-ms", "0", "--max-delay-ms", "0", "--workers", "64"}, func(int) int { return 80 }},
 		{"asked for the cap", []string{"--max-urls", "50"}, func(int) int { return 50 }},
 	}
 	for _, tt := range tests {
@@ -45,6 +45,9 @@ func TestSafePages(t *testing.T) {
 			}
 			check()
 			wellBehaved(t, web, 1, 1)
+			if least := 49 * 200 * time.Millisecond; got.took < least {
+				t.Errorf("50 pages took %v, want at least %v: the delays are hard", got.took, least)
+			}
 			if strings.Contains(got.stdout, "mapwright resume") {
 				t.Errorf("offers to go on, though it cannot:\n%s", got.stdout)
 			}
