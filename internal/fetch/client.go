@@ -194,11 +194,14 @@ func (c *Client) roundTrip(call *call, r *Request) (*http.Response, int, error) 
 		}
 	}
 	res, err := c.transport.RoundTrip(c.httpRequest(call, r))
-	http1 := err == nil && res.ProtoMajor == 1
-	if c.opts.Proxy == nil {
-		c.direct.handedOver(call, r, http1)
+	proto := 0
+	if err == nil {
+		proto = res.ProtoMajor
 	}
-	return res, call.settle(http1), err
+	if c.opts.Proxy == nil {
+		c.direct.handedOver(call, r, proto)
+	}
+	return res, call.settle(proto == 1), err
 }
 
 // closeIdle closes the connections that nobody uses.

@@ -193,22 +193,16 @@ func (t *target) dial(ctx context.Context, network string, addr netip.Addr) (net
 // A countedConn knows when it is closed.
 type countedConn struct {
 	net.Conn
-	open   *atomic.Int64
-	also   *atomic.Int64 // nil if it counts nowhere else
-	closed atomic.Bool
-}
-
-// countAs counts the connection a second time. Nobody else may have it yet.
-func (c *countedConn) countAs(also *atomic.Int64) {
-	also.Add(1)
-	c.also = also
+	open    *atomic.Int64
+	onClose func() // called once; may be nil
+	closed  atomic.Bool
 }
 
 func (c *countedConn) Close() error {
 	if c.closed.CompareAndSwap(false, true) {
 		c.open.Add(-1)
-		if c.also != nil {
-			c.also.Add(-1)
+		if c.onClose != nil {
+			c.onClose()
 		}
 	}
 	return c.Conn.Close()

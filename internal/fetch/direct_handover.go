@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 )
 
@@ -87,11 +88,13 @@ func (d *direct) handOver(k *call, h handover) {
 }
 
 // handedOver ends the handover of a call, if it had one, when net/http has made its
-// round trip: net/http may have had a connection already and left this one. If the
-// answer came by HTTP/1 after all, it is for direct to ask the next time.
-func (d *direct) handedOver(k *call, r *Request, http1 bool) {
-	if http1 {
-		d.protocols.learn(r.URL.Origin(), false)
+// round trip: net/http may have had a connection already and left this one. Proto is the
+// major version that the answer came by, or 0 without an answer; after HTTP/1 it is for
+// direct to ask the next time. It can be that onSent has not been called yet, since
+// net/http reports a write of HTTP/2 at any time.
+func (d *direct) handedOver(k *call, r *Request, proto int) {
+	if proto > 0 {
+		d.protocols.learn(r.URL.Origin(), proto == 2)
 	}
 	h := k.handover
 	if h == nil {
@@ -117,8 +120,25 @@ func (d *direct) dialTLS(ctx context.Context, network, addr string) (net.Conn, e
 	}
 	if secure, ok := conn.(*tls.Conn); ok {
 		if counted, ok := secure.NetConn().(*countedConn); ok {
-			counted.countAs(&d.dialer.handed)
+			d.count(counted, addr, isHTTP2(conn))
 		}
 	}
 	return conn, nil
+}
+
+// count notes that a connection is net/http's, until it is closed. No other goroutine may
+// have it yet.
+func (d *direct) count(c *countedConn, addr string, http2 bool) {
+	handed := &d.dialer.handed
+	handed.Add(1)
+	c.onClose = func() { handed.Add(-1) }
+	if !http2 || d.protocols == nil {
+		return
+	}
+	origin := "https://" + strings.TrimSuffix(addr, ":443")
+	d.protocols.opened(origin)
+	c.onClose = func() {
+		handed.Add(-1)
+		d.protocols.closed(origin)
+	}
 }

@@ -9,24 +9,49 @@ import (
 // protocols remembers which https origins speak HTTP/2, at least size of them, those
 // last asked for. To forget one costs a handshake only if it has a connection open.
 //
-// Of an origin that nobody knows one handshake is made first, and other requests
-// wait for what it brings: if that is HTTP/2 they need no connection of their own.
+// If an origin is not known, one request makes a handshake and the others wait for its
+// result: with HTTP/2 they need no connection of their own. An origin whose last
+// connection of HTTP/2 is closed is not known any more, since net/http would dial for
+// each of several requests at once.
 type protocols struct {
 	size int
 
 	mu     sync.Mutex
 	recent map[string]bool          // guarded by mu; whether an origin speaks HTTP/2
 	older  map[string]bool          // guarded by mu; the generation before
-	asking map[string]chan struct{} // guarded by mu; closed when it is known, or was not to be had
+	asking map[string]chan struct{} // guarded by mu; closed when the handshake has ended
+	open   map[string]int           // guarded by mu; connections of HTTP/2 that net/http has open
 }
 
 func newProtocols(size int) *protocols {
-	return &protocols{size: size, recent: make(map[string]bool), asking: make(map[string]chan struct{})}
+	return &protocols{size: size, recent: make(map[string]bool), asking: make(map[string]chan struct{}), open: make(map[string]int)}
 }
 
-// ask reports whether an origin speaks HTTP/2, waiting for whoever is finding out.
-// If nobody is, it is the caller who must, and call asked at the end. One who has
-// waited in vain connects by himself.
+// opened counts a connection of HTTP/2.
+func (p *protocols) opened(origin string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.open[origin]++
+}
+
+// closed forgets an origin with its last connection of HTTP/2.
+func (p *protocols) closed(origin string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.open[origin]--
+	if p.open[origin] > 0 {
+		return
+	}
+	delete(p.open, origin)
+	if h2, _ := p.knowsLocked(origin); h2 {
+		delete(p.recent, origin)
+		delete(p.older, origin)
+	}
+}
+
+// ask reports whether an origin speaks HTTP/2, waiting for the handshake of another call.
+// If there is none (mine), the caller must make it and call asked at the end. If that
+// handshake fails, the calls that waited for it connect for themselves.
 func (p *protocols) ask(ctx context.Context, origin string) (h2, mine bool, err error) {
 	p.mu.Lock()
 	h2, known := p.knowsLocked(origin)
@@ -60,10 +85,14 @@ func (p *protocols) asked(origin string) {
 	}
 }
 
+// learn remembers what an origin speaks. That it is HTTP/2 counts while a connection is
+// open.
 func (p *protocols) learn(origin string, h2 bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.learnLocked(origin, h2)
+	if !h2 || p.open[origin] > 0 {
+		p.learnLocked(origin, h2)
+	}
 }
 
 func (p *protocols) knowsLocked(origin string) (h2, known bool) {
