@@ -277,7 +277,7 @@ func (a *applier) checkDisk() error {
 		return fmt.Errorf("look for free disk: %w", err)
 	}
 	if free < a.minFree {
-		return fmt.Errorf("%d bytes free on disk, fewer than %d: %w", free, a.minFree, ErrDiskFull)
+		return fmt.Errorf("%s: %w: %d MiB are free and %d MiB are needed", a.view.dir, ErrDiskFull, free>>20, a.minFree>>20)
 	}
 	return nil
 }

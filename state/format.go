@@ -105,6 +105,16 @@ func Look(dir string) (Info, error) {
 	return Info{Exists: true, Created: f.created, PID: pid}, nil
 }
 
+// removeStore deletes all but the lock file, which the caller holds. FORMAT goes
+// last: until then it can be done again.
+func removeStore(dir string) error {
+	var errs []error
+	for _, name := range []string{snapDir, badgerDir, walDir, formatName, formatName + tempSuffix} {
+		errs = append(errs, os.RemoveAll(filepath.Join(dir, name)))
+	}
+	return errors.Join(errs...)
+}
+
 // Wipe deletes the store in dir, and dir itself if nothing else is in it. The
 // store must not be open; the error is a *LockedError if it is.
 func Wipe(dir string) error {
@@ -119,14 +129,8 @@ func Wipe(dir string) error {
 	if err != nil {
 		return err
 	}
-	// FORMAT goes last but for the lock: until then a wipe that was
-	// interrupted can be done again.
-	var errs []error
-	for _, name := range []string{snapDir, badgerDir, walDir, formatName, formatName + tempSuffix, lockName} {
-		errs = append(errs, os.RemoveAll(filepath.Join(dir, name)))
-	}
-	errs = append(errs, l.release())
-	if err := errors.Join(errs...); err != nil {
+	err = errors.Join(removeStore(dir), os.RemoveAll(filepath.Join(dir, lockName)), l.release())
+	if err != nil {
 		return fmt.Errorf("wipe: %w", err)
 	}
 	if names, err := os.ReadDir(dir); err == nil && len(names) == 0 {

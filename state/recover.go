@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -98,6 +99,9 @@ func (s *Store) checkMode(exists bool) error {
 }
 
 func (s *Store) create() error {
+	if err := s.checkSpace(); err != nil {
+		return err
+	}
 	s.format = format{seed: s.opts.Seed, created: time.Now()}
 	if s.format.seed == 0 {
 		s.format.seed = randomSeed()
@@ -109,7 +113,24 @@ func (s *Store) create() error {
 	return syncDir(filepath.Dir(s.dir))
 }
 
-// giveBack undoes a recovery that failed.
+// checkSpace refuses to make a store on a disk that is nearly full: it would fail
+// with its first record.
+func (s *Store) checkSpace() error {
+	if s.opts.MinFree == Off {
+		return nil
+	}
+	free, err := s.opts.freeBytes(s.dir)
+	if err != nil {
+		return fmt.Errorf("look for free disk: %w", err)
+	}
+	if need := s.opts.MinFree + cmp.Or(s.opts.SegmentSize, wal.DefaultSegmentSize); free < need {
+		return fmt.Errorf("%s: %w: %d MiB are free and %d MiB are needed", s.dir, ErrDiskFull, free>>20, need>>20)
+	}
+	return nil
+}
+
+// giveBack undoes a recovery that failed. A store that could not be made is
+// removed, so that it can be made when the cause is gone.
 func (s *Store) giveBack() error {
 	var errs []error
 	if s.view != nil {
@@ -119,6 +140,9 @@ func (s *Store) giveBack() error {
 	}
 	if s.log != nil {
 		errs = append(errs, s.log.Close())
+	}
+	if s.found.Created {
+		errs = append(errs, removeStore(s.dir))
 	}
 	return errors.Join(append(errs, s.lock.release())...)
 }

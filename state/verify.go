@@ -150,10 +150,14 @@ func (f *badgerFiles) verifyManifestEnd(end, size int64) error {
 		return nil
 	}
 	want, sum, crc := binary.BigEndian.Uint32(rest[4:]), uint32(0), castagnoli()
-	for i := 8; i < len(rest); i++ {
-		if sum = crc32.Update(sum, crc, rest[i:i+1]); sum == want {
-			return f.bad(badger.ManifestFilename, "the length of the change at offset %d is wrong", end)
+	for _, c := range rest[8:] {
+		if sum == want {
+			break
 		}
+		sum = crc32.Update(sum, crc, []byte{c})
+	}
+	if sum == want {
+		return f.bad(badger.ManifestFilename, "the length of the change at offset %d is wrong", end)
 	}
 	return nil
 }

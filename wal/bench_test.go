@@ -113,7 +113,7 @@ type bare struct {
 }
 
 func newBare(b *testing.B, best bool) *bare {
-	w := &bare{best: best, off: defaultSegmentSize}
+	w := &bare{best: best, off: DefaultSegmentSize}
 	b.Cleanup(func() { w.f.Close() })
 	w.rotate(b)
 	return w
@@ -130,7 +130,7 @@ func (w *bare) rotate(b *testing.B) {
 	}
 	w.off = 0
 	if w.best {
-		if err := preallocate(w.f, defaultSegmentSize); err != nil {
+		if err := preallocate(w.f, DefaultSegmentSize); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -141,7 +141,7 @@ func (w *bare) rotate(b *testing.B) {
 
 func (w *bare) round(b *testing.B, data []byte, size int) {
 	b.Helper()
-	if w.off+int64(len(data)) > defaultSegmentSize {
+	if w.off+int64(len(data)) > DefaultSegmentSize {
 		w.rotate(b)
 	}
 	total := len(data)

@@ -6,9 +6,11 @@ import (
 )
 
 const (
-	defaultSegmentSize = 64 << 20
-	defaultMaxBatch    = 8 << 20
-	minSegmentSize     = 2 * pageSize
+	// DefaultSegmentSize is the size of a segment if Options do not say another.
+	DefaultSegmentSize = 64 << 20
+
+	defaultMaxBatch = 8 << 20
+	minSegmentSize  = 2 * pageSize
 )
 
 // Options are the settings of a log. None of them is stored: a log may be
@@ -40,7 +42,7 @@ func (o Options) validate() (Options, error) {
 	var faults []error
 	switch {
 	case o.SegmentSize == 0:
-		o.SegmentSize = defaultSegmentSize
+		o.SegmentSize = DefaultSegmentSize
 	case o.SegmentSize < minSegmentSize:
 		faults = append(faults, fmt.Errorf("segment size %d is less than %d", o.SegmentSize, minSegmentSize))
 	}

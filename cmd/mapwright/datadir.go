@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -82,5 +83,17 @@ func unusable(dir crawl.Dir, err error) error {
 			return refusal(err)
 		}
 	}
+	if diskFull(err) {
+		advice := "free some space, or choose another --data-dir"
+		if dir.CheckOld() == nil {
+			advice = fmt.Sprintf("free some space, then 'mapwright resume --data-dir %s' continues the crawl; nothing that was recorded is lost", dir)
+		}
+		err = fmt.Errorf("%w: %s", err, advice)
+	}
 	return &exitError{exitFailed, err}
+}
+
+// diskFull reports whether a disk has no space left.
+func diskFull(err error) bool {
+	return errors.Is(err, state.ErrDiskFull) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }

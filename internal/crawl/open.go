@@ -49,7 +49,12 @@ func open(ctx context.Context, o Options) (*run, error) {
 	fail := func(err error) (*run, error) { return nil, errors.Join(err, r.store.Close()) }
 	r.sayRecovery(r.store.Recovery())
 	if err := r.facts(o); err != nil {
-		return fail(err)
+		err = errors.Join(err, r.store.Close())
+		if o.Plan == nil {
+			// Nothing was fetched. A state without the plan could not be resumed.
+			err = errors.Join(err, state.Wipe(r.dir.State()))
+		}
+		return nil, err
 	}
 	for _, s := range r.starts {
 		r.startHosts[s.URL.Host()] = true

@@ -1,0 +1,52 @@
+package state
+
+import (
+	"os"
+	"syscall"
+	"testing"
+)
+
+// TestCreateFails makes a store on a disk that is full or fails. What is left
+// behind does not keep the next try from making it.
+func TestCreateFails(t *testing.T) {
+	nearlyFull := small()
+	nearlyFull.MinFree, nearlyFull.SegmentSize = 256<<20, 64<<20
+	nearlyFull.freeBytes = func(string) (int64, error) { return 300 << 20, nil }
+	faulty := small()
+	fs := &faultyFS{}
+	fault := error(syscall.ENOSPC)
+	fs.err.Store(&fault)
+	faulty.LogFS = fs
+	fullLater := small()
+	fullLater.MinFree = 1 << 20
+	looks := 0
+	fullLater.freeBytes = func(string) (int64, error) {
+		if looks++; looks == 1 {
+			return 1 << 30, nil
+		}
+		return 0, nil
+	}
+	cases := map[string]struct {
+		options Options
+		want    error
+	}{
+		"too little space":            {nearlyFull, ErrDiskFull},
+		"no space for the log":        {faulty, syscall.ENOSPC},
+		"no space for the first page": {fullLater, ErrDiskFull},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir() + "/store"
+			c.options.Mode = CreateOnly
+			_, err := Open(dir, c.options)
+			wantErr(t, c.want, err, "open")
+			names, err := os.ReadDir(dir)
+			if err != nil || len(names) != 1 || names[0].Name() != lockName {
+				t.Errorf("left behind: %v, %v", names, err)
+			}
+			o := small()
+			o.Mode = CreateOnly
+			open(t, dir, o)
+		})
+	}
+}
