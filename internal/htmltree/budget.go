@@ -45,7 +45,7 @@ func (b *budget) spend(attributes int) { b.spent += nodeSize + attributeSize*int
 // check is called once for each token.
 func (b *budget) check() error {
 	if b.spent > b.limits.Bytes {
-		return &LimitError{fmt.Sprintf("the tree of the page needs more than %d bytes of memory", b.limits.Bytes)}
+		return &LimitError{fmt.Sprintf("the tree of the page needs more than %.3g MiB of memory", float64(b.limits.Bytes)/(1<<20))}
 	}
 	if b.tokens++; b.tokens%clockEvery == 1 && !time.Now().Before(b.limits.Deadline) {
 		return &LimitError{"building the tree of the page took too long"}

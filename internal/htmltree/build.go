@@ -213,8 +213,14 @@ func (b *builder) inTemplate() bool {
 	return b.find(func(*html.Node) bool { return false }, atom.Template) >= 0
 }
 
+// maxMerged bounds the attributes that merge looks at for one tag: a page may have any number of html tags.
+const maxMerged = 256
+
 // merge gives an element the attributes that it has not got yet.
 func (b *builder) merge(n *html.Node, attr []html.Attribute) {
+	if len(n.Attr) > maxMerged {
+		return
+	}
 	had := map[string]bool{}
 	for _, a := range n.Attr {
 		had[a.Key] = true

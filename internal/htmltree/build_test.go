@@ -255,7 +255,7 @@ func TestLimits(t *testing.T) {
 	} {
 		_, size, err := Parse(strings.NewReader(page+"<p>"), Limits{Bytes: 1 << 20, Deadline: never()})
 		var over *LimitError
-		if !errors.As(err, &over) || !strings.Contains(err.Error(), "needs more than 1048576 bytes") || size > 8<<20 {
+		if !errors.As(err, &over) || !strings.Contains(err.Error(), "needs more than 1 MiB") || size > 8<<20 {
 			t.Errorf("%s: %v, %d bytes", name, err, size)
 		}
 	}
@@ -278,4 +278,19 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%q: no html element", page)
 		}
 	})
+}
+
+// TestManyHTMLTags makes sure that repeated html tags do not look through the attributes of the first again and again.
+func TestManyHTMLTags(t *testing.T) {
+	var page strings.Builder
+	for i := range 5000 {
+		fmt.Fprintf(&page, "<html a%d>", i)
+	}
+	root, _, err := Parse(strings.NewReader(page.String()), Limits{Bytes: 1 << 30, Deadline: time.Now().Add(time.Hour)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(root.FirstChild.Attr); n != maxMerged+1 {
+		t.Errorf("%d attributes, want %d", n, maxMerged+1)
+	}
 }
