@@ -100,11 +100,11 @@ func TestStoredRoundTrip(t *testing.T) {
 	}
 }
 
-// No layer may raise a cap of the safe profile.
-func TestSafeCapsHold(t *testing.T) {
-	raise := map[string]string{"max-workers": "64", "max-inflight-per-host": "9", "duration": "3600", "max-urls": "1000"}
-	for name, text := range raise {
-		env, err := FromEnv([]string{EnvName(name) + "=" + text, "MAPWRIGHT_PROFILE=safe"})
+// No layer can exceed a bound of the safe profile, and the number of pages that was requested is kept for the message.
+func TestSafeBoundsHold(t *testing.T) {
+	ask := map[string]string{"max-workers": "64", "max-inflight-per-host": "9", "duration": "3600", "max-urls": "1000", "min-delay-ms": "0", "max-delay-ms": "1"}
+	for name, text := range ask {
+		env, err := FromEnv([]string{EnvName(name) + "=" + text, "MAPWRIGHT_SAFE=yes"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -116,15 +116,40 @@ func TestSafeCapsHold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for form, layer := range map[string]Layer{"flag": flags(name, text, "profile", "safe"), "environment": env, "file": file} {
-			l := mustLoad(t, layer)
+		stored := mustLoad(t, flags(SafeName, "true", name, text)).Settings.Stored()
+		for form, layers := range map[string][]Layer{
+			"flag": {flags(name, text, "profile", "safe")}, "environment": {env}, "file": {file}, "below": {file, flags("profile", "own-site")},
+			"resume": {FromStored(stored), flags(name, text, "profile", "polite")},
+		} {
+			l := mustLoad(t, layers...)
 			s := l.Settings
-			if s.MaxWorkers != 1 || s.MaxInflightPerHost != 1 || s.Duration != SafeDuration || s.PageCap() != 50 {
-				t.Errorf("%s %s=%s raised a cap: %d workers, %d in flight, %s, %d pages", form, name, text, s.MaxWorkers, s.MaxInflightPerHost, s.Duration, s.PageCap())
+			if s.Profile != Safe || s.MaxWorkers != 1 || s.MaxInflightPerHost != 1 || s.Duration != SafeDuration || s.MaxURLs != 50 || s.PageCap() != 50 || s.MinDelayMS != 200 || s.MaxDelayMS != 500 {
+				t.Errorf("%s %s=%s: %s, %d workers, %d in flight, %s, %d pages, delays %d to %d", form, name, text, s.Profile, s.MaxWorkers, s.MaxInflightPerHost, s.Duration, s.MaxURLs, s.MinDelayMS, s.MaxDelayMS)
 			}
-			if len(l.Warnings) == 0 {
-				t.Errorf("%s %s=%s: clamped without a word", form, name, text)
+			if len(l.Warnings) == 0 || !strings.HasPrefix(l.Origin[name], "profile safe, instead of ") {
+				t.Errorf("%s %s=%s: warnings %q, origin %q", form, name, text, l.Warnings, l.Origin[name])
 			}
+			if want := 1000; name == "max-urls" && s.RequestedURLs != want {
+				t.Errorf("%s: %d pages were requested, want %d", form, s.RequestedURLs, want)
+			}
+		}
+	}
+	politer := mustLoad(t, flags("profile", "safe", "min-delay-ms", "700", "max-delay-ms", "900", "max-urls", "10", "duration", "5"))
+	if s := politer.Settings; s.MinDelayMS != 700 || s.MaxDelayMS != 900 || s.MaxURLs != 10 || s.Duration != 5*time.Second || len(politer.Warnings) > 0 {
+		t.Errorf("values within the bounds: %d to %d ms, %d pages, %s, warnings %q", s.MinDelayMS, s.MaxDelayMS, s.MaxURLs, s.Duration, politer.Warnings)
+	}
+}
+
+// A safe crawl that was started without a number of pages requests none when it is resumed either.
+func TestSafeWithoutRequestedPages(t *testing.T) {
+	first := mustLoad(t, flags(SafeName, "true"))
+	again, err := Resume(first.Settings.Stored(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range []*Loaded{first, again} {
+		if s := l.Settings; s.RequestedURLs != 0 || s.MaxURLs != 50 || len(l.Warnings) > 0 || l.Origin["max-urls"] != "profile safe" {
+			t.Errorf("%d requested, at most %d, warnings %q, from %q", s.RequestedURLs, s.MaxURLs, l.Warnings, l.Origin["max-urls"])
 		}
 	}
 }
