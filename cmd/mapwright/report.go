@@ -11,6 +11,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
 
+	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl"
 	"github.com/mapwright/mapwright/internal/export"
 )
@@ -111,6 +112,10 @@ func printHosts(t *table, rep *crawl.Report) {
 // goOn is the command that goes on with a crawl, if one can.
 func goOn(dir crawl.Dir, rep *crawl.Report) string {
 	resume := fmt.Sprintf("mapwright resume --data-dir %s", dir)
+	bounds := "(in all; 0 is no limit)"
+	if rep.Profile == string(config.Safe) {
+		bounds = fmt.Sprintf("(in all; at most %d in a safe crawl)", config.SafePages)
+	}
 	switch {
 	case rep.Status != crawl.Partial && rep.Status != crawl.Cancelled:
 		if len(rep.BlockedHosts) > 0 {
@@ -120,9 +125,9 @@ func goOn(dir crawl.Dir, rep *crawl.Report) string {
 	case strings.HasPrefix(rep.Reason, "Safety limit: Maximum"):
 		return "another profile, in another data directory: a safe crawl has its pages once"
 	case strings.HasPrefix(rep.Reason, "Reached max_urls_per_host "):
-		return resume + " --max-urls-per-host N (in all; 0 is no limit)"
+		return resume + " --max-urls-per-host N " + bounds
 	case strings.HasPrefix(rep.Reason, "Reached max_urls "):
-		return resume + " --max-urls N (in all; 0 is no limit)"
+		return resume + " --max-urls N " + bounds
 	}
 	return resume
 }

@@ -101,5 +101,12 @@ func printStatus(io stdio, dir crawl.Dir, l *crawl.Live) error {
 	if l.Waiting != "" {
 		row("Waiting", "%s", l.Waiting)
 	}
+	if l.PID == 0 && l.State != crawl.Interrupted && l.Pending > 0 {
+		next := fmt.Sprintf("mapwright resume --data-dir %s", dir)
+		if l.State == crawl.Partial {
+			next += " (with a higher limit than the one that ended it)"
+		}
+		row("Go on with", "%s", next)
+	}
 	return w.Flush()
 }

@@ -2,15 +2,12 @@ package crawl_test
 
 import (
 	"log/slog"
-	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl"
 	"github.com/mapwright/mapwright/internal/metrics"
-	"github.com/mapwright/mapwright/internal/testweb"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -79,47 +76,4 @@ func stored(t *testing.T, dir crawl.Dir) *crawl.Live {
 		t.Fatal(err)
 	}
 	return l
-}
-
-// A host that refuses is among the resting ones of a status, with the reason and the time that is left.
-func TestRestingHostIsSeen(t *testing.T) {
-	web, err := testweb.Start(testweb.Config{Faults: testweb.OnAll(testweb.RefuseFirst{Answer: testweb.Answer{RetryAfter: time.Hour}})})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer web.Close()
-	s := config.Defaults(config.OwnSite)
-	s.Resolve, s.MaxWorkers = []string{web.Resolve()}, 4
-	u, err := urlnorm.Parse(web.StartURLs()[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	interrupt, started, ended := make(chan struct{}, 1), make(chan *crawl.Monitor, 1), make(chan error, 1)
-	go func() {
-		_, err := crawl.Run(t.Context(), crawl.Options{
-			Settings: s, Starts: []crawl.Start{{URL: u}}, Dir: crawl.Dir(filepath.Join(t.TempDir(), "data")), Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
-			Interrupted: interrupt, Started: func(m *crawl.Monitor) { started <- m },
-		})
-		ended <- err
-	}()
-	m := <-started
-	look := time.NewTicker(5 * time.Millisecond)
-	defer look.Stop()
-	for seen := false; !seen; {
-		select {
-		case err := <-ended:
-			t.Fatal("the crawl ended before the host was seen to rest: ", err)
-		case <-look.C:
-		}
-		for _, h := range m.Live().Resting {
-			if h.Host != u.Host() || h.Why != "rest" || h.Refusals == 0 || h.Left <= 0 || h.Left > 3600 {
-				t.Errorf("resting host %+v", h)
-			}
-			seen = true
-		}
-	}
-	interrupt <- struct{}{}
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
 }

@@ -1,10 +1,15 @@
 package crawl
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"sort"
+	"strings"
 	"time"
+
+	"github.com/dustin/go-humanize"
 
 	"github.com/mapwright/mapwright/internal/export"
 	"github.com/mapwright/mapwright/internal/page"
@@ -236,9 +241,22 @@ func (s *summary) warnings(r *Report, dir Dir) []string {
 			quantity(n, "host was", "hosts were"), quantity(s.hosts.blockedURLs, "URL was", "URLs were"), dir))
 	}
 	if r.Indexable == 0 {
-		all = append(all, "no XML sitemap was written: no page is indexable (not_indexable says why)")
+		all = append(all, "no XML sitemap was written, because no page is indexable (by indexable_reason: "+mostCommon(s.reasons)+")")
 	}
 	return all
+}
+
+// mostCommon writes the three largest counts.
+func mostCommon(counts map[string]int64) string {
+	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) })
+	parts := make([]string, 0, 4)
+	for _, name := range names[:min(3, len(names))] {
+		parts = append(parts, name+" "+humanize.Comma(counts[name]))
+	}
+	if len(names) > 3 {
+		parts = append(parts, "…")
+	}
+	return strings.Join(parts, ", ")
 }
 
 // sameness finds what pages share. It looks at the first maxSame different values.

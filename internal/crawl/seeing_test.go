@@ -1,7 +1,6 @@
 package crawl_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -230,42 +229,5 @@ func TestDashboardNamesOnlyWhatThereIs(t *testing.T) {
 	}
 	if len(missing) > 0 {
 		t.Errorf("not there: %q", slices.Sorted(maps.Keys(missing)))
-	}
-}
-
-// metrics.jsonl has a line for each interval and one for the end, and none if it is off.
-func TestSnapshotLines(t *testing.T) {
-	slow := testweb.Config{Pages: 12, Faults: testweb.OnAll(testweb.Slow{Delay: 250 * time.Millisecond})}
-	one := func(s *config.Settings) { s.MetricExportIntervalSecs, s.MaxWorkers = 1, 1 }
-	rep, dir := watched(t, slow, one, func(*crawl.Monitor, *metrics.Metrics) {})
-	text, err := os.ReadFile(dir.MetricsLog())
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines := bytes.Split(bytes.TrimSuffix(text, []byte("\n")), []byte("\n"))
-	if len(lines) < 3 {
-		t.Errorf("%d lines of a crawl of %v s", len(lines), rep.CrawlSeconds)
-	}
-	type snapshot struct {
-		Status  crawl.Live     `json:"status"`
-		Metrics map[string]any `json:"metrics"`
-	}
-	var last snapshot
-	for _, line := range lines {
-		if !bytes.HasPrefix(line, []byte(`{"schema_version":1,"at":"20`)) {
-			t.Errorf("a line begins with %.60s", line)
-		}
-		last = snapshot{}
-		if err := json.Unmarshal(line, &last); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if last.Status.Done != rep.URLs || last.Metrics["mapwright_urls_finished_total"] != float64(rep.URLs) {
-		t.Errorf("the last line has %d and %v finished, want %d", last.Status.Done, last.Metrics["mapwright_urls_finished_total"], rep.URLs)
-	}
-
-	_, dir = watched(t, testweb.Config{}, func(s *config.Settings) { s.MetricExportIntervalSecs = 0 }, func(*crawl.Monitor, *metrics.Metrics) {})
-	if _, err := os.Stat(dir.MetricsLog()); !os.IsNotExist(err) {
-		t.Errorf("metrics.jsonl though it is off: %v", err)
 	}
 }

@@ -186,6 +186,9 @@ func TestBlockedHostIsReported(t *testing.T) {
 	if fmt.Sprint(live.Outcomes) != fmt.Sprint(rep.Outcomes) {
 		t.Errorf("status counts %v, the report %v", live.Outcomes, rep.Outcomes)
 	}
+	if got := run(t, "status", "--data-dir", dir); !strings.Contains(got.stdout, "host_blocked 18") || !strings.Contains(got.stdout, again) {
+		t.Errorf("status does not say what is blocked and how to go on:\n%s", got.stdout)
+	}
 	mended.Store(true)
 	if got := run(t, "resume", "--data-dir", dir); got.code != 0 {
 		t.Errorf("resume: exit status %d, want 0", got.code)
