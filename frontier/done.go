@@ -11,6 +11,9 @@ func (s *shard) land(l *Lease, r *Result) (Event, Change) {
 	h := s.hosts.at(l.host)
 	st := s.seats.at(h.seat)
 	l.landed = true
+	if r.Class != ClassNone && r.Class != ClassOurs {
+		l.spent = l.ticket // a host that cannot be connected to was asked too
+	}
 	st.inflight--
 	start := l.started
 	if start == 0 {
@@ -88,7 +91,7 @@ func (s *shard) goesBack(l *Lease, r *Result, ch Change) (bool, Disposition) {
 			return true, Returned
 		}
 	}
-	failed := ch.Verdict == VerdictRefused || ch.Verdict == VerdictFailed
+	failed := ch.Verdict == VerdictRefused || ch.Verdict == VerdictFailed || r.Class == ClassDropped
 	return failed && !r.Final && int(l.attempts) < s.f.o.MaxRetries, Retrying
 }
 

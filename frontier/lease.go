@@ -9,7 +9,7 @@ import (
 // it holds one of the host's slots, and for a page its room in memory and its
 // page ticket. Done pays them back.
 //
-// Started, Resent, Done and Abandon may be called from any goroutine.
+// Started, Done and Abandon may be called from any goroutine.
 type Lease struct {
 	f *Frontier
 	s *shard
@@ -35,7 +35,7 @@ type Lease struct {
 	wire    int   // requests of the host on the wire at the start; guarded by s.mu
 	slots   int   // slots of the host that were taken then; guarded by s.mu
 	ticket  bool  // a page ticket is held; guarded by s.mu
-	spent   bool  // and a request was started with it, now or in an earlier attempt; guarded by s.mu
+	spent   bool  // and used by a request or a failure to connect, now or in an earlier attempt; guarded by s.mu
 	landed  bool  // the slot was given back; guarded by s.mu
 
 	over atomic.Bool // Done or Abandon was called
@@ -82,7 +82,7 @@ func (l *Lease) path() []byte { return textOf(l.url[l.originLen:]) }
 
 // Started is called when the first byte of the request goes on the wire: the
 // host's pace counts from here, and so do page limits. A lease that ends without
-// it costs no page ticket.
+// it costs no page ticket, unless its Result says that the host failed.
 func (l *Lease) Started() {
 	s := l.s
 	s.lock()
@@ -106,10 +106,6 @@ func (l *Lease) Started() {
 	st.rnd = s.rng.Uint64()
 	s.touch(l.host)
 }
-
-// Resent is called when the transport sends the request once more by itself: the
-// host's pace counts from there.
-func (l *Lease) Resent() { l.Started() }
 
 // Done says how the fetch ended, exactly once: a second call returns ErrDone. If
 // it returns another error nothing was recorded, and the URL is pending.

@@ -454,7 +454,7 @@ func (d *driver) end() {
 		d.ended(l, h, Result{}, Returned, true)
 		return
 	}
-	r := Result{Class: oneOf(d.r, ClassOK, ClassOK, ClassOK, ClassNone, ClassForbidden, ClassServerError, ClassNetwork, ClassThrottled, ClassUnavailable, ClassOurs)}
+	r := Result{Class: oneOf(d.r, ClassOK, ClassOK, ClassOK, ClassNone, ClassForbidden, ClassServerError, ClassNetwork, ClassThrottled, ClassUnavailable, ClassDropped, ClassOurs)}
 	if l.Kind() == KindRobots {
 		if d.r.IntN(5) > 0 {
 			r.RobotsUntil = time.Now().Add(time.Duration(1+d.r.IntN(100)) * time.Second)
@@ -521,7 +521,7 @@ func (d *driver) ended(l *Lease, h *modelHost, r Result, got Disposition, abando
 	}
 	u := m.urls[l.URL()]
 	h.pageLeases--
-	spent = spent || u.ticket
+	spent = spent || u.ticket || r.Class != ClassNone && r.Class != ClassOurs
 	if !spent {
 		m.used--
 		h.tickets--
@@ -531,7 +531,7 @@ func (d *driver) ended(l *Lease, h *modelHost, r Result, got Disposition, abando
 	switch {
 	case abandoned || r.Finish == nil || r.Class == ClassOurs:
 		want = Returned
-	case failed && !r.Final && u.attempts < m.o.MaxRetries:
+	case (failed || r.Class == ClassDropped) && !r.Final && u.attempts < m.o.MaxRetries:
 		want = Retrying
 	}
 	if got != want {

@@ -23,6 +23,10 @@ const (
 	// ClassNetwork is a time-out, a refused, reset or truncated connection, a DNS
 	// or a TLS failure.
 	ClassNetwork
+	// ClassDropped is a request over a kept connection that the host closed before it
+	// answered, as hosts do with idle connections. It says nothing about the host, but
+	// the URL has used up an attempt.
+	ClassDropped
 	// ClassOurs is a failure of our own machine: no file descriptors, no route, no
 	// resolver. It is never held against a host.
 	ClassOurs

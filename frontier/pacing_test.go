@@ -27,10 +27,8 @@ func TestDelayCountsFromTheWire(t *testing.T) {
 		if got := time.Since(start); got != 1700*time.Millisecond {
 			t.Errorf("second lease after %v, want 1.7s", got)
 		}
-		l2.Started()
-		l2.Resent() // at once: the delay counts from here all the same
 		time.Sleep(300 * time.Millisecond)
-		l2.Resent()
+		l2.Started()
 		done(t, l, ok())
 		next(t, f)
 		if got := time.Since(start); got != 3*time.Second {

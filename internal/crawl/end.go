@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/mapwright/mapwright/internal/config"
@@ -34,6 +35,7 @@ func (r *run) finish(ctx context.Context) (*Report, error) {
 	sum := newSummary(r.linkage)
 	o := ExportOptions(r.settings, r.starts, r.dir)
 	o.Each = sum.see
+	sum.isProbe = func(l *page.Line) bool { return r.isProbe(ctx, l) }
 	r.exporting.Lock()
 	defer r.exporting.Unlock()
 	res, err := export.Write(ctx, Pages(r.store, r.settings.XMLTypes), o)
@@ -52,6 +54,16 @@ func (r *run) finish(ctx context.Context) (*Report, error) {
 	rep.EndedAt, rep.ExportSeconds = page.Time{Time: time.Now()}, time.Since(exporting).Seconds()
 	rep.Elapsed = r.clock.elapsed().Seconds()
 	return rep, WriteReport(r.dir, rep)
+}
+
+// isProbe reports whether a failed page is the https URL that was tried for a bare domain, or for a name of a certificate, before plain http.
+// Then the http URL shows what became of the name.
+func (r *run) isProbe(ctx context.Context, l *page.Line) bool {
+	if l.StatusCode != 0 || !strings.HasPrefix(l.URL, "https:") || !r.bare[l.URL] && l.Source != sourceName(sourceCT) {
+		return false
+	}
+	p, ok, err := r.store.Page(ctx, r.hasher.Key(mustCanonical("http"+l.URL[len("https"):])))
+	return err == nil && ok && sourceName(p.Link.Source) == l.Source
 }
 
 // follow fills in what one pass over the pages cannot tell: where redirects end, and every page that links to a broken one.

@@ -46,7 +46,7 @@ func (w *worker) servePage(ctx context.Context, l *frontier.Lease) error {
 		return err
 	}
 
-	resp, err := w.fetcher.Do(ctx, fetch.Request{URL: u, Mode: fetch.Page, Wire: l})
+	resp, err := w.fetcher.Do(ctx, fetch.Request{URL: u, Mode: fetch.Page, Wire: l, NewConn: l.Attempt() > 1})
 	if err != nil {
 		defer resp.Close() // what the host answered before it went wrong, or nil
 		return w.pageFailed(l, u, resp, err, ev)
@@ -110,6 +110,8 @@ func (w *worker) pageFailed(l *frontier.Lease, u urlnorm.URL, resp *fetch.Respon
 		w.breaker.trip(err)
 		_, err := w.done(l, frontier.Result{Class: frontier.ClassOurs})
 		return err
+	case isFirstDrop(l, err):
+		r.Class = frontier.ClassDropped
 	case kind == fetch.RefusedAddress:
 		r.Class, r.Final = frontier.ClassNone, true
 	case kind == fetch.TooLarge:
@@ -129,11 +131,16 @@ func (w *worker) pageFailed(l *frontier.Lease, u urlnorm.URL, resp *fetch.Respon
 	f.facts.Error = errorText(err)
 	r.Finish = f
 	if fallback, ok := w.plainHTTP(l.Link(), u, err); ok {
-		r.Links, r.Final = []frontier.Link{fallback}, true
+		// The https URL was a question. That there is no https is no failure of the host, and no page of the limit.
+		r.Class, r.Links, r.Final = frontier.ClassNone, []frontier.Link{fallback}, true
 	}
 	_, derr := w.done(l, r)
 	return derr
 }
+
+// isFirstDrop reports whether a kept connection was closed at a URL's first attempt, which is no failure of the host. Later attempts
+// are made over new connections where that is possible; a host that drops those too has failed.
+func isFirstDrop(l *frontier.Lease, err error) bool { return fetch.IsDropped(err) && l.Attempt() == 1 }
 
 // isHopeless knows failures that another try in a few seconds will not mend: a name that does not exist, and a certificate that is
 // not right.

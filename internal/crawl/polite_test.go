@@ -22,8 +22,6 @@ type manner struct {
 	name   string
 	faults []testweb.Fault
 	delay  time.Duration // Crawl-delay
-	// resend means that net/http sends again at once what a dead connection swallowed. The pace counts from there, but cannot prevent it.
-	resend bool
 }
 
 func manners() []manner {
@@ -48,7 +46,7 @@ func manners() []manner {
 		{name: "statuses", faults: []testweb.Fault{testweb.StatusPages{}, testweb.StatusPages{Status: 500}, testweb.StatusPages{Status: 403}}},
 		{name: "redirects", faults: []testweb.Fault{testweb.RedirectChain{Length: 4}, testweb.RedirectLoop{}}},
 		{name: "no keep-alive", faults: []testweb.Fault{testweb.NoKeepAlive{}}},
-		{name: "stale connections", faults: []testweb.Fault{testweb.StaleConns{}, testweb.Reset{Where: one}}, resend: true},
+		{name: "stale connections", faults: []testweb.Fault{testweb.StaleConns{}, testweb.Reset{Where: one}}},
 		{name: "robots.txt refused", faults: []testweb.Fault{testweb.Robots{Status: 429, RetryAfter: time.Second}}},
 		{name: "robots.txt elsewhere", faults: []testweb.Fault{testweb.Robots{Redirects: 3}}},
 		{name: "robots.txt broken", faults: []testweb.Fault{testweb.Robots{Status: 500}}},
@@ -91,9 +89,7 @@ func TestPoliteByTheLog(t *testing.T) {
 		o.Log = testLog(t, slog.LevelError)
 		wires := &wireClock{Fetcher: o.Fetcher, least: map[string]time.Duration{}, last: map[string]time.Time{}}
 		for i := range politeHosts {
-			if m := all[i%len(all)]; !m.resend {
-				wires.least[web.HostName(i)] = max(politeMinDelay, m.delay)
-			}
+			wires.least[web.HostName(i)] = max(politeMinDelay, all[i%len(all)].delay)
 		}
 		o.Fetcher = wires
 		const runs = 4
@@ -122,9 +118,7 @@ func TestPoliteByTheLog(t *testing.T) {
 			if len(log) < 2 {
 				t.Errorf("%s: %d requests to %s, want at least 2", m.name, len(log), web.HostName(i))
 			}
-			if !m.resend {
-				checkGaps(t, m, log)
-			}
+			checkGaps(t, m, log)
 			checkRests(t, m, log, h.Refusals)
 		}
 	})
@@ -221,12 +215,4 @@ func (w wire) Started() {
 	c.last[host] = now
 	c.mu.Unlock()
 	w.Wire.Started()
-}
-
-func (w wire) Resent() {
-	c := w.clock
-	c.mu.Lock()
-	c.last[w.url.Host()] = time.Now()
-	c.mu.Unlock()
-	w.Wire.Resent()
 }

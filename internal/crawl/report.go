@@ -156,6 +156,7 @@ type summary struct {
 	unlisted        List[string]
 	hosts           hostFigures
 	linkage         *linkage
+	isProbe         func(*page.Line) bool // whether a failed page only showed that there is no https; may be nil
 }
 
 func newSummary(l *linkage) *summary {
@@ -195,6 +196,9 @@ func (s *summary) see(p *export.Page) {
 			s.forbidden.addUpTo(forbiddenText(l.URL, &p.Facts.Robots), maxStartsNamed)
 		}
 	case page.HTTPError.String(), page.DNSError.String(), page.ConnectError.String(), page.TLSError.String(), page.Timeout.String(), page.ReadError.String(), page.TooLarge.String():
+		if s.isProbe != nil && s.isProbe(l) {
+			break
+		}
 		s.broken.add(Broken{URL: l.URL, Outcome: l.Outcome, StatusCode: l.StatusCode, FoundOn: l.ParentURL})
 	}
 	s.hosts.see(p)

@@ -109,7 +109,7 @@ type robotsAsk struct {
 
 // once makes one request. It returns an answer, or where to ask next; the response is closed, and nil with an error. Hop counts the redirects before.
 func (r robotsAsk) once(ctx context.Context, f Fetcher, u urlnorm.URL, hop int, wire fetch.Wire) (*RobotsAnswer, urlnorm.URL, *fetch.Response, error) {
-	resp, err := f.Do(ctx, fetch.Request{URL: u, Mode: fetch.Text, Timeout: robotsTimeout, MaxBody: robots.MaxSize + 1, Wire: wire})
+	resp, err := f.Do(ctx, fetch.Request{URL: u, Mode: fetch.Text, Timeout: robotsTimeout, MaxBody: robots.MaxSize + 1, Wire: wire, NewConn: true})
 	if err != nil {
 		a := unknownRobots(r.strict, errorText(err))
 		a.Silent = resp == nil

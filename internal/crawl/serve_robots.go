@@ -17,6 +17,7 @@ type robotsHop struct {
 	at        urlnorm.URL
 	hops      int       // redirects up to here
 	elsewhere time.Time // since when another host's pace decides; zero if the origin's own does
+	dropped   bool      // the request was sent over a kept connection that the host closed before it answered
 }
 
 const (
@@ -102,6 +103,11 @@ func (w *worker) askHop(ctx context.Context, l *frontier.Lease, hop *robotsHop) 
 		w.breaker.trip(err)
 		_, err := w.done(l, frontier.Result{Class: frontier.ClassOurs})
 		return nil, r, err
+	case fetch.IsDropped(err) && !hop.dropped:
+		// It is asked for once more, at the host's pace.
+		again := *hop
+		again.dropped = true
+		return nil, r, w.repeatHop(l, &again)
 	case fetch.KindOf(err) == fetch.RefusedAddress:
 		r.Class = frontier.ClassNone
 	}
@@ -118,6 +124,19 @@ func (w *worker) askHop(ctx context.Context, l *frontier.Lease, hop *robotsHop) 
 		}
 	}
 	return a, r, w.keepRobots(hop.origin, a, err)
+}
+
+// repeatHop ends a lease whose request shall be sent again. The origin's next robots lease makes the request; one to another host is
+// queued there again.
+func (w *worker) repeatHop(l *frontier.Lease, hop *robotsHop) error {
+	w.robots.setHop(hop)
+	if l.Kind() == frontier.KindSitemap {
+		if err := w.frontier.AddSitemap(hop.at.String(), hop); err != nil {
+			return err
+		}
+	}
+	_, err := w.done(l, frontier.Result{Class: frontier.ClassDropped, Finish: struct{}{}, Final: true})
+	return err
 }
 
 // followRobots notes where a redirect leads. If the answer of that place is known already, it is the answer.

@@ -38,7 +38,7 @@ func (w *worker) serveSitemap(ctx context.Context, l *frontier.Lease) error {
 	if ev.Checked && !ev.Allowed && !tag.vouchedBy(w.seeds, u.Host()) {
 		return w.sitemapDone(l, u, tag, ended, nil)
 	}
-	resp, err := w.fetcher.Do(ctx, fetch.Request{URL: u, Mode: fetch.Stream, Wire: l, Timeout: sitemapTimeout, MaxBody: sitemapBytes})
+	resp, err := w.fetcher.Do(ctx, fetch.Request{URL: u, Mode: fetch.Stream, Wire: l, NewConn: l.Attempt() > 1, Timeout: sitemapTimeout, MaxBody: sitemapBytes})
 	if err != nil {
 		resp.Close()
 		return w.sitemapFailed(l, u, tag, err)
@@ -96,6 +96,8 @@ func (w *worker) sitemapFailed(l *frontier.Lease, u urlnorm.URL, tag *sitemapTag
 	case fetch.IsOurs(err):
 		w.breaker.trip(err)
 		r = frontier.Result{Class: frontier.ClassOurs}
+	case isFirstDrop(l, err):
+		r.Class = frontier.ClassDropped
 	case fetch.KindOf(err) == fetch.RefusedAddress:
 		r.Class, r.Final = frontier.ClassNone, true
 	default:

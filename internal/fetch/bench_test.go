@@ -65,10 +65,9 @@ func benchPage() string {
 	return "<!doctype html><title>bench</title>" + strings.Repeat(`<p>Some text and <a href="/page/17">a link</a> in it.</p>`, 180)
 }
 
-type countingWire struct{ started, resent atomic.Int64 }
+type countingWire struct{ started atomic.Int64 }
 
 func (w *countingWire) Started() { w.started.Add(1) }
-func (w *countingWire) Resent()  { w.resent.Add(1) }
 
 // BenchmarkDo compares Do with the barest loop over net/http that reads a body.
 // Both figures hold the server's share, which is the same.

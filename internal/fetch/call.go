@@ -38,7 +38,7 @@ type call struct {
 	conn          *directConn             // guarded by mu; what the call reads and writes
 	derived       context.Context         // guarded by mu; nil until somebody needs it
 	cancelDerived context.CancelCauseFunc // guarded by mu; cancels derived
-	sends         int32                   // guarded by mu; writes that the Wire was told of
+	written       bool                    // guarded by mu; the request was written, and the Wire told
 	settled       bool                    // guarded by mu; the Wire is told nothing more
 	ended         bool                    // guarded by mu
 	window        time.Duration           // guarded by mu; when the rate is next looked at
@@ -104,11 +104,31 @@ func (c *call) end() {
 // traced returns the context for net/http, which reports to the call.
 func (c *call) traced() context.Context {
 	trace := httptrace.ClientTrace{
-		GotConn:              func(info httptrace.GotConnInfo) { c.onConn(info.Reused) },
+		GotConn:              c.onNetHTTPConn,
 		WroteHeaders:         c.onWrite,
 		GotFirstResponseByte: c.onFirstByte,
 	}
 	return httptrace.WithClientTrace(c.context(), &trace)
+}
+
+// onNetHTTPConn is told that net/http has a connection for the request. net/http sends
+// a request again by itself when a kept connection fails before the answer, and up to
+// seven times when an HTTP/2 server refuses the stream. A resend must wait for the
+// host's pace, so it is prevented: the call ends with errDropped. HTTP/2 looks at
+// the context once more before it writes, but HTTP/1 does not: its connection is
+// closed too, which makes the write fail.
+func (c *call) onNetHTTPConn(info httptrace.GotConnInfo) {
+	c.mu.Lock()
+	again := c.written
+	c.mu.Unlock()
+	if again {
+		c.cancel(errDropped)
+		if !isHTTP2(info.Conn) {
+			_ = info.Conn.Close()
+		}
+		return
+	}
+	c.onConn(info.Reused)
 }
 
 // onConn begins an attempt to send the request. The time of it stands in for that
@@ -135,30 +155,24 @@ func (c *call) onWrite() {
 	}
 }
 
-// tellLocked tells the Wire of one write.
+// tellLocked tells the Wire, once, that the request was written.
 func (c *call) tellLocked() {
-	c.sends++
-	switch {
-	case c.wire == nil:
-	case c.sends == 1:
+	if !c.written && c.wire != nil {
 		c.wire.Started()
-	default:
-		c.wire.Resent()
 	}
+	c.written = true
 }
 
-// settle says how often the request was written, when its round trip is over, and
-// lets nothing be said later. It is sure where we write ourselves, and on HTTP/1
-// when there is an answer. Elsewhere each attempt counts as written: rather one too
-// many than one that nobody paid for.
-func (c *call) settle(sure bool) int {
+// settle is called when the round trip is over. The Wire is told nothing later. A
+// request that net/http had a connection for counts as written even if the write was
+// not reported: on HTTP/2 the report can come after the answer.
+func (c *call) settle(byNetHTTP bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for !sure && c.sends < c.attempts.Load() {
+	if byNetHTTP && c.attempts.Load() > 0 {
 		c.tellLocked()
 	}
 	c.settled = true
-	return int(c.sends)
 }
 
 func (c *call) onFirstByte() { c.firstByte.set(time.Since(c.start)) }

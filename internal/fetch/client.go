@@ -143,9 +143,9 @@ func boundIdle(t *http.Transport, dial dialWith, open *atomic.Int64, most int64)
 	}
 }
 
-// Do makes one request. It follows no redirect, keeps no cookie and tries no
-// second time, but that a request is sent again when the connection that was kept
-// for it turns out dead, of which Request.Wire is told.
+// Do sends one request, once. It follows no redirect and keeps no cookie. If the
+// server closed the connection that was kept for it before it answered, the error has
+// Dropped set.
 //
 // An error is an *Error. A Response comes with it if the host had answered before
 // things went wrong, as when the body is too large, and must then be closed too.
@@ -154,7 +154,7 @@ func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 		return nil, err
 	}
 	call := c.newCall(ctx, &r)
-	res, sends, err := c.roundTrip(call, &r)
+	res, err := c.roundTrip(call, &r)
 	if err != nil {
 		err = call.classify(err)
 		call.end()
@@ -162,7 +162,7 @@ func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 	}
 	call.inBody.Store(true)
 	out := newResponse(res)
-	out.Reused, out.Sends = call.reused.Load(), sends
+	out.Reused = call.reused.Load()
 	if r.Mode == Stream && out.OK() {
 		if err = c.stream(call, res, &r, out); err == nil {
 			out.Timings = call.timings()
@@ -184,13 +184,13 @@ func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 	return out, err
 }
 
-// roundTrip returns the answer without its body, and how often the request was
-// written.
-func (c *Client) roundTrip(call *call, r *Request) (*http.Response, int, error) {
+// roundTrip returns the answer without its body.
+func (c *Client) roundTrip(call *call, r *Request) (*http.Response, error) {
 	if c.opts.Proxy == nil {
 		res, err := c.direct.roundTrip(call, r)
 		if err != errHTTP2 {
-			return res, call.settle(true), err
+			call.settle(false)
+			return res, err
 		}
 	}
 	res, err := c.transport.RoundTrip(c.httpRequest(call, r))
@@ -201,7 +201,8 @@ func (c *Client) roundTrip(call *call, r *Request) (*http.Response, int, error) 
 	if c.opts.Proxy == nil {
 		c.direct.handedOver(call, r, proto)
 	}
-	return res, call.settle(proto == 1), err
+	call.settle(true)
+	return res, err
 }
 
 // closeIdle closes the connections that nobody uses.

@@ -3,6 +3,7 @@ package fetch
 import (
 	"bufio"
 	"crypto/tls"
+	"fmt"
 	"net"
 	"net/http"
 	"strings"
@@ -10,10 +11,6 @@ import (
 )
 
 const (
-	// maxKept is how many kept connections are tried for one request before a new
-	// one is made: a server that was restarted leaves all of them dead.
-	maxKept = 3
-
 	// maxInformational is how many answers of 1xx may come before the one that
 	// counts. The headers of all of them together are within MaxHeader too.
 	maxInformational = 16
@@ -65,9 +62,10 @@ func newDirect(o Options, d *dialer, headers modeHeaders, private *modeHeaders) 
 	return t
 }
 
-// roundTrip makes one request. If a connection that was kept fails before a byte of
-// the answer came, the request is sent again over another; the failure of a new one is
-// final. The error is errHTTP2 if the request is net/http's to make.
+// roundTrip sends a request once. If a kept connection fails before a byte of the
+// answer came, the error wraps errDropped: the caller may send the request again,
+// over another connection and at the host's pace. The error is errHTTP2 if the
+// request is net/http's to make.
 func (d *direct) roundTrip(k *call, r *Request) (*http.Response, error) {
 	h, err := d.head(r)
 	if err != nil {
@@ -78,23 +76,22 @@ func (d *direct) roundTrip(k *call, r *Request) (*http.Response, error) {
 		d.putScratch(s)
 		return nil, err
 	}
-	for try := 0; ; try++ {
-		c, err := d.connection(k, r, try < maxKept)
-		if err != nil {
-			d.putScratch(s)
-			return nil, err
-		}
-		res, answered, err := d.exchange(k, c, s, h.close)
-		if err == nil {
-			return res, nil
-		}
-		k.detach()
-		c.abort()
-		if !c.served || answered || k.cause() != nil {
-			d.putScratch(s)
-			return nil, err
-		}
+	c, err := d.connection(k, r)
+	if err != nil {
+		d.putScratch(s)
+		return nil, err
 	}
+	res, answered, err := d.exchange(k, c, s, h.close)
+	if err == nil {
+		return res, nil
+	}
+	k.detach()
+	c.abort()
+	d.putScratch(s)
+	if c.served && !answered && k.cause() == nil {
+		err = fmt.Errorf("%w: %w", errDropped, err)
+	}
+	return nil, err
 }
 
 func (d *direct) getScratch() *scratch {
@@ -111,14 +108,14 @@ func (d *direct) putScratch(s *scratch) {
 	d.scratch.Put(s)
 }
 
-// connection gives the call a connection: a kept one that seems alive, or a new
-// one.
-func (d *direct) connection(k *call, r *Request, kept bool) (*directConn, error) {
+// connection gives the call a connection: a kept one that seems alive, unless the
+// request wants a new one, or a new one.
+func (d *direct) connection(k *call, r *Request) (*directConn, error) {
 	if why := k.cause(); why != nil {
 		return nil, why
 	}
 	origin := r.URL.Origin()
-	for kept {
+	for !r.NewConn {
 		c := d.pool.take(origin)
 		if c == nil {
 			break

@@ -102,8 +102,8 @@ func TestCancelAnywhere(t *testing.T) {
 				if got := time.Since(start); got != time.Minute {
 					t.Errorf("ended after %v", got)
 				}
-				if wire.started.Load() != tt.started || wire.resent.Load() != 0 {
-					t.Errorf("started %d, resent %d; want %d, 0", wire.started.Load(), wire.resent.Load(), tt.started)
+				if wire.started.Load() != tt.started {
+					t.Errorf("started %d times, want %d", wire.started.Load(), tt.started)
 				}
 				if conns := c.Stats().Conns; conns != 0 {
 					t.Errorf("%d connections open", conns)
@@ -151,7 +151,7 @@ func TestCancelAfterTheBody(t *testing.T) {
 		cancel()
 		synctest.Wait()
 		res, err := get(t, c, "http://a.example/")
-		if err != nil || !res.Reused || res.Sends != 1 {
+		if err != nil || !res.Reused {
 			t.Errorf("%+v, %v; want the connection used again", res, err)
 		}
 		first.Close()

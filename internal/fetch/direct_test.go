@@ -1,11 +1,9 @@
 package fetch
 
 import (
-	"crypto/tls"
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 )
@@ -91,7 +89,7 @@ func TestAnswers(t *testing.T) {
 				return // the second answer does not fit either
 			}
 			second, err := get(t, c, url)
-			if err != nil || string(second.Body) != "good" || second.Reused != tt.kept || second.Sends != 1 {
+			if err != nil || string(second.Body) != "good" || second.Reused != tt.kept {
 				t.Errorf("second answer %+v, %v; want it good, reused %v", second, err, tt.kept)
 			}
 		})
@@ -132,99 +130,11 @@ func TestIdleIsHeard(t *testing.T) {
 			<-spoken
 			wire := &countingWire{}
 			res, err := do(t, c, Request{URL: mustURL(t, url), Wire: wire})
-			if err != nil || string(res.Body) != "good" || res.Reused || res.Sends != 1 || wire.resent.Load() != 0 {
+			if err != nil || string(res.Body) != "good" || res.Reused || wire.started.Load() != 1 {
 				t.Errorf("%+v, %v; want one sending over a new connection", res, err)
 			}
 			if conns := c.Stats().Conns; conns != 1 {
 				t.Errorf("%d connections, want 1", conns)
-			}
-		})
-	}
-}
-
-// TestAllKeptAreDead restarts a server, as it were, at the moment of a request:
-// only so many kept connections are tried, each is told, and then comes a new one.
-func TestAllKeptAreDead(t *testing.T) {
-	const kept = 6
-	arrived, answers := make(chan struct{}), make(chan struct{})
-	url := listen(t, func(n int, c net.Conn) {
-		for served := 0; readRequest(c); served++ {
-			if n <= kept && served == 0 {
-				arrived <- struct{}{}
-				<-answers
-			} else if n <= kept {
-				return
-			}
-			_, _ = io.WriteString(c, goodEnd)
-		}
-	})
-	c := newClient(t, Options{MaxIdlePerHost: kept})
-	errs := make(chan error)
-	for range kept {
-		go func() {
-			res, err := c.Do(t.Context(), Request{URL: mustURL(t, url)})
-			res.Close()
-			errs <- err
-		}()
-		<-arrived
-	}
-	close(answers)
-	for range kept {
-		if err := <-errs; err != nil {
-			t.Fatal(err)
-		}
-	}
-	wire := &countingWire{}
-	res, err := do(t, c, Request{URL: mustURL(t, url), Wire: wire})
-	if err != nil || res.Sends != maxKept+1 || res.Reused || wire.started.Load() != 1 || wire.resent.Load() != maxKept {
-		t.Errorf("%+v, %v, started %d, resent %d; want %d dead ones and a new one", res, err, wire.started.Load(), wire.resent.Load(), maxKept)
-	}
-	if dials := c.Stats().Dials; dials != kept+1 {
-		t.Errorf("%d dials, want %d", dials, kept+1)
-	}
-}
-
-// TestResentWhateverTheEnd drops a kept connection at its second request in other
-// ways than TestResent does.
-func TestResentWhateverTheEnd(t *testing.T) {
-	inner := httptest.NewTLSServer(http.NotFoundHandler())
-	t.Cleanup(inner.Close)
-	secure := func(c net.Conn) net.Conn {
-		return tls.Server(c, &tls.Config{Certificates: inner.TLS.Certificates})
-	}
-	plain := func(c net.Conn) net.Conn { return c }
-	for _, tt := range []struct {
-		name, scheme string
-		wrap         func(net.Conn) net.Conn
-		drop         func(raw, conn net.Conn)
-	}{
-		{"reset", "http", plain, func(raw, _ net.Conn) { reset(raw) }},
-		{"reset under TLS", "https", secure, func(raw, _ net.Conn) { reset(raw) }},
-		{"end of TLS", "https", secure, func(_, conn net.Conn) { conn.Close() }},
-		{"end under TLS", "https", secure, func(raw, _ net.Conn) { raw.Close() }},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			url := listen(t, func(n int, raw net.Conn) {
-				conn := tt.wrap(raw)
-				for served := 0; readRequest(conn); served++ {
-					if n == 1 && served == 1 {
-						tt.drop(raw, conn)
-						return
-					}
-					_, _ = io.WriteString(conn, goodEnd)
-				}
-			})
-			url = tt.scheme + strings.TrimPrefix(url, "http")
-			c := newClient(t, Options{RootCAs: poolOf(inner)})
-			for _, resent := range []int64{0, 1, 0} {
-				wire := &countingWire{}
-				res, err := do(t, c, Request{URL: mustURL(t, url), Wire: wire})
-				if err != nil || wire.started.Load() != 1 || wire.resent.Load() != resent || res.Sends != int(1+resent) {
-					t.Fatalf("%+v, %v, started %d, resent %d; want resent %d", res, err, wire.started.Load(), wire.resent.Load(), resent)
-				}
-			}
-			if s := c.Stats(); s.Dials != 2 || s.Conns != 1 {
-				t.Errorf("%+v, want two dials and one connection kept", s)
 			}
 		})
 	}
@@ -247,8 +157,8 @@ func TestBrokenAnswerIsNotAskedAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	wire := &countingWire{}
-	if _, err := do(t, c, Request{URL: mustURL(t, url), Wire: wire}); KindOf(err) != ReadError || wire.resent.Load() != 0 {
-		t.Errorf("%v, sent again %d times", err, wire.resent.Load())
+	if _, err := do(t, c, Request{URL: mustURL(t, url), Wire: wire}); KindOf(err) != ReadError || IsDropped(err) || wire.started.Load() != 1 {
+		t.Errorf("%v, sent %d times", err, wire.started.Load())
 	}
 	if s := c.Stats(); s.Dials != 1 || s.Conns != 0 {
 		t.Errorf("%+v, want one dial and nothing open", s)

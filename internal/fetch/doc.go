@@ -14,9 +14,10 @@
 // answer. Headers that are plain in every way are read here, any others by
 // http.ReadResponse, and a fuzz target holds the two to the same result. No goroutine
 // belongs to a connection or a request. A connection is kept when its body was read
-// to the end, nothing came after it and neither side said close; a kept one that
-// dies before the first byte of an answer costs a second sending, which the [Wire]
-// hears of.
+// to the end, nothing came after it and neither side said close. Nothing is sent
+// twice: a kept connection that fails before the first byte of an answer is an error
+// with Dropped set, and sending the request again is left to the crawl, which knows
+// the host's pace. What net/http would send again by itself is prevented.
 //
 // HTTP/2 and everything behind a proxy is left to http.Transport. Whether an https
 // origin speaks HTTP/2 shows in the handshake; its connection is then handed over,

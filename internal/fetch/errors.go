@@ -34,6 +34,10 @@ type Error struct {
 	// Ours says that the failure is one of this machine, such as having no file
 	// descriptors or no network, and must not be held against the host.
 	Ours bool
+	// Dropped says that the request was sent over a kept connection, which the server
+	// closed before it answered. That happens to healthy servers that close idle
+	// connections: the request may be sent again, and the host has not failed.
+	Dropped bool
 	// Phase is where it happened: dns, connect, tls, headers or body.
 	Phase string
 	Err   error
@@ -67,7 +71,14 @@ func IsOurs(err error) bool {
 	return ok && e.Ours
 }
 
+// IsDropped reports whether an error of Do has Dropped set.
+func IsDropped(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Dropped
+}
+
 var (
+	errDropped  = errors.New("the server closed a kept connection before it answered")
 	errTooLarge = errors.New("larger than the limit")
 	errExpands  = fmt.Errorf("%w: it expands to more than %d times the bytes that came", errTooLarge, maxRatio)
 	errLayers   = errors.New("body compressed too many times")
@@ -93,6 +104,10 @@ func (e *timeoutError) Timeout() bool { return true }
 func (c *call) classify(err error) error {
 	e := &Error{Phase: string(c.phase()), Err: err}
 	cause := c.cause()
+	if cause == errDropped {
+		err, cause = errDropped, nil // net/http would have sent the request again
+		e.Err = err
+	}
 	timeout, timedOut := errors.AsType[*timeoutError](cause)
 	pe, phased := errors.AsType[*phaseError](err)
 	if phased {
@@ -110,6 +125,8 @@ func (c *call) classify(err error) error {
 		e.Kind = Canceled
 	case errors.Is(err, errTooLarge):
 		e.Kind = TooLarge
+	case errors.Is(err, errDropped):
+		e.Kind, e.Dropped = ReadError, true
 	case e.Phase == string(phaseDNS):
 		e.Kind, e.Ours = DNSError, isOurs(err)
 	case isTimeout(err):

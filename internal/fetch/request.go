@@ -24,15 +24,12 @@ const (
 	Stream
 )
 
-// A Wire is told when a request is written. Its methods are called from the
-// goroutine in Do or from others, one at a time, and never after Do has returned.
-// They must not block: cancelling the request waits for them.
+// A Wire is told when a request is written. Its method is called from the goroutine
+// in Do or from another one, and never after Do has returned. It must not block:
+// cancelling the request waits for it.
 type Wire interface {
-	// Started is called once, when the request has gone out.
+	// Started is called at most once, when the request has gone out.
 	Started()
-	// Resent is called each time the request goes out again, because the connection
-	// that was kept for it turned out dead.
-	Resent()
 }
 
 // A Request is one GET.
@@ -48,6 +45,10 @@ type Request struct {
 	Header http.Header
 	// Wire is told when the request is written. It may be nil.
 	Wire Wire
+	// NewConn sends the request over a new connection. It is for another attempt
+	// after one that failed with Error.Dropped. Connections of HTTP/2, and those to a
+	// proxy, are shared nevertheless.
+	NewConn bool
 }
 
 const (

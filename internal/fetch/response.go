@@ -47,8 +47,6 @@ type Response struct {
 
 	// Reused says that the connection had served before.
 	Reused bool
-	// Sends counts how often the request was written.
-	Sends int
 
 	Timings Timings
 

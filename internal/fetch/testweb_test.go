@@ -62,8 +62,8 @@ func TestSyntheticWeb(t *testing.T) {
 			if e.Title != "" && !strings.Contains(string(res.Body), "<title>"+e.Title+"</title>") {
 				t.Errorf("%s: no title %q in %.300q", e.URL, e.Title, res.Body)
 			}
-			if wire.started.Load() != 1 || res != nil && int64(res.Sends) != 1+wire.resent.Load() {
-				t.Errorf("%s: started %d times, resent %d", e.URL, wire.started.Load(), wire.resent.Load())
+			if wire.started.Load() != 1 {
+				t.Errorf("%s: started %d times", e.URL, wire.started.Load())
 			}
 			res.Close()
 		}

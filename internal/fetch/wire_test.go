@@ -12,31 +12,6 @@ import (
 	"testing"
 )
 
-// TestResent lets the server drop a connection that was kept alive at the moment
-// the next request arrives. net/http sends it again, and we must hear of it.
-func TestResent(t *testing.T) {
-	const page = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 1\r\n\r\nx"
-	url := listen(t, func(n int, c net.Conn) {
-		for served := 0; readRequest(c); served++ {
-			if n == 1 && served == 1 {
-				return
-			}
-			_, _ = io.WriteString(c, page)
-		}
-	})
-	c := newClient(t, Options{})
-	for i, want := range []struct{ started, resent, sends int }{{1, 0, 1}, {1, 1, 2}} {
-		wire := &countingWire{}
-		res, err := do(t, c, Request{URL: mustURL(t, url), Wire: wire})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if int(wire.started.Load()) != want.started || int(wire.resent.Load()) != want.resent || res.Sends != want.sends {
-			t.Errorf("request %d: started %d, resent %d, sends %d; want %+v", i+1, wire.started.Load(), wire.resent.Load(), res.Sends, want)
-		}
-	}
-}
-
 // TestNotStarted checks that a request that never reached the wire says so by
 // silence.
 func TestNotStarted(t *testing.T) {
@@ -140,8 +115,8 @@ func TestHTTP2(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if res.Proto != tt.proto || string(res.Body) != tt.proto+" /a|b?c" || res.Reused != (i > 0) || res.Sends != 1 {
-				t.Errorf("%s: %s %q, used again %v, sends %d", tt.proto, res.Proto, res.Body, res.Reused, res.Sends)
+			if res.Proto != tt.proto || string(res.Body) != tt.proto+" /a|b?c" || res.Reused != (i > 0) {
+				t.Errorf("%s: %s %q, used again %v", tt.proto, res.Proto, res.Body, res.Reused)
 			}
 			if i == 0 && (res.Timings.TLS == 0 || res.Timings.Connect == 0) || i > 0 && res.Timings.TLS != 0 || res.Timings.Wait == 0 {
 				t.Errorf("%s request %d: timings %+v", tt.proto, i, res.Timings)
