@@ -68,7 +68,7 @@ func (s *Store) acquire() error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(s.dir, 0o755); err != nil {
+	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return err
 	}
 	if s.lock, err = acquireLock(s.dir); err != nil {
@@ -163,7 +163,7 @@ func (s *Store) recover() (err error) {
 		return err
 	}
 	for _, name := range []string{badgerDir, snapDir} {
-		if err := os.MkdirAll(filepath.Join(s.dir, name), 0o755); err != nil {
+		if err := os.MkdirAll(filepath.Join(s.dir, name), 0o700); err != nil {
 			return err
 		}
 	}

@@ -1,14 +1,15 @@
 package crawl
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"time"
 
@@ -39,6 +40,7 @@ type control struct {
 	r        *run
 	monitor  *Monitor
 	listener net.Listener
+	slots    chan struct{} // one element for each client that is being answered
 	cancel   context.CancelFunc
 	ctx      context.Context
 	clients  sync.WaitGroup
@@ -55,8 +57,12 @@ func (r *run) serveControl(m *Monitor) (*control, error) {
 	if err != nil {
 		return nil, err
 	}
+	// Other users must not be able to connect: an export writes files with this user's rights.
+	if err := os.Chmod(path, 0o600); err != nil && runtime.GOOS != "windows" {
+		return nil, errors.Join(err, listener.Close())
+	}
 	ctx, cancel := context.WithCancel(context.Background())
-	return &control{r: r, monitor: m, listener: listener, ctx: ctx, cancel: cancel}, nil
+	return &control{r: r, monitor: m, listener: listener, slots: make(chan struct{}, controlClients), ctx: ctx, cancel: cancel}, nil
 }
 
 // serve answers until close.
@@ -66,7 +72,15 @@ func (c *control) serve() {
 		if err != nil {
 			break
 		}
-		c.clients.Go(func() { c.answer(conn) })
+		select {
+		case c.slots <- struct{}{}:
+			c.clients.Go(func() {
+				defer func() { <-c.slots }()
+				c.answer(conn)
+			})
+		default:
+			_ = conn.Close() // too many at once
+		}
 	}
 	c.clients.Wait()
 }
@@ -76,8 +90,12 @@ func (c *control) close() {
 	_ = c.listener.Close() // removes the socket too
 }
 
-// controlTimeout bounds how long a client may take to ask.
-const controlTimeout = 5 * time.Second
+// Bounds on the clients of a control socket.
+const (
+	controlTimeout = 5 * time.Second // how long a client may take to ask
+	controlRequest = 256 << 10       // bytes of a request
+	controlClients = 32              // clients at once
+)
 
 func (c *control) answer(conn net.Conn) {
 	defer conn.Close()
@@ -85,7 +103,7 @@ func (c *control) answer(conn net.Conn) {
 	defer stop()
 	_ = conn.SetReadDeadline(time.Now().Add(controlTimeout))
 	var req Request
-	if err := json.NewDecoder(bufio.NewReader(conn)).Decode(&req); err != nil {
+	if err := json.NewDecoder(io.LimitReader(conn, controlRequest)).Decode(&req); err != nil {
 		return
 	}
 	a := c.do(&req)

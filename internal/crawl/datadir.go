@@ -152,3 +152,15 @@ func (d Dir) Made() (made, foreign []string, err error) {
 	}
 	return made, foreign, nil
 }
+
+// makeDataDir makes a data directory that only its user can enter, since the settings and the log may hold secrets. The mode of a
+// directory that exists is left alone.
+func makeDataDir(dir string) error {
+	if err := os.MkdirAll(filepath.Dir(filepath.Clean(dir)), 0o755); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}

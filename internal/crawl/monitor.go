@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/export"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/state"
 )
@@ -183,7 +184,7 @@ func (m *Monitor) writeSnapshot() (err error) {
 	if err != nil {
 		return err
 	}
-	f, err := os.OpenFile(m.r.dir.MetricsLog(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	f, err := os.OpenFile(m.r.dir.MetricsLog(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, export.Private)
 	if err != nil {
 		return err
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -98,7 +97,7 @@ func (r *run) openStore(resumed bool, logFS wal.FS) (*state.Store, error) {
 	mode := state.CreateOnly
 	if resumed {
 		mode = state.ExistingOnly
-	} else if err := os.MkdirAll(string(r.dir), 0o755); err != nil {
+	} else if err := makeDataDir(string(r.dir)); err != nil {
 		return nil, fmt.Errorf("data directory %s %w: %w", r.dir, ErrUnusable, err)
 	}
 	return state.Open(r.dir.State(), state.Options{

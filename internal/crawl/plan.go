@@ -47,7 +47,7 @@ func (p *Plan) Write(dir Dir) error {
 	if err != nil {
 		return err
 	}
-	return export.WriteFile(dir.Plan(), append(text, '\n'))
+	return export.WriteFile(dir.Plan(), export.Private, append(text, '\n'))
 }
 
 // ReadPlan reads the plan of the crawl in a directory.

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"path/filepath"
 	"testing"
 
 	"github.com/mapwright/mapwright/internal/testweb"
@@ -130,4 +131,13 @@ func indexedRightly(want map[string]testweb.Expectation, lines map[string]line) 
 		}
 	}
 	return nil
+}
+
+// crawled is the data directory of a complete crawl of a few pages.
+func crawled(t *testing.T, flags ...string) string {
+	t.Helper()
+	web := serve(t, testweb.Config{Pages: 5, Links: 2})
+	dir := filepath.Join(t.TempDir(), "data")
+	succeeded(t, run(t, append([]string{"crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir}, flags...)...))
+	return dir
 }

@@ -102,16 +102,16 @@ func (e *exporter) wants(what string) bool {
 func (e *exporter) open() error {
 	var err error
 	if e.wants("jsonl") {
-		e.jsonl, err = create(filepath.Join(e.o.Dir, "sitemap.jsonl"), false)
+		e.jsonl, err = create(filepath.Join(e.o.Dir, "sitemap.jsonl"), Public, false)
 	}
 	if e.o.Links && e.wants("links") && err == nil {
-		if e.graph, err = create(filepath.Join(e.o.Dir, "links.jsonl"), false); err == nil {
+		if e.graph, err = create(filepath.Join(e.o.Dir, "links.jsonl"), Public, false); err == nil {
 			e.edges = json.NewEncoder(e.graph)
 			e.edges.SetEscapeHTML(false)
 		}
 	}
 	if e.o.CSV && e.wants("csv") && err == nil {
-		if e.table, err = create(filepath.Join(e.o.Dir, "sitemap.csv"), false); err == nil {
+		if e.table, err = create(filepath.Join(e.o.Dir, "sitemap.csv"), Public, false); err == nil {
 			e.csv = csv.NewWriter(e.table)
 			err = e.csv.Write(csvHeader())
 		}

@@ -20,9 +20,14 @@ type file struct {
 	out  io.Writer
 }
 
-// create opens path under a temporary name.
-func create(path string, compress bool) (*file, error) {
-	f, err := os.OpenFile(path+".tmp", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
+// create opens path under a temporary name. What an interrupted export left under that name is removed. The file is always a new one:
+// if another user put a link or a file there, nothing is written through it.
+func create(path string, mode os.FileMode, compress bool) (*file, error) {
+	temp := path + ".tmp"
+	if err := os.Remove(temp); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	f, err := os.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
 	if err != nil {
 		return nil, err
 	}
@@ -69,9 +74,15 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
+// Modes of files, before the umask.
+const (
+	Public  os.FileMode = 0o644 // what people publish
+	Private os.FileMode = 0o600 // what may hold secrets
+)
+
 // WriteFile writes a small file whole or not at all.
-func WriteFile(path string, content []byte) error {
-	w, err := create(path, false)
+func WriteFile(path string, mode os.FileMode, content []byte) error {
+	w, err := create(path, mode, false)
 	if err != nil {
 		return err
 	}

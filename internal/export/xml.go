@@ -62,7 +62,7 @@ func (x *xmlFiles) add(e *sitemap.Entry) error {
 }
 
 func (x *xmlFiles) next() error {
-	f, err := create(filepath.Join(x.dir, x.partName(len(x.parts)+1)), x.gzip)
+	f, err := create(filepath.Join(x.dir, x.partName(len(x.parts)+1)), Public, x.gzip)
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (x *xmlFiles) close() ([]string, error) {
 
 // publishParts names the parts before the index that points to them.
 func (x *xmlFiles) publishParts() ([]string, error) {
-	index, err := create(filepath.Join(x.dir, "sitemap"+x.suffix()), x.gzip)
+	index, err := create(filepath.Join(x.dir, "sitemap"+x.suffix()), Public, x.gzip)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,9 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -44,16 +47,42 @@ func (m *Metrics) Serve(addr string, status func() any, healthy func() error) (*
 		fmt.Fprintln(w, "mapwright: /metrics /status /healthz /debug/pprof/")
 	})
 	mux.HandleFunc("/debug/pprof/", pprof.Index)
-	mux.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	mux.HandleFunc("/debug/pprof/cmdline", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, os.Args[0]) // without the arguments, which may hold secrets
+	})
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	s := &Server{listener: l, done: make(chan struct{}), http: &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ErrorLog: log.New(discard{}, "", 0)}}
+	s := &Server{listener: l, done: make(chan struct{}), http: &http.Server{Handler: checkHost(addr, mux), ReadHeaderTimeout: 5 * time.Second, ErrorLog: log.New(discard{}, "", 0)}}
 	go func() {
 		defer close(s.done)
 		_ = s.http.Serve(l) // ends with Close
 	}()
 	return s, nil
+}
+
+// checkHost refuses requests for other host names than the one that the server was told to listen on. Otherwise a web page could read
+// the metrics by a name of its own that it makes resolve to this machine (DNS rebinding). Addresses and localhost are always accepted:
+// they cannot be made to resolve to another machine. So is this machine's name if the server listens on all its addresses.
+func checkHost(addr string, next http.Handler) http.Handler {
+	allowed := []string{"localhost"}
+	if name, _, err := net.SplitHostPort(addr); err == nil && name != "" && !net.ParseIP(name).IsUnspecified() {
+		allowed = append(allowed, name)
+	} else if name, err := os.Hostname(); err == nil {
+		allowed = append(allowed, name)
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := r.Host
+		if host, _, err := net.SplitHostPort(name); err == nil {
+			name = host
+		}
+		name = strings.TrimSuffix(strings.Trim(name, "[]"), ".")
+		if net.ParseIP(name) == nil && !slices.ContainsFunc(allowed, func(a string) bool { return strings.EqualFold(a, name) }) {
+			http.Error(w, "this host name is not served here: use an address, localhost, or the name given to --metrics-addr", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // discard takes what net/http has to say of bad clients.

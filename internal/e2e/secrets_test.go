@@ -1,0 +1,82 @@
+//go:build unix
+
+package e2e
+
+import (
+	"bytes"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// What may hold secrets can be read only by the user who crawls, and what people publish by everybody, whatever the umask allows.
+func TestModesOfFiles(t *testing.T) {
+	was := syscall.Umask(0) // inherited by the program; other tests of this package do not run meanwhile, since this one is not parallel
+	_, dir, p := hanging(t, "--header", "Authorization: Bearer tok-123", "--log-file", filepath.Join(t.TempDir(), "log"))
+	syscall.Umask(was)
+	want := map[string]os.FileMode{"": 0o700 | os.ModeDir, "state": 0o700 | os.ModeDir, "crawl.json": 0o600, "control.sock": 0o600 | os.ModeSocket}
+	check := func() {
+		t.Helper()
+		for name, mode := range want {
+			if info, err := os.Lstat(filepath.Join(dir, name)); err != nil || info.Mode() != mode {
+				t.Errorf("%q: %v, %v, want %v", name, info.Mode(), err, mode)
+			}
+		}
+	}
+	check()
+
+	// A client that sends without end is cut off, and the crawl still answers others.
+	conn, err := net.Dial("unix", filepath.Join(dir, "control.sock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	sent, chunk := 0, append([]byte(`{"command":"`), bytes.Repeat([]byte{'x'}, 1<<20)...)
+	for err == nil && sent < 64<<20 {
+		var n int
+		n, err = conn.Write(chunk)
+		sent += n
+		chunk = chunk[12:]
+		chunk = append(chunk, bytes.Repeat([]byte{'x'}, 12)...)
+	}
+	if err == nil {
+		t.Errorf("the control socket took %d bytes", sent)
+	}
+	if s := run(t, "status", "--data-dir", dir); s.code != 0 || strings.Contains(s.stdout, "tok-123") {
+		t.Errorf("status %d: %s", s.code, s.stdout)
+	}
+
+	p.signal(os.Interrupt)
+	if got := p.wait(); got.code != 130 || strings.Contains(got.stdout+got.stderr, "tok-123") {
+		t.Errorf("exit status %d", got.code)
+	}
+	delete(want, "control.sock")
+	want["sitemap.jsonl"], want["sitemap.xml"], want["report.json"] = 0o644, 0o644, 0o644
+	check()
+}
+
+// Links in the place of temporary files are removed, and nothing is written through them.
+func TestTemporaryFilesAreNotFollowed(t *testing.T) {
+	t.Parallel()
+	dir := crawled(t, "--links")
+	victim := filepath.Join(t.TempDir(), "victim")
+	if err := os.WriteFile(victim, []byte("untouched"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"sitemap.jsonl", "sitemap.xml", "sitemap-00001.xml", "sitemap.csv", "links.jsonl", "report.json", "crawl.json"} {
+		if err := os.Symlink(victim, filepath.Join(dir, name+".tmp")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	succeeded(t, run(t, "export", "--data-dir", dir, "--format", "jsonl,xml,csv,links"))
+	succeeded(t, run(t, "resume", "--data-dir", dir, "--max-depth", "7"))
+	if text, err := os.ReadFile(victim); err != nil || string(text) != "untouched" {
+		t.Errorf("the file that the links point to: %q, %v", text, err)
+	}
+	if info, err := os.Lstat(filepath.Join(dir, "sitemap.xml")); err != nil || !info.Mode().IsRegular() {
+		t.Errorf("sitemap.xml: %v, %v", info, err)
+	}
+}
