@@ -83,7 +83,7 @@ func inspected(ctx context.Context, s *config.Settings, arg, base string, std st
 			defer file.Close()
 			body = file
 		}
-		in.Body, err = crawl.ReadPage(body, s.MaxBodySize)
+		in.Body, in.Charset, err = crawl.ReadPage(body, s.MaxBodySize)
 		if err != nil {
 			return nil, &exitError{exitFailed, err}
 		}

@@ -1,15 +1,12 @@
 package crawl
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"time"
-
-	"golang.org/x/net/html/charset"
 
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/fetch"
@@ -55,22 +52,16 @@ type InspectedLink struct {
 	Reason string  `json:"reason"` // why it is not followed; empty if it is
 }
 
-// ReadPage reads a page from a file as a fetch would: bounded, and in UTF-8.
-func ReadPage(r io.Reader, most int64) ([]byte, error) {
-	body, err := io.ReadAll(io.LimitReader(r, most+1))
+// ReadPage reads a page from a file as a fetch would: bounded, and in UTF-8. It also names the encoding that the page was in.
+func ReadPage(r io.Reader, most int64) (body []byte, charset string, err error) {
+	body, err = io.ReadAll(io.LimitReader(r, most+1))
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	if int64(len(body)) > most {
-		return nil, fmt.Errorf("the page is larger than %d bytes", most)
+		return nil, "", fmt.Errorf("the page is larger than %d bytes (--max-body-size)", most)
 	}
-	enc, name, _ := charset.DetermineEncoding(body[:min(len(body), 1024)], "")
-	if name != "utf-8" {
-		if body, err = enc.NewDecoder().Bytes(body); err != nil {
-			return nil, fmt.Errorf("bring the page from %s to UTF-8: %w", name, err)
-		}
-	}
-	return bytes.ToValidUTF8(bytes.TrimPrefix(body, []byte("\xef\xbb\xbf")), []byte("\uFFFD")), nil
+	return fetch.DecodePage(body)
 }
 
 // FetchPage fetches one page for inspection, if robots.txt allows it.

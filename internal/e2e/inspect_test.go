@@ -131,3 +131,23 @@ func TestRobotsTokensWithDigits(t *testing.T) {
 		}
 	}
 }
+
+// A page from a file is read in its encoding, as one that is fetched, and its links' queries go out in it.
+func TestInspectEncodings(t *testing.T) {
+	t.Parallel()
+	padding := "<!-- " + strings.Repeat("x", 2000) + " -->"
+	for name, tt := range map[string]struct{ page, title, link string }{
+		"UTF-8 after plain ASCII":      {padding + "<title>é</title><a href='/?q=é'>x</a>", "é", "/?q=%C3%A9"},
+		"a late meta element":          {"<head>" + padding + "<meta charset=windows-1251><title>\xe6</title></head><a href='/?q=\xe6'>x</a>", "ж", "/?q=%E6"},
+		"an early meta element":        {"<meta charset=windows-1251><title>\xe6</title><a href='/?q=\xe6'>x</a>", "ж", "/?q=%E6"},
+		"UTF-8 with a byte order mark": {"\xef\xbb\xbf<title>é</title><a href='/?q=é'>x</a>", "é", "/?q=%C3%A9"},
+		"UTF-16":                       {"\xff\xfe<\x00t\x00i\x00t\x00l\x00e\x00>\x00\xe9\x00<\x00/\x00t\x00i\x00t\x00l\x00e\x00>\x00<\x00a\x00 \x00h\x00r\x00e\x00f\x00=\x00/\x00?\x00q\x00=\x00\xe9\x00>\x00", "é", "/?q=%C3%A9"},
+	} {
+		got := invocation{args: []string{"inspect", "--json", "--base", "https://a.test/", "-"}, stdin: tt.page}.run(t)
+		succeeded(t, got)
+		ins := parse[inspection](t, got.stdout)
+		if ins.Title != tt.title || len(ins.Links) != 1 || *ins.Links[0].URL != "https://a.test"+tt.link {
+			t.Errorf("%s: title %q, links %+v", name, ins.Title, ins.Links)
+		}
+	}
+}

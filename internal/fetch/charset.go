@@ -3,6 +3,7 @@ package fetch
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"unicode/utf8"
 
 	"golang.org/x/net/html"
@@ -45,6 +46,18 @@ func (c *Client) toUTF8(call *call, out *Response, contentType string) (body []b
 	defer c.buffers.put(original)
 	err = c.convert(call, out.buffer, t, body)
 	return out.buffer.b, name, err
+}
+
+// DecodePage brings a page that was not fetched to UTF-8, as a page without a Content-Type is, and names its encoding.
+func DecodePage(body []byte) (text []byte, name string, err error) {
+	enc, name := findEncoding(body, "")
+	body = trimBOM(body, name)
+	if enc != nil {
+		if body, err = enc.NewDecoder().Bytes(body); err != nil {
+			return nil, name, fmt.Errorf("bring the page from %s to UTF-8: %w", name, err)
+		}
+	}
+	return runes.ReplaceIllFormed().Bytes(body), name, nil
 }
 
 // findEncoding names the encoding of a page. The encoding is nil for UTF-8 and
