@@ -150,8 +150,8 @@ func ExportOptions(s *config.Settings, starts []Start, dir Dir) export.Options {
 	return export.Options{Dir: string(dir), BaseURL: base, Gzip: s.Gzip, Hreflang: s.Hreflang, Images: s.Images, CSV: s.CSV, Links: s.Links}
 }
 
-// settle decides the status: a limit that left nothing pending did not cut anything off, and a crawl in which no start ever
-// answered has failed.
+// settle decides the status. A limit that left nothing pending but URLs of blocked hosts, which are a matter of their own, did not cut
+// anything off. A crawl in which no start ever answered has failed.
 func (r *run) settle(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -159,13 +159,14 @@ func (r *run) settle(ctx context.Context) error {
 		r.end = ending{set: true, status: Complete, success: true, reason: "nothing left to fetch"}
 	}
 	counters := r.store.Counters()
-	if r.end.status == Partial && counters.Pending() == 0 {
+	left := int64(counters.Pending()) - r.frontier.Stats().GivenUp
+	if r.end.status == Partial && left <= 0 {
 		r.end = ending{set: true, status: Complete, success: true, reason: "nothing left to fetch"}
 	}
 	if r.end.status != Complete {
 		return nil
 	}
-	if r.hostLimit.Load() && counters.Pending() > 0 {
+	if r.hostLimit.Load() && left > 0 {
 		text := fmt.Sprintf("Reached max_urls_per_host limit of %d on some hosts", r.settings.MaxURLsPerHost)
 		r.end = ending{set: true, status: Partial, success: true, reason: text}
 		return nil
@@ -236,7 +237,7 @@ func (r *run) startAnswered(ctx context.Context) (answered bool, forbidden int, 
 				continue
 			}
 			if p.Finish == nil {
-				why = append(why, text+": its host is blocked")
+				why = append(why, text+": its host failed too often in a row, and was given up; a resume tries it again")
 				continue
 			}
 			outcome, _ := OutcomeOf(p.Finish.Outcome)

@@ -198,6 +198,30 @@ func TestBlockedHostIsReported(t *testing.T) {
 	}
 }
 
+// A limit that was reached exactly leaves a crawl complete, though URLs of a blocked host are pending.
+func TestBlockedHostBesideALimitIsComplete(t *testing.T) {
+	t.Parallel()
+	resolve := handlers(t, map[string]http.HandlerFunc{
+		"whole.test": func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/" {
+				links(w, "/1", "/2", "/3", "/4", "http://down.test/1", "http://down.test/2", "http://down.test/3")
+			}
+		},
+		"down.test": func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path != "/robots.txt" {
+				w.WriteHeader(http.StatusInternalServerError)
+			}
+		},
+	})
+	dir := filepath.Join(t.TempDir(), "data")
+	got := run(t, "crawl", "-u", "http://whole.test/", "--scope", "any", "--seeding-strategy", "none", "--resolve", resolve, "--max-inflight-per-host", "1", "--max-retries", "0",
+		"--max-host-failures", "2", "--max-host-backoff-secs", "1", "--min-delay-ms", "0", "--max-delay-ms", "0", "--max-urls-per-host", "5", "--data-dir", dir)
+	rep := readReport(t, dir)
+	if got.code != 0 || rep.Status != "complete" || rep.Outcomes["ok"] != 5 || rep.Outcomes["host_blocked"] != 1 {
+		t.Errorf("exit status %d, %s (%s), outcomes %v; want 0, complete, 5 ok and 1 host_blocked", got.code, rep.Status, rep.Reason, rep.Outcomes)
+	}
+}
+
 // A start URL that robots.txt does not allow is named with the rule: as an error if nothing else could be fetched, else as a warning.
 func TestStartForbiddenByRobots(t *testing.T) {
 	t.Parallel()
