@@ -40,26 +40,26 @@ var errEncrypted = errors.New("its header names an encryption key, and nothing i
 // scanEntries returns how far a file is valid. It begins where known ends.
 // Entries of a transaction that has no end do not count, since Badger drops
 // them.
-func scanEntries(path string, known span) (s span, size int64, err error) {
+func scanEntries(path string, known span) (s span, err error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return span{}, 0, err
+		return span{}, err
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return span{}, 0, err
+		return span{}, err
 	}
-	size = info.Size()
+	size := info.Size()
 	if size < entryFileHeader {
-		return span{}, size, nil
+		return span{}, nil
 	}
 	var head [8]byte
 	if _, err := f.ReadAt(head[:], 0); err != nil {
-		return span{}, size, err
+		return span{}, err
 	}
 	if head != [8]byte{} {
-		return span{}, size, errEncrypted
+		return span{}, errEncrypted
 	}
 	if known.end == 0 {
 		known = span{end: entryFileHeader}
@@ -70,13 +70,13 @@ func scanEntries(path string, known span) (s span, size int64, err error) {
 	for {
 		meta, sum, ok, err := r.next()
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return s, size, nil // Badger cut the file behind its last entry meanwhile
+			return s, nil // Badger cut the file behind its last entry meanwhile
 		}
 		if err != nil {
-			return s, size, fmt.Errorf("read %s: %w", path, err)
+			return s, fmt.Errorf("read %s: %w", path, err)
 		}
 		if !ok {
-			return s, size, nil
+			return s, nil
 		}
 		if s.first == 0 {
 			s.first = sum

@@ -80,10 +80,10 @@ func (s *Store) syncBadgerLocked() error {
 	return nil
 }
 
-// scanFiles returns how far the files are valid that syncFiles syncs: the
-// memtables and the newest value logs. All that is applied lies before those
-// ends. Each file is read from where the last call ended, so that nothing is read
-// twice.
+// scanFiles returns how far Badger's memtables and value logs are valid. All that
+// is applied lies before those ends. Each file is read from where the last call
+// ended, so that nothing is read twice. Value logs that were there when the store
+// was opened are not written to, and keep the ends that were known then.
 func (s *Store) scanFiles() (map[string]span, error) {
 	dir := s.badgerDir()
 	entries, err := os.ReadDir(dir)
@@ -94,16 +94,23 @@ func (s *Store) scanFiles() (map[string]span, error) {
 	for _, e := range entries {
 		name := e.Name()
 		id, ext := fileID(name)
-		if ext != ".mem" && (ext != ".vlog" || id < s.synced.values) {
+		known, isKnown := s.synced.spans[name]
+		switch {
+		case ext == ".vlog" && id < max(s.synced.scanFrom, s.synced.values):
+			if isKnown {
+				found[name] = known
+			}
+			continue
+		case ext != ".vlog" && ext != ".mem":
 			continue
 		}
-		got, size, err := scanEntries(filepath.Join(dir, name), s.synced.spans[name])
+		got, err := scanEntries(filepath.Join(dir, name), known)
 		switch {
-		case errors.Is(err, os.ErrNotExist), err == nil && size == 0:
+		case errors.Is(err, os.ErrNotExist):
 			// A memtable that is deleted, since a table holds what it held.
 		case err != nil:
 			return nil, err
-		default:
+		case got.first != 0:
 			found[name] = got
 		}
 	}
@@ -216,8 +223,8 @@ func (s *Store) checkCollected() error {
 	if err != nil || float64(garbage) < gcDiscardRatio*float64(info.Size()) {
 		return err
 	}
-	f := &badgerFiles{dir: dir, sizes: map[string]int64{name: info.Size()}}
-	return f.verifyEntries(name, true)
+	f := &badgerFiles{dir: dir, sizes: map[string]int64{name: info.Size()}, synced: s.synced.spans}
+	return f.verifyEntries(name)
 }
 
 // newestValueLog returns the number of the newest value log; zero if there is none.

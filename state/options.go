@@ -63,7 +63,7 @@ type Options struct {
 	MinFree int64
 
 	// CheckValues makes Open check every value log, for a caller that is going to
-	// read them all. Otherwise it checks the newest ones, up to 1 GiB, and values
+	// read them all. Otherwise it checks the newest ones, up to 256 MiB, and values
 	// in older ones are checked when they are read.
 	CheckValues bool
 

@@ -213,6 +213,17 @@ func (s *Store) openCheckpoints() error {
 }
 
 func (s *Store) openView(reached progress) error {
+	entries, err := os.ReadDir(s.badgerDir())
+	if err != nil {
+		return err
+	}
+	s.synced.scanFrom = newestValueLog(entries) + 1
+	s.synced.spans = map[string]span{}
+	for name, known := range reached.files {
+		if _, ext := fileID(name); ext == ".vlog" {
+			s.synced.spans[name] = known // memtables have new names, or old names and new content
+		}
+	}
 	db, err := openBadger(s.badgerDir(), s.opts, newBadgerLogger(s.opts.Logger, s.fail))
 	if err != nil {
 		return err

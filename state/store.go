@@ -49,10 +49,11 @@ type Store struct {
 
 // syncedFiles is what is known to be durable in Badger.
 type syncedFiles struct {
-	mu     sync.Mutex      // held while Badger is made durable or collected: one at a time
-	seq    uint64          // guarded by mu; position up to which Badger is durable
-	values int64           // guarded by mu; newest value log then
-	spans  map[string]span // guarded by mu; how far files were valid then
+	mu       sync.Mutex      // held while Badger is made durable or collected: one at a time
+	seq      uint64          // guarded by mu; position up to which Badger is durable
+	values   int64           // guarded by mu; newest value log then
+	spans    map[string]span // guarded by mu; how far files were valid then
+	scanFrom int64           // the first value log that this run makes
 }
 
 type encodeBuffer struct {

@@ -20,19 +20,18 @@ import (
 // unless Options.CheckValues asks for all. Values are checked again when they
 // are read, so this only decides whether damage is found before anything is
 // changed. Without a bound the cost of a resume would grow with the crawl.
-const maxValueCheck = 1 << 30
+const maxValueCheck = 256 << 20
 
 // A badgerFiles is the list of files in Badger's directory, and what is known of
 // them.
 type badgerFiles struct {
 	dir     string
 	sizes   map[string]int64
-	tables  []string // paths of the tables
-	mems    []string // names of the memtable files
-	values  []string // names of the value logs, the newest first
-	synced  map[string]span
-	ended   bool // the last run ended cleanly
-	durable bool // there is a SYNCED file
+	tables  []string        // paths of the tables
+	mems    []string        // names of the memtable files
+	values  []string        // names of the value logs, the newest first
+	synced  map[string]span // how far they were durable
+	durable bool            // there is a SYNCED file
 }
 
 // verifyBadger reads what Badger would rely on and reports damage as a
@@ -47,7 +46,7 @@ func verifyBadger(dir string, reached progress, all bool) error {
 		return err
 	}
 	for _, name := range files.mems {
-		if err := files.verifyEntries(name, false); err != nil {
+		if err := files.verifyEntries(name); err != nil {
 			return err
 		}
 	}
@@ -69,7 +68,7 @@ func listBadger(dir string, reached progress) (*badgerFiles, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &badgerFiles{dir: dir, sizes: map[string]int64{}, synced: reached.files, ended: reached.ended, durable: reached.seq > 0}
+	f := &badgerFiles{dir: dir, sizes: map[string]int64{}, synced: reached.files, durable: reached.seq > 0}
 	for _, e := range entries {
 		info, err := e.Info()
 		if err != nil {
@@ -162,51 +161,39 @@ func (f *badgerFiles) verifyManifestEnd(end, size int64) error {
 	return nil
 }
 
-// verifyEntries checks a memtable file or a value log: as far as it was durable,
-// or as a whole.
-func (f *badgerFiles) verifyEntries(name string, whole bool) error {
+// verifyEntries checks a memtable file or a value log as far as it was durable.
+// What follows is applied again from the log, or nothing refers to it.
+func (f *badgerFiles) verifyEntries(name string) error {
 	if f.sizes[name] == 0 {
 		return nil // it was created or deleted halfway and holds nothing
 	}
-	got, size, err := scanEntries(f.path(name), span{})
+	got, err := scanEntries(f.path(name), span{})
 	if errors.Is(err, errEncrypted) {
 		return f.bad(name, "%v", err)
 	}
-	if err != nil {
+	want, ok := f.synced[name]
+	if err != nil || !ok || got.end >= want.end {
 		return err
 	}
-	if want, ok := f.synced[name]; ok && got.end < want.end && (got.first == 0 || got.first == want.first) {
-		return f.bad(name, "the entry at offset %d does not decode, and those up to %d were durable", max(got.end, entryFileHeader), want.end)
+	other := got.first != 0 && got.first != want.first
+	if got.first == 0 {
+		other, err = onlyZeros(f.path(name), entryFileHeader)
 	}
-	if !whole || got.end >= size {
-		return nil
+	if err != nil || other {
+		return err // a newer file: the name was free again
 	}
-	zeros, err := onlyZeros(f.path(name), got.end)
-	if err == nil && !zeros {
-		return f.bad(name, "the entry at offset %d does not decode", max(got.end, entryFileHeader))
-	}
-	return err
+	return f.bad(name, "the entry at offset %d does not decode, and those up to %d were durable", got.end, want.end)
 }
 
-// verifyValues checks the value logs, the newest first. All but the newest that
-// was durable are not written to any more, and are whole. After a clean end that
-// one is whole too.
+// verifyValues checks the value logs, the newest first.
 func (f *badgerFiles) verifyValues(all bool) error {
-	newest := int64(0)
-	for name := range f.synced {
-		if id, ext := fileID(name); ext == ".vlog" {
-			newest = max(newest, id)
-		}
-	}
 	left := int64(maxValueCheck)
 	for i, name := range f.values {
 		left -= f.sizes[name]
 		if i > 0 && left < 0 && !all {
 			break
 		}
-		id, _ := fileID(name)
-		whole := id < newest || f.ended && len(f.mems) == 0
-		if err := f.verifyEntries(name, whole); err != nil {
+		if err := f.verifyEntries(name); err != nil {
 			return err
 		}
 	}
