@@ -24,8 +24,8 @@ test: ## all tests
 test-hard: ## all tests RUNS times (default 20), every second time beside four busy loops and a disk writer
 	./scripts/test-hard.sh $(RUNS)
 
-race: ## all tests under the race detector
-	$(GO) test -race -p 1 ./... # one package at a time: some tests look at the clock
+race: ## the tests of all packages with goroutines or locks, under the race detector
+	$(GO) test -race -timeout 20m $$(GO=$(GO) ./scripts/concurrent.sh)
 
 fuzz: ## fuzz every target for FUZZTIME each (default 2m)
 	./scripts/fuzz.sh $(FUZZTIME)
