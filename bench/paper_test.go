@@ -48,7 +48,7 @@ func (w *paperWeb) Do(_ context.Context, r fetch.Request) (*fetch.Response, erro
 		r.Wire.Started()
 	}
 	resp := &fetch.Response{
-		Status: http.StatusNotFound, Proto: "HTTP/1.1", Header: http.Header{}, ContentType: "text/html", ContentLength: -1, Reused: true, Sends: 1,
+		Status: http.StatusNotFound, Proto: "HTTP/1.1", Header: http.Header{}, ContentType: "text/html", ContentLength: -1, Reused: true,
 		Timings: fetch.Timings{Wait: 100 * time.Microsecond, Total: 100 * time.Microsecond},
 	}
 	if r.Mode != fetch.Page {
