@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/robots"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/parser"
@@ -17,15 +19,21 @@ import (
 
 // open makes or opens the store and builds everything around it. Nothing runs yet.
 func open(ctx context.Context, o Options) (*run, error) {
+	// The plan keeps the settings as they were given; the run has as many workers as there are sockets for.
+	settings, cut, err := fitWorkers(o.Settings)
+	if err != nil {
+		return nil, err
+	}
 	r := &run{
-		settings: o.Settings, log: o.Log, metrics: o.Metrics, dir: o.Dir, version: o.Version, interrupts: o.Interrupted,
-		traps: NewTraps(o.Settings), seeds: newSeeder(o.Settings), gov: newGovernor(o.Settings), breaker: &breaker{log: o.Log},
+		settings: settings, log: o.Log, metrics: o.Metrics, dir: o.Dir, version: o.Version, interrupts: o.Interrupted,
+		traps: NewTraps(o.Settings), seeds: newSeeder(o.Settings), gov: newGovernor(settings), breaker: &breaker{log: o.Log},
 		parsing: newSemaphore(o.Settings.ParseSemaphoreLimit), lag: &lagMeter{}, tally: newTally(), linkage: newLinkage(), token: robots.ProductToken(o.Settings.UserAgent),
 		startHosts: map[string]bool{}, bare: map[string]bool{},
 	}
 	r.clock.opened = time.Now()
 	r.monitor = &Monitor{r: r}
-	extractors, err := parseExtractors(o.Settings.Extract)
+	var extractors []parser.Extractor
+	extractors, err = parseExtractors(o.Settings.Extract)
 	if err != nil {
 		return nil, err
 	}
@@ -47,6 +55,9 @@ func open(ctx context.Context, o Options) (*run, error) {
 	}
 	fail := func(err error) (*run, error) { return nil, errors.Join(err, r.store.Close()) }
 	r.sayRecovery(r.store.Recovery())
+	if cut != "" {
+		r.warn("%s", cut)
+	}
 	if err := r.facts(o); err != nil {
 		err = errors.Join(err, r.store.Close())
 		if o.Plan == nil {
@@ -65,7 +76,7 @@ func open(ctx context.Context, o Options) (*run, error) {
 		return fail(err)
 	}
 	if r.fetcher = o.Fetcher; r.fetcher == nil {
-		if r.client, err = NewFetcher(o.Settings, r.starts); err != nil {
+		if r.client, err = NewFetcher(settings, r.starts); err != nil {
 			return fail(err)
 		}
 		r.fetcher = r.client
@@ -78,6 +89,23 @@ func open(ctx context.Context, o Options) (*run, error) {
 		return fail(err)
 	}
 	return r, nil
+}
+
+// fitWorkers fits the number of workers into the process's limit of open files: each may have one socket in use and another that it tries
+// to connect. It returns the settings with that number, and what to tell the user if it is less than was asked for.
+func fitWorkers(s *config.Settings) (fitted *config.Settings, cut string, err error) {
+	sockets, err := fetch.SocketLimit()
+	if err != nil {
+		return nil, "", err
+	}
+	most := max(1, sockets/2)
+	if s.MaxWorkers <= most {
+		return s, "", nil
+	}
+	fewer := *s
+	fewer.MaxWorkers = most
+	return &fewer, fmt.Sprintf("only %d of %d workers are used, because the limit of open files is too low for more: raise it, for example with 'ulimit -n %d'",
+		most, s.MaxWorkers, fetch.FilesFor(2*s.MaxWorkers)), nil
 }
 
 func parseExtractors(texts []string) ([]parser.Extractor, error) {

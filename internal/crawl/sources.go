@@ -66,6 +66,9 @@ func (r *run) newSources(given Fetcher) ([]source, error) {
 // sourceHeaders is how long an index may think about a question. Some take most of a minute.
 const sourceHeaders = 90 * time.Second
 
+// sourceSockets are enough for one request and a look-up. They come out of the reserve of open files.
+const sourceSockets = 8
+
 // sourceFetcher makes the client that asks an index. It has the crawl's settings except what is meant for the crawled hosts: the extra
 // headers, which may be secrets, and the private addresses that start URLs name. If the user chose the address of the index (usual is
 // the default), the index may have an address that is not public, on its port.
@@ -86,6 +89,7 @@ func sourceFetcher(s *config.Settings, base, usual string, given Fetcher) (f Fet
 	}
 	o.Header, o.PrivateHeader = nil, nil
 	o.HeaderTimeout, o.MaxInflight, o.MaxIdlePerHost = sourceHeaders, 1, 1
+	o.MaxSockets = sourceSockets
 	client, err := fetch.New(o)
 	if err != nil {
 		return nil, nil, err

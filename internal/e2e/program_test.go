@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -24,6 +25,7 @@ type invocation struct {
 	stdin string
 	dir   string        // to run in; empty means a new temporary one
 	limit time.Duration // how long it may take. Zero means patience
+	files int           // its limit of open files. Zero means that of the test
 
 	stderr *os.File // where standard error goes; nil means to the test
 }
@@ -68,6 +70,9 @@ func (i invocation) start(t *testing.T) *process {
 	ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(i.limit, patience))
 	p := &process{t: t, cancel: cancel, began: time.Now(), done: make(chan struct{})}
 	p.cmd = exec.CommandContext(ctx, binary, i.args...)
+	if i.files > 0 {
+		p.cmd = exec.CommandContext(ctx, "sh", append([]string{"-c", fmt.Sprintf(`ulimit -n %d && exec "$0" "$@"`, i.files), binary}, i.args...)...)
+	}
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = strings.NewReader(i.stdin), &p.out, &p.err
 	if i.stderr != nil {
 		p.cmd.Stderr = i.stderr

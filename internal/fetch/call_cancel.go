@@ -78,7 +78,7 @@ func (c *call) detach() bool {
 // dialError is what a failure to connect means: that of a cancelled call is its
 // cause.
 func (c *call) dialError(err error) error {
-	if _, refused := errors.AsType[*AddressError](err); refused {
+	if _, refused := errors.AsType[*AddressError](err); refused || isFileLimit(err) {
 		return err
 	}
 	if why := c.cause(); why != nil {

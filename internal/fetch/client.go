@@ -11,6 +11,8 @@ import (
 	"net/url"
 	"strings"
 	"sync/atomic"
+
+	"golang.org/x/sync/semaphore"
 )
 
 // A Client fetches. It is safe for use by any number of goroutines.
@@ -41,13 +43,15 @@ func New(o Options) (*Client, error) {
 	c.dialer = newDialer(o)
 	c.direct = newDirect(o, c.dialer, c.headers, c.private)
 	c.transport = newTransport(o, c.dialer, c.direct)
-	c.dialer.idle = c.closeIdle
+	c.dialer.sockets.idle = c.closeIdle
 	return c, nil
 }
 
 func newDialer(o Options) *dialer {
+	sockets := &sockets{free: semaphore.NewWeighted(int64(o.MaxSockets))}
 	d := &dialer{
-		dns:            newDNSCache(o),
+		dns:            newDNSCache(o, sockets),
+		sockets:        sockets,
 		resolve:        o.Resolve,
 		allowPrivate:   o.AllowPrivate,
 		allowed:        make(map[hostPort]bool),

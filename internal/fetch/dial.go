@@ -33,7 +33,7 @@ type dialer struct {
 
 	conns, dials, refused atomic.Int64 // conns is the number of connections open now
 	handed                atomic.Int64 // how many of them net/http has, without a proxy
-	idle                  func()       // closes idle connections
+	sockets               *sockets
 }
 
 // A hostPort is a host in normal form and a port.
@@ -131,14 +131,13 @@ func (d *dialer) connect(ctx context.Context, network, addr string) (net.Conn, e
 	conn, err := t.race(ctx, network)
 	if err != nil && isFileLimit(err) {
 		// Idle connections are the one thing that can be given up at once.
-		d.idle()
+		d.sockets.idle()
 		conn, err = t.race(ctx, network)
 	}
 	callOf(ctx).timed(phaseConnect, time.Since(start))
 	if err == nil {
 		d.dials.Add(1)
-		d.conns.Add(1)
-		return &countedConn{Conn: conn, open: &d.conns}, nil
+		return conn, nil
 	}
 	if refusal, ok := errors.AsType[*AddressError](err); ok {
 		refusal.Host = host
@@ -153,6 +152,8 @@ func (d *dialer) connect(ctx context.Context, network, addr string) (net.Conn, e
 
 // A target is what a host and port come down to.
 type target struct {
+	sockets *sockets
+	conns   *atomic.Int64 // the number of connections open now
 	dialer  tcpDialer
 	addrs   []netip.Addr
 	port    uint16
@@ -160,7 +161,7 @@ type target struct {
 }
 
 func (d *dialer) target(ctx context.Context, addr, host string, port uint16) (target, error) {
-	t := target{dialer: d.guarded, port: port}
+	t := target{sockets: d.sockets, conns: &d.conns, dialer: d.guarded, port: port}
 	if d.allowPrivate || d.allowed[hostPort{host, port}] || addr == d.proxy {
 		t.dialer = d.open
 	}
@@ -186,13 +187,22 @@ func (d *dialer) target(ctx context.Context, addr, host string, port uint16) (ta
 	return t, nil
 }
 
+// dial connects to an address. The caller has taken a socket, which belongs to the
+// connection from then on.
 func (t *target) dial(ctx context.Context, network string, addr netip.Addr) (net.Conn, error) {
-	return t.dialer.DialContext(ctx, network, net.JoinHostPort(addr.String(), strconv.Itoa(int(t.port))))
+	conn, err := t.dialer.DialContext(ctx, network, net.JoinHostPort(addr.String(), strconv.Itoa(int(t.port))))
+	if err != nil {
+		t.sockets.release(1)
+		return nil, err
+	}
+	t.conns.Add(1)
+	return &countedConn{Conn: conn, sockets: t.sockets, open: t.conns}, nil
 }
 
 // A countedConn knows when it is closed.
 type countedConn struct {
 	net.Conn
+	sockets *sockets
 	open    *atomic.Int64
 	onClose func() // called once; may be nil
 	closed  atomic.Bool
@@ -200,6 +210,7 @@ type countedConn struct {
 
 func (c *countedConn) Close() error {
 	if c.closed.CompareAndSwap(false, true) {
+		defer c.sockets.release(1)
 		c.open.Add(-1)
 		if c.onClose != nil {
 			c.onClose()

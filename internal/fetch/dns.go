@@ -15,6 +15,7 @@ import (
 // and the question is not theirs: it goes on when they give up.
 type dnsCache struct {
 	resolver Resolver
+	sockets  *sockets
 	timeout  time.Duration
 	ttl      time.Duration
 	negative time.Duration
@@ -41,9 +42,10 @@ type dnsEntry struct {
 	expires time.Time
 }
 
-func newDNSCache(o Options) *dnsCache {
+func newDNSCache(o Options, s *sockets) *dnsCache {
 	c := &dnsCache{
 		resolver: o.Resolver,
+		sockets:  s,
 		timeout:  o.DNSTimeout,
 		ttl:      o.DNSTTL,
 		negative: o.DNSNegativeTTL,
@@ -134,13 +136,24 @@ func (e *dnsEntry) finished() bool {
 func (c *dnsCache) resolve(e *dnsEntry) {
 	ctx, cancel := context.WithTimeout(c.ctx, c.timeout)
 	defer cancel()
-	addrs, err := c.resolver.LookupNetIP(ctx, "ip", e.host)
+	addrs, err := c.ask(ctx, e.host)
 	if err == nil && len(addrs) == 0 {
 		err = &net.DNSError{Err: "no addresses", Name: e.host, IsNotFound: true}
 	}
 	e.addrs, e.err = addrs, asDNSError(e.host, err)
 	e.expires = time.Now().Add(c.keep(e.err))
 	close(e.done)
+}
+
+// lookupSockets is how many sockets a look-up may have open: one for each family.
+const lookupSockets = 2
+
+func (c *dnsCache) ask(ctx context.Context, host string) ([]netip.Addr, error) {
+	if err := c.sockets.take(ctx, lookupSockets); err != nil {
+		return nil, err
+	}
+	defer c.sockets.release(lookupSockets)
+	return c.resolver.LookupNetIP(ctx, "ip", host)
 }
 
 // asDNSError gives every failure of a lookup the one type that the rest of the

@@ -10,12 +10,14 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 )
 
 func newTestCache(t *testing.T, o Options) *dnsCache {
 	t.Helper()
 	o.setDefaults()
-	c := newDNSCache(o)
+	c := newDNSCache(o, &sockets{free: semaphore.NewWeighted(1 << 10)})
 	t.Cleanup(c.close)
 	return c
 }

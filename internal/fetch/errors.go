@@ -117,6 +117,11 @@ func (c *call) classify(err error) error {
 	switch {
 	case refused:
 		e.Kind = RefusedAddress
+	case phased && isFileLimit(err):
+		e.Kind, e.Ours = ConnectError, true
+		if pe.phase == phaseDNS {
+			e.Kind = DNSError
+		}
 	case timedOut:
 		e.Kind, e.Err = Timeout, timeout
 	case cause != nil:

@@ -58,9 +58,14 @@ type Options struct {
 	// be the number of requests in flight per host. Zero means 4.
 	MaxIdlePerHost int
 
+	// MaxSockets is how many sockets may be open at once: connections, attempts to
+	// connect and DNS look-ups. Further ones wait. Zero means what the process's limit
+	// of open files leaves beside a reserve for the rest of the process.
+	MaxSockets int
+
 	// MaxIdle is how many idle connections are kept in all; half of them may be of
-	// HTTP/2. Zero means 2,048, or what the process's limit of open files leaves
-	// beside MaxInflight if that is less.
+	// HTTP/2. Zero means 2,048, or what MaxSockets leaves beside MaxInflight if that
+	// is less.
 	MaxIdle int
 
 	// Timeout is for the whole of a request, body included. Zero means 20 s.
@@ -161,8 +166,9 @@ func (o *Options) setDefaults() {
 	def(&o.UserAgent, DefaultUserAgent("dev"))
 	def(&o.MaxInflight, 512)
 	def(&o.MaxIdlePerHost, 4)
+	def(&o.MaxSockets, socketsFor(openFileLimit()))
 	if o.MaxIdle == 0 {
-		o.MaxIdle = idleFor(openFileLimit(), o.MaxInflight)
+		o.MaxIdle = idleFor(o.MaxSockets, o.MaxInflight)
 	}
 	def(&o.Timeout, 20*time.Second)
 	def(&o.ConnectTimeout, 10*time.Second)
@@ -189,19 +195,12 @@ func def[T comparable](field *T, value T) {
 	}
 }
 
-const (
-	maxIdle = 2048
+const maxIdle = 2048
 
-	// spareFiles are left to the rest of the process: its state, its log, its
-	// sockets for DNS and for those who watch it.
-	spareFiles = 512
-)
-
-// idleFor says how many idle connections fit into a limit of open files, when
-// each call in flight may hold one connection and race another for it.
-func idleFor(files uint64, inflight int) int {
-	left := int64(min(files, 1<<20)) - spareFiles - 2*int64(inflight)
-	return int(max(16, min(left, maxIdle)))
+// idleFor says how many idle connections fit into a number of sockets, when each call
+// in flight may hold one connection and race another for it.
+func idleFor(sockets, inflight int) int {
+	return max(min(sockets-2*inflight, maxIdle), min(sockets/8, 16), 1)
 }
 
 // validate reports every fault of options whose defaults are set.
@@ -224,7 +223,7 @@ func (o *Options) validate() error {
 		name  string
 		value int64
 	}{
-		{"max inflight", int64(o.MaxInflight)}, {"max idle per host", int64(o.MaxIdlePerHost)}, {"max idle", int64(o.MaxIdle)},
+		{"max inflight", int64(o.MaxInflight)}, {"max idle per host", int64(o.MaxIdlePerHost)}, {"max idle", int64(o.MaxIdle)}, {"max sockets", int64(o.MaxSockets)},
 		{"max body", o.MaxBody}, {"max header", o.MaxHeader}, {"max memory", o.MaxMemory}, {"DNS size", int64(o.DNSSize)},
 	} {
 		if n.value < 1 {

@@ -23,16 +23,18 @@ func TestOptionsNameEveryFault(t *testing.T) {
 	}
 }
 
-func TestIdleFor(t *testing.T) {
+func TestSocketsForFiles(t *testing.T) {
 	for _, tt := range []struct {
 		files    uint64
 		inflight int
-		want     int
+		sockets  int
+		idle     int
 	}{
-		{20000, 512, 2048}, {1024, 512, 16}, {2048, 512, 512}, {1 << 62, 1, 2048}, {0, 1, 16},
+		{1 << 62, 1, 1<<20 - 4096, 2048}, {20000, 512, 15904, 2048}, {4096, 512, 3072, 2048}, {2048, 512, 1536, 512}, {1024, 512, 768, 16}, {256, 64, 128, 16}, {0, 1, 16, 14},
 	} {
-		if got := idleFor(tt.files, tt.inflight); got != tt.want {
-			t.Errorf("idleFor(%d, %d) = %d, want %d", tt.files, tt.inflight, got, tt.want)
+		sockets := socketsFor(tt.files)
+		if idle := idleFor(sockets, tt.inflight); sockets != tt.sockets || idle != tt.idle {
+			t.Errorf("%d files, %d in flight: %d sockets and %d idle, want %d and %d", tt.files, tt.inflight, sockets, idle, tt.sockets, tt.idle)
 		}
 	}
 	if openFileLimit() == 0 {

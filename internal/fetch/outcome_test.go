@@ -161,7 +161,7 @@ func TestGravestError(t *testing.T) {
 func TestFileLimit(t *testing.T) {
 	c := newClient(t, Options{Resolver: always("8.8.8.8")})
 	freed, tries := 0, 0
-	c.dialer.idle = func() { freed++ }
+	c.dialer.sockets.idle = func() { freed++ }
 	c.dialer.guarded = fakeDialer(func(context.Context, string) (net.Conn, error) {
 		tries++
 		return nil, os.NewSyscallError("socket", syscall.EMFILE)

@@ -22,6 +22,9 @@ const (
 // all of them have ended when race returns.
 func (t *target) race(ctx context.Context, network string) (net.Conn, error) {
 	addrs := interleave(t.addrs)
+	if err := t.sockets.take(ctx, 1); err != nil {
+		return nil, err
+	}
 	if len(addrs) == 1 {
 		return t.dial(ctx, network, addrs[0])
 	}
@@ -47,6 +50,16 @@ func (t *target) race(ctx context.Context, network string) (net.Conn, error) {
 		}
 		select {
 		case <-start:
+			if next > 0 && running > 0 && !t.sockets.tryTake() {
+				timer.Reset(raceDelay) // the attempts under way go on alone
+				break
+			}
+			if next > 0 && running == 0 {
+				if err := t.sockets.take(ctx, 1); err != nil {
+					failed, next = graver(failed, err), len(addrs)
+					break
+				}
+			}
 			addr := addrs[next]
 			next++
 			running++

@@ -7,9 +7,12 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 )
 
 func TestInterleave(t *testing.T) {
@@ -64,7 +67,9 @@ func TestRace(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var mu sync.Mutex
 				var open []string // guarded by mu
-				tg := target{port: 80}
+				const free = 8
+				var conns atomic.Int64
+				tg := target{port: 80, sockets: &sockets{free: semaphore.NewWeighted(free)}, conns: &conns}
 				for _, h := range tt.hosts {
 					tg.addrs = append(tg.addrs, netip.MustParseAddr(h.addr))
 				}
@@ -97,6 +102,9 @@ func TestRace(t *testing.T) {
 				}
 				if (err == nil) != (tt.wins != "") || err == nil && fmt.Sprint(open) != "["+tt.wins+"]" {
 					t.Errorf("%v open, %v; want %q", open, err, tt.wins)
+				}
+				if left := free - conns.Load(); !tg.sockets.free.TryAcquire(left) || tg.sockets.tryTake() {
+					t.Errorf("%d connections are open, but not %d sockets are free", conns.Load(), left)
 				}
 			})
 		})
