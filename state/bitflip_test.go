@@ -280,3 +280,57 @@ func differs(a, b map[string][]byte) string {
 	}
 	return ""
 }
+
+// TestValueRotsWhileOpen damages a value after Open has checked the files: the
+// call that reads it returns an error that names the file.
+func TestValueRotsWhileOpen(t *testing.T) {
+	dir := t.TempDir() + "/store"
+	s, err := Open(dir, small())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := newModel(78)
+	for range 50 {
+		commit(t, s, m.record())
+	}
+	if err := s.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	names, err := filepath.Glob(filepath.Join(dir, badgerDir, "*.vlog"))
+	if err != nil || len(names) == 0 {
+		t.Fatalf("value logs %v, %v", names, err)
+	}
+	f, err := os.OpenFile(names[0], os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	// A byte in the middle of what is written is in some value or its key.
+	known, err := scanEntries(names[0], span{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := int64(entryFileHeader); at < known.end; at += 40 {
+		b := make([]byte, 1)
+		if _, err := f.ReadAt(b, at); err != nil {
+			t.Fatal(err)
+		}
+		b[0] ^= 4
+		if _, err := f.WriteAt(b, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var damage *CorruptError
+	for _, err := range s.Pages(t.Context()) {
+		if err != nil {
+			damage = wantErrAs[*CorruptError](t, err)
+			break
+		}
+	}
+	if damage == nil || damage.What != names[0] {
+		t.Errorf("pages of a damaged value log: %v", damage)
+	}
+	if err := s.Close(); err == nil {
+		t.Error("the store did not fail")
+	}
+}

@@ -2,6 +2,7 @@ package state
 
 import (
 	"os"
+	"path/filepath"
 	"syscall"
 	"testing"
 )
@@ -49,4 +50,39 @@ func TestCreateFails(t *testing.T) {
 			open(t, dir, o)
 		})
 	}
+}
+
+// TestKilledBeforeFirstRecord: Badger gives a memtable the name of one that was
+// flushed. A run that is killed before it wrote to its memtable leaves an empty
+// file of a name that the run before had made durable with content.
+func TestKilledBeforeFirstRecord(t *testing.T) {
+	dir := t.TempDir() + "/store"
+	s, err := Open(dir, small())
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := newModel(9)
+	for range 20 {
+		commit(t, s, m.record())
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	reached, err := readSynced(filepath.Join(dir, badgerDir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := 0
+	for name := range reached.files {
+		if filepath.Ext(name) == ".mem" {
+			made++
+			if err := os.WriteFile(filepath.Join(dir, badgerDir, name), make([]byte, 2<<20), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if made == 0 {
+		t.Fatal("no memtable was durable")
+	}
+	m.check(t, open(t, dir, small()))
 }
