@@ -50,7 +50,7 @@ func (r *run) observePace(n *frontier.Notice) {
 	}
 	if ch.Has(frontier.EffectRetryAfterLong) {
 		r.warn("%s asked by Retry-After for no requests until %s (%s from now); its URLs wait until then: interrupt the crawl and resume it later, or bound it with --duration",
-			n.Host, ch.RestUntil.UTC().Format(time.DateTime+" MST"), span(ch.RetryAfter))
+			n.Host, ch.RestUntil.UTC().Format(time.DateTime+" MST"), span(time.Until(ch.RestUntil)))
 	}
 	if ch.Has(frontier.EffectCrawlDelayLong) {
 		r.warn("robots.txt of %s asks for a Crawl-delay of %s: its URLs are fetched that far apart", n.Host, span(ch.CrawlDelay))

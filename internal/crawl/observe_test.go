@@ -30,7 +30,7 @@ func TestEveryNoticeIsLoggedAndCounted(t *testing.T) {
 		{"override", frontier.Notice{Change: frontier.Change{Effects: frontier.EffectLimitChanged, LimitFrom: 2, LimitTo: 1}}, "change.inflight_from=2 change.inflight=1", "mapwright_concurrency_overrides_total", ""},
 		{"change of pace", frontier.Notice{Change: frontier.Change{Effects: frontier.EffectProbed}}, `level=INFO msg="pace of a host changed" host=a.test change.effects=probed`, "mapwright_pace_changes_total", "probed"},
 		{"blocked", frontier.Notice{Kind: frontier.NoticeBlocked, Change: frontier.Change{Failures: 10}, Waiting: 3}, "host=a.test failures=10 waiting=3", "mapwright_hosts_blocked_total", ""},
-		{"long Retry-After", frontier.Notice{Change: frontier.Change{Effects: frontier.EffectRetryAfterLong, RestUntil: time.Unix(0, 0), RetryAfter: 48 * time.Hour}}, "asked by Retry-After for no requests until 1970-01-01 00:00:00 UTC (2 days from now)", "mapwright_pace_changes_total", "retry_after_long"},
+		{"long Retry-After", frontier.Notice{Change: frontier.Change{Effects: frontier.EffectRetryAfterLong, RestUntil: time.Now().Add(50 * time.Hour)}}, "UTC (2 days from now); its URLs wait until then", "mapwright_pace_changes_total", "retry_after_long"},
 		{"long Crawl-delay", frontier.Notice{Change: frontier.Change{Effects: frontier.EffectCrawlDelayLong, CrawlDelay: 2 * time.Minute}}, "asks for a Crawl-delay of 2m0s", "mapwright_pace_changes_total", "crawl_delay_long"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
