@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -108,11 +111,66 @@ func Look(dir string) (Info, error) {
 // removeStore deletes all but the lock file, which the caller holds. FORMAT goes
 // last: until then it can be done again.
 func removeStore(dir string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
 	var errs []error
-	for _, name := range []string{snapDir, badgerDir, walDir, formatName, formatName + tempSuffix} {
-		errs = append(errs, os.RemoveAll(filepath.Join(dir, name)))
+	for _, sub := range []string{snapDir, badgerDir, walDir} {
+		errs = append(errs, removeOurs(root, sub))
+	}
+	for _, name := range []string{formatName, formatName + tempSuffix} {
+		if err := root.Remove(name); !errors.Is(err, os.ErrNotExist) {
+			errs = append(errs, err)
+		}
 	}
 	return errors.Join(errs...)
+}
+
+// removeOurs removes the files of the store in one of its directories, and the
+// directory if it is empty then. Links are not followed, and files with other
+// names than the store gives stay.
+func removeOurs(root *os.Root, sub string) error {
+	if info, err := root.Lstat(sub); errors.Is(err, os.ErrNotExist) || err == nil && !info.IsDir() {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	entries, err := fs.ReadDir(root.FS(), sub)
+	if err != nil {
+		return err
+	}
+	left := false
+	for _, e := range entries {
+		if !e.Type().IsRegular() || !isStoreFile(e.Name()) {
+			left = true
+			continue
+		}
+		if err := root.Remove(sub + "/" + e.Name()); err != nil {
+			return err
+		}
+	}
+	if left {
+		return nil
+	}
+	return root.Remove(sub)
+}
+
+// isStoreFile reports whether the store, its log or Badger gives such a name
+// to a file.
+func isStoreFile(name string) bool {
+	switch name {
+	case "MANIFEST", "MANIFEST-REWRITE", "KEYREGISTRY", "REWRITE-KEYREGISTRY", "DISCARD", "LOCK", syncedName:
+		return true
+	}
+	name = strings.TrimSuffix(name, tempSuffix)
+	if name == syncedName {
+		return true
+	}
+	ext := filepath.Ext(name)
+	number := strings.Trim(strings.TrimSuffix(name, ext), "0123456789abcdef-")
+	return number == "" && slices.Contains([]string{".sst", ".vlog", ".mem", ".wal", snapshotExt, filepath.Ext(checkpointName(0))}, ext)
 }
 
 // Wipe deletes the store in dir, and dir itself if nothing else is in it. The
@@ -129,7 +187,12 @@ func Wipe(dir string) error {
 	if err != nil {
 		return err
 	}
-	err = errors.Join(removeStore(dir), os.RemoveAll(filepath.Join(dir, lockName)), l.release())
+	err = removeStore(dir)
+	unlinked := os.Remove(filepath.Join(dir, lockName))
+	err = errors.Join(err, l.release())
+	if unlinked != nil { // Windows cannot remove an open file
+		err = errors.Join(err, os.Remove(filepath.Join(dir, lockName)))
+	}
 	if err != nil {
 		return fmt.Errorf("wipe: %w", err)
 	}

@@ -61,6 +61,9 @@ func newExport(environ []string, io stdio) *cobra.Command {
 			if res.Links == 0 && slices.Contains(res.Files, "links.jsonl") {
 				fmt.Fprintln(io.err, "mapwright: links.jsonl is empty: links are kept only by a crawl that runs with --links")
 			}
+			if res.Indexable == 0 && (len(formats) == 0 || slices.Contains(formats, "xml")) {
+				fmt.Fprintln(io.err, "mapwright: no sitemap.xml, because no page is indexable: indexable_reason in sitemap.jsonl says why for each"+removedText(res.Removed))
+			}
 			if asJSON {
 				return json.NewEncoder(io.out).Encode(res)
 			}
@@ -75,6 +78,14 @@ func newExport(environ []string, io stdio) *cobra.Command {
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	setting = addSettings(cmd, environ, config.Output)
 	return cmd
+}
+
+// removedText names the sitemaps of an earlier export that this one removed.
+func removedText(names []string) string {
+	if len(names) == 0 {
+		return ""
+	}
+	return "; removed " + fileNames(names) + " of an earlier export"
 }
 
 func formatNames() []string { return []string{"jsonl", "xml", "csv", "links"} }

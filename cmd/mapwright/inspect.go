@@ -108,7 +108,7 @@ func printInspection(io stdio, ins *crawl.Inspection) error {
 	out := &strings.Builder{}
 	row := func(name string, value any) {
 		if text := fmt.Sprint(value); text != "" && text != "0" {
-			fmt.Fprintf(out, "%-15s %s\n", name, text)
+			fmt.Fprintf(out, "%-15s %s\n", name, strings.ReplaceAll(text, "\n", `\n`))
 		}
 	}
 	l := &ins.Line
@@ -172,7 +172,7 @@ func printInspection(io stdio, ins *crawl.Inspection) error {
 		if !link.Follow {
 			mark, why = "x ", "  ("+link.Reason+")"
 		}
-		fmt.Fprintf(out, "  %s%-7s %s%s\n", mark, link.Kind, target, why)
+		fmt.Fprintf(out, "  %s%-7s %s%s\n", mark, link.Kind, strings.ReplaceAll(target, "\n", `\n`), why)
 	}
 	_, err := fmt.Fprint(io.out, out)
 	return err

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/page"
 )
 
 // runLog is the log of one run. It goes to a file in the data directory and, unless a live view is drawn there, to standard error. A setting
@@ -78,14 +79,15 @@ func durationInSeconds(_ []string, a slog.Attr) slog.Attr {
 func (l *runLog) Write(line []byte) (n int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	n, text := len(line), page.AppendEscaped(nil, line) // servers give parts of it
 	switch {
 	case l.file != nil:
-		n, err = l.file.Write(line)
+		_, err = l.file.Write(text)
 	case l.holding:
-		n, err = l.held.Write(line)
+		_, err = l.held.Write(text)
 	}
 	if l.console != nil {
-		n, err = l.console.Write(line)
+		_, err = l.console.Write(text)
 	}
 	return n, err
 }

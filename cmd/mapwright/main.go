@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/state"
 	"github.com/mapwright/mapwright/wal"
 )
@@ -52,6 +53,16 @@ type stdio struct {
 	out, err io.Writer
 }
 
+// escaping writes to standard output what servers may have given a part of: control characters in it become escapes.
+type escaping struct{ io.Writer }
+
+func (e escaping) Write(text []byte) (int, error) {
+	if _, err := e.Writer.Write(page.AppendEscaped(nil, text)); err != nil {
+		return 0, err
+	}
+	return len(text), nil
+}
+
 func main() {
 	tuneGarbage()
 	os.Exit(run(context.Background(), os.Args[1:], os.Environ(), stdio{os.Stdin, os.Stdout, os.Stderr}))
@@ -59,6 +70,7 @@ func main() {
 
 // run is main without the process: it returns the exit status.
 func run(ctx context.Context, args, environ []string, io stdio) int {
+	io.out = escaping{io.out}
 	root := newRoot(environ, io)
 	root.SetArgs(joinBooleans(root, args))
 	err := root.ExecuteContext(ctx)
@@ -73,7 +85,7 @@ func run(ctx context.Context, args, environ []string, io stdio) int {
 			return code
 		}
 	}
-	text := oneLine(err.Error())
+	text := page.EscapeControls(oneLine(err.Error()))
 	if isDamage(err) {
 		code = exitFailed
 		text += "; restore the data directory from a copy, or delete it with 'mapwright wipe' and crawl again"

@@ -7,11 +7,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/internal/export"
+	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -45,11 +48,18 @@ func wipe(io stdio, dir crawl.Dir, yes bool) error {
 	if err != nil {
 		return refusal(err)
 	}
-	has, err := dir.Holds()
-	if err != nil {
-		return refusal(err)
+	hasState := slices.Contains(made, filepath.Base(dir.State()))
+	if hasState {
+		if _, err := dir.Holds(); err != nil {
+			if _, busy := errors.AsType[*crawl.BusyError](err); busy {
+				return refusal(err)
+			}
+		}
 	}
 	if !yes {
+		if len(foreign) > 0 {
+			fmt.Fprintf(io.out, "These stay in %s, because Mapwright did not write them: %s\n", dir, page.EscapeControls(strings.Join(foreign, ", ")))
+		}
 		fmt.Fprintf(io.out, "Delete %s in %s? [y/N] ", strings.Join(made, ", "), dir)
 		answer, err := bufio.NewReader(io.in).ReadString('\n')
 		if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
@@ -59,19 +69,16 @@ func wipe(io stdio, dir crawl.Dir, yes bool) error {
 			return &exitError{exitFailed, errors.New("nothing was deleted (--yes deletes without asking)")}
 		}
 	}
-	// The state goes first, under its lock: a crawl that begins meanwhile either has it, and nothing is deleted, or finds it gone.
-	if has {
-		if err := state.Wipe(dir.State()); err != nil {
-			return unusable(dir, err)
-		}
-	}
-	for _, name := range made {
-		if err := os.RemoveAll(filepath.Join(string(dir), name)); err != nil {
-			return &exitError{exitFailed, err}
-		}
+	foreign, err = remove(dir, made, foreign, hasState)
+	if err != nil {
+		return err
 	}
 	if len(foreign) > 0 {
-		fmt.Fprintf(io.out, "Deleted the crawl; left what Mapwright did not make: %s\n", strings.Join(foreign, ", "))
+		fmt.Fprintf(io.out, "Deleted the crawl; left what Mapwright did not make: %s\n", page.EscapeControls(strings.Join(foreign, ", ")))
+		return nil
+	}
+	if info, err := os.Lstat(string(dir)); err == nil && !info.IsDir() {
+		fmt.Fprintf(io.out, "Deleted the crawl; left %s, which is a link to an empty directory now.\n", dir)
 		return nil
 	}
 	if err := os.Remove(string(dir)); err != nil {
@@ -79,4 +86,32 @@ func wipe(io stdio, dir crawl.Dir, yes bool) error {
 	}
 	fmt.Fprintln(io.out, "Deleted the crawl and its directory.")
 	return nil
+}
+
+// remove deletes the files of a crawl and returns what is left. The state goes first, under its lock: a crawl that begins meanwhile
+// either has it, and nothing is deleted, or finds it gone. The record of files goes last, so that an interrupted wipe can be repeated.
+func remove(dir crawl.Dir, made, foreign []string, hasState bool) ([]string, error) {
+	if hasState {
+		if err := state.Wipe(dir.State()); err != nil && !errors.Is(err, state.ErrNotExist) {
+			return nil, unusable(dir, err)
+		}
+	}
+	root, err := os.OpenRoot(string(dir))
+	if err != nil {
+		return nil, &exitError{exitFailed, err}
+	}
+	defer root.Close()
+	made = slices.DeleteFunc(made, func(name string) bool { return name == export.RecordName })
+	for _, name := range append(made, export.RecordName) {
+		if name == filepath.Base(dir.State()) {
+			if entries, err := os.ReadDir(dir.State()); err == nil && len(entries) > 0 {
+				foreign = append(foreign, name+string(filepath.Separator)+entries[0].Name())
+				continue
+			}
+		}
+		if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, &exitError{exitFailed, err}
+		}
+	}
+	return foreign, nil
 }

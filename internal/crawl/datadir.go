@@ -84,7 +84,7 @@ func (d Dir) CheckNew() error {
 		return fmt.Errorf("data directory %s %w (such as %s): choose another", d, ErrForeign, foreign[0])
 	}
 	// What a start that was cut short left of the state is made good by the next one. Outputs are somebody's result.
-	if made = slices.DeleteFunc(made, func(name string) bool { return name == filepath.Base(d.State()) }); len(made) > 0 {
+	if made = slices.DeleteFunc(made, func(name string) bool { return name == filepath.Base(d.State()) || name == export.RecordName }); len(made) > 0 {
 		return fmt.Errorf("data directory %s has files of an earlier crawl (such as %s): choose another, or delete them with 'mapwright wipe --data-dir %s'", d, made[0], d)
 	}
 	return checkWritable(string(d))
@@ -127,30 +127,50 @@ func (d Dir) CheckFree() error {
 	return d.CheckOld()
 }
 
-// Made lists what Mapwright made in the directory, and what it did not.
+// Made lists what Mapwright made in the directory, and what it did not. Only in a directory with a crawl, or with what is left of one
+// (its record of files), is anything Mapwright's. Links never are.
 func (d Dir) Made() (made, foreign []string, err error) {
 	entries, err := os.ReadDir(string(d))
 	if err != nil {
 		return nil, nil, err
 	}
-	known := map[string]bool{}
-	_, stateErr := state.Look(d.State())
-	for _, path := range []string{d.State(), d.Plan(), d.JSONL(), d.CSV(), d.Links(), d.Report(), d.MetricsLog(), d.Log(), d.Socket()} {
-		known[filepath.Base(path)] = true
+	stateName := filepath.Base(d.State())
+	holds := slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == export.RecordName && e.Type().IsRegular() })
+	hasState := false
+	if info, err := os.Lstat(d.State()); err == nil && info.IsDir() {
+		// Without a record of files an empty directory may be somebody else's.
+		found, err := state.Look(d.State())
+		hasState = found.Exists || err != nil && !errors.Is(err, state.ErrNotOurs) || err == nil && holds
 	}
+	holds = holds || hasState
 	for _, e := range entries {
-		name := strings.TrimSuffix(e.Name(), ".tmp")
-		ours := known[name] || export.IsSitemap(name)
-		if e.Name() == filepath.Base(d.State()) && errors.Is(stateErr, state.ErrNotOurs) {
-			ours = false // somebody else's directory of that name
+		name := e.Name()
+		ours := holds && (d.isWorkFile(e) || export.Ours(string(d), name) || e.Type().IsRegular() && strings.HasSuffix(name, ".tmp") && d.isOutput(strings.TrimSuffix(name, ".tmp")))
+		if name == stateName {
+			ours = hasState
 		}
 		if ours {
-			made = append(made, e.Name())
+			made = append(made, name)
 		} else {
-			foreign = append(foreign, e.Name())
+			foreign = append(foreign, name)
 		}
 	}
 	return made, foreign, nil
+}
+
+// isWorkFile reports whether an entry of a directory that holds a crawl is a file that the crawl works with.
+func (d Dir) isWorkFile(e fs.DirEntry) bool {
+	switch e.Name() {
+	case filepath.Base(d.Socket()):
+		return e.Type()&(fs.ModeSymlink|fs.ModeDir) == 0
+	case filepath.Base(d.Plan()), filepath.Base(d.Report()), filepath.Base(d.MetricsLog()), filepath.Base(d.Log()), export.RecordName, export.LockName:
+		return e.Type().IsRegular()
+	}
+	return false
+}
+
+func (d Dir) isOutput(name string) bool {
+	return export.IsSitemap(name) || slices.Contains([]string{filepath.Base(d.JSONL()), filepath.Base(d.CSV()), filepath.Base(d.Links()), filepath.Base(d.Report()), filepath.Base(d.Plan())}, name)
 }
 
 // makeDataDir makes a data directory that only its user can enter, since the settings and the log may hold secrets. The mode of a
@@ -162,5 +182,5 @@ func makeDataDir(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return nil
+	return export.StartRecord(dir)
 }

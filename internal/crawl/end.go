@@ -137,7 +137,7 @@ func WriteReport(dir Dir, rep *Report) error {
 	if err != nil {
 		return err
 	}
-	return export.WriteFile(dir.Report(), export.Public, append(text, '\n'))
+	return export.WriteFile(dir.Report(), export.Public, page.AppendEscaped(nil, append(text, '\n')))
 }
 
 // ExportOptions are an export's options by the settings of a crawl. The address of the files is the root of the first start's

@@ -119,7 +119,7 @@ func TestRefusals(t *testing.T) {
 		{"data directory that is a file", "crawl -u a.test --data-dir $D/urls.txt", nil, []string{"urls.txt is not a directory"}},
 		{"data directory below a file", "crawl -u a.test --data-dir $D/urls.txt/a/b", nil, []string{"urls.txt is not a directory"}},
 		{"data directory that cannot be made", "crawl -u a.test --data-dir /proc/mapwright/data", nil, []string{"/proc/mapwright/data"}},
-		{"outputs without a crawl", "crawl -u a.test --data-dir $D/outputs", nil, []string{"outputs", "sitemap.jsonl", "mapwright wipe"}},
+		{"outputs without a crawl", "crawl -u a.test --data-dir $D/outputs", nil, []string{"outputs", "sitemap.jsonl", "did not make", "choose another"}},
 		{"log that cannot be opened", "crawl -u a.test --data-dir $D/new --log-file $D/urls.txt/log", nil, []string{"urls.txt/log"}},
 		{"metrics that cannot be served", "crawl -u a.test --data-dir $D/new --metrics-addr 192.0.2.1:1", nil, []string{"192.0.2.1:1"}},
 		{"no data directory", "crawl -u a.test --data-dir=", nil, []string{"--data-dir is empty"}},

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"path/filepath"
 	"strings"
@@ -44,8 +45,9 @@ type Options struct {
 type Result struct {
 	Pages     int64    `json:"pages"`
 	Indexable int64    `json:"indexable"`
-	Links     int64    `json:"links,omitempty"` // edges of the link graph
-	Files     []string `json:"files"`           // names within the directory, sitemap.jsonl first
+	Links     int64    `json:"links,omitempty"`   // edges of the link graph
+	Files     []string `json:"files"`             // names within the directory, sitemap.jsonl first
+	Removed   []string `json:"removed,omitempty"` // sitemaps of an earlier export that this one does not have
 }
 
 // Write makes one pass over the source and writes everything that was asked for.
@@ -100,13 +102,21 @@ func (e *exporter) wants(what string) bool {
 }
 
 func (e *exporter) open() error {
+	for name, what := range map[string]bool{"sitemap.jsonl": e.wants("jsonl"), "links.jsonl": e.o.Links && e.wants("links"), "sitemap.csv": e.o.CSV && e.wants("csv")} {
+		if !what {
+			continue
+		}
+		if err := checkReplace(filepath.Join(e.o.Dir, name)); err != nil {
+			return err
+		}
+	}
 	var err error
 	if e.wants("jsonl") {
 		e.jsonl, err = create(filepath.Join(e.o.Dir, "sitemap.jsonl"), Public, false)
 	}
 	if e.o.Links && e.wants("links") && err == nil {
 		if e.graph, err = create(filepath.Join(e.o.Dir, "links.jsonl"), Public, false); err == nil {
-			e.edges = json.NewEncoder(e.graph)
+			e.edges = json.NewEncoder(escaping{e.graph})
 			e.edges.SetEscapeHTML(false)
 		}
 	}
@@ -166,6 +176,16 @@ func (e *exporter) page(p *Page) error {
 	return e.xml.add(e.entry(p))
 }
 
+// escaping writes lines of JSON in which control characters are escaped.
+type escaping struct{ io.Writer }
+
+func (e escaping) Write(line []byte) (int, error) {
+	if _, err := e.Writer.Write(page.AppendEscaped(nil, line)); err != nil {
+		return 0, err
+	}
+	return len(line), nil
+}
+
 // edge is one line of links.jsonl.
 type edge struct {
 	From     string `json:"from"`
@@ -214,6 +234,7 @@ func (e *exporter) close() error {
 	}
 	names, err := e.xml.close()
 	e.res.Files = append(e.res.Files, names...)
+	e.res.Removed = e.xml.removed
 	return errors.Join(err, syncDir(e.o.Dir))
 }
 

@@ -53,8 +53,13 @@ func (w *file) seal() error {
 	return err
 }
 
-// publish gives a sealed file its name.
-func (w *file) publish() error { return os.Rename(w.path+".tmp", w.path) }
+// publish gives a sealed file its name, which is recorded before if the directory has a record.
+func (w *file) publish() error {
+	if err := addToRecord(filepath.Dir(w.path), filepath.Base(w.path)); err != nil {
+		return err
+	}
+	return os.Rename(w.path+".tmp", w.path)
+}
 
 // discard removes a file that was not published. It may be called after seal.
 func (w *file) discard() {

@@ -3,13 +3,10 @@ package export
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
-
-	"github.com/klauspost/compress/gzip"
 
 	"github.com/mapwright/mapwright/internal/sitemap"
 )
@@ -24,6 +21,7 @@ type xmlFiles struct {
 	parts   []*file
 	lastMod []time.Time // the newest of each part
 	set     *sitemap.URLSet
+	removed []string // sitemaps of an earlier export
 }
 
 func (x *xmlFiles) suffix() string {
@@ -62,6 +60,11 @@ func (x *xmlFiles) add(e *sitemap.Entry) error {
 }
 
 func (x *xmlFiles) next() error {
+	for _, name := range []string{x.partName(len(x.parts) + 1), "sitemap" + x.suffix()} {
+		if err := checkReplace(filepath.Join(x.dir, name)); err != nil {
+			return err
+		}
+	}
 	f, err := create(filepath.Join(x.dir, x.partName(len(x.parts)+1)), Public, x.gzip)
 	if err != nil {
 		return err
@@ -90,6 +93,9 @@ func (x *xmlFiles) close() ([]string, error) {
 		only := x.parts[0]
 		tmp := only.path + ".tmp"
 		only.path = filepath.Join(x.dir, "sitemap"+x.suffix())
+		if err := addToRecord(x.dir, filepath.Base(only.path)); err != nil {
+			return nil, err
+		}
 		if err := os.Rename(tmp, only.path); err != nil {
 			return nil, err
 		}
@@ -150,27 +156,12 @@ func (x *xmlFiles) removeStale(written []string) error {
 		}
 		if path := filepath.Join(x.dir, e.Name()); unfinished || isOurs(path) {
 			errs = append(errs, os.Remove(path))
+			if !unfinished {
+				x.removed = append(x.removed, e.Name())
+			}
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// isOurs looks into a sitemap to see who made it. What cannot be read is left alone.
-func isOurs(path string) bool {
-	f, err := os.Open(path)
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	var in io.Reader = f
-	if strings.HasSuffix(path, ".gz") {
-		if in, err = gzip.NewReader(f); err != nil {
-			return false
-		}
-	}
-	head := make([]byte, sitemap.HeadLen)
-	_, err = io.ReadFull(in, head)
-	return err == nil && sitemap.IsOurs(head)
 }
 
 // abort removes what was not published.

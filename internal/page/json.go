@@ -177,13 +177,13 @@ func appendMap[T any](b []byte, m map[string]T, value func([]byte, T) []byte) []
 
 const hexDigits = "0123456789abcdef"
 
-// appendText writes a text in quotes. What is not UTF-8 becomes U+FFFD; U+2028 and U+2029, which end lines in JavaScript, are escaped.
+// appendText writes a text in quotes. What is not UTF-8 becomes U+FFFD; characters that are dangerous to look at are escaped.
 func appendText(b []byte, text string) []byte {
 	b = append(b, '"')
 	from := 0 // what comes before is written
 	for i := 0; i < len(text); {
 		c := text[i]
-		if c >= ' ' && c != '"' && c != '\\' && c < utf8.RuneSelf {
+		if c >= ' ' && c != '"' && c != '\\' && c < 0x7f {
 			i++
 			continue
 		}
@@ -195,9 +195,9 @@ func appendText(b []byte, text string) []byte {
 			continue
 		}
 		r, n := utf8.DecodeRuneInString(text[i:])
-		if r == utf8.RuneError && n == 1 || r == '\u2028' || r == '\u2029' {
+		if r == utf8.RuneError && n == 1 || mustEscape(r) {
 			b = append(b, text[from:i]...)
-			b = append(b, '\\', 'u', hexDigits[r>>12&15], hexDigits[r>>8&15], hexDigits[r>>4&15], hexDigits[r&15])
+			b = appendHex(b, r)
 			from = i + n
 		}
 		i += n

@@ -1,0 +1,130 @@
+//go:build unix
+
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// In a directory that never held a crawl nothing is Mapwright's, whatever its name.
+func TestWipeWithoutACrawl(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "site")
+	for _, name := range []string{"sitemap.xml", "sitemap.csv/mine.txt", "sitemap.jsonl", "report.json", "crawl.json", "mapwright.log", "state/notes.txt", "sitemap.xml.tmp"} {
+		write(t, filepath.Join(dir, name), "mine")
+	}
+	before := picture(t, dir)
+	refused(t, run(t, "wipe", "--yes", "--data-dir", dir), "holds no crawl", "nothing was deleted")
+	got := run(t, "crawl", "--start-url", "http://a.test/", "--data-dir", dir)
+	refused(t, got, "did not make", "choose another")
+	if strings.Contains(got.stderr, "wipe") {
+		t.Errorf("advises wipe for files that are not Mapwright's: %s", got.stderr)
+	}
+	unchanged(t, dir, before)
+	// An empty directory called state makes it no crawl.
+	if err := os.RemoveAll(filepath.Join(dir, "state")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "state"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	before = picture(t, dir)
+	refused(t, run(t, "wipe", "--yes", "--data-dir", dir), "holds no crawl", "nothing was deleted")
+	unchanged(t, dir, before)
+}
+
+// A wipe follows no link: neither to another crawl's state nor to a file.
+func TestWipeFollowsNoLinks(t *testing.T) {
+	t.Parallel()
+	other, dir := crawled(t), filepath.Join(t.TempDir(), "linked")
+	before := picture(t, other)
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	link := func(to, name string) {
+		t.Helper()
+		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link(filepath.Join(other, "state"), "state")
+	link(filepath.Join(other, "sitemap.xml"), "sitemap.xml")
+	refused(t, run(t, "wipe", "--yes", "--data-dir", dir), "holds no crawl", "nothing was deleted")
+	unchanged(t, other, before)
+
+	// In a directory with a crawl of its own the links stay, and so does what they point to.
+	dir = crawled(t)
+	if err := os.Remove(filepath.Join(dir, "sitemap.xml")); err != nil {
+		t.Fatal(err)
+	}
+	link(filepath.Join(other, "sitemap.xml"), "sitemap.xml")
+	if err := os.RemoveAll(filepath.Join(dir, "state", "snap")); err != nil {
+		t.Fatal(err)
+	}
+	link(filepath.Join(other, "state", "snap"), "state/snap")
+	got := run(t, "wipe", "--yes", "--data-dir", dir)
+	succeeded(t, got)
+	unchanged(t, other, before)
+	if !strings.Contains(got.stdout, "sitemap.xml") || !strings.Contains(got.stdout, "snap") {
+		t.Errorf("does not say what stays: %s", got.stdout)
+	}
+}
+
+// Files of others inside the crawl's directories stay, and so does a sitemap that its user has replaced. The prompt says so.
+func TestWipeKeepsFilesOfOthers(t *testing.T) {
+	t.Parallel()
+	dir := crawled(t)
+	mine := []string{"sitemap.xml", "state/notes.txt", "state/badger/thesis.doc", "state/wal/0001.txt", "sitemap.csv/mine"}
+	for _, name := range mine {
+		write(t, filepath.Join(dir, name), "mine")
+	}
+	got := invocation{args: []string{"wipe", "--data-dir", dir}, stdin: "y\n"}.run(t)
+	succeeded(t, got)
+	for _, name := range mine {
+		if text, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(text) != "mine" {
+			t.Errorf("%s: %q, %v", name, text, err)
+		}
+	}
+	if !strings.Contains(got.stdout, "These stay") || !strings.Contains(got.stdout, "sitemap.csv, sitemap.xml") || !strings.Contains(got.stdout, "state/") {
+		t.Errorf("says %q", got.stdout)
+	}
+	for _, name := range []string{"sitemap.jsonl", "crawl.json", "report.json", "mapwright.files", "state/FORMAT", "state/LOCK"} {
+		if exists(t, dir, name) {
+			t.Errorf("%s is left", name)
+		}
+	}
+}
+
+// An export does not replace a file that somebody else wrote, and says what to do.
+func TestExportKeepsFilesOfOthers(t *testing.T) {
+	t.Parallel()
+	dir := crawled(t)
+	for _, name := range []string{"sitemap.xml", "sitemap.jsonl", "sitemap.csv", "links.jsonl"} {
+		out := t.TempDir()
+		write(t, filepath.Join(out, name), "mine")
+		got := run(t, "export", "--data-dir", dir, "--output", out, "--format", "jsonl,xml,csv,links")
+		if got.code != 1 || !strings.Contains(got.stderr, name) || !strings.Contains(got.stderr, "--output") {
+			t.Errorf("%s: exit status %d: %s", name, got.code, got.stderr)
+		}
+		if text, err := os.ReadFile(filepath.Join(out, name)); err != nil || string(text) != "mine" {
+			t.Errorf("%s: %q, %v", name, text, err)
+		}
+	}
+	// Files of an earlier export, of this crawl or another, are replaced.
+	out := t.TempDir()
+	succeeded(t, run(t, "export", "--data-dir", crawled(t), "--output", out, "--format", "jsonl,xml,csv"))
+	succeeded(t, run(t, "export", "--data-dir", dir, "--output", out, "--format", "jsonl,xml,csv"))
+}
+
+// An export without an indexable page says why there is no sitemap, and that the earlier one is gone.
+func TestExportSaysWhyThereIsNoSitemap(t *testing.T) {
+	t.Parallel()
+	dir := crawled(t)
+	got := run(t, "export", "--data-dir", dir, "--xml-types", "application/pdf")
+	if got.code != 0 || !strings.Contains(got.stderr, "no page is indexable") || !strings.Contains(got.stderr, "removed sitemap.xml") || exists(t, dir, "sitemap.xml") {
+		t.Errorf("exit status %d: %s", got.code, got.stderr)
+	}
+}

@@ -1,0 +1,141 @@
+package export
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/mapwright/mapwright/internal/sitemap"
+)
+
+// RecordName is the file in a data directory that lists the files that Mapwright wrote there, one name per line. A name is recorded,
+// durably, before the file gets it. Other directories have no record.
+const RecordName = "mapwright.files"
+
+// ErrNotOurs means that a file which an export would replace was not written by Mapwright.
+var ErrNotOurs = errors.New("was not written by Mapwright and is not replaced: move it, or choose another directory with --output")
+
+// StartRecord makes the record of a data directory, if it has none, and adds names to it.
+func StartRecord(dir string, names ...string) error {
+	f, err := os.OpenFile(filepath.Join(dir, RecordName), os.O_CREATE|os.O_RDWR|os.O_APPEND, Private)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Close(), addToRecord(dir, names...), syncDir(dir))
+}
+
+// Recorded are the names in the record of a directory; none if it has no record.
+func Recorded(dir string) []string {
+	path := filepath.Join(dir, RecordName)
+	if info, err := os.Lstat(path); err != nil || !info.Mode().IsRegular() {
+		return nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil
+	}
+	return strings.Fields(string(text))
+}
+
+// addToRecord does nothing in a directory without a record.
+func addToRecord(dir string, names ...string) error {
+	known := Recorded(dir)
+	var text strings.Builder
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			text.WriteString(name + "\n")
+		}
+	}
+	if text.Len() == 0 {
+		return nil
+	}
+	f, err := os.OpenFile(filepath.Join(dir, RecordName), os.O_WRONLY|os.O_APPEND, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	// A line that a crash cut off is ended first, so that it does not become part of a name.
+	_, err = io.WriteString(f, "\n"+text.String())
+	return errors.Join(err, f.Sync(), f.Close())
+}
+
+// Ours reports whether Mapwright wrote the file: it is a regular file, and its name is in the directory's record or it begins as an
+// output of that name does. An XML sitemap must begin so even if it is recorded, since people edit and replace these.
+func Ours(dir, name string) bool {
+	path := filepath.Join(dir, name)
+	info, err := os.Lstat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return false
+	}
+	if IsSitemap(name) {
+		return isOurs(path)
+	}
+	if slices.Contains(Recorded(dir), name) {
+		return true
+	}
+	var mark string
+	switch name {
+	case "sitemap.jsonl":
+		mark = `{"schema_version":`
+	case "sitemap.csv":
+		mark = strings.Join(csvHeader(), ",") + "\n"
+	case "links.jsonl":
+		mark = `{"from":`
+	default:
+		return false
+	}
+	head, err := headOf(path, len(mark))
+	return err == nil && string(head) == mark
+}
+
+// checkReplace refuses to replace a file that Mapwright did not write. In an empty file nothing is lost.
+func checkReplace(path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if info.Mode().IsRegular() && info.Size() == 0 {
+		return nil
+	}
+	if !Ours(filepath.Dir(path), filepath.Base(path)) {
+		return fmt.Errorf("%s %w", path, ErrNotOurs)
+	}
+	return nil
+}
+
+// isOurs reports whether a sitemap begins as those of this package do. What cannot be read does not.
+func isOurs(path string) bool {
+	head, err := headOf(path, sitemap.HeadLen)
+	return err == nil && sitemap.IsOurs(head)
+}
+
+// headOf reads the beginning of a file.
+func headOf(path string, n int) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	var in io.Reader = f
+	if strings.HasSuffix(path, ".gz") {
+		if in, err = gzip.NewReader(f); err != nil {
+			return nil, err
+		}
+	}
+	head := make([]byte, n)
+	if _, err := io.ReadFull(in, head); err != nil {
+		return nil, err
+	}
+	return head, nil
+}
