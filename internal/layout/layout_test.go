@@ -14,9 +14,9 @@ import (
 
 const module = "github.com/mapwright/mapwright"
 
-// rooms says which packages of this module a package may import. A package that is not named here may not exist: adding a
-// room is a decision, and this is where it is written down. "*" means any.
-var rooms = map[string][]string{
+// allowedImports says which packages of this module a package may import. A package that is not named here may not exist: adding
+// one is a decision, and this is where it is written down. "*" means any.
+var allowedImports = map[string][]string{
 	"cmd/mapwright":                {"*"},
 	"frontier":                     {"internal/urlnorm"},
 	"state":                        {"wal", "internal/urlnorm"},
@@ -47,9 +47,9 @@ var rooms = map[string][]string{
 
 func TestImportDirections(t *testing.T) {
 	for dir, pkg := range packages(t) {
-		allowed, known := rooms[dir]
+		allowed, known := allowedImports[dir]
 		if !known {
-			t.Errorf("%s: a package that the table of rooms does not name", dir)
+			t.Errorf("%s: a package that allowedImports does not name", dir)
 			continue
 		}
 		for _, imp := range pkg.Imports {
@@ -57,7 +57,7 @@ func TestImportDirections(t *testing.T) {
 			if !ours || slices.Contains(allowed, "*") || slices.Contains(allowed, rel) {
 				continue
 			}
-			t.Errorf("%s imports %s, which the table of rooms does not allow", dir, rel)
+			t.Errorf("%s imports %s, which allowedImports does not allow", dir, rel)
 		}
 	}
 }
