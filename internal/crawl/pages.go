@@ -11,14 +11,14 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-// Pages reads a store as an export wants it: by host, in a stable order, with outcomes settled that only the whole crawl can tell.
+// Pages reads a store as an export wants it: by partition, host name and URL, whatever the seed of the crawl, with outcomes settled that only the whole crawl can tell.
 func Pages(s *state.Store, types []string) export.Source {
 	return func(ctx context.Context) iter.Seq2[*export.Page, error] {
 		return func(yield func(*export.Page, error) bool) {
 			p := &pageReader{store: s, types: types, hasher: s.Hasher()}
 			before := s.Counters()
 			var found, finished uint64
-			for rec, err := range s.Pages(ctx) {
+			for rec, err := range sortPages(ctx, s.Pages(ctx), sortBytes) {
 				var out *export.Page
 				if err == nil {
 					out, err = p.read(ctx, &rec)

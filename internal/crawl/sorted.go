@@ -1,0 +1,215 @@
+package crawl
+
+import (
+	"bufio"
+	"cmp"
+	"container/heap"
+	"context"
+	"encoding/gob"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/mapwright/mapwright/state"
+)
+
+// sortBytes is about how much memory the pages of one partition may take before they are sorted and written to a temporary file.
+const sortBytes = 48 << 20
+
+// sortPages brings the pages of a store into an order that does not depend on the crawl's random seed: by partition, host name, URL.
+// The store gives them by partition already. One partition is sorted in memory, or, if it is larger than limit bytes, by merging
+// sorted temporary files.
+func sortPages(ctx context.Context, pages iter.Seq2[state.Page, error], limit int) iter.Seq2[state.Page, error] {
+	return func(yield func(state.Page, error) bool) {
+		s := &pageSorter{limit: limit}
+		defer s.close()
+		for p, err := range pages {
+			if err != nil {
+				yield(p, err)
+				return
+			}
+			if s.n > 0 && p.Link.Key.Host.Partition() != s.partition && !s.flush(ctx, yield) {
+				return
+			}
+			if err := s.add(p); err != nil {
+				yield(p, err)
+				return
+			}
+		}
+		s.flush(ctx, yield)
+	}
+}
+
+// pageSorter holds the pages of one partition.
+type pageSorter struct {
+	limit     int
+	partition uint8
+	n         int // pages since the last flush
+	chunk     []state.Page
+	size      int // about the bytes in chunk
+	runs      []*os.File
+}
+
+func (s *pageSorter) add(p state.Page) error {
+	s.partition = p.Link.Key.Host.Partition()
+	s.chunk = append(s.chunk, p)
+	s.n++
+	s.size += 400 + len(p.Link.URL) + len(p.Link.Parent) // 400: the structures
+	if p.Finish != nil {
+		s.size += len(p.Finish.Facts) + len(p.Finish.RedirectTo)
+	}
+	if s.size < s.limit {
+		return nil
+	}
+	return s.spill()
+}
+
+// spill writes the chunk, sorted, to a temporary file.
+func (s *pageSorter) spill() error {
+	slices.SortFunc(s.chunk, comparePages)
+	f, err := os.CreateTemp("", "mapwright-sort-")
+	if err != nil {
+		return fmt.Errorf("sort pages: %w", err)
+	}
+	s.runs = append(s.runs, f)
+	w := bufio.NewWriterSize(f, 64<<10)
+	enc := gob.NewEncoder(w)
+	for i := range s.chunk {
+		if err := enc.Encode(&s.chunk[i]); err != nil {
+			return fmt.Errorf("sort pages in %s: %w", f.Name(), err)
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return fmt.Errorf("sort pages: %w", err)
+	}
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return fmt.Errorf("sort pages: %w", err)
+	}
+	clear(s.chunk)
+	s.chunk, s.size = s.chunk[:0], 0
+	return nil
+}
+
+// flush yields the partition in order and forgets it. It returns false if the iteration ends.
+func (s *pageSorter) flush(ctx context.Context, yield func(state.Page, error) bool) bool {
+	defer s.close()
+	slices.SortFunc(s.chunk, comparePages)
+	if len(s.runs) == 0 {
+		for _, p := range s.chunk {
+			if !yield(p, nil) {
+				return false
+			}
+		}
+		return true
+	}
+	var runs runHeap
+	rest := s.chunk
+	runs.add(func(p *state.Page) error {
+		if len(rest) == 0 {
+			return io.EOF
+		}
+		*p, rest = rest[0], rest[1:]
+		return nil
+	})
+	for _, f := range s.runs {
+		dec := gob.NewDecoder(bufio.NewReaderSize(f, 64<<10))
+		runs.add(func(p *state.Page) error {
+			*p = state.Page{} // gob leaves fields alone that are zero
+			return dec.Decode(p)
+		})
+	}
+	for len(runs.runs) > 0 {
+		if err := cmp.Or(runs.err, ctx.Err()); err != nil {
+			yield(state.Page{}, fmt.Errorf("sort pages: %w", err))
+			return false
+		}
+		if !yield(runs.runs[0].page, nil) {
+			return false
+		}
+		runs.next()
+	}
+	if runs.err != nil {
+		yield(state.Page{}, fmt.Errorf("sort pages: %w", runs.err))
+		return false
+	}
+	return true
+}
+
+// close removes the temporary files and forgets the chunk.
+func (s *pageSorter) close() {
+	for _, f := range s.runs {
+		_ = f.Close()
+		_ = os.Remove(f.Name())
+	}
+	clear(s.chunk)
+	s.runs, s.chunk, s.size, s.n = nil, s.chunk[:0], 0, 0
+}
+
+// comparePages orders by host name, then by URL. URLs of one host differ in scheme and port too.
+func comparePages(a, b state.Page) int {
+	return cmp.Or(strings.Compare(hostName(a.Link.URL), hostName(b.Link.URL)), strings.Compare(a.Link.URL, b.Link.URL), a.Link.Key.Compare(b.Link.Key))
+}
+
+// hostName cuts the host out of a canonical URL, without its port.
+func hostName(url string) string {
+	_, rest, _ := strings.Cut(url, "://")
+	if strings.HasPrefix(rest, "[") {
+		if i := strings.IndexByte(rest, ']'); i > 0 {
+			return rest[:i]
+		}
+	}
+	if i := strings.IndexAny(rest, ":/?#"); i >= 0 {
+		rest = rest[:i]
+	}
+	return rest
+}
+
+// sortedRun is one of the sequences that are merged.
+type sortedRun struct {
+	page state.Page
+	read func(*state.Page) error
+}
+
+// runHeap has the run with the first page at the top.
+type runHeap struct {
+	runs []*sortedRun
+	err  error
+}
+
+func (h *runHeap) Len() int           { return len(h.runs) }
+func (h *runHeap) Less(i, j int) bool { return comparePages(h.runs[i].page, h.runs[j].page) < 0 }
+func (h *runHeap) Swap(i, j int)      { h.runs[i], h.runs[j] = h.runs[j], h.runs[i] }
+func (h *runHeap) Push(x any)         { h.runs = append(h.runs, x.(*sortedRun)) }
+func (h *runHeap) Pop() any {
+	last := h.runs[len(h.runs)-1]
+	h.runs = h.runs[:len(h.runs)-1]
+	return last
+}
+
+func (h *runHeap) add(read func(*state.Page) error) {
+	r := &sortedRun{read: read}
+	switch err := read(&r.page); {
+	case err == nil:
+		heap.Push(h, r)
+	case !errors.Is(err, io.EOF):
+		h.err = err
+	}
+}
+
+// next replaces the page at the top by the next of its run.
+func (h *runHeap) next() {
+	r := h.runs[0]
+	switch err := r.read(&r.page); {
+	case err == nil:
+		heap.Fix(h, 0)
+	case errors.Is(err, io.EOF):
+		heap.Pop(h)
+	default:
+		h.err = err
+		heap.Pop(h)
+	}
+}

@@ -1,0 +1,43 @@
+package e2e
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/mapwright/mapwright/internal/testweb"
+)
+
+// The same crawl gives the same order in every output, although each crawl draws a seed of its own.
+func TestOrderOfOutputs(t *testing.T) {
+	t.Parallel()
+	web := serve(t, testweb.Config{Seed: 3, Pages: 60, Hosts: 4})
+	patterns := map[string]string{"sitemap.jsonl": `(?m)^\{"schema_version":\d+,"url":"([^"]+)"`, "sitemap.xml": `<loc>([^<]+)</loc>`, "sitemap.csv": `(?m)^(http[^,]+),`}
+	urls := func() map[string]string {
+		dir := filepath.Join(t.TempDir(), "data")
+		succeeded(t, run(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--scope", "any", "--resolve", web.Resolve(), "--data-dir", dir, "--csv"))
+		lists := map[string]string{}
+		for name, pattern := range patterns {
+			text, err := os.ReadFile(filepath.Join(dir, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			found := regexp.MustCompile(pattern).FindAllStringSubmatch(string(text), -1)
+			if len(found) < 50 {
+				t.Errorf("%s has %d URLs", name, len(found))
+			}
+			for _, f := range found {
+				lists[name] += f[1] + "\n"
+			}
+		}
+		return lists
+	}
+	first := urls()
+	for range 2 {
+		if again := urls(); !maps.Equal(again, first) {
+			t.Errorf("another order:\n%v\nafter\n%v", again, first)
+		}
+	}
+}
