@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"sync/atomic"
@@ -8,6 +9,7 @@ import (
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl"
 	"github.com/mapwright/mapwright/internal/metrics"
+	"github.com/mapwright/mapwright/internal/page"
 )
 
 // watch serves the metrics of a crawl, if a setting asks for it.
@@ -43,10 +45,15 @@ func (w *watch) stop() {
 }
 
 func (w *watch) status() any {
+	live := &crawl.Live{SchemaVersion: crawl.StatusVersion, State: crawl.Running}
 	if m := w.monitor.Load(); m != nil {
-		return m.Live()
+		live = m.Live()
 	}
-	return &crawl.Live{SchemaVersion: crawl.StatusVersion, State: crawl.Running}
+	text, err := json.Marshal(live)
+	if err != nil {
+		return live // the caller meets the same error and reports it
+	}
+	return json.RawMessage(page.AppendEscaped(nil, text)) // people look at it in terminals, and servers give parts of it
 }
 
 func (w *watch) healthy() error {
