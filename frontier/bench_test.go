@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mapwright/mapwright/frontier/pace"
 	"github.com/mapwright/mapwright/internal/testweb"
 )
 
@@ -138,7 +139,7 @@ func BenchmarkNextDone(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				if _, err := l.Done(Result{Class: ClassOK, Finish: true}); err != nil {
+				if _, err := l.Done(Result{Class: pace.ClassOK, Finish: true}); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -194,7 +195,7 @@ func BenchmarkWake(b *testing.B) {
 		add(b, f, Link{URL: fmt.Sprintf("https://www.host%d.example/%d", i%100, i)})
 		i++
 		l := <-leases
-		if _, err := l.Done(Result{Class: ClassOK, Finish: true}); err != nil {
+		if _, err := l.Done(Result{Class: pace.ClassOK, Finish: true}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -47,7 +47,7 @@
 //
 // # Pace
 //
-// What an answer means for a host is decided by [Pace], a value without any clock or
+// What an answer means for a host is decided by [pace.Pace], a value without any clock or
 // lock; the frontier keeps one for each host and does what it says. It can be used
 // by itself.
 //

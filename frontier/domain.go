@@ -3,6 +3,7 @@ package frontier
 import (
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/mapwright/mapwright/frontier/pace"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
@@ -45,15 +46,15 @@ func (s *shard) leaveDomain(i int32, h *host) {
 // tally counts how a URL ended for its domain, and abandons the domain after too
 // many failures in a row. An answer that is a fact about a page breaks the row; a
 // plain 403 neither breaks nor lengthens it.
-func (s *shard) tally(i int32, h *host, class Class, v Verdict) {
+func (s *shard) tally(i int32, h *host, class pace.Class, v pace.Verdict) {
 	most := s.f.o.FailureThreshold
 	dom := s.domains.at(h.domain)
 	switch v {
-	case VerdictAnswered:
-		if class == ClassOK {
+	case pace.VerdictAnswered:
+		if class == pace.ClassOK {
 			dom.failures = 0
 		}
-	case VerdictRefused, VerdictFailed:
+	case pace.VerdictRefused, pace.VerdictFailed:
 		if dom.failures++; most != Off && int(dom.failures) >= most {
 			s.abandon(h.domain, i, h.pending-1) // the URL that ends here is still counted
 		}
@@ -90,7 +91,7 @@ func (s *shard) abandon(d, ending int32, waiting int64) {
 
 // block takes a host that failed too often out of the crawl. Waiting is the
 // number of its URLs that are left pending.
-func (s *shard) block(i int32, h *host, ch Change, waiting int64) {
+func (s *shard) block(i int32, h *host, ch pace.Change, waiting int64) {
 	h.flags |= hostBlocked
 	s.giveBack(h, 0)
 	s.facts = append(s.facts, s.factOf(i, h))
@@ -120,30 +121,24 @@ func (f *Frontier) Unblock(name string) bool {
 		return false
 	}
 	h.flags = h.flags&^hostBlocked | hostFactDirty
-	s.setPace(i, h, s.paceOf(i, h).unblocked())
+	s.setPace(i, h, s.paceOf(i, h).Unblocked())
 	s.note(Notice{Kind: NoticeUnblocked, Host: name, Waiting: h.pending})
 	s.touch(i)
 	return true
 }
 
 // paceOf is a host's pace, seated or parked.
-func (s *shard) paceOf(i int32, h *host) Pace {
+func (s *shard) paceOf(i int32, h *host) pace.Pace {
 	if h.seat >= 0 {
 		return s.seats.at(h.seat).pace
 	}
 	return s.paces[i]
 }
 
-func (s *shard) setPace(i int32, h *host, p Pace) {
+func (s *shard) setPace(i int32, h *host, p pace.Pace) {
 	if h.seat >= 0 {
 		s.seats.at(h.seat).pace = p
 	} else {
 		s.putAside(i, &p)
 	}
-}
-
-// unblocked is the pace with all failures forgotten.
-func (p Pace) unblocked() Pace {
-	p.blocked, p.failures, p.backoffUntil, p.failStart, p.failing = false, 0, 0, 0, failing{}
-	return p
 }

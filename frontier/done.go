@@ -3,15 +3,17 @@ package frontier
 import (
 	"fmt"
 	"time"
+
+	"github.com/mapwright/mapwright/frontier/pace"
 )
 
 // land gives a lease's slot back and lets the host's pace know how the fetch
 // went.
-func (s *shard) land(l *Lease, r *Result) (Event, Change) {
+func (s *shard) land(l *Lease, r *Result) (pace.Event, pace.Change) {
 	h := s.hosts.at(l.host)
 	st := s.seats.at(h.seat)
 	l.landed = true
-	if r.Class != ClassNone && r.Class != ClassOurs {
+	if r.Class != pace.ClassNone && r.Class != pace.ClassOurs {
 		l.spent = l.ticket // a host that cannot be connected to was asked too
 	}
 	st.inflight--
@@ -23,19 +25,19 @@ func (s *shard) land(l *Lease, r *Result) (Event, Change) {
 		st.wire--
 	}
 	s.touch(l.host)
-	e := Event{
+	e := pace.Event{
 		Class: r.Class, Start: time.Unix(0, start), Now: time.Unix(0, s.time()),
 		RetryAfter: r.RetryAfter, Latency: r.Latency, Lag: r.Lag, URL: l.key.Lo, Inflight: max(1, l.wire), Slots: l.slots,
 	}
 	if l.kind != KindPage {
 		e.URL = uint64(l.origin)<<8 | uint64(l.kind)
 	}
-	if r.Class == ClassNone {
-		return e, Change{}
+	if r.Class == pace.ClassNone {
+		return e, pace.Change{}
 	}
-	var ch Change
+	var ch pace.Change
 	st.pace, ch = st.pace.Apply(&s.f.o.Pace, e)
-	if e.RetryAfter > 0 && ch.Has(EffectRested) {
+	if e.RetryAfter > 0 && ch.Has(pace.EffectRested) {
 		// A run that begins before the time is over must know. There is one such answer
 		// per rest, so no debounce.
 		s.facts = append(s.facts, s.factOf(l.host, h))
@@ -46,7 +48,7 @@ func (s *shard) land(l *Lease, r *Result) (Event, Change) {
 }
 
 // waitingAfter is how many URLs of the lease's host are pending once the lease has ended.
-func (s *shard) waitingAfter(l *Lease, r *Result, ch Change) int64 {
+func (s *shard) waitingAfter(l *Lease, r *Result, ch pace.Change) int64 {
 	waiting := s.hosts.at(l.host).pending
 	if back, _ := s.goesBack(l, r, ch); l.kind == KindPage && !back {
 		waiting--
@@ -56,14 +58,14 @@ func (s *shard) waitingAfter(l *Lease, r *Result, ch Change) int64 {
 
 // noteChange passes a change of pace on, and acts on its extremes. Waiting is the
 // number of the host's URLs that are pending once the lease has ended.
-func (s *shard) noteChange(l *Lease, h *host, ch Change, waiting int64) {
-	if ch.Effects == 0 && ch.Verdict != VerdictRefused {
+func (s *shard) noteChange(l *Lease, h *host, ch pace.Change, waiting int64) {
+	if ch.Effects == 0 && ch.Verdict != pace.VerdictRefused {
 		return
 	}
 	if s.f.o.Observe != nil {
 		s.note(Notice{Kind: NoticePace, Host: string(s.nameOf(h)), URL: l.url, Change: ch, Waiting: waiting})
 	}
-	if ch.Has(EffectBlocked) && h.flags&hostBlocked == 0 {
+	if ch.Has(pace.EffectBlocked) && h.flags&hostBlocked == 0 {
 		s.block(l.host, h, ch, waiting)
 	}
 	if s.f.o.CancelOnThrottle {
@@ -78,25 +80,25 @@ func (s *shard) noteChange(l *Lease, h *host, ch Change, waiting int64) {
 }
 
 // goesBack decides whether a URL will be leased again, and as what.
-func (s *shard) goesBack(l *Lease, r *Result, ch Change) (bool, Disposition) {
+func (s *shard) goesBack(l *Lease, r *Result, ch pace.Change) (bool, Disposition) {
 	switch l.kind {
 	case KindRobots:
 		return r.RobotsUntil.IsZero(), Returned
 	case KindPage:
-		if r.Finish == nil || r.Class == ClassOurs {
+		if r.Finish == nil || r.Class == pace.ClassOurs {
 			return true, Returned
 		}
 	case KindSitemap:
-		if r.Class == ClassOurs {
+		if r.Class == pace.ClassOurs {
 			return true, Returned
 		}
 	}
-	failed := ch.Verdict == VerdictRefused || ch.Verdict == VerdictFailed || r.Class == ClassDropped
+	failed := ch.Verdict == pace.VerdictRefused || ch.Verdict == pace.VerdictFailed || r.Class == pace.ClassDropped
 	return failed && !r.Final && int(l.attempts) < s.f.o.MaxRetries, Retrying
 }
 
 // back puts a URL back into its host's queue, for another attempt or the same one.
-func (s *shard) back(l *Lease, r *Result, e Event, d Disposition) error {
+func (s *shard) back(l *Lease, r *Result, e pace.Event, d Disposition) error {
 	h := s.hosts.at(l.host)
 	attempts, at := int(l.attempts), s.time()+int64(r.Delay)
 	if d == Retrying {
@@ -171,8 +173,8 @@ func (s *shard) endRobots(h *host) {
 // An ending is a lease that ends with the batch of its links.
 type ending struct {
 	lease      *Lease
-	class      Class
-	verdict    Verdict
+	class      pace.Class
+	verdict    pace.Verdict
 	until      time.Time // of a robots lease
 	crawlDelay time.Duration
 }

@@ -4,13 +4,15 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/mapwright/mapwright/frontier/pace"
 )
 
 // A request over a kept connection that the host closed is an attempt: it waits for the host's pace and counts, but the host has not failed.
 func TestDroppedConnectionIsAnAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pace := PaceConfig{MinDelay: 5 * time.Second, MaxDelay: 5 * time.Second, MaxInflight: 1}
-		f := newTest(t, Options{Pace: pace, IgnoreRobots: true, MaxRetries: 3}, NewMemStore())
+		profile := pace.Config{MinDelay: 5 * time.Second, MaxDelay: 5 * time.Second, MaxInflight: 1}
+		f := newTest(t, Options{Pace: profile, IgnoreRobots: true, MaxRetries: 3}, NewMemStore())
 		add(t, f, seeds("http://a.example/1")...)
 		for attempt := 1; attempt <= 4; attempt++ {
 			start := time.Now()
@@ -26,7 +28,7 @@ func TestDroppedConnectionIsAnAttempt(t *testing.T) {
 			if attempt == 4 {
 				want = Finished
 			}
-			if d := done(t, l, Result{Class: ClassDropped, Finish: "dropped"}); d != want {
+			if d := done(t, l, Result{Class: pace.ClassDropped, Finish: "dropped"}); d != want {
 				t.Errorf("attempt %d: %v, want %v", attempt, d, want)
 			}
 		}
@@ -35,7 +37,7 @@ func TestDroppedConnectionIsAnAttempt(t *testing.T) {
 
 // A URL counts towards the limit of pages when its host cannot be connected to. It does not if nothing is known of its request.
 func TestFailedConnectionsCount(t *testing.T) {
-	for class, counts := range map[Class]bool{ClassNetwork: true, ClassOK: true, ClassNone: false} {
+	for class, counts := range map[pace.Class]bool{pace.ClassNetwork: true, pace.ClassOK: true, pace.ClassNone: false} {
 		synctest.Test(t, func(t *testing.T) {
 			f := newTest(t, Options{IgnoreRobots: true, MaxRetries: Off, MaxURLs: 1}, NewMemStore())
 			add(t, f, seeds("http://a.example/1", "http://b.example/2")...)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/pace"
 )
 
 // A crawl of a site of three pages, of which one answers on the second attempt.
@@ -17,7 +18,7 @@ func Example() {
 		"http://site.example/news":  {"/", "/about"},
 	}
 	f, err := frontier.New(frontier.Options{
-		Pace: frontier.PaceConfig{MaxInflight: 1, MaxBackoff: time.Millisecond},
+		Pace: pace.Config{MaxInflight: 1, MaxBackoff: time.Millisecond},
 	}, frontier.NewMemStore())
 	if err != nil {
 		fmt.Println(err)
@@ -49,11 +50,11 @@ func Example() {
 		var r frontier.Result
 		switch {
 		case l.Kind() == frontier.KindRobots:
-			r = frontier.Result{Class: frontier.ClassOf(404), RobotsUntil: time.Now().Add(24 * time.Hour)}
+			r = frontier.Result{Class: pace.ClassOf(404), RobotsUntil: time.Now().Add(24 * time.Hour)}
 		case l.URL() == "http://site.example/news" && l.Attempt() == 1:
-			r = frontier.Result{Class: frontier.ClassOf(500), Finish: "http_error"}
+			r = frontier.Result{Class: pace.ClassOf(500), Finish: "http_error"}
 		default:
-			r = frontier.Result{Class: frontier.ClassOf(200), Finish: "ok"}
+			r = frontier.Result{Class: pace.ClassOf(200), Finish: "ok"}
 			for _, path := range site[l.URL()] {
 				r.Links = append(r.Links, frontier.Link{URL: "http://site.example" + path, Depth: l.Link().Depth + 1})
 			}
@@ -87,7 +88,7 @@ func ExampleErrLimit() {
 			break
 		}
 		l.Started()
-		l.Done(frontier.Result{Class: frontier.ClassOK, Finish: "ok"})
+		l.Done(frontier.Result{Class: pace.ClassOK, Finish: "ok"})
 	}
 	fmt.Println(f.Stats().Pending, "left")
 	// Output:
@@ -120,7 +121,7 @@ func ExampleFrontier_Source() {
 // A second run goes on where the first one stopped, also with what was in flight.
 func ExampleFrontier_Resume() {
 	store := frontier.NewMemStore()
-	o := frontier.Options{IgnoreRobots: true, Pace: frontier.PaceConfig{MaxInflight: 2}}
+	o := frontier.Options{IgnoreRobots: true, Pace: pace.Config{MaxInflight: 2}}
 	ctx := context.Background()
 
 	f, _ := frontier.New(o, store)

@@ -14,14 +14,15 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/mapwright/mapwright/frontier/pace"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fast is a pace without delays.
-func fast(inflight int) PaceConfig {
-	return PaceConfig{MaxInflight: inflight, MinInflight: 1}.WithDefaults()
+func fast(inflight int) pace.Config {
+	return pace.Config{MaxInflight: inflight, MinInflight: 1}.WithDefaults()
 }
 
 func newTest(t testing.TB, o Options, s Store) *Frontier {
@@ -80,7 +81,7 @@ func mustParse(t testing.TB, raw string) urlnorm.URL {
 }
 
 // ok is the result of a page that answered, with links to the given URLs.
-func ok(links ...Link) Result { return Result{Class: ClassOK, Finish: true, Links: links} }
+func ok(links ...Link) Result { return Result{Class: pace.ClassOK, Finish: true, Links: links} }
 
 // a visit is what a simulated server answers.
 type visit func(l *Lease) Result
@@ -88,7 +89,7 @@ type visit func(l *Lease) Result
 // answer makes v deal with pages only: every robots.txt allows all for a day.
 func (v visit) answer(l *Lease) Result {
 	if l.Kind() == KindRobots {
-		return Result{Class: ClassOK, RobotsUntil: time.Now().Add(24 * time.Hour)}
+		return Result{Class: pace.ClassOK, RobotsUntil: time.Now().Add(24 * time.Hour)}
 	}
 	return v(l)
 }

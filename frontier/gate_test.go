@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/mapwright/mapwright/frontier/pace"
 )
 
 // Level by level, nothing of a depth is leased before all above it is finished,
@@ -30,7 +32,7 @@ func TestLevelByLevel(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			if l.Kind() == KindSitemap {
-				return Result{Class: ClassOK}
+				return Result{Class: pace.ClassOK}
 			}
 			d := l.Link().Depth
 			deepest = max(deepest, d)
@@ -41,7 +43,7 @@ func TestLevelByLevel(t *testing.T) {
 				t.Errorf("depth %d was opened with %d of %d finished above", d, finished[d-1], found[d-1])
 			}
 			if l.Attempt() == 1 && l.Link().Key.Lo%10 == 0 {
-				return Result{Class: ClassServerError, Finish: "500"}
+				return Result{Class: pace.ClassServerError, Finish: "500"}
 			}
 			finished[d]++
 			r := v(l)
@@ -71,7 +73,7 @@ func TestWhatHoldsTheGate(t *testing.T) {
 		go func() {
 			end <- crawl(t, f, 4, 0, func(l *Lease) Result {
 				if l.Origin() == "http://down.example" {
-					return Result{Class: ClassNetwork, Finish: "refused"}
+					return Result{Class: pace.ClassNetwork, Finish: "refused"}
 				}
 				seen.add(l.URL())
 				return ok()

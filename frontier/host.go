@@ -1,5 +1,11 @@
 package frontier
 
+import (
+	"time"
+
+	"github.com/mapwright/mapwright/frontier/pace"
+)
+
 // A host is what is kept of a host name that has anything pending, or of which
 // something must not be forgotten. Most of what makes it run lies in its seat,
 // which a parked host does not have.
@@ -65,12 +71,13 @@ const (
 
 // A seat is what an active host has and a parked one does not.
 type seat struct {
-	pace Pace
+	pace pace.Pace
 	fair int64  // clock; when the host last gave up its turn, which orders those whose time has come
 	rnd  uint64 // drawn at each start, for the delay after it
 
-	saved   savedPace
-	crawled int64 // leases since the host was seated
+	saved   pace.Saved // what was last written of the pace
+	savedAt int64      // clock; when it was, 0 for not in this run
+	crawled int64      // leases since the host was seated
 
 	inflight  uint16 // slots taken
 	unstarted uint16 // of them, not on the wire yet
@@ -78,17 +85,11 @@ type seat struct {
 	turn      uint16 // leases left of a turn that has begun
 }
 
-// savedPace is what was last written of a pace, in less room than a Learned.
-type savedPace struct {
-	at, lastSuccess int64
-	delay, floor    uint32
-}
-
 // originState is what is known of an origin's robots.txt.
 type originState struct {
 	origin origin
-	crawl  uint32 // ms; its Crawl-delay
-	until  int64  // clock; 0 if never asked
+	crawl  time.Duration // its Crawl-delay
+	until  int64         // clock; 0 if never asked
 }
 
 // A domain is a registrable domain with hosts in the table, or with a row of

@@ -3,6 +3,8 @@ package frontier
 import (
 	"sync/atomic"
 	"time"
+
+	"github.com/mapwright/mapwright/frontier/pace"
 )
 
 // A Lease is the right to make one fetch now, and the duty to say how it ended:
@@ -148,7 +150,7 @@ func (l *Lease) Done(r Result) (Disposition, error) {
 // while; whoever gets it can tell by Attempt how often that has happened.
 func (l *Lease) Abandon() {
 	if !l.over.Swap(true) {
-		l.pay(1, failureBackoff(l.Attempt(), l.f.o.Pace.MaxBackoff))
+		l.pay(1, pace.Backoff(l.Attempt(), l.f.o.Pace.MaxBackoff))
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/mapwright/mapwright/frontier/pace"
 )
 
 // With 512 workers the number of pages is exact, whatever fails, is retried,
@@ -76,9 +78,9 @@ func work(f *Frontier, l *Lease, started func()) {
 	case k == 1 && l.Attempt() == 1:
 		panic("a bug in the worker")
 	case k == 2 && l.Attempt() < 4:
-		l.Done(Result{Class: ClassServerError, Finish: "500"})
+		l.Done(Result{Class: pace.ClassServerError, Finish: "500"})
 	case k == 3 && l.Attempt() == 1:
-		l.Done(Result{Class: ClassThrottled, Finish: "429"})
+		l.Done(Result{Class: pace.ClassThrottled, Finish: "429"})
 	default:
 		l.Done(ok())
 	}
@@ -164,7 +166,7 @@ func TestHostLimit(t *testing.T) {
 			count[l.Origin()]++
 			if l.Attempt() == 1 && l.Link().Key.Lo%2 == 0 {
 				count[l.Origin()]--
-				return Result{Class: ClassServerError, Finish: "500"}
+				return Result{Class: pace.ClassServerError, Finish: "500"}
 			}
 			return ok()
 		}
@@ -237,7 +239,7 @@ func TestDrainedIsExact(t *testing.T) {
 		if st := f.Stats(); st.Leased != 1 || st.Idle != 9 {
 			t.Fatalf("%+v", st)
 		}
-		f.shardOf(page.key.Host).leases[0].Done(Result{Class: ClassOK})
+		f.shardOf(page.key.Host).leases[0].Done(Result{Class: pace.ClassOK})
 		waitAll(9)
 	})
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/mapwright/mapwright/frontier/pace"
 )
 
 // testSeed is FRONTIER_SEED, to repeat a failure, or drawn at random.
@@ -64,7 +66,7 @@ const (
 
 type modelHost struct {
 	name       string
-	pace       Pace
+	pace       pace.Pace
 	last       time.Time
 	notBefore  time.Time
 	inflight   int
@@ -250,7 +252,7 @@ func runModel(t *testing.T, r *rand.Rand) {
 	delay := oneOf(r, 0, 0, time.Second, 700*time.Millisecond)
 	o := Options{
 		Seed: r.Uint64(), Shards: 1 + r.IntN(4), KeepTurn: 1 + r.IntN(3), MaxInMemory: 200, MaxHosts: 100,
-		Pace:             PaceConfig{MinDelay: delay, MaxDelay: delay, MaxInflight: 1 + r.IntN(3), MaxFailures: 2 + r.IntN(5)}.WithDefaults(),
+		Pace:             pace.Config{MinDelay: delay, MaxDelay: delay, MaxInflight: 1 + r.IntN(3), MaxFailures: 2 + r.IntN(5)}.WithDefaults(),
 		LevelByLevel:     r.IntN(3) == 0,
 		IgnoreRobots:     r.IntN(3) == 0,
 		MaxRetries:       oneOf(r, Off, 0, 1),
@@ -454,7 +456,7 @@ func (d *driver) end() {
 		d.ended(l, h, Result{}, Returned, true)
 		return
 	}
-	r := Result{Class: oneOf(d.r, ClassOK, ClassOK, ClassOK, ClassNone, ClassForbidden, ClassServerError, ClassNetwork, ClassThrottled, ClassUnavailable, ClassDropped, ClassOurs)}
+	r := Result{Class: oneOf(d.r, pace.ClassOK, pace.ClassOK, pace.ClassOK, pace.ClassNone, pace.ClassForbidden, pace.ClassServerError, pace.ClassNetwork, pace.ClassThrottled, pace.ClassUnavailable, pace.ClassDropped, pace.ClassOurs)}
 	if l.Kind() == KindRobots {
 		if d.r.IntN(5) > 0 {
 			r.RobotsUntil = time.Now().Add(time.Duration(1+d.r.IntN(100)) * time.Second)
@@ -470,7 +472,7 @@ func (d *driver) end() {
 		}
 	}
 	r.Delay = oneOf(d.r, 0, 0, time.Minute)
-	if r.Class == ClassThrottled {
+	if r.Class == pace.ClassThrottled {
 		r.RetryAfter = oneOf(d.r, 0, 10*time.Second)
 	}
 	got, err := l.Done(r)
@@ -494,12 +496,12 @@ func (d *driver) ended(l *Lease, h *modelHost, r Result, got Disposition, abando
 		h.unstarted--
 	}
 	h.inflight--
-	e := Event{Class: r.Class, Start: start, Now: now, RetryAfter: r.RetryAfter, URL: l.key.Lo, Inflight: inflight}
+	e := pace.Event{Class: r.Class, Start: start, Now: now, RetryAfter: r.RetryAfter, URL: l.key.Lo, Inflight: inflight}
 	if l.Kind() == KindRobots {
 		e.URL = uint64(l.origin)<<8 | uint64(l.kind)
 	}
-	var ch Change
-	if r.Class != ClassNone {
+	var ch pace.Change
+	if r.Class != pace.ClassNone {
 		h.pace, ch = h.pace.Apply(c, e)
 		h.blocked = h.blocked || h.pace.Blocked()
 	}
@@ -512,7 +514,7 @@ func (d *driver) ended(l *Lease, h *modelHost, r Result, got Disposition, abando
 		}
 		at := now.Add(r.Delay)
 		if abandoned {
-			at = now.Add(failureBackoff(1, c.MaxBackoff))
+			at = now.Add(pace.Backoff(1, c.MaxBackoff))
 		}
 		if at.After(h.notBefore) {
 			h.notBefore = at
@@ -521,17 +523,17 @@ func (d *driver) ended(l *Lease, h *modelHost, r Result, got Disposition, abando
 	}
 	u := m.urls[l.URL()]
 	h.pageLeases--
-	spent = spent || u.ticket || r.Class != ClassNone && r.Class != ClassOurs
+	spent = spent || u.ticket || r.Class != pace.ClassNone && r.Class != pace.ClassOurs
 	if !spent {
 		m.used--
 		h.tickets--
 	}
-	failed := ch.Verdict == VerdictRefused || ch.Verdict == VerdictFailed
+	failed := ch.Verdict == pace.VerdictRefused || ch.Verdict == pace.VerdictFailed
 	want := Finished
 	switch {
-	case abandoned || r.Finish == nil || r.Class == ClassOurs:
+	case abandoned || r.Finish == nil || r.Class == pace.ClassOurs:
 		want = Returned
-	case (failed || r.Class == ClassDropped) && !r.Final && u.attempts < m.o.MaxRetries:
+	case (failed || r.Class == pace.ClassDropped) && !r.Final && u.attempts < m.o.MaxRetries:
 		want = Retrying
 	}
 	if got != want {
@@ -540,7 +542,7 @@ func (d *driver) ended(l *Lease, h *modelHost, r Result, got Disposition, abando
 	if want == Finished {
 		u.state = modelFinished
 		switch {
-		case ch.Verdict == VerdictAnswered && r.Class == ClassOK:
+		case ch.Verdict == pace.VerdictAnswered && r.Class == pace.ClassOK:
 			h.failures = 0
 		case failed:
 			if h.failures++; m.o.FailureThreshold != Off && h.failures >= m.o.FailureThreshold {
@@ -557,7 +559,7 @@ func (d *driver) ended(l *Lease, h *modelHost, r Result, got Disposition, abando
 		u.attempts++
 	}
 	if abandoned {
-		u.at = now.Add(failureBackoff(u.attempts, c.MaxBackoff))
+		u.at = now.Add(pace.Backoff(u.attempts, c.MaxBackoff))
 	}
 	if want == Retrying {
 		if at := h.pace.RetryAt(c, e, u.attempts); at.After(u.at) {

@@ -1,6 +1,10 @@
 package frontier
 
-import "time"
+import (
+	"time"
+
+	"github.com/mapwright/mapwright/frontier/pace"
+)
 
 // NoticeKind is what a notice is about.
 type NoticeKind uint8
@@ -23,7 +27,7 @@ type Notice struct {
 	Kind NoticeKind
 	Host string
 	// Change is set with NoticePace and NoticeBlocked.
-	Change Change
+	Change pace.Change
 	// URL is that of the request which ended, with NoticePace and NoticeRetry.
 	URL string
 	// Attempt (the ones so far) and At (the earliest next one) are set with

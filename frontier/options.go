@@ -1,9 +1,12 @@
 package frontier
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"runtime"
+
+	"github.com/mapwright/mapwright/frontier/pace"
 )
 
 // Off, as the value of an option whose zero means a default, means none.
@@ -18,8 +21,8 @@ type Options struct {
 	// Shards is how many parts the frontier is cut into, each behind its own lock.
 	// Zero means one per CPU. Nothing on disk depends on it.
 	Shards int
-	// Pace is the profile of every host. Its zero value means PolitePace.
-	Pace PaceConfig
+	// Pace is the profile of every host. Its zero value means pace.Polite.
+	Pace pace.Config
 
 	// MaxInMemory is how many URLs are held in memory, leased ones included. Zero
 	// means 5,000,000. The others stay in the store until there is room.
@@ -79,23 +82,23 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	orDefault(&o.Shards, runtime.GOMAXPROCS(0))
-	if o.Pace == (PaceConfig{}) {
-		o.Pace = PolitePace()
+	o.Shards = cmp.Or(o.Shards, runtime.GOMAXPROCS(0))
+	if o.Pace == (pace.Config{}) {
+		o.Pace = pace.Polite()
 	}
 	o.Pace = o.Pace.WithDefaults()
-	orDefault(&o.MaxInMemory, 5_000_000)
-	orDefault(&o.MaxHosts, 500_000)
-	orDefault(&o.MaxVerify, 512)
-	orDefault(&o.MaxRobots, 64)
-	orDefault(&o.FilterCapacity, 10_000_000)
+	o.MaxInMemory = cmp.Or(o.MaxInMemory, 5_000_000)
+	o.MaxHosts = cmp.Or(o.MaxHosts, 500_000)
+	o.MaxVerify = cmp.Or(o.MaxVerify, 512)
+	o.MaxRobots = cmp.Or(o.MaxRobots, 64)
+	o.FilterCapacity = cmp.Or(o.FilterCapacity, 10_000_000)
 	if o.FilterFPRate == 0 {
 		o.FilterFPRate = 0.01
 	}
-	orDefault(&o.HotSetBytes, 256<<20)
-	orDefault(&o.MaxRetries, 3)
-	orDefault(&o.FailureThreshold, 20)
-	orDefault(&o.KeepTurn, 1)
+	o.HotSetBytes = cmp.Or(o.HotSetBytes, 256<<20)
+	o.MaxRetries = cmp.Or(o.MaxRetries, 3)
+	o.FailureThreshold = cmp.Or(o.FailureThreshold, 20)
+	o.KeepTurn = cmp.Or(o.KeepTurn, 1)
 	o.Shards = min(o.Shards, partitions, max(1, o.MaxHosts))
 	return o
 }

@@ -10,12 +10,14 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/mapwright/mapwright/frontier/pace"
 )
 
 func TestDelayCountsFromTheWire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pace := PaceConfig{MinDelay: time.Second, MaxDelay: time.Second, MaxInflight: 2}
-		f := newTest(t, Options{Pace: pace, IgnoreRobots: true}, NewMemStore())
+		profile := pace.Config{MinDelay: time.Second, MaxDelay: time.Second, MaxInflight: 2}
+		f := newTest(t, Options{Pace: profile, IgnoreRobots: true}, NewMemStore())
 		add(t, f, seeds("http://a.example/1", "http://a.example/2", "http://a.example/3")...)
 		start := time.Now()
 		l := next(t, f)
@@ -40,8 +42,8 @@ func TestDelayCountsFromTheWire(t *testing.T) {
 // A lease that ends without a request does not use up the host's turn.
 func TestNothingOnTheWireCostsNoDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pace := PaceConfig{MinDelay: time.Second, MaxDelay: time.Second, MaxInflight: 1}
-		f := newTest(t, Options{Pace: pace}, NewMemStore())
+		profile := pace.Config{MinDelay: time.Second, MaxDelay: time.Second, MaxInflight: 1}
+		f := newTest(t, Options{Pace: profile}, NewMemStore())
 		add(t, f, seeds("http://a.example/1", "http://a.example/2")...)
 		start := time.Now()
 		done(t, next(t, f), Result{RobotsUntil: start.Add(time.Hour)}) // from a cache
@@ -70,7 +72,7 @@ func TestRefusedIsRetried(t *testing.T) {
 			if l.Attempt() != i+1 {
 				t.Errorf("attempt %d is counted as %d", i+1, l.Attempt())
 			}
-			r, want := Result{Class: ClassThrottled, Finish: "throttled"}, Retrying
+			r, want := Result{Class: pace.ClassThrottled, Finish: "throttled"}, Retrying
 			if i == 3 {
 				r, want = ok(), Finished
 			}
@@ -100,24 +102,24 @@ func TestEveryRefusalIsNoticed(t *testing.T) {
 		var refused []string
 		long := 0
 		observe := func(n Notice) {
-			if n.Kind == NoticePace && n.Change.Verdict == VerdictRefused {
+			if n.Kind == NoticePace && n.Change.Verdict == pace.VerdictRefused {
 				refused = append(refused, n.URL)
 			}
-			if n.Change.Has(EffectRetryAfterLong) {
+			if n.Change.Has(pace.EffectRetryAfterLong) {
 				long++
 			}
 		}
 		f := newTest(t, Options{Pace: fast(8), IgnoreRobots: true, Observe: observe}, store)
 		for _, tc := range []struct {
 			host  string
-			class Class
+			class pace.Class
 			after time.Duration
 			want  []string // paths of the refusals
 			long  int
 		}{
-			{"burst.example", ClassUnavailable, 0, []string{"/1", "/2", "/3", "/4", "/5", "/6"}, 0},
-			{"forbids.example", ClassForbidden, 0, []string{"/5", "/6"}, 0},
-			{"year.example", ClassThrottled, year, []string{"/1", "/2", "/3", "/4", "/5", "/6"}, 1},
+			{"burst.example", pace.ClassUnavailable, 0, []string{"/1", "/2", "/3", "/4", "/5", "/6"}, 0},
+			{"forbids.example", pace.ClassForbidden, 0, []string{"/5", "/6"}, 0},
+			{"year.example", pace.ClassThrottled, year, []string{"/1", "/2", "/3", "/4", "/5", "/6"}, 1},
 		} {
 			refused, long = nil, 0
 			leases := map[string]*Lease{}
@@ -160,10 +162,10 @@ func TestRetriesEnd(t *testing.T) {
 		leases, ours := map[string]int{}, 0
 		err := crawl(t, f, 1, 0, func(l *Lease) Result {
 			leases[l.URL()]++
-			r := Result{Class: ClassNetwork, Finish: "timeout", Final: l.URL() == "http://b.example/final"}
+			r := Result{Class: pace.ClassNetwork, Finish: "timeout", Final: l.URL() == "http://b.example/final"}
 			if l.URL() == "http://c.example/ours" {
 				if ours++; ours <= 10 { // not its fault, so it is no attempt
-					return Result{Class: ClassOurs, Finish: "never", Delay: time.Minute}
+					return Result{Class: pace.ClassOurs, Finish: "never", Delay: time.Minute}
 				}
 				if l.Attempt() != 1 {
 					t.Errorf("attempt %d", l.Attempt())
@@ -224,7 +226,7 @@ func TestHostsDoNotDelayEachOther(t *testing.T) {
 			case 's':
 				time.Sleep(time.Minute)
 			case 'r':
-				return Result{Class: ClassUnavailable, RetryAfter: time.Hour, Finish: "unavailable"}
+				return Result{Class: pace.ClassUnavailable, RetryAfter: time.Hour, Finish: "unavailable"}
 			case 'q':
 				time.Sleep(time.Second)
 				if quick.Add(1) == 100 {
@@ -242,7 +244,7 @@ func TestHostsDoNotDelayEachOther(t *testing.T) {
 // While everybody rests, nothing runs: the one timer wakes one call of Next, once.
 func TestNobodySpins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newTest(t, Options{Pace: PaceConfig{MinDelay: time.Hour, MaxDelay: time.Hour}, IgnoreRobots: true}, NewMemStore())
+		f := newTest(t, Options{Pace: pace.Config{MinDelay: time.Hour, MaxDelay: time.Hour}, IgnoreRobots: true}, NewMemStore())
 		for i := range 500 {
 			add(t, f, seeds(fmt.Sprintf("http://h%d.example/1", i), fmt.Sprintf("http://h%d.example/2", i))...)
 		}
@@ -290,7 +292,7 @@ func TestBlocking(t *testing.T) {
 		var at []int
 		err := crawl(t, f, 8, 0, func(l *Lease) Result {
 			at = append(at, int(time.Since(start).Seconds()))
-			return Result{Class: ClassNetwork, Finish: "refused"}
+			return Result{Class: pace.ClassNetwork, Finish: "refused"}
 		})
 		if !errors.Is(err, ErrDrained) {
 			t.Error(err)
@@ -343,11 +345,11 @@ func TestAbandonedDomain(t *testing.T) {
 		err := crawl(t, f, 1, 0, func(l *Lease) Result {
 			if strings.Contains(l.URL(), "bad") {
 				bad++
-				return Result{Class: ClassServerError, Finish: "500"}
+				return Result{Class: pace.ClassServerError, Finish: "500"}
 			}
 			good++
 			if good%20 != 0 {
-				return Result{Class: ClassServerError, Finish: "500"}
+				return Result{Class: pace.ClassServerError, Finish: "500"}
 			}
 			return ok()
 		})
@@ -369,7 +371,7 @@ func TestLearnedPaceIsKept(t *testing.T) {
 		add(t, f, seeds("http://a.example/1", "http://a.example/2")...)
 		l := next(t, f)
 		l.Started()
-		done(t, l, Result{Class: ClassThrottled, Finish: "429"})
+		done(t, l, Result{Class: pace.ClassThrottled, Finish: "429"})
 		l = next(t, f)
 		l.Started()
 		done(t, l, ok())
@@ -403,7 +405,7 @@ func TestRetryAfterOutlivesTheRun(t *testing.T) {
 		add(t, f, seeds("http://a.test/")...)
 		l := next(t, f)
 		l.Started()
-		if d := done(t, l, Result{Class: ClassThrottled, RetryAfter: time.Minute, Finish: true}); d != Retrying {
+		if d := done(t, l, Result{Class: pace.ClassThrottled, RetryAfter: time.Minute, Finish: true}); d != Retrying {
 			t.Fatalf("disposition %v", d)
 		}
 		asked := time.Now()
@@ -425,14 +427,14 @@ func TestRetryAfterOutlivesTheRun(t *testing.T) {
 func TestRetryAfterOfAParkedHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := NewMemStore()
-		o := Options{Pace: PaceConfig{Adaptive: true}.WithDefaults(), IgnoreRobots: true, Shards: 1}
+		o := Options{Pace: pace.Config{Adaptive: true}.WithDefaults(), IgnoreRobots: true, Shards: 1}
 		f := newTest(t, o, store)
 		asked := time.Now()
 		for _, host := range []string{"a", "b", "c"} {
 			for i := range 20 {
 				add(t, f, seeds(fmt.Sprintf("http://%s.test/%d", host, i))...)
 			}
-			for range roundAnswers / 4 {
+			for range 8 { // the answers that make a first round of the adaptive window
 				l := next(t, f)
 				l.Started()
 				done(t, l, ok())
@@ -440,7 +442,7 @@ func TestRetryAfterOfAParkedHost(t *testing.T) {
 			next(t, f).Started()
 			l := next(t, f)
 			l.Started()
-			done(t, l, Result{Class: ClassThrottled, RetryAfter: time.Minute, Finish: true})
+			done(t, l, Result{Class: pace.ClassThrottled, RetryAfter: time.Minute, Finish: true})
 		}
 		f.Close()
 
@@ -471,10 +473,10 @@ func TestUnblockKeepsCrawlDelay(t *testing.T) {
 		add(t, f, seeds("http://a.test/1", "http://a.test/2", "http://a.test/3")...)
 		l := next(t, f)
 		l.Started()
-		done(t, l, Result{Class: ClassOK, RobotsUntil: time.Now().Add(24 * time.Hour), CrawlDelay: time.Minute})
+		done(t, l, Result{Class: pace.ClassOK, RobotsUntil: time.Now().Add(24 * time.Hour), CrawlDelay: time.Minute})
 		l = next(t, f)
 		l.Started()
-		done(t, l, Result{Class: ClassNetwork, Finish: "refused"})
+		done(t, l, Result{Class: pace.ClassNetwork, Finish: "refused"})
 		add(t, f, seeds("http://b.test/")...) // takes the seat
 		crawl(t, f, 1, 0, func(*Lease) Result { return ok() })
 		if st := f.Stats(); st.Hosts[WhyBlocked] != 1 || st.Pending != 2 {

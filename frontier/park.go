@@ -1,5 +1,7 @@
 package frontier
 
+import "github.com/mapwright/mapwright/frontier/pace"
+
 // sit gives a host a seat.
 func (s *shard) sit(i int32) {
 	h := s.hosts.at(i)
@@ -9,7 +11,7 @@ func (s *shard) sit(i int32) {
 	delete(s.paces, i)
 	st.rnd = s.rng.Uint64()
 	st.fair = s.time()
-	st.saved = savedPace{delay: st.pace.learned, floor: st.pace.floor, lastSuccess: st.pace.lastSuccess}
+	st.saved, st.savedAt = st.pace.Saved(), 0
 	s.parked.remove(i)
 }
 
@@ -75,7 +77,7 @@ func (s *shard) park(i int32, now int64) {
 	st := s.seats.at(h.seat)
 	s.giveBack(h, 0)
 	h.parkedAt = now
-	if s.unsaved(st) {
+	if st.pace.Unsaved(st.saved) {
 		h.flags |= hostFactDirty
 	}
 	s.putAside(i, &st.pace)
@@ -86,18 +88,12 @@ func (s *shard) park(i int32, now int64) {
 }
 
 // putAside keeps of the pace of a host without a seat what must not be forgotten.
-func (s *shard) putAside(i int32, p *Pace) {
-	if remarkable(p) || p.crawl > 0 || p.restUntil > s.time() {
+func (s *shard) putAside(i int32, p *pace.Pace) {
+	if !p.IsDefault() || p.CrawlDelay() > 0 || p.RestUntil().UnixNano() > s.time() {
 		s.paces[i] = *p
 	} else {
 		delete(s.paces, i)
 	}
-}
-
-// remarkable reports whether a pace differs from that of any host that answers.
-func remarkable(p *Pace) bool {
-	return p.learned > 0 || p.floor > 0 || p.failures > 0 || p.refusals > 0 || p.forbidden > 0 || p.blocked ||
-		p.window != (aimd{})
 }
 
 // trimIdle forgets entries of the idle list whose hosts have found work or are

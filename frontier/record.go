@@ -1,6 +1,10 @@
 package frontier
 
-import "context"
+import (
+	"context"
+
+	"github.com/mapwright/mapwright/frontier/pace"
+)
 
 // A Store keeps what the frontier must not forget. [MemStore] is one for tests
 // and small crawls.
@@ -63,7 +67,7 @@ type Finish struct {
 type HostFact struct {
 	Host    HostID
 	Name    string
-	Learned Learned
+	Learned pace.Learned
 	// Blocked hosts failed too often in a row; the next run tries them again.
 	Blocked bool
 	// Abandoned hosts belong to a domain with too many failed URLs in a row.

@@ -1,6 +1,10 @@
 package frontier
 
-import "time"
+import (
+	"time"
+
+	"github.com/mapwright/mapwright/frontier/pace"
+)
 
 // Kind is what a lease is for.
 type Kind uint8
@@ -18,8 +22,8 @@ func (k Kind) String() string {
 // A Result is how a lease ended.
 type Result struct {
 	// Class, RetryAfter, Latency and Lag are what the answer means for the host's
-	// pace; see [ClassOf], [ParseRetryAfter] and [Event].
-	Class      Class
+	// pace; see [pace.ClassOf], [pace.ParseRetryAfter] and [pace.Event].
+	Class      pace.Class
 	RetryAfter time.Duration
 	Latency    time.Duration
 	Lag        time.Duration

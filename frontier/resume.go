@@ -145,7 +145,11 @@ func (s *shard) checkpoint(from int32) (int32, error) {
 }
 
 func (s *shard) factDue(h *host) bool {
-	return h.flags&hostFactDirty != 0 || h.seat >= 0 && s.unsaved(s.seats.at(h.seat))
+	if h.flags&hostFactDirty != 0 || h.seat < 0 {
+		return h.flags&hostFactDirty != 0
+	}
+	st := s.seats.at(h.seat)
+	return st.pace.Unsaved(st.saved)
 }
 
 // lowestLeased is, by level, the first place in the queue that is leased.

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/mapwright/mapwright/frontier/pace"
 )
 
 // A crawl that is stopped again and again, each time with another number of
@@ -147,7 +149,7 @@ func (s *countingStore) since(seq uint64) map[Key]bool {
 func TestResumeWaitsADelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := NewMemStore()
-		o := Options{Pace: PaceConfig{MinDelay: time.Minute, MaxDelay: time.Minute}, IgnoreRobots: true}
+		o := Options{Pace: pace.Config{MinDelay: time.Minute, MaxDelay: time.Minute}, IgnoreRobots: true}
 		f := newTest(t, o, store)
 		add(t, f, seeds("http://a.example/", "http://a.example/2", "http://b.example/")...)
 		next(t, f).Started()
@@ -209,7 +211,7 @@ func TestCheckpointCursors(t *testing.T) {
 			t.Errorf("%d are queued in the store after 501 pages, want 499", n)
 		}
 		l := next(t, f)
-		done(t, l, Result{Class: ClassServerError, Finish: "500"})
+		done(t, l, Result{Class: pace.ClassServerError, Finish: "500"})
 		time.Sleep(time.Hour) // its host backs off, but then the retry comes first
 		if l = next(t, f); l.Attempt() != 2 {
 			t.Errorf("attempt %d", l.Attempt())

@@ -1,6 +1,10 @@
 package frontier
 
-import "time"
+import (
+	"time"
+
+	"github.com/mapwright/mapwright/frontier/pace"
+)
 
 // robotsOf is what is known of an origin's robots.txt.
 func (s *shard) robotsOf(i int32, h *host, o origin) originState {
@@ -34,8 +38,8 @@ func (s *shard) leaseRobots(l *Lease, h *host, o origin, ticket bool) bool {
 
 // setRobots notes until when an origin's robots.txt is known, and the delay that
 // it asks for. A host of several origins keeps the longest of their delays.
-func (s *shard) setRobots(l *Lease, h *host, until time.Time, delay time.Duration) Change {
-	o := originState{origin: l.origin, crawl: toMillis(delay), until: s.f.clockOf(until)}
+func (s *shard) setRobots(l *Lease, h *host, until time.Time, delay time.Duration) pace.Change {
+	o := originState{origin: l.origin, crawl: delay, until: s.f.clockOf(until)}
 	if h.first.until == 0 || h.first.origin == l.origin {
 		h.first = o
 	} else {
@@ -48,8 +52,8 @@ func (s *shard) setRobots(l *Lease, h *host, until time.Time, delay time.Duratio
 	for _, other := range s.origins[l.host] {
 		most = max(most, other.crawl)
 	}
-	var ch Change
+	var ch pace.Change
 	st := s.seats.at(h.seat)
-	st.pace, ch = st.pace.WithCrawlDelay(&s.f.o.Pace, fromMillis(most))
+	st.pace, ch = st.pace.WithCrawlDelay(&s.f.o.Pace, most)
 	return ch
 }

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/mapwright/mapwright/frontier/pace"
 )
 
 // No page of an origin is leased before its robots.txt is known, and there is one
@@ -75,7 +77,7 @@ func TestRobotsComeFirst(t *testing.T) {
 
 func TestRobotsExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newTest(t, Options{Pace: PaceConfig{MinDelay: time.Minute, MaxDelay: time.Minute}}, NewMemStore())
+		f := newTest(t, Options{Pace: pace.Config{MinDelay: time.Minute, MaxDelay: time.Minute}}, NewMemStore())
 		for i := range 5 {
 			add(t, f, seeds(fmt.Sprintf("http://a.example/%d", i))...)
 		}
@@ -88,7 +90,7 @@ func TestRobotsExpire(t *testing.T) {
 			kinds = append(kinds, l.Kind())
 			l.Started()
 			if l.Kind() == KindRobots {
-				done(t, l, Result{Class: ClassOK, RobotsUntil: time.Now().Add(150 * time.Second)})
+				done(t, l, Result{Class: pace.ClassOK, RobotsUntil: time.Now().Add(150 * time.Second)})
 			} else {
 				done(t, l, ok())
 			}
@@ -117,9 +119,9 @@ func TestCrawlDelay(t *testing.T) {
 			case l.Kind() == KindPage:
 				done(t, l, ok())
 			case l.Origin() == "http://a.example":
-				done(t, l, Result{Class: ClassOK, RobotsUntil: time.Now().Add(time.Hour), CrawlDelay: 10 * time.Second})
+				done(t, l, Result{Class: pace.ClassOK, RobotsUntil: time.Now().Add(time.Hour), CrawlDelay: 10 * time.Second})
 			default:
-				done(t, l, Result{Class: ClassOK, RobotsUntil: time.Now().Add(time.Hour), CrawlDelay: 3 * time.Second})
+				done(t, l, Result{Class: pace.ClassOK, RobotsUntil: time.Now().Add(time.Hour), CrawlDelay: 3 * time.Second})
 			}
 		}
 		if fmt.Sprint(at) != "[0 10 20 30 40]" {
@@ -154,7 +156,7 @@ func TestRobotsSlots(t *testing.T) {
 						most = max(most, f.Stats().Robots)
 						mu.Unlock()
 						time.Sleep(time.Second)
-						l.Done(Result{Class: ClassOK, RobotsUntil: time.Now().Add(time.Hour)})
+						l.Done(Result{Class: pace.ClassOK, RobotsUntil: time.Now().Add(time.Hour)})
 						continue
 					}
 					l.Done(ok())
@@ -178,7 +180,7 @@ func TestRobotsReturned(t *testing.T) {
 		f := newTest(t, Options{Pace: fast(1)}, NewMemStore())
 		add(t, f, seeds("http://a.example/")...)
 		start := time.Now()
-		if d := done(t, next(t, f), Result{Class: ClassOurs, Delay: 5 * time.Second}); d != Returned {
+		if d := done(t, next(t, f), Result{Class: pace.ClassOurs, Delay: 5 * time.Second}); d != Returned {
 			t.Error(d)
 		}
 		l := next(t, f)
@@ -200,8 +202,8 @@ func TestRobotsReturned(t *testing.T) {
 func TestSitemaps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := NewMemStore()
-		pace := PaceConfig{MinDelay: time.Second, MaxDelay: time.Second, MaxInflight: 1}
-		f := newTest(t, Options{Pace: pace, IgnoreRobots: true}, store)
+		profile := pace.Config{MinDelay: time.Second, MaxDelay: time.Second, MaxInflight: 1}
+		f := newTest(t, Options{Pace: profile, IgnoreRobots: true}, store)
 		add(t, f, seeds("http://a.example/")...)
 		for i := range 2 {
 			if err := f.AddSitemap(fmt.Sprintf("http://a.example/sitemap%d.xml", i), i); err != nil {
@@ -222,9 +224,9 @@ func TestSitemaps(t *testing.T) {
 			l.Started()
 			switch {
 			case l.Kind() == KindSitemap && l.Tag() == 0 && l.Attempt() == 1:
-				done(t, l, Result{Class: ClassServerError})
+				done(t, l, Result{Class: pace.ClassServerError})
 			case l.Kind() == KindSitemap:
-				done(t, l, Result{Class: ClassOK, Links: []Link{{URL: fmt.Sprintf("http://a.example/%v", l.Tag()), Priority: SitemapPriority(0.5)}}})
+				done(t, l, Result{Class: pace.ClassOK, Links: []Link{{URL: fmt.Sprintf("http://a.example/%v", l.Tag()), Priority: SitemapPriority(0.5)}}})
 			default:
 				done(t, l, ok())
 			}
@@ -243,7 +245,7 @@ func TestSitemaps(t *testing.T) {
 func TestSitemapsWaitForCrawlDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := NewMemStore()
-		f := newTest(t, Options{Pace: PaceConfig{MinDelay: time.Second, MaxDelay: time.Second, MaxInflight: 2}}, store)
+		f := newTest(t, Options{Pace: pace.Config{MinDelay: time.Second, MaxDelay: time.Second, MaxInflight: 2}}, store)
 		add(t, f, seeds("http://a.example/")...)
 		robots := next(t, f)
 		robots.Started()
@@ -261,14 +263,14 @@ func TestSitemapsWaitForCrawlDelay(t *testing.T) {
 			t.Errorf("a %v after %v, want a sitemap after 10s", l.Kind(), got)
 		}
 		ended.Wait()
-		done(t, l, Result{Class: ClassOK})
+		done(t, l, Result{Class: pace.ClassOK})
 	})
 }
 
 // A sitemap that takes long to read does not keep the first pages of a host waiting, of which nothing else is known.
 func TestPagesBesideASitemap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := newTest(t, Options{Pace: OwnSitePace(), IgnoreRobots: true}, NewMemStore())
+		f := newTest(t, Options{Pace: pace.OwnSite(), IgnoreRobots: true}, NewMemStore())
 		if err := f.AddSitemap("http://a.example/sitemap.xml", nil); err != nil {
 			t.Fatal(err)
 		}
@@ -286,7 +288,7 @@ func TestPagesBesideASitemap(t *testing.T) {
 			t.Errorf("%s is a third at once", l.URL())
 		}
 		done(t, page, ok())
-		done(t, sitemap, Result{Class: ClassOK})
+		done(t, sitemap, Result{Class: pace.ClassOK})
 		done(t, next(t, f), ok())
 	})
 }

@@ -129,7 +129,7 @@ func (s *shard) next(i int32, h *host, now int64) (at int64, why Why, load bool)
 // does not keep the first pages waiting.
 func (s *shard) limit(h *host, st *seat) int {
 	c := &s.f.o.Pace
-	if c.Adaptive && st.pace.learned == 0 && st.pace.window.fresh() && h.leases > h.pageLeases {
+	if c.Adaptive && st.pace.IsFresh() && h.leases > h.pageLeases {
 		return c.MinInflight
 	}
 	return st.pace.Limit(c)

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mapwright/mapwright/frontier/pace"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
@@ -36,7 +37,7 @@ type shard struct {
 	maxSeats      int
 	checked       int64 // the first time in parked when all seated hosts were last held against it
 
-	paces     map[int32]Pace                   // of parked hosts, where it must not be forgotten
+	paces     map[int32]pace.Pace              // of parked hosts, where it must not be forgotten
 	origins   map[int32]map[origin]originState // all but a host's first
 	sitemaps  map[int32][]sitemap
 	domainIDs map[uint64]int32
@@ -87,7 +88,7 @@ type counts struct {
 func newShard(f *Frontier, index, maxSeats, hotBytes int) *shard {
 	s := &shard{
 		f: f, index: index, maxSeats: maxSeats, hot: newHotSet(hotBytes),
-		table: map[HostID]int32{}, paces: map[int32]Pace{}, origins: map[int32]map[origin]originState{},
+		table: map[HostID]int32{}, paces: map[int32]pace.Pace{}, origins: map[int32]map[origin]originState{},
 		sitemaps: map[int32][]sitemap{}, domainIDs: map[uint64]int32{}, doubts: map[Key]*doubt{}, gone: map[HostID]Cursor{},
 	}
 	s.self = []*shard{s}
@@ -203,7 +204,7 @@ func (s *shard) forgettable(i int32, h *host, now int64) bool {
 	const busy = hostHeld | hostAsking | hostLoading | hostFactDirty | hostTouched
 	p := s.paces[i]
 	return h.id != 0 && h.seat < 0 && h.pending == 0 && h.leases == 0 && h.sitemaps == 0 &&
-		h.flags&busy == 0 && !remarkable(&p) && max(s.nextStart(i, h), h.lastStart+forgetAfter) <= now
+		h.flags&busy == 0 && p.IsDefault() && max(s.nextStart(i, h), h.lastStart+forgetAfter) <= now
 }
 
 // push queues a new link, in memory if it may, and else counts it as on disk.

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/mapwright/mapwright/frontier/pace"
 )
 
 // A window gives back what went in, in order, whatever is cut off its end.
@@ -88,7 +90,7 @@ func TestRestingHostsGiveBack(t *testing.T) {
 		rest := func() {
 			l := next(t, f)
 			l.Started()
-			done(t, l, Result{Class: ClassUnavailable, RetryAfter: time.Hour, Finish: "503"})
+			done(t, l, Result{Class: pace.ClassUnavailable, RetryAfter: time.Hour, Finish: "503"})
 		}
 		for i := range 2000 {
 			for j := range 3 {
@@ -166,7 +168,7 @@ func TestOnePermit(t *testing.T) {
 		v := tree(500, 20, 3, &seen)
 		err := crawl(t, f, 8, time.Millisecond, func(l *Lease) Result {
 			if l.Link().Key.Lo%3 == 0 && l.Attempt() == 1 {
-				return Result{Class: ClassServerError, Finish: "500"}
+				return Result{Class: pace.ClassServerError, Finish: "500"}
 			}
 			return v(l)
 		})
@@ -186,7 +188,7 @@ func TestOnePermit(t *testing.T) {
 func TestParking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := NewMemStore()
-		f := newTest(t, Options{Pace: PaceConfig{MinDelay: 10 * time.Second, MaxDelay: 10 * time.Second, MaxInflight: 1}, MaxHosts: 10, Shards: 2}, store)
+		f := newTest(t, Options{Pace: pace.Config{MinDelay: 10 * time.Second, MaxDelay: 10 * time.Second, MaxInflight: 1}, MaxHosts: 10, Shards: 2}, store)
 		const hosts, pages = 1000, 5
 		for i := range hosts * pages {
 			add(t, f, seeds(fmt.Sprintf("http://h%d.example/%d", i%hosts, i))...)
@@ -236,7 +238,7 @@ func TestParkedHostsAreBlocked(t *testing.T) {
 		n := map[string]int{}
 		err := crawl(t, f, 1, 0, func(l *Lease) Result {
 			n[l.Origin()]++
-			return Result{Class: ClassNetwork, Finish: "refused"}
+			return Result{Class: pace.ClassNetwork, Finish: "refused"}
 		})
 		if !errors.Is(err, ErrDrained) || len(n) != 50 {
 			t.Errorf("%d hosts: %v", len(n), err)
@@ -283,7 +285,7 @@ func TestIdleHostsAreForgotten(t *testing.T) {
 // A URL held in memory costs at most 120 bytes, with everything that its host
 // needs; what makes it known forever after is not counted.
 func TestMemoryPerURL(t *testing.T) {
-	f := newTest(t, Options{IgnoreRobots: true, HotSetBytes: 1, Pace: PaceConfig{MinDelay: time.Hour, MaxDelay: time.Hour}}, &nullStore{})
+	f := newTest(t, Options{IgnoreRobots: true, HotSetBytes: 1, Pace: pace.Config{MinDelay: time.Hour, MaxDelay: time.Hour}}, &nullStore{})
 	heap := func() int {
 		var m runtime.MemStats
 		runtime.GC()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/pace"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/fetch"
 )
@@ -95,9 +96,9 @@ func headerAudience(s *config.Settings, starts []Start) (fetch.Audience, error) 
 }
 
 // paceConfig is the pace that a profile and its settings give every host.
-func paceConfig(s *config.Settings) frontier.PaceConfig {
+func paceConfig(s *config.Settings) pace.Config {
 	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
-	return frontier.PaceConfig{
+	return pace.Config{
 		MinDelay: ms(s.MinDelayMS), MaxDelay: ms(s.MaxDelayMS), BaseDelay: ms(s.BaseDelayMS),
 		FollowLatency: s.Profile == config.Polite && s.MaxDelayMS > 0,
 		MaxInflight:   s.MaxInflightPerHost, Adaptive: s.Profile == config.OwnSite,

@@ -7,11 +7,12 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/pace"
 	"github.com/mapwright/mapwright/state"
 )
 
 // countedEffects have counters of their own; all other effects are changes of pace.
-const countedEffects = frontier.EffectRested | frontier.EffectBackedOff | frontier.EffectLimitChanged | frontier.EffectBlocked
+const countedEffects = pace.EffectRested | pace.EffectBackedOff | pace.EffectLimitChanged | pace.EffectBlocked
 
 // observe is told by the frontier what happens to hosts: one log line for each change of pace, refusal and retry, and a metric.
 func (r *run) observe(n frontier.Notice) {
@@ -41,44 +42,44 @@ func (r *run) observePace(n *frontier.Notice) {
 	ch := &n.Change
 	r.countEffects(ch.Effects)
 	switch {
-	case ch.Verdict == frontier.VerdictRefused:
+	case ch.Verdict == pace.VerdictRefused:
 		status := refusalStatus(ch.Class)
 		r.metrics.Refused(strconv.Itoa(status))
 		r.log.Info("a host refused a request", "host", n.Host, "url", n.URL, "status", status, "change", *ch)
 	case ch.Notable():
 		r.log.Info("pace of a host changed", "host", n.Host, "change", *ch)
 	}
-	if ch.Has(frontier.EffectRetryAfterLong) {
+	if ch.Has(pace.EffectRetryAfterLong) {
 		r.warn("%s asked by Retry-After for no requests until %s (%s from now); its URLs wait until then: interrupt the crawl and resume it later, or bound it with --duration",
 			n.Host, ch.RestUntil.UTC().Format(time.DateTime+" MST"), span(time.Until(ch.RestUntil)))
 	}
-	if ch.Has(frontier.EffectCrawlDelayLong) {
+	if ch.Has(pace.EffectCrawlDelayLong) {
 		r.warn("robots.txt of %s asks for a Crawl-delay of %s: its URLs are fetched that far apart", n.Host, span(ch.CrawlDelay))
 	}
 }
 
 // refusalStatus is the status code of an answer that was a refusal.
-func refusalStatus(c frontier.Class) int {
+func refusalStatus(c pace.Class) int {
 	switch c {
-	case frontier.ClassForbidden:
+	case pace.ClassForbidden:
 		return http.StatusForbidden
-	case frontier.ClassUnavailable:
+	case pace.ClassUnavailable:
 		return http.StatusServiceUnavailable
 	}
 	return http.StatusTooManyRequests
 }
 
 // countEffects counts what an event did to a host's pace.
-func (r *run) countEffects(all frontier.Effect) {
+func (r *run) countEffects(all pace.Effect) {
 	for left := all; left != 0; left &= left - 1 {
 		switch e := left & -left; e {
-		case frontier.EffectRested:
+		case pace.EffectRested:
 			r.metrics.Rested()
-		case frontier.EffectBackedOff:
+		case pace.EffectBackedOff:
 			r.metrics.BackedOff()
-		case frontier.EffectLimitChanged:
+		case pace.EffectLimitChanged:
 			r.metrics.Overridden()
-		case frontier.EffectBlocked: // counted with its own notice
+		case pace.EffectBlocked: // counted with its own notice
 		default:
 			r.metrics.Changed(bits.TrailingZeros16(uint16(e)))
 		}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/text/encoding"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/pace"
 	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/urlnorm"
@@ -59,13 +60,13 @@ func (w *worker) servePage(ctx context.Context, l *frontier.Lease) error {
 	f := &finish{status: resp.Status, at: time.Now(), bytes: resp.WireBytes}
 	w.describe(f, resp, ev)
 	r := frontier.Result{
-		Class:   frontier.ClassOf(resp.Status),
+		Class:   pace.ClassOf(resp.Status),
 		Latency: resp.Timings.Wait,
 		Lag:     w.lag.value(),
 		Finish:  f,
 	}
 	if resp.RetryAfter != "" {
-		r.RetryAfter = frontier.ParseRetryAfter(resp.RetryAfter, resp.Header.Get("Date"), time.Now())
+		r.RetryAfter = pace.ParseRetryAfter(resp.RetryAfter, resp.Header.Get("Date"), time.Now())
 	}
 	switch f.outcome = outcomeOf(resp.Status, resp.Location); {
 	case f.outcome == page.Redirect:
@@ -101,21 +102,21 @@ func (w *worker) evidence(ctx context.Context, u urlnorm.URL) (page.Robots, erro
 func (w *worker) pageFailed(l *frontier.Lease, u urlnorm.URL, resp *fetch.Response, err error, ev page.Robots) error {
 	kind := fetch.KindOf(err)
 	w.metrics.Failed(string(kind))
-	r := frontier.Result{Class: frontier.ClassNetwork, Lag: w.lag.value()}
+	r := frontier.Result{Class: pace.ClassNetwork, Lag: w.lag.value()}
 	switch {
 	case kind == fetch.Canceled:
 		_, err := w.done(l, frontier.Result{})
 		return err
 	case fetch.IsOurs(err):
 		w.breaker.trip(err)
-		_, err := w.done(l, frontier.Result{Class: frontier.ClassOurs})
+		_, err := w.done(l, frontier.Result{Class: pace.ClassOurs})
 		return err
 	case isFirstDrop(l, err):
-		r.Class = frontier.ClassDropped
+		r.Class = pace.ClassDropped
 	case kind == fetch.RefusedAddress:
-		r.Class, r.Final = frontier.ClassNone, true
+		r.Class, r.Final = pace.ClassNone, true
 	case kind == fetch.TooLarge:
-		r.Class, r.Final = frontier.ClassOK, true
+		r.Class, r.Final = pace.ClassOK, true
 	case isHopeless(err):
 		r.Final = true
 	}
@@ -132,7 +133,7 @@ func (w *worker) pageFailed(l *frontier.Lease, u urlnorm.URL, resp *fetch.Respon
 	r.Finish = f
 	if fallback, ok := w.plainHTTP(l.Link(), u, err); ok {
 		// The https URL was a question. That there is no https is no failure of the host, and no page of the limit.
-		r.Class, r.Links, r.Final = frontier.ClassNone, []frontier.Link{fallback}, true
+		r.Class, r.Links, r.Final = pace.ClassNone, []frontier.Link{fallback}, true
 	}
 	_, derr := w.done(l, r)
 	return derr

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/pace"
 	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/metrics"
 	"github.com/mapwright/mapwright/internal/page"
@@ -15,7 +16,7 @@ func NewMetrics() *metrics.Metrics {
 	for _, k := range []fetch.Kind{fetch.Timeout, fetch.DNSError, fetch.ConnectError, fetch.TLSError, fetch.ReadError, fetch.RefusedAddress, fetch.TooLarge, fetch.Canceled} {
 		l.Failures = append(l.Failures, string(k))
 	}
-	for e := frontier.Effect(1); e.String() != ""; e <<= 1 {
+	for e := pace.Effect(1); e.String() != ""; e <<= 1 {
 		name := ""
 		if e&countedEffects == 0 {
 			name = labelOf(e.String())

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/pace"
 	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 )
@@ -90,18 +91,18 @@ func (w *worker) serveRobotsHop(ctx context.Context, l *frontier.Lease, hop *rob
 // askHop makes one request. A nil answer means that the lease has been paid back already.
 func (w *worker) askHop(ctx context.Context, l *frontier.Lease, hop *robotsHop) (*RobotsAnswer, frontier.Result, error) {
 	ask := robotsAsk{token: w.token, strict: w.settings.RobotsStrict}
-	r := frontier.Result{Class: frontier.ClassNetwork, Lag: w.lag.value(), Final: true}
+	r := frontier.Result{Class: pace.ClassNetwork, Lag: w.lag.value(), Final: true}
 	a, next, resp, err := ask.once(ctx, w.fetcher, hop.at, hop.hops, l)
 	switch {
 	case err == nil:
-		r.Class, r.Latency = frontier.ClassOf(resp.Status), resp.Timings.Wait
-		r.RetryAfter = frontier.ParseRetryAfter(resp.RetryAfter, resp.Header.Get("Date"), time.Now())
+		r.Class, r.Latency = pace.ClassOf(resp.Status), resp.Timings.Wait
+		r.RetryAfter = pace.ParseRetryAfter(resp.RetryAfter, resp.Header.Get("Date"), time.Now())
 	case fetch.KindOf(err) == fetch.Canceled:
 		_, err := w.done(l, frontier.Result{})
 		return nil, r, err
 	case fetch.IsOurs(err):
 		w.breaker.trip(err)
-		_, err := w.done(l, frontier.Result{Class: frontier.ClassOurs})
+		_, err := w.done(l, frontier.Result{Class: pace.ClassOurs})
 		return nil, r, err
 	case fetch.IsDropped(err) && !hop.dropped:
 		// It is asked for once more, at the host's pace.
@@ -109,7 +110,7 @@ func (w *worker) askHop(ctx context.Context, l *frontier.Lease, hop *robotsHop) 
 		again.dropped = true
 		return nil, r, w.repeatHop(l, &again)
 	case fetch.KindOf(err) == fetch.RefusedAddress:
-		r.Class = frontier.ClassNone
+		r.Class = pace.ClassNone
 	}
 	if a == nil {
 		if a, err = w.followRobots(ctx, hop, next); err != nil {
@@ -135,7 +136,7 @@ func (w *worker) repeatHop(l *frontier.Lease, hop *robotsHop) error {
 			return err
 		}
 	}
-	_, err := w.done(l, frontier.Result{Class: frontier.ClassDropped, Finish: struct{}{}, Final: true})
+	_, err := w.done(l, frontier.Result{Class: pace.ClassDropped, Finish: struct{}{}, Final: true})
 	return err
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/pace"
 	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/sitemap"
 	"github.com/mapwright/mapwright/internal/urlnorm"
@@ -34,7 +35,7 @@ func (w *worker) serveSitemap(ctx context.Context, l *frontier.Lease) error {
 	if err != nil {
 		return err
 	}
-	ended := frontier.Result{Class: frontier.ClassNone, Finish: struct{}{}, Final: true}
+	ended := frontier.Result{Class: pace.ClassNone, Finish: struct{}{}, Final: true}
 	if ev.Checked && !ev.Allowed && !tag.vouchedBy(w.seeds, u.Host()) {
 		return w.sitemapDone(l, u, tag, ended, nil)
 	}
@@ -44,8 +45,8 @@ func (w *worker) serveSitemap(ctx context.Context, l *frontier.Lease) error {
 		return w.sitemapFailed(l, u, tag, err)
 	}
 	defer resp.Close()
-	ended.Class, ended.Latency, ended.Lag = frontier.ClassOf(resp.Status), resp.Timings.Wait, w.lag.value()
-	ended.RetryAfter = frontier.ParseRetryAfter(resp.RetryAfter, resp.Header.Get("Date"), time.Now())
+	ended.Class, ended.Latency, ended.Lag = pace.ClassOf(resp.Status), resp.Timings.Wait, w.lag.value()
+	ended.RetryAfter = pace.ParseRetryAfter(resp.RetryAfter, resp.Header.Get("Date"), time.Now())
 	switch {
 	case resp.OK():
 		err = w.readSitemap(ctx, u, tag, resp)
@@ -89,17 +90,17 @@ func (w *worker) sitemapDone(l *frontier.Lease, u urlnorm.URL, tag *sitemapTag, 
 
 // sitemapFailed pays back a lease whose fetch did not end well. If no try is left, the next run has another.
 func (w *worker) sitemapFailed(l *frontier.Lease, u urlnorm.URL, tag *sitemapTag, err error) error {
-	r := frontier.Result{Class: frontier.ClassNetwork, Lag: w.lag.value(), Finish: struct{}{}}
+	r := frontier.Result{Class: pace.ClassNetwork, Lag: w.lag.value(), Finish: struct{}{}}
 	switch {
 	case fetch.KindOf(err) == fetch.Canceled:
 		r = frontier.Result{}
 	case fetch.IsOurs(err):
 		w.breaker.trip(err)
-		r = frontier.Result{Class: frontier.ClassOurs}
+		r = frontier.Result{Class: pace.ClassOurs}
 	case isFirstDrop(l, err):
-		r.Class = frontier.ClassDropped
+		r.Class = pace.ClassDropped
 	case fetch.KindOf(err) == fetch.RefusedAddress:
-		r.Class, r.Final = frontier.ClassNone, true
+		r.Class, r.Final = pace.ClassNone, true
 	default:
 		r.Final = tag.Guessed || isHopeless(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/pace"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -91,7 +92,7 @@ func (s store) Pending(ctx context.Context, host frontier.HostID, after frontier
 
 // hostData is the part of a host's facts that the store keeps as bytes.
 type hostData struct {
-	Learned   frontier.Learned
+	Learned   pace.Learned
 	Blocked   bool  `json:",omitempty"`
 	Abandoned bool  `json:",omitempty"`
 	Pages     int64 `json:",omitempty"`

@@ -18,14 +18,15 @@ const module = "github.com/mapwright/mapwright"
 // one is a decision, and this is where it is written down. "*" means any.
 var allowedImports = map[string][]string{
 	"cmd/mapwright":                {"*"},
-	"frontier":                     {"internal/urlnorm"},
+	"frontier":                     {"frontier/pace", "internal/urlnorm"},
+	"frontier/pace":                {},
 	"state":                        {"wal", "internal/urlnorm"},
 	"wal":                          {},
 	"parser":                       {"internal/htmltree", "internal/urlnorm"},
 	"bench":                        {"*"},
 	"bench/record":                 {"bench"},
 	"internal/config":              {"parser", "internal/fetch", "internal/urlnorm"},
-	"internal/crawl":               {"frontier", "state", "wal", "parser", "internal/config", "internal/fetch", "internal/robots", "internal/sitemap", "internal/seed", "internal/urlnorm", "internal/metrics", "internal/export", "internal/page", "internal/slot"},
+	"internal/crawl":               {"frontier", "frontier/pace", "state", "wal", "parser", "internal/config", "internal/fetch", "internal/robots", "internal/sitemap", "internal/seed", "internal/urlnorm", "internal/metrics", "internal/export", "internal/page", "internal/slot"},
 	"internal/e2e":                 {"*"},
 	"internal/export":              {"state", "internal/page", "internal/sitemap", "internal/urlnorm"},
 	"internal/fetch":               {"internal/urlnorm"},

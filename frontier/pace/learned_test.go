@@ -1,4 +1,4 @@
-package frontier
+package pace
 
 import (
 	"math"
@@ -7,7 +7,7 @@ import (
 )
 
 func TestLearnedRoundTrip(t *testing.T) {
-	w := newWalk(t, PolitePace())
+	w := newWalk(t, Polite())
 	at := time.Duration(0)
 	for range 3 {
 		w.do(at, ClassThrottled)
@@ -25,7 +25,7 @@ func TestLearnedRoundTrip(t *testing.T) {
 		t.Fatalf("learned %+v, want %+v", l, want)
 	}
 
-	next := newWalk(t, PolitePace())
+	next := newWalk(t, Polite())
 	next.pace = next.pace.Restore(&next.cfg, l, w.time(time.Hour))
 	if got := next.pace.Learned(); got != l {
 		t.Errorf("restored %+v, want %+v", got, l)
@@ -57,7 +57,7 @@ func TestRestore(t *testing.T) {
 		{"floor of the future", Learned{Floor: time.Second, FloorAt: now.Add(day)}, Learned{Floor: time.Second, FloorAt: now}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			cfg := PolitePace()
+			cfg := Polite()
 			got := Pace{}.Restore(&cfg, tc.in, now).Learned()
 			if got.Delay != tc.want.Delay || got.Floor != tc.want.Floor || !got.FloorAt.Equal(tc.want.FloorAt) {
 				t.Errorf("restored %+v, want %+v", got, tc.want)
@@ -70,7 +70,7 @@ func TestRestore(t *testing.T) {
 func TestRestoreRetryAfter(t *testing.T) {
 	now := simTime(0)
 	for asked, want := range map[time.Duration]time.Duration{0: 0, -time.Second: 0, time.Minute: time.Minute, 1000 * time.Hour: 1000 * time.Hour, math.MaxInt64: maxRest} {
-		cfg := PolitePace()
+		cfg := Polite()
 		p := Pace{}.Restore(&cfg, Learned{AskedUntil: now.Add(asked)}, now)
 		got := time.Duration(0)
 		if at := p.ReadyAt(); !at.IsZero() {
@@ -80,7 +80,7 @@ func TestRestoreRetryAfter(t *testing.T) {
 			t.Errorf("asked for another %v: nothing for %v, want %v", asked, got, want)
 		}
 	}
-	w := newWalk(t, PolitePace())
+	w := newWalk(t, Polite())
 	w.do(0, ClassThrottled)
 	if got := w.pace.Learned().AskedUntil; !got.IsZero() {
 		t.Errorf("a rest that nobody asked for is kept until %v", got)
@@ -89,6 +89,12 @@ func TestRestoreRetryAfter(t *testing.T) {
 
 func TestWorthSaving(t *testing.T) {
 	now := simTime(0)
+	cfg := Polite()
+	restored := func(l Learned) *Pace {
+		l.FloorAt = now
+		p := Pace{}.Restore(&cfg, l, now)
+		return &p
+	}
 	slow := Learned{Delay: time.Second, LastSuccess: now}
 	for _, tc := range []struct {
 		name    string
@@ -108,37 +114,39 @@ func TestWorthSaving(t *testing.T) {
 		{"the same", slow, slow, now.Add(-time.Hour), false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			if got := tc.l.WorthSaving(tc.saved, tc.savedAt, now); got != tc.want {
+			if got := restored(tc.l).WorthSaving(restored(tc.saved).Saved(), tc.savedAt, now); got != tc.want {
 				t.Errorf("WorthSaving = %v", got)
 			}
 		})
 	}
-	if slow.Differs(slow) || !slow.Differs(Learned{Delay: time.Second}) || !slow.Differs(Learned{LastSuccess: now}) {
-		t.Error("Differs is wrong")
+	p := restored(slow)
+	if p.Unsaved(p.Saved()) || !p.Unsaved(restored(Learned{Delay: time.Second}).Saved()) || !p.Unsaved(restored(Learned{LastSuccess: now}).Saved()) {
+		t.Error("Unsaved is wrong")
 	}
 }
 
 // TestSavesAreFew counts the writes for a host that is refused once a second for
 // an hour: the learned delay is written at most each ten seconds.
 func TestSavesAreFew(t *testing.T) {
-	w := newWalk(t, PolitePace())
-	var saved Learned
+	w := newWalk(t, Polite())
+	var saved Saved
+	var delay time.Duration
 	var savedAt time.Time
 	writes := 0
 	for s := range 3600 {
 		at := time.Duration(s) * time.Second
 		w.pace.restUntil = 0
 		w.do(at, ClassThrottled)
-		if l := w.pace.Learned(); l.WorthSaving(saved, savedAt, w.time(at)) {
-			saved, savedAt = l, w.time(at)
+		if w.pace.WorthSaving(saved, savedAt, w.time(at)) {
+			saved, savedAt, delay = w.pace.Saved(), w.time(at), w.pace.Learned().Delay
 			writes++
 		}
 	}
 	if writes == 0 || writes > 7 {
 		t.Errorf("%d writes for a minute of growth", writes)
 	}
-	if saved.Delay != time.Minute {
-		t.Errorf("last written delay %v", saved.Delay)
+	if delay != time.Minute {
+		t.Errorf("last written delay %v", delay)
 	}
 }
 

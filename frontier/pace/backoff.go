@@ -1,4 +1,4 @@
-package frontier
+package pace
 
 import "time"
 
@@ -11,8 +11,8 @@ func restStep(streak int) time.Duration {
 	return time.Second << max(0, streak-1)
 }
 
-// failureBackoff is 2^n seconds for the n-th host failure in a row, n from 1.
-func failureBackoff(n int, most time.Duration) time.Duration {
+// Backoff is 2^n seconds for the n-th host failure in a row, n from 1.
+func Backoff(n int, most time.Duration) time.Duration {
 	if n < 1 {
 		return 0
 	}

@@ -1,4 +1,4 @@
-package frontier
+package pace
 
 import (
 	"log/slog"

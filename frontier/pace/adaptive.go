@@ -1,4 +1,4 @@
-package frontier
+package pace
 
 import (
 	"math"
@@ -20,7 +20,7 @@ import (
 //     While the queue can be felt, narrower windows are tried too, and kept if they
 //     cost no throughput. So the window stays where throughput ends to grow,
 //     whosever limit that is.
-//   - When latency climbs well above what it was at this window, and above ease,
+//   - When latency climbs well above what it was at this window, and above aimdTolerated,
 //     the window is cut, once. It stays so until latency has recovered or half a
 //     minute is over: then the host is merely slower than it was, which is the norm
 //     now.
@@ -69,11 +69,10 @@ const (
 const (
 	// aimdSlack is a difference in latency, in µs, that may be chance.
 	aimdSlack = 500
-	// aimdEase is a latency, in µs, that is nobody's sorrow, whatever it was before: a
-	// queue of a few milliseconds harms no host, and keeps a quick one, and
-	// ourselves, busy between two answers. Without it a host that copes with
-	// everything was held at 8 in flight as often as at 64, and a fifth slower.
-	aimdEase = 10_000
+	// aimdTolerated is a latency, in µs, up to which the window never shrinks. A queue that
+	// short does not hurt a host, and without the exception a fast host was often held at 8
+	// in flight, a fifth slower than at 64.
+	aimdTolerated = 10_000
 	// aimdFree is the window up to which growth without a queue need not pay. Every
 	// request in flight takes memory here too.
 	aimdFree = 64
@@ -97,7 +96,7 @@ const (
 
 // limit is the window within the configured bounds; it is below MinInflight before
 // the first round is over and after refusals.
-func (a *aimd) limit(c *PaceConfig) int {
+func (a *aimd) limit(c *Config) int {
 	if a.size == 0 {
 		return 1
 	}
@@ -109,7 +108,7 @@ func (a *aimd) fresh() bool { return a.floor == 0 && !a.steady }
 
 // observe takes one event and returns its effect on the window. counts says that
 // a refusal or failure was the first of its rest or backoff.
-func (a *aimd) observe(c *PaceConfig, e *Event, v Verdict, counts bool) Effect {
+func (a *aimd) observe(c *Config, e *Event, v Verdict, counts bool) Effect {
 	old := a.limit(c)
 	a.size = uint16(old)
 	switch {
@@ -141,11 +140,11 @@ func (a *aimd) observe(c *PaceConfig, e *Event, v Verdict, counts bool) Effect {
 
 // near reports whether a latency is near that of the host at ease.
 func (a *aimd) near(us uint32) bool {
-	return a.floor == 0 || us <= max(aimdEase, a.floor+a.floor/2+aimdSlack)
+	return a.floor == 0 || us <= max(aimdTolerated, a.floor+a.floor/2+aimdSlack)
 }
 
 // endRound judges a round and begins the next.
-func (a *aimd) endRound(c *PaceConfig, e *Event) {
+func (a *aimd) endRound(c *Config, e *Event) {
 	lat, rate := a.round.latency(), a.round.rate(e)
 	if a.floor == 0 || lat < a.floor {
 		a.floor = lat
@@ -196,7 +195,7 @@ func (a *aimd) judge(lat uint32, rate float32, e *Event) bool {
 }
 
 // next chooses the window of the next round, and what that round is to judge.
-func (a *aimd) next(c *PaceConfig, lat uint32, e *Event) (int, aimdState) {
+func (a *aimd) next(c *Config, lat uint32, e *Event) (int, aimdState) {
 	size := int(a.size)
 	if a.state == aimdOpen {
 		a.norm += uint32((int64(lat) - int64(a.norm)) / 8)
@@ -245,12 +244,12 @@ func (a *aimd) tooHigh(lat uint32) bool {
 	if a.state == aimdWider {
 		norm = norm * uint64(a.size) / uint64(a.before)
 	}
-	return uint64(lat) > max(aimdEase, norm+norm/4*3+aimdSlack)
+	return uint64(lat) > max(aimdTolerated, norm+norm/4*3+aimdSlack)
 }
 
 // climb ends a round whose latency was too high: a trial is off, and if it is the
 // second such round in a row, which is no chance, the window is cut.
-func (a *aimd) climb(c *PaceConfig, e *Event) {
+func (a *aimd) climb(c *Config, e *Event) {
 	size := int(a.size)
 	if a.state == aimdWider || a.state == aimdNarrow {
 		size = min(size, int(a.before))

@@ -1,4 +1,4 @@
-package frontier
+package pace
 
 import (
 	"container/heap"
@@ -10,7 +10,7 @@ import (
 // simulation is a host and a client in simulated time: a discrete-event model
 // with queues at both ends, deterministic for a seed.
 type simulation struct {
-	cfg  PaceConfig
+	cfg  Config
 	host simHost
 	cpu  simClient
 	seed uint64

@@ -1,4 +1,4 @@
-package frontier
+package pace
 
 import (
 	"math"
@@ -37,7 +37,7 @@ func (p Pace) Learned() Learned {
 // Restore returns the pace with what an earlier crawl learned, within what this
 // one's configuration allows. A floor found in the future, by a clock that has
 // been set back since, was found now.
-func (p Pace) Restore(c *PaceConfig, l Learned, now time.Time) Pace {
+func (p Pace) Restore(c *Config, l Learned, now time.Time) Pace {
 	p.learned = min(toMillis(l.Delay), toMillis(c.MaxLearned))
 	p.floor, p.floorAt = 0, 0
 	if l.Floor > 0 && now.Sub(l.FloorAt) <= c.FloorTTL {
@@ -54,24 +54,37 @@ func (p Pace) Restore(c *PaceConfig, l Learned, now time.Time) Pace {
 	return p
 }
 
-// WorthSaving reports whether l should be written now, given what was last
-// written for the host and when (zero times for never). A changed delay or floor
-// is written, but no host is written twice within ten seconds; a last success by
-// itself only every five minutes. At the end of a run, save whatever differs.
-func (l Learned) WorthSaving(saved Learned, savedAt, now time.Time) bool {
+// Saved is what was last written of a pace, in less memory than a Learned. The zero Saved is that of a host of which nothing
+// was written.
+type Saved struct {
+	lastSuccess  int64  // Unix ns
+	delay, floor uint32 // ms
+}
+
+// Saved is what Unsaved and WorthSaving compare with after p was written.
+func (p *Pace) Saved() Saved {
+	return Saved{lastSuccess: p.lastSuccess, delay: p.learned, floor: p.floor}
+}
+
+// Unsaved reports whether the host has learned something that is not written.
+func (p *Pace) Unsaved(s Saved) bool {
+	return p.learned != s.delay || p.floor != s.floor || p.learned|p.floor != 0 && p.lastSuccess != s.lastSuccess
+}
+
+// WorthSaving reports whether p should be written now, given what was last written for the host and when (zero times for
+// never). A changed delay or floor is written, but no host is written twice within ten seconds; a last success by itself
+// only every five minutes. At the end of a run, whatever is unsaved is written.
+func (p *Pace) WorthSaving(s Saved, savedAt, now time.Time) bool {
+	if p.learned|p.floor|s.delay|s.floor == 0 {
+		return false // the common case: there was never anything to learn
+	}
 	if now.Sub(savedAt) < learnedQuiet {
 		return false
 	}
-	if l.Delay != saved.Delay || l.Floor != saved.Floor {
+	if p.learned != s.delay || p.floor != s.floor {
 		return true
 	}
-	return l.LastSuccess.Sub(saved.LastSuccess) >= learnedStale && (l.Delay > 0 || l.Floor > 0)
-}
-
-// Differs reports whether saving l over saved would change anything worth
-// keeping.
-func (l Learned) Differs(saved Learned) bool {
-	return l.Delay != saved.Delay || l.Floor != saved.Floor || !l.LastSuccess.Equal(saved.LastSuccess)
+	return time.Duration(p.lastSuccess-s.lastSuccess) >= learnedStale
 }
 
 func fromMillis(ms uint32) time.Duration { return time.Duration(ms) * time.Millisecond }

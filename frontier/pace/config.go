@@ -1,14 +1,15 @@
-package frontier
+package pace
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
 )
 
-// PaceConfig is what a crawl's profile says about the pace of every host. It is
+// Config is what a crawl's profile says about the pace of every host. It is
 // read-only once in use; one value serves all hosts.
-type PaceConfig struct {
+type Config struct {
 	// MinDelay and MaxDelay bound the delay between two request starts, which is
 	// drawn anew for each. Zero for both means no delay.
 	MinDelay, MaxDelay time.Duration
@@ -52,55 +53,49 @@ type PaceConfig struct {
 	MaxFailures int
 }
 
-// PolitePace is the default profile: 2 in flight, 200 to 500 ms between starts
+// Polite is the default profile: 2 in flight, 200 to 500 ms between starts
 // and never less than the host takes to answer.
-func PolitePace() PaceConfig {
-	return PaceConfig{
+func Polite() Config {
+	return Config{
 		MinDelay: 200 * time.Millisecond, MaxDelay: 500 * time.Millisecond,
 		FollowLatency: true, MaxInflight: 2,
 	}.WithDefaults()
 }
 
-// OwnSitePace is for a server whose owner crawls it: no delay while the host
+// OwnSite is for a server whose owner crawls it: no delay while the host
 // copes, and as many in flight as it copes with.
-func OwnSitePace() PaceConfig { return PaceConfig{Adaptive: true}.WithDefaults() }
+func OwnSite() Config { return Config{Adaptive: true}.WithDefaults() }
 
-// SafePace is one request at a time, 200 to 500 ms between starts.
-func SafePace() PaceConfig {
-	return PaceConfig{
+// Safe is one request at a time, 200 to 500 ms between starts.
+func Safe() Config {
+	return Config{
 		MinDelay: 200 * time.Millisecond, MaxDelay: 500 * time.Millisecond, MaxInflight: 1,
 	}.WithDefaults()
 }
 
 // WithDefaults returns c with every zero that means a default replaced by it.
-func (c PaceConfig) WithDefaults() PaceConfig {
+func (c Config) WithDefaults() Config {
 	if c.MaxInflight == 0 {
 		c.MaxInflight = 2
 		if c.Adaptive {
 			c.MaxInflight = 150
 		}
 	}
-	orDefault(&c.MinInflight, max(1, min(2, c.MaxInflight)))
-	orDefault(&c.Step, time.Second)
-	orDefault(&c.MaxLearned, time.Minute)
-	orDefault(&c.ProbeAfter, 20)
-	orDefault(&c.FloorTTL, 24*time.Hour)
-	orDefault(&c.InflightStep, 5*time.Second)
-	orDefault(&c.ForbiddenStreak, 5)
-	orDefault(&c.MaxBackoff, time.Hour)
-	orDefault(&c.MaxFailures, 10)
+	c.MinInflight = cmp.Or(c.MinInflight, max(1, min(2, c.MaxInflight)))
+	c.Step = cmp.Or(c.Step, time.Second)
+	c.MaxLearned = cmp.Or(c.MaxLearned, time.Minute)
+	c.ProbeAfter = cmp.Or(c.ProbeAfter, 20)
+	c.FloorTTL = cmp.Or(c.FloorTTL, 24*time.Hour)
+	c.InflightStep = cmp.Or(c.InflightStep, 5*time.Second)
+	c.ForbiddenStreak = cmp.Or(c.ForbiddenStreak, 5)
+	c.MaxBackoff = cmp.Or(c.MaxBackoff, time.Hour)
+	c.MaxFailures = cmp.Or(c.MaxFailures, 10)
 	return c
-}
-
-func orDefault[T int | time.Duration](v *T, d T) {
-	if *v == 0 {
-		*v = d
-	}
 }
 
 // Validate names everything that is wrong with c, joined into one error. Zeros
 // that mean a default are right.
-func (c PaceConfig) Validate() error {
+func (c Config) Validate() error {
 	c = c.WithDefaults()
 	var errs []error
 	bad := func(when bool, format string, args ...any) {

@@ -1,4 +1,4 @@
-package frontier
+package pace
 
 import (
 	"testing"
@@ -10,8 +10,8 @@ func TestFailureBackoff(t *testing.T) {
 		0: 0, 1: 2 * time.Second, 2: 4 * time.Second, 9: 512 * time.Second, 10: 1024 * time.Second,
 		11: 2048 * time.Second, 12: time.Hour, 40: time.Hour, 1000: time.Hour,
 	} {
-		if got := failureBackoff(n, time.Hour); got != want {
-			t.Errorf("failureBackoff(%d) = %v, want %v", n, got, want)
+		if got := Backoff(n, time.Hour); got != want {
+			t.Errorf("Backoff(%d) = %v, want %v", n, got, want)
 		}
 	}
 }
@@ -46,7 +46,7 @@ func TestFailingRing(t *testing.T) {
 
 // TestPaceBlocksAtTenthFailure gives a dead host a fresh URL after each backoff.
 func TestPaceBlocksAtTenthFailure(t *testing.T) {
-	w := newWalk(t, PolitePace())
+	w := newWalk(t, Polite())
 	at := time.Duration(0)
 	for n := 1; n <= 10; n++ {
 		if w.pace.Blocked() {
@@ -56,7 +56,7 @@ func TestPaceBlocksAtTenthFailure(t *testing.T) {
 		if ch.Failures != n || ch.Verdict != VerdictFailed || !ch.Has(EffectBackedOff) || ch.Has(EffectBlocked) != (n == 10) {
 			t.Fatalf("failure %d: %+v", n, ch)
 		}
-		at += 10*ms + failureBackoff(n, time.Hour)
+		at += 10*ms + Backoff(n, time.Hour)
 		w.wantReady(at)
 	}
 	if !w.pace.Blocked() || !w.last.Warning() {
@@ -72,7 +72,7 @@ func TestPaceBlocksAtTenthFailure(t *testing.T) {
 }
 
 func TestPaceMaxBackoffAndFailures(t *testing.T) {
-	cfg := PolitePace()
+	cfg := Polite()
 	cfg.MaxBackoff, cfg.MaxFailures = 10*time.Second, 200
 	w := newWalk(t, cfg)
 	at := time.Duration(0)
@@ -87,7 +87,7 @@ func TestPaceMaxBackoffAndFailures(t *testing.T) {
 }
 
 func TestPaceFailuresCountOncePerWindow(t *testing.T) {
-	w := newWalk(t, PolitePace())
+	w := newWalk(t, Polite())
 	for i := range 50 { // a burst: all of them started before the first failed
 		e := w.event(time.Duration(i)*100*us, ClassNetwork)
 		e.Now = w.time(20*time.Second + time.Duration(i)*ms)
@@ -113,7 +113,7 @@ func TestPaceFailuresCountOncePerWindow(t *testing.T) {
 // TestPaceOneBadPageCannotBlock tries one page for ever on a host that has no
 // other left.
 func TestPaceOneBadPageCannotBlock(t *testing.T) {
-	w := newWalk(t, PolitePace())
+	w := newWalk(t, Polite())
 	at := time.Duration(0)
 	for i := range 100 {
 		e := w.event(at, ClassServerError)
@@ -133,7 +133,7 @@ func TestPaceOneBadPageCannotBlock(t *testing.T) {
 func TestPaceFailuresEndWithAnAnswer(t *testing.T) {
 	t.Run("to a later request", func(t *testing.T) {
 		for _, class := range []Class{ClassOK, ClassForbidden} {
-			w := newWalk(t, PolitePace())
+			w := newWalk(t, Polite())
 			w.do(0, ClassNetwork)
 			w.do(2010*ms, ClassNetwork)
 			w.do(6020*ms, class)
@@ -149,14 +149,14 @@ func TestPaceFailuresEndWithAnAnswer(t *testing.T) {
 		}
 	})
 	t.Run("to one that was on its way, too", func(t *testing.T) {
-		w := newWalk(t, PolitePace())
+		w := newWalk(t, Polite())
 		w.do(0, ClassServerError)
 		w.wantReady(2010 * ms)
 		w.do(5*ms, ClassOK) // started after the failed one did: the host lives
 		w.wantNow()
 	})
 	t.Run("but not to an older request", func(t *testing.T) {
-		w := newWalk(t, PolitePace())
+		w := newWalk(t, Polite())
 		w.do(5*ms, ClassNetwork)
 		e := w.event(0, ClassOK)
 		e.Now = w.time(time.Second)
@@ -168,7 +168,7 @@ func TestPaceFailuresEndWithAnAnswer(t *testing.T) {
 	})
 	t.Run("and not with a refusal or a failure of ours", func(t *testing.T) {
 		for _, class := range []Class{ClassThrottled, ClassUnavailable, ClassOurs, ClassNone} {
-			w := newWalk(t, PolitePace())
+			w := newWalk(t, Polite())
 			w.do(0, ClassNetwork)
 			w.do(3*time.Second, class)
 			if got := w.pace.Failures(); got != 1 {
@@ -180,7 +180,7 @@ func TestPaceFailuresEndWithAnAnswer(t *testing.T) {
 
 // TestPaceOursNeverCounts leaves a pace exactly as it was.
 func TestPaceOursNeverCounts(t *testing.T) {
-	w := newWalk(t, OwnSitePace())
+	w := newWalk(t, OwnSite())
 	w.do(0, ClassThrottled)
 	w.do(10*time.Second, ClassNetwork)
 	before := w.pace
@@ -195,7 +195,7 @@ func TestPaceOursNeverCounts(t *testing.T) {
 
 // TestPaceUnstarted takes failures of requests that never reached the wire.
 func TestPaceUnstarted(t *testing.T) {
-	w := newWalk(t, PolitePace())
+	w := newWalk(t, Polite())
 	for i := range 5 {
 		w.url++
 		w.apply(Event{Class: ClassNetwork, Now: w.time(time.Duration(i) * ms), URL: w.url})
@@ -224,7 +224,7 @@ func TestPaceRetryAt(t *testing.T) {
 		{"ours: as soon as the host may", Pace{}, ClassOurs, 1, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			cfg := PolitePace()
+			cfg := Polite()
 			got := tc.pace.RetryAt(&cfg, Event{Class: tc.class, Now: simTime(0)}, tc.attempt)
 			if got.Sub(simTime(0)) != tc.want {
 				t.Errorf("after %v, want %v", got.Sub(simTime(0)), tc.want)

@@ -1,4 +1,4 @@
-package frontier
+package pace
 
 import (
 	"bytes"
@@ -21,7 +21,7 @@ func TestEffectString(t *testing.T) {
 }
 
 func TestChangeLogValue(t *testing.T) {
-	w := newWalk(t, PolitePace())
+	w := newWalk(t, Polite())
 	var out bytes.Buffer
 	log := slog.New(slog.NewTextHandler(&out, nil))
 	line := func() string {
@@ -54,8 +54,8 @@ func TestChangeLogValue(t *testing.T) {
 }
 
 func TestPaceConfig(t *testing.T) {
-	for name, cfg := range map[string]PaceConfig{
-		"zero": {}, "polite": PolitePace(), "own site": OwnSitePace(), "safe": SafePace(),
+	for name, cfg := range map[string]Config{
+		"zero": {}, "polite": Polite(), "own site": OwnSite(), "safe": Safe(),
 		"one in flight, adaptive": {Adaptive: true, MaxInflight: 1},
 	} {
 		if err := cfg.Validate(); err != nil {
@@ -65,7 +65,7 @@ func TestPaceConfig(t *testing.T) {
 			t.Errorf("%s: defaults of defaults differ", name)
 		}
 	}
-	for want, cfg := range map[string]PaceConfig{
+	for want, cfg := range map[string]Config{
 		"min delay":         {MinDelay: -1},
 		"max delay":         {MinDelay: 2, MaxDelay: 1},
 		"base delay":        {BaseDelay: 48 * time.Hour},
@@ -85,7 +85,7 @@ func TestPaceConfig(t *testing.T) {
 			t.Errorf("%+v: error %v, want one about %s", cfg, err, want)
 		}
 	}
-	err := PaceConfig{MinDelay: -1, MaxFailures: 999, Step: -1}.Validate()
+	err := Config{MinDelay: -1, MaxFailures: 999, Step: -1}.Validate()
 	if n := strings.Count(err.Error(), "\n") + 1; n != 3 {
 		t.Errorf("%d faults named, want 3: %v", n, err)
 	}

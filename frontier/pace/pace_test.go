@@ -1,4 +1,4 @@
-package frontier
+package pace
 
 import (
 	"math"
@@ -10,13 +10,13 @@ import (
 // walk leads one host through events, at times counted from its beginning.
 type walk struct {
 	*testing.T
-	cfg  PaceConfig
+	cfg  Config
 	pace Pace
 	last Change
 	url  uint64
 }
 
-func newWalk(t *testing.T, cfg PaceConfig) *walk {
+func newWalk(t *testing.T, cfg Config) *walk {
 	t.Helper()
 	if err := cfg.Validate(); err != nil {
 		t.Fatal(err)
@@ -141,7 +141,7 @@ func TestPaceRefusals(t *testing.T) {
 		{"cancelled", ClassNone, 0, VerdictNothing, 0, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := newWalk(t, PolitePace())
+			w := newWalk(t, Polite())
 			ch := w.refused(0, tc.class, tc.retryAfter)
 			if ch.Verdict != tc.verdict {
 				t.Errorf("verdict %d, want %d", ch.Verdict, tc.verdict)
@@ -161,7 +161,7 @@ func TestPaceRefusals(t *testing.T) {
 
 // TestPaceRetriesAfter1_2_4 is a URL that is refused three times, then served.
 func TestPaceRetriesAfter1_2_4(t *testing.T) {
-	w := newWalk(t, PolitePace())
+	w := newWalk(t, Polite())
 	at := time.Duration(0)
 	for i, want := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second} {
 		e := w.event(at, ClassThrottled)
@@ -184,7 +184,7 @@ func TestPaceRetriesAfter1_2_4(t *testing.T) {
 }
 
 func TestPaceRestGrowsByStreak(t *testing.T) {
-	w := newWalk(t, PolitePace())
+	w := newWalk(t, Polite())
 	at := time.Duration(0)
 	for _, want := range []int{1, 2, 4, 8, 16, 32, 60, 60, 60} {
 		w.do(at, ClassUnavailable) // a 503 rests and teaches nothing
@@ -204,7 +204,7 @@ func TestPaceRestGrowsByStreak(t *testing.T) {
 // TestPaceGrowth refuses until the learned delay is at its cap: from then on it
 // is the longest part of the rest.
 func TestPaceGrowth(t *testing.T) {
-	w := newWalk(t, PolitePace())
+	w := newWalk(t, Polite())
 	at := time.Duration(0)
 	for i := range 70 {
 		ch := w.do(at, ClassThrottled)
@@ -233,7 +233,7 @@ func TestPaceCountsOncePerRest(t *testing.T) {
 		return w.apply(e)
 	}
 	t.Run("refusals", func(t *testing.T) {
-		w := newWalk(t, PolitePace())
+		w := newWalk(t, Polite())
 		w.do(0, ClassThrottled)
 		for range 5 {
 			if ch := started(w, 5*ms, 500*ms, ClassThrottled, 0); ch.Verdict != VerdictRefused || ch.Effects != 0 {
@@ -249,7 +249,7 @@ func TestPaceCountsOncePerRest(t *testing.T) {
 		w.wantReady(1020*ms + 2*time.Second)
 	})
 	t.Run("a longer Retry-After is honoured", func(t *testing.T) {
-		w := newWalk(t, PolitePace())
+		w := newWalk(t, Polite())
 		w.refused(0, ClassThrottled, 5*time.Second)
 		started(w, 5*ms, 100*ms, ClassThrottled, 20*time.Second)
 		w.wantEffects(EffectRested)
@@ -263,7 +263,7 @@ func TestPaceCountsOncePerRest(t *testing.T) {
 		}
 	})
 	t.Run("what the first did not teach a later one does", func(t *testing.T) {
-		w := newWalk(t, PolitePace())
+		w := newWalk(t, Polite())
 		w.do(0, ClassUnavailable)
 		w.wantDelay(0)
 		started(w, 5*ms, 20*ms, ClassThrottled, 0)
@@ -272,7 +272,7 @@ func TestPaceCountsOncePerRest(t *testing.T) {
 		w.wantDelay(time.Second)
 	})
 	t.Run("successes", func(t *testing.T) {
-		w := newWalk(t, PolitePace())
+		w := newWalk(t, Polite())
 		w.do(0, ClassThrottled)
 		for range 50 {
 			started(w, 5*ms, 500*ms, ClassOK, 0)
@@ -286,7 +286,7 @@ func TestPaceCountsOncePerRest(t *testing.T) {
 }
 
 func TestPaceProbes(t *testing.T) {
-	w := newWalk(t, PolitePace())
+	w := newWalk(t, Polite())
 	at := time.Duration(0)
 	for range 3 {
 		w.do(at, ClassThrottled)
@@ -353,7 +353,7 @@ func TestPaceProbes(t *testing.T) {
 
 func TestPaceProbeFailsByAnyRefusal(t *testing.T) {
 	for _, class := range []Class{ClassThrottled, ClassUnavailable} {
-		w := newWalk(t, PolitePace())
+		w := newWalk(t, Polite())
 		w.do(0, ClassThrottled)
 		at := w.successes(10*time.Second, 20)
 		w.wantDelay(0)
@@ -378,7 +378,7 @@ func TestPaceStreakOfSuccesses(t *testing.T) {
 		{"503", ClassUnavailable, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := newWalk(t, PolitePace())
+			w := newWalk(t, Polite())
 			w.do(0, ClassThrottled)
 			at := w.successes(10*time.Second, 19)
 			w.do(at, tc.class)
@@ -394,7 +394,7 @@ func TestPaceStreakOfSuccesses(t *testing.T) {
 
 func TestPaceForbidden(t *testing.T) {
 	t.Run("the fifth in a row and each after it", func(t *testing.T) {
-		w := newWalk(t, PolitePace())
+		w := newWalk(t, Polite())
 		for i := range 4 {
 			if ch := w.do(time.Duration(i)*time.Second, ClassForbidden); ch.Verdict != VerdictAnswered || ch.Effects != 0 {
 				t.Errorf("403 number %d: verdict %d, effects %q", i+1, ch.Verdict, ch.Effects)
@@ -425,7 +425,7 @@ func TestPaceForbidden(t *testing.T) {
 		{"ours between", ClassOurs, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := newWalk(t, PolitePace())
+			w := newWalk(t, Polite())
 			for i := range 4 {
 				w.do(time.Duration(i)*time.Second, ClassForbidden)
 			}
@@ -440,7 +440,7 @@ func TestPaceForbidden(t *testing.T) {
 		})
 	}
 	t.Run("with Retry-After it refuses, and stays in the row", func(t *testing.T) {
-		w := newWalk(t, PolitePace())
+		w := newWalk(t, Polite())
 		for i := range 4 {
 			w.do(time.Duration(i)*time.Second, ClassForbidden)
 		}
@@ -452,7 +452,7 @@ func TestPaceForbidden(t *testing.T) {
 }
 
 func TestPaceLimitSteps(t *testing.T) {
-	cfg := PolitePace()
+	cfg := Polite()
 	cfg.MaxInflight = 4
 	for _, tc := range []struct {
 		learned, crawl time.Duration
@@ -493,13 +493,13 @@ func TestPaceLimitSteps(t *testing.T) {
 }
 
 func TestPaceNextStart(t *testing.T) {
-	polite, own := PolitePace(), OwnSitePace()
+	polite, own := Polite(), OwnSite()
 	based := own
 	based.BaseDelay = 300 * ms
 	spread := uint64(polite.MaxDelay - polite.MinDelay)
 	for _, tc := range []struct {
 		name string
-		cfg  PaceConfig
+		cfg  Config
 		pace Pace
 		rnd  uint64
 		want time.Duration
@@ -515,7 +515,7 @@ func TestPaceNextStart(t *testing.T) {
 		{"learned", polite, Pace{learned: 3000, crawl: 2000}, spread, 3 * time.Second},
 		{"slow host, polite", polite, Pace{latency: 900_000}, spread, 900 * ms},
 		{"slow host, own site", own, Pace{latency: 900_000}, 0, 0},
-		{"slow host, safe", SafePace(), Pace{latency: 900_000}, spread, 500 * ms},
+		{"slow host, safe", Safe(), Pace{latency: 900_000}, spread, 500 * ms},
 		{"resting", polite, Pace{restUntil: simTime(time.Minute).UnixNano()}, 0, time.Minute},
 		{"backing off", own, Pace{backoffUntil: simTime(time.Minute).UnixNano(), restUntil: simTime(time.Second).UnixNano()}, 0, time.Minute},
 		{"rest is over sooner than the delay", polite, Pace{learned: 3000, restUntil: simTime(time.Second).UnixNano()}, 0, 3 * time.Second},
@@ -535,7 +535,7 @@ func TestPaceNextStart(t *testing.T) {
 }
 
 func TestPaceSmoothsLatency(t *testing.T) {
-	w := newWalk(t, PolitePace())
+	w := newWalk(t, Polite())
 	answer := func(latency time.Duration, class Class) {
 		e := w.event(0, class)
 		e.Latency = latency
@@ -561,7 +561,7 @@ func TestPaceSmoothsLatency(t *testing.T) {
 }
 
 func TestPaceCrawlDelay(t *testing.T) {
-	w := newWalk(t, PolitePace())
+	w := newWalk(t, Polite())
 	set := func(d time.Duration, want Effect) {
 		t.Helper()
 		w.pace, w.last = w.pace.WithCrawlDelay(&w.cfg, d)
@@ -590,7 +590,7 @@ func TestPaceCrawlDelay(t *testing.T) {
 }
 
 func TestPaceValue(t *testing.T) {
-	cfg := PolitePace()
+	cfg := Polite()
 	before := Pace{}
 	after, _ := before.Apply(&cfg, Event{Class: ClassThrottled, Now: simTime(0)})
 	if before != (Pace{}) {
@@ -605,7 +605,7 @@ func TestPaceValue(t *testing.T) {
 func TestPaceInvariants(t *testing.T) {
 	for seed := range uint64(30) {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		cfg := []PaceConfig{PolitePace(), OwnSitePace(), SafePace()}[seed%3]
+		cfg := []Config{Polite(), OwnSite(), Safe()}[seed%3]
 		var p Pace
 		now := simTime(0)
 		for i := range 3000 {
@@ -652,8 +652,8 @@ func TestPaceInvariants(t *testing.T) {
 func BenchmarkPaceApply(b *testing.B) {
 	for _, profile := range []struct {
 		name string
-		cfg  PaceConfig
-	}{{"polite", PolitePace()}, {"own-site", OwnSitePace()}} {
+		cfg  Config
+	}{{"polite", Polite()}, {"own-site", OwnSite()}} {
 		b.Run("profile="+profile.name, func(b *testing.B) {
 			b.ReportAllocs()
 			var p Pace
@@ -666,7 +666,7 @@ func BenchmarkPaceApply(b *testing.B) {
 	}
 	b.Run("op=next-start", func(b *testing.B) {
 		b.ReportAllocs()
-		cfg := PolitePace()
+		cfg := Polite()
 		var p Pace
 		last := simTime(0)
 		for i := uint64(0); b.Loop(); i++ {

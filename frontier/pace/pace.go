@@ -1,4 +1,4 @@
-package frontier
+package pace
 
 import "time"
 
@@ -38,13 +38,13 @@ type Pace struct {
 }
 
 // Apply returns the pace after an event, and what changed.
-func (p Pace) Apply(c *PaceConfig, e Event) (Pace, Change) {
+func (p Pace) Apply(c *Config, e Event) (Pace, Change) {
 	var ch Change
 	p.apply(c, &e, &ch)
 	return p, ch
 }
 
-func (p *Pace) apply(c *PaceConfig, e *Event, ch *Change) {
+func (p *Pace) apply(c *Config, e *Event, ch *Change) {
 	if e.Start.IsZero() {
 		e.Start = e.Now
 	}
@@ -73,7 +73,7 @@ func (p *Pace) apply(c *PaceConfig, e *Event, ch *Change) {
 
 // judge decides what the event is. It keeps the row of plain 403s, which any
 // other answer breaks and which no answer at all leaves as it is.
-func (p *Pace) judge(c *PaceConfig, e *Event) Verdict {
+func (p *Pace) judge(c *Config, e *Event) Verdict {
 	switch e.Class {
 	case ClassForbidden:
 		if e.RetryAfter > 0 {
@@ -102,7 +102,7 @@ func (p *Pace) judge(c *PaceConfig, e *Event) Verdict {
 // answer takes an answer that is a fact about a page. A plain 403 shows that the
 // host lives, but is no success: it neither ends a row of refusals nor helps
 // towards a probe.
-func (p *Pace) answer(c *PaceConfig, e *Event, ch *Change) {
+func (p *Pace) answer(c *Config, e *Event, ch *Change) {
 	if p.failures > 0 && !p.blocked && e.Start.UnixNano() > p.failStart {
 		p.failures, p.backoffUntil, p.failStart, p.failing = 0, 0, 0, failing{}
 		ch.Effects |= EffectRecovered
@@ -138,7 +138,7 @@ func (p *Pace) answer(c *PaceConfig, e *Event, ch *Change) {
 // refuse takes a refusal. Of all that were on their way when a rest began, one
 // counts; but a longer Retry-After is honoured whoever brings it, and where the
 // first one taught nothing, a later one of the same rest still may.
-func (p *Pace) refuse(c *PaceConfig, e *Event, ch *Change) (counts bool) {
+func (p *Pace) refuse(c *Config, e *Event, ch *Change) (counts bool) {
 	ch.RetryAfter = e.RetryAfter
 	asked := min(e.RetryAfter, maxRest)
 	if asked > 0 {
@@ -180,7 +180,7 @@ const (
 // teach lets a refusal raise the learned delay, once per rest. A refusal while a
 // probe is unproven undoes the probe, and that is the raise. Where in-flight
 // adapts, a refused request that was not alone says only that there were too many.
-func (p *Pace) teach(c *PaceConfig, e *Event, counts bool, ch *Change) {
+func (p *Pace) teach(c *Config, e *Event, counts bool, ch *Change) {
 	if p.taught {
 		return
 	}
@@ -206,7 +206,7 @@ func (p *Pace) teach(c *PaceConfig, e *Event, counts bool, ch *Change) {
 
 // fail takes a host failure: one per backoff window counts, and of each URL only
 // the first in a row.
-func (p *Pace) fail(c *PaceConfig, e *Event, ch *Change) (counts bool) {
+func (p *Pace) fail(c *Config, e *Event, ch *Change) (counts bool) {
 	p.successes = 0
 	if p.blocked || e.Start.UnixNano() < p.backoffUntil {
 		return false
@@ -223,7 +223,7 @@ func (p *Pace) fail(c *PaceConfig, e *Event, ch *Change) (counts bool) {
 		}
 	}
 	p.failStart = e.Start.UnixNano()
-	p.backoffUntil = e.Now.Add(failureBackoff(int(p.failures), c.MaxBackoff)).UnixNano()
+	p.backoffUntil = e.Now.Add(Backoff(int(p.failures), c.MaxBackoff)).UnixNano()
 	return true
 }
 
@@ -239,15 +239,15 @@ func (p *Pace) smooth(e *Event) {
 
 // Delay is the effective delay between two request starts, with the largest draw
 // for its random part.
-func (p Pace) Delay(c *PaceConfig) time.Duration { return p.atLeast(c, c.MaxDelay) }
+func (p Pace) Delay(c *Config) time.Duration { return p.atLeast(c, c.MaxDelay) }
 
 // Baseline is the delay that a host begins with: what it has learned is measured
 // against it.
-func (p Pace) Baseline(c *PaceConfig) time.Duration {
+func (p Pace) Baseline(c *Config) time.Duration {
 	return max(c.MaxDelay, c.BaseDelay, fromMillis(p.crawl))
 }
 
-func (p *Pace) atLeast(c *PaceConfig, drawn time.Duration) time.Duration {
+func (p *Pace) atLeast(c *Config, drawn time.Duration) time.Duration {
 	d := max(drawn, c.BaseDelay, fromMillis(p.crawl), fromMillis(p.learned))
 	if c.FollowLatency {
 		d = max(d, fromMicros(p.latency))
@@ -258,7 +258,7 @@ func (p *Pace) atLeast(c *PaceConfig, drawn time.Duration) time.Duration {
 // Limit is how many requests may be in flight now: the profile's or the adaptive
 // window's number, less one for each InflightStep of learned delay over the
 // baseline, at least 1.
-func (p Pace) Limit(c *PaceConfig) int {
+func (p Pace) Limit(c *Config) int {
 	n := c.MaxInflight
 	if c.Adaptive {
 		n = p.window.limit(c)
@@ -273,7 +273,7 @@ func (p Pace) Limit(c *PaceConfig) int {
 // after lastStart, drawn with rnd, and after any rest or backoff. A zero
 // lastStart means that nothing was started yet. The result may be zero, or lie
 // in the past: then it may start now.
-func (p Pace) NextStart(c *PaceConfig, lastStart time.Time, rnd uint64) time.Time {
+func (p Pace) NextStart(c *Config, lastStart time.Time, rnd uint64) time.Time {
 	at := p.ReadyAt()
 	if lastStart.IsZero() {
 		return at
@@ -300,10 +300,10 @@ func (p Pace) ReadyAt() time.Time {
 // Apply returned for it; attempt counts its requests so far, from 1. A refused
 // URL comes back when the host's rest is over. A failed one waits 2^attempt
 // seconds by itself too, for a success of another page ends the host's backoff.
-func (p Pace) RetryAt(c *PaceConfig, e Event, attempt int) time.Time {
+func (p Pace) RetryAt(c *Config, e Event, attempt int) time.Time {
 	at := e.Now
 	if e.Class == ClassServerError || e.Class == ClassNetwork {
-		at = at.Add(failureBackoff(attempt, c.MaxBackoff))
+		at = at.Add(Backoff(attempt, c.MaxBackoff))
 	}
 	if ready := p.ReadyAt(); ready.After(at) {
 		return ready
@@ -312,7 +312,7 @@ func (p Pace) RetryAt(c *PaceConfig, e Event, attempt int) time.Time {
 }
 
 // WithCrawlDelay returns the pace with robots.txt's Crawl-delay, zero for none.
-func (p Pace) WithCrawlDelay(c *PaceConfig, d time.Duration) (Pace, Change) {
+func (p Pace) WithCrawlDelay(c *Config, d time.Duration) (Pace, Change) {
 	before := p
 	p.crawl = toMillis(d)
 	ch := Change{}
@@ -333,6 +333,24 @@ func (p Pace) CrawlDelay() time.Duration { return fromMillis(p.crawl) }
 // for the rest of the run.
 func (p Pace) Blocked() bool { return p.blocked }
 
+// Unblocked is the pace with all failures forgotten.
+func (p Pace) Unblocked() Pace {
+	p.blocked, p.failures, p.backoffUntil, p.failStart, p.failing = false, 0, 0, 0, failing{}
+	return p
+}
+
+// IsDefault reports whether the pace is that of a host about which nothing was learned. A Crawl-delay and a rest that
+// is due to end by itself do not count.
+func (p *Pace) IsDefault() bool {
+	return p.learned == 0 && p.floor == 0 && p.failures == 0 && p.refusals == 0 && p.forbidden == 0 && !p.blocked && p.window == (aimd{})
+}
+
+// IsFresh reports whether nothing is known yet by which the number in flight could be set.
+func (p *Pace) IsFresh() bool { return p.learned == 0 && p.window.fresh() }
+
+// RestUntil is when the host's rest ends or has ended; zero when there was none.
+func (p *Pace) RestUntil() time.Time { return unixOrZero(p.restUntil) }
+
 // Failures is the number of host failures in a row.
 func (p Pace) Failures() int { return int(p.failures) }
 
@@ -345,7 +363,7 @@ func (p Pace) Latency() time.Duration { return fromMicros(p.latency) }
 
 // describe fills in the facts of a change, given what of the pace before it bears
 // on delay and limit.
-func (p *Pace) describe(c *PaceConfig, before Pace, ch *Change) {
+func (p *Pace) describe(c *Config, before Pace, ch *Change) {
 	ch.DelayFrom, ch.DelayTo = fromMillis(before.learned), fromMillis(p.learned)
 	ch.LimitFrom, ch.LimitTo = before.Limit(c), p.Limit(c)
 	if ch.LimitFrom != ch.LimitTo && ch.Effects&(EffectWindowGrew|EffectWindowCut) == 0 {

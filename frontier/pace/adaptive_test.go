@@ -1,4 +1,4 @@
-package frontier
+package pace
 
 import (
 	"testing"
@@ -36,12 +36,12 @@ func TestAdaptiveThroughput(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			best, at := 0, 0
 			for _, w := range []int{4, 16, 50, 150} {
-				s := simulation{cfg: PaceConfig{MaxInflight: w}.WithDefaults(), host: tc.host, cpu: tc.cpu}
+				s := simulation{cfg: Config{MaxInflight: w}.WithDefaults(), host: tc.host, cpu: tc.cpu}
 				if n := simTotal(s.run(4*time.Second), 1, 4).done * 5; n > best {
 					best, at = n, w
 				}
 			}
-			s := simulation{cfg: OwnSitePace(), host: tc.host, cpu: tc.cpu}
+			s := simulation{cfg: OwnSite(), host: tc.host, cpu: tc.cpu}
 			got := simTotal(s.run(20*time.Second), 5, 20)
 			t.Logf("%d/s, best %d/s at %d; window %d", got.done/15, best/15, at, got.window)
 			if float64(got.done) < 0.8*float64(best) {
@@ -70,9 +70,9 @@ func TestAdaptiveFindsLimit(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.host.limit = tc.limit
 			cpu := simClient{cores: 2, cost: 100 * us}
-			fixed := simulation{cfg: PaceConfig{MaxInflight: tc.limit}.WithDefaults(), host: tc.host, cpu: cpu}
+			fixed := simulation{cfg: Config{MaxInflight: tc.limit}.WithDefaults(), host: tc.host, cpu: cpu}
 			best := simTotal(fixed.run(12*time.Second), 2, 12).done * 5
-			s := simulation{cfg: OwnSitePace(), host: tc.host, cpu: cpu}
+			s := simulation{cfg: OwnSite(), host: tc.host, cpu: cpu}
 			ticks := s.run(70 * time.Second)
 			early, late := simTotal(ticks, 0, 20), simTotal(ticks, 20, 70)
 			t.Logf("refused %d of %d, then %d of %d; %.2f of the best fixed window", early.refused, early.done, late.refused, late.done, float64(late.done)/float64(best))
@@ -92,7 +92,7 @@ func TestAdaptiveFindsLimit(t *testing.T) {
 // TestAdaptiveFollowsRisingLimit lets a host take back its limit.
 func TestAdaptiveFollowsRisingLimit(t *testing.T) {
 	s := simulation{
-		cfg:  OwnSitePace(),
+		cfg:  OwnSite(),
 		host: simHost{net: 5 * ms, service: 50 * ms, limit: 6, limitTo: 20 * time.Second},
 		cpu:  simClient{cores: 2, cost: 100 * us},
 	}
@@ -112,7 +112,7 @@ func TestAdaptiveBacksOffWhenLatencyDoubles(t *testing.T) {
 	}{{"host with room", 0}, {"host at its limit", 64}} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := simulation{
-				cfg: OwnSitePace(),
+				cfg: OwnSite(),
 				host: simHost{
 					net: ms, service: 40 * ms, servers: tc.servers,
 					slower: 2.1, slowAt: 15 * time.Second, slowTo: 30 * time.Second,
@@ -143,9 +143,9 @@ func TestAdaptiveBusyClient(t *testing.T) {
 	host := simHost{net: 5 * ms, service: 100 * ms}
 	for _, blind := range []bool{false, true} {
 		cpu := simClient{cores: 2, cost: 250 * us, blind: blind, busyAt: 10 * time.Second, busier: 8}
-		fixed := simulation{cfg: PaceConfig{MaxInflight: 150}.WithDefaults(), host: host, cpu: cpu}
+		fixed := simulation{cfg: Config{MaxInflight: 150}.WithDefaults(), host: host, cpu: cpu}
 		best := simTotal(fixed.run(20*time.Second), 12, 20).done
-		s := simulation{cfg: OwnSitePace(), host: host, cpu: cpu}
+		s := simulation{cfg: OwnSite(), host: host, cpu: cpu}
 		ticks := s.run(20 * time.Second)
 		if got := simTotal(ticks, 12, 20).done; float64(got) < 0.8*float64(best) {
 			t.Errorf("blind=%v: %d answers once busy, want 0.8 of %d", blind, got, best)
@@ -161,14 +161,14 @@ func TestAdaptiveBusyClient(t *testing.T) {
 func TestPaceLearnsRateLimit(t *testing.T) {
 	for _, tc := range []struct {
 		name string
-		cfg  PaceConfig
+		cfg  Config
 		host simHost
 	}{
-		{"polite, 2 at once and 3 a second", PolitePace(), simHost{net: 10 * ms, service: 50 * ms, limit: 2, perSec: 3}},
-		{"polite, slow", PolitePace(), simHost{net: 10 * ms, service: 900 * ms, limit: 2, perSec: 3}},
-		{"polite, 1 at once", PolitePace(), simHost{net: 10 * ms, service: 700 * ms, limit: 1}},
-		{"own site, 3 a second", OwnSitePace(), simHost{net: 10 * ms, service: 50 * ms, perSec: 3}},
-		{"own site, 2 at once and 3 a second", OwnSitePace(), simHost{net: 10 * ms, service: 50 * ms, limit: 2, perSec: 3}},
+		{"polite, 2 at once and 3 a second", Polite(), simHost{net: 10 * ms, service: 50 * ms, limit: 2, perSec: 3}},
+		{"polite, slow", Polite(), simHost{net: 10 * ms, service: 900 * ms, limit: 2, perSec: 3}},
+		{"polite, 1 at once", Polite(), simHost{net: 10 * ms, service: 700 * ms, limit: 1}},
+		{"own site, 3 a second", OwnSite(), simHost{net: 10 * ms, service: 50 * ms, perSec: 3}},
+		{"own site, 2 at once and 3 a second", OwnSite(), simHost{net: 10 * ms, service: 50 * ms, limit: 2, perSec: 3}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := simulation{cfg: tc.cfg, host: tc.host, cpu: simClient{cores: 2, cost: 100 * us}}
@@ -186,7 +186,7 @@ func TestPaceLearnsRateLimit(t *testing.T) {
 }
 
 func TestAdaptiveWindowBounds(t *testing.T) {
-	cfg := PaceConfig{Adaptive: true, MinInflight: 3, MaxInflight: 7}.WithDefaults()
+	cfg := Config{Adaptive: true, MinInflight: 3, MaxInflight: 7}.WithDefaults()
 	var p Pace
 	if got := p.Limit(&cfg); got != 1 {
 		t.Errorf("a new window is %d, want 1: a host of a few pages needs no second connection", got)
@@ -227,7 +227,7 @@ func TestAdaptiveNeedsWork(t *testing.T) {
 		{"slots unknown, few on the wire", 3, 0, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			cfg := OwnSitePace()
+			cfg := OwnSite()
 			p := Pace{window: aimd{size: 8, steady: true}}
 			now, grew := simTime(0), false
 			for range 100 {
@@ -247,7 +247,7 @@ func TestAdaptiveNeedsWork(t *testing.T) {
 }
 
 func TestAdaptiveRefusals(t *testing.T) {
-	cfg := OwnSitePace()
+	cfg := OwnSite()
 	start := simTime(0)
 	p := Pace{window: aimd{size: 40}}
 	refuse := func(after time.Duration, inflight int) Change {
@@ -286,7 +286,7 @@ func TestAdaptiveRefusals(t *testing.T) {
 }
 
 func TestAdaptiveFailures(t *testing.T) {
-	cfg := OwnSitePace()
+	cfg := OwnSite()
 	for _, tc := range []struct {
 		class Class
 		want  int
