@@ -3,6 +3,8 @@ package frontier
 import (
 	"context"
 	"slices"
+
+	"github.com/mapwright/mapwright/frontier/dedup"
 )
 
 // A batch is the links of one page, or some seeds, on their way through the
@@ -115,7 +117,7 @@ func (b *batch) narrow(f *Frontier) {
 func (s *shard) classify(b *batch) {
 	only := len(b.shards) == 1
 	if only {
-		s.hot.touch(b.keys)
+		s.recent.Prefetch(b.keys)
 	}
 	for i := range b.links {
 		k := b.keys[i]
@@ -123,7 +125,7 @@ func (s *shard) classify(b *batch) {
 			continue
 		}
 		s.count.links++
-		if s.hot.Has(k) {
+		if s.recent.Has(k) {
 			s.count.hot++
 			s.again(k, b.links[i].Depth)
 			continue
@@ -165,10 +167,10 @@ func (s *shard) again(k Key, depth uint16) {
 
 // claim makes a key known. Whoever is looking it up must not record it too.
 func (s *shard) claim(k Key) {
-	s.hot.Add(k)
+	s.recent.Add(k)
 	p := k.Host.Partition()
 	if s.filters[p] == nil {
-		s.filters[p] = newFilter(s.f.o.FilterCapacity/partitions, s.f.o.FilterFPRate)
+		s.filters[p] = dedup.NewFilter(s.f.o.FilterCapacity/partitions, s.f.o.FilterFPRate)
 	}
 	s.filters[p].Add(k)
 	if d := s.doubts[k]; d != nil {
@@ -188,7 +190,7 @@ func (s *shard) settleDoubts(b *batch, ended bool) {
 		case st == linkVerified:
 			s.count.erred++
 		case ended:
-			s.hot.Add(k)
+			s.recent.Add(k)
 			s.again(k, b.links[i].Depth)
 		}
 		b.states[i] = linkKnown

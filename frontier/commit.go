@@ -160,7 +160,7 @@ func (b *batch) recheck(f *Frontier) bool {
 		switch b.states[i] {
 		case linkCandidate:
 			switch {
-			case s.hot.Has(k): // another page had it too, a moment ago
+			case s.recent.Has(k): // another page had it too, a moment ago
 				s.count.hot++
 				s.again(k, b.links[i].Depth)
 				b.states[i] = linkKnown

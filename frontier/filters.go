@@ -7,6 +7,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/mapwright/mapwright/frontier/dedup"
 )
 
 // A FilterWriter keeps named blobs for the next run. What it kept last time can
@@ -87,7 +89,7 @@ func (f *Frontier) packFilters(w io.Writer, from [partitions]uint16, to *[partit
 	for p := range partitions {
 		s := f.shards[f.owners[p]]
 		s.lock()
-		var layers []filterSnapshot
+		var layers []dedup.Layer
 		if fl := s.filters[p]; fl != nil {
 			if to == nil {
 				layers = fl.Snapshot(f.o.Seed, int(from[p]))
@@ -97,7 +99,7 @@ func (f *Frontier) packFilters(w io.Writer, from [partitions]uint16, to *[partit
 		}
 		s.mu.Unlock()
 		for _, l := range layers {
-			head := binary.BigEndian.AppendUint64([]byte{byte(p)}, uint64(filterHeader+bloomHeader+l.layer.bytes()+filterTrailer))
+			head := binary.BigEndian.AppendUint64([]byte{byte(p)}, uint64(l.Size()))
 			if _, err := w.Write(head); err != nil {
 				return err
 			}
@@ -160,7 +162,7 @@ func (f *Frontier) unpackFilters(r io.Reader, active bool) error {
 		var blob bytes.Buffer
 		size := binary.BigEndian.Uint64(head[1:])
 		if size > 1<<40 {
-			return &FilterError{Reason: "impossible size"}
+			return &dedup.LayerError{Reason: "impossible size"}
 		}
 		if _, err := io.CopyN(&blob, r, int64(size)); err != nil {
 			return err
@@ -174,7 +176,7 @@ func (f *Frontier) unpackFilters(r io.Reader, active bool) error {
 	}
 	for p := range ended {
 		if fl := f.shards[f.owners[p]].filters[p]; fl != nil && !ended[p] {
-			return &FilterError{Layer: fl.Layers(), Reason: "missing"}
+			return &dedup.LayerError{Layer: fl.Layers(), Reason: "missing"}
 		}
 	}
 	return nil
@@ -184,22 +186,13 @@ func (f *Frontier) unpackFilters(r io.Reader, active bool) error {
 func (f *Frontier) addLayer(p uint8, blob []byte, active bool, ended *bool) error {
 	filters := &f.shards[f.owners[p]].filters
 	if filters[p] == nil {
-		filters[p] = newFilter(f.o.FilterCapacity/partitions, f.o.FilterFPRate)
+		filters[p] = dedup.NewFilter(f.o.FilterCapacity/partitions, f.o.FilterFPRate)
 	}
 	fl := filters[p]
 	if *ended {
-		return &FilterError{Layer: len(fl.layers), Reason: "one too many"}
+		return &dedup.LayerError{Layer: fl.Layers(), Reason: "one too many"}
 	}
-	sealed := !active || len(blob) > filterSealedAt && blob[filterSealedAt] == 1
-	l, reason := decodeFilterLayer(blob, f.o.Seed, len(fl.layers), sealed)
-	if reason != "" {
-		return &FilterError{Layer: len(fl.layers), Reason: reason}
-	}
-	fl.layers = append(fl.layers, l)
-	fl.n += l.n
+	sealed := !active || dedup.IsSealed(blob)
 	*ended = !sealed
-	return nil
+	return fl.AddLayer(blob, f.o.Seed, sealed)
 }
-
-// filterSealedAt is where a stored layer says whether it is sealed.
-const filterSealedAt = 6

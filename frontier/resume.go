@@ -75,7 +75,7 @@ func (f *Frontier) Remember(keys []Key) {
 		if !s.suspects(k) {
 			s.claim(k)
 		} else {
-			s.hot.Add(k)
+			s.recent.Add(k)
 		}
 		s.mu.Unlock()
 	}

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mapwright/mapwright/frontier/dedup"
 	"github.com/mapwright/mapwright/frontier/pace"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 )
@@ -42,8 +43,8 @@ type shard struct {
 	sitemaps  map[int32][]sitemap
 	domainIDs map[uint64]int32
 
-	filters [partitions]*filter // of the shard's partitions; nil while empty
-	hot     *hotSet
+	filters [partitions]*dedup.Filter // of the shard's partitions; nil while empty
+	recent  *dedup.Recent
 	doubts  map[Key]*doubt
 	higher  promotions
 
@@ -87,7 +88,7 @@ type counts struct {
 
 func newShard(f *Frontier, index, maxSeats, hotBytes int) *shard {
 	s := &shard{
-		f: f, index: index, maxSeats: maxSeats, hot: newHotSet(hotBytes),
+		f: f, index: index, maxSeats: maxSeats, recent: dedup.NewRecent(hotBytes),
 		table: map[HostID]int32{}, paces: map[int32]pace.Pace{}, origins: map[int32]map[origin]originState{},
 		sitemaps: map[int32][]sitemap{}, domainIDs: map[uint64]int32{}, doubts: map[Key]*doubt{}, gone: map[HostID]Cursor{},
 	}

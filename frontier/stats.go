@@ -102,7 +102,7 @@ func (s *shard) addStats(st *Stats) {
 	for _, list := range s.sitemaps {
 		st.Sitemaps += int64(len(list))
 	}
-	hot := s.hot.Stats()
+	hot := s.recent.Stats()
 	st.HotKeys += hot.Len
 	st.HotBytes += hot.Bytes
 	for _, fl := range s.filters {

@@ -18,7 +18,8 @@ const module = "github.com/mapwright/mapwright"
 // one is a decision, and this is where it is written down. "*" means any.
 var allowedImports = map[string][]string{
 	"cmd/mapwright":                {"*"},
-	"frontier":                     {"frontier/pace", "internal/urlnorm"},
+	"frontier":                     {"frontier/dedup", "frontier/pace", "internal/urlnorm"},
+	"frontier/dedup":               {"internal/urlnorm"},
 	"frontier/pace":                {},
 	"state":                        {"wal", "internal/urlnorm"},
 	"wal":                          {},

@@ -1,4 +1,4 @@
-package frontier
+package dedup
 
 import (
 	"fmt"
@@ -18,8 +18,8 @@ func nthKey(n uint64) urlnorm.Key {
 	return urlnorm.Key{Host: urlnorm.HostID(n), Hi: mix(2*n + 1), Lo: mix(2*n + 2)}
 }
 
-func TestHotSetIsAMap(t *testing.T) {
-	h := newHotSet(64 << 20)
+func TestRecentIsAMap(t *testing.T) {
+	h := NewRecent(64 << 20)
 	const keys = 300_000
 	lost := 0
 	for i := range uint64(keys) {
@@ -52,8 +52,8 @@ func TestHotSetIsAMap(t *testing.T) {
 	}
 }
 
-func TestHotSetKeysThatShareBits(t *testing.T) {
-	h := newHotSet(0)
+func TestRecentKeysThatShareBits(t *testing.T) {
+	h := NewRecent(0)
 	a := urlnorm.Key{Hi: 7, Lo: 9}
 	h.Add(a)
 	for _, k := range []urlnorm.Key{{Hi: 7, Lo: 8}, {Hi: 7 + 1<<40, Lo: 9}, {}} {
@@ -67,10 +67,10 @@ func TestHotSetKeysThatShareBits(t *testing.T) {
 	}
 }
 
-func TestHotSetBudget(t *testing.T) {
-	for _, budget := range []int{0, hotFirst * hotBytes, 100_000, 1 << 20, 1<<20 + 1<<19, 3<<20 + 64} {
-		h := newHotSet(budget)
-		if s := h.Stats(); s.Bytes != hotFirst*hotBytes {
+func TestRecentBudget(t *testing.T) {
+	for _, budget := range []int{0, firstBuckets * bucketBytes, 100_000, 1 << 20, 1<<20 + 1<<19, 3<<20 + 64} {
+		h := NewRecent(budget)
+		if s := h.Stats(); s.Bytes != firstBuckets*bucketBytes {
 			t.Errorf("budget %d: a new set takes %d bytes", budget, s.Bytes)
 		}
 		n := 3 * h.Stats().Cap
@@ -78,10 +78,10 @@ func TestHotSetBudget(t *testing.T) {
 			h.Add(nthKey(i))
 		}
 		s := h.Stats()
-		if s.Bytes > max(budget, hotFirst*hotBytes) || s.Len > s.Cap {
+		if s.Bytes > max(budget, firstBuckets*bucketBytes) || s.Len > s.Cap {
 			t.Errorf("budget %d: %d bytes, %d keys of %d", budget, s.Bytes, s.Len, s.Cap)
 		}
-		if s.Bytes < budget-hotBytes {
+		if s.Bytes < budget-bucketBytes {
 			t.Errorf("budget %d: only %d bytes used", budget, s.Bytes)
 		}
 		if s.Len < s.Cap*9/10 {
@@ -99,10 +99,10 @@ func TestHotSetBudget(t *testing.T) {
 	}
 }
 
-// TestHotSetKeepsWhatIsUsed sends the links of pages past a set far too small for
+// TestRecentKeepsWhatIsUsed sends the links of pages past a set far too small for
 // them: the navigation, which is on every page, must stay.
-func TestHotSetKeepsWhatIsUsed(t *testing.T) {
-	h := newHotSet(64 << 10)
+func TestRecentKeepsWhatIsUsed(t *testing.T) {
+	h := NewRecent(64 << 10)
 	const nav = 500
 	misses := 0
 	for page := range uint64(5_000) {
@@ -121,9 +121,9 @@ func TestHotSetKeepsWhatIsUsed(t *testing.T) {
 	}
 }
 
-func BenchmarkHotSet(b *testing.B) {
+func BenchmarkRecent(b *testing.B) {
 	for _, size := range []int{1 << 20, 128 << 20} {
-		h := newHotSet(size)
+		h := NewRecent(size)
 		keys := h.Stats().Cap * 7 / 10
 		for i := range keys {
 			h.Add(nthKey(uint64(i)))
@@ -157,7 +157,7 @@ func BenchmarkHotSet(b *testing.B) {
 	}
 	b.Run("op=add/grow", func(b *testing.B) {
 		b.ReportAllocs()
-		h := newHotSet(1 << 30)
+		h := NewRecent(1 << 30)
 		i := uint64(0)
 		for b.Loop() {
 			h.Add(nthKey(i))
@@ -168,16 +168,16 @@ func BenchmarkHotSet(b *testing.B) {
 	})
 }
 
-// BenchmarkHotSetSize crawls on paper: of the links that are found, 3 % are new, and the others name any URL known so far alike, or by Zipf's
+// BenchmarkRecentSize crawls on paper: of the links that are found, 3 % are new, and the others name any URL known so far alike, or by Zipf's
 // law few of them over and over, as navigation does. It reports what share of the repeats is found in sets of several sizes, given as the
 // share of all URLs that they have room for.
-func BenchmarkHotSetSize(b *testing.B) {
+func BenchmarkRecentSize(b *testing.B) {
 	const urls = 1 << 17
 	for _, law := range []string{"uniform", "zipf"} {
 		for _, percent := range []int{3, 12, 50, 100} {
 			b.Run(fmt.Sprintf("links=%s/room=%d%%", law, percent), func(b *testing.B) {
 				for b.Loop() {
-					h := newHotSet(urls * percent / 100 * hotBytes / hotWays)
+					h := NewRecent(urls * percent / 100 * bucketBytes / ways)
 					rng := rand.New(rand.NewPCG(1, 2))
 					zipf := rand.NewZipf(rng, 1.1, 1, urls-1)
 					repeats, hits := 0, 0

@@ -1,4 +1,4 @@
-package frontier
+package dedup
 
 import (
 	"math"
@@ -9,8 +9,8 @@ import (
 	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
-// filterLayer is one bloom filter of a filter's stack.
-type filterLayer struct {
+// layer is one bloom filter of a filter's stack.
+type layer struct {
 	words []uint64 // bloom's own bits, at hand for the first look
 	m     uint64   // how many of them count
 	bloom *bloom.BloomFilter
@@ -18,36 +18,36 @@ type filterLayer struct {
 	n     int // keys in it
 }
 
-// filterLocations are the hash values of one key, reduced to a layer's size.
-type filterLocations [filterHashes]uint64
+// locations are the hash values of one key, reduced to a layer's size.
+type locations [hashes]uint64
 
-// newFilterLayer makes a layer that has the false-positive rate p when it holds n
+// newLayer makes a layer that has the false-positive rate p when it holds n
 // keys.
-func newFilterLayer(n int, p float64) filterLayer {
-	return wrapFilterLayer(bloom.New(uint(math.Ceil(float64(n)*filterBitsPerKey(p))), filterHashes), n, 0)
+func newLayer(n int, p float64) layer {
+	return wrapLayer(bloom.New(uint(math.Ceil(float64(n)*bitsPerKey(p))), hashes), n, 0)
 }
 
-// filterBitsPerKey is what the false-positive rate p costs with the given number
+// bitsPerKey is what the false-positive rate p costs with the given number
 // of hashes. bloom.EstimateParameters would choose that number too.
-func filterBitsPerKey(p float64) float64 {
-	const k = filterHashes
+func bitsPerKey(p float64) float64 {
+	const k = hashes
 	return -k / math.Log1p(-math.Pow(p, 1.0/k))
 }
 
-func wrapFilterLayer(b *bloom.BloomFilter, capacity, n int) filterLayer {
-	return filterLayer{words: b.BitSet().Words(), m: uint64(b.Cap()), bloom: b, cap: capacity, n: n}
+func wrapLayer(b *bloom.BloomFilter, capacity, n int) layer {
+	return layer{words: b.BitSet().Words(), m: uint64(b.Cap()), bloom: b, cap: capacity, n: n}
 }
 
-func (l *filterLayer) full() bool { return l.n >= l.cap }
+func (l *layer) full() bool { return l.n >= l.cap }
 
-func (l *filterLayer) bytes() int { return len(l.words) * 8 }
+func (l *layer) bytes() int { return len(l.words) * 8 }
 
-func (l *filterLayer) has(k urlnorm.Key) bool {
+func (l *layer) has(k urlnorm.Key) bool {
 	locs := l.locate(k)
 	return l.bloom.TestLocations(locs[:])
 }
 
-func (l *filterLayer) add(k urlnorm.Key) {
+func (l *layer) add(k urlnorm.Key) {
 	locs, set := l.locate(k), l.bloom.BitSet()
 	for _, i := range locs {
 		set.Set(uint(i))
@@ -59,7 +59,7 @@ func (l *filterLayer) add(k urlnorm.Key) {
 // hashed again; the growing step keeps keys whose Lo are related apart. A value
 // is scaled to the layer rather than taken modulo: a multiplication, where there
 // are dozens of them, is cheaper than a division.
-func (l *filterLayer) locate(k urlnorm.Key) (locs filterLocations) {
+func (l *layer) locate(k urlnorm.Key) (locs locations) {
 	h, step := k.Hi, k.Lo
 	for i := range locs {
 		locs[i], _ = bits.Mul64(h, l.m)
@@ -70,7 +70,7 @@ func (l *filterLayer) locate(k urlnorm.Key) (locs filterLocations) {
 }
 
 // bit is the bit at the place of one hash value.
-func (l *filterLayer) bit(h uint64) uint64 {
+func (l *layer) bit(h uint64) uint64 {
 	i, _ := bits.Mul64(h, l.m)
 	return l.words[i>>6] >> (i & 63) & 1
 }

@@ -1,4 +1,4 @@
-package frontier
+package dedup
 
 import (
 	"bufio"
@@ -11,26 +11,29 @@ import (
 	"github.com/bits-and-blooms/bloom/v3"
 )
 
-// A FilterError says why a stored filter layer cannot be used. The filter has
+// A LayerError says why a stored filter layer cannot be used. The filter has
 // then to be built anew from the store's keys; it must never start empty.
-type FilterError struct {
+type LayerError struct {
 	Layer  int // the position it was given at
 	Reason string
 }
 
-func (e *FilterError) Error() string {
+func (e *LayerError) Error() string {
 	return fmt.Sprintf("restore filter layer %d: %s", e.Layer, e.Reason)
 }
 
-// filterSnapshot is one layer at one moment, ready to be written while the filter
+// A Layer is one layer of a filter at one moment, ready to be written while the filter
 // goes on: a sealed layer never changes, the active one is a copy.
-type filterSnapshot struct {
-	layer filterLayer
+type Layer struct {
+	layer layer
 	tag   uint64
 	index int
 	// sealed says that this layer need never be written again.
 	sealed bool
 }
+
+// IsSealed reports whether a stored layer says that it was sealed.
+func IsSealed(blob []byte) bool { return len(blob) > sealedAt && blob[sealedAt] == 1 }
 
 // The stored form of a layer, little-endian but for bloom's own part:
 //
@@ -39,39 +42,43 @@ type filterSnapshot struct {
 //	what bloom writes: m and k, the bit count, the words
 //	CRC-32C of all that, 4 bytes
 const (
-	filterMagic   = "MWBF"
-	filterVersion = 1
-	filterHeader  = 8 + 4*8
-	filterTrailer = 4
-	bloomHeader   = 3 * 8
+	layerMagic   = "MWBF"
+	layerVersion = 1
+	layerHeader  = 8 + 4*8
+	layerTrailer = 4
+	bloomHeader  = 3 * 8
+	sealedAt     = 6
 )
 
 // Snapshot returns the layers from the given one on, to be written by the caller
 // after it has let go of the lock. Of each later snapshot only the layers need
 // writing that were not sealed in the one before. tag names the hash function,
 // which is to say the crawl's seed.
-func (f *filter) Snapshot(tag uint64, from int) []filterSnapshot {
+func (f *Filter) Snapshot(tag uint64, from int) []Layer {
 	if len(f.layers) == 0 {
 		f.grow()
 	}
 	last := len(f.layers) - 1
-	var out []filterSnapshot
+	var out []Layer
 	for i := from; i < last; i++ {
-		out = append(out, filterSnapshot{f.layers[i], tag, i, true})
+		out = append(out, Layer{f.layers[i], tag, i, true})
 	}
 	active := f.layers[last]
-	return append(out, filterSnapshot{wrapFilterLayer(active.bloom.Copy(), active.cap, active.n), tag, last, false})
+	return append(out, Layer{wrapLayer(active.bloom.Copy(), active.cap, active.n), tag, last, false})
 }
 
+// Size is the length of the stored form.
+func (s Layer) Size() int { return layerHeader + bloomHeader + s.layer.bytes() + layerTrailer }
+
 // WriteTo writes the stored form.
-func (s filterSnapshot) WriteTo(w io.Writer) (int64, error) {
+func (s Layer) WriteTo(w io.Writer) (int64, error) {
 	sum := crc32.New(crc32.MakeTable(crc32.Castagnoli))
 	buf := bufio.NewWriterSize(io.MultiWriter(w, sum), 1<<16)
-	head := make([]byte, 0, filterHeader)
-	head = append(head, filterMagic...)
-	head = append(head, filterVersion, filterHashes, 0, 0)
+	head := make([]byte, 0, layerHeader)
+	head = append(head, layerMagic...)
+	head = append(head, layerVersion, hashes, 0, 0)
 	if s.sealed {
-		head[6] = 1
+		head[sealedAt] = 1
 	}
 	for _, v := range []uint64{uint64(s.index), s.tag, uint64(s.layer.cap), uint64(s.layer.n)} {
 		head = binary.LittleEndian.AppendUint64(head, v)
@@ -87,39 +94,22 @@ func (s filterSnapshot) WriteTo(w io.Writer) (int64, error) {
 	if err != nil {
 		return 0, fmt.Errorf("write filter layer %d: %w", s.index, err)
 	}
-	return n + filterHeader + filterTrailer, nil
+	return n + layerHeader + layerTrailer, nil
 }
 
-// restoreFilter makes a filter of stored layers, given in order. The layers keep
-// the sizes they were made with; capacity and fpRate apply to those to come. All
-// but the last must be sealed and the last must not be: so a missing or outdated
-// one is noticed. Any error is a [*FilterError].
-func restoreFilter(capacity int, fpRate float64, tag uint64, blobs [][]byte) (*filter, error) {
-	f := newFilter(capacity, fpRate)
-	for i, b := range blobs {
-		l, reason := decodeFilterLayer(b, tag, i, i < len(blobs)-1)
-		if reason != "" {
-			return nil, &FilterError{Layer: i, Reason: reason}
-		}
-		f.layers = append(f.layers, l)
-		f.n += l.n
-	}
-	return f, nil
-}
-
-// decodeFilterLayer checks everything before it lets bloom read, which would take
+// decodeLayer checks everything before it lets bloom read, which would take
 // memory for whatever number of bits it is told.
-func decodeFilterLayer(b []byte, tag uint64, index int, sealed bool) (l filterLayer, reason string) {
-	if len(b) < filterHeader+bloomHeader+filterTrailer {
+func decodeLayer(b []byte, tag uint64, index int, sealed bool) (l layer, reason string) {
+	if len(b) < layerHeader+bloomHeader+layerTrailer {
 		return l, "too short"
 	}
-	if string(b[:4]) != filterMagic {
+	if string(b[:4]) != layerMagic {
 		return l, "not a filter layer"
 	}
-	if b[4] != filterVersion || b[5] != filterHashes {
-		return l, fmt.Sprintf("version %d with %d hashes, want %d with %d", b[4], b[5], filterVersion, filterHashes)
+	if b[4] != layerVersion || b[5] != hashes {
+		return l, fmt.Sprintf("version %d with %d hashes, want %d with %d", b[4], b[5], layerVersion, hashes)
 	}
-	body, trailer := b[:len(b)-filterTrailer], b[len(b)-filterTrailer:]
+	body, trailer := b[:len(b)-layerTrailer], b[len(b)-layerTrailer:]
 	if crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli)) != binary.LittleEndian.Uint32(trailer) {
 		return l, "checksum mismatch"
 	}
@@ -129,19 +119,19 @@ func decodeFilterLayer(b []byte, tag uint64, index int, sealed bool) (l filterLa
 		return l, fmt.Sprintf("is layer %d", word(0))
 	case word(1) != tag:
 		return l, "made with another seed"
-	case (b[6] == 1) != sealed:
+	case IsSealed(b) != sealed:
 		return l, "is not of the same snapshot as its neighbours"
 	case word(2) < 1 || word(3) > word(2):
 		return l, "impossible number of keys"
 	}
-	bits := body[filterHeader:]
+	bits := body[layerHeader:]
 	m, k, length := binary.BigEndian.Uint64(bits), binary.BigEndian.Uint64(bits[8:]), binary.BigEndian.Uint64(bits[16:])
-	if k != filterHashes || m != length || m > 1<<50 || m < word(2) || uint64(len(bits)-bloomHeader) != (m+63)/64*8 {
+	if k != hashes || m != length || m > 1<<50 || m < word(2) || uint64(len(bits)-bloomHeader) != (m+63)/64*8 {
 		return l, "size does not match its parameters"
 	}
 	var bf bloom.BloomFilter
 	if _, err := bf.ReadFrom(bytes.NewReader(bits)); err != nil {
 		return l, err.Error()
 	}
-	return wrapFilterLayer(&bf, int(word(2)), int(word(3))), ""
+	return wrapLayer(&bf, int(word(2)), int(word(3))), ""
 }

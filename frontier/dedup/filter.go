@@ -1,4 +1,4 @@
-package frontier
+package dedup
 
 import (
 	"math/bits"
@@ -6,7 +6,7 @@ import (
 	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
-// filter answers "certainly new" for a URL, or "perhaps seen". It is a stack of
+// Filter answers "certainly new" for a URL, or "perhaps seen". It is a stack of
 // bloom filters: keys go into the last one until that is full, then a new one is
 // put on top and the old one never changes again.
 //
@@ -19,33 +19,33 @@ import (
 // positives of 1 % at a quarter of a million keys in one filter, 2.3 % at ten
 // million and 3 % at a hundred million.
 //
-// It is not safe for concurrent use: the shard's mutex guards it.
-type filter struct {
+// It is not safe for concurrent use.
+type Filter struct {
 	fpRate float64
 	first  int // capacity of the first layer
-	layers []filterLayer
+	layers []layer
 	n      int // keys added
 }
 
 const (
-	// filterHashes is two short of the optimum for the sizes used here: that costs
+	// hashes is two short of the optimum for the sizes used here: that costs
 	// a tenth more false positives and saves a fifth of the cache misses.
-	filterHashes = 8
+	hashes = 8
 
-	// filterFirst is the smallest first layer, 28 KiB at 1 %: there may be one
+	// firstLayer is the smallest first layer, 28 KiB at 1 %: there may be one
 	// filter for each of 256 partitions.
-	filterFirst = 1 << 14
+	firstLayer = 1 << 14
 
-	// filterShare is a layer's part of the rate asked for.
-	filterShare = 0.115
+	// layerShare is a layer's part of the rate asked for.
+	layerShare = 0.115
 )
 
-// newFilter makes an empty filter. fpRate is about what it will have at capacity
+// NewFilter makes an empty filter. fpRate is about what it will have at capacity
 // keys; it grows beyond by itself, and takes memory for few keys at first.
-func newFilter(capacity int, fpRate float64) *filter {
-	return &filter{
+func NewFilter(capacity int, fpRate float64) *Filter {
+	return &Filter{
 		fpRate: fpRate,
-		first:  min(max(capacity/64, filterFirst), 1<<20),
+		first:  min(max(capacity/64, firstLayer), 1<<20),
 	}
 }
 
@@ -55,8 +55,8 @@ func newFilter(capacity int, fpRate float64) *filter {
 // So the first three bits are read in all layers with no branch between, which
 // lets the processor wait for many misses together; nine in ten layers drop out,
 // and only the rest are asked properly.
-func (f *filter) Has(k urlnorm.Key) bool {
-	h0, h1, h2 := k.Hi, k.Hi+k.Lo, k.Hi+2*k.Lo+1 // as filterLayer.locate has them
+func (f *Filter) Has(k urlnorm.Key) bool {
+	h0, h1, h2 := k.Hi, k.Hi+k.Lo, k.Hi+2*k.Lo+1 // as layer.locate has them
 	for end := len(f.layers); end > 0; end -= 64 {
 		layers := f.layers[max(0, end-64):end]
 		var maybe uint64
@@ -76,7 +76,7 @@ func (f *filter) Has(k urlnorm.Key) bool {
 }
 
 // Add puts k in. A key should be added once; a second time costs room.
-func (f *filter) Add(k urlnorm.Key) {
+func (f *Filter) Add(k urlnorm.Key) {
 	if len(f.layers) == 0 || f.layers[len(f.layers)-1].full() {
 		f.grow()
 	}
@@ -85,10 +85,10 @@ func (f *filter) Add(k urlnorm.Key) {
 }
 
 // Len is the number of keys added.
-func (f *filter) Len() int { return f.n }
+func (f *Filter) Len() int { return f.n }
 
 // Bytes is the memory taken by the layers.
-func (f *filter) Bytes() int {
+func (f *Filter) Bytes() int {
 	n := 0
 	for i := range f.layers {
 		n += f.layers[i].bytes()
@@ -97,11 +97,23 @@ func (f *filter) Bytes() int {
 }
 
 // Layers is the number of layers. All but the last are sealed: they never change.
-func (f *filter) Layers() int { return len(f.layers) }
+func (f *Filter) Layers() int { return len(f.layers) }
 
-func (f *filter) grow() {
-	f.layers = append(f.layers, newFilterLayer(f.nextLayer(f.n), f.fpRate*filterShare))
+func (f *Filter) grow() {
+	f.layers = append(f.layers, newLayer(f.nextLayer(f.n), f.fpRate*layerShare))
+}
+
+// AddLayer puts a stored layer on top. The layers of a filter are added in order, before any key; all but the last must be sealed, and
+// the last must not be: so a missing or outdated one is noticed. Any error is a [*LayerError].
+func (f *Filter) AddLayer(blob []byte, tag uint64, sealed bool) error {
+	l, reason := decodeLayer(blob, tag, len(f.layers), sealed)
+	if reason != "" {
+		return &LayerError{Layer: len(f.layers), Reason: reason}
+	}
+	f.layers = append(f.layers, l)
+	f.n += l.n
+	return nil
 }
 
 // nextLayer is the number of keys of the layer that comes after so many keys.
-func (f *filter) nextLayer(keys int) int { return max(f.first, 2*keys/5) }
+func (f *Filter) nextLayer(keys int) int { return max(f.first, 2*keys/5) }

@@ -1,4 +1,4 @@
-package frontier
+package dedup
 
 import (
 	"bytes"
@@ -14,12 +14,12 @@ import (
 
 // newLeakyFilter makes a filter that takes about the given part of all keys for
 // known, for tests of those who must live with false positives.
-func newLeakyFilter(tb testing.TB, fp float64) *filter {
+func newLeakyFilter(tb testing.TB, fp float64) *Filter {
 	tb.Helper()
-	f := newFilter(0, 0.01)
+	f := NewFilter(0, 0.01)
 	f.grow()
 	rng := rand.New(rand.NewPCG(3, 4))
-	density := math.Pow(fp, 1.0/filterHashes)
+	density := math.Pow(fp, 1.0/hashes)
 	for i := range f.layers[0].m {
 		if rng.Float64() < density {
 			f.layers[0].bloom.BitSet().Set(uint(i))
@@ -36,7 +36,7 @@ func TestLeakyFilter(t *testing.T) {
 }
 
 // falsePositives is the rate at which f claims keys that were never added.
-func falsePositives(f *filter, tries int) float64 {
+func falsePositives(f *Filter, tries int) float64 {
 	n := 0
 	for i := range tries {
 		if f.Has(nthKey(1<<40 + uint64(i))) {
@@ -48,7 +48,7 @@ func falsePositives(f *filter, tries int) float64 {
 
 func TestFilterForgetsNothing(t *testing.T) {
 	const keys = 200_000
-	f := newFilter(0, 0.01)
+	f := NewFilter(0, 0.01)
 	if f.Has(nthKey(0)) || f.Len() != 0 || f.Bytes() != 0 {
 		t.Error("a new filter is not empty")
 	}
@@ -77,13 +77,13 @@ func TestFilterForgetsNothing(t *testing.T) {
 // TestFilterPlan adds up the layers for more keys than a test can hold.
 func TestFilterPlan(t *testing.T) {
 	for _, capacity := range []int{0, 10_000_000 / 256, 10_000_000} {
-		f := newFilter(capacity, 0.01)
-		p := f.fpRate * filterShare
+		f := NewFilter(capacity, 0.01)
+		p := f.fpRate * layerShare
 		var keys, layers int
 		var size float64
 		for keys < 100_000_000 {
 			n := f.nextLayer(keys)
-			size += math.Ceil(float64(n) * filterBitsPerKey(p) / 8)
+			size += math.Ceil(float64(n) * bitsPerKey(p) / 8)
 			layers++
 			if keys > 4*f.first && size > 2.5*float64(keys) {
 				t.Errorf("capacity %d: %.2f bytes a key when a layer is opened at %d", capacity, size/float64(keys), keys)
@@ -96,7 +96,7 @@ func TestFilterPlan(t *testing.T) {
 	}
 }
 
-func snapshotBlobs(t *testing.T, f *filter, tag uint64, from int) [][]byte {
+func snapshotBlobs(t *testing.T, f *Filter, tag uint64, from int) [][]byte {
 	t.Helper()
 	var blobs [][]byte
 	for i, s := range f.Snapshot(tag, from) {
@@ -104,6 +104,9 @@ func snapshotBlobs(t *testing.T, f *filter, tag uint64, from int) [][]byte {
 		n, err := s.WriteTo(&b)
 		if err != nil || n != int64(b.Len()) {
 			t.Fatalf("WriteTo = %d, %v; wrote %d", n, err, b.Len())
+		}
+		if s.Size() != b.Len() {
+			t.Fatalf("Size = %d, wrote %d", s.Size(), b.Len())
 		}
 		if s.index != from+i {
 			t.Fatalf("layer %d has index %d", from+i, s.index)
@@ -115,7 +118,7 @@ func snapshotBlobs(t *testing.T, f *filter, tag uint64, from int) [][]byte {
 
 func TestFilterSnapshot(t *testing.T) {
 	const tag = 42
-	f := newFilter(0, 0.01)
+	f := NewFilter(0, 0.01)
 	for i := range uint64(40_000) {
 		f.Add(nthKey(i))
 	}
@@ -127,13 +130,13 @@ func TestFilterSnapshot(t *testing.T) {
 	for i := range uint64(40_000) {
 		f.Add(nthKey(40_000 + i))
 	}
-	if got := falsePositives(&filter{layers: []filterLayer{first[2].layer}}, 10_000); got > 0.01 {
+	if got := falsePositives(&Filter{layers: []layer{first[2].layer}}, 10_000); got > 0.01 {
 		t.Errorf("what was added after the snapshot shows in it: false positives %.3f", got)
 	}
 
 	// What was sealed before is not written again.
 	stored = append(stored[:2], snapshotBlobs(t, f, tag, 2)...)
-	g, err := restoreFilter(5_000_000, 0.02, tag, stored)
+	g, err := restore(5_000_000, 0.02, tag, stored)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,14 +163,14 @@ func TestFilterSnapshot(t *testing.T) {
 }
 
 func TestFilterSnapshotOfNothing(t *testing.T) {
-	g, err := restoreFilter(0, 0.01, 1, snapshotBlobs(t, newFilter(0, 0.01), 1, 0))
+	g, err := restore(0, 0.01, 1, snapshotBlobs(t, NewFilter(0, 0.01), 1, 0))
 	if err != nil || g.Len() != 0 || g.Has(nthKey(1)) {
 		t.Errorf("restored %v, %v", g, err)
 	}
 }
 
 func TestFilterRestoreErrors(t *testing.T) {
-	f := newFilter(0, 0.01)
+	f := NewFilter(0, 0.01)
 	for i := range uint64(20_000) {
 		f.Add(nthKey(i))
 	}
@@ -179,7 +182,7 @@ func TestFilterRestoreErrors(t *testing.T) {
 	}
 	// resum makes the checksum right again, so that the check after it is reached.
 	resum := func(b []byte) []byte {
-		body := b[:len(b)-filterTrailer]
+		body := b[:len(b)-layerTrailer]
 		return binary.LittleEndian.AppendUint32(bytes.Clone(body), crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli)))
 	}
 	for _, tc := range []struct {
@@ -201,20 +204,31 @@ func TestFilterRestoreErrors(t *testing.T) {
 		{"later version", 7, [][]byte{edit(blobs[0], 4, 2), blobs[1]}, 0, "version 3"},
 		{"no capacity", 7, [][]byte{resum(edit(blobs[0], 8+2*8+1, 0x40)), blobs[1]}, 0, "impossible"},
 		{"absurd count", 7, [][]byte{resum(edit(blobs[0], 8+3*8+7, 0x40)), blobs[1]}, 0, "impossible"},
-		{"absurd size", 7, [][]byte{resum(edit(blobs[0], filterHeader, 0x40)), blobs[1]}, 0, "size"},
-		{"other hash count", 7, [][]byte{resum(edit(blobs[0], filterHeader+15, 1)), blobs[1]}, 0, "size"},
+		{"absurd size", 7, [][]byte{resum(edit(blobs[0], layerHeader, 0x40)), blobs[1]}, 0, "size"},
+		{"other hash count", 7, [][]byte{resum(edit(blobs[0], layerHeader+15, 1)), blobs[1]}, 0, "size"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			_, err := restoreFilter(0, 0.01, tc.tag, tc.blobs)
-			var fe *FilterError
+			_, err := restore(0, 0.01, tc.tag, tc.blobs)
+			var fe *LayerError
 			if !errors.As(err, &fe) {
-				t.Fatalf("error %v, want a FilterError", err)
+				t.Fatalf("error %v, want a LayerError", err)
 			}
 			if fe.Layer != tc.layer || !strings.Contains(fe.Reason, tc.reason) {
 				t.Errorf("layer %d: %q, want layer %d: %q", fe.Layer, fe.Reason, tc.layer, tc.reason)
 			}
 		})
 	}
+}
+
+// restore makes a filter of stored layers, given in order.
+func restore(capacity int, fpRate float64, tag uint64, blobs [][]byte) (*Filter, error) {
+	f := NewFilter(capacity, fpRate)
+	for i, b := range blobs {
+		if err := f.AddLayer(b, tag, i < len(blobs)-1); err != nil {
+			return nil, err
+		}
+	}
+	return f, nil
 }
 
 type brokenWriter struct{ room int }
@@ -227,7 +241,7 @@ func (w *brokenWriter) Write(p []byte) (int, error) {
 }
 
 func TestFilterSnapshotWriteError(t *testing.T) {
-	f := newFilter(0, 0.01)
+	f := NewFilter(0, 0.01)
 	f.Add(nthKey(1))
 	size := len(snapshotBlobs(t, f, 1, 0)[0])
 	for _, room := range []int{0, size / 2, size - 1} {
@@ -240,16 +254,16 @@ func TestFilterSnapshotWriteError(t *testing.T) {
 // FuzzFilterRestore gives the decoder bytes with a right checksum, as an attacker
 // of the data directory would.
 func FuzzFilterRestore(f *testing.F) {
-	small := filterSnapshot{layer: newFilterLayer(10, 0.01), tag: 1}
+	small := Layer{layer: newLayer(10, 0.01), tag: 1}
 	var b bytes.Buffer
 	if _, err := small.WriteTo(&b); err != nil {
 		f.Fatal(err)
 	}
-	f.Add(b.Bytes()[:b.Len()-filterTrailer])
+	f.Add(b.Bytes()[:b.Len()-layerTrailer])
 	f.Add([]byte("MWBF"))
 	f.Fuzz(func(t *testing.T, body []byte) {
 		blob := binary.LittleEndian.AppendUint32(bytes.Clone(body), crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli)))
-		g, err := restoreFilter(0, 0.01, 1, [][]byte{blob})
+		g, err := restore(0, 0.01, 1, [][]byte{blob})
 		if err != nil {
 			return
 		}
@@ -265,7 +279,7 @@ func FuzzFilterRestore(f *testing.F) {
 
 func BenchmarkFilter(b *testing.B) {
 	for _, n := range []int{40_000, 400_000, 10_000_000} {
-		f := newFilter(10_000_000/256, 0.01)
+		f := NewFilter(10_000_000/256, 0.01)
 		for i := range n {
 			f.Add(nthKey(uint64(i)))
 		}
@@ -274,7 +288,7 @@ func BenchmarkFilter(b *testing.B) {
 			f, i := f, uint64(0)
 			for b.Loop() {
 				if i%uint64(n) == 0 {
-					f = newFilter(10_000_000/256, 0.01)
+					f = NewFilter(10_000_000/256, 0.01)
 				}
 				f.Add(nthKey(i))
 				i++

@@ -1,4 +1,4 @@
-package frontier
+package dedup
 
 import (
 	"math/bits"
@@ -7,7 +7,7 @@ import (
 	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
-// hotSet is a cache of exact URL identities: it answers "seen before" for most
+// Recent is a cache of exact URL identities: it answers "seen before" for most
 // repeated links without a look at the filter or the store. It may forget, and
 // never invents: 96 bits of a key's 128 are kept and compared.
 //
@@ -19,18 +19,18 @@ import (
 // budget, a bucket makes room by the clock algorithm among its five. It holds no
 // pointers that the garbage collector would have to follow.
 //
-// It is not safe for concurrent use: the shard's mutex guards it.
-type hotSet struct {
-	segments [][]hotBucket
+// It is not safe for concurrent use.
+type Recent struct {
+	segments [][]bucket
 	n        int    // buckets in use
 	most     int    // buckets within the budget
 	mask     uint64 // 2^(L+1)-1, where 2^L <= n < 2^(L+1)
-	stats    hotStats
-	touched  uint32 // means nothing; so that touch is not optimised away
+	stats    RecentStats
+	touched  uint32 // means nothing; so that Prefetch is not optimised away
 }
 
-// hotStats counts what a hotSet did since it was made.
-type hotStats struct {
+// RecentStats counts what a Recent did since it was made.
+type RecentStats struct {
 	Len       int // keys held
 	Cap       int // keys that the budget has room for
 	Bytes     int // memory allocated
@@ -40,66 +40,67 @@ type hotStats struct {
 }
 
 const (
-	hotWays = 5
-	// hotSegment is how many buckets are allocated at once: 1 MiB.
-	hotSegment = 1 << 14
-	// hotFirst is how many buckets a new set has: 32 KiB.
-	hotFirst = 1 << 9
+	ways = 5
+	// segmentSize is how many buckets are allocated at once: 1 MiB.
+	segmentSize = 1 << 14
+	// firstBuckets is how many buckets a new set has: 32 KiB.
+	firstBuckets = 1 << 9
 )
 
-type hotBucket struct {
-	hi [hotWays]uint64
-	lo [hotWays]uint32
+type bucket struct {
+	hi [ways]uint64
+	lo [ways]uint32
 	// ctl holds, from the lowest byte up: a bit per way in use, a bit per way that
 	// was hit since the hand passed, the hand.
 	ctl uint32
 }
 
 const (
-	hotHitShift = 8
-	hotHand     = 16
-	hotBytes    = int(unsafe.Sizeof(hotBucket{}))
+	hitShift    = 8
+	handShift   = 16
+	bucketBytes = int(unsafe.Sizeof(bucket{}))
 )
 
-func newHotSet(maxBytes int) *hotSet {
-	most := max(hotFirst, maxBytes/hotBytes)
-	h := &hotSet{most: most}
-	h.segments = make([][]hotBucket, 0, (most+hotSegment-1)/hotSegment)
-	h.segments = append(h.segments, make([]hotBucket, hotFirst))
-	h.stats.Cap = most * hotWays
-	h.stats.Bytes = hotFirst * hotBytes
-	h.setLen(hotFirst)
+// NewRecent makes an empty set that takes at most maxBytes, and 32 KiB at least.
+func NewRecent(maxBytes int) *Recent {
+	most := max(firstBuckets, maxBytes/bucketBytes)
+	h := &Recent{most: most}
+	h.segments = make([][]bucket, 0, (most+segmentSize-1)/segmentSize)
+	h.segments = append(h.segments, make([]bucket, firstBuckets))
+	h.stats.Cap = most * ways
+	h.stats.Bytes = firstBuckets * bucketBytes
+	h.setLen(firstBuckets)
 	return h
 }
 
-func (h *hotSet) setLen(n int) {
+func (h *Recent) setLen(n int) {
 	h.n = n
 	h.mask = 1<<bits.Len(uint(n)) - 1
 }
 
-// bucket returns where a key with this hi lies: at its low bits, with the highest
+// bucketOf returns where a key with this hi lies: at its low bits, with the highest
 // of them dropped where that bucket does not exist yet.
-func (h *hotSet) bucket(hi uint64) *hotBucket {
+func (h *Recent) bucketOf(hi uint64) *bucket {
 	i := hi & h.mask
 	if i >= uint64(h.n) {
 		i &= h.mask >> 1
 	}
-	return &h.segments[i/hotSegment][i%hotSegment]
+	return &h.segments[i/segmentSize][i%segmentSize]
 }
 
-// touch brings the buckets of keys into the processor's cache. The loads do not
+// Prefetch brings the buckets of keys into the processor's cache. The loads do not
 // wait for each other, as those of one lookup after the other would.
-func (h *hotSet) touch(keys []urlnorm.Key) {
+func (h *Recent) Prefetch(keys []urlnorm.Key) {
 	var x uint32
 	for i := range keys {
-		x ^= h.bucket(keys[i].Hi).ctl
+		x ^= h.bucketOf(keys[i].Hi).ctl
 	}
 	h.touched = x
 }
 
 // Has reports whether k was added and not forgotten since.
-func (h *hotSet) Has(k urlnorm.Key) bool {
-	if h.bucket(k.Hi).hit(k.Hi, uint32(k.Lo)) {
+func (h *Recent) Has(k urlnorm.Key) bool {
+	if h.bucketOf(k.Hi).hit(k.Hi, uint32(k.Lo)) {
 		h.stats.Hits++
 		return true
 	}
@@ -108,14 +109,14 @@ func (h *hotSet) Has(k urlnorm.Key) bool {
 }
 
 // Add puts k into the set, at the cost of another one when its bucket is full.
-func (h *hotSet) Add(k urlnorm.Key) {
-	b := h.bucket(k.Hi)
+func (h *Recent) Add(k urlnorm.Key) {
+	b := h.bucketOf(k.Hi)
 	if b.hit(k.Hi, uint32(k.Lo)) {
 		return
 	}
 	for h.n < h.most && 4*h.stats.Len >= 3*h.n {
 		h.split()
-		b = h.bucket(k.Hi)
+		b = h.bucketOf(k.Hi)
 	}
 	if b.put(k.Hi, uint32(k.Lo)) {
 		h.stats.Evictions++
@@ -125,41 +126,41 @@ func (h *hotSet) Add(k urlnorm.Key) {
 }
 
 // Stats returns the counters.
-func (h *hotSet) Stats() hotStats { return h.stats }
+func (h *Recent) Stats() RecentStats { return h.stats }
 
 // split adds one bucket and moves into it what now belongs there, all of which
 // lies in one other bucket.
-func (h *hotSet) split() {
+func (h *Recent) split() {
 	i := h.n
-	seg := i / hotSegment
+	seg := i / segmentSize
 	if seg == len(h.segments) {
 		h.segments = append(h.segments, nil)
 	}
 	s := h.segments[seg]
 	if len(s) == cap(s) {
-		s = make([]hotBucket, len(s), min(max(2*len(s), hotSegment*min(seg, 1)), hotSegment, len(s)+h.most-i))
+		s = make([]bucket, len(s), min(max(2*len(s), segmentSize*min(seg, 1)), segmentSize, len(s)+h.most-i))
 		copy(s, h.segments[seg])
-		h.stats.Bytes += (cap(s) - len(s)) * hotBytes
+		h.stats.Bytes += (cap(s) - len(s)) * bucketBytes
 	}
 	h.segments[seg] = s[:len(s)+1]
 	h.setLen(i + 1)
 
 	high := uint64(1) << (bits.Len(uint(i)) - 1)
 	j := uint64(i) - high
-	from, to := &h.segments[j/hotSegment][j%hotSegment], &h.segments[seg][i%hotSegment]
-	for w := range hotWays {
+	from, to := &h.segments[j/segmentSize][j%segmentSize], &h.segments[seg][i%segmentSize]
+	for w := range ways {
 		if from.ctl>>w&1 == 1 && from.hi[w]&high != 0 {
 			to.put(from.hi[w], from.lo[w])
-			from.ctl &^= 1<<w | 1<<(w+hotHitShift)
+			from.ctl &^= 1<<w | 1<<(w+hitShift)
 		}
 	}
 }
 
 // hit looks for a key and marks it as recently used.
-func (b *hotBucket) hit(hi uint64, lo uint32) bool {
-	for w := range hotWays {
+func (b *bucket) hit(hi uint64, lo uint32) bool {
+	for w := range ways {
 		if b.hi[w] == hi && b.lo[w] == lo && b.ctl>>w&1 == 1 {
-			if mark := uint32(1) << (w + hotHitShift); b.ctl&mark == 0 {
+			if mark := uint32(1) << (w + hitShift); b.ctl&mark == 0 {
 				b.ctl |= mark
 			}
 			return true
@@ -170,9 +171,9 @@ func (b *hotBucket) hit(hi uint64, lo uint32) bool {
 
 // put stores a key that the bucket does not hold, and reports whether another had
 // to go for it.
-func (b *hotBucket) put(hi uint64, lo uint32) (evicted bool) {
+func (b *bucket) put(hi uint64, lo uint32) (evicted bool) {
 	w := bits.TrailingZeros32(^b.ctl)
-	if w >= hotWays {
+	if w >= ways {
 		w = b.victim()
 		evicted = true
 	}
@@ -182,12 +183,12 @@ func (b *hotBucket) put(hi uint64, lo uint32) (evicted bool) {
 }
 
 // victim moves the hand to the first way that was not hit since it last passed.
-func (b *hotBucket) victim() int {
-	w := int(b.ctl >> hotHand)
-	for b.ctl>>(w+hotHitShift)&1 == 1 {
-		b.ctl &^= 1 << (w + hotHitShift)
-		w = (w + 1) % hotWays
+func (b *bucket) victim() int {
+	w := int(b.ctl >> handShift)
+	for b.ctl>>(w+hitShift)&1 == 1 {
+		b.ctl &^= 1 << (w + hitShift)
+		w = (w + 1) % ways
 	}
-	b.ctl = b.ctl&(1<<hotHand-1) | uint32((w+1)%hotWays)<<hotHand
+	b.ctl = b.ctl&(1<<handShift-1) | uint32((w+1)%ways)<<handShift
 	return w
 }
