@@ -174,9 +174,15 @@ func isStoreFile(name string) bool {
 }
 
 // Wipe deletes the store in dir, and dir itself if nothing else is in it. The
-// store must not be open; the error is a *LockedError if it is.
+// store must not be open; the error is a *LockedError if it is. A store whose
+// FORMAT is damaged can be deleted too, if another file shows that it is one.
 func Wipe(dir string) error {
 	exists, _, err := look(dir)
+	if _, damaged := errors.AsType[*CorruptError](err); damaged {
+		if reached, other := readSynced(filepath.Join(dir, badgerDir)); other == nil && reached.seq > 0 {
+			exists, err = true, nil
+		}
+	}
 	if err != nil {
 		return err
 	}

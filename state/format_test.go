@@ -2,6 +2,7 @@ package state
 
 import (
 	"encoding/binary"
+	"errors"
 	"hash/crc32"
 	"os"
 	"path/filepath"
@@ -149,5 +150,49 @@ func TestOptionsNameEveryFault(t *testing.T) {
 		"memtable size 5 is less than 1048576\nvalue log file size 6 is not between 1048576 and 1073741824\nmode 9 is unknown"
 	if err.Error() != want {
 		t.Errorf("got %q\nwant %q", err, want)
+	}
+}
+
+// A store with a damaged FORMAT can be deleted, a directory of somebody else with a file of that name cannot.
+func TestWipeDamagedStore(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	s, err := Open(dir, Options{MinFree: Off})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Commit(Record{Run: []RunFact{{Name: "a", Value: []byte("b")}}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(dir, formatName)
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[len(b)-1] ^= 4
+	if err := os.WriteFile(name, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := Wipe(dir); err != nil {
+		t.Errorf("a store with a damaged FORMAT: %v", err)
+	}
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the directory is still there: %v", err)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, badgerDir), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{formatName, filepath.Join(badgerDir, "000001.sst")} {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte("something else entirely"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Wipe(dir); err == nil {
+		t.Error("a directory that is no store was deleted")
+	}
+	if _, err := os.Stat(filepath.Join(dir, badgerDir, "000001.sst")); err != nil {
+		t.Errorf("a file of somebody else is gone: %v", err)
 	}
 }

@@ -167,6 +167,9 @@ func (s *Store) fail(err error) {
 // Open.
 func (s *Store) Epoch() uint64 { return s.epoch }
 
+// Dir is the directory that the store lies in.
+func (s *Store) Dir() string { return s.dir }
+
 // Seed is the hash seed of the crawl, for those who make a hasher of their own.
 func (s *Store) Seed() uint64 { return s.format.seed }
 

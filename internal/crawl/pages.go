@@ -18,7 +18,7 @@ func Pages(s *state.Store, types []string) export.Source {
 			p := &pageReader{store: s, types: types, hasher: s.Hasher()}
 			before := s.Counters()
 			var found, finished uint64
-			for rec, err := range sortPages(ctx, s.Pages(ctx), sortBytes) {
+			for rec, err := range sortPages(ctx, s.Pages(ctx), s.Dir(), sortBytes) {
 				var out *export.Page
 				if err == nil {
 					out, err = p.read(ctx, &rec)

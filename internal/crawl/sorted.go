@@ -20,12 +20,15 @@ import (
 // sortBytes is about how much memory the pages of one partition may take before they are sorted and written to a temporary file.
 const sortBytes = 48 << 20
 
+// sortPrefix begins the name of that file.
+const sortPrefix = "sort-"
+
 // sortPages brings the pages of a store into an order that does not depend on the crawl's random seed: by partition, host name, URL.
 // The store gives them by partition already. One partition is sorted in memory, or, if it is larger than limit bytes, by merging
-// sorted temporary files.
-func sortPages(ctx context.Context, pages iter.Seq2[state.Page, error], limit int) iter.Seq2[state.Page, error] {
+// sorted runs of a temporary file in dir.
+func sortPages(ctx context.Context, pages iter.Seq2[state.Page, error], dir string, limit int) iter.Seq2[state.Page, error] {
 	return func(yield func(state.Page, error) bool) {
-		s := &pageSorter{limit: limit}
+		s := &pageSorter{dir: dir, limit: limit}
 		defer s.close()
 		for p, err := range pages {
 			if err != nil {
@@ -46,12 +49,14 @@ func sortPages(ctx context.Context, pages iter.Seq2[state.Page, error], limit in
 
 // pageSorter holds the pages of one partition.
 type pageSorter struct {
+	dir       string
 	limit     int
 	partition uint8
 	n         int // pages since the last flush
 	chunk     []state.Page
-	size      int // about the bytes in chunk
-	runs      []*os.File
+	size      int      // about the bytes in chunk
+	file      *os.File // holds the runs one after the other; nil if there are none
+	ends      []int64  // where each run ends in file
 }
 
 func (s *pageSorter) add(p state.Page) error {
@@ -68,27 +73,32 @@ func (s *pageSorter) add(p state.Page) error {
 	return s.spill()
 }
 
-// spill writes the chunk, sorted, to a temporary file.
+// spill adds the chunk, sorted, to the temporary file as a run.
 func (s *pageSorter) spill() error {
 	slices.SortFunc(s.chunk, comparePages)
-	f, err := os.CreateTemp("", "mapwright-sort-")
-	if err != nil {
-		return fmt.Errorf("sort pages: %w", err)
+	if s.file == nil {
+		f, err := os.CreateTemp(s.dir, sortPrefix)
+		if err != nil {
+			return fmt.Errorf("sort pages: %w", err)
+		}
+		_ = os.Remove(f.Name()) // so that a kill leaves nothing behind; where open files cannot be removed, close does it
+		s.file = f
 	}
-	s.runs = append(s.runs, f)
-	w := bufio.NewWriterSize(f, 64<<10)
+	w := bufio.NewWriterSize(s.file, 64<<10)
 	enc := gob.NewEncoder(w)
 	for i := range s.chunk {
 		if err := enc.Encode(&s.chunk[i]); err != nil {
-			return fmt.Errorf("sort pages in %s: %w", f.Name(), err)
+			return fmt.Errorf("sort pages in %s: %w", s.file.Name(), err)
 		}
 	}
 	if err := w.Flush(); err != nil {
-		return fmt.Errorf("sort pages: %w", err)
+		return fmt.Errorf("sort pages in %s: %w", s.file.Name(), err)
 	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return fmt.Errorf("sort pages: %w", err)
+	end, err := s.file.Seek(0, io.SeekCurrent)
+	if err != nil {
+		return fmt.Errorf("sort pages in %s: %w", s.file.Name(), err)
 	}
+	s.ends = append(s.ends, end)
 	clear(s.chunk)
 	s.chunk, s.size = s.chunk[:0], 0
 	return nil
@@ -98,7 +108,7 @@ func (s *pageSorter) spill() error {
 func (s *pageSorter) flush(ctx context.Context, yield func(state.Page, error) bool) bool {
 	defer s.close()
 	slices.SortFunc(s.chunk, comparePages)
-	if len(s.runs) == 0 {
+	if s.file == nil {
 		for _, p := range s.chunk {
 			if !yield(p, nil) {
 				return false
@@ -115,8 +125,10 @@ func (s *pageSorter) flush(ctx context.Context, yield func(state.Page, error) bo
 		*p, rest = rest[0], rest[1:]
 		return nil
 	})
-	for _, f := range s.runs {
-		dec := gob.NewDecoder(bufio.NewReaderSize(f, 64<<10))
+	start := int64(0)
+	for _, end := range s.ends {
+		dec := gob.NewDecoder(bufio.NewReaderSize(io.NewSectionReader(s.file, start, end-start), 64<<10))
+		start = end
 		runs.add(func(p *state.Page) error {
 			*p = state.Page{} // gob leaves fields alone that are zero
 			return dec.Decode(p)
@@ -139,14 +151,14 @@ func (s *pageSorter) flush(ctx context.Context, yield func(state.Page, error) bo
 	return true
 }
 
-// close removes the temporary files and forgets the chunk.
+// close removes the temporary file and forgets the chunk.
 func (s *pageSorter) close() {
-	for _, f := range s.runs {
-		_ = f.Close()
-		_ = os.Remove(f.Name())
+	if s.file != nil {
+		_ = s.file.Close()
+		_ = os.Remove(s.file.Name())
 	}
 	clear(s.chunk)
-	s.runs, s.chunk, s.size, s.n = nil, s.chunk[:0], 0, 0
+	s.file, s.ends, s.chunk, s.size, s.n = nil, nil, s.chunk[:0], 0, 0
 }
 
 // comparePages orders by host name, then by URL. URLs of one host differ in scheme and port too.

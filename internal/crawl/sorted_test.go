@@ -14,8 +14,8 @@ import (
 
 // Pages of crawls with different seeds come in the same order, whether they fit into memory or not, and nothing is lost on the way.
 func TestOrderDoesNotDependOnTheSeed(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir())
 	now := time.UnixMilli(1_700_000_000_123).UTC()
+	dir := t.TempDir()
 	read := func(seed uint64, limit int) (urls []string) {
 		t.Helper()
 		h := urlnorm.NewHasher(seed)
@@ -39,7 +39,7 @@ func TestOrderDoesNotDependOnTheSeed(t *testing.T) {
 				}
 			}
 		}
-		for p, err := range sortPages(t.Context(), stored, limit) {
+		for p, err := range sortPages(t.Context(), stored, dir, limit) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -62,7 +62,7 @@ func TestOrderDoesNotDependOnTheSeed(t *testing.T) {
 			}
 		}
 	}
-	if left, err := os.ReadDir(os.TempDir()); err != nil || len(left) > 0 {
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("temporary files are left: %v, %v", left, err)
 	}
 }
