@@ -18,12 +18,15 @@ type robotsHop struct {
 	at        urlnorm.URL
 	hops      int       // redirects up to here
 	elsewhere time.Time // since when another host's pace decides; zero if the origin's own does
-	dropped   bool      // the request was sent over a kept connection that the host closed before it answered
+	repeats   int       // requests before this one that were dropped or timed out
 }
 
 const (
 	// robotsLook is how often an origin looks whether its answer has come from another host.
 	robotsLook = 250 * time.Millisecond
+	// robotsRepeats is how often a request that timed out is sent again. Without robots.txt a crawl goes on as if everything were
+	// allowed, so one slow answer must not decide.
+	robotsRepeats = 2
 	// robotsPatience is how long it waits: the other host may be resting for an hour.
 	robotsPatience = 30 * time.Second
 )
@@ -104,11 +107,10 @@ func (w *worker) askHop(ctx context.Context, l *frontier.Lease, hop *robotsHop) 
 		w.breaker.trip(err)
 		_, err := w.done(l, frontier.Result{Class: pace.ClassOurs})
 		return nil, r, err
-	case fetch.IsDropped(err) && !hop.dropped:
-		// It is asked for once more, at the host's pace.
-		again := *hop
-		again.dropped = true
-		return nil, r, w.repeatHop(l, &again)
+	case fetch.IsDropped(err) && hop.repeats == 0:
+		return nil, r, w.repeatHop(l, hop, pace.ClassDropped)
+	case fetch.KindOf(err) == fetch.Timeout && hop.repeats < robotsRepeats:
+		return nil, r, w.repeatHop(l, hop, pace.ClassNetwork)
 	case fetch.KindOf(err) == fetch.RefusedAddress:
 		r.Class = pace.ClassNone
 	}
@@ -127,16 +129,18 @@ func (w *worker) askHop(ctx context.Context, l *frontier.Lease, hop *robotsHop) 
 	return a, r, w.keepRobots(hop.origin, a, err)
 }
 
-// repeatHop ends a lease whose request shall be sent again. The origin's next robots lease makes the request; one to another host is
-// queued there again.
-func (w *worker) repeatHop(l *frontier.Lease, hop *robotsHop) error {
-	w.robots.setHop(hop)
+// repeatHop ends a lease whose request shall be sent again, at the host's pace. The origin's next robots lease makes the request; one
+// to another host is queued there again.
+func (w *worker) repeatHop(l *frontier.Lease, hop *robotsHop, class pace.Class) error {
+	again := *hop
+	again.repeats++
+	w.robots.setHop(&again)
 	if l.Kind() == frontier.KindSitemap {
-		if err := w.frontier.AddSitemap(hop.at.String(), hop); err != nil {
+		if err := w.frontier.AddSitemap(again.at.String(), &again); err != nil {
 			return err
 		}
 	}
-	_, err := w.done(l, frontier.Result{Class: pace.ClassDropped, Finish: struct{}{}, Final: true})
+	_, err := w.done(l, frontier.Result{Class: class, Finish: struct{}{}, Final: true})
 	return err
 }
 
