@@ -105,7 +105,7 @@ func (s *shard) back(l *Lease, r *Result, e pace.Event, d Disposition) error {
 		attempts++
 		st := s.seats.at(h.seat)
 		at = max(at, st.pace.RetryAt(&s.f.o.Pace, e, attempts).UnixNano())
-		if s.f.o.Observe != nil {
+		if s.f.o.Observe != nil && h.flags&hostHeld == 0 { // only resume tries the URLs of a blocked host again
 			s.note(Notice{
 				Kind: NoticeRetry, Host: string(s.nameOf(h)), URL: l.url, Attempt: attempts, At: time.Unix(0, at),
 				Waiting: h.pending,

@@ -273,6 +273,30 @@ func TestNobodySpins(t *testing.T) {
 	})
 }
 
+// The failure that blocks a host announces no retry of its URL: only a later run will try it.
+func TestBlockedHostIsNotRetried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kinds := map[NoticeKind]int{}
+		o := Options{Pace: fast(1), IgnoreRobots: true, MaxRetries: 3, FailureThreshold: Off, Observe: func(n Notice) { kinds[n.Kind]++ }}
+		f := newTest(t, o, NewMemStore())
+		for i := range 20 {
+			add(t, f, seeds(fmt.Sprintf("http://down.example/%d", i))...)
+		}
+		requests := 0
+		err := crawl(t, f, 1, 0, func(*Lease) Result {
+			requests++
+			return Result{Class: pace.ClassNetwork, Finish: "refused"}
+		})
+		if !errors.Is(err, ErrDrained) {
+			t.Error(err)
+		}
+		finished := 20 - int(f.Stats().Pending)
+		if want := requests - finished - 1; kinds[NoticeBlocked] != 1 || kinds[NoticeRetry] != want {
+			t.Errorf("%d requests, %d URLs finished, notices %v: want %d retries", requests, finished, kinds, want)
+		}
+	})
+}
+
 // Host failures back off by 2, 4, 8... seconds; the tenth in a row blocks, and
 // its URLs stay pending without holding the crawl open.
 func TestBlocking(t *testing.T) {

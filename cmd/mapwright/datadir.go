@@ -86,7 +86,7 @@ func unusable(dir crawl.Dir, err error) error {
 	if diskFull(err) {
 		advice := "free some space, or choose another --data-dir"
 		if dir.CheckOld() == nil {
-			advice = fmt.Sprintf("free some space, then 'mapwright resume --data-dir %s' continues the crawl; nothing that was recorded is lost", dir)
+			advice = fmt.Sprintf("free some space, then '%s' continues the crawl; nothing that was recorded is lost", dir.Command("resume"))
 		}
 		err = fmt.Errorf("%w: %s", err, advice)
 	}

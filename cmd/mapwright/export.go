@@ -67,7 +67,11 @@ func newExport(environ []string, io stdio) *cobra.Command {
 			if asJSON {
 				return json.NewEncoder(io.out).Encode(res)
 			}
-			_, err = fmt.Fprintf(io.out, "%s, %s indexable: %s in %s\n", plural(res.Pages, "URL"), humanize.Comma(res.Indexable), fileNames(res.Files), out)
+			written := "no file was written"
+			if len(res.Files) > 0 {
+				written = fileNames(res.Files) + " in " + out
+			}
+			_, err = fmt.Fprintf(io.out, "%s, %s indexable: %s\n", plural(res.Pages, "URL"), humanize.Comma(res.Indexable), written)
 			return err
 		},
 	}

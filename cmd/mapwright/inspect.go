@@ -51,9 +51,14 @@ func newInspect(environ []string, io stdio) *cobra.Command {
 			if asJSON {
 				enc := json.NewEncoder(io.out)
 				enc.SetEscapeHTML(false)
-				return enc.Encode(ins)
+				err = enc.Encode(ins)
+			} else {
+				err = printInspection(io, ins)
 			}
-			return printInspection(io, ins)
+			if err == nil && in.Err != nil {
+				err = &exitError{exitFailed, fmt.Errorf("%s was not fetched: %w", in.URL, in.Err)}
+			}
+			return err
 		},
 	}
 	cmd.Flags().StringVar(&base, "base", "", "`URL` of a page that is read from a file")

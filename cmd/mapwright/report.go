@@ -56,7 +56,7 @@ func printReport(io stdio, dir crawl.Dir, rep *crawl.Report) error {
 	list(t, "Errors", rep.Errors, int64(len(rep.Errors)), same)
 	list(t, "Warnings", rep.Warnings, int64(len(rep.Warnings)), same)
 	t.row("Files", "%s in %s", fileNames(rep.Files), dir)
-	if next := goOn(dir, rep); next != "" {
+	if next := goOn(dir, rep.Status, rep.Reason, rep.Profile, len(rep.BlockedHosts) > 0); next != "" {
 		t.row("Go on with", "%s", next)
 	}
 	if err := t.w.Flush(); err != nil {
@@ -109,24 +109,25 @@ func printHosts(t *table, rep *crawl.Report) {
 	})
 }
 
-// goOn is the command that goes on with a crawl, if one can.
-func goOn(dir crawl.Dir, rep *crawl.Report) string {
-	resume := fmt.Sprintf("mapwright resume --data-dir %s", dir)
+// goOn is the command that continues a crawl which ended with this status and reason, or what else to do; empty if there is nothing left
+// to do. Blocked says whether hosts are blocked.
+func goOn(dir crawl.Dir, status crawl.Status, reason, profile string, blocked bool) string {
+	resume := dir.Command("resume")
 	bounds := "(in all; 0 is no limit)"
-	if rep.Profile == string(config.Safe) {
+	if profile == string(config.Safe) {
 		bounds = fmt.Sprintf("(in all; at most %d in a safe crawl)", config.SafePages)
 	}
 	switch {
-	case rep.Status != crawl.Partial && rep.Status != crawl.Cancelled:
-		if len(rep.BlockedHosts) > 0 {
+	case status != crawl.Partial && status != crawl.Cancelled:
+		if blocked {
 			return resume + " (tries the blocked hosts again)"
 		}
 		return ""
-	case strings.HasPrefix(rep.Reason, "Safety limit: Maximum"):
+	case strings.HasPrefix(reason, "Safety limit: Maximum"):
 		return "another profile, in another data directory: a safe crawl has its pages once"
-	case strings.HasPrefix(rep.Reason, "Reached max_urls_per_host "):
+	case strings.HasPrefix(reason, "Reached max_urls_per_host "):
 		return resume + " --max-urls-per-host N " + bounds
-	case strings.HasPrefix(rep.Reason, "Reached max_urls "):
+	case strings.HasPrefix(reason, "Reached max_urls "):
 		return resume + " --max-urls N " + bounds
 	}
 	return resume

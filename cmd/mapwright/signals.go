@@ -39,7 +39,7 @@ func onSignals(ctx context.Context, log *slog.Logger, exit func()) (_ context.Co
 			interrupt: func(s os.Signal) {
 				close(first)
 				// Whatever reads the log may have stopped reading, and the second signal must not wait for it.
-				go log.Info("interrupted; once more leaves at once", "signal", s.String())
+				go log.Info("interrupted; a second signal ends the process at once", "signal", s.String())
 			},
 			leave: cancel,
 			exit:  exit,
@@ -102,5 +102,5 @@ func exitNow(stderr io.Writer, dir crawl.Dir, restore func()) {
 
 // leftAtOnce says how to go on after a second signal.
 func leftAtOnce(dir crawl.Dir) string {
-	return fmt.Sprintf("left at once; outputs were not written: 'mapwright export --data-dir %s' writes them, 'mapwright resume --data-dir %s' goes on", dir, dir)
+	return fmt.Sprintf("left at once; outputs were not written: '%s' writes them, '%s' goes on", dir.Command("export"), dir.Command("resume"))
 }

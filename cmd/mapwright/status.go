@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/internal/page"
 )
 
 func newStatus(environ []string, io stdio) *cobra.Command {
@@ -79,7 +80,9 @@ func printStatus(io stdio, dir crawl.Dir, l *crawl.Live) error {
 	} else if l.PID != 0 {
 		state = fmt.Sprintf("running (pid %d, for %s)", l.PID, time.Duration(l.Elapsed*float64(time.Second)).Round(time.Second))
 	} else if l.State == crawl.Interrupted {
-		state = "interrupted: the last run was killed or failed; 'mapwright resume --data-dir " + string(dir) + "' continues it"
+		state = fmt.Sprintf("interrupted: the last run was killed or failed; '%s' continues it", dir.Command("resume"))
+	} else if l.Reason != "" {
+		state = fmt.Sprintf("%s (%s)", l.State, l.Reason)
 	}
 	row("State", "%s", state)
 	for _, u := range l.StartURLs {
@@ -101,12 +104,10 @@ func printStatus(io stdio, dir crawl.Dir, l *crawl.Live) error {
 	if l.Waiting != "" {
 		row("Waiting", "%s", l.Waiting)
 	}
-	if l.PID == 0 && l.State != crawl.Interrupted && l.Pending > 0 {
-		next := fmt.Sprintf("mapwright resume --data-dir %s", dir)
-		if l.State == crawl.Partial {
-			next += " (with a higher limit than the one that ended it)"
+	if l.PID == 0 && l.Pending > 0 {
+		if next := goOn(dir, l.State, l.Reason, l.Profile, l.Outcomes[page.HostBlocked.String()] > 0); next != "" {
+			row("Go on with", "%s", next)
 		}
-		row("Go on with", "%s", next)
 	}
 	return w.Flush()
 }

@@ -121,7 +121,11 @@ func (l *Loaded) clamped(name, requested, bound string) {
 		return
 	}
 	l.Origin[name] += fmt.Sprintf(", instead of %s from %s", requested, from)
-	l.Warnings = append(l.Warnings, fmt.Sprintf("profile safe caps %s at %s (requested: %s by %s)", name, bound, requested, from))
+	change := "caps %s at %s"
+	if name == "min-delay-ms" || name == "max-delay-ms" {
+		change = "raises %s to %s"
+	}
+	l.Warnings = append(l.Warnings, fmt.Sprintf("profile safe "+change+" (requested: %s by %s)", name, bound, requested, from))
 }
 
 // PageCap is how many pages the crawl may fetch in its life; 0 is no limit.

@@ -6,9 +6,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
+	"unicode"
 
 	"github.com/mapwright/mapwright/internal/export"
 	"github.com/mapwright/mapwright/state"
@@ -27,6 +29,24 @@ func (d Dir) Report() string     { return filepath.Join(string(d), "report.json"
 func (d Dir) MetricsLog() string { return filepath.Join(string(d), "metrics.jsonl") }
 func (d Dir) Log() string        { return filepath.Join(string(d), "mapwright.log") }
 func (d Dir) Socket() string     { return filepath.Join(string(d), "control.sock") }
+
+// Command is a command of Mapwright for this directory, as a user can paste it into a shell.
+func (d Dir) Command(name string) string {
+	quoted := string(d)
+	switch {
+	case !strings.ContainsFunc(quoted, needsQuotes):
+	case runtime.GOOS != "windows" && strings.ContainsAny(quoted, "\"\\$`!"):
+		quoted = "'" + strings.ReplaceAll(quoted, "'", `'\''`) + "'"
+	default: // messages have commands in single quotes
+		quoted = `"` + quoted + `"`
+	}
+	return "mapwright " + name + " --data-dir " + quoted
+}
+
+// needsQuotes reports whether a shell may treat a character of a path specially. A backslash separates the parts of a path on Windows.
+func needsQuotes(c rune) bool {
+	return !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("/._-+=:,@%", c) && (c != '\\' || runtime.GOOS != "windows")
+}
 
 // Errors about data directories.
 var (
@@ -48,7 +68,7 @@ func (e *BusyError) Error() string {
 	if e.PID != 0 {
 		who = fmt.Sprintf("process %d", e.PID)
 	}
-	return fmt.Sprintf("data directory %s is in use by %s: 'mapwright status --data-dir %s' shows what it does", e.Dir, who, e.Dir)
+	return fmt.Sprintf("data directory %s is in use by %s: '%s' shows what it does", e.Dir, who, e.Dir.Command("status"))
 }
 
 // Holds says whether there is a crawl in the directory, and whether a process has it open.
@@ -72,7 +92,7 @@ func (d Dir) CheckNew() error {
 		return err
 	}
 	if has {
-		return fmt.Errorf("data directory %s %w: go on with 'mapwright resume --data-dir %s', or delete it with 'mapwright wipe --data-dir %s'", d, ErrHas, d, d)
+		return fmt.Errorf("data directory %s %w: go on with '%s', or delete it with '%s'", d, ErrHas, d.Command("resume"), d.Command("wipe"))
 	}
 	made, foreign, err := d.Made()
 	switch {
@@ -85,7 +105,7 @@ func (d Dir) CheckNew() error {
 	}
 	// What a start that was cut short left of the state is made good by the next one. Outputs are somebody's result.
 	if made = slices.DeleteFunc(made, func(name string) bool { return name == filepath.Base(d.State()) || name == export.RecordName }); len(made) > 0 {
-		return fmt.Errorf("data directory %s has files of an earlier crawl (such as %s): choose another, or delete them with 'mapwright wipe --data-dir %s'", d, made[0], d)
+		return fmt.Errorf("data directory %s has files of an earlier crawl (such as %s): choose another, or delete them with '%s'", d, made[0], d.Command("wipe"))
 	}
 	return checkWritable(string(d))
 }

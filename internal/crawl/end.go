@@ -24,7 +24,8 @@ func (r *run) finish(ctx context.Context) (*Report, error) {
 		return nil, err
 	}
 	// complete is written only now, after everything that it speaks of is durable.
-	if _, err := r.store.Commit(state.Record{Run: []state.RunFact{{Name: factStatus, Value: []byte(r.end.status)}}}); err != nil {
+	ended := []state.RunFact{{Name: factStatus, Value: []byte(r.end.status)}, {Name: factReason, Value: []byte(r.end.reason)}}
+	if _, err := r.store.Commit(state.Record{Run: ended}); err != nil {
 		return nil, err
 	}
 	if err := r.checkpoint(ctx); err != nil {

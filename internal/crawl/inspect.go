@@ -27,6 +27,7 @@ type Inspected struct {
 	Type     string
 	Length   int64
 	Took     time.Duration
+	Err      error // why there is no whole response; nil if there is one
 
 	// Robots is the robots.txt that applies to a URL, or nil. The function is nil if robots.txt does not count: for a page
 	// from a file, and with --ignore-robots.
@@ -64,7 +65,8 @@ func ReadPage(r io.Reader, most int64) (body []byte, charset string, err error) 
 	return fetch.DecodePage(body)
 }
 
-// FetchPage fetches one page for inspection, if robots.txt allows it.
+// FetchPage fetches one page for inspection, if robots.txt allows it. A fetch that fails is in Inspected.Err, since a crawl would record
+// the failure; the error is about a fetch that was cancelled.
 func FetchPage(ctx context.Context, s *config.Settings, f Fetcher, u urlnorm.URL) (*Inspected, error) {
 	in := &Inspected{URL: u, Length: -1}
 	if !s.IgnoreRobots {
@@ -76,7 +78,11 @@ func FetchPage(ctx context.Context, s *config.Settings, f Fetcher, u urlnorm.URL
 	resp, err := f.Do(ctx, fetch.Request{URL: u, Mode: fetch.Page})
 	if err != nil {
 		resp.Close() // what the host answered before it went wrong, or nil
-		return nil, err
+		if fetch.KindOf(err) == fetch.Canceled {
+			return nil, err
+		}
+		in.Err = err
+		return in, nil
 	}
 	defer resp.Close()
 	in.Status, in.Header, in.Location, in.Type = resp.Status, resp.Header, resp.Location, resp.ContentType
@@ -132,6 +138,9 @@ func Inspect(s *config.Settings, in *Inspected) (*Inspection, error) {
 	f.facts = page.Facts{ContentType: cmp.Or(in.Header.Get("Content-Type"), in.Type), ContentLength: in.Length, ResponseTime: -1, ETag: in.Header.Get("ETag")}
 	if at, err := http.ParseTime(in.Header.Get("Last-Modified")); err == nil {
 		f.facts.LastModified = at.UTC()
+	}
+	if in.Err != nil {
+		f.outcome, f.facts.Error = failedOutcome(in.Err), errorText(in.Err)
 	}
 	out := &Inspection{Links: []InspectedLink{}}
 	if in.Robots != nil {

@@ -17,7 +17,8 @@ const StatusVersion = 1
 type Live struct {
 	SchemaVersion int       `json:"schema_version"`
 	State         Status    `json:"state"`
-	Phase         Phase     `json:"phase,omitempty"` // of a crawl that runs
+	Reason        string    `json:"reason,omitempty"` // why a crawl that does not run ended
+	Phase         Phase     `json:"phase,omitempty"`  // of a crawl that runs
 	PID           int       `json:"pid,omitempty"`
 	Profile       string    `json:"profile"`
 	StartURLs     []string  `json:"start_urls"`
@@ -106,9 +107,10 @@ func Stored(ctx context.Context, s *state.Store, p *Plan) (*Live, error) {
 		Pending: int64(counters.Pending()), Outcomes: outcomeCounts(&counters, blocked), Bytes: int64(counters.Bytes), Tickets: countedPages(&counters),
 		LogBytes: s.Stats().LogBytes, StartURLCount: len(p.Starts),
 	}
-	// Whoever has the store open is the caller, so a run that is recorded as running is not.
+	// The caller has the store open, so no run is under way: one that is recorded as running was interrupted.
 	if status, ok := runFact(s, factStatus); ok && Status(status) != Running {
-		out.State = Status(status)
+		reason, _ := runFact(s, factReason)
+		out.State, out.Reason = Status(status), string(reason)
 	}
 	if profile := p.Settings[config.ProfileName]; len(profile) > 0 {
 		out.Profile = profile[0]

@@ -153,6 +153,7 @@ const (
 	factExtends = "extends scope " // with the target of a start's redirect behind it
 	factScope   = "scope"          // a list of such targets, as it was written before
 	factStatus  = "status"
+	factReason  = "reason" // why the last run that ended did so
 )
 
 // runFact is one fact about the crawl as a whole.

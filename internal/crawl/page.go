@@ -120,11 +120,7 @@ func (w *worker) pageFailed(l *frontier.Lease, u urlnorm.URL, resp *fetch.Respon
 	case isHopeless(err):
 		r.Final = true
 	}
-	outcome, known := page.ParseOutcome(string(kind))
-	if !known {
-		outcome = page.ReadError
-	}
-	f := &finish{outcome: outcome, at: time.Now(), facts: page.Facts{ContentLength: -1, ResponseTime: -1, Robots: ev}}
+	f := &finish{outcome: failedOutcome(err), at: time.Now(), facts: page.Facts{ContentLength: -1, ResponseTime: -1, Robots: ev}}
 	if resp != nil {
 		f.status, f.bytes = resp.Status, resp.WireBytes
 		w.describe(f, resp, ev)
@@ -151,6 +147,14 @@ func isHopeless(err error) bool {
 	}
 	_, cert := errors.AsType[*tls.CertificateVerificationError](err)
 	return cert
+}
+
+// failedOutcome is the outcome of a page whose fetch failed.
+func failedOutcome(err error) page.Outcome {
+	if o, known := page.ParseOutcome(string(fetch.KindOf(err))); known {
+		return o
+	}
+	return page.ReadError
 }
 
 // errorText is what a record says of a failure.

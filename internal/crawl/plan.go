@@ -54,7 +54,7 @@ func (p *Plan) Write(dir Dir) error {
 func ReadPlan(dir Dir) (*Plan, error) {
 	text, err := os.ReadFile(dir.Plan())
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("data directory %s: the crawl ended before its settings were written: delete it with 'mapwright wipe --data-dir %s' and start again", dir, dir)
+		return nil, fmt.Errorf("data directory %s: the crawl ended before its settings were written: delete it with '%s' and start again", dir, dir.Command("wipe"))
 	}
 	if err != nil {
 		return nil, err

@@ -241,8 +241,8 @@ func (s *summary) warnings(r *Report, dir Dir) []string {
 		}
 	}
 	if n := s.hosts.blockedHosts; n > 0 {
-		all = append(all, fmt.Sprintf("%s given up after too many failures in a row, and %s not fetched (outcome host_blocked): 'mapwright resume --data-dir %s' tries again",
-			quantity(n, "host was", "hosts were"), quantity(s.hosts.blockedURLs, "URL was", "URLs were"), dir))
+		all = append(all, fmt.Sprintf("%s given up after too many failures in a row, and %s not fetched (outcome host_blocked): '%s' tries again",
+			quantity(n, "host was", "hosts were"), quantity(s.hosts.blockedURLs, "URL was", "URLs were"), dir.Command("resume")))
 	}
 	if r.Indexable == 0 {
 		all = append(all, "no XML sitemap was written, because no page is indexable (by indexable_reason: "+mostCommon(s.reasons)+")")

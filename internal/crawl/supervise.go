@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/slot"
 )
 
@@ -125,7 +126,7 @@ func (r *run) holdSlot(ctx context.Context) (release func(), err error) {
 		r.phase.enter(Queueing, fmt.Sprintf("another safe crawl runs (process %d, %s) and only one may at a time; %s before this one",
 			w.Owner.PID, url, quantity(int64(w.Ahead), "goes", "go")))
 		r.log.Info("Waiting for another safe crawl to end: only one runs at a time on a machine",
-			"ahead", w.Ahead, "pid", w.Owner.PID, "start_url", url, "running_since", w.Owner.Since.Format(time.RFC3339), "waited", time.Since(began).Round(time.Second))
+			"ahead", w.Ahead, "pid", w.Owner.PID, "start_url", page.EscapeControls(w.Owner.StartURL), "started_at", w.Owner.Since.Format(time.RFC3339), "waited", time.Since(began).Round(time.Second))
 	}
 	s, err := slot.Acquire(waiting, slot.Dir(), info, onWait)
 	if errors.Is(err, slot.ErrUnusable) {

@@ -62,7 +62,11 @@ func TestSafeBoundsHold(t *testing.T) {
 				if value, from := all[name][0], all[name][1]; value != b.stays || !strings.HasPrefix(from, "profile safe, instead of "+b.ask+" from ") {
 					t.Errorf("%s is %q from %q, want %s instead of %s", name, value, from, b.stays, b.ask)
 				}
-				if want := "profile safe caps " + name + " at " + b.stays + " (requested: " + b.ask; !strings.Contains(got.stderr, want) {
+				change := "caps " + name + " at "
+				if strings.HasSuffix(name, "-delay-ms") {
+					change = "raises " + name + " to "
+				}
+				if want := "profile safe " + change + b.stays + " (requested: " + b.ask; !strings.Contains(got.stderr, want) {
 					t.Errorf("does not warn %q:\n%s", want, got.stderr)
 				}
 			}

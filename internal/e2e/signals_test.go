@@ -88,7 +88,7 @@ func TestInterruptedTwice(t *testing.T) {
 	t.Parallel()
 	web, dir, p := hanging(t, "--grace", "1h")
 	p.signal(os.Interrupt)
-	p.says("once more leaves at once")
+	p.says("a second signal ends the process at once")
 	got := p.signalUntilEnded(os.Interrupt)
 	if got.code != 130 {
 		t.Errorf("exit status %d, want 130", got.code)
@@ -209,7 +209,7 @@ func TestInterruptedFiveTimes(t *testing.T) {
 		p := start(t, args...)
 		p.until("some more pages are there", func() bool { return pages(web) > enough })
 		p.signal(syscall.SIGINT)
-		p.says("once more leaves at once")
+		p.says("a second signal ends the process at once")
 		web.Release()
 		ended(t, p.wait(), dir, 130, "cancelled", "interrupted")
 		args = []string{"resume", "--data-dir", dir}

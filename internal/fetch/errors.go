@@ -45,11 +45,12 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("%s (%s)", e.Kind, e.Detail()) }
 
-// Detail is the phase and the cause, without the Kind. A cause that begins with the
-// name of the phase, as those of crypto/tls do, is not given it twice.
+// Detail is the phase and the cause, without the Kind. A cause that names the phase itself, as those of crypto/tls
+// ("tls: …") and of the system's connect ("dial tcp ADDRESS: connect: …") do, is not given it twice.
 func (e *Error) Detail() string {
 	text := e.Err.Error()
-	if rest, named := strings.CutPrefix(text, e.Phase); named && (rest == "" || rest[0] == ':' || rest[0] == ' ') {
+	rest, named := strings.CutPrefix(text, e.Phase)
+	if named && (rest == "" || rest[0] == ':' || rest[0] == ' ') || strings.Contains(text, ": "+e.Phase+": ") {
 		return text
 	}
 	return e.Phase + ": " + text
