@@ -36,6 +36,7 @@ type naive struct {
 
 type naiveHost struct {
 	requests, inflight, most int
+	lost                     int // requests that the client gave up, which the server may still be answering
 	last                     time.Time
 	free                     time.Time // when the next request may start
 	gap                      time.Duration
@@ -119,6 +120,9 @@ func (n *naive) get(u *url.URL) (answer, error) {
 	a, err := n.roundTrip(ctx, u)
 	n.mu.Lock()
 	h.inflight--
+	if err != nil {
+		h.lost++
+	}
 	h.status[a.status]++
 	n.mu.Unlock()
 	return a, err
