@@ -167,19 +167,25 @@ func (l *badgerLogger) note(format string, args []any) {
 }
 
 // valueDamage finds out from what Badger logs which value log a value could not
-// be read from: it names the place of a value as {Fid:1 Len:2 Offset:3}. Reading
-// the value returns no error and an empty value.
+// be read from: it names the place of a value as {Fid:1 Len:2 Offset:3}, and a
+// missing file by its number. Reading the value returns no error and an empty
+// value.
 func valueDamage(dir, text string) error {
-	at := strings.Index(text, "{Fid:")
-	if at < 0 {
-		return nil
-	}
 	var id, length, offset uint32
-	if _, err := fmt.Sscanf(text[at:], "{Fid:%d Len:%d Offset:%d}", &id, &length, &offset); err != nil {
+	reason := ""
+	if at := strings.Index(text, "{Fid:"); at >= 0 {
+		if _, err := fmt.Sscanf(text[at:], "{Fid:%d Len:%d Offset:%d}", &id, &length, &offset); err == nil {
+			reason = fmt.Sprintf("the value of %d bytes at offset %d does not match its checksum", length, offset)
+		}
+	} else if at := strings.LastIndex(text, "file with ID: "); at >= 0 {
+		if _, err := fmt.Sscanf(text[at:], "file with ID: %d not found", &id); err == nil {
+			reason = "it is missing"
+		}
+	}
+	if reason == "" {
 		return nil
 	}
-	return &CorruptError{What: filepath.Join(dir, fmt.Sprintf("%06d.vlog", id)),
-		Reason: fmt.Sprintf("the value of %d bytes at offset %d does not match its checksum", length, offset)}
+	return &CorruptError{What: filepath.Join(dir, fmt.Sprintf("%06d.vlog", id)), Reason: reason}
 }
 
 // Errorf implements badger.Logger.

@@ -334,3 +334,79 @@ func TestValueRotsWhileOpen(t *testing.T) {
 		t.Error("the store did not fail")
 	}
 }
+
+// TestMissingValueLog removes a value log. Without the newest that holds values
+// the store does not open, and is not changed. Without an older one, reading the
+// pages returns an error. Both name the file.
+func TestMissingValueLog(t *testing.T) {
+	dir := t.TempDir() + "/store"
+	m := newModel(79)
+	for range 2 { // each run of the store has a value log of its own
+		s, err := Open(dir, small())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 50 {
+			commit(t, s, m.record())
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reached, err := readSynced(filepath.Join(dir, badgerDir))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var logs []string
+	for name := range reached.files {
+		if filepath.Ext(name) == ".vlog" {
+			logs = append(logs, filepath.Join(dir, badgerDir, name))
+		}
+	}
+	slices.Sort(logs)
+	if len(logs) < 2 {
+		t.Fatalf("value logs %v", logs)
+	}
+	newest, whole := logs[len(logs)-1], readTree(t, dir)
+	all, err := filepath.Glob(filepath.Join(dir, badgerDir, "*.vlog"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range all {
+		if name >= newest { // a newer one holds nothing yet
+			if err := os.Remove(name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	damaged := readTree(t, dir)
+	_, err = Open(dir, small())
+	if damage := wantErrAs[*CorruptError](t, err); damage != nil && (damage.What != newest || damage.Reason != "it is missing") {
+		t.Errorf("a store without its newest value log: %v", damage)
+	}
+	if diff := differs(damaged, readTree(t, dir)); diff != "" {
+		t.Errorf("Open changed the damaged store: %s", diff)
+	}
+
+	writeTree(t, dir, whole)
+	if err := os.Remove(logs[0]); err != nil {
+		t.Fatal(err)
+	}
+	s, err := Open(dir, small())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var damage *CorruptError
+	for _, err := range s.Pages(t.Context()) {
+		if err != nil {
+			damage = wantErrAs[*CorruptError](t, err)
+			break
+		}
+	}
+	if damage == nil || damage.What != logs[0] || damage.Reason != "it is missing" {
+		t.Errorf("pages without a value log: %v", damage)
+	}
+	if err := s.Close(); err == nil {
+		t.Error("the store did not fail")
+	}
+}

@@ -27,7 +27,7 @@ import (
 func checkTable(path string, buf []byte) (_ []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil { // an index that passes its checksum and does not decode
-			err = &CorruptError{What: path, Reason: fmt.Sprintf("its index does not decode: %v", p)}
+			err = &CorruptError{What: path, Reason: "its index does not decode"}
 		}
 	}()
 	b, err := readInto(path, buf)

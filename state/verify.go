@@ -50,6 +50,9 @@ func verifyBadger(dir string, reached progress, all bool) error {
 			return err
 		}
 	}
+	if err := files.verifyNewest(); err != nil {
+		return err
+	}
 	if err := files.verifyValues(all); err != nil {
 		return err
 	}
@@ -183,6 +186,27 @@ func (f *badgerFiles) verifyEntries(name string) error {
 		return err // a newer file: the name was free again
 	}
 	return f.bad(name, "the entry at offset %d does not decode, and those up to %d were durable", got.end, want.end)
+}
+
+// verifyNewest checks that the newest value log that was durable is there, or a newer one. Badger never deletes the newest. If it were
+// missing, Badger would create a file with its number, and pointers to old values would lead into that. An older value log that is missing
+// may have been collected; if it was not, reading a value of it fails.
+func (f *badgerFiles) verifyNewest() error {
+	newest, newestID := "", int64(-1)
+	for name := range f.synced {
+		if id, ext := fileID(name); ext == ".vlog" && id > newestID {
+			newest, newestID = name, id
+		}
+	}
+	if newest == "" {
+		return nil
+	}
+	if len(f.values) > 0 {
+		if id, _ := fileID(f.values[0]); id >= newestID {
+			return nil
+		}
+	}
+	return f.bad(newest, "it is missing")
 }
 
 // verifyValues checks the value logs, the newest first.

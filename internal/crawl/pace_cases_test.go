@@ -25,12 +25,12 @@ func polite(web *testweb.Server) *config.Settings {
 	return s
 }
 
-// A host that refuses what comes more than two at once or faster than three a second is crawled to its end with the default settings:
+// A host that refuses what comes more than two at once or faster than two a second, which is slower than the profile's pace, is crawled to its end with the default settings:
 // every page is found, and hardly anything is refused once the pace is learned.
 func TestStrictHostIsCrawledToTheEnd(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := newMemoryWeb(t, testweb.Config{Seed: 7, Pages: 400, PageSize: 1000, Links: 6, Log: true,
-			Faults: testweb.OnAll(testweb.OverConcurrency{Max: 2}, testweb.OverRate{PerSecond: 3, Burst: 3})})
+			Faults: testweb.OnAll(testweb.OverConcurrency{Max: 2}, testweb.OverRate{PerSecond: 2, Burst: 3})})
 		_, lines := web.crawlAll(polite(web.Server), web.StartURLs()...)
 		foundExactly(t, web.Server, testweb.Crawl{}, lines)
 		wellBehaved(t, web.Server)
