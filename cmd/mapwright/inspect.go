@@ -56,7 +56,7 @@ func newInspect(environ []string, io stdio) *cobra.Command {
 				err = printInspection(io, ins)
 			}
 			if err == nil && in.Err != nil {
-				err = &exitError{exitFailed, fmt.Errorf("%s was not fetched: %w", in.URL, in.Err)}
+				err = &exitError{exitFailed, fmt.Errorf("%s was not fetched: %s (%s)", in.URL, ins.Outcome, ins.Error)}
 			}
 			return err
 		},

@@ -76,18 +76,16 @@ func FetchPage(ctx context.Context, s *config.Settings, f Fetcher, u urlnorm.URL
 		}
 	}
 	resp, err := f.Do(ctx, fetch.Request{URL: u, Mode: fetch.Page})
-	if err != nil {
-		resp.Close() // what the host answered before it went wrong, or nil
-		if fetch.KindOf(err) == fetch.Canceled {
-			return nil, err
-		}
-		in.Err = err
+	defer resp.Close()
+	if fetch.KindOf(err) == fetch.Canceled {
+		return nil, err
+	}
+	if in.Err = err; resp == nil {
 		return in, nil
 	}
-	defer resp.Close()
 	in.Status, in.Header, in.Location, in.Type = resp.Status, resp.Header, resp.Location, resp.ContentType
 	in.Length, in.Took = resp.ContentLength, resp.Timings.Total
-	if resp.Body != nil {
+	if err == nil && resp.Body != nil {
 		in.Body, in.Charset, in.Length = append([]byte{}, resp.Body...), resp.Charset, resp.DecodedLength
 	}
 	return in, nil

@@ -2,8 +2,10 @@ package e2e
 
 import (
 	"net"
+	"net/http"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -65,6 +67,15 @@ func TestInspectOfAPageThatCannotBeFetched(t *testing.T) {
 	got = run(t, "inspect", "--ignore-robots", url)
 	if got.code != 1 || field(got.stdout, "Outcome") != "connect_error" || !strings.HasPrefix(field(got.stdout, "Error"), cause) {
 		t.Errorf("exit %d:\n%s", got.code, got.stdout)
+	}
+	whole := "it is longer than what is sent"
+	resolve := handlers(t, map[string]http.HandlerFunc{"a.test": func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", strconv.Itoa(len(whole)))
+		w.Write([]byte(whole[:5]))
+	}})
+	half := run(t, "inspect", "--json", "--ignore-robots", "--resolve", resolve, "http://a.test/")
+	if ins := parse[inspection](t, half.stdout); half.code != 1 || ins.Outcome != "read_error" || ins.StatusCode != 200 || ins.Error != "body: unexpected EOF" || len(ins.Links) != 0 {
+		t.Errorf("a page that breaks off: exit %d:\n%s", half.code, half.stdout)
 	}
 	if want := "mapwright: " + url + " was not fetched: connect_error (" + cause; !strings.HasPrefix(got.stderr, want) {
 		t.Errorf("%q does not begin with %q", got.stderr, want)
