@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/export"
 	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/robots"
 	"github.com/mapwright/mapwright/internal/urlnorm"
@@ -49,22 +50,28 @@ func open(ctx context.Context, o Options) (*run, error) {
 		if r.starts, err = o.Plan.URLs(); err != nil {
 			return nil, err
 		}
+		// The export at the end would fail.
+		if err := export.CheckReplace(ExportOptions(o.Settings, r.starts, o.Dir)); err != nil {
+			return nil, err
+		}
 	}
 	if r.store, err = r.openStore(o.Plan != nil, o.LogFS); err != nil {
 		return nil, err
 	}
-	fail := func(err error) (*run, error) { return nil, errors.Join(err, r.store.Close()) }
+	fail := func(err error) (*run, error) {
+		err = errors.Join(err, r.store.Close())
+		if o.Plan == nil {
+			// Nothing was fetched. The next start must not find a crawl that never began.
+			err = errors.Join(err, state.Wipe(r.dir.State()), removePlan(r.dir))
+		}
+		return nil, err
+	}
 	r.sayRecovery(r.store.Recovery())
 	if cut != "" {
 		r.warn("%s", cut)
 	}
 	if err := r.facts(o); err != nil {
-		err = errors.Join(err, r.store.Close())
-		if o.Plan == nil {
-			// Nothing was fetched. A state without the plan could not be resumed.
-			err = errors.Join(err, state.Wipe(r.dir.State()))
-		}
-		return nil, err
+		return fail(err)
 	}
 	for _, s := range r.starts {
 		r.startHosts[s.URL.Host()] = true
