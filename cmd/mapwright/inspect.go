@@ -76,7 +76,7 @@ func inspected(ctx context.Context, s *config.Settings, arg, base string, std st
 		}
 		u, err := urlnorm.Parse(base)
 		if err != nil {
-			return nil, usage("--base %q: %w", base, err)
+			return nil, usage("--base %q: %w", urlnorm.HideUserinfo(base), err)
 		}
 		in.URL = u
 		body := std.in

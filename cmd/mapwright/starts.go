@@ -112,7 +112,7 @@ func parseStart(text string) (crawl.Start, error) {
 	if strings.Contains(text, "://") {
 		u, err := urlnorm.Parse(text)
 		if err != nil {
-			return crawl.Start{}, fmt.Errorf("start URL %q: %w", text, err)
+			return crawl.Start{}, fmt.Errorf("start URL %q: %w", urlnorm.HideUserinfo(text), err)
 		}
 		return crawl.Start{URL: u}, nil
 	}
@@ -121,7 +121,7 @@ func parseStart(text string) (crawl.Start, error) {
 		err = errNotDomain // such as mailto:, which would otherwise pass for a user's name
 	}
 	if err != nil {
-		return crawl.Start{}, fmt.Errorf("start URL %q: %w", text, err)
+		return crawl.Start{}, fmt.Errorf("start URL %q: %w", urlnorm.HideUserinfo(text), err)
 	}
 	if _, notAddress := netip.ParseAddr(strings.Trim(u.Host(), "[]")); notAddress == nil || u.Host() == "localhost" || strings.HasSuffix(u.Host(), ".localhost") {
 		plain, err := urlnorm.Parse("http://" + text)

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/parser"
@@ -50,7 +52,7 @@ func checkExtract(text string) error {
 
 func checkURL(text string) error {
 	if _, err := urlnorm.Parse(text); err != nil {
-		return fmt.Errorf("%q: %w", text, err)
+		return fmt.Errorf("%q: %w", urlnorm.HideUserinfo(text), err)
 	}
 	return nil
 }
@@ -64,11 +66,22 @@ func checkAddress(text string) error {
 
 func checkOrigin(text string) error { return new(fetch.Audience).Add(text) }
 
+func checkUserAgent(text string) error {
+	if !httpguts.ValidHeaderFieldValue(text) {
+		return fmt.Errorf("%q has a line break or another control character", text)
+	}
+	return nil
+}
+
 // checkHeader does not repeat the text, which may be a secret.
 func checkHeader(text string) error {
-	name, _, ok := strings.Cut(text, ":")
-	if !ok || strings.TrimSpace(name) == "" {
+	name, value, ok := strings.Cut(text, ":")
+	name, value = strings.TrimSpace(name), strings.TrimSpace(value)
+	if !ok || !httpguts.ValidHeaderFieldName(name) {
 		return errors.New("a header must have the form 'Name: value'")
+	}
+	if !httpguts.ValidHeaderFieldValue(value) {
+		return fmt.Errorf("the value of header %s has a line break or another control character", name)
 	}
 	return nil
 }

@@ -3,13 +3,14 @@ package config
 import (
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 // EnvPrefix stands before every environment name that is surely meant for this program.
@@ -188,7 +189,8 @@ func FromStored(stored map[string][]string) Layer {
 	return layer
 }
 
-// Redacted is a copy to show to people: without the values of request headers and without the password of the proxy.
+// Redacted is a copy to show to people: without the values of request headers and without the user names and
+// passwords in URLs.
 func (s *Settings) Redacted() *Settings {
 	out := *s
 	out.Headers = nil
@@ -196,8 +198,8 @@ func (s *Settings) Redacted() *Settings {
 		name, _, _ := strings.Cut(h, ":")
 		out.Headers = append(out.Headers, name+": (hidden)")
 	}
-	if u, err := url.Parse(s.Proxy); err == nil {
-		out.Proxy = u.Redacted()
+	for _, u := range []*string{&out.Proxy, &out.BaseURL, &out.CTBaseURL, &out.CommonCrawlBaseURL} {
+		*u = urlnorm.HideUserinfo(*u)
 	}
 	return &out
 }

@@ -107,7 +107,7 @@ func (s *Settings) Table() []Entry {
 
 		{Name: "timeout", Group: Fetching, Value: durationValue{&s.Timeout, 1},
 			Usage: "time for one whole fetch"},
-		{Name: "user-agent", Env: []string{"USER_AGENT"}, Group: Fetching, Value: stringValue{p: &s.UserAgent},
+		{Name: "user-agent", Env: []string{"USER_AGENT"}, Group: Fetching, Value: stringValue{p: &s.UserAgent, check: checkUserAgent},
 			Usage: "User-Agent header; its first word is the name that robots.txt is asked for"},
 		{Name: "header", Group: Fetching, Value: listValue{p: &s.Headers, check: checkHeader},
 			Usage: "extra request header 'Name: value'; one that may be a credential goes to the origins of the start URLs only (repeatable)"},

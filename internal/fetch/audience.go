@@ -53,14 +53,14 @@ func (a *Audience) Add(text string) error {
 	if domain, wild := strings.CutPrefix(rest, "*"); wild {
 		scheme = strings.ToLower(scheme)
 		if scheme != "http" && scheme != "https" || strings.ContainsAny(domain, "*:/@") || domain != "" && domain[0] != '.' {
-			return fmt.Errorf("%q is not an origin such as https://www.example.com, or *.example.com for all hosts below", text)
+			return fmt.Errorf("%q is not an origin such as https://www.example.com, or *.example.com for all hosts below", urlnorm.HideUserinfo(text))
 		}
 		a.wild = append(a.wild, wildOrigin{scheme, normalHost(domain)})
 		return nil
 	}
 	u, err := urlnorm.Parse(scheme + "://" + rest)
 	if err != nil || u.RequestURI() != "/" || strings.Contains(rest, "@") {
-		return fmt.Errorf("%q is not an origin such as https://www.example.com, or *.example.com for all hosts below", text)
+		return fmt.Errorf("%q is not an origin such as https://www.example.com, or *.example.com for all hosts below", urlnorm.HideUserinfo(text))
 	}
 	if a.exact == nil {
 		a.exact = make(map[string]bool)

@@ -1,6 +1,9 @@
 package urlnorm
 
-import "errors"
+import (
+	"errors"
+	"strings"
+)
 
 // What can be wrong with a reference. They are returned as they are, without
 // the offending text, so that refusing one of a page's many links costs nothing.
@@ -16,3 +19,18 @@ var (
 	// ErrLength means a reference of absurd length (over 16 MiB with its base).
 	ErrLength = errors.New("url is too long")
 )
+
+// HideUserinfo is a text to show in messages instead of a URL that may hold a
+// password: what stands before the last "@" is replaced by "***". The URL need
+// not be valid, so more than the user name and the password may be replaced.
+func HideUserinfo(text string) string {
+	at := strings.LastIndexByte(text, '@')
+	if at < 0 {
+		return text
+	}
+	begin := 0
+	if i := strings.Index(text, "://"); i >= 0 && i < at {
+		begin = i + len("://")
+	}
+	return text[:begin] + "***" + text[at:]
+}
