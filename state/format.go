@@ -23,6 +23,10 @@ const (
 	snapDir    = "snap"
 )
 
+// TempPattern is for the names of temporary files that users of a store make
+// in its directory, as os.CreateTemp takes it. Wipe deletes such files.
+const TempPattern = "sort-*.tmp"
+
 const formatMagic = "mwstate\n"
 
 // A format is the content of the FORMAT file, which makes a directory a store.
@@ -123,6 +127,13 @@ func removeStore(dir string) error {
 	for _, name := range []string{formatName, formatName + tempSuffix} {
 		if err := root.Remove(name); !errors.Is(err, os.ErrNotExist) {
 			errs = append(errs, err)
+		}
+	}
+	entries, err := fs.ReadDir(root.FS(), ".")
+	errs = append(errs, err)
+	for _, e := range entries {
+		if temp, _ := filepath.Match(TempPattern, e.Name()); temp && e.Type().IsRegular() {
+			errs = append(errs, root.Remove(e.Name()))
 		}
 	}
 	return errors.Join(errs...)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/internal/export"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -60,10 +61,14 @@ func (d *dataDir) existing(settings *settingFlags) (crawl.Dir, error) {
 // refusal is the exit status of what could not begin.
 func refusal(err error) error { return &exitError{exitUsage, err} }
 
-// openStored opens the state of a crawl that does not run, and says what had to be repaired. If the caller is going to read every
-// page, checkAll finds damage in any of them before the state is changed.
-func openStored(io stdio, dir crawl.Dir, checkAll bool) (*state.Store, error) {
+// openStored opens the state of a crawl that did not answer, as asked tells, and says what had to be repaired. If the caller is going
+// to read every page, checkAll finds damage in any of them before the state is changed.
+func openStored(io stdio, dir crawl.Dir, checkAll bool, asked error) (*state.Store, error) {
 	s, err := state.Open(dir.State(), state.Options{Mode: state.ExistingOnly, CheckValues: checkAll})
+	if locked, ok := errors.AsType[*state.LockedError](err); ok {
+		// It is starting, ending, or no crawl but another export; or its socket cannot be used.
+		return nil, refusal(fmt.Errorf("data directory %s is in use by process %d, which cannot be asked (%w): try again, or when that process has ended", dir, locked.PID, asked))
+	}
 	if err != nil {
 		return nil, unusable(dir, err)
 	}
@@ -78,7 +83,7 @@ func unusable(dir crawl.Dir, err error) error {
 	if locked, ok := errors.AsType[*state.LockedError](err); ok {
 		return refusal(&crawl.BusyError{Dir: dir, PID: locked.PID})
 	}
-	for _, known := range []error{state.ErrExists, state.ErrNotOurs, crawl.ErrUnusable} {
+	for _, known := range []error{state.ErrExists, state.ErrNotOurs, crawl.ErrUnusable, export.ErrNotOurs} {
 		if errors.Is(err, known) {
 			return refusal(err)
 		}

@@ -119,7 +119,7 @@ func exportFrom(ctx context.Context, io stdio, dir crawl.Dir, out string, format
 	if !errors.Is(err, crawl.ErrNotRunning) {
 		return nil, &exitError{exitFailed, err}
 	}
-	s, err := openStored(io, dir, true)
+	s, err := openStored(io, dir, true, err)
 	if err != nil {
 		return nil, err
 	}

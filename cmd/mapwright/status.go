@@ -56,11 +56,11 @@ func statusOf(ctx context.Context, io stdio, dir crawl.Dir) (*crawl.Live, error)
 	if !errors.Is(err, crawl.ErrNotRunning) {
 		return nil, &exitError{exitFailed, err}
 	}
-	plan, err := crawl.ReadPlan(dir)
-	if err != nil {
-		return nil, refusal(err)
+	plan, planErr := crawl.ReadPlan(dir)
+	if planErr != nil {
+		return nil, refusal(planErr)
 	}
-	s, err := openStored(io, dir, false)
+	s, err := openStored(io, dir, false, err)
 	if err != nil {
 		return nil, err
 	}

@@ -33,7 +33,7 @@ type Answer struct {
 }
 
 // ErrNotRunning means that no crawl listens.
-var ErrNotRunning = errors.New("no crawl is running here")
+var ErrNotRunning = errors.New("no running crawl answers")
 
 // control answers on the socket of a running crawl.
 type control struct {
@@ -138,7 +138,7 @@ func (c *control) do(req *Request) *Answer {
 func Ask(ctx context.Context, dir Dir, req Request) (*Answer, error) {
 	conn, err := dialUnix(ctx, dir.Socket())
 	if err != nil {
-		return nil, ErrNotRunning
+		return nil, fmt.Errorf("%w: %w", ErrNotRunning, err)
 	}
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
@@ -159,7 +159,8 @@ func Ask(ctx context.Context, dir Dir, req Request) (*Answer, error) {
 // maxSocketPath is the longest name that a Unix socket may have on any system that this runs on.
 const maxSocketPath = 100
 
-// shortSocket gives a socket in a deep directory a name short enough to use: through a link in the temporary directory.
+// shortSocket gives a socket in a deep directory a name short enough to use: through a link in a temporary directory. TMPDIR may name a
+// deep directory too, so /tmp is tried next.
 func shortSocket(path string) (short string, done func(), err error) {
 	if len(path) <= maxSocketPath {
 		return path, func() {}, nil
@@ -168,16 +169,24 @@ func shortSocket(path string) (short string, done func(), err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	tmp, err := os.MkdirTemp("", "mapwright-")
-	if err != nil {
-		return "", nil, err
-	}
-	done = func() { _ = os.RemoveAll(tmp) }
-	if err := os.Symlink(abs, filepath.Join(tmp, "d")); err != nil {
+	for _, parent := range []string{os.TempDir(), "/tmp"} {
+		tmp, made := os.MkdirTemp(parent, "mapwright-")
+		if made != nil {
+			err = errors.Join(err, made)
+			continue
+		}
+		done = func() { _ = os.RemoveAll(tmp) }
+		short = filepath.Join(tmp, "d", filepath.Base(path))
+		if len(short) > maxSocketPath {
+			err = errors.Join(err, fmt.Errorf("%s is too long for the name of a socket", short))
+		} else if linked := os.Symlink(abs, filepath.Dir(short)); linked != nil {
+			err = errors.Join(err, linked)
+		} else {
+			return short, done, nil
+		}
 		done()
-		return "", nil, err
 	}
-	return filepath.Join(tmp, "d", filepath.Base(path)), done, nil
+	return "", nil, err
 }
 
 func listenUnix(path string) (net.Listener, error) {

@@ -20,9 +20,6 @@ import (
 // sortBytes is about how much memory the pages of one partition may take before they are sorted and written to a temporary file.
 const sortBytes = 48 << 20
 
-// sortPrefix begins the name of that file.
-const sortPrefix = "sort-"
-
 // sortPages brings the pages of a store into an order that does not depend on the crawl's random seed: by partition, host name, URL.
 // The store gives them by partition already. One partition is sorted in memory, or, if it is larger than limit bytes, by merging
 // sorted runs of a temporary file in dir.
@@ -77,7 +74,7 @@ func (s *pageSorter) add(p state.Page) error {
 func (s *pageSorter) spill() error {
 	slices.SortFunc(s.chunk, comparePages)
 	if s.file == nil {
-		f, err := os.CreateTemp(s.dir, sortPrefix)
+		f, err := os.CreateTemp(s.dir, state.TempPattern)
 		if err != nil {
 			return fmt.Errorf("sort pages: %w", err)
 		}

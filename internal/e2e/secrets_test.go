@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/mapwright/mapwright/internal/testweb"
 )
 
 // What may hold secrets can be read only by the user who crawls, and what people publish by everybody, whatever the umask allows.
@@ -79,4 +81,47 @@ func TestTemporaryFilesAreNotFollowed(t *testing.T) {
 	if info, err := os.Lstat(filepath.Join(dir, "sitemap.xml")); err != nil || !info.Mode().IsRegular() {
 		t.Errorf("sitemap.xml: %v, %v", info, err)
 	}
+}
+
+// The record of files is not followed either, if another user put a link in its place in a directory that is exported to.
+func TestRecordOfFilesIsNotFollowed(t *testing.T) {
+	t.Parallel()
+	dir, out := crawled(t), t.TempDir()
+	victim := filepath.Join(t.TempDir(), "victim")
+	write(t, victim, "untouched")
+	if err := os.Symlink(victim, filepath.Join(out, "mapwright.files")); err != nil {
+		t.Fatal(err)
+	}
+	succeeded(t, run(t, "export", "--data-dir", dir, "--output", out))
+	if text, err := os.ReadFile(victim); err != nil || string(text) != "untouched" {
+		t.Errorf("the file that the link points to: %q, %v", text, err)
+	}
+}
+
+// A crawl in a directory whose path is too long for a socket can be asked, even if the path of the temporary directory is too long too.
+func TestControlSocketInALongPath(t *testing.T) {
+	t.Parallel()
+	long := filepath.Join(t.TempDir(), strings.Repeat("a-long-name", 8), strings.Repeat("another-long-name", 5))
+	if err := os.MkdirAll(long, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	env := []string{"TMPDIR=" + long}
+	web := serve(t, testweb.Config{Pages: 3, Faults: testweb.OnAll(testweb.Hang{})})
+	dir := filepath.Join(long, "data")
+	p := invocation{args: []string{"crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir, "--timeout", "1h"}, env: env}.start(t)
+	p.until("its status can be asked", func() bool {
+		got := invocation{args: []string{"status", "--json", "--data-dir", dir}, env: env}.run(t)
+		return got.code == 0 && parse[live](t, got.stdout).PID == p.pid()
+	})
+	succeeded(t, invocation{args: []string{"export", "--data-dir", dir, "--output", t.TempDir()}, env: env}.run(t))
+	// Without the socket the message says so.
+	if err := os.Remove(filepath.Join(dir, "control.sock")); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, run(t, "status", "--data-dir", dir), "in use by process", "cannot be asked", "try again")
+	if left, err := filepath.Glob(filepath.Join(long, "mapwright-*")); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+	p.signal(os.Interrupt)
+	p.wait()
 }

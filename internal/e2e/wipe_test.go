@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/mapwright/mapwright/internal/testweb"
 )
 
 // In a directory that never held a crawl nothing is Mapwright's, whatever its name.
@@ -77,7 +79,8 @@ func TestWipeFollowsNoLinks(t *testing.T) {
 func TestWipeKeepsFilesOfOthers(t *testing.T) {
 	t.Parallel()
 	dir := crawled(t)
-	mine := []string{"sitemap.xml", "state/notes.txt", "state/badger/thesis.doc", "state/wal/0001.txt", "sitemap.csv/mine"}
+	write(t, filepath.Join(dir, "state", "sort-123.tmp"), "of an export that was killed")
+	mine := []string{"sitemap.xml", "state/sort-notes", "state/notes.txt", "state/badger/thesis.doc", "state/wal/0001.txt", "sitemap.csv/mine"}
 	for _, name := range mine {
 		write(t, filepath.Join(dir, name), "mine")
 	}
@@ -91,7 +94,7 @@ func TestWipeKeepsFilesOfOthers(t *testing.T) {
 	if !strings.Contains(got.stdout, "These stay") || !strings.Contains(got.stdout, "sitemap.csv, sitemap.xml") || !strings.Contains(got.stdout, "state/") {
 		t.Errorf("says %q", got.stdout)
 	}
-	for _, name := range []string{"sitemap.jsonl", "crawl.json", "report.json", "mapwright.files", "state/FORMAT", "state/LOCK"} {
+	for _, name := range []string{"sitemap.jsonl", "crawl.json", "report.json", "mapwright.files", "state/FORMAT", "state/LOCK", "state/sort-123.tmp"} {
 		if exists(t, dir, name) {
 			t.Errorf("%s is left", name)
 		}
@@ -117,6 +120,25 @@ func TestExportKeepsFilesOfOthers(t *testing.T) {
 	out := t.TempDir()
 	succeeded(t, run(t, "export", "--data-dir", crawled(t), "--output", out, "--format", "jsonl,xml,csv"))
 	succeeded(t, run(t, "export", "--data-dir", dir, "--output", out, "--format", "jsonl,xml,csv"))
+}
+
+// A resumed crawl refuses such a file before it fetches anything.
+func TestResumeKeepsFilesOfOthers(t *testing.T) {
+	t.Parallel()
+	web := serve(t, testweb.Config{Pages: 20})
+	dir := filepath.Join(t.TempDir(), "data")
+	got := run(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir, "--max-urls", "5")
+	if got.code != 3 {
+		t.Fatalf("exit status %d, want 3", got.code)
+	}
+	write(t, filepath.Join(dir, "sitemap.xml"), "mine")
+	fetched := pages(web)
+	before := picture(t, dir)
+	refused(t, run(t, "resume", "--data-dir", dir, "--max-urls", "0"), "sitemap.xml", "not written by Mapwright", "move it")
+	if pages(web) != fetched {
+		t.Errorf("%d pages were fetched", pages(web)-fetched)
+	}
+	unchanged(t, dir, before)
 }
 
 // An export without an indexable page says why there is no sitemap, and that the earlier one is gone.

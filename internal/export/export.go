@@ -101,16 +101,37 @@ func (e *exporter) wants(what string) bool {
 	return false
 }
 
-func (e *exporter) open() error {
-	for name, what := range map[string]bool{"sitemap.jsonl": e.wants("jsonl"), "links.jsonl": e.o.Links && e.wants("links"), "sitemap.csv": e.o.CSV && e.wants("csv")} {
-		if !what {
+// CheckReplace returns ErrNotOurs if an export with these options would replace a file that Mapwright did not write. Parts of a large
+// sitemap after the first are checked by Write only, when it knows that there are so many.
+func CheckReplace(o Options) error {
+	e := &exporter{o: o}
+	if err := e.checkReplace(); err != nil || !e.wants("xml") {
+		return err
+	}
+	return (&xmlFiles{dir: o.Dir, gzip: o.Gzip}).checkReplace()
+}
+
+// checkReplace checks the files other than XML sitemaps. Those are not written if no page is indexable.
+func (e *exporter) checkReplace() error {
+	for _, out := range []struct {
+		name   string
+		wanted bool
+	}{{"sitemap.jsonl", e.wants("jsonl")}, {"links.jsonl", e.o.Links && e.wants("links")}, {"sitemap.csv", e.o.CSV && e.wants("csv")}} {
+		if !out.wanted {
 			continue
 		}
-		if err := checkReplace(filepath.Join(e.o.Dir, name)); err != nil {
+		if err := checkReplace(filepath.Join(e.o.Dir, out.name)); err != nil {
 			return err
 		}
 	}
-	var err error
+	return nil
+}
+
+func (e *exporter) open() error {
+	err := e.checkReplace()
+	if err != nil {
+		return err
+	}
 	if e.wants("jsonl") {
 		e.jsonl, err = create(filepath.Join(e.o.Dir, "sitemap.jsonl"), Public, false)
 	}

@@ -19,11 +19,11 @@ import (
 const RecordName = "mapwright.files"
 
 // ErrNotOurs means that a file which an export would replace was not written by Mapwright.
-var ErrNotOurs = errors.New("was not written by Mapwright and is not replaced: move it, or choose another directory with --output")
+var ErrNotOurs = errors.New("was not written by Mapwright and is not replaced: move it, or write to another directory with 'mapwright export --output'")
 
 // StartRecord makes the record of a data directory, if it has none, and adds names to it.
 func StartRecord(dir string, names ...string) error {
-	f, err := os.OpenFile(filepath.Join(dir, RecordName), os.O_CREATE|os.O_RDWR|os.O_APPEND, Private)
+	f, err := os.OpenFile(filepath.Join(dir, RecordName), os.O_CREATE|os.O_RDWR|os.O_APPEND|noFollow, Private)
 	if err != nil {
 		return err
 	}
@@ -43,8 +43,15 @@ func Recorded(dir string) []string {
 	return strings.Fields(string(text))
 }
 
-// addToRecord does nothing in a directory without a record.
+// addToRecord does nothing in a directory without a record, or if that is not a regular file.
 func addToRecord(dir string, names ...string) error {
+	path := filepath.Join(dir, RecordName)
+	// In a directory that others can write to, the record could be a link to any file.
+	if info, err := os.Lstat(path); errors.Is(err, os.ErrNotExist) || err == nil && !info.Mode().IsRegular() {
+		return nil
+	} else if err != nil {
+		return err
+	}
 	known := Recorded(dir)
 	var text strings.Builder
 	for _, name := range names {
@@ -55,10 +62,7 @@ func addToRecord(dir string, names ...string) error {
 	if text.Len() == 0 {
 		return nil
 	}
-	f, err := os.OpenFile(filepath.Join(dir, RecordName), os.O_WRONLY|os.O_APPEND, 0)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|noFollow, 0)
 	if err != nil {
 		return err
 	}

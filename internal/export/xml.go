@@ -59,11 +59,19 @@ func (x *xmlFiles) add(e *sitemap.Entry) error {
 	return nil
 }
 
-func (x *xmlFiles) next() error {
+// checkReplace checks the names that the next part may get.
+func (x *xmlFiles) checkReplace() error {
 	for _, name := range []string{x.partName(len(x.parts) + 1), "sitemap" + x.suffix()} {
 		if err := checkReplace(filepath.Join(x.dir, name)); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+func (x *xmlFiles) next() error {
+	if err := x.checkReplace(); err != nil {
+		return err
 	}
 	f, err := create(filepath.Join(x.dir, x.partName(len(x.parts)+1)), Public, x.gzip)
 	if err != nil {
