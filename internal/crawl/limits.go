@@ -74,7 +74,11 @@ func (l *limits) timeReached(r *run, elapsed time.Duration) (atOnce bool) {
 		}
 		return true
 	}
-	text := fmt.Sprintf("Reached duration limit of %ss (elapsed: %ss), stopping crawl", seconds(l.duration), seconds(elapsed.Truncate(time.Second)))
+	unit := time.Second
+	if l.duration%time.Second != 0 {
+		unit = time.Millisecond // in whole seconds less than the limit would seem to have elapsed
+	}
+	text := fmt.Sprintf("Reached duration limit of %ss (elapsed: %ss), stopping crawl", seconds(l.duration), seconds(elapsed.Truncate(unit)))
 	if r.endWith(ending{status: Partial, success: true, reason: text}) {
 		r.log.Info(text)
 	}
