@@ -1,8 +1,10 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strconv"
@@ -71,8 +73,14 @@ func FromFile(path string) (Layer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read configuration: %w", err)
 	}
-	var doc yaml.Node
-	if err := yaml.Unmarshal(text, &doc); err != nil {
+	var doc, next yaml.Node
+	reader := yaml.NewDecoder(bytes.NewReader(text))
+	if err := reader.Decode(&doc); err != nil && err != io.EOF {
+		return nil, fmt.Errorf("read configuration %s: %w", path, err)
+	}
+	if err := reader.Decode(&next); err == nil {
+		return nil, fmt.Errorf("read configuration %s: line %d: a second document begins; a file holds the settings in one", path, next.Line)
+	} else if err != io.EOF {
 		return nil, fmt.Errorf("read configuration %s: %w", path, err)
 	}
 	if len(doc.Content) == 0 {
@@ -128,7 +136,7 @@ func (r *fileReader) read(key, value *yaml.Node) {
 	switch {
 	case !ok:
 		fault("must be a value or a list of values")
-	case value.Kind == yaml.SequenceNode && !r.lists[name]:
+	case resolved(value).Kind == yaml.SequenceNode && !r.lists[name]:
 		fault("takes one value, not a list")
 	default:
 		r.layer[name] = Given{Texts: texts, From: "file " + r.path + " " + key.Value}
@@ -137,9 +145,8 @@ func (r *fileReader) read(key, value *yaml.Node) {
 
 // textsOf turns a YAML scalar or list into the texts that a Value takes, as they are written in the file. An empty value is an empty text.
 func textsOf(n *yaml.Node) (texts []string, ok bool) {
+	n = resolved(n)
 	switch n.Kind {
-	case yaml.AliasNode:
-		return textsOf(n.Alias)
 	case yaml.ScalarNode:
 		if n.Tag == "!!null" {
 			return []string{""}, true
@@ -147,8 +154,11 @@ func textsOf(n *yaml.Node) (texts []string, ok bool) {
 		return []string{n.Value}, true
 	case yaml.SequenceNode:
 		for _, item := range n.Content {
+			if item = resolved(item); item.Kind == yaml.SequenceNode { // it may hold itself
+				return nil, false
+			}
 			more, ok := textsOf(item)
-			if !ok || item.Kind == yaml.SequenceNode {
+			if !ok {
 				return nil, false
 			}
 			texts = append(texts, more...)
@@ -159,6 +169,14 @@ func textsOf(n *yaml.Node) (texts []string, ok bool) {
 		return texts, true
 	}
 	return nil, false
+}
+
+// resolved is the node that an alias stands for, or the node itself.
+func resolved(n *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.AliasNode {
+		return n.Alias
+	}
+	return n
 }
 
 // Stored is the form in which a crawl keeps its settings: every setting's texts by name, and the profile. A safe crawl keeps max-urls as it
