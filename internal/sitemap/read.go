@@ -26,8 +26,11 @@ const (
 	maxRatio    = 256
 )
 
-// maxToken bounds what one name, text or comment may take of memory.
-const maxToken = 4 << 20
+// maxToken bounds what one text or comment may take of memory, in bytes. maxTag bounds a tag: an attribute of two bytes takes 64 of memory.
+const (
+	maxToken = 4 << 20
+	maxTag   = 64 << 10
+)
 
 // Format is what kind of file was read.
 type Format string

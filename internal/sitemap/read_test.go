@@ -165,6 +165,24 @@ func TestReadHostile(t *testing.T) {
 	}
 }
 
+// A tag is bounded more closely than a text or a comment, because its attributes take far more memory than they have bytes.
+func TestReadLongTags(t *testing.T) {
+	for _, begin := range []string{"<urlset", "<!-- > <x \" --><urlset", "<urlset><url>text<loc", "<urlset><![CDATA[<a \"]]><url", "<urlset><url></url"} {
+		for _, attribute := range []string{" x", ` x=""`, ` x=">"`, " x='\">'", "\ny=z"} {
+			in := &countedReader{r: io.MultiReader(strings.NewReader(begin), endless(attribute))}
+			_, _, err := readAll(in)
+			if !errors.Is(err, ErrNotSitemap) || in.n > 2*maxTag {
+				t.Errorf("%s with %q: %v after %d bytes", begin, attribute, err, in.n)
+			}
+		}
+	}
+	long := strings.Repeat("<a x=\"", maxTag)
+	text := ns + "<!--" + long + "--><url><loc>http://a.test/</loc><title><![CDATA[" + long + "]]>" + strings.Repeat("y", maxTag) + "</title></url></urlset>"
+	if _, got, err := readAll(strings.NewReader(text)); err != nil || len(got) != 1 {
+		t.Errorf("%d entries, %v", len(got), err)
+	}
+}
+
 // One entry may carry many addresses, but no endless ones.
 func TestReadLongExtensions(t *testing.T) {
 	long := strings.Repeat("x", maxExtra+1)

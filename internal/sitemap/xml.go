@@ -18,7 +18,7 @@ import (
 // readXML walks the raw tokens of a document: names are compared without their namespaces, since sites leave those out or get
 // them wrong, but an element counts only in its place.
 func readXML(in *bufio.Reader, fn func(*Entry) error) (Format, error) {
-	bounded := &tokenReader{r: characters(in)}
+	bounded := &tokenReader{Reader: bufio.NewReaderSize(characters(in), 32<<10)}
 	dec := xml.NewDecoder(bounded)
 	dec.Strict = false
 	dec.Entity = xml.HTMLEntity
@@ -26,7 +26,7 @@ func readXML(in *bufio.Reader, fn func(*Entry) error) (Format, error) {
 	w := walker{fn: fn}
 	for {
 		token, err := dec.RawToken()
-		bounded.used = 0
+		bounded.begin()
 		if errors.Is(err, io.EOF) {
 			switch {
 			case w.format == "":
@@ -74,19 +74,41 @@ func characters(in *bufio.Reader) io.Reader {
 
 var declaredEncoding = regexp.MustCompile(`^<\?xml[^>]*?\sencoding\s*=\s*["']([^"'>]*)["']`)
 
-// tokenReader fails when a single token takes more than maxToken: the decoder would hold it all in memory.
+// tokenReader fails when a single token is too long: the decoder would hold it all in memory.
 type tokenReader struct {
-	r    io.Reader
-	used int // bytes read since the last token
+	*bufio.Reader
+	used int  // bytes of the token that is being read
+	tag  bool // the token is a start or end tag
+	last byte // the last byte that was read
 }
 
-func (t *tokenReader) Read(p []byte) (int, error) {
-	if t.used > maxToken {
-		return 0, fmt.Errorf("%w: a token of more than %d bytes", ErrNotSitemap, maxToken)
+// begin is called between two tokens. The decoder ends a text when it has read the < after it, which is the first byte of the next
+// token.
+func (t *tokenReader) begin() {
+	t.used, t.tag = 0, false
+	if t.last == '<' {
+		t.used = 1
 	}
-	n, err := t.r.Read(p)
-	t.used += n
-	return n, err
+}
+
+// ReadByte is what the decoder reads by.
+func (t *tokenReader) ReadByte() (byte, error) {
+	switch {
+	case t.used > maxToken:
+		return 0, fmt.Errorf("%w: a token of more than %d bytes", ErrNotSitemap, maxToken)
+	case t.tag && t.used > maxTag:
+		return 0, fmt.Errorf("%w: a tag of more than %d bytes", ErrNotSitemap, maxTag)
+	}
+	c, err := t.Reader.ReadByte()
+	if err != nil {
+		return c, err
+	}
+	if t.used == 1 && t.last == '<' {
+		t.tag = c != '!' && c != '?'
+	}
+	t.used++
+	t.last = c
+	return c, nil
 }
 
 // walker turns tokens into entries.
