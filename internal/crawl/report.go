@@ -325,7 +325,7 @@ const maxHosts = 20
 
 func (h *hostFigures) see(p *export.Page) {
 	u, _ := urlnorm.FromCanonical(p.Line.URL)
-	host := u.Host()
+	host := strings.TrimSuffix(u.Host(), ".") // the same host as without the dot, and their pages come mixed
 	if host != h.now.Host {
 		h.end()
 		h.now = HostFigure{Host: host}

@@ -117,13 +117,13 @@ func TestRedirectChainsAreWhole(t *testing.T) {
 	}
 }
 
-// A host name is one host of the report, whatever ports its URLs have.
+// A host name is one host of the report, whatever ports its URLs have and whether it ends in a dot.
 func TestHostsOfTheReportHaveNoPorts(t *testing.T) {
 	t.Parallel()
 	page := func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/" && r.Host == "a.test" {
 			for port := range 12 {
-				links(w, fmt.Sprintf("http://a.test:%d/", 8000+port), fmt.Sprintf("http://b.test:%d/", 9000+port))
+				links(w, fmt.Sprintf("http://a.test:%d/", 8000+port), fmt.Sprintf("http://b.test:%d/", 9000+port), fmt.Sprintf("http://b.test.:%d/dot", 9000+port))
 			}
 		}
 	}
@@ -141,8 +141,8 @@ func TestHostsOfTheReportHaveNoPorts(t *testing.T) {
 	for _, h := range rep.Slowest {
 		pages[h.Host] = h.Pages
 	}
-	if len(rep.Slowest) != 2 || pages["a.test"] != 13 || pages["b.test"] != 12 {
-		t.Errorf("slowest hosts %+v, want a.test with 13 pages and b.test with 12", rep.Slowest)
+	if len(rep.Slowest) != 2 || pages["a.test"] != 13 || pages["b.test"] != 24 {
+		t.Errorf("slowest hosts %+v, want a.test with 13 pages and b.test with 24", rep.Slowest)
 	}
 }
 
