@@ -151,8 +151,12 @@ func TestDiskFull(t *testing.T) {
 	wantErr(t, ErrDiskFull, err, "commit")
 	wantErr(t, ErrDiskFull, s.Close(), "close")
 
+	before := readTree(t, dir)
 	_, err = Open(dir, o)
 	wantErr(t, ErrDiskFull, err, "open with a full disk")
+	if changed := differs(before, readTree(t, dir)); changed != "" {
+		t.Errorf("a full disk was refused, and %s changed", changed)
+	}
 	free.Store(1 << 30)
 	s = open(t, dir, o)
 	if r := s.Recovery(); r.Unclean {

@@ -99,7 +99,8 @@ func (s *Store) checkMode(exists bool) error {
 }
 
 func (s *Store) create() error {
-	if err := s.checkSpace(); err != nil {
+	// One segment more, because the first record must not be the last.
+	if err := s.checkSpace(cmp.Or(s.opts.SegmentSize, wal.DefaultSegmentSize)); err != nil {
 		return err
 	}
 	s.format = format{seed: s.opts.Seed, created: time.Now()}
@@ -113,9 +114,10 @@ func (s *Store) create() error {
 	return syncDir(filepath.Dir(s.dir))
 }
 
-// checkSpace refuses to make a store on a disk that is nearly full: it would fail
-// with its first record.
-func (s *Store) checkSpace() error {
+// checkSpace refuses a disk with less than MinFree and more bytes of free space.
+// Opening a store writes to files that Badger maps, and a write to a map that the
+// disk has no space for kills the process.
+func (s *Store) checkSpace(more int64) error {
 	if s.opts.MinFree == Off {
 		return nil
 	}
@@ -123,7 +125,7 @@ func (s *Store) checkSpace() error {
 	if err != nil {
 		return fmt.Errorf("look for free disk: %w", err)
 	}
-	if need := s.opts.MinFree + cmp.Or(s.opts.SegmentSize, wal.DefaultSegmentSize); free < need {
+	if need := s.opts.MinFree + more; free < need {
 		return fmt.Errorf("%s: %w: %d MiB are free and %d MiB are needed", s.dir, ErrDiskFull, free>>20, need>>20)
 	}
 	return nil
@@ -158,6 +160,11 @@ func (s *Store) recover() (err error) {
 	}
 	if err := verifyBadger(s.badgerDir(), reached, s.opts.CheckValues); err != nil {
 		return err
+	}
+	if !s.found.Created {
+		if err := s.checkSpace(0); err != nil {
+			return err
+		}
 	}
 	if err := s.openLog(reached.seq); err != nil {
 		return err
