@@ -48,6 +48,9 @@ func wipe(io stdio, dir crawl.Dir, yes bool) error {
 	if err != nil {
 		return refusal(err)
 	}
+	if info, err := os.Lstat(dir.State()); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		return refusal(fmt.Errorf("%s is a link, which wipe does not follow: nothing was deleted; delete the link and what it points to, then run '%s' again", dir.State(), dir.Command("wipe")))
+	}
 	hasState := slices.Contains(made, filepath.Base(dir.State()))
 	if hasState {
 		if _, err := dir.Holds(); err != nil {
@@ -81,8 +84,10 @@ func wipe(io stdio, dir crawl.Dir, yes bool) error {
 		fmt.Fprintf(io.out, "Deleted the crawl; left %s, which is a link to an empty directory now.\n", dir)
 		return nil
 	}
+	// The directory may be the current one, or a mount point.
 	if err := os.Remove(string(dir)); err != nil {
-		return &exitError{exitFailed, err}
+		fmt.Fprintf(io.out, "Deleted the crawl; left its directory %s, which is empty now.\n", dir)
+		return nil
 	}
 	fmt.Fprintln(io.out, "Deleted the crawl and its directory.")
 	return nil

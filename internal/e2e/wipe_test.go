@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -67,6 +68,16 @@ func TestWipeFollowsNoLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	link(filepath.Join(other, "state", "snap"), "state/snap")
+	if err := os.Rename(filepath.Join(dir, "state"), filepath.Join(dir, "elsewhere")); err != nil {
+		t.Fatal(err)
+	}
+	link("elsewhere", "state")
+	linked := picture(t, dir)
+	refused(t, run(t, "wipe", "--yes", "--data-dir", dir), "state is a link", "nothing was deleted")
+	unchanged(t, dir, linked)
+	if err := errors.Join(os.Remove(filepath.Join(dir, "state")), os.Rename(filepath.Join(dir, "elsewhere"), filepath.Join(dir, "state"))); err != nil {
+		t.Fatal(err)
+	}
 	got := run(t, "wipe", "--yes", "--data-dir", dir)
 	succeeded(t, got)
 	unchanged(t, other, before)
@@ -78,9 +89,9 @@ func TestWipeFollowsNoLinks(t *testing.T) {
 // Files of others inside the crawl's directories stay, and so does a sitemap that its user has replaced. The prompt says so.
 func TestWipeKeepsFilesOfOthers(t *testing.T) {
 	t.Parallel()
-	dir := crawled(t)
+	dir := crawled(t, "--csv", "--links")
 	write(t, filepath.Join(dir, "state", "sort-123.tmp"), "of an export that was killed")
-	mine := []string{"sitemap.xml", "state/sort-notes", "state/notes.txt", "state/badger/thesis.doc", "state/wal/0001.txt", "sitemap.csv/mine"}
+	mine := []string{"sitemap.xml", "state/sort-notes", "state/notes.txt", "state/badger/thesis.doc", "state/wal/0001.txt", "sitemap.csv", "links.jsonl", "sitemap-00002.xml/mine"}
 	for _, name := range mine {
 		write(t, filepath.Join(dir, name), "mine")
 	}
@@ -91,13 +102,24 @@ func TestWipeKeepsFilesOfOthers(t *testing.T) {
 			t.Errorf("%s: %q, %v", name, text, err)
 		}
 	}
-	if !strings.Contains(got.stdout, "These stay") || !strings.Contains(got.stdout, "sitemap.csv, sitemap.xml") || !strings.Contains(got.stdout, "state/") {
+	if !strings.Contains(got.stdout, "These stay") || !strings.Contains(got.stdout, "links.jsonl, sitemap-00002.xml, sitemap.csv, sitemap.xml") || !strings.Contains(got.stdout, "state/") {
 		t.Errorf("says %q", got.stdout)
 	}
 	for _, name := range []string{"sitemap.jsonl", "crawl.json", "report.json", "mapwright.files", "state/FORMAT", "state/LOCK", "state/sort-123.tmp"} {
 		if exists(t, dir, name) {
 			t.Errorf("%s is left", name)
 		}
+	}
+}
+
+// The directory that is wiped may be the current one.
+func TestWipeTheCurrentDirectory(t *testing.T) {
+	t.Parallel()
+	dir := crawled(t)
+	got := invocation{args: []string{"wipe", "--yes", "--data-dir", "."}, dir: dir}.run(t)
+	succeeded(t, got)
+	if names, err := os.ReadDir(dir); err != nil || len(names) > 0 || !strings.Contains(got.stdout, "empty now") {
+		t.Errorf("left %v, %v, and says %q", names, err, got.stdout)
 	}
 }
 

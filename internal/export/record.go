@@ -71,8 +71,8 @@ func addToRecord(dir string, names ...string) error {
 	return errors.Join(err, f.Sync(), f.Close())
 }
 
-// Ours reports whether Mapwright wrote the file: it is a regular file, and its name is in the directory's record or it begins as an
-// output of that name does. An XML sitemap must begin so even if it is recorded, since people edit and replace these.
+// Ours reports whether Mapwright wrote the file: it is a regular file that begins as an output of that name does, or an empty one whose
+// name is in the directory's record. To be recorded is not enough for others, since people replace files by their own.
 func Ours(dir, name string) bool {
 	path := filepath.Join(dir, name)
 	info, err := os.Lstat(path)
@@ -82,16 +82,19 @@ func Ours(dir, name string) bool {
 	if IsSitemap(name) {
 		return isOurs(path)
 	}
-	if slices.Contains(Recorded(dir), name) {
-		return true
+	recorded := slices.Contains(Recorded(dir), name)
+	if info.Size() == 0 {
+		return recorded
 	}
 	var mark string
-	switch name {
-	case "sitemap.jsonl":
+	switch {
+	case name == "sitemap.jsonl":
 		mark = `{"schema_version":`
-	case "sitemap.csv":
+	case name == "sitemap.csv" && recorded:
+		mark = "url," // other versions may have other columns
+	case name == "sitemap.csv":
 		mark = strings.Join(csvHeader(), ",") + "\n"
-	case "links.jsonl":
+	case name == "links.jsonl":
 		mark = `{"from":`
 	default:
 		return false
