@@ -120,7 +120,7 @@ func (f *settingFlags) sources() *sources {
 func (f *settingFlags) load() (*config.Loaded, error) {
 	s := f.sources()
 	loaded, err := config.Load(f.base, s.file, s.env, f.given)
-	return badUsage(loaded, s.fileErr, s.envErr, err)
+	return f.checked(loaded, s.fileErr, s.envErr, err)
 }
 
 // loadOver lays them over the settings of a crawl that exists. The crawl keeps its settings, whatever the environment says now; what is given
@@ -132,13 +132,17 @@ func (f *settingFlags) loadOver(stored map[string][]string) (*config.Loaded, err
 		process, over = []config.Layer{s.env}, []config.Layer{s.file, f.given}
 	}
 	loaded, err := config.Resume(stored, process, over...)
-	return badUsage(loaded, s.fileErr, s.envErr, err)
+	return f.checked(loaded, s.fileErr, s.envErr, err)
 }
 
-// badUsage returns the settings if no error was met, else all errors as one mistake of the caller.
-func badUsage(loaded *config.Loaded, errs ...error) (*config.Loaded, error) {
+// checked returns the settings if no error was met, else all errors as one mistake of the caller. Variables that may be misspelt settings give
+// a warning.
+func (f *settingFlags) checked(loaded *config.Loaded, errs ...error) (*config.Loaded, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, usage("%w", err)
+	}
+	if unknown := config.UnknownEnv(f.environ); len(unknown) > 0 {
+		loaded.Warnings = append(loaded.Warnings, "no such setting: ignored environment "+strings.Join(unknown, ", ")+" ('mapwright crawl --help' lists the settings)")
 	}
 	return loaded, nil
 }

@@ -66,6 +66,25 @@ func FromEnv(environ []string) (Layer, error) {
 	return layer, bad
 }
 
+// UnknownEnv lists the variables with the prefix of this program that name no setting, in order.
+func UnknownEnv(environ []string) []string {
+	known := map[string]bool{EnvName("config"): true}
+	for _, name := range Outside() {
+		known[EnvName(name)] = true
+	}
+	for _, e := range new(Settings).Table() {
+		known[EnvName(e.Name)] = true
+	}
+	var unknown []string
+	for _, kv := range environ {
+		if name, value, _ := strings.Cut(kv, "="); strings.HasPrefix(name, EnvPrefix) && value != "" && !known[name] {
+			unknown = append(unknown, name)
+		}
+	}
+	slices.Sort(unknown)
+	return unknown
+}
+
 // FromFile reads a YAML file of settings. A key may be written with underscores or, as a flag is, with dashes. The error names every fault of
 // the file, with its line; what could be read is returned with it, so that its values can be checked too.
 func FromFile(path string) (Layer, error) {

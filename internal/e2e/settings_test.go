@@ -144,3 +144,20 @@ func sameSet(a, b []string) bool {
 	}
 	return true
 }
+
+// A variable with the program's prefix that names no setting gives a warning, whether it is misspelt or an alias that only flags have. The
+// variables of other programs give none, and neither do empty ones.
+func TestUnknownVariables(t *testing.T) {
+	t.Parallel()
+	const want = "no such setting: ignored environment MAPWRIGHT_MAX_URL, MAPWRIGHT_WORKERS ("
+	got := invocation{
+		args: []string{"crawl", "--print-config", "http://a.test/"},
+		env:  []string{"MAPWRIGHT_WORKERS=3", "MAPWRIGHT_MAX_URL=5", "MAPWRIGHT_MAX_URLS=6", "MAPWRIGHT_EMPTY=", "MAX_URL=7", "MAPWRIGHT_DATA_DIR=x"},
+	}.run(t)
+	if got.code != 0 || strings.Count(got.stderr, "\n") != 1 || !strings.Contains(got.stderr, want) {
+		t.Errorf("exit %d, %q does not say %q alone", got.code, got.stderr, want)
+	}
+	if all := effective(t, got); all["max-urls"][0] != "6" {
+		t.Errorf("max-urls %q", all["max-urls"])
+	}
+}
