@@ -18,9 +18,13 @@ const (
 	// whole process group, microseconds later.
 	signalPause = time.Second
 
-	// leaveWithin is how long a run may take to end after the second signal. Then the process exits by itself, so that it is gone
-	// within a second.
-	leaveWithin = 800 * time.Millisecond
+	// leaveWithin is how long a run may take to end after the second signal. Then the process exits by itself. Together with
+	// sayWithin it is less than a second.
+	leaveWithin = 500 * time.Millisecond
+
+	// sayWithin is how long the process then waits for the terminal to be restored and the last message to be written. A busy machine
+	// needs more than 100 ms for that.
+	sayWithin = 400 * time.Millisecond
 )
 
 // onSignals listens for SIGINT, SIGTERM and SIGHUP, which comes when a terminal is closed. The first signal closes interrupted, the
@@ -95,7 +99,7 @@ func exitNow(stderr io.Writer, dir crawl.Dir, restore func()) {
 	}()
 	select {
 	case <-said:
-	case <-time.After(100 * time.Millisecond):
+	case <-time.After(sayWithin):
 	}
 	os.Exit(exitInterrupted)
 }

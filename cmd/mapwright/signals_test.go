@@ -25,7 +25,7 @@ func TestSignalSteps(t *testing.T) {
 		{"none", nil, 5 * time.Second, nil},
 		{"one", []time.Duration{time.Second}, 5 * time.Second, []step{{"interrupt", time.Second}}},
 		{"several at once", []time.Duration{time.Second, time.Second, 1100 * time.Millisecond, 1999 * time.Millisecond}, 5 * time.Second, []step{{"interrupt", time.Second}}},
-		{"two, and the run ends", []time.Duration{0, 3 * time.Second}, 3500 * time.Millisecond, []step{{"interrupt", 0}, {"leave", 3 * time.Second}}},
+		{"two, and the run ends", []time.Duration{0, 3 * time.Second}, 3400 * time.Millisecond, []step{{"interrupt", 0}, {"leave", 3 * time.Second}}},
 		{"two, and the run does not end", []time.Duration{0, time.Second}, never, []step{{"interrupt", 0}, {"leave", time.Second}, {"exit", time.Second + leaveWithin}}},
 		{"three, the second too early", []time.Duration{0, 900 * time.Millisecond, 2 * time.Second}, never, []step{{"interrupt", 0}, {"leave", 2 * time.Second}, {"exit", 2*time.Second + leaveWithin}}},
 	}
