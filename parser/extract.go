@@ -100,13 +100,17 @@ func treeLimit(body []byte) int64 {
 
 // extract runs the extractors over a tree of the page. Nothing that they find
 // lies in the page's arena, as this is the slow path anyway. After an error no extractor has values.
-func (p *Parser) extract(pg *Page, body []byte) error {
+func (p *Parser) extract(ctx context.Context, pg *Page, body []byte) error {
+	if ctx == nil {
+		ctx = context.Background()
+	}
 	for _, e := range p.opts.Extract {
 		pg.Extracted = append(pg.Extracted, Extraction{Name: e.name})
 	}
-	// Acquire fails only when its context ends.
 	limit := treeLimit(body)
-	_ = p.trees.Acquire(context.Background(), limit)
+	if err := p.trees.Acquire(ctx, limit); err != nil {
+		return context.Cause(ctx)
+	}
 	defer func() { p.trees.Release(limit) }()
 
 	deadline := time.Now().Add(p.opts.ExtractTimeout)
@@ -118,11 +122,14 @@ func (p *Parser) extract(pg *Page, body []byte) error {
 	p.trees.Release(limit - size)
 	limit = size
 
-	w := treeWalk{tree: newTree(root), deadline: deadline, names: p.names}
+	w := treeWalk{tree: newTree(root), ctx: ctx, deadline: deadline, names: p.names}
 	for i, e := range p.opts.Extract {
 		if pg.Extracted[i].Values = w.values(e); w.late {
 			for i := range pg.Extracted {
 				pg.Extracted[i].Values = nil
+			}
+			if why := context.Cause(ctx); why != nil {
+				return why
 			}
 			return fmt.Errorf("extractor %q: took longer than %v", e.name, p.opts.ExtractTimeout)
 		}

@@ -1,12 +1,16 @@
 package parser
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/net/html"
+
+	"github.com/mapwright/mapwright/internal/htmltree"
 )
 
 func TestExtract(t *testing.T) {
@@ -148,8 +152,42 @@ func TestTreeWalkEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := treeWalk{tree: newTree(root), deadline: time.Now(), names: newNames()}
+	w := treeWalk{tree: newTree(root), ctx: t.Context(), deadline: time.Now(), names: newNames()}
 	if w.values(x); !w.late || w.steps > clockEvery {
 		t.Errorf("late %v after %d steps", w.late, w.steps)
+	}
+}
+
+// The context ends extractors that wait for memory and extractors that run.
+func TestExtractEndsWithTheContext(t *testing.T) {
+	x, err := ParseExtractor("x=p")
+	if err != nil {
+		t.Fatal(err)
+	}
+	over := errors.New("the crawl is over")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	p := newParser(t, Options{Extract: []Extractor{x}})
+	if !p.trees.TryAcquire(allTrees) { // as other pages do
+		t.Fatal("the parser has less memory for trees than it says")
+	}
+	done := make(chan error)
+	go func() {
+		done <- p.Parse(new(Page), Input{Body: []byte("<p>text"), Context: ctx})
+	}()
+	cancel(over)
+	if err := <-done; !errors.Is(err, over) {
+		t.Errorf("waiting: %v, want %v", err, over)
+	}
+
+	root, _, err := htmltree.Parse(strings.NewReader("<p>text"), htmltree.Limits{Bytes: maxTree, Deadline: time.Now().Add(time.Hour)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := treeWalk{tree: newTree(root), ctx: ctx, deadline: time.Now().Add(time.Hour), names: newNames()}
+	for range clockEvery {
+		w.tick()
+	}
+	if !w.late {
+		t.Error("running: the selectors go on")
 	}
 }

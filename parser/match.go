@@ -1,6 +1,7 @@
 package parser
 
 import (
+	"context"
 	"time"
 
 	"golang.org/x/net/html"
@@ -53,10 +54,11 @@ func isText(n *html.Node) bool { return n.Type == html.TextNode || n.Type == htm
 // A treeWalk visits the nodes of a tree until a deadline.
 type treeWalk struct {
 	*tree
+	ctx      context.Context
 	deadline time.Time
 	names    *names
 	steps    int
-	late     bool // the deadline has passed: what was found is not complete
+	late     bool // the deadline has passed or the context has ended: what was found is not complete
 }
 
 // clockEvery is how many visits lie between two looks at the clock. A selector such as :nth-child looks at all siblings of a
@@ -67,7 +69,7 @@ const clockEvery = 16
 func (w *treeWalk) tick() bool {
 	w.steps++
 	if !w.late && w.steps%clockEvery == 0 {
-		w.late = !time.Now().Before(w.deadline)
+		w.late = !time.Now().Before(w.deadline) || w.ctx.Err() != nil
 	}
 	return !w.late
 }

@@ -1,6 +1,7 @@
 package parser
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -116,4 +117,8 @@ type Input struct {
 	// Encoding is what the page was sent in: as in browsers, it is what the
 	// queries of links are encoded in. Nil means UTF-8.
 	Encoding encoding.Encoding
+
+	// Context ends the work of the extractors, which is the only work that takes
+	// long. Parse then returns the cause. Nil means that nothing ends it.
+	Context context.Context
 }

@@ -49,7 +49,7 @@ func (p *Parser) Parse(pg *Page, in Input) error {
 	if len(p.opts.Extract) == 0 {
 		return nil
 	}
-	if err := p.extract(pg, in.Body); err != nil {
+	if err := p.extract(in.Context, pg, in.Body); err != nil {
 		return fmt.Errorf("extract: %w", err)
 	}
 	return nil

@@ -82,7 +82,7 @@ func TestSelectorsMatchAsCascadiaDoes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := treeWalk{tree: newTree(root), deadline: time.Now().Add(time.Hour)}
+		w := treeWalk{tree: newTree(root), ctx: t.Context(), deadline: time.Now().Add(time.Hour)}
 		found := w.match(got)
 		for i, n := range w.nodes {
 			if n.Type != html.ElementNode {
@@ -120,7 +120,7 @@ func TestSelectorsAreLinear(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := treeWalk{tree: newTree(root), deadline: time.Now().Add(time.Hour)}
+		w := treeWalk{tree: newTree(root), ctx: t.Context(), deadline: time.Now().Add(time.Hour)}
 		w.match(s)
 		if most := 20 * len(w.nodes); w.steps > most {
 			t.Errorf("%s: %d visits of %d nodes", text, w.steps, len(w.nodes))

@@ -275,8 +275,11 @@ func (w *worker) read(ctx context.Context, f *finish, from frontier.Link, u urln
 	}
 	w.borrow()
 	pg := &w.page
-	err := w.parser.Parse(pg, parser.Input{URL: u, Body: resp.Body, Header: resp.Header, Encoding: encodingOf(resp.Charset)})
+	err := w.parser.Parse(pg, parser.Input{URL: u, Body: resp.Body, Header: resp.Header, Encoding: encodingOf(resp.Charset), Context: ctx})
 	w.parsing.release()
+	if err != nil && ctx.Err() != nil {
+		return nil, err
+	}
 	if err != nil {
 		// The selectors of --extract could not be run; links and facts are there nevertheless.
 		f.facts.Error = err.Error()
