@@ -76,13 +76,14 @@ func FetchPage(ctx context.Context, s *config.Settings, f Fetcher, u urlnorm.URL
 		}
 	}
 	resp, err := f.Do(ctx, fetch.Request{URL: u, Mode: fetch.Page})
-	defer resp.Close()
 	if fetch.KindOf(err) == fetch.Canceled {
+		resp.Close()
 		return nil, err
 	}
 	if in.Err = err; resp == nil {
 		return in, nil
 	}
+	defer resp.Close() // there may be a response beside an error: what came before the page broke off
 	in.Status, in.Header, in.Location, in.Type = resp.Status, resp.Header, resp.Location, resp.ContentType
 	in.Length, in.Took = resp.ContentLength, resp.Timings.Total
 	if err == nil && resp.Body != nil {
