@@ -335,8 +335,8 @@ func TestValueRotsWhileOpen(t *testing.T) {
 	}
 }
 
-// TestMissingValueLog removes a value log. Without the newest that holds values
-// the store does not open, and is not changed. Without an older one, reading the
+// TestMissingValueLog removes or empties a value log. Without the newest that
+// holds values the store does not open, and is not changed. Without an older one, reading the
 // pages returns an error. Both name the file.
 func TestMissingValueLog(t *testing.T) {
 	dir := t.TempDir() + "/store"
@@ -383,6 +383,18 @@ func TestMissingValueLog(t *testing.T) {
 	_, err = Open(dir, small())
 	if damage := wantErrAs[*CorruptError](t, err); damage != nil && (damage.What != newest || damage.Reason != "it is missing") {
 		t.Errorf("a store without its newest value log: %v", damage)
+	}
+	if diff := differs(damaged, readTree(t, dir)); diff != "" {
+		t.Errorf("Open changed the damaged store: %s", diff)
+	}
+
+	if err := os.WriteFile(newest, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	damaged = readTree(t, dir)
+	_, err = Open(dir, small())
+	if damage := wantErrAs[*CorruptError](t, err); damage != nil && (damage.What != newest || !strings.HasPrefix(damage.Reason, "it is empty")) {
+		t.Errorf("a store whose newest value log is empty: %v", damage)
 	}
 	if diff := differs(damaged, readTree(t, dir)); diff != "" {
 		t.Errorf("Open changed the damaged store: %s", diff)

@@ -139,7 +139,7 @@ func TestDiskFull(t *testing.T) {
 			if err := s.Flush(ctx); err != nil {
 				t.Fatal(err)
 			}
-			free.Store(1000)
+			free.Store(1 << 19)
 		}
 		r := m.record()
 		if _, err := s.Commit(r); err != nil {
@@ -219,6 +219,39 @@ func TestInterruptedRecovery(t *testing.T) {
 	if broken < 3 {
 		t.Errorf("recovery had %d transactions, too few for this test", broken)
 	}
+}
+
+// TestCloseOnAFullDisk fills the disk while a store is open. Close does not let
+// Badger write, and the next process finds all in the log.
+func TestCloseOnAFullDisk(t *testing.T) {
+	dir := t.TempDir() + "/store"
+	var free atomic.Int64
+	free.Store(1 << 30)
+	o := small()
+	o.MinFree = 1 << 20
+	o.freeBytes = func(string) (int64, error) { return free.Load(), nil }
+	s, err := Open(dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := newModel(6)
+	for range 50 {
+		commit(t, s, m.record())
+	}
+	free.Store(0)
+	wantErr(t, ErrDiskFull, s.Close(), "close")
+	if s.view.db.IsClosed() {
+		t.Error("Badger was closed, which writes its memtable")
+	}
+	_, err = Open(dir, o)
+	wantErrAs[*LockedError](t, err)
+	// As the end of the process does.
+	again := dir + "-again"
+	copyDir(t, dir, again)
+	if err := errors.Join(s.closeBadger(), s.lock.release()); err != nil {
+		t.Error(err)
+	}
+	m.check(t, open(t, again, small()))
 }
 
 // TestBadgerLogsError checks that an error which Badger only logs fails the

@@ -99,8 +99,7 @@ func (s *Store) checkMode(exists bool) error {
 }
 
 func (s *Store) create() error {
-	// One segment more, because the first record must not be the last.
-	if err := s.checkSpace(cmp.Or(s.opts.SegmentSize, wal.DefaultSegmentSize)); err != nil {
+	if err := s.checkSpace(); err != nil {
 		return err
 	}
 	s.format = format{seed: s.opts.Seed, created: time.Now()}
@@ -114,10 +113,10 @@ func (s *Store) create() error {
 	return syncDir(filepath.Dir(s.dir))
 }
 
-// checkSpace refuses a disk with less than MinFree and more bytes of free space.
-// Opening a store writes to files that Badger maps, and a write to a map that the
-// disk has no space for kills the process.
-func (s *Store) checkSpace(more int64) error {
+// checkSpace refuses a disk on which MinFree would not be left after the log has
+// allocated a segment. Opening a store writes to files that Badger maps, and a
+// write to a map that the disk has no space for kills the process.
+func (s *Store) checkSpace() error {
 	if s.opts.MinFree == Off {
 		return nil
 	}
@@ -125,7 +124,7 @@ func (s *Store) checkSpace(more int64) error {
 	if err != nil {
 		return fmt.Errorf("look for free disk: %w", err)
 	}
-	if need := s.opts.MinFree + more; free < need {
+	if need := s.opts.MinFree + cmp.Or(s.opts.SegmentSize, wal.DefaultSegmentSize); free < need {
 		return fmt.Errorf("%s: %w: %d MiB are free and %d MiB are needed", s.dir, ErrDiskFull, free>>20, need>>20)
 	}
 	return nil
@@ -162,7 +161,7 @@ func (s *Store) recover() (err error) {
 		return err
 	}
 	if !s.found.Created {
-		if err := s.checkSpace(0); err != nil {
+		if err := s.checkSpace(); err != nil {
 			return err
 		}
 	}

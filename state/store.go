@@ -259,11 +259,15 @@ func (s *Store) closeBadger() error {
 // abandonAfter is how long a store that failed waits for Badger to close.
 const abandonAfter = 10 * time.Second
 
-// abandon closes what it can of a store that failed. Badger tries for ever to
-// write a memtable that the disk does not take, and neither lets go of the
-// applier nor closes meanwhile. Then it is left alone, and the directory stays
-// locked until the process ends.
+// abandon closes what it can of a store that failed. Badger retries without end
+// to write a memtable that the disk does not take, and neither lets go of the
+// applier nor closes meanwhile. If the disk is full, the write ends the process.
+// In both cases Badger is left open, and the directory stays locked until the
+// process ends. Nothing is lost: the log has what Badger did not write.
 func (s *Store) abandon(ended <-chan struct{}) error {
+	if s.tooFullToClose() {
+		return s.log.Close()
+	}
 	closed := make(chan error, 1)
 	go func() {
 		err := s.closeBadger()
@@ -278,6 +282,16 @@ func (s *Store) abandon(ended <-chan struct{}) error {
 	case <-t.C:
 		return errors.New("badger does not close")
 	}
+}
+
+// tooFullToClose reports whether the disk may lack the space for the memtable that
+// Badger writes when it closes. Other files may have taken what MinFree left.
+func (s *Store) tooFullToClose() bool {
+	if s.opts.MinFree == Off {
+		return false
+	}
+	free, err := s.opts.freeBytes(s.dir)
+	return err == nil && free < s.opts.MinFree/4
 }
 
 // guard is deferred by every call that reads from Badger. A panic inside Badger,

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/table"
@@ -118,7 +119,8 @@ func (f *badgerFiles) verifyManifest() error {
 	defer file.Close()
 	manifest, end, err := badger.ReplayManifestFile(file, 0, badger.DefaultOptions(f.dir).WithLogger(nil))
 	if err != nil {
-		return f.bad(name, "%v", err)
+		reason, _, _ := strings.Cut(err.Error(), "\n") // what follows is advice to users of Badger
+		return f.bad(name, "%s", reason)
 	}
 	if end < size {
 		if err := f.verifyManifestEnd(end, size); err != nil {
@@ -188,8 +190,8 @@ func (f *badgerFiles) verifyEntries(name string) error {
 	return f.bad(name, "the entry at offset %d does not decode, and those up to %d were durable", got.end, want.end)
 }
 
-// verifyNewest checks that the newest value log that was durable is there, or a newer one. Badger never deletes the newest. If it were
-// missing, Badger would create a file with its number, and pointers to old values would lead into that. An older value log that is missing
+// verifyNewest checks that the newest value log that was durable is there, or a newer one. Badger never deletes or empties the newest. If it
+// were missing or empty, Badger would create a file with its number, and pointers to old values would lead into that. An older value log that is missing
 // may have been collected; if it was not, reading a value of it fails.
 func (f *badgerFiles) verifyNewest() error {
 	newest, newestID := "", int64(-1)
@@ -202,7 +204,11 @@ func (f *badgerFiles) verifyNewest() error {
 		return nil
 	}
 	if len(f.values) > 0 {
-		if id, _ := fileID(f.values[0]); id >= newestID {
+		id, _ := fileID(f.values[0])
+		if durable := f.synced[newest].end; id == newestID && f.sizes[newest] == 0 && durable > entryFileHeader {
+			return f.bad(newest, "it is empty, and entries up to %d were durable", durable)
+		}
+		if id >= newestID {
 			return nil
 		}
 	}

@@ -125,6 +125,9 @@ func exportFrom(ctx context.Context, io stdio, dir crawl.Dir, out string, format
 	}
 	res, err := export.Write(ctx, crawl.Pages(s, loaded.Settings.XMLTypes), o)
 	if err := errors.Join(err, s.Close()); err != nil {
+		if diskFull(err) {
+			err = fmt.Errorf("%w: free some space, then export again; nothing that was recorded is lost", err)
+		}
 		return nil, &exitError{exitFailed, err}
 	}
 	return res, nil
