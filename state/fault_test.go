@@ -195,8 +195,10 @@ func TestInterruptedRecovery(t *testing.T) {
 		}
 		left := broken
 		o.freeBytes = func(string) (int64, error) {
-			left--
-			return int64(left + 1), nil
+			if left--; left < 0 {
+				return 0, nil
+			}
+			return 1 << 40, nil
 		}
 		s, err := Open(try, o)
 		if err == nil {
