@@ -114,7 +114,7 @@ func (p *Parser) extract(ctx context.Context, pg *Page, body []byte) error {
 	defer func() { p.trees.Release(limit) }()
 
 	deadline := time.Now().Add(p.opts.ExtractTimeout)
-	root, size, err := htmltree.Parse(bytes.NewReader(body), htmltree.Limits{Bytes: limit, Deadline: deadline})
+	root, size, err := htmltree.Parse(bytes.NewReader(body), htmltree.Limits{Bytes: limit, Deadline: deadline, Context: ctx})
 	if err != nil {
 		return err
 	}

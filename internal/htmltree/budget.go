@@ -1,6 +1,7 @@
 package htmltree
 
 import (
+	"context"
 	"fmt"
 	"time"
 	"unsafe"
@@ -16,6 +17,9 @@ type Limits struct {
 
 	// Deadline is when building ends unfinished.
 	Deadline time.Time
+
+	// Context ends building too, with its error. Nil means that nothing does.
+	Context context.Context
 }
 
 // A LimitError says which of the limits a page exceeded.
@@ -47,8 +51,14 @@ func (b *budget) check() error {
 	if b.spent > b.limits.Bytes {
 		return &LimitError{fmt.Sprintf("the tree of the page needs more than %.3g MiB of memory", float64(b.limits.Bytes)/(1<<20))}
 	}
-	if b.tokens++; b.tokens%clockEvery == 1 && !time.Now().Before(b.limits.Deadline) {
+	if b.tokens++; b.tokens%clockEvery != 1 {
+		return nil
+	}
+	if !time.Now().Before(b.limits.Deadline) {
 		return &LimitError{"building the tree of the page took too long"}
+	}
+	if b.limits.Context != nil {
+		return b.limits.Context.Err()
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package htmltree
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -263,6 +264,11 @@ func TestLimits(t *testing.T) {
 	var over *LimitError
 	if !errors.As(err, &over) || !strings.Contains(err.Error(), "took too long") {
 		t.Errorf("after the deadline: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := Parse(strings.NewReader("<p>x"), Limits{Bytes: 1 << 30, Deadline: never(), Context: ctx}); !errors.Is(err, context.Canceled) {
+		t.Errorf("after the context ended: %v", err)
 	}
 	if _, _, err := Parse(strings.NewReader(strings.Repeat("<div>", 600)), Limits{Bytes: 1 << 30, Deadline: never()}); err == nil || !strings.Contains(err.Error(), "deeper than 512") {
 		t.Errorf("600 elements inside each other: %v", err)
