@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -99,9 +100,12 @@ func TestEveryRefusalIsNoticed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const year = 365 * 24 * time.Hour
 		store := NewMemStore()
+		var mu sync.Mutex // notices come from several goroutines
 		var refused []string
 		long := 0
 		observe := func(n Notice) {
+			mu.Lock()
+			defer mu.Unlock()
 			if n.Kind == NoticePace && n.Change.Verdict == pace.VerdictRefused {
 				refused = append(refused, n.URL)
 			}
@@ -121,7 +125,9 @@ func TestEveryRefusalIsNoticed(t *testing.T) {
 			{"forbids.example", pace.ClassForbidden, 0, []string{"/5", "/6"}, 0},
 			{"year.example", pace.ClassThrottled, year, []string{"/1", "/2", "/3", "/4", "/5", "/6"}, 1},
 		} {
+			mu.Lock()
 			refused, long = nil, 0
+			mu.Unlock()
 			leases := map[string]*Lease{}
 			for i := range 6 {
 				add(t, f, seeds(fmt.Sprintf("http://%s/%d", tc.host, i+1))...)
@@ -137,17 +143,21 @@ func TestEveryRefusalIsNoticed(t *testing.T) {
 			for i, path := range tc.want {
 				tc.want[i] = "http://" + tc.host + path
 			}
+			mu.Lock()
 			if !slices.Equal(refused, tc.want) || long != tc.long {
 				t.Errorf("refusals %q, want %q; %d warnings, want %d", refused, tc.want, long, tc.long)
 			}
+			long = 0
+			mu.Unlock()
 		}
 
 		// The next run waits for what is left of the year.
-		long = 0
 		start := time.Now()
 		f = newTest(t, Options{Pace: fast(8), IgnoreRobots: true, Observe: observe}, store)
 		add(t, f, seeds("http://year.example/later")...)
 		next(t, f)
+		mu.Lock()
+		defer mu.Unlock()
 		if got := time.Since(start); got < year-time.Second || got > year || long != 1 {
 			t.Errorf("asked again after %v with %d warnings, want one year and 1", got, long)
 		}
