@@ -6,7 +6,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"testing"
+	"time"
 )
 
 func acquire(t *testing.T, ctx context.Context, dir, url string, onWait func(Waiting)) *Slot {
@@ -80,9 +82,11 @@ func TestInterruptedWaiterLeavesTheQueue(t *testing.T) {
 func TestCrashedOwnerIsPassedOver(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "slot")
 	if os.Getenv("SLOT_DIR") != "" {
-		acquire(t, t.Context(), os.Getenv("SLOT_DIR"), "crashed", func(Waiting) {})
+		held := acquire(t, t.Context(), os.Getenv("SLOT_DIR"), "crashed", func(Waiting) {})
 		os.Stdout.WriteString("held\n")
-		select {}
+		// Until it is killed. Without a timer the runtime would end the process, because all its goroutines wait.
+		time.Sleep(time.Hour)
+		runtime.KeepAlive(held)
 	}
 	owner := exec.Command(os.Args[0], "-test.run=^TestCrashedOwnerIsPassedOver$")
 	owner.Env = append(os.Environ(), "SLOT_DIR="+dir)
