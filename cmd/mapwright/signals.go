@@ -18,13 +18,12 @@ const (
 	// whole process group, microseconds later.
 	signalPause = time.Second
 
-	// leaveWithin is how long a run may take to end after the second signal. Then the process exits by itself. Together with
-	// sayWithin it is less than a second.
+	// leaveWithin is how long a run may take to end after the second signal. Then the process exits by itself.
 	leaveWithin = 500 * time.Millisecond
 
-	// sayWithin is how long the process then waits for the terminal to be restored and the last message to be written. A busy machine
-	// needs more than 100 ms for that.
-	sayWithin = 400 * time.Millisecond
+	// sayWithin is how long the process then waits for the terminal to be restored and the last message to be written. That takes
+	// microseconds, unless nobody reads or the machine is very busy.
+	sayWithin = 2 * time.Second
 )
 
 // onSignals listens for SIGINT, SIGTERM and SIGHUP, which comes when a terminal is closed. The first signal closes interrupted, the

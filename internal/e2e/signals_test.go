@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -110,38 +109,6 @@ func TestInterruptedTwice(t *testing.T) {
 	if n := repeats(web); n != 0 {
 		t.Errorf("%d pages were fetched again", n)
 	}
-}
-
-// A run that cannot end, here because nobody reads the log that it writes to standard error, is gone after a second signal too. What
-// it had committed is there.
-func TestInterruptedTwiceWhileStuck(t *testing.T) {
-	t.Parallel()
-	web := serve(t, testweb.Config{Pages: 30})
-	dir := filepath.Join(t.TempDir(), "data")
-	unread, stderr, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unread.Close()
-	defer stderr.Close()
-	// Fill the pipe, whatever its size.
-	if err := stderr.SetWriteDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
-		t.Fatal(err)
-	}
-	if n, err := stderr.Write(make([]byte, 8<<20)); !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Fatalf("wrote %d bytes into a pipe that nobody reads: %v", n, err)
-	}
-	args := []string{"crawl", "--start-url", web.StartURLs()[0], "--resolve", web.Resolve(), "--data-dir", dir, "--log-level", "debug"}
-	p := invocation{args: args, stderr: stderr}.start(t)
-	p.until("the crawl has begun", func() bool { return exists(t, dir, "state") && exists(t, dir, "crawl.json") })
-	if got := p.signalUntilEnded(os.Interrupt); got.code != 130 {
-		t.Errorf("exit status %d, want 130", got.code)
-	}
-	if exists(t, dir, "report.json") {
-		t.Error("it was not stuck")
-	}
-	ended(t, run(t, "resume", "--data-dir", dir, "--profile", "own-site"), dir, 0, "complete", "")
-	foundExactly(t, web, testweb.Crawl{}, readLines(t, dir))
 }
 
 // story is what a crawl found, without what depends on the moment.
