@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mapwright/mapwright/internal/disk"
 	"github.com/mapwright/mapwright/wal"
 )
 
@@ -222,7 +223,7 @@ func readTree(t *testing.T, dir string) map[string][]byte {
 	t.Helper()
 	tree := map[string][]byte{}
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() || e.Name() == lockName {
+		if err != nil || e.IsDir() || e.Name() == disk.LockName {
 			return err
 		}
 		name, err := filepath.Rel(dir, path)

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mapwright/mapwright/internal/disk"
 	"github.com/mapwright/mapwright/wal"
 )
 
@@ -74,11 +75,11 @@ func (w *SnapshotWriter) Put(name string, version uint32, write func(io.Writer) 
 	// The number of the snapshot, not its name, makes the name of the file:
 	// names may hold anything.
 	file := fmt.Sprintf("%016x-%04x%s", w.next.number, len(w.next.snapshots), snapshotExt)
-	size, err := writeFile(filepath.Join(w.dir, file), snapshotMagic, version, write)
+	size, err := disk.WriteFrame(filepath.Join(w.dir, file), snapshotMagic, version, write)
 	if err != nil {
 		return fmt.Errorf("save snapshot %q: %w", name, err)
 	}
-	w.next.snapshots = append(w.next.snapshots, Snapshot{Name: name, Version: version, Size: size - fileOverhead, file: file})
+	w.next.snapshots = append(w.next.snapshots, Snapshot{Name: name, Version: version, Size: size, file: file})
 	return nil
 }
 
@@ -172,7 +173,7 @@ func (s *Store) Snapshots() (list []Snapshot, seq uint64) {
 // nil, what read has seen must not be used: the checksum is known to be right
 // only at the end.
 func (s *Store) ReadSnapshot(snap Snapshot, read func(io.Reader) error) error {
-	err := readFile(filepath.Join(s.dir, snapDir, snap.file), snapshotMagic, func(_ uint32, _ int64, r io.Reader) error { return read(r) })
+	err := disk.ReadFrame(filepath.Join(s.dir, snapDir, snap.file), snapshotMagic, func(_ uint32, r io.Reader) error { return read(r) })
 	if err != nil {
 		return fmt.Errorf("read snapshot %q: %w", snap.Name, err)
 	}

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/mapwright/mapwright/internal/disk"
 )
 
 // TestCreateFails makes a store on a disk that is full or fails. What is left
@@ -42,7 +44,7 @@ func TestCreateFails(t *testing.T) {
 			_, err := Open(dir, c.options)
 			wantErr(t, c.want, err, "open")
 			names, err := os.ReadDir(dir)
-			if err != nil || len(names) != 1 || names[0].Name() != lockName {
+			if err != nil || len(names) != 1 || names[0].Name() != disk.LockName {
 				t.Errorf("left behind: %v, %v", names, err)
 			}
 			o := small()

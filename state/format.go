@@ -12,12 +12,13 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/mapwright/mapwright/internal/disk"
 )
 
 // What a store's directory holds.
 const (
 	formatName = "FORMAT"
-	lockName   = "LOCK"
 	walDir     = "wal"
 	badgerDir  = "badger"
 	snapDir    = "snap"
@@ -38,7 +39,7 @@ type format struct {
 
 func readFormat(dir string) (format, error) {
 	path := filepath.Join(dir, formatName)
-	body, err := readBody(path, formatMagic)
+	body, err := disk.ReadSmallFrame(path, formatMagic, formatVersion)
 	if err != nil {
 		return format{}, err
 	}
@@ -48,7 +49,7 @@ func readFormat(dir string) (format, error) {
 }
 
 func writeFormat(dir string, f format) error {
-	_, err := writeFile(filepath.Join(dir, formatName), formatMagic, formatVersion, func(w io.Writer) error {
+	_, err := disk.WriteFrame(filepath.Join(dir, formatName), formatMagic, formatVersion, func(w io.Writer) error {
 		b := binary.BigEndian.AppendUint64(nil, f.seed)
 		_, err := w.Write(binary.AppendUvarint(b, millis(f.created)))
 		return err
@@ -84,7 +85,7 @@ func look(dir string) (exists bool, f format, err error) {
 		return false, f, err
 	}
 	for _, n := range names {
-		if n.Name() != lockName && n.Name() != formatName+tempSuffix {
+		if n.Name() != disk.LockName && n.Name() != formatName+disk.TempSuffix {
 			return false, f, fmt.Errorf("%s: %w", dir, ErrNotOurs)
 		}
 	}
@@ -105,7 +106,7 @@ func Look(dir string) (Info, error) {
 	if err != nil || !exists {
 		return Info{}, err
 	}
-	pid, err := lockOwner(dir)
+	pid, err := disk.Owner(dir)
 	if err != nil {
 		return Info{}, fmt.Errorf("look at lock: %w", err)
 	}
@@ -124,7 +125,7 @@ func removeStore(dir string) error {
 	for _, sub := range []string{snapDir, badgerDir, walDir} {
 		errs = append(errs, removeOurs(root, sub))
 	}
-	for _, name := range []string{formatName, formatName + tempSuffix} {
+	for _, name := range []string{formatName, formatName + disk.TempSuffix} {
 		if err := root.Remove(name); !errors.Is(err, os.ErrNotExist) {
 			errs = append(errs, err)
 		}
@@ -175,7 +176,7 @@ func isStoreFile(name string) bool {
 	case "MANIFEST", "MANIFEST-REWRITE", "KEYREGISTRY", "REWRITE-KEYREGISTRY", "DISCARD", "LOCK", syncedName:
 		return true
 	}
-	name = strings.TrimSuffix(name, tempSuffix)
+	name = strings.TrimSuffix(name, disk.TempSuffix)
 	if name == syncedName {
 		return true
 	}
@@ -200,15 +201,15 @@ func Wipe(dir string) error {
 	if !exists {
 		return fmt.Errorf("%s: %w", dir, ErrNotExist)
 	}
-	l, err := acquireLock(dir)
+	l, err := disk.Acquire(dir)
 	if err != nil {
 		return err
 	}
 	err = removeStore(dir)
-	unlinked := os.Remove(filepath.Join(dir, lockName))
-	err = errors.Join(err, l.release())
+	unlinked := os.Remove(filepath.Join(dir, disk.LockName))
+	err = errors.Join(err, l.Release())
 	if unlinked != nil { // Windows cannot remove an open file
-		err = errors.Join(err, os.Remove(filepath.Join(dir, lockName)))
+		err = errors.Join(err, os.Remove(filepath.Join(dir, disk.LockName)))
 	}
 	if err != nil {
 		return fmt.Errorf("wipe: %w", err)

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/mapwright/mapwright/internal/disk"
 )
 
 func TestOpenModes(t *testing.T) {
@@ -62,7 +64,7 @@ func TestNotOurs(t *testing.T) {
 	}
 	// What an interrupted creation leaves is ours.
 	dir = t.TempDir()
-	for _, name := range []string{lockName, formatName + tempSuffix} {
+	for _, name := range []string{disk.LockName, formatName + disk.TempSuffix} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("?"), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -112,7 +114,7 @@ func TestNewerFormat(t *testing.T) {
 		}
 		binary.BigEndian.PutUint32(b[8:], 7)
 		b = b[:len(b)-4]
-		b = binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli()))
+		b = binary.BigEndian.AppendUint32(b, crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)))
 		if err := os.WriteFile(path, b, 0o644); err != nil {
 			t.Fatal(err)
 		}

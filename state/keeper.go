@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mapwright/mapwright/internal/disk"
 )
 
 // gcDiscardRatio is how much of a value log file must be garbage to make
@@ -151,7 +153,7 @@ func (s *Store) syncFiles() error {
 			return err
 		}
 	}
-	if err := syncDir(dir); err != nil {
+	if err := disk.SyncDir(dir); err != nil {
 		return err
 	}
 	s.synced.values = newest

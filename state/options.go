@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/mapwright/mapwright/internal/disk"
 	"github.com/mapwright/mapwright/wal"
 )
 
@@ -135,7 +136,7 @@ func (o Options) validate() (Options, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.freeBytes == nil {
-		o.freeBytes = freeBytes
+		o.freeBytes = disk.FreeBytes
 	}
 	if len(faults) > 0 {
 		return o, fmt.Errorf("state options: %w", errors.Join(faults...))

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mapwright/mapwright/internal/disk"
 )
 
 const pageSize = 4096
@@ -151,7 +153,7 @@ func tearLog(t *testing.T, rng *rand.Rand, dir string) {
 	}
 	var newest string
 	for _, e := range entries {
-		if !strings.HasSuffix(e.Name(), tempSuffix) {
+		if !strings.HasSuffix(e.Name(), disk.TempSuffix) {
 			newest = max(newest, e.Name())
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/mapwright/mapwright/internal/disk"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/wal"
 )
@@ -71,7 +72,7 @@ func (s *Store) acquire() error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return err
 	}
-	if s.lock, err = acquireLock(s.dir); err != nil {
+	if s.lock, err = disk.Acquire(s.dir); err != nil {
 		return err
 	}
 	// Somebody else may have been quicker.
@@ -83,7 +84,7 @@ func (s *Store) acquire() error {
 		err = s.create()
 	}
 	if err != nil {
-		return errors.Join(err, s.lock.release())
+		return errors.Join(err, s.lock.Release())
 	}
 	return nil
 }
@@ -110,7 +111,7 @@ func (s *Store) create() error {
 	if err := writeFormat(s.dir, s.format); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(s.dir))
+	return disk.SyncDir(filepath.Dir(s.dir))
 }
 
 // checkSpace refuses a disk on which MinFree would not be left after the log has
@@ -145,7 +146,7 @@ func (s *Store) giveBack() error {
 	if s.found.Created {
 		errs = append(errs, removeStore(s.dir))
 	}
-	return errors.Join(append(errs, s.lock.release())...)
+	return errors.Join(append(errs, s.lock.Release())...)
 }
 
 // recover brings log and Badger together. DESIGN.md numbers the steps.
@@ -173,7 +174,7 @@ func (s *Store) recover() (err error) {
 			return err
 		}
 	}
-	if err := syncDir(s.dir); err != nil {
+	if err := disk.SyncDir(s.dir); err != nil {
 		return err
 	}
 	if err := s.openCheckpoints(); err != nil {

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/mapwright/mapwright/internal/disk"
 )
 
 const (
@@ -37,7 +39,7 @@ type checkpoint struct {
 func checkpointName(number uint64) string { return fmt.Sprintf("%016x%s", number, checkpointExt) }
 
 func writeCheckpoint(dir string, c checkpoint) error {
-	_, err := writeFile(filepath.Join(dir, checkpointName(c.number)), checkpointMagic, formatVersion, func(w io.Writer) error {
+	_, err := disk.WriteFrame(filepath.Join(dir, checkpointName(c.number)), checkpointMagic, formatVersion, func(w io.Writer) error {
 		b := binary.AppendUvarint(nil, c.number)
 		b = binary.AppendUvarint(b, c.seq)
 		b = binary.AppendUvarint(b, uint64(len(c.snapshots)))
@@ -57,7 +59,7 @@ func writeCheckpoint(dir string, c checkpoint) error {
 }
 
 func readCheckpoint(path string) (checkpoint, error) {
-	body, err := readBody(path, checkpointMagic)
+	body, err := disk.ReadSmallFrame(path, checkpointMagic, formatVersion)
 	if err != nil {
 		return checkpoint{}, err
 	}
@@ -125,7 +127,7 @@ func sweepSnapshots(dir string, keep ...checkpoint) error {
 	}
 	for _, e := range entries {
 		name := e.Name()
-		ours := strings.HasSuffix(name, snapshotExt) || strings.HasSuffix(name, checkpointExt) || strings.HasSuffix(name, tempSuffix)
+		ours := strings.HasSuffix(name, snapshotExt) || strings.HasSuffix(name, checkpointExt) || strings.HasSuffix(name, disk.TempSuffix)
 		if !ours || wanted[name] {
 			continue
 		}

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mapwright/mapwright/internal/disk"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/wal"
 )
@@ -21,7 +22,7 @@ type Store struct {
 	epoch  uint64
 	found  Recovery
 
-	lock    *lock
+	lock    *disk.Lock
 	log     *wal.Log
 	view    *view
 	overlay *overlay
@@ -239,7 +240,7 @@ func (s *Store) close() error {
 	if err != nil {
 		err = errors.Join(err, s.abandon(ended))
 	} else {
-		err = errors.Join(s.closeBadger(), s.log.Close(), s.lock.release())
+		err = errors.Join(s.closeBadger(), s.log.Close(), s.lock.Release())
 	}
 	if err != nil {
 		return fmt.Errorf("close store: %w", err)
@@ -278,7 +279,7 @@ func (s *Store) abandon(ended <-chan struct{}) error {
 	defer t.Stop()
 	select {
 	case err := <-closed:
-		return errors.Join(err, s.log.Close(), s.lock.release())
+		return errors.Join(err, s.log.Close(), s.lock.Release())
 	case <-t.C:
 		return errors.New("badger does not close")
 	}

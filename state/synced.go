@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/mapwright/mapwright/internal/disk"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
@@ -41,7 +42,7 @@ func (p *progress) clone() progress {
 func readSynced(dir string) (progress, error) {
 	path := filepath.Join(dir, syncedName)
 	p := progress{inflight: map[urlnorm.Key]struct{}{}}
-	body, err := readBody(path, syncedMagic)
+	body, err := disk.ReadSmallFrame(path, syncedMagic, formatVersion)
 	if errors.Is(err, os.ErrNotExist) {
 		return p, nil
 	}
@@ -63,7 +64,7 @@ func readSynced(dir string) (progress, error) {
 
 // writeSynced notes that the Badger in dir is durable up to p.
 func writeSynced(dir string, p progress) error {
-	_, err := writeFile(filepath.Join(dir, syncedName), syncedMagic, formatVersion, func(w io.Writer) error {
+	_, err := disk.WriteFrame(filepath.Join(dir, syncedName), syncedMagic, formatVersion, func(w io.Writer) error {
 		b := binary.AppendUvarint(nil, p.seq)
 		b = binary.AppendUvarint(b, p.epoch)
 		b = append(b, flag(p.ended, 1))

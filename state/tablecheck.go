@@ -48,7 +48,7 @@ func checkTable(path string, buf []byte) (_ []byte, err error) {
 	}
 	start := len(rest) - int(length)
 	encoded := rest[start:]
-	table := castagnoli()
+	table := crc32.MakeTable(crc32.Castagnoli)
 	if uint64(crc32.Checksum(encoded, table)) != sum {
 		return bad("the checksum of its index does not match")
 	}

@@ -153,7 +153,7 @@ func (f *badgerFiles) verifyManifestEnd(end, size int64) error {
 	if len(rest) < 8 {
 		return nil
 	}
-	want, sum, crc := binary.BigEndian.Uint32(rest[4:]), uint32(0), castagnoli()
+	want, sum, crc := binary.BigEndian.Uint32(rest[4:]), uint32(0), crc32.MakeTable(crc32.Castagnoli)
 	for _, c := range rest[8:] {
 		if sum == want {
 			break

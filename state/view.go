@@ -9,6 +9,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
+	"github.com/mapwright/mapwright/internal/disk"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
@@ -131,9 +132,9 @@ func (u *diskUse) add(e fs.DirEntry, ext string) {
 	}
 	switch ext {
 	case ".sst", ".mem":
-		u.tables += allocated(info)
+		u.tables += disk.Allocated(info)
 	case ".vlog":
-		u.values += allocated(info)
+		u.values += disk.Allocated(info)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/mapwright/mapwright/internal/disk"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/sitemap"
 )
@@ -251,12 +252,12 @@ func (e *exporter) close() error {
 		*f = nil
 	}
 	if e.xml == nil {
-		return syncDir(e.o.Dir)
+		return disk.SyncDir(e.o.Dir)
 	}
 	names, err := e.xml.close()
 	e.res.Files = append(e.res.Files, names...)
 	e.res.Removed = e.xml.removed
-	return errors.Join(err, syncDir(e.o.Dir))
+	return errors.Join(err, disk.SyncDir(e.o.Dir))
 }
 
 func (e *exporter) abort() {

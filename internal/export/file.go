@@ -6,9 +6,10 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 
 	"github.com/klauspost/compress/gzip"
+
+	"github.com/mapwright/mapwright/internal/disk"
 )
 
 // file is a file on its way to its name. Once sealed it holds no buffers: a large export has hundreds of parts.
@@ -67,18 +68,6 @@ func (w *file) discard() {
 	_ = os.Remove(w.path + ".tmp")
 }
 
-// syncDir makes renames in a directory durable. Windows cannot sync directories; NTFS journals their changes itself.
-func syncDir(dir string) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}
-
 // Modes of files, before the umask.
 const (
 	Public  os.FileMode = 0o644 // what people publish
@@ -99,5 +88,5 @@ func WriteFile(path string, mode os.FileMode, content []byte) error {
 		w.discard()
 		return err
 	}
-	return errors.Join(w.publish(), syncDir(filepath.Dir(path)))
+	return errors.Join(w.publish(), disk.SyncDir(filepath.Dir(path)))
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
+	"github.com/mapwright/mapwright/internal/disk"
 	"github.com/mapwright/mapwright/internal/sitemap"
 )
 
@@ -27,7 +28,7 @@ func StartRecord(dir string, names ...string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Close(), addToRecord(dir, names...), syncDir(dir))
+	return errors.Join(f.Close(), addToRecord(dir, names...), disk.SyncDir(dir))
 }
 
 // Recorded are the names in the record of a directory; none if it has no record.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mapwright/mapwright/internal/disk"
 	"github.com/mapwright/mapwright/internal/sitemap"
 )
 
@@ -116,7 +117,7 @@ func (x *xmlFiles) close() ([]string, error) {
 		names = index
 	}
 	x.parts = nil
-	return names, errors.Join(syncDir(x.dir), x.removeStale(names))
+	return names, errors.Join(disk.SyncDir(x.dir), x.removeStale(names))
 }
 
 // publishParts names the parts before the index that points to them.

@@ -1,6 +1,6 @@
 //go:build linux || darwin || freebsd
 
-package state
+package disk
 
 import (
 	"io/fs"
@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// freeBytes is how much an ordinary user may still write below dir.
-func freeBytes(dir string) (int64, error) {
+// FreeBytes is how much an ordinary user may still write below dir.
+func FreeBytes(dir string) (int64, error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
 		return 0, err
@@ -18,9 +18,8 @@ func freeBytes(dir string) (int64, error) {
 	return int64(st.Bavail) * int64(st.Bsize), nil // not an int64 everywhere
 }
 
-// allocated is what a file takes on disk. Badger's newest files are mostly
-// holes.
-func allocated(info fs.FileInfo) int64 {
+// Allocated is how many bytes a file takes on disk. That is less than its size if it has holes.
+func Allocated(info fs.FileInfo) int64 {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return int64(st.Blocks) * 512 // not an int64 everywhere
 	}

@@ -1,4 +1,4 @@
-package state
+package disk
 
 import (
 	"bytes"
@@ -12,11 +12,13 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// A lock is the lock on a store's LOCK file. The system releases it when the
-// process ends, however that happens. The file also holds the owner's pid for
-// other processes to read. It is not removed while the store exists: otherwise
-// two processes could hold locks on two files of that name.
-type lock struct{ file *flock.Flock }
+// LockName is the name of the file in a directory that is locked.
+const LockName = "LOCK"
+
+// A Lock is the lock of a directory. The system releases it when the process ends, however that happens. The locked file also
+// holds the owner's pid for other processes to read. The file must not be removed while the directory is in use: otherwise two
+// processes could hold locks on two files of that name.
+type Lock struct{ file *flock.Flock }
 
 const (
 	lockTries = 3
@@ -27,10 +29,11 @@ const (
 // which other handles can then neither read nor write.
 const pidAt = 1
 
-func acquireLock(dir string) (*lock, error) {
-	path := filepath.Join(dir, lockName)
+// Acquire locks dir. The error is a *LockedError if another process, or this one, has it locked.
+func Acquire(dir string) (*Lock, error) {
+	path := filepath.Join(dir, LockName)
 	file := flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o600))
-	// lockOwner holds a shared lock for a moment, so one failure does not
+	// Owner holds a shared lock for a moment, so one failure does not
 	// show that there is an owner.
 	for try := 0; ; try++ {
 		locked, err := file.TryLock()
@@ -48,23 +51,23 @@ func acquireLock(dir string) (*lock, error) {
 	if err := writePID(path, strconv.Itoa(os.Getpid())+"\n"); err != nil {
 		return nil, errors.Join(fmt.Errorf("lock: %w", err), file.Close())
 	}
-	return &lock{file}, nil
+	return &Lock{file}, nil
 }
 
-func (l *lock) release() error {
+// Release unlocks the directory. The file may have been removed.
+func (l *Lock) Release() error {
 	// The pid is removed before the lock is: afterwards it may be that of
 	// another process.
 	err := writePID(l.file.Path(), "")
-	if errors.Is(err, os.ErrNotExist) { // Wipe has removed the file
+	if errors.Is(err, os.ErrNotExist) {
 		err = nil
 	}
 	return errors.Join(err, l.file.Close())
 }
 
-// lockOwner returns the pid of the process that holds the lock, or zero if
-// none does.
-func lockOwner(dir string) (int, error) {
-	path := filepath.Join(dir, lockName)
+// Owner returns the pid of the process that has dir locked, or zero if none has.
+func Owner(dir string) (int, error) {
+	path := filepath.Join(dir, LockName)
 	pid := readPID(path)
 	if pid == 0 {
 		return 0, nil

@@ -1,4 +1,4 @@
-package state
+package disk
 
 import (
 	"bufio"
@@ -13,23 +13,23 @@ import (
 	"github.com/mapwright/mapwright/wal"
 )
 
-// Files beside Badger are written whole: to a temporary name, synced, renamed,
-// and their directory synced. So a reader finds the old one or the new one.
+// A frame is a file that is written as a whole: to a temporary name, synced, renamed, and its directory synced. So a reader
+// finds the old file or the new one.
 //
 //	magic    8 bytes, by kind of file
 //	version  4 bytes, big-endian
 //	body
 //	crc      4 bytes, big-endian: CRC-32C of all before it
-const (
-	fileOverhead = 8 + 4 + 4
-	tempSuffix   = ".tmp"
-)
+const frameOverhead = 8 + 4 + 4
+
+// TempSuffix ends the temporary names of frames that are being written. A process that is killed leaves such files behind.
+const TempSuffix = ".tmp"
 
 func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 
-// writeFile makes path hold what body writes. It returns the size of the file.
-func writeFile(path, magic string, version uint32, body func(io.Writer) error) (size int64, err error) {
-	temp := path + tempSuffix
+// WriteFrame makes path a frame that holds what body writes, and returns how many bytes that is.
+func WriteFrame(path, magic string, version uint32, body func(io.Writer) error) (size int64, err error) {
+	temp := path + TempSuffix
 	f, err := os.OpenFile(temp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
 	if err != nil {
 		return 0, err
@@ -37,7 +37,7 @@ func writeFile(path, magic string, version uint32, body func(io.Writer) error) (
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, f.Close())
-			// A leftover is overwritten or swept away later.
+			// What cannot be removed is overwritten or deleted later.
 			_ = os.Remove(temp)
 		}
 	}()
@@ -64,12 +64,11 @@ func writeFile(path, magic string, version uint32, body func(io.Writer) error) (
 	if err := os.Rename(temp, path); err != nil {
 		return 0, err
 	}
-	return w.n, syncDir(filepath.Dir(path))
+	return w.n - frameOverhead, SyncDir(filepath.Dir(path))
 }
 
-// readFile opens a file that writeFile made and hands its body to fn. If the
-// checksum turns out to be wrong, that is the error, whatever fn made of it.
-func readFile(path, magic string, fn func(version uint32, size int64, r io.Reader) error) error {
+// ReadFrame gives the body of a frame to fn. If the checksum is wrong, that is the error, whatever fn returns.
+func ReadFrame(path, magic string, fn func(version uint32, r io.Reader) error) error {
 	f, err := os.Open(path)
 	if err != nil {
 		return err
@@ -79,7 +78,7 @@ func readFile(path, magic string, fn func(version uint32, size int64, r io.Reade
 	if err != nil {
 		return err
 	}
-	body := st.Size() - fileOverhead
+	body := st.Size() - frameOverhead
 	if body < 0 {
 		return &CorruptError{What: path, Reason: "it is too short"}
 	}
@@ -91,7 +90,7 @@ func readFile(path, magic string, fn func(version uint32, size int64, r io.Reade
 	if string(head[:8]) != magic {
 		return &CorruptError{What: path, Reason: "it is of another kind"}
 	}
-	fnErr := fn(binary.BigEndian.Uint32(head[8:]), body, io.LimitReader(r, body))
+	fnErr := fn(binary.BigEndian.Uint32(head[8:]), io.LimitReader(r, body))
 	if _, err := io.CopyN(io.Discard, r, body+int64(len(head))-r.n); err != nil {
 		return err
 	}
@@ -106,12 +105,12 @@ func readFile(path, magic string, fn func(version uint32, size int64, r io.Reade
 	return fnErr
 }
 
-// readBody is readFile for small files of a version that is ours.
-func readBody(path, magic string) ([]byte, error) {
+// ReadSmallFrame returns the body of a frame. The error is a *VersionError if the frame's version is above known.
+func ReadSmallFrame(path, magic string, known uint32) ([]byte, error) {
 	var body []byte
-	err := readFile(path, magic, func(version uint32, _ int64, r io.Reader) error {
-		if version > formatVersion {
-			return &VersionError{What: path, Found: uint64(version), Known: formatVersion}
+	err := ReadFrame(path, magic, func(version uint32, r io.Reader) error {
+		if version > known {
+			return &VersionError{What: path, Found: uint64(version), Known: uint64(known)}
 		}
 		var err error
 		body, err = io.ReadAll(r)
@@ -120,7 +119,8 @@ func readBody(path, magic string) ([]byte, error) {
 	return body, err
 }
 
-func syncDir(dir string) error {
+// SyncDir makes the names in a directory durable.
+func SyncDir(dir string) error {
 	if err := wal.OS().SyncDir(dir); err != nil {
 		return fmt.Errorf("sync directory %s: %w", dir, err)
 	}
