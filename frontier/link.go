@@ -16,6 +16,11 @@ type (
 	HostID = urlnorm.HostID
 )
 
+// Identity names the rules from which Keys, HostIDs and partitions follow, such as
+// "url=1 idna=15.0.0 suffixes=2026-02-06/e8d1249e". A store keeps it with its
+// data: under another Identity the same URL may have another Key.
+func Identity() string { return urlnorm.Identity() }
+
 // The priorities of a host's queue; lower goes first. Below [PriorityDepth] there
 // are only seeds, that is, links of depth 0.
 const (

@@ -23,8 +23,11 @@
 //
 // Canonicalising is idempotent: the text of a URL parses to itself. That text
 // is what identity is computed from. A Hasher turns it into a Key (a host prefix,
-// then 128 bits of URL) under a seed that each crawl draws at random; keys lie on
-// disk, so how they are computed cannot change without a new disk format.
+// then 128 bits of URL) under a seed that each crawl draws at random. Keys lie on
+// disk, so a program that computes them differently must not continue a crawl:
+// Identity names the rules in use, and stores compare it. The public suffix list,
+// from which a host's partition follows, is embedded and frozen for the same
+// reason (suffixes.txt, under the Mozilla Public License 2.0).
 //
 // Most links on most pages are already clean. For these a single scan shows
 // that nothing has to change, and the result is put together from pieces of

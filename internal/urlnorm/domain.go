@@ -1,15 +1,12 @@
 package urlnorm
 
-import (
-	"strings"
+import "strings"
 
-	"golang.org/x/net/publicsuffix"
-)
-
-// RegistrableDomain returns the part of a canonical host name that somebody
-// registered: its public suffix and one label more. What has no such part, an
-// address, a single label or a public suffix, is its own. A dot at the end,
-// which names the same host, is not part of the answer.
+// RegistrableDomain returns the part of a canonical host name under which a
+// registrant controls all names: its public suffix, by the frozen list, and one
+// label more. A host without such a part (an address, a single label or a
+// public suffix) is returned whole. A dot at the end, which names the same host,
+// is not part of the result.
 func RegistrableDomain(host string) string {
 	if host == "" || host[0] == '[' || host[0] == '.' {
 		return host
@@ -18,8 +15,7 @@ func RegistrableDomain(host string) string {
 	if last := len(host) - 1; last < 0 || '0' <= host[last] && host[last] <= '9' && endsInNumber(host) {
 		return host
 	}
-	suffix, _ := publicsuffix.PublicSuffix(host)
-	cut := len(host) - len(suffix) - 1
+	cut := suffixAt(host) - 1
 	if cut <= 0 {
 		return host
 	}
