@@ -2,6 +2,7 @@ package state
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/mapwright/mapwright/internal/disk"
 )
@@ -36,6 +37,19 @@ type LockedError = disk.LockedError
 // A VersionError says that something on disk is of a newer form than this program knows: What it is, and the versions Found
 // and Known. Nothing was changed.
 type VersionError = disk.VersionError
+
+// An IdentityError says that the keys of the store in Dir were computed by other
+// rules (Found) than this program has (Known), so that it would not recognise
+// URLs that are known. Nothing was changed. See frontier.Identity.
+type IdentityError struct {
+	Dir, Found, Known string
+}
+
+// Error implements error.
+func (e *IdentityError) Error() string {
+	return fmt.Sprintf("%s was made by a version of the program that identifies URLs by other rules (%s; this one: %s): "+
+		"finish the crawl with the version that began it, or begin a new one in another directory", e.Dir, e.Found, e.Known)
+}
 
 // A CorruptError says that something that had been made durable is damaged or missing: What is the file or the kind of entry,
 // Reason the fault.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/disk"
+	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 // What a store's directory holds.
@@ -33,8 +34,9 @@ const formatMagic = "mwstate\n"
 // A format is the content of the FORMAT file, which makes a directory a store.
 // It is written once.
 type format struct {
-	seed    uint64
-	created time.Time
+	seed     uint64
+	created  time.Time
+	identity string // of the program that made it; empty if that wrote none
 }
 
 func readFormat(dir string) (format, error) {
@@ -45,17 +47,30 @@ func readFormat(dir string) (format, error) {
 	}
 	r := reader{b: body}
 	f := format{seed: r.u64(), created: r.time()}
+	if len(r.b) > 0 { // the first programs of format 1 wrote no identity
+		f.identity = string(r.bytes())
+	}
 	return f, r.done(path)
 }
 
 func writeFormat(dir string, f format) error {
 	_, err := disk.WriteFrame(filepath.Join(dir, formatName), formatMagic, formatVersion, func(w io.Writer) error {
 		b := binary.BigEndian.AppendUint64(nil, f.seed)
-		_, err := w.Write(binary.AppendUvarint(b, millis(f.created)))
+		b = binary.AppendUvarint(b, millis(f.created))
+		_, err := w.Write(appendString(b, f.identity))
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("write format: %w", err)
+	}
+	return nil
+}
+
+// checkIdentity returns an *IdentityError for a store in dir whose keys were
+// computed by other rules than this program's.
+func (f format) checkIdentity(dir string) error {
+	if known := urlnorm.Identity(); f.identity != "" && f.identity != known {
+		return &IdentityError{Dir: dir, Found: f.identity, Known: known}
 	}
 	return nil
 }

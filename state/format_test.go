@@ -1,14 +1,17 @@
 package state
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/mapwright/mapwright/internal/disk"
+	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 func TestOpenModes(t *testing.T) {
@@ -196,5 +199,66 @@ func TestWipeDamagedStore(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, badgerDir, "000001.sst")); err != nil {
 		t.Errorf("a file of somebody else is gone: %v", err)
+	}
+}
+
+// TestOtherIdentity refuses a store whose keys were computed by other rules,
+// and changes nothing. What needs no keys still works.
+func TestOtherIdentity(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	o := small()
+	s, err := Open(dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f, err := readFormat(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.identity != urlnorm.Identity() || f.seed != modelSeed {
+		t.Errorf("the format is %+v, want identity %q and seed %d", f, urlnorm.Identity(), modelSeed)
+	}
+	other := f
+	other.identity = "url=0 idna=14.0.0 suffixes=2020-01-01/00000000"
+	if err := writeFormat(dir, other); err != nil {
+		t.Fatal(err)
+	}
+	before := readTree(t, dir)
+	for _, mode := range []Mode{OpenOrCreate, ExistingOnly} {
+		o.Mode = mode
+		_, err := Open(dir, o)
+		if e := wantErrAs[*IdentityError](t, err); e.Dir != dir || e.Found != other.identity || e.Known != urlnorm.Identity() {
+			t.Errorf("mode %d: %+v", mode, e)
+		}
+	}
+	o.Mode = CreateOnly
+	_, err = Open(dir, o)
+	wantErr(t, ErrExists, err, "create what is there")
+	if after := readTree(t, dir); !maps.EqualFunc(after, before, bytes.Equal) {
+		t.Error("a store that was refused was changed")
+	}
+	if info, err := Look(dir); err != nil || !info.Exists || info.PID != 0 {
+		t.Errorf("look: %+v, %v", info, err)
+	}
+
+	if err := writeFormat(dir, f); err != nil {
+		t.Fatal(err)
+	}
+	o.Mode = ExistingOnly
+	s, err = Open(dir, o)
+	if err != nil {
+		t.Fatalf("with its own identity again: %v", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeFormat(dir, other); err != nil {
+		t.Fatal(err)
+	}
+	if err := Wipe(dir); err != nil {
+		t.Errorf("wipe: %v", err)
 	}
 }

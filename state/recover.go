@@ -35,8 +35,8 @@ type Recovery struct {
 }
 
 // Open opens the store in dir, making or recovering it as need be. Errors that
-// a caller may want to tell apart are *LockedError, *VersionError, ErrNotOurs,
-// ErrExists, ErrNotExist, *CorruptError and *wal.CorruptError.
+// a caller may want to tell apart are *LockedError, *VersionError, *IdentityError,
+// ErrNotOurs, ErrExists, ErrNotExist, *CorruptError and *wal.CorruptError.
 func Open(dir string, o Options) (*Store, error) {
 	o, err := o.validate()
 	if err != nil {
@@ -62,9 +62,9 @@ func Open(dir string, o Options) (*Store, error) {
 
 // acquire finds out what dir holds, locks it, and makes it a store if it may.
 func (s *Store) acquire() error {
-	exists, _, err := look(s.dir)
+	exists, f, err := look(s.dir)
 	if err == nil {
-		err = s.checkMode(exists)
+		err = s.checkFound(exists, f)
 	}
 	if err != nil {
 		return err
@@ -75,10 +75,10 @@ func (s *Store) acquire() error {
 	if s.lock, err = disk.Acquire(s.dir); err != nil {
 		return err
 	}
-	// Somebody else may have been quicker.
+	// Another process may have made or deleted the store before the lock was taken.
 	exists, s.format, err = look(s.dir)
 	if err == nil {
-		err = s.checkMode(exists)
+		err = s.checkFound(exists, s.format)
 	}
 	if err == nil && !exists {
 		err = s.create()
@@ -89,12 +89,16 @@ func (s *Store) acquire() error {
 	return nil
 }
 
-func (s *Store) checkMode(exists bool) error {
+// checkFound returns why the store must not be opened: by its mode, or by the
+// format of a store that exists.
+func (s *Store) checkFound(exists bool, f format) error {
 	switch {
 	case exists && s.opts.Mode == CreateOnly:
 		return fmt.Errorf("%s: %w", s.dir, ErrExists)
 	case !exists && s.opts.Mode == ExistingOnly:
 		return fmt.Errorf("%s: %w", s.dir, ErrNotExist)
+	case exists:
+		return f.checkIdentity(s.dir)
 	}
 	return nil
 }
@@ -103,7 +107,7 @@ func (s *Store) create() error {
 	if err := s.checkSpace(); err != nil {
 		return err
 	}
-	s.format = format{seed: s.opts.Seed, created: time.Now()}
+	s.format = format{seed: s.opts.Seed, created: time.Now(), identity: urlnorm.Identity()}
 	if s.format.seed == 0 {
 		s.format.seed = randomSeed()
 	}

@@ -83,6 +83,9 @@ func unusable(dir crawl.Dir, err error) error {
 	if locked, ok := errors.AsType[*state.LockedError](err); ok {
 		return refusal(&crawl.BusyError{Dir: dir, PID: locked.PID})
 	}
+	if other, ok := errors.AsType[*state.IdentityError](err); ok {
+		return refusal(other)
+	}
 	for _, known := range []error{state.ErrExists, state.ErrNotOurs, crawl.ErrUnusable, export.ErrNotOurs} {
 		if errors.Is(err, known) {
 			return refusal(err)
