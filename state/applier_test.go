@@ -10,15 +10,19 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/state/internal/badgerfiles"
 )
 
 // A stallingLogger makes Badger stand still when it first has to make room for a
 // write, which it tells its logger.
 type stallingLogger struct {
-	badgerLogger
 	once             sync.Once
 	stalled, release chan struct{}
 }
+
+func (l *stallingLogger) Errorf(string, ...any)   {}
+func (l *stallingLogger) Warningf(string, ...any) {}
+func (l *stallingLogger) Infof(string, ...any)    {}
 
 func (l *stallingLogger) Debugf(format string, _ ...any) {
 	if strings.HasPrefix(format, "Flushing memtable") {
@@ -36,7 +40,7 @@ func TestApplierWorksWhileBadgerWrites(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := &stallingLogger{stalled: make(chan struct{}), release: make(chan struct{})}
-	db, err := badger.Open(badgerOptions(t.TempDir(), o, &l.badgerLogger).WithLogger(l))
+	db, err := badger.Open(badgerfiles.Settings(t.TempDir(), o.badger(nil)).WithLogger(l))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,13 +1,17 @@
 package state
 
-import "github.com/dgraph-io/badger/v4"
+import (
+	"github.com/dgraph-io/badger/v4"
+
+	"github.com/mapwright/mapwright/state/internal/badgerfiles"
+)
 
 // enqueue adds a link to the open block of its host and priority.
 func (a *applier) enqueue(index int, l *linkView) error {
 	id := blockID{l.key.Host, l.priority}
 	b := a.blocks[id]
 	if b == nil {
-		if err := a.reserve(queueKeySize, valueThreshold); err != nil {
+		if err := a.reserve(queueKeySize, badgerfiles.ValueThreshold); err != nil {
 			return err
 		}
 		if n := len(a.free); n > 0 {
@@ -72,7 +76,7 @@ func (a *applier) reserve(key, value int) error {
 
 // entrySize is what Badger reckons for an entry, the version included.
 func entrySize(key, value int) int64 {
-	if value >= valueThreshold {
+	if value >= badgerfiles.ValueThreshold {
 		value = 12
 	}
 	return int64(key + value + 2 + 10)

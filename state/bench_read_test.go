@@ -140,7 +140,7 @@ func BenchmarkReopen(b *testing.B) {
 			// Badger is made durable by hand, so that it is known when.
 			o := Options{SyncBytes: 1 << 40, SyncInterval: time.Hour}
 			s, w := fill(b, root+"/s", o, hosts, n)
-			if err := s.syncBadger(); err != nil {
+			if err := s.keeper.sync(); err != nil {
 				b.Fatal(err)
 			}
 			synced, err := os.ReadFile(filepath.Join(s.badgerDir(), syncedName))
@@ -148,7 +148,7 @@ func BenchmarkReopen(b *testing.B) {
 				b.Fatal(err)
 			}
 			again := 0
-			for r := (Record{}); s.syncedLog.Load() < 8<<20 && again < n; again += 30 {
+			for r := (Record{}); s.keeper.unsynced.Load() < 8<<20 && again < n; again += 30 {
 				w.links(&r, n+again, n+again+30)
 				if _, err := s.Commit(r); err != nil {
 					b.Fatal(err)

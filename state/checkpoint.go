@@ -143,7 +143,7 @@ func (s *Store) Checkpoint(ctx context.Context, save func(*SnapshotWriter) error
 }
 
 func (s *Store) finishCheckpoint(dir string, next, previous checkpoint) error {
-	if err := s.syncBadger(); err != nil {
+	if err := s.keeper.sync(); err != nil {
 		return err
 	}
 	if err := writeCheckpoint(dir, next); err != nil {

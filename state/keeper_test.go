@@ -41,7 +41,7 @@ func TestValueLogIsCollected(t *testing.T) {
 	if err := s.view.db.Flatten(1); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.collectValues(); err != nil {
+	if err := s.keeper.collect(); err != nil {
 		t.Fatal(err)
 	}
 	if after := values(); after >= before {

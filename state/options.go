@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/disk"
+	"github.com/mapwright/mapwright/state/internal/badgerfiles"
 	"github.com/mapwright/mapwright/wal"
 )
 
@@ -142,6 +143,11 @@ func (o Options) validate() (Options, error) {
 		return o, fmt.Errorf("state options: %w", errors.Join(faults...))
 	}
 	return o, nil
+}
+
+// badger are the options of the Badger below the store. Fail is called with each error that Badger logs.
+func (o *Options) badger(fail func(error)) badgerfiles.Options {
+	return badgerfiles.Options{MemTableSize: o.MemTableSize, ValueLogFileSize: o.ValueLogFileSize, Logger: o.Logger, Failed: fail}
 }
 
 // positive sets *v to its default if it is zero, and notes a fault if it is

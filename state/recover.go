@@ -10,6 +10,7 @@ import (
 
 	"github.com/mapwright/mapwright/internal/disk"
 	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/state/internal/badgerfiles"
 	"github.com/mapwright/mapwright/wal"
 )
 
@@ -45,9 +46,7 @@ func Open(dir string, o Options) (*Store, error) {
 	s := &Store{
 		dir: dir, opts: o,
 		overlay: newOverlay(), queue: newQueue(o), marks: newMarks(),
-		durable:    make(chan *batch, durableBatches),
-		stopKeeper: make(chan struct{}),
-		keep:       make(chan struct{}, 1),
+		durable: make(chan *batch, durableBatches),
 	}
 	s.checkpoints.due, s.checkpoints.limit = make(chan struct{}, 1), o.CheckpointBytes
 	if err := s.acquire(); err != nil {
@@ -162,7 +161,7 @@ func (s *Store) recover() (err error) {
 	if err != nil {
 		return err
 	}
-	if err := verifyBadger(s.badgerDir(), reached, s.opts.CheckValues); err != nil {
+	if err := badgerfiles.Verify(s.badgerDir(), reached.files, reached.seq > 0, s.opts.CheckValues); err != nil {
 		return err
 	}
 	if !s.found.Created {
@@ -224,24 +223,16 @@ func (s *Store) openCheckpoints() error {
 }
 
 func (s *Store) openView(reached progress) error {
-	entries, err := os.ReadDir(s.badgerDir())
-	if err != nil {
+	var err error
+	if s.keeper, err = newKeeper(s, &reached); err != nil {
 		return err
 	}
-	s.synced.scanFrom = newestValueLog(entries) + 1
-	s.synced.spans = map[string]span{}
-	for name, known := range reached.files {
-		if _, ext := fileID(name); ext == ".vlog" {
-			s.synced.spans[name] = known // memtables have new names, or old names and new content
-		}
-	}
-	db, err := openBadger(s.badgerDir(), s.opts, newBadgerLogger(s.opts.Logger, s.fail))
+	db, err := badgerfiles.Open(s.badgerDir(), s.opts.badger(s.fail))
 	if err != nil {
 		return err
 	}
 	s.view = &view{db: db, dir: s.badgerDir(), reached: reached}
 	s.applier = newApplier(s.view, s.opts, s.committed)
-	s.synced.seq = reached.seq
 	s.checkpoints.synced(reached.seq)
 	return s.view.loadCrashes()
 }
@@ -264,7 +255,7 @@ func (s *Store) replay(synced uint64) error {
 	}
 	err = s.log.Replay(wal.LSN(synced+1), func(lsn wal.LSN, rec []byte) error {
 		s.found.Applied++
-		s.syncedLog.Add(int64(len(rec)))
+		s.keeper.unsynced.Add(int64(len(rec)))
 		return s.applier.add(uint64(lsn), rec, 0)
 	})
 	if err == nil {

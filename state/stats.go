@@ -41,7 +41,8 @@ func (s *Store) Stats() Stats {
 	st.LogBytes = s.log.Size()
 	l := s.log.Stats()
 	st.LogSyncs, st.SyncMean = l.Batches, l.SyncMean
-	st.TableBytes, st.ValueBytes = s.view.diskUse()
+	use := s.keeper.use.Load()
+	st.TableBytes, st.ValueBytes = use.Tables, use.Values
 	s.checkpoints.stats(&st)
 	return st
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/mapwright/mapwright/internal/disk"
@@ -29,32 +28,19 @@ type Store struct {
 	queue   *queue
 	marks   *marks
 	applier *applier
+	keeper  *keeper
 	latency latencies
 	buffers sync.Pool // of *encodeBuffer
 
 	checkpoints checkpoints
-	durable     chan *batch   // from the writer to the applier
-	stopKeeper  chan struct{} // closed by Close
-	keep        chan struct{} // has a token when the keeper should look
+	durable     chan *batch // from the writer to the applier
 	running     sync.WaitGroup
-	syncedLog   atomic.Int64 // bytes of log applied since Badger was last made durable; written by applier and keeper
 
 	access sync.RWMutex // held for reading by whoever uses Badger
 	closed bool         // guarded by access; Badger is closed
 
-	synced syncedFiles
-
 	closeOnce sync.Once
 	closeErr  error
-}
-
-// syncedFiles is what is known to be durable in Badger.
-type syncedFiles struct {
-	mu       sync.Mutex      // held while Badger is made durable or collected: one at a time
-	seq      uint64          // guarded by mu; position up to which Badger is durable
-	values   int64           // guarded by mu; newest value log then
-	spans    map[string]span // guarded by mu; how far files were valid then
-	scanFrom int64           // the first value log that this run makes
 }
 
 type encodeBuffer struct {
@@ -66,7 +52,7 @@ type encodeBuffer struct {
 func (s *Store) start() {
 	s.running.Go(s.write)
 	s.running.Go(s.apply)
-	s.running.Go(s.keeper)
+	s.running.Go(s.keeper.run)
 }
 
 // Commit puts records into the log, in order and with no other's between
@@ -218,7 +204,7 @@ func (s *Store) close() error {
 	// The end of the run goes to the log even if Badger has failed: pages in
 	// flight did not bring the process down.
 	s.queue.end(ErrClosed, appendHead(nil, kindEnd, s.epoch))
-	close(s.stopKeeper)
+	close(s.keeper.stop)
 	ended := make(chan struct{})
 	go func() {
 		s.running.Wait()
@@ -230,7 +216,7 @@ func (s *Store) close() error {
 	}
 	err := s.marks.failed()
 	if err == nil {
-		err = s.syncBadger()
+		err = s.keeper.sync()
 	}
 	s.fail(ErrClosed)
 	// A checkpoint under way writes to the directory; one that comes later

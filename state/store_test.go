@@ -88,7 +88,7 @@ func TestModel(t *testing.T) {
 					commit(t, s, r)
 				}
 			case 3:
-				err = s.collectValues()
+				err = s.keeper.collect()
 			case 4:
 				// What has just been committed is seen at once.
 				r := m.record()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mapwright/mapwright/internal/disk"
 	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/state/internal/badgerfiles"
 )
 
 const (
@@ -25,7 +26,7 @@ type progress struct {
 	ended    bool   // it ended its run
 	counters Counters
 	inflight map[urlnorm.Key]struct{}
-	files    map[string]span // how much of Badger's files is durable; only in a SYNCED file
+	files    map[string]badgerfiles.Span // how much of Badger's files is durable; only in a SYNCED file
 }
 
 func (p *progress) clone() progress {
@@ -79,21 +80,21 @@ func writeSynced(dir string, p progress) error {
 	return err
 }
 
-func appendSpans(dst []byte, spans map[string]span) []byte {
+func appendSpans(dst []byte, spans map[string]badgerfiles.Span) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(spans)))
 	for name, s := range spans {
 		dst = appendString(dst, name)
-		dst = binary.AppendUvarint(dst, uint64(s.end))
-		dst = binary.AppendUvarint(dst, uint64(s.first))
+		dst = binary.AppendUvarint(dst, uint64(s.End))
+		dst = binary.AppendUvarint(dst, uint64(s.First))
 	}
 	return dst
 }
 
-func (r *reader) spans() map[string]span {
-	spans := map[string]span{}
+func (r *reader) spans() map[string]badgerfiles.Span {
+	spans := map[string]badgerfiles.Span{}
 	for n := r.uvarint(); n > 0 && !r.bad; n-- {
 		name := string(r.bytes())
-		spans[name] = span{end: int64(r.upTo(math.MaxInt64)), first: uint32(r.upTo(math.MaxUint32))}
+		spans[name] = badgerfiles.Span{End: int64(r.upTo(math.MaxInt64)), First: uint32(r.upTo(math.MaxUint32))}
 	}
 	return spans
 }

@@ -4,12 +4,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io/fs"
 	"sync"
 
 	"github.com/dgraph-io/badger/v4"
 
-	"github.com/mapwright/mapwright/internal/disk"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
@@ -23,7 +21,6 @@ type view struct {
 	reached progress            // guarded by mu; as of the last transaction
 	crashes map[urlnorm.Key]int // guarded by mu; of pages that are not finished since
 	run     map[string][]byte   // guarded by mu; run facts as committed
-	use     diskUse             // guarded by mu; when Badger was last made durable
 }
 
 // applied returns the position that Badger says it has reached.
@@ -120,32 +117,4 @@ func (v *view) setRun(facts []RunFact) {
 			v.run[f.Name] = append([]byte{}, f.Value...)
 		}
 	}
-}
-
-// A diskUse is what Badger's files take on disk.
-type diskUse struct{ tables, values int64 }
-
-func (u *diskUse) add(e fs.DirEntry, ext string) {
-	info, err := e.Info()
-	if err != nil {
-		return // it is gone
-	}
-	switch ext {
-	case ".sst", ".mem":
-		u.tables += disk.Allocated(info)
-	case ".vlog":
-		u.values += disk.Allocated(info)
-	}
-}
-
-func (v *view) setDiskUse(u diskUse) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.use = u
-}
-
-func (v *view) diskUse() (tables, values int64) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.use.tables, v.use.values
 }

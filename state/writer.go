@@ -113,14 +113,5 @@ func (s *Store) committed(a applied) {
 	s.overlay.removeLinks(a.links)
 	s.overlay.removeFacts(a.seq)
 	s.marks.setApplied(a.seq, a.cost)
-	if s.syncedLog.Add(a.cost) >= s.opts.SyncBytes {
-		s.wakeKeeper()
-	}
-}
-
-func (s *Store) wakeKeeper() {
-	select {
-	case s.keep <- struct{}{}:
-	default:
-	}
+	s.keeper.applied(a.cost)
 }

@@ -1,4 +1,4 @@
-package state
+package badgerfiles
 
 import (
 	"bufio"
@@ -28,10 +28,10 @@ const (
 	metaTxnEnd      = 1 << 7 // end of a transaction
 )
 
-// A span is how much of a file is known to be valid.
-type span struct {
-	end   int64  // where the valid entries end; zero if the file has none
-	first uint32 // checksum of the first entry, which tells files of one name apart
+// A Span is how much of a memtable file or value log is valid.
+type Span struct {
+	End   int64  // where the valid entries end; zero if the file has none
+	First uint32 // checksum of the first entry, which tells files of one name apart
 }
 
 // errEncrypted is returned for a file whose header names a key.
@@ -40,32 +40,32 @@ var errEncrypted = errors.New("its header names an encryption key, and nothing i
 // scanEntries returns how far a file is valid. It begins where known ends.
 // Entries of a transaction that has no end do not count, since Badger drops
 // them.
-func scanEntries(path string, known span) (s span, err error) {
+func scanEntries(path string, known Span) (s Span, err error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return span{}, err
+		return Span{}, err
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return span{}, err
+		return Span{}, err
 	}
 	size := info.Size()
 	if size < entryFileHeader {
-		return span{}, nil
+		return Span{}, nil
 	}
 	var head [8]byte
 	if _, err := f.ReadAt(head[:], 0); err != nil {
-		return span{}, err
+		return Span{}, err
 	}
 	if head != [8]byte{} {
-		return span{}, errEncrypted
+		return Span{}, errEncrypted
 	}
-	if known.end == 0 {
-		known = span{end: entryFileHeader}
+	if known.End == 0 {
+		known = Span{End: entryFileHeader}
 	}
-	r := &entryReader{at: known.end, size: size, crc: crc32.MakeTable(crc32.Castagnoli)}
-	r.r = bufio.NewReaderSize(io.NewSectionReader(f, known.end, size-known.end), 256<<10)
+	r := &entryReader{at: known.End, size: size, crc: crc32.MakeTable(crc32.Castagnoli)}
+	r.r = bufio.NewReaderSize(io.NewSectionReader(f, known.End, size-known.End), 256<<10)
 	s = known
 	for {
 		meta, sum, ok, err := r.next()
@@ -78,11 +78,11 @@ func scanEntries(path string, known span) (s span, err error) {
 		if !ok {
 			return s, nil
 		}
-		if s.first == 0 {
-			s.first = sum
+		if s.First == 0 {
+			s.First = sum
 		}
 		if meta&metaTxn == 0 {
-			s.end = r.at
+			s.End = r.at
 		}
 	}
 }

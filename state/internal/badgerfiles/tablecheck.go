@@ -1,4 +1,4 @@
-package state
+package badgerfiles
 
 import (
 	"encoding/binary"
@@ -7,6 +7,8 @@ import (
 	"os"
 
 	"github.com/dgraph-io/badger/v4/fb"
+
+	"github.com/mapwright/mapwright/internal/disk"
 )
 
 // A table of Badger ends with its index:
@@ -27,7 +29,7 @@ import (
 func checkTable(path string, buf []byte) (_ []byte, err error) {
 	defer func() {
 		if p := recover(); p != nil { // an index that passes its checksum and does not decode
-			err = &CorruptError{What: path, Reason: "its index does not decode"}
+			err = &disk.CorruptError{What: path, Reason: "its index does not decode"}
 		}
 	}()
 	b, err := readInto(path, buf)
@@ -35,7 +37,7 @@ func checkTable(path string, buf []byte) (_ []byte, err error) {
 		return buf, err
 	}
 	bad := func(format string, args ...any) ([]byte, error) {
-		return b, &CorruptError{What: path, Reason: fmt.Sprintf(format, args...)}
+		return b, &disk.CorruptError{What: path, Reason: fmt.Sprintf(format, args...)}
 	}
 	rest, sum, ok := cutChecksum(b)
 	if !ok || len(rest) < 4 {

@@ -1,4 +1,4 @@
-package state
+package badgerfiles
 
 import (
 	"encoding/binary"
@@ -15,31 +15,33 @@ import (
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/table"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/mapwright/mapwright/internal/disk"
 )
 
-// maxValueCheck is how many bytes of value logs Open checks, the newest first,
-// unless Options.CheckValues asks for all. Values are checked again when they
-// are read, so this only decides whether damage is found before anything is
-// changed. Without a bound the cost of a resume would grow with the crawl.
+// maxValueCheck is how many bytes of value logs Verify checks, the newest first, unless it is asked for all. Badger checks values
+// again when it reads them, so this only decides whether damage is found before anything is changed. Without a bound the cost of
+// a resume would grow with the crawl.
 const maxValueCheck = 256 << 20
 
-// A badgerFiles is the list of files in Badger's directory, and what is known of
-// them.
-type badgerFiles struct {
+// A listing is the files in Badger's directory, and what is known of them.
+type listing struct {
 	dir     string
 	sizes   map[string]int64
 	tables  []string        // paths of the tables
 	mems    []string        // names of the memtable files
 	values  []string        // names of the value logs, the newest first
-	synced  map[string]span // how far they were durable
-	durable bool            // there is a SYNCED file
+	durable map[string]Span // how far the files were durable
+	made    bool            // Badger was made durable at least once, so it must be there
 }
 
-// verifyBadger reads what Badger would rely on and reports damage as a
-// *CorruptError. It changes nothing. What Badger itself does about damage is to
-// go on without the part that is damaged, to delete it, or to end the process.
-func verifyBadger(dir string, reached progress, all bool) error {
-	files, err := listBadger(dir, reached)
+// Verify reads what Badger would rely on and reports damage as a *disk.CorruptError. It changes nothing. What Badger itself does
+// about damage is to go on without the part that is damaged, to delete it, or to end the process.
+//
+// Durable is what Sync returned last. Made says that Sync has returned, so the files must be there. If all is false, only the
+// newest value logs are checked.
+func Verify(dir string, durable map[string]Span, made, all bool) error {
+	files, err := list(dir, durable, made)
 	if err != nil || files == nil {
 		return err
 	}
@@ -60,19 +62,19 @@ func verifyBadger(dir string, reached progress, all bool) error {
 	return files.verifyTables()
 }
 
-// listBadger returns nil if there is no such directory.
-func listBadger(dir string, reached progress) (*badgerFiles, error) {
+// list returns nil if there is no such directory.
+func list(dir string, durable map[string]Span, made bool) (*listing, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {
-		if reached.seq > 0 {
-			return nil, &CorruptError{What: dir, Reason: "it is missing"}
+		if made {
+			return nil, &disk.CorruptError{What: dir, Reason: "it is missing"}
 		}
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	f := &badgerFiles{dir: dir, sizes: map[string]int64{}, synced: reached.files, durable: reached.seq > 0}
+	f := &listing{dir: dir, sizes: map[string]int64{}, durable: durable, made: made}
 	for _, e := range entries {
 		info, err := e.Info()
 		if err != nil {
@@ -95,19 +97,19 @@ func listBadger(dir string, reached progress) (*badgerFiles, error) {
 	return f, nil
 }
 
-func (f *badgerFiles) path(name string) string { return filepath.Join(f.dir, name) }
+func (f *listing) path(name string) string { return filepath.Join(f.dir, name) }
 
-func (f *badgerFiles) bad(name, format string, args ...any) error {
-	return &CorruptError{What: f.path(name), Reason: fmt.Sprintf(format, args...)}
+func (f *listing) bad(name, format string, args ...any) error {
+	return &disk.CorruptError{What: f.path(name), Reason: fmt.Sprintf(format, args...)}
 }
 
 // verifyManifest reads the list of tables. Badger deletes the tables that it does
 // not find in it.
-func (f *badgerFiles) verifyManifest() error {
+func (f *listing) verifyManifest() error {
 	name := badger.ManifestFilename
 	size, ok := f.sizes[name]
 	if !ok {
-		if f.durable {
+		if f.made {
 			return f.bad(name, "it is missing")
 		}
 		return nil
@@ -141,7 +143,7 @@ func (f *badgerFiles) verifyManifest() error {
 // of the manifest: a write that power loss cut short, which Badger drops, or
 // damage. Badger keeps the memtable file until the change is durable, and a
 // change that was cut short has no checksum that matches.
-func (f *badgerFiles) verifyManifestEnd(end, size int64) error {
+func (f *listing) verifyManifestEnd(end, size int64) error {
 	b, err := os.ReadFile(f.path(badger.ManifestFilename))
 	if err != nil {
 		return err
@@ -168,34 +170,34 @@ func (f *badgerFiles) verifyManifestEnd(end, size int64) error {
 
 // verifyEntries checks a memtable file or a value log as far as it was durable.
 // What follows is applied again from the log, or nothing refers to it.
-func (f *badgerFiles) verifyEntries(name string) error {
+func (f *listing) verifyEntries(name string) error {
 	if f.sizes[name] == 0 {
 		return nil // it was created or deleted halfway and holds nothing
 	}
-	got, err := scanEntries(f.path(name), span{})
+	got, err := scanEntries(f.path(name), Span{})
 	if errors.Is(err, errEncrypted) {
 		return f.bad(name, "%v", err)
 	}
-	want, ok := f.synced[name]
-	if err != nil || !ok || got.end >= want.end {
+	want, ok := f.durable[name]
+	if err != nil || !ok || got.End >= want.End {
 		return err
 	}
-	other := got.first != 0 && got.first != want.first
-	if got.first == 0 {
+	other := got.First != 0 && got.First != want.First
+	if got.First == 0 {
 		other, err = onlyZeros(f.path(name), entryFileHeader)
 	}
 	if err != nil || other {
 		return err // a newer file: the name was free again
 	}
-	return f.bad(name, "the entry at offset %d does not decode, and those up to %d were durable", got.end, want.end)
+	return f.bad(name, "the entry at offset %d does not decode, and those up to %d were durable", got.End, want.End)
 }
 
 // verifyNewest checks that the newest value log that was durable is there, or a newer one. Badger never deletes or empties the newest. If it
 // were missing or empty, Badger would create a file with its number, and pointers to old values would lead into that. An older value log that is missing
 // may have been collected; if it was not, reading a value of it fails.
-func (f *badgerFiles) verifyNewest() error {
+func (f *listing) verifyNewest() error {
 	newest, newestID := "", int64(-1)
-	for name := range f.synced {
+	for name := range f.durable {
 		if id, ext := fileID(name); ext == ".vlog" && id > newestID {
 			newest, newestID = name, id
 		}
@@ -205,8 +207,8 @@ func (f *badgerFiles) verifyNewest() error {
 	}
 	if len(f.values) > 0 {
 		id, _ := fileID(f.values[0])
-		if durable := f.synced[newest].end; id == newestID && f.sizes[newest] == 0 && durable > entryFileHeader {
-			return f.bad(newest, "it is empty, and entries up to %d were durable", durable)
+		if end := f.durable[newest].End; id == newestID && f.sizes[newest] == 0 && end > entryFileHeader {
+			return f.bad(newest, "it is empty, and entries up to %d were durable", end)
 		}
 		if id >= newestID {
 			return nil
@@ -216,7 +218,7 @@ func (f *badgerFiles) verifyNewest() error {
 }
 
 // verifyValues checks the value logs, the newest first.
-func (f *badgerFiles) verifyValues(all bool) error {
+func (f *listing) verifyValues(all bool) error {
 	left := int64(maxValueCheck)
 	for i, name := range f.values {
 		left -= f.sizes[name]
@@ -231,7 +233,7 @@ func (f *badgerFiles) verifyValues(all bool) error {
 }
 
 // verifyTables checks every table, several at a time.
-func (f *badgerFiles) verifyTables() error {
+func (f *listing) verifyTables() error {
 	var group errgroup.Group
 	workers := min(runtime.GOMAXPROCS(0), 4)
 	for w := range workers {
