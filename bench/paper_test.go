@@ -45,7 +45,9 @@ func (w *paperWeb) appendURL(b []byte, n int) []byte {
 // Do implements crawl.Fetcher.
 func (w *paperWeb) Do(_ context.Context, r fetch.Request) (*fetch.Response, error) {
 	if r.Wire != nil {
-		r.Wire.Started()
+		if err := r.Wire.Start(); err != nil {
+			return nil, &fetch.Error{Kind: fetch.Canceled, Phase: "connect", Err: err}
+		}
 	}
 	resp := &fetch.Response{
 		Status: http.StatusNotFound, Proto: "HTTP/1.1", Header: http.Header{}, ContentType: "text/html", ContentLength: -1, Reused: true,

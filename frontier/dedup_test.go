@@ -183,7 +183,7 @@ func TestDoneFails(t *testing.T) {
 			links = append(links, Link{URL: fmt.Sprintf("http://a.example/%d", i), Depth: 1})
 		}
 		l := next(t, f)
-		l.Started()
+		startLease(t, l)
 		store.seen = broken
 		if d, err := l.Done(ok(links...)); d != Returned || !errors.Is(err, broken) {
 			t.Fatalf("%v, %v", d, err)

@@ -11,9 +11,9 @@
 //
 // [Frontier.Next] waits until some host may be asked, and leases one URL of it. The
 // lease holds one of the host's slots, the URL's room in memory and its page ticket.
-// The worker calls [Lease.Started] when the request goes on the wire and [Lease.Done]
-// when all is said about it; and it defers [Lease.Abandon], which pays the lease back
-// if a panic kept it from doing so. Done finishes the URL, or puts it back for
+// The worker calls [Lease.Start] before the first byte of the request, and sends nothing
+// if that returns an error. It calls [Lease.Done] when the result is known. And it defers
+// [Lease.Abandon], which returns the lease if a panic prevented the call of Done. Done finishes the URL, or puts it back for
 // another attempt; which of the two it was, it returns.
 //
 //	for {
@@ -23,7 +23,7 @@
 //		}
 //		go func() {
 //			defer l.Abandon()
-//			result := fetch(l) // calls l.Started
+//			result := fetch(l) // calls l.Start
 //			l.Done(result)
 //		}()
 //	}

@@ -23,7 +23,7 @@ func TestDroppedConnectionIsAnAttempt(t *testing.T) {
 			if l.Attempt() != attempt {
 				t.Errorf("attempt %d, want %d", l.Attempt(), attempt)
 			}
-			l.Started()
+			startLease(t, l)
 			want := Retrying
 			if attempt == 4 {
 				want = Finished

@@ -12,6 +12,10 @@ var (
 	ErrLimit = errors.New("frontier has given out all page tickets")
 	// ErrClosed is returned after Close.
 	ErrClosed = errors.New("frontier is closed")
-	// ErrDone is returned by a second Done of one lease.
+	// ErrDone is returned by a second Done of one lease, and by Start after Done or
+	// Abandon.
 	ErrDone = errors.New("lease is done already")
+	// ErrTooSoon is returned by Start if a lease has sent a request, and the host's pace
+	// does not allow another one now.
+	ErrTooSoon = errors.New("host's pace does not allow another request now")
 )

@@ -46,7 +46,10 @@ func Example() {
 			fmt.Println(err)
 			return
 		}
-		l.Started()
+		if err := l.Start(); err != nil { // before the first byte of the request
+			fmt.Println(err)
+			return
+		}
 		var r frontier.Result
 		switch {
 		case l.Kind() == frontier.KindRobots:
@@ -87,7 +90,10 @@ func ExampleErrLimit() {
 			fmt.Println(err)
 			break
 		}
-		l.Started()
+		if err := l.Start(); err != nil {
+			fmt.Println(err)
+			break
+		}
 		l.Done(frontier.Result{Class: pace.ClassOK, Finish: "ok"})
 	}
 	fmt.Println(f.Stats().Pending, "left")

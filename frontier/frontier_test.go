@@ -35,6 +35,14 @@ func newTest(t testing.TB, o Options, s Store) *Frontier {
 	return f
 }
 
+// startLease begins the request of a lease, which must be allowed.
+func startLease(t testing.TB, l *Lease) {
+	t.Helper()
+	if err := l.Start(); err != nil {
+		t.Errorf("start %s: %v", l.URL(), err)
+	}
+}
+
 func add(t testing.TB, f *Frontier, links ...Link) int {
 	t.Helper()
 	n, err := f.Add(context.Background(), links)
@@ -108,7 +116,7 @@ func crawl(t testing.TB, f *Frontier, workers int, took time.Duration, v visit) 
 					end.Store(err)
 					return
 				}
-				l.Started()
+				startLease(t, l)
 				if took > 0 {
 					time.Sleep(took)
 				}

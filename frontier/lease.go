@@ -11,7 +11,7 @@ import (
 // it holds one of the host's slots, and for a page its room in memory and its
 // page ticket. Done pays them back.
 //
-// Started, Done and Abandon may be called from any goroutine.
+// Start, Done and Abandon may be called from any goroutine.
 type Lease struct {
 	f *Frontier
 	s *shard
@@ -33,7 +33,7 @@ type Lease struct {
 	kind        Kind
 
 	granted int64 // clock
-	started int64 // clock; 0 if nothing went on the wire; guarded by s.mu
+	started int64 // clock; when Start last allowed a request, 0 if it never did; guarded by s.mu
 	wire    int   // requests of the host on the wire at the start; guarded by s.mu
 	slots   int   // slots of the host that were taken then; guarded by s.mu
 	ticket  bool  // a page ticket is held; guarded by s.mu
@@ -82,15 +82,20 @@ func (l *Lease) Tag() any { return l.tag }
 // path is what of the URL is queued.
 func (l *Lease) path() []byte { return textOf(l.url[l.originLen:]) }
 
-// Started is called when the first byte of the request goes on the wire: the
-// host's pace counts from here, and so do page limits. A lease that ends without
-// it costs no page ticket, unless its Result says that the host failed.
-func (l *Lease) Started() {
+// Start is called before the first byte of each request of the lease. If it returns
+// an error, the request must not be sent, and the lease must be ended by
+// Done(Result{}): its URL is then leased again, and no attempt is used. The host's
+// pace counts from Start, and so do page limits. A lease that ends without Start
+// costs no page ticket, unless its Result says that the host failed.
+//
+// The errors are ErrDone, ErrClosed, and ErrTooSoon if the request is not the first
+// of the lease. Start never waits.
+func (l *Lease) Start() error {
 	s := l.s
 	s.lock()
 	defer s.unlock()
-	if l.landed {
-		return
+	if err := l.refusalLocked(); err != nil {
+		return err
 	}
 	h := s.hosts.at(l.host)
 	st := s.seats.at(h.seat)
@@ -107,6 +112,36 @@ func (l *Lease) Started() {
 	h.lastStart = l.started
 	st.rnd = s.rng.Uint64()
 	s.touch(l.host)
+	return nil
+}
+
+// refusalLocked is the reason why no request of the lease may be sent now, or nil.
+func (l *Lease) refusalLocked() error {
+	switch {
+	case l.over.Load():
+		return ErrDone
+	case l.f.ctx.Err() != nil:
+		return ErrClosed
+	case l.started != 0 && !l.mayRepeatLocked():
+		return ErrTooSoon
+	}
+	return nil
+}
+
+// mayRepeatLocked reports whether the host's pace allows a further request of a lease
+// that has sent one. The first one was allowed by the lease itself. The rules are
+// those by which shard.next gives out a lease.
+func (l *Lease) mayRepeatLocked() bool {
+	s := l.s
+	h := s.hosts.at(l.host)
+	st := s.seats.at(h.seat)
+	switch {
+	case h.flags&hostHeld != 0:
+		return false
+	case st.unstarted > 0 && st.pace.Delay(&s.f.o.Pace) > 0:
+		return false // the next request belongs to a lease that is out already
+	}
+	return s.nextStart(l.host, h) <= s.time()
 }
 
 // Done says how the fetch ended, exactly once: a second call returns ErrDone. If

@@ -71,8 +71,11 @@ func work(f *Frontier, l *Lease, started func()) {
 		l.Done(Result{Finish: "disallowed"})
 		return
 	}
+	if l.Start() != nil {
+		l.Done(Result{})
+		return
+	}
 	started()
-	l.Started()
 	time.Sleep(10 * time.Millisecond)
 	switch {
 	case k == 1 && l.Attempt() == 1:
@@ -132,7 +135,7 @@ func TestLimitAndSources(t *testing.T) {
 		release := f.Source()
 		add(t, f, seeds("http://a.example/1")...)
 		l := next(t, f)
-		l.Started()
+		startLease(t, l)
 		done(t, l, ok())
 		end := make(chan error)
 		go func() {
@@ -233,7 +236,7 @@ func TestDrainedIsExact(t *testing.T) {
 			t.Fatal(err)
 		}
 		waitAll(0) // one of the ten has the sitemap now
-		page.Started()
+		startLease(t, page)
 		done(t, page, ok())
 		waitAll(0)
 		if st := f.Stats(); st.Leased != 1 || st.Idle != 9 {
@@ -259,7 +262,7 @@ func TestPanicPaysBack(t *testing.T) {
 				defer func() { recover() }()
 				defer l.Abandon()
 				if i > 0 {
-					l.Started()
+					startLease(t, l)
 				}
 				panic("a bug in the worker")
 			}()
@@ -271,7 +274,7 @@ func TestPanicPaysBack(t *testing.T) {
 			}
 		}
 		l := next(t, f)
-		l.Started()
+		startLease(t, l)
 		done(t, l, ok())
 		l.Abandon() // as workers defer it: does nothing
 		if _, err := l.Done(ok()); !errors.Is(err, ErrDone) {

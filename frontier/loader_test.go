@@ -37,7 +37,7 @@ func TestLinkFoundWhileItsQueueIsRead(t *testing.T) {
 			add(t, f, seeds(fmt.Sprintf("http://a.test/%d", i))...)
 		}
 		l := next(t, f)
-		l.Started()
+		startLease(t, l)
 		done(t, l, ok()) // so that the backlog counts one too many
 		if err := f.Close(); err != nil {
 			t.Fatal(err)

@@ -441,13 +441,16 @@ func (d *driver) end() {
 	l := d.leases[i]
 	h := d.m.hosts[mustParse(d.t, l.URL()).Host()]
 	if l.started == 0 && d.r.IntN(4) > 0 {
-		l.Started()
+		startLease(d.t, l)
 		h.unstarted--
 		h.wire++
 		h.last = time.Now()
 		if d.r.IntN(2) == 0 {
 			return // later
 		}
+	}
+	if l.started != 0 && d.r.IntN(6) == 0 {
+		d.repeat(l, h)
 	}
 	d.leases = slices.Delete(d.leases, i, i+1)
 	time.Sleep(time.Duration(d.r.IntN(3)*100) * time.Millisecond)
@@ -480,6 +483,22 @@ func (d *driver) end() {
 		d.t.Fatal(err)
 	}
 	d.ended(l, h, r, got, false)
+}
+
+// repeat sends the request of a lease again: that is allowed exactly when the host's
+// pace would allow a new request.
+func (d *driver) repeat(l *Lease, h *modelHost) {
+	c, now := &d.m.o.Pace, time.Now()
+	var want error
+	if h.blocked || h.abandoned || h.unstarted > 0 && h.pace.Delay(c) > 0 || h.pace.NextStart(c, h.last, 0).After(now) || h.notBefore.After(now) {
+		want = ErrTooSoon
+	}
+	if err := l.Start(); err != want {
+		d.t.Fatalf("repeat %s: %v, want %v", l.URL(), err, want)
+	}
+	if want == nil {
+		h.last = now
+	}
 }
 
 // ended lets the model know how a lease ended, and checks what became of it.

@@ -24,14 +24,14 @@ func TestDelayCountsFromTheWire(t *testing.T) {
 		l := next(t, f)
 		go func() { // looking up the name and connecting take their time
 			time.Sleep(700 * time.Millisecond)
-			l.Started()
+			startLease(t, l)
 		}()
 		l2 := next(t, f)
 		if got := time.Since(start); got != 1700*time.Millisecond {
 			t.Errorf("second lease after %v, want 1.7s", got)
 		}
 		time.Sleep(300 * time.Millisecond)
-		l2.Started()
+		startLease(t, l2)
 		done(t, l, ok())
 		next(t, f)
 		if got := time.Since(start); got != 3*time.Second {
@@ -69,7 +69,7 @@ func TestRefusedIsRetried(t *testing.T) {
 				t.Errorf("attempt %d after %v, want %ds", i+1, got, want)
 			}
 			last = time.Now()
-			l.Started()
+			startLease(t, l)
 			if l.Attempt() != i+1 {
 				t.Errorf("attempt %d is counted as %d", i+1, l.Attempt())
 			}
@@ -132,7 +132,7 @@ func TestEveryRefusalIsNoticed(t *testing.T) {
 			for i := range 6 {
 				add(t, f, seeds(fmt.Sprintf("http://%s/%d", tc.host, i+1))...)
 				l := next(t, f)
-				l.Started()
+				startLease(t, l)
 				leases[l.URL()] = l
 			}
 			for i := range 6 {
@@ -260,7 +260,7 @@ func TestNobodySpins(t *testing.T) {
 		}
 		for range 500 {
 			l := next(t, f)
-			l.Started()
+			startLease(t, l)
 			done(t, l, ok())
 		}
 		for range 64 {
@@ -404,13 +404,13 @@ func TestLearnedPaceIsKept(t *testing.T) {
 		f := newTest(t, o, store)
 		add(t, f, seeds("http://a.example/1", "http://a.example/2")...)
 		l := next(t, f)
-		l.Started()
+		startLease(t, l)
 		done(t, l, Result{Class: pace.ClassThrottled, Finish: "429"})
 		l = next(t, f)
-		l.Started()
+		startLease(t, l)
 		done(t, l, ok())
 		l = next(t, f)
-		l.Started()
+		startLease(t, l)
 		done(t, l, ok())
 		if err := f.Checkpoint(t.Context()); err != nil {
 			t.Fatal(err)
@@ -420,7 +420,7 @@ func TestLearnedPaceIsKept(t *testing.T) {
 		f = newTest(t, o, store)
 		add(t, f, seeds("http://a.example/3", "http://a.example/4")...)
 		l = next(t, f)
-		l.Started()
+		startLease(t, l)
 		start := time.Now()
 		done(t, l, ok())
 		next(t, f)
@@ -438,7 +438,7 @@ func TestRetryAfterOutlivesTheRun(t *testing.T) {
 		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true}, store)
 		add(t, f, seeds("http://a.test/")...)
 		l := next(t, f)
-		l.Started()
+		startLease(t, l)
 		if d := done(t, l, Result{Class: pace.ClassThrottled, RetryAfter: time.Minute, Finish: true}); d != Retrying {
 			t.Fatalf("disposition %v", d)
 		}
@@ -470,12 +470,12 @@ func TestRetryAfterOfAParkedHost(t *testing.T) {
 			}
 			for range 8 { // the answers that make a first round of the adaptive window
 				l := next(t, f)
-				l.Started()
+				startLease(t, l)
 				done(t, l, ok())
 			}
-			next(t, f).Started()
+			startLease(t, next(t, f))
 			l := next(t, f)
-			l.Started()
+			startLease(t, l)
 			done(t, l, Result{Class: pace.ClassThrottled, RetryAfter: time.Minute, Finish: true})
 		}
 		f.Close()
@@ -506,10 +506,10 @@ func TestUnblockKeepsCrawlDelay(t *testing.T) {
 		f := newTest(t, o, NewMemStore())
 		add(t, f, seeds("http://a.test/1", "http://a.test/2", "http://a.test/3")...)
 		l := next(t, f)
-		l.Started()
+		startLease(t, l)
 		done(t, l, Result{Class: pace.ClassOK, RobotsUntil: time.Now().Add(24 * time.Hour), CrawlDelay: time.Minute})
 		l = next(t, f)
-		l.Started()
+		startLease(t, l)
 		done(t, l, Result{Class: pace.ClassNetwork, Finish: "refused"})
 		add(t, f, seeds("http://b.test/")...) // takes the seat
 		crawl(t, f, 1, 0, func(*Lease) Result { return ok() })
@@ -552,7 +552,7 @@ func TestKeepTurn(t *testing.T) {
 				l := next(t, f)
 				got += l.URL()[7:8]
 				time.Sleep(time.Nanosecond)
-				l.Started()
+				startLease(t, l)
 				done(t, l, ok())
 			}
 			if got != want {

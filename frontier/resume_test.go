@@ -66,7 +66,7 @@ func TestResume(t *testing.T) {
 					lost++ // in flight when the run ends
 					continue
 				}
-				l.Started()
+				startLease(t, l)
 				if _, err := l.Done(visit(v).answer(l)); err != nil {
 					t.Fatal(err)
 				}
@@ -152,7 +152,7 @@ func TestResumeWaitsADelay(t *testing.T) {
 		o := Options{Pace: pace.Config{MinDelay: time.Minute, MaxDelay: time.Minute}, IgnoreRobots: true}
 		f := newTest(t, o, store)
 		add(t, f, seeds("http://a.example/", "http://a.example/2", "http://b.example/")...)
-		next(t, f).Started()
+		startLease(t, next(t, f))
 		f.Close()
 
 		f = newTest(t, o, store)
@@ -165,12 +165,12 @@ func TestResumeWaitsADelay(t *testing.T) {
 			t.Errorf("%s after %v", l.URL(), time.Since(start))
 		}
 		for range 2 {
-			next(t, f).Started()
+			startLease(t, next(t, f))
 			if got := time.Since(start); got != time.Minute {
 				t.Errorf("first lease after %v", got)
 			}
 		}
-		next(t, f).Started()
+		startLease(t, next(t, f))
 		if got := time.Since(start); got != 2*time.Minute {
 			t.Errorf("second lease after %v", got)
 		}

@@ -38,7 +38,7 @@ func TestRobotsComeFirst(t *testing.T) {
 						}
 						return
 					}
-					l.Started()
+					startLease(t, l)
 					mu.Lock()
 					if l.Kind() == KindRobots {
 						if known[l.Origin()] || asking[l.Origin()] {
@@ -88,7 +88,7 @@ func TestRobotsExpire(t *testing.T) {
 				break
 			}
 			kinds = append(kinds, l.Kind())
-			l.Started()
+			startLease(t, l)
 			if l.Kind() == KindRobots {
 				done(t, l, Result{Class: pace.ClassOK, RobotsUntil: time.Now().Add(150 * time.Second)})
 			} else {
@@ -114,7 +114,7 @@ func TestCrawlDelay(t *testing.T) {
 				break
 			}
 			at = append(at, int(time.Since(start).Seconds()))
-			l.Started()
+			startLease(t, l)
 			switch {
 			case l.Kind() == KindPage:
 				done(t, l, ok())
@@ -150,7 +150,7 @@ func TestRobotsSlots(t *testing.T) {
 					if err != nil {
 						return
 					}
-					l.Started()
+					startLease(t, l)
 					if l.Kind() == KindRobots {
 						mu.Lock()
 						most = max(most, f.Stats().Robots)
@@ -221,7 +221,7 @@ func TestSitemaps(t *testing.T) {
 				break
 			}
 			log = append(log, fmt.Sprintf("%d:%v%v#%d", int(time.Since(start).Seconds()), l.Kind(), l.Tag(), l.Attempt()))
-			l.Started()
+			startLease(t, l)
 			switch {
 			case l.Kind() == KindSitemap && l.Tag() == 0 && l.Attempt() == 1:
 				done(t, l, Result{Class: pace.ClassServerError})
@@ -248,7 +248,7 @@ func TestSitemapsWaitForCrawlDelay(t *testing.T) {
 		f := newTest(t, Options{Pace: pace.Config{MinDelay: time.Second, MaxDelay: time.Second, MaxInflight: 2}}, store)
 		add(t, f, seeds("http://a.example/")...)
 		robots := next(t, f)
-		robots.Started()
+		startLease(t, robots)
 		start := time.Now()
 		if err := f.AddSitemap("http://a.example/sitemap.xml", nil); err != nil {
 			t.Fatal(err)
@@ -275,10 +275,10 @@ func TestPagesBesideASitemap(t *testing.T) {
 			t.Fatal(err)
 		}
 		sitemap := next(t, f)
-		sitemap.Started()
+		startLease(t, sitemap)
 		add(t, f, seeds("http://a.example/1", "http://a.example/2")...)
 		page := next(t, f)
-		page.Started()
+		startLease(t, page)
 		if got := f.Stats(); sitemap.Kind() != KindSitemap || page.Kind() != KindPage || got.Violations != 0 {
 			t.Errorf("a %v and a %v, %d violations", sitemap.Kind(), page.Kind(), got.Violations)
 		}

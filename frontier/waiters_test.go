@@ -16,7 +16,7 @@ func sleepers(t *testing.T, n int) (f *Frontier, first *Lease, leases chan *Leas
 		add(t, f, seeds(fmt.Sprintf("http://a.example/%d", i))...)
 	}
 	first = next(t, f)
-	first.Started()
+	startLease(t, first)
 	leases = make(chan *Lease, n)
 	for range n {
 		go func() {
@@ -37,7 +37,7 @@ func TestReturningTakesItsOwn(t *testing.T) {
 		for range 50 {
 			done(t, l, ok())
 			l = next(t, f)
-			l.Started()
+			startLease(t, l)
 		}
 		synctest.Wait()
 		if n := f.waiters.woken.Load() - woken; n != 0 {
@@ -54,7 +54,7 @@ func TestNobodyReturns(t *testing.T) {
 			start := time.Now()
 			done(t, l, ok())
 			l = <-leases
-			l.Started()
+			startLease(t, l)
 			if waited := time.Since(start); waited > comeBack {
 				t.Errorf("the slot was free for %v", waited)
 			}

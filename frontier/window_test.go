@@ -89,7 +89,7 @@ func TestRestingHostsGiveBack(t *testing.T) {
 		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true, MaxInMemory: 1000, Shards: 2}, store)
 		rest := func() {
 			l := next(t, f)
-			l.Started()
+			startLease(t, l)
 			done(t, l, Result{Class: pace.ClassUnavailable, RetryAfter: time.Hour, Finish: "503"})
 		}
 		for i := range 2000 {
@@ -262,7 +262,7 @@ func TestIdleHostsAreForgotten(t *testing.T) {
 		for i := range 1000 {
 			add(t, f, seeds(fmt.Sprintf("http://h%d.example/", i))...)
 			l := next(t, f)
-			l.Started()
+			startLease(t, l)
 			done(t, l, ok())
 			time.Sleep(10 * time.Second)
 		}

@@ -18,8 +18,9 @@ type Start struct {
 	Bare bool
 }
 
-// Fetcher is what the crawl needs of a fetcher: one lease, one call. What the call does with the wire is its own affair, as long as it
-// tells the request's Wire when the first byte of each request goes out, so that one that archives or renders can stand here.
+// Fetcher is what the crawl needs of a fetcher: one lease, one call. An implementation may archive or render pages, and may make more than
+// one request in a call. It calls Start of the request's Wire before the first byte of each request, and sends nothing if that returns an
+// error: Do then returns a *fetch.Error of the kind Canceled.
 type Fetcher interface {
 	Do(ctx context.Context, r fetch.Request) (*fetch.Response, error)
 }

@@ -194,6 +194,9 @@ type climbingHost struct {
 }
 
 func (h *climbingHost) Do(_ context.Context, r fetch.Request) (*fetch.Response, error) {
+	if err := r.Wire.Start(); err != nil {
+		return nil, &fetch.Error{Kind: fetch.Canceled, Phase: "connect", Err: err}
+	}
 	h.mu.Lock()
 	h.inflight++
 	h.samples = append(h.samples, h.inflight)
@@ -202,7 +205,6 @@ func (h *climbingHost) Do(_ context.Context, r fetch.Request) (*fetch.Response, 
 		latency = 120 * time.Millisecond
 	}
 	h.mu.Unlock()
-	r.Wire.Started()
 	time.Sleep(latency)
 	h.mu.Lock()
 	h.inflight--

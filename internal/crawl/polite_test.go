@@ -201,7 +201,7 @@ func (c *wireClock) Do(ctx context.Context, r fetch.Request) (*fetch.Response, e
 	return c.Fetcher.Do(ctx, r)
 }
 
-func (w wire) Started() {
+func (w wire) Start() error {
 	now, host := time.Now(), w.url.Host()
 	c := w.clock
 	c.mu.Lock()
@@ -214,5 +214,5 @@ func (w wire) Started() {
 	}
 	c.last[host] = now
 	c.mu.Unlock()
-	w.Wire.Started()
+	return w.Wire.Start()
 }

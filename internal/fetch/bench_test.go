@@ -67,7 +67,10 @@ func benchPage() string {
 
 type countingWire struct{ started atomic.Int64 }
 
-func (w *countingWire) Started() { w.started.Add(1) }
+func (w *countingWire) Start() error {
+	w.started.Add(1)
+	return nil
+}
 
 // BenchmarkDo compares Do with the barest loop over net/http that reads a body.
 // Both figures hold the server's share, which is the same.

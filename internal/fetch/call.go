@@ -38,8 +38,6 @@ type call struct {
 	conn          *directConn             // guarded by mu; what the call reads and writes
 	derived       context.Context         // guarded by mu; nil until somebody needs it
 	cancelDerived context.CancelCauseFunc // guarded by mu; cancels derived
-	written       bool                    // guarded by mu; the request was written, and the Wire told
-	settled       bool                    // guarded by mu; the Wire is told nothing more
 	ended         bool                    // guarded by mu
 	window        time.Duration           // guarded by mu; when the rate is next looked at
 	lastRead      int64                   // guarded by mu; bytes at the last look
@@ -50,6 +48,7 @@ type call struct {
 	dns, connect, tls atomic.Int64 // durations
 	attempts          atomic.Int32 // connections that the request was given
 	reused            atomic.Bool
+	written           atomic.Bool
 
 	// Written by the goroutine that reads the body.
 	inBody      atomic.Bool
@@ -111,36 +110,55 @@ func (c *call) traced() context.Context {
 	return httptrace.WithClientTrace(c.context(), &trace)
 }
 
-// onNetHTTPConn is told that net/http has a connection for the request. net/http sends
-// a request again by itself when a kept connection fails before the answer, and up to
-// seven times when an HTTP/2 server refuses the stream. A resend must wait for the
-// host's pace, so it is prevented: the call ends with errDropped. HTTP/2 looks at
-// the context once more before it writes, but HTTP/1 does not: its connection is
-// closed too, which makes the write fail.
+// onNetHTTPConn is called by the goroutine in Do when net/http has a connection for
+// the request and has written nothing to it.
+//
+// net/http sends a request again by itself when a kept connection fails before the
+// answer, and up to seven times when an HTTP/2 server refuses the stream. A resend must
+// wait for the host's pace, so it is prevented: the call ends with errDropped. If
+// nothing was written, the other connection is an attempt of its own, and the Wire is
+// asked again.
+//
+// To send nothing, the call is cancelled. HTTP/2 checks the context once more before
+// it writes, but HTTP/1 does not: its connection is closed too, which makes the write
+// fail.
 func (c *call) onNetHTTPConn(info httptrace.GotConnInfo) {
-	c.mu.Lock()
-	again := c.written
-	c.mu.Unlock()
-	if again {
-		c.cancel(errDropped)
-		if !isHTTP2(info.Conn) {
-			_ = info.Conn.Close()
-		}
+	err := c.cause()
+	switch {
+	case err != nil:
+	case c.written.Load():
+		err = errDropped
+	default:
+		err = c.onConn(info.Reused)
+	}
+	if err == nil {
 		return
 	}
-	c.onConn(info.Reused)
+	c.cancel(err)
+	if !isHTTP2(info.Conn) {
+		_ = info.Conn.Close()
+	}
 }
 
-// onConn begins an attempt to send the request. The time of it stands in for that
-// of the write until the write is reported, which on HTTP/2 can be after the
-// answer.
-func (c *call) onConn(reused bool) {
+// onConn asks the Wire whether the request may be sent, and if so begins an attempt to
+// send it. The time of it stands in for that of the write until the write is reported,
+// which on HTTP/2 can be after the answer. The error is a refusal; then nothing may be
+// written.
+func (c *call) onConn(reused bool) error {
+	if c.wire != nil {
+		if err := c.wire.Start(); err != nil {
+			return &refusal{err}
+		}
+	}
 	c.reused.Store(reused)
 	c.wrote.set(time.Since(c.start))
 	c.firstByte.clear()
 	c.attempts.Add(1)
+	return nil
 }
 
+// onWrite notes that bytes of the request were written. HTTP/2 calls it from a goroutine of net/http, which can be
+// after Do has returned; but always before net/http takes another connection for the request.
 func (c *call) onWrite() {
 	if c.onSent != nil {
 		c.onSent()
@@ -148,31 +166,7 @@ func (c *call) onWrite() {
 	if _, answered := c.firstByte.get(); !answered {
 		c.wrote.set(time.Since(c.start))
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !c.settled {
-		c.tellLocked()
-	}
-}
-
-// tellLocked tells the Wire, once, that the request was written.
-func (c *call) tellLocked() {
-	if !c.written && c.wire != nil {
-		c.wire.Started()
-	}
-	c.written = true
-}
-
-// settle is called when the round trip is over. The Wire is told nothing later. A
-// request that net/http had a connection for counts as written even if the write was
-// not reported: on HTTP/2 the report can come after the answer.
-func (c *call) settle(byNetHTTP bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if byNetHTTP && c.attempts.Load() > 0 {
-		c.tellLocked()
-	}
-	c.settled = true
+	c.written.Store(true)
 }
 
 func (c *call) onFirstByte() { c.firstByte.set(time.Since(c.start)) }

@@ -193,7 +193,6 @@ func (c *Client) roundTrip(call *call, r *Request) (*http.Response, error) {
 	if c.opts.Proxy == nil {
 		res, err := c.direct.roundTrip(call, r)
 		if err != errHTTP2 {
-			call.settle(false)
 			return res, err
 		}
 	}
@@ -205,7 +204,6 @@ func (c *Client) roundTrip(call *call, r *Request) (*http.Response, error) {
 	if c.opts.Proxy == nil {
 		c.direct.handedOver(call, r, proto)
 	}
-	call.settle(true)
 	return res, err
 }
 

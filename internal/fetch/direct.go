@@ -81,6 +81,11 @@ func (d *direct) roundTrip(k *call, r *Request) (*http.Response, error) {
 		d.putScratch(s)
 		return nil, err
 	}
+	if err := k.onConn(c.kept); err != nil {
+		d.putScratch(s)
+		d.takeBack(k, c)
+		return nil, err
+	}
 	res, answered, err := d.exchange(k, c, s, h.close)
 	if err == nil {
 		return res, nil
@@ -88,7 +93,7 @@ func (d *direct) roundTrip(k *call, r *Request) (*http.Response, error) {
 	k.detach()
 	c.abort()
 	d.putScratch(s)
-	if c.served && !answered && k.cause() == nil {
+	if c.kept && !answered && k.cause() == nil {
 		err = fmt.Errorf("%w: %w", errDropped, err)
 	}
 	return nil, err
@@ -138,6 +143,16 @@ func (d *direct) connection(k *call, r *Request) (*directConn, error) {
 		return nil, k.cause()
 	}
 	return c, nil
+}
+
+// takeBack keeps a connection that the call has not used.
+func (d *direct) takeBack(k *call, c *directConn) {
+	if !k.detach() {
+		c.abort()
+		return
+	}
+	c.kept = true
+	d.pool.put(c)
 }
 
 // dial makes a new connection, for no longer than the call lasts.

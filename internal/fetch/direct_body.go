@@ -84,6 +84,6 @@ func (b *directBody) letGo(complete bool) {
 		c.abort()
 		return
 	}
-	c.served = true
+	c.kept = true
 	b.d.pool.put(c)
 }

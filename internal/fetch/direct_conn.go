@@ -28,7 +28,7 @@ type directConn struct {
 	// For whoever has the connection.
 	left   int64 // how many bytes may still be read
 	failed bool  // a read failed, by the end of the stream too
-	served bool  // it has served before
+	kept   bool  // it was in the pool before
 
 	idle idleLinks // guarded by the pool's lock
 }
@@ -83,10 +83,9 @@ func (c *directConn) empty() bool {
 	return c.socket.SetReadDeadline(time.Time{}) == nil
 }
 
-// exchange writes the request and reads the headers of the answer. It reports
-// whether any byte of one came.
+// exchange writes the request, which the Wire has allowed, and reads the headers of the
+// answer. It reports whether any byte of one came.
 func (d *direct) exchange(k *call, c *directConn, s *scratch, closing bool) (_ *http.Response, answered bool, _ error) {
-	k.onConn(c.served)
 	n, err := c.conn.Write(s.out)
 	if n > 0 {
 		k.onWrite()

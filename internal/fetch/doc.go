@@ -19,6 +19,10 @@
 // with Dropped set, and sending the request again is left to the crawl, which knows
 // the host's pace. What net/http would send again by itself is prevented.
 //
+// The [Wire] of a request is asked before the request's first byte, when the connection
+// is there. If it refuses, nothing is sent, the connection is kept where that is possible,
+// and the error is of the kind [Canceled].
+//
 // HTTP/2 and everything behind a proxy is left to http.Transport. Whether an https
 // origin speaks HTTP/2 shows in the handshake; its connection is then handed over,
 // and the origin's further requests go there directly.

@@ -24,7 +24,8 @@ const (
 	ReadError      Kind = "read_error"
 	RefusedAddress Kind = "refused_address"
 	TooLarge       Kind = "too_large"
-	// Canceled means that the caller's context ended.
+	// Canceled means that the caller ended the request: its context ended, or its Wire
+	// refused the start. It says nothing about the host.
 	Canceled Kind = "canceled"
 )
 
@@ -94,6 +95,12 @@ func (e *ProxyError) Error() string {
 	return fmt.Sprintf("proxy answered %d %s", e.Status, http.StatusText(e.Status))
 }
 
+// A refusal is the error of a Wire that did not let a request start.
+type refusal struct{ err error }
+
+func (e *refusal) Error() string { return "request not sent: " + e.err.Error() }
+func (e *refusal) Unwrap() error { return e.err }
+
 // A timeoutError is the cause with which a request is cancelled.
 type timeoutError struct{ what string }
 
@@ -115,9 +122,12 @@ func (c *call) classify(err error) error {
 		e.Phase, e.Err = string(pe.phase), pe.err
 	}
 	_, refused := errors.AsType[*AddressError](err)
+	_, notStarted := errors.AsType[*refusal](err)
 	switch {
 	case refused:
 		e.Kind = RefusedAddress
+	case notStarted:
+		e.Kind = Canceled
 	case phased && isFileLimit(err):
 		e.Kind, e.Ours = ConnectError, true
 		if pe.phase == phaseDNS {

@@ -24,12 +24,23 @@ const (
 	Stream
 )
 
-// A Wire is told when a request is written. Its method is called from the goroutine
-// in Do or from another one, and never after Do has returned. It must not block:
-// cancelling the request waits for it.
+// A Wire is asked before a request is sent.
+//
+// Over HTTP/1 it is asked directly before the write. HTTP/2 is written by net/http, and the
+// last moment at which it can still be stopped is when it has a connection. There the
+// request leaves later than Start returns: by the time that it waits for other requests
+// to be written, and for a free stream if the server lowers its limit at that moment.
+// That time is usually under a millisecond, and never longer than the request's time-out.
 type Wire interface {
-	// Started is called at most once, when the request has gone out.
-	Started()
+	// Start is called by the goroutine in Do, before the first byte of the request. The
+	// connection is there by then. If Start returns an error, nothing is sent, and Do
+	// returns an error of the kind Canceled that wraps it.
+	//
+	// It is called again if nothing was written and net/http takes another connection.
+	// A request that was written is never sent again, so Start is not asked for that.
+	//
+	// Start must not block. The time that it takes is part of the request's.
+	Start() error
 }
 
 // A Request is one GET.
@@ -43,7 +54,7 @@ type Request struct {
 	MaxBody int64
 	// Header is sent besides the client's own and wins over it.
 	Header http.Header
-	// Wire is told when the request is written. It may be nil.
+	// Wire is asked before the request is sent. It may be nil.
 	Wire Wire
 	// NewConn sends the request over a new connection. It is for another attempt
 	// after one that failed with Error.Dropped. Connections of HTTP/2, and those to a
