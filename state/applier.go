@@ -4,13 +4,12 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"github.com/dgraph-io/badger/v4"
-
+	"github.com/mapwright/mapwright/internal/disk"
 	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/state/internal/badgerfiles"
+	"github.com/mapwright/mapwright/state/internal/keyset"
+	"github.com/mapwright/mapwright/state/internal/txn"
 )
-
-// valueBytesPerTxn bounds what one transaction adds to the value log.
-const valueBytesPerTxn = 4 << 20
 
 // An applier brings records into Badger. It is used by one goroutine.
 //
@@ -19,25 +18,16 @@ const valueBytesPerTxn = 4 << 20
 // So a transaction may hold a part of a record, as long as the position is not
 // moved past the record before all of it is in.
 type applier struct {
-	view      *view
-	minFree   int64 // bytes that the disk must have left, or Off
-	freeBytes func(dir string) (int64, error)
+	view  *view
+	space disk.Space
 	// committed is called after each transaction that moved the position.
 	committed func(applied)
 
-	maxCount, maxSize int64 // of a transaction, with room for what commit adds
-
-	txn    *badger.Txn // nil if none was begun; it may be empty
-	count  int64       // entries in txn, and of blocks that are open
-	size   int64       // of them, as Badger reckons
-	values int64       // bytes of values among them
-	slab   slab
-	blocks map[blockID]*blockBuilder
-	closed []*blockBuilder // whose memory txn uses
-	free   []*blockBuilder
+	txns   *txn.Writer
+	blocks openBlocks
 	buf    []byte
 
-	links, finishes recentSet
+	links, finishes keyset.Recent
 
 	seq      uint64       // record being applied
 	cursors  []HostCursor // of that record
@@ -45,17 +35,12 @@ type applier struct {
 	inflight []inflightChange
 	done     applied
 
-	out   *flight // the transaction that Badger is writing, or nil
-	spare *flight // one that is over, for its memory
+	sent *sentRecords // what the transaction holds that Badger is writing
 }
 
-// A flight is a transaction on its way into Badger. While Badger writes it, the
-// next one is put together; there is never more than one, so that they arrive in
-// order and are known to have.
-type flight struct {
-	ended  chan error
-	slab   slab
-	closed []*blockBuilder
+// sentRecords is what becomes visible when a transaction is in Badger.
+type sentRecords struct {
+	closed []*blockBuilder // whose memory the transaction uses
 
 	moved    bool // it moved the position; else what follows means nothing
 	next     progress
@@ -72,12 +57,6 @@ type applied struct {
 	links   []urlnorm.Key // that they named; valid during the call
 }
 
-// A blockID is the queue of a host at one priority, which blocks are parts of.
-type blockID struct {
-	host     urlnorm.HostID
-	priority uint8
-}
-
 type inflightChange struct {
 	key urlnorm.Key
 	op  inflightOp
@@ -91,17 +70,11 @@ const (
 	opStarted // a run: nothing is in flight
 )
 
-// reservedEntries are those that commit adds: position, counters, and the end
-// of the transaction.
-const reservedEntries = 4
-
 func newApplier(v *view, o Options, committed func(applied)) *applier {
 	a := &applier{
-		view: v, minFree: o.MinFree, freeBytes: o.freeBytes, committed: committed,
-		maxCount: v.db.MaxBatchCount() - reservedEntries,
-		maxSize:  v.db.MaxBatchSize() - 4096,
-		blocks:   map[blockID]*blockBuilder{},
-		next:     v.progress(),
+		view: v, space: o.space(), committed: committed,
+		txns: txn.NewWriter(v.db), blocks: newOpenBlocks(),
+		next: v.progress(), sent: &sentRecords{},
 	}
 	a.next.inflight = nil
 	return a
@@ -124,15 +97,10 @@ func (a *applier) add(seq uint64, rec []byte, cost int64) error {
 	a.next.seq = seq
 	a.done.records++
 	a.done.cost += cost
-	if a.full(2) {
+	if a.txns.Full(2) {
 		return a.commit(nil)
 	}
 	return nil
-}
-
-// full reports whether 1/n of a transaction is used.
-func (a *applier) full(n int64) bool {
-	return a.count >= a.maxCount/n || a.size >= a.maxSize/n || a.values >= valueBytesPerTxn/n
 }
 
 // commit sends all records that were added to Badger, with their position. They
@@ -145,10 +113,10 @@ func (a *applier) commit(after func()) error {
 	}
 	switch {
 	case after == nil:
-	case a.out == nil:
+	case !a.txns.Sending():
 		after()
 	default:
-		a.out.after = append(a.out.after, after)
+		a.sent.after = append(a.sent.after, after)
 	}
 	return nil
 }
@@ -166,7 +134,7 @@ func (a *applier) sendMoved() error {
 }
 
 // publish makes the progress of a transaction that was committed visible.
-func (a *applier) publish(f *flight) {
+func (a *applier) publish(f *sentRecords) {
 	v := a.view
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -196,60 +164,42 @@ func (a *applier) flush() error {
 
 // send gives the transaction to Badger when it is through with the one before.
 func (a *applier) send(moved bool) error {
-	for id, b := range a.blocks {
-		if err := a.closeBlock(id, b); err != nil {
-			return err
-		}
+	if err := a.blocks.closeAll(a.txns); err != nil {
+		return err
 	}
-	if a.count == 0 {
+	if a.txns.Empty() {
 		return nil
 	}
-	if err := a.checkDisk(); err != nil {
+	if err := a.space.Check(a.view.dir, 0); err != nil {
 		return err
 	}
 	if err := a.await(); err != nil {
 		return err
 	}
-	f := a.spare
-	if f == nil {
-		f = &flight{ended: make(chan error, 1)}
-	}
+	f := a.sent
 	f.moved = moved
-	f.slab, a.slab = a.slab, f.slab
-	f.closed, a.closed = a.closed, f.closed
+	f.closed, a.blocks.closed = a.blocks.closed, f.closed
 	if moved {
 		f.next = a.next
 		f.inflight, a.inflight = a.inflight, f.inflight[:0]
 		a.done.seq = a.next.seq
 		f.done, a.done = a.done, applied{links: f.done.links[:0]}
 	}
-	txn := a.txn
-	// Badger lets no transaction begin while another is being written, so the next
-	// one begins before. What it reads does not matter: it only writes.
-	a.txn, a.count, a.size, a.values = a.view.db.NewTransaction(true), 0, 0, 0
-	a.out, a.spare = f, nil
-	txn.CommitWith(func(err error) { f.ended <- err })
+	a.txns.Send()
 	return nil
 }
 
 // await waits until Badger has what was sent to it. If there is nothing to follow,
 // no transaction stays open, for Badger keeps what one could read.
 func (a *applier) await() error {
-	f := a.out
-	if f == nil {
+	if !a.txns.Sending() {
 		return nil
 	}
-	a.out = nil
-	if err := <-f.ended; err != nil {
-		return fmt.Errorf("commit to badger: %w", err)
+	if err := a.txns.Await(); err != nil {
+		return err
 	}
-	f.slab.reset()
-	for _, b := range f.closed {
-		b.reset()
-	}
-	a.free = append(a.free, f.closed...)
-	a.free = a.free[:min(len(a.free), freeBlocks)]
-	f.closed = f.closed[:0]
+	f := a.sent
+	f.closed = a.blocks.recycle(f.closed)
 	a.view.newest.renew(a.view.db)
 	if f.moved {
 		a.publish(f)
@@ -259,33 +209,42 @@ func (a *applier) await() error {
 		after()
 	}
 	f.after = f.after[:0]
-	a.spare = f
-	if a.count == 0 {
-		a.discard()
+	if a.txns.Empty() {
+		a.txns.Discard()
 	}
 	return nil
 }
 
-const freeBlocks = 1024
+// put adds an entry to the transaction.
+func (a *applier) put(key, value []byte) error {
+	if err := a.makeRoom(len(key), len(value)); err != nil {
+		return err
+	}
+	return a.txns.Set(key, value)
+}
 
-func (a *applier) checkDisk() error {
-	if a.minFree == Off {
+func (a *applier) delete(key []byte) error {
+	if err := a.makeRoom(len(key), 0); err != nil {
+		return err
+	}
+	return a.txns.Delete(key)
+}
+
+// makeRoom sends the transaction if it has no room for an entry.
+func (a *applier) makeRoom(key, value int) error {
+	if a.txns.HasRoom(key, value) {
 		return nil
 	}
-	free, err := a.freeBytes(a.view.dir)
-	if err != nil {
-		return fmt.Errorf("look for free disk: %w", err)
-	}
-	if free < a.minFree {
-		return fmt.Errorf("%s: %w: %d MiB are free and %d MiB are needed", a.view.dir, ErrDiskFull, free>>20, a.minFree>>20)
-	}
-	return nil
+	return a.send(false)
 }
 
-// discard drops what was added and not committed.
-func (a *applier) discard() {
-	if a.txn != nil {
-		a.txn.Discard()
-		a.txn = nil
+// enqueue adds a link to the open block of its host and priority.
+func (a *applier) enqueue(index int, l *linkView) error {
+	id := blockID{l.key.Host, l.priority}
+	if !a.blocks.has(id) {
+		if err := a.makeRoom(queueKeySize, badgerfiles.ValueThreshold); err != nil {
+			return err
+		}
 	}
+	return a.blocks.add(a.txns, id, a.seq, index, l)
 }

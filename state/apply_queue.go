@@ -3,8 +3,77 @@ package state
 import (
 	"github.com/dgraph-io/badger/v4"
 
+	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/state/internal/badgerfiles"
+	"github.com/mapwright/mapwright/state/internal/txn"
 	"github.com/mapwright/mapwright/wal"
 )
+
+// A blockID is the queue of a host at one priority, which blocks are parts of.
+type blockID struct {
+	host     urlnorm.HostID
+	priority uint8
+}
+
+// openBlocks are the blocks that get links of the current transaction. Each has room reserved in it.
+type openBlocks struct {
+	open   map[blockID]*blockBuilder
+	closed []*blockBuilder // whose memory the current transaction uses
+	free   []*blockBuilder
+}
+
+// maxFreeBlocks is how many blocks are kept for later use.
+const maxFreeBlocks = 1024
+
+func newOpenBlocks() openBlocks { return openBlocks{open: map[blockID]*blockBuilder{}} }
+
+func (o *openBlocks) has(id blockID) bool { return o.open[id] != nil }
+
+// add adds a link to a block. If the block is not open, w must have room for it.
+func (o *openBlocks) add(w *txn.Writer, id blockID, seq uint64, index int, l *linkView) error {
+	b := o.open[id]
+	if b == nil {
+		w.Reserve(queueKeySize, badgerfiles.ValueThreshold)
+		if n := len(o.free); n > 0 {
+			b, o.free = o.free[n-1], o.free[:n-1]
+		} else {
+			b = &blockBuilder{}
+		}
+		o.open[id] = b
+	}
+	b.add(seq, index, l)
+	if b.full() {
+		return o.close(w, id, b)
+	}
+	return nil
+}
+
+// close puts a block into the transaction.
+func (o *openBlocks) close(w *txn.Writer, id blockID, b *blockBuilder) error {
+	delete(o.open, id)
+	o.closed = append(o.closed, b)
+	var key [queueKeySize]byte
+	return w.SetReserved(appendQueueKey(key[:0], id.host, b.last), b.buf, byte(b.count))
+}
+
+func (o *openBlocks) closeAll(w *txn.Writer) error {
+	for id, b := range o.open {
+		if err := o.close(w, id, b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recycle keeps blocks that are in Badger for later use. It returns the empty list.
+func (o *openBlocks) recycle(blocks []*blockBuilder) []*blockBuilder {
+	for _, b := range blocks {
+		b.reset()
+	}
+	o.free = append(o.free, blocks...)
+	o.free = o.free[:min(len(o.free), maxFreeBlocks)]
+	return blocks[:0]
+}
 
 // deleteBlocks deletes the parts of queues that the cursors of the current
 // record say are finished.

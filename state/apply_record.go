@@ -27,7 +27,7 @@ func (a *applier) finish(k urlnorm.Key, value []byte) error {
 	if err := r.done("finish"); err != nil {
 		return err
 	}
-	if a.finishes.add(k, f.Generation) {
+	if a.finishes.Add(k, f.Generation) {
 		a.next.counters.finished(&f)
 	}
 	a.inflight = append(a.inflight, inflightChange{k, opReturned})
@@ -54,7 +54,7 @@ func (a *applier) link(index int, l *linkView) error {
 	if err := a.put(a.urlKey(famURL, l.key), a.buf); err != nil {
 		return err
 	}
-	if !a.links.add(l.key, 0) {
+	if !a.links.Add(l.key, 0) {
 		return nil
 	}
 	a.next.counters.Discovered++

@@ -27,7 +27,7 @@ var (
 	ErrTooLarge = errors.New("record is too large")
 
 	// ErrDiskFull fails a store before Badger meets a full disk.
-	ErrDiskFull = errors.New("disk is nearly full")
+	ErrDiskFull = disk.ErrFull
 )
 
 // A LockedError says that another process has the directory open: Dir is the directory, PID its owner or zero if that could

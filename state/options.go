@@ -150,6 +150,9 @@ func (o *Options) badger(fail func(error)) badgerfiles.Options {
 	return badgerfiles.Options{MemTableSize: o.MemTableSize, ValueLogFileSize: o.ValueLogFileSize, Logger: o.Logger, Failed: fail}
 }
 
+// space is the free space that the disk must have.
+func (o *Options) space() disk.Space { return disk.Space{Min: o.MinFree, Free: o.freeBytes} }
+
 // positive sets *v to its default if it is zero, and notes a fault if it is
 // negative.
 func positive[T int | int64 | time.Duration](faults *[]error, name string, v *T, def T) {

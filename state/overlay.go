@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/state/internal/keyset"
 )
 
 const overlayShards = 16 // a power of two
@@ -22,8 +23,8 @@ type overlay struct {
 
 type overlayShard struct {
 	mu    sync.Mutex
-	links keyCounts // guarded by mu; how many records on their way name a link
-	_     [24]byte  // shards are used by different CPUs at once
+	links keyset.Counts // guarded by mu; how many records on their way name a link
+	_     [24]byte      // shards are used by different CPUs at once
 }
 
 type pendingHost struct {
@@ -46,7 +47,7 @@ func (o *overlay) addLinks(links []Link) {
 	for i := range links {
 		s := o.shard(links[i].Key)
 		s.mu.Lock()
-		s.links.add(links[i].Key)
+		s.links.Add(links[i].Key)
 		s.mu.Unlock()
 	}
 }
@@ -55,7 +56,7 @@ func (o *overlay) removeLinks(keys []urlnorm.Key) {
 	for _, k := range keys {
 		s := o.shard(k)
 		s.mu.Lock()
-		s.links.remove(k)
+		s.links.Remove(k)
 		s.mu.Unlock()
 	}
 }
@@ -64,7 +65,7 @@ func (o *overlay) hasLink(k urlnorm.Key) bool {
 	s := o.shard(k)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.links.has(k)
+	return s.links.Has(k)
 }
 
 // addFacts must be called in the order of the log.

@@ -131,26 +131,3 @@ func TestLatency(t *testing.T) {
 		}
 	})
 }
-
-func TestRecentSet(t *testing.T) {
-	var s recentSet
-	for i := range uint64(3 * recentKeys) {
-		if !s.add(key(i), 0) {
-			t.Fatalf("key %d is not new", i)
-		}
-		if s.add(key(i), 0) {
-			t.Fatalf("key %d is new again", i)
-		}
-	}
-	for i := uint64(2*recentKeys) + 1; i < 3*recentKeys; i++ {
-		if s.add(key(i), 0) {
-			t.Fatalf("key %d is forgotten", i)
-		}
-	}
-	if !s.add(key(3*recentKeys-1), 1) {
-		t.Error("another generation is not another visit")
-	}
-	if n := s.cur.n + s.old.n; n > 2*recentKeys {
-		t.Errorf("%d keys are kept", n)
-	}
-}

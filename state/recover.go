@@ -121,17 +121,7 @@ func (s *Store) create() error {
 // allocated a segment. Opening a store writes to files that Badger maps, and a
 // write to a map that the disk has no space for kills the process.
 func (s *Store) checkSpace() error {
-	if s.opts.MinFree == Off {
-		return nil
-	}
-	free, err := s.opts.freeBytes(s.dir)
-	if err != nil {
-		return fmt.Errorf("look for free disk: %w", err)
-	}
-	if need := s.opts.MinFree + cmp.Or(s.opts.SegmentSize, wal.DefaultSegmentSize); free < need {
-		return fmt.Errorf("%s: %w: %d MiB are free and %d MiB are needed", s.dir, ErrDiskFull, free>>20, need>>20)
-	}
-	return nil
+	return s.opts.space().Check(s.dir, cmp.Or(s.opts.SegmentSize, wal.DefaultSegmentSize))
 }
 
 // giveBack undoes a recovery that failed. A store that could not be made is
@@ -139,7 +129,7 @@ func (s *Store) checkSpace() error {
 func (s *Store) giveBack() error {
 	var errs []error
 	if s.view != nil {
-		s.applier.discard()
+		s.applier.txns.Discard()
 		s.view.newest.end()
 		errs = append(errs, s.view.db.Close())
 	}

@@ -252,7 +252,8 @@ const abandonAfter = 10 * time.Second
 // In both cases Badger is left open, and the directory stays locked until the
 // process ends. Nothing is lost: the log has what Badger did not write.
 func (s *Store) abandon(ended <-chan struct{}) error {
-	if s.tooFullToClose() {
+	// Badger writes a memtable when it closes. Other files may have taken what MinFree left for it.
+	if s.opts.space().Below(s.dir, 4) {
 		return s.log.Close()
 	}
 	closed := make(chan error, 1)
@@ -269,16 +270,6 @@ func (s *Store) abandon(ended <-chan struct{}) error {
 	case <-t.C:
 		return errors.New("badger does not close")
 	}
-}
-
-// tooFullToClose reports whether the disk may lack the space for the memtable that
-// Badger writes when it closes. Other files may have taken what MinFree left.
-func (s *Store) tooFullToClose() bool {
-	if s.opts.MinFree == Off {
-		return false
-	}
-	free, err := s.opts.freeBytes(s.dir)
-	return err == nil && free < s.opts.MinFree/4
 }
 
 // guard is deferred by every call that reads from Badger. A panic inside Badger,

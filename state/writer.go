@@ -45,7 +45,7 @@ func (s *Store) write() {
 // apply is the applier goroutine: it brings batches that are durable into
 // Badger. After a failure it only takes them out of the writer's way.
 func (s *Store) apply() {
-	defer s.applier.discard()
+	defer s.applier.txns.Discard()
 	for b := range s.durable {
 		if s.marks.failed() != nil {
 			continue
@@ -71,7 +71,7 @@ func (s *Store) applyFrom(b *batch) (err error) {
 		}
 		done = append(done, b)
 		b = nil
-		if !s.applier.full(4) {
+		if !s.applier.txns.Full(4) {
 			select {
 			case b = <-s.durable: // nil if it was closed
 			default:

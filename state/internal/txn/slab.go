@@ -1,4 +1,4 @@
-package state
+package txn
 
 import "github.com/dgraph-io/badger/v4"
 
@@ -9,7 +9,7 @@ const (
 )
 
 // A slab is memory for the keys, values and entries of one transaction. Badger
-// is done with them when the transaction is committed, and then they are used
+// does not use them any more when the transaction is committed, and then they are used
 // again.
 type slab struct {
 	chunks  [][]byte

@@ -1,13 +1,12 @@
-package state
+package keyset
 
 import "github.com/mapwright/mapwright/internal/urlnorm"
 
-// recentKeys is how many of the last keys a recent set remembers at least.
-const recentKeys = 1 << 16
+// RecentKeys is how many of the last visits a Recent remembers at least.
+const RecentKeys = 1 << 16
 
-// A recentSet remembers the last keys that were added to it, recentKeys to
-// twice as many. The zero value is empty.
-type recentSet struct{ cur, old recentTable }
+// A Recent remembers the last visits that were added to it, RecentKeys to twice as many. The zero value is empty.
+type Recent struct{ cur, old recentTable }
 
 // A visit stands for one visit of a URL. The host is left out: the other words
 // alone are the hash of the whole URL.
@@ -16,13 +15,13 @@ type visit struct {
 	generation uint64 // plus 1, so that no visit is zero
 }
 
-// add reports whether the visit was not there.
-func (s *recentSet) add(k urlnorm.Key, generation uint32) bool {
+// Add adds a visit and reports whether it was not there.
+func (s *Recent) Add(k urlnorm.Key, generation uint32) bool {
 	v := visit{k.Hi, k.Lo, uint64(generation) + 1}
 	if s.cur.has(v) || s.old.has(v) {
 		return false
 	}
-	if s.cur.n >= recentKeys {
+	if s.cur.n >= RecentKeys {
 		s.cur, s.old = s.old, s.cur
 		s.cur.clear()
 	}
@@ -41,7 +40,7 @@ func (t *recentTable) has(v visit) bool { return t.n > 0 && t.slots[t.find(v)] =
 
 func (t *recentTable) add(v visit) {
 	if t.slots == nil {
-		t.slots = make([]visit, 2*recentKeys)
+		t.slots = make([]visit, 2*RecentKeys)
 	}
 	t.slots[t.find(v)] = v
 	t.n++

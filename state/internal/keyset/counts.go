@@ -1,16 +1,16 @@
-package state
+package keyset
 
 import "github.com/mapwright/mapwright/internal/urlnorm"
 
-// keyCounts counts keys: a hash table with open addressing, at most half full. Links come into the overlay and leave it at the
-// rate of a crawl: with Go's map that was 7 % of the CPU while a site's URLs were being found. The zero value is empty.
-type keyCounts struct {
-	slots []keyCount
+// Counts counts keys: a hash table with open addressing, at most half full. The links of a crawl that are committed and not yet
+// applied go through it; with Go's map that was 7 % of the CPU while a site's URLs were being found. The zero value is empty.
+type Counts struct {
+	slots []slot
 	n     int // slots in use
 }
 
-// A keyCount is a key without its host: the other words alone are the hash of the whole URL.
-type keyCount struct {
+// A slot is a key without its host: the other words alone are the hash of the whole URL.
+type slot struct {
 	hi, lo uint64
 	n      uint32 // 0 in a slot that is free
 }
@@ -21,7 +21,7 @@ const (
 )
 
 // find is the slot of a key, or the free one where it would be.
-func (t *keyCounts) find(k urlnorm.Key) uint64 {
+func (t *Counts) find(k urlnorm.Key) uint64 {
 	mask := uint64(len(t.slots) - 1)
 	i := k.Hi & mask
 	for t.slots[i].n > 0 && (t.slots[i].hi != k.Hi || t.slots[i].lo != k.Lo) {
@@ -30,9 +30,11 @@ func (t *keyCounts) find(k urlnorm.Key) uint64 {
 	return i
 }
 
-func (t *keyCounts) has(k urlnorm.Key) bool { return t.n > 0 && t.slots[t.find(k)].n > 0 }
+// Has reports whether the count of a key is not zero.
+func (t *Counts) Has(k urlnorm.Key) bool { return t.n > 0 && t.slots[t.find(k)].n > 0 }
 
-func (t *keyCounts) add(k urlnorm.Key) {
+// Add adds one to the count of a key.
+func (t *Counts) Add(k urlnorm.Key) {
 	if 2*t.n >= len(t.slots) {
 		t.grow()
 	}
@@ -44,9 +46,9 @@ func (t *keyCounts) add(k urlnorm.Key) {
 	s.n++
 }
 
-func (t *keyCounts) grow() {
+func (t *Counts) grow() {
 	old := t.slots
-	t.slots = make([]keyCount, max(2*len(old), firstCounts))
+	t.slots = make([]slot, max(2*len(old), firstCounts))
 	for _, s := range old {
 		if s.n > 0 {
 			t.slots[t.find(urlnorm.Key{Hi: s.hi, Lo: s.lo})] = s
@@ -54,8 +56,8 @@ func (t *keyCounts) grow() {
 	}
 }
 
-// remove takes one off the count of a key, if it has one.
-func (t *keyCounts) remove(k urlnorm.Key) {
+// Remove takes one off the count of a key, if it has one.
+func (t *Counts) Remove(k urlnorm.Key) {
 	if t.n == 0 {
 		return
 	}
@@ -80,5 +82,5 @@ func (t *keyCounts) remove(k urlnorm.Key) {
 			i = j
 		}
 	}
-	t.slots[i] = keyCount{}
+	t.slots[i] = slot{}
 }
