@@ -143,7 +143,7 @@ func BenchmarkReopen(b *testing.B) {
 			if err := s.keeper.sync(); err != nil {
 				b.Fatal(err)
 			}
-			synced, err := os.ReadFile(filepath.Join(s.badgerDir(), syncedName))
+			synced, err := os.ReadFile(filepath.Join(s.badgerDir, syncedName))
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -13,29 +13,41 @@ import (
 	"github.com/mapwright/mapwright/wal"
 )
 
-// checkpoints is what a store knows of its checkpoints.
+// checkpoints makes the checkpoints of a store. Its exported methods are the store's.
 type checkpoints struct {
-	due   chan struct{} // has a token when one is due
-	limit int64         // log bytes that make it due
+	access *access
+	keeper *keeper
+	log    *wal.Log
+	dir    string        // of the files
+	due    chan struct{} // has a token when one is due
+	limit  int64         // log bytes that make it due
 
-	one sync.Mutex // held by Checkpoint, one at a time, and by Close
+	making sync.Mutex // held by Checkpoint, one at a time, and by Close
 
 	mu     sync.Mutex
 	newest checkpoint    // guarded by mu
 	before checkpoint    // guarded by mu; the one before it
-	log    int64         // guarded by mu; log found by Open and written since
+	length int64         // guarded by mu; bytes of log found by Open and written since
 	saved  int64         // guarded by mu; the same, at the newest
 	count  uint64        // guarded by mu; made by this run
 	took   time.Duration // guarded by mu; of the last one
-	sync   uint64        // guarded by mu; position up to which Badger is durable
+}
+
+// openCheckpoints reads what is in dir. Unreadable is why newer checkpoints than the one it found could not be read.
+func openCheckpoints(a *access, log *wal.Log, dir string, limit int64) (_ *checkpoints, unreadable, err error) {
+	c := &checkpoints{access: a, log: log, dir: dir, due: make(chan struct{}, 1), limit: limit}
+	if c.newest, c.before, unreadable, err = loadCheckpoints(dir); err != nil {
+		return nil, nil, err
+	}
+	return c, unreadable, sweepSnapshots(dir, c.newest, c.before)
 }
 
 // logged says how much log there was at Open and was written since.
 func (c *checkpoints) logged(n int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.log = n
-	if c.log-c.saved >= c.limit {
+	c.length = n
+	if c.length-c.saved >= c.limit {
 		select {
 		case c.due <- struct{}{}:
 		default:
@@ -43,16 +55,10 @@ func (c *checkpoints) logged(n int64) {
 	}
 }
 
-func (c *checkpoints) synced(seq uint64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.sync = seq
-}
-
 func (c *checkpoints) stats(st *Stats) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	st.Synced, st.Checkpoints, st.LastCheckpoint = c.sync, c.count, c.took
+	st.Checkpoints, st.LastCheckpoint = c.count, c.took
 }
 
 // A SnapshotWriter saves the snapshots of one checkpoint.
@@ -98,61 +104,59 @@ func (w *SnapshotWriter) Keep(name string) bool {
 
 // CheckpointDue returns a channel that delivers when so much log was written
 // since the last checkpoint that another should be made.
-func (s *Store) CheckpointDue() <-chan struct{} { return s.checkpoints.due }
+func (c *checkpoints) CheckpointDue() <-chan struct{} { return c.due }
 
 // Checkpoint saves snapshots and cuts the log below the checkpoint before this
 // one. It takes the position first and calls save then, so that what save
 // copies holds all that records up to the position say. The store goes on
 // working meanwhile. If save returns an error, the last checkpoint stays as it
 // was.
-func (s *Store) Checkpoint(ctx context.Context, save func(*SnapshotWriter) error) error {
-	c := &s.checkpoints
-	c.one.Lock()
-	defer c.one.Unlock()
-	if err := s.marks.failed(); err != nil {
+func (c *checkpoints) Checkpoint(ctx context.Context, save func(*SnapshotWriter) error) error {
+	c.making.Lock()
+	defer c.making.Unlock()
+	if err := c.access.marks.failed(); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
 	start := time.Now()
 
-	seq, _ := s.queue.last()
+	seq, _ := c.access.queue.last()
 	c.mu.Lock()
-	previous, logged := c.newest, c.log
+	previous, length := c.newest, c.length
 	c.mu.Unlock()
-	dir := filepath.Join(s.dir, snapDir)
-	w := &SnapshotWriter{dir: dir, previous: previous, next: checkpoint{number: previous.number + 1, seq: seq}}
+	w := &SnapshotWriter{dir: c.dir, previous: previous, next: checkpoint{number: previous.number + 1, seq: seq}}
 	if err := save(w); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
 	// The log is cut, so Badger must be durable past the cut; and a snapshot
 	// must not be ahead of the log.
-	if err := s.waitApplied(ctx, seq); err != nil {
+	if err := c.access.waitApplied(ctx, seq); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
-	if err := s.finishCheckpoint(dir, w.next, previous); err != nil {
+	if err := c.finish(w.next, previous); err != nil {
 		err = fmt.Errorf("checkpoint: %w", err)
-		s.fail(err)
+		c.access.fail(err)
 		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.newest, c.before = w.next, previous
-	c.saved = logged
+	c.saved = length
 	c.count++
 	c.took = time.Since(start)
 	return nil
 }
 
-func (s *Store) finishCheckpoint(dir string, next, previous checkpoint) error {
-	if err := s.keeper.sync(); err != nil {
+func (c *checkpoints) finish(next, previous checkpoint) error {
+	if err := c.keeper.sync(); err != nil {
 		return err
 	}
-	if err := writeCheckpoint(dir, next); err != nil {
+	if err := writeCheckpoint(c.dir, next); err != nil {
 		return err
 	}
-	if err := sweepSnapshots(dir, next, previous); err != nil {
+	if err := sweepSnapshots(c.dir, next, previous); err != nil {
 		return err
 	}
-	err := s.log.TruncateBefore(wal.LSN(previous.seq + 1))
+	err := c.log.TruncateBefore(wal.LSN(previous.seq + 1))
 	if errors.Is(err, wal.ErrClosed) {
 		return nil
 	}
@@ -162,8 +166,7 @@ func (s *Store) finishCheckpoint(dir string, next, previous checkpoint) error {
 // Snapshots returns the snapshots of the newest checkpoint, and its position:
 // what records after it say is not in them. There is no checkpoint if the
 // position is zero.
-func (s *Store) Snapshots() (list []Snapshot, seq uint64) {
-	c := &s.checkpoints
+func (c *checkpoints) Snapshots() (list []Snapshot, seq uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return append(list, c.newest.snapshots...), c.newest.seq
@@ -172,8 +175,8 @@ func (s *Store) Snapshots() (list []Snapshot, seq uint64) {
 // ReadSnapshot hands the content of a snapshot to read. If the error is not
 // nil, what read has seen must not be used: the checksum is known to be right
 // only at the end.
-func (s *Store) ReadSnapshot(snap Snapshot, read func(io.Reader) error) error {
-	err := disk.ReadFrame(filepath.Join(s.dir, snapDir, snap.file), snapshotMagic, func(_ uint32, r io.Reader) error { return read(r) })
+func (c *checkpoints) ReadSnapshot(snap Snapshot, read func(io.Reader) error) error {
+	err := disk.ReadFrame(filepath.Join(c.dir, snap.file), snapshotMagic, func(_ uint32, r io.Reader) error { return read(r) })
 	if err != nil {
 		return fmt.Errorf("read snapshot %q: %w", snap.Name, err)
 	}

@@ -250,7 +250,7 @@ func TestCloseOnAFullDisk(t *testing.T) {
 	// As the end of the process does.
 	again := dir + "-again"
 	copyDir(t, dir, again)
-	if err := errors.Join(s.closeBadger(), s.lock.Release()); err != nil {
+	if err := errors.Join(s.access.close(s.view), s.lock.Release()); err != nil {
 		t.Error(err)
 	}
 	m.check(t, open(t, again, small()))

@@ -9,41 +9,49 @@ import (
 	"github.com/mapwright/mapwright/state/internal/badgerfiles"
 )
 
-// A keeper makes Badger durable from time to time, and collects the garbage of its value logs. It is made before Badger is
-// opened.
+// A keeper makes Badger durable from time to time, and collects the garbage of its value logs.
 type keeper struct {
-	store *Store
-	stop  chan struct{} // closed by Close
-	wake  chan struct{} // has a token when so much was applied that Badger should be made durable
+	access *access
+	view   *view
+	opts   keeperOptions
+	stop   chan struct{} // closed by Close
+	wake   chan struct{} // has a token when so much was applied that Badger should be made durable
 
 	unsynced atomic.Int64 // bytes of log applied since Badger was last made durable; written by applier and keeper
 
 	mu    sync.Mutex         // held while Badger is made durable or collected: one at a time
 	files *badgerfiles.Files // guarded by mu
-	seq   uint64             // guarded by mu; position up to which Badger is durable
 
-	use atomic.Pointer[badgerfiles.Use] // at the last sync; written under mu
+	// Written under mu.
+	synced atomic.Uint64                   // position up to which Badger is durable
+	use    atomic.Pointer[badgerfiles.Use] // when it was made durable
 }
 
-// newKeeper looks at Badger's files, which are durable up to reached.
-func newKeeper(s *Store, reached *progress) (*keeper, error) {
-	files, err := badgerfiles.New(s.badgerDir(), reached.files)
-	if err != nil {
-		return nil, err
+// keeperOptions are those of Options that the keeper needs.
+type keeperOptions struct {
+	syncBytes    int64
+	syncInterval time.Duration
+	gcInterval   time.Duration // or Off
+}
+
+func newKeeper(a *access, v *view, files *badgerfiles.Files, o Options) *keeper {
+	k := &keeper{
+		access: a, view: v, files: files,
+		opts: keeperOptions{syncBytes: o.SyncBytes, syncInterval: o.SyncInterval, gcInterval: o.GCInterval},
+		stop: make(chan struct{}), wake: make(chan struct{}, 1),
 	}
-	k := &keeper{store: s, stop: make(chan struct{}), wake: make(chan struct{}, 1), files: files, seq: reached.seq}
+	k.synced.Store(v.progress().seq)
 	k.use.Store(&badgerfiles.Use{})
-	return k, nil
+	return k
 }
 
 // run is the keeper goroutine.
 func (k *keeper) run() {
-	s := k.store
-	sync := time.NewTicker(s.opts.SyncInterval)
+	sync := time.NewTicker(k.opts.syncInterval)
 	defer sync.Stop()
 	var collect <-chan time.Time
-	if s.opts.GCInterval != Off {
-		t := time.NewTicker(s.opts.GCInterval)
+	if k.opts.gcInterval != Off {
+		t := time.NewTicker(k.opts.gcInterval)
 		defer t.Stop()
 		collect = t.C
 	}
@@ -52,7 +60,7 @@ func (k *keeper) run() {
 		select {
 		case <-k.stop:
 			return
-		case <-s.marks.broken:
+		case <-k.access.marks.broken:
 			return
 		case <-k.wake:
 			err = k.sync()
@@ -64,7 +72,7 @@ func (k *keeper) run() {
 			err = k.collect()
 		}
 		if err != nil {
-			s.fail(err)
+			k.access.fail(err)
 			return
 		}
 	}
@@ -72,7 +80,7 @@ func (k *keeper) run() {
 
 // applied notes that so many bytes of log were applied.
 func (k *keeper) applied(bytes int64) {
-	if k.unsynced.Add(bytes) < k.store.opts.SyncBytes {
+	if k.unsynced.Add(bytes) < k.opts.syncBytes {
 		return
 	}
 	select {
@@ -86,8 +94,8 @@ func (k *keeper) sync() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.unsynced.Store(0)
-	p := k.store.view.progress()
-	if p.seq == k.seq {
+	p := k.view.progress()
+	if p.seq == k.synced.Load() {
 		return nil
 	}
 	var err error
@@ -95,23 +103,22 @@ func (k *keeper) sync() error {
 		return fmt.Errorf("make badger durable: %w", err)
 	}
 	k.noteUseLocked()
-	if err := writeSynced(k.store.badgerDir(), p); err != nil {
+	if err := writeSynced(k.access.badgerDir, p); err != nil {
 		return fmt.Errorf("note that badger is durable: %w", err)
 	}
-	k.seq = p.seq
-	k.store.checkpoints.synced(p.seq)
+	k.synced.Store(p.seq)
 	return nil
 }
 
 // collect rewrites value logs that are mostly garbage.
 func (k *keeper) collect() error {
-	if err := k.store.enter(); err != nil {
+	if err := k.access.enter(); err != nil {
 		return err
 	}
-	defer k.store.leave()
+	defer k.access.leave()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if err := k.files.Collect(k.store.view.db); err != nil {
+	if err := k.files.Collect(k.view.db); err != nil {
 		return err
 	}
 	k.noteUseLocked()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/mapwright/mapwright/internal/disk"
@@ -43,12 +44,12 @@ func Open(dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{
-		dir: dir, opts: o,
-		overlay: newOverlay(), queue: newQueue(o), marks: newMarks(),
+	s := opening{&Store{
+		access: &access{badgerDir: filepath.Join(dir, badgerDir), queue: newQueue(o), marks: newMarks()},
+		dir:    dir, opts: o, overlay: newOverlay(),
 		durable: make(chan *batch, durableBatches),
-	}
-	s.checkpoints.due, s.checkpoints.limit = make(chan struct{}, 1), o.CheckpointBytes
+	}}
+	s.closeOnce = sync.OnceValue(s.closeAll)
 	if err := s.acquire(); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
 	}
@@ -56,11 +57,14 @@ func Open(dir string, o Options) (*Store, error) {
 		return nil, errors.Join(fmt.Errorf("open store: %w", err), s.giveBack())
 	}
 	s.start()
-	return s, nil
+	return s.Store, nil
 }
 
+// An opening is a store that is not open yet. Only Open uses it.
+type opening struct{ *Store }
+
 // acquire finds out what dir holds, locks it, and makes it a store if it may.
-func (s *Store) acquire() error {
+func (s opening) acquire() error {
 	exists, f, err := look(s.dir)
 	if err == nil {
 		err = s.checkFound(exists, f)
@@ -75,9 +79,10 @@ func (s *Store) acquire() error {
 		return err
 	}
 	// Another process may have made or deleted the store before the lock was taken.
-	exists, s.format, err = look(s.dir)
+	exists, f, err = look(s.dir)
 	if err == nil {
-		err = s.checkFound(exists, s.format)
+		s.seed = f.seed
+		err = s.checkFound(exists, f)
 	}
 	if err == nil && !exists {
 		err = s.create()
@@ -90,7 +95,7 @@ func (s *Store) acquire() error {
 
 // checkFound returns why the store must not be opened: by its mode, or by the
 // format of a store that exists.
-func (s *Store) checkFound(exists bool, f format) error {
+func (s opening) checkFound(exists bool, f format) error {
 	switch {
 	case exists && s.opts.Mode == CreateOnly:
 		return fmt.Errorf("%s: %w", s.dir, ErrExists)
@@ -102,16 +107,13 @@ func (s *Store) checkFound(exists bool, f format) error {
 	return nil
 }
 
-func (s *Store) create() error {
+func (s opening) create() error {
 	if err := s.checkSpace(); err != nil {
 		return err
 	}
-	s.format = format{seed: s.opts.Seed, created: time.Now(), identity: urlnorm.Identity()}
-	if s.format.seed == 0 {
-		s.format.seed = randomSeed()
-	}
+	s.seed = cmp.Or(s.opts.Seed, randomSeed())
 	s.found.Created = true
-	if err := writeFormat(s.dir, s.format); err != nil {
+	if err := writeFormat(s.dir, format{seed: s.seed, created: time.Now(), identity: urlnorm.Identity()}); err != nil {
 		return err
 	}
 	return disk.SyncDir(filepath.Dir(s.dir))
@@ -120,13 +122,13 @@ func (s *Store) create() error {
 // checkSpace refuses a disk on which MinFree would not be left after the log has
 // allocated a segment. Opening a store writes to files that Badger maps, and a
 // write to a map that the disk has no space for kills the process.
-func (s *Store) checkSpace() error {
+func (s opening) checkSpace() error {
 	return s.opts.space().Check(s.dir, cmp.Or(s.opts.SegmentSize, wal.DefaultSegmentSize))
 }
 
 // giveBack undoes a recovery that failed. A store that could not be made is
 // removed, so that it can be made when the cause is gone.
-func (s *Store) giveBack() error {
+func (s opening) giveBack() error {
 	var errs []error
 	if s.view != nil {
 		s.applier.txns.Discard()
@@ -143,15 +145,15 @@ func (s *Store) giveBack() error {
 }
 
 // recover brings log and Badger together. DESIGN.md numbers the steps.
-func (s *Store) recover() (err error) {
+func (s opening) recover() (err error) {
 	defer s.guard(&err)
 	start := time.Now()
 	// All that can refuse the store comes first and only reads.
-	reached, err := readSynced(s.badgerDir())
+	reached, err := readSynced(s.badgerDir)
 	if err != nil {
 		return err
 	}
-	if err := badgerfiles.Verify(s.badgerDir(), reached.files, reached.seq > 0, s.opts.CheckValues); err != nil {
+	if err := badgerfiles.Verify(s.badgerDir, reached.files, reached.seq > 0, s.opts.CheckValues); err != nil {
 		return err
 	}
 	if !s.found.Created {
@@ -170,7 +172,8 @@ func (s *Store) recover() (err error) {
 	if err := disk.SyncDir(s.dir); err != nil {
 		return err
 	}
-	if err := s.openCheckpoints(); err != nil {
+	s.checkpoints, s.found.Snapshots, err = openCheckpoints(s.access, s.log, filepath.Join(s.dir, snapDir), s.opts.CheckpointBytes)
+	if err != nil {
 		return err
 	}
 	if err := s.openView(reached); err != nil {
@@ -188,7 +191,7 @@ func (s *Store) recover() (err error) {
 
 // openLog opens the log, which must hold all that Badger might lack, and what
 // Badger has for sure.
-func (s *Store) openLog(synced uint64) error {
+func (s opening) openLog(synced uint64) error {
 	var err error
 	s.log, err = wal.Open(filepath.Join(s.dir, walDir), wal.Options{SegmentSize: s.opts.SegmentSize, Durable: wal.LSN(synced), FS: s.opts.LogFS})
 	if err != nil {
@@ -196,47 +199,37 @@ func (s *Store) openLog(synced uint64) error {
 	}
 	s.found.TornTail = s.log.Recovery()
 	if first := s.log.First(); synced == 0 && first > 1 {
-		return &CorruptError{What: filepath.Join(s.badgerDir(), syncedName), Reason: fmt.Sprintf("it is missing, and the log begins with record %d", first)}
+		return &CorruptError{What: filepath.Join(s.badgerDir, syncedName), Reason: fmt.Sprintf("it is missing, and the log begins with record %d", first)}
 	}
 	return nil
 }
 
-func (s *Store) openCheckpoints() error {
-	c := &s.checkpoints
-	dir := filepath.Join(s.dir, snapDir)
-	var err error
-	c.newest, c.before, s.found.Snapshots, err = loadCheckpoints(dir)
+func (s opening) openView(reached progress) error {
+	files, err := badgerfiles.New(s.badgerDir, reached.files)
 	if err != nil {
 		return err
 	}
-	return sweepSnapshots(dir, c.newest, c.before)
-}
-
-func (s *Store) openView(reached progress) error {
-	var err error
-	if s.keeper, err = newKeeper(s, &reached); err != nil {
-		return err
-	}
-	db, err := badgerfiles.Open(s.badgerDir(), s.opts.badger(s.fail))
+	db, err := badgerfiles.Open(s.badgerDir, s.opts.badger(s.fail))
 	if err != nil {
 		return err
 	}
-	s.view = &view{db: db, dir: s.badgerDir(), reached: reached}
+	s.view = &view{db: db, dir: s.badgerDir, reached: reached}
 	s.applier = newApplier(s.view, s.opts, s.committed)
-	s.checkpoints.synced(reached.seq)
+	s.keeper = newKeeper(s.access, s.view, files, s.opts)
+	s.checkpoints.keeper = s.keeper
 	return s.view.loadCrashes()
 }
 
 // replay applies the log from where Badger is known to be durable. Badger may
 // hold any part of what follows, in any mixture; all of it is written again,
 // under the same keys, but for the blocks of queues.
-func (s *Store) replay(synced uint64) error {
+func (s opening) replay(synced uint64) error {
 	applied, err := s.view.applied()
 	if err != nil {
 		return err
 	}
 	if applied < synced {
-		return &CorruptError{What: s.badgerDir(), Reason: fmt.Sprintf("it has reached record %d, and was durable up to record %d", applied, synced)}
+		return &CorruptError{What: s.badgerDir, Reason: fmt.Sprintf("it has reached record %d, and was durable up to record %d", applied, synced)}
 	}
 	if uint64(s.log.Last()) > synced {
 		if err := s.applier.dropBlocks(s.log, synced); err != nil {
@@ -262,7 +255,7 @@ func (s *Store) replay(synced uint64) error {
 
 // beginRun writes the entry that begins this run and, if the run before ended
 // uncleanly, says which pages it had in flight.
-func (s *Store) beginRun() error {
+func (s opening) beginRun() error {
 	p := s.view.progress()
 	s.epoch = p.epoch + 1
 	crashed := map[urlnorm.Key]int{}

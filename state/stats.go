@@ -41,6 +41,7 @@ func (s *Store) Stats() Stats {
 	st.LogBytes = s.log.Size()
 	l := s.log.Stats()
 	st.LogSyncs, st.SyncMean = l.Batches, l.SyncMean
+	st.Synced = s.keeper.synced.Load()
 	use := s.keeper.use.Load()
 	st.TableBytes, st.ValueBytes = use.Tables, use.Values
 	s.checkpoints.stats(&st)

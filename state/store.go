@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -15,32 +14,28 @@ import (
 
 // A Store is the open record of a crawl.
 type Store struct {
-	dir    string
-	opts   Options
-	format format
-	epoch  uint64
-	found  Recovery
+	*access
+	*checkpoints
+
+	dir   string
+	opts  Options
+	seed  uint64 // of the crawl's hashes
+	epoch uint64
+	found Recovery
 
 	lock    *disk.Lock
 	log     *wal.Log
 	view    *view
 	overlay *overlay
-	queue   *queue
-	marks   *marks
 	applier *applier
 	keeper  *keeper
 	latency latencies
 	buffers sync.Pool // of *encodeBuffer
 
-	checkpoints checkpoints
-	durable     chan *batch // from the writer to the applier
-	running     sync.WaitGroup
+	durable chan *batch // from the writer to the applier
+	running sync.WaitGroup
 
-	access sync.RWMutex // held for reading by whoever uses Badger
-	closed bool         // guarded by access; Badger is closed
-
-	closeOnce sync.Once
-	closeErr  error
+	closeOnce func() error // closeAll, or what it returned before
 }
 
 type encodeBuffer struct {
@@ -133,23 +128,6 @@ func (s *Store) Flush(ctx context.Context) error {
 	return s.waitApplied(ctx, seq)
 }
 
-func (s *Store) waitApplied(ctx context.Context, seq uint64) error {
-	s.queue.hurry(seq)
-	return s.wait(ctx, func() bool { return s.marks.applied >= seq })
-}
-
-func (s *Store) wait(ctx context.Context, ok func() bool) error {
-	if err := s.marks.wait(ctx, ok); err != nil {
-		return fmt.Errorf("wait for the store: %w", err)
-	}
-	return nil
-}
-
-// fail fails the store for good, unless it has failed before.
-func (s *Store) fail(err error) {
-	s.marks.fail(err, s.queue.refuse)
-}
-
 // Epoch is the number of this run: 1 for the first, and one more with each
 // Open.
 func (s *Store) Epoch() uint64 { return s.epoch }
@@ -158,10 +136,10 @@ func (s *Store) Epoch() uint64 { return s.epoch }
 func (s *Store) Dir() string { return s.dir }
 
 // Seed is the hash seed of the crawl, for those who make a hasher of their own.
-func (s *Store) Seed() uint64 { return s.format.seed }
+func (s *Store) Seed() uint64 { return s.seed }
 
 // Hasher makes keys and host ids of this crawl.
-func (s *Store) Hasher() urlnorm.Hasher { return urlnorm.NewHasher(s.format.seed) }
+func (s *Store) Hasher() urlnorm.Hasher { return urlnorm.NewHasher(s.seed) }
 
 // Recovery says what Open found and did.
 func (s *Store) Recovery() Recovery { return s.found }
@@ -196,11 +174,10 @@ func (s *Store) Counters() Counters {
 // gives the directory back. It returns the error that failed the store, if one
 // did. Calling it again does nothing more.
 func (s *Store) Close() error {
-	s.closeOnce.Do(func() { s.closeErr = s.close() })
-	return s.closeErr
+	return s.closeOnce()
 }
 
-func (s *Store) close() error {
+func (s *Store) closeAll() error {
 	// The end of the run goes to the log even if Badger has failed: pages in
 	// flight did not bring the process down.
 	s.queue.end(ErrClosed, appendHead(nil, kindEnd, s.epoch))
@@ -221,26 +198,17 @@ func (s *Store) close() error {
 	s.fail(ErrClosed)
 	// A checkpoint under way writes to the directory; one that comes later
 	// finds the store closed.
-	s.checkpoints.one.Lock()
-	defer s.checkpoints.one.Unlock()
+	s.checkpoints.making.Lock()
+	defer s.checkpoints.making.Unlock()
 	if err != nil {
 		err = errors.Join(err, s.abandon(ended))
 	} else {
-		err = errors.Join(s.closeBadger(), s.log.Close(), s.lock.Release())
+		err = errors.Join(s.access.close(s.view), s.log.Close(), s.lock.Release())
 	}
 	if err != nil {
 		return fmt.Errorf("close store: %w", err)
 	}
 	return nil
-}
-
-// closeBadger closes Badger when nobody uses it any more.
-func (s *Store) closeBadger() error {
-	s.access.Lock()
-	defer s.access.Unlock()
-	s.closed = true
-	s.view.newest.end()
-	return s.view.db.Close()
 }
 
 // abandonAfter is how long a store that failed waits for Badger to close.
@@ -258,7 +226,7 @@ func (s *Store) abandon(ended <-chan struct{}) error {
 	}
 	closed := make(chan error, 1)
 	go func() {
-		err := s.closeBadger()
+		err := s.access.close(s.view)
 		<-ended
 		closed <- err
 	}()
@@ -271,35 +239,3 @@ func (s *Store) abandon(ended <-chan struct{}) error {
 		return errors.New("badger does not close")
 	}
 }
-
-// guard is deferred by every call that reads from Badger. A panic inside Badger,
-// which does not expect damaged data, becomes an error that fails the store. If
-// the store failed while the call ran, that error says more than the call's own:
-// Badger logs what it could not read and returns an empty value.
-func (s *Store) guard(err *error) {
-	if p := recover(); p != nil {
-		damage := &CorruptError{What: s.badgerDir(), Reason: fmt.Sprintf("reading it caused a panic: %v", p)}
-		s.fail(damage)
-		*err = damage
-		return
-	}
-	if _, damaged := errors.AsType[*CorruptError](*err); damaged {
-		if failed := s.marks.failed(); failed != nil {
-			*err = failed
-		}
-	}
-}
-
-// enter keeps Badger open until leave is called.
-func (s *Store) enter() error {
-	s.access.RLock()
-	if s.closed {
-		s.access.RUnlock()
-		return ErrClosed
-	}
-	return nil
-}
-
-func (s *Store) leave() { s.access.RUnlock() }
-
-func (s *Store) badgerDir() string { return filepath.Join(s.dir, badgerDir) }
