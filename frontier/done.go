@@ -84,12 +84,8 @@ func (s *shard) goesBack(l *Lease, r *Result, ch pace.Change) (bool, Disposition
 	switch l.kind {
 	case KindRobots:
 		return r.RobotsUntil.IsZero(), Returned
-	case KindPage:
+	case KindPage, KindSitemap:
 		if r.Finish == nil || r.Class == pace.ClassOurs {
-			return true, Returned
-		}
-	case KindSitemap:
-		if r.Class == pace.ClassOurs {
 			return true, Returned
 		}
 	}

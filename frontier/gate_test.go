@@ -32,7 +32,7 @@ func TestLevelByLevel(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			if l.Kind() == KindSitemap {
-				return Result{Class: pace.ClassOK}
+				return Result{Class: pace.ClassOK, Finish: true}
 			}
 			d := l.Link().Depth
 			deepest = max(deepest, d)

@@ -242,7 +242,7 @@ func TestDrainedIsExact(t *testing.T) {
 		if st := f.Stats(); st.Leased != 1 || st.Idle != 9 {
 			t.Fatalf("%+v", st)
 		}
-		f.shardOf(page.key.Host).leases[0].Done(Result{Class: pace.ClassOK})
+		f.shardOf(page.key.Host).leases[0].Done(ok())
 		waitAll(9)
 	})
 }

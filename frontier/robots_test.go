@@ -224,9 +224,9 @@ func TestSitemaps(t *testing.T) {
 			startLease(t, l)
 			switch {
 			case l.Kind() == KindSitemap && l.Tag() == 0 && l.Attempt() == 1:
-				done(t, l, Result{Class: pace.ClassServerError})
+				done(t, l, Result{Class: pace.ClassServerError, Finish: true})
 			case l.Kind() == KindSitemap:
-				done(t, l, Result{Class: pace.ClassOK, Links: []Link{{URL: fmt.Sprintf("http://a.example/%v", l.Tag()), Priority: SitemapPriority(0.5)}}})
+				done(t, l, Result{Class: pace.ClassOK, Finish: true, Links: []Link{{URL: fmt.Sprintf("http://a.example/%v", l.Tag()), Priority: SitemapPriority(0.5)}}})
 			default:
 				done(t, l, ok())
 			}

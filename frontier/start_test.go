@@ -113,3 +113,33 @@ func TestRefusedStartReturnsTheURL(t *testing.T) {
 		}
 	})
 }
+
+// A lease of every kind is given out again after a request that was not sent.
+func TestEveryKindIsReturned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newTest(t, Options{Pace: fast(1)}, NewMemStore())
+		if err := f.AddSitemap("http://a.example/sitemap.xml", nil); err != nil {
+			t.Fatal(err)
+		}
+		add(t, f, seeds("http://a.example/")...)
+		for _, kind := range []Kind{KindSitemap, KindRobots, KindPage} {
+			for again := range 3 {
+				l := next(t, f)
+				if l.Kind() != kind || l.Attempt() != 1 {
+					t.Fatalf("%v, attempt %d; want the first of the %v", l.Kind(), l.Attempt(), kind)
+				}
+				r, want := Result{}, Returned
+				if again == 2 {
+					r, want = ok(), Finished
+					r.RobotsUntil = time.Now().Add(time.Hour)
+				}
+				if d := done(t, l, r); d != want {
+					t.Errorf("%v: %v, want %v", kind, d, want)
+				}
+			}
+		}
+		if _, err := f.Next(t.Context()); err != ErrDrained {
+			t.Errorf("%v, want %v", err, ErrDrained)
+		}
+	})
+}
