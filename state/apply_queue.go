@@ -96,7 +96,7 @@ func (a *applier) deleteBlocks() error {
 			if !ok || last.Compare(c.Low) > 0 {
 				break
 			}
-			// The cursor does not speak of what comes later in the log.
+			// The cursor says nothing about links that come later in the log.
 			if last.Seq >= a.seq {
 				continue
 			}

@@ -28,8 +28,8 @@ func (m *marks) broadcastLocked() {
 }
 
 // fail notes why the store failed, if nothing else did so before. It calls
-// refuse with the error before anybody can learn of it, so that whoever does
-// learn of it cannot commit any more.
+// refuse with the error before the error is visible, so that a caller that has
+// seen the error cannot commit any more.
 func (m *marks) fail(err error, refuse func(error)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

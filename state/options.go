@@ -37,7 +37,7 @@ type Options struct {
 
 	// BatchRecords, BatchBytes and BatchDelay bound a batch: it goes to the log
 	// when it holds so many records or bytes, or when its first record has
-	// waited so long, or when somebody waits for it. Zero means 5,000 records,
+	// waited so long, or when a call waits for it. Zero means 5,000 records,
 	// 1 MiB, 20 ms.
 	BatchRecords int
 	BatchBytes   int
@@ -58,9 +58,9 @@ type Options struct {
 	// 256 MiB.
 	CheckpointBytes int64
 
-	// MinFree is how much room the disk must have left. With less, the store
+	// MinFree is how much space the disk must have left. With less, the store
 	// fails with ErrDiskFull: Badger maps its files, and a write to a map that
-	// the disk has no room for kills the process. Zero means 256 MiB, Off means
+	// the disk has no space for kills the process. Zero means 256 MiB, Off means
 	// not to look.
 	MinFree int64
 
@@ -93,10 +93,10 @@ type Options struct {
 	ObserveDurable func(latency time.Duration, records int)
 	ObserveApplied func(latency time.Duration, records int)
 
-	// Logger is told what Badger says. Nil means nobody.
+	// Logger is told what Badger says. Nil means that it is dropped.
 	Logger *slog.Logger
 
-	freeBytes func(dir string) (int64, error) // room on disk; tests set it
+	freeBytes func(dir string) (int64, error) // free space of the disk; tests set it
 }
 
 const (

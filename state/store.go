@@ -77,8 +77,8 @@ func (s *Store) Commit(recs ...Record) (seq uint64, err error) {
 		e.ends = append(e.ends, len(e.buf))
 		facts = facts || len(recs[i].Hosts)+len(recs[i].Robots)+len(recs[i].Run) > 0
 	}
-	// Before the records have their places, so that nobody who asks Seen
-	// afterwards can be told no.
+	// This comes before the records have their positions: a call of Seen that
+	// begins after Commit returns must find them.
 	for i := range recs {
 		s.overlay.addLinks(recs[i].Links)
 	}
@@ -135,7 +135,7 @@ func (s *Store) Epoch() uint64 { return s.epoch }
 // Dir is the directory that the store lies in.
 func (s *Store) Dir() string { return s.dir }
 
-// Seed is the hash seed of the crawl, for those who make a hasher of their own.
+// Seed is the hash seed of the crawl, for callers that make a hasher of their own.
 func (s *Store) Seed() uint64 { return s.seed }
 
 // Hasher makes keys and host ids of this crawl.
@@ -170,16 +170,16 @@ func (s *Store) Counters() Counters {
 	return s.view.reached.counters
 }
 
-// Close makes durable what was committed, notes that the run ended cleanly and
-// gives the directory back. It returns the error that failed the store, if one
-// did. Calling it again does nothing more.
+// Close makes durable what was committed, writes down that the run ended
+// cleanly, and unlocks the directory. It returns the error that failed the
+// store, if one did. Further calls return the same.
 func (s *Store) Close() error {
 	return s.closeOnce()
 }
 
 func (s *Store) closeAll() error {
 	// The end of the run goes to the log even if Badger has failed: pages in
-	// flight did not bring the process down.
+	// flight did not end the process.
 	s.queue.end(ErrClosed, appendHead(nil, kindEnd, s.epoch))
 	close(s.keeper.stop)
 	ended := make(chan struct{})
@@ -215,8 +215,8 @@ func (s *Store) closeAll() error {
 const abandonAfter = 10 * time.Second
 
 // abandon closes what it can of a store that failed. Badger retries without end
-// to write a memtable that the disk does not take, and neither lets go of the
-// applier nor closes meanwhile. If the disk is full, the write ends the process.
+// to write a memtable that the disk does not take; meanwhile the applier waits
+// and Badger does not close. If the disk is full, the write ends the process.
 // In both cases Badger is left open, and the directory stays locked until the
 // process ends. Nothing is lost: the log has what Badger did not write.
 func (s *Store) abandon(ended <-chan struct{}) error {

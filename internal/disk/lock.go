@@ -86,7 +86,7 @@ func Owner(dir string) (int, error) {
 	return 0, file.Close()
 }
 
-// writePID replaces what the lock file says. It opens the file anew, because
+// writePID replaces what the lock file says. It opens the file again, because
 // the library does not show the file that it locked.
 func writePID(path, text string) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)

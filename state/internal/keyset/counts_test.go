@@ -12,7 +12,7 @@ func TestCounts(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var counts Counts
 	model := map[urlnorm.Key]int{}
-	for _, keys := range []uint64{8, 200, 20_000, 50} {
+	for _, keys := range []uint64{8, 200, 5_000, 50} {
 		for range 4 * keys {
 			k := urlnorm.Key{Hi: r.Uint64N(keys/4+1) - 2, Lo: r.Uint64N(4)}
 			switch {
