@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
-	"github.com/mapwright/mapwright/internal/crawl"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -57,7 +56,7 @@ func newAdder(b *testing.B, hosts, total int) *adder {
 	if err != nil {
 		b.Fatal(err)
 	}
-	f, err := frontier.New(frontier.Options{Seed: s.Seed()}, crawl.NewStore(s))
+	f, err := frontier.New(frontier.Options{Seed: s.Seed()}, s)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -149,7 +148,11 @@ func (a *adder) add(ctx context.Context) error {
 		links = links[:0]
 		for n := from; n < to; n++ {
 			url := "http://www.site-" + host + ".test/catalogue/section-" + strconv.Itoa(n/1000) + "/article-" + strconv.Itoa(n) + ".html"
-			links = append(links, frontier.Link{URL: url, Depth: 3, Discovered: found})
+			u, err := frontier.ParseURL(url)
+			if err != nil {
+				return err
+			}
+			links = append(links, frontier.Link{URL: u, Depth: 3, Discovered: found})
 		}
 		n, err := a.frontier.Add(ctx, links)
 		if err != nil {

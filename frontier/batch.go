@@ -58,14 +58,13 @@ func (f *Frontier) batch(links []Link) (*batch, error) {
 	b.links = links
 	for i := range links {
 		l := &links[i]
+		if err := l.check(); err != nil {
+			f.recycle(b)
+			return nil, err
+		}
 		k := l.Key
-		if k == (Key{}) || len(l.URL) > MaxURL {
-			u, err := f.canonical(l.URL)
-			if err != nil {
-				f.recycle(b)
-				return nil, err
-			}
-			k = f.hasher.Key(u)
+		if k == (Key{}) {
+			k = f.hasher.Key(l.URL)
 		}
 		b.keys = append(b.keys, k)
 		b.involve(f.shardOf(k.Host))

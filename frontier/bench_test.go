@@ -21,11 +21,17 @@ func cpu(b *testing.B) func() {
 
 // nullStore forgets everything but the number of the last record, so that what is
 // measured is the frontier.
-type nullStore struct{ seq uint64 }
+type nullStore struct{ last Position }
 
-func (s *nullStore) Commit(recs ...Record) (uint64, error) {
-	s.seq += uint64(len(recs))
-	return s.seq, nil
+func (s *nullStore) Commit(recs ...Record) (Position, error) {
+	for i := range recs {
+		s.last++
+		for j := range recs[i].Links {
+			l := &recs[i].Links[j]
+			l.At = Cursor{Priority: l.Priority, Position: s.last, Index: uint32(j)}
+		}
+	}
+	return s.last, nil
 }
 func (s *nullStore) Ready(context.Context) error                     { return nil }
 func (s *nullStore) Seen(_ context.Context, k []Key, o []bool) error { clear(o); return nil }
@@ -49,7 +55,7 @@ func BenchmarkAdd(b *testing.B) {
 			for i := 0; i < known; i += 1000 {
 				links := make([]Link, 1000)
 				for j := range links {
-					links[j] = Link{URL: url(i + j)}
+					links[j] = Link{URL: mustURL(url(i + j))}
 				}
 				add(b, f, links...)
 			}
@@ -59,9 +65,9 @@ func BenchmarkAdd(b *testing.B) {
 			fill := func() {
 				for p := range pages {
 					for j := range pages[p] {
-						pages[p][j] = Link{URL: url(at - 1 - int(r.ExpFloat64()*float64(at)/8)%at), Depth: 1}
+						pages[p][j] = Link{URL: mustURL(url(at - 1 - int(r.ExpFloat64()*float64(at)/8)%at)), Depth: 1}
 					}
-					pages[p][r.IntN(30)].URL = url(at)
+					pages[p][r.IntN(30)].URL = mustURL(url(at))
 					at++
 				}
 			}
@@ -92,7 +98,7 @@ func BenchmarkAddNew(b *testing.B) {
 	defer cpu(b)()
 	for b.Loop() {
 		for j := range page {
-			page[j] = Link{URL: fmt.Sprintf("https://www.host%d.example/section/%d/article.html", n%500, n), Depth: 1}
+			page[j] = Link{URL: mustURL(fmt.Sprintf("https://www.host%d.example/section/%d/article.html", n%500, n)), Depth: 1}
 			n++
 		}
 		if _, err := f.Add(context.Background(), page); err != nil {
@@ -114,7 +120,7 @@ func BenchmarkNextDone(b *testing.B) {
 				links := make([]Link, 0, 1000)
 				for i := range hosts {
 					for j := range n {
-						links = append(links, Link{URL: fmt.Sprintf("https://www.host%d.example/section/%d/%d.html", i, b.N, j)})
+						links = append(links, Link{URL: mustURL(fmt.Sprintf("https://www.host%d.example/section/%d/%d.html", i, b.N, j))})
 					}
 					if len(links) >= 1000 || i == hosts-1 {
 						add(b, f, links...)
@@ -139,7 +145,7 @@ func BenchmarkNextDone(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				if _, err := l.Done(Result{Class: pace.ClassOK, Finish: true}); err != nil {
+				if _, err := l.Done(Result{Class: pace.ClassOK, Finish: &Finish{}}); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -192,10 +198,10 @@ func BenchmarkWake(b *testing.B) {
 	i := 0
 	defer cpu(b)()
 	for b.Loop() {
-		add(b, f, Link{URL: fmt.Sprintf("https://www.host%d.example/%d", i%100, i)})
+		add(b, f, Link{URL: mustURL(fmt.Sprintf("https://www.host%d.example/%d", i%100, i))})
 		i++
 		l := <-leases
-		if _, err := l.Done(Result{Class: pace.ClassOK, Finish: true}); err != nil {
+		if _, err := l.Done(Result{Class: pace.ClassOK, Finish: &Finish{}}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -219,7 +225,7 @@ func BenchmarkGrowth(b *testing.B) {
 		i := added + len(page)
 		from := len(text)
 		text = fmt.Appendf(text, "https://www.host-%d.example/articles/%d/title-of-number-%d.html", i/200, i%7, i)
-		page = append(page, Link{URL: stringOf(text[from:]), Depth: 1})
+		page = append(page, Link{URL: mustURL(stringOf(text[from:])), Depth: 1})
 		if len(page) < cap(page) {
 			continue
 		}

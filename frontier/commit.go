@@ -196,10 +196,8 @@ func (f *Frontier) record(b *batch) error {
 	if b.end.lease != nil {
 		b.end.lease.s.conclude(b, rec)
 	}
-	seq := uint64(0)
 	if rec.Finish != nil || len(rec.Links) > 0 || len(rec.Hosts) > 0 {
-		var err error
-		if seq, err = f.store.Commit(b.rec[:]...); err != nil {
+		if _, err := f.store.Commit(b.rec[:]...); err != nil {
 			return f.fail(commitError(err))
 		}
 	}
@@ -208,8 +206,8 @@ func (f *Frontier) record(b *batch) error {
 		s := f.shardOf(l.Key.Host)
 		s.claim(l.Key)
 		s.count.added++
-		if l.Verdict == nil {
-			s.push(l, seq, uint32(j))
+		if l.Finish == nil {
+			s.push(l)
 		} else {
 			s.count.finished++
 		}

@@ -85,7 +85,7 @@ func (s *slowStore) Seen(ctx context.Context, keys []Key, out []bool) error {
 	return err
 }
 
-func (s *slowStore) Commit(recs ...Record) (uint64, error) {
+func (s *slowStore) Commit(recs ...Record) (Position, error) {
 	s.mu.Lock()
 	for _, r := range recs {
 		for _, l := range r.Links {
@@ -115,7 +115,7 @@ func TestLinksAreRecordedOnce(t *testing.T) {
 					wg.Go(func() {
 						var links []Link
 						for i := range 300 {
-							links = append(links, Link{URL: treeURL((i*7+g*13)%300, 30)})
+							links = append(links, Link{URL: mustURL(treeURL((i*7+g*13)%300, 30))})
 						}
 						time.Sleep(time.Duration(g) * 100 * time.Millisecond)
 						n, err := f.Add(t.Context(), links)
@@ -161,7 +161,7 @@ func (s *failingStore) Seen(ctx context.Context, keys []Key, out []bool) error {
 	return s.MemStore.Seen(ctx, keys, out)
 }
 
-func (s *failingStore) Commit(recs ...Record) (uint64, error) {
+func (s *failingStore) Commit(recs ...Record) (Position, error) {
 	if s.commit != nil {
 		return 0, s.commit
 	}
@@ -180,7 +180,7 @@ func TestDoneFails(t *testing.T) {
 		add(t, f, seeds("http://a.example/")...)
 		var links []Link
 		for i := range 20 {
-			links = append(links, Link{URL: fmt.Sprintf("http://a.example/%d", i), Depth: 1})
+			links = append(links, Link{URL: mustURL(fmt.Sprintf("http://a.example/%d", i)), Depth: 1})
 		}
 		l := next(t, f)
 		startLease(t, l)
@@ -194,10 +194,10 @@ func TestDoneFails(t *testing.T) {
 		}
 		checkInvariants(t, f)
 		l = next(t, f)
-		if l.URL() != "http://a.example/" {
-			t.Error(l.URL())
+		if l.URL().String() != "http://a.example/" {
+			t.Error(l.URL().String())
 		}
-		if d, err := l.Done(ok(Link{URL: "not canonical"})); d != Returned || !errors.As(err, new(*LinkError)) {
+		if d, err := l.Done(ok(Link{})); d != Returned || !errors.As(err, new(*LinkError)) {
 			t.Errorf("%v, %v", d, err)
 		}
 		l = next(t, f)
@@ -222,18 +222,18 @@ func TestVerdicts(t *testing.T) {
 		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true, Admit: func(l *Link) {
 			asked.Add(1)
 			if l.Source == 7 {
-				l.Verdict = "trap"
+				l.Finish = &Finish{}
 			}
 		}}, store)
-		n := add(t, f, Link{URL: "http://a.example/1"}, Link{URL: "http://a.example/2", Source: 7}, Link{URL: "http://a.example/1"},
-			Link{URL: "http://a.example/3", Verdict: "disallowed"})
+		n := add(t, f, Link{URL: mustURL("http://a.example/1")}, Link{URL: mustURL("http://a.example/2"), Source: 7}, Link{URL: mustURL("http://a.example/1")},
+			Link{URL: mustURL("http://a.example/3"), Finish: &Finish{}})
 		if n != 3 || asked.Load() != 3 {
 			t.Errorf("added %d, asked for %d", n, asked.Load())
 		}
 		if st := f.Stats(); st.Pending != 1 || st.Finished != 2 {
 			t.Errorf("%+v", st)
 		}
-		done(t, next(t, f), ok(Link{URL: "http://b.example/4", Source: 7, Depth: 1}, Link{URL: "http://a.example/2", Depth: 1}))
+		done(t, next(t, f), ok(Link{URL: mustURL("http://b.example/4"), Source: 7, Depth: 1}, Link{URL: mustURL("http://a.example/2"), Depth: 1}))
 		if _, err := f.Next(t.Context()); !errors.Is(err, ErrDrained) {
 			t.Error(err)
 		}

@@ -63,7 +63,7 @@ func (s *shard) noteChange(l *Lease, h *host, ch pace.Change, waiting int64) {
 		return
 	}
 	if s.f.o.Observe != nil {
-		s.note(Notice{Kind: NoticePace, Host: string(s.nameOf(h)), URL: l.url, Change: ch, Waiting: waiting})
+		s.note(Notice{Kind: NoticePace, Host: string(s.nameOf(h)), URL: l.url.String(), Change: ch, Waiting: waiting})
 	}
 	if ch.Has(pace.EffectBlocked) && h.flags&hostBlocked == 0 {
 		s.block(l.host, h, ch, waiting)
@@ -103,7 +103,7 @@ func (s *shard) back(l *Lease, r *Result, e pace.Event, d Disposition) error {
 		at = max(at, st.pace.RetryAt(&s.f.o.Pace, e, attempts).UnixNano())
 		if s.f.o.Observe != nil && h.flags&hostHeld == 0 { // only resume tries the URLs of a blocked host again
 			s.note(Notice{
-				Kind: NoticeRetry, Host: string(s.nameOf(h)), URL: l.url, Attempt: attempts, At: time.Unix(0, at),
+				Kind: NoticeRetry, Host: string(s.nameOf(h)), URL: l.url.String(), Attempt: attempts, At: time.Unix(0, at),
 				Waiting: h.pending,
 			})
 		}
@@ -213,12 +213,15 @@ func (s *shard) finish(end *ending) {
 	}
 }
 
-// LinkError is a link that cannot be taken: its URL is not in canonical form, or
-// its URL or host name is longer than can be kept.
+// LinkError is a link that cannot be taken: it has no URL, or its URL or host name
+// is longer than can be kept.
 type LinkError struct{ URL string }
 
 func (e *LinkError) Error() string {
-	return fmt.Sprintf("url %.200q is not canonical, or too long", e.URL)
+	if e.URL == "" {
+		return "link without a url"
+	}
+	return fmt.Sprintf("url %.200q is too long", e.URL)
 }
 
 // MaxURL and MaxHost are how long, in bytes, a link's URL and its host name may be.

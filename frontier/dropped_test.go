@@ -28,7 +28,7 @@ func TestDroppedConnectionIsAnAttempt(t *testing.T) {
 			if attempt == 4 {
 				want = Finished
 			}
-			if d := done(t, l, Result{Class: pace.ClassDropped, Finish: "dropped"}); d != want {
+			if d := done(t, l, Result{Class: pace.ClassDropped, Finish: &Finish{}}); d != want {
 				t.Errorf("attempt %d: %v, want %v", attempt, d, want)
 			}
 		}
@@ -41,7 +41,7 @@ func TestFailedConnectionsCount(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newTest(t, Options{IgnoreRobots: true, MaxRetries: Off, MaxURLs: 1}, NewMemStore())
 			add(t, f, seeds("http://a.example/1", "http://b.example/2")...)
-			done(t, next(t, f), Result{Class: class, Finish: true, Final: true})
+			done(t, next(t, f), Result{Class: class, Finish: &Finish{}, Final: true})
 			_, err := f.Next(t.Context())
 			if got := err == ErrLimit; got != counts {
 				t.Errorf("class %d: the next lease has the error %v, want the limit: %v", class, err, counts)

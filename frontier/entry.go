@@ -16,26 +16,26 @@ type entry struct {
 	depth        uint16
 	source, hops uint8
 	index        uint32
-	seq          uint64
+	position     Position
 }
 
-// append adds e in its encoded form; base is a record number that is not greater
+// append adds e in its encoded form; base is a position that is not greater
 // than e's.
-func (e *entry) append(dst []byte, base uint64) []byte {
+func (e *entry) append(dst []byte, base Position) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(e.path)))
 	dst = append(dst, byte(e.origin), e.source, e.hops)
 	if e.origin&originPort != 0 {
 		dst = binary.LittleEndian.AppendUint16(dst, uint16(e.origin>>16))
 	}
 	dst = binary.AppendUvarint(dst, uint64(e.depth))
-	dst = binary.AppendUvarint(dst, e.seq-base)
+	dst = binary.AppendUvarint(dst, uint64(e.position-base))
 	dst = binary.AppendUvarint(dst, uint64(e.index))
 	return append(dst, e.path...)
 }
 
 // read decodes the entry at the start of src and returns its length. The path
 // aliases src.
-func (e *entry) read(src []byte, base uint64) int {
+func (e *entry) read(src []byte, base Position) int {
 	at := 0
 	number := func() uint64 {
 		v, n := binary.Uvarint(src[at:])
@@ -50,7 +50,7 @@ func (e *entry) read(src []byte, base uint64) int {
 		at += 2
 	}
 	e.depth = uint16(number())
-	e.seq = base + number()
+	e.position = base + Position(number())
 	e.index = uint32(number())
 	e.path = src[at : at+size]
 	return at + size

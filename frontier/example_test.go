@@ -54,12 +54,14 @@ func Example() {
 		switch {
 		case l.Kind() == frontier.KindRobots:
 			r = frontier.Result{Class: pace.ClassOf(404), RobotsUntil: time.Now().Add(24 * time.Hour)}
-		case l.URL() == "http://site.example/news" && l.Attempt() == 1:
-			r = frontier.Result{Class: pace.ClassOf(500), Finish: "http_error"}
+		case l.URL().String() == "http://site.example/news" && l.Attempt() == 1:
+			r = frontier.Result{Class: pace.ClassOf(500), Finish: &frontier.Finish{}}
 		default:
-			r = frontier.Result{Class: pace.ClassOf(200), Finish: "ok"}
-			for _, path := range site[l.URL()] {
-				r.Links = append(r.Links, frontier.Link{URL: "http://site.example" + path, Depth: l.Link().Depth + 1})
+			r = frontier.Result{Class: pace.ClassOf(200), Finish: &frontier.Finish{}}
+			for _, path := range site[l.URL().String()] {
+				if u, err := l.URL().Resolve(path); err == nil {
+					r.Links = append(r.Links, frontier.Link{URL: u, Depth: l.Link().Depth + 1})
+				}
 			}
 		}
 		d, err := l.Done(r)
@@ -83,7 +85,7 @@ func ExampleErrLimit() {
 	f, _ := frontier.New(frontier.Options{IgnoreRobots: true, MaxURLs: 2}, frontier.NewMemStore())
 	defer f.Close()
 	ctx := context.Background()
-	f.Add(ctx, []frontier.Link{{URL: "http://a.example/"}, {URL: "http://b.example/"}, {URL: "http://c.example/"}})
+	f.Add(ctx, links("http://a.example/", "http://b.example/", "http://c.example/"))
 	for {
 		l, err := f.Next(ctx)
 		if err != nil {
@@ -94,7 +96,7 @@ func ExampleErrLimit() {
 			fmt.Println(err)
 			break
 		}
-		l.Done(frontier.Result{Class: pace.ClassOK, Finish: "ok"})
+		l.Done(frontier.Result{Class: pace.ClassOK, Finish: &frontier.Finish{}})
 	}
 	fmt.Println(f.Stats().Pending, "left")
 	// Output:
@@ -112,11 +114,11 @@ func ExampleFrontier_Source() {
 	release := f.Source()
 	go func() {
 		defer release()
-		f.Add(ctx, []frontier.Link{{URL: "http://late.example/"}})
+		f.Add(ctx, links("http://late.example/"))
 	}()
 	l, _ := f.Next(ctx)
 	fmt.Println(l.URL())
-	l.Done(frontier.Result{Finish: "ok"})
+	l.Done(frontier.Result{Finish: &frontier.Finish{}})
 	_, err := f.Next(ctx)
 	fmt.Println(err)
 	// Output:
@@ -131,9 +133,9 @@ func ExampleFrontier_Resume() {
 	ctx := context.Background()
 
 	f, _ := frontier.New(o, store)
-	f.Add(ctx, []frontier.Link{{URL: "http://a.example/1"}, {URL: "http://a.example/2"}, {URL: "http://a.example/3"}})
+	f.Add(ctx, links("http://a.example/1", "http://a.example/2", "http://a.example/3"))
 	first, _ := f.Next(ctx)
-	first.Done(frontier.Result{Finish: "ok"})
+	first.Done(frontier.Result{Finish: &frontier.Finish{}})
 	f.Next(ctx) // and here the first run ends
 	f.Close()
 
@@ -148,9 +150,22 @@ func ExampleFrontier_Resume() {
 			break
 		}
 		fmt.Println(l.URL())
-		l.Done(frontier.Result{Finish: "ok"})
+		l.Done(frontier.Result{Finish: &frontier.Finish{}})
 	}
 	// Output:
 	// http://a.example/2
 	// http://a.example/3
+}
+
+// links are start links with the given URLs.
+func links(urls ...string) []frontier.Link {
+	var all []frontier.Link
+	for _, u := range urls {
+		l, err := frontier.ParseLink(u)
+		if err != nil {
+			panic(err)
+		}
+		all = append(all, l)
+	}
+	return all
 }

@@ -56,7 +56,7 @@ func add(t testing.TB, f *Frontier, links ...Link) int {
 func seeds(urls ...string) []Link {
 	var links []Link
 	for _, u := range urls {
-		links = append(links, Link{URL: u})
+		links = append(links, Link{URL: mustURL(u)})
 	}
 	return links
 }
@@ -79,6 +79,15 @@ func done(t testing.TB, l *Lease, r Result) Disposition {
 	return d
 }
 
+// mustURL is the URL of a text that is known to be one.
+func mustURL(text string) URL {
+	u, err := ParseURL(text)
+	if err != nil {
+		panic(err)
+	}
+	return u
+}
+
 func mustParse(t testing.TB, raw string) urlnorm.URL {
 	t.Helper()
 	u, err := urlnorm.Parse(raw)
@@ -89,7 +98,7 @@ func mustParse(t testing.TB, raw string) urlnorm.URL {
 }
 
 // ok is the result of a page that answered, with links to the given URLs.
-func ok(links ...Link) Result { return Result{Class: pace.ClassOK, Finish: true, Links: links} }
+func ok(links ...Link) Result { return Result{Class: pace.ClassOK, Finish: &Finish{}, Links: links} }
 
 // a visit is what a simulated server answers.
 type visit func(l *Lease) Result
@@ -189,8 +198,8 @@ func TestDrains(t *testing.T) {
 		}
 		var seen visited
 		err := crawl(t, f, 3, 10*time.Millisecond, func(l *Lease) Result {
-			seen.add(l.URL())
-			return ok(Link{URL: "http://a.example/2", Depth: 1}, Link{URL: "http://c.example/", Depth: 1})
+			seen.add(l.URL().String())
+			return ok(Link{URL: mustURL("http://a.example/2"), Depth: 1}, Link{URL: mustURL("http://c.example/"), Depth: 1})
 		})
 		if !errors.Is(err, ErrDrained) {
 			t.Errorf("crawl ended with %v", err)
@@ -203,16 +212,16 @@ func TestDrains(t *testing.T) {
 // tree is a site of n pages that link to each other by index; hosts share them.
 func tree(n, hosts, fan int, seen *visited) visit {
 	return func(l *Lease) Result {
-		seen.add(l.URL())
-		i, err := strconv.Atoi(l.URL()[strings.LastIndexByte(l.URL(), '/')+1:])
+		seen.add(l.URL().String())
+		i, err := strconv.Atoi(l.URL().String()[strings.LastIndexByte(l.URL().String(), '/')+1:])
 		if err != nil {
 			panic(err)
 		}
 		var links []Link
 		for c := fan*i + 1; c <= fan*i+fan && c < n; c++ {
-			links = append(links, Link{URL: treeURL(c, hosts), Depth: l.Link().Depth + 1})
+			links = append(links, Link{URL: mustURL(treeURL(c, hosts)), Depth: l.Link().Depth + 1})
 		}
-		return ok(append(links, Link{URL: treeURL(0, hosts), Depth: l.Link().Depth + 1})...)
+		return ok(append(links, Link{URL: mustURL(treeURL(0, hosts)), Depth: l.Link().Depth + 1})...)
 	}
 }
 

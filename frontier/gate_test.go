@@ -21,7 +21,7 @@ func TestLevelByLevel(t *testing.T) {
 		o := Options{Pace: fast(3), LevelByLevel: true, MaxInMemory: 50, MaxHosts: 10, Shards: 3, FailureThreshold: Off}
 		f := newTest(t, o, store)
 		add(t, f, seeds(treeURL(0, 40))...)
-		if err := f.AddSitemap("http://h0.example/sitemap.xml", nil); err != nil {
+		if err := f.AddSitemap(mustURL("http://h0.example/sitemap.xml"), nil); err != nil {
 			t.Fatal(err)
 		}
 		var seen visited
@@ -32,18 +32,18 @@ func TestLevelByLevel(t *testing.T) {
 			mu.Lock()
 			defer mu.Unlock()
 			if l.Kind() == KindSitemap {
-				return Result{Class: pace.ClassOK, Finish: true}
+				return Result{Class: pace.ClassOK, Finish: &Finish{}}
 			}
 			d := l.Link().Depth
 			deepest = max(deepest, d)
 			if d < deepest {
-				t.Errorf("%s of depth %d after one of depth %d", l.URL(), d, deepest)
+				t.Errorf("%s of depth %d after one of depth %d", l.URL().String(), d, deepest)
 			}
 			if d > 0 && finished[d-1] != found[d-1] {
 				t.Errorf("depth %d was opened with %d of %d finished above", d, finished[d-1], found[d-1])
 			}
 			if l.Attempt() == 1 && l.Link().Key.Lo%10 == 0 {
-				return Result{Class: pace.ClassServerError, Finish: "500"}
+				return Result{Class: pace.ClassServerError, Finish: &Finish{}}
 			}
 			finished[d]++
 			r := v(l)
@@ -67,15 +67,15 @@ func TestWhatHoldsTheGate(t *testing.T) {
 		for i := range 30 {
 			add(t, f, seeds(fmt.Sprintf("http://down.example/%d", i))...)
 		}
-		add(t, f, Link{URL: "http://a.example/deep", Depth: 1})
+		add(t, f, Link{URL: mustURL("http://a.example/deep"), Depth: 1})
 		end := make(chan error)
 		var seen visited
 		go func() {
 			end <- crawl(t, f, 4, 0, func(l *Lease) Result {
-				if l.Origin() == "http://down.example" {
-					return Result{Class: pace.ClassNetwork, Finish: "refused"}
+				if l.URL().Origin() == "http://down.example" {
+					return Result{Class: pace.ClassNetwork, Finish: &Finish{}}
 				}
-				seen.add(l.URL())
+				seen.add(l.URL().String())
 				return ok()
 			})
 		}()
@@ -121,7 +121,7 @@ func TestDepthIsTheLeast(t *testing.T) {
 			got := map[string]uint16{}
 			crawl(t, f, 8, 0, func(l *Lease) Result {
 				time.Sleep(time.Duration(rand.IntN(1000)) * time.Millisecond)
-				path := l.URL()[len("http://a.example"):]
+				path := l.URL().String()[len("http://a.example"):]
 				mu.Lock()
 				got[path] = l.Link().Depth
 				mu.Unlock()
@@ -131,7 +131,7 @@ func TestDepthIsTheLeast(t *testing.T) {
 					if !e.redirect {
 						d++
 					}
-					links = append(links, Link{URL: "http://a.example" + e.to, Depth: d})
+					links = append(links, Link{URL: mustURL("http://a.example" + e.to), Depth: d})
 				}
 				return ok(links...)
 			})

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier/pace"
+	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 // A Lease is the right to make one fetch now, and the duty to say how it ended:
@@ -16,11 +17,10 @@ type Lease struct {
 	f *Frontier
 	s *shard
 
-	url       string
-	originLen int // of url
-	key       Key
-	at        Cursor
-	tag       any
+	url URL
+	key Key
+	at  Cursor
+	tag any
 
 	host, level int32
 	origin      origin
@@ -46,12 +46,10 @@ type Lease struct {
 // fill makes l a lease of an entry.
 func (l *Lease) fill(id HostID, name []byte, e *entry, class uint8) {
 	b := make([]byte, 0, len(name)+len(e.path)+len("https://.:65535"))
-	b = appendOrigin(b, e.origin, name)
-	l.originLen = len(b)
-	b = append(b, e.path...)
-	l.url = stringOf(b)
+	b = append(appendOrigin(b, e.origin, name), e.path...)
+	l.url, _ = urlnorm.FromCanonical(stringOf(b)) // it was canonical when it was queued
 	l.key = l.f.hasher.KeyOf(id, b)
-	l.at = Cursor{Priority: class, Seq: e.seq, Index: e.index}
+	l.at = Cursor{Priority: class, Position: e.position, Index: e.index}
 	l.origin, l.depth, l.class, l.source, l.hops = e.origin, e.depth, class, e.source, e.hops
 }
 
@@ -66,11 +64,8 @@ func (l *Lease) Link() Link {
 	}
 }
 
-// URL is the text of the URL to fetch.
-func (l *Lease) URL() string { return l.url }
-
-// Origin is "scheme://host[:port]" of the URL.
-func (l *Lease) Origin() string { return l.url[:l.originLen] }
+// URL is the URL to fetch.
+func (l *Lease) URL() URL { return l.url }
 
 // Attempt counts this lease and those before it that were used up: 1 for the
 // first.
@@ -80,7 +75,7 @@ func (l *Lease) Attempt() int { return int(l.attempts) + 1 }
 func (l *Lease) Tag() any { return l.tag }
 
 // path is what of the URL is queued.
-func (l *Lease) path() []byte { return textOf(l.url[l.originLen:]) }
+func (l *Lease) path() []byte { return textOf(l.url.RequestURI()) }
 
 // Start is called before the first byte of each request of the lease. If it returns
 // an error, the request must not be sent, and the lease must be ended by
@@ -171,7 +166,8 @@ func (l *Lease) Done(r Result) (Disposition, error) {
 	}
 	b.end = ending{lease: l, class: r.Class, verdict: ch.Verdict, until: r.RobotsUntil, crawlDelay: r.CrawlDelay}
 	if l.kind == KindPage {
-		b.fin = Finish{Key: l.key, At: l.at, Attempts: l.Attempt(), Counted: l.spent, Payload: r.Finish}
+		b.fin = *r.Finish
+		b.fin.Key, b.fin.Attempts, b.fin.Counted = l.key, uint16(l.Attempt()), l.spent
 	}
 	if err := l.f.commit(b, s); err != nil {
 		l.pay(1, 0)

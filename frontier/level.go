@@ -15,17 +15,17 @@ type level struct {
 	class    uint8
 	inexact  bool // disk came from the store's estimate and may be too large
 
-	loadIndex uint32
-	loadSeq   uint64
+	loadIndex    uint32
+	loadPosition Position
 }
 
 func (l *level) pending() uint32 { return l.n + l.disk + l.leased + l.waiting }
 
 func (l *level) load() Cursor {
-	return Cursor{Priority: l.class, Seq: l.loadSeq, Index: l.loadIndex}
+	return Cursor{Priority: l.class, Position: l.loadPosition, Index: l.loadIndex}
 }
 
-func (l *level) setLoad(c Cursor) { l.loadSeq, l.loadIndex = c.Seq, c.Index }
+func (l *level) setLoad(c Cursor) { l.loadPosition, l.loadIndex = c.Position, c.Index }
 
 // depth is the depth that all links of a class have.
 func depthOf(class uint8) int { return max(0, int(class)-int(PriorityDepth)) }
@@ -102,7 +102,7 @@ func (s *shard) lowWater(h *host, leased map[int32]Cursor) Cursor {
 	if lv.n > 0 {
 		var e entry
 		lv.peek(&s.arena, &e)
-		lower(Cursor{Priority: lv.class, Seq: e.seq, Index: e.index})
+		lower(Cursor{Priority: lv.class, Position: e.position, Index: e.index})
 	}
 	if lv.leased > 0 {
 		lower(leased[h.levels])

@@ -39,7 +39,7 @@ func TestTicketsAreExact(t *testing.T) {
 							work(f, l, func() {
 								mu.Lock()
 								defer mu.Unlock()
-								started[l.URL()] = true
+								started[l.URL().String()] = true
 							})
 						}
 					})
@@ -68,7 +68,7 @@ func work(f *Frontier, l *Lease, started func()) {
 	k := l.Link().Key.Lo % 8
 	if k == 0 {
 		time.Sleep(time.Millisecond)
-		l.Done(Result{Finish: "disallowed"})
+		l.Done(Result{Finish: &Finish{}})
 		return
 	}
 	if l.Start() != nil {
@@ -81,9 +81,9 @@ func work(f *Frontier, l *Lease, started func()) {
 	case k == 1 && l.Attempt() == 1:
 		panic("a bug in the worker")
 	case k == 2 && l.Attempt() < 4:
-		l.Done(Result{Class: pace.ClassServerError, Finish: "500"})
+		l.Done(Result{Class: pace.ClassServerError, Finish: &Finish{}})
 	case k == 3 && l.Attempt() == 1:
-		l.Done(Result{Class: pace.ClassThrottled, Finish: "429"})
+		l.Done(Result{Class: pace.ClassThrottled, Finish: &Finish{}})
 	default:
 		l.Done(ok())
 	}
@@ -115,7 +115,7 @@ func TestLimitOrDrained(t *testing.T) {
 				var n atomic.Int64
 				err := crawl(t, f, 5, time.Second, func(l *Lease) Result {
 					if n.Add(1) == int64(tt.urls) && tt.links {
-						return ok(Link{URL: "http://more.example/", Depth: 1})
+						return ok(Link{URL: mustURL("http://more.example/"), Depth: 1})
 					}
 					return ok()
 				})
@@ -166,10 +166,10 @@ func TestHostLimit(t *testing.T) {
 		v := func(l *Lease) Result {
 			mu.Lock()
 			defer mu.Unlock()
-			count[l.Origin()]++
+			count[l.URL().Origin()]++
 			if l.Attempt() == 1 && l.Link().Key.Lo%2 == 0 {
-				count[l.Origin()]--
-				return Result{Class: pace.ClassServerError, Finish: "500"}
+				count[l.URL().Origin()]--
+				return Result{Class: pace.ClassServerError, Finish: &Finish{}}
 			}
 			return ok()
 		}
@@ -232,7 +232,7 @@ func TestDrainedIsExact(t *testing.T) {
 		release()
 		release() // does nothing
 		waitAll(0)
-		if err := f.AddSitemap("http://a.example/sitemap.xml", "tag"); err != nil {
+		if err := f.AddSitemap(mustURL("http://a.example/sitemap.xml"), "tag"); err != nil {
 			t.Fatal(err)
 		}
 		waitAll(0) // one of the ten has the sitemap now

@@ -9,17 +9,26 @@ import (
 	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
-// A Key identifies a URL within one crawl; a HostID a host name. Both are hashes
-// under [Options.Seed].
+// A URL is a canonical URL with its parsed form. A Key identifies a URL within one
+// crawl, a HostID a host name; both are hashes under [Options.Seed], which a
+// Hasher computes. The first byte of both is the partition.
 type (
+	URL    = urlnorm.URL
 	Key    = urlnorm.Key
 	HostID = urlnorm.HostID
+	Hasher = urlnorm.Hasher
 )
 
 // Identity names the rules from which Keys, HostIDs and partitions follow, such as
 // "url=1 idna=15.0.0 suffixes=2026-02-06/e8d1249e". A store keeps it with its
 // data: under another Identity the same URL may have another Key.
 func Identity() string { return urlnorm.Identity() }
+
+// NewHasher returns the hasher of a crawl with the given seed.
+func NewHasher(seed uint64) Hasher { return urlnorm.NewHasher(seed) }
+
+// ParseURL reads an absolute URL as a browser would.
+func ParseURL(raw string) (URL, error) { return urlnorm.Parse(raw) }
 
 // The priorities of a host's queue; lower goes first. Below [PriorityDepth] there
 // are only seeds, that is, links of depth 0.
@@ -40,8 +49,7 @@ func SitemapPriority(weight float64) uint8 {
 
 // A Link is a URL on its way into the frontier, or out of it.
 type Link struct {
-	// URL is the canonical text; [ParseLink] makes it.
-	URL string
+	URL URL
 	// Depth is how many links away from a seed the URL was found. Seeds, sitemap
 	// entries among them, have 0.
 	Depth uint16
@@ -55,18 +63,17 @@ type Link struct {
 
 	// Parent, Discovered and LastMod are for Admit and the store's record. They do
 	// not come back with a lease.
-	Parent     string
+	Parent     URL
 	Discovered time.Time
 	LastMod    time.Time
-	// Verdict, when not nil, is recorded with the link if it is new: the URL is
-	// discovered and finished at once, and never queued.
-	Verdict any
+	// Finish, when not nil, is recorded with the link if it is new: the URL is
+	// found and finished at once, and never queued.
+	Finish *Finish
 
-	// Key is computed from URL where it is zero. Who sets it has made sure that the
-	// URL is canonical, and that its host name is not longer than MaxHost.
+	// Key is computed from URL where it is zero.
 	Key Key
-	// At is where the link lies in its host's queue on disk. The frontier knows it
-	// from Commit; Pending sets it.
+	// At is where the link lies in its host's queue on disk. Commit and Pending set
+	// it.
 	At Cursor
 }
 
@@ -77,7 +84,15 @@ func ParseLink(raw string) (Link, error) {
 	if err != nil {
 		return Link{}, fmt.Errorf("parse link %q: %w", raw, err)
 	}
-	return Link{URL: u.String()}, nil
+	return Link{URL: u}, nil
+}
+
+// check refuses a URL that cannot be kept.
+func (l *Link) check() error {
+	if l.URL.IsZero() || len(l.URL.String()) > MaxURL || len(l.URL.Host()) > MaxHost {
+		return &LinkError{URL: l.URL.String()}
+	}
+	return nil
 }
 
 // settlePriority gives l the one priority that its depth allows, so that a
@@ -91,17 +106,17 @@ func (l *Link) settlePriority() {
 }
 
 // A Cursor is a place in a host's queue on disk. The queue is ordered by
-// priority, then by the record that named the link (its number, as Commit
-// returned it), then by the link's place in Record.Links.
+// priority, then by the position of the record that named the link, then by the
+// link's place in that record.
 type Cursor struct {
 	Priority uint8
 	Index    uint32
-	Seq      uint64
+	Position Position
 }
 
 // Compare orders cursors as the queue is ordered.
 func (c Cursor) Compare(o Cursor) int {
-	return cmp.Or(cmp.Compare(c.Priority, o.Priority), cmp.Compare(c.Seq, o.Seq), cmp.Compare(c.Index, o.Index))
+	return cmp.Or(cmp.Compare(c.Priority, o.Priority), cmp.Compare(c.Position, o.Position), cmp.Compare(c.Index, o.Index))
 }
 
 // before is the greatest cursor below c, so that reading after it begins with c.
@@ -109,8 +124,8 @@ func (c Cursor) before() Cursor {
 	switch {
 	case c.Index > 0:
 		c.Index--
-	case c.Seq > 0:
-		c.Seq, c.Index = c.Seq-1, math.MaxUint32
+	case c.Position > 0:
+		c.Position, c.Index = c.Position-1, math.MaxUint32
 	}
 	return c
 }

@@ -167,17 +167,16 @@ func (s *shard) takeLoad(i int32, p *loadPlan, links []Link, asked int) (used in
 }
 
 func (s *shard) entryOf(h *host, l *Link) (entry, error) {
-	u, err := s.f.canonical(l.URL)
-	if err != nil {
+	if err := l.check(); err != nil {
 		return entry{}, fmt.Errorf("read pending links: %w", err)
 	}
-	o, name := originOf(u)
+	o, name := originOf(l.URL)
 	if h.nameLen == 0 {
 		s.setName(h, name)
 	}
 	return entry{
-		path: textOf(u.RequestURI()), origin: o, depth: l.Depth, source: l.Source, hops: l.Hops,
-		index: l.At.Index, seq: l.At.Seq,
+		path: textOf(l.URL.RequestURI()), origin: o, depth: l.Depth, source: l.Source, hops: l.Hops,
+		index: l.At.Index, position: l.At.Position,
 	}, nil
 }
 

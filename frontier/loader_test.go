@@ -50,7 +50,7 @@ func TestLinkFoundWhileItsQueueIsRead(t *testing.T) {
 		}
 		var seen visited
 		err := crawl(t, f, 1, time.Millisecond, func(l *Lease) Result {
-			seen.add(l.Link().URL)
+			seen.add(l.Link().URL.String())
 			return ok()
 		})
 		if !errors.Is(err, ErrDrained) {

@@ -7,15 +7,13 @@ import (
 	"math"
 	"slices"
 	"sync"
-
-	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 // A MemStore is a [Store] in memory, for tests and for crawls that need not
 // outlive their process. It is safe for concurrent use.
 type MemStore struct {
 	mu       sync.Mutex
-	seq      uint64              // guarded by mu
+	last     Position            // guarded by mu
 	finished map[Key]bool        // every link ever committed, and whether it is finished; guarded by mu
 	hosts    map[HostID]*memHost // guarded by mu
 	inflight map[Key]struct{}    // guarded by mu
@@ -35,21 +33,22 @@ func NewMemStore() *MemStore {
 }
 
 // Commit implements [Store].
-func (m *MemStore) Commit(recs ...Record) (uint64, error) {
+func (m *MemStore) Commit(recs ...Record) (Position, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i := range recs {
-		m.seq++
+		m.last++
 		m.applyLocked(&recs[i])
 	}
-	return m.seq, nil
+	return m.last, nil
 }
 
 func (m *MemStore) applyLocked(r *Record) {
 	for i := range r.Links {
+		r.Links[i].At = Cursor{Priority: r.Links[i].Priority, Position: m.last, Index: uint32(i)}
 		l := r.Links[i]
-		m.finished[l.Key] = l.Verdict != nil
-		if l.Verdict != nil {
+		m.finished[l.Key] = l.Finish != nil
+		if l.Finish != nil {
 			continue
 		}
 		h := m.hostLocked(l.Key.Host)
@@ -57,10 +56,8 @@ func (m *MemStore) applyLocked(r *Record) {
 			h.levels = append(h.levels, nil)
 		}
 		if h.name == "" {
-			u, _ := urlnorm.FromCanonical(l.URL)
-			_, h.name = originOf(u)
+			_, h.name = originOf(l.URL)
 		}
-		l.At = Cursor{Priority: l.Priority, Seq: m.seq, Index: uint32(i)}
 		h.levels[l.Priority] = append(h.levels[l.Priority], l)
 	}
 	if r.Finish != nil {
@@ -141,7 +138,7 @@ func (m *MemStore) Pending(_ context.Context, host HostID, after Cursor, n int) 
 			}
 		}
 	}
-	return out, Cursor{Priority: math.MaxUint8, Seq: math.MaxUint64, Index: math.MaxUint32}, nil
+	return out, Cursor{Priority: math.MaxUint8, Position: math.MaxUint64, Index: math.MaxUint32}, nil
 }
 
 // Host implements [Store].

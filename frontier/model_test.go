@@ -83,18 +83,18 @@ type modelHost struct {
 }
 
 func (m *model) add(l Link) bool {
-	if m.urls[l.URL] != nil {
+	if m.urls[l.URL.String()] != nil {
 		return false
 	}
 	l.settlePriority()
-	u := mustParse(m.t, l.URL)
+	u := l.URL
 	h := m.hosts[u.Host()]
 	if h == nil {
 		h = &modelHost{name: u.Host(), robots: map[string]time.Time{}, crawl: map[string]time.Duration{}}
 		m.hosts[u.Host()] = h
 	}
 	m.order++
-	m.urls[l.URL] = &modelURL{url: l.URL, host: h, origin: u.Origin(), priority: l.Priority, depth: int(l.Depth), order: m.order}
+	m.urls[u.String()] = &modelURL{url: u.String(), host: h, origin: u.Origin(), priority: l.Priority, depth: int(l.Depth), order: m.order}
 	return true
 }
 
@@ -326,7 +326,7 @@ func (d *driver) step() {
 // link is one of few URLs on few hosts, each with two origins.
 func (d *driver) link(depth int) Link {
 	l := Link{
-		URL:   fmt.Sprintf("%s://h%d.example/%d", oneOf(d.r, "http", "https"), d.r.IntN(6), d.r.IntN(25)),
+		URL:   mustURL(fmt.Sprintf("%s://h%d.example/%d", oneOf(d.r, "http", "https"), d.r.IntN(6), d.r.IntN(25))),
 		Depth: uint16(depth),
 	}
 	if depth == 0 {
@@ -366,7 +366,7 @@ func (d *driver) next() {
 		return
 	}
 	if now.Before(at) || now.After(at) && !d.tight {
-		d.t.Fatalf("%s was leased at %v, want %v\n%s", l.URL(), now, at, dump(d.f))
+		d.t.Fatalf("%s was leased at %v, want %v\n%s", l.URL().String(), now, at, dump(d.f))
 	}
 	d.check(l, now)
 	d.leases = append(d.leases, l)
@@ -375,30 +375,30 @@ func (d *driver) next() {
 // check holds a lease against what the model has for its host, and notes it.
 func (d *driver) check(l *Lease, now time.Time) {
 	t, m := d.t, d.m
-	h := m.hosts[mustParse(t, l.URL()).Host()]
+	h := m.hosts[mustParse(t, l.URL().String()).Host()]
 	if at, ok := m.earliest(h); !ok || at.After(now) {
-		t.Fatalf("%s was leased at %v, earliest is %v, %v", l.URL(), now, at, ok)
+		t.Fatalf("%s was leased at %v, earliest is %v, %v", l.URL().String(), now, at, ok)
 	}
 	u, robots := m.pick(h, now)
 	if d.tight && l.Kind() == KindRobots {
 		d.forget(l, h)
 		u, robots = m.pick(h, now)
 	}
-	if v, r := m.pickWith(h, now, true); m.o.MaxURLs > 0 && v != nil && (r && l.Kind() == KindRobots && l.Origin() == v.origin || l.URL() == v.url) {
+	if v, r := m.pickWith(h, now, true); m.o.MaxURLs > 0 && v != nil && (r && l.Kind() == KindRobots && l.URL().Origin() == v.origin || l.URL().String() == v.url) {
 		// Tickets had run out, one came back, and another host may be told first.
 		u, robots = v, r
 	}
 	h.inflight++
 	h.unstarted++
 	if robots {
-		if l.Kind() != KindRobots || l.Origin() != u.origin {
-			t.Fatalf("leased %v %s, want the robots.txt of %s", l.Kind(), l.URL(), u.origin)
+		if l.Kind() != KindRobots || l.URL().Origin() != u.origin {
+			t.Fatalf("leased %v %s, want the robots.txt of %s", l.Kind(), l.URL().String(), u.origin)
 		}
 		h.robotsOut = true
 		return
 	}
-	if l.Kind() != KindPage || l.URL() != u.url || l.Attempt() != u.attempts+1 {
-		t.Fatalf("leased %v %s #%d, want %s #%d\n%s", l.Kind(), l.URL(), l.Attempt(), u.url, u.attempts+1, dump(d.f))
+	if l.Kind() != KindPage || l.URL().String() != u.url || l.Attempt() != u.attempts+1 {
+		t.Fatalf("leased %v %s #%d, want %s #%d\n%s", l.Kind(), l.URL().String(), l.Attempt(), u.url, u.attempts+1, dump(d.f))
 	}
 	if !u.ticket {
 		m.used++
@@ -439,7 +439,7 @@ func (d *driver) end() {
 	}
 	i := d.r.IntN(len(d.leases))
 	l := d.leases[i]
-	h := d.m.hosts[mustParse(d.t, l.URL()).Host()]
+	h := d.m.hosts[mustParse(d.t, l.URL().String()).Host()]
 	if l.started == 0 && d.r.IntN(4) > 0 {
 		startLease(d.t, l)
 		h.unstarted--
@@ -467,7 +467,7 @@ func (d *driver) end() {
 		}
 	} else {
 		if d.r.IntN(8) > 0 {
-			r.Finish = true
+			r.Finish = &Finish{}
 		}
 		r.Final = d.r.IntN(10) == 0
 		for range d.r.IntN(5) {
@@ -527,7 +527,7 @@ func (d *driver) ended(l *Lease, h *modelHost, r Result, got Disposition, abando
 	if l.Kind() == KindRobots {
 		h.robotsOut = false
 		if !r.RobotsUntil.IsZero() {
-			h.robots[l.Origin()], h.crawl[l.Origin()] = r.RobotsUntil, r.CrawlDelay
+			h.robots[l.URL().Origin()], h.crawl[l.URL().Origin()] = r.RobotsUntil, r.CrawlDelay
 			h.setCrawl(m)
 			return
 		}
@@ -540,7 +540,7 @@ func (d *driver) ended(l *Lease, h *modelHost, r Result, got Disposition, abando
 		}
 		return
 	}
-	u := m.urls[l.URL()]
+	u := m.urls[l.URL().String()]
 	h.pageLeases--
 	spent = spent || u.ticket || r.Class != pace.ClassNone && r.Class != pace.ClassOurs
 	if !spent {
@@ -556,7 +556,7 @@ func (d *driver) ended(l *Lease, h *modelHost, r Result, got Disposition, abando
 		want = Retrying
 	}
 	if got != want {
-		d.t.Fatalf("%s: %v, want %v", l.URL(), got, want)
+		d.t.Fatalf("%s: %v, want %v", l.URL().String(), got, want)
 	}
 	if want == Finished {
 		u.state = modelFinished

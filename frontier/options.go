@@ -73,7 +73,7 @@ type Options struct {
 	IgnoreRobots bool
 
 	// Admit, when not nil, is called for every link that passes the filter as
-	// probably new, before it is recorded. It may set Verdict. It is called
+	// probably new, before it is recorded. It may set Finish. It is called
 	// without locks, from many goroutines.
 	Admit func(*Link)
 	// Observe, when not nil, is told what happens to hosts, for log and metrics.

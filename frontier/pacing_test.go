@@ -48,8 +48,8 @@ func TestNothingOnTheWireCostsNoDelay(t *testing.T) {
 		add(t, f, seeds("http://a.example/1", "http://a.example/2")...)
 		start := time.Now()
 		done(t, next(t, f), Result{RobotsUntil: start.Add(time.Hour)}) // from a cache
-		done(t, next(t, f), Result{Finish: "disallowed"})
-		done(t, next(t, f), Result{Finish: "disallowed"})
+		done(t, next(t, f), Result{Finish: &Finish{}})
+		done(t, next(t, f), Result{Finish: &Finish{}})
 		if got := time.Since(start); got != 0 {
 			t.Errorf("took %v", got)
 		}
@@ -73,7 +73,7 @@ func TestRefusedIsRetried(t *testing.T) {
 			if l.Attempt() != i+1 {
 				t.Errorf("attempt %d is counted as %d", i+1, l.Attempt())
 			}
-			r, want := Result{Class: pace.ClassThrottled, Finish: "throttled"}, Retrying
+			r, want := Result{Class: pace.ClassThrottled, Finish: &Finish{}}, Retrying
 			if i == 3 {
 				r, want = ok(), Finished
 			}
@@ -133,12 +133,12 @@ func TestEveryRefusalIsNoticed(t *testing.T) {
 				add(t, f, seeds(fmt.Sprintf("http://%s/%d", tc.host, i+1))...)
 				l := next(t, f)
 				startLease(t, l)
-				leases[l.URL()] = l
+				leases[l.URL().String()] = l
 			}
 			for i := range 6 {
 				time.Sleep(time.Millisecond) // each asks for a moment more than the one before
 				l := leases[fmt.Sprintf("http://%s/%d", tc.host, i+1)]
-				done(t, l, Result{Class: tc.class, RetryAfter: tc.after, Finish: "refused", Final: true})
+				done(t, l, Result{Class: tc.class, RetryAfter: tc.after, Finish: &Finish{}, Final: true})
 			}
 			for i, path := range tc.want {
 				tc.want[i] = "http://" + tc.host + path
@@ -171,11 +171,11 @@ func TestRetriesEnd(t *testing.T) {
 		add(t, f, seeds("http://a.example/", "http://b.example/final", "http://c.example/ours")...)
 		leases, ours := map[string]int{}, 0
 		err := crawl(t, f, 1, 0, func(l *Lease) Result {
-			leases[l.URL()]++
-			r := Result{Class: pace.ClassNetwork, Finish: "timeout", Final: l.URL() == "http://b.example/final"}
-			if l.URL() == "http://c.example/ours" {
+			leases[l.URL().String()]++
+			r := Result{Class: pace.ClassNetwork, Finish: &Finish{}, Final: l.URL().String() == "http://b.example/final"}
+			if l.URL().String() == "http://c.example/ours" {
 				if ours++; ours <= 10 { // not its fault, so it is no attempt
-					return Result{Class: pace.ClassOurs, Finish: "never", Delay: time.Minute}
+					return Result{Class: pace.ClassOurs, Finish: &Finish{}, Delay: time.Minute}
 				}
 				if l.Attempt() != 1 {
 					t.Errorf("attempt %d", l.Attempt())
@@ -232,11 +232,11 @@ func TestHostsDoNotDelayEachOther(t *testing.T) {
 		var quick atomic.Int64
 		var took time.Duration
 		crawl(t, f, 4, 0, func(l *Lease) Result {
-			switch l.Link().URL[7] {
+			switch l.Link().URL.String()[7] {
 			case 's':
 				time.Sleep(time.Minute)
 			case 'r':
-				return Result{Class: pace.ClassUnavailable, RetryAfter: time.Hour, Finish: "unavailable"}
+				return Result{Class: pace.ClassUnavailable, RetryAfter: time.Hour, Finish: &Finish{}}
 			case 'q':
 				time.Sleep(time.Second)
 				if quick.Add(1) == 100 {
@@ -295,7 +295,7 @@ func TestBlockedHostIsNotRetried(t *testing.T) {
 		requests := 0
 		err := crawl(t, f, 1, 0, func(*Lease) Result {
 			requests++
-			return Result{Class: pace.ClassNetwork, Finish: "refused"}
+			return Result{Class: pace.ClassNetwork, Finish: &Finish{}}
 		})
 		if !errors.Is(err, ErrDrained) {
 			t.Error(err)
@@ -326,7 +326,7 @@ func TestBlocking(t *testing.T) {
 		var at []int
 		err := crawl(t, f, 8, 0, func(l *Lease) Result {
 			at = append(at, int(time.Since(start).Seconds()))
-			return Result{Class: pace.ClassNetwork, Finish: "refused"}
+			return Result{Class: pace.ClassNetwork, Finish: &Finish{}}
 		})
 		if !errors.Is(err, ErrDrained) {
 			t.Error(err)
@@ -377,13 +377,13 @@ func TestAbandonedDomain(t *testing.T) {
 		}
 		bad, good := 0, 0
 		err := crawl(t, f, 1, 0, func(l *Lease) Result {
-			if strings.Contains(l.URL(), "bad") {
+			if strings.Contains(l.URL().String(), "bad") {
 				bad++
-				return Result{Class: pace.ClassServerError, Finish: "500"}
+				return Result{Class: pace.ClassServerError, Finish: &Finish{}}
 			}
 			good++
 			if good%20 != 0 {
-				return Result{Class: pace.ClassServerError, Finish: "500"}
+				return Result{Class: pace.ClassServerError, Finish: &Finish{}}
 			}
 			return ok()
 		})
@@ -405,7 +405,7 @@ func TestLearnedPaceIsKept(t *testing.T) {
 		add(t, f, seeds("http://a.example/1", "http://a.example/2")...)
 		l := next(t, f)
 		startLease(t, l)
-		done(t, l, Result{Class: pace.ClassThrottled, Finish: "429"})
+		done(t, l, Result{Class: pace.ClassThrottled, Finish: &Finish{}})
 		l = next(t, f)
 		startLease(t, l)
 		done(t, l, ok())
@@ -439,7 +439,7 @@ func TestRetryAfterOutlivesTheRun(t *testing.T) {
 		add(t, f, seeds("http://a.test/")...)
 		l := next(t, f)
 		startLease(t, l)
-		if d := done(t, l, Result{Class: pace.ClassThrottled, RetryAfter: time.Minute, Finish: true}); d != Retrying {
+		if d := done(t, l, Result{Class: pace.ClassThrottled, RetryAfter: time.Minute, Finish: &Finish{}}); d != Retrying {
 			t.Fatalf("disposition %v", d)
 		}
 		asked := time.Now()
@@ -476,7 +476,7 @@ func TestRetryAfterOfAParkedHost(t *testing.T) {
 			startLease(t, next(t, f))
 			l := next(t, f)
 			startLease(t, l)
-			done(t, l, Result{Class: pace.ClassThrottled, RetryAfter: time.Minute, Finish: true})
+			done(t, l, Result{Class: pace.ClassThrottled, RetryAfter: time.Minute, Finish: &Finish{}})
 		}
 		f.Close()
 
@@ -487,7 +487,7 @@ func TestRetryAfterOfAParkedHost(t *testing.T) {
 		}
 		err := crawl(t, f, 1, 0, func(l *Lease) Result {
 			if got := time.Since(asked); got < time.Minute {
-				t.Errorf("%s after %v, want 1m", l.URL(), got)
+				t.Errorf("%s after %v, want 1m", l.URL().String(), got)
 			}
 			return ok()
 		})
@@ -510,7 +510,7 @@ func TestUnblockKeepsCrawlDelay(t *testing.T) {
 		done(t, l, Result{Class: pace.ClassOK, RobotsUntil: time.Now().Add(24 * time.Hour), CrawlDelay: time.Minute})
 		l = next(t, f)
 		startLease(t, l)
-		done(t, l, Result{Class: pace.ClassNetwork, Finish: "refused"})
+		done(t, l, Result{Class: pace.ClassNetwork, Finish: &Finish{}})
 		add(t, f, seeds("http://b.test/")...) // takes the seat
 		crawl(t, f, 1, 0, func(*Lease) Result { return ok() })
 		if st := f.Stats(); st.Hosts[WhyBlocked] != 1 || st.Pending != 2 {
@@ -522,7 +522,7 @@ func TestUnblockKeepsCrawlDelay(t *testing.T) {
 		n := 0
 		crawl(t, f, 1, 0, func(l *Lease) Result {
 			if got := time.Since(last); n > 0 && got < time.Minute {
-				t.Errorf("%s after %v, want 1m", l.URL(), got)
+				t.Errorf("%s after %v, want 1m", l.URL().String(), got)
 			}
 			n++
 			last = time.Now()
@@ -550,7 +550,7 @@ func TestKeepTurn(t *testing.T) {
 			got := ""
 			for range 12 {
 				l := next(t, f)
-				got += l.URL()[7:8]
+				got += l.URL().String()[7:8]
 				time.Sleep(time.Nanosecond)
 				startLease(t, l)
 				done(t, l, ok())

@@ -2,22 +2,28 @@ package frontier
 
 import (
 	"context"
+	"time"
 
 	"github.com/mapwright/mapwright/frontier/pace"
 )
 
+// A Position is the number of a record, given by [Store.Commit]. It grows within
+// each partition; there may be gaps.
+type Position uint64
+
 // A Store keeps what the frontier must not forget. [MemStore] is one for tests
-// and small crawls.
+// and small crawls, package state has one on disk.
 //
 // The frontier calls Commit with its locks held and everything else without any,
 // so Commit must neither block nor call back. It must not keep the records, nor
 // anything that they point to: they are used again.
 type Store interface {
-	// Commit takes records in order and returns the number of the last one.
-	// Numbers grow with every record, across restarts too. Records are durable
+	// Commit takes records in order and returns the position of the last one.
+	// Positions grow with every record, across restarts too. Records are durable
 	// some time later, in order: whatever a crash leaves is a prefix. What was
-	// committed is visible to Seen, Pending and Host at once.
-	Commit(recs ...Record) (seq uint64, err error)
+	// committed is visible to Seen, Pending and Host at once. Commit sets At of the
+	// records' links.
+	Commit(recs ...Record) (Position, error)
 	// Ready waits while the store has more to write than it should.
 	Ready(ctx context.Context) error
 	// Seen says for each key, sorted, whether a link with it was ever committed.
@@ -31,12 +37,12 @@ type Store interface {
 	Host(ctx context.Context, host HostID) (HostFact, bool, error)
 }
 
-// A Record is what one call changes, all of it or nothing.
+// A Record is one event of the crawl: all of it is kept, or nothing. The frontier
+// itself writes neither Origins nor Facts; they are for whoever runs the crawl.
 type Record struct {
 	// Finish is what became of a URL, nil if this record finishes none.
 	Finish *Finish
-	// Links are new: no other record has one of them. Record number and index in
-	// this slice are their place in the host's queue. Those with a Verdict are
+	// Links are new: no other record has one of them. Those with a Finish are
 	// finished too, and not in the queue.
 	Links []Link
 	// Leased are now in flight, Returned no longer and not finished. With them a
@@ -47,20 +53,30 @@ type Record struct {
 	// Cursors say that all of a host's queue up to and including the cursor, as far
 	// as it was committed before, is finished and may be thrown away.
 	Cursors []HostCursor
+	// Origins replace what was known about them.
+	Origins []OriginFact
+	// Facts replace those of the same name.
+	Facts []CrawlFact
 }
 
-// A Finish is the end of one URL.
+// A Finish is what became of one URL. A later one for the same key replaces it.
+// Times are kept to the millisecond.
 type Finish struct {
+	// Key, Attempts and Counted are set by the frontier where it records the
+	// result of a lease.
 	Key Key
-	// At is the URL's place in its host's queue.
-	At Cursor
 	// Attempts is how many leases the URL took in this run.
-	Attempts int
-	// Counted reports whether the URL took a page ticket, that is, whether a
-	// request for it was ever started.
+	Attempts uint16
+	// Counted reports whether the URL counts towards page limits, that is, whether
+	// a request for it was ever started.
 	Counted bool
-	// Payload is the caller's Result.Finish.
-	Payload any
+
+	Outcome    uint8  // the caller's code; a store counts by it
+	Status     uint16 // HTTP status, or 0
+	Bytes      uint64 // of the body, as received
+	CheckedAt  time.Time
+	RedirectTo string
+	Facts      []byte // the caller's
 }
 
 // A HostFact is what outlives a run about one host.
@@ -72,9 +88,42 @@ type HostFact struct {
 	Blocked bool
 	// Abandoned hosts belong to a domain with too many failed URLs in a row.
 	Abandoned bool
-	// Pages counts finished URLs that took a ticket. It is kept up to date only
-	// under Options.MaxURLsPerHost.
+	// Pages counts finished URLs that count towards page limits. It is kept up to
+	// date only under Options.MaxURLsPerHost.
 	Pages int64
+}
+
+// An OriginFact is what is known of an origin, "scheme://host[:port]": its
+// robots.txt, and whether its sitemaps were requested.
+type OriginFact struct {
+	Host    HostID
+	Origin  string
+	State   OriginState
+	Status  uint16 // of the answer, or 0
+	Fetched time.Time
+	Expires time.Time
+	// SitemapsRequested means that the sitemaps which robots.txt names were queued.
+	SitemapsRequested bool
+	// Body is robots.txt as it was served.
+	Body []byte
+}
+
+// OriginState is what is known of an origin's robots.txt.
+type OriginState uint8
+
+const (
+	OriginUnknown  OriginState = iota // it was not asked for
+	OriginAnswered                    // there is one
+	OriginNone                        // there is none
+	OriginFailed                      // it could not be fetched
+)
+
+// A CrawlFact is a named fact about the crawl.
+type CrawlFact struct {
+	// Partition is the one that the fact follows from, 0 for the crawl as a whole.
+	Partition uint8
+	Name      string
+	Value     []byte // nil removes the fact
 }
 
 // A HostCursor is a place in the queue of one host.

@@ -31,7 +31,7 @@ type Result struct {
 	// Finish is recorded as the URL's end. Where it is nil, and where Class is
 	// ClassOurs, the URL goes back to the queue and is leased again. A refused or
 	// failed URL with retries left goes back too, and Finish is forgotten.
-	Finish any
+	Finish *Finish
 	// Final means that trying again would not help: record Finish now.
 	Final bool
 	// Links are what the page links to. Those that are new are recorded together

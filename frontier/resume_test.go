@@ -78,7 +78,7 @@ func TestResume(t *testing.T) {
 					}
 				}
 				if r.IntN(300) == 0 {
-					store.saved = store.seq
+					store.saved = store.last
 					b.old, b.new = b.new, map[string][]byte{}
 					if err := f.SaveFilters(b); err != nil {
 						t.Fatal(err)
@@ -89,7 +89,7 @@ func TestResume(t *testing.T) {
 				if err := f.SaveFilters(b); err != nil {
 					t.Fatal(err)
 				}
-				store.saved = store.seq
+				store.saved = store.last
 			}
 			cancel()
 			if err := f.Close(); err != nil {
@@ -116,12 +116,12 @@ func TestResume(t *testing.T) {
 type countingStore struct {
 	*MemStore
 	finished map[Key]int
-	saved    uint64
+	saved    Position
 	named    []Key
-	named0   []uint64
+	named0   []Position
 }
 
-func (s *countingStore) Commit(recs ...Record) (uint64, error) {
+func (s *countingStore) Commit(recs ...Record) (Position, error) {
 	seq, err := s.MemStore.Commit(recs...)
 	for _, r := range recs {
 		if r.Finish != nil {
@@ -134,7 +134,7 @@ func (s *countingStore) Commit(recs ...Record) (uint64, error) {
 	return seq, err
 }
 
-func (s *countingStore) since(seq uint64) map[Key]bool {
+func (s *countingStore) since(seq Position) map[Key]bool {
 	keys := map[Key]bool{}
 	for i, k := range s.named {
 		if s.named0[i] > seq {
@@ -161,8 +161,8 @@ func TestResumeWaitsADelay(t *testing.T) {
 		}
 		add(t, f, seeds("http://new.example/")...)
 		start := time.Now()
-		if l := next(t, f); l.URL() != "http://new.example/" || time.Since(start) != 0 {
-			t.Errorf("%s after %v", l.URL(), time.Since(start))
+		if l := next(t, f); l.URL().String() != "http://new.example/" || time.Since(start) != 0 {
+			t.Errorf("%s after %v", l.URL().String(), time.Since(start))
 		}
 		for range 2 {
 			startLease(t, next(t, f))
@@ -211,7 +211,7 @@ func TestCheckpointCursors(t *testing.T) {
 			t.Errorf("%d are queued in the store after 501 pages, want 499", n)
 		}
 		l := next(t, f)
-		done(t, l, Result{Class: pace.ClassServerError, Finish: "500"})
+		done(t, l, Result{Class: pace.ClassServerError, Finish: &Finish{}})
 		time.Sleep(time.Hour) // its host backs off, but then the retry comes first
 		if l = next(t, f); l.Attempt() != 2 {
 			t.Errorf("attempt %d", l.Attempt())
@@ -226,7 +226,7 @@ func TestCheckpointCursors(t *testing.T) {
 		if n := queued(); n != 398 {
 			t.Errorf("%d are queued in the store, want 398", n)
 		}
-		add(t, f, Link{URL: "http://a.example/deep", Depth: 2})
+		add(t, f, Link{URL: mustURL("http://a.example/deep"), Depth: 2})
 		for range 398 {
 			done(t, next(t, f), ok())
 		}
@@ -250,7 +250,7 @@ func TestResumeLevelByLevel(t *testing.T) {
 		o := Options{Pace: fast(1), IgnoreRobots: true, LevelByLevel: true}
 		f := newTest(t, o, store)
 		for i := range 100 {
-			add(t, f, Link{URL: fmt.Sprintf("http://h%d.example/", i), Depth: uint16(1 + i*37%100)})
+			add(t, f, Link{URL: mustURL(fmt.Sprintf("http://h%d.example/", i)), Depth: uint16(1 + i*37%100)})
 		}
 		f.Close()
 

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier/pace"
+	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 // robotsOf is what is known of an origin's robots.txt.
@@ -30,9 +31,8 @@ func (s *shard) leaseRobots(l *Lease, h *host, o origin, ticket bool) bool {
 	h.flags |= hostRobotsOut
 	l.kind, l.level, l.attempts = KindRobots, -1, 0
 	l.origin = o
-	b := appendOrigin(nil, o, s.nameOf(h))
-	l.originLen = len(b)
-	l.url = stringOf(append(b, "/robots.txt"...))
+	b := append(appendOrigin(nil, o, s.nameOf(h)), "/robots.txt"...)
+	l.url, _ = urlnorm.FromCanonical(stringOf(b))
 	return true
 }
 

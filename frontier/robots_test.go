@@ -41,24 +41,24 @@ func TestRobotsComeFirst(t *testing.T) {
 					startLease(t, l)
 					mu.Lock()
 					if l.Kind() == KindRobots {
-						if known[l.Origin()] || asking[l.Origin()] {
-							t.Errorf("robots.txt of %s a second time", l.Origin())
+						if known[l.URL().Origin()] || asking[l.URL().Origin()] {
+							t.Errorf("robots.txt of %s a second time", l.URL().Origin())
 						}
-						if want := l.Origin() + "/robots.txt"; l.URL() != want {
-							t.Errorf("%s, want %s", l.URL(), want)
+						if want := l.URL().Origin() + "/robots.txt"; l.URL().String() != want {
+							t.Errorf("%s, want %s", l.URL().String(), want)
 						}
-						asking[l.Origin()] = true
+						asking[l.URL().Origin()] = true
 					} else {
 						pages++
-						if !known[l.Origin()] {
-							t.Errorf("%s before its robots.txt", l.URL())
+						if !known[l.URL().Origin()] {
+							t.Errorf("%s before its robots.txt", l.URL().String())
 						}
 					}
 					mu.Unlock()
 					time.Sleep(time.Second)
 					mu.Lock()
 					if l.Kind() == KindRobots {
-						known[l.Origin()] = true
+						known[l.URL().Origin()] = true
 					}
 					mu.Unlock()
 					if _, err := l.Done(visit(func(*Lease) Result { return ok() }).answer(l)); err != nil {
@@ -118,7 +118,7 @@ func TestCrawlDelay(t *testing.T) {
 			switch {
 			case l.Kind() == KindPage:
 				done(t, l, ok())
-			case l.Origin() == "http://a.example":
+			case l.URL().Origin() == "http://a.example":
 				done(t, l, Result{Class: pace.ClassOK, RobotsUntil: time.Now().Add(time.Hour), CrawlDelay: 10 * time.Second})
 			default:
 				done(t, l, Result{Class: pace.ClassOK, RobotsUntil: time.Now().Add(time.Hour), CrawlDelay: 3 * time.Second})
@@ -206,11 +206,11 @@ func TestSitemaps(t *testing.T) {
 		f := newTest(t, Options{Pace: profile, IgnoreRobots: true}, store)
 		add(t, f, seeds("http://a.example/")...)
 		for i := range 2 {
-			if err := f.AddSitemap(fmt.Sprintf("http://a.example/sitemap%d.xml", i), i); err != nil {
+			if err := f.AddSitemap(mustURL(fmt.Sprintf("http://a.example/sitemap%d.xml", i)), i); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := f.AddSitemap("not canonical", nil); err == nil {
+		if err := f.AddSitemap(URL{}, nil); err == nil {
 			t.Error("a bad URL was taken")
 		}
 		start := time.Now()
@@ -224,9 +224,9 @@ func TestSitemaps(t *testing.T) {
 			startLease(t, l)
 			switch {
 			case l.Kind() == KindSitemap && l.Tag() == 0 && l.Attempt() == 1:
-				done(t, l, Result{Class: pace.ClassServerError, Finish: true})
+				done(t, l, Result{Class: pace.ClassServerError, Finish: &Finish{}})
 			case l.Kind() == KindSitemap:
-				done(t, l, Result{Class: pace.ClassOK, Finish: true, Links: []Link{{URL: fmt.Sprintf("http://a.example/%v", l.Tag()), Priority: SitemapPriority(0.5)}}})
+				done(t, l, Result{Class: pace.ClassOK, Finish: &Finish{}, Links: []Link{{URL: mustURL(fmt.Sprintf("http://a.example/%v", l.Tag())), Priority: SitemapPriority(0.5)}}})
 			default:
 				done(t, l, ok())
 			}
@@ -250,7 +250,7 @@ func TestSitemapsWaitForCrawlDelay(t *testing.T) {
 		robots := next(t, f)
 		startLease(t, robots)
 		start := time.Now()
-		if err := f.AddSitemap("http://a.example/sitemap.xml", nil); err != nil {
+		if err := f.AddSitemap(mustURL("http://a.example/sitemap.xml"), nil); err != nil {
 			t.Fatal(err)
 		}
 		var ended sync.WaitGroup
@@ -271,7 +271,7 @@ func TestSitemapsWaitForCrawlDelay(t *testing.T) {
 func TestPagesBesideASitemap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newTest(t, Options{Pace: pace.OwnSite(), IgnoreRobots: true}, NewMemStore())
-		if err := f.AddSitemap("http://a.example/sitemap.xml", nil); err != nil {
+		if err := f.AddSitemap(mustURL("http://a.example/sitemap.xml"), nil); err != nil {
 			t.Fatal(err)
 		}
 		sitemap := next(t, f)
@@ -285,7 +285,7 @@ func TestPagesBesideASitemap(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if l, err := f.Next(ctx); err == nil {
-			t.Errorf("%s is a third at once", l.URL())
+			t.Errorf("%s is a third at once", l.URL().String())
 		}
 		done(t, page, ok())
 		done(t, sitemap, Result{Class: pace.ClassOK})

@@ -8,7 +8,6 @@ import (
 
 	"github.com/mapwright/mapwright/frontier/dedup"
 	"github.com/mapwright/mapwright/frontier/pace"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 // A shard owns the hosts of some partitions: their queues, their pace, and the
@@ -209,21 +208,19 @@ func (s *shard) forgettable(i int32, h *host, now int64) bool {
 }
 
 // push queues a new link, in memory if it may, and else counts it as on disk.
-func (s *shard) push(l *Link, seq uint64, index uint32) {
-	u, _ := urlnorm.FromCanonical(l.URL)
-	o, name := originOf(u)
+func (s *shard) push(l *Link) {
+	o, name := originOf(l.URL)
 	i, h := s.hostOf(l.Key.Host, name)
-	at := Cursor{Priority: l.Priority, Seq: seq, Index: index}
-	_, lv := s.level(h, l.Priority, at.before())
+	_, lv := s.level(h, l.Priority, l.At.before())
 	h.pending++
 	s.count.pending++
 	if h.seat >= 0 && lv.disk == 0 && h.flags&hostHeld == 0 && !s.f.loader.starved.Load() && s.f.permits.take(1) == 1 {
 		e := entry{
-			path: textOf(u.RequestURI()), origin: o, depth: l.Depth, source: l.Source, hops: l.Hops,
-			index: index, seq: seq,
+			path: textOf(l.URL.RequestURI()), origin: o, depth: l.Depth, source: l.Source, hops: l.Hops,
+			index: l.At.Index, position: l.At.Position,
 		}
 		lv.push(&s.arena, &e)
-		lv.setLoad(at)
+		lv.setLoad(l.At)
 		h.inMemory++
 	} else {
 		lv.disk++

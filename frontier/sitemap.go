@@ -3,13 +3,11 @@ package frontier
 import (
 	"fmt"
 	"slices"
-
-	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 // A sitemap is a URL given to AddSitemap.
 type sitemap struct {
-	url      string
+	url      URL
 	tag      any
 	at       int64 // clock; not before
 	attempts uint8
@@ -19,9 +17,8 @@ type sitemap struct {
 // pages. The crawl is not drained before it is done, unless its host is blocked.
 // It is not recorded: a crawl that resumes adds it again. The tag comes back with
 // the lease.
-func (f *Frontier) AddSitemap(url string, tag any) error {
-	u, err := f.canonical(url)
-	if err != nil {
+func (f *Frontier) AddSitemap(u URL, tag any) error {
+	if err := (&Link{URL: u}).check(); err != nil {
 		return fmt.Errorf("add sitemap: %w", err)
 	}
 	_, name := originOf(u)
@@ -29,19 +26,11 @@ func (f *Frontier) AddSitemap(url string, tag any) error {
 	s := f.shardOf(id)
 	s.lock()
 	i, h := s.hostOf(id, name)
-	s.sitemaps[i] = append(s.sitemaps[i], sitemap{url: url, tag: tag})
+	s.sitemaps[i] = append(s.sitemaps[i], sitemap{url: u, tag: tag})
 	h.sitemaps++
 	s.touch(i)
 	s.unlock()
 	return nil
-}
-
-func (f *Frontier) canonical(url string) (urlnorm.URL, error) {
-	u, ok := urlnorm.FromCanonical(url)
-	if !ok || len(url) > MaxURL || len(u.Host()) > MaxHost {
-		return u, &LinkError{URL: url}
-	}
-	return u, nil
 }
 
 // firstSitemap is the first that is due, or else the one that is due first.
@@ -67,9 +56,7 @@ func (s *shard) leaseSitemap(l *Lease, h *host, index int) {
 		s.sitemaps[l.host] = list
 	}
 	h.sitemaps--
-	u, _ := urlnorm.FromCanonical(m.url)
-	l.origin, _ = originOf(u)
-	l.originLen = len(u.Origin())
+	l.origin, _ = originOf(m.url)
 	l.kind, l.url, l.tag, l.attempts = KindSitemap, m.url, m.tag, m.attempts
 }
 

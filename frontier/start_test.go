@@ -46,7 +46,7 @@ func TestFurtherStartWaitsForThePace(t *testing.T) {
 		if err := l.Start(); err != ErrTooSoon {
 			t.Errorf("start before the delay is over: %v, want %v", err, ErrTooSoon)
 		}
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		startLease(t, l)
 
 		// The refused start has changed nothing, the allowed one counts.
@@ -60,7 +60,7 @@ func TestFurtherStartWaitsForThePace(t *testing.T) {
 		}
 		startLease(t, other)
 		time.Sleep(delay)
-		done(t, other, Result{Class: pace.ClassThrottled, Finish: "429"})
+		done(t, other, Result{Class: pace.ClassThrottled, Finish: &Finish{}})
 		if err := l.Start(); err != ErrTooSoon {
 			t.Errorf("start while the host rests: %v, want %v", err, ErrTooSoon)
 		}
@@ -118,7 +118,7 @@ func TestRefusedStartReturnsTheURL(t *testing.T) {
 func TestEveryKindIsReturned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newTest(t, Options{Pace: fast(1)}, NewMemStore())
-		if err := f.AddSitemap("http://a.example/sitemap.xml", nil); err != nil {
+		if err := f.AddSitemap(mustURL("http://a.example/sitemap.xml"), nil); err != nil {
 			t.Fatal(err)
 		}
 		add(t, f, seeds("http://a.example/")...)

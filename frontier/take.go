@@ -46,7 +46,7 @@ func (s *shard) leasePage(l *Lease, h *host, p pick, now int64) bool {
 		ticket = w.ticket
 		e = entry{
 			path: s.arena.at(w.text)[:w.size], origin: w.origin, depth: w.depth, source: w.source, hops: w.hops,
-			index: w.index, seq: w.seq,
+			index: w.index, position: w.position,
 		}
 		l.level, l.attempts = w.level, w.attempts
 	} else {

@@ -9,7 +9,7 @@ type wait struct {
 	text       chunkRef // the path; 0 if given back
 	origin     origin
 	index      uint32
-	seq        uint64
+	position   Position
 	size       uint16 // of the path
 	depth      uint16
 	source     uint8
@@ -19,7 +19,7 @@ type wait struct {
 }
 
 func (w *wait) place(class uint8) Cursor {
-	return Cursor{Priority: class, Seq: w.seq, Index: w.index}
+	return Cursor{Priority: class, Position: w.position, Index: w.index}
 }
 
 // addWait puts a URL back to wait until the given time. It keeps the permit that
@@ -29,7 +29,7 @@ func (s *shard) addWait(l *Lease, at int64, attempts int, ticket bool) {
 	i := s.waits.alloc()
 	w := s.waits.at(i)
 	*w = wait{
-		at: at, level: l.level, origin: l.origin, index: l.at.Index, seq: l.at.Seq,
+		at: at, level: l.level, origin: l.origin, index: l.at.Index, position: l.at.Position,
 		depth: l.depth, source: l.source, hops: l.hops, attempts: uint8(min(attempts, 255)), ticket: ticket,
 	}
 	s.setWaitText(w, l.path())

@@ -27,12 +27,12 @@ func (c chunk) rd() int            { return int(binary.LittleEndian.Uint16(c[4:]
 func (c chunk) setRd(n int)        { binary.LittleEndian.PutUint16(c[4:], uint16(n)) }
 func (c chunk) wr() int            { return int(binary.LittleEndian.Uint16(c[6:])) }
 func (c chunk) setWr(n int)        { binary.LittleEndian.PutUint16(c[6:], uint16(n)) }
-func (c chunk) base() uint64       { return binary.LittleEndian.Uint64(c[8:]) }
-func (c chunk) init(base uint64) {
+func (c chunk) base() Position     { return Position(binary.LittleEndian.Uint64(c[8:])) }
+func (c chunk) init(base Position) {
 	c.setNext(0)
 	c.setRd(chunkHeader)
 	c.setWr(chunkHeader)
-	binary.LittleEndian.PutUint64(c[8:], base)
+	binary.LittleEndian.PutUint64(c[8:], uint64(base))
 }
 
 // push adds an entry at the end. Entries come in the order of their numbers.
@@ -49,8 +49,8 @@ func (w *window) push(a *arena, e *entry) {
 	size := min(chunkLeast<<min(w.chunks, 8), chunkMost)
 	ref := a.alloc(max(size, chunkHeader+most+len(e.path)))
 	c := chunk(a.at(ref))
-	c.init(e.seq)
-	c.setWr(len(e.append(c[:chunkHeader], e.seq)))
+	c.init(e.position)
+	c.setWr(len(e.append(c[:chunkHeader], e.position)))
 	if w.tail != 0 {
 		chunk(a.at(w.tail)).setNext(ref)
 	} else {
@@ -108,7 +108,7 @@ func (w *window) cut(a *arena, n uint32, priority uint8) (freed uint32, first Cu
 		last, ref = ref, c.next()
 	}
 	e.read(c[at:], c.base())
-	first = Cursor{Priority: priority, Seq: e.seq, Index: e.index}
+	first = Cursor{Priority: priority, Position: e.position, Index: e.index}
 	rest := ref
 	if at > c.rd() { // the chunk keeps a part of its entries
 		rest = c.next()

@@ -28,7 +28,7 @@ func TestWindow(t *testing.T) {
 			seq += r.Uint64N(3)
 			e := entry{
 				path: bytes.Repeat([]byte{'a' + byte(r.IntN(26))}, 1+r.IntN(1+r.IntN(300))), origin: origin(r.UintN(4)),
-				depth: uint16(r.IntN(1 << 16)), source: uint8(r.UintN(256)), hops: uint8(r.UintN(256)), seq: seq, index: r.Uint32(),
+				depth: uint16(r.IntN(1 << 16)), source: uint8(r.UintN(256)), hops: uint8(r.UintN(256)), position: Position(seq), index: r.Uint32(),
 			}
 			if r.IntN(10) == 0 {
 				e.origin |= originPort | origin(r.UintN(1<<16))<<16
@@ -56,7 +56,7 @@ func TestWindow(t *testing.T) {
 				t.Fatalf("cut freed %d, want %d", freed, want)
 			}
 			if freed > 0 {
-				if want := (Cursor{7, model[keep].index, model[keep].seq}); first != want {
+				if want := (Cursor{7, model[keep].index, model[keep].position}); first != want {
 					t.Fatalf("cut at %v, want %v", first, want)
 				}
 				model = model[:keep]
@@ -90,7 +90,7 @@ func TestRestingHostsGiveBack(t *testing.T) {
 		rest := func() {
 			l := next(t, f)
 			startLease(t, l)
-			done(t, l, Result{Class: pace.ClassUnavailable, RetryAfter: time.Hour, Finish: "503"})
+			done(t, l, Result{Class: pace.ClassUnavailable, RetryAfter: time.Hour, Finish: &Finish{}})
 		}
 		for i := range 2000 {
 			for j := range 3 {
@@ -106,8 +106,8 @@ func TestRestingHostsGiveBack(t *testing.T) {
 		}
 		for range 5000 {
 			l := next(t, f)
-			if !strings.HasPrefix(l.URL(), "http://ready") {
-				t.Fatal(l.URL())
+			if !strings.HasPrefix(l.URL().String(), "http://ready") {
+				t.Fatal(l.URL().String())
 			}
 			done(t, l, ok())
 		}
@@ -134,18 +134,18 @@ func TestBetterPriorityComesFirst(t *testing.T) {
 		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true, MaxInMemory: 20}, store)
 		var links []Link
 		for i := range 200 {
-			links = append(links, Link{URL: fmt.Sprintf("http://a.example/deep%d", i), Depth: 3})
+			links = append(links, Link{URL: mustURL(fmt.Sprintf("http://a.example/deep%d", i)), Depth: 3})
 		}
 		add(t, f, links...)
 		for range 100 { // by now windows have been loaded from the store
 			done(t, next(t, f), ok())
 		}
-		add(t, f, Link{URL: "http://a.example/sitemap", Priority: SitemapPriority(1)}, Link{URL: "http://a.example/start"},
-			Link{URL: "http://a.example/shallow", Depth: 1}, Link{URL: "http://a.example/low", Priority: SitemapPriority(0)})
+		add(t, f, Link{URL: mustURL("http://a.example/sitemap"), Priority: SitemapPriority(1)}, Link{URL: mustURL("http://a.example/start")},
+			Link{URL: mustURL("http://a.example/shallow"), Depth: 1}, Link{URL: mustURL("http://a.example/low"), Priority: SitemapPriority(0)})
 		for _, want := range []string{"start", "sitemap", "low", "shallow", "deep100"} {
 			l := next(t, f)
-			if l.URL() != "http://a.example/"+want {
-				t.Errorf("got %s, want %s", l.URL(), want)
+			if l.URL().String() != "http://a.example/"+want {
+				t.Errorf("got %s, want %s", l.URL().String(), want)
 			}
 			done(t, l, ok())
 		}
@@ -168,7 +168,7 @@ func TestOnePermit(t *testing.T) {
 		v := tree(500, 20, 3, &seen)
 		err := crawl(t, f, 8, time.Millisecond, func(l *Lease) Result {
 			if l.Link().Key.Lo%3 == 0 && l.Attempt() == 1 {
-				return Result{Class: pace.ClassServerError, Finish: "500"}
+				return Result{Class: pace.ClassServerError, Finish: &Finish{}}
 			}
 			return v(l)
 		})
@@ -200,13 +200,13 @@ func TestParking(t *testing.T) {
 		last := map[string]time.Time{}
 		start := time.Now()
 		err := crawl(t, f, 64, 0, func(l *Lease) Result {
-			seen.add(l.URL())
+			seen.add(l.URL().String())
 			seen.mu.Lock()
 			defer seen.mu.Unlock()
-			if before, ok := last[l.Origin()]; ok && time.Since(before) < 10*time.Second {
-				t.Errorf("%s after %v", l.Origin(), time.Since(before))
+			if before, ok := last[l.URL().Origin()]; ok && time.Since(before) < 10*time.Second {
+				t.Errorf("%s after %v", l.URL().Origin(), time.Since(before))
 			}
-			last[l.Origin()] = time.Now()
+			last[l.URL().Origin()] = time.Now()
 			if st := f.Stats(); st.Active > 10 {
 				t.Errorf("%d hosts are active", st.Active)
 			}
@@ -237,8 +237,8 @@ func TestParkedHostsAreBlocked(t *testing.T) {
 		}
 		n := map[string]int{}
 		err := crawl(t, f, 1, 0, func(l *Lease) Result {
-			n[l.Origin()]++
-			return Result{Class: pace.ClassNetwork, Finish: "refused"}
+			n[l.URL().Origin()]++
+			return Result{Class: pace.ClassNetwork, Finish: &Finish{}}
 		})
 		if !errors.Is(err, ErrDrained) || len(n) != 50 {
 			t.Errorf("%d hosts: %v", len(n), err)
@@ -297,7 +297,7 @@ func TestMemoryPerURL(t *testing.T) {
 	for i := range hosts {
 		links := make([]Link, pages)
 		for j := range links {
-			links[j].URL = fmt.Sprintf("https://www.host-%d.example/articles/%d/title-of-number-%d.html", i, j%7, j)
+			links[j].URL = mustURL(fmt.Sprintf("https://www.host-%d.example/articles/%d/title-of-number-%d.html", i, j%7, j))
 		}
 		add(t, f, links...)
 	}

@@ -4,8 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 
+	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/disk"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/state/internal/badgerfiles"
 	"github.com/mapwright/mapwright/state/internal/keyset"
 	"github.com/mapwright/mapwright/state/internal/txn"
@@ -29,9 +29,9 @@ type applier struct {
 
 	links, finishes keyset.Recent
 
-	seq      uint64       // record being applied
-	cursors  []HostCursor // of that record
-	next     progress     // after the last whole record; inflight is not used
+	seq      uint64                // record being applied
+	cursors  []frontier.HostCursor // of that record
+	next     progress              // after the last whole record; inflight is not used
 	inflight []inflightChange
 	done     applied
 
@@ -51,14 +51,14 @@ type sentRecords struct {
 
 // applied is what a transaction brought into Badger.
 type applied struct {
-	seq     uint64        // of its last record
-	records int           // whole ones
-	cost    int64         // sum of what was given to add
-	links   []urlnorm.Key // that they named; valid during the call
+	seq     uint64         // of its last record
+	records int            // whole ones
+	cost    int64          // sum of what was given to add
+	links   []frontier.Key // that they named; valid during the call
 }
 
 type inflightChange struct {
-	key urlnorm.Key
+	key frontier.Key
 	op  inflightOp
 }
 
@@ -67,7 +67,7 @@ type inflightOp uint8
 const (
 	opLeased inflightOp = iota
 	opReturned
-	opStarted // a run: nothing is in flight
+	opOpened // the partition of key: nothing of it is in flight
 )
 
 func newApplier(v *view, o Options, committed func(applied)) *applier {
@@ -126,10 +126,6 @@ func (a *applier) sendMoved() error {
 	if err := a.put(metaKey(metaApplied), a.buf); err != nil {
 		return err
 	}
-	a.buf = a.next.counters.append(append(a.buf[:0], formatVersion))
-	if err := a.put(metaKey(metaCounters), a.buf); err != nil {
-		return err
-	}
 	return a.send(true)
 }
 
@@ -147,8 +143,12 @@ func (a *applier) publish(f *sentRecords) {
 			inflight[c.key] = struct{}{}
 		case opReturned:
 			delete(inflight, c.key)
-		case opStarted:
-			clear(inflight)
+		case opOpened:
+			for k := range inflight {
+				if k.Host.Partition() == c.key.Host.Partition() {
+					delete(inflight, k)
+				}
+			}
 		}
 	}
 }
@@ -246,5 +246,5 @@ func (a *applier) enqueue(index int, l *linkView) error {
 			return err
 		}
 	}
-	return a.blocks.add(a.txns, id, a.seq, index, l)
+	return a.blocks.add(a.txns, id, frontier.Position(a.seq), index, l)
 }

@@ -3,7 +3,7 @@ package state
 import (
 	"github.com/dgraph-io/badger/v4"
 
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/state/internal/badgerfiles"
 	"github.com/mapwright/mapwright/state/internal/txn"
 	"github.com/mapwright/mapwright/wal"
@@ -11,7 +11,7 @@ import (
 
 // A blockID is the queue of a host at one priority, which blocks are parts of.
 type blockID struct {
-	host     urlnorm.HostID
+	host     frontier.HostID
 	priority uint8
 }
 
@@ -30,7 +30,7 @@ func newOpenBlocks() openBlocks { return openBlocks{open: map[blockID]*blockBuil
 func (o *openBlocks) has(id blockID) bool { return o.open[id] != nil }
 
 // add adds a link to a block. If the block is not open, w must have room for it.
-func (o *openBlocks) add(w *txn.Writer, id blockID, seq uint64, index int, l *linkView) error {
+func (o *openBlocks) add(w *txn.Writer, id blockID, at frontier.Position, index int, l *linkView) error {
 	b := o.open[id]
 	if b == nil {
 		w.Reserve(queueKeySize, badgerfiles.ValueThreshold)
@@ -41,7 +41,7 @@ func (o *openBlocks) add(w *txn.Writer, id blockID, seq uint64, index int, l *li
 		}
 		o.open[id] = b
 	}
-	b.add(seq, index, l)
+	b.add(at, index, l)
 	if b.full() {
 		return o.close(w, id, b)
 	}
@@ -97,7 +97,7 @@ func (a *applier) deleteBlocks() error {
 				break
 			}
 			// The cursor says nothing about links that come later in the log.
-			if last.Seq >= a.seq {
+			if uint64(last.Position) >= a.seq {
 				continue
 			}
 			if err := a.delete(it.Item().Key()); err != nil {
@@ -129,7 +129,7 @@ func (a *applier) dropBlocks(log *wal.Log, seq uint64) error {
 	defer it.Close()
 	for q := range grown.queues {
 		prefix := append(appendHostKey(nil, famQueue, q.host), q.priority)
-		it.Seek(appendQueueKey(nil, q.host, Cursor{Priority: q.priority, Seq: seq + 1}))
+		it.Seek(appendQueueKey(nil, q.host, frontier.Cursor{Priority: q.priority, Position: frontier.Position(seq + 1)}))
 		for ; it.ValidForPrefix(prefix); it.Next() {
 			if err := a.delete(it.Item().Key()); err != nil {
 				return err

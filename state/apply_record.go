@@ -1,34 +1,23 @@
 package state
 
 import (
-	"encoding/binary"
-
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier"
 )
 
 // An applier is the visitor of the records that it applies.
 var _ visitor = (*applier)(nil)
 
-func (a *applier) head(kind byte, epoch uint64) error {
-	a.next.epoch, a.next.ended = epoch, kind == kindEnd
-	if kind == kindStart {
-		a.inflight = append(a.inflight, inflightChange{op: opStarted})
+func (a *applier) part(h partHead) error {
+	a.next.run, a.next.ended = h.run, h.kind == kindClosed
+	if h.kind == kindOpened {
+		a.inflight = append(a.inflight, inflightChange{frontier.Key{Host: frontier.HostID(h.partition) << 56}, opOpened})
 	}
 	return nil
 }
 
-func (a *applier) finish(k urlnorm.Key, value []byte) error {
-	r, err := valueReader("finish", value)
-	if err != nil {
+func (a *applier) finish(k frontier.Key, value []byte) error {
+	if err := a.countFinish(k, value); err != nil {
 		return err
-	}
-	var f Finish
-	r.finishHead(&f)
-	if err := r.done("finish"); err != nil {
-		return err
-	}
-	if a.finishes.Add(k, f.Generation) {
-		a.next.counters.finished(&f)
 	}
 	a.inflight = append(a.inflight, inflightChange{k, opReturned})
 	if err := a.forgetCrashes(k); err != nil {
@@ -37,7 +26,23 @@ func (a *applier) finish(k urlnorm.Key, value []byte) error {
 	return a.put(a.urlKey(famFinish, k), value)
 }
 
-func (a *applier) forgetCrashes(k urlnorm.Key) error {
+func (a *applier) countFinish(k frontier.Key, value []byte) error {
+	r, err := valueReader("finish", value)
+	if err != nil {
+		return err
+	}
+	var f frontier.Finish
+	r.finishHead(&f)
+	if err := r.done("finish"); err != nil {
+		return err
+	}
+	if a.finishes.Add(k, 0) {
+		a.next.counters.finished(&f)
+	}
+	return nil
+}
+
+func (a *applier) forgetCrashes(k frontier.Key) error {
 	a.view.mu.Lock()
 	_, crashed := a.view.crashes[k]
 	delete(a.view.crashes, k)
@@ -45,7 +50,7 @@ func (a *applier) forgetCrashes(k urlnorm.Key) error {
 	if !crashed {
 		return nil
 	}
-	return a.delete(a.urlKey(famCrashed, k))
+	return a.delete(a.urlKey(famInFlight, k))
 }
 
 func (a *applier) link(index int, l *linkView) error {
@@ -54,38 +59,47 @@ func (a *applier) link(index int, l *linkView) error {
 	if err := a.put(a.urlKey(famURL, l.key), a.buf); err != nil {
 		return err
 	}
-	if !a.links.Add(l.key, 0) {
+	isNew := a.links.Add(l.key, 0)
+	if isNew {
+		a.next.counters.Discovered++
+	}
+	if l.finish != nil {
+		if err := a.countFinish(l.key, l.finish); err != nil {
+			return err
+		}
+		return a.put(a.urlKey(famFinish, l.key), l.finish)
+	}
+	if !isNew {
 		return nil
 	}
-	a.next.counters.Discovered++
 	return a.enqueue(index, l)
 }
 
-func (a *applier) leased(k urlnorm.Key) error {
+func (a *applier) leased(k frontier.Key) error {
 	a.inflight = append(a.inflight, inflightChange{k, opLeased})
 	return nil
 }
 
-func (a *applier) returned(k urlnorm.Key) error {
+func (a *applier) returned(k frontier.Key) error {
 	a.inflight = append(a.inflight, inflightChange{k, opReturned})
 	return nil
 }
 
-func (a *applier) host(h urlnorm.HostID, value []byte) error {
+func (a *applier) host(h frontier.HostID, value []byte) error {
 	return a.put(appendHostKey(nil, famHost, h), value)
 }
 
-func (a *applier) cursor(h urlnorm.HostID, low Cursor) error {
-	a.cursors = append(a.cursors, HostCursor{h, low})
+func (a *applier) cursor(h frontier.HostID, low frontier.Cursor) error {
+	a.cursors = append(a.cursors, frontier.HostCursor{Host: h, Low: low})
 	return nil
 }
 
-func (a *applier) robots(origin, value []byte) error {
-	return a.put(append([]byte{famRobots}, origin...), value)
+func (a *applier) origin(h frontier.HostID, origin, value []byte) error {
+	return a.put(appendOriginKey(nil, h, origin), value)
 }
 
-func (a *applier) run(name, value []byte, set bool) error {
-	key := append(metaKey(metaRun), name...)
+func (a *applier) fact(partition uint8, name, value []byte, set bool) error {
+	key := factKey(partition, name)
 	if !set {
 		return a.delete(key)
 	}
@@ -93,15 +107,15 @@ func (a *applier) run(name, value []byte, set bool) error {
 	return a.put(key, a.buf)
 }
 
-func (a *applier) crashed(k urlnorm.Key, times int) error {
+func (a *applier) inFlight(k frontier.Key, ends int) error {
 	a.view.mu.Lock()
-	a.view.crashes[k] = times
+	a.view.crashes[k] = ends
 	a.view.mu.Unlock()
-	a.buf = binary.AppendUvarint(a.buf[:0], uint64(times))
-	return a.put(a.urlKey(famCrashed, k), a.buf)
+	a.buf = appendInFlight(a.buf[:0], ends)
+	return a.put(a.urlKey(famInFlight, k), a.buf)
 }
 
-func (a *applier) urlKey(family byte, k urlnorm.Key) []byte {
+func (a *applier) urlKey(family byte, k frontier.Key) []byte {
 	var b [urlKeySize]byte
 	return appendURLKey(b[:0], family, k)
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier"
 )
 
 // BenchmarkCheckpoint makes checkpoints with a filter of 64 MB while records are
@@ -30,7 +30,7 @@ func BenchmarkCheckpoint(b *testing.B) {
 		defer close(stopped)
 		tick := time.NewTicker(time.Millisecond)
 		defer tick.Stop()
-		var r Record
+		var r frontier.Record
 		for i := 0; ; {
 			select {
 			case <-stop:
@@ -40,7 +40,7 @@ func BenchmarkCheckpoint(b *testing.B) {
 			for range 4 { // 4,000 pages a second with 5 new links each
 				start := time.Now()
 				w.links(&r, i, i+5)
-				r.Finish = &Finish{Key: w.key(i), Status: 200, Facts: filter[:200]}
+				r.Finish = &frontier.Finish{Key: w.key(i), Status: 200, Facts: filter[:200]}
 				i += 5
 				if err := s.Ready(ctx); err != nil {
 					return
@@ -90,14 +90,14 @@ func BenchmarkCrawl(b *testing.B) {
 		}
 		w := newBenchWeb(s.Hasher(), 100)
 		facts := make([]byte, 300)
-		var r Record
+		var r frontier.Record
 		tick := time.NewTicker(2 * time.Millisecond)
 		for i := 0; i < pages; {
 			<-tick.C
 			for range 10 { // 5,000 pages a second
 				w.links(&r, i*3, i*3+3)
-				r.Leased = []urlnorm.Key{r.Links[0].Key}
-				r.Finish = &Finish{Key: w.key(i), Outcome: 1, Status: 200, CrawledAt: w.now, Facts: facts}
+				r.Leased = []frontier.Key{r.Links[0].Key}
+				r.Finish = &frontier.Finish{Key: w.key(i), Outcome: 1, Status: 200, CheckedAt: w.now, Facts: facts}
 				if err := s.Ready(ctx); err != nil {
 					b.Fatal(err)
 				}
@@ -126,11 +126,11 @@ func BenchmarkCommit(b *testing.B) {
 		b.Fatal(err)
 	}
 	w := newBenchWeb(s.Hasher(), 1)
-	var recs []Record
+	var recs []frontier.Record
 	for i := range 1000 {
-		var r Record
+		var r frontier.Record
 		w.links(&r, i*5, i*5+5)
-		r.Finish = &Finish{Key: w.key(i), Status: 200, Facts: make([]byte, 200)}
+		r.Finish = &frontier.Finish{Key: w.key(i), Status: 200, Facts: make([]byte, 200)}
 		recs = append(recs, r)
 	}
 	b.ReportAllocs()

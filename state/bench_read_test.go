@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/testweb"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 // fill makes a store with n links of hosts, of which those of the first half
@@ -24,7 +24,7 @@ func fill(b *testing.B, dir string, o Options, hosts, n int) (*Store, *benchWeb)
 		b.Fatal(err)
 	}
 	w := newBenchWeb(s.Hasher(), hosts)
-	var r, cursors Record
+	var r, cursors frontier.Record
 	for i := 0; i < n; i += 30 {
 		w.links(&r, i, min(i+30, n))
 		if err := s.Ready(ctx); err != nil {
@@ -36,7 +36,7 @@ func fill(b *testing.B, dir string, o Options, hosts, n int) (*Store, *benchWeb)
 		}
 		if i+30 <= n/2 && i+60 > n/2 {
 			for _, h := range w.ids {
-				cursors.Cursors = append(cursors.Cursors, HostCursor{Host: h, Low: Cursor{Priority: r.Links[0].Priority, Seq: seq, Index: ^uint32(0)}})
+				cursors.Cursors = append(cursors.Cursors, frontier.HostCursor{Host: h, Low: frontier.Cursor{Priority: r.Links[0].Priority, Position: seq, Index: ^uint32(0)}})
 			}
 		}
 	}
@@ -44,7 +44,7 @@ func fill(b *testing.B, dir string, o Options, hosts, n int) (*Store, *benchWeb)
 		if err := s.Ready(ctx); err != nil {
 			b.Fatal(err)
 		}
-		if _, err := s.Commit(Record{Finish: &Finish{Key: w.key(i), Outcome: 1, Status: 200, CrawledAt: w.now, Facts: make([]byte, 200)}}); err != nil {
+		if _, err := s.Commit(frontier.Record{Finish: &frontier.Finish{Key: w.key(i), Outcome: 1, Status: 200, CheckedAt: w.now, Facts: make([]byte, 200)}}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -67,7 +67,7 @@ func BenchmarkRead(b *testing.B) {
 	for _, hit := range []bool{true, false} {
 		b.Run(fmt.Sprintf("seen/hit=%v", hit), func(b *testing.B) {
 			const batch = 512
-			keys, out := make([]urlnorm.Key, batch), make([]bool, batch)
+			keys, out := make([]frontier.Key, batch), make([]bool, batch)
 			rng := rand.New(rand.NewPCG(1, 1))
 			b.ReportAllocs()
 			asked := 0
@@ -93,7 +93,7 @@ func BenchmarkRead(b *testing.B) {
 		b.ReportAllocs()
 		got := 0
 		for i := 0; b.Loop(); i++ {
-			links, _, err := s.Pending(ctx, w.ids[i%100], Cursor{}, 1000)
+			links, _, err := s.Pending(ctx, w.ids[i%100], frontier.Cursor{}, 1000)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -148,7 +148,7 @@ func BenchmarkReopen(b *testing.B) {
 				b.Fatal(err)
 			}
 			again := 0
-			for r := (Record{}); s.keeper.unsynced.Load() < 8<<20 && again < n; again += 30 {
+			for r := (frontier.Record{}); s.keeper.unsynced.Load() < 8<<20 && again < n; again += 30 {
 				w.links(&r, n+again, n+again+30)
 				if _, err := s.Commit(r); err != nil {
 					b.Fatal(err)
@@ -186,13 +186,13 @@ func BenchmarkReopen(b *testing.B) {
 				cpu += testweb.CPUTime() - used
 				start = time.Now()
 				got := 0
-				for _, err := range c.PendingHosts(ctx) {
+				for _, err := range c.Backlogs(ctx) {
 					if err != nil {
 						b.Fatal(err)
 					}
 					got++
 				}
-				if _, _, err := c.Pending(ctx, w.ids[0], Cursor{}, 1000); err != nil {
+				if _, _, err := c.Pending(ctx, w.ids[0], frontier.Cursor{}, 1000); err != nil {
 					b.Fatal(err)
 				}
 				listed += time.Since(start)

@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/testweb"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 // benchSize is how many links or pages the large benchmarks write: a twentieth
@@ -49,15 +49,15 @@ func anonRSS() int64 {
 
 // A benchWeb makes records of pages that do not exist.
 type benchWeb struct {
-	hasher urlnorm.Hasher
+	hasher frontier.Hasher
 	hosts  int
-	ids    []urlnorm.HostID
+	ids    []frontier.HostID
 	names  []string
 	now    time.Time
 	buf    []byte
 }
 
-func newBenchWeb(h urlnorm.Hasher, hosts int) *benchWeb {
+func newBenchWeb(h frontier.Hasher, hosts int) *benchWeb {
 	w := &benchWeb{hasher: h, hosts: hosts, now: time.UnixMilli(1_700_000_000_000)}
 	for i := range hosts {
 		w.names = append(w.names, fmt.Sprintf("https://www.site-%d.example/", i))
@@ -76,21 +76,21 @@ func (w *benchWeb) url(i int) (host int, url []byte) {
 	return host, append(w.buf, ".html"...)
 }
 
-func (w *benchWeb) key(i int) urlnorm.Key {
+func (w *benchWeb) key(i int) frontier.Key {
 	host, url := w.url(i)
 	return w.hasher.KeyOf(w.ids[host], url)
 }
 
 // links fills r with the links number from to to.
-func (w *benchWeb) links(r *Record, from, to int) {
+func (w *benchWeb) links(r *frontier.Record, from, to int) {
 	r.Links = r.Links[:0]
 	_, parent := w.url(from / 10)
-	p := string(parent)
+	p := mustURL(string(parent))
 	for i := from; i < to; i++ {
 		host, url := w.url(i)
-		r.Links = append(r.Links, Link{
-			Key: w.hasher.KeyOf(w.ids[host], url), URL: string(url), Depth: 3, Priority: 20, Source: 1,
-			Parent: p, DiscoveredAt: w.now,
+		r.Links = append(r.Links, frontier.Link{
+			Key: w.hasher.KeyOf(w.ids[host], url), URL: mustURL(string(url)), Depth: 3, Priority: 20, Source: 1,
+			Parent: p, Discovered: w.now,
 		})
 	}
 }
@@ -172,13 +172,13 @@ func benchWrite(b *testing.B, links int, finish bool, hosts, total int) {
 	}
 	w := newBenchWeb(s.Hasher(), hosts)
 	facts := []byte(strings.Repeat("facts of a page, about as many as there are. ", 6))
-	r := Record{}
+	r := frontier.Record{}
 	for i := 0; i < total; i += step {
 		if links > 0 {
 			w.links(&r, i, i+links)
 		}
 		if finish {
-			r.Finish = &Finish{Key: w.key(i), Outcome: 1, Status: 200, Attempts: 1, CrawledAt: w.now, Bytes: 10_000, Facts: facts}
+			r.Finish = &frontier.Finish{Key: w.key(i), Outcome: 1, Status: 200, Attempts: 1, CheckedAt: w.now, Bytes: 10_000, Facts: facts}
 		}
 		if err := s.Ready(ctx); err != nil {
 			b.Fatal(err)

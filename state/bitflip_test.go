@@ -18,6 +18,8 @@ import (
 
 	"github.com/mapwright/mapwright/internal/disk"
 	"github.com/mapwright/mapwright/wal"
+
+	"github.com/mapwright/mapwright/frontier"
 )
 
 // bitFlips is how many bits TestBitFlips changes in each of its stores. make
@@ -188,19 +190,19 @@ func dumpStore(dir string) (sum string, r *Recovery, err error) {
 		}
 		put(k)
 	}
-	for b, err := range s.PendingHosts(ctx) {
+	for b, err := range s.Backlogs(ctx) {
 		if err != nil {
 			return "", &found, err
 		}
 		put(b)
-		links, _, err := s.Pending(ctx, b.Fact.Host, Cursor{}, 1<<20)
+		links, _, err := s.Pending(ctx, b.Fact.Host, frontier.Cursor{}, 1<<20)
 		if err != nil {
 			return "", &found, err
 		}
 		put(links)
 	}
 	put(s.Counters())
-	run := s.Run()
+	run := s.Facts()
 	for _, name := range slices.Sorted(maps.Keys(run)) {
 		put(name)
 		put(run[name])

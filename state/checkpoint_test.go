@@ -13,7 +13,7 @@ import (
 	"testing"
 	"testing/iotest"
 
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier"
 )
 
 func text(s string) func(io.Writer) error {
@@ -54,10 +54,10 @@ func TestCheckpoints(t *testing.T) {
 	if snaps, seq := s.Snapshots(); len(snaps) != 0 || seq != 0 {
 		t.Errorf("snapshots of a new store: %v at %d", snaps, seq)
 	}
-	seq := commit(t, s, Record{})
+	seq := commit(t, s, frontier.Record{})
 	save := func(content string) error {
 		return s.Checkpoint(ctx, func(w *SnapshotWriter) error {
-			if w.Seq() != seq {
+			if w.Seq() != uint64(seq) {
 				t.Errorf("checkpoint at %d, want %d", w.Seq(), seq)
 			}
 			if err := w.Put("../odd name", 3, text(content)); err != nil {
@@ -192,13 +192,13 @@ func TestCloseDuringCheckpoint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	commit(t, s, Record{Links: []Link{{Key: key(1), URL: "https://a.example/"}}})
+	commit(t, s, frontier.Record{Links: []frontier.Link{{Key: key(1), URL: mustURL("https://a.example/")}}})
 	closed := make(chan error)
 	err = s.Checkpoint(t.Context(), func(w *SnapshotWriter) error {
 		go func() { closed <- s.Close() }()
 		<-s.marks.broken // the store is closing
 		out := make([]bool, 1)
-		wantErr(t, ErrClosed, s.Seen(t.Context(), []urlnorm.Key{key(1)}, out), "seen")
+		wantErr(t, ErrClosed, s.Seen(t.Context(), []frontier.Key{key(1)}, out), "seen")
 		return w.Put("filter", 1, text("bits"))
 	})
 	wantErr(t, ErrClosed, err, "checkpoint")

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
@@ -63,7 +64,7 @@ func childWrite(dir string, o Options, seed uint64) error {
 		return err
 	}
 	m := newModel(seed)
-	n, _ := strconv.Atoi(string(s.Run()["n"]))
+	n, _ := strconv.Atoi(string(s.Facts()["n"]))
 	for m.n < n {
 		m.record()
 	}
@@ -110,16 +111,16 @@ func childWrite(dir string, o Options, seed uint64) error {
 // childCursor commits how much of a host's queue is finished.
 func childCursor(s *Store, m *model) error {
 	h := m.hasher.HostID(fmt.Sprintf("h%d.example", m.n%12))
-	links, at, err := s.Pending(context.Background(), h, Cursor{}, 1)
+	links, at, err := s.Pending(context.Background(), h, frontier.Cursor{}, 1)
 	if err != nil || len(links) == 0 {
 		return err
 	}
 	if at.Index == 0 {
-		at = Before(at.Priority, at.Seq)
+		at.Position, at.Index = at.Position-1, ^uint32(0)
 	} else {
 		at.Index--
 	}
-	_, err = s.Commit(Record{Cursors: []HostCursor{{Host: h, Low: at}}})
+	_, err = s.Commit(frontier.Record{Cursors: []frontier.HostCursor{{Host: h, Low: at}}})
 	return err
 }
 
@@ -153,7 +154,7 @@ func checkSnapshots(t *testing.T, s *Store) {
 	if seq == 0 {
 		return
 	}
-	keys := map[urlnorm.Key]bool{}
+	keys := map[frontier.Key]bool{}
 	for _, snap := range snaps {
 		err := s.ReadSnapshot(snap, func(r io.Reader) error {
 			b, err := io.ReadAll(r)

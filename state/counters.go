@@ -1,16 +1,21 @@
 package state
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+
+	"github.com/mapwright/mapwright/frontier"
+)
 
 // NumOutcomes is how many outcomes are counted apart. Codes from NumOutcomes-1
 // on share the last place.
-const NumOutcomes = 64
+const NumOutcomes = 32
 
 // Counters count what was applied, over the whole life of the crawl.
 type Counters struct {
 	Discovered uint64 // links
 	Finished   uint64 // pages
 	Bytes      uint64 // sum of Finish.Bytes
+	Counted    uint64 // finished pages that count towards page limits
 	// Outcomes counts finished pages by Finish.Outcome.
 	Outcomes [NumOutcomes]uint64
 	// Status counts finished pages by the first digit of their status; those
@@ -24,8 +29,11 @@ func (c *Counters) Pending() uint64 {
 	return c.Discovered - min(c.Finished, c.Discovered)
 }
 
-func (c *Counters) finished(f *Finish) {
+func (c *Counters) finished(f *frontier.Finish) {
 	c.Finished++
+	if f.Counted {
+		c.Counted++
+	}
 	c.Bytes += f.Bytes
 	c.Outcomes[min(int(f.Outcome), NumOutcomes-1)]++
 	class := int(f.Status / 100)
@@ -36,7 +44,7 @@ func (c *Counters) finished(f *Finish) {
 }
 
 func (c *Counters) append(dst []byte) []byte {
-	for _, v := range []uint64{c.Discovered, c.Finished, c.Bytes} {
+	for _, v := range []uint64{c.Discovered, c.Finished, c.Bytes, c.Counted} {
 		dst = binary.AppendUvarint(dst, v)
 	}
 	for _, list := range [][]uint64{c.Outcomes[:], c.Status[:]} {
@@ -53,7 +61,7 @@ func (c *Counters) append(dst []byte) []byte {
 }
 
 func (r *reader) counters() Counters {
-	c := Counters{Discovered: r.uvarint(), Finished: r.uvarint(), Bytes: r.uvarint()}
+	c := Counters{Discovered: r.uvarint(), Finished: r.uvarint(), Bytes: r.uvarint(), Counted: r.uvarint()}
 	for _, list := range [][]uint64{c.Outcomes[:], c.Status[:]} {
 		n := r.upTo(uint64(len(list)))
 		for i := range n {

@@ -5,66 +5,94 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier"
 )
 
-// A linkView is a link within a record. Its bytes are valid until the next
-// one is read.
+// A linkView is a link within a part. Its bytes are valid until the next one is
+// read.
 type linkView struct {
-	key        urlnorm.Key
+	key        frontier.Key
 	depth      uint16
 	priority   uint8
 	source     uint8
+	hops       uint8
 	url        []byte
 	parent     []byte
-	extra      []byte
+	finish     []byte // as stored in Badger; nil if there is none
 	discovered uint64 // as millis
 	lastMod    uint64 // as millis
 	urlBuf     []byte // memory of url; what the next one is written against
 	lastSeen   int64  // milliseconds of discovered, 0 for none: what the next link's is relative to
 }
 
-// A visitor is shown the parts of a log entry in the order in which they
-// stand. Bytes are valid during the call only.
+// A partHead is what a part begins with.
+type partHead struct {
+	partition uint8
+	kind      byte
+	run       uint64
+}
+
+// A visitor is shown the parts of a record in the order in which they stand. Bytes
+// are valid during the call only.
 type visitor interface {
-	head(kind byte, epoch uint64) error
-	finish(k urlnorm.Key, value []byte) error // value as stored in Badger
+	part(partHead) error
+	finish(k frontier.Key, value []byte) error // value as stored in Badger
 	link(index int, l *linkView) error
-	leased(k urlnorm.Key) error
-	returned(k urlnorm.Key) error
-	host(h urlnorm.HostID, value []byte) error // value as stored in Badger
-	cursor(h urlnorm.HostID, low Cursor) error
-	robots(origin, value []byte) error // value as stored in Badger
-	run(name []byte, value []byte, set bool) error
-	crashed(k urlnorm.Key, times int) error
+	leased(k frontier.Key) error
+	returned(k frontier.Key) error
+	host(h frontier.HostID, value []byte) error // value as stored in Badger
+	cursor(h frontier.HostID, low frontier.Cursor) error
+	origin(h frontier.HostID, origin, value []byte) error // value as stored in Badger
+	fact(partition uint8, name, value []byte, set bool) error
+	inFlight(k frontier.Key, ends int) error
 }
 
 var errDecode = &CorruptError{What: "log entry", Reason: "it does not decode"}
 
-// walk shows the parts of an encoded log entry to v.
+// walk shows an encoded record to v.
 func walk(b []byte, v visitor) error {
 	r := reader{b: b}
-	version, kind := r.u8(), r.u8()
-	if r.bad {
+	version := r.u8()
+	switch {
+	case r.bad || version == 0:
 		return errDecode
-	}
-	if version > formatVersion {
+	case version != formatVersion:
 		return &VersionError{What: "log entry", Found: uint64(version), Known: formatVersion}
 	}
-	if version == 0 || kind > kindEnd {
-		return errDecode
+	for n := r.upTo(partitions); n > 0 && !r.bad; n-- {
+		part := r.sized()
+		if err := walkPart(&part, v); err != nil {
+			return err
+		}
 	}
-	epoch := r.uvarint()
 	if r.bad {
 		return errDecode
 	}
-	if err := v.head(kind, epoch); err != nil {
+	return nil
+}
+
+func walkPart(r *reader, v visitor) error {
+	head := partHead{partition: r.u8(), kind: r.u8(), run: r.uvarint()}
+	if r.bad || head.kind > kindClosed {
+		return errDecode
+	}
+	if err := v.part(head); err != nil {
 		return err
 	}
 	for len(r.b) > 0 && !r.bad {
 		tag, n := r.u8(), r.upTo(math.MaxUint32)
-		if err := walkSection(&r, tag, n, v); err != nil {
-			return err
+		var link linkView
+		for i := uint64(0); i < n && !r.bad; i++ {
+			e := r.sized()
+			var err error
+			if tag == tagLinks {
+				err = link.visit(int(i), &e, head.partition, v)
+			} else {
+				err = walkElement(&e, tag, head.partition, v)
+			}
+			if err != nil {
+				return err
+			}
 		}
 	}
 	if r.bad {
@@ -73,90 +101,82 @@ func walk(b []byte, v visitor) error {
 	return nil
 }
 
-func walkSection(r *reader, tag byte, n uint64, v visitor) error {
-	if tag == tagLinks {
-		return walkLinks(r, n, v)
-	}
-	for i := uint64(0); i < n && !r.bad; i++ {
-		var err error
-		switch tag {
-		case tagLeased, tagReturned:
-			k := r.key()
-			switch {
-			case r.bad:
-			case tag == tagLeased:
-				err = v.leased(k)
-			default:
-				err = v.returned(k)
-			}
-		case tagFinish, tagHosts, tagCursors, tagRobots, tagRun, tagCrashed:
-			e := r.sized()
-			err = walkElement(&e, tag, v)
-		default:
-			return &CorruptError{What: "log entry", Reason: fmt.Sprintf("it has a section of unknown kind %d", tag)}
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// walkLinks reads a section of links, each from what it does not share with the one
-// before.
-func walkLinks(r *reader, n uint64, v visitor) error {
-	var link linkView
-	for i := uint64(0); i < n && !r.bad; i++ {
-		e := r.sized()
-		link.read(&e)
-		if e.bad {
-			return errDecode
-		}
-		if err := v.link(int(i), &link); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func walkElement(e *reader, tag byte, v visitor) error {
+func walkElement(e *reader, tag byte, partition uint8, v visitor) error {
 	switch tag {
 	case tagFinish:
-		if k := e.key(); !e.bad {
+		if k := e.keyIn(partition); !e.bad {
 			return v.finish(k, e.b)
 		}
+	case tagLeased:
+		e.u8() // flags
+		if k := e.keyIn(partition); !e.bad {
+			return v.leased(k)
+		}
+	case tagReturned:
+		if k := e.keyIn(partition); !e.bad {
+			return v.returned(k)
+		}
 	case tagHosts:
-		if h := urlnorm.HostID(e.u64()); !e.bad {
+		if h := e.hostIn(partition); !e.bad {
 			return v.host(h, e.b)
 		}
 	case tagCursors:
-		h, low := urlnorm.HostID(e.u64()), e.cursor()
+		h, low := e.hostIn(partition), e.cursor()
 		if !e.bad {
 			return v.cursor(h, low)
 		}
-	case tagRobots:
-		if origin := e.bytes(); !e.bad {
-			return v.robots(origin, e.b)
+	case tagOrigins:
+		h, origin := e.hostIn(partition), e.bytes()
+		if !e.bad {
+			return v.origin(h, origin, e.b)
 		}
-	case tagRun:
+	case tagFacts:
 		name, set, value := e.bytes(), e.u8(), e.bytes()
 		if !e.bad {
-			return v.run(name, value, set != 0)
+			return v.fact(partition, name, value, set != 0)
 		}
-	case tagCrashed:
-		k, n := e.key(), e.upTo(math.MaxInt32)
-		if !e.bad {
-			return v.crashed(k, int(n))
+	case tagInFlight:
+		k := e.keyIn(partition)
+		n, err := e.inFlight()
+		if err == nil && !e.bad {
+			return v.inFlight(k, n)
 		}
+	default:
+		return &CorruptError{What: "log entry", Reason: fmt.Sprintf("it has a section of unknown kind %d", tag)}
 	}
 	return errDecode
 }
 
-// read takes the next link, given the one before it in l.
+// hostIn reads a HostID, which must be of the partition.
+func (r *reader) hostIn(partition uint8) frontier.HostID {
+	h := r.host()
+	if h.Partition() != partition {
+		r.fail()
+	}
+	return h
+}
+
+func (r *reader) keyIn(partition uint8) frontier.Key {
+	k := r.key()
+	if k.Host.Partition() != partition {
+		r.fail()
+	}
+	return k
+}
+
+// visit reads the next link, given the one before it in l, and shows it to v.
+func (l *linkView) visit(index int, e *reader, partition uint8, v visitor) error {
+	l.read(e)
+	if e.bad || l.key.Host.Partition() != partition {
+		return errDecode
+	}
+	return v.link(index, l)
+}
+
 func (l *linkView) read(e *reader) {
 	flags := e.u8()
 	if flags&linkSameHost == 0 {
-		l.key.Host = urlnorm.HostID(e.u64())
+		l.key.Host = e.host()
 	}
 	l.key.Hi, l.key.Lo = e.u64(), e.u64()
 	l.priority, l.source = e.u8(), e.u8()
@@ -174,29 +194,31 @@ func (l *linkView) read(e *reader) {
 	} else {
 		l.lastSeen = 0
 	}
-	l.lastMod = 0
+	l.lastMod, l.hops, l.finish = 0, 0, nil
 	if flags&linkLastMod != 0 {
 		l.lastMod = e.uvarint()
 	}
-	l.extra = nil
-	if flags&linkExtra != 0 {
-		l.extra = e.bytes()
+	if flags&linkHops != 0 {
+		l.hops = e.u8()
+	}
+	if flags&linkFinish != 0 {
+		l.finish = e.bytes()
 	}
 }
 
 // noVisitor looks at nothing; embed it to look at something.
 type noVisitor struct{}
 
-func (noVisitor) head(byte, uint64) error             { return nil }
-func (noVisitor) finish(urlnorm.Key, []byte) error    { return nil }
-func (noVisitor) link(int, *linkView) error           { return nil }
-func (noVisitor) leased(urlnorm.Key) error            { return nil }
-func (noVisitor) returned(urlnorm.Key) error          { return nil }
-func (noVisitor) host(urlnorm.HostID, []byte) error   { return nil }
-func (noVisitor) cursor(urlnorm.HostID, Cursor) error { return nil }
-func (noVisitor) robots([]byte, []byte) error         { return nil }
-func (noVisitor) run([]byte, []byte, bool) error      { return nil }
-func (noVisitor) crashed(urlnorm.Key, int) error      { return nil }
+func (noVisitor) part(partHead) error                           { return nil }
+func (noVisitor) finish(frontier.Key, []byte) error             { return nil }
+func (noVisitor) link(int, *linkView) error                     { return nil }
+func (noVisitor) leased(frontier.Key) error                     { return nil }
+func (noVisitor) returned(frontier.Key) error                   { return nil }
+func (noVisitor) host(frontier.HostID, []byte) error            { return nil }
+func (noVisitor) cursor(frontier.HostID, frontier.Cursor) error { return nil }
+func (noVisitor) origin(frontier.HostID, []byte, []byte) error  { return nil }
+func (noVisitor) fact(uint8, []byte, []byte, bool) error        { return nil }
+func (noVisitor) inFlight(frontier.Key, int) error              { return nil }
 
 // errStopped ends a walk early.
 var errStopped = errors.New("stopped")

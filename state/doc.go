@@ -1,4 +1,5 @@
-// Package state is the durable record of a crawl: records in, facts out.
+// Package state is the durable record of a crawl: records in, facts out. It
+// implements frontier.Store, and its records are those of package frontier.
 //
 // # The life of a record
 //
@@ -23,10 +24,10 @@
 // may be called with locks held. The order of Commit calls is the order of the
 // log.
 //
-// [Store.Seen], [Store.Host], [Store.Robots] and [Store.Run] answer for
+// [Store.Seen], [Store.Host], [Store.Origin] and [Store.Facts] answer for
 // everything committed before the call; so do [Store.Pending] and
 // [Store.Page], which wait for the applier. [Store.Pages], [Store.Keys],
-// [Store.PendingHosts] and [Store.Counters] answer for what has been applied;
+// [Store.Backlogs] and [Store.Counters] answer for what has been applied;
 // call [Store.Flush] first if that matters.
 //
 // # When the disk fails
@@ -42,6 +43,6 @@
 // into what it keeps: outcomes, sources and priorities are numbers of the
 // caller's, facts are bytes of the caller's.
 //
-// DESIGN.md beside this file has the layout on disk, the steps of recovery
-// and what is promised when.
+// FORMAT.md beside this file has the encoding of everything on disk, DESIGN.md
+// the steps of recovery and what is promised when.
 package state

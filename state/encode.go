@@ -3,7 +3,7 @@ package state
 import (
 	"encoding/binary"
 
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier"
 )
 
 // MaxRecordSize bounds the encoded size of one record. A page within the
@@ -11,123 +11,114 @@ import (
 // pieces.
 const MaxRecordSize = 16 << 20
 
-// MaxName bounds the names of run facts and the origins of robots facts, which
-// are keys in Badger.
+// MaxName bounds the names of facts and origins, which are keys in Badger.
 const MaxName = 60_000
 
-// Kinds of log entries.
+// Kinds of parts.
 const (
-	kindEvents = 0 // a Record
-	kindStart  = 1 // a run began
-	kindEnd    = 2 // a run ended cleanly
+	kindEvents = 0 // of a Record
+	kindOpened = 1 // the partition was opened
+	kindClosed = 2 // the partition was closed in good order
 )
 
-// Sections of a record. Each is its tag, the number of elements, and the
-// elements. A tag that a reader does not know is an error, so a new one needs a
-// new format version; a field added to an element does not.
+// Sections of a part, as FORMAT.md numbers them. A tag that a reader does not
+// know is an error, so a new one needs a new format version; a field added at the
+// end of an element does not.
 const (
 	tagFinish   = 1
 	tagLinks    = 2
-	tagLeased   = 3
-	tagReturned = 4
-	tagHosts    = 5
-	tagCursors  = 6
-	tagRobots   = 7
-	tagRun      = 8
-	tagCrashed  = 9
+	tagLeased   = 4
+	tagReturned = 5
+	tagHosts    = 6
+	tagCursors  = 7
+	tagOrigins  = 8
+	tagFacts    = 13
+	tagInFlight = 14
 )
 
-// Flags of a link within a record.
+// Flags of a link within a part.
 const (
 	linkSameHost   = 1 << 0 // as the link before
 	linkSameParent = 1 << 1 // as the link before
 	linkDiscovered = 1 << 2
 	linkLastMod    = 1 << 3
-	linkExtra      = 1 << 4
+	linkHops       = 1 << 4
+	linkFinish     = 1 << 5 // a finish follows
 )
 
-func appendHead(dst []byte, kind byte, epoch uint64) []byte {
-	dst = append(dst, formatVersion, kind)
-	return binary.AppendUvarint(dst, epoch)
-}
-
-func appendSection(dst []byte, tag byte, n int) []byte {
-	dst = append(dst, tag)
-	return binary.AppendUvarint(dst, uint64(n))
-}
-
-// appendRecord appends the stored form of r.
-func appendRecord(dst []byte, epoch uint64, r *Record) []byte {
-	dst = appendHead(dst, kindEvents, epoch)
-	if r.Finish != nil {
-		dst = appendSection(dst, tagFinish, 1)
+// appendRecord appends the stored form of r: one part for each partition. It sets
+// the index of the links' places.
+func appendRecord(dst []byte, run uint64, r *frontier.Record) []byte {
+	parts := touched(r)
+	dst = appendParts(dst, parts.len())
+	for p := range parts.all() {
 		var body int
-		dst, body = beginSized(dst)
-		dst = r.Finish.Key.Append(dst)
-		dst = appendFinish(dst, r.Finish)
+		dst, body = beginPart(dst, p, kindEvents, run)
+		dst = appendFinished(dst, p, r.Finish)
+		dst = appendLinks(dst, p, r.Links)
+		dst = appendLeased(dst, p, r.Leased)
+		dst = appendReturned(dst, p, r.Returned)
+		dst = appendHosts(dst, p, r.Hosts)
+		dst = appendCursors(dst, p, r.Cursors)
+		dst = appendOrigins(dst, p, r.Origins)
+		dst = appendFacts(dst, p, r.Facts)
 		dst = endSized(dst, body)
-	}
-	if len(r.Links) > 0 {
-		dst = appendSection(dst, tagLinks, len(r.Links))
-		prev := &Link{}
-		for i := range r.Links {
-			dst = appendLink(dst, prev, &r.Links[i])
-			prev = &r.Links[i]
-		}
-	}
-	dst = appendKeys(dst, tagLeased, r.Leased)
-	dst = appendKeys(dst, tagReturned, r.Returned)
-	if len(r.Hosts) > 0 {
-		dst = appendSection(dst, tagHosts, len(r.Hosts))
-		for i := range r.Hosts {
-			var body int
-			dst, body = beginSized(dst)
-			dst = binary.BigEndian.AppendUint64(dst, uint64(r.Hosts[i].Host))
-			dst = appendHost(dst, &r.Hosts[i])
-			dst = endSized(dst, body)
-		}
-	}
-	if len(r.Cursors) > 0 {
-		dst = appendSection(dst, tagCursors, len(r.Cursors))
-		for _, c := range r.Cursors {
-			var body int
-			dst, body = beginSized(dst)
-			dst = binary.BigEndian.AppendUint64(dst, uint64(c.Host))
-			dst = appendCursor(dst, c.Low)
-			dst = endSized(dst, body)
-		}
-	}
-	if len(r.Robots) > 0 {
-		dst = appendSection(dst, tagRobots, len(r.Robots))
-		for i := range r.Robots {
-			var body int
-			dst, body = beginSized(dst)
-			dst = appendString(dst, r.Robots[i].Origin)
-			dst = appendRobots(dst, &r.Robots[i])
-			dst = endSized(dst, body)
-		}
-	}
-	if len(r.Run) > 0 {
-		dst = appendSection(dst, tagRun, len(r.Run))
-		for _, f := range r.Run {
-			var body int
-			dst, body = beginSized(dst)
-			dst = appendString(dst, f.Name)
-			dst = append(dst, flag(f.Value != nil, 1))
-			dst = appendBytes(dst, f.Value)
-			dst = endSized(dst, body)
-		}
 	}
 	return dst
 }
 
-func appendKeys(dst []byte, tag byte, keys []urlnorm.Key) []byte {
-	if len(keys) == 0 {
+// appendParts begins a record of n parts.
+func appendParts(dst []byte, n int) []byte {
+	return binary.AppendUvarint(append(dst, formatVersion), uint64(n))
+}
+
+// beginPart begins a part; endSized ends it.
+func beginPart(dst []byte, p uint8, kind byte, run uint64) ([]byte, int) {
+	dst, body := beginSized(dst)
+	return binary.AppendUvarint(append(dst, p, kind), run), body
+}
+
+// beginSection begins a section of n elements, unless there are none.
+func beginSection(dst []byte, tag byte, n int) []byte {
+	if n == 0 {
 		return dst
 	}
-	dst = appendSection(dst, tag, len(keys))
-	for _, k := range keys {
-		dst = k.Append(dst)
+	return binary.AppendUvarint(append(dst, tag), uint64(n))
+}
+
+// count is how many elements belong to a partition.
+func count[T any](list []T, p uint8, partition func(*T) uint8) int {
+	n := 0
+	for i := range list {
+		if partition(&list[i]) == p {
+			n++
+		}
+	}
+	return n
+}
+
+func appendFinished(dst []byte, p uint8, f *frontier.Finish) []byte {
+	if f == nil || f.Key.Host.Partition() != p {
+		return dst
+	}
+	dst = beginSection(dst, tagFinish, 1)
+	dst, body := beginSized(dst)
+	dst = appendFinish(f.Key.Append(dst), f)
+	return endSized(dst, body)
+}
+
+func appendLinks(dst []byte, p uint8, links []frontier.Link) []byte {
+	dst = beginSection(dst, tagLinks, count(links, p, func(l *frontier.Link) uint8 { return l.Key.Host.Partition() }))
+	prev, index := &frontier.Link{}, uint32(0)
+	for i := range links {
+		l := &links[i]
+		if l.Key.Host.Partition() != p {
+			continue
+		}
+		l.At = frontier.Cursor{Priority: l.Priority, Index: index}
+		dst = appendLink(dst, prev, l)
+		prev = l
+		index++
 	}
 	return dst
 }
@@ -135,13 +126,13 @@ func appendKeys(dst []byte, tag byte, keys []urlnorm.Key) []byte {
 // appendLink appends l, leaving out what it shares with the link before: the
 // links of a page have their parent, most of the time their host, and much of
 // their text in common.
-func appendLink(dst []byte, prev, l *Link) []byte {
+func appendLink(dst []byte, prev, l *frontier.Link) []byte {
 	dst, body := beginSized(dst)
 	sameHost := l.Key.Host == prev.Key.Host
 	sameParent := l.Parent == prev.Parent
 	dst = append(dst, flag(sameHost, linkSameHost)|flag(sameParent, linkSameParent)|
-		flag(!l.DiscoveredAt.IsZero(), linkDiscovered)|flag(!l.LastMod.IsZero(), linkLastMod)|
-		flag(len(l.Extra) > 0, linkExtra))
+		flag(!l.Discovered.IsZero(), linkDiscovered)|flag(!l.LastMod.IsZero(), linkLastMod)|
+		flag(l.Hops > 0, linkHops)|flag(l.Finish != nil, linkFinish))
 	if !sameHost {
 		dst = binary.BigEndian.AppendUint64(dst, uint64(l.Key.Host))
 	}
@@ -149,39 +140,139 @@ func appendLink(dst []byte, prev, l *Link) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, l.Key.Lo)
 	dst = append(dst, l.Priority, l.Source)
 	dst = binary.AppendUvarint(dst, uint64(l.Depth))
-	n := shared(prev.URL, l.URL)
+	n := shared(prev.URL.String(), l.URL.String())
 	dst = binary.AppendUvarint(dst, uint64(n))
-	dst = appendString(dst, l.URL[n:])
+	dst = appendString(dst, l.URL.String()[n:])
 	if !sameParent {
-		dst = appendString(dst, l.Parent)
+		dst = appendString(dst, l.Parent.String())
 	}
-	if !l.DiscoveredAt.IsZero() {
-		dst = binary.AppendUvarint(dst, zigzag(l.DiscoveredAt.UnixMilli()-unixMilli(prev.DiscoveredAt)))
+	if !l.Discovered.IsZero() {
+		dst = binary.AppendUvarint(dst, zigzag(l.Discovered.UnixMilli()-unixMilli(prev.Discovered)))
 	}
 	if !l.LastMod.IsZero() {
 		dst = binary.AppendUvarint(dst, millis(l.LastMod))
 	}
-	if len(l.Extra) > 0 {
-		dst = appendBytes(dst, l.Extra)
+	if l.Hops > 0 {
+		dst = append(dst, l.Hops)
+	}
+	if l.Finish != nil {
+		var finish int
+		dst, finish = beginSized(dst)
+		dst = endSized(appendFinish(dst, l.Finish), finish)
 	}
 	return endSized(dst, body)
 }
 
-// appendStart appends the entry that begins a run: which pages were in flight
-// when the run before it ended uncleanly, with how often that has happened to
-// each by now.
-func appendStart(dst []byte, epoch uint64, crashed map[urlnorm.Key]int) []byte {
-	dst = appendHead(dst, kindStart, epoch)
-	if len(crashed) == 0 {
-		return dst
+func keyPartition(k *frontier.Key) uint8 { return k.Host.Partition() }
+
+func appendLeased(dst []byte, p uint8, keys []frontier.Key) []byte {
+	dst = beginSection(dst, tagLeased, count(keys, p, keyPartition))
+	for _, k := range keys {
+		if k.Host.Partition() == p {
+			dst = k.Append(append(dst, 1+keySize, 0))
+		}
 	}
-	dst = appendSection(dst, tagCrashed, len(crashed))
-	for k, n := range crashed {
-		var body int
-		dst, body = beginSized(dst)
-		dst = k.Append(dst)
-		dst = binary.AppendUvarint(dst, uint64(n))
-		dst = endSized(dst, body)
+	return dst
+}
+
+func appendReturned(dst []byte, p uint8, keys []frontier.Key) []byte {
+	dst = beginSection(dst, tagReturned, count(keys, p, keyPartition))
+	for _, k := range keys {
+		if k.Host.Partition() == p {
+			dst = k.Append(append(dst, keySize))
+		}
+	}
+	return dst
+}
+
+func appendHosts(dst []byte, p uint8, hosts []frontier.HostFact) []byte {
+	dst = beginSection(dst, tagHosts, count(hosts, p, func(h *frontier.HostFact) uint8 { return h.Host.Partition() }))
+	for i := range hosts {
+		if h := &hosts[i]; h.Host.Partition() == p {
+			var body int
+			dst, body = beginSized(dst)
+			dst = binary.BigEndian.AppendUint64(dst, uint64(h.Host))
+			dst = endSized(appendHost(dst, h), body)
+		}
+	}
+	return dst
+}
+
+func appendCursors(dst []byte, p uint8, cursors []frontier.HostCursor) []byte {
+	dst = beginSection(dst, tagCursors, count(cursors, p, func(c *frontier.HostCursor) uint8 { return c.Host.Partition() }))
+	for _, c := range cursors {
+		if c.Host.Partition() == p {
+			var body int
+			dst, body = beginSized(dst)
+			dst = binary.BigEndian.AppendUint64(dst, uint64(c.Host))
+			dst = endSized(appendCursor(dst, c.Low), body)
+		}
+	}
+	return dst
+}
+
+func appendOrigins(dst []byte, p uint8, origins []frontier.OriginFact) []byte {
+	dst = beginSection(dst, tagOrigins, count(origins, p, func(o *frontier.OriginFact) uint8 { return o.Host.Partition() }))
+	for i := range origins {
+		if o := &origins[i]; o.Host.Partition() == p {
+			var body int
+			dst, body = beginSized(dst)
+			dst = binary.BigEndian.AppendUint64(dst, uint64(o.Host))
+			dst = appendString(dst, o.Origin)
+			dst = endSized(appendOrigin(dst, o), body)
+		}
+	}
+	return dst
+}
+
+func appendFacts(dst []byte, p uint8, facts []frontier.CrawlFact) []byte {
+	dst = beginSection(dst, tagFacts, count(facts, p, func(f *frontier.CrawlFact) uint8 { return f.Partition }))
+	for _, f := range facts {
+		if f.Partition == p {
+			var body int
+			dst, body = beginSized(dst)
+			dst = appendString(dst, f.Name)
+			dst = append(dst, flag(f.Value != nil, 1))
+			dst = endSized(appendBytes(dst, f.Value), body)
+		}
+	}
+	return dst
+}
+
+// appendOpened appends the record that opens partitions: which pages were in
+// flight when the run before it ended uncleanly, with how often that has happened
+// to each by now.
+func appendOpened(dst []byte, run uint64, opened partitionSet, crashed map[frontier.Key]int) []byte {
+	inFlight := map[uint8]int{}
+	for k := range crashed {
+		inFlight[k.Host.Partition()]++
+	}
+	dst = appendParts(dst, opened.len())
+	for p := range opened.all() {
+		var part int
+		dst, part = beginPart(dst, p, kindOpened, run)
+		if inFlight[p] > 0 {
+			dst = beginSection(dst, tagInFlight, inFlight[p])
+			for k, n := range crashed {
+				if k.Host.Partition() == p {
+					var body int
+					dst, body = beginSized(dst)
+					dst = endSized(appendInFlight(k.Append(dst), n), body)
+				}
+			}
+		}
+		dst = endSized(dst, part)
+	}
+	return dst
+}
+
+// appendClosed appends the record that closes partitions in good order.
+func appendClosed(dst []byte, run uint64, closed partitionSet) []byte {
+	dst = appendParts(dst, closed.len())
+	for p := range closed.all() {
+		var part int
+		dst, part = beginPart(dst, p, kindClosed, run)
+		dst = endSized(dst, part)
 	}
 	return dst
 }

@@ -4,83 +4,88 @@ import (
 	"encoding/hex"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/pace"
 )
 
 // A recorder puts together the record that it is shown.
 type recorder struct {
-	kind    byte
-	epoch   uint64
-	rec     Record
-	crashes map[urlnorm.Key]int
+	parts   []partHead
+	rec     frontier.Record
+	crashes map[frontier.Key]int
 }
 
-func (v *recorder) head(kind byte, epoch uint64) error {
-	v.kind, v.epoch = kind, epoch
+func (v *recorder) part(h partHead) error {
+	v.parts = append(v.parts, h)
 	return nil
 }
 
-func (v *recorder) finish(k urlnorm.Key, value []byte) (err error) {
+func (v *recorder) finish(k frontier.Key, value []byte) (err error) {
 	v.rec.Finish, err = decodeFinish(k, value)
 	return err
 }
 
-func (v *recorder) link(_ int, l *linkView) error {
+func (v *recorder) link(index int, l *linkView) error {
 	value := appendDiscovery(nil, l)
 	link, err := decodeDiscovery(l.key, value)
+	if l.finish != nil && err == nil {
+		link.Finish, err = decodeFinish(frontier.Key{}, l.finish)
+	}
+	link.At = frontier.Cursor{Priority: link.Priority, Index: uint32(index)}
 	v.rec.Links = append(v.rec.Links, link)
 	return err
 }
 
-func (v *recorder) leased(k urlnorm.Key) error {
+func (v *recorder) leased(k frontier.Key) error {
 	v.rec.Leased = append(v.rec.Leased, k)
 	return nil
 }
 
-func (v *recorder) returned(k urlnorm.Key) error {
+func (v *recorder) returned(k frontier.Key) error {
 	v.rec.Returned = append(v.rec.Returned, k)
 	return nil
 }
 
-func (v *recorder) host(h urlnorm.HostID, value []byte) error {
+func (v *recorder) host(h frontier.HostID, value []byte) error {
 	f, err := decodeHost(h, value)
 	v.rec.Hosts = append(v.rec.Hosts, f)
 	return err
 }
 
-func (v *recorder) cursor(h urlnorm.HostID, low Cursor) error {
-	v.rec.Cursors = append(v.rec.Cursors, HostCursor{h, low})
+func (v *recorder) cursor(h frontier.HostID, low frontier.Cursor) error {
+	v.rec.Cursors = append(v.rec.Cursors, frontier.HostCursor{Host: h, Low: low})
 	return nil
 }
 
-func (v *recorder) robots(origin, value []byte) error {
-	f, err := decodeRobots(string(origin), value)
-	v.rec.Robots = append(v.rec.Robots, f)
+func (v *recorder) origin(h frontier.HostID, origin, value []byte) error {
+	f, err := decodeOrigin(h, string(origin), value)
+	v.rec.Origins = append(v.rec.Origins, f)
 	return err
 }
 
-func (v *recorder) run(name, value []byte, set bool) error {
-	f := RunFact{Name: string(name)}
+func (v *recorder) fact(partition uint8, name, value []byte, set bool) error {
+	f := frontier.CrawlFact{Partition: partition, Name: string(name)}
 	if set {
 		f.Value = append([]byte{}, value...)
 	}
-	v.rec.Run = append(v.rec.Run, f)
+	v.rec.Facts = append(v.rec.Facts, f)
 	return nil
 }
 
-func (v *recorder) crashed(k urlnorm.Key, n int) error {
+func (v *recorder) inFlight(k frontier.Key, n int) error {
 	if v.crashes == nil {
-		v.crashes = map[urlnorm.Key]int{}
+		v.crashes = map[frontier.Key]int{}
 	}
 	v.crashes[k] = n
 	return nil
 }
 
-func decodeRecord(t *testing.T, b []byte) Record {
+func decodeRecord(t *testing.T, b []byte) frontier.Record {
 	t.Helper()
 	var v recorder
 	if err := walk(b, &v); err != nil {
@@ -89,37 +94,59 @@ func decodeRecord(t *testing.T, b []byte) Record {
 	return v.rec
 }
 
-func key(n uint64) urlnorm.Key {
-	return urlnorm.Key{Host: urlnorm.HostID(n << 32), Hi: n * 3, Lo: n * 7}
+func key(n uint64) frontier.Key {
+	return frontier.Key{Host: frontier.HostID(n << 32), Hi: n * 3, Lo: n * 7}
 }
 
 func ms(n int64) time.Time { return time.UnixMilli(n).UTC() }
 
-func someRecords() map[string]Record {
-	return map[string]Record{
+// mustURL is the URL of a text, or none.
+func mustURL(text string) frontier.URL {
+	if text == "" {
+		return frontier.URL{}
+	}
+	u, err := frontier.ParseURL(text)
+	if err != nil {
+		panic(err)
+	}
+	return u
+}
+
+// someRecords have all their parts in the order in which they are encoded.
+func someRecords() map[string]frontier.Record {
+	second := frontier.Key{Host: 9 << 56, Hi: 1, Lo: 2}
+	return map[string]frontier.Record{
 		"empty": {},
-		"finish": {Finish: &Finish{
-			Key: key(1), Outcome: 255, Status: 65535, Attempts: 65535, CrawledAt: ms(1), Bytes: math.MaxUint64,
-			RedirectTo: "https://b.example/", Generation: math.MaxUint32, NextFetch: ms(-5), Facts: []byte("facts"),
+		"finish": {Finish: &frontier.Finish{
+			Key: key(1), Outcome: 255, Counted: true, Status: 65535, Attempts: 65535, CheckedAt: ms(-5), Bytes: math.MaxUint64,
+			RedirectTo: "https://b.example/", Facts: []byte("facts"),
 		}},
-		"finish of zeros": {Finish: &Finish{}},
-		"links": {Links: []Link{
-			{Key: key(1), URL: "https://a.example/x", Depth: 65535, Priority: 255, Source: 255, Parent: "https://a.example/", DiscoveredAt: ms(1e12), LastMod: ms(0), Extra: []byte{0}},
-			{Key: key(1), URL: "https://a.example/xy", Parent: "https://a.example/", DiscoveredAt: ms(1e12 - 1)},
-			{Key: key(2), URL: "https://b.example/", Parent: ""},
-			{Key: key(2), URL: "", Parent: "https://a.example/", DiscoveredAt: ms(0)},
-			{},
+		"finish of zeros": {Finish: &frontier.Finish{}},
+		"links": {Links: []frontier.Link{
+			{Key: key(1), URL: mustURL("https://a.example/x"), Depth: 65535, Priority: 255, Source: 255, Hops: 255, Parent: mustURL("https://a.example/"), Discovered: ms(1e12), LastMod: ms(0)},
+			{Key: key(1), URL: mustURL("https://a.example/xy"), Parent: mustURL("https://a.example/"), Discovered: ms(1e12 - 1)},
+			{Key: key(2), URL: mustURL("https://b.example/")},
+			{Key: key(2), URL: mustURL("https://b.example/2"), Parent: mustURL("https://a.example/"), Discovered: ms(0), Finish: &frontier.Finish{Outcome: 3, Facts: []byte("why")}},
+			{Key: second, URL: mustURL("https://c.example/")},
 		}},
-		"leases": {Leased: []urlnorm.Key{key(1), key(2)}, Returned: []urlnorm.Key{key(3)}},
+		"leases": {Leased: []frontier.Key{key(1), key(2), second}, Returned: []frontier.Key{key(3)}},
 		"facts": {
-			Hosts:   []HostFact{{Host: 1, Name: "a.example", Data: []byte("pace")}, {}},
-			Cursors: []HostCursor{{Host: 1, Low: Cursor{255, math.MaxUint64, math.MaxUint32}}, {}},
-			Robots:  []RobotsFact{{Origin: "https://a.example", FetchedAt: ms(1), Expires: ms(2), Data: []byte("rules")}, {}},
-			Run:     []RunFact{{Name: "status", Value: []byte("running")}, {Name: "empty", Value: []byte{}}, {Name: "gone"}},
+			Hosts: []frontier.HostFact{{
+				Host: 1, Name: "a.example", Blocked: true, Abandoned: true, Pages: 7,
+				Learned: pace.Learned{Delay: time.Second, Floor: time.Hour, FloorAt: ms(1), LastSuccess: ms(2), AskedUntil: ms(3)},
+			}, {}},
+			Cursors: []frontier.HostCursor{{Host: 1, Low: frontier.Cursor{Priority: 255, Position: math.MaxUint64, Index: math.MaxUint32}}, {}},
+			Origins: []frontier.OriginFact{{
+				Host: 1, Origin: "https://a.example", State: frontier.OriginAnswered, Status: 200, Fetched: ms(1), Expires: ms(2),
+				SitemapsRequested: true, Body: []byte("rules"),
+			}, {}},
+			Facts: []frontier.CrawlFact{
+				{Name: "status", Value: []byte("running")}, {Name: "empty", Value: []byte{}}, {Name: "gone"}, {Partition: 255, Name: "status", Value: []byte("x")},
+			},
 		},
 		"large": {
-			Finish: &Finish{Facts: []byte(strings.Repeat("f", 1<<14))},
-			Links:  []Link{{URL: strings.Repeat("u", 1<<15), Parent: strings.Repeat("p", 1<<21)}},
+			Finish: &frontier.Finish{Facts: []byte(strings.Repeat("f", 1<<14))},
+			Links:  []frontier.Link{{URL: mustURL("https://a/" + strings.Repeat("u", 1<<15)), Parent: mustURL("https://a/" + strings.Repeat("p", 1<<21))}},
 		},
 	}
 }
@@ -131,67 +158,108 @@ func TestRecordRoundTrip(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		if v.kind != kindEvents || v.epoch != 77 || !reflect.DeepEqual(v.rec, r) {
-			t.Errorf("%s:\n got %+v\nwant %+v", name, v.rec, r)
+		parts := touched(&r)
+		if len(v.parts) != parts.len() || !reflect.DeepEqual(v.rec, r) {
+			t.Errorf("%s: parts %v\n got %+v\nwant %+v", name, v.parts, v.rec, r)
+		}
+		for _, p := range v.parts {
+			if p.kind != kindEvents || p.run != 77 {
+				t.Errorf("%s: part %v", name, p)
+			}
+		}
+	}
+}
+
+// A record is cut into one part for each partition, in which its links are counted from 0.
+func TestParts(t *testing.T) {
+	in := func(p uint8, n uint64) frontier.Key { return frontier.Key{Host: frontier.HostID(p) << 56, Lo: n} }
+	r := frontier.Record{
+		Finish: &frontier.Finish{Key: in(3, 1)},
+		Links:  []frontier.Link{{Key: in(200, 1)}, {Key: in(3, 2)}, {Key: in(200, 2), Priority: 9}, {Key: in(0, 1)}},
+		Leased: []frontier.Key{in(3, 3)},
+		Facts:  []frontier.CrawlFact{{Partition: 7, Name: "n", Value: []byte("v")}},
+	}
+	for i := range r.Links {
+		r.Links[i].URL = mustURL("https://a.example/")
+	}
+	var v recorder
+	if err := walk(appendRecord(nil, 1, &r), &v); err != nil {
+		t.Fatal(err)
+	}
+	var partitions []uint8
+	for _, p := range v.parts {
+		partitions = append(partitions, p.partition)
+	}
+	if want := []uint8{0, 3, 7, 200}; !slices.Equal(partitions, want) {
+		t.Errorf("parts of %v, want %v", partitions, want)
+	}
+	for i, want := range []frontier.Cursor{{}, {}, {Priority: 9, Index: 1}, {}} {
+		if r.Links[i].At != want {
+			t.Errorf("link %d is at %v, want %v", i, r.Links[i].At, want)
 		}
 	}
 }
 
 // TestRecordBytes pins the encoding: what was written must be read for ever.
 func TestRecordBytes(t *testing.T) {
-	r := Record{
-		Finish: &Finish{Key: key(1), Outcome: 1, Status: 200, Attempts: 1, Generation: 2, Bytes: 300, CrawledAt: ms(1000), NextFetch: ms(2000), RedirectTo: "r", Facts: []byte("f")},
-		Links: []Link{
-			{Key: key(2), URL: "https://a/b", Depth: 3, Priority: 4, Source: 5, Parent: "https://a/", DiscoveredAt: ms(1000), LastMod: ms(500), Extra: []byte("e")},
-			{Key: urlnorm.Key{Host: key(2).Host, Hi: 1, Lo: 2}, URL: "https://a/c", Parent: "https://a/", DiscoveredAt: ms(1001)},
+	r := frontier.Record{
+		Finish: &frontier.Finish{Key: key(1), Outcome: 1, Counted: true, Status: 200, Attempts: 1, Bytes: 300, CheckedAt: ms(1000), RedirectTo: "r", Facts: []byte("f")},
+		Links: []frontier.Link{
+			{Key: key(2), URL: mustURL("https://a/b"), Depth: 3, Priority: 4, Source: 5, Parent: mustURL("https://a/"), Discovered: ms(1000), LastMod: ms(500), Hops: 6},
+			{Key: frontier.Key{Host: key(2).Host, Hi: 1, Lo: 2}, URL: mustURL("https://a/c"), Parent: mustURL("https://a/"), Discovered: ms(1001), Finish: &frontier.Finish{Outcome: 2}},
 		},
-		Leased:   []urlnorm.Key{key(5)},
-		Returned: []urlnorm.Key{key(6)},
-		Hosts:    []HostFact{{Host: 7, Name: "a", Data: []byte("d")}},
-		Cursors:  []HostCursor{{Host: 7, Low: Cursor{1, 2, 3}}},
-		Robots:   []RobotsFact{{Origin: "o", FetchedAt: ms(1), Expires: ms(2), Data: []byte("d")}},
-		Run:      []RunFact{{Name: "n", Value: []byte("v")}, {Name: "gone"}},
+		Leased:   []frontier.Key{key(5)},
+		Returned: []frontier.Key{key(6)},
+		Hosts:    []frontier.HostFact{{Host: 7, Name: "a", Blocked: true, Learned: pace.Learned{Delay: time.Second, LastSuccess: ms(1)}, Pages: 2}},
+		Cursors:  []frontier.HostCursor{{Host: 7, Low: frontier.Cursor{Priority: 1, Position: 2, Index: 3}}},
+		Origins:  []frontier.OriginFact{{Host: 7, Origin: "o", State: frontier.OriginNone, Status: 404, Fetched: ms(1), Expires: ms(2), SitemapsRequested: true, Body: []byte("d")}},
+		Facts:    []frontier.CrawlFact{{Partition: 1, Name: "n", Value: []byte("v")}, {Partition: 1, Name: "gone"}},
 	}
-	const want = "010009" + // version, kind, epoch
-		"0101a800" + "000000010000000000000000000000030000000000000007" + // finish, its key
-		"0101c80101" + "02ac02" + "d10f" + "a11f" + "0172" + "0166" +
-		"0202ba00" + "1c" + "0000000200000000" + "0000000000000006000000000000000e" + "0405" + "03" + // links
-		"000b68747470733a2f2f612f62" + "0a68747470733a2f2f612f" + "d00f" + "e907" + "0165" +
-		"9800" + "07" + "00000000000000010000000000000002" + "0000" + "00" + "0a0163" + "02" +
-		"0301" + "0000000500000000000000000000000f0000000000000023" + // leased
-		"0401" + "00000006000000000000000000000012000000000000002a" + // returned
-		"05018d00" + "0000000000000007" + "01" + "0161" + "0164" + // hosts
-		"06018b00" + "0000000000000007" + "010203" + // cursors
-		"07018700" + "016f" + "01" + "03" + "05" + "0164" + // robots
-		"0802" + "8500" + "016e" + "01" + "0176" + "8700" + "04676f6e65" + "00" + "00" // run
+	const want = "0202" + "8302" + "000009" + // version, parts; the first one's length, partition, kind, run
+		"0101a600" + "000000010000000000000000000000030000000000000007" + // finish, its key
+		"020101" + "c801" + "01" + "ac02" + "d10f" + "0172" + "0166" +
+		"0202b900" + "1c" + "0000000200000000" + "0000000000000006000000000000000e" + "0405" + "03" + // links
+		"000b68747470733a2f2f612f62" + "0a68747470733a2f2f612f" + "d00f" + "e907" + "06" +
+		"a300" + "27" + "00000000000000010000000000000002" + "0000" + "00" + "0a0163" + "02" + "8900" + "020200000000000000" +
+		"0401" + "1900" + "0000000500000000000000000000000f0000000000000023" + // leased
+		"0501" + "18" + "00000006000000000000000000000012000000000000002a" + // returned
+		"06019300" + "0000000000000007" + "02" + "0161" + "01" + "d00f" + "00" + "00" + "03" + "00" + "04" + // hosts
+		"07018b00" + "0000000000000007" + "010203" + // cursors
+		"08019300" + "0000000000000007" + "016f" + "020201" + "9403" + "03" + "05" + "0164" + // origins
+		"9500" + "010009" + // the second part
+		"0d02" + "8500" + "016e" + "01" + "0176" + "8700" + "04676f6e65" + "00" + "00" // facts
 	if got := hex.EncodeToString(appendRecord(nil, 9, &r)); got != want {
 		t.Errorf("encoding has changed\n got %s\nwant %s", got, want)
 	}
 }
 
-func TestStartRoundTrip(t *testing.T) {
-	want := map[urlnorm.Key]int{key(1): 1, key(2): 200}
+func TestOpenedRoundTrip(t *testing.T) {
+	want := map[frontier.Key]int{key(1): 1, key(2): 200, {Host: 9 << 56}: 3}
 	var v recorder
-	if err := walk(appendStart(nil, 3, want), &v); err != nil {
+	if err := walk(appendOpened(nil, 3, allPartitions(), want), &v); err != nil {
 		t.Fatal(err)
 	}
-	if v.kind != kindStart || v.epoch != 3 || !reflect.DeepEqual(v.crashes, want) {
+	if len(v.parts) != partitions || v.parts[255] != (partHead{255, kindOpened, 3}) || !reflect.DeepEqual(v.crashes, want) {
 		t.Errorf("got %+v", v)
+	}
+	var closed partitionSet
+	closed.add(9)
+	v = recorder{}
+	if err := walk(appendClosed(nil, 3, closed), &v); err != nil || !slices.Equal(v.parts, []partHead{{9, kindClosed, 3}}) {
+		t.Errorf("got %+v, %v", v, err)
 	}
 }
 
 // TestAddedFields reads what a later writer may have added fields to.
 func TestAddedFields(t *testing.T) {
-	rec := appendHead(nil, kindEvents, 1)
-	rec = appendSection(rec, tagFinish, 1)
-	rec, body := beginSized(rec)
-	rec = key(1).Append(rec)
-	rec = appendFinish(rec, &Finish{Key: key(1), Facts: []byte("f")})
-	rec = endSized(append(rec, "a field of tomorrow"...), body)
+	rec, part := beginPart(appendParts(nil, 1), 0, kindEvents, 1)
+	rec, body := beginSized(beginSection(rec, tagFinish, 1))
+	rec = appendFinish(key(1).Append(rec), &frontier.Finish{Facts: []byte("f")})
+	rec = endSized(endSized(append(rec, "a field of tomorrow"...), body), part)
 	if got := decodeRecord(t, rec); string(got.Finish.Facts) != "f" {
 		t.Errorf("got %+v", got.Finish)
 	}
-	value := append(appendHost(nil, &HostFact{Name: "a"}), "a field of tomorrow"...)
+	value := append(appendHost(nil, &frontier.HostFact{Name: "a"}), "a field of tomorrow"...)
 	if got, err := decodeHost(1, value); err != nil || got.Name != "a" {
 		t.Errorf("got %+v, %v", got, err)
 	}
@@ -202,11 +270,11 @@ func TestNewerVersions(t *testing.T) {
 		b[0] = formatVersion + 1
 		return b
 	}
-	err := walk(newer(appendRecord(nil, 1, &Record{})), noVisitor{})
+	err := walk(newer(appendRecord(nil, 1, &frontier.Record{})), noVisitor{})
 	if e := wantErrAs[*VersionError](t, err); e.Found != formatVersion+1 || e.Known != formatVersion {
 		t.Errorf("got %+v", e)
 	}
-	_, err = decodeFinish(key(1), newer(appendFinish(nil, &Finish{})))
+	_, err = decodeFinish(key(1), newer(appendFinish(nil, &frontier.Finish{})))
 	wantErrAs[*VersionError](t, err)
 	_, err = decodeDiscovery(key(1), newer(appendDiscovery(nil, &linkView{})))
 	wantErrAs[*VersionError](t, err)
@@ -229,7 +297,8 @@ func TestCutRecords(t *testing.T) {
 			}
 		}
 	}
-	if err := walk(append(appendHead(nil, kindEvents, 1), 99, 1), noVisitor{}); err == nil {
+	rec, part := beginPart(appendParts(nil, 1), 0, kindEvents, 1)
+	if err := walk(endSized(append(rec, 99, 1, 0), part), noVisitor{}); err == nil {
 		t.Error("an unknown section is passed over")
 	}
 }
@@ -238,19 +307,18 @@ func TestBlockRoundTrip(t *testing.T) {
 	var b blockBuilder
 	for round := range 2 {
 		b.reset()
-		var want []Queued
+		var want []frontier.Link
 		for i := range 20 {
-			l := Link{
-				Key: urlnorm.Key{Host: 9, Hi: uint64(i), Lo: uint64(round)}, URL: "https://a.example/" + strings.Repeat("x", i%5), Depth: uint16(i),
-				Priority: 3, Source: uint8(i), Extra: cloned([]byte(strings.Repeat("e", i%3))),
+			l := frontier.Link{
+				Key: frontier.Key{Host: 9, Hi: uint64(i), Lo: uint64(round)}, URL: mustURL("https://a.example/" + strings.Repeat("x", i%5)), Depth: uint16(i),
+				Priority: 3, Source: uint8(i), Hops: uint8(i % 3), At: frontier.Cursor{Priority: 3, Position: frontier.Position(100 + i/3), Index: uint32(i)},
 			}
-			at := Cursor{Priority: 3, Seq: uint64(100 + i/3), Index: uint32(i)}
-			want = append(want, Queued{l, at})
-			b.add(at.Seq, int(at.Index), &linkView{key: l.Key, url: []byte(l.URL), depth: l.Depth, priority: 3, source: l.Source, extra: l.Extra})
+			want = append(want, l)
+			b.add(l.At.Position, int(l.At.Index), &linkView{key: l.Key, url: []byte(l.URL.String()), depth: l.Depth, priority: 3, source: l.Source, hops: l.Hops})
 		}
-		var got []Queued
-		if err := readBlock(9, 3, b.buf, func(at Cursor, l Link) bool {
-			got = append(got, Queued{l, at})
+		var got []frontier.Link
+		if err := readBlock(9, 3, b.buf, func(l *frontier.Link) bool {
+			got = append(got, *l)
 			return true
 		}); err != nil {
 			t.Fatal(err)
@@ -265,17 +333,17 @@ func TestCountersRoundTrip(t *testing.T) {
 	var c Counters
 	c.Discovered = 5
 	for i := range 300 {
-		c.finished(&Finish{Outcome: uint8(i), Status: uint16(i * 10), Bytes: 3})
+		c.finished(&frontier.Finish{Outcome: uint8(i), Counted: i%2 == 0, Status: uint16(i * 10), Bytes: 3})
 	}
 	r := reader{b: c.append(nil)}
 	if got := r.counters(); r.bad || got != c {
 		t.Errorf("got %+v\nwant %+v", got, c)
 	}
-	// Codes 63 to 255, once each.
-	if got := c.Outcomes[NumOutcomes-1]; got != 193 {
+	// Codes 31 to 255, once each, and those of 256 to 299 that are over 30.
+	if got := c.Outcomes[NumOutcomes-1]; got != 225+13 {
 		t.Errorf("%d in the last place of outcomes", got)
 	}
-	if c.Finished != 300 || c.Pending() != 0 {
+	if c.Finished != 300 || c.Counted != 150 || c.Pending() != 0 {
 		t.Errorf("finished %d, pending %d", c.Finished, c.Pending())
 	}
 }

@@ -34,8 +34,8 @@ var (
 // not be read.
 type LockedError = disk.LockedError
 
-// A VersionError says that something on disk is of a newer form than this program knows: What it is, and the versions Found
-// and Known. Nothing was changed.
+// A VersionError says that something on disk has another format version than this program reads: What it is, and the versions
+// Found and Known. Nothing was changed.
 type VersionError = disk.VersionError
 
 // An IdentityError says that the keys of the store in Dir were computed by other

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/mapwright/mapwright/wal"
+
+	"github.com/mapwright/mapwright/frontier"
 )
 
 // A faultyFS is the operating system's file system with a switch that makes
@@ -96,11 +98,11 @@ func TestLogFails(t *testing.T) {
 	}
 	fault := error(syscall.EIO)
 	fs.err.Store(&fault)
-	if _, err := s.Commit(Record{Run: []RunFact{{Name: "lost", Value: []byte("?")}}}); err != nil {
+	if _, err := s.Commit(frontier.Record{Facts: []frontier.CrawlFact{{Name: "lost", Value: []byte("?")}}}); err != nil {
 		t.Fatal(err)
 	}
 	wantErr(t, syscall.EIO, s.Flush(ctx), "flush")
-	_, err = s.Commit(Record{})
+	_, err = s.Commit(frontier.Record{})
 	wantErr(t, syscall.EIO, err, "commit")
 	wantErr(t, syscall.EIO, s.Ready(ctx), "ready")
 	wantErr(t, syscall.EIO, s.Checkpoint(ctx, func(*SnapshotWriter) error { return nil }), "checkpoint")
@@ -111,10 +113,10 @@ func TestLogFails(t *testing.T) {
 	if !s.Recovery().Unclean {
 		t.Error("the end was not unclean")
 	}
-	run := s.Run()
+	run := s.Facts()
 	if run["lost"] != nil {
 		// It was written, if not synced, and then it counts.
-		m.run["lost"] = []byte("?")
+		m.facts["lost"] = []byte("?")
 	}
 	m.check(t, s)
 }
@@ -147,7 +149,7 @@ func TestDiskFull(t *testing.T) {
 		}
 	}
 	wantErr(t, ErrDiskFull, s.Flush(ctx), "flush")
-	_, err = s.Commit(Record{})
+	_, err = s.Commit(frontier.Record{})
 	wantErr(t, ErrDiskFull, err, "commit")
 	wantErr(t, ErrDiskFull, s.Close(), "close")
 
@@ -264,7 +266,7 @@ func TestBadgerLogsError(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.view.db.Opts().Logger.Errorf("Error while curlf sync: %v\n", syscall.EIO)
-	if _, err := s.Commit(Record{}); err == nil {
+	if _, err := s.Commit(frontier.Record{}); err == nil {
 		t.Error("the store goes on")
 	}
 	if err := s.Close(); err == nil {
@@ -305,9 +307,9 @@ func TestSmallerMemtables(t *testing.T) {
 		t.Fatal(err)
 	}
 	const links = 16_000
-	var r Record
+	var r frontier.Record
 	for i := range uint64(links) {
-		r.Links = append(r.Links, Link{Key: key(i), URL: "https://a.example/"})
+		r.Links = append(r.Links, frontier.Link{Key: key(i), URL: mustURL("https://a.example/")})
 	}
 	commit(t, s, r)
 	if err := s.Flush(t.Context()); err != nil {

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/disk"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 // What a store's directory holds.
@@ -36,7 +36,7 @@ const formatMagic = "mwstate\n"
 type format struct {
 	seed     uint64
 	created  time.Time
-	identity string // of the program that made it; empty if that wrote none
+	identity string // of the program that made it
 }
 
 func readFormat(dir string) (format, error) {
@@ -46,10 +46,7 @@ func readFormat(dir string) (format, error) {
 		return format{}, err
 	}
 	r := reader{b: body}
-	f := format{seed: r.u64(), created: r.time()}
-	if len(r.b) > 0 { // the first programs of format 1 wrote no identity
-		f.identity = string(r.bytes())
-	}
+	f := format{seed: r.u64(), created: r.time(), identity: string(r.bytes())}
 	return f, r.done(path)
 }
 
@@ -69,7 +66,7 @@ func writeFormat(dir string, f format) error {
 // checkIdentity returns an *IdentityError for a store in dir whose keys were
 // computed by other rules than this program's.
 func (f format) checkIdentity(dir string) error {
-	if known := urlnorm.Identity(); f.identity != "" && f.identity != known {
+	if known := frontier.Identity(); f.identity != known {
 		return &IdentityError{Dir: dir, Found: f.identity, Known: known}
 	}
 	return nil

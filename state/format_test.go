@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/disk"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 func TestOpenModes(t *testing.T) {
@@ -165,7 +165,7 @@ func TestWipeDamagedStore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Commit(Record{Run: []RunFact{{Name: "a", Value: []byte("b")}}}); err != nil {
+	if _, err := s.Commit(frontier.Record{Facts: []frontier.CrawlFact{{Name: "a", Value: []byte("b")}}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.Close(); err != nil {
@@ -218,8 +218,8 @@ func TestOtherIdentity(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f.identity != urlnorm.Identity() || f.seed != modelSeed {
-		t.Errorf("the format is %+v, want identity %q and seed %d", f, urlnorm.Identity(), modelSeed)
+	if f.identity != frontier.Identity() || f.seed != modelSeed {
+		t.Errorf("the format is %+v, want identity %q and seed %d", f, frontier.Identity(), modelSeed)
 	}
 	other := f
 	other.identity = "url=0 idna=14.0.0 suffixes=2020-01-01/00000000"
@@ -230,7 +230,7 @@ func TestOtherIdentity(t *testing.T) {
 	for _, mode := range []Mode{OpenOrCreate, ExistingOnly} {
 		o.Mode = mode
 		_, err := Open(dir, o)
-		if e := wantErrAs[*IdentityError](t, err); e.Dir != dir || e.Found != other.identity || e.Known != urlnorm.Identity() {
+		if e := wantErrAs[*IdentityError](t, err); e.Dir != dir || e.Found != other.identity || e.Known != frontier.Identity() {
 			t.Errorf("mode %d: %+v", mode, e)
 		}
 	}

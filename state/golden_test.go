@@ -9,16 +9,18 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier"
 )
 
-// testdata/v1.tar.gz holds two directories of format version 1: one of a store
+// testdata/v2.tar.gz holds two directories of format version 2: one of a store
 // that was closed, and one of a store that was killed. They must open for ever.
-// It was made by this test with STATE_GOLDEN=v1 in the environment; a new
-// version of the format gets a file of its own, beside this one.
+// It was made by this test with STATE_GOLDEN=v2 in the environment; a new
+// version of the format gets a file of its own, beside this one. v1.tar.gz holds
+// the same of format version 1, which is refused.
 const (
 	goldenSeed    = 100
 	goldenRecords = 120
@@ -38,9 +40,44 @@ func TestGolden(t *testing.T) {
 		unpack(t, name, root)
 		for _, life := range []string{"closed", "killed"} {
 			t.Run(filepath.Base(name)+"/"+life, func(t *testing.T) {
+				if strings.HasSuffix(name, "v1.tar.gz") {
+					checkRefused(t, filepath.Join(root, life))
+					return
+				}
 				checkGolden(t, open(t, filepath.Join(root, life), Options{Mode: ExistingOnly}), life == "killed")
 			})
 		}
+	}
+}
+
+// checkRefused wants a store of format version 1 to be refused and left as it is.
+func checkRefused(t *testing.T, dir string) {
+	t.Helper()
+	files := os.DirFS(dir)
+	list := func() (all []string) {
+		err := fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			content, err := fs.ReadFile(files, name)
+			all = append(all, name+" "+string(content))
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	want := list()
+	s, err := Open(dir, Options{Mode: ExistingOnly})
+	if err == nil {
+		s.Close()
+	}
+	if e := wantErrAs[*VersionError](t, err); e.Found != 1 || e.Known != formatVersion {
+		t.Errorf("refused with %v", err)
+	}
+	if !slices.Equal(list(), want) {
+		t.Error("the directory was changed")
 	}
 }
 
@@ -85,9 +122,9 @@ func makeGolden(t *testing.T, path string) {
 		t.Fatal(err)
 	}
 	m := newModel(goldenSeed)
-	commit(t, s, Record{Leased: []urlnorm.Key{key(1), key(2)}})
+	commit(t, s, frontier.Record{Leased: []frontier.Key{key(1), key(2)}})
 	s = crash(t, s)
-	commit(t, s, Record{Leased: []urlnorm.Key{key(1)}, Returned: []urlnorm.Key{key(2)}})
+	commit(t, s, frontier.Record{Leased: []frontier.Key{key(1)}, Returned: []frontier.Key{key(2)}})
 	for m.n < goldenRecords {
 		commit(t, s, m.record())
 		if m.n == goldenRecords/2 {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"testing"
 
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier"
 )
 
 // crash opens a copy of a store with the options still, as a kill would leave
@@ -43,14 +43,14 @@ func TestCrashCounts(t *testing.T) {
 		}
 	}
 	// Page 0 stays in flight, 1 is finished, 2 is given back, 3 is leased later.
-	commit(t, s, Record{Leased: []urlnorm.Key{key(0), key(1), key(2)}})
-	commit(t, s, Record{Finish: &Finish{Key: key(1)}, Returned: []urlnorm.Key{key(2)}})
+	commit(t, s, frontier.Record{Leased: []frontier.Key{key(0), key(1), key(2)}})
+	commit(t, s, frontier.Record{Finish: &frontier.Finish{Key: key(1)}, Returned: []frontier.Key{key(2)}})
 	s = crash(t, s)
 	want("first", 1, 1, 0, 0, 0)
 	// A run that leases nothing blames nobody.
 	s = crash(t, s)
 	want("second", 0, 1, 0, 0, 0)
-	commit(t, s, Record{Leased: []urlnorm.Key{key(0), key(3)}})
+	commit(t, s, frontier.Record{Leased: []frontier.Key{key(0), key(3)}})
 	// A checkpoint must not forget what is in flight.
 	for range 3 {
 		if err := s.Checkpoint(context.Background(), func(*SnapshotWriter) error { return nil }); err != nil {
@@ -60,7 +60,7 @@ func TestCrashCounts(t *testing.T) {
 	s = crash(t, s)
 	want("third", 2, 2, 0, 0, 1)
 	// A clean end blames nobody either, whatever is in flight.
-	commit(t, s, Record{Leased: []urlnorm.Key{key(0), key(3)}})
+	commit(t, s, frontier.Record{Leased: []frontier.Key{key(0), key(3)}})
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -68,15 +68,15 @@ func TestCrashCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	want("fourth", 0, 2, 0, 0, 1)
-	commit(t, s, Record{Leased: []urlnorm.Key{key(0)}})
+	commit(t, s, frontier.Record{Leased: []frontier.Key{key(0)}})
 	s = crash(t, s)
 	want("fifth", 1, 3, 0, 0, 1)
 	// Finishing ends the count.
-	commit(t, s, Record{Finish: &Finish{Key: key(0)}})
+	commit(t, s, frontier.Record{Finish: &frontier.Finish{Key: key(0)}})
 	s = crash(t, s)
 	want("sixth", 0, 0, 0, 0, 1)
-	if s.Epoch() != 7 {
-		t.Errorf("epoch %d, want 7", s.Epoch())
+	if s.Run() != 7 {
+		t.Errorf("run %d, want 7", s.Run())
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)

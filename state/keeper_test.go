@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"reflect"
 	"testing"
+
+	"github.com/mapwright/mapwright/frontier"
 )
 
 // TestValueLogIsCollected overwrites the same facts many times over: the disk
@@ -13,14 +15,14 @@ func TestValueLogIsCollected(t *testing.T) {
 	dir := t.TempDir() + "/store"
 	s := open(t, dir, still())
 	const facts, rounds = 100, 200
-	fact := func(i, round int) RobotsFact {
+	fact := func(i, round int) frontier.OriginFact {
 		// Long keys fill memtables soon.
-		return RobotsFact{Origin: fmt.Sprintf("https://h%0600d.example", i), Data: []byte(fmt.Sprintf("%80d", round))}
+		return frontier.OriginFact{Origin: fmt.Sprintf("https://h%0600d.example", i), Body: []byte(fmt.Sprintf("%80d", round))}
 	}
 	for round := range rounds {
-		var r Record
+		var r frontier.Record
 		for i := range facts {
-			r.Robots = append(r.Robots, fact(i, round))
+			r.Origins = append(r.Origins, fact(i, round))
 		}
 		commit(t, s, r)
 		// Each round in a transaction of its own.
@@ -53,7 +55,7 @@ func TestValueLogIsCollected(t *testing.T) {
 	s = open(t, dir, still())
 	for i := range facts {
 		want := fact(i, rounds-1)
-		if got, ok, err := s.Robots(t.Context(), want.Origin); err != nil || !ok || !reflect.DeepEqual(got, want) {
+		if got, ok, err := s.Origin(t.Context(), want.Host, want.Origin); err != nil || !ok || !reflect.DeepEqual(got, want) {
 			t.Fatalf("got %v, %v, %v\nwant %v", got, ok, err, want)
 		}
 	}

@@ -13,7 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/pace"
 )
 
 const modelSeed = 42 // hash seed of stores that are compared with a model
@@ -22,42 +23,42 @@ const modelSeed = 42 // hash seed of stores that are compared with a model
 // of how many there were before, so that two processes can make the same.
 type model struct {
 	rng    *rand.Rand
-	hasher urlnorm.Hasher
+	hasher frontier.Hasher
 	n      int // records made
 
-	links    map[urlnorm.Key]Link
-	order    map[urlnorm.HostID][]Link // as they were named
-	finishes map[urlnorm.Key]*Finish
-	hosts    map[urlnorm.HostID]HostFact
-	robots   map[string]RobotsFact
-	run      map[string][]byte
+	links    map[frontier.Key]frontier.Link
+	order    map[frontier.HostID][]frontier.Link // as they were named
+	finishes map[frontier.Key]*frontier.Finish
+	hosts    map[frontier.HostID]frontier.HostFact
+	origins  map[string]frontier.OriginFact
+	facts    map[string][]byte
 	counters Counters
-	open     []urlnorm.Key // named and not finished
+	open     []frontier.Key // named and not finished
 }
 
 func newModel(seed uint64) *model {
 	return &model{
-		rng: rand.New(rand.NewPCG(seed, seed)), hasher: urlnorm.NewHasher(modelSeed),
-		links: map[urlnorm.Key]Link{}, order: map[urlnorm.HostID][]Link{}, finishes: map[urlnorm.Key]*Finish{},
-		hosts: map[urlnorm.HostID]HostFact{}, robots: map[string]RobotsFact{}, run: map[string][]byte{},
+		rng: rand.New(rand.NewPCG(seed, seed)), hasher: frontier.NewHasher(modelSeed),
+		links: map[frontier.Key]frontier.Link{}, order: map[frontier.HostID][]frontier.Link{}, finishes: map[frontier.Key]*frontier.Finish{},
+		hosts: map[frontier.HostID]frontier.HostFact{}, origins: map[string]frontier.OriginFact{}, facts: map[string][]byte{},
 	}
 }
 
 // record makes the next record and applies it to the model. Its number is a
 // run fact.
-func (m *model) record() Record {
+func (m *model) record() frontier.Record {
 	m.n++
-	var r Record
+	var r frontier.Record
 	now := time.UnixMilli(1_700_000_000_000 + int64(m.n)).UTC()
-	parent := ""
+	parent := frontier.URL{}
 	if len(m.open) > 0 && m.rng.IntN(3) > 0 {
 		i := m.rng.IntN(len(m.open))
 		k := m.open[i]
 		m.open = slices.Delete(m.open, i, i+1)
 		parent = m.links[k].URL
-		r.Finish = &Finish{
-			Key: k, Outcome: uint8(m.rng.IntN(20)), Status: uint16(m.rng.IntN(6) * 100), Attempts: 1, CrawledAt: now,
-			Bytes: m.rng.Uint64N(1e6), Facts: m.blob(300), Generation: uint32(m.rng.IntN(2)), NextFetch: now.Add(time.Hour),
+		r.Finish = &frontier.Finish{
+			Key: k, Outcome: uint8(m.rng.IntN(20)), Counted: m.rng.IntN(2) > 0, Status: uint16(m.rng.IntN(6) * 100), Attempts: 1, CheckedAt: now,
+			Bytes: m.rng.Uint64N(1e6), Facts: m.blob(300),
 		}
 		if m.rng.IntN(5) == 0 {
 			r.Finish.RedirectTo = "https://elsewhere.example/"
@@ -70,19 +71,21 @@ func (m *model) record() Record {
 	if m.rng.IntN(8) == 0 {
 		h := m.rng.IntN(12)
 		name := fmt.Sprintf("h%d.example", h)
-		r.Hosts = append(r.Hosts, HostFact{Host: m.hasher.HostID(name), Name: name, Data: m.blob(100)})
+		r.Hosts = append(r.Hosts, frontier.HostFact{Host: m.hasher.HostID(name), Name: name, Pages: m.rng.Int64N(9), Learned: pace.Learned{Delay: time.Duration(m.rng.IntN(1e4)) * time.Millisecond, LastSuccess: now}})
 	}
 	if m.rng.IntN(8) == 0 {
-		r.Robots = append(r.Robots, RobotsFact{Origin: fmt.Sprintf("https://h%d.example", m.rng.IntN(12)), FetchedAt: now, Data: m.blob(200)})
+		host := fmt.Sprintf("h%d.example", m.rng.IntN(12))
+		r.Origins = append(r.Origins, frontier.OriginFact{Host: m.hasher.HostID(host), Origin: "https://" + host, Fetched: now, Body: m.blob(200)})
 	}
 	if m.rng.IntN(8) == 0 {
-		f := RunFact{Name: fmt.Sprintf("fact%d", m.rng.IntN(4))}
+		n := m.rng.IntN(4)
+		f := frontier.CrawlFact{Partition: uint8(n * 50), Name: fmt.Sprintf("fact%d", n)}
 		if m.rng.IntN(2) > 0 {
 			f.Value = append([]byte{}, m.blob(100)...)
 		}
-		r.Run = append(r.Run, f)
+		r.Facts = append(r.Facts, f)
 	}
-	r.Run = append(r.Run, RunFact{Name: "n", Value: []byte(strconv.Itoa(m.n))})
+	r.Facts = append(r.Facts, frontier.CrawlFact{Name: "n", Value: []byte(strconv.Itoa(m.n))})
 	m.apply(&r)
 	return r
 }
@@ -95,22 +98,34 @@ func (m *model) blob(limit int) []byte {
 	return cloned(b)
 }
 
-func (m *model) link(parent string, now time.Time) Link {
+func (m *model) link(parent frontier.URL, now time.Time) frontier.Link {
 	host := fmt.Sprintf("h%d.example", m.rng.IntN(12))
 	url := fmt.Sprintf("https://%s/%d/%x", host, m.n, m.rng.Uint64())
-	l := Link{
-		Key: m.hasher.KeyOf(m.hasher.HostID(host), []byte(url)), URL: url, Parent: parent,
-		Depth: uint16(m.rng.IntN(400)), Priority: uint8(m.rng.IntN(3)), Source: uint8(m.rng.IntN(6)), DiscoveredAt: now,
+	l := frontier.Link{
+		Key: m.hasher.KeyOf(m.hasher.HostID(host), []byte(url)), URL: mustURL(url), Parent: parent,
+		Depth: uint16(m.rng.IntN(400)), Priority: uint8(m.rng.IntN(3)), Source: uint8(m.rng.IntN(6)), Discovered: now,
 	}
 	if m.rng.IntN(4) == 0 {
 		l.LastMod = now.Add(-time.Hour)
-		l.Extra = m.blob(20)
+		l.Hops = uint8(m.rng.IntN(10))
+	}
+	if m.rng.IntN(6) == 0 {
+		l.Finish = &frontier.Finish{Outcome: uint8(m.rng.IntN(20)), CheckedAt: now, Facts: m.blob(50)}
 	}
 	return l
 }
 
-func (m *model) apply(r *Record) {
+func (m *model) apply(r *frontier.Record) {
 	for _, l := range r.Links {
+		if f := l.Finish; f != nil {
+			l.Finish = nil
+			f.Key = l.Key
+			m.links[l.Key] = l
+			m.finishes[l.Key] = f
+			m.counters.Discovered++
+			m.counters.finished(f)
+			continue
+		}
 		m.links[l.Key] = l
 		m.order[l.Key.Host] = append(m.order[l.Key.Host], l)
 		m.open = append(m.open, l.Key)
@@ -123,27 +138,27 @@ func (m *model) apply(r *Record) {
 	for _, f := range r.Hosts {
 		m.hosts[f.Host] = f
 	}
-	for _, f := range r.Robots {
-		m.robots[f.Origin] = f
+	for _, f := range r.Origins {
+		m.origins[f.Origin] = f
 	}
-	for _, f := range r.Run {
+	for _, f := range r.Facts {
 		if f.Value == nil {
-			delete(m.run, f.Name)
+			delete(m.facts, f.Name)
 		} else {
-			m.run[f.Name] = f.Value
+			m.facts[f.Name] = f.Value
 		}
 	}
 }
 
 // pending is what Pending should return of a host.
-func (m *model) pending(h urlnorm.HostID) []Link {
-	var links []Link
+func (m *model) pending(h frontier.HostID) []frontier.Link {
+	var links []frontier.Link
 	for _, l := range m.order[h] {
 		if m.finishes[l.Key] == nil {
-			links = append(links, Link{Key: l.Key, URL: l.URL, Depth: l.Depth, Priority: l.Priority, Source: l.Source, Extra: l.Extra})
+			links = append(links, frontier.Link{Key: l.Key, URL: l.URL, Depth: l.Depth, Priority: l.Priority, Source: l.Source, Hops: l.Hops})
 		}
 	}
-	slices.SortStableFunc(links, func(a, b Link) int { return cmp.Compare(a.Priority, b.Priority) })
+	slices.SortStableFunc(links, func(a, b frontier.Link) int { return cmp.Compare(a.Priority, b.Priority) })
 	return links
 }
 
@@ -151,7 +166,7 @@ func (m *model) pending(h urlnorm.HostID) []Link {
 func modelAfter(t *testing.T, s *Store, seed uint64) *model {
 	t.Helper()
 	m := newModel(seed)
-	n, err := strconv.Atoi(cmp.Or(string(s.Run()["n"]), "0"))
+	n, err := strconv.Atoi(cmp.Or(string(s.Facts()["n"]), "0"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,15 +187,15 @@ func (m *model) check(t *testing.T, s *Store) {
 	if got := s.Counters(); got != m.counters {
 		t.Errorf("counters\n got %v\nwant %v", got, m.counters)
 	}
-	if got := s.Run(); !maps.EqualFunc(got, m.run, bytes.Equal) {
-		t.Errorf("run facts\n got %q\nwant %q", got, m.run)
+	if got := s.Facts(); !maps.EqualFunc(got, m.facts, bytes.Equal) {
+		t.Errorf("run facts\n got %q\nwant %q", got, m.facts)
 	}
-	backlog := map[urlnorm.HostID]int{}
-	for b, err := range s.PendingHosts(ctx) {
+	backlog := map[frontier.HostID]int{}
+	for b, err := range s.Backlogs(ctx) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, q := range b.Queues {
+		for _, q := range b.Levels {
 			backlog[b.Fact.Host] += q.Links
 		}
 	}
@@ -198,17 +213,17 @@ func (m *model) check(t *testing.T, s *Store) {
 			t.Errorf("host fact\n got %v, %v, %v\nwant %v", got, ok, err, want)
 		}
 	}
-	for origin, want := range m.robots {
-		if got, ok, err := s.Robots(ctx, origin); err != nil || !ok || !reflect.DeepEqual(got, want) {
-			t.Errorf("robots fact\n got %v, %v, %v\nwant %v", got, ok, err, want)
+	for origin, want := range m.origins {
+		if got, ok, err := s.Origin(ctx, want.Host, origin); err != nil || !ok || !reflect.DeepEqual(got, want) {
+			t.Errorf("origin fact\n got %v, %v, %v\nwant %v", got, ok, err, want)
 		}
 	}
 }
 
 func (m *model) checkPages(t *testing.T, s *Store) {
 	t.Helper()
-	want := slices.SortedFunc(maps.Keys(m.links), urlnorm.Key.Compare)
-	var keys []urlnorm.Key
+	want := slices.SortedFunc(maps.Keys(m.links), frontier.Key.Compare)
+	var keys []frontier.Key
 	for k, err := range s.Keys(context.Background(), 0, 255) {
 		if err != nil {
 			t.Fatal(err)
@@ -235,7 +250,7 @@ func (m *model) checkPages(t *testing.T, s *Store) {
 		t.Errorf("%d pages, want %d", i, len(want))
 	}
 	out := make([]bool, len(want)+1)
-	if err := s.Seen(context.Background(), append(want, urlnorm.Key{Host: 1, Hi: 2, Lo: 3}), out); err != nil {
+	if err := s.Seen(context.Background(), append(want, frontier.Key{Host: 1, Hi: 2, Lo: 3}), out); err != nil {
 		t.Fatal(err)
 	}
 	if slices.Index(out, false) != len(want) {
@@ -244,17 +259,18 @@ func (m *model) checkPages(t *testing.T, s *Store) {
 }
 
 // drain reads the queue of a host in pieces of n.
-func drain(t *testing.T, s *Store, h urlnorm.HostID, n int) []Link {
+func drain(t *testing.T, s *Store, h frontier.HostID, n int) []frontier.Link {
 	t.Helper()
-	var all []Link
-	var at Cursor
+	var all []frontier.Link
+	var at frontier.Cursor
 	for {
 		links, next, err := s.Pending(context.Background(), h, at, n)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, l := range links {
-			all = append(all, l.Link)
+			l.At = frontier.Cursor{}
+			all = append(all, l)
 		}
 		if len(links) < n {
 			return all
@@ -265,19 +281,19 @@ func drain(t *testing.T, s *Store, h urlnorm.HostID, n int) []Link {
 
 // low returns a record that says how much of a host's queue is finished, or
 // false if its queue is finished altogether.
-func low(t *testing.T, s *Store, h urlnorm.HostID) (Record, bool) {
+func low(t *testing.T, s *Store, h frontier.HostID) (frontier.Record, bool) {
 	t.Helper()
-	links, at, err := s.Pending(context.Background(), h, Cursor{}, 1)
+	links, at, err := s.Pending(context.Background(), h, frontier.Cursor{}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(links) == 0 {
-		return Record{}, false
+		return frontier.Record{}, false
 	}
 	if at.Index == 0 {
-		at = Before(at.Priority, at.Seq)
+		at.Position, at.Index = at.Position-1, ^uint32(0)
 	} else {
 		at.Index--
 	}
-	return Record{Cursors: []HostCursor{{Host: h, Low: at}}}, true
+	return frontier.Record{Cursors: []frontier.HostCursor{{Host: h, Low: at}}}, true
 }

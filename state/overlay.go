@@ -3,7 +3,7 @@ package state
 import (
 	"sync"
 
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/state/internal/keyset"
 )
 
@@ -16,9 +16,9 @@ const overlayShards = 16 // a power of two
 type overlay struct {
 	shards [overlayShards]overlayShard
 
-	mu     sync.Mutex
-	hosts  map[urlnorm.HostID]pendingHost // guarded by mu
-	robots map[string]pendingRobots       // guarded by mu
+	mu      sync.Mutex
+	hosts   map[frontier.HostID]pendingHost // guarded by mu
+	origins map[string]pendingOrigin        // guarded by mu
 }
 
 type overlayShard struct {
@@ -28,22 +28,22 @@ type overlayShard struct {
 }
 
 type pendingHost struct {
-	fact HostFact
+	fact frontier.HostFact
 	seq  uint64
 }
 
-type pendingRobots struct {
-	fact RobotsFact
+type pendingOrigin struct {
+	fact frontier.OriginFact
 	seq  uint64
 }
 
 func newOverlay() *overlay {
-	return &overlay{hosts: map[urlnorm.HostID]pendingHost{}, robots: map[string]pendingRobots{}}
+	return &overlay{hosts: map[frontier.HostID]pendingHost{}, origins: map[string]pendingOrigin{}}
 }
 
-func (o *overlay) shard(k urlnorm.Key) *overlayShard { return &o.shards[k.Lo%overlayShards] }
+func (o *overlay) shard(k frontier.Key) *overlayShard { return &o.shards[k.Lo%overlayShards] }
 
-func (o *overlay) addLinks(links []Link) {
+func (o *overlay) addLinks(links []frontier.Link) {
 	for i := range links {
 		s := o.shard(links[i].Key)
 		s.mu.Lock()
@@ -52,7 +52,7 @@ func (o *overlay) addLinks(links []Link) {
 	}
 }
 
-func (o *overlay) removeLinks(keys []urlnorm.Key) {
+func (o *overlay) removeLinks(keys []frontier.Key) {
 	for _, k := range keys {
 		s := o.shard(k)
 		s.mu.Lock()
@@ -61,7 +61,7 @@ func (o *overlay) removeLinks(keys []urlnorm.Key) {
 	}
 }
 
-func (o *overlay) hasLink(k urlnorm.Key) bool {
+func (o *overlay) hasLink(k frontier.Key) bool {
 	s := o.shard(k)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -69,17 +69,16 @@ func (o *overlay) hasLink(k urlnorm.Key) bool {
 }
 
 // addFacts must be called in the order of the log.
-func (o *overlay) addFacts(seq uint64, r *Record) {
+func (o *overlay) addFacts(seq uint64, r *frontier.Record) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, f := range r.Hosts {
-		f.Data = cloned(f.Data)
 		o.hosts[f.Host] = pendingHost{f, seq}
 	}
-	for _, f := range r.Robots {
-		f.FetchedAt, f.Expires = fromMillis(millis(f.FetchedAt)), fromMillis(millis(f.Expires))
-		f.Data = cloned(f.Data)
-		o.robots[f.Origin] = pendingRobots{f, seq}
+	for _, f := range r.Origins {
+		f.Fetched, f.Expires = fromMillis(millis(f.Fetched)), fromMillis(millis(f.Expires))
+		f.Body = cloned(f.Body)
+		o.origins[f.Origin] = pendingOrigin{f, seq}
 	}
 }
 
@@ -92,25 +91,24 @@ func (o *overlay) removeFacts(seq uint64) {
 			delete(o.hosts, h)
 		}
 	}
-	for origin, p := range o.robots {
+	for origin, p := range o.origins {
 		if p.seq <= seq {
-			delete(o.robots, origin)
+			delete(o.origins, origin)
 		}
 	}
 }
 
-func (o *overlay) host(h urlnorm.HostID) (HostFact, bool) {
+func (o *overlay) host(h frontier.HostID) (frontier.HostFact, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	p, ok := o.hosts[h]
-	p.fact.Data = cloned(p.fact.Data)
 	return p.fact, ok
 }
 
-func (o *overlay) robotsOf(origin string) (RobotsFact, bool) {
+func (o *overlay) origin(origin string) (frontier.OriginFact, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	p, ok := o.robots[origin]
-	p.fact.Data = cloned(p.fact.Data)
+	p, ok := o.origins[origin]
+	p.fact.Body = cloned(p.fact.Body)
 	return p.fact, ok
 }

@@ -7,12 +7,12 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier"
 )
 
 // Page returns what is known of one URL. It sees everything committed before
 // the call.
-func (s *Store) Page(ctx context.Context, k urlnorm.Key) (_ Page, _ bool, err error) {
+func (s *Store) Page(ctx context.Context, k frontier.Key) (_ Page, _ bool, err error) {
 	defer s.guard(&err)
 	if err := s.Flush(ctx); err != nil {
 		return Page{}, false, err
@@ -23,7 +23,7 @@ func (s *Store) Page(ctx context.Context, k urlnorm.Key) (_ Page, _ bool, err er
 	defer s.leave()
 	txn := s.view.db.NewTransaction(false)
 	defer txn.Discard()
-	p := Page{Link: Link{Key: k}}
+	p := Page{Link: frontier.Link{Key: k}}
 	named, err := getValue(txn, appendURLKey(nil, famURL, k), func(b []byte) (err error) {
 		p.Link, err = decodeDiscovery(k, b)
 		return err
@@ -47,7 +47,7 @@ func (s *Store) Page(ctx context.Context, k urlnorm.Key) (_ Page, _ bool, err er
 // pieces and holds nothing open between them.
 func (s *Store) Pages(ctx context.Context) iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) {
-		var after urlnorm.Key
+		var after frontier.Key
 		for first := true; ; first = false {
 			if err := ctx.Err(); err != nil {
 				yield(Page{}, err)
@@ -77,7 +77,7 @@ const pagesChunk = 512
 
 // somePages reads the next pages after a key, merging discoveries and
 // finishes.
-func (s *Store) somePages(after urlnorm.Key, first bool) (_ []Page, err error) {
+func (s *Store) somePages(after frontier.Key, first bool) (_ []Page, err error) {
 	defer s.guard(&err)
 	if err := s.enter(); err != nil {
 		return nil, err
@@ -130,11 +130,11 @@ func (s *Store) somePages(after urlnorm.Key, first bool) (_ []Page, err error) {
 // A familyReader reads the entries of one family whose keys are URL keys.
 type familyReader struct {
 	it    *badger.Iterator
-	key   urlnorm.Key
+	key   frontier.Key
 	valid bool
 }
 
-func newFamilyReader(txn *badger.Txn, family byte, after urlnorm.Key, first bool) *familyReader {
+func newFamilyReader(txn *badger.Txn, family byte, after frontier.Key, first bool) *familyReader {
 	r := &familyReader{it: txn.NewIterator(badger.IteratorOptions{
 		Prefix: []byte{family}, PrefetchValues: true, PrefetchSize: 64,
 	})}

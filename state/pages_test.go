@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier"
 )
 
 // TestPagesWhileWriting reads all pages slowly while others are written: those
@@ -14,10 +14,10 @@ import (
 func TestPagesWhileWriting(t *testing.T) {
 	ctx := context.Background()
 	s := open(t, t.TempDir()+"/store", small())
-	there := map[urlnorm.Key]bool{}
-	add := func(lo uint64) urlnorm.Key {
-		k := urlnorm.Key{Host: urlnorm.HostID(lo % 5 << 60), Hi: lo * 0x9e3779b97f4a7c15, Lo: lo}
-		commit(t, s, Record{Links: []Link{{Key: k, URL: "https://a.example/"}}})
+	there := map[frontier.Key]bool{}
+	add := func(lo uint64) frontier.Key {
+		k := frontier.Key{Host: frontier.HostID(lo % 5 << 60), Hi: lo * 0x9e3779b97f4a7c15, Lo: lo}
+		commit(t, s, frontier.Record{Links: []frontier.Link{{Key: k, URL: mustURL("https://a.example/")}}})
 		return k
 	}
 	n := uint64(0)
@@ -27,7 +27,7 @@ func TestPagesWhileWriting(t *testing.T) {
 	if err := s.Flush(ctx); err != nil {
 		t.Fatal(err)
 	}
-	var last urlnorm.Key
+	var last frontier.Key
 	got := 0
 	for p, err := range s.Pages(ctx) {
 		if err != nil {
@@ -77,7 +77,7 @@ func TestReadersLetGo(t *testing.T) {
 	for range s.KeysSince(t.Context(), 0) {
 		break
 	}
-	for range s.PendingHosts(t.Context()) {
+	for range s.Backlogs(t.Context()) {
 		break
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -104,18 +104,18 @@ func TestReadersLetGo(t *testing.T) {
 
 func TestKeysByPartition(t *testing.T) {
 	s := open(t, t.TempDir()+"/store", small())
-	var all []urlnorm.Key
+	var all []frontier.Key
 	for i := range 512 {
-		k := urlnorm.Key{Host: urlnorm.HostID(uint64(i%256)<<56 | uint64(i)), Lo: uint64(i)}
+		k := frontier.Key{Host: frontier.HostID(uint64(i%256)<<56 | uint64(i)), Lo: uint64(i)}
 		all = append(all, k)
-		commit(t, s, Record{Links: []Link{{Key: k, URL: "https://a.example/"}}})
+		commit(t, s, frontier.Record{Links: []frontier.Link{{Key: k, URL: mustURL("https://a.example/")}}})
 	}
 	if err := s.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	slices.SortFunc(all, urlnorm.Key.Compare)
+	slices.SortFunc(all, frontier.Key.Compare)
 	for _, c := range [][2]uint8{{0, 255}, {0, 0}, {255, 255}, {7, 9}} {
-		var got []urlnorm.Key
+		var got []frontier.Key
 		for k, err := range s.Keys(t.Context(), c[0], c[1]) {
 			if err != nil {
 				t.Fatal(err)
@@ -132,9 +132,9 @@ func TestKeysByPartition(t *testing.T) {
 func TestFinishWithoutDiscovery(t *testing.T) {
 	s := open(t, t.TempDir()+"/store", small())
 	for i := range uint64(6) {
-		r := Record{Finish: &Finish{Key: key(i), Status: 200}}
+		r := frontier.Record{Finish: &frontier.Finish{Key: key(i), Status: 200}}
 		if i%2 == 0 {
-			r.Links = []Link{{Key: key(i), URL: "https://a.example/"}}
+			r.Links = []frontier.Link{{Key: key(i), URL: mustURL("https://a.example/")}}
 		}
 		commit(t, s, r)
 	}
@@ -146,7 +146,7 @@ func TestFinishWithoutDiscovery(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p.Link.Key != key(i) || p.Finish == nil || (p.Link.URL != "") != (i%2 == 0) {
+		if p.Link.Key != key(i) || p.Finish == nil || !p.Link.URL.IsZero() != (i%2 == 0) {
 			t.Errorf("page %d: %+v", i, p)
 		}
 		one, ok, err := s.Page(t.Context(), key(i))

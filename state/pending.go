@@ -9,15 +9,15 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier"
 )
 
 // Pending returns up to n links of a host that are not finished, in order, from
 // after the cursor on, and the cursor to go on with. It sees everything
 // committed before the call. The queue is at its end if fewer than n links
-// come back. Of a link, Key, URL, Depth, Priority, Source and Extra are set;
+// come back. Of a link, Key, URL, Depth, Priority, Source, Hops and At are set;
 // [Store.Page] has the rest.
-func (s *Store) Pending(ctx context.Context, h urlnorm.HostID, after Cursor, n int) (_ []Queued, _ Cursor, err error) {
+func (s *Store) Pending(ctx context.Context, h frontier.HostID, after frontier.Cursor, n int) (_ []frontier.Link, _ frontier.Cursor, err error) {
 	defer s.guard(&err)
 	if err := s.Flush(ctx); err != nil {
 		return nil, after, err
@@ -26,7 +26,7 @@ func (s *Store) Pending(ctx context.Context, h urlnorm.HostID, after Cursor, n i
 		return nil, after, err
 	}
 	defer s.leave()
-	var links []Queued
+	var links []frontier.Link
 	txn := s.view.db.NewTransaction(false)
 	defer txn.Discard()
 	prefix := appendHostKey(nil, famQueue, h)
@@ -42,15 +42,15 @@ func (s *Store) Pending(ctx context.Context, h urlnorm.HostID, after Cursor, n i
 		}
 		var finErr error
 		err := it.Item().Value(func(b []byte) error {
-			return readBlock(h, last.Priority, b, func(at Cursor, l Link) bool {
+			return readBlock(h, last.Priority, b, func(l *frontier.Link) bool {
 				// A block made in a recovery may overlap the one before it.
-				if at.Compare(after) <= 0 {
+				if l.At.Compare(after) <= 0 {
 					return true
 				}
-				after = at
+				after = l.At
 				var done bool
 				if done, finErr = finished(txn, l.Key); finErr == nil && !done {
-					links = append(links, Queued{l, at})
+					links = append(links, *l)
 				}
 				return finErr == nil && len(links) < n
 			})
@@ -62,7 +62,7 @@ func (s *Store) Pending(ctx context.Context, h urlnorm.HostID, after Cursor, n i
 	return links, after, nil
 }
 
-func finished(txn *badger.Txn, k urlnorm.Key) (bool, error) {
+func finished(txn *badger.Txn, k frontier.Key) (bool, error) {
 	var key [urlKeySize]byte
 	_, err := txn.Get(appendURLKey(key[:0], famFinish, k))
 	if errors.Is(err, badger.ErrKeyNotFound) {
@@ -71,32 +71,10 @@ func finished(txn *badger.Txn, k urlnorm.Key) (bool, error) {
 	return err == nil, err
 }
 
-// Queued is a link that waits, and its place in its host's queue.
-type Queued struct {
-	Link
-	At Cursor
-}
-
-// A HostBacklog is the queue of one host.
-type HostBacklog struct {
-	Fact HostFact // Host and Name are set even if none was ever committed
-	Low  Cursor   // the last one that was committed for it
-	// Queues has an entry for each priority that has links, in order.
-	Queues []Backlog
-}
-
-// A Backlog is the queue of one host at one priority.
-type Backlog struct {
-	Priority uint8
-	Blocks   int
-	// Links is how many links the blocks hold. Some may be finished.
-	Links int
-}
-
-// PendingHosts goes through the hosts that have a queue, in order of their id.
-// It answers for what has been applied.
-func (s *Store) PendingHosts(ctx context.Context) iter.Seq2[HostBacklog, error] {
-	return func(yield func(HostBacklog, error) bool) {
+// Backlogs goes through the hosts that have a queue, in order of their id. It
+// answers for what has been applied.
+func (s *Store) Backlogs(ctx context.Context) iter.Seq2[frontier.Backlog, error] {
+	return func(yield func(frontier.Backlog, error) bool) {
 		r := backlogReader{from: []byte{famQueue}}
 		for more := true; more; {
 			err := ctx.Err()
@@ -104,7 +82,7 @@ func (s *Store) PendingHosts(ctx context.Context) iter.Seq2[HostBacklog, error] 
 				more, err = s.readBacklogs(&r)
 			}
 			if err != nil {
-				yield(HostBacklog{}, fmt.Errorf("read queues: %w", err))
+				yield(frontier.Backlog{}, fmt.Errorf("read queues: %w", err))
 				return
 			}
 			for i := range r.whole {
@@ -117,20 +95,19 @@ func (s *Store) PendingHosts(ctx context.Context) iter.Seq2[HostBacklog, error] 
 	}
 }
 
-func (b *HostBacklog) add(priority uint8, links int) {
-	if n := len(b.Queues); n == 0 || b.Queues[n-1].Priority != priority {
-		b.Queues = append(b.Queues, Backlog{Priority: priority})
+// addBlock counts a block of a host's queue.
+func addBlock(b *frontier.Backlog, priority uint8, links int) {
+	if n := len(b.Levels); n == 0 || b.Levels[n-1].Priority != priority {
+		b.Levels = append(b.Levels, frontier.LevelBacklog{Priority: priority})
 	}
-	q := &b.Queues[len(b.Queues)-1]
-	q.Blocks++
-	q.Links += links
+	b.Levels[len(b.Levels)-1].Links += links
 }
 
 // A backlogReader goes through the queues of all hosts.
 type backlogReader struct {
-	from  []byte        // the key to go on with
-	whole []HostBacklog // the hosts that have been read to their end
-	last  HostBacklog   // the one that may go on at from; no Queues if there is none
+	from  []byte             // the key to go on with
+	whole []frontier.Backlog // the hosts that have been read to their end
+	last  frontier.Backlog   // the one that may go on at from; no Levels if there is none
 }
 
 // readBacklogs reads scanChunk blocks in one transaction. It reports whether there
@@ -161,14 +138,14 @@ func (s *Store) readBacklogs(r *backlogReader) (more bool, err error) {
 		if !ok {
 			return false, &CorruptError{What: "queue", Reason: "a key does not decode"}
 		}
-		if len(r.last.Queues) == 0 || r.last.Fact.Host != h {
+		if len(r.last.Levels) == 0 || r.last.Fact.Host != h {
 			r.end()
-			r.last = HostBacklog{Fact: HostFact{Host: h}}
-			if err := r.last.describe(cursors, facts, it.Item()); err != nil {
+			r.last = frontier.Backlog{Fact: frontier.HostFact{Host: h}}
+			if err := describe(&r.last, cursors, facts, it.Item()); err != nil {
 				return false, err
 			}
 		}
-		r.last.add(last.Priority, int(it.Item().UserMeta()))
+		addBlock(&r.last, last.Priority, int(it.Item().UserMeta()))
 		it.Next()
 	}
 	if it.Valid() {
@@ -181,15 +158,15 @@ func (s *Store) readBacklogs(r *backlogReader) (more bool, err error) {
 
 // end adds the last host to those that are whole.
 func (r *backlogReader) end() {
-	if len(r.last.Queues) > 0 {
+	if len(r.last.Levels) > 0 {
 		r.whole = append(r.whole, r.last)
 	}
-	r.last = HostBacklog{}
+	r.last = frontier.Backlog{}
 }
 
 // describe fills in what the keys of the queue do not say. Hosts are asked for in
 // order, so that each family is gone through once. The block is the host's first.
-func (b *HostBacklog) describe(cursors, facts *hostReader, block *badger.Item) error {
+func describe(b *frontier.Backlog, cursors, facts *hostReader, block *badger.Item) error {
 	h := b.Fact.Host
 	if cursors.find(h) {
 		err := cursors.it.Item().Value(func(v []byte) error {
@@ -218,10 +195,8 @@ func (b *HostBacklog) describe(cursors, facts *hostReader, block *badger.Item) e
 	}
 	// No fact about the host was ever committed: its links know its name.
 	return block.Value(func(v []byte) error {
-		return readBlock(h, 0, v, func(_ Cursor, l Link) bool {
-			if u, ok := urlnorm.FromCanonical(l.URL); ok {
-				b.Fact.Name = u.Host()
-			}
+		return readBlock(h, 0, v, func(l *frontier.Link) bool {
+			b.Fact.Name = l.URL.Host()
 			return false
 		})
 	})
@@ -243,7 +218,7 @@ func newHostReader(txn *badger.Txn, family byte) *hostReader {
 
 // find leaves the iterator at the first entry of a host, which must not come
 // before the last one looked for, and reports whether there is one.
-func (r *hostReader) find(h urlnorm.HostID) bool {
+func (r *hostReader) find(h frontier.HostID) bool {
 	r.key = appendHostKey(r.key[:0], r.key[0], h)
 	for n := 0; r.sought && n < nearHosts; n++ {
 		if !r.it.Valid() {

@@ -9,8 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/disk"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/state/internal/badgerfiles"
 	"github.com/mapwright/mapwright/wal"
 )
@@ -113,7 +113,7 @@ func (s opening) create() error {
 	}
 	s.seed = cmp.Or(s.opts.Seed, randomSeed())
 	s.found.Created = true
-	if err := writeFormat(s.dir, format{seed: s.seed, created: time.Now(), identity: urlnorm.Identity()}); err != nil {
+	if err := writeFormat(s.dir, format{seed: s.seed, created: time.Now(), identity: frontier.Identity()}); err != nil {
 		return err
 	}
 	return disk.SyncDir(filepath.Dir(s.dir))
@@ -250,23 +250,23 @@ func (s opening) replay(synced uint64) error {
 	if err != nil {
 		return fmt.Errorf("replay log: %w", err)
 	}
-	return s.view.loadRun()
+	return s.view.loadFacts()
 }
 
 // beginRun writes the entry that begins this run and, if the run before ended
 // uncleanly, says which pages it had in flight.
 func (s opening) beginRun() error {
 	p := s.view.progress()
-	s.epoch = p.epoch + 1
-	crashed := map[urlnorm.Key]int{}
-	s.found.Unclean = p.epoch > 0 && !p.ended
+	s.run = p.run + 1
+	crashed := map[frontier.Key]int{}
+	s.found.Unclean = p.run > 0 && !p.ended
 	if s.found.Unclean {
 		s.found.InFlight = len(p.inflight)
 		for k := range p.inflight {
 			crashed[k] = s.view.crashes[k] + 1
 		}
 	}
-	rec := appendStart(nil, s.epoch, crashed)
+	rec := appendOpened(nil, s.run, allPartitions(), crashed)
 	lsn, err := s.log.Append(rec)
 	if err != nil {
 		return fmt.Errorf("append start of run: %w", err)

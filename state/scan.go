@@ -7,7 +7,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/wal"
 )
 
@@ -72,11 +72,11 @@ func (s *Store) scanSome(prefix, from []byte, dst [][]byte) (_ [][]byte, err err
 // Keys goes through the keys of all URLs that were ever named, in order, of the
 // partitions from first to last, both included. It answers for what has been
 // applied.
-func (s *Store) Keys(ctx context.Context, first, last uint8) iter.Seq2[urlnorm.Key, error] {
-	return func(yield func(urlnorm.Key, error) bool) {
+func (s *Store) Keys(ctx context.Context, first, last uint8) iter.Seq2[frontier.Key, error] {
+	return func(yield func(frontier.Key, error) bool) {
 		for key, err := range s.scan(ctx, []byte{famURL}, []byte{famURL, first}) {
 			if err != nil {
-				yield(urlnorm.Key{}, fmt.Errorf("read keys: %w", err))
+				yield(frontier.Key{}, fmt.Errorf("read keys: %w", err))
 				return
 			}
 			k, ok := parseURLKey(key)
@@ -96,8 +96,8 @@ func (s *Store) Keys(ctx context.Context, first, last uint8) iter.Seq2[urlnorm.K
 // What was committed after the call may be missing. The error is
 // wal.ErrOutOfRange if the log was cut; then the filter has to be made anew
 // from Keys.
-func (s *Store) KeysSince(ctx context.Context, seq uint64) iter.Seq2[urlnorm.Key, error] {
-	return func(yield func(urlnorm.Key, error) bool) {
+func (s *Store) KeysSince(ctx context.Context, seq uint64) iter.Seq2[frontier.Key, error] {
+	return func(yield func(frontier.Key, error) bool) {
 		v := keyVisitor{yield: yield}
 		err := s.log.Replay(wal.LSN(seq+1), func(_ wal.LSN, rec []byte) error {
 			if err := ctx.Err(); err != nil {
@@ -106,7 +106,7 @@ func (s *Store) KeysSince(ctx context.Context, seq uint64) iter.Seq2[urlnorm.Key
 			return walk(rec, &v)
 		})
 		if err != nil && !v.stopped {
-			yield(urlnorm.Key{}, fmt.Errorf("read links from log: %w", err))
+			yield(frontier.Key{}, fmt.Errorf("read links from log: %w", err))
 		}
 	}
 }
@@ -114,7 +114,7 @@ func (s *Store) KeysSince(ctx context.Context, seq uint64) iter.Seq2[urlnorm.Key
 // A keyVisitor passes on the keys of links.
 type keyVisitor struct {
 	noVisitor
-	yield   func(urlnorm.Key, error) bool
+	yield   func(frontier.Key, error) bool
 	stopped bool
 }
 

@@ -8,12 +8,12 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier"
 )
 
 // Seen sets out[i] to whether keys[i] was ever named by a record committed
 // before the call.
-func (s *Store) Seen(ctx context.Context, keys []urlnorm.Key, out []bool) (err error) {
+func (s *Store) Seen(ctx context.Context, keys []frontier.Key, out []bool) (err error) {
 	defer s.guard(&err)
 	if len(keys) != len(out) {
 		return fmt.Errorf("seen: %d keys and room for %d answers", len(keys), len(out))
@@ -55,33 +55,33 @@ func (s *Store) Seen(ctx context.Context, keys []urlnorm.Key, out []bool) (err e
 }
 
 // Host returns the latest fact about a host.
-func (s *Store) Host(_ context.Context, h urlnorm.HostID) (HostFact, bool, error) {
+func (s *Store) Host(_ context.Context, h frontier.HostID) (frontier.HostFact, bool, error) {
 	if f, ok := s.overlay.host(h); ok {
 		return f, true, nil
 	}
-	var f HostFact
+	var f frontier.HostFact
 	ok, err := s.get(appendHostKey(nil, famHost, h), func(b []byte) (err error) {
 		f, err = decodeHost(h, b)
 		return err
 	})
 	if err != nil {
-		return HostFact{}, false, fmt.Errorf("read host fact: %w", err)
+		return frontier.HostFact{}, false, fmt.Errorf("read host fact: %w", err)
 	}
 	return f, ok, nil
 }
 
-// Robots returns the latest robots.txt fact of an origin.
-func (s *Store) Robots(_ context.Context, origin string) (RobotsFact, bool, error) {
-	if f, ok := s.overlay.robotsOf(origin); ok {
+// Origin returns what was last committed about an origin of a host.
+func (s *Store) Origin(_ context.Context, h frontier.HostID, origin string) (frontier.OriginFact, bool, error) {
+	if f, ok := s.overlay.origin(origin); ok {
 		return f, true, nil
 	}
-	var f RobotsFact
-	ok, err := s.get(append([]byte{famRobots}, origin...), func(b []byte) (err error) {
-		f, err = decodeRobots(origin, b)
+	var f frontier.OriginFact
+	ok, err := s.get(appendOriginKey(nil, h, origin), func(b []byte) (err error) {
+		f, err = decodeOrigin(h, origin, b)
 		return err
 	})
 	if err != nil {
-		return RobotsFact{}, false, fmt.Errorf("read robots fact: %w", err)
+		return frontier.OriginFact{}, false, fmt.Errorf("read origin fact: %w", err)
 	}
 	return f, ok, nil
 }

@@ -7,12 +7,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/disk"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/wal"
 )
 
-// A Store is the open record of a crawl.
+var _ frontier.Store = (*Store)(nil)
+
+// A Store is the open record of a crawl. It is a [frontier.Store].
 type Store struct {
 	*access
 	*checkpoints
@@ -20,7 +22,7 @@ type Store struct {
 	dir   string
 	opts  Options
 	seed  uint64 // of the crawl's hashes
-	epoch uint64
+	run   uint64 // number of this opening, from 1
 	found Recovery
 
 	lock    *disk.Lock
@@ -57,7 +59,7 @@ func (s *Store) start() {
 //
 // If a record is larger than MaxRecordSize, or a name in it longer than MaxName, nothing is committed and the error
 // is ErrTooLarge. Any other error is the one that failed the store.
-func (s *Store) Commit(recs ...Record) (seq uint64, err error) {
+func (s *Store) Commit(recs ...frontier.Record) (frontier.Position, error) {
 	e, _ := s.buffers.Get().(*encodeBuffer)
 	if e == nil {
 		e = &encodeBuffer{}
@@ -66,16 +68,16 @@ func (s *Store) Commit(recs ...Record) (seq uint64, err error) {
 	e.buf, e.ends = e.buf[:0], e.ends[:0]
 	facts := false
 	for i := range recs {
-		if err := recs[i].checkNames(); err != nil {
+		if err := checkNames(&recs[i]); err != nil {
 			return 0, err
 		}
 		start := len(e.buf)
-		e.buf = appendRecord(e.buf, s.epoch, &recs[i])
+		e.buf = appendRecord(e.buf, s.run, &recs[i])
 		if n := len(e.buf) - start; n > MaxRecordSize {
 			return 0, fmt.Errorf("commit %d bytes: %w", n, ErrTooLarge)
 		}
 		e.ends = append(e.ends, len(e.buf))
-		facts = facts || len(recs[i].Hosts)+len(recs[i].Robots)+len(recs[i].Run) > 0
+		facts = facts || len(recs[i].Hosts)+len(recs[i].Origins)+len(recs[i].Facts) > 0
 	}
 	// This comes before the records have their positions: a call of Seen that
 	// begins after Commit returns must find them.
@@ -88,26 +90,33 @@ func (s *Store) Commit(recs ...Record) (seq uint64, err error) {
 		placed = func(first uint64) {
 			for i := range recs {
 				s.overlay.addFacts(first+uint64(i), &recs[i])
-				s.view.setRun(recs[i].Run)
+				s.view.setFacts(recs[i].Facts)
 			}
 		}
 	}
-	seq, err = s.queue.put(e.buf, e.ends, placed)
+	last, err := s.queue.put(e.buf, e.ends, placed)
 	if err != nil {
 		return 0, fmt.Errorf("commit: %w", err)
 	}
-	return seq, nil
+	at := frontier.Position(last) - frontier.Position(len(recs))
+	for i := range recs {
+		at++
+		for j := range recs[i].Links {
+			recs[i].Links[j].At.Position = at
+		}
+	}
+	return at, nil
 }
 
 // checkNames refuses names that Badger cannot have as keys. It must happen before
 // they are in the log, which would be applied again and again.
-func (r *Record) checkNames() error {
+func checkNames(r *frontier.Record) error {
 	longest := 0
-	for i := range r.Run {
-		longest = max(longest, len(r.Run[i].Name))
+	for i := range r.Facts {
+		longest = max(longest, len(r.Facts[i].Name))
 	}
-	for i := range r.Robots {
-		longest = max(longest, len(r.Robots[i].Origin))
+	for i := range r.Origins {
+		longest = max(longest, len(r.Origins[i].Origin))
 	}
 	if longest > MaxName {
 		return fmt.Errorf("commit a name of %d bytes: %w", longest, ErrTooLarge)
@@ -128,9 +137,8 @@ func (s *Store) Flush(ctx context.Context) error {
 	return s.waitApplied(ctx, seq)
 }
 
-// Epoch is the number of this run: 1 for the first, and one more with each
-// Open.
-func (s *Store) Epoch() uint64 { return s.epoch }
+// Run is the number of this run: 1 for the first, and one more with each Open.
+func (s *Store) Run() uint64 { return s.run }
 
 // Dir is the directory that the store lies in.
 func (s *Store) Dir() string { return s.dir }
@@ -139,25 +147,25 @@ func (s *Store) Dir() string { return s.dir }
 func (s *Store) Seed() uint64 { return s.seed }
 
 // Hasher makes keys and host ids of this crawl.
-func (s *Store) Hasher() urlnorm.Hasher { return urlnorm.NewHasher(s.seed) }
+func (s *Store) Hasher() frontier.Hasher { return frontier.NewHasher(s.seed) }
 
 // Recovery says what Open found and did.
 func (s *Store) Recovery() Recovery { return s.found }
 
 // CrashCount is how many unclean ends found the page in flight, and zero again
 // once it is finished.
-func (s *Store) CrashCount(k urlnorm.Key) int {
+func (s *Store) CrashCount(k frontier.Key) int {
 	s.view.mu.Lock()
 	defer s.view.mu.Unlock()
 	return s.view.crashes[k]
 }
 
-// Run returns the run facts as committed. The map is the caller's.
-func (s *Store) Run() map[string][]byte {
+// Facts returns the facts of the crawl as committed. The map is the caller's.
+func (s *Store) Facts() map[string][]byte {
 	s.view.mu.Lock()
 	defer s.view.mu.Unlock()
-	m := make(map[string][]byte, len(s.view.run))
-	for name, value := range s.view.run {
+	m := make(map[string][]byte, len(s.view.facts))
+	for name, value := range s.view.facts {
 		m[name] = append([]byte{}, value...)
 	}
 	return m
@@ -180,7 +188,7 @@ func (s *Store) Close() error {
 func (s *Store) closeAll() error {
 	// The end of the run goes to the log even if Badger has failed: pages in
 	// flight did not end the process.
-	s.queue.end(ErrClosed, appendHead(nil, kindEnd, s.epoch))
+	s.queue.end(ErrClosed, appendClosed(nil, s.run, allPartitions()))
 	close(s.keeper.stop)
 	ended := make(chan struct{})
 	go func() {

@@ -11,7 +11,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier"
 )
 
 func TestMain(m *testing.M) {
@@ -51,7 +51,7 @@ func open(t *testing.T, dir string, o Options) *Store {
 	return s
 }
 
-func commit(t *testing.T, s *Store, recs ...Record) uint64 {
+func commit(t *testing.T, s *Store, recs ...frontier.Record) frontier.Position {
 	t.Helper()
 	if err := s.Ready(context.Background()); err != nil {
 		t.Fatal(err)
@@ -95,12 +95,12 @@ func TestModel(t *testing.T) {
 				commit(t, s, r)
 				for _, l := range r.Links {
 					out := []bool{false}
-					if err := s.Seen(ctx, []urlnorm.Key{l.Key}, out); err != nil || !out[0] {
+					if err := s.Seen(ctx, []frontier.Key{l.Key}, out); err != nil || !out[0] {
 						t.Fatalf("seen %v, %v", out, err)
 					}
 				}
 			default:
-				var recs []Record
+				var recs []frontier.Record
 				for range rng.IntN(40) {
 					recs = append(recs, m.record())
 				}
@@ -124,8 +124,8 @@ func TestModel(t *testing.T) {
 
 func TestCommitReturnsPositions(t *testing.T) {
 	s := open(t, t.TempDir()+"/store", small())
-	first := commit(t, s, Record{})
-	if got := commit(t, s, Record{}, Record{}, Record{}); got != first+3 {
+	first := commit(t, s, frontier.Record{})
+	if got := commit(t, s, frontier.Record{}, frontier.Record{}, frontier.Record{}); got != first+3 {
 		t.Errorf("last of three records after %d is at %d", first, got)
 	}
 	if got := commit(t, s); got != first+3 {
@@ -145,9 +145,9 @@ func TestClosedStoreSaysSo(t *testing.T) {
 		t.Errorf("second Close: %v", err)
 	}
 	ctx := context.Background()
-	_, commitErr := s.Commit(Record{})
-	_, _, pendingErr := s.Pending(ctx, 1, Cursor{}, 1)
-	_, _, pageErr := s.Page(ctx, urlnorm.Key{})
+	_, commitErr := s.Commit(frontier.Record{})
+	_, _, pendingErr := s.Pending(ctx, 1, frontier.Cursor{}, 1)
+	_, _, pageErr := s.Page(ctx, frontier.Key{})
 	_, _, hostErr := s.Host(ctx, 1)
 	var pagesErr error
 	for _, pagesErr = range s.Pages(ctx) {
@@ -155,7 +155,7 @@ func TestClosedStoreSaysSo(t *testing.T) {
 	}
 	for i, err := range []error{
 		commitErr, pendingErr, pageErr, hostErr, pagesErr, s.Ready(ctx), s.Flush(ctx),
-		s.Seen(ctx, make([]urlnorm.Key, 1), make([]bool, 1)),
+		s.Seen(ctx, make([]frontier.Key, 1), make([]bool, 1)),
 		s.Checkpoint(ctx, func(*SnapshotWriter) error { return nil }),
 	} {
 		wantErr(t, ErrClosed, err, "call %d", i)
@@ -167,11 +167,11 @@ func TestLargeRecord(t *testing.T) {
 	dir := t.TempDir() + "/store"
 	s := open(t, dir, small())
 	m := newModel(1)
-	var r Record
+	var r frontier.Record
 	limit := int(s.view.db.MaxBatchCount())
 	for range 2 * limit {
 		m.n++
-		r.Links = append(r.Links, m.link("", m.linkTime()))
+		r.Links = append(r.Links, m.link(frontier.URL{}, m.linkTime()))
 	}
 	m.apply(&r)
 	commit(t, s, r)
@@ -184,22 +184,22 @@ func TestLargeRecord(t *testing.T) {
 
 func TestTooLargeRecord(t *testing.T) {
 	s := open(t, t.TempDir()+"/store", small())
-	before := commit(t, s, Record{})
-	_, err := s.Commit(Record{}, Record{Finish: &Finish{Facts: make([]byte, MaxRecordSize)}})
+	before := commit(t, s, frontier.Record{})
+	_, err := s.Commit(frontier.Record{}, frontier.Record{Finish: &frontier.Finish{Facts: make([]byte, MaxRecordSize)}})
 	wantErr(t, ErrTooLarge, err, "commit")
-	for _, r := range []Record{
-		{Run: []RunFact{{Name: strings.Repeat("n", MaxName+1), Value: []byte("v")}}},
-		{Robots: []RobotsFact{{Origin: strings.Repeat("o", MaxName+1)}}},
+	for _, r := range []frontier.Record{
+		{Facts: []frontier.CrawlFact{{Name: strings.Repeat("n", MaxName+1), Value: []byte("v")}}},
+		{Origins: []frontier.OriginFact{{Origin: strings.Repeat("o", MaxName+1)}}},
 	} {
 		_, err := s.Commit(r)
 		wantErr(t, ErrTooLarge, err, "commit")
 	}
-	if got := commit(t, s, Record{}); got != before+1 {
+	if got := commit(t, s, frontier.Record{}); got != before+1 {
 		t.Errorf("position %d after %d: something was committed", got, before)
 	}
-	longest := Record{
-		Run:    []RunFact{{Name: strings.Repeat("n", MaxName), Value: []byte("v")}},
-		Robots: []RobotsFact{{Origin: strings.Repeat("o", MaxName)}},
+	longest := frontier.Record{
+		Facts:   []frontier.CrawlFact{{Name: strings.Repeat("n", MaxName), Value: []byte("v")}},
+		Origins: []frontier.OriginFact{{Origin: strings.Repeat("o", MaxName)}},
 	}
 	commit(t, s, longest)
 	if err := s.Flush(t.Context()); err != nil {
@@ -211,7 +211,7 @@ func TestTooLargeRecord(t *testing.T) {
 func TestRepeats(t *testing.T) {
 	s := open(t, t.TempDir()+"/store", small())
 	m := newModel(2)
-	var recs []Record
+	var recs []frontier.Record
 	for range 200 {
 		recs = append(recs, m.record())
 	}
@@ -229,34 +229,34 @@ func TestCursorsDeleteBlocks(t *testing.T) {
 	ctx := context.Background()
 	s := open(t, t.TempDir()+"/store", small())
 	h := s.Hasher().HostID("h.example")
-	var last uint64
+	var last frontier.Position
 	for i := range 3000 {
-		k := urlnorm.Key{Host: h, Lo: uint64(i)}
-		last = commit(t, s, Record{Links: []Link{{Key: k, URL: "https://h.example/", Priority: uint8(i % 4)}}})
+		k := frontier.Key{Host: h, Lo: uint64(i)}
+		last = commit(t, s, frontier.Record{Links: []frontier.Link{{Key: k, URL: mustURL("https://h.example/"), Priority: uint8(i % 4)}}})
 	}
 	for i := range 3000 {
-		last = commit(t, s, Record{Finish: &Finish{Key: urlnorm.Key{Host: h, Lo: uint64(i)}}})
+		last = commit(t, s, frontier.Record{Finish: &frontier.Finish{Key: frontier.Key{Host: h, Lo: uint64(i)}}})
 	}
 	// A link that comes after the cursor in the log stays, though it lies below
 	// it in the queue.
 	commit(t, s,
-		Record{Cursors: []HostCursor{{Host: h, Low: Cursor{Priority: 3, Seq: last}}}},
-		Record{Links: []Link{{Key: urlnorm.Key{Host: h, Lo: 5000}, URL: "https://h.example/new", Priority: 0}}})
+		frontier.Record{Cursors: []frontier.HostCursor{{Host: h, Low: frontier.Cursor{Priority: 3, Position: last}}}},
+		frontier.Record{Links: []frontier.Link{{Key: frontier.Key{Host: h, Lo: 5000}, URL: mustURL("https://h.example/new"), Priority: 0}}})
 	if err := s.Flush(ctx); err != nil {
 		t.Fatal(err)
 	}
-	var got []HostBacklog
-	for b, err := range s.PendingHosts(ctx) {
+	var got []frontier.Backlog
+	for b, err := range s.Backlogs(ctx) {
 		if err != nil {
 			t.Fatal(err)
 		}
 		got = append(got, b)
 	}
-	if len(got) != 1 || got[0].Fact.Name != "h.example" || got[0].Low.Seq != last ||
-		!slices.Equal(got[0].Queues, []Backlog{{Priority: 0, Blocks: 1, Links: 1}}) {
+	if len(got) != 1 || got[0].Fact.Name != "h.example" || got[0].Low.Position != last ||
+		!slices.Equal(got[0].Levels, []frontier.LevelBacklog{{Priority: 0, Links: 1}}) {
 		t.Errorf("backlog %+v", got)
 	}
-	if links := drain(t, s, h, 10); len(links) != 1 || links[0].URL != "https://h.example/new" {
+	if links := drain(t, s, h, 10); len(links) != 1 || links[0].URL.String() != "https://h.example/new" {
 		t.Errorf("pending %v", links)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/disk"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/state/internal/badgerfiles"
 )
 
@@ -22,16 +22,16 @@ const (
 // not in Badger itself.
 type progress struct {
 	seq      uint64 // last record that is applied
-	epoch    uint64 // run that wrote it
+	run      uint64 // the one that wrote it
 	ended    bool   // it ended its run
 	counters Counters
-	inflight map[urlnorm.Key]struct{}
+	inflight map[frontier.Key]struct{}
 	files    map[string]badgerfiles.Span // how much of Badger's files is durable; only in a SYNCED file
 }
 
 func (p *progress) clone() progress {
 	c := *p
-	c.inflight = make(map[urlnorm.Key]struct{}, len(p.inflight))
+	c.inflight = make(map[frontier.Key]struct{}, len(p.inflight))
 	for k := range p.inflight {
 		c.inflight[k] = struct{}{}
 	}
@@ -42,7 +42,7 @@ func (p *progress) clone() progress {
 // durable. Without the file that is the beginning of the log.
 func readSynced(dir string) (progress, error) {
 	path := filepath.Join(dir, syncedName)
-	p := progress{inflight: map[urlnorm.Key]struct{}{}}
+	p := progress{inflight: map[frontier.Key]struct{}{}}
 	body, err := disk.ReadSmallFrame(path, syncedMagic, formatVersion)
 	if errors.Is(err, os.ErrNotExist) {
 		return p, nil
@@ -51,15 +51,13 @@ func readSynced(dir string) (progress, error) {
 		return p, err
 	}
 	r := reader{b: body}
-	p.seq, p.epoch = r.uvarint(), r.uvarint()
+	p.seq, p.run = r.uvarint(), r.uvarint()
 	p.ended = r.u8() != 0
 	p.counters = r.counters()
 	for n := r.uvarint(); n > 0 && !r.bad; n-- {
 		p.inflight[r.key()] = struct{}{}
 	}
-	if len(r.b) > 0 { // earlier programs did not write this part
-		p.files = r.spans()
-	}
+	p.files = r.spans()
 	return p, r.done(path)
 }
 
@@ -67,7 +65,7 @@ func readSynced(dir string) (progress, error) {
 func writeSynced(dir string, p progress) error {
 	_, err := disk.WriteFrame(filepath.Join(dir, syncedName), syncedMagic, formatVersion, func(w io.Writer) error {
 		b := binary.AppendUvarint(nil, p.seq)
-		b = binary.AppendUvarint(b, p.epoch)
+		b = binary.AppendUvarint(b, p.run)
 		b = append(b, flag(p.ended, 1))
 		b = p.counters.append(b)
 		b = binary.AppendUvarint(b, uint64(len(p.inflight)))

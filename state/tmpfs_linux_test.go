@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
+
+	"github.com/mapwright/mapwright/frontier"
 )
 
 const noMount = "cannot mount"
@@ -80,7 +82,7 @@ func childFill(dir string) error {
 		}
 		r := m.record()
 		for i := range 20 {
-			r.Robots = append(r.Robots, RobotsFact{Origin: fmt.Sprintf("https://h%d-%d.example", m.n, i), Data: make([]byte, 4000)})
+			r.Origins = append(r.Origins, frontier.OriginFact{Origin: fmt.Sprintf("https://h%d-%d.example", m.n, i), Body: make([]byte, 4000)})
 		}
 		_, err = s.Commit(r)
 	}
@@ -97,7 +99,7 @@ func childFill(dir string) error {
 		return err
 	}
 	// All but the last record, which was refused or came too late.
-	n, err := strconv.Atoi(string(s.Run()["n"]))
+	n, err := strconv.Atoi(string(s.Facts()["n"]))
 	if err != nil || n < m.n-1 {
 		return fmt.Errorf("%d of %d records: %w", n, m.n, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
@@ -13,12 +14,14 @@ import (
 
 func valueReader(what string, b []byte) (reader, error) {
 	r := reader{b: b}
-	if v := r.u8(); v > formatVersion {
-		return r, &VersionError{What: what, Found: uint64(v), Known: formatVersion}
-	} else if v == 0 {
+	switch v := r.u8(); v {
+	case formatVersion:
+		return r, nil
+	case 0:
 		return r, &CorruptError{What: what, Reason: "it has no version"}
+	default:
+		return r, &VersionError{What: what, Found: uint64(v), Known: formatVersion}
 	}
-	return r, nil
 }
 
 func (r *reader) done(what string) error {
@@ -26,6 +29,18 @@ func (r *reader) done(what string) error {
 		return &CorruptError{What: what, Reason: "it does not decode"}
 	}
 	return nil
+}
+
+// urlOf is the URL of a stored text, which is empty for none.
+func urlOf(r *reader, text string) frontier.URL {
+	if text == "" {
+		return frontier.URL{}
+	}
+	u, ok := urlnorm.FromCanonical(text)
+	if !ok {
+		r.fail()
+	}
+	return u
 }
 
 // appendDiscovery appends the value of a u entry.
@@ -44,105 +59,147 @@ func appendDiscovery(dst []byte, l *linkView) []byte {
 	}
 	dst = binary.AppendUvarint(dst, uint64(n))
 	dst = appendBytes(dst, l.parent[n:])
-	return appendBytes(dst, l.extra)
+	return append(dst, l.hops)
 }
 
-func decodeDiscovery(k urlnorm.Key, b []byte) (Link, error) {
+func decodeDiscovery(k frontier.Key, b []byte) (frontier.Link, error) {
 	const what = "discovery"
 	r, err := valueReader(what, b)
 	if err != nil {
-		return Link{}, err
+		return frontier.Link{}, err
 	}
-	l := Link{Key: k, Priority: r.u8(), Source: r.u8(), Depth: uint16(r.upTo(math.MaxUint16))}
-	l.DiscoveredAt, l.LastMod = r.time(), r.time()
-	l.URL = string(r.bytes())
-	n := r.upTo(uint64(len(l.URL)))
-	if rest := r.bytes(); n > 0 || len(rest) > 0 {
-		l.Parent = l.URL[:n] + string(rest)
-	}
-	l.Extra = cloned(r.bytes())
+	l := frontier.Link{Key: k, Priority: r.u8(), Source: r.u8(), Depth: uint16(r.upTo(math.MaxUint16))}
+	l.Discovered, l.LastMod = r.time(), r.time()
+	l.URL = urlOf(&r, string(r.bytes()))
+	n := r.upTo(uint64(len(l.URL.String())))
+	l.Parent = urlOf(&r, l.URL.String()[:n]+string(r.bytes()))
+	l.Hops = r.u8()
 	return l, r.done(what)
 }
 
+// Flags of a finish.
+const finishCounted = 1 // it counts towards page limits
+
 // appendFinish appends the value of an f entry.
-func appendFinish(dst []byte, f *Finish) []byte {
-	dst = append(dst, formatVersion, f.Outcome)
+func appendFinish(dst []byte, f *frontier.Finish) []byte {
+	dst = append(dst, formatVersion, f.Outcome, flag(f.Counted, finishCounted))
 	dst = binary.AppendUvarint(dst, uint64(f.Status))
 	dst = binary.AppendUvarint(dst, uint64(f.Attempts))
-	dst = binary.AppendUvarint(dst, uint64(f.Generation))
 	dst = binary.AppendUvarint(dst, f.Bytes)
-	dst = binary.AppendUvarint(dst, millis(f.CrawledAt))
-	dst = binary.AppendUvarint(dst, millis(f.NextFetch))
+	dst = binary.AppendUvarint(dst, millis(f.CheckedAt))
 	dst = appendString(dst, f.RedirectTo)
 	return appendBytes(dst, f.Facts)
 }
 
-func decodeFinish(k urlnorm.Key, b []byte) (*Finish, error) {
+func decodeFinish(k frontier.Key, b []byte) (*frontier.Finish, error) {
 	const what = "finish"
 	r, err := valueReader(what, b)
 	if err != nil {
 		return nil, err
 	}
-	f := &Finish{Key: k}
+	f := &frontier.Finish{Key: k}
 	r.finishHead(f)
-	f.CrawledAt, f.NextFetch = r.time(), r.time()
+	f.CheckedAt = r.time()
 	f.RedirectTo = string(r.bytes())
 	f.Facts = cloned(r.bytes())
 	return f, r.done(what)
 }
 
 // finishHead reads the fields that counters are made of.
-func (r *reader) finishHead(f *Finish) {
+func (r *reader) finishHead(f *frontier.Finish) {
 	f.Outcome = r.u8()
+	f.Counted = r.u8()&finishCounted != 0
 	f.Status = uint16(r.upTo(math.MaxUint16))
 	f.Attempts = uint16(r.upTo(math.MaxUint16))
-	f.Generation = uint32(r.upTo(math.MaxUint32))
 	f.Bytes = r.uvarint()
 }
 
+// Flags of a host fact.
+const (
+	hostBlocked   = 1
+	hostAbandoned = 2
+)
+
 // appendHost appends the value of an h entry.
-func appendHost(dst []byte, h *HostFact) []byte {
-	dst = append(dst, formatVersion)
-	dst = appendString(dst, h.Name)
-	return appendBytes(dst, h.Data)
+func appendHost(dst []byte, h *frontier.HostFact) []byte {
+	dst = appendString(append(dst, formatVersion), h.Name)
+	dst = append(dst, flag(h.Blocked, hostBlocked)|flag(h.Abandoned, hostAbandoned))
+	for _, d := range []time.Duration{h.Learned.Delay, h.Learned.Floor} {
+		dst = binary.AppendUvarint(dst, zigzag(d.Milliseconds()))
+	}
+	for _, t := range []time.Time{h.Learned.FloorAt, h.Learned.LastSuccess, h.Learned.AskedUntil} {
+		dst = binary.AppendUvarint(dst, millis(t))
+	}
+	return binary.AppendUvarint(dst, zigzag(h.Pages))
 }
 
-func decodeHost(h urlnorm.HostID, b []byte) (HostFact, error) {
+func decodeHost(h frontier.HostID, b []byte) (frontier.HostFact, error) {
 	const what = "host fact"
 	r, err := valueReader(what, b)
 	if err != nil {
-		return HostFact{}, err
+		return frontier.HostFact{}, err
 	}
-	f := HostFact{Host: h, Name: string(r.bytes()), Data: cloned(r.bytes())}
+	f := frontier.HostFact{Host: h, Name: string(r.bytes())}
+	flags := r.u8()
+	f.Blocked, f.Abandoned = flags&hostBlocked != 0, flags&hostAbandoned != 0
+	duration := func() time.Duration { return time.Duration(unzigzag(r.uvarint())) * time.Millisecond }
+	f.Learned.Delay, f.Learned.Floor = duration(), duration()
+	f.Learned.FloorAt, f.Learned.LastSuccess, f.Learned.AskedUntil = r.time(), r.time(), r.time()
+	f.Pages = unzigzag(r.uvarint())
 	return f, r.done(what)
 }
 
-// appendRobots appends the value of an r entry.
-func appendRobots(dst []byte, f *RobotsFact) []byte {
-	dst = append(dst, formatVersion)
-	dst = binary.AppendUvarint(dst, millis(f.FetchedAt))
-	dst = binary.AppendUvarint(dst, millis(f.Expires))
-	return appendBytes(dst, f.Data)
+// Flags of an origin fact.
+const originSitemapsRequested = 1
+
+// appendOrigin appends the value of an o entry.
+func appendOrigin(dst []byte, o *frontier.OriginFact) []byte {
+	dst = append(dst, formatVersion, uint8(o.State), flag(o.SitemapsRequested, originSitemapsRequested))
+	dst = binary.AppendUvarint(dst, uint64(o.Status))
+	dst = binary.AppendUvarint(dst, millis(o.Fetched))
+	dst = binary.AppendUvarint(dst, millis(o.Expires))
+	return appendBytes(dst, o.Body)
 }
 
-func decodeRobots(origin string, b []byte) (RobotsFact, error) {
-	const what = "robots fact"
+func decodeOrigin(h frontier.HostID, origin string, b []byte) (frontier.OriginFact, error) {
+	const what = "origin fact"
 	r, err := valueReader(what, b)
 	if err != nil {
-		return RobotsFact{}, err
+		return frontier.OriginFact{}, err
 	}
-	f := RobotsFact{Origin: origin, FetchedAt: r.time(), Expires: r.time(), Data: cloned(r.bytes())}
-	return f, r.done(what)
+	o := frontier.OriginFact{Host: h, Origin: origin, State: frontier.OriginState(r.u8())}
+	o.SitemapsRequested = r.u8()&originSitemapsRequested != 0
+	o.Status = uint16(r.upTo(math.MaxUint16))
+	o.Fetched, o.Expires = r.time(), r.time()
+	o.Body = cloned(r.bytes())
+	return o, r.done(what)
 }
 
-func appendCursor(dst []byte, c Cursor) []byte {
+// appendInFlight appends the value of an x entry: how many unclean ends found a
+// page in flight.
+func appendInFlight(dst []byte, ends int) []byte {
+	return binary.AppendUvarint(append(dst, formatVersion), uint64(ends))
+}
+
+// inFlight reads the value of an x entry.
+func (r *reader) inFlight() (ends int, err error) {
+	const what = "in-flight mark"
+	*r, err = valueReader(what, r.b)
+	if err != nil {
+		return 0, err
+	}
+	ends = int(r.upTo(math.MaxInt32))
+	return ends, r.done(what)
+}
+
+func appendCursor(dst []byte, c frontier.Cursor) []byte {
 	dst = append(dst, c.Priority)
-	dst = binary.AppendUvarint(dst, c.Seq)
+	dst = binary.AppendUvarint(dst, uint64(c.Position))
 	return binary.AppendUvarint(dst, uint64(c.Index))
 }
 
-func (r *reader) cursor() Cursor {
-	return Cursor{Priority: r.u8(), Seq: r.uvarint(), Index: uint32(r.upTo(math.MaxUint32))}
+func (r *reader) cursor() frontier.Cursor {
+	return frontier.Cursor{Priority: r.u8(), Position: frontier.Position(r.uvarint()), Index: uint32(r.upTo(math.MaxUint32))}
 }
 
 func unixMilli(t time.Time) int64 {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier"
 )
 
 // A view is Badger with what is known about it.
@@ -18,9 +18,9 @@ type view struct {
 	newest readView // of what is applied
 
 	mu      sync.Mutex
-	reached progress            // guarded by mu; as of the last transaction
-	crashes map[urlnorm.Key]int // guarded by mu; of pages that are not finished since
-	run     map[string][]byte   // guarded by mu; run facts as committed
+	reached progress             // guarded by mu; as of the last transaction
+	crashes map[frontier.Key]int // guarded by mu; of pages that are not finished since
+	facts   map[string][]byte    // guarded by mu; facts of the crawl as committed
 }
 
 // applied returns the position that Badger says it has reached.
@@ -53,15 +53,16 @@ func (v *view) applied() (uint64, error) {
 func (v *view) loadCrashes() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.crashes = map[urlnorm.Key]int{}
-	err := v.scan([]byte{famCrashed}, func(key, value []byte) error {
+	v.crashes = map[frontier.Key]int{}
+	err := v.scan([]byte{famInFlight}, func(key, value []byte) error {
 		k, ok := parseURLKey(key)
-		n, read := binary.Uvarint(value)
-		if !ok || read <= 0 {
-			return &CorruptError{What: "crash count", Reason: "it does not decode"}
+		if !ok {
+			return &CorruptError{What: "in-flight mark", Reason: "its key does not decode"}
 		}
-		v.crashes[k] = int(n)
-		return nil
+		r := reader{b: value}
+		n, err := r.inFlight()
+		v.crashes[k] = n
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("read crash counts: %w", err)
@@ -69,18 +70,22 @@ func (v *view) loadCrashes() error {
 	return nil
 }
 
-// loadRun reads the run facts.
-func (v *view) loadRun() error {
+// loadFacts reads the facts of the crawl.
+func (v *view) loadFacts() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.run = map[string][]byte{}
-	err := v.scan(metaKey(metaRun), func(key, value []byte) error {
-		r, err := valueReader("run fact", value)
-		v.run[string(key[1+len(metaRun):])] = append([]byte{}, r.b...)
+	v.facts = map[string][]byte{}
+	err := v.scan([]byte{famCrawl}, func(key, value []byte) error {
+		_, name, ok := parseFactKey(key)
+		if !ok {
+			return &CorruptError{What: "fact of the crawl", Reason: "its key does not decode"}
+		}
+		r, err := valueReader("fact of the crawl", value)
+		v.facts[name] = append([]byte{}, r.b...)
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("read run facts: %w", err)
+		return fmt.Errorf("read facts of the crawl: %w", err)
 	}
 	return nil
 }
@@ -107,14 +112,14 @@ func (v *view) progress() progress {
 	return v.reached.clone()
 }
 
-func (v *view) setRun(facts []RunFact) {
+func (v *view) setFacts(facts []frontier.CrawlFact) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, f := range facts {
 		if f.Value == nil {
-			delete(v.run, f.Name)
+			delete(v.facts, f.Name)
 		} else {
-			v.run[f.Name] = append([]byte{}, f.Value...)
+			v.facts[f.Name] = append([]byte{}, f.Value...)
 		}
 	}
 }

@@ -4,12 +4,13 @@ import (
 	"encoding/binary"
 	"time"
 
+	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 // formatVersion is the newest form of every encoding in this package: of
 // records, of values in Badger, of the files beside it.
-const formatVersion = 1
+const formatVersion = 2
 
 func appendString(dst []byte, s string) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(s)))
@@ -147,8 +148,10 @@ func (r *reader) sized() reader {
 
 func (r *reader) time() time.Time { return fromMillis(r.uvarint()) }
 
-func (r *reader) key() urlnorm.Key {
-	k, ok := urlnorm.ParseKey(r.take(urlnorm.KeySize))
+func (r *reader) host() frontier.HostID { return frontier.HostID(r.u64()) }
+
+func (r *reader) key() frontier.Key {
+	k, ok := urlnorm.ParseKey(r.take(keySize))
 	if !ok {
 		r.fail()
 	}

@@ -128,7 +128,7 @@ func (r *run) newFrontier(ctx context.Context) (*frontier.Frontier, error) {
 	if s.Profile == config.OwnSite {
 		o.KeepTurn = ownSiteTurn
 	}
-	f, err := frontier.New(o, newStore(r.store))
+	f, err := frontier.New(o, r.store)
 	if err != nil {
 		return nil, err
 	}

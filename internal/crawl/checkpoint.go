@@ -51,7 +51,7 @@ func (r *run) restore(ctx context.Context, f *frontier.Frontier) error {
 	// The two read different things, and neither minds the other.
 	var remembering errgroup.Group
 	remembering.Go(func() error { return r.remember(ctx, f, since) })
-	err = f.Resume(ctx, newStore(r.store).backlogs(ctx))
+	err = f.Resume(ctx, r.store.Backlogs(ctx))
 	return errors.Join(err, remembering.Wait())
 }
 

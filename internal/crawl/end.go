@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/export"
 	"github.com/mapwright/mapwright/internal/page"
@@ -24,8 +25,8 @@ func (r *run) finish(ctx context.Context) (*Report, error) {
 		return nil, err
 	}
 	// complete is written only now, after everything that it speaks of is durable.
-	ended := []state.RunFact{{Name: factStatus, Value: []byte(r.end.status)}, {Name: factReason, Value: []byte(r.end.reason)}}
-	if _, err := r.store.Commit(state.Record{Run: ended}); err != nil {
+	ended := []frontier.CrawlFact{{Name: factStatus, Value: []byte(r.end.status)}, {Name: factReason, Value: []byte(r.end.reason)}}
+	if _, err := r.store.Commit(frontier.Record{Facts: ended}); err != nil {
 		return nil, err
 	}
 	if err := r.checkpoint(ctx); err != nil {
@@ -117,7 +118,7 @@ func (r *run) follow(ctx context.Context, rep *Report) error {
 func (r *run) explainBlocked(ctx context.Context, hosts []HostFigure) error {
 	for i := range hosts {
 		h := &hosts[i]
-		fact, _, err := newStore(r.store).Host(ctx, r.hasher.HostID(h.Host))
+		fact, _, err := r.store.Host(ctx, r.hasher.HostID(h.Host))
 		if err != nil {
 			return err
 		}
@@ -202,7 +203,7 @@ const maxStartsNamed = 10
 // anyAnswer says whether any page of the crawl had an answer.
 func anyAnswer(c *state.Counters) bool {
 	for code, n := range c.Outcomes {
-		switch o, _ := OutcomeOf(uint8(code)); o {
+		switch page.Outcome(code) {
 		case page.OK, page.Redirect, page.RedirectLoop, page.HTTPError, page.Throttled, page.TooLarge:
 			if n > 0 {
 				return true
@@ -241,7 +242,7 @@ func (r *run) startAnswered(ctx context.Context) (answered bool, forbidden int, 
 				why = append(why, text+": its host failed too often in a row, and was given up; a resume tries it again")
 				continue
 			}
-			outcome, _ := OutcomeOf(p.Finish.Outcome)
+			outcome := page.Outcome(p.Finish.Outcome)
 			if p.Finish.Status > 0 {
 				return true, 0, nil, nil
 			}

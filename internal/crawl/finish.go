@@ -3,27 +3,31 @@ package crawl
 import (
 	"time"
 
+	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/page"
 )
 
-// finish is what the crawl gives the frontier as a URL's end; the store's adapter turns it into a record.
+// finish is what became of a URL, while it is being found out.
 type finish struct {
 	outcome page.Outcome
 	status  int
 	at      time.Time
 	bytes   int64
 	facts   page.Facts
-	encoded []byte // facts as stored; made by encode
 }
 
-// encode makes the stored form. It is done by whoever found the facts: the frontier commits with its locks held.
-func (f *finish) encode() { f.encoded = f.facts.Append(make([]byte, 0, 512)) }
+// record is the form that is stored. It is made by whoever found the facts: the frontier commits with its locks held.
+func (f *finish) record() *frontier.Finish {
+	return &frontier.Finish{
+		Outcome: uint8(f.outcome), Status: uint16(f.status), CheckedAt: f.at, Bytes: uint64(max(f.bytes, 0)),
+		RedirectTo: f.facts.RedirectTo, Facts: f.facts.Append(make([]byte, 0, 512)),
+	}
+}
 
-// failure is a finish without a response, encoded.
-func failure(o page.Outcome, why string, ev page.Robots) *finish {
-	f := &finish{outcome: o, at: time.Now(), facts: page.Facts{Error: why, ContentLength: -1, ResponseTime: -1, Robots: ev}}
-	f.encode()
-	return f
+// failure is a finish without a response.
+func failure(o page.Outcome, why string, ev page.Robots) *frontier.Finish {
+	f := finish{outcome: o, at: time.Now(), facts: page.Facts{Error: why, ContentLength: -1, ResponseTime: -1, Robots: ev}}
+	return f.record()
 }
 
 // Sources of links, as numbers in the store. Append, never reorder.
@@ -43,20 +47,4 @@ func sourceName(s uint8) string {
 		return names[s]
 	}
 	return "unknown"
-}
-
-// countedBit marks, in a stored outcome, a URL that used up one of the pages that limits count. The store counts by outcome, so
-// it counts these too.
-const countedBit = 0x20
-
-func storedOutcome(o page.Outcome, counted bool) uint8 {
-	if counted {
-		return uint8(o) | countedBit
-	}
-	return uint8(o)
-}
-
-// OutcomeOf reads a stored outcome.
-func OutcomeOf(stored uint8) (o page.Outcome, counted bool) {
-	return page.Outcome(stored &^ countedBit), stored&countedBit != 0
 }

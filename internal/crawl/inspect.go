@@ -197,7 +197,7 @@ func (w *worker) inspectLink(in *Inspected, l *parser.Link) InspectedLink {
 	case why != InScope:
 		out.Reason = string(why)
 	default:
-		if trap := w.traps.Check(l.URL, in.URL.String()); trap != "" {
+		if trap := w.traps.Check(l.URL, in.URL); trap != "" {
 			out.Reason = "trap: " + trap
 		} else if !in.allowed(l.URL) {
 			out.Reason = page.BlockedByRobots.String()

@@ -124,8 +124,7 @@ func Stored(ctx context.Context, s *state.Store, p *Plan) (*Live, error) {
 // blockedURLs is how many URLs are pending because their hosts are blocked or abandoned. It reads the queues of those hosts.
 func blockedURLs(ctx context.Context, s *state.Store) (int64, error) {
 	total := int64(0)
-	st := newStore(s)
-	for b, err := range st.backlogs(ctx) {
+	for b, err := range s.Backlogs(ctx) {
 		if err != nil {
 			return 0, err
 		}
@@ -135,7 +134,7 @@ func blockedURLs(ctx context.Context, s *state.Store) (int64, error) {
 		const chunk = 1000
 		at, n := frontier.Cursor{}, chunk
 		for n == chunk {
-			links, next, err := st.Pending(ctx, b.Fact.Host, at, chunk)
+			links, next, err := s.Pending(ctx, b.Fact.Host, at, chunk)
 			if err != nil {
 				return 0, err
 			}
@@ -152,8 +151,7 @@ func outcomeCounts(c *state.Counters, blocked int64) map[string]int64 {
 	out := map[string]int64{}
 	for code, n := range c.Outcomes {
 		if n > 0 {
-			o, _ := OutcomeOf(uint8(code))
-			out[o.String()] += int64(n)
+			out[page.Outcome(code).String()] += int64(n)
 		}
 	}
 	pending := int64(c.Pending())

@@ -75,8 +75,7 @@ func (m *Monitor) take() *sample {
 	fs, counters, phase, began := &s.frontier, r.store.Counters(), r.phase.get(), r.clock.began()
 	s.outcomes = map[page.Outcome]int64{}
 	for code, n := range counters.Outcomes {
-		o, _ := OutcomeOf(uint8(code))
-		s.outcomes[o] += int64(n - m.before.Outcomes[code])
+		s.outcomes[page.Outcome(code)] = int64(n - m.before.Outcomes[code])
 	}
 	// The store's counts are of what it has applied, which may be a moment ago. The frontier's are of now.
 	found, done := int64(m.before.Discovered)+fs.Added, int64(m.before.Finished)+fs.Finished

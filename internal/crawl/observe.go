@@ -101,11 +101,5 @@ func (r *run) abandoned(host string) {
 
 // countedPages is how many pages of the limits earlier runs used up.
 func countedPages(c *state.Counters) int64 {
-	var n uint64
-	for code, count := range c.Outcomes {
-		if _, counted := OutcomeOf(uint8(code)); counted {
-			n += count
-		}
-	}
-	return int64(n)
+	return int64(c.Counted)
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/export"
 	"github.com/mapwright/mapwright/internal/fetch"
@@ -165,7 +166,7 @@ const (
 
 // runFact is one fact about the crawl as a whole.
 func runFact(s *state.Store, name string) ([]byte, bool) {
-	value, ok := s.Run()[name]
+	value, ok := s.Facts()[name]
 	return value, ok
 }
 
@@ -179,7 +180,7 @@ func (r *run) facts(o Options) error {
 	if err := plan.Write(r.dir); err != nil {
 		return fmt.Errorf("write the plan: %w", err)
 	}
-	_, err := r.store.Commit(state.Record{Run: []state.RunFact{{Name: factStatus, Value: []byte(Running)}}})
+	_, err := r.store.Commit(frontier.Record{Facts: []frontier.CrawlFact{{Name: factStatus, Value: []byte(Running)}}})
 	return err
 }
 
@@ -190,7 +191,7 @@ func (r *run) newScope() (*Scope, error) {
 		urls = append(urls, s.URL)
 	}
 	var added []string
-	for name, value := range r.store.Run() {
+	for name, value := range r.store.Facts() {
 		if target, ok := strings.CutPrefix(name, factExtends); ok {
 			added = append(added, target)
 		} else if name == factScope {
@@ -216,7 +217,7 @@ func (r *run) extendScope(target urlnorm.URL) {
 		return
 	}
 	r.scope.Extend(target)
-	_, err := r.store.Commit(state.Record{Run: []state.RunFact{{Name: factExtends + target.String(), Value: []byte{1}}}})
+	_, err := r.store.Commit(frontier.Record{Facts: []frontier.CrawlFact{{Name: factExtends + target.String(), Value: []byte{1}}}})
 	if err != nil {
 		r.log.Error("cannot record that a redirect extends the scope", "target", target.String(), "error", err)
 	}

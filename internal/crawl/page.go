@@ -30,10 +30,7 @@ const maxHops = 10
 // servePage fetches a page, reads it, and pays the lease back with all that was found.
 func (w *worker) servePage(ctx context.Context, l *frontier.Lease) error {
 	link := l.Link()
-	u, ok := urlnorm.FromCanonical(link.URL)
-	if !ok {
-		return fmt.Errorf("the frontier holds a URL that is not canonical: %q", link.URL)
-	}
+	u := link.URL
 	if n := w.store.CrashCount(link.Key); n >= maxCrashes {
 		_, err := w.done(l, frontier.Result{Finish: failure(page.Crashed, fmt.Sprintf("in flight at %d unclean ends", n), page.Robots{}), Final: true})
 		return err
@@ -63,7 +60,6 @@ func (w *worker) servePage(ctx context.Context, l *frontier.Lease) error {
 		Class:   pace.ClassOf(resp.Status),
 		Latency: resp.Timings.Wait,
 		Lag:     w.lag.value(),
-		Finish:  f,
 	}
 	if resp.RetryAfter != "" {
 		r.RetryAfter = pace.ParseRetryAfter(resp.RetryAfter, resp.Header.Get("Date"), time.Now())
@@ -77,6 +73,7 @@ func (w *worker) servePage(ctx context.Context, l *frontier.Lease) error {
 			return err
 		}
 	}
+	r.Finish = f.record()
 	_, err = w.done(l, r)
 	return err
 }
@@ -126,7 +123,7 @@ func (w *worker) pageFailed(l *frontier.Lease, u urlnorm.URL, resp *fetch.Respon
 		w.describe(f, resp, ev)
 	}
 	f.facts.Error = errorText(err)
-	r.Finish = f
+	r.Finish = f.record()
 	if fallback, ok := w.plainHTTP(l.Link(), u, err); ok {
 		// The https URL was a question. That there is no https is no failure of the host, and no page of the limit.
 		r.Class, r.Links, r.Final = pace.ClassNone, []frontier.Link{fallback}, true
@@ -171,7 +168,7 @@ func errorText(err error) string {
 
 // plainHTTP is what to try when only a name was given, as a start or by a certificate, and there is no https at it.
 func (w *worker) plainHTTP(from frontier.Link, u urlnorm.URL, err error) (frontier.Link, bool) {
-	named := w.bare[from.URL] || from.Source == sourceCT
+	named := w.bare[from.URL.String()] || from.Source == sourceCT
 	if u.Scheme() != "https" || !named || !offersNoHTTPS(err) {
 		return frontier.Link{}, false
 	}
@@ -180,9 +177,7 @@ func (w *worker) plainHTTP(from frontier.Link, u urlnorm.URL, err error) (fronti
 	if err != nil {
 		return frontier.Link{}, false
 	}
-	if target, ok := urlnorm.FromCanonical(plain); ok {
-		w.warnWithheld(u, target)
-	}
+	w.warnWithheld(u, l.URL)
 	l.Source, l.Priority, l.Discovered = from.Source, from.Priority, time.Now()
 	return l, true
 }
@@ -245,7 +240,7 @@ func (w *worker) redirect(f *finish, from frontier.Link, u urlnorm.URL, location
 	}
 	f.facts.RedirectTo = target.String()
 	switch {
-	case target.String() == from.URL:
+	case target == from.URL:
 		f.outcome = page.RedirectLoop
 		f.facts.Error = "redirects to itself"
 		return nil
@@ -263,7 +258,7 @@ func (w *worker) redirect(f *finish, from frontier.Link, u urlnorm.URL, location
 		return nil
 	}
 	return []frontier.Link{{
-		URL: target.String(), Depth: from.Depth, Priority: from.Priority, Source: sourceRedirect, Hops: from.Hops + 1,
+		URL: target, Depth: from.Depth, Priority: from.Priority, Source: sourceRedirect, Hops: from.Hops + 1,
 		Parent: from.URL, Discovered: f.at,
 	}}
 }
@@ -348,7 +343,7 @@ func (w *worker) follow(f *finish, from frontier.Link, u urlnorm.URL, pg *parser
 			continue
 		}
 		w.linkage.link(l.URL.String())
-		links = append(links, frontier.Link{Key: w.keyOf(l.URL, from.Key.Host, u.Host()), URL: l.URL.String(), Depth: from.Depth + 1, Source: sourceLink, Parent: from.URL, Discovered: f.at})
+		links = append(links, frontier.Link{Key: w.keyOf(l.URL, from.Key.Host, u.Host()), URL: l.URL, Depth: from.Depth + 1, Source: sourceLink, Parent: from.URL, Discovered: f.at})
 	}
 	w.links = links
 	f.facts.Images = distinct(images)

@@ -26,7 +26,7 @@ func Pages(s *state.Store, types []string) export.Source {
 				if !yield(out, err) || err != nil {
 					return
 				}
-				if rec.Link.URL != "" {
+				if !rec.Link.URL.IsZero() {
 					found++
 				}
 				if rec.Finish != nil {
@@ -64,18 +64,18 @@ func (p *pageReader) read(ctx context.Context, rec *state.Page) (*export.Page, e
 	outcome, status, facts := page.Pending, 0, &page.Facts{ContentLength: -1, ResponseTime: -1}
 	l := &rec.Link
 	line := page.Line{
-		SchemaVersion: page.SchemaVersion, URL: l.URL, Depth: int(l.Depth), ParentURL: l.Parent, Source: sourceName(l.Source), DiscoveredAt: page.Time{Time: l.DiscoveredAt},
+		SchemaVersion: page.SchemaVersion, URL: l.URL.String(), Depth: int(l.Depth), ParentURL: l.Parent.String(), Source: sourceName(l.Source), DiscoveredAt: page.Time{Time: l.Discovered},
 	}
 	if f := rec.Finish; f != nil {
 		var err error
 		if facts, err = page.Decode(f.Facts); err != nil {
 			return nil, fmt.Errorf("%s: %w", l.URL, err)
 		}
-		outcome, _ = OutcomeOf(f.Outcome)
+		outcome = page.Outcome(f.Outcome)
 		status = int(f.Status)
-		line.CrawledAt, line.StatusCode, line.Attempts = page.Time{Time: f.CrawledAt}, status, int(f.Attempts)
+		line.CrawledAt, line.StatusCode, line.Attempts = page.Time{Time: f.CheckedAt}, status, int(f.Attempts)
 		if outcome == page.Redirect {
-			_, endless, err := p.walk(ctx, l.URL, f.RedirectTo)
+			_, endless, err := p.walk(ctx, l.URL.String(), f.RedirectTo)
 			if err != nil {
 				return nil, err
 			}
@@ -97,7 +97,7 @@ func (p *pageReader) read(ctx context.Context, rec *state.Page) (*export.Page, e
 		line.LastModified = page.Time{Time: l.LastMod} // the sitemap's word, where the server and the page had none
 	}
 	line.Outcome = outcome.String()
-	line.Indexable, line.IndexableReason = page.Indexable(l.URL, outcome, status, facts, p.types)
+	line.Indexable, line.IndexableReason = page.Indexable(line.URL, outcome, status, facts, p.types)
 	return &export.Page{Line: line, Facts: facts}, nil
 }
 
@@ -106,7 +106,7 @@ func (p *pageReader) hostBlocked(ctx context.Context, id urlnorm.HostID) (bool, 
 	if p.known && p.host == id {
 		return p.blocked, nil
 	}
-	fact, ok, err := newStore(p.store).Host(ctx, id)
+	fact, ok, err := p.store.Host(ctx, id)
 	if err != nil {
 		return false, err
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/robots"
@@ -137,7 +138,8 @@ func (r robotsAsk) once(ctx context.Context, f Fetcher, u urlnorm.URL, hop int, 
 
 // robotsKeeper remembers what origins answered: a bounded number in memory, all of them in the store.
 type robotsKeeper struct {
-	store *state.Store
+	store  *state.Store
+	hasher frontier.Hasher
 
 	mu    sync.RWMutex
 	known map[string]*RobotsAnswer // guarded by mu; by origin
@@ -149,7 +151,7 @@ type robotsKeeper struct {
 const robotsMemory = 32 << 20
 
 func newRobotsKeeper(s *state.Store) *robotsKeeper {
-	return &robotsKeeper{store: s, known: map[string]*RobotsAnswer{}, hops: map[string]*robotsHop{}}
+	return &robotsKeeper{store: s, hasher: s.Hasher(), known: map[string]*RobotsAnswer{}, hops: map[string]*robotsHop{}}
 }
 
 // cached is an answer that is at hand and not too old, or nil.
@@ -168,8 +170,8 @@ func (k *robotsKeeper) lookup(ctx context.Context, origin string) (*RobotsAnswer
 	if a := k.cached(origin, time.Now()); a != nil {
 		return a, nil
 	}
-	fact, ok, err := k.store.Robots(ctx, origin)
-	if err != nil || !ok || time.Now().After(fact.Expires) {
+	fact, err := k.fact(ctx, origin)
+	if err != nil || fact.State == frontier.OriginUnknown || time.Now().After(fact.Expires) {
 		return nil, err
 	}
 	a, err := decodeRobots(fact)
@@ -181,14 +183,47 @@ func (k *robotsKeeper) lookup(ctx context.Context, origin string) (*RobotsAnswer
 }
 
 // keep takes an answer into memory and into the store.
-func (k *robotsKeeper) keep(origin string, a *RobotsAnswer) error {
-	data, err := encodeRobots(a)
+func (k *robotsKeeper) keep(ctx context.Context, origin string, a *RobotsAnswer) error {
+	fact, err := k.fact(ctx, origin)
 	if err != nil {
 		return err
 	}
+	if fact.Body, err = encodeRobots(a); err != nil {
+		return err
+	}
+	fact.State, fact.Fetched, fact.Expires = a.state(), a.FetchedAt, a.Expires
 	k.remember(origin, a)
-	_, err = k.store.Commit(state.Record{Robots: []state.RobotsFact{{Origin: origin, FetchedAt: a.FetchedAt, Expires: a.Expires, Data: data}}})
+	return k.commit(fact)
+}
+
+// fact is what the store knows of an origin, at least its name.
+func (k *robotsKeeper) fact(ctx context.Context, origin string) (frontier.OriginFact, error) {
+	host := k.hasher.HostID(mustCanonical(origin + "/").Host())
+	fact, ok, err := k.store.Origin(ctx, host, origin)
+	if !ok {
+		fact = frontier.OriginFact{Host: host, Origin: origin}
+	}
+	return fact, err
+}
+
+func (k *robotsKeeper) commit(fact frontier.OriginFact) error {
+	_, err := k.store.Commit(frontier.Record{Origins: []frontier.OriginFact{fact}})
 	return err
+}
+
+// sitemapsRequested reports whether an origin's sitemaps were asked for, now or in an earlier run.
+func (k *robotsKeeper) sitemapsRequested(ctx context.Context, origin string) (bool, error) {
+	fact, err := k.fact(ctx, origin)
+	return fact.SitemapsRequested, err
+}
+
+func (k *robotsKeeper) setSitemapsRequested(ctx context.Context, origin string) error {
+	fact, err := k.fact(ctx, origin)
+	if err != nil {
+		return err
+	}
+	fact.SitemapsRequested = true
+	return k.commit(fact)
 }
 
 func (k *robotsKeeper) remember(origin string, a *RobotsAnswer) {
@@ -208,6 +243,17 @@ func (k *robotsKeeper) remember(origin string, a *RobotsAnswer) {
 	}
 	k.known[origin] = a
 	k.size += a.size()
+}
+
+// state is what kind of answer it is.
+func (a *RobotsAnswer) state() frontier.OriginState {
+	switch {
+	case a.Unknown:
+		return frontier.OriginFailed
+	case a.Rules != nil:
+		return frontier.OriginAnswered
+	}
+	return frontier.OriginNone
 }
 
 func (a *RobotsAnswer) size() int {
@@ -255,13 +301,13 @@ func encodeRobots(a *RobotsAnswer) ([]byte, error) {
 	return a.Rules.AppendBinary(b)
 }
 
-func decodeRobots(fact state.RobotsFact) (*RobotsAnswer, error) {
-	b := fact.Data
+func decodeRobots(fact frontier.OriginFact) (*RobotsAnswer, error) {
+	b := fact.Body
 	if len(b) < 3 || b[0] != robotsForm {
 		return nil, errRobotsForm
 	}
 	flags := b[1]
-	a := &RobotsAnswer{FetchedAt: fact.FetchedAt, Expires: fact.Expires, Unknown: flags&robotsFlagUnknown != 0, Deny: flags&robotsFlagDeny != 0}
+	a := &RobotsAnswer{FetchedAt: fact.Fetched, Expires: fact.Expires, Unknown: flags&robotsFlagUnknown != 0, Deny: flags&robotsFlagDeny != 0}
 	n, size := binary.Uvarint(b[2:])
 	if size <= 0 || n > maxSitemapLines {
 		return nil, errRobotsForm

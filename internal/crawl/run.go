@@ -170,7 +170,7 @@ func (r *run) crawl(ctx context.Context) error {
 func (r *run) seed(ctx context.Context) error {
 	links := make([]frontier.Link, 0, len(r.starts))
 	for _, s := range r.starts {
-		links = append(links, frontier.Link{URL: s.URL.String(), Source: sourceStart, Discovered: time.Now()})
+		links = append(links, frontier.Link{URL: s.URL, Source: sourceStart, Discovered: time.Now()})
 	}
 	_, err := r.frontier.Add(ctx, links)
 	if err == nil {
@@ -229,15 +229,10 @@ const (
 // admit judges a link that is probably new, before it is recorded: a trap, or something that robots.txt forbids, is recorded as
 // that and never queued.
 func (r *run) admit(l *frontier.Link) {
-	u, ok := urlnorm.FromCanonical(l.URL)
-	if !ok {
-		return
-	}
 	if l.Source != sourceStart {
-		if trap := r.traps.Check(u, l.Parent); trap != "" {
-			f := &finish{outcome: page.Trap, at: time.Now(), facts: page.Facts{Trap: trap, ContentLength: -1, ResponseTime: -1}}
-			f.encode()
-			l.Verdict = f
+		if trap := r.traps.Check(l.URL, l.Parent); trap != "" {
+			f := finish{outcome: page.Trap, at: time.Now(), facts: page.Facts{Trap: trap, ContentLength: -1, ResponseTime: -1}}
+			l.Finish = f.record()
 			return
 		}
 	}
@@ -249,8 +244,8 @@ func (r *run) admit(l *frontier.Link) {
 	if now.IsZero() {
 		now = time.Now()
 	}
-	if a := r.robots.cached(u.Origin(), now); a != nil && !a.match(u).Allowed {
-		ev, _ := a.Check(u)
-		l.Verdict = failure(page.BlockedByRobots, "", ev)
+	if a := r.robots.cached(l.URL.Origin(), now); a != nil && !a.match(l.URL).Allowed {
+		ev, _ := a.Check(l.URL)
+		l.Finish = failure(page.BlockedByRobots, "", ev)
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/urlnorm"
-	"github.com/mapwright/mapwright/state"
 )
 
 // seeder remembers which sitemaps have been asked for, and who vouches for them.
@@ -121,7 +121,7 @@ func (r *run) seedFromRobots(ctx context.Context, origin string, a *RobotsAnswer
 	if a.Silent || !started && (r.settings.Scope == "any" || r.scope.Check(u) == OutOfScope) {
 		return nil
 	}
-	if done, err := r.originSeeded(ctx, origin); done || err != nil {
+	if done, err := r.robots.sitemapsRequested(ctx, origin); done || err != nil {
 		return err
 	}
 	for _, text := range a.Sitemaps {
@@ -148,21 +148,7 @@ func (r *run) seedFromRobots(ctx context.Context, origin string, a *RobotsAnswer
 	if a.Unknown {
 		return nil // what it names is still to be found out
 	}
-	return r.setOriginSeeded(origin)
-}
-
-// seededKey is where the store keeps that an origin's sitemaps have been asked for. It lies beside robots.txt, since facts there are
-// looked up on disk: with a million hosts they must not lie in memory.
-func seededKey(origin string) string { return "sitemaps of " + origin }
-
-func (r *run) originSeeded(ctx context.Context, origin string) (bool, error) {
-	_, ok, err := r.store.Robots(ctx, seededKey(origin))
-	return ok, err
-}
-
-func (r *run) setOriginSeeded(origin string) error {
-	_, err := r.store.Commit(state.Record{Robots: []state.RobotsFact{{Origin: seededKey(origin), FetchedAt: time.Now()}}})
-	return err
+	return r.robots.setSitemapsRequested(ctx, origin)
 }
 
 // askSitemap queues a sitemap, once. Asking again only adds whoever vouches for it; if it was read without their entries, or may lead to
@@ -202,10 +188,10 @@ const factSitemap = "sitemap "
 
 // queueSitemap notes that a sitemap is to be read, and gives it to the frontier.
 func (r *run) queueSitemap(u urlnorm.URL, tag *sitemapTag, stored []byte) error {
-	if _, err := r.store.Commit(state.Record{Run: []state.RunFact{{Name: factSitemap + u.String(), Value: stored}}}); err != nil {
+	if _, err := r.store.Commit(frontier.Record{Facts: []frontier.CrawlFact{{Name: factSitemap + u.String(), Value: stored}}}); err != nil {
 		return err
 	}
-	if err := r.frontier.AddSitemap(u.String(), tag); err != nil {
+	if err := r.frontier.AddSitemap(u, tag); err != nil {
 		r.warn("sitemap %s: %v", u, err)
 	}
 	return nil
@@ -223,7 +209,7 @@ func (r *run) sitemapRead(u urlnorm.URL, tag *sitemapTag, absent bool) error {
 	if left > 0 {
 		return nil
 	}
-	_, err := r.store.Commit(state.Record{Run: []state.RunFact{{Name: factSitemap + u.String()}}})
+	_, err := r.store.Commit(frontier.Record{Facts: []frontier.CrawlFact{{Name: factSitemap + u.String()}}})
 	return err
 }
 
@@ -232,7 +218,7 @@ func (r *run) resumeSitemaps() error {
 	if !r.seeds.enabled {
 		return nil
 	}
-	for name, value := range r.store.Run() {
+	for name, value := range r.store.Facts() {
 		text, ok := strings.CutPrefix(name, factSitemap)
 		if !ok {
 			continue
@@ -248,7 +234,7 @@ func (r *run) resumeSitemaps() error {
 		r.seeds.mu.Lock()
 		r.seeds.asked[text] = tag
 		r.seeds.mu.Unlock()
-		if err := r.frontier.AddSitemap(u.String(), tag); err != nil {
+		if err := r.frontier.AddSitemap(u, tag); err != nil {
 			r.warn("sitemap %s: %v", u, err)
 		}
 	}

@@ -33,7 +33,7 @@ const (
 
 // serveRobots answers a lease for an origin's robots.txt: from the store if an earlier answer still counts, else from the origin.
 func (w *worker) serveRobots(ctx context.Context, l *frontier.Lease) error {
-	origin := l.Origin()
+	origin := l.URL().Origin()
 	a, err := w.robots.lookup(ctx, origin)
 	if err != nil {
 		return err
@@ -71,7 +71,7 @@ func (w *worker) askRobots(ctx context.Context, l *frontier.Lease, origin string
 		}
 		late := fmt.Errorf("%s did not answer in time", hop.at)
 		a := unknownRobots(w.settings.RobotsStrict, late.Error())
-		return a, frontier.Result{Final: true}, w.keepRobots(origin, a, late)
+		return a, frontier.Result{Final: true}, w.keepRobots(ctx, origin, a, late)
 	}
 	return w.askHop(ctx, l, hop)
 }
@@ -79,14 +79,13 @@ func (w *worker) askRobots(ctx context.Context, l *frontier.Lease, origin string
 // serveRobotsHop makes a request for another host's robots.txt on behalf of an origin that redirects there.
 func (w *worker) serveRobotsHop(ctx context.Context, l *frontier.Lease, hop *robotsHop) error {
 	if w.robots.hop(hop.origin) != hop {
-		_, err := w.done(l, frontier.Result{Finish: struct{}{}, Final: true}) // it came too late
+		_, err := w.done(l, frontier.Result{Finish: &frontier.Finish{}, Final: true}) // it came too late
 		return err
 	}
 	a, r, err := w.askHop(ctx, l, hop)
 	if err != nil || a == nil {
 		return err
 	}
-	r.Finish = struct{}{}
 	_, err = w.done(l, r)
 	return err
 }
@@ -94,7 +93,7 @@ func (w *worker) serveRobotsHop(ctx context.Context, l *frontier.Lease, hop *rob
 // askHop makes one request. A nil answer means that the lease has been paid back already.
 func (w *worker) askHop(ctx context.Context, l *frontier.Lease, hop *robotsHop) (*RobotsAnswer, frontier.Result, error) {
 	ask := robotsAsk{token: w.token, strict: w.settings.RobotsStrict}
-	r := frontier.Result{Class: pace.ClassNetwork, Lag: w.lag.value(), Final: true}
+	r := frontier.Result{Class: pace.ClassNetwork, Lag: w.lag.value(), Finish: &frontier.Finish{}, Final: true}
 	a, next, resp, err := ask.once(ctx, w.fetcher, hop.at, hop.hops, l)
 	switch {
 	case err == nil:
@@ -119,14 +118,11 @@ func (w *worker) askHop(ctx context.Context, l *frontier.Lease, hop *robotsHop) 
 			return nil, r, err
 		}
 		if a == nil {
-			if l.Kind() == frontier.KindSitemap {
-				r.Finish = struct{}{}
-			}
 			_, err = w.done(l, r)
 			return nil, r, err
 		}
 	}
-	return a, r, w.keepRobots(hop.origin, a, err)
+	return a, r, w.keepRobots(ctx, hop.origin, a, err)
 }
 
 // repeatHop ends a lease whose request shall be sent again, at the host's pace. The origin's next robots lease makes the request; one
@@ -136,11 +132,11 @@ func (w *worker) repeatHop(l *frontier.Lease, hop *robotsHop, class pace.Class) 
 	again.repeats++
 	w.robots.setHop(&again)
 	if l.Kind() == frontier.KindSitemap {
-		if err := w.frontier.AddSitemap(again.at.String(), &again); err != nil {
+		if err := w.frontier.AddSitemap(again.at, &again); err != nil {
 			return err
 		}
 	}
-	_, err := w.done(l, frontier.Result{Class: class, Finish: struct{}{}, Final: true})
+	_, err := w.done(l, frontier.Result{Class: class, Finish: &frontier.Finish{}, Final: true})
 	return err
 }
 
@@ -163,7 +159,7 @@ func (w *worker) followRobots(ctx context.Context, from *robotsHop, next urlnorm
 	if hop.elsewhere.IsZero() {
 		return nil, nil
 	}
-	if err := w.frontier.AddSitemap(next.String(), hop); err != nil {
+	if err := w.frontier.AddSitemap(next, hop); err != nil {
 		now := time.Now()
 		return &RobotsAnswer{FetchedAt: now, Expires: now.Add(robotsTTL)}, nil // too long for a URL: as if there were none
 	}
@@ -171,12 +167,12 @@ func (w *worker) followRobots(ctx context.Context, from *robotsHop, next urlnorm
 }
 
 // keepRobots keeps an answer, which is a guess if there is a reason for it.
-func (w *worker) keepRobots(origin string, a *RobotsAnswer, why error) error {
+func (w *worker) keepRobots(ctx context.Context, origin string, a *RobotsAnswer, why error) error {
 	w.metrics.Robots(a.Unknown)
 	if a.Unknown {
 		w.log.Debug("robots.txt could not be fetched", "origin", origin, "error", why)
 	}
-	return w.robots.keep(origin, a)
+	return w.robots.keep(ctx, origin, a)
 }
 
 // hop is where an origin's redirect led, or nil.

@@ -25,17 +25,12 @@ const seedBatch = 256
 
 // serveSitemap reads a sitemap as it comes and adds its entries.
 func (w *worker) serveSitemap(ctx context.Context, l *frontier.Lease) error {
-	link := l.Link()
-	tag := l.Tag().(*sitemapTag)
-	u, ok := urlnorm.FromCanonical(link.URL)
-	if !ok {
-		return fmt.Errorf("the frontier holds a sitemap URL that is not canonical: %q", link.URL)
-	}
+	tag, u := l.Tag().(*sitemapTag), l.URL()
 	ev, err := w.evidence(ctx, u)
 	if err != nil {
 		return err
 	}
-	ended := frontier.Result{Class: pace.ClassNone, Finish: struct{}{}, Final: true}
+	ended := frontier.Result{Class: pace.ClassNone, Finish: &frontier.Finish{}, Final: true}
 	if ev.Checked && !ev.Allowed && !tag.vouchedBy(w.seeds, u.Host()) {
 		return w.sitemapDone(l, u, tag, ended, nil)
 	}
@@ -90,7 +85,7 @@ func (w *worker) sitemapDone(l *frontier.Lease, u urlnorm.URL, tag *sitemapTag, 
 
 // sitemapFailed pays back a lease whose fetch did not end well. If no try is left, the next run has another.
 func (w *worker) sitemapFailed(l *frontier.Lease, u urlnorm.URL, tag *sitemapTag, err error) error {
-	r := frontier.Result{Class: pace.ClassNetwork, Lag: w.lag.value(), Finish: struct{}{}}
+	r := frontier.Result{Class: pace.ClassNetwork, Lag: w.lag.value(), Finish: &frontier.Finish{}}
 	switch {
 	case fetch.KindOf(err) == fetch.Canceled:
 		r = frontier.Result{}
@@ -149,7 +144,7 @@ func (w *worker) readSitemap(ctx context.Context, at urlnorm.URL, tag *sitemapTa
 		}
 		w.linkage.list(target.String())
 		batch = append(batch, frontier.Link{
-			URL: target.String(), Priority: entryPriority(e, now), Source: sourceSitemap, Parent: at.String(), Discovered: now, LastMod: e.LastMod,
+			URL: target, Priority: entryPriority(e, now), Source: sourceSitemap, Parent: at, Discovered: now, LastMod: e.LastMod,
 		})
 		if len(batch) == seedBatch {
 			now = time.Now()

@@ -60,7 +60,7 @@ func (s *pageSorter) add(p state.Page) error {
 	s.partition = p.Link.Key.Host.Partition()
 	s.chunk = append(s.chunk, p)
 	s.n++
-	s.size += 400 + len(p.Link.URL) + len(p.Link.Parent) // 400: the structures
+	s.size += 400 + len(p.Link.URL.String()) + len(p.Link.Parent.String()) // 400: the structures
 	if p.Finish != nil {
 		s.size += len(p.Finish.Facts) + len(p.Finish.RedirectTo)
 	}
@@ -160,21 +160,8 @@ func (s *pageSorter) close() {
 
 // comparePages orders by host name, then by URL. URLs of one host differ in scheme and port too.
 func comparePages(a, b state.Page) int {
-	return cmp.Or(strings.Compare(hostName(a.Link.URL), hostName(b.Link.URL)), strings.Compare(a.Link.URL, b.Link.URL), a.Link.Key.Compare(b.Link.Key))
-}
-
-// hostName cuts the host out of a canonical URL, without its port.
-func hostName(url string) string {
-	_, rest, _ := strings.Cut(url, "://")
-	if strings.HasPrefix(rest, "[") {
-		if i := strings.IndexByte(rest, ']'); i > 0 {
-			return rest[:i]
-		}
-	}
-	if i := strings.IndexAny(rest, ":/?#"); i >= 0 {
-		rest = rest[:i]
-	}
-	return rest
+	x, y := a.Link.URL, b.Link.URL
+	return cmp.Or(strings.Compare(x.Host(), y.Host()), strings.Compare(x.String(), y.String()), a.Link.Key.Compare(b.Link.Key))
 }
 
 // sortedRun is one of the sequences that are merged.

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/state"
 )
@@ -25,9 +26,9 @@ func TestOrderDoesNotDependOnTheSeed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p := state.Page{Link: state.Link{Key: h.Key(u), URL: u.String(), Depth: uint16(i % 5), DiscoveredAt: now}}
+			p := state.Page{Link: frontier.Link{Key: h.Key(u), URL: u, Depth: uint16(i % 5), Discovered: now}}
 			if i%4 != 0 {
-				p.Finish = &state.Finish{Key: p.Link.Key, Status: uint16(200 + i%3), CrawledAt: now, Facts: []byte{byte(i), 1}}
+				p.Finish = &frontier.Finish{Key: p.Link.Key, Status: uint16(200 + i%3), CheckedAt: now, Facts: []byte{byte(i), 1}}
 			}
 			pages = append(pages, p)
 		}
@@ -43,9 +44,9 @@ func TestOrderDoesNotDependOnTheSeed(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			text := fmt.Sprint(p.Link.URL, p.Link.Depth, p.Link.DiscoveredAt.UnixMilli(), p.Finish != nil)
+			text := fmt.Sprint(p.Link.URL, p.Link.Depth, p.Link.Discovered.UnixMilli(), p.Finish != nil)
 			if p.Finish != nil {
-				text += fmt.Sprint(p.Finish.Status, p.Finish.CrawledAt.UnixMilli(), p.Finish.Facts)
+				text += fmt.Sprint(p.Finish.Status, p.Finish.CheckedAt.UnixMilli(), p.Finish.Facts)
 			}
 			urls = append(urls, text)
 		}

@@ -14,7 +14,6 @@ import (
 	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/seed"
 	"github.com/mapwright/mapwright/internal/urlnorm"
-	"github.com/mapwright/mapwright/state"
 )
 
 // A source is a public index that is asked for more URLs of the start domains, beside the crawl.
@@ -143,7 +142,7 @@ func (r *run) ask(ctx context.Context, s *source, domain string) {
 	sum, err := s.urls(ctx, domain, func(ctx context.Context, urls []urlnorm.URL) error { return r.addSeeds(ctx, s, urls) })
 	if err == nil {
 		// In the log this stands behind the links, so it cannot be known without them.
-		_, err = r.store.Commit(state.Record{Run: []state.RunFact{{Name: fact, Value: []byte("done")}}})
+		_, err = r.store.Commit(frontier.Record{Facts: []frontier.CrawlFact{{Name: fact, Value: []byte("done")}}})
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -162,7 +161,7 @@ func (r *run) addSeeds(ctx context.Context, s *source, urls []urlnorm.URL) error
 			r.tally.skipped(why)
 			continue
 		}
-		links = append(links, frontier.Link{URL: u.String(), Priority: frontier.PriorityDepth, Source: s.code, Discovered: time.Now()})
+		links = append(links, frontier.Link{URL: u, Priority: frontier.PriorityDepth, Source: s.code, Discovered: time.Now()})
 	}
 	n, err := r.frontier.Add(ctx, links)
 	r.tally.seeded(n)

@@ -4,6 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/page"
 )
 
@@ -19,9 +20,9 @@ type tally struct {
 
 func newTally() *tally { return &tally{reasons: map[Reason]int64{}} }
 
-func (t *tally) finished(f *finish) {
-	t.outcomes[f.outcome].Add(1)
-	t.bytes.Add(f.bytes)
+func (t *tally) finished(f *frontier.Finish) {
+	t.outcomes[f.Outcome].Add(1)
+	t.bytes.Add(int64(f.Bytes))
 }
 
 func (t *tally) seeded(n int) { t.seeds.Add(int64(n)) }

@@ -40,7 +40,7 @@ func NewTraps(s *config.Settings) *Traps {
 }
 
 // Check names the trap that a newly found URL belongs to, or returns "". Parent is the URL of the page that it was found on.
-func (t *Traps) Check(u urlnorm.URL, parent string) string {
+func (t *Traps) Check(u, parent urlnorm.URL) string {
 	switch path, query := u.Path(), u.Query(); {
 	case len(u.String()) > t.s.MaxURLLength:
 		return TrapLength

@@ -44,7 +44,7 @@ const (
 )
 
 // trapped says whether a newly found URL is a page of a calendar without an end.
-func (c *calendars) trapped(u urlnorm.URL, parent string) bool {
+func (c *calendars) trapped(u, parent urlnorm.URL) bool {
 	d, ok := dateOf(u)
 	if !ok {
 		return false
@@ -69,16 +69,15 @@ func (c *calendars) judgeLocked(cal *calendar, d *date) bool {
 
 // distantLocked says whether a date is further away than calendars go, and was found on another page of its calendar. A page that is linked
 // to from elsewhere is there because somebody wanted it.
-func (c *calendars) distantLocked(cal *calendar, d *date, parent string) bool {
+func (c *calendars) distantLocked(cal *calendar, d *date, parent urlnorm.URL) bool {
 	years := d.year - c.now().Year()
 	if (c.ahead == 0 || years <= c.ahead) && (c.back == 0 || -years <= c.back) || !cal.padded {
 		return false
 	}
-	p, ok := urlnorm.FromCanonical(parent)
-	if !ok {
+	if parent.IsZero() {
 		return false
 	}
-	from, ok := dateOf(p)
+	from, ok := dateOf(parent)
 	return ok && from.family == d.family
 }
 
@@ -90,9 +89,9 @@ func (c *calendars) saw(u urlnorm.URL, links []frontier.Link) {
 	}
 	outside := make([]uint64, 0, 64)
 	for i := range links {
-		if l, ok := urlnorm.FromCanonical(links[i].URL); ok && len(outside) < maxOutside {
+		if l := links[i].URL; len(outside) < maxOutside {
 			if _, calendar := dateOf(l); !calendar {
-				outside = append(outside, xxhash.Sum64String(links[i].URL))
+				outside = append(outside, xxhash.Sum64String(l.String()))
 			}
 		}
 	}

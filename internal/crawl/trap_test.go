@@ -47,7 +47,7 @@ func TestTraps(t *testing.T) {
 		{"/p?color=red&color=blue&color=green&size=m", ""},
 		{"/list?page=5000", ""},
 	} {
-		if got := newTestTraps().Check(mustURL(t, "https://x.test"+c.path), "https://x.test/"); got != c.want {
+		if got := newTestTraps().Check(mustURL(t, "https://x.test"+c.path), mustURL(t, "https://x.test/")); got != c.want {
 			t.Errorf("%.60s: %q, want %q", c.path, got, c.want)
 		}
 	}
@@ -89,7 +89,7 @@ func TestDistantDates(t *testing.T) {
 		{"/eclipses/2035-09-02", "/eclipses/", ""},
 		{"/thread/4821/11", "/thread/4821/10", ""},
 	} {
-		if got := traps.Check(mustURL(t, "https://x.test"+c.path), "https://x.test"+c.parent); got != c.want {
+		if got := traps.Check(mustURL(t, "https://x.test"+c.path), mustURL(t, "https://x.test"+c.parent)); got != c.want {
 			t.Errorf("%s on %s: %q, want %q", c.path, c.parent, got, c.want)
 		}
 	}
@@ -98,7 +98,7 @@ func TestDistantDates(t *testing.T) {
 func links(t *testing.T, paths ...string) []frontier.Link {
 	var out []frontier.Link
 	for _, p := range paths {
-		out = append(out, frontier.Link{URL: mustURL(t, "https://x.test"+p).String()})
+		out = append(out, frontier.Link{URL: mustURL(t, "https://x.test"+p)})
 	}
 	return out
 }
@@ -118,23 +118,23 @@ func TestBarrenCalendars(t *testing.T) {
 
 	traps := newTestTraps()
 	read(traps, 365, 365+600, nothing)
-	if got := traps.Check(mustURL(t, far), ""); got != TrapCalendar {
+	if got := traps.Check(mustURL(t, far), urlnorm.URL{}); got != TrapCalendar {
 		t.Errorf("a year of empty days ahead: %q", got)
 	}
-	if got := traps.Check(mustURL(t, "https://x.test/c/2027/01/01"), ""); got != "" {
+	if got := traps.Check(mustURL(t, "https://x.test/c/2027/01/01"), urlnorm.URL{}); got != "" {
 		t.Errorf("a day near by is called %q", got)
 	}
-	if got := traps.Check(mustURL(t, "https://x.test/d/2024/01/01"), ""); got != "" {
+	if got := traps.Check(mustURL(t, "https://x.test/d/2024/01/01"), urlnorm.URL{}); got != "" {
 		t.Errorf("another calendar is called %q", got)
 	}
 	read(traps, 2000, 2001, func(int) []frontier.Link { return links(t, "/concert") })
-	if got := traps.Check(mustURL(t, far), ""); got != "" {
+	if got := traps.Check(mustURL(t, far), urlnorm.URL{}); got != "" {
 		t.Errorf("after an event: %q", got)
 	}
 
 	traps = newTestTraps()
 	read(traps, -5000, 0, nothing)
-	if got := traps.Check(mustURL(t, far), ""); got != "" {
+	if got := traps.Check(mustURL(t, far), urlnorm.URL{}); got != "" {
 		t.Errorf("daily pages up to today: %q", got)
 	}
 
@@ -145,7 +145,7 @@ func TestBarrenCalendars(t *testing.T) {
 		}
 		return links(t, fmt.Sprintf("/event/%d", n))
 	})
-	if got := traps.Check(mustURL(t, far), ""); got != "" {
+	if got := traps.Check(mustURL(t, far), urlnorm.URL{}); got != "" {
 		t.Errorf("with an event now and then: %q", got)
 	}
 }
@@ -156,7 +156,7 @@ func TestParameterCombinationsRunAway(t *testing.T) {
 	traps := NewTraps(s)
 	trapped := 0
 	for i := range 6000 {
-		if traps.Check(mustURL(t, fmt.Sprintf("https://x.test/s?a=%d&b=%d&c=%d", i%20, i/20%20, i/400)), "") != "" {
+		if traps.Check(mustURL(t, fmt.Sprintf("https://x.test/s?a=%d&b=%d&c=%d", i%20, i/20%20, i/400)), urlnorm.URL{}) != "" {
 			trapped++
 		}
 	}
@@ -165,12 +165,12 @@ func TestParameterCombinationsRunAway(t *testing.T) {
 	}
 	for i := range 6000 {
 		for _, honest := range []string{"/list?page=%d", "/list?page=%d&sort=up", "/forum?f=3&view=flat&t=%d"} {
-			if got := traps.Check(mustURL(t, fmt.Sprintf("https://x.test"+honest, i)), ""); got != "" {
+			if got := traps.Check(mustURL(t, fmt.Sprintf("https://x.test"+honest, i)), urlnorm.URL{}); got != "" {
 				t.Fatalf("page %d of %s is called %q", i, honest, got)
 			}
 		}
 	}
-	if got := traps.Check(mustURL(t, "https://x.test/other?a=1&b=2&c=3"), ""); got != "" {
+	if got := traps.Check(mustURL(t, "https://x.test/other?a=1&b=2&c=3"), urlnorm.URL{}); got != "" {
 		t.Errorf("another path is called %q", got)
 	}
 }
@@ -179,7 +179,7 @@ func TestParameterCombinationsRunAway(t *testing.T) {
 func TestReorderedParameters(t *testing.T) {
 	traps := newTestTraps()
 	check := func(a, b, c int) string {
-		return traps.Check(mustURL(t, fmt.Sprintf("https://x.test/s?p%d=%d&p%d=%d&z=1", a, c, b, c)), "")
+		return traps.Check(mustURL(t, fmt.Sprintf("https://x.test/s?p%d=%d&p%d=%d&z=1", a, c, b, c)), urlnorm.URL{})
 	}
 	trapped := 0
 	for c := range 20 {
@@ -215,7 +215,7 @@ func TestTrapsAreListedUpToABound(t *testing.T) {
 		if traps.Crowded(at(i)) {
 			t.Fatalf("crowded after %d", listed)
 		}
-		if traps.Check(at(i), "") != "" {
+		if traps.Check(at(i), urlnorm.URL{}) != "" {
 			listed++
 		}
 	}

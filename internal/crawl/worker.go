@@ -76,7 +76,7 @@ func (w *worker) serve(ctx context.Context, l *frontier.Lease) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			// A page that cannot be survived must not come again: it would be leased for ever.
-			w.log.Error("a page made the crawler panic", "url", l.Link().URL, "panic", p, "stack", string(debug.Stack()))
+			w.log.Error("a page made the crawler panic", "url", l.URL().String(), "panic", p, "stack", string(debug.Stack()))
 			_, err = w.done(l, frontier.Result{
 				Finish: failure(page.Crashed, fmt.Sprintf("panic: %v", p), page.Robots{}), Final: true, RobotsUntil: time.Now().Add(robotsRetry),
 			})
@@ -96,15 +96,12 @@ func (w *worker) serve(ctx context.Context, l *frontier.Lease) (err error) {
 
 // done pays a lease back and counts what became of it.
 func (w *worker) done(l *frontier.Lease, r frontier.Result) (frontier.Disposition, error) {
-	if f, ok := r.Finish.(*finish); ok && f.encoded == nil {
-		f.encode()
-	}
 	d, err := l.Done(r)
 	if err != nil {
-		return d, fmt.Errorf("record %s: %w", l.Link().URL, err)
+		return d, fmt.Errorf("record %s: %w", l.URL(), err)
 	}
-	if f, ok := r.Finish.(*finish); ok && d == frontier.Finished && l.Kind() == frontier.KindPage {
-		w.tally.finished(f)
+	if d == frontier.Finished && l.Kind() == frontier.KindPage {
+		w.tally.finished(r.Finish)
 	}
 	return d, nil
 }

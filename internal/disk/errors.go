@@ -16,16 +16,16 @@ func (e *LockedError) Error() string {
 	return fmt.Sprintf("%s is in use by process %d", e.Dir, e.PID)
 }
 
-// A VersionError says that something on disk is of a newer form than this program knows. Nothing was changed.
+// A VersionError says that something on disk has another format version than this program reads. Nothing was changed.
 type VersionError struct {
 	What  string
 	Found uint64
-	Known uint64 // the newest that this program knows
+	Known uint64 // the one that this program reads
 }
 
 // Error implements error.
 func (e *VersionError) Error() string {
-	return fmt.Sprintf("%s has format version %d, this program knows up to %d", e.What, e.Found, e.Known)
+	return fmt.Sprintf("%s has format version %d, and this version of the program reads %d: use the version that wrote it, or begin a new crawl in another directory", e.What, e.Found, e.Known)
 }
 
 // A CorruptError says that something that had been made durable is damaged or missing.

@@ -105,11 +105,11 @@ func ReadFrame(path, magic string, fn func(version uint32, r io.Reader) error) e
 	return fnErr
 }
 
-// ReadSmallFrame returns the body of a frame. The error is a *VersionError if the frame's version is above known.
+// ReadSmallFrame returns the body of a frame. The error is a *VersionError if the frame has another version.
 func ReadSmallFrame(path, magic string, known uint32) ([]byte, error) {
 	var body []byte
 	err := ReadFrame(path, magic, func(version uint32, r io.Reader) error {
-		if version > known {
+		if version != known {
 			return &VersionError{What: path, Found: uint64(version), Known: uint64(known)}
 		}
 		var err error

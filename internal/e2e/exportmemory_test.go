@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl"
 	"github.com/mapwright/mapwright/internal/page"
@@ -43,7 +44,7 @@ func madeUp(t *testing.T, n int) string {
 	hasher, now := s.Hasher(), time.Now()
 	const batch = 1000
 	for first := 0; first < n; first += batch {
-		recs := make([]state.Record, 0, batch)
+		recs := make([]frontier.Record, 0, batch)
 		for i := first; i < min(first+batch, n); i++ {
 			u, ok := urlnorm.FromCanonical(fmt.Sprintf("https://www%d.example.test/section-%d/a-page-with-a-name-of-usual-length-%d.html", i%1000, i%37, i))
 			if !ok {
@@ -55,9 +56,9 @@ func madeUp(t *testing.T, n int) string {
 				LastModified: now, Robots: page.Robots{Checked: true, Allowed: true, CheckedAt: now},
 			}
 			key := hasher.Key(u)
-			recs = append(recs, state.Record{
-				Links:  []state.Link{{Key: key, URL: u.String(), Depth: 3, Priority: 19, Source: 1, Parent: "https://www.example.test/", DiscoveredAt: now}},
-				Finish: &state.Finish{Key: key, Outcome: uint8(page.OK), Status: 200, Attempts: 1, CrawledAt: now, Bytes: 10240, Facts: facts.Append(nil)},
+			recs = append(recs, frontier.Record{
+				Links:  []frontier.Link{{Key: key, URL: u, Depth: 3, Priority: 19, Source: 1, Parent: start, Discovered: now}},
+				Finish: &frontier.Finish{Key: key, Outcome: uint8(page.OK), Status: 200, Attempts: 1, CheckedAt: now, Bytes: 10240, Facts: facts.Append(nil)},
 			})
 		}
 		if err := s.Ready(t.Context()); err != nil {

@@ -21,7 +21,7 @@ var allowedImports = map[string][]string{
 	"frontier":                     {"frontier/dedup", "frontier/pace", "internal/urlnorm"},
 	"frontier/dedup":               {"internal/urlnorm"},
 	"frontier/pace":                {},
-	"state":                        {"state/internal/badgerfiles", "state/internal/keyset", "state/internal/txn", "wal", "internal/disk", "internal/urlnorm"},
+	"state":                        {"frontier", "state/internal/badgerfiles", "state/internal/keyset", "state/internal/txn", "wal", "internal/disk", "internal/urlnorm"},
 	"state/internal/badgerfiles":   {"internal/disk"},
 	"state/internal/keyset":        {"internal/urlnorm"},
 	"state/internal/txn":           {},
