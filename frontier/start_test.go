@@ -67,6 +67,25 @@ func TestFurtherStartWaitsForThePace(t *testing.T) {
 	})
 }
 
+// A host that is blocked gets no further request of a lease that is out, however long it waits.
+func TestFurtherStartOfABlockedHost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		profile := fast(2)
+		profile.MaxFailures = 1
+		f := newTest(t, Options{Pace: profile, IgnoreRobots: true, MaxRetries: Off, FailureThreshold: Off}, NewMemStore())
+		add(t, f, seeds("http://a.example/1", "http://a.example/2")...)
+		l, other := next(t, f), next(t, f)
+		startLease(t, l)
+		startLease(t, other)
+		startLease(t, l) // the host has no delay
+		done(t, other, Result{Class: pace.ClassServerError, Finish: &Finish{}})
+		time.Sleep(24 * time.Hour)
+		if err := l.Start(); err != ErrTooSoon {
+			t.Errorf("start of a blocked host: %v, want %v", err, ErrTooSoon)
+		}
+	})
+}
+
 // A lease whose request was refused returns its URL: no attempt is used, the ticket is free again, and the host's pace is as before.
 func TestRefusedStartReturnsTheURL(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
