@@ -15,6 +15,7 @@ type entry struct {
 	origin       origin
 	depth        uint16
 	source, hops uint8
+	visit        laterVisit
 	index        uint32
 	position     Position
 }
@@ -23,13 +24,20 @@ type entry struct {
 // than e's.
 func (e *entry) append(dst []byte, base Position) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(e.path)))
-	dst = append(dst, byte(e.origin), e.source, e.hops)
+	flags := byte(e.origin)
+	if e.visit.number > 1 {
+		flags |= entryVisit
+	}
+	dst = append(dst, flags, e.source, e.hops)
 	if e.origin&originPort != 0 {
 		dst = binary.LittleEndian.AppendUint16(dst, uint16(e.origin>>16))
 	}
 	dst = binary.AppendUvarint(dst, uint64(e.depth))
 	dst = binary.AppendUvarint(dst, uint64(e.position-base))
 	dst = binary.AppendUvarint(dst, uint64(e.index))
+	if flags&entryVisit != 0 {
+		dst = e.visit.append(dst)
+	}
 	return append(dst, e.path...)
 }
 
@@ -43,7 +51,8 @@ func (e *entry) read(src []byte, base Position) int {
 		return v
 	}
 	size := int(number())
-	e.origin, e.source, e.hops = origin(src[at]), src[at+1], src[at+2]
+	flags := src[at]
+	e.origin, e.source, e.hops = origin(flags&^entryVisit), src[at+1], src[at+2]
 	at += 3
 	if e.origin&originPort != 0 {
 		e.origin |= origin(binary.LittleEndian.Uint16(src[at:])) << 16
@@ -52,8 +61,54 @@ func (e *entry) read(src []byte, base Position) int {
 	e.depth = uint16(number())
 	e.position = base + Position(number())
 	e.index = uint32(number())
+	e.visit = laterVisit{}
+	if flags&entryVisit != 0 {
+		at += e.visit.read(src[at:])
+	}
 	e.path = src[at : at+size]
 	return at + size
+}
+
+// entryVisit is set in the first byte of an entry that is not a first visit.
+const entryVisit = 1 << 7
+
+// A laterVisit is what is queued of visits after the first: the number, and how the one
+// before ended. The zero value is the first visit.
+type laterVisit struct {
+	number uint32
+	before Summary
+}
+
+func (v *laterVisit) append(dst []byte) []byte {
+	dst = binary.AppendUvarint(dst, uint64(v.number))
+	counted := byte(0)
+	if v.before.Counted {
+		counted = 1
+	}
+	dst = append(dst, v.before.Outcome, counted)
+	dst = binary.AppendUvarint(dst, uint64(v.before.Status))
+	return binary.AppendUvarint(dst, v.before.Bytes)
+}
+
+// read decodes a visit at the start of src and returns its length.
+func (v *laterVisit) read(src []byte) int {
+	number, at := binary.Uvarint(src)
+	v.number = uint32(number)
+	v.before.Outcome, v.before.Counted = src[at], src[at+1] != 0
+	at += 2
+	status, n := binary.Uvarint(src[at:])
+	v.before.Status = uint16(status)
+	at += n
+	v.before.Bytes, n = binary.Uvarint(src[at:])
+	return at + n
+}
+
+// visitOf is what is queued of a link's visit.
+func visitOf(l *Link) laterVisit {
+	if l.Visit <= 1 {
+		return laterVisit{}
+	}
+	return laterVisit{l.Visit, l.Before}
 }
 
 // An origin is what of "scheme://host:port" is not the host's name: the scheme,

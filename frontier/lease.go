@@ -29,6 +29,7 @@ type Lease struct {
 	class       uint8
 	source      uint8
 	hops        uint8
+	visit       laterVisit
 	attempts    uint8 // before this one
 	kind        Kind
 
@@ -50,7 +51,7 @@ func (l *Lease) fill(id HostID, name []byte, e *entry, class uint8) {
 	l.url, _ = urlnorm.FromCanonical(stringOf(b)) // it was canonical when it was queued
 	l.key = l.f.hasher.KeyOf(id, b)
 	l.at = Cursor{Priority: class, Position: e.position, Index: e.index}
-	l.origin, l.depth, l.class, l.source, l.hops = e.origin, e.depth, class, e.source, e.hops
+	l.origin, l.depth, l.class, l.source, l.hops, l.visit = e.origin, e.depth, class, e.source, e.hops, e.visit
 }
 
 // Kind is what to fetch.
@@ -60,7 +61,7 @@ func (l *Lease) Kind() Kind { return l.kind }
 // leases it has a URL only.
 func (l *Lease) Link() Link {
 	return Link{
-		URL: l.url, Depth: l.depth, Priority: l.class, Source: l.source, Hops: l.hops, Key: l.key, At: l.at,
+		URL: l.url, Depth: l.depth, Priority: l.class, Source: l.source, Hops: l.hops, Visit: max(1, l.visit.number), Before: l.visit.before, Key: l.key, At: l.at,
 	}
 }
 
@@ -167,7 +168,8 @@ func (l *Lease) Done(r Result) (Disposition, error) {
 	b.end = ending{lease: l, class: r.Class, verdict: ch.Verdict, until: r.RobotsUntil, crawlDelay: r.CrawlDelay}
 	if l.kind == KindPage {
 		b.fin = *r.Finish
-		b.fin.Key, b.fin.Attempts, b.fin.Counted = l.key, uint16(l.Attempt()), l.spent
+		b.fin.Key, b.fin.Visit, b.fin.Generation, b.fin.Before = l.key, max(1, l.visit.number), l.f.o.Generation, l.visit.before
+		b.fin.Attempts, b.fin.Counted = uint16(l.Attempt()), l.spent
 	}
 	if err := l.f.commit(b, s); err != nil {
 		l.pay(1, 0)

@@ -66,6 +66,11 @@ type Link struct {
 	Parent     URL
 	Discovered time.Time
 	LastMod    time.Time
+	// Visit is which time the URL is queued; 0 and 1 are the first. Before is how
+	// the visit before ended.
+	Visit  uint32
+	Before Summary
+
 	// Finish, when not nil, is recorded with the link if it is new: the URL is
 	// found and finished at once, and never queued.
 	Finish *Finish

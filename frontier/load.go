@@ -175,7 +175,7 @@ func (s *shard) entryOf(h *host, l *Link) (entry, error) {
 		s.setName(h, name)
 	}
 	return entry{
-		path: textOf(l.URL.RequestURI()), origin: o, depth: l.Depth, source: l.Source, hops: l.Hops,
+		path: textOf(l.URL.RequestURI()), origin: o, depth: l.Depth, source: l.Source, hops: l.Hops, visit: visitOf(l),
 		index: l.At.Index, position: l.At.Position,
 	}, nil
 }

@@ -14,7 +14,7 @@ import (
 type MemStore struct {
 	mu       sync.Mutex
 	last     Position            // guarded by mu
-	finished map[Key]bool        // every link ever committed, and whether it is finished; guarded by mu
+	finished map[Key]uint32      // every link ever committed: its last visit that is finished, 0 for none; guarded by mu
 	hosts    map[HostID]*memHost // guarded by mu
 	inflight map[Key]struct{}    // guarded by mu
 }
@@ -29,7 +29,7 @@ type memHost struct {
 
 // NewMemStore returns an empty store.
 func NewMemStore() *MemStore {
-	return &MemStore{finished: map[Key]bool{}, hosts: map[HostID]*memHost{}, inflight: map[Key]struct{}{}}
+	return &MemStore{finished: map[Key]uint32{}, hosts: map[HostID]*memHost{}, inflight: map[Key]struct{}{}}
 }
 
 // Commit implements [Store].
@@ -45,23 +45,22 @@ func (m *MemStore) Commit(recs ...Record) (Position, error) {
 
 func (m *MemStore) applyLocked(r *Record) {
 	for i := range r.Links {
-		r.Links[i].At = Cursor{Priority: r.Links[i].Priority, Position: m.last, Index: uint32(i)}
-		l := r.Links[i]
-		m.finished[l.Key] = l.Finish != nil
+		l := &r.Links[i]
+		l.At = Cursor{Priority: l.Priority, Position: m.last, Index: uint32(i)}
+		m.finished[l.Key] = 0
 		if l.Finish != nil {
+			m.finished[l.Key] = 1
 			continue
 		}
-		h := m.hostLocked(l.Key.Host)
-		for len(h.levels) <= int(l.Priority) {
-			h.levels = append(h.levels, nil)
-		}
-		if h.name == "" {
-			_, h.name = originOf(l.URL)
-		}
-		h.levels[l.Priority] = append(h.levels[l.Priority], l)
+		m.enqueueLocked(*l)
+	}
+	for i := range r.Visits {
+		l := &r.Visits[i]
+		l.At = Cursor{Priority: l.Priority, Position: m.last, Index: uint32(len(r.Links) + i)}
+		m.enqueueLocked(*l)
 	}
 	if r.Finish != nil {
-		m.finished[r.Finish.Key] = true
+		m.finished[r.Finish.Key] = max(1, r.Finish.Visit)
 		delete(m.inflight, r.Finish.Key)
 	}
 	for _, k := range r.Leased {
@@ -81,6 +80,17 @@ func (m *MemStore) applyLocked(r *Record) {
 			h.levels[p] = slices.Clone(level[indexAfter(level, c.Low):])
 		}
 	}
+}
+
+func (m *MemStore) enqueueLocked(l Link) {
+	h := m.hostLocked(l.Key.Host)
+	for len(h.levels) <= int(l.Priority) {
+		h.levels = append(h.levels, nil)
+	}
+	if h.name == "" {
+		_, h.name = originOf(l.URL)
+	}
+	h.levels[l.Priority] = append(h.levels[l.Priority], l)
 }
 
 func (m *MemStore) hostLocked(id HostID) *memHost {
@@ -130,7 +140,7 @@ func (m *MemStore) Pending(_ context.Context, host HostID, after Cursor, n int) 
 		level := h.levels[p]
 		for _, l := range level[indexAfter(level, after):] {
 			after = l.At
-			if m.finished[l.Key] {
+			if m.finished[l.Key] >= max(1, l.Visit) {
 				continue
 			}
 			if out = append(out, l); len(out) == n {
@@ -186,8 +196,8 @@ func (m *MemStore) Backlogs() iter.Seq2[Backlog, error] {
 func (m *MemStore) Len() (links, finished int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, done := range m.finished {
-		if done {
+	for _, visit := range m.finished {
+		if visit > 0 {
 			finished++
 		}
 	}

@@ -45,8 +45,10 @@ type Options struct {
 	// 256 MiB; it is taken as it is needed.
 	HotSetBytes int
 
-	// MaxURLs is how many pages are fetched in the crawl's life. Zero means no
-	// limit.
+	// Generation is the number of the crawl over the data, from 0: finishes carry
+	// it, and page limits count those of one generation.
+	Generation uint32
+	// MaxURLs is how many pages are fetched in a generation. Zero means no limit.
 	MaxURLs int64
 	// URLsUsed is how many of them earlier runs have used: the finished URLs with
 	// Finish.Counted.

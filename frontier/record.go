@@ -45,6 +45,8 @@ type Record struct {
 	// Links are new: no other record has one of them. Those with a Finish are
 	// finished too, and not in the queue.
 	Links []Link
+	// Visits are links that were finished and are queued again, as visit 2 or later.
+	Visits []Link
 	// Leased are now in flight, Returned no longer and not finished. With them a
 	// store can tell after a crash which URLs were in flight.
 	Leased, Returned []Key
@@ -62,9 +64,16 @@ type Record struct {
 // A Finish is what became of one URL. A later one for the same key replaces it.
 // Times are kept to the millisecond.
 type Finish struct {
-	// Key, Attempts and Counted are set by the frontier where it records the
-	// result of a lease.
+	// Key, Visit, Generation, Before, Attempts and Counted are set by the frontier
+	// where it records the result of a lease.
 	Key Key
+	// Visit is which time the URL was queued, from 1.
+	Visit uint32
+	// Generation is the one of the frontier that leased the URL.
+	Generation uint32
+	// Before is how the visit before ended; zero in visit 1. With it a store can
+	// count without reading.
+	Before Summary
 	// Attempts is how many leases the URL took in this run.
 	Attempts uint16
 	// Counted reports whether the URL counts towards page limits, that is, whether
@@ -77,6 +86,19 @@ type Finish struct {
 	CheckedAt  time.Time
 	RedirectTo string
 	Facts      []byte // the caller's
+}
+
+// A Summary is what of a Finish is counted.
+type Summary struct {
+	Outcome uint8
+	Status  uint16
+	Counted bool
+	Bytes   uint64
+}
+
+// Summary is what of f is counted.
+func (f *Finish) Summary() Summary {
+	return Summary{Outcome: f.Outcome, Status: f.Status, Counted: f.Counted, Bytes: f.Bytes}
 }
 
 // A HostFact is what outlives a run about one host.

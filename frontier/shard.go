@@ -216,7 +216,7 @@ func (s *shard) push(l *Link) {
 	s.count.pending++
 	if h.seat >= 0 && lv.disk == 0 && h.flags&hostHeld == 0 && !s.f.loader.starved.Load() && s.f.permits.take(1) == 1 {
 		e := entry{
-			path: textOf(l.URL.RequestURI()), origin: o, depth: l.Depth, source: l.Source, hops: l.Hops,
+			path: textOf(l.URL.RequestURI()), origin: o, depth: l.Depth, source: l.Source, hops: l.Hops, visit: visitOf(l),
 			index: l.At.Index, position: l.At.Position,
 		}
 		lv.push(&s.arena, &e)

@@ -45,7 +45,7 @@ func (s *shard) leasePage(l *Lease, h *host, p pick, now int64) bool {
 		w := s.waits.at(p.wait)
 		ticket = w.ticket
 		e = entry{
-			path: s.arena.at(w.text)[:w.size], origin: w.origin, depth: w.depth, source: w.source, hops: w.hops,
+			path: s.arena.at(w.text)[:w.size], origin: w.origin, depth: w.depth, source: w.source, hops: w.hops, visit: w.visit,
 			index: w.index, position: w.position,
 		}
 		l.level, l.attempts = w.level, w.attempts

@@ -14,6 +14,7 @@ type wait struct {
 	depth      uint16
 	source     uint8
 	hops       uint8
+	visit      laterVisit
 	attempts   uint8
 	ticket     bool
 }
@@ -30,7 +31,7 @@ func (s *shard) addWait(l *Lease, at int64, attempts int, ticket bool) {
 	w := s.waits.at(i)
 	*w = wait{
 		at: at, level: l.level, origin: l.origin, index: l.at.Index, position: l.at.Position,
-		depth: l.depth, source: l.source, hops: l.hops, attempts: uint8(min(attempts, 255)), ticket: ticket,
+		depth: l.depth, source: l.source, hops: l.hops, visit: l.visit, attempts: uint8(min(attempts, 255)), ticket: ticket,
 	}
 	s.setWaitText(w, l.path())
 	h.inMemory++

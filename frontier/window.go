@@ -37,7 +37,7 @@ func (c chunk) init(base Position) {
 
 // push adds an entry at the end. Entries come in the order of their numbers.
 func (w *window) push(a *arena, e *entry) {
-	const most = 3*binary.MaxVarintLen64 + 16 // more than the numbers of an entry take
+	const most = 6*binary.MaxVarintLen64 + 18 // more than the numbers of an entry take
 	if w.tail != 0 {
 		c := chunk(a.at(w.tail))
 		if c.wr()+most+len(e.path) <= len(c) {

@@ -145,6 +145,8 @@ type queueVisitor struct {
 	queues map[blockID]bool
 }
 
+func (v *queueVisitor) visit(index int, l *linkView) error { return v.link(index, l) }
+
 func (v *queueVisitor) link(_ int, l *linkView) error {
 	v.queues[blockID{l.key.Host, l.priority}] = true
 	return nil

@@ -36,7 +36,7 @@ func (a *applier) countFinish(k frontier.Key, value []byte) error {
 	if err := r.done("finish"); err != nil {
 		return err
 	}
-	if a.finishes.Add(k, 0) {
+	if a.finishes.Add(k, max(1, f.Visit)) {
 		a.next.counters.finished(&f)
 	}
 	return nil
@@ -72,6 +72,14 @@ func (a *applier) link(index int, l *linkView) error {
 	if !isNew {
 		return nil
 	}
+	return a.enqueue(index, l)
+}
+
+func (a *applier) visit(index int, l *linkView) error {
+	if !a.links.Add(l.key, l.visit) {
+		return nil
+	}
+	a.next.counters.Visits++
 	return a.enqueue(index, l)
 }
 

@@ -49,6 +49,10 @@ func (b *blockBuilder) add(at frontier.Position, index int, l *linkView) {
 	b.buf = binary.AppendUvarint(b.buf, uint64(n))
 	b.buf = appendBytes(b.buf, l.url[n:])
 	b.buf = append(b.buf, l.hops)
+	b.buf = binary.AppendUvarint(b.buf, uint64(l.visit))
+	if l.visit > 1 {
+		b.buf = appendSummary(b.buf, l.before)
+	}
 	b.buf = endSized(b.buf, body)
 
 	b.url = append(b.url[:n], l.url[n:]...)
@@ -57,7 +61,7 @@ func (b *blockBuilder) add(at frontier.Position, index int, l *linkView) {
 }
 
 // readBlock calls fn for the links of a block in order, until it returns
-// false. Of a link, Key, URL, Depth, Priority, Source, Hops and At are set.
+// false. Of a link, Key, URL, Depth, Priority, Source, Hops, Visit, Before and At are set.
 func readBlock(h frontier.HostID, priority uint8, b []byte, fn func(*frontier.Link) bool) error {
 	const what = "queue block"
 	r, err := valueReader(what, b)
@@ -76,6 +80,9 @@ func readBlock(h frontier.HostID, priority uint8, b []byte, fn func(*frontier.Li
 		url = append(url[:e.upTo(uint64(len(url)))], e.bytes()...)
 		l.URL = urlOf(&e, string(url))
 		l.Hops = e.u8()
+		if l.Visit = uint32(e.upTo(math.MaxUint32)); l.Visit > 1 {
+			l.Before = e.summary()
+		}
 		if e.bad {
 			return &CorruptError{What: what, Reason: "it does not decode"}
 		}

@@ -2,6 +2,7 @@ package state
 
 import (
 	"encoding/binary"
+	"math"
 
 	"github.com/mapwright/mapwright/frontier"
 )
@@ -10,41 +11,81 @@ import (
 // on share the last place.
 const NumOutcomes = 32
 
-// Counters count what was applied, over the whole life of the crawl.
+// Counters count what was applied. Most of them are of URLs, and a later visit of a
+// URL replaces what the one before counted for.
 type Counters struct {
-	Discovered uint64 // links
-	Finished   uint64 // pages
+	Discovered uint64 // URLs found
+	Finished   uint64 // URLs finished at least once
+	Visits     uint64 // later visits that are queued and not finished
 	Bytes      uint64 // sum of Finish.Bytes
-	Counted    uint64 // finished pages that count towards page limits
-	// Outcomes counts finished pages by Finish.Outcome.
+	// Outcomes counts finished URLs by Finish.Outcome.
 	Outcomes [NumOutcomes]uint64
-	// Status counts finished pages by the first digit of their status; those
+	// Status counts finished URLs by the first digit of their status; those
 	// without one are in the first place.
 	Status [6]uint64
+
+	// Generation is the latest one of a finish. Counted is how many of its pages
+	// count towards page limits.
+	Generation uint32
+	Counted    uint64
 }
 
-// Pending is how many links wait to be finished.
+// Pending is how many visits wait to be finished.
 func (c *Counters) Pending() uint64 {
 	// A page that is finished without ever being named is counted as one only.
-	return c.Discovered - min(c.Finished, c.Discovered)
+	return c.Discovered - min(c.Finished, c.Discovered) + c.Visits
 }
 
+// finished counts a finish, which was not counted before.
 func (c *Counters) finished(f *frontier.Finish) {
-	c.Finished++
-	if f.Counted {
+	if f.Visit > 1 {
+		c.Visits--
+		c.count(f.Before, ^uint64(0))
+	} else {
+		c.Finished++
+	}
+	c.count(f.Summary(), 1)
+	if f.Generation > c.Generation {
+		c.Generation, c.Counted = f.Generation, 0
+	}
+	if f.Counted && f.Generation == c.Generation {
 		c.Counted++
 	}
-	c.Bytes += f.Bytes
-	c.Outcomes[min(int(f.Outcome), NumOutcomes-1)]++
-	class := int(f.Status / 100)
+}
+
+// count adds a summary, by being 1, or subtracts it, by being -1.
+func (c *Counters) count(s frontier.Summary, by uint64) {
+	c.Bytes += s.Bytes * by
+	c.Outcomes[min(int(s.Outcome), NumOutcomes-1)] += by
+	class := int(s.Status / 100)
 	if class >= len(c.Status) {
 		class = 0
 	}
-	c.Status[class]++
+	c.Status[class] += by
+}
+
+// add adds the counters of another partition.
+func (c *Counters) add(o *Counters) {
+	c.Discovered += o.Discovered
+	c.Finished += o.Finished
+	c.Visits += o.Visits
+	c.Bytes += o.Bytes
+	for i := range c.Outcomes {
+		c.Outcomes[i] += o.Outcomes[i]
+	}
+	for i := range c.Status {
+		c.Status[i] += o.Status[i]
+	}
+	if o.Generation > c.Generation {
+		c.Generation, c.Counted = o.Generation, 0
+	}
+	if o.Generation == c.Generation {
+		c.Counted += o.Counted
+	}
 }
 
 func (c *Counters) append(dst []byte) []byte {
-	for _, v := range []uint64{c.Discovered, c.Finished, c.Bytes, c.Counted} {
+	for _, v := range []uint64{c.Discovered, c.Finished, c.Visits, c.Bytes, uint64(c.Generation), c.Counted} {
 		dst = binary.AppendUvarint(dst, v)
 	}
 	for _, list := range [][]uint64{c.Outcomes[:], c.Status[:]} {
@@ -61,7 +102,8 @@ func (c *Counters) append(dst []byte) []byte {
 }
 
 func (r *reader) counters() Counters {
-	c := Counters{Discovered: r.uvarint(), Finished: r.uvarint(), Bytes: r.uvarint(), Counted: r.uvarint()}
+	c := Counters{Discovered: r.uvarint(), Finished: r.uvarint(), Visits: r.uvarint(), Bytes: r.uvarint()}
+	c.Generation, c.Counted = uint32(r.upTo(math.MaxUint32)), r.uvarint()
 	for _, list := range [][]uint64{c.Outcomes[:], c.Status[:]} {
 		n := r.upTo(uint64(len(list)))
 		for i := range n {

@@ -16,6 +16,8 @@ type linkView struct {
 	priority   uint8
 	source     uint8
 	hops       uint8
+	visit      uint32           // 0 for the first
+	before     frontier.Summary // of the visit before
 	url        []byte
 	parent     []byte
 	finish     []byte // as stored in Badger; nil if there is none
@@ -38,6 +40,7 @@ type visitor interface {
 	part(partHead) error
 	finish(k frontier.Key, value []byte) error // value as stored in Badger
 	link(index int, l *linkView) error
+	visit(index int, l *linkView) error
 	leased(k frontier.Key) error
 	returned(k frontier.Key) error
 	host(h frontier.HostID, value []byte) error // value as stored in Badger
@@ -79,15 +82,18 @@ func walkPart(r *reader, v visitor) error {
 	if err := v.part(head); err != nil {
 		return err
 	}
+	index := 0 // of the next link
 	for len(r.b) > 0 && !r.bad {
 		tag, n := r.u8(), r.upTo(math.MaxUint32)
 		var link linkView
-		for i := uint64(0); i < n && !r.bad; i++ {
+		for ; n > 0 && !r.bad; n-- {
 			e := r.sized()
 			var err error
-			if tag == tagLinks {
-				err = link.visit(int(i), &e, head.partition, v)
-			} else {
+			switch tag {
+			case tagLinks, tagVisits:
+				err = link.show(&e, tag, head.partition, index, v)
+				index++
+			default:
 				err = walkElement(&e, tag, head.partition, v)
 			}
 			if err != nil {
@@ -164,11 +170,14 @@ func (r *reader) keyIn(partition uint8) frontier.Key {
 	return k
 }
 
-// visit reads the next link, given the one before it in l, and shows it to v.
-func (l *linkView) visit(index int, e *reader, partition uint8, v visitor) error {
+// show reads the next link, given the one before it in l, and shows it to v.
+func (l *linkView) show(e *reader, tag byte, partition uint8, index int, v visitor) error {
 	l.read(e)
-	if e.bad || l.key.Host.Partition() != partition {
+	if e.bad || l.key.Host.Partition() != partition || (tag == tagVisits) != (l.visit > 1) {
 		return errDecode
+	}
+	if tag == tagVisits {
+		return v.visit(index, l)
 	}
 	return v.link(index, l)
 }
@@ -194,7 +203,7 @@ func (l *linkView) read(e *reader) {
 	} else {
 		l.lastSeen = 0
 	}
-	l.lastMod, l.hops, l.finish = 0, 0, nil
+	l.lastMod, l.hops, l.finish, l.visit, l.before = 0, 0, nil, 0, frontier.Summary{}
 	if flags&linkLastMod != 0 {
 		l.lastMod = e.uvarint()
 	}
@@ -204,6 +213,9 @@ func (l *linkView) read(e *reader) {
 	if flags&linkFinish != 0 {
 		l.finish = e.bytes()
 	}
+	if flags&linkVisit != 0 {
+		l.visit, l.before = uint32(e.upTo(math.MaxUint32)), e.summary()
+	}
 }
 
 // noVisitor looks at nothing; embed it to look at something.
@@ -212,6 +224,7 @@ type noVisitor struct{}
 func (noVisitor) part(partHead) error                           { return nil }
 func (noVisitor) finish(frontier.Key, []byte) error             { return nil }
 func (noVisitor) link(int, *linkView) error                     { return nil }
+func (noVisitor) visit(int, *linkView) error                    { return nil }
 func (noVisitor) leased(frontier.Key) error                     { return nil }
 func (noVisitor) returned(frontier.Key) error                   { return nil }
 func (noVisitor) host(frontier.HostID, []byte) error            { return nil }

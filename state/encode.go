@@ -27,6 +27,7 @@ const (
 const (
 	tagFinish   = 1
 	tagLinks    = 2
+	tagVisits   = 3
 	tagLeased   = 4
 	tagReturned = 5
 	tagHosts    = 6
@@ -44,6 +45,7 @@ const (
 	linkLastMod    = 1 << 3
 	linkHops       = 1 << 4
 	linkFinish     = 1 << 5 // a finish follows
+	linkVisit      = 1 << 7 // the number of a visit after the first follows, and how the one before ended
 )
 
 // appendRecord appends the stored form of r: one part for each partition. It sets
@@ -55,7 +57,9 @@ func appendRecord(dst []byte, run uint64, r *frontier.Record) []byte {
 		var body int
 		dst, body = beginPart(dst, p, kindEvents, run)
 		dst = appendFinished(dst, p, r.Finish)
-		dst = appendLinks(dst, p, r.Links)
+		index := uint32(0)
+		dst, index = appendLinks(dst, p, tagLinks, r.Links, index)
+		dst, _ = appendLinks(dst, p, tagVisits, r.Visits, index)
 		dst = appendLeased(dst, p, r.Leased)
 		dst = appendReturned(dst, p, r.Returned)
 		dst = appendHosts(dst, p, r.Hosts)
@@ -107,9 +111,11 @@ func appendFinished(dst []byte, p uint8, f *frontier.Finish) []byte {
 	return endSized(dst, body)
 }
 
-func appendLinks(dst []byte, p uint8, links []frontier.Link) []byte {
-	dst = beginSection(dst, tagLinks, count(links, p, func(l *frontier.Link) uint8 { return l.Key.Host.Partition() }))
-	prev, index := &frontier.Link{}, uint32(0)
+// appendLinks appends a section of links, whose places in the part count from
+// index. It returns the next one.
+func appendLinks(dst []byte, p uint8, tag byte, links []frontier.Link, index uint32) ([]byte, uint32) {
+	dst = beginSection(dst, tag, count(links, p, func(l *frontier.Link) uint8 { return l.Key.Host.Partition() }))
+	prev := &frontier.Link{}
 	for i := range links {
 		l := &links[i]
 		if l.Key.Host.Partition() != p {
@@ -120,7 +126,7 @@ func appendLinks(dst []byte, p uint8, links []frontier.Link) []byte {
 		prev = l
 		index++
 	}
-	return dst
+	return dst, index
 }
 
 // appendLink appends l, leaving out what it shares with the link before: the
@@ -132,7 +138,7 @@ func appendLink(dst []byte, prev, l *frontier.Link) []byte {
 	sameParent := l.Parent == prev.Parent
 	dst = append(dst, flag(sameHost, linkSameHost)|flag(sameParent, linkSameParent)|
 		flag(!l.Discovered.IsZero(), linkDiscovered)|flag(!l.LastMod.IsZero(), linkLastMod)|
-		flag(l.Hops > 0, linkHops)|flag(l.Finish != nil, linkFinish))
+		flag(l.Hops > 0, linkHops)|flag(l.Finish != nil, linkFinish)|flag(l.Visit > 1, linkVisit))
 	if !sameHost {
 		dst = binary.BigEndian.AppendUint64(dst, uint64(l.Key.Host))
 	}
@@ -159,6 +165,10 @@ func appendLink(dst []byte, prev, l *frontier.Link) []byte {
 		var finish int
 		dst, finish = beginSized(dst)
 		dst = endSized(appendFinish(dst, l.Finish), finish)
+	}
+	if l.Visit > 1 {
+		dst = binary.AppendUvarint(dst, uint64(l.Visit))
+		dst = appendSummary(dst, l.Before)
 	}
 	return endSized(dst, body)
 }

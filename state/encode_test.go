@@ -41,6 +41,14 @@ func (v *recorder) link(index int, l *linkView) error {
 	return err
 }
 
+func (v *recorder) visit(index int, l *linkView) error {
+	link, err := decodeDiscovery(l.key, appendDiscovery(nil, l))
+	link.At = frontier.Cursor{Priority: link.Priority, Index: uint32(index)}
+	link.Visit, link.Before = l.visit, l.before
+	v.rec.Visits = append(v.rec.Visits, link)
+	return err
+}
+
 func (v *recorder) leased(k frontier.Key) error {
 	v.rec.Leased = append(v.rec.Leased, k)
 	return nil
@@ -119,6 +127,7 @@ func someRecords() map[string]frontier.Record {
 		"empty": {},
 		"finish": {Finish: &frontier.Finish{
 			Key: key(1), Outcome: 255, Counted: true, Status: 65535, Attempts: 65535, CheckedAt: ms(-5), Bytes: math.MaxUint64,
+			Visit: math.MaxUint32, Generation: math.MaxUint32, Before: frontier.Summary{Outcome: 255, Counted: true, Status: 65535, Bytes: math.MaxUint64},
 			RedirectTo: "https://b.example/", Facts: []byte("facts"),
 		}},
 		"finish of zeros": {Finish: &frontier.Finish{}},
@@ -129,6 +138,14 @@ func someRecords() map[string]frontier.Record {
 			{Key: key(2), URL: mustURL("https://b.example/2"), Parent: mustURL("https://a.example/"), Discovered: ms(0), Finish: &frontier.Finish{Outcome: 3, Facts: []byte("why")}},
 			{Key: second, URL: mustURL("https://c.example/")},
 		}},
+		"visits": {
+			Links: []frontier.Link{{Key: key(1), URL: mustURL("https://a.example/")}},
+			Visits: []frontier.Link{
+				{Key: key(1), URL: mustURL("https://a.example/1"), Priority: 3, Visit: 2, Before: frontier.Summary{Outcome: 1, Status: 200, Bytes: 7, Counted: true}},
+				{Key: key(2), URL: mustURL("https://a.example/12"), Visit: math.MaxUint32},
+				{Key: second, URL: mustURL("https://c.example/"), Visit: 2},
+			},
+		},
 		"leases": {Leased: []frontier.Key{key(1), key(2), second}, Returned: []frontier.Key{key(3)}},
 		"facts": {
 			Hosts: []frontier.HostFact{{
@@ -203,11 +220,15 @@ func TestParts(t *testing.T) {
 // TestRecordBytes pins the encoding: what was written must be read for ever.
 func TestRecordBytes(t *testing.T) {
 	r := frontier.Record{
-		Finish: &frontier.Finish{Key: key(1), Outcome: 1, Counted: true, Status: 200, Attempts: 1, Bytes: 300, CheckedAt: ms(1000), RedirectTo: "r", Facts: []byte("f")},
+		Finish: &frontier.Finish{
+			Key: key(1), Outcome: 1, Counted: true, Status: 200, Attempts: 1, Visit: 2, Generation: 3, Bytes: 300, Before: frontier.Summary{Outcome: 4, Counted: true, Status: 500, Bytes: 6},
+			CheckedAt: ms(1000), RedirectTo: "r", Facts: []byte("f"),
+		},
 		Links: []frontier.Link{
 			{Key: key(2), URL: mustURL("https://a/b"), Depth: 3, Priority: 4, Source: 5, Parent: mustURL("https://a/"), Discovered: ms(1000), LastMod: ms(500), Hops: 6},
 			{Key: frontier.Key{Host: key(2).Host, Hi: 1, Lo: 2}, URL: mustURL("https://a/c"), Parent: mustURL("https://a/"), Discovered: ms(1001), Finish: &frontier.Finish{Outcome: 2}},
 		},
+		Visits:   []frontier.Link{{Key: key(2), URL: mustURL("https://a/"), Visit: 2, Before: frontier.Summary{Outcome: 1, Status: 2, Bytes: 3}}},
 		Leased:   []frontier.Key{key(5)},
 		Returned: []frontier.Key{key(6)},
 		Hosts:    []frontier.HostFact{{Host: 7, Name: "a", Blocked: true, Learned: pace.Learned{Delay: time.Second, LastSuccess: ms(1)}, Pages: 2}},
@@ -215,12 +236,13 @@ func TestRecordBytes(t *testing.T) {
 		Origins:  []frontier.OriginFact{{Host: 7, Origin: "o", State: frontier.OriginNone, Status: 404, Fetched: ms(1), Expires: ms(2), SitemapsRequested: true, Body: []byte("d")}},
 		Facts:    []frontier.CrawlFact{{Partition: 1, Name: "n", Value: []byte("v")}, {Partition: 1, Name: "gone"}},
 	}
-	const want = "0202" + "8302" + "000009" + // version, parts; the first one's length, partition, kind, run
-		"0101a600" + "000000010000000000000000000000030000000000000007" + // finish, its key
-		"020101" + "c801" + "01" + "ac02" + "d10f" + "0172" + "0166" +
+	const want = "0202" + "bd02" + "000009" + // version, parts; the first one's length, partition, kind, run
+		"0101ad00" + "000000010000000000000000000000030000000000000007" + // finish, its key
+		"020101" + "c801" + "01" + "02" + "03" + "ac02" + "0401f40306" + "d10f" + "0172" + "0166" +
 		"0202b900" + "1c" + "0000000200000000" + "0000000000000006000000000000000e" + "0405" + "03" + // links
 		"000b68747470733a2f2f612f62" + "0a68747470733a2f2f612f" + "d00f" + "e907" + "06" +
-		"a300" + "27" + "00000000000000010000000000000002" + "0000" + "00" + "0a0163" + "02" + "8900" + "020200000000000000" +
+		"a500" + "27" + "00000000000000010000000000000002" + "0000" + "00" + "0a0163" + "02" + "8b00" + "0202000000000000000000" +
+		"0301ad00" + "82" + "0000000200000000" + "0000000000000006000000000000000e" + "0000" + "00" + "000a68747470733a2f2f612f" + "02" + "01000203" + // visits
 		"0401" + "1900" + "0000000500000000000000000000000f0000000000000023" + // leased
 		"0501" + "18" + "00000006000000000000000000000012000000000000002a" + // returned
 		"06019300" + "0000000000000007" + "02" + "0161" + "01" + "d00f" + "00" + "00" + "03" + "00" + "04" + // hosts

@@ -33,14 +33,15 @@ type model struct {
 	origins  map[string]frontier.OriginFact
 	facts    map[string][]byte
 	counters Counters
-	open     []frontier.Key // named and not finished
+	open     []frontier.Key          // named, or queued again, and not finished
+	visit    map[frontier.Key]uint32 // the one that is queued, from 2 on
 }
 
 func newModel(seed uint64) *model {
 	return &model{
 		rng: rand.New(rand.NewPCG(seed, seed)), hasher: frontier.NewHasher(modelSeed),
 		links: map[frontier.Key]frontier.Link{}, order: map[frontier.HostID][]frontier.Link{}, finishes: map[frontier.Key]*frontier.Finish{},
-		hosts: map[frontier.HostID]frontier.HostFact{}, origins: map[string]frontier.OriginFact{}, facts: map[string][]byte{},
+		hosts: map[frontier.HostID]frontier.HostFact{}, origins: map[string]frontier.OriginFact{}, facts: map[string][]byte{}, visit: map[frontier.Key]uint32{},
 	}
 }
 
@@ -60,6 +61,10 @@ func (m *model) record() frontier.Record {
 			Key: k, Outcome: uint8(m.rng.IntN(20)), Counted: m.rng.IntN(2) > 0, Status: uint16(m.rng.IntN(6) * 100), Attempts: 1, CheckedAt: now,
 			Bytes: m.rng.Uint64N(1e6), Facts: m.blob(300),
 		}
+		r.Finish.Visit, r.Finish.Generation = max(1, m.visit[k]), max(1, m.visit[k])-1
+		if r.Finish.Visit > 1 {
+			r.Finish.Before = m.finishes[k].Summary()
+		}
 		if m.rng.IntN(5) == 0 {
 			r.Finish.RedirectTo = "https://elsewhere.example/"
 		}
@@ -67,6 +72,9 @@ func (m *model) record() frontier.Record {
 	}
 	for range m.rng.IntN(6) {
 		r.Links = append(r.Links, m.link(parent, now))
+	}
+	if m.rng.IntN(4) == 0 {
+		r.Visits = m.revisits(r.Finish)
 	}
 	if m.rng.IntN(8) == 0 {
 		h := m.rng.IntN(12)
@@ -88,6 +96,21 @@ func (m *model) record() frontier.Record {
 	r.Facts = append(r.Facts, frontier.CrawlFact{Name: "n", Value: []byte(strconv.Itoa(m.n))})
 	m.apply(&r)
 	return r
+}
+
+// revisits are some links that are finished, to be visited once more; none that is just being finished.
+func (m *model) revisits(finish *frontier.Finish) []frontier.Link {
+	var links []frontier.Link
+	for _, k := range slices.SortedFunc(maps.Keys(m.finishes), frontier.Key.Compare) {
+		l, named := m.links[k]
+		if finish != nil && finish.Key == k {
+			continue
+		}
+		if f := m.finishes[k]; named && !slices.Contains(m.open, k) && m.rng.IntN(20) == 0 {
+			links = append(links, frontier.Link{Key: k, URL: l.URL, Depth: l.Depth, Priority: l.Priority, Source: l.Source, Visit: max(1, f.Visit) + 1, Before: f.Summary()})
+		}
+	}
+	return links
 }
 
 func (m *model) blob(limit int) []byte {
@@ -131,6 +154,12 @@ func (m *model) apply(r *frontier.Record) {
 		m.open = append(m.open, l.Key)
 		m.counters.Discovered++
 	}
+	for _, l := range r.Visits {
+		m.order[l.Key.Host] = append(m.order[l.Key.Host], l)
+		m.open = append(m.open, l.Key)
+		m.visit[l.Key] = l.Visit
+		m.counters.Visits++
+	}
 	if r.Finish != nil {
 		m.finishes[r.Finish.Key] = r.Finish
 		m.counters.finished(r.Finish)
@@ -154,8 +183,8 @@ func (m *model) apply(r *frontier.Record) {
 func (m *model) pending(h frontier.HostID) []frontier.Link {
 	var links []frontier.Link
 	for _, l := range m.order[h] {
-		if m.finishes[l.Key] == nil {
-			links = append(links, frontier.Link{Key: l.Key, URL: l.URL, Depth: l.Depth, Priority: l.Priority, Source: l.Source, Hops: l.Hops})
+		if f := m.finishes[l.Key]; f == nil || f.Visit < l.Visit {
+			links = append(links, frontier.Link{Key: l.Key, URL: l.URL, Depth: l.Depth, Priority: l.Priority, Source: l.Source, Hops: l.Hops, Visit: l.Visit, Before: l.Before})
 		}
 	}
 	slices.SortStableFunc(links, func(a, b frontier.Link) int { return cmp.Compare(a.Priority, b.Priority) })

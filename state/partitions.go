@@ -52,6 +52,9 @@ func touched(r *frontier.Record) (s partitionSet) {
 	for i := range r.Links {
 		s.add(r.Links[i].Key.Host.Partition())
 	}
+	for i := range r.Visits {
+		s.add(r.Visits[i].Key.Host.Partition())
+	}
 	for _, k := range r.Leased {
 		s.add(k.Host.Partition())
 	}

@@ -15,7 +15,7 @@ import (
 // Pending returns up to n links of a host that are not finished, in order, from
 // after the cursor on, and the cursor to go on with. It sees everything
 // committed before the call. The queue is at its end if fewer than n links
-// come back. Of a link, Key, URL, Depth, Priority, Source, Hops and At are set;
+// come back. Of a link, Key, URL, Depth, Priority, Source, Hops, Visit, Before and At are set;
 // [Store.Page] has the rest.
 func (s *Store) Pending(ctx context.Context, h frontier.HostID, after frontier.Cursor, n int) (_ []frontier.Link, _ frontier.Cursor, err error) {
 	defer s.guard(&err)
@@ -49,7 +49,7 @@ func (s *Store) Pending(ctx context.Context, h frontier.HostID, after frontier.C
 				}
 				after = l.At
 				var done bool
-				if done, finErr = finished(txn, l.Key); finErr == nil && !done {
+				if done, finErr = finished(txn, l.Key, l.Visit); finErr == nil && !done {
 					links = append(links, *l)
 				}
 				return finErr == nil && len(links) < n
@@ -62,13 +62,26 @@ func (s *Store) Pending(ctx context.Context, h frontier.HostID, after frontier.C
 	return links, after, nil
 }
 
-func finished(txn *badger.Txn, k frontier.Key) (bool, error) {
+// finished reports whether a visit of a URL is finished.
+func finished(txn *badger.Txn, k frontier.Key, visit uint32) (bool, error) {
 	var key [urlKeySize]byte
-	_, err := txn.Get(appendURLKey(key[:0], famFinish, k))
+	item, err := txn.Get(appendURLKey(key[:0], famFinish, k))
 	if errors.Is(err, badger.ErrKeyNotFound) {
 		return false, nil
 	}
-	return err == nil, err
+	if err != nil || visit <= 1 {
+		return err == nil, err
+	}
+	var f frontier.Finish
+	err = item.Value(func(b []byte) error {
+		r, err := valueReader("finish", b)
+		if err != nil {
+			return err
+		}
+		r.finishHead(&f)
+		return r.done("finish")
+	})
+	return f.Visit >= visit, err
 }
 
 // Backlogs goes through the hosts that have a queue, in order of their id. It

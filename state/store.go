@@ -104,6 +104,9 @@ func (s *Store) Commit(recs ...frontier.Record) (frontier.Position, error) {
 		for j := range recs[i].Links {
 			recs[i].Links[j].At.Position = at
 		}
+		for j := range recs[i].Visits {
+			recs[i].Visits[j].At.Position = at
+		}
 	}
 	return at, nil
 }

@@ -85,7 +85,12 @@ func appendFinish(dst []byte, f *frontier.Finish) []byte {
 	dst = append(dst, formatVersion, f.Outcome, flag(f.Counted, finishCounted))
 	dst = binary.AppendUvarint(dst, uint64(f.Status))
 	dst = binary.AppendUvarint(dst, uint64(f.Attempts))
+	dst = binary.AppendUvarint(dst, uint64(f.Visit))
+	dst = binary.AppendUvarint(dst, uint64(f.Generation))
 	dst = binary.AppendUvarint(dst, f.Bytes)
+	if f.Visit > 1 {
+		dst = appendSummary(dst, f.Before)
+	}
 	dst = binary.AppendUvarint(dst, millis(f.CheckedAt))
 	dst = appendString(dst, f.RedirectTo)
 	return appendBytes(dst, f.Facts)
@@ -111,7 +116,21 @@ func (r *reader) finishHead(f *frontier.Finish) {
 	f.Counted = r.u8()&finishCounted != 0
 	f.Status = uint16(r.upTo(math.MaxUint16))
 	f.Attempts = uint16(r.upTo(math.MaxUint16))
+	f.Visit, f.Generation = uint32(r.upTo(math.MaxUint32)), uint32(r.upTo(math.MaxUint32))
 	f.Bytes = r.uvarint()
+	if f.Visit > 1 {
+		f.Before = r.summary()
+	}
+}
+
+func appendSummary(dst []byte, s frontier.Summary) []byte {
+	dst = append(dst, s.Outcome, flag(s.Counted, finishCounted))
+	dst = binary.AppendUvarint(dst, uint64(s.Status))
+	return binary.AppendUvarint(dst, s.Bytes)
+}
+
+func (r *reader) summary() frontier.Summary {
+	return frontier.Summary{Outcome: r.u8(), Counted: r.u8()&finishCounted != 0, Status: uint16(r.upTo(math.MaxUint16)), Bytes: r.uvarint()}
 }
 
 // Flags of a host fact.
