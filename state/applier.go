@@ -31,7 +31,9 @@ type applier struct {
 
 	seq      uint64                // record being applied
 	cursors  []frontier.HostCursor // of that record
+	current  uint8                 // partition of the part being applied
 	next     progress              // after the last whole record; inflight is not used
+	changed  partitionSet          // partitions of which something changed in next since the last transaction
 	inflight []inflightChange
 	done     applied
 
@@ -43,10 +45,17 @@ type sentRecords struct {
 	closed []*blockBuilder // whose memory the transaction uses
 
 	moved    bool // it moved the position; else what follows means nothing
-	next     progress
+	seq, run uint64
+	parts    []changedPart
 	inflight []inflightChange
 	done     applied
 	after    []func()
+}
+
+// A changedPart is a partition's new progress.
+type changedPart struct {
+	partition uint8
+	progress  partProgress
 }
 
 // applied is what a transaction brought into Badger.
@@ -67,7 +76,7 @@ type inflightOp uint8
 const (
 	opLeased inflightOp = iota
 	opReturned
-	opOpened // the partition of key: nothing of it is in flight
+	opOpened // the partition of key was opened or closed: nothing of it is in flight
 )
 
 func newApplier(v *view, o Options, committed func(applied)) *applier {
@@ -135,8 +144,10 @@ func (a *applier) publish(f *sentRecords) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	inflight := v.reached.inflight
-	v.reached = f.next
-	v.reached.inflight = inflight
+	v.reached.seq, v.reached.run = f.seq, f.run
+	for _, p := range f.parts {
+		v.reached.parts[p.partition] = p.progress
+	}
 	for _, c := range f.inflight {
 		switch c.op {
 		case opLeased:
@@ -180,7 +191,11 @@ func (a *applier) send(moved bool) error {
 	f.moved = moved
 	f.closed, a.blocks.closed = a.blocks.closed, f.closed
 	if moved {
-		f.next = a.next
+		f.seq, f.run, f.parts = a.next.seq, a.next.run, f.parts[:0]
+		for p := range a.changed.all() {
+			f.parts = append(f.parts, changedPart{p, a.next.parts[p]})
+		}
+		a.changed = partitionSet{}
 		f.inflight, a.inflight = a.inflight, f.inflight[:0]
 		a.done.seq = a.next.seq
 		f.done, a.done = a.done, applied{links: f.done.links[:0]}

@@ -8,12 +8,18 @@ import (
 var _ visitor = (*applier)(nil)
 
 func (a *applier) part(h partHead) error {
-	a.next.run, a.next.ended = h.run, h.kind == kindClosed
-	if h.kind == kindOpened {
+	a.next.run = h.run
+	a.current = h.partition
+	a.changed.add(h.partition)
+	if h.kind != kindEvents {
+		a.next.parts[h.partition].open = h.kind == kindOpened
 		a.inflight = append(a.inflight, inflightChange{frontier.Key{Host: frontier.HostID(h.partition) << 56}, opOpened})
 	}
 	return nil
 }
+
+// counters are those of the partition that is being applied.
+func (a *applier) counters() *Counters { return &a.next.parts[a.current].counters }
 
 func (a *applier) finish(k frontier.Key, value []byte) error {
 	if err := a.countFinish(k, value); err != nil {
@@ -37,7 +43,7 @@ func (a *applier) countFinish(k frontier.Key, value []byte) error {
 		return err
 	}
 	if a.finishes.Add(k, max(1, f.Visit)) {
-		a.next.counters.finished(&f)
+		a.counters().finished(&f)
 	}
 	return nil
 }
@@ -61,7 +67,7 @@ func (a *applier) link(index int, l *linkView) error {
 	}
 	isNew := a.links.Add(l.key, 0)
 	if isNew {
-		a.next.counters.Discovered++
+		a.counters().Discovered++
 	}
 	if l.finish != nil {
 		if err := a.countFinish(l.key, l.finish); err != nil {
@@ -79,7 +85,7 @@ func (a *applier) visit(index int, l *linkView) error {
 	if !a.links.Add(l.key, l.visit) {
 		return nil
 	}
-	a.next.counters.Visits++
+	a.counters().Visits++
 	return a.enqueue(index, l)
 }
 

@@ -216,6 +216,7 @@ func (m *model) check(t *testing.T, s *Store) {
 	if got := s.Counters(); got != m.counters {
 		t.Errorf("counters\n got %v\nwant %v", got, m.counters)
 	}
+	m.checkPartitions(t, s)
 	if got := s.Facts(); !maps.EqualFunc(got, m.facts, bytes.Equal) {
 		t.Errorf("run facts\n got %q\nwant %q", got, m.facts)
 	}
@@ -245,6 +246,32 @@ func (m *model) check(t *testing.T, s *Store) {
 	for origin, want := range m.origins {
 		if got, ok, err := s.Origin(ctx, want.Host, origin); err != nil || !ok || !reflect.DeepEqual(got, want) {
 			t.Errorf("origin fact\n got %v, %v, %v\nwant %v", got, ok, err, want)
+		}
+	}
+}
+
+// checkPartitions counts the pages of each partition anew.
+func (m *model) checkPartitions(t *testing.T, s *Store) {
+	t.Helper()
+	var want [partitions]Counters
+	for k, l := range m.links {
+		c := &want[k.Host.Partition()]
+		c.Discovered++
+		f := m.finishes[k]
+		if f == nil {
+			continue
+		}
+		c.Finished++
+		c.count(f.Summary(), 1)
+		if m.visit[k] > f.Visit && slices.Contains(m.open, l.Key) {
+			c.Visits++
+		}
+	}
+	for p := range want {
+		got := s.PartitionCounters(uint8(p))
+		got.Generation, got.Counted = 0, 0 // of which the pages do not tell
+		if got != want[p] {
+			t.Errorf("counters of partition %d\n got %v\nwant %v", p, got, want[p])
 		}
 	}
 }

@@ -259,7 +259,7 @@ func (s opening) beginRun() error {
 	p := s.view.progress()
 	s.run = p.run + 1
 	crashed := map[frontier.Key]int{}
-	s.found.Unclean = p.run > 0 && !p.ended
+	s.found.Unclean = p.unclean()
 	if s.found.Unclean {
 		s.found.InFlight = len(p.inflight)
 		for k := range p.inflight {

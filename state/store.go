@@ -174,11 +174,18 @@ func (s *Store) Facts() map[string][]byte {
 	return m
 }
 
-// Counters returns the counts as applied.
+// PartitionCounters returns the counts of one partition as applied.
+func (s *Store) PartitionCounters(p uint8) Counters {
+	s.view.mu.Lock()
+	defer s.view.mu.Unlock()
+	return s.view.reached.parts[p].counters
+}
+
+// Counters returns the counts as applied, over all partitions.
 func (s *Store) Counters() Counters {
 	s.view.mu.Lock()
 	defer s.view.mu.Unlock()
-	return s.view.reached.counters
+	return s.view.reached.total()
 }
 
 // Close makes durable what was committed, writes down that the run ended

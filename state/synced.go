@@ -23,14 +23,44 @@ const (
 type progress struct {
 	seq      uint64 // last record that is applied
 	run      uint64 // the one that wrote it
-	ended    bool   // it ended its run
-	counters Counters
+	parts    *[partitions]partProgress
 	inflight map[frontier.Key]struct{}
 	files    map[string]badgerfiles.Span // how much of Badger's files is durable; only in a SYNCED file
 }
 
+// partProgress is what is known of a partition.
+type partProgress struct {
+	open     bool // it was opened and not closed since
+	counters Counters
+}
+
+func newProgress() progress {
+	return progress{parts: new([partitions]partProgress), inflight: map[frontier.Key]struct{}{}}
+}
+
+// total adds up the counters of all partitions.
+func (p *progress) total() Counters {
+	var sum Counters
+	for i := range p.parts {
+		sum.add(&p.parts[i].counters)
+	}
+	return sum
+}
+
+// unclean reports whether a partition was not closed.
+func (p *progress) unclean() bool {
+	for i := range p.parts {
+		if p.parts[i].open {
+			return true
+		}
+	}
+	return false
+}
+
 func (p *progress) clone() progress {
 	c := *p
+	parts := *p.parts
+	c.parts = &parts
 	c.inflight = make(map[frontier.Key]struct{}, len(p.inflight))
 	for k := range p.inflight {
 		c.inflight[k] = struct{}{}
@@ -42,7 +72,7 @@ func (p *progress) clone() progress {
 // durable. Without the file that is the beginning of the log.
 func readSynced(dir string) (progress, error) {
 	path := filepath.Join(dir, syncedName)
-	p := progress{inflight: map[frontier.Key]struct{}{}}
+	p := newProgress()
 	body, err := disk.ReadSmallFrame(path, syncedMagic, formatVersion)
 	if errors.Is(err, os.ErrNotExist) {
 		return p, nil
@@ -52,8 +82,14 @@ func readSynced(dir string) (progress, error) {
 	}
 	r := reader{b: body}
 	p.seq, p.run = r.uvarint(), r.uvarint()
-	p.ended = r.u8() != 0
-	p.counters = r.counters()
+	for n := r.upTo(partitions); n > 0 && !r.bad; n-- {
+		e := r.sized()
+		part := &p.parts[e.u8()]
+		part.open, part.counters = e.u8() != 0, e.counters()
+		if e.bad {
+			r.fail()
+		}
+	}
 	for n := r.uvarint(); n > 0 && !r.bad; n-- {
 		p.inflight[r.key()] = struct{}{}
 	}
@@ -66,8 +102,7 @@ func writeSynced(dir string, p progress) error {
 	_, err := disk.WriteFrame(filepath.Join(dir, syncedName), syncedMagic, formatVersion, func(w io.Writer) error {
 		b := binary.AppendUvarint(nil, p.seq)
 		b = binary.AppendUvarint(b, p.run)
-		b = append(b, flag(p.ended, 1))
-		b = p.counters.append(b)
+		b = p.appendParts(b)
 		b = binary.AppendUvarint(b, uint64(len(p.inflight)))
 		for k := range p.inflight {
 			b = k.Append(b)
@@ -76,6 +111,26 @@ func writeSynced(dir string, p progress) error {
 		return err
 	})
 	return err
+}
+
+// appendParts appends the partitions of which anything is known.
+func (p *progress) appendParts(dst []byte) []byte {
+	n := 0
+	for i := range p.parts {
+		if p.parts[i] != (partProgress{}) {
+			n++
+		}
+	}
+	dst = binary.AppendUvarint(dst, uint64(n))
+	for i := range p.parts {
+		if part := &p.parts[i]; *part != (partProgress{}) {
+			var body int
+			dst, body = beginSized(dst)
+			dst = part.counters.append(append(dst, byte(i), flag(part.open, 1)))
+			dst = endSized(dst, body)
+		}
+	}
+	return dst
 }
 
 func appendSpans(dst []byte, spans map[string]badgerfiles.Span) []byte {
