@@ -2,6 +2,7 @@
 
 GO      ?= go
 BIN     := bin/mapwright
+EXAMPLE := examples/smallcrawler
 FUZZTIME ?= 2m
 CRASHES ?= 100
 SOAK    ?= 10m
@@ -10,7 +11,7 @@ COUNT   ?= 1
 RUNS    ?= 20
 TESTFLAGS ?=
 
-.PHONY: help build test test-hard race fuzz crash bitflips large soak bench bench-peers bench-compare bench-record bench-smoke lint cross demo clean
+.PHONY: help build test test-hard example race fuzz crash bitflips large soak bench bench-peers bench-compare bench-record bench-smoke lint cross demo clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -23,6 +24,9 @@ test: ## all tests
 
 test-hard: ## all tests RUNS times (default 20), every second time beside four busy loops and a disk writer
 	./scripts/test-hard.sh $(RUNS)
+
+example: ## vet and test the crawler in examples, a module of its own that uses the public packages only
+	cd $(EXAMPLE) && $(GO) vet ./... && $(GO) test -count=1 $(TESTFLAGS) ./...
 
 race: ## the tests of all packages with goroutines or locks, under the race detector
 	$(GO) test -race -timeout 20m $$(GO=$(GO) ./scripts/concurrent.sh)
@@ -62,6 +66,7 @@ lint: ## formatting, vet, staticcheck
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); echo 'run gofmt -w on these'; exit 1; }
 	$(GO) vet ./...
 	$(GO) tool staticcheck ./...
+	staticcheck=$$($(GO) tool -n staticcheck) && cd $(EXAMPLE) && $(GO) vet ./... && $$staticcheck ./...
 
 cross: ## vet everything, tests too, for each system and processor that is supported
 	@for system in linux darwin windows freebsd; do for cpu in amd64 arm64; do \
