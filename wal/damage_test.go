@@ -91,7 +91,7 @@ type result struct {
 
 func examine(files map[string][]byte) (r result) {
 	fs := memFSOf(files)
-	l, err := recoverOnly(fs)
+	l, err := Open(testDir, Options{FS: fs})
 	r.err = err
 	if err == nil {
 		r.torn = l.Recovery()

@@ -3,20 +3,26 @@
 //
 // # The life of a record
 //
-// [Log.Append] gives each record the next LSN, copies it into the batch that
-// is being filled and waits. One writer goroutine takes the batch, writes it
-// in one piece, makes it durable with one fsync and wakes everybody who had a
-// record in it; meanwhile the next batch fills. [Log.Replay] hands records
-// out again in order, and [Log.TruncateBefore] deletes segments whose records
-// nobody needs any more.
+// [Log.Append] gives each record the next LSN, writes all records of the call in
+// one piece and makes them durable with one fsync, in the goroutine that calls
+// it. [Log.Replay] reads records again in order, and [Log.TruncateBefore] deletes
+// segments whose records are no longer needed.
+//
+// # The writer goroutine
+//
+// The package starts no goroutine. A program has one goroutine that calls Append:
+// it gathers records into batches while the fsync before is under way. In this
+// program that is the writer goroutine of package state (pipeline.write). Records are
+// gathered there only; gathering them here once more would be a second queue with
+// a second hand-over.
 //
 // # Order of calls
 //
 // [Open] brings a log back to a state in which it may be appended to, or says
 // why it must not. [Log.Recovery] then tells what, if anything, was cut from
 // its tail. All methods may be called from any goroutine; Append, Replay and
-// TruncateBefore may run at the same time. [Log.Close] ends the writer after
-// the batches already accepted.
+// TruncateBefore may run at the same time, and two calls of Append run one after
+// the other. [Log.Close] waits for the Append that is under way.
 //
 // # What is promised
 //

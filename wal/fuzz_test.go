@@ -70,7 +70,7 @@ func FuzzRecover(f *testing.F) {
 		}
 		name := segmentPath(testDir, 1)
 		fs := memFSOf(map[string][]byte{name: append(h.encode(), body...)})
-		l, err := recoverOnly(fs)
+		l, err := Open(testDir, Options{FS: fs})
 		if err != nil {
 			if !damaged(err) || fs.touched() {
 				t.Fatalf("%v, touched %v", err, fs.touched())
@@ -86,7 +86,7 @@ func FuzzRecover(f *testing.F) {
 			t.Fatalf("%d records, %v", len(first), torn)
 		}
 
-		l, err = recoverOnly(memFSOf(fs.snapshot()))
+		l, err = Open(testDir, Options{FS: memFSOf(fs.snapshot())})
 		if err != nil || l.Recovery() != nil {
 			t.Fatalf("opened again: %v, %v", err, l.Recovery())
 		}

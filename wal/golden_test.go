@@ -24,15 +24,12 @@ func TestGolden(t *testing.T) {
 
 	h := mustHeader(t, golden)
 	got := h.encode()
-	b := batch{buf: h.appendBarrier(nil, headerSize, h.base)}
+	b := h.appendBarrier(nil, headerSize, h.base)
 	for i, rec := range want {
-		b.buf = appendFrame(b.buf, typeRecord, h.recordSeed(h.base+LSN(i)), rec)
+		b = appendFrame(b, typeRecord, h.recordSeed(h.base+LSN(i)), rec)
 	}
-	b.pad()
-	got = append(got, b.buf...)
-	b = batch{buf: h.appendBarrier(nil, int64(len(got)), h.base+LSN(len(want)))}
-	b.pad()
-	got = append(got, b.buf...)
+	got = append(got, pad(b)...)
+	got = append(got, pad(h.appendBarrier(nil, int64(len(got)), h.base+LSN(len(want))))...)
 	if !bytes.Equal(got, golden) {
 		t.Error("the format has changed: a new version is due")
 	}

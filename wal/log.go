@@ -3,6 +3,7 @@ package wal
 import (
 	"fmt"
 	"sync"
+	"time"
 )
 
 // Log is an open log.
@@ -12,18 +13,14 @@ type Log struct {
 	recovery *TornTail
 	logID    [8]byte
 
-	truncating sync.Mutex    // held by TruncateBefore: one at a time
-	ended      chan struct{} // closed when the writer has ended
+	truncating sync.Mutex // held by TruncateBefore: one at a time
 
+	writing sync.Mutex // held by Append and Close: one at a time
+	w       writer     // guarded by writing
+
+	// A goroutine that needs both locks takes writing first.
 	mu       sync.Mutex
-	work     sync.Cond // of mu: there is a batch to write, or closing is set
-	room     sync.Cond // of mu: the pending batch was taken, or the log ended
-	pending  *batch    // guarded by mu; being filled; nil if nothing waits
-	spare    []byte    // guarded by mu; memory of a batch already written
-	tail     *header   // guarded by mu; segment that batches now go to; nil before the first
-	end      int64     // guarded by mu; where the next frame goes in tail
-	next     LSN       // guarded by mu; LSN of the next record
-	durable  LSN       // guarded by mu; last record that is durable
+	durable  LSN       // guarded by mu; last record that is durable; written with writing held
 	segments []segment // guarded by mu; oldest first, durable ones only
 	stats    Stats     // guarded by mu
 	err      error     // guarded by mu; why the log failed, for good
@@ -38,51 +35,45 @@ func Open(dir string, o Options) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Log{dir: dir, opts: o, ended: make(chan struct{})}
-	l.work.L, l.room.L = &l.mu, &l.mu
+	l := &Log{dir: dir, opts: o}
 	if err := l.recover(); err != nil {
 		return nil, fmt.Errorf("open log: %w", err)
 	}
-	go l.run()
 	return l, nil
 }
 
-// Append adds records to the log, one after the other and with no other's
-// between them, and returns the LSN of the last one when all are durable.
+// Append adds records to the log, one after the other, writes and syncs them in
+// the calling goroutine, and returns the LSN of the last one when all are durable.
 // After a crash before that, any number of them from the first on may be found.
+// Calls from several goroutines are made one after the other, each with an
+// fsync of its own: a caller that has many records passes them in one call.
 func (l *Log) Append(recs ...[]byte) (LSN, error) {
-	need := 0
 	for _, rec := range recs {
 		if len(rec) > MaxRecordSize {
 			return 0, fmt.Errorf("append %d bytes: %w", len(rec), ErrTooLarge)
 		}
-		need += frameOverhead + len(rec)
 	}
-	l.mu.Lock()
-	for l.usableLocked() == nil && l.pending != nil && len(l.pending.buf)+need > l.opts.MaxBatch {
-		l.room.Wait()
-	}
-	if err := l.usableLocked(); err != nil {
-		l.mu.Unlock()
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	if err := l.usable(); err != nil {
 		return 0, err
 	}
 	if len(recs) == 0 {
-		defer l.mu.Unlock()
-		return l.durable, nil
+		return l.Last(), nil
 	}
-	b := l.batchLocked()
-	for _, rec := range recs {
-		l.addLocked(b, rec)
-	}
-	last := l.next - 1
-	l.work.Signal()
-	l.mu.Unlock()
+	start := time.Now()
+	done, err := l.write(recs)
+	done.took = time.Since(start)
 
-	<-b.done
-	if b.err != nil {
-		return 0, b.err
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil {
+		return 0, l.failLocked(fmt.Errorf("write log: %w", err))
 	}
-	return last, nil
+	l.durable += LSN(len(recs))
+	l.segments[len(l.segments)-1].size = l.w.end
+	l.stats.add(done)
+	return l.durable, nil
 }
 
 // Recovery says what Open cut from the tail, or nil if it cut nothing.
@@ -122,20 +113,31 @@ func (l *Log) Size() int64 {
 	return n
 }
 
-// Close writes what was accepted, ends the writer, marks the log as cleanly
-// ended and gives back what was reserved and not used. It returns the error
-// that failed the log, if one did. Calling it again does nothing more.
+// Close waits for the Append that is under way, marks the log as cleanly ended
+// and gives back what was reserved and not used. It returns the error that
+// failed the log, if one did. Calling it again does nothing more.
 func (l *Log) Close() error {
 	l.mu.Lock()
 	l.closing = true
-	l.work.Signal()
-	l.room.Broadcast()
 	l.mu.Unlock()
 
-	<-l.ended
+	l.writing.Lock()
+	defer l.writing.Unlock()
+	l.mu.Lock()
+	failed, next := l.err, l.durable+1
+	l.mu.Unlock()
+	if err := l.w.close(failed == nil, next); err != nil {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.failLocked(fmt.Errorf("close log: %w", err))
+	}
+	return failed
+}
+
+func (l *Log) usable() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.err
+	return l.usableLocked()
 }
 
 // usableLocked says why the log takes no records, or nil if it does.
@@ -147,4 +149,12 @@ func (l *Log) usableLocked() error {
 		return ErrClosed
 	}
 	return nil
+}
+
+// failLocked fails the log for good and returns why. The first error stays.
+func (l *Log) failLocked(err error) error {
+	if l.err == nil {
+		l.err = err
+	}
+	return l.err
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -57,26 +58,18 @@ func TestLives(t *testing.T) {
 	}
 }
 
-// TestGroupCommit: those who come while an fsync is under way share the next.
-func TestGroupCommit(t *testing.T) {
+// TestOneFsync: the records of a call share one fsync.
+func TestOneFsync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fs := newMemFS()
 		l := mustOpen(t, fs, Options{})
 		mustAppend(t, l, []byte("first")) // makes the segment
 		fs.syncTime = 10 * time.Millisecond
 		start := time.Now()
-		var wg sync.WaitGroup
-		add := func(n int) {
-			for range n {
-				goAppend(t, &wg, l, []byte("record"))
-			}
-			synctest.Wait()
-		}
-		add(1)
-		add(64)
-		wg.Wait()
+		mustAppend(t, l, []byte("one"))
+		mustAppend(t, l, make([][]byte, 64)...)
 		if d := time.Since(start); d != 20*time.Millisecond {
-			t.Errorf("65 records took %v, want two fsyncs, 20ms", d)
+			t.Errorf("two calls took %v, want two fsyncs, 20ms", d)
 		}
 		s := l.Stats()
 		if s.Batches != 3 || s.Records != 66 || s.SyncMax != 10*time.Millisecond || s.SyncTotal != 20*time.Millisecond {
@@ -86,26 +79,50 @@ func TestGroupCommit(t *testing.T) {
 	})
 }
 
-// TestMaxBatch: an Append that does not fit waits for the next batch, and one
-// that fits in none has its own.
-func TestMaxBatch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+// TestCloseBesideAppend: Close waits for the call of Append that is under way,
+// and refuses those that come after it.
+func TestCloseBesideAppend(t *testing.T) {
+	for range 50 {
 		fs := newMemFS()
-		l := mustOpen(t, fs, Options{MaxBatch: 1000})
-		mustAppend(t, l, make([]byte, 5000))
-		fs.syncTime = time.Millisecond
+		l := mustOpen(t, fs, Options{SegmentSize: 8 * pageSize})
 		var wg sync.WaitGroup
-		for range 9 {
-			goAppend(t, &wg, l, make([]byte, 200))
-			synctest.Wait()
+		var acked atomic.Int64
+		some := make(chan struct{}, 1000)
+		for range 4 {
+			wg.Go(func() {
+				for {
+					_, err := l.Append([]byte("a"), []byte("b"))
+					if err != nil {
+						if !errors.Is(err, ErrClosed) {
+							t.Errorf("append: %v", err)
+						}
+						return
+					}
+					acked.Add(2)
+					some <- struct{}{}
+				}
+			})
 		}
-		wg.Wait()
-		// One alone, then four, then four: 33 and 4*209 bytes are under 1000.
-		if s := l.Stats(); s.Batches != 4 || s.Records != 10 {
-			t.Errorf("stats %+v", s)
+		for range 10 {
+			<-some
 		}
+		go func() {
+			for range some {
+				continue
+			}
+		}()
 		mustClose(t, l)
-	})
+		wg.Wait()
+		close(some)
+		if int64(l.Last()) != acked.Load() {
+			t.Errorf("last is %d, %d were acknowledged", l.Last(), acked.Load())
+		}
+		again := mustOpen(t, fs, Options{})
+		if recs, err := contents(again); err != nil || len(recs) != int(l.Last()) || again.Recovery() != nil {
+			t.Errorf("%d records of %d, %v, recovery %v", len(recs), l.Last(), err, again.Recovery())
+		}
+		mustClose(t, again)
+	}
 }
 
 // TestAppendRange: what one call appends has consecutive numbers.
@@ -163,49 +180,47 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// TestFailedForGood: everybody in the batch whose fsync failed gets the error,
-// so does everybody who waits behind it, and what was durable can still be read.
+// TestFailedForGood: the call whose fsync failed gets the error, so do those that
+// wait behind it, and what was durable can still be read.
 func TestFailedForGood(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		fs := newMemFS()
-		l := mustOpen(t, fs, Options{MaxBatch: 500})
-		mustAppend(t, l, []byte("good"))
-		fs.syncTime = time.Millisecond
-		fs.fault = func(_ int, op, _ string) fault {
-			if op == "sync" && l.Stats().Batches == 2 {
-				return fault{err: syscall.EIO}
-			}
-			return fault{}
+	fs := newMemFS()
+	l := mustOpen(t, fs, Options{})
+	mustAppend(t, l, []byte("good"))
+	fs.fault = func(_ int, op, _ string) fault {
+		if op == "sync" && l.Stats().Batches == 2 {
+			return fault{err: syscall.EIO}
 		}
-		var wg sync.WaitGroup
-		errs := make(chan error, 20)
-		for range 20 {
-			wg.Go(func() {
-				_, err := l.Append(make([]byte, 100))
-				errs <- err
-			})
-			synctest.Wait()
+		return fault{}
+	}
+	var wg sync.WaitGroup
+	errs := make(chan error, 20)
+	for range 20 {
+		wg.Go(func() {
+			_, err := l.Append(make([]byte, 100))
+			errs <- err
+		})
+	}
+	wg.Wait()
+	close(errs)
+	good := 0
+	for err := range errs {
+		if err == nil {
+			good++
+		} else if !errors.Is(err, syscall.EIO) {
+			t.Errorf("got %v", err)
 		}
-		wg.Wait()
-		close(errs)
-		good := 0
-		for err := range errs {
-			if err == nil {
-				good++
-			} else if !errors.Is(err, syscall.EIO) {
-				t.Errorf("got %v", err)
-			}
-		}
-		if good != 1 || l.Last() != 2 {
-			t.Errorf("%d appended, last is %d", good, l.Last())
-		}
-		if recs, err := contents(l); err != nil || len(recs) != 2 {
-			t.Errorf("%d records, %v", len(recs), err)
-		}
+	}
+	if good != 1 || l.Last() != 2 {
+		t.Errorf("%d appended, last is %d", good, l.Last())
+	}
+	if recs, err := contents(l); err != nil || len(recs) != 2 {
+		t.Errorf("%d records, %v", len(recs), err)
+	}
+	for range 2 {
 		if err := l.Close(); !errors.Is(err, syscall.EIO) {
 			t.Errorf("close: %v", err)
 		}
-	})
+	}
 }
 
 func TestLeftovers(t *testing.T) {
@@ -253,12 +268,12 @@ func TestReserved(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	_, err := Open(t.TempDir(), Options{SegmentSize: 1, MaxBatch: -1})
-	if err == nil || !strings.Contains(err.Error(), "segment size 1") || !strings.Contains(err.Error(), "max batch -1") {
+	_, err := Open(t.TempDir(), Options{SegmentSize: 1})
+	if err == nil || !strings.Contains(err.Error(), "segment size 1") {
 		t.Errorf("got %v", err)
 	}
 	o, err := Options{SegmentSize: 10_000}.validate()
-	if err != nil || o.SegmentSize != 12288 || o.MaxBatch != 8<<20 || o.FS == nil {
+	if err != nil || o.SegmentSize != 12288 || o.FS == nil {
 		t.Errorf("got %+v, %v", o, err)
 	}
 }

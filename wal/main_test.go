@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
-	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -54,26 +53,6 @@ func mustAppend(t testing.TB, l *Log, recs ...[]byte) {
 	if _, err := l.Append(recs...); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// recoverOnly is Open without the writer, for tests that only read, very often.
-// A fuzzer's measure of coverage does not agree with goroutines either.
-func recoverOnly(fs FS) (*Log, error) {
-	o, err := Options{FS: fs}.validate()
-	if err != nil {
-		return nil, err
-	}
-	l := &Log{dir: testDir, opts: o}
-	return l, l.recover()
-}
-
-// goAppend appends in a goroutine of wg, where a test cannot be stopped.
-func goAppend(t testing.TB, wg *sync.WaitGroup, l *Log, recs ...[]byte) {
-	wg.Go(func() {
-		if _, err := l.Append(recs...); err != nil {
-			t.Error(err)
-		}
-	})
 }
 
 // contents replays the whole log, checking that LSNs have no gaps.

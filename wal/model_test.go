@@ -65,7 +65,6 @@ func (m *model) live(fs *memFS) (*memFS, error) {
 	o := Options{
 		FS:          fs,
 		SegmentSize: int64(2+m.rng.IntN(20)) * pageSize,
-		MaxBatch:    1 << (8 + m.rng.IntN(10)),
 	}
 	switch m.rng.IntN(4) {
 	case 0:

@@ -9,8 +9,7 @@ const (
 	// DefaultSegmentSize is the size of a segment if Options do not say another.
 	DefaultSegmentSize = 64 << 20
 
-	defaultMaxBatch = 8 << 20
-	minSegmentSize  = 2 * pageSize
+	minSegmentSize = 2 * pageSize
 )
 
 // Options are the settings of a log. None of them is stored: a log may be
@@ -20,11 +19,6 @@ type Options struct {
 	// which the next one is begun. A segment may exceed it by one batch.
 	// Zero means 64 MiB; the least is 8 KiB.
 	SegmentSize int64
-
-	// MaxBatch bounds the bytes that wait for one fsync. An Append that would
-	// exceed it waits for the next batch; one that is larger by itself gets a
-	// batch of its own. Zero means 8 MiB.
-	MaxBatch int
 
 	// Durable is the last record that the caller knows to have been durable.
 	// Open refuses a log that does not hold it, or that begins after the record
@@ -47,12 +41,6 @@ func (o Options) validate() (Options, error) {
 		faults = append(faults, fmt.Errorf("segment size %d is less than %d", o.SegmentSize, minSegmentSize))
 	}
 	o.SegmentSize = alignUp(o.SegmentSize)
-	switch {
-	case o.MaxBatch == 0:
-		o.MaxBatch = defaultMaxBatch
-	case o.MaxBatch < 0:
-		faults = append(faults, fmt.Errorf("max batch %d is negative", o.MaxBatch))
-	}
 	if o.FS == nil {
 		o.FS = osFS{}
 	}

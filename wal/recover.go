@@ -22,7 +22,7 @@ func (l *Log) recover() error {
 	if err := l.readHeaders(); err != nil {
 		return err
 	}
-	l.next, l.logID = 1, randomID()
+	l.logID = randomID()
 	if len(l.segments) > 0 {
 		l.logID = l.segments[0].log
 		err = l.recoverTail()
@@ -35,7 +35,6 @@ func (l *Log) recover() error {
 	if err != nil {
 		return err
 	}
-	l.durable = l.next - 1
 	for _, t := range temps {
 		if err := fs.Remove(t); err != nil {
 			return err
@@ -98,7 +97,7 @@ func (l *Log) recoverTail() error {
 	if err != nil {
 		return err
 	}
-	l.next = t.next
+	l.durable = t.next - 1
 	if err := l.checkDurable(); err != nil {
 		return err
 	}
@@ -119,20 +118,20 @@ func (l *Log) recoverTail() error {
 // up to that one were durable, and those after it must follow without a gap.
 func (l *Log) checkDurable() error {
 	bad := func(path, reason string) error {
-		return &CorruptError{Segment: path, Next: l.next, Reason: reason}
+		return &CorruptError{Segment: path, Next: l.durable + 1, Reason: reason}
 	}
 	durable, n := l.opts.Durable, len(l.segments)
 	if n > 0 && durable > 0 && l.segments[0].base > durable+1 {
 		return bad(l.segments[0].path, fmt.Sprintf("the log begins with record %d, but record %d is needed", l.segments[0].base, durable+1))
 	}
-	if l.next > durable {
+	if l.durable >= durable {
 		return nil
 	}
 	last := l.dir
 	if n > 0 {
 		last = l.segments[n-1].path
 	}
-	return bad(last, fmt.Sprintf("the log ends with record %d, but record %d was durable", l.next-1, durable))
+	return bad(last, fmt.Sprintf("the log ends with record %d, but record %d was durable", l.durable, durable))
 }
 
 func (l *Log) scanTail(s segment) (*tail, error) {

@@ -5,14 +5,14 @@ import "time"
 // Stats are counts since Open. Durations are of this process's clock.
 type Stats struct {
 	Records uint64 // records made durable
-	Batches uint64 // group commits: each has one fsync
+	Batches uint64 // calls of Append that did so: each has one fsync
 	Payload int64  // bytes of those records
 	Written int64  // bytes written for them, padding included
 
 	SyncTotal time.Duration // time spent in the fsyncs of batches
 	SyncMax   time.Duration // longest of them
 	SyncMean  time.Duration // exponentially weighted, the last about 16 count
-	// CommitMean is as SyncMean, of write, rotation and fsync together.
+	// CommitMean is as SyncMean, of the whole of Append.
 	CommitMean time.Duration
 
 	Segments int // segments now kept
@@ -20,17 +20,26 @@ type Stats struct {
 
 const meanWeight = 16
 
-func (s *Stats) committed(b *batch, fsync, whole time.Duration) {
-	s.Records += uint64(b.records)
-	s.Payload += b.payload
-	s.Written += int64(len(b.buf))
-	s.SyncTotal += fsync
-	s.SyncMax = max(s.SyncMax, fsync)
+// A commit is what one batch adds to the counts.
+type commit struct {
+	records int
+	payload int64
+	written int64
+	fsync   time.Duration
+	took    time.Duration
+}
+
+func (s *Stats) add(c commit) {
+	s.Records += uint64(c.records)
+	s.Payload += c.payload
+	s.Written += c.written
+	s.SyncTotal += c.fsync
+	s.SyncMax = max(s.SyncMax, c.fsync)
 	if s.Batches == 0 {
-		s.SyncMean, s.CommitMean = fsync, whole
+		s.SyncMean, s.CommitMean = c.fsync, c.took
 	} else {
-		s.SyncMean += (fsync - s.SyncMean) / meanWeight
-		s.CommitMean += (whole - s.CommitMean) / meanWeight
+		s.SyncMean += (c.fsync - s.SyncMean) / meanWeight
+		s.CommitMean += (c.took - s.CommitMean) / meanWeight
 	}
 	s.Batches++
 }

@@ -2,91 +2,63 @@ package wal
 
 import (
 	"errors"
-	"fmt"
 	"time"
 )
 
-// writer is what the writer goroutine has open.
+// keepBuffer is the largest memory of a batch that is kept for the next one.
+const keepBuffer = 16 << 20
+
+// A writer is the segment that batches go to.
 type writer struct {
-	seg *header
+	seg *header // nil before the first batch
 	f   File
-	end int64 // end of what is durable
+	end int64  // end of what is durable, a page boundary: the next batch begins here
+	buf []byte // memory for the next batch
 }
 
-// run is the writer goroutine. It alone writes to the files of an open log.
-func (l *Log) run() {
-	defer close(l.ended)
-	var w writer
-	for {
-		b, failed := l.take()
-		switch {
-		case b == nil:
-			l.finish(&w, failed)
-			return
-		case failed != nil:
-			b.err = failed
-			close(b.done)
-		default:
-			l.commit(&w, b)
+// write makes records durable as one batch: a barrier, then a frame for each, then
+// padding. It is called with writing held.
+func (l *Log) write(recs [][]byte) (done commit, err error) {
+	w := &l.w
+	next := l.Last() + 1
+	if w.seg == nil || w.end >= l.opts.SegmentSize {
+		if err := l.rotate(newHeader(l.logID, next)); err != nil {
+			return done, err
 		}
 	}
-}
-
-// take waits for a batch. It returns nil when the log is closing and none is
-// left, and the error that failed the log, if one did.
-func (l *Log) take() (*batch, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for l.pending == nil && !l.closing {
-		l.work.Wait()
+	buf := w.seg.appendBarrier(w.buf[:0], w.end, next)
+	for i, rec := range recs {
+		buf = appendFrame(buf, typeRecord, w.seg.recordSeed(next+LSN(i)), rec)
+		done.payload += int64(len(rec))
 	}
-	b := l.pending
-	l.pending = nil
-	l.room.Broadcast()
-	return b, l.err
-}
-
-// commit makes b durable, or fails the log, and wakes everybody who waits.
-func (l *Log) commit(w *writer, b *batch) {
-	start := time.Now()
-	fsync, err := l.write(w, b)
-	took := time.Since(start)
-
-	l.mu.Lock()
-	if err != nil {
-		b.err = l.failLocked(fmt.Errorf("write log: %w", err))
-	} else {
-		l.durable = b.last
-		l.segments[len(l.segments)-1].size = w.end
-		l.stats.committed(b, fsync, took)
+	buf = pad(buf)
+	w.buf = buf
+	if cap(buf) > keepBuffer {
+		w.buf = nil
 	}
-	if cap(b.buf) <= keepBuffer {
-		l.spare = b.buf
-	}
-	l.mu.Unlock()
-	close(b.done)
-}
+	done.records, done.written = len(recs), int64(len(buf))
 
-func (l *Log) write(w *writer, b *batch) (fsync time.Duration, err error) {
-	if w.seg != b.seg {
-		if err := l.rotate(w, b.seg); err != nil {
-			return 0, err
-		}
-	}
-	b.pad()
-	if err := writeAt(w.f, b.buf, b.off); err != nil {
-		return 0, err
+	if err := writeAt(w.f, buf, w.end); err != nil {
+		return done, err
 	}
 	start := time.Now()
 	if err := w.f.Sync(); err != nil {
-		return 0, err
+		return done, err
 	}
-	w.end = b.off + int64(len(b.buf))
-	return time.Since(start), nil
+	done.fsync = time.Since(start)
+	w.end += done.written
+	return done, nil
+}
+
+// pad fills the last page of a batch, so that no later write touches a page of it.
+func pad(buf []byte) []byte {
+	n := alignUp(int64(len(buf))) - int64(len(buf))
+	return append(buf, make([]byte, n)...)
 }
 
 // rotate goes on to a new segment. All that went to the old one is durable.
-func (l *Log) rotate(w *writer, h *header) error {
+func (l *Log) rotate(h *header) error {
+	w := &l.w
 	if w.f != nil {
 		err := w.f.Close()
 		w.f = nil
@@ -111,28 +83,17 @@ func (l *Log) rotate(w *writer, h *header) error {
 	return nil
 }
 
-// finish ends the last segment, so that the next Open knows that nothing was
-// under way. A failed log is left as it is.
-func (l *Log) finish(w *writer, failed error) {
+// close ends the segment, with a seal if whole is set: the next Open then knows
+// that nothing was under way. A failed log is left without one.
+func (w *writer) close(whole bool, next LSN) error {
 	if w.f == nil {
-		return
+		return nil
 	}
 	var err error
-	if failed == nil {
-		err = seal(w.f, w.seg, w.end, l.Last()+1)
+	if whole {
+		err = seal(w.f, w.seg, w.end, next)
 	}
-	if err = errors.Join(err, w.f.Close()); err != nil {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.failLocked(fmt.Errorf("close log: %w", err))
-	}
-}
-
-// failLocked fails the log for good and returns why. The first error stays.
-func (l *Log) failLocked(err error) error {
-	if l.err == nil {
-		l.err = err
-		l.room.Broadcast()
-	}
-	return l.err
+	err = errors.Join(err, w.f.Close())
+	*w = writer{}
+	return err
 }
