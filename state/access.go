@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+
+	"github.com/mapwright/mapwright/frontier"
 )
 
 // An access is what every call and every goroutine of a store needs to use Badger: it keeps Badger open while it is used, waits
@@ -59,10 +61,16 @@ func (a *access) guard(err *error) {
 // fail fails the store for good, unless it has failed before.
 func (a *access) fail(err error) { a.marks.fail(err, a.queue.refuse) }
 
-// waitApplied waits until the record at seq is applied.
-func (a *access) waitApplied(ctx context.Context, seq uint64) error {
-	a.queue.hurry(seq)
-	return a.wait(ctx, func() bool { return a.marks.applied >= seq })
+// flush waits until all that was committed before the call is durable and applied.
+func (a *access) flush(ctx context.Context) error {
+	at, _ := a.queue.last()
+	return a.waitApplied(ctx, at)
+}
+
+// waitApplied waits until the record at a position is applied.
+func (a *access) waitApplied(ctx context.Context, at frontier.Position) error {
+	a.queue.hurry(at)
+	return a.wait(ctx, func() bool { return a.marks.applied >= at })
 }
 
 // wait waits until ok, which is called with the lock of the marks held, reports true.

@@ -29,7 +29,7 @@ type applier struct {
 
 	links, finishes keyset.Recent
 
-	seq      uint64                // record being applied
+	position frontier.Position     // of the record being applied
 	cursors  []frontier.HostCursor // of that record
 	current  uint8                 // partition of the part being applied
 	next     progress              // after the last whole record; inflight is not used
@@ -45,7 +45,8 @@ type sentRecords struct {
 	closed []*blockBuilder // whose memory the transaction uses
 
 	moved    bool // it moved the position; else what follows means nothing
-	seq, run uint64
+	position frontier.Position
+	run      uint64
 	parts    []changedPart
 	inflight []inflightChange
 	done     applied
@@ -60,10 +61,10 @@ type changedPart struct {
 
 // applied is what a transaction brought into Badger.
 type applied struct {
-	seq     uint64         // of its last record
-	records int            // whole ones
-	cost    int64          // sum of what was given to add
-	links   []frontier.Key // that they named; valid during the call
+	position frontier.Position // of its last record
+	records  int               // whole ones
+	cost     int64             // sum of what was given to add
+	links    []frontier.Key    // that they named; valid during the call
 }
 
 type inflightChange struct {
@@ -89,21 +90,22 @@ func newApplier(v *view, o Options, committed func(applied)) *applier {
 	return a
 }
 
-// add applies the record at seq. It is in Badger after the next commit, which
+// add applies the record at a position, which must be after the one before it;
+// there may be gaps. It is in Badger after the next commit, which
 // add does itself when the transaction has become large.
-func (a *applier) add(seq uint64, rec []byte, cost int64) error {
-	if seq != a.next.seq+1 {
-		return fmt.Errorf("apply record %d after %d: out of order", seq, a.next.seq)
+func (a *applier) add(at frontier.Position, rec []byte, cost int64) error {
+	if at <= a.next.position {
+		return fmt.Errorf("apply record %d after %d: out of order", at, a.next.position)
 	}
-	a.seq = seq
+	a.position = at
 	a.cursors = a.cursors[:0]
 	if err := walk(rec, a); err != nil {
-		return fmt.Errorf("apply record %d: %w", seq, err)
+		return fmt.Errorf("apply record %d: %w", at, err)
 	}
 	if err := a.deleteBlocks(); err != nil {
-		return fmt.Errorf("apply cursors of record %d: %w", seq, err)
+		return fmt.Errorf("apply cursors of record %d: %w", at, err)
 	}
-	a.next.seq = seq
+	a.next.position = at
 	a.done.records++
 	a.done.cost += cost
 	if a.txns.Full(2) {
@@ -130,8 +132,16 @@ func (a *applier) commit(after func()) error {
 	return nil
 }
 
+// commitAndWait commits, and returns when all is in Badger.
+func (a *applier) commitAndWait() error {
+	if err := a.commit(nil); err != nil {
+		return err
+	}
+	return a.await()
+}
+
 func (a *applier) sendMoved() error {
-	a.buf = binary.BigEndian.AppendUint64(a.buf[:0], a.next.seq)
+	a.buf = binary.BigEndian.AppendUint64(a.buf[:0], uint64(a.next.position))
 	if err := a.put(metaKey(metaApplied), a.buf); err != nil {
 		return err
 	}
@@ -144,7 +154,7 @@ func (a *applier) publish(f *sentRecords) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	inflight := v.reached.inflight
-	v.reached.seq, v.reached.run = f.seq, f.run
+	v.reached.position, v.reached.run = f.position, f.run
 	for _, p := range f.parts {
 		v.reached.parts[p.partition] = p.progress
 	}
@@ -191,13 +201,13 @@ func (a *applier) send(moved bool) error {
 	f.moved = moved
 	f.closed, a.blocks.closed = a.blocks.closed, f.closed
 	if moved {
-		f.seq, f.run, f.parts = a.next.seq, a.next.run, f.parts[:0]
+		f.position, f.run, f.parts = a.next.position, a.next.run, f.parts[:0]
 		for p := range a.changed.all() {
 			f.parts = append(f.parts, changedPart{p, a.next.parts[p]})
 		}
 		a.changed = partitionSet{}
 		f.inflight, a.inflight = a.inflight, f.inflight[:0]
-		a.done.seq = a.next.seq
+		a.done.position = a.next.position
 		f.done, a.done = a.done, applied{links: f.done.links[:0]}
 	}
 	a.txns.Send()
@@ -261,5 +271,5 @@ func (a *applier) enqueue(index int, l *linkView) error {
 			return err
 		}
 	}
-	return a.blocks.add(a.txns, id, frontier.Position(a.seq), index, l)
+	return a.blocks.add(a.txns, id, a.position, index, l)
 }

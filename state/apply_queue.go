@@ -1,12 +1,13 @@
 package state
 
 import (
+	"context"
+
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/state/internal/badgerfiles"
 	"github.com/mapwright/mapwright/state/internal/txn"
-	"github.com/mapwright/mapwright/wal"
 )
 
 // A blockID is the queue of a host at one priority, which blocks are parts of.
@@ -97,7 +98,7 @@ func (a *applier) deleteBlocks() error {
 				break
 			}
 			// The cursor says nothing about links that come later in the log.
-			if uint64(last.Position) >= a.seq {
+			if last.Position >= a.position {
 				continue
 			}
 			if err := a.delete(it.Item().Key()); err != nil {
@@ -112,15 +113,15 @@ func (a *applier) deleteBlocks() error {
 	return nil
 }
 
-// dropBlocks deletes the parts of queues that come from records after seq. A
+// dropBlocks deletes the parts of queues that come from records after a position. A
 // block is known by its last link, and when its records are applied again they
 // may fall into other blocks; so the old ones, of which nothing may be left
-// but the key, would stay. The log says which queues can have such parts: what
-// is in Badger was durable in the log before.
-func (a *applier) dropBlocks(log *wal.Log, seq uint64) error {
+// but the key, would stay. The journal says which queues can have such parts: what
+// is in Badger was durable in the journal before.
+func (a *applier) dropBlocks(j Journal, after frontier.Position) error {
 	grown := queueVisitor{queues: map[blockID]bool{}}
-	err := log.Replay(wal.LSN(seq+1), func(_ wal.LSN, rec []byte) error { return walk(rec, &grown) })
-	if err != nil {
+	err := j.Replay(context.Background(), everywhere(after), func(_ frontier.Position, rec []byte) error { return walk(rec, &grown) })
+	if err != nil || len(grown.queues) == 0 {
 		return err
 	}
 	read := a.view.db.NewTransaction(false)
@@ -129,7 +130,7 @@ func (a *applier) dropBlocks(log *wal.Log, seq uint64) error {
 	defer it.Close()
 	for q := range grown.queues {
 		prefix := append(appendHostKey(nil, famQueue, q.host), q.priority)
-		it.Seek(appendQueueKey(nil, q.host, frontier.Cursor{Priority: q.priority, Position: frontier.Position(seq + 1)}))
+		it.Seek(appendQueueKey(nil, q.host, frontier.Cursor{Priority: q.priority, Position: after + 1}))
 		for ; it.ValidForPrefix(prefix); it.Next() {
 			if err := a.delete(it.Item().Key()); err != nil {
 				return err

@@ -30,13 +30,13 @@ func fill(b *testing.B, dir string, o Options, hosts, n int) (*Store, *benchWeb)
 		if err := s.Ready(ctx); err != nil {
 			b.Fatal(err)
 		}
-		seq, err := s.Commit(r)
+		at, err := s.Commit(r)
 		if err != nil {
 			b.Fatal(err)
 		}
 		if i+30 <= n/2 && i+60 > n/2 {
 			for _, h := range w.ids {
-				cursors.Cursors = append(cursors.Cursors, frontier.HostCursor{Host: h, Low: frontier.Cursor{Priority: r.Links[0].Priority, Position: seq, Index: ^uint32(0)}})
+				cursors.Cursors = append(cursors.Cursors, frontier.HostCursor{Host: h, Low: frontier.Cursor{Priority: r.Links[0].Priority, Position: at, Index: ^uint32(0)}})
 			}
 		}
 	}

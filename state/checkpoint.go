@@ -9,18 +9,18 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/disk"
-	"github.com/mapwright/mapwright/wal"
 )
 
 // checkpoints makes the checkpoints of a store. Its exported methods are the store's.
 type checkpoints struct {
-	access *access
-	keeper *keeper
-	log    *wal.Log
-	dir    string        // of the files
-	due    chan struct{} // has a token when one is due
-	limit  int64         // log bytes that make it due
+	access  *access
+	keeper  *keeper
+	journal Journal
+	dir     string        // of the files
+	due     chan struct{} // has a token when one is due
+	limit   int64         // log bytes that make it due
 
 	making sync.Mutex // held by Checkpoint, one at a time, and by Close
 
@@ -34,8 +34,8 @@ type checkpoints struct {
 }
 
 // openCheckpoints reads what is in dir. Unreadable is why newer checkpoints than the one it found could not be read.
-func openCheckpoints(a *access, log *wal.Log, dir string, limit int64) (_ *checkpoints, unreadable, err error) {
-	c := &checkpoints{access: a, log: log, dir: dir, due: make(chan struct{}, 1), limit: limit}
+func openCheckpoints(a *access, j Journal, dir string, limit int64) (_ *checkpoints, unreadable, err error) {
+	c := &checkpoints{access: a, journal: j, dir: dir, due: make(chan struct{}, 1), limit: limit}
 	if c.newest, c.before, unreadable, err = loadCheckpoints(dir); err != nil {
 		return nil, nil, err
 	}
@@ -68,9 +68,9 @@ type SnapshotWriter struct {
 	next     checkpoint
 }
 
-// Seq is the position of the checkpoint. A snapshot must hold what records up
+// Position is that of the checkpoint. A snapshot must hold what records up
 // to it say; it may hold more.
-func (w *SnapshotWriter) Seq() uint64 { return w.next.seq }
+func (w *SnapshotWriter) Position() frontier.Position { return w.next.position }
 
 // Put saves what write writes as the snapshot of that name. The version is the
 // caller's.
@@ -119,20 +119,20 @@ func (c *checkpoints) Checkpoint(ctx context.Context, save func(*SnapshotWriter)
 	}
 	start := time.Now()
 
-	seq, _ := c.access.queue.last()
+	at, _ := c.access.queue.last()
 	c.mu.Lock()
 	previous, length := c.newest, c.length
 	c.mu.Unlock()
-	w := &SnapshotWriter{dir: c.dir, previous: previous, next: checkpoint{number: previous.number + 1, seq: seq}}
+	w := &SnapshotWriter{dir: c.dir, previous: previous, next: checkpoint{number: previous.number + 1, position: at}}
 	if err := save(w); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
 	// The log is cut, so Badger must be durable past the cut; and a snapshot
 	// must not be ahead of the log.
-	if err := c.access.waitApplied(ctx, seq); err != nil {
+	if err := c.access.waitApplied(ctx, at); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
-	if err := c.finish(w.next, previous); err != nil {
+	if err := c.finish(ctx, w.next, previous); err != nil {
 		err = fmt.Errorf("checkpoint: %w", err)
 		c.access.fail(err)
 		return err
@@ -146,7 +146,7 @@ func (c *checkpoints) Checkpoint(ctx context.Context, save func(*SnapshotWriter)
 	return nil
 }
 
-func (c *checkpoints) finish(next, previous checkpoint) error {
+func (c *checkpoints) finish(ctx context.Context, next, previous checkpoint) error {
 	if err := c.keeper.sync(); err != nil {
 		return err
 	}
@@ -156,8 +156,8 @@ func (c *checkpoints) finish(next, previous checkpoint) error {
 	if err := sweepSnapshots(c.dir, next, previous); err != nil {
 		return err
 	}
-	err := c.log.TruncateBefore(wal.LSN(previous.seq + 1))
-	if errors.Is(err, wal.ErrClosed) {
+	err := c.journal.Truncate(ctx, everywhere(previous.position))
+	if errors.Is(err, ErrClosed) {
 		return nil
 	}
 	return err
@@ -166,10 +166,10 @@ func (c *checkpoints) finish(next, previous checkpoint) error {
 // Snapshots returns the snapshots of the newest checkpoint, and its position:
 // what records after it say is not in them. There is no checkpoint if the
 // position is zero.
-func (c *checkpoints) Snapshots() (list []Snapshot, seq uint64) {
+func (c *checkpoints) Snapshots() (list []Snapshot, at frontier.Position) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return append(list, c.newest.snapshots...), c.newest.seq
+	return append(list, c.newest.snapshots...), c.newest.position
 }
 
 // ReadSnapshot hands the content of a snapshot to read. If the error is not

@@ -51,14 +51,14 @@ func TestCheckpoints(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if snaps, seq := s.Snapshots(); len(snaps) != 0 || seq != 0 {
-		t.Errorf("snapshots of a new store: %v at %d", snaps, seq)
+	if snaps, at := s.Snapshots(); len(snaps) != 0 || at != 0 {
+		t.Errorf("snapshots of a new store: %v at %d", snaps, at)
 	}
-	seq := commit(t, s, frontier.Record{})
+	at := commit(t, s, frontier.Record{})
 	save := func(content string) error {
 		return s.Checkpoint(ctx, func(w *SnapshotWriter) error {
-			if w.Seq() != uint64(seq) {
-				t.Errorf("checkpoint at %d, want %d", w.Seq(), seq)
+			if w.Position() != at {
+				t.Errorf("checkpoint at %d, want %d", w.Position(), at)
 			}
 			if err := w.Put("../odd name", 3, text(content)); err != nil {
 				return err

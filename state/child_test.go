@@ -150,8 +150,8 @@ func saveKeys(w *SnapshotWriter, m *model, mu *sync.Mutex) error {
 // is the set of all keys.
 func checkSnapshots(t *testing.T, s *Store) {
 	t.Helper()
-	snaps, seq := s.Snapshots()
-	if seq == 0 {
+	snaps, at := s.Snapshots()
+	if at == 0 {
 		return
 	}
 	keys := map[frontier.Key]bool{}
@@ -177,7 +177,7 @@ func checkSnapshots(t *testing.T, s *Store) {
 			t.Error(err)
 		}
 	}
-	for k, err := range s.KeysSince(context.Background(), seq) {
+	for k, err := range s.KeysSince(context.Background(), at) {
 		if err != nil {
 			t.Fatal(err)
 		}

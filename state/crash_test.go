@@ -117,7 +117,7 @@ func TestMissingParts(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if s.log.First() == 1 {
+		if s.journal.(*localJournal).first() == 1 {
 			t.Fatal("the log was not cut")
 		}
 		if err := s.Close(); err != nil {

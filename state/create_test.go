@@ -13,13 +13,13 @@ import (
 // behind does not keep the next try from making it.
 func TestCreateFails(t *testing.T) {
 	nearlyFull := small()
-	nearlyFull.MinFree, nearlyFull.SegmentSize = 256<<20, 64<<20
+	nearlyFull.MinFree, nearlyFull.Log.SegmentSize = 256<<20, 64<<20
 	nearlyFull.freeBytes = func(string) (int64, error) { return 300 << 20, nil }
 	faulty := small()
 	fs := &faultyFS{}
 	fault := error(syscall.ENOSPC)
 	fs.err.Store(&fault)
-	faulty.LogFS = fs
+	faulty.Log.FS = fs
 	fullLater := small()
 	fullLater.MinFree = 1 << 20
 	looks := 0

@@ -55,14 +55,11 @@ var errDecode = &CorruptError{What: "log entry", Reason: "it does not decode"}
 // walk shows an encoded record to v.
 func walk(b []byte, v visitor) error {
 	r := reader{b: b}
-	version := r.u8()
-	switch {
-	case r.bad || version == 0:
-		return errDecode
-	case version != formatVersion:
-		return &VersionError{What: "log entry", Found: uint64(version), Known: formatVersion}
+	n, err := r.parts()
+	if err != nil {
+		return err
 	}
-	for n := r.upTo(partitions); n > 0 && !r.bad; n-- {
+	for ; n > 0 && !r.bad; n-- {
 		part := r.sized()
 		if err := walkPart(&part, v); err != nil {
 			return err
@@ -72,6 +69,18 @@ func walk(b []byte, v visitor) error {
 		return errDecode
 	}
 	return nil
+}
+
+// parts reads the head of a record: how many parts follow.
+func (r *reader) parts() (uint64, error) {
+	version := r.u8()
+	switch {
+	case r.bad || version == 0:
+		return 0, errDecode
+	case version != formatVersion:
+		return 0, &VersionError{What: "log entry", Found: uint64(version), Known: formatVersion}
+	}
+	return r.upTo(partitions), nil
 }
 
 func walkPart(r *reader, v visitor) error {

@@ -84,7 +84,7 @@ func TestLogFails(t *testing.T) {
 	dir := t.TempDir() + "/store"
 	o := small()
 	fs := &faultyFS{}
-	o.LogFS = fs
+	o.Log.FS = fs
 	s, err := Open(dir, o)
 	if err != nil {
 		t.Fatal(err)

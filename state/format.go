@@ -203,7 +203,7 @@ func isStoreFile(name string) bool {
 func Wipe(dir string) error {
 	exists, _, err := look(dir)
 	if _, damaged := errors.AsType[*CorruptError](err); damaged {
-		if reached, other := readSynced(filepath.Join(dir, badgerDir)); other == nil && reached.seq > 0 {
+		if reached, other := readSynced(filepath.Join(dir, badgerDir)); other == nil && reached.position > 0 {
 			exists, err = true, nil
 		}
 	}

@@ -103,8 +103,8 @@ func checkGolden(t *testing.T, s *Store, killed bool) {
 		t.Errorf("crash count %d, want %d", got, want)
 	}
 	keys := 0
-	_, seq := s.Snapshots()
-	for _, err := range s.KeysSince(t.Context(), seq) {
+	_, at := s.Snapshots()
+	for _, err := range s.KeysSince(t.Context(), at) {
 		if err != nil {
 			t.Fatal(err)
 		}

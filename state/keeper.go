@@ -40,7 +40,7 @@ func newKeeper(a *access, v *view, files *badgerfiles.Files, o Options) *keeper 
 		opts: keeperOptions{syncBytes: o.SyncBytes, syncInterval: o.SyncInterval, gcInterval: o.GCInterval},
 		stop: make(chan struct{}), wake: make(chan struct{}, 1),
 	}
-	k.synced.Store(v.progress().seq)
+	k.synced.Store(uint64(v.progress().position))
 	k.use.Store(&badgerfiles.Use{})
 	return k
 }
@@ -95,7 +95,7 @@ func (k *keeper) sync() error {
 	defer k.mu.Unlock()
 	k.unsynced.Store(0)
 	p := k.view.progress()
-	if p.seq == k.synced.Load() {
+	if uint64(p.position) == k.synced.Load() {
 		return nil
 	}
 	var err error
@@ -106,7 +106,7 @@ func (k *keeper) sync() error {
 	if err := writeSynced(k.access.badgerDir, p); err != nil {
 		return fmt.Errorf("note that badger is durable: %w", err)
 	}
-	k.synced.Store(p.seq)
+	k.synced.Store(uint64(p.position))
 	return nil
 }
 

@@ -3,19 +3,21 @@ package state
 import (
 	"context"
 	"sync"
+
+	"github.com/mapwright/mapwright/frontier"
 )
 
-// marks say how far the records have come, and wake those who wait for them
-// to come further.
+// marks say how far the records have come, and wake the calls that wait for
+// them to come further.
 type marks struct {
 	broken chan struct{} // closed when err is set
 
 	mu      sync.Mutex
-	durable uint64        // guarded by mu; position up to which the log is durable
-	applied uint64        // guarded by mu; position up to which Badger has it
-	queued  int64         // guarded by mu; cost of what is committed and not applied
-	err     error         // guarded by mu; why the store failed, for good
-	changed chan struct{} // guarded by mu; closed when any of these changes, then replaced
+	durable frontier.Position // guarded by mu; up to here the journal is durable
+	applied frontier.Position // guarded by mu; up to here Badger has it
+	queued  int64             // guarded by mu; cost of what is committed and not applied
+	err     error             // guarded by mu; why the store failed, for good
+	changed chan struct{}     // guarded by mu; closed when any of these changes, then replaced
 }
 
 func newMarks() *marks {
@@ -54,16 +56,16 @@ func (m *marks) enqueued(cost int64) {
 	m.mu.Unlock()
 }
 
-func (m *marks) setDurable(seq uint64) {
+func (m *marks) setDurable(at frontier.Position) {
 	m.mu.Lock()
-	m.durable = seq
+	m.durable = at
 	m.mu.Unlock()
 }
 
-func (m *marks) setApplied(seq uint64, cost int64) {
+func (m *marks) setApplied(at frontier.Position, cost int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.applied = seq
+	m.applied = at
 	m.queued -= cost
 	m.broadcastLocked()
 }
@@ -89,7 +91,7 @@ func (m *marks) wait(ctx context.Context, ok func() bool) error {
 	}
 }
 
-func (m *marks) snapshot() (durable, applied uint64, queued int64) {
+func (m *marks) snapshot() (durable, applied frontier.Position, queued int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.durable, m.applied, m.queued

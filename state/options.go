@@ -81,11 +81,13 @@ type Options struct {
 	// least is 1 MiB.
 	ValueLogFileSize int64
 
-	// SegmentSize is that of the log. Zero means wal's default.
-	SegmentSize int64
+	// Journal is where records become durable. Nil means the log in the store's
+	// directory. The store closes it, and Open too if it fails after it has
+	// looked at the directory.
+	Journal Journal
 
-	// LogFS is where the log lives. Nil means the operating system.
-	LogFS wal.FS
+	// Log are the options of the log in the directory. Durable is set by the store.
+	Log wal.Options
 
 	// ObserveDurable and ObserveApplied are called, if not nil, for every batch
 	// with how long its first record took from Commit until it was durable or

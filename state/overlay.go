@@ -29,12 +29,12 @@ type overlayShard struct {
 
 type pendingHost struct {
 	fact frontier.HostFact
-	seq  uint64
+	at   frontier.Position
 }
 
 type pendingOrigin struct {
 	fact frontier.OriginFact
-	seq  uint64
+	at   frontier.Position
 }
 
 func newOverlay() *overlay {
@@ -68,31 +68,31 @@ func (o *overlay) hasLink(k frontier.Key) bool {
 	return s.links.Has(k)
 }
 
-// addFacts must be called in the order of the log.
-func (o *overlay) addFacts(seq uint64, r *frontier.Record) {
+// addFacts must be called in the order of the positions.
+func (o *overlay) addFacts(at frontier.Position, r *frontier.Record) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, f := range r.Hosts {
-		o.hosts[f.Host] = pendingHost{f, seq}
+		o.hosts[f.Host] = pendingHost{f, at}
 	}
 	for _, f := range r.Origins {
 		f.Fetched, f.Expires = fromMillis(millis(f.Fetched)), fromMillis(millis(f.Expires))
 		f.Body = cloned(f.Body)
-		o.origins[f.Origin] = pendingOrigin{f, seq}
+		o.origins[f.Origin] = pendingOrigin{f, at}
 	}
 }
 
-// removeFacts forgets the facts of records up to seq.
-func (o *overlay) removeFacts(seq uint64) {
+// removeFacts forgets the facts of records up to a position.
+func (o *overlay) removeFacts(at frontier.Position) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for h, p := range o.hosts {
-		if p.seq <= seq {
+		if p.at <= at {
 			delete(o.hosts, h)
 		}
 	}
 	for origin, p := range o.origins {
-		if p.seq <= seq {
+		if p.at <= at {
 			delete(o.origins, origin)
 		}
 	}

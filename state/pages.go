@@ -10,18 +10,28 @@ import (
 	"github.com/mapwright/mapwright/frontier"
 )
 
+// queries answers what a store is asked, from what is in Badger and, where the caller
+// must see what it has committed, from the overlay or after waiting for the applier.
+// Its exported methods are the store's.
+type queries struct {
+	*access
+	view    *view
+	overlay *overlay
+	journal Journal
+}
+
 // Page returns what is known of one URL. It sees everything committed before
 // the call.
-func (s *Store) Page(ctx context.Context, k frontier.Key) (_ Page, _ bool, err error) {
-	defer s.guard(&err)
-	if err := s.Flush(ctx); err != nil {
+func (q *queries) Page(ctx context.Context, k frontier.Key) (_ Page, _ bool, err error) {
+	defer q.guard(&err)
+	if err := q.flush(ctx); err != nil {
 		return Page{}, false, err
 	}
-	if err := s.enter(); err != nil {
+	if err := q.enter(); err != nil {
 		return Page{}, false, err
 	}
-	defer s.leave()
-	txn := s.view.db.NewTransaction(false)
+	defer q.leave()
+	txn := q.view.db.NewTransaction(false)
 	defer txn.Discard()
 	p := Page{Link: frontier.Link{Key: k}}
 	named, err := getValue(txn, appendURLKey(nil, famURL, k), func(b []byte) (err error) {
@@ -45,7 +55,7 @@ func (s *Store) Page(ctx context.Context, k frontier.Key) (_ Page, _ bool, err e
 // does not change. It answers for what has been applied: for each URL at the
 // time when it is read, which may be a while after the call. It reads in
 // pieces and holds nothing open between them.
-func (s *Store) Pages(ctx context.Context) iter.Seq2[Page, error] {
+func (q *queries) Pages(ctx context.Context) iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) {
 		var after frontier.Key
 		for first := true; ; first = false {
@@ -53,7 +63,7 @@ func (s *Store) Pages(ctx context.Context) iter.Seq2[Page, error] {
 				yield(Page{}, err)
 				return
 			}
-			pages, err := s.somePages(after, first)
+			pages, err := q.somePages(after, first)
 			for _, p := range pages {
 				if !yield(p, nil) {
 					return
@@ -77,16 +87,16 @@ const pagesChunk = 512
 
 // somePages reads the next pages after a key, merging discoveries and
 // finishes.
-func (s *Store) somePages(after frontier.Key, first bool) (_ []Page, err error) {
-	defer s.guard(&err)
-	if err := s.enter(); err != nil {
+func (q *queries) somePages(after frontier.Key, first bool) (_ []Page, err error) {
+	defer q.guard(&err)
+	if err := q.enter(); err != nil {
 		return nil, err
 	}
-	defer s.leave()
-	if err := s.marks.failed(); err != nil {
+	defer q.leave()
+	if err := q.marks.failed(); err != nil {
 		return nil, err
 	}
-	txn := s.view.db.NewTransaction(false)
+	txn := q.view.db.NewTransaction(false)
 	defer txn.Discard()
 	named := newFamilyReader(txn, famURL, after, first)
 	defer named.it.Close()

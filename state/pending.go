@@ -17,17 +17,17 @@ import (
 // committed before the call. The queue is at its end if fewer than n links
 // come back. Of a link, Key, URL, Depth, Priority, Source, Hops, Visit, Before and At are set;
 // [Store.Page] has the rest.
-func (s *Store) Pending(ctx context.Context, h frontier.HostID, after frontier.Cursor, n int) (_ []frontier.Link, _ frontier.Cursor, err error) {
-	defer s.guard(&err)
-	if err := s.Flush(ctx); err != nil {
+func (q *queries) Pending(ctx context.Context, h frontier.HostID, after frontier.Cursor, n int) (_ []frontier.Link, _ frontier.Cursor, err error) {
+	defer q.guard(&err)
+	if err := q.flush(ctx); err != nil {
 		return nil, after, err
 	}
-	if err := s.enter(); err != nil {
+	if err := q.enter(); err != nil {
 		return nil, after, err
 	}
-	defer s.leave()
+	defer q.leave()
 	var links []frontier.Link
-	txn := s.view.db.NewTransaction(false)
+	txn := q.view.db.NewTransaction(false)
 	defer txn.Discard()
 	prefix := appendHostKey(nil, famQueue, h)
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: prefix})
@@ -86,13 +86,13 @@ func finished(txn *badger.Txn, k frontier.Key, visit uint32) (bool, error) {
 
 // Backlogs goes through the hosts that have a queue, in order of their id. It
 // answers for what has been applied.
-func (s *Store) Backlogs(ctx context.Context) iter.Seq2[frontier.Backlog, error] {
+func (q *queries) Backlogs(ctx context.Context) iter.Seq2[frontier.Backlog, error] {
 	return func(yield func(frontier.Backlog, error) bool) {
 		r := backlogReader{from: []byte{famQueue}}
 		for more := true; more; {
 			err := ctx.Err()
 			if err == nil {
-				more, err = s.readBacklogs(&r)
+				more, err = q.readBacklogs(&r)
 			}
 			if err != nil {
 				yield(frontier.Backlog{}, fmt.Errorf("read queues: %w", err))
@@ -125,16 +125,16 @@ type backlogReader struct {
 
 // readBacklogs reads scanChunk blocks in one transaction. It reports whether there
 // are more.
-func (s *Store) readBacklogs(r *backlogReader) (more bool, err error) {
-	defer s.guard(&err)
-	if err := s.enter(); err != nil {
+func (q *queries) readBacklogs(r *backlogReader) (more bool, err error) {
+	defer q.guard(&err)
+	if err := q.enter(); err != nil {
 		return false, err
 	}
-	defer s.leave()
-	if err := s.marks.failed(); err != nil {
+	defer q.leave()
+	if err := q.marks.failed(); err != nil {
 		return false, err
 	}
-	txn := s.view.db.NewTransaction(false)
+	txn := q.view.db.NewTransaction(false)
 	defer txn.Discard()
 	cursors, facts := newHostReader(txn, famCursor), newHostReader(txn, famHost)
 	defer cursors.it.Close()

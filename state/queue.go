@@ -3,29 +3,12 @@ package state
 import (
 	"sync"
 	"time"
+
+	"github.com/mapwright/mapwright/frontier"
 )
 
 // recordOverhead is what a record costs beside its bytes while it waits.
 const recordOverhead = 64
-
-// A batch is a run of encoded records on their way to the log and to Badger.
-type batch struct {
-	first uint64    // position of the first record
-	buf   []byte    // the records, end to end
-	ends  []int     // where each ends in buf
-	at    time.Time // when the first was committed
-}
-
-func (b *batch) len() int     { return len(b.ends) }
-func (b *batch) last() uint64 { return b.first + uint64(len(b.ends)) - 1 }
-
-func (b *batch) record(i int) []byte {
-	start := 0
-	if i > 0 {
-		start = b.ends[i-1]
-	}
-	return b.buf[start:b.ends[i]:b.ends[i]]
-}
 
 // A queue gives records their positions and gathers them into batches. It has
 // any number of producers and one consumer.
@@ -36,24 +19,25 @@ type queue struct {
 	wake    chan struct{} // has a token when take should look again
 
 	mu     sync.Mutex
-	next   uint64   // guarded by mu; position of the next record
-	cur    *batch   // guarded by mu; being filled, may be empty
-	full   []*batch // guarded by mu; waiting to be taken, oldest first
-	spare  []*batch // guarded by mu; to be filled again
-	urgent uint64   // guarded by mu; somebody waits for this position
-	err    error    // guarded by mu; why no records are taken in any more
-	ended  bool     // guarded by mu; take returns what is left, then nil
+	next   frontier.Position // guarded by mu; of the next record
+	number uint64            // guarded by mu; of the last batch that was taken
+	cur    *Batch            // guarded by mu; being filled, may be empty
+	full   []*Batch          // guarded by mu; waiting to be taken, oldest first
+	spare  []*Batch          // guarded by mu; to be filled again
+	urgent frontier.Position // guarded by mu; a call waits for this position
+	err    error             // guarded by mu; why no records are taken in any more
+	ended  bool              // guarded by mu; take returns what is left, then nil
 }
 
 const spareBatches = 8
 
 func newQueue(o Options) *queue {
 	return &queue{records: o.BatchRecords, bytes: o.BatchBytes, delay: o.BatchDelay,
-		wake: make(chan struct{}, 1), cur: &batch{}}
+		wake: make(chan struct{}, 1), cur: &Batch{}}
 }
 
 // begin says which position the first record gets.
-func (q *queue) begin(next uint64) {
+func (q *queue) begin(next frontier.Position) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.next = next
@@ -62,7 +46,7 @@ func (q *queue) begin(next uint64) {
 // put appends records, which lie end to end in buf, and returns the position
 // of the last. It calls placed, if that is not nil, before any later record can
 // get a position. It never blocks.
-func (q *queue) put(buf []byte, ends []int, placed func(first uint64)) (uint64, error) {
+func (q *queue) put(buf []byte, ends []int, placed func(first frontier.Position)) (frontier.Position, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.err != nil {
@@ -82,13 +66,13 @@ func (q *queue) put(buf []byte, ends []int, placed func(first uint64)) (uint64, 
 
 func (q *queue) addLocked(rec []byte) {
 	b := q.cur
-	if b.len() > 0 && (b.len() >= q.records || len(b.buf)+len(rec) > q.bytes) {
+	if b.Len() > 0 && (b.Len() >= q.records || len(b.buf)+len(rec) > q.bytes) {
 		q.full = append(q.full, b)
 		b = q.emptyLocked()
 		q.cur = b
 		q.wakeUp()
 	}
-	if b.len() == 0 {
+	if b.Len() == 0 {
 		b.first, b.at = q.next, time.Now()
 		q.wakeUp()
 	}
@@ -97,10 +81,10 @@ func (q *queue) addLocked(rec []byte) {
 	q.next++
 }
 
-func (q *queue) emptyLocked() *batch {
+func (q *queue) emptyLocked() *Batch {
 	n := len(q.spare)
 	if n == 0 {
-		return &batch{}
+		return &Batch{}
 	}
 	b := q.spare[n-1]
 	q.spare = q.spare[:n-1]
@@ -108,7 +92,7 @@ func (q *queue) emptyLocked() *batch {
 }
 
 // recycle gives back the memory of a batch.
-func (q *queue) recycle(b *batch) {
+func (q *queue) recycle(b *Batch) {
 	b.buf, b.ends = b.buf[:0], b.ends[:0]
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -125,7 +109,7 @@ func (q *queue) wakeUp() {
 }
 
 // take waits for the next batch. It returns nil after end, when all is taken.
-func (q *queue) take() *batch {
+func (q *queue) take() *Batch {
 	for {
 		b, wait := q.tryTake()
 		if b != nil {
@@ -149,17 +133,18 @@ func (q *queue) take() *batch {
 
 // tryTake returns a batch that is due, or how long until one may be: zero if
 // there is none at all, negative if there never will be.
-func (q *queue) tryTake() (*batch, time.Duration) {
+func (q *queue) tryTake() (*Batch, time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.full) > 0 {
 		b := q.full[0]
 		q.full[0] = nil
 		q.full = q.full[1:]
+		q.numberLocked(b)
 		return b, 0
 	}
 	b := q.cur
-	if b.len() == 0 {
+	if b.Len() == 0 {
 		if q.ended {
 			return nil, -1
 		}
@@ -170,15 +155,21 @@ func (q *queue) tryTake() (*batch, time.Duration) {
 		return nil, wait
 	}
 	q.cur = q.emptyLocked()
+	q.numberLocked(b)
 	return b, 0
 }
 
-// hurry says that somebody waits for the record at seq.
-func (q *queue) hurry(seq uint64) {
+func (q *queue) numberLocked(b *Batch) {
+	q.number++
+	b.Number = q.number
+}
+
+// hurry says that a call waits for the record at a position.
+func (q *queue) hurry(at frontier.Position) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if seq > q.urgent {
-		q.urgent = seq
+	if at > q.urgent {
+		q.urgent = at
 		q.wakeUp()
 	}
 }
@@ -209,13 +200,13 @@ func (q *queue) end(err error, last []byte) {
 
 // last returns the position of the last record, and when the oldest that was
 // not yet taken was committed; the zero time if there is none.
-func (q *queue) last() (seq uint64, oldest time.Time) {
+func (q *queue) last() (at frontier.Position, oldest time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	switch {
 	case len(q.full) > 0:
 		oldest = q.full[0].at
-	case q.cur.len() > 0:
+	case q.cur.Len() > 0:
 		oldest = q.cur.at
 	}
 	return q.next - 1, oldest

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/mapwright/mapwright/frontier"
 )
 
 func testQueue(records, bytes int) *queue {
@@ -40,13 +42,13 @@ func TestQueueBatches(t *testing.T) {
 				for _, size := range c.put {
 					q.putOne(t, size)
 				}
-				next := uint64(1)
+				next := frontier.Position(1)
 				for _, n := range c.want {
 					b := q.take()
-					if b.len() != n || b.first != next || b.last() != next+uint64(n)-1 {
-						t.Errorf("batch of %d from %d, want %d from %d", b.len(), b.first, n, next)
+					if b.Len() != n || b.first != next || b.last() != next+frontier.Position(n)-1 {
+						t.Errorf("batch of %d from %d, want %d from %d", b.Len(), b.first, n, next)
 					}
-					next += uint64(n)
+					next += frontier.Position(n)
 				}
 				if got := time.Since(start); got != c.wait {
 					t.Errorf("took %v, want %v", got, c.wait)
@@ -66,8 +68,8 @@ func TestQueueHurry(t *testing.T) {
 			time.Sleep(5 * time.Millisecond)
 			q.hurry(1)
 		}()
-		if b := q.take(); b.len() != 1 || time.Since(start) != 5*time.Millisecond {
-			t.Errorf("batch of %d after %v", b.len(), time.Since(start))
+		if b := q.take(); b.Len() != 1 || time.Since(start) != 5*time.Millisecond {
+			t.Errorf("batch of %d after %v", b.Len(), time.Since(start))
 		}
 		// What comes later is not in a hurry.
 		q.putOne(t, 1)
@@ -86,11 +88,11 @@ func TestQueueEnd(t *testing.T) {
 		if _, err := q.put([]byte{1}, []int{1}, nil); !errors.Is(err, ErrClosed) {
 			t.Errorf("put after the end: %v", err)
 		}
-		if b := q.take(); b.len() != 2 || len(b.record(1)) != 2 {
-			t.Errorf("batch of %d", b.len())
+		if b := q.take(); b.Len() != 2 || len(b.Record(1)) != 2 {
+			t.Errorf("batch of %d", b.Len())
 		}
 		if b := q.take(); b != nil {
-			t.Errorf("another batch of %d", b.len())
+			t.Errorf("another batch of %d", b.Len())
 		}
 		if d := time.Since(start); d != 0 {
 			t.Errorf("took %v", d)

@@ -2,6 +2,7 @@ package state
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -44,11 +45,9 @@ func Open(dir string, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := opening{&Store{
-		access: &access{badgerDir: filepath.Join(dir, badgerDir), queue: newQueue(o), marks: newMarks()},
-		dir:    dir, opts: o, overlay: newOverlay(),
-		durable: make(chan *batch, durableBatches),
-	}}
+	a := &access{badgerDir: filepath.Join(dir, badgerDir), queue: newQueue(o), marks: newMarks()}
+	p := newPipeline(a, &o)
+	s := opening{&Store{access: a, dir: dir, opts: o, overlay: p.overlay, pipeline: p}}
 	s.closeOnce = sync.OnceValue(s.closeAll)
 	if err := s.acquire(); err != nil {
 		return nil, fmt.Errorf("open store: %w", err)
@@ -123,7 +122,7 @@ func (s opening) create() error {
 // allocated a segment. Opening a store writes to files that Badger maps, and a
 // write to a map that the disk has no space for kills the process.
 func (s opening) checkSpace() error {
-	return s.opts.space().Check(s.dir, cmp.Or(s.opts.SegmentSize, wal.DefaultSegmentSize))
+	return s.opts.space().Check(s.dir, cmp.Or(s.opts.Log.SegmentSize, wal.DefaultSegmentSize))
 }
 
 // giveBack undoes a recovery that failed. A store that could not be made is
@@ -131,12 +130,12 @@ func (s opening) checkSpace() error {
 func (s opening) giveBack() error {
 	var errs []error
 	if s.view != nil {
-		s.applier.txns.Discard()
+		s.pipeline.applier.txns.Discard()
 		s.view.newest.end()
 		errs = append(errs, s.view.db.Close())
 	}
-	if s.log != nil {
-		errs = append(errs, s.log.Close())
+	if s.journal != nil {
+		errs = append(errs, s.journal.Close())
 	}
 	if s.found.Created {
 		errs = append(errs, removeStore(s.dir))
@@ -144,7 +143,7 @@ func (s opening) giveBack() error {
 	return errors.Join(append(errs, s.lock.Release())...)
 }
 
-// recover brings log and Badger together. DESIGN.md numbers the steps.
+// recover brings journal and Badger together. DESIGN.md numbers the steps.
 func (s opening) recover() (err error) {
 	defer s.guard(&err)
 	start := time.Now()
@@ -153,7 +152,7 @@ func (s opening) recover() (err error) {
 	if err != nil {
 		return err
 	}
-	if err := badgerfiles.Verify(s.badgerDir, reached.files, reached.seq > 0, s.opts.CheckValues); err != nil {
+	if err := badgerfiles.Verify(s.badgerDir, reached.files, reached.position > 0, s.opts.CheckValues); err != nil {
 		return err
 	}
 	if !s.found.Created {
@@ -161,7 +160,7 @@ func (s opening) recover() (err error) {
 			return err
 		}
 	}
-	if err := s.openLog(reached.seq); err != nil {
+	if err := s.openJournal(reached.position); err != nil {
 		return err
 	}
 	for _, name := range []string{badgerDir, snapDir} {
@@ -172,14 +171,14 @@ func (s opening) recover() (err error) {
 	if err := disk.SyncDir(s.dir); err != nil {
 		return err
 	}
-	s.checkpoints, s.found.Snapshots, err = openCheckpoints(s.access, s.log, filepath.Join(s.dir, snapDir), s.opts.CheckpointBytes)
+	s.checkpoints, s.found.Snapshots, err = openCheckpoints(s.access, s.journal, filepath.Join(s.dir, snapDir), s.opts.CheckpointBytes)
 	if err != nil {
 		return err
 	}
 	if err := s.openView(reached); err != nil {
 		return err
 	}
-	if err := s.replay(reached.seq); err != nil {
+	if err := s.replay(reached.position); err != nil {
 		return err
 	}
 	if err := s.beginRun(); err != nil {
@@ -189,16 +188,19 @@ func (s opening) recover() (err error) {
 	return nil
 }
 
-// openLog opens the log, which must hold all that Badger might lack, and what
-// Badger has for sure.
-func (s opening) openLog(synced uint64) error {
-	var err error
-	s.log, err = wal.Open(filepath.Join(s.dir, walDir), wal.Options{SegmentSize: s.opts.SegmentSize, Durable: wal.LSN(synced), FS: s.opts.LogFS})
+// openJournal opens the journal, which must hold all that Badger might lack, and
+// what Badger has for sure.
+func (s opening) openJournal(synced frontier.Position) error {
+	if s.opts.Journal != nil {
+		s.journal = s.opts.Journal
+		return nil
+	}
+	local, err := openLocalJournal(filepath.Join(s.dir, walDir), synced, s.opts.Log)
 	if err != nil {
 		return err
 	}
-	s.found.TornTail = s.log.Recovery()
-	if first := s.log.First(); synced == 0 && first > 1 {
+	s.journal, s.found.TornTail = local, local.log.Recovery()
+	if first := local.first(); synced == 0 && first > 1 {
 		return &CorruptError{What: filepath.Join(s.badgerDir, syncedName), Reason: fmt.Sprintf("it is missing, and the log begins with record %d", first)}
 	}
 	return nil
@@ -214,16 +216,19 @@ func (s opening) openView(reached progress) error {
 		return err
 	}
 	s.view = &view{db: db, dir: s.badgerDir, reached: reached}
-	s.applier = newApplier(s.view, s.opts, s.committed)
 	s.keeper = newKeeper(s.access, s.view, files, s.opts)
 	s.checkpoints.keeper = s.keeper
+	s.queries = &queries{access: s.access, view: s.view, overlay: s.overlay, journal: s.journal}
+	p := s.pipeline
+	p.journal, p.keeper, p.checkpoints = s.journal, s.keeper, s.checkpoints
+	p.applier = newApplier(s.view, s.opts, p.committed)
 	return s.view.loadCrashes()
 }
 
-// replay applies the log from where Badger is known to be durable. Badger may
+// replay applies the journal from where Badger is known to be durable. Badger may
 // hold any part of what follows, in any mixture; all of it is written again,
 // under the same keys, but for the blocks of queues.
-func (s opening) replay(synced uint64) error {
+func (s opening) replay(synced frontier.Position) error {
 	applied, err := s.view.applied()
 	if err != nil {
 		return err
@@ -231,24 +236,20 @@ func (s opening) replay(synced uint64) error {
 	if applied < synced {
 		return &CorruptError{What: s.badgerDir, Reason: fmt.Sprintf("it has reached record %d, and was durable up to record %d", applied, synced)}
 	}
-	if uint64(s.log.Last()) > synced {
-		if err := s.applier.dropBlocks(s.log, synced); err != nil {
-			return fmt.Errorf("drop part of queues: %w", err)
-		}
+	a := s.pipeline.applier
+	if err := a.dropBlocks(s.journal, synced); err != nil {
+		return fmt.Errorf("drop part of queues: %w", err)
 	}
-	err = s.log.Replay(wal.LSN(synced+1), func(lsn wal.LSN, rec []byte) error {
+	err = s.journal.Replay(context.Background(), everywhere(synced), func(at frontier.Position, rec []byte) error {
 		s.found.Applied++
 		s.keeper.unsynced.Add(int64(len(rec)))
-		return s.applier.add(uint64(lsn), rec, 0)
+		return a.add(at, rec, 0)
 	})
 	if err == nil {
-		err = s.applier.commit(nil)
-	}
-	if err == nil {
-		err = s.applier.await()
+		err = a.commitAndWait()
 	}
 	if err != nil {
-		return fmt.Errorf("replay log: %w", err)
+		return fmt.Errorf("replay journal: %w", err)
 	}
 	return s.view.loadFacts()
 }
@@ -267,21 +268,24 @@ func (s opening) beginRun() error {
 		}
 	}
 	rec := appendOpened(nil, s.run, allPartitions(), crashed)
-	lsn, err := s.log.Append(rec)
+	s.queue.begin(p.position + 1)
+	at, err := s.queue.put(rec, []int{len(rec)}, nil)
 	if err != nil {
+		return err
+	}
+	s.queue.hurry(at)
+	b := s.queue.take()
+	if err := s.journal.Append(context.Background(), b); err != nil {
 		return fmt.Errorf("append start of run: %w", err)
 	}
-	err = s.applier.add(uint64(lsn), rec, 0)
+	s.marks.setDurable(at)
+	a := s.pipeline.applier
+	err = a.add(at, rec, 0)
 	if err == nil {
-		err = s.applier.commit(nil)
-	}
-	if err == nil {
-		err = s.applier.await()
+		err = a.commitAndWait()
 	}
 	if err != nil {
 		return fmt.Errorf("apply start of run: %w", err)
 	}
-	s.queue.begin(uint64(lsn) + 1)
-	s.marks.setDurable(uint64(lsn))
 	return s.marks.failed()
 }

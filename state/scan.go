@@ -8,7 +8,6 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mapwright/mapwright/frontier"
-	"github.com/mapwright/mapwright/wal"
 )
 
 // scanChunk is how many entries are read in one transaction. A transaction
@@ -19,14 +18,14 @@ const scanChunk = 4096
 // scan goes through the keys from start on that begin with prefix. It sees
 // each key at most once, and each that is there all the time exactly once. Keys
 // are valid until the next.
-func (s *Store) scan(ctx context.Context, prefix, start []byte) iter.Seq2[[]byte, error] {
+func (q *queries) scan(ctx context.Context, prefix, start []byte) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		from := append([]byte{}, start...)
 		var chunk [][]byte
 		for {
 			err := ctx.Err()
 			if err == nil {
-				chunk, err = s.scanSome(prefix, from, chunk[:0])
+				chunk, err = q.scanSome(prefix, from, chunk[:0])
 			}
 			if err != nil {
 				yield(nil, err)
@@ -47,16 +46,16 @@ func (s *Store) scan(ctx context.Context, prefix, start []byte) iter.Seq2[[]byte
 }
 
 // scanSome appends up to scanChunk keys to dst.
-func (s *Store) scanSome(prefix, from []byte, dst [][]byte) (_ [][]byte, err error) {
-	defer s.guard(&err)
-	if err := s.enter(); err != nil {
+func (q *queries) scanSome(prefix, from []byte, dst [][]byte) (_ [][]byte, err error) {
+	defer q.guard(&err)
+	if err := q.enter(); err != nil {
 		return dst, err
 	}
-	defer s.leave()
-	if err := s.marks.failed(); err != nil {
+	defer q.leave()
+	if err := q.marks.failed(); err != nil {
 		return dst, err
 	}
-	txn := s.view.db.NewTransaction(false)
+	txn := q.view.db.NewTransaction(false)
 	defer txn.Discard()
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: prefix})
 	defer it.Close()
@@ -72,9 +71,9 @@ func (s *Store) scanSome(prefix, from []byte, dst [][]byte) (_ [][]byte, err err
 // Keys goes through the keys of all URLs that were ever named, in order, of the
 // partitions from first to last, both included. It answers for what has been
 // applied.
-func (s *Store) Keys(ctx context.Context, first, last uint8) iter.Seq2[frontier.Key, error] {
+func (q *queries) Keys(ctx context.Context, first, last uint8) iter.Seq2[frontier.Key, error] {
 	return func(yield func(frontier.Key, error) bool) {
-		for key, err := range s.scan(ctx, []byte{famURL}, []byte{famURL, first}) {
+		for key, err := range q.scan(ctx, []byte{famURL}, []byte{famURL, first}) {
 			if err != nil {
 				yield(frontier.Key{}, fmt.Errorf("read keys: %w", err))
 				return
@@ -91,22 +90,17 @@ func (s *Store) Keys(ctx context.Context, first, last uint8) iter.Seq2[frontier.
 	}
 }
 
-// KeysSince goes through the keys of the links that records after seq name, in
-// the order of the log, to bring a filter up to date that was saved at seq.
+// KeysSince goes through the keys of the links that records after a position name,
+// in their order, to bring a filter up to date that was saved at that position.
 // What was committed after the call may be missing. The error is
-// wal.ErrOutOfRange if the log was cut; then the filter has to be made anew
+// wal.ErrOutOfRange if the journal was truncated; then the filter has to be made anew
 // from Keys.
-func (s *Store) KeysSince(ctx context.Context, seq uint64) iter.Seq2[frontier.Key, error] {
+func (q *queries) KeysSince(ctx context.Context, at frontier.Position) iter.Seq2[frontier.Key, error] {
 	return func(yield func(frontier.Key, error) bool) {
 		v := keyVisitor{yield: yield}
-		err := s.log.Replay(wal.LSN(seq+1), func(_ wal.LSN, rec []byte) error {
-			if err := ctx.Err(); err != nil {
-				return err
-			}
-			return walk(rec, &v)
-		})
+		err := q.journal.Replay(ctx, everywhere(at), func(_ frontier.Position, rec []byte) error { return walk(rec, &v) })
 		if err != nil && !v.stopped {
-			yield(frontier.Key{}, fmt.Errorf("read links from log: %w", err))
+			yield(frontier.Key{}, fmt.Errorf("read links from journal: %w", err))
 		}
 	}
 }

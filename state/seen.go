@@ -13,21 +13,21 @@ import (
 
 // Seen sets out[i] to whether keys[i] was ever named by a record committed
 // before the call.
-func (s *Store) Seen(ctx context.Context, keys []frontier.Key, out []bool) (err error) {
-	defer s.guard(&err)
+func (q *queries) Seen(ctx context.Context, keys []frontier.Key, out []bool) (err error) {
+	defer q.guard(&err)
 	if len(keys) != len(out) {
 		return fmt.Errorf("seen: %d keys and room for %d answers", len(keys), len(out))
 	}
-	if err := s.enter(); err != nil {
+	if err := q.enter(); err != nil {
 		return err
 	}
-	defer s.leave()
-	if err := s.marks.failed(); err != nil {
+	defer q.leave()
+	if err := q.marks.failed(); err != nil {
 		return fmt.Errorf("seen: %w", err)
 	}
 	ask := make([]int32, 0, len(keys))
 	for i, k := range keys {
-		out[i] = s.overlay.hasLink(k)
+		out[i] = q.overlay.hasLink(k)
 		if !out[i] {
 			ask = append(ask, int32(i))
 		}
@@ -37,8 +37,8 @@ func (s *Store) Seen(ctx context.Context, keys []frontier.Key, out []bool) (err 
 	}
 	// Neighbours share blocks.
 	slices.SortFunc(ask, func(a, b int32) int { return keys[a].Compare(keys[b]) })
-	txn := s.view.newest.take()
-	defer s.view.newest.drop(txn)
+	txn := q.view.newest.take()
+	defer q.view.newest.drop(txn)
 	var key [urlKeySize]byte
 	for n, i := range ask {
 		if n%256 == 0 && ctx.Err() != nil {
@@ -55,12 +55,12 @@ func (s *Store) Seen(ctx context.Context, keys []frontier.Key, out []bool) (err 
 }
 
 // Host returns the latest fact about a host.
-func (s *Store) Host(_ context.Context, h frontier.HostID) (frontier.HostFact, bool, error) {
-	if f, ok := s.overlay.host(h); ok {
+func (q *queries) Host(_ context.Context, h frontier.HostID) (frontier.HostFact, bool, error) {
+	if f, ok := q.overlay.host(h); ok {
 		return f, true, nil
 	}
 	var f frontier.HostFact
-	ok, err := s.get(appendHostKey(nil, famHost, h), func(b []byte) (err error) {
+	ok, err := q.get(appendHostKey(nil, famHost, h), func(b []byte) (err error) {
 		f, err = decodeHost(h, b)
 		return err
 	})
@@ -71,12 +71,12 @@ func (s *Store) Host(_ context.Context, h frontier.HostID) (frontier.HostFact, b
 }
 
 // Origin returns what was last committed about an origin of a host.
-func (s *Store) Origin(_ context.Context, h frontier.HostID, origin string) (frontier.OriginFact, bool, error) {
-	if f, ok := s.overlay.origin(origin); ok {
+func (q *queries) Origin(_ context.Context, h frontier.HostID, origin string) (frontier.OriginFact, bool, error) {
+	if f, ok := q.overlay.origin(origin); ok {
 		return f, true, nil
 	}
 	var f frontier.OriginFact
-	ok, err := s.get(appendOriginKey(nil, h, origin), func(b []byte) (err error) {
+	ok, err := q.get(appendOriginKey(nil, h, origin), func(b []byte) (err error) {
 		f, err = decodeOrigin(h, origin, b)
 		return err
 	})
@@ -87,17 +87,17 @@ func (s *Store) Origin(_ context.Context, h frontier.HostID, origin string) (fro
 }
 
 // get reads one entry, if it is there. The value is valid during the call.
-func (s *Store) get(key []byte, fn func(value []byte) error) (_ bool, err error) {
-	defer s.guard(&err)
-	if err := s.enter(); err != nil {
+func (q *queries) get(key []byte, fn func(value []byte) error) (_ bool, err error) {
+	defer q.guard(&err)
+	if err := q.enter(); err != nil {
 		return false, err
 	}
-	defer s.leave()
-	if err := s.marks.failed(); err != nil {
+	defer q.leave()
+	if err := q.marks.failed(); err != nil {
 		return false, err
 	}
-	txn := s.view.newest.take()
-	defer s.view.newest.drop(txn)
+	txn := q.view.newest.take()
+	defer q.view.newest.drop(txn)
 	return getValue(txn.Txn, key, fn)
 }
 

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/disk"
 )
 
@@ -31,8 +32,8 @@ type Snapshot struct {
 
 // A checkpoint is the content of a checkpoint file.
 type checkpoint struct {
-	number    uint64 // 1 for the first
-	seq       uint64 // everything up to here is in the snapshots
+	number    uint64            // 1 for the first
+	position  frontier.Position // everything up to here is in the snapshots
 	snapshots []Snapshot
 }
 
@@ -41,7 +42,7 @@ func checkpointName(number uint64) string { return fmt.Sprintf("%016x%s", number
 func writeCheckpoint(dir string, c checkpoint) error {
 	_, err := disk.WriteFrame(filepath.Join(dir, checkpointName(c.number)), checkpointMagic, formatVersion, func(w io.Writer) error {
 		b := binary.AppendUvarint(nil, c.number)
-		b = binary.AppendUvarint(b, c.seq)
+		b = binary.AppendUvarint(b, uint64(c.position))
 		b = binary.AppendUvarint(b, uint64(len(c.snapshots)))
 		for _, s := range c.snapshots {
 			var body int
@@ -64,7 +65,7 @@ func readCheckpoint(path string) (checkpoint, error) {
 		return checkpoint{}, err
 	}
 	r := reader{b: body}
-	c := checkpoint{number: r.uvarint(), seq: r.uvarint()}
+	c := checkpoint{number: r.uvarint(), position: frontier.Position(r.uvarint())}
 	for n := r.uvarint(); n > 0 && !r.bad; n-- {
 		e := r.sized()
 		s := Snapshot{Name: string(e.bytes()), file: string(e.bytes())}

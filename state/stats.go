@@ -3,14 +3,16 @@ package state
 import (
 	"sync"
 	"time"
+
+	"github.com/mapwright/mapwright/frontier"
 )
 
 // Stats are figures of this run.
 type Stats struct {
-	Committed uint64 // position of the last record committed
-	Durable   uint64 // position up to which the log is durable
-	Applied   uint64 // position up to which Badger has it
-	Synced    uint64 // position up to which Badger is durable
+	Committed frontier.Position // of the last record committed
+	Durable   frontier.Position // up to here the journal is durable
+	Applied   frontier.Position // up to here Badger has it
+	Synced    frontier.Position // up to here Badger is durable
 
 	QueuedBytes int64 // committed and not yet applied
 
@@ -37,11 +39,10 @@ func (s *Store) Stats() Stats {
 	var oldest time.Time
 	st.Committed, oldest = s.queue.last()
 	st.Durable, st.Applied, st.QueuedBytes = s.marks.snapshot()
-	st.CommitLatency, st.ApplyLatency = s.latency.get(oldest)
-	st.LogBytes = s.log.Size()
-	l := s.log.Stats()
-	st.LogSyncs, st.SyncMean = l.Batches, l.SyncMean
-	st.Synced = s.keeper.synced.Load()
+	st.CommitLatency, st.ApplyLatency = s.pipeline.latency.get(oldest)
+	j := s.journal.Stats()
+	st.LogBytes, st.LogSyncs, st.SyncMean = j.Size, j.Syncs, j.SyncMean
+	st.Synced = frontier.Position(s.keeper.synced.Load())
 	use := s.keeper.use.Load()
 	st.TableBytes, st.ValueBytes = use.Tables, use.Values
 	s.checkpoints.stats(&st)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/disk"
-	"github.com/mapwright/mapwright/wal"
 )
 
 var _ frontier.Store = (*Store)(nil)
@@ -18,6 +17,7 @@ var _ frontier.Store = (*Store)(nil)
 type Store struct {
 	*access
 	*checkpoints
+	*queries
 
 	dir   string
 	opts  Options
@@ -25,17 +25,15 @@ type Store struct {
 	run   uint64 // number of this opening, from 1
 	found Recovery
 
-	lock    *disk.Lock
-	log     *wal.Log
-	view    *view
-	overlay *overlay
-	applier *applier
-	keeper  *keeper
-	latency latencies
-	buffers sync.Pool // of *encodeBuffer
+	lock     *disk.Lock
+	journal  Journal
+	view     *view
+	overlay  *overlay
+	keeper   *keeper
+	pipeline *pipeline
+	buffers  sync.Pool // of *encodeBuffer
 
-	durable chan *batch // from the writer to the applier
-	running sync.WaitGroup
+	running sync.WaitGroup // of the goroutines that start begins
 
 	closeOnce func() error // closeAll, or what it returned before
 }
@@ -47,12 +45,12 @@ type encodeBuffer struct {
 
 // start begins the goroutines. Close joins them.
 func (s *Store) start() {
-	s.running.Go(s.write)
-	s.running.Go(s.apply)
+	s.running.Go(s.pipeline.write)
+	s.running.Go(s.pipeline.apply)
 	s.running.Go(s.keeper.run)
 }
 
-// Commit puts records into the log, in order and with no other's between
+// Commit puts records into the journal, in order and with no other's between
 // them, and returns the position of the last; they have consecutive positions.
 // It does not wait for anything, and may be called with locks held. They are
 // durable when Flush returns, and about Options.BatchDelay later by themselves.
@@ -85,11 +83,11 @@ func (s *Store) Commit(recs ...frontier.Record) (frontier.Position, error) {
 		s.overlay.addLinks(recs[i].Links)
 	}
 	s.marks.enqueued(int64(len(e.buf) + recordOverhead*len(recs)))
-	var placed func(uint64)
+	var placed func(frontier.Position)
 	if facts {
-		placed = func(first uint64) {
+		placed = func(first frontier.Position) {
 			for i := range recs {
-				s.overlay.addFacts(first+uint64(i), &recs[i])
+				s.overlay.addFacts(first+frontier.Position(i), &recs[i])
 				s.view.setFacts(recs[i].Facts)
 			}
 		}
@@ -98,7 +96,7 @@ func (s *Store) Commit(recs ...frontier.Record) (frontier.Position, error) {
 	if err != nil {
 		return 0, fmt.Errorf("commit: %w", err)
 	}
-	at := frontier.Position(last) - frontier.Position(len(recs))
+	at := last - frontier.Position(len(recs))
 	for i := range recs {
 		at++
 		for j := range recs[i].Links {
@@ -136,8 +134,7 @@ func (s *Store) Ready(ctx context.Context) error {
 // Flush waits until all that was committed before the call is durable and
 // applied.
 func (s *Store) Flush(ctx context.Context) error {
-	seq, _ := s.queue.last()
-	return s.waitApplied(ctx, seq)
+	return s.flush(ctx)
 }
 
 // Run is the number of this run: 1 for the first, and one more with each Open.
@@ -196,7 +193,7 @@ func (s *Store) Close() error {
 }
 
 func (s *Store) closeAll() error {
-	// The end of the run goes to the log even if Badger has failed: pages in
+	// The end of the run goes to the journal even if Badger has failed: pages in
 	// flight did not end the process.
 	s.queue.end(ErrClosed, appendClosed(nil, s.run, allPartitions()))
 	close(s.keeper.stop)
@@ -221,7 +218,7 @@ func (s *Store) closeAll() error {
 	if err != nil {
 		err = errors.Join(err, s.abandon(ended))
 	} else {
-		err = errors.Join(s.access.close(s.view), s.log.Close(), s.lock.Release())
+		err = errors.Join(s.access.close(s.view), s.journal.Close(), s.lock.Release())
 	}
 	if err != nil {
 		return fmt.Errorf("close store: %w", err)
@@ -236,11 +233,11 @@ const abandonAfter = 10 * time.Second
 // to write a memtable that the disk does not take; meanwhile the applier waits
 // and Badger does not close. If the disk is full, the write ends the process.
 // In both cases Badger is left open, and the directory stays locked until the
-// process ends. Nothing is lost: the log has what Badger did not write.
+// process ends. Nothing is lost: the journal has what Badger did not write.
 func (s *Store) abandon(ended <-chan struct{}) error {
 	// Badger writes a memtable when it closes. Other files may have taken what MinFree left for it.
 	if s.opts.space().Below(s.dir, 4) {
-		return s.log.Close()
+		return s.journal.Close()
 	}
 	closed := make(chan error, 1)
 	go func() {
@@ -252,7 +249,7 @@ func (s *Store) abandon(ended <-chan struct{}) error {
 	defer t.Stop()
 	select {
 	case err := <-closed:
-		return errors.Join(err, s.log.Close(), s.lock.Release())
+		return errors.Join(err, s.journal.Close(), s.lock.Release())
 	case <-t.C:
 		return errors.New("badger does not close")
 	}

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/wal"
 )
 
 func TestMain(m *testing.M) {
@@ -25,7 +26,7 @@ func TestMain(m *testing.M) {
 func small() Options {
 	return Options{
 		Seed: modelSeed, MinFree: Off, MemTableSize: 1 << 20, ValueLogFileSize: 1 << 20,
-		SegmentSize: 128 << 10, SyncBytes: 64 << 10, CheckpointBytes: 256 << 10, BatchRecords: 50,
+		Log: wal.Options{SegmentSize: 128 << 10}, SyncBytes: 64 << 10, CheckpointBytes: 256 << 10, BatchRecords: 50,
 	}
 }
 

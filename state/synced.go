@@ -21,8 +21,8 @@ const (
 // progress is how far the view has come, with what is known at that place and
 // not in Badger itself.
 type progress struct {
-	seq      uint64 // last record that is applied
-	run      uint64 // the one that wrote it
+	position frontier.Position // of the last record that is applied
+	run      uint64            // the one that wrote it
 	parts    *[partitions]partProgress
 	inflight map[frontier.Key]struct{}
 	files    map[string]badgerfiles.Span // how much of Badger's files is durable; only in a SYNCED file
@@ -81,7 +81,7 @@ func readSynced(dir string) (progress, error) {
 		return p, err
 	}
 	r := reader{b: body}
-	p.seq, p.run = r.uvarint(), r.uvarint()
+	p.position, p.run = frontier.Position(r.uvarint()), r.uvarint()
 	for n := r.upTo(partitions); n > 0 && !r.bad; n-- {
 		e := r.sized()
 		part := &p.parts[e.u8()]
@@ -100,7 +100,7 @@ func readSynced(dir string) (progress, error) {
 // writeSynced notes that the Badger in dir is durable up to p.
 func writeSynced(dir string, p progress) error {
 	_, err := disk.WriteFrame(filepath.Join(dir, syncedName), syncedMagic, formatVersion, func(w io.Writer) error {
-		b := binary.AppendUvarint(nil, p.seq)
+		b := binary.AppendUvarint(nil, uint64(p.position))
 		b = binary.AppendUvarint(b, p.run)
 		b = p.appendParts(b)
 		b = binary.AppendUvarint(b, uint64(len(p.inflight)))

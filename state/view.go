@@ -24,8 +24,8 @@ type view struct {
 }
 
 // applied returns the position that Badger says it has reached.
-func (v *view) applied() (uint64, error) {
-	var seq uint64
+func (v *view) applied() (frontier.Position, error) {
+	var at frontier.Position
 	err := v.db.View(func(txn *badger.Txn) error {
 		item, err := txn.Get(metaKey(metaApplied))
 		if errors.Is(err, badger.ErrKeyNotFound) {
@@ -38,14 +38,14 @@ func (v *view) applied() (uint64, error) {
 			if len(b) != 8 {
 				return &CorruptError{What: "applied position", Reason: "it does not decode"}
 			}
-			seq = binary.BigEndian.Uint64(b)
+			at = frontier.Position(binary.BigEndian.Uint64(b))
 			return nil
 		})
 	})
 	if err != nil {
 		return 0, fmt.Errorf("read applied position: %w", err)
 	}
-	return seq, nil
+	return at, nil
 }
 
 // loadCrashes reads the crash counts. They are short, so Badger has them in

@@ -55,8 +55,8 @@ func (r *run) restore(ctx context.Context, f *frontier.Frontier) error {
 	return errors.Join(err, remembering.Wait())
 }
 
-// remember tells the frontier the keys that were recorded after seq, or all.
-func (r *run) remember(ctx context.Context, f *frontier.Frontier, since uint64) error {
+// remember tells the frontier the keys that were recorded after a position, or all if it is 0.
+func (r *run) remember(ctx context.Context, f *frontier.Frontier, since frontier.Position) error {
 	keys := r.store.KeysSince(ctx, since)
 	if since == 0 {
 		keys = r.store.Keys(ctx, 0, 255)
@@ -81,8 +81,8 @@ func (r *run) remember(ctx context.Context, f *frontier.Frontier, since uint64) 
 }
 
 // restoreFilters reads the filters of the last checkpoint and returns its position; 0 if there is none.
-func (r *run) restoreFilters(f *frontier.Frontier) (seq uint64, err error) {
-	snapshots, seq := r.store.Snapshots()
+func (r *run) restoreFilters(f *frontier.Frontier) (at frontier.Position, err error) {
+	snapshots, at := r.store.Snapshots()
 	byName := map[string]state.Snapshot{}
 	var names []string
 	for _, s := range snapshots {
@@ -102,5 +102,5 @@ func (r *run) restoreFilters(f *frontier.Frontier) (seq uint64, err error) {
 	err = f.RestoreFilters(names, func(name string, read func(io.Reader) error) error {
 		return r.store.ReadSnapshot(byName[name], read)
 	})
-	return seq, err
+	return at, err
 }

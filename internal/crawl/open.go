@@ -137,7 +137,7 @@ func (r *run) openStore(resumed bool, logFS wal.FS) (*state.Store, error) {
 		return nil, fmt.Errorf("data directory %s %w: %w", r.dir, ErrUnusable, err)
 	}
 	return state.Open(r.dir.State(), state.Options{
-		Mode: mode, BatchRecords: r.settings.CommitBatch, BatchDelay: r.settings.CommitEvery, Logger: r.log, LogFS: logFS,
+		Mode: mode, BatchRecords: r.settings.CommitBatch, BatchDelay: r.settings.CommitEvery, Logger: r.log, Log: wal.Options{FS: logFS},
 		ObserveDurable: func(d time.Duration, _ int) { r.metrics.Commit("durable", d) },
 		ObserveApplied: func(d time.Duration, _ int) { r.metrics.Commit("applied", d) },
 	})

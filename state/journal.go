@@ -1,0 +1,146 @@
+package state
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/mapwright/mapwright/frontier"
+)
+
+// A Part is what a record says about one partition.
+type Part struct {
+	Partition uint8
+	At        frontier.Position // of the record; all its parts have the same
+	Body      []byte            // as FORMAT.md describes it
+}
+
+// Positions are places in a journal, by partition. A partition that is not in it
+// is not meant.
+type Positions map[uint8]frontier.Position
+
+// everywhere is the same position in all partitions.
+func everywhere(at frontier.Position) Positions {
+	p := make(Positions, partitions)
+	for i := range partitions {
+		p[uint8(i)] = at
+	}
+	return p
+}
+
+// A Journal is where records become durable. It is the truth of a crawl; Badger
+// is a view of it that can be made again by replaying it.
+//
+// A record is given to it and comes back from it in the form in which the local log
+// stores it: its parts, one after the other (FORMAT.md). [Batch.Parts] takes
+// records apart for a journal that stores parts by partition, and [JoinParts] makes
+// records of them again.
+type Journal interface {
+	// Append makes the records of a batch durable, in order, each with all its
+	// parts or not at all. After an error it is not known which of them are
+	// durable. Only the writer goroutine of a store calls it, and not again after
+	// an error.
+	Append(ctx context.Context, b *Batch) error
+
+	// Replay calls fn for the records after the given positions, as far as they
+	// concern those partitions, up to the last one that was durable when Replay
+	// was called. They come in the order of their positions, which may have gaps.
+	// The bytes belong to fn until it returns. If the journal does not hold what
+	// follows a position, because it was truncated or never written, the error
+	// wraps wal.ErrOutOfRange.
+	Replay(ctx context.Context, after Positions, fn func(at frontier.Position, rec []byte) error) error
+
+	// Truncate says that records at and before these positions are not needed any
+	// more. The journal may keep them.
+	Truncate(ctx context.Context, upTo Positions) error
+
+	// Stats returns figures of this opening of the journal.
+	Stats() JournalStats
+
+	// Close makes every later call fail with ErrClosed. The store calls it once,
+	// after the last Append.
+	Close() error
+}
+
+// JournalStats are figures of a journal.
+type JournalStats struct {
+	Size     int64         // bytes that it holds
+	Written  int64         // bytes written since it was opened
+	Syncs    uint64        // how often it made something durable
+	SyncMean time.Duration // moving average of how long that took
+}
+
+// A Batch is a sequence of encoded records on their way to the journal and to
+// Badger, in the order in which they were committed. Its positions grow.
+type Batch struct {
+	Number uint64 // of the batch in this run, from 1 and without gaps
+
+	first frontier.Position // of the first record; the others follow without gaps
+	buf   []byte            // the records, end to end
+	ends  []int             // where each ends in buf
+	at    time.Time         // when the first was committed
+}
+
+// Len is how many records the batch has.
+func (b *Batch) Len() int { return len(b.ends) }
+
+// At is the position of record i.
+func (b *Batch) At(i int) frontier.Position { return b.first + frontier.Position(i) }
+
+// Record returns record i. The bytes must not be changed, and are valid until
+// Append returns.
+func (b *Batch) Record(i int) []byte {
+	start := 0
+	if i > 0 {
+		start = b.ends[i-1]
+	}
+	return b.buf[start:b.ends[i]:b.ends[i]]
+}
+
+// Parts goes through the parts of all records, in order.
+func (b *Batch) Parts() iter.Seq[Part] {
+	return func(yield func(Part) bool) {
+		more := true
+		for i := 0; i < b.Len() && more; i++ {
+			// The store has encoded the records itself: they decode.
+			_ = eachPart(b.Record(i), func(p Part) bool {
+				p.At = b.At(i)
+				more = yield(p)
+				return more
+			})
+		}
+	}
+}
+
+func (b *Batch) last() frontier.Position { return b.At(b.Len() - 1) }
+
+// JoinParts appends the record that has these parts, which must be of different
+// partitions.
+func JoinParts(dst []byte, parts ...Part) []byte {
+	dst = appendParts(dst, len(parts))
+	for _, p := range parts {
+		var body int
+		dst, body = beginSized(dst)
+		dst = append(append(dst, p.Partition), p.Body...)
+		dst = endSized(dst, body)
+	}
+	return dst
+}
+
+// eachPart calls fn for the parts of a record, without their position, until fn
+// returns false.
+func eachPart(rec []byte, fn func(Part) bool) error {
+	r := reader{b: rec}
+	n, err := r.parts()
+	for ; err == nil && n > 0 && !r.bad; n-- {
+		e := r.sized()
+		p := Part{Partition: e.u8(), Body: e.b}
+		if !e.bad && !fn(p) {
+			return nil
+		}
+	}
+	if err == nil && r.bad {
+		err = errDecode
+	}
+	return err
+}

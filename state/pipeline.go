@@ -1,0 +1,136 @@
+package state
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// durableBatches is how many batches may wait for the applier. They are within
+// what bounds the queue.
+const durableBatches = 64
+
+// A pipeline brings committed records into the journal and then into Badger. It has
+// two goroutines: the writer, which alone appends to the journal, and the applier.
+type pipeline struct {
+	*access
+	journal Journal
+	overlay *overlay
+	latency latencies
+	durable chan *Batch // from the writer to the applier
+
+	// Set by the opening before the goroutines start.
+	applier     *applier
+	keeper      *keeper
+	checkpoints *checkpoints
+
+	// As in Options; nil for none.
+	observeDurable func(latency time.Duration, records int)
+	observeApplied func(latency time.Duration, records int)
+}
+
+func newPipeline(a *access, o *Options) *pipeline {
+	return &pipeline{
+		access: a, overlay: newOverlay(), durable: make(chan *Batch, durableBatches),
+		observeDurable: o.ObserveDurable, observeApplied: o.ObserveApplied,
+	}
+}
+
+// write is the writer goroutine. It takes batches from the queue and appends them
+// to the journal, which for the local log means to write and to fsync. While it
+// waits for that, the queue fills the next batch. It goes on when Badger fails, so
+// that what was committed until then is durable.
+func (p *pipeline) write() {
+	defer close(p.durable)
+	before := p.journal.Stats()
+	found := before.Size - before.Written
+	for b := p.queue.take(); b != nil; b = p.queue.take() {
+		p.latency.appending(b.at)
+		if err := p.journal.Append(context.Background(), b); err != nil {
+			p.fail(fmt.Errorf("append to journal: %w", err))
+			return
+		}
+		took := time.Since(b.at)
+		p.latency.appended(took)
+		if p.observeDurable != nil {
+			p.observeDurable(took, b.Len())
+		}
+		p.marks.setDurable(b.last())
+		p.checkpoints.logged(found + p.journal.Stats().Written)
+		p.durable <- b
+	}
+}
+
+// apply is the applier goroutine: it brings batches that are durable into
+// Badger. After a failure it only receives them, so that the writer goes on.
+func (p *pipeline) apply() {
+	defer p.applier.txns.Discard()
+	for b := range p.durable {
+		if p.marks.failed() != nil {
+			continue
+		}
+		if err := p.applyFrom(b); err != nil {
+			p.fail(err)
+		}
+	}
+}
+
+// applyFrom applies a batch, and those that are waiting behind it as far as one
+// transaction goes.
+func (p *pipeline) applyFrom(b *Batch) (err error) {
+	defer p.guard(&err)
+	if err := p.enter(); err != nil {
+		return err
+	}
+	defer p.leave()
+	var done []*Batch
+	for b != nil {
+		if err := p.addBatch(b); err != nil {
+			return err
+		}
+		done = append(done, b)
+		b = nil
+		if !p.applier.txns.Full(4) {
+			select {
+			case b = <-p.durable: // nil if it was closed
+			default:
+			}
+		}
+	}
+	err = p.applier.commit(func() {
+		for _, b := range done {
+			p.appliedBatch(b)
+		}
+	})
+	if err != nil || len(p.durable) > 0 {
+		return err // Badger writes while the next batches are put together
+	}
+	return p.applier.await()
+}
+
+func (p *pipeline) appliedBatch(b *Batch) {
+	took := time.Since(b.at)
+	p.latency.applied(took)
+	if p.observeApplied != nil {
+		p.observeApplied(took, b.Len())
+	}
+	p.queue.recycle(b)
+}
+
+func (p *pipeline) addBatch(b *Batch) error {
+	for i := range b.Len() {
+		rec := b.Record(i)
+		if err := p.applier.add(b.At(i), rec, int64(len(rec)+recordOverhead)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// committed follows each transaction of the applier.
+func (p *pipeline) committed(a applied) {
+	p.overlay.removeLinks(a.links)
+	p.overlay.removeFacts(a.position)
+	p.marks.setApplied(a.position, a.cost)
+	p.keeper.applied(a.cost)
+}
