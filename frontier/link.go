@@ -12,6 +12,11 @@ import (
 // A URL is a canonical URL with its parsed form. A Key identifies a URL within one
 // crawl, a HostID a host name; both are hashes under [Options.Seed], which a
 // Hasher computes. The first byte of both is the partition.
+//
+// Documentation tools do not list the methods of aliases. A caller outside of this
+// module needs these: URL has String, Scheme, Host, Port, Origin, Path, Query,
+// RequestURI, Resolve(ref) and IsZero; Hasher has Key(url) and HostID(host name);
+// Key has the field Host, a HostID, and HostID has Partition.
 type (
 	URL    = urlnorm.URL
 	Key    = urlnorm.Key
