@@ -99,7 +99,7 @@ func (a *applier) add(at frontier.Position, rec []byte, cost int64) error {
 	}
 	a.position = at
 	a.cursors = a.cursors[:0]
-	if err := walk(rec, a); err != nil {
+	if err := walk(rec, recordApplier{a}); err != nil {
 		return fmt.Errorf("apply record %d: %w", at, err)
 	}
 	if err := a.deleteBlocks(); err != nil {

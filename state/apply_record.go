@@ -4,10 +4,13 @@ import (
 	"github.com/mapwright/mapwright/frontier"
 )
 
-// An applier is the visitor of the records that it applies.
-var _ visitor = (*applier)(nil)
+// A recordApplier is the visitor of the records that an applier applies: it turns
+// what they say into entries of Badger and changes of the progress.
+type recordApplier struct{ *applier }
 
-func (a *applier) part(h partHead) error {
+var _ visitor = recordApplier{}
+
+func (a recordApplier) part(h partHead) error {
 	a.next.run = h.run
 	a.current = h.partition
 	a.changed.add(h.partition)
@@ -19,9 +22,9 @@ func (a *applier) part(h partHead) error {
 }
 
 // counters are those of the partition that is being applied.
-func (a *applier) counters() *Counters { return &a.next.parts[a.current].counters }
+func (a recordApplier) counters() *Counters { return &a.next.parts[a.current].counters }
 
-func (a *applier) finish(k frontier.Key, value []byte) error {
+func (a recordApplier) finish(k frontier.Key, value []byte) error {
 	if err := a.countFinish(k, value); err != nil {
 		return err
 	}
@@ -32,7 +35,7 @@ func (a *applier) finish(k frontier.Key, value []byte) error {
 	return a.put(a.urlKey(famFinish, k), value)
 }
 
-func (a *applier) countFinish(k frontier.Key, value []byte) error {
+func (a recordApplier) countFinish(k frontier.Key, value []byte) error {
 	r, err := valueReader("finish", value)
 	if err != nil {
 		return err
@@ -48,7 +51,7 @@ func (a *applier) countFinish(k frontier.Key, value []byte) error {
 	return nil
 }
 
-func (a *applier) forgetCrashes(k frontier.Key) error {
+func (a recordApplier) forgetCrashes(k frontier.Key) error {
 	a.view.mu.Lock()
 	_, crashed := a.view.crashes[k]
 	delete(a.view.crashes, k)
@@ -59,7 +62,7 @@ func (a *applier) forgetCrashes(k frontier.Key) error {
 	return a.delete(a.urlKey(famInFlight, k))
 }
 
-func (a *applier) link(index int, l *linkView) error {
+func (a recordApplier) link(index int, l *linkView) error {
 	a.done.links = append(a.done.links, l.key)
 	a.buf = appendDiscovery(a.buf[:0], l)
 	if err := a.put(a.urlKey(famURL, l.key), a.buf); err != nil {
@@ -81,7 +84,7 @@ func (a *applier) link(index int, l *linkView) error {
 	return a.enqueue(index, l)
 }
 
-func (a *applier) visit(index int, l *linkView) error {
+func (a recordApplier) visit(index int, l *linkView) error {
 	if !a.links.Add(l.key, l.visit) {
 		return nil
 	}
@@ -89,30 +92,30 @@ func (a *applier) visit(index int, l *linkView) error {
 	return a.enqueue(index, l)
 }
 
-func (a *applier) leased(k frontier.Key) error {
+func (a recordApplier) leased(k frontier.Key) error {
 	a.inflight = append(a.inflight, inflightChange{k, opLeased})
 	return nil
 }
 
-func (a *applier) returned(k frontier.Key) error {
+func (a recordApplier) returned(k frontier.Key) error {
 	a.inflight = append(a.inflight, inflightChange{k, opReturned})
 	return nil
 }
 
-func (a *applier) host(h frontier.HostID, value []byte) error {
+func (a recordApplier) host(h frontier.HostID, value []byte) error {
 	return a.put(appendHostKey(nil, famHost, h), value)
 }
 
-func (a *applier) cursor(h frontier.HostID, low frontier.Cursor) error {
+func (a recordApplier) cursor(h frontier.HostID, low frontier.Cursor) error {
 	a.cursors = append(a.cursors, frontier.HostCursor{Host: h, Low: low})
 	return nil
 }
 
-func (a *applier) origin(h frontier.HostID, origin, value []byte) error {
+func (a recordApplier) origin(h frontier.HostID, origin, value []byte) error {
 	return a.put(appendOriginKey(nil, h, origin), value)
 }
 
-func (a *applier) fact(partition uint8, name, value []byte, set bool) error {
+func (a recordApplier) fact(partition uint8, name, value []byte, set bool) error {
 	key := factKey(partition, name)
 	if !set {
 		return a.delete(key)
@@ -121,7 +124,7 @@ func (a *applier) fact(partition uint8, name, value []byte, set bool) error {
 	return a.put(key, a.buf)
 }
 
-func (a *applier) inFlight(k frontier.Key, ends int) error {
+func (a recordApplier) inFlight(k frontier.Key, ends int) error {
 	a.view.mu.Lock()
 	a.view.crashes[k] = ends
 	a.view.mu.Unlock()
@@ -129,7 +132,7 @@ func (a *applier) inFlight(k frontier.Key, ends int) error {
 	return a.put(a.urlKey(famInFlight, k), a.buf)
 }
 
-func (a *applier) urlKey(family byte, k frontier.Key) []byte {
+func (a recordApplier) urlKey(family byte, k frontier.Key) []byte {
 	var b [urlKeySize]byte
 	return appendURLKey(b[:0], family, k)
 }
