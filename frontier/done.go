@@ -81,15 +81,18 @@ func (s *shard) noteChange(l *Lease, h *host, ch pace.Change, waiting int64) {
 
 // goesBack decides whether a URL will be leased again, and as what.
 func (s *shard) goesBack(l *Lease, r *Result, ch pace.Change) (bool, Disposition) {
+	failed := ch.Verdict == pace.VerdictRefused || ch.Verdict == pace.VerdictFailed || r.Class == pace.ClassDropped
 	switch l.kind {
 	case KindRobots:
+		if failed && r.RobotsAt == (URL{}) {
+			return r.RobotsUntil.IsZero(), Retrying
+		}
 		return r.RobotsUntil.IsZero(), Returned
 	case KindPage, KindSitemap:
 		if r.Finish == nil || r.Class == pace.ClassOurs {
 			return true, Returned
 		}
 	}
-	failed := ch.Verdict == pace.VerdictRefused || ch.Verdict == pace.VerdictFailed || r.Class == pace.ClassDropped
 	return failed && !r.Final && int(l.attempts) < s.f.o.MaxRetries, Retrying
 }
 
@@ -97,6 +100,14 @@ func (s *shard) goesBack(l *Lease, r *Result, ch pace.Change) (bool, Disposition
 func (s *shard) back(l *Lease, r *Result, e pace.Event, d Disposition) error {
 	h := s.hosts.at(l.host)
 	attempts, at := int(l.attempts), s.time()+int64(r.Delay)
+	if l.kind == KindRobots {
+		if d == Retrying || r.RobotsAt != (URL{}) {
+			s.askOn(l, r.RobotsAt)
+		} else {
+			s.putBack(l, at, attempts)
+		}
+		return s.commitFacts()
+	}
 	if d == Retrying {
 		attempts++
 		st := s.seats.at(h.seat)
@@ -109,13 +120,18 @@ func (s *shard) back(l *Lease, r *Result, e pace.Event, d Disposition) error {
 		}
 	}
 	s.putBack(l, at, attempts)
-	rec := Record{Hosts: s.takeFacts()}
-	if l.kind == KindPage {
-		rec.Returned = s.keyOnly(l.key)
-	} else if rec.Hosts == nil {
+	if l.kind != KindPage {
+		return s.commitFacts()
+	}
+	return s.commit(Record{Hosts: s.takeFacts(), Returned: s.keyOnly(l.key)})
+}
+
+// commitFacts commits what was learned about hosts, if anything was.
+func (s *shard) commitFacts() error {
+	if len(s.facts) == 0 {
 		return nil
 	}
-	return s.commit(rec)
+	return s.commit(Record{Hosts: s.takeFacts()})
 }
 
 // commit commits a record that names no links.
@@ -150,8 +166,11 @@ func (s *shard) putBack(l *Lease, at int64, attempts int) {
 	case KindSitemap:
 		s.returnSitemap(l, h, at, attempts)
 	case KindRobots:
-		s.endRobots(h)
+		s.endRobots(l, h)
 		h.notBefore = max(h.notBefore, at)
+		if l.ask != nil {
+			s.returnQuestion(l, h, attempts)
+		}
 	}
 	s.strike(l, h)
 }
@@ -161,8 +180,10 @@ func (s *shard) returnTicket(h *host) {
 	s.f.tickets.giveBack()
 }
 
-func (s *shard) endRobots(h *host) {
-	h.flags &^= hostRobotsOut
+func (s *shard) endRobots(l *Lease, h *host) {
+	if l.ask == nil {
+		h.flags &^= hostRobotsOut
+	}
 	s.f.robots.giveBack()
 }
 
@@ -207,7 +228,13 @@ func (s *shard) finish(end *ending) {
 			s.returnTicket(h)
 		}
 	case KindRobots:
-		s.endRobots(h)
+		s.endRobots(l, h)
+		if l.ask != nil {
+			for _, w := range l.ask.waits {
+				s.asks.news = append(s.asks.news, robotsNews{wait: w})
+			}
+			return
+		}
 		ch := s.setRobots(l, h, end.until, end.crawlDelay)
 		s.noteChange(l, h, ch, h.pending)
 	}

@@ -53,18 +53,20 @@ type host struct {
 type hostFlags uint16
 
 const (
-	hostBlocked    hostFlags = 1 << iota // failed too often in a row
-	hostAbandoned                        // its domain was given up
-	hostUnknown                          // the store has not been asked about it yet
-	hostAsking                           // a loader is about to
-	hostLoading                          // a loader is to fill a window or a wait
-	hostRobotsOut                        // a robots lease is out
-	hostRobotsWait                       // waits for one of MaxRobots
-	hostTicketWait                       // waits for a page ticket
-	hostEarly                            // in the ready heap before its time, so that loading is done by then
-	hostIdle                             // in the list of idle hosts
-	hostFactDirty                        // has a fact that must be written at the next checkpoint
-	hostTouched                          // in the list of hosts to settle
+	hostBlocked     hostFlags = 1 << iota // failed too often in a row
+	hostAbandoned                         // its domain was given up
+	hostUnknown                           // the store has not been asked about it yet
+	hostAsking                            // a loader is about to
+	hostLoading                           // a loader is to fill a window or a wait
+	hostRobotsOut                         // a robots lease is out
+	hostRobotsWait                        // waits for one of MaxRobots
+	hostRobotsAway                        // an origin of it waits for another request for its robots.txt; see asks
+	hostRobotsAsked                       // has questions; see asks
+	hostTicketWait                        // waits for a page ticket
+	hostEarly                             // in the ready heap before its time, so that loading is done by then
+	hostIdle                              // in the list of idle hosts
+	hostFactDirty                         // has a fact that must be written at the next checkpoint
+	hostTouched                           // in the list of hosts to settle
 
 	hostHeld = hostBlocked | hostAbandoned
 )

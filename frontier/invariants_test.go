@@ -84,6 +84,9 @@ func checkInvariants(t testing.TB, f *Frontier) {
 			if pending != h.pending || inMemory != h.inMemory || n != h.waiting || waiting != n {
 				t.Errorf("%s: pending %d want %d, in memory %d want %d, waiting %d %d want %d", s.nameOf(h), h.pending, pending, h.inMemory, inMemory, h.waiting, waiting, n)
 			}
+			if _, away := s.asks.away[i]; away != (h.flags&hostRobotsAway != 0) || (len(s.asks.questions[i]) > 0) != (h.flags&hostRobotsAsked != 0) {
+				t.Errorf("%s: flags %b, it waits: %v, %d questions", s.nameOf(h), h.flags, away, len(s.asks.questions[i]))
+			}
 			if h.seat >= 0 {
 				seats++
 			}

@@ -41,6 +41,9 @@ type Lease struct {
 	spent   bool  // and used by a request or a failure to connect, now or in an earlier attempt; guarded by s.mu
 	landed  bool  // the slot was given back; guarded by s.mu
 
+	ask  *question // of a robots lease that is not an origin's first
+	late bool      // see RobotsTask
+
 	over atomic.Bool // Done or Abandon was called
 }
 

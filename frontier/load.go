@@ -83,7 +83,7 @@ func (s *shard) planLoad(i int32) (loadPlan, bool) {
 	at := max(now, s.nextStart(i, h))
 	p := s.pick(i, h, at)
 	switch {
-	case p.at == never || p.sitemap >= 0 || max(at, p.at) > now+soon:
+	case p.at == never || p.wait < 0 && p.level < 0 || max(at, p.at) > now+soon:
 		return loadPlan{}, false
 	case p.wait >= 0:
 		w := s.waits.at(p.wait)

@@ -80,6 +80,16 @@ type modelHost struct {
 	failures   int
 	tickets    int64
 	pageLeases int
+	asks       modelAsks
+}
+
+func (m *model) hostOf(name string) *modelHost {
+	h := m.hosts[name]
+	if h == nil {
+		h = &modelHost{name: name, robots: map[string]time.Time{}, crawl: map[string]time.Duration{}}
+		m.hosts[name] = h
+	}
+	return h
 }
 
 func (m *model) add(l Link) bool {
@@ -88,11 +98,7 @@ func (m *model) add(l Link) bool {
 	}
 	l.settlePriority()
 	u := l.URL
-	h := m.hosts[u.Host()]
-	if h == nil {
-		h = &modelHost{name: u.Host(), robots: map[string]time.Time{}, crawl: map[string]time.Duration{}}
-		m.hosts[u.Host()] = h
-	}
+	h := m.hostOf(u.Host())
 	m.order++
 	m.urls[u.String()] = &modelURL{url: u.String(), host: h, origin: u.Origin(), priority: l.Priority, depth: int(l.Depth), order: m.order}
 	return true
@@ -114,7 +120,7 @@ func (m *model) openLevel() {
 		}
 	}
 	for _, h := range m.hosts {
-		if h.robotsOut {
+		if h.robotsOut || h.asks.asking > 0 {
 			least = 0
 		}
 	}
@@ -156,7 +162,7 @@ func (m *model) pickWith(h *modelHost, at time.Time, noTicket bool) (u *modelURL
 			}
 		}
 	}
-	if best == nil || h.robotsOut {
+	if best == nil || h.robotsOut || h.asks.away != nil {
 		return nil, false
 	}
 	if !m.o.IgnoreRobots && !h.robots[best.origin].After(at) {
@@ -178,7 +184,10 @@ func (m *model) earliest(h *modelHost) (time.Time, bool) {
 			at = t
 		}
 	}
-	if u, _ := m.pick(h, at); u != nil {
+	if u, _ := m.pick(h, at); u != nil || h.question() != nil {
+		return at, true
+	}
+	if at, ok := m.late(h, at); ok {
 		return at, true
 	}
 	found := false
@@ -268,7 +277,7 @@ func runModel(t *testing.T, r *rand.Rand) {
 	f := newTest(t, o, store)
 	o = o.withDefaults()
 	m := &model{t: t, o: o, now: time.Now, urls: map[string]*modelURL{}, hosts: map[string]*modelHost{}}
-	d := &driver{t: t, r: r, f: f, m: m, tight: tight, releases: nil}
+	d := &driver{t: t, r: r, f: f, m: m, tight: tight, asked: map[*Lease]*modelQuestion{}}
 	for range 300 {
 		d.step()
 		if t.Failed() {
@@ -288,6 +297,7 @@ type driver struct {
 	leases   []*Lease
 	releases []func()
 	back     int
+	asked    map[*Lease]*modelQuestion // of the leases that are out
 }
 
 func (d *driver) step() {
@@ -379,6 +389,9 @@ func (d *driver) check(l *Lease, now time.Time) {
 	if at, ok := m.earliest(h); !ok || at.After(now) {
 		t.Fatalf("%s was leased at %v, earliest is %v, %v", l.URL().String(), now, at, ok)
 	}
+	if l.Kind() == KindRobots && d.checkRobots(l, h, now) {
+		return
+	}
 	u, robots := m.pick(h, now)
 	if d.tight && l.Kind() == KindRobots {
 		d.forget(l, h)
@@ -461,7 +474,9 @@ func (d *driver) end() {
 	}
 	r := Result{Class: oneOf(d.r, pace.ClassOK, pace.ClassOK, pace.ClassOK, pace.ClassNone, pace.ClassForbidden, pace.ClassServerError, pace.ClassNetwork, pace.ClassThrottled, pace.ClassUnavailable, pace.ClassDropped, pace.ClassOurs)}
 	if l.Kind() == KindRobots {
-		if d.r.IntN(5) > 0 {
+		if d.r.IntN(4) == 0 {
+			r.RobotsAt = d.redirect()
+		} else if d.r.IntN(5) > 0 {
 			r.RobotsUntil = time.Now().Add(time.Duration(1+d.r.IntN(100)) * time.Second)
 			r.CrawlDelay = oneOf(d.r, 0, 0, 0, 2*time.Second)
 		}
@@ -524,20 +539,9 @@ func (d *driver) ended(l *Lease, h *modelHost, r Result, got Disposition, abando
 		h.pace, ch = h.pace.Apply(c, e)
 		h.blocked = h.blocked || h.pace.Blocked()
 	}
+	defer m.refuse()
 	if l.Kind() == KindRobots {
-		h.robotsOut = false
-		if !r.RobotsUntil.IsZero() {
-			h.robots[l.URL().Origin()], h.crawl[l.URL().Origin()] = r.RobotsUntil, r.CrawlDelay
-			h.setCrawl(m)
-			return
-		}
-		at := now.Add(r.Delay)
-		if abandoned {
-			at = now.Add(pace.Backoff(1, c.MaxBackoff))
-		}
-		if at.After(h.notBefore) {
-			h.notBefore = at
-		}
+		d.endedRobots(l, h, r, ch, abandoned)
 		return
 	}
 	u := m.urls[l.URL().String()]

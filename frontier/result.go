@@ -11,7 +11,7 @@ type Kind uint8
 
 const (
 	KindPage    Kind = iota // a URL of the queue
-	KindRobots              // the robots.txt of Lease.Origin
+	KindRobots              // a robots.txt; see Lease.Robots
 	KindSitemap             // a URL given to AddSitemap
 )
 
@@ -41,8 +41,15 @@ type Result struct {
 	Delay time.Duration
 
 	// RobotsUntil is when the answer to a robots lease must be asked for again.
-	// The zero time leaves the origin unknown: another robots lease will follow.
+	// The zero time leaves the origin unknown: another robots lease follows. If the
+	// request failed or was refused, that lease is another attempt for the same
+	// URL. Where the lease is for origins that wait, a time ends their waits, and
+	// each gets a robots lease of its own: the caller has stored the answer.
 	RobotsUntil time.Time
+	// RobotsAt is where a redirect of robots.txt leads, if RobotsUntil is zero. A
+	// robots lease for that URL follows, at the pace of its host. Until it ends, no
+	// page of the origin's host is leased. See [RobotsTask].
+	RobotsAt URL
 	// CrawlDelay is what robots.txt asks for, zero for nothing.
 	CrawlDelay time.Duration
 }

@@ -22,10 +22,7 @@ func (s *shard) leaseRobots(l *Lease, h *host, o origin, ticket bool) bool {
 		s.waitTicket(l.host, h) // no page would follow
 		return false
 	}
-	if !s.f.robots.take() {
-		h.flags |= hostRobotsWait
-		s.robotsWait.push(l.host)
-		s.f.robotsWaiters.Add(1)
+	if !s.takeRobots(l.host, h) {
 		return false
 	}
 	h.flags |= hostRobotsOut
@@ -34,6 +31,17 @@ func (s *shard) leaseRobots(l *Lease, h *host, o origin, ticket bool) bool {
 	b := append(appendOrigin(nil, o, s.nameOf(h)), "/robots.txt"...)
 	l.url, _ = urlnorm.FromCanonical(stringOf(b))
 	return true
+}
+
+// takeRobots takes a slot for a robots lease, or has the host wait for one.
+func (s *shard) takeRobots(i int32, h *host) bool {
+	if s.f.robots.take() {
+		return true
+	}
+	h.flags |= hostRobotsWait
+	s.robotsWait.push(i)
+	s.f.robotsWaiters.Add(1)
+	return false
 }
 
 // setRobots notes until when an origin's robots.txt is known, and the delay that

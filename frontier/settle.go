@@ -16,6 +16,9 @@ const (
 // whether it keeps its memory and its seat. It may free the host.
 func (s *shard) settle(i int32, now int64) {
 	h := s.hosts.at(i)
+	if h.flags&hostRobotsAsked != 0 && h.flags&hostHeld != 0 {
+		s.refuseQuestions(i, h)
+	}
 	s.recount(h)
 	at, why, load := s.next(i, h, now)
 	s.whys[h.why]--
@@ -100,6 +103,9 @@ func (s *shard) next(i int32, h *host, now int64) (at int64, why Why, load bool)
 	why = WhyNothing
 	if at > now {
 		why = WhyRetry
+		if p.late {
+			why = WhyRobots
+		}
 		if start >= p.at {
 			why = st.whyNot(now)
 		}
@@ -142,14 +148,20 @@ type pick struct {
 	load  bool
 	wait  int32 // index or -1
 	level int32 // index or -1
+	// question means the host's first question, late an origin whose wait is over.
+	question, late bool
 	// sitemap is the index in the host's list or -1.
 	sitemap int
 }
 
-// pick chooses among what a host has at the given time: sitemaps, then URLs that
-// are due for another attempt, then the best level.
+// pick chooses among what a host has at the given time: questions, sitemaps, then
+// URLs that are due for another attempt, then the best level.
 func (s *shard) pick(i int32, h *host, now int64) pick {
 	p := pick{at: never, why: WhyIdle, wait: -1, level: -1, sitemap: -1}
+	if h.flags&(hostRobotsAsked|hostRobotsWait|hostRobotsOut) == hostRobotsAsked {
+		p.at, p.question = 0, true
+		return p
+	}
 	if h.sitemaps > 0 && h.flags&hostRobotsOut != 0 {
 		p.why = WhyRobots // its answer, which may have named the sitemap, may bring a Crawl-delay too
 		return p
@@ -163,10 +175,14 @@ func (s *shard) pick(i int32, h *host, now int64) pick {
 	if h.pending == int64(h.pageLeases) {
 		return p
 	}
-	if h.flags&(hostRobotsOut|hostRobotsWait) != 0 {
+	if h.flags&(hostRobotsOut|hostRobotsWait|hostRobotsAway) != 0 {
 		p.why = WhyRobots
 		if h.flags&hostRobotsWait != 0 {
 			p.why = WhyRobotsSlot
+		} else if h.flags&hostRobotsOut == 0 {
+			if until := s.asks.away[i].until; until < p.at {
+				p.at, p.late, p.sitemap = until, true, -1
+			}
 		}
 		return p
 	}

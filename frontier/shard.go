@@ -39,6 +39,7 @@ type shard struct {
 
 	paces     map[int32]pace.Pace              // of parked hosts, where it must not be forgotten
 	origins   map[int32]map[origin]originState // all but a host's first
+	asks      asks
 	sitemaps  map[int32][]sitemap
 	domainIDs map[uint64]int32
 
@@ -89,6 +90,7 @@ func newShard(f *Frontier, index, maxSeats, hotBytes int) *shard {
 	s := &shard{
 		f: f, index: index, maxSeats: maxSeats, recent: dedup.NewRecent(hotBytes),
 		table: map[HostID]int32{}, paces: map[int32]pace.Pace{}, origins: map[int32]map[origin]originState{},
+		asks:     asks{questions: map[int32][]question{}, away: map[int32]*robotsWait{}},
 		sitemaps: map[int32][]sitemap{}, domainIDs: map[uint64]int32{}, doubts: map[Key]*doubt{}, gone: map[HostID]Cursor{},
 	}
 	s.self = []*shard{s}
@@ -201,7 +203,7 @@ const forgetAfter = int64(time.Minute)
 // forgettable reports whether a host may be freed. What it has learned is in the
 // store by then, and what the store does not keep is over.
 func (s *shard) forgettable(i int32, h *host, now int64) bool {
-	const busy = hostHeld | hostAsking | hostLoading | hostFactDirty | hostTouched
+	const busy = hostHeld | hostAsking | hostLoading | hostFactDirty | hostTouched | hostRobotsAway | hostRobotsAsked
 	p := s.paces[i]
 	return h.id != 0 && h.seat < 0 && h.pending == 0 && h.leases == 0 && h.sitemaps == 0 &&
 		h.flags&busy == 0 && p.IsDefault() && max(s.nextStart(i, h), h.lastStart+forgetAfter) <= now

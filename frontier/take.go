@@ -27,6 +27,14 @@ func (s *shard) lease(i int32, now int64) *Lease {
 	}
 	l := &Lease{f: s.f, s: s, host: i, level: -1}
 	switch {
+	case p.question:
+		if !s.leaseQuestion(l, h) {
+			return nil
+		}
+	case p.late:
+		if !s.leaseLate(l, h) {
+			return nil
+		}
 	case p.sitemap >= 0:
 		s.leaseSitemap(l, h, p.sitemap)
 	case !s.leasePage(l, h, p, now):

@@ -10,6 +10,7 @@ func (f *Frontier) unlock(shards []*shard) {
 	}
 	var sum changes
 	var notices []Notice
+	var news []robotsNews
 	for _, s := range shards {
 		sum.live += s.change.live
 		sum.pages += s.change.pages
@@ -23,6 +24,10 @@ func (f *Frontier) unlock(shards []*shard) {
 		if len(s.notices) > 0 {
 			notices = append(notices, s.notices...)
 			s.notices = s.notices[:0]
+		}
+		if len(s.asks.news) > 0 {
+			news = append(news, s.asks.news...)
+			s.asks.news = nil
 		}
 		s.due.Store(s.ready.top())
 	}
@@ -53,6 +58,9 @@ func (f *Frontier) unlock(shards []*shard) {
 		f.waiters.wakeAll()
 	} else if f.waiters.n.Load() > 0 {
 		f.passOn(sum.returning)
+	}
+	if len(news) > 0 {
+		f.deliver(news)
 	}
 	for _, n := range notices {
 		f.o.Observe(n)

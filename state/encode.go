@@ -50,7 +50,7 @@ const (
 
 // appendRecord appends the stored form of r: one part for each partition. It sets
 // the index of the links' places.
-func appendRecord(dst []byte, run uint64, r *frontier.Record) []byte {
+func appendRecord(dst []byte, run uint64, r *frontier.Record, c *bodies) []byte {
 	parts := touched(r)
 	dst = appendParts(dst, parts.len())
 	for p := range parts.all() {
@@ -64,7 +64,7 @@ func appendRecord(dst []byte, run uint64, r *frontier.Record) []byte {
 		dst = appendReturned(dst, p, r.Returned)
 		dst = appendHosts(dst, p, r.Hosts)
 		dst = appendCursors(dst, p, r.Cursors)
-		dst = appendOrigins(dst, p, r.Origins)
+		dst = appendOrigins(dst, p, r.Origins, c)
 		dst = appendFacts(dst, p, r.Facts)
 		dst = endSized(dst, body)
 	}
@@ -221,7 +221,7 @@ func appendCursors(dst []byte, p uint8, cursors []frontier.HostCursor) []byte {
 	return dst
 }
 
-func appendOrigins(dst []byte, p uint8, origins []frontier.OriginFact) []byte {
+func appendOrigins(dst []byte, p uint8, origins []frontier.OriginFact, c *bodies) []byte {
 	dst = beginSection(dst, tagOrigins, count(origins, p, func(o *frontier.OriginFact) uint8 { return o.Host.Partition() }))
 	for i := range origins {
 		if o := &origins[i]; o.Host.Partition() == p {
@@ -229,7 +229,7 @@ func appendOrigins(dst []byte, p uint8, origins []frontier.OriginFact) []byte {
 			dst, body = beginSized(dst)
 			dst = binary.BigEndian.AppendUint64(dst, uint64(o.Host))
 			dst = appendString(dst, o.Origin)
-			dst = endSized(appendOrigin(dst, o), body)
+			dst = endSized(c.appendOrigin(dst, o), body)
 		}
 	}
 	return dst

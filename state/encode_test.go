@@ -71,7 +71,7 @@ func (v *recorder) cursor(h frontier.HostID, low frontier.Cursor) error {
 }
 
 func (v *recorder) origin(h frontier.HostID, origin, value []byte) error {
-	f, err := decodeOrigin(h, string(origin), value)
+	f, err := (&bodies{}).decodeOrigin(h, string(origin), value)
 	v.rec.Origins = append(v.rec.Origins, f)
 	return err
 }
@@ -171,7 +171,7 @@ func someRecords() map[string]frontier.Record {
 func TestRecordRoundTrip(t *testing.T) {
 	for name, r := range someRecords() {
 		var v recorder
-		if err := walk(appendRecord([]byte{}, 77, &r), &v); err != nil {
+		if err := walk(appendRecord([]byte{}, 77, &r, &bodies{}), &v); err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
@@ -200,7 +200,7 @@ func TestParts(t *testing.T) {
 		r.Links[i].URL = mustURL("https://a.example/")
 	}
 	var v recorder
-	if err := walk(appendRecord(nil, 1, &r), &v); err != nil {
+	if err := walk(appendRecord(nil, 1, &r, &bodies{}), &v); err != nil {
 		t.Fatal(err)
 	}
 	var partitions []uint8
@@ -250,7 +250,7 @@ func TestRecordBytes(t *testing.T) {
 		"08019300" + "0000000000000007" + "016f" + "020201" + "9403" + "03" + "05" + "0164" + // origins
 		"9500" + "010009" + // the second part
 		"0d02" + "8500" + "016e" + "01" + "0176" + "8700" + "04676f6e65" + "00" + "00" // facts
-	if got := hex.EncodeToString(appendRecord(nil, 9, &r)); got != want {
+	if got := hex.EncodeToString(appendRecord(nil, 9, &r, &bodies{})); got != want {
 		t.Errorf("encoding has changed\n got %s\nwant %s", got, want)
 	}
 }
@@ -292,7 +292,7 @@ func TestNewerVersions(t *testing.T) {
 		b[0] = formatVersion + 1
 		return b
 	}
-	err := walk(newer(appendRecord(nil, 1, &frontier.Record{})), noVisitor{})
+	err := walk(newer(appendRecord(nil, 1, &frontier.Record{}, &bodies{})), noVisitor{})
 	if e := wantErrAs[*VersionError](t, err); e.Found != formatVersion+1 || e.Known != formatVersion {
 		t.Errorf("got %+v", e)
 	}
@@ -311,7 +311,7 @@ func TestCutRecords(t *testing.T) {
 		if name == "large" {
 			continue
 		}
-		b := appendRecord(nil, 1, &r)
+		b := appendRecord(nil, 1, &r, &bodies{})
 		for n := range b {
 			// A cut between sections leaves a whole record.
 			if err := walk(b[:n], &recorder{}); err != nil {

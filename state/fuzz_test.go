@@ -12,7 +12,7 @@ import (
 // same again after it was encoded anew.
 func FuzzWalk(f *testing.F) {
 	for _, r := range someRecords() {
-		if b := appendRecord(nil, 1, &r); len(b) < 4096 {
+		if b := appendRecord(nil, 1, &r, &bodies{}); len(b) < 4096 {
 			f.Add(b)
 		}
 	}
@@ -23,7 +23,7 @@ func FuzzWalk(f *testing.F) {
 		if walk(b, &v) != nil || v.crashes != nil {
 			return
 		}
-		again := appendRecord(nil, 1, &v.rec)
+		again := appendRecord(nil, 1, &v.rec, &bodies{})
 		var w recorder
 		if err := walk(again, &w); err != nil {
 			t.Fatalf("%x encodes to %x, which does not decode: %v", b, again, err)
@@ -39,7 +39,7 @@ func FuzzWalk(f *testing.F) {
 func FuzzValues(f *testing.F) {
 	f.Add(appendFinish(nil, &frontier.Finish{Status: 200, RedirectTo: "https://a.example/", Facts: []byte("f")}))
 	f.Add(appendDiscovery(nil, &linkView{url: []byte("https://a.example/x"), parent: []byte("https://a.example/"), hops: 3}))
-	f.Add(appendOrigin(nil, &frontier.OriginFact{Body: []byte("d")}))
+	f.Add((&bodies{}).appendOrigin(nil, &frontier.OriginFact{Body: []byte("d")}))
 	f.Add(appendHost(nil, &frontier.HostFact{Name: "a", Pages: 3}))
 	var b blockBuilder
 	b.add(1, 2, &linkView{url: []byte("https://a.example/x")})
@@ -56,8 +56,8 @@ func FuzzValues(f *testing.F) {
 				t.Fatalf("host\n got %+v, %v\nwant %+v", again, err, host)
 			}
 		}
-		if origin, err := decodeOrigin(1, "o", b); err == nil {
-			if again, err := decodeOrigin(1, "o", appendOrigin(nil, &origin)); err != nil || !reflect.DeepEqual(origin, again) {
+		if origin, err := (&bodies{}).decodeOrigin(1, "o", b); err == nil {
+			if again, err := (&bodies{}).decodeOrigin(1, "o", (&bodies{}).appendOrigin(nil, &origin)); err != nil || !reflect.DeepEqual(origin, again) {
 				t.Fatalf("origin\n got %+v, %v\nwant %+v", again, err, origin)
 			}
 		}

@@ -173,7 +173,7 @@ func testRecord(partitions ...uint8) []byte {
 	for _, p := range partitions {
 		r.Facts = append(r.Facts, frontier.CrawlFact{Partition: p, Name: "n", Value: []byte{p}})
 	}
-	return appendRecord(nil, 1, &r)
+	return appendRecord(nil, 1, &r, &bodies{})
 }
 
 // TestBatchParts takes records apart and joins them again.

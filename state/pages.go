@@ -27,6 +27,7 @@ type queries struct {
 	view    *view
 	overlay *overlay
 	journal Journal
+	bodies  bodies
 }
 
 // Page returns what is known of one URL. It sees everything committed before

@@ -77,7 +77,7 @@ func (q *queries) Origin(_ context.Context, h frontier.HostID, origin string) (f
 	}
 	var f frontier.OriginFact
 	ok, err := q.get(appendOriginKey(nil, h, origin), func(b []byte) (err error) {
-		f, err = decodeOrigin(h, origin, b)
+		f, err = q.bodies.decodeOrigin(h, origin, b)
 		return err
 	})
 	if err != nil {

@@ -70,7 +70,7 @@ func (s *Store) Commit(recs ...frontier.Record) (frontier.Position, error) {
 			return 0, err
 		}
 		start := len(e.buf)
-		e.buf = appendRecord(e.buf, s.run, &recs[i])
+		e.buf = appendRecord(e.buf, s.run, &recs[i], &s.bodies)
 		if n := len(e.buf) - start; n > MaxRecordSize {
 			return 0, fmt.Errorf("commit %d bytes: %w", n, ErrTooLarge)
 		}

@@ -169,28 +169,43 @@ func decodeHost(h frontier.HostID, b []byte) (frontier.HostFact, error) {
 }
 
 // Flags of an origin fact.
-const originSitemapsRequested = 1
+const (
+	originSitemapsRequested = 1
+	originPacked            = 2 // the body is compressed with zstd
+)
 
 // appendOrigin appends the value of an o entry.
-func appendOrigin(dst []byte, o *frontier.OriginFact) []byte {
-	dst = append(dst, formatVersion, uint8(o.State), flag(o.SitemapsRequested, originSitemapsRequested))
+func (c *bodies) appendOrigin(dst []byte, o *frontier.OriginFact) []byte {
+	body, packed := c.pack(o.Body)
+	if !packed {
+		body = o.Body
+	}
+	dst = append(dst, formatVersion, uint8(o.State), flag(o.SitemapsRequested, originSitemapsRequested)|flag(packed, originPacked))
 	dst = binary.AppendUvarint(dst, uint64(o.Status))
 	dst = binary.AppendUvarint(dst, millis(o.Fetched))
 	dst = binary.AppendUvarint(dst, millis(o.Expires))
-	return appendBytes(dst, o.Body)
+	return appendBytes(dst, body)
 }
 
-func decodeOrigin(h frontier.HostID, origin string, b []byte) (frontier.OriginFact, error) {
+func (c *bodies) decodeOrigin(h frontier.HostID, origin string, b []byte) (frontier.OriginFact, error) {
 	const what = "origin fact"
 	r, err := valueReader(what, b)
 	if err != nil {
 		return frontier.OriginFact{}, err
 	}
 	o := frontier.OriginFact{Host: h, Origin: origin, State: frontier.OriginState(r.u8())}
-	o.SitemapsRequested = r.u8()&originSitemapsRequested != 0
+	flags := r.u8()
+	o.SitemapsRequested = flags&originSitemapsRequested != 0
 	o.Status = uint16(r.upTo(math.MaxUint16))
 	o.Fetched, o.Expires = r.time(), r.time()
-	o.Body = cloned(r.bytes())
+	body := r.bytes()
+	if flags&originPacked == 0 {
+		o.Body = cloned(body)
+	} else if body, err = c.unpack(body); err != nil {
+		return o, &CorruptError{What: what, Reason: "its body does not decompress: " + err.Error()}
+	} else if len(body) > 0 {
+		o.Body = body
+	}
 	return o, r.done(what)
 }
 

@@ -91,7 +91,7 @@ func open(ctx context.Context, o Options) (*run, error) {
 	}
 	r.hasher = urlnorm.NewHasher(r.store.Seed())
 	r.monitor.before = r.store.Counters()
-	r.robots = newRobotsKeeper(r.store)
+	r.robots = newRobotsKeeper(r.store, robotsReader{token: r.token, strict: settings.RobotsStrict})
 	r.limits = newLimits(r)
 	if r.frontier, err = r.newFrontier(ctx); err != nil {
 		return fail(err)

@@ -177,7 +177,7 @@ func (r *run) seed(ctx context.Context) error {
 		err = r.resumeSitemaps()
 	}
 	for i := 0; err == nil && i < len(r.starts) && r.settings.IgnoreRobots; i++ {
-		err = r.seedFromRobots(ctx, r.starts[i].URL.Origin(), &RobotsAnswer{})
+		err = r.seedWithoutRobots(ctx, r.starts[i].URL.Origin())
 	}
 	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("add the start URLs: %w", err)

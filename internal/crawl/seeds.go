@@ -110,19 +110,31 @@ func (t *sitemapTag) vouchedBy(s *seeder, host string) bool {
 	return t.vouchedLocked(host)
 }
 
+// seedWithoutRobots asks for the sitemaps of a start's origin in a crawl that ignores robots.txt.
+func (r *run) seedWithoutRobots(ctx context.Context, origin string) error {
+	fact, err := r.robots.fact(ctx, origin)
+	if err != nil {
+		return err
+	}
+	requested, err := r.seedFromRobots(&fact, &RobotsAnswer{})
+	if err != nil || !requested {
+		return err
+	}
+	fact.SitemapsRequested = true
+	return r.robots.commit(fact)
+}
+
 // seedFromRobots asks for the sitemaps of an origin whose robots.txt is known now: those that it names, or for a start's origin
-// the usual places.
-func (r *run) seedFromRobots(ctx context.Context, origin string, a *RobotsAnswer) error {
+// the usual places. It reports whether they were requested now and need not be again; the caller stores that.
+func (r *run) seedFromRobots(fact *frontier.OriginFact, a *RobotsAnswer) (requested bool, err error) {
+	origin := fact.Origin
 	u, err := urlnorm.Parse(origin + "/")
-	if err != nil || !r.seeds.enabled {
-		return nil
+	if err != nil || !r.seeds.enabled || fact.SitemapsRequested {
+		return false, nil
 	}
 	started := r.startHosts[u.Host()]
 	if a.Silent || !started && (r.settings.Scope == "any" || r.scope.Check(u) == OutOfScope) {
-		return nil
-	}
-	if done, err := r.robots.sitemapsRequested(ctx, origin); done || err != nil {
-		return err
+		return false, nil
 	}
 	for _, text := range a.Sitemaps {
 		target, err := u.Resolve(text)
@@ -131,24 +143,21 @@ func (r *run) seedFromRobots(ctx context.Context, origin string, a *RobotsAnswer
 			continue
 		}
 		if err := r.askSitemap(target, &sitemapTag{Vouched: map[string]bool{u.Host(): true}}); err != nil {
-			return err
+			return false, err
 		}
 	}
 	if len(a.Sitemaps) == 0 && started {
 		for _, place := range []string{"/sitemap.xml", "/sitemap_index.xml"} {
 			target, err := u.Resolve(place)
 			if err != nil {
-				return fmt.Errorf("sitemap of %s: %w", origin, err)
+				return false, fmt.Errorf("sitemap of %s: %w", origin, err)
 			}
 			if err := r.askSitemap(target, &sitemapTag{Guessed: true, Vouched: map[string]bool{u.Host(): true}}); err != nil {
-				return err
+				return false, err
 			}
 		}
 	}
-	if a.Unknown {
-		return nil // what it names is still to be found out
-	}
-	return r.robots.setSitemapsRequested(ctx, origin)
+	return !a.Unknown, nil // what a robots.txt that could not be fetched names is still to be found out
 }
 
 // askSitemap queues a sitemap, once. Asking again only adds whoever vouches for it; if it was read without their entries, or may lead to

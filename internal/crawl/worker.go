@@ -77,6 +77,12 @@ func (w *worker) serve(ctx context.Context, l *frontier.Lease) (err error) {
 		if p := recover(); p != nil {
 			// A page that cannot be survived must not come again: it would be leased for ever.
 			w.log.Error("a page made the crawler panic", "url", l.URL().String(), "panic", p, "stack", string(debug.Stack()))
+			if l.Kind() == frontier.KindRobots {
+				// The origins that wait for the answer must not ask for it again.
+				if err = w.keepRobots(ctx, l.URL(), l.Robots(), failedRobots(0)); err != nil {
+					return
+				}
+			}
 			_, err = w.done(l, frontier.Result{
 				Finish: failure(page.Crashed, fmt.Sprintf("panic: %v", p), page.Robots{}), Final: true, RobotsUntil: time.Now().Add(robotsRetry),
 			})
@@ -86,9 +92,6 @@ func (w *worker) serve(ctx context.Context, l *frontier.Lease) (err error) {
 	case frontier.KindRobots:
 		return w.serveRobots(ctx, l)
 	case frontier.KindSitemap:
-		if hop, ok := l.Tag().(*robotsHop); ok {
-			return w.serveRobotsHop(ctx, l, hop)
-		}
 		return w.serveSitemap(ctx, l)
 	}
 	return w.servePage(ctx, l)

@@ -88,17 +88,3 @@ func BenchmarkParse(b *testing.B) {
 		})
 	}
 }
-
-func BenchmarkUnmarshalRules(b *testing.B) {
-	data, err := Parse([]byte(typicalFile())).Agent("mapwright").AppendBinary(nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := UnmarshalRules(data); err != nil {
-			b.Fatal(err)
-		}
-	}
-	b.ReportMetric(float64(len(data)), "stored-B")
-}

@@ -5,32 +5,32 @@ import (
 	"strings"
 )
 
-// compile builds Rules of their compact form, which must be well-formed.
-func compile(encoded string) *Rules {
-	d := decoder{text: encoded}
-	c := compiler{rules: Rules{encoded: len(encoded), head: d.header()}, encoded: encoded}
-	var line uint32
-	for {
-		rl, value, more := d.rule(&line)
-		if !more {
-			break
-		}
-		c.add(rl, value)
+// compile builds Rules of the lines that apply to a crawler.
+func compile(who agent, lines []line) *Rules {
+	size := 0
+	for i := range lines {
+		size += len(lines[i].text)
+	}
+	c := compiler{text: make([]byte, 0, size)}
+	c.rules.group, c.rules.delay, c.rules.paced = strings.Clone(who.token), who.delay, who.paced
+	for i := range lines {
+		c.add(&lines[i])
 	}
 	return c.finish()
 }
 
 type compiler struct {
-	rules   Rules
-	encoded string
-	extra   []byte // normal forms that are not in encoded
+	rules Rules
+	text  []byte // becomes Rules.text
 }
 
-func (c *compiler) add(rl rule, value span) {
-	written := c.encoded[value.off : value.off+value.len]
-	normal := normalizePattern(written)
-	if normal == written {
-		rl.pattern = value
+func (c *compiler) add(l *line) {
+	at := uint32(len(c.text))
+	c.text = append(c.text, l.text...)
+	rl := rule{line: uint32(l.num), allow: l.key == keyAllow, text: span{off: at, len: uint32(len(l.text))}}
+	normal := normalizePattern(l.value)
+	if normal == l.value {
+		rl.pattern = span{off: uint32(len(c.text) - len(l.value)), len: uint32(len(l.value))}
 		c.place(rl, normal)
 	} else {
 		c.addNew(rl, normal)
@@ -46,8 +46,8 @@ func (c *compiler) add(rl rule, value span) {
 }
 
 func (c *compiler) addNew(rl rule, pattern string) {
-	rl.pattern = span{off: uint32(len(c.encoded) + len(c.extra)), len: uint32(len(pattern))}
-	c.extra = append(c.extra, pattern...)
+	rl.pattern = span{off: uint32(len(c.text)), len: uint32(len(pattern))}
+	c.text = append(c.text, pattern...)
 	c.place(rl, pattern)
 }
 
@@ -66,11 +66,7 @@ func (c *compiler) place(rl rule, pattern string) {
 
 func (c *compiler) finish() *Rules {
 	r := &c.rules
-	r.text = c.encoded
-	if len(c.extra) > 0 {
-		r.text += string(c.extra)
-	}
-	r.head.group = strings.Clone(r.head.group)
+	r.text = string(c.text)
 
 	// Both sorts are stable, so that of equal rules the first line answers.
 	slices.SortStableFunc(r.wild, func(a, b rule) int { return compare(&a, &b) })

@@ -4,9 +4,9 @@
 // A file is parsed once into a [File], which holds every group of it. Asking the
 // file for one product token ([File.Agent]) merges that crawler's groups into
 // [Rules], compiled for matching, and the File can be forgotten. Rules are
-// immutable and may be shared by any number of goroutines. Their compact form
-// ([Rules.AppendBinary], [UnmarshalRules]) holds the lines of that one crawler
-// only and is what a cache should store.
+// immutable and may be shared by any number of goroutines. They hold the lines of
+// that one crawler only. A store should keep the file as it was served: parsing
+// and compiling a usual file takes 30 µs, and one of [MaxSize] 10 to 60 ms.
 //
 // # What decides
 //

@@ -169,7 +169,7 @@ func (f *File) Agent(token string) *Rules {
 	if !found {
 		pace.token = ""
 	}
-	return compile(encode(pace, rules))
+	return compile(pace, rules)
 }
 
 func (f *File) collect(token string) (rules []line, pace agent, found bool) {

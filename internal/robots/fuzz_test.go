@@ -26,31 +26,6 @@ func FuzzMatch(f *testing.F) {
 		if got.Rule != "" && !bytes.Contains(narrow(body), []byte(got.Rule)) {
 			t.Fatalf("rule %q is not in the file", got.Rule)
 		}
-		b, _ := r.AppendBinary(nil)
-		again, err := UnmarshalRules(b)
-		if err != nil {
-			t.Fatalf("read back: %v", err)
-		}
-		if m := again.Match(path); m != got {
-			t.Fatalf("read back: %+v, want %+v", m, got)
-		}
-	})
-}
-
-// FuzzUnmarshalRules checks that no bytes harm the decoder, and that what it
-// accepts it writes again.
-func FuzzUnmarshalRules(f *testing.F) {
-	b, _ := Parse([]byte("User-agent: *\nDisallow: /a\nAllow: /a/*b%2a$\nCrawl-delay: 3")).Agent("a").AppendBinary(nil)
-	f.Add(b, "/a/b")
-	f.Fuzz(func(t *testing.T, b []byte, path string) {
-		r, err := UnmarshalRules(b)
-		if err != nil {
-			return
-		}
-		r.Match(path)
-		if out, _ := r.AppendBinary(nil); !bytes.Equal(out, b) {
-			t.Fatalf("wrote %q, read %q", out, b)
-		}
 	})
 }
 

@@ -9,13 +9,14 @@ import (
 // Rules are what one robots.txt says to one crawler, compiled for matching. They
 // are immutable.
 type Rules struct {
-	// text is the compact form, encoded bytes long, and after it the normal forms
-	// of those patterns that were not written in theirs. Everything else points
-	// into it, so a set of rules is three allocations.
-	text    string
-	encoded int
+	// text holds the lines of the rules as written, and behind each the normal forms
+	// of its pattern that differ from it. Everything else points into it, so a set
+	// of rules is few allocations and keeps nothing else of the file.
+	text string
 
-	head header
+	group string
+	delay time.Duration
+	paced bool // a Crawl-delay was given; it may be zero
 
 	// plain are the rules without wildcards, by pattern, each pattern once. The
 	// longest one that a path begins with is the last one not after the path, or
@@ -64,10 +65,10 @@ type Match struct {
 
 // Group returns the product token of the group that applies, as written; "*" if
 // it is the one for every crawler, and "" if no group applies.
-func (r *Rules) Group() string { return r.head.group }
+func (r *Rules) Group() string { return r.group }
 
 // CrawlDelay returns the Crawl-delay of the group, and whether it has one.
-func (r *Rules) CrawlDelay() (time.Duration, bool) { return r.head.delay, r.head.paced }
+func (r *Rules) CrawlDelay() (time.Duration, bool) { return r.delay, r.paced }
 
 // Len returns how many rules there are to match.
 func (r *Rules) Len() int { return len(r.plain) + len(r.wild) }

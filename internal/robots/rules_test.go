@@ -1,7 +1,6 @@
 package robots
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -155,33 +154,18 @@ func TestProductToken(t *testing.T) {
 	}
 }
 
-func TestBinary(t *testing.T) {
-	r := Parse([]byte("User-agent: Bot\nCrawl-delay: 2\nDisallow: /a # no\n\n\nAllow: /*b%2a$\nUser-agent: other\nDisallow: /secret")).Agent("bot")
-	b, err := r.AppendBinary([]byte("x"))
-	if err != nil || b[0] != 'x' {
-		t.Fatalf("AppendBinary: %q, %v", b, err)
+// Rules keep their own lines and nothing of the other groups or the comments.
+func TestRulesHoldTheirLinesOnly(t *testing.T) {
+	other := "User-agent: other\nDisallow: /secret" + strings.Repeat("\nDisallow: /other", 10_000)
+	r := Parse([]byte("User-agent: Bot\nCrawl-delay: 2\nDisallow: /a # no\n\n\nAllow: /*b%2a$\n" + other)).Agent("bot")
+	if want := "Disallow: /aAllow: /*b%2a$"; !strings.HasPrefix(r.text, want) || strings.Contains(r.text, "secret") || r.Size() > 1000 {
+		t.Errorf("%d bytes with %.100q, want little more than %q", r.Size(), r.text, want)
 	}
-	b = b[1:]
-	if strings.Contains(string(b), "secret") || strings.Contains(string(b), "no") {
-		t.Errorf("compact form holds more than its own rules: %q", b)
+	if d, ok := r.CrawlDelay(); d != 2*time.Second || !ok || r.Group() != "Bot" {
+		t.Errorf("group %q with a Crawl-delay of %v, %v", r.Group(), d, ok)
 	}
-	got, err := UnmarshalRules(b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if fmt.Sprint(*got) != fmt.Sprint(*r) {
-		t.Errorf("read back %+v, want %+v", *got, *r)
-	}
-	for i := range b {
-		if _, err := UnmarshalRules(b[:i]); err == nil && i != len(b) {
-			// A cut between two rules is well-formed; what it says must be a prefix.
-			if cut, _ := UnmarshalRules(b[:i]); cut.Len() >= r.Len() {
-				t.Errorf("cut at %d still has %d rules", i, cut.Len())
-			}
-		}
-	}
-	if _, err := UnmarshalRules([]byte{9}); err != ErrFormat {
-		t.Errorf("bad version: %v", err)
+	if got, want := r.Match("/a"), (Match{Rule: "Disallow: /a", Line: 3}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }
 

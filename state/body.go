@@ -1,0 +1,54 @@
+package state
+
+import (
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+const (
+	// packFrom is the size in bytes from which the body of an origin fact is
+	// compressed. Most robots.txt are smaller.
+	packFrom = 1 << 10
+	// maxUnpacked bounds what a stored body may grow to, so that damaged bytes
+	// cannot take all memory. A record is not larger.
+	maxUnpacked = MaxRecordSize
+)
+
+// bodies compresses the bodies of origin facts. The zero value is ready for use,
+// by any number of goroutines.
+type bodies struct {
+	encoders, decoders sync.Pool
+}
+
+// pack returns the body compressed, or false if it is small or would not shrink.
+func (c *bodies) pack(body []byte) ([]byte, bool) {
+	if len(body) < packFrom {
+		return nil, false
+	}
+	e, ok := c.encoders.Get().(*zstd.Encoder)
+	if !ok {
+		var err error
+		e, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(1<<19), zstd.WithEncoderCRC(false))
+		if err != nil {
+			panic("state: zstd options: " + err.Error()) // they are constants
+		}
+	}
+	defer c.encoders.Put(e)
+	packed := e.EncodeAll(body, make([]byte, 0, len(body)))
+	return packed, len(packed) < len(body)
+}
+
+// unpack is the inverse of pack.
+func (c *bodies) unpack(packed []byte) ([]byte, error) {
+	d, ok := c.decoders.Get().(*zstd.Decoder)
+	if !ok {
+		var err error
+		d, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(maxUnpacked))
+		if err != nil {
+			panic("state: zstd options: " + err.Error()) // they are constants
+		}
+	}
+	defer c.decoders.Put(d)
+	return d.DecodeAll(packed, nil)
+}
