@@ -8,6 +8,7 @@ import (
 	"github.com/mapwright/mapwright/internal/disk"
 	"github.com/mapwright/mapwright/state/internal/badgerfiles"
 	"github.com/mapwright/mapwright/state/internal/keyset"
+	"github.com/mapwright/mapwright/state/internal/record"
 	"github.com/mapwright/mapwright/state/internal/txn"
 )
 
@@ -33,7 +34,7 @@ type applier struct {
 	cursors  []frontier.HostCursor // of that record
 	current  uint8                 // partition of the part being applied
 	next     progress              // after the last whole record; inflight is not used
-	changed  partitionSet          // partitions of which something changed in next since the last transaction
+	changed  record.PartitionSet   // partitions of which something changed in next since the last transaction
 	inflight []inflightChange
 	done     applied
 
@@ -42,7 +43,7 @@ type applier struct {
 
 // sentRecords is what becomes visible when a transaction is in Badger.
 type sentRecords struct {
-	closed []*blockBuilder // whose memory the transaction uses
+	closed []*record.BlockBuilder // whose memory the transaction uses
 
 	moved    bool // it moved the position; else what follows means nothing
 	position frontier.Position
@@ -99,7 +100,7 @@ func (a *applier) add(at frontier.Position, rec []byte, cost int64) error {
 	}
 	a.position = at
 	a.cursors = a.cursors[:0]
-	if err := walk(rec, recordApplier{a}); err != nil {
+	if err := record.Walk(rec, recordApplier{a}); err != nil {
 		return fmt.Errorf("apply record %d: %w", at, err)
 	}
 	if err := a.deleteBlocks(); err != nil {
@@ -142,7 +143,7 @@ func (a *applier) commitAndWait() error {
 
 func (a *applier) sendMoved() error {
 	a.buf = binary.BigEndian.AppendUint64(a.buf[:0], uint64(a.next.position))
-	if err := a.put(metaKey(metaApplied), a.buf); err != nil {
+	if err := a.put(record.MetaKey(record.MetaApplied), a.buf); err != nil {
 		return err
 	}
 	return a.send(true)
@@ -202,10 +203,10 @@ func (a *applier) send(moved bool) error {
 	f.closed, a.blocks.closed = a.blocks.closed, f.closed
 	if moved {
 		f.position, f.run, f.parts = a.next.position, a.next.run, f.parts[:0]
-		for p := range a.changed.all() {
+		for p := range a.changed.All() {
 			f.parts = append(f.parts, changedPart{p, a.next.parts[p]})
 		}
-		a.changed = partitionSet{}
+		a.changed = record.PartitionSet{}
 		f.inflight, a.inflight = a.inflight, f.inflight[:0]
 		a.done.position = a.next.position
 		f.done, a.done = a.done, applied{links: f.done.links[:0]}
@@ -264,10 +265,10 @@ func (a *applier) makeRoom(key, value int) error {
 }
 
 // enqueue adds a link to the open block of its host and priority.
-func (a *applier) enqueue(index int, l *linkView) error {
-	id := blockID{l.key.Host, l.priority}
+func (a *applier) enqueue(index int, l *record.LinkView) error {
+	id := blockID{l.Key.Host, l.Priority}
 	if !a.blocks.has(id) {
-		if err := a.makeRoom(queueKeySize, badgerfiles.ValueThreshold); err != nil {
+		if err := a.makeRoom(record.QueueKeySize, badgerfiles.ValueThreshold); err != nil {
 			return err
 		}
 	}

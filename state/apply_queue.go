@@ -7,6 +7,7 @@ import (
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/state/internal/badgerfiles"
+	"github.com/mapwright/mapwright/state/internal/record"
 	"github.com/mapwright/mapwright/state/internal/txn"
 )
 
@@ -18,43 +19,43 @@ type blockID struct {
 
 // openBlocks are the blocks that get links of the current transaction. Each has room reserved in it.
 type openBlocks struct {
-	open   map[blockID]*blockBuilder
-	closed []*blockBuilder // whose memory the current transaction uses
-	free   []*blockBuilder
+	open   map[blockID]*record.BlockBuilder
+	closed []*record.BlockBuilder // whose memory the current transaction uses
+	free   []*record.BlockBuilder
 }
 
 // maxFreeBlocks is how many blocks are kept for later use.
 const maxFreeBlocks = 1024
 
-func newOpenBlocks() openBlocks { return openBlocks{open: map[blockID]*blockBuilder{}} }
+func newOpenBlocks() openBlocks { return openBlocks{open: map[blockID]*record.BlockBuilder{}} }
 
 func (o *openBlocks) has(id blockID) bool { return o.open[id] != nil }
 
 // add adds a link to a block. If the block is not open, w must have room for it.
-func (o *openBlocks) add(w *txn.Writer, id blockID, at frontier.Position, index int, l *linkView) error {
+func (o *openBlocks) add(w *txn.Writer, id blockID, at frontier.Position, index int, l *record.LinkView) error {
 	b := o.open[id]
 	if b == nil {
-		w.Reserve(queueKeySize, badgerfiles.ValueThreshold)
+		w.Reserve(record.QueueKeySize, badgerfiles.ValueThreshold)
 		if n := len(o.free); n > 0 {
 			b, o.free = o.free[n-1], o.free[:n-1]
 		} else {
-			b = &blockBuilder{}
+			b = &record.BlockBuilder{}
 		}
 		o.open[id] = b
 	}
-	b.add(at, index, l)
-	if b.full() {
+	b.Add(at, index, l)
+	if b.Full() {
 		return o.close(w, id, b)
 	}
 	return nil
 }
 
 // close puts a block into the transaction.
-func (o *openBlocks) close(w *txn.Writer, id blockID, b *blockBuilder) error {
+func (o *openBlocks) close(w *txn.Writer, id blockID, b *record.BlockBuilder) error {
 	delete(o.open, id)
 	o.closed = append(o.closed, b)
-	var key [queueKeySize]byte
-	return w.SetReserved(appendQueueKey(key[:0], id.host, b.last), b.buf, byte(b.count))
+	var key [record.QueueKeySize]byte
+	return w.SetReserved(record.AppendQueueKey(key[:0], id.host, b.Last), b.Buf, byte(b.Count))
 }
 
 func (o *openBlocks) closeAll(w *txn.Writer) error {
@@ -67,9 +68,9 @@ func (o *openBlocks) closeAll(w *txn.Writer) error {
 }
 
 // recycle keeps blocks that are in Badger for later use. It returns the empty list.
-func (o *openBlocks) recycle(blocks []*blockBuilder) []*blockBuilder {
+func (o *openBlocks) recycle(blocks []*record.BlockBuilder) []*record.BlockBuilder {
 	for _, b := range blocks {
-		b.reset()
+		b.Reset()
 	}
 	o.free = append(o.free, blocks...)
 	o.free = o.free[:min(len(o.free), maxFreeBlocks)]
@@ -88,12 +89,12 @@ func (a *applier) deleteBlocks() error {
 	}
 	read := a.view.db.NewTransaction(false)
 	defer read.Discard()
-	it := read.NewIterator(badger.IteratorOptions{Prefix: []byte{famQueue}})
+	it := read.NewIterator(badger.IteratorOptions{Prefix: []byte{record.FamQueue}})
 	defer it.Close()
 	for _, c := range a.cursors {
-		prefix := appendHostKey(nil, famQueue, c.Host)
+		prefix := record.AppendHostKey(nil, record.FamQueue, c.Host)
 		for it.Seek(prefix); it.ValidForPrefix(prefix); it.Next() {
-			_, last, ok := parseQueueKey(it.Item().Key())
+			_, last, ok := record.ParseQueueKey(it.Item().Key())
 			if !ok || last.Compare(c.Low) > 0 {
 				break
 			}
@@ -105,8 +106,8 @@ func (a *applier) deleteBlocks() error {
 				return err
 			}
 		}
-		a.buf = appendCursor(append(a.buf[:0], formatVersion), c.Low)
-		if err := a.put(appendHostKey(nil, famCursor, c.Host), a.buf); err != nil {
+		a.buf = record.AppendCursor(append(a.buf[:0], record.Version), c.Low)
+		if err := a.put(record.AppendHostKey(nil, record.FamCursor, c.Host), a.buf); err != nil {
 			return err
 		}
 	}
@@ -120,17 +121,17 @@ func (a *applier) deleteBlocks() error {
 // is in Badger was durable in the journal before.
 func (a *applier) dropBlocks(j Journal, after frontier.Position) error {
 	grown := queueVisitor{queues: map[blockID]bool{}}
-	err := j.Replay(context.Background(), everywhere(after), func(_ frontier.Position, rec []byte) error { return walk(rec, &grown) })
+	err := j.Replay(context.Background(), everywhere(after), func(_ frontier.Position, rec []byte) error { return record.Walk(rec, &grown) })
 	if err != nil || len(grown.queues) == 0 {
 		return err
 	}
 	read := a.view.db.NewTransaction(false)
 	defer read.Discard()
-	it := read.NewIterator(badger.IteratorOptions{Prefix: []byte{famQueue}})
+	it := read.NewIterator(badger.IteratorOptions{Prefix: []byte{record.FamQueue}})
 	defer it.Close()
 	for q := range grown.queues {
-		prefix := append(appendHostKey(nil, famQueue, q.host), q.priority)
-		it.Seek(appendQueueKey(nil, q.host, frontier.Cursor{Priority: q.priority, Position: after + 1}))
+		prefix := append(record.AppendHostKey(nil, record.FamQueue, q.host), q.priority)
+		it.Seek(record.AppendQueueKey(nil, q.host, frontier.Cursor{Priority: q.priority, Position: after + 1}))
 		for ; it.ValidForPrefix(prefix); it.Next() {
 			if err := a.delete(it.Item().Key()); err != nil {
 				return err
@@ -142,13 +143,13 @@ func (a *applier) dropBlocks(j Journal, after frontier.Position) error {
 
 // A queueVisitor notes which queues get links.
 type queueVisitor struct {
-	noVisitor
+	record.NoVisitor
 	queues map[blockID]bool
 }
 
-func (v *queueVisitor) visit(index int, l *linkView) error { return v.link(index, l) }
+func (v *queueVisitor) Visit(index int, l *record.LinkView) error { return v.Link(index, l) }
 
-func (v *queueVisitor) link(_ int, l *linkView) error {
-	v.queues[blockID{l.key.Host, l.priority}] = true
+func (v *queueVisitor) Link(_ int, l *record.LinkView) error {
+	v.queues[blockID{l.Key.Host, l.Priority}] = true
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/state/internal/record"
 )
 
 // A body is stored as it was given: small ones as they are, larger ones compressed where that makes them smaller.
@@ -18,7 +19,7 @@ func TestOriginBodies(t *testing.T) {
 	}
 	rules := []byte(strings.Repeat("Disallow: /private/directory\n", 500<<10/29))
 	dir := t.TempDir()
-	var codec bodies
+	var codec record.Bodies
 	facts := map[string]frontier.OriginFact{}
 	s := open(t, dir, small())
 	for name, c := range map[string]struct {
@@ -26,11 +27,11 @@ func TestOriginBodies(t *testing.T) {
 		least int // bytes of the stored value
 		most  int
 	}{
-		"none": {nil, 0, 20}, "small": {rules[:packFrom-1], packFrom - 1, packFrom + 20}, "larger": {rules[:packFrom], 0, 100},
+		"none": {nil, 0, 20}, "small": {rules[:record.PackFrom-1], record.PackFrom - 1, record.PackFrom + 20}, "larger": {rules[:record.PackFrom], 0, 100},
 		"as large as can be": {rules, 0, 1000}, "not to be compressed": {noise, len(noise), len(noise) + 20},
 	} {
 		fact := frontier.OriginFact{Host: s.Hasher().HostID(name), Origin: name, State: frontier.OriginAnswered, Status: 200, Body: c.body}
-		if n := len(codec.appendOrigin(nil, &fact)); n < c.least || n > c.most {
+		if n := len(codec.AppendOrigin(nil, &fact)); n < c.least || n > c.most {
 			t.Errorf("%s: %d bytes stored, want %d to %d", name, n, c.least, c.most)
 		}
 		facts[name] = fact
@@ -57,13 +58,13 @@ func TestOriginBodies(t *testing.T) {
 }
 
 func TestDamagedBody(t *testing.T) {
-	var codec bodies
-	value := codec.appendOrigin(nil, &frontier.OriginFact{Body: bytes.Repeat([]byte("x"), packFrom)})
+	var codec record.Bodies
+	value := codec.AppendOrigin(nil, &frontier.OriginFact{Body: bytes.Repeat([]byte("x"), record.PackFrom)})
 	at := bytes.Index(value, []byte{0x28, 0xb5, 0x2f, 0xfd}) // a frame of zstd begins so
 	if at < 0 {
 		t.Fatalf("%x is not compressed", value)
 	}
 	value[at] ^= 0xff
-	_, err := codec.decodeOrigin(1, "o", value)
+	_, err := codec.DecodeOrigin(1, "o", value)
 	wantErrAs[*CorruptError](t, err)
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/state/internal/record"
 )
 
 // NumOutcomes is how many outcomes are counted apart. Codes from NumOutcomes-1
@@ -101,13 +102,13 @@ func (c *Counters) append(dst []byte) []byte {
 	return dst
 }
 
-func (r *reader) counters() Counters {
-	c := Counters{Discovered: r.uvarint(), Finished: r.uvarint(), Visits: r.uvarint(), Bytes: r.uvarint()}
-	c.Generation, c.Counted = uint32(r.upTo(math.MaxUint32)), r.uvarint()
+func readCounters(r *record.Reader) Counters {
+	c := Counters{Discovered: r.Uvarint(), Finished: r.Uvarint(), Visits: r.Uvarint(), Bytes: r.Uvarint()}
+	c.Generation, c.Counted = uint32(r.UpTo(math.MaxUint32)), r.Uvarint()
 	for _, list := range [][]uint64{c.Outcomes[:], c.Status[:]} {
-		n := r.upTo(uint64(len(list)))
+		n := r.UpTo(uint64(len(list)))
 		for i := range n {
-			list[i] = r.uvarint()
+			list[i] = r.Uvarint()
 		}
 	}
 	return c

@@ -15,6 +15,7 @@ import (
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/disk"
+	"github.com/mapwright/mapwright/state/internal/record"
 )
 
 // What a store's directory holds.
@@ -41,20 +42,20 @@ type format struct {
 
 func readFormat(dir string) (format, error) {
 	path := filepath.Join(dir, formatName)
-	body, err := disk.ReadSmallFrame(path, formatMagic, formatVersion)
+	body, err := disk.ReadSmallFrame(path, formatMagic, record.Version)
 	if err != nil {
 		return format{}, err
 	}
-	r := reader{b: body}
-	f := format{seed: r.u64(), created: r.time(), identity: string(r.bytes())}
-	return f, r.done(path)
+	r := record.Reader{B: body}
+	f := format{seed: r.U64(), created: r.Time(), identity: string(r.Bytes())}
+	return f, r.Done(path)
 }
 
 func writeFormat(dir string, f format) error {
-	_, err := disk.WriteFrame(filepath.Join(dir, formatName), formatMagic, formatVersion, func(w io.Writer) error {
+	_, err := disk.WriteFrame(filepath.Join(dir, formatName), formatMagic, record.Version, func(w io.Writer) error {
 		b := binary.BigEndian.AppendUint64(nil, f.seed)
-		b = binary.AppendUvarint(b, millis(f.created))
-		_, err := w.Write(appendString(b, f.identity))
+		b = binary.AppendUvarint(b, record.Millis(f.created))
+		_, err := w.Write(record.AppendString(b, f.identity))
 		return err
 	})
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/disk"
+	"github.com/mapwright/mapwright/state/internal/record"
 )
 
 func TestOpenModes(t *testing.T) {
@@ -122,7 +123,7 @@ func TestNewerFormat(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, err = Open(dir, small())
-		if e := wantErrAs[*VersionError](t, err); e.Found != 7 || e.Known != formatVersion || e.What != path {
+		if e := wantErrAs[*VersionError](t, err); e.Found != 7 || e.Known != record.Version || e.What != path {
 			t.Errorf("%+v", e)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/state/internal/record"
 )
 
 // testdata/v2.tar.gz holds two directories of format version 2: one of a store
@@ -73,7 +74,7 @@ func checkRefused(t *testing.T, dir string) {
 	if err == nil {
 		s.Close()
 	}
-	if e := wantErrAs[*VersionError](t, err); e.Found != 1 || e.Known != formatVersion {
+	if e := wantErrAs[*VersionError](t, err); e.Found != 1 || e.Known != record.Version {
 		t.Errorf("refused with %v", err)
 	}
 	if !slices.Equal(list(), want) {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/mapwright/mapwright/frontier"
 )
 
 func wantErr(t *testing.T, want, got error, format string, args ...any) {
@@ -24,3 +26,19 @@ func wantErrAs[E error](t *testing.T, got error) E {
 }
 
 func (m *model) linkTime() time.Time { return time.UnixMilli(1_700_000_000_000).UTC() }
+
+func key(n uint64) frontier.Key {
+	return frontier.Key{Host: frontier.HostID(n << 32), Hi: n * 3, Lo: n * 7}
+}
+
+// mustURL is the URL of a text, or none.
+func mustURL(text string) frontier.URL {
+	if text == "" {
+		return frontier.URL{}
+	}
+	u, err := frontier.ParseURL(text)
+	if err != nil {
+		panic(err)
+	}
+	return u
+}

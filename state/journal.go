@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/state/internal/record"
 )
 
 // A Part is what a record says about one partition.
@@ -21,8 +22,8 @@ type Positions map[uint8]frontier.Position
 
 // everywhere is the same position in all partitions.
 func everywhere(at frontier.Position) Positions {
-	p := make(Positions, partitions)
-	for i := range partitions {
+	p := make(Positions, record.Partitions)
+	for i := range record.Partitions {
 		p[uint8(i)] = at
 	}
 	return p
@@ -117,12 +118,12 @@ func (b *Batch) last() frontier.Position { return b.At(b.Len() - 1) }
 // JoinParts appends the record that has these parts, which must be of different
 // partitions.
 func JoinParts(dst []byte, parts ...Part) []byte {
-	dst = appendParts(dst, len(parts))
+	dst = record.AppendHead(dst, len(parts))
 	for _, p := range parts {
 		var body int
-		dst, body = beginSized(dst)
+		dst, body = record.BeginSized(dst)
 		dst = append(append(dst, p.Partition), p.Body...)
-		dst = endSized(dst, body)
+		dst = record.EndSized(dst, body)
 	}
 	return dst
 }
@@ -130,17 +131,21 @@ func JoinParts(dst []byte, parts ...Part) []byte {
 // eachPart calls fn for the parts of a record, without their position, until fn
 // returns false.
 func eachPart(rec []byte, fn func(Part) bool) error {
-	r := reader{b: rec}
-	n, err := r.parts()
-	for ; err == nil && n > 0 && !r.bad; n-- {
-		e := r.sized()
-		p := Part{Partition: e.u8(), Body: e.b}
-		if !e.bad && !fn(p) {
+	r := record.Reader{B: rec}
+	n, err := r.Parts()
+	for ; err == nil && n > 0 && !r.Bad; n-- {
+		e := r.Sized()
+		p := Part{Partition: e.U8()}
+		if e.Bad {
+			return record.ErrDecode
+		}
+		p.Body = e.B
+		if !fn(p) {
 			return nil
 		}
 	}
-	if err == nil && r.bad {
-		err = errDecode
+	if err == nil && r.Bad {
+		err = record.ErrDecode
 	}
 	return err
 }

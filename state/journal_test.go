@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/state/internal/record"
 	"github.com/mapwright/mapwright/wal"
 )
 
@@ -173,7 +174,7 @@ func testRecord(partitions ...uint8) []byte {
 	for _, p := range partitions {
 		r.Facts = append(r.Facts, frontier.CrawlFact{Partition: p, Name: "n", Value: []byte{p}})
 	}
-	return appendRecord(nil, 1, &r, &bodies{})
+	return record.Append(nil, 1, &r, &record.Bodies{})
 }
 
 // TestBatchParts takes records apart and joins them again.

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/state/internal/record"
 	"github.com/mapwright/mapwright/wal"
 )
 
@@ -48,7 +49,7 @@ func (j *localJournal) Replay(ctx context.Context, after Positions, fn func(fron
 		return nil
 	}
 	from := slices.Min(slices.Collect(maps.Values(after)))
-	all := len(after) == partitions && slices.Max(slices.Collect(maps.Values(after))) == from
+	all := len(after) == record.Partitions && slices.Max(slices.Collect(maps.Values(after))) == from
 	var wanted []byte
 	return j.log.Replay(wal.LSN(from+1), func(lsn wal.LSN, rec []byte) error {
 		if err := ctx.Err(); err != nil {
@@ -74,7 +75,7 @@ func (j *localJournal) Replay(ctx context.Context, after Positions, fn func(fron
 }
 
 func (j *localJournal) Truncate(_ context.Context, upTo Positions) error {
-	if len(upTo) < partitions {
+	if len(upTo) < record.Partitions {
 		return nil // a partition may still need any record
 	}
 	err := j.log.TruncateBefore(wal.LSN(slices.Min(slices.Collect(maps.Values(upTo))) + 1))

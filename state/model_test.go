@@ -15,6 +15,7 @@ import (
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/pace"
+	"github.com/mapwright/mapwright/state/internal/record"
 )
 
 const modelSeed = 42 // hash seed of stores that are compared with a model
@@ -118,7 +119,7 @@ func (m *model) blob(limit int) []byte {
 	for i := range b {
 		b[i] = byte(m.rng.Uint32())
 	}
-	return cloned(b)
+	return record.Cloned(b)
 }
 
 func (m *model) link(parent frontier.URL, now time.Time) frontier.Link {
@@ -253,7 +254,7 @@ func (m *model) check(t *testing.T, s *Store) {
 // checkPartitions counts the pages of each partition anew.
 func (m *model) checkPartitions(t *testing.T, s *Store) {
 	t.Helper()
-	var want [partitions]Counters
+	var want [record.Partitions]Counters
 	for k, l := range m.links {
 		c := &want[k.Host.Partition()]
 		c.Discovered++

@@ -5,6 +5,7 @@ import (
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/state/internal/keyset"
+	"github.com/mapwright/mapwright/state/internal/record"
 )
 
 const overlayShards = 16 // a power of two
@@ -76,8 +77,8 @@ func (o *overlay) addFacts(at frontier.Position, r *frontier.Record) {
 		o.hosts[f.Host] = pendingHost{f, at}
 	}
 	for _, f := range r.Origins {
-		f.Fetched, f.Expires = fromMillis(millis(f.Fetched)), fromMillis(millis(f.Expires))
-		f.Body = cloned(f.Body)
+		f.Fetched, f.Expires = record.FromMillis(record.Millis(f.Fetched)), record.FromMillis(record.Millis(f.Expires))
+		f.Body = record.Cloned(f.Body)
 		o.origins[f.Origin] = pendingOrigin{f, at}
 	}
 }
@@ -109,6 +110,6 @@ func (o *overlay) origin(origin string) (frontier.OriginFact, bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	p, ok := o.origins[origin]
-	p.fact.Body = cloned(p.fact.Body)
+	p.fact.Body = record.Cloned(p.fact.Body)
 	return p.fact, ok
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/state/internal/record"
 )
 
 // A Page is what is known of one URL.
@@ -27,7 +28,7 @@ type queries struct {
 	view    *view
 	overlay *overlay
 	journal Journal
-	bodies  bodies
+	bodies  record.Bodies
 }
 
 // Page returns what is known of one URL. It sees everything committed before
@@ -44,15 +45,15 @@ func (q *queries) Page(ctx context.Context, k frontier.Key) (_ Page, _ bool, err
 	txn := q.view.db.NewTransaction(false)
 	defer txn.Discard()
 	p := Page{Link: frontier.Link{Key: k}}
-	named, err := getValue(txn, appendURLKey(nil, famURL, k), func(b []byte) (err error) {
-		p.Link, err = decodeDiscovery(k, b)
+	named, err := getValue(txn, record.AppendURLKey(nil, record.FamURL, k), func(b []byte) (err error) {
+		p.Link, err = record.DecodeDiscovery(k, b)
 		return err
 	})
 	if err != nil {
 		return Page{}, false, fmt.Errorf("read page: %w", err)
 	}
-	done, err := getValue(txn, appendURLKey(nil, famFinish, k), func(b []byte) (err error) {
-		p.Finish, err = decodeFinish(k, b)
+	done, err := getValue(txn, record.AppendURLKey(nil, record.FamFinish, k), func(b []byte) (err error) {
+		p.Finish, err = record.DecodeFinish(k, b)
 		return err
 	})
 	if err != nil {
@@ -108,9 +109,9 @@ func (q *queries) somePages(after frontier.Key, first bool) (_ []Page, err error
 	}
 	txn := q.view.db.NewTransaction(false)
 	defer txn.Discard()
-	named := newFamilyReader(txn, famURL, after, first)
+	named := newFamilyReader(txn, record.FamURL, after, first)
 	defer named.it.Close()
-	done := newFamilyReader(txn, famFinish, after, first)
+	done := newFamilyReader(txn, record.FamFinish, after, first)
 	defer done.it.Close()
 
 	pages := make([]Page, 0, pagesChunk)
@@ -124,7 +125,7 @@ func (q *queries) somePages(after frontier.Key, first bool) (_ []Page, err error
 		isNamed, isDone := named.valid && named.key == k, done.valid && done.key == k
 		if isNamed {
 			err := named.it.Item().Value(func(b []byte) (err error) {
-				p.Link, err = decodeDiscovery(k, b)
+				p.Link, err = record.DecodeDiscovery(k, b)
 				return err
 			})
 			if err != nil {
@@ -134,7 +135,7 @@ func (q *queries) somePages(after frontier.Key, first bool) (_ []Page, err error
 		}
 		if isDone {
 			err := done.it.Item().Value(func(b []byte) (err error) {
-				p.Finish, err = decodeFinish(k, b)
+				p.Finish, err = record.DecodeFinish(k, b)
 				return err
 			})
 			if err != nil {
@@ -158,7 +159,7 @@ func newFamilyReader(txn *badger.Txn, family byte, after frontier.Key, first boo
 	r := &familyReader{it: txn.NewIterator(badger.IteratorOptions{
 		Prefix: []byte{family}, PrefetchValues: true, PrefetchSize: 64,
 	})}
-	r.it.Seek(appendURLKey(nil, family, after))
+	r.it.Seek(record.AppendURLKey(nil, family, after))
 	r.look()
 	if !first && r.valid && r.key == after {
 		r.next()
@@ -176,6 +177,6 @@ func (r *familyReader) look() {
 	if r.valid {
 		// A key of another length would be an error of ours; it reads as zero and
 		// is never equal to one that is looked for.
-		r.key, _ = parseURLKey(r.it.Item().Key())
+		r.key, _ = record.ParseURLKey(r.it.Item().Key())
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/state/internal/record"
 )
 
 // Pending returns up to n links of a host that are not finished, in order, from
@@ -29,20 +30,20 @@ func (q *queries) Pending(ctx context.Context, h frontier.HostID, after frontier
 	var links []frontier.Link
 	txn := q.view.db.NewTransaction(false)
 	defer txn.Discard()
-	prefix := appendHostKey(nil, famQueue, h)
+	prefix := record.AppendHostKey(nil, record.FamQueue, h)
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: prefix})
 	defer it.Close()
-	for it.Seek(appendQueueKey(nil, h, after)); it.Valid() && len(links) < n; it.Next() {
+	for it.Seek(record.AppendQueueKey(nil, h, after)); it.Valid() && len(links) < n; it.Next() {
 		if err := ctx.Err(); err != nil {
 			return nil, after, err
 		}
-		_, last, ok := parseQueueKey(it.Item().Key())
+		_, last, ok := record.ParseQueueKey(it.Item().Key())
 		if !ok {
 			return nil, after, &CorruptError{What: "queue", Reason: "a key does not decode"}
 		}
 		var finErr error
 		err := it.Item().Value(func(b []byte) error {
-			return readBlock(h, last.Priority, b, func(l *frontier.Link) bool {
+			return record.ReadBlock(h, last.Priority, b, func(l *frontier.Link) bool {
 				// A block made in a recovery may overlap the one before it.
 				if l.At.Compare(after) <= 0 {
 					return true
@@ -64,8 +65,8 @@ func (q *queries) Pending(ctx context.Context, h frontier.HostID, after frontier
 
 // finished reports whether a visit of a URL is finished.
 func finished(txn *badger.Txn, k frontier.Key, visit uint32) (bool, error) {
-	var key [urlKeySize]byte
-	item, err := txn.Get(appendURLKey(key[:0], famFinish, k))
+	var key [record.URLKeySize]byte
+	item, err := txn.Get(record.AppendURLKey(key[:0], record.FamFinish, k))
 	if errors.Is(err, badger.ErrKeyNotFound) {
 		return false, nil
 	}
@@ -74,12 +75,12 @@ func finished(txn *badger.Txn, k frontier.Key, visit uint32) (bool, error) {
 	}
 	var f frontier.Finish
 	err = item.Value(func(b []byte) error {
-		r, err := valueReader("finish", b)
+		r, err := record.ValueReader("finish", b)
 		if err != nil {
 			return err
 		}
-		r.finishHead(&f)
-		return r.done("finish")
+		r.FinishHead(&f)
+		return r.Done("finish")
 	})
 	return f.Visit >= visit, err
 }
@@ -88,7 +89,7 @@ func finished(txn *badger.Txn, k frontier.Key, visit uint32) (bool, error) {
 // answers for what has been applied.
 func (q *queries) Backlogs(ctx context.Context) iter.Seq2[frontier.Backlog, error] {
 	return func(yield func(frontier.Backlog, error) bool) {
-		r := backlogReader{from: []byte{famQueue}}
+		r := backlogReader{from: []byte{record.FamQueue}}
 		for more := true; more; {
 			err := ctx.Err()
 			if err == nil {
@@ -136,10 +137,10 @@ func (q *queries) readBacklogs(r *backlogReader) (more bool, err error) {
 	}
 	txn := q.view.db.NewTransaction(false)
 	defer txn.Discard()
-	cursors, facts := newHostReader(txn, famCursor), newHostReader(txn, famHost)
+	cursors, facts := newHostReader(txn, record.FamCursor), newHostReader(txn, record.FamHost)
 	defer cursors.it.Close()
 	defer facts.it.Close()
-	it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{famQueue}})
+	it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{record.FamQueue}})
 	defer it.Close()
 	it.Seek(r.from)
 	for range scanChunk {
@@ -147,7 +148,7 @@ func (q *queries) readBacklogs(r *backlogReader) (more bool, err error) {
 			r.end()
 			return false, nil
 		}
-		h, last, ok := parseQueueKey(it.Item().Key())
+		h, last, ok := record.ParseQueueKey(it.Item().Key())
 		if !ok {
 			return false, &CorruptError{What: "queue", Reason: "a key does not decode"}
 		}
@@ -183,12 +184,12 @@ func describe(b *frontier.Backlog, cursors, facts *hostReader, block *badger.Ite
 	h := b.Fact.Host
 	if cursors.find(h) {
 		err := cursors.it.Item().Value(func(v []byte) error {
-			r, err := valueReader("cursor", v)
+			r, err := record.ValueReader("cursor", v)
 			if err != nil {
 				return err
 			}
-			b.Low = r.cursor()
-			return r.done("cursor")
+			b.Low = r.Cursor()
+			return r.Done("cursor")
 		})
 		if err != nil {
 			return err
@@ -196,7 +197,7 @@ func describe(b *frontier.Backlog, cursors, facts *hostReader, block *badger.Ite
 	}
 	if facts.find(h) {
 		err := facts.it.Item().Value(func(v []byte) (err error) {
-			b.Fact, err = decodeHost(h, v)
+			b.Fact, err = record.DecodeHost(h, v)
 			return err
 		})
 		if err != nil {
@@ -208,7 +209,7 @@ func describe(b *frontier.Backlog, cursors, facts *hostReader, block *badger.Ite
 	}
 	// No fact about the host was ever committed: its links know its name.
 	return block.Value(func(v []byte) error {
-		return readBlock(h, 0, v, func(l *frontier.Link) bool {
+		return record.ReadBlock(h, 0, v, func(l *frontier.Link) bool {
 			b.Fact.Name = l.URL.Host()
 			return false
 		})
@@ -232,7 +233,7 @@ func newHostReader(txn *badger.Txn, family byte) *hostReader {
 // find leaves the iterator at the first entry of a host, which must not come
 // before the last one looked for, and reports whether there is one.
 func (r *hostReader) find(h frontier.HostID) bool {
-	r.key = appendHostKey(r.key[:0], r.key[0], h)
+	r.key = record.AppendHostKey(r.key[:0], r.key[0], h)
 	for n := 0; r.sought && n < nearHosts; n++ {
 		if !r.it.Valid() {
 			return false

@@ -13,6 +13,7 @@ import (
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/disk"
 	"github.com/mapwright/mapwright/state/internal/badgerfiles"
+	"github.com/mapwright/mapwright/state/internal/record"
 	"github.com/mapwright/mapwright/wal"
 )
 
@@ -267,7 +268,7 @@ func (s opening) beginRun() error {
 			crashed[k] = s.view.crashes[k] + 1
 		}
 	}
-	rec := appendOpened(nil, s.run, allPartitions(), crashed)
+	rec := record.AppendOpened(nil, s.run, record.AllPartitions(), crashed)
 	s.queue.begin(p.position + 1)
 	at, err := s.queue.put(rec, []int{len(rec)}, nil)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/state/internal/record"
 )
 
 // scanChunk is how many entries are read in one transaction. A transaction
@@ -59,7 +60,7 @@ func (q *queries) scanSome(prefix, from []byte, dst [][]byte) (_ [][]byte, err e
 	defer txn.Discard()
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: prefix})
 	defer it.Close()
-	keys := make([]byte, 0, scanChunk*urlKeySize)
+	keys := make([]byte, 0, scanChunk*record.URLKeySize)
 	for it.Seek(from); it.Valid() && len(dst) < scanChunk; it.Next() {
 		n := len(keys)
 		keys = append(keys, it.Item().Key()...)
@@ -73,12 +74,12 @@ func (q *queries) scanSome(prefix, from []byte, dst [][]byte) (_ [][]byte, err e
 // applied.
 func (q *queries) Keys(ctx context.Context, first, last uint8) iter.Seq2[frontier.Key, error] {
 	return func(yield func(frontier.Key, error) bool) {
-		for key, err := range q.scan(ctx, []byte{famURL}, []byte{famURL, first}) {
+		for key, err := range q.scan(ctx, []byte{record.FamURL}, []byte{record.FamURL, first}) {
 			if err != nil {
 				yield(frontier.Key{}, fmt.Errorf("read keys: %w", err))
 				return
 			}
-			k, ok := parseURLKey(key)
+			k, ok := record.ParseURLKey(key)
 			if !ok {
 				yield(k, &CorruptError{What: "discovery", Reason: "its key does not decode"})
 				return
@@ -98,7 +99,7 @@ func (q *queries) Keys(ctx context.Context, first, last uint8) iter.Seq2[frontie
 func (q *queries) KeysSince(ctx context.Context, at frontier.Position) iter.Seq2[frontier.Key, error] {
 	return func(yield func(frontier.Key, error) bool) {
 		v := keyVisitor{yield: yield}
-		err := q.journal.Replay(ctx, everywhere(at), func(_ frontier.Position, rec []byte) error { return walk(rec, &v) })
+		err := q.journal.Replay(ctx, everywhere(at), func(_ frontier.Position, rec []byte) error { return record.Walk(rec, &v) })
 		if err != nil && !v.stopped {
 			yield(frontier.Key{}, fmt.Errorf("read links from journal: %w", err))
 		}
@@ -107,15 +108,15 @@ func (q *queries) KeysSince(ctx context.Context, at frontier.Position) iter.Seq2
 
 // A keyVisitor passes on the keys of links.
 type keyVisitor struct {
-	noVisitor
+	record.NoVisitor
 	yield   func(frontier.Key, error) bool
 	stopped bool
 }
 
-func (v *keyVisitor) link(_ int, l *linkView) error {
-	if !v.yield(l.key, nil) {
+func (v *keyVisitor) Link(_ int, l *record.LinkView) error {
+	if !v.yield(l.Key, nil) {
 		v.stopped = true
-		return errStopped
+		return record.ErrStopped
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/state/internal/record"
 )
 
 // Seen sets out[i] to whether keys[i] was ever named by a record committed
@@ -39,12 +40,12 @@ func (q *queries) Seen(ctx context.Context, keys []frontier.Key, out []bool) (er
 	slices.SortFunc(ask, func(a, b int32) int { return keys[a].Compare(keys[b]) })
 	txn := q.view.newest.take()
 	defer q.view.newest.drop(txn)
-	var key [urlKeySize]byte
+	var key [record.URLKeySize]byte
 	for n, i := range ask {
 		if n%256 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
-		switch _, err := txn.Get(appendURLKey(key[:0], famURL, keys[i])); {
+		switch _, err := txn.Get(record.AppendURLKey(key[:0], record.FamURL, keys[i])); {
 		case err == nil:
 			out[i] = true
 		case !errors.Is(err, badger.ErrKeyNotFound):
@@ -60,8 +61,8 @@ func (q *queries) Host(_ context.Context, h frontier.HostID) (frontier.HostFact,
 		return f, true, nil
 	}
 	var f frontier.HostFact
-	ok, err := q.get(appendHostKey(nil, famHost, h), func(b []byte) (err error) {
-		f, err = decodeHost(h, b)
+	ok, err := q.get(record.AppendHostKey(nil, record.FamHost, h), func(b []byte) (err error) {
+		f, err = record.DecodeHost(h, b)
 		return err
 	})
 	if err != nil {
@@ -76,8 +77,8 @@ func (q *queries) Origin(_ context.Context, h frontier.HostID, origin string) (f
 		return f, true, nil
 	}
 	var f frontier.OriginFact
-	ok, err := q.get(appendOriginKey(nil, h, origin), func(b []byte) (err error) {
-		f, err = q.bodies.decodeOrigin(h, origin, b)
+	ok, err := q.get(record.AppendOriginKey(nil, h, origin), func(b []byte) (err error) {
+		f, err = q.bodies.DecodeOrigin(h, origin, b)
 		return err
 	})
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/disk"
+	"github.com/mapwright/mapwright/state/internal/record"
 )
 
 const (
@@ -40,18 +41,18 @@ type checkpoint struct {
 func checkpointName(number uint64) string { return fmt.Sprintf("%016x%s", number, checkpointExt) }
 
 func writeCheckpoint(dir string, c checkpoint) error {
-	_, err := disk.WriteFrame(filepath.Join(dir, checkpointName(c.number)), checkpointMagic, formatVersion, func(w io.Writer) error {
+	_, err := disk.WriteFrame(filepath.Join(dir, checkpointName(c.number)), checkpointMagic, record.Version, func(w io.Writer) error {
 		b := binary.AppendUvarint(nil, c.number)
 		b = binary.AppendUvarint(b, uint64(c.position))
 		b = binary.AppendUvarint(b, uint64(len(c.snapshots)))
 		for _, s := range c.snapshots {
 			var body int
-			b, body = beginSized(b)
-			b = appendString(b, s.Name)
-			b = appendString(b, s.file)
+			b, body = record.BeginSized(b)
+			b = record.AppendString(b, s.Name)
+			b = record.AppendString(b, s.file)
 			b = binary.BigEndian.AppendUint32(b, s.Version)
 			b = binary.AppendUvarint(b, uint64(s.Size))
-			b = endSized(b, body)
+			b = record.EndSized(b, body)
 		}
 		_, err := w.Write(b)
 		return err
@@ -60,25 +61,25 @@ func writeCheckpoint(dir string, c checkpoint) error {
 }
 
 func readCheckpoint(path string) (checkpoint, error) {
-	body, err := disk.ReadSmallFrame(path, checkpointMagic, formatVersion)
+	body, err := disk.ReadSmallFrame(path, checkpointMagic, record.Version)
 	if err != nil {
 		return checkpoint{}, err
 	}
-	r := reader{b: body}
-	c := checkpoint{number: r.uvarint(), position: frontier.Position(r.uvarint())}
-	for n := r.uvarint(); n > 0 && !r.bad; n-- {
-		e := r.sized()
-		s := Snapshot{Name: string(e.bytes()), file: string(e.bytes())}
-		if v := e.take(4); len(v) == 4 {
+	r := record.Reader{B: body}
+	c := checkpoint{number: r.Uvarint(), position: frontier.Position(r.Uvarint())}
+	for n := r.Uvarint(); n > 0 && !r.Bad; n-- {
+		e := r.Sized()
+		s := Snapshot{Name: string(e.Bytes()), file: string(e.Bytes())}
+		if v := e.Take(4); len(v) == 4 {
 			s.Version = binary.BigEndian.Uint32(v)
 		}
-		s.Size = int64(e.upTo(1 << 62))
-		if e.bad || !strings.HasSuffix(s.file, snapshotExt) || filepath.Base(s.file) != s.file {
+		s.Size = int64(e.UpTo(1 << 62))
+		if e.Bad || !strings.HasSuffix(s.file, snapshotExt) || filepath.Base(s.file) != s.file {
 			return c, &CorruptError{What: path, Reason: "it does not decode"}
 		}
 		c.snapshots = append(c.snapshots, s)
 	}
-	return c, r.done(path)
+	return c, r.Done(path)
 }
 
 // loadCheckpoints returns the newest checkpoint that can be read, and the one

@@ -9,9 +9,18 @@ import (
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/disk"
+	"github.com/mapwright/mapwright/state/internal/record"
 )
 
 var _ frontier.Store = (*Store)(nil)
+
+// MaxRecordSize bounds the encoded size of one record. A page within the
+// usual limits needs a small part of it; lists of seeds must be committed in
+// pieces.
+const MaxRecordSize = record.MaxSize
+
+// MaxName bounds the names of facts and origins, which are keys in Badger.
+const MaxName = 60_000
 
 // A Store is the open record of a crawl. It is a [frontier.Store].
 type Store struct {
@@ -70,7 +79,7 @@ func (s *Store) Commit(recs ...frontier.Record) (frontier.Position, error) {
 			return 0, err
 		}
 		start := len(e.buf)
-		e.buf = appendRecord(e.buf, s.run, &recs[i], &s.bodies)
+		e.buf = record.Append(e.buf, s.run, &recs[i], &s.bodies)
 		if n := len(e.buf) - start; n > MaxRecordSize {
 			return 0, fmt.Errorf("commit %d bytes: %w", n, ErrTooLarge)
 		}
@@ -195,7 +204,7 @@ func (s *Store) Close() error {
 func (s *Store) closeAll() error {
 	// The end of the run goes to the journal even if Badger has failed: pages in
 	// flight did not end the process.
-	s.queue.end(ErrClosed, appendClosed(nil, s.run, allPartitions()))
+	s.queue.end(ErrClosed, record.AppendClosed(nil, s.run, record.AllPartitions()))
 	close(s.keeper.stop)
 	ended := make(chan struct{})
 	go func() {

@@ -11,6 +11,7 @@ import (
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/disk"
 	"github.com/mapwright/mapwright/state/internal/badgerfiles"
+	"github.com/mapwright/mapwright/state/internal/record"
 )
 
 const (
@@ -23,7 +24,7 @@ const (
 type progress struct {
 	position frontier.Position // of the last record that is applied
 	run      uint64            // the one that wrote it
-	parts    *[partitions]partProgress
+	parts    *[record.Partitions]partProgress
 	inflight map[frontier.Key]struct{}
 	files    map[string]badgerfiles.Span // how much of Badger's files is durable; only in a SYNCED file
 }
@@ -35,7 +36,7 @@ type partProgress struct {
 }
 
 func newProgress() progress {
-	return progress{parts: new([partitions]partProgress), inflight: map[frontier.Key]struct{}{}}
+	return progress{parts: new([record.Partitions]partProgress), inflight: map[frontier.Key]struct{}{}}
 }
 
 // total adds up the counters of all partitions.
@@ -73,33 +74,33 @@ func (p *progress) clone() progress {
 func readSynced(dir string) (progress, error) {
 	path := filepath.Join(dir, syncedName)
 	p := newProgress()
-	body, err := disk.ReadSmallFrame(path, syncedMagic, formatVersion)
+	body, err := disk.ReadSmallFrame(path, syncedMagic, record.Version)
 	if errors.Is(err, os.ErrNotExist) {
 		return p, nil
 	}
 	if err != nil {
 		return p, err
 	}
-	r := reader{b: body}
-	p.position, p.run = frontier.Position(r.uvarint()), r.uvarint()
-	for n := r.upTo(partitions); n > 0 && !r.bad; n-- {
-		e := r.sized()
-		part := &p.parts[e.u8()]
-		part.open, part.counters = e.u8() != 0, e.counters()
-		if e.bad {
-			r.fail()
+	r := record.Reader{B: body}
+	p.position, p.run = frontier.Position(r.Uvarint()), r.Uvarint()
+	for n := r.UpTo(record.Partitions); n > 0 && !r.Bad; n-- {
+		e := r.Sized()
+		part := &p.parts[e.U8()]
+		part.open, part.counters = e.U8() != 0, readCounters(&e)
+		if e.Bad {
+			r.Fail()
 		}
 	}
-	for n := r.uvarint(); n > 0 && !r.bad; n-- {
-		p.inflight[r.key()] = struct{}{}
+	for n := r.Uvarint(); n > 0 && !r.Bad; n-- {
+		p.inflight[r.Key()] = struct{}{}
 	}
-	p.files = r.spans()
-	return p, r.done(path)
+	p.files = readSpans(&r)
+	return p, r.Done(path)
 }
 
 // writeSynced notes that the Badger in dir is durable up to p.
 func writeSynced(dir string, p progress) error {
-	_, err := disk.WriteFrame(filepath.Join(dir, syncedName), syncedMagic, formatVersion, func(w io.Writer) error {
+	_, err := disk.WriteFrame(filepath.Join(dir, syncedName), syncedMagic, record.Version, func(w io.Writer) error {
 		b := binary.AppendUvarint(nil, uint64(p.position))
 		b = binary.AppendUvarint(b, p.run)
 		b = p.appendParts(b)
@@ -125,9 +126,9 @@ func (p *progress) appendParts(dst []byte) []byte {
 	for i := range p.parts {
 		if part := &p.parts[i]; *part != (partProgress{}) {
 			var body int
-			dst, body = beginSized(dst)
-			dst = part.counters.append(append(dst, byte(i), flag(part.open, 1)))
-			dst = endSized(dst, body)
+			dst, body = record.BeginSized(dst)
+			dst = part.counters.append(append(dst, byte(i), record.Flag(part.open, 1)))
+			dst = record.EndSized(dst, body)
 		}
 	}
 	return dst
@@ -136,18 +137,18 @@ func (p *progress) appendParts(dst []byte) []byte {
 func appendSpans(dst []byte, spans map[string]badgerfiles.Span) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(spans)))
 	for name, s := range spans {
-		dst = appendString(dst, name)
+		dst = record.AppendString(dst, name)
 		dst = binary.AppendUvarint(dst, uint64(s.End))
 		dst = binary.AppendUvarint(dst, uint64(s.First))
 	}
 	return dst
 }
 
-func (r *reader) spans() map[string]badgerfiles.Span {
+func readSpans(r *record.Reader) map[string]badgerfiles.Span {
 	spans := map[string]badgerfiles.Span{}
-	for n := r.uvarint(); n > 0 && !r.bad; n-- {
-		name := string(r.bytes())
-		spans[name] = badgerfiles.Span{End: int64(r.upTo(math.MaxInt64)), First: uint32(r.upTo(math.MaxUint32))}
+	for n := r.Uvarint(); n > 0 && !r.Bad; n-- {
+		name := string(r.Bytes())
+		spans[name] = badgerfiles.Span{End: int64(r.UpTo(math.MaxInt64)), First: uint32(r.UpTo(math.MaxUint32))}
 	}
 	return spans
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/state/internal/record"
 )
 
 // A view is Badger with what is known about it.
@@ -27,7 +28,7 @@ type view struct {
 func (v *view) applied() (frontier.Position, error) {
 	var at frontier.Position
 	err := v.db.View(func(txn *badger.Txn) error {
-		item, err := txn.Get(metaKey(metaApplied))
+		item, err := txn.Get(record.MetaKey(record.MetaApplied))
 		if errors.Is(err, badger.ErrKeyNotFound) {
 			return nil
 		}
@@ -54,13 +55,13 @@ func (v *view) loadCrashes() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.crashes = map[frontier.Key]int{}
-	err := v.scan([]byte{famInFlight}, func(key, value []byte) error {
-		k, ok := parseURLKey(key)
+	err := v.scan([]byte{record.FamInFlight}, func(key, value []byte) error {
+		k, ok := record.ParseURLKey(key)
 		if !ok {
 			return &CorruptError{What: "in-flight mark", Reason: "its key does not decode"}
 		}
-		r := reader{b: value}
-		n, err := r.inFlight()
+		r := record.Reader{B: value}
+		n, err := r.InFlight()
 		v.crashes[k] = n
 		return err
 	})
@@ -75,13 +76,13 @@ func (v *view) loadFacts() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.facts = map[string][]byte{}
-	err := v.scan([]byte{famCrawl}, func(key, value []byte) error {
-		_, name, ok := parseFactKey(key)
+	err := v.scan([]byte{record.FamCrawl}, func(key, value []byte) error {
+		_, name, ok := record.ParseFactKey(key)
 		if !ok {
 			return &CorruptError{What: "fact of the crawl", Reason: "its key does not decode"}
 		}
-		r, err := valueReader("fact of the crawl", value)
-		v.facts[name] = append([]byte{}, r.b...)
+		r, err := record.ValueReader("fact of the crawl", value)
+		v.facts[name] = append([]byte{}, r.B...)
 		return err
 	})
 	if err != nil {

@@ -1,7 +1,8 @@
-package state
+package record
 
 import (
 	"encoding/hex"
+	"errors"
 	"math"
 	"reflect"
 	"slices"
@@ -11,72 +12,73 @@ import (
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/pace"
+	"github.com/mapwright/mapwright/internal/disk"
 )
 
 // A recorder puts together the record that it is shown.
 type recorder struct {
-	parts   []partHead
+	parts   []PartHead
 	rec     frontier.Record
 	crashes map[frontier.Key]int
 }
 
-func (v *recorder) part(h partHead) error {
+func (v *recorder) Part(h PartHead) error {
 	v.parts = append(v.parts, h)
 	return nil
 }
 
-func (v *recorder) finish(k frontier.Key, value []byte) (err error) {
-	v.rec.Finish, err = decodeFinish(k, value)
+func (v *recorder) Finish(k frontier.Key, value []byte) (err error) {
+	v.rec.Finish, err = DecodeFinish(k, value)
 	return err
 }
 
-func (v *recorder) link(index int, l *linkView) error {
-	value := appendDiscovery(nil, l)
-	link, err := decodeDiscovery(l.key, value)
-	if l.finish != nil && err == nil {
-		link.Finish, err = decodeFinish(frontier.Key{}, l.finish)
+func (v *recorder) Link(index int, l *LinkView) error {
+	value := AppendDiscovery(nil, l)
+	link, err := DecodeDiscovery(l.Key, value)
+	if l.Finish != nil && err == nil {
+		link.Finish, err = DecodeFinish(frontier.Key{}, l.Finish)
 	}
 	link.At = frontier.Cursor{Priority: link.Priority, Index: uint32(index)}
 	v.rec.Links = append(v.rec.Links, link)
 	return err
 }
 
-func (v *recorder) visit(index int, l *linkView) error {
-	link, err := decodeDiscovery(l.key, appendDiscovery(nil, l))
+func (v *recorder) Visit(index int, l *LinkView) error {
+	link, err := DecodeDiscovery(l.Key, AppendDiscovery(nil, l))
 	link.At = frontier.Cursor{Priority: link.Priority, Index: uint32(index)}
-	link.Visit, link.Before = l.visit, l.before
+	link.Visit, link.Before = l.Visit, l.before
 	v.rec.Visits = append(v.rec.Visits, link)
 	return err
 }
 
-func (v *recorder) leased(k frontier.Key) error {
+func (v *recorder) Leased(k frontier.Key) error {
 	v.rec.Leased = append(v.rec.Leased, k)
 	return nil
 }
 
-func (v *recorder) returned(k frontier.Key) error {
+func (v *recorder) Returned(k frontier.Key) error {
 	v.rec.Returned = append(v.rec.Returned, k)
 	return nil
 }
 
-func (v *recorder) host(h frontier.HostID, value []byte) error {
-	f, err := decodeHost(h, value)
+func (v *recorder) Host(h frontier.HostID, value []byte) error {
+	f, err := DecodeHost(h, value)
 	v.rec.Hosts = append(v.rec.Hosts, f)
 	return err
 }
 
-func (v *recorder) cursor(h frontier.HostID, low frontier.Cursor) error {
+func (v *recorder) Cursor(h frontier.HostID, low frontier.Cursor) error {
 	v.rec.Cursors = append(v.rec.Cursors, frontier.HostCursor{Host: h, Low: low})
 	return nil
 }
 
-func (v *recorder) origin(h frontier.HostID, origin, value []byte) error {
-	f, err := (&bodies{}).decodeOrigin(h, string(origin), value)
+func (v *recorder) Origin(h frontier.HostID, origin, value []byte) error {
+	f, err := (&Bodies{}).DecodeOrigin(h, string(origin), value)
 	v.rec.Origins = append(v.rec.Origins, f)
 	return err
 }
 
-func (v *recorder) fact(partition uint8, name, value []byte, set bool) error {
+func (v *recorder) Fact(partition uint8, name, value []byte, set bool) error {
 	f := frontier.CrawlFact{Partition: partition, Name: string(name)}
 	if set {
 		f.Value = append([]byte{}, value...)
@@ -85,7 +87,7 @@ func (v *recorder) fact(partition uint8, name, value []byte, set bool) error {
 	return nil
 }
 
-func (v *recorder) inFlight(k frontier.Key, n int) error {
+func (v *recorder) InFlight(k frontier.Key, n int) error {
 	if v.crashes == nil {
 		v.crashes = map[frontier.Key]int{}
 	}
@@ -96,7 +98,7 @@ func (v *recorder) inFlight(k frontier.Key, n int) error {
 func decodeRecord(t *testing.T, b []byte) frontier.Record {
 	t.Helper()
 	var v recorder
-	if err := walk(b, &v); err != nil {
+	if err := Walk(b, &v); err != nil {
 		t.Fatal(err)
 	}
 	return v.rec
@@ -171,7 +173,7 @@ func someRecords() map[string]frontier.Record {
 func TestRecordRoundTrip(t *testing.T) {
 	for name, r := range someRecords() {
 		var v recorder
-		if err := walk(appendRecord([]byte{}, 77, &r, &bodies{}), &v); err != nil {
+		if err := Walk(Append([]byte{}, 77, &r, &Bodies{}), &v); err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
@@ -180,7 +182,7 @@ func TestRecordRoundTrip(t *testing.T) {
 			t.Errorf("%s: parts %v\n got %+v\nwant %+v", name, v.parts, v.rec, r)
 		}
 		for _, p := range v.parts {
-			if p.kind != kindEvents || p.run != 77 {
+			if p.Kind != KindEvents || p.Run != 77 {
 				t.Errorf("%s: part %v", name, p)
 			}
 		}
@@ -200,12 +202,12 @@ func TestParts(t *testing.T) {
 		r.Links[i].URL = mustURL("https://a.example/")
 	}
 	var v recorder
-	if err := walk(appendRecord(nil, 1, &r, &bodies{}), &v); err != nil {
+	if err := Walk(Append(nil, 1, &r, &Bodies{}), &v); err != nil {
 		t.Fatal(err)
 	}
 	var partitions []uint8
 	for _, p := range v.parts {
-		partitions = append(partitions, p.partition)
+		partitions = append(partitions, p.Partition)
 	}
 	if want := []uint8{0, 3, 7, 200}; !slices.Equal(partitions, want) {
 		t.Errorf("parts of %v, want %v", partitions, want)
@@ -250,7 +252,7 @@ func TestRecordBytes(t *testing.T) {
 		"08019300" + "0000000000000007" + "016f" + "020201" + "9403" + "03" + "05" + "0164" + // origins
 		"9500" + "010009" + // the second part
 		"0d02" + "8500" + "016e" + "01" + "0176" + "8700" + "04676f6e65" + "00" + "00" // facts
-	if got := hex.EncodeToString(appendRecord(nil, 9, &r, &bodies{})); got != want {
+	if got := hex.EncodeToString(Append(nil, 9, &r, &Bodies{})); got != want {
 		t.Errorf("encoding has changed\n got %s\nwant %s", got, want)
 	}
 }
@@ -258,51 +260,51 @@ func TestRecordBytes(t *testing.T) {
 func TestOpenedRoundTrip(t *testing.T) {
 	want := map[frontier.Key]int{key(1): 1, key(2): 200, {Host: 9 << 56}: 3}
 	var v recorder
-	if err := walk(appendOpened(nil, 3, allPartitions(), want), &v); err != nil {
+	if err := Walk(AppendOpened(nil, 3, AllPartitions(), want), &v); err != nil {
 		t.Fatal(err)
 	}
-	if len(v.parts) != partitions || v.parts[255] != (partHead{255, kindOpened, 3}) || !reflect.DeepEqual(v.crashes, want) {
+	if len(v.parts) != Partitions || v.parts[255] != (PartHead{255, KindOpened, 3}) || !reflect.DeepEqual(v.crashes, want) {
 		t.Errorf("got %+v", v)
 	}
-	var closed partitionSet
-	closed.add(9)
+	var closed PartitionSet
+	closed.Add(9)
 	v = recorder{}
-	if err := walk(appendClosed(nil, 3, closed), &v); err != nil || !slices.Equal(v.parts, []partHead{{9, kindClosed, 3}}) {
+	if err := Walk(AppendClosed(nil, 3, closed), &v); err != nil || !slices.Equal(v.parts, []PartHead{{9, kindClosed, 3}}) {
 		t.Errorf("got %+v, %v", v, err)
 	}
 }
 
 // TestAddedFields reads what a later writer may have added fields to.
 func TestAddedFields(t *testing.T) {
-	rec, part := beginPart(appendParts(nil, 1), 0, kindEvents, 1)
-	rec, body := beginSized(beginSection(rec, tagFinish, 1))
+	rec, part := beginPart(AppendHead(nil, 1), 0, KindEvents, 1)
+	rec, body := BeginSized(beginSection(rec, tagFinish, 1))
 	rec = appendFinish(key(1).Append(rec), &frontier.Finish{Facts: []byte("f")})
-	rec = endSized(endSized(append(rec, "a field of tomorrow"...), body), part)
+	rec = EndSized(EndSized(append(rec, "a field of tomorrow"...), body), part)
 	if got := decodeRecord(t, rec); string(got.Finish.Facts) != "f" {
 		t.Errorf("got %+v", got.Finish)
 	}
 	value := append(appendHost(nil, &frontier.HostFact{Name: "a"}), "a field of tomorrow"...)
-	if got, err := decodeHost(1, value); err != nil || got.Name != "a" {
+	if got, err := DecodeHost(1, value); err != nil || got.Name != "a" {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }
 
 func TestNewerVersions(t *testing.T) {
 	newer := func(b []byte) []byte {
-		b[0] = formatVersion + 1
+		b[0] = Version + 1
 		return b
 	}
-	err := walk(newer(appendRecord(nil, 1, &frontier.Record{}, &bodies{})), noVisitor{})
-	if e := wantErrAs[*VersionError](t, err); e.Found != formatVersion+1 || e.Known != formatVersion {
+	err := Walk(newer(Append(nil, 1, &frontier.Record{}, &Bodies{})), NoVisitor{})
+	if e := wantErrAs[*disk.VersionError](t, err); e.Found != Version+1 || e.Known != Version {
 		t.Errorf("got %+v", e)
 	}
-	_, err = decodeFinish(key(1), newer(appendFinish(nil, &frontier.Finish{})))
-	wantErrAs[*VersionError](t, err)
-	_, err = decodeDiscovery(key(1), newer(appendDiscovery(nil, &linkView{})))
-	wantErrAs[*VersionError](t, err)
-	var b blockBuilder
-	b.add(1, 1, &linkView{})
-	wantErrAs[*VersionError](t, readBlock(1, 1, newer(b.buf), nil))
+	_, err = DecodeFinish(key(1), newer(appendFinish(nil, &frontier.Finish{})))
+	wantErrAs[*disk.VersionError](t, err)
+	_, err = DecodeDiscovery(key(1), newer(AppendDiscovery(nil, &LinkView{})))
+	wantErrAs[*disk.VersionError](t, err)
+	var b BlockBuilder
+	b.Add(1, 1, &LinkView{})
+	wantErrAs[*disk.VersionError](t, ReadBlock(1, 1, newer(b.Buf), nil))
 }
 
 // TestCutRecords cuts an encoding at every place.
@@ -311,24 +313,24 @@ func TestCutRecords(t *testing.T) {
 		if name == "large" {
 			continue
 		}
-		b := appendRecord(nil, 1, &r, &bodies{})
+		b := Append(nil, 1, &r, &Bodies{})
 		for n := range b {
 			// A cut between sections leaves a whole record.
-			if err := walk(b[:n], &recorder{}); err != nil {
-				wantErrAs[*CorruptError](t, err)
+			if err := Walk(b[:n], &recorder{}); err != nil {
+				wantErrAs[*disk.CorruptError](t, err)
 			}
 		}
 	}
-	rec, part := beginPart(appendParts(nil, 1), 0, kindEvents, 1)
-	if err := walk(endSized(append(rec, 99, 1, 0), part), noVisitor{}); err == nil {
+	rec, part := beginPart(AppendHead(nil, 1), 0, KindEvents, 1)
+	if err := Walk(EndSized(append(rec, 99, 1, 0), part), NoVisitor{}); err == nil {
 		t.Error("an unknown section is passed over")
 	}
 }
 
 func TestBlockRoundTrip(t *testing.T) {
-	var b blockBuilder
+	var b BlockBuilder
 	for round := range 2 {
-		b.reset()
+		b.Reset()
 		var want []frontier.Link
 		for i := range 20 {
 			l := frontier.Link{
@@ -336,36 +338,26 @@ func TestBlockRoundTrip(t *testing.T) {
 				Priority: 3, Source: uint8(i), Hops: uint8(i % 3), At: frontier.Cursor{Priority: 3, Position: frontier.Position(100 + i/3), Index: uint32(i)},
 			}
 			want = append(want, l)
-			b.add(l.At.Position, int(l.At.Index), &linkView{key: l.Key, url: []byte(l.URL.String()), depth: l.Depth, priority: 3, source: l.Source, hops: l.Hops})
+			b.Add(l.At.Position, int(l.At.Index), &LinkView{Key: l.Key, url: []byte(l.URL.String()), depth: l.Depth, Priority: 3, source: l.Source, hops: l.Hops})
 		}
 		var got []frontier.Link
-		if err := readBlock(9, 3, b.buf, func(l *frontier.Link) bool {
+		if err := ReadBlock(9, 3, b.Buf, func(l *frontier.Link) bool {
 			got = append(got, *l)
 			return true
 		}); err != nil {
 			t.Fatal(err)
 		}
-		if !reflect.DeepEqual(got, want) || b.last != want[19].At || b.count != 20 {
+		if !reflect.DeepEqual(got, want) || b.Last != want[19].At || b.Count != 20 {
 			t.Errorf("got %v\nwant %v", got, want)
 		}
 	}
 }
 
-func TestCountersRoundTrip(t *testing.T) {
-	var c Counters
-	c.Discovered = 5
-	for i := range 300 {
-		c.finished(&frontier.Finish{Outcome: uint8(i), Counted: i%2 == 0, Status: uint16(i * 10), Bytes: 3})
+func wantErrAs[E error](t *testing.T, got error) E {
+	t.Helper()
+	var e E
+	if !errors.As(got, &e) {
+		t.Fatalf("error %v, want a %T", got, e)
 	}
-	r := reader{b: c.append(nil)}
-	if got := r.counters(); r.bad || got != c {
-		t.Errorf("got %+v\nwant %+v", got, c)
-	}
-	// Codes 31 to 255, once each, and those of 256 to 299 that are over 30.
-	if got := c.Outcomes[NumOutcomes-1]; got != 225+13 {
-		t.Errorf("%d in the last place of outcomes", got)
-	}
-	if c.Finished != 300 || c.Counted != 150 || c.Pending() != 0 {
-		t.Errorf("finished %d, pending %d", c.Finished, c.Pending())
-	}
+	return e
 }

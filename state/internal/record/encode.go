@@ -1,4 +1,4 @@
-package state
+package record
 
 import (
 	"encoding/binary"
@@ -6,18 +6,13 @@ import (
 	"github.com/mapwright/mapwright/frontier"
 )
 
-// MaxRecordSize bounds the encoded size of one record. A page within the
-// usual limits needs a small part of it; lists of seeds must be committed in
-// pieces.
-const MaxRecordSize = 16 << 20
-
-// MaxName bounds the names of facts and origins, which are keys in Badger.
-const MaxName = 60_000
+// MaxSize bounds the encoded size of one record.
+const MaxSize = 16 << 20
 
 // Kinds of parts.
 const (
-	kindEvents = 0 // of a Record
-	kindOpened = 1 // the partition was opened
+	KindEvents = 0 // of a Record
+	KindOpened = 1 // the partition was opened
 	kindClosed = 2 // the partition was closed in good order
 )
 
@@ -48,14 +43,14 @@ const (
 	linkVisit      = 1 << 7 // the number of a visit after the first follows, and how the one before ended
 )
 
-// appendRecord appends the stored form of r: one part for each partition. It sets
+// Append appends the stored form of r: one part for each partition. It sets
 // the index of the links' places.
-func appendRecord(dst []byte, run uint64, r *frontier.Record, c *bodies) []byte {
+func Append(dst []byte, run uint64, r *frontier.Record, c *Bodies) []byte {
 	parts := touched(r)
-	dst = appendParts(dst, parts.len())
-	for p := range parts.all() {
+	dst = AppendHead(dst, parts.len())
+	for p := range parts.All() {
 		var body int
-		dst, body = beginPart(dst, p, kindEvents, run)
+		dst, body = beginPart(dst, p, KindEvents, run)
 		dst = appendFinished(dst, p, r.Finish)
 		index := uint32(0)
 		dst, index = appendLinks(dst, p, tagLinks, r.Links, index)
@@ -66,19 +61,19 @@ func appendRecord(dst []byte, run uint64, r *frontier.Record, c *bodies) []byte 
 		dst = appendCursors(dst, p, r.Cursors)
 		dst = appendOrigins(dst, p, r.Origins, c)
 		dst = appendFacts(dst, p, r.Facts)
-		dst = endSized(dst, body)
+		dst = EndSized(dst, body)
 	}
 	return dst
 }
 
-// appendParts begins a record of n parts.
-func appendParts(dst []byte, n int) []byte {
-	return binary.AppendUvarint(append(dst, formatVersion), uint64(n))
+// AppendHead begins a record of n parts.
+func AppendHead(dst []byte, n int) []byte {
+	return binary.AppendUvarint(append(dst, Version), uint64(n))
 }
 
-// beginPart begins a part; endSized ends it.
+// beginPart begins a part; EndSized ends it.
 func beginPart(dst []byte, p uint8, kind byte, run uint64) ([]byte, int) {
-	dst, body := beginSized(dst)
+	dst, body := BeginSized(dst)
 	return binary.AppendUvarint(append(dst, p, kind), run), body
 }
 
@@ -106,9 +101,9 @@ func appendFinished(dst []byte, p uint8, f *frontier.Finish) []byte {
 		return dst
 	}
 	dst = beginSection(dst, tagFinish, 1)
-	dst, body := beginSized(dst)
+	dst, body := BeginSized(dst)
 	dst = appendFinish(f.Key.Append(dst), f)
-	return endSized(dst, body)
+	return EndSized(dst, body)
 }
 
 // appendLinks appends a section of links, whose places in the part count from
@@ -133,12 +128,12 @@ func appendLinks(dst []byte, p uint8, tag byte, links []frontier.Link, index uin
 // links of a page have their parent, most of the time their host, and much of
 // their text in common.
 func appendLink(dst []byte, prev, l *frontier.Link) []byte {
-	dst, body := beginSized(dst)
+	dst, body := BeginSized(dst)
 	sameHost := l.Key.Host == prev.Key.Host
 	sameParent := l.Parent == prev.Parent
-	dst = append(dst, flag(sameHost, linkSameHost)|flag(sameParent, linkSameParent)|
-		flag(!l.Discovered.IsZero(), linkDiscovered)|flag(!l.LastMod.IsZero(), linkLastMod)|
-		flag(l.Hops > 0, linkHops)|flag(l.Finish != nil, linkFinish)|flag(l.Visit > 1, linkVisit))
+	dst = append(dst, Flag(sameHost, linkSameHost)|Flag(sameParent, linkSameParent)|
+		Flag(!l.Discovered.IsZero(), linkDiscovered)|Flag(!l.LastMod.IsZero(), linkLastMod)|
+		Flag(l.Hops > 0, linkHops)|Flag(l.Finish != nil, linkFinish)|Flag(l.Visit > 1, linkVisit))
 	if !sameHost {
 		dst = binary.BigEndian.AppendUint64(dst, uint64(l.Key.Host))
 	}
@@ -148,29 +143,29 @@ func appendLink(dst []byte, prev, l *frontier.Link) []byte {
 	dst = binary.AppendUvarint(dst, uint64(l.Depth))
 	n := shared(prev.URL.String(), l.URL.String())
 	dst = binary.AppendUvarint(dst, uint64(n))
-	dst = appendString(dst, l.URL.String()[n:])
+	dst = AppendString(dst, l.URL.String()[n:])
 	if !sameParent {
-		dst = appendString(dst, l.Parent.String())
+		dst = AppendString(dst, l.Parent.String())
 	}
 	if !l.Discovered.IsZero() {
 		dst = binary.AppendUvarint(dst, zigzag(l.Discovered.UnixMilli()-unixMilli(prev.Discovered)))
 	}
 	if !l.LastMod.IsZero() {
-		dst = binary.AppendUvarint(dst, millis(l.LastMod))
+		dst = binary.AppendUvarint(dst, Millis(l.LastMod))
 	}
 	if l.Hops > 0 {
 		dst = append(dst, l.Hops)
 	}
 	if l.Finish != nil {
 		var finish int
-		dst, finish = beginSized(dst)
-		dst = endSized(appendFinish(dst, l.Finish), finish)
+		dst, finish = BeginSized(dst)
+		dst = EndSized(appendFinish(dst, l.Finish), finish)
 	}
 	if l.Visit > 1 {
 		dst = binary.AppendUvarint(dst, uint64(l.Visit))
 		dst = appendSummary(dst, l.Before)
 	}
-	return endSized(dst, body)
+	return EndSized(dst, body)
 }
 
 func keyPartition(k *frontier.Key) uint8 { return k.Host.Partition() }
@@ -200,9 +195,9 @@ func appendHosts(dst []byte, p uint8, hosts []frontier.HostFact) []byte {
 	for i := range hosts {
 		if h := &hosts[i]; h.Host.Partition() == p {
 			var body int
-			dst, body = beginSized(dst)
+			dst, body = BeginSized(dst)
 			dst = binary.BigEndian.AppendUint64(dst, uint64(h.Host))
-			dst = endSized(appendHost(dst, h), body)
+			dst = EndSized(appendHost(dst, h), body)
 		}
 	}
 	return dst
@@ -213,23 +208,23 @@ func appendCursors(dst []byte, p uint8, cursors []frontier.HostCursor) []byte {
 	for _, c := range cursors {
 		if c.Host.Partition() == p {
 			var body int
-			dst, body = beginSized(dst)
+			dst, body = BeginSized(dst)
 			dst = binary.BigEndian.AppendUint64(dst, uint64(c.Host))
-			dst = endSized(appendCursor(dst, c.Low), body)
+			dst = EndSized(AppendCursor(dst, c.Low), body)
 		}
 	}
 	return dst
 }
 
-func appendOrigins(dst []byte, p uint8, origins []frontier.OriginFact, c *bodies) []byte {
+func appendOrigins(dst []byte, p uint8, origins []frontier.OriginFact, c *Bodies) []byte {
 	dst = beginSection(dst, tagOrigins, count(origins, p, func(o *frontier.OriginFact) uint8 { return o.Host.Partition() }))
 	for i := range origins {
 		if o := &origins[i]; o.Host.Partition() == p {
 			var body int
-			dst, body = beginSized(dst)
+			dst, body = BeginSized(dst)
 			dst = binary.BigEndian.AppendUint64(dst, uint64(o.Host))
-			dst = appendString(dst, o.Origin)
-			dst = endSized(c.appendOrigin(dst, o), body)
+			dst = AppendString(dst, o.Origin)
+			dst = EndSized(c.AppendOrigin(dst, o), body)
 		}
 	}
 	return dst
@@ -240,49 +235,49 @@ func appendFacts(dst []byte, p uint8, facts []frontier.CrawlFact) []byte {
 	for _, f := range facts {
 		if f.Partition == p {
 			var body int
-			dst, body = beginSized(dst)
-			dst = appendString(dst, f.Name)
-			dst = append(dst, flag(f.Value != nil, 1))
-			dst = endSized(appendBytes(dst, f.Value), body)
+			dst, body = BeginSized(dst)
+			dst = AppendString(dst, f.Name)
+			dst = append(dst, Flag(f.Value != nil, 1))
+			dst = EndSized(appendBytes(dst, f.Value), body)
 		}
 	}
 	return dst
 }
 
-// appendOpened appends the record that opens partitions: which pages were in
+// AppendOpened appends the record that opens partitions: which pages were in
 // flight when the run before it ended uncleanly, with how often that has happened
 // to each by now.
-func appendOpened(dst []byte, run uint64, opened partitionSet, crashed map[frontier.Key]int) []byte {
+func AppendOpened(dst []byte, run uint64, opened PartitionSet, crashed map[frontier.Key]int) []byte {
 	inFlight := map[uint8]int{}
 	for k := range crashed {
 		inFlight[k.Host.Partition()]++
 	}
-	dst = appendParts(dst, opened.len())
-	for p := range opened.all() {
+	dst = AppendHead(dst, opened.len())
+	for p := range opened.All() {
 		var part int
-		dst, part = beginPart(dst, p, kindOpened, run)
+		dst, part = beginPart(dst, p, KindOpened, run)
 		if inFlight[p] > 0 {
 			dst = beginSection(dst, tagInFlight, inFlight[p])
 			for k, n := range crashed {
 				if k.Host.Partition() == p {
 					var body int
-					dst, body = beginSized(dst)
-					dst = endSized(appendInFlight(k.Append(dst), n), body)
+					dst, body = BeginSized(dst)
+					dst = EndSized(AppendInFlight(k.Append(dst), n), body)
 				}
 			}
 		}
-		dst = endSized(dst, part)
+		dst = EndSized(dst, part)
 	}
 	return dst
 }
 
-// appendClosed appends the record that closes partitions in good order.
-func appendClosed(dst []byte, run uint64, closed partitionSet) []byte {
-	dst = appendParts(dst, closed.len())
-	for p := range closed.all() {
+// AppendClosed appends the record that closes partitions in good order.
+func AppendClosed(dst []byte, run uint64, closed PartitionSet) []byte {
+	dst = AppendHead(dst, closed.len())
+	for p := range closed.All() {
 		var part int
 		dst, part = beginPart(dst, p, kindClosed, run)
-		dst = endSized(dst, part)
+		dst = EndSized(dst, part)
 	}
 	return dst
 }

@@ -1,4 +1,4 @@
-package state
+package record
 
 import (
 	"sync"
@@ -7,23 +7,23 @@ import (
 )
 
 const (
-	// packFrom is the size in bytes from which the body of an origin fact is
+	// PackFrom is the size in bytes from which the body of an origin fact is
 	// compressed. Most robots.txt are smaller.
-	packFrom = 1 << 10
+	PackFrom = 1 << 10
 	// maxUnpacked bounds what a stored body may grow to, so that damaged bytes
 	// cannot take all memory. A record is not larger.
-	maxUnpacked = MaxRecordSize
+	maxUnpacked = MaxSize
 )
 
-// bodies compresses the bodies of origin facts. The zero value is ready for use,
+// Bodies compresses the bodies of origin facts. The zero value is ready for use,
 // by any number of goroutines.
-type bodies struct {
+type Bodies struct {
 	encoders, decoders sync.Pool
 }
 
 // pack returns the body compressed, or false if it is small or would not shrink.
-func (c *bodies) pack(body []byte) ([]byte, bool) {
-	if len(body) < packFrom {
+func (c *Bodies) pack(body []byte) ([]byte, bool) {
+	if len(body) < PackFrom {
 		return nil, false
 	}
 	e, ok := c.encoders.Get().(*zstd.Encoder)
@@ -31,7 +31,7 @@ func (c *bodies) pack(body []byte) ([]byte, bool) {
 		var err error
 		e, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(1<<19), zstd.WithEncoderCRC(false))
 		if err != nil {
-			panic("state: zstd options: " + err.Error()) // they are constants
+			panic("record: zstd options: " + err.Error()) // they are constants
 		}
 	}
 	defer c.encoders.Put(e)
@@ -40,13 +40,13 @@ func (c *bodies) pack(body []byte) ([]byte, bool) {
 }
 
 // unpack is the inverse of pack.
-func (c *bodies) unpack(packed []byte) ([]byte, error) {
+func (c *Bodies) unpack(packed []byte) ([]byte, error) {
 	d, ok := c.decoders.Get().(*zstd.Decoder)
 	if !ok {
 		var err error
 		d, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(maxUnpacked))
 		if err != nil {
-			panic("state: zstd options: " + err.Error()) // they are constants
+			panic("record: zstd options: " + err.Error()) // they are constants
 		}
 	}
 	defer c.decoders.Put(d)

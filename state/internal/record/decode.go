@@ -1,0 +1,248 @@
+package record
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/disk"
+)
+
+// A LinkView is a link within a part. Its bytes are valid until the next one is
+// read.
+type LinkView struct {
+	Key        frontier.Key
+	depth      uint16
+	Priority   uint8
+	source     uint8
+	hops       uint8
+	Visit      uint32           // 0 for the first
+	before     frontier.Summary // of the visit before
+	url        []byte
+	parent     []byte
+	Finish     []byte // as stored in Badger; nil if there is none
+	discovered uint64 // as millis
+	lastMod    uint64 // as millis
+	urlBuf     []byte // memory of url; what the next one is written against
+	lastSeen   int64  // milliseconds of discovered, 0 for none: what the next link's is relative to
+}
+
+// A PartHead is what a part begins with.
+type PartHead struct {
+	Partition uint8
+	Kind      byte
+	Run       uint64
+}
+
+// A Visitor is shown the parts of a record in the order in which they stand. Bytes
+// are valid during the call only.
+type Visitor interface {
+	Part(PartHead) error
+	Finish(k frontier.Key, value []byte) error // value as stored in Badger
+	Link(index int, l *LinkView) error
+	Visit(index int, l *LinkView) error
+	Leased(k frontier.Key) error
+	Returned(k frontier.Key) error
+	Host(h frontier.HostID, value []byte) error // value as stored in Badger
+	Cursor(h frontier.HostID, low frontier.Cursor) error
+	Origin(h frontier.HostID, origin, value []byte) error // value as stored in Badger
+	Fact(partition uint8, name, value []byte, set bool) error
+	InFlight(k frontier.Key, ends int) error
+}
+
+// ErrDecode says that a record is damaged.
+var ErrDecode = &disk.CorruptError{What: "log entry", Reason: "it does not decode"}
+
+// Walk shows an encoded record to v.
+func Walk(b []byte, v Visitor) error {
+	r := Reader{B: b}
+	n, err := r.Parts()
+	if err != nil {
+		return err
+	}
+	for ; n > 0 && !r.Bad; n-- {
+		part := r.Sized()
+		if err := walkPart(&part, v); err != nil {
+			return err
+		}
+	}
+	if r.Bad {
+		return ErrDecode
+	}
+	return nil
+}
+
+// Parts reads the head of a record: how many parts follow.
+func (r *Reader) Parts() (uint64, error) {
+	version := r.U8()
+	switch {
+	case r.Bad || version == 0:
+		return 0, ErrDecode
+	case version != Version:
+		return 0, &disk.VersionError{What: "log entry", Found: uint64(version), Known: Version}
+	}
+	return r.UpTo(Partitions), nil
+}
+
+func walkPart(r *Reader, v Visitor) error {
+	head := PartHead{Partition: r.U8(), Kind: r.U8(), Run: r.Uvarint()}
+	if r.Bad || head.Kind > kindClosed {
+		return ErrDecode
+	}
+	if err := v.Part(head); err != nil {
+		return err
+	}
+	index := 0 // of the next link
+	for len(r.B) > 0 && !r.Bad {
+		tag, n := r.U8(), r.UpTo(math.MaxUint32)
+		var link LinkView
+		for ; n > 0 && !r.Bad; n-- {
+			e := r.Sized()
+			var err error
+			switch tag {
+			case tagLinks, tagVisits:
+				err = link.show(&e, tag, head.Partition, index, v)
+				index++
+			default:
+				err = walkElement(&e, tag, head.Partition, v)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	if r.Bad {
+		return ErrDecode
+	}
+	return nil
+}
+
+func walkElement(e *Reader, tag byte, partition uint8, v Visitor) error {
+	switch tag {
+	case tagFinish:
+		if k := e.keyIn(partition); !e.Bad {
+			return v.Finish(k, e.B)
+		}
+	case tagLeased:
+		e.U8() // flags
+		if k := e.keyIn(partition); !e.Bad {
+			return v.Leased(k)
+		}
+	case tagReturned:
+		if k := e.keyIn(partition); !e.Bad {
+			return v.Returned(k)
+		}
+	case tagHosts:
+		if h := e.hostIn(partition); !e.Bad {
+			return v.Host(h, e.B)
+		}
+	case tagCursors:
+		h, low := e.hostIn(partition), e.Cursor()
+		if !e.Bad {
+			return v.Cursor(h, low)
+		}
+	case tagOrigins:
+		h, origin := e.hostIn(partition), e.Bytes()
+		if !e.Bad {
+			return v.Origin(h, origin, e.B)
+		}
+	case tagFacts:
+		name, set, value := e.Bytes(), e.U8(), e.Bytes()
+		if !e.Bad {
+			return v.Fact(partition, name, value, set != 0)
+		}
+	case tagInFlight:
+		k := e.keyIn(partition)
+		n, err := e.InFlight()
+		if err == nil && !e.Bad {
+			return v.InFlight(k, n)
+		}
+	default:
+		return &disk.CorruptError{What: "log entry", Reason: fmt.Sprintf("it has a section of unknown kind %d", tag)}
+	}
+	return ErrDecode
+}
+
+// hostIn reads a HostID, which must be of the partition.
+func (r *Reader) hostIn(partition uint8) frontier.HostID {
+	h := r.host()
+	if h.Partition() != partition {
+		r.Fail()
+	}
+	return h
+}
+
+func (r *Reader) keyIn(partition uint8) frontier.Key {
+	k := r.Key()
+	if k.Host.Partition() != partition {
+		r.Fail()
+	}
+	return k
+}
+
+// show reads the next link, given the one before it in l, and shows it to v.
+func (l *LinkView) show(e *Reader, tag byte, partition uint8, index int, v Visitor) error {
+	l.read(e)
+	if e.Bad || l.Key.Host.Partition() != partition || (tag == tagVisits) != (l.Visit > 1) {
+		return ErrDecode
+	}
+	if tag == tagVisits {
+		return v.Visit(index, l)
+	}
+	return v.Link(index, l)
+}
+
+func (l *LinkView) read(e *Reader) {
+	flags := e.U8()
+	if flags&linkSameHost == 0 {
+		l.Key.Host = e.host()
+	}
+	l.Key.Hi, l.Key.Lo = e.U64(), e.U64()
+	l.Priority, l.source = e.U8(), e.U8()
+	l.depth = uint16(e.UpTo(math.MaxUint16))
+	keep := e.UpTo(uint64(len(l.urlBuf)))
+	l.urlBuf = append(l.urlBuf[:keep], e.Bytes()...)
+	l.url = l.urlBuf
+	if flags&linkSameParent == 0 {
+		l.parent = e.Bytes()
+	}
+	l.discovered = 0
+	if flags&linkDiscovered != 0 {
+		l.lastSeen += unzigzag(e.Uvarint())
+		l.discovered = zigzag(l.lastSeen) + 1
+	} else {
+		l.lastSeen = 0
+	}
+	l.lastMod, l.hops, l.Finish, l.Visit, l.before = 0, 0, nil, 0, frontier.Summary{}
+	if flags&linkLastMod != 0 {
+		l.lastMod = e.Uvarint()
+	}
+	if flags&linkHops != 0 {
+		l.hops = e.U8()
+	}
+	if flags&linkFinish != 0 {
+		l.Finish = e.Bytes()
+	}
+	if flags&linkVisit != 0 {
+		l.Visit, l.before = uint32(e.UpTo(math.MaxUint32)), e.summary()
+	}
+}
+
+// NoVisitor looks at nothing; embed it to look at something.
+type NoVisitor struct{}
+
+func (NoVisitor) Part(PartHead) error                           { return nil }
+func (NoVisitor) Finish(frontier.Key, []byte) error             { return nil }
+func (NoVisitor) Link(int, *LinkView) error                     { return nil }
+func (NoVisitor) Visit(int, *LinkView) error                    { return nil }
+func (NoVisitor) Leased(frontier.Key) error                     { return nil }
+func (NoVisitor) Returned(frontier.Key) error                   { return nil }
+func (NoVisitor) Host(frontier.HostID, []byte) error            { return nil }
+func (NoVisitor) Cursor(frontier.HostID, frontier.Cursor) error { return nil }
+func (NoVisitor) Origin(frontier.HostID, []byte, []byte) error  { return nil }
+func (NoVisitor) Fact(uint8, []byte, []byte, bool) error        { return nil }
+func (NoVisitor) InFlight(frontier.Key, int) error              { return nil }
+
+// ErrStopped ends a walk early.
+var ErrStopped = errors.New("stopped")

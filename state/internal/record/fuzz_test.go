@@ -1,0 +1,76 @@
+package record
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/mapwright/mapwright/frontier"
+)
+
+// FuzzWalk decodes anything as a log entry. What decodes must decode to the
+// same again after it was encoded anew.
+func FuzzWalk(f *testing.F) {
+	for _, r := range someRecords() {
+		if b := Append(nil, 1, &r, &Bodies{}); len(b) < 4096 {
+			f.Add(b)
+		}
+	}
+	f.Add(AppendOpened(nil, 2, AllPartitions(), nil))
+	f.Add(AppendClosed(nil, 3, AllPartitions()))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var v recorder
+		if Walk(b, &v) != nil || v.crashes != nil {
+			return
+		}
+		again := Append(nil, 1, &v.rec, &Bodies{})
+		var w recorder
+		if err := Walk(again, &w); err != nil {
+			t.Fatalf("%x encodes to %x, which does not decode: %v", b, again, err)
+		}
+		if !reflect.DeepEqual(v.rec, w.rec) {
+			t.Fatalf("%x\n got %+v\nwant %+v", b, w.rec, v.rec)
+		}
+	})
+}
+
+// FuzzValues decodes anything as each of the values in Badger and the files
+// beside it.
+func FuzzValues(f *testing.F) {
+	f.Add(appendFinish(nil, &frontier.Finish{Status: 200, RedirectTo: "https://a.example/", Facts: []byte("f")}))
+	f.Add(AppendDiscovery(nil, &LinkView{url: []byte("https://a.example/x"), parent: []byte("https://a.example/"), hops: 3}))
+	f.Add((&Bodies{}).AppendOrigin(nil, &frontier.OriginFact{Body: []byte("d")}))
+	f.Add(appendHost(nil, &frontier.HostFact{Name: "a", Pages: 3}))
+	var b BlockBuilder
+	b.Add(1, 2, &LinkView{url: []byte("https://a.example/x")})
+	b.Add(1, 3, &LinkView{url: []byte("https://a.example/y")})
+	f.Add(b.Buf)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if fin, err := DecodeFinish(key(1), b); err == nil {
+			if again, err := DecodeFinish(key(1), appendFinish(nil, fin)); err != nil || !reflect.DeepEqual(fin, again) {
+				t.Fatalf("finish\n got %+v, %v\nwant %+v", again, err, fin)
+			}
+		}
+		if host, err := DecodeHost(1, b); err == nil {
+			if again, err := DecodeHost(1, appendHost(nil, &host)); err != nil || !reflect.DeepEqual(host, again) {
+				t.Fatalf("host\n got %+v, %v\nwant %+v", again, err, host)
+			}
+		}
+		if origin, err := (&Bodies{}).DecodeOrigin(1, "o", b); err == nil {
+			if again, err := (&Bodies{}).DecodeOrigin(1, "o", (&Bodies{}).AppendOrigin(nil, &origin)); err != nil || !reflect.DeepEqual(origin, again) {
+				t.Fatalf("origin\n got %+v, %v\nwant %+v", again, err, origin)
+			}
+		}
+		if link, err := DecodeDiscovery(key(1), b); err == nil && len(link.URL.String())+len(link.Parent.String()) > 1<<20 && len(b) < 1<<19 {
+			t.Fatalf("%d bytes decode to a link of %d", len(b), len(link.URL.String())+len(link.Parent.String()))
+		}
+		// A block never yields more than its bytes account for.
+		n := 0
+		_ = ReadBlock(1, 1, b, func(*frontier.Link) bool {
+			n++
+			return true
+		})
+		if n > len(b) {
+			t.Fatalf("%d links in %d bytes", n, len(b))
+		}
+	})
+}

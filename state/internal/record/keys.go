@@ -1,0 +1,95 @@
+package record
+
+import (
+	"encoding/binary"
+
+	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/urlnorm"
+)
+
+// Families of keys in Badger, by their first byte. All but m and k continue with a
+// HostID, k with the partition: a partition is one range of each family.
+const (
+	FamCursor   = 'c' // c HostID: low-water cursor of a host's queue
+	FamFinish   = 'f' // f Key: what became of a URL
+	FamHost     = 'h' // h HostID: what is known of a host
+	FamCrawl    = 'k' // k partition name: a fact of the crawl
+	FamMeta     = 'm' // m name: about the view as a whole
+	FamOrigin   = 'o' // o HostID origin: what is known of an origin
+	FamQueue    = 'q' // q HostID priority position index: links of a host, in order
+	FamURL      = 'u' // u Key: a URL as it was found
+	FamInFlight = 'x' // x Key: how many unclean ends found it in flight
+)
+
+// MetaApplied names the position that the view has reached.
+const MetaApplied = "applied"
+
+// factPrefix begins the names of facts among the k entries of a partition.
+const factPrefix = "fact/"
+
+const (
+	keySize      = urlnorm.KeySize
+	URLKeySize   = 1 + keySize
+	QueueKeySize = 1 + 8 + 1 + 8 + 4
+)
+
+// AppendURLKey appends the key of a URL in a family.
+func AppendURLKey(dst []byte, family byte, k frontier.Key) []byte {
+	return k.Append(append(dst, family))
+}
+
+// ParseURLKey is the inverse of AppendURLKey.
+func ParseURLKey(b []byte) (frontier.Key, bool) {
+	if len(b) != URLKeySize {
+		return frontier.Key{}, false
+	}
+	return urlnorm.ParseKey(b[1:])
+}
+
+// AppendHostKey appends the key of a host in a family.
+func AppendHostKey(dst []byte, family byte, h frontier.HostID) []byte {
+	return binary.BigEndian.AppendUint64(append(dst, family), uint64(h))
+}
+
+// AppendOriginKey appends the key of an origin fact.
+func AppendOriginKey[T string | []byte](dst []byte, h frontier.HostID, origin T) []byte {
+	return append(AppendHostKey(dst, FamOrigin, h), origin...)
+}
+
+// MetaKey is the key of a value about the view as a whole.
+func MetaKey(name string) []byte { return append([]byte{FamMeta}, name...) }
+
+// FactKey is the key of a fact of the crawl.
+func FactKey(partition uint8, name []byte) []byte {
+	return append(append([]byte{FamCrawl, partition}, factPrefix...), name...)
+}
+
+// ParseFactKey returns the partition and the name of a fact.
+func ParseFactKey(b []byte) (partition uint8, name string, ok bool) {
+	const head = 2 + len(factPrefix)
+	if len(b) < head || string(b[2:head]) != factPrefix {
+		return 0, "", false
+	}
+	return b[1], string(b[head:]), true
+}
+
+// AppendQueueKey appends the key of a block of links. The cursor is the place
+// of the block's last link, so that a block lies wholly at or before a cursor
+// exactly if its key does.
+func AppendQueueKey(dst []byte, h frontier.HostID, last frontier.Cursor) []byte {
+	dst = append(AppendHostKey(dst, FamQueue, h), last.Priority)
+	dst = binary.BigEndian.AppendUint64(dst, uint64(last.Position))
+	return binary.BigEndian.AppendUint32(dst, last.Index)
+}
+
+// ParseQueueKey is the inverse of AppendQueueKey.
+func ParseQueueKey(b []byte) (h frontier.HostID, last frontier.Cursor, ok bool) {
+	if len(b) != QueueKeySize {
+		return 0, frontier.Cursor{}, false
+	}
+	h = frontier.HostID(binary.BigEndian.Uint64(b[1:]))
+	last = frontier.Cursor{
+		Priority: b[9], Position: frontier.Position(binary.BigEndian.Uint64(b[10:])), Index: binary.BigEndian.Uint32(b[18:]),
+	}
+	return h, last, true
+}

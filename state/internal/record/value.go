@@ -1,0 +1,253 @@
+package record
+
+import (
+	"encoding/binary"
+	"math"
+	"time"
+
+	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/disk"
+	"github.com/mapwright/mapwright/internal/urlnorm"
+)
+
+// The values in Badger. Each begins with its format version; fields may be
+// added at the end without a new one.
+
+// ValueReader returns a reader of a value in Badger, whose version it has checked. What names the value in errors.
+func ValueReader(what string, b []byte) (Reader, error) {
+	r := Reader{B: b}
+	switch v := r.U8(); v {
+	case Version:
+		return r, nil
+	case 0:
+		return r, &disk.CorruptError{What: what, Reason: "it has no version"}
+	default:
+		return r, &disk.VersionError{What: what, Found: uint64(v), Known: Version}
+	}
+}
+
+// Done returns an error if there was a fault. What names the encoding.
+func (r *Reader) Done(what string) error {
+	if r.Bad {
+		return &disk.CorruptError{What: what, Reason: "it does not decode"}
+	}
+	return nil
+}
+
+// urlOf is the URL of a stored text, which is empty for none.
+func urlOf(r *Reader, text string) frontier.URL {
+	if text == "" {
+		return frontier.URL{}
+	}
+	u, ok := urlnorm.FromCanonical(text)
+	if !ok {
+		r.Fail()
+	}
+	return u
+}
+
+// AppendDiscovery appends the value of a u entry.
+func AppendDiscovery(dst []byte, l *LinkView) []byte {
+	dst = append(dst, Version, l.Priority, l.source)
+	dst = binary.AppendUvarint(dst, uint64(l.depth))
+	dst = binary.AppendUvarint(dst, l.discovered)
+	dst = binary.AppendUvarint(dst, l.lastMod)
+	dst = appendBytes(dst, l.url)
+	n := min(len(l.url), len(l.parent))
+	for i := range n {
+		if l.url[i] != l.parent[i] {
+			n = i
+			break
+		}
+	}
+	dst = binary.AppendUvarint(dst, uint64(n))
+	dst = appendBytes(dst, l.parent[n:])
+	return append(dst, l.hops)
+}
+
+// DecodeDiscovery is the inverse of AppendDiscovery.
+func DecodeDiscovery(k frontier.Key, b []byte) (frontier.Link, error) {
+	const what = "discovery"
+	r, err := ValueReader(what, b)
+	if err != nil {
+		return frontier.Link{}, err
+	}
+	l := frontier.Link{Key: k, Priority: r.U8(), Source: r.U8(), Depth: uint16(r.UpTo(math.MaxUint16))}
+	l.Discovered, l.LastMod = r.Time(), r.Time()
+	l.URL = urlOf(&r, string(r.Bytes()))
+	n := r.UpTo(uint64(len(l.URL.String())))
+	l.Parent = urlOf(&r, l.URL.String()[:n]+string(r.Bytes()))
+	l.Hops = r.U8()
+	return l, r.Done(what)
+}
+
+// Flags of a finish.
+const finishCounted = 1 // it counts towards page limits
+
+// appendFinish appends the value of an f entry.
+func appendFinish(dst []byte, f *frontier.Finish) []byte {
+	dst = append(dst, Version, f.Outcome, Flag(f.Counted, finishCounted))
+	dst = binary.AppendUvarint(dst, uint64(f.Status))
+	dst = binary.AppendUvarint(dst, uint64(f.Attempts))
+	dst = binary.AppendUvarint(dst, uint64(f.Visit))
+	dst = binary.AppendUvarint(dst, uint64(f.Generation))
+	dst = binary.AppendUvarint(dst, f.Bytes)
+	if f.Visit > 1 {
+		dst = appendSummary(dst, f.Before)
+	}
+	dst = binary.AppendUvarint(dst, Millis(f.CheckedAt))
+	dst = AppendString(dst, f.RedirectTo)
+	return appendBytes(dst, f.Facts)
+}
+
+// DecodeFinish decodes the value of a finish.
+func DecodeFinish(k frontier.Key, b []byte) (*frontier.Finish, error) {
+	const what = "finish"
+	r, err := ValueReader(what, b)
+	if err != nil {
+		return nil, err
+	}
+	f := &frontier.Finish{Key: k}
+	r.FinishHead(f)
+	f.CheckedAt = r.Time()
+	f.RedirectTo = string(r.Bytes())
+	f.Facts = Cloned(r.Bytes())
+	return f, r.Done(what)
+}
+
+// FinishHead reads the fields that counters are made of.
+func (r *Reader) FinishHead(f *frontier.Finish) {
+	f.Outcome = r.U8()
+	f.Counted = r.U8()&finishCounted != 0
+	f.Status = uint16(r.UpTo(math.MaxUint16))
+	f.Attempts = uint16(r.UpTo(math.MaxUint16))
+	f.Visit, f.Generation = uint32(r.UpTo(math.MaxUint32)), uint32(r.UpTo(math.MaxUint32))
+	f.Bytes = r.Uvarint()
+	if f.Visit > 1 {
+		f.Before = r.summary()
+	}
+}
+
+func appendSummary(dst []byte, s frontier.Summary) []byte {
+	dst = append(dst, s.Outcome, Flag(s.Counted, finishCounted))
+	dst = binary.AppendUvarint(dst, uint64(s.Status))
+	return binary.AppendUvarint(dst, s.Bytes)
+}
+
+func (r *Reader) summary() frontier.Summary {
+	return frontier.Summary{Outcome: r.U8(), Counted: r.U8()&finishCounted != 0, Status: uint16(r.UpTo(math.MaxUint16)), Bytes: r.Uvarint()}
+}
+
+// Flags of a host fact.
+const (
+	hostBlocked   = 1
+	hostAbandoned = 2
+)
+
+// appendHost appends the value of an h entry.
+func appendHost(dst []byte, h *frontier.HostFact) []byte {
+	dst = AppendString(append(dst, Version), h.Name)
+	dst = append(dst, Flag(h.Blocked, hostBlocked)|Flag(h.Abandoned, hostAbandoned))
+	for _, d := range []time.Duration{h.Learned.Delay, h.Learned.Floor} {
+		dst = binary.AppendUvarint(dst, zigzag(d.Milliseconds()))
+	}
+	for _, t := range []time.Time{h.Learned.FloorAt, h.Learned.LastSuccess, h.Learned.AskedUntil} {
+		dst = binary.AppendUvarint(dst, Millis(t))
+	}
+	return binary.AppendUvarint(dst, zigzag(h.Pages))
+}
+
+// DecodeHost decodes the value of a host fact.
+func DecodeHost(h frontier.HostID, b []byte) (frontier.HostFact, error) {
+	const what = "host fact"
+	r, err := ValueReader(what, b)
+	if err != nil {
+		return frontier.HostFact{}, err
+	}
+	f := frontier.HostFact{Host: h, Name: string(r.Bytes())}
+	flags := r.U8()
+	f.Blocked, f.Abandoned = flags&hostBlocked != 0, flags&hostAbandoned != 0
+	duration := func() time.Duration { return time.Duration(unzigzag(r.Uvarint())) * time.Millisecond }
+	f.Learned.Delay, f.Learned.Floor = duration(), duration()
+	f.Learned.FloorAt, f.Learned.LastSuccess, f.Learned.AskedUntil = r.Time(), r.Time(), r.Time()
+	f.Pages = unzigzag(r.Uvarint())
+	return f, r.Done(what)
+}
+
+// Flags of an origin fact.
+const (
+	originSitemapsRequested = 1
+	originPacked            = 2 // the body is compressed with zstd
+)
+
+// AppendOrigin appends the value of an o entry.
+func (c *Bodies) AppendOrigin(dst []byte, o *frontier.OriginFact) []byte {
+	body, packed := c.pack(o.Body)
+	if !packed {
+		body = o.Body
+	}
+	dst = append(dst, Version, uint8(o.State), Flag(o.SitemapsRequested, originSitemapsRequested)|Flag(packed, originPacked))
+	dst = binary.AppendUvarint(dst, uint64(o.Status))
+	dst = binary.AppendUvarint(dst, Millis(o.Fetched))
+	dst = binary.AppendUvarint(dst, Millis(o.Expires))
+	return appendBytes(dst, body)
+}
+
+// DecodeOrigin is the inverse of AppendOrigin.
+func (c *Bodies) DecodeOrigin(h frontier.HostID, origin string, b []byte) (frontier.OriginFact, error) {
+	const what = "origin fact"
+	r, err := ValueReader(what, b)
+	if err != nil {
+		return frontier.OriginFact{}, err
+	}
+	o := frontier.OriginFact{Host: h, Origin: origin, State: frontier.OriginState(r.U8())}
+	flags := r.U8()
+	o.SitemapsRequested = flags&originSitemapsRequested != 0
+	o.Status = uint16(r.UpTo(math.MaxUint16))
+	o.Fetched, o.Expires = r.Time(), r.Time()
+	body := r.Bytes()
+	if flags&originPacked == 0 {
+		o.Body = Cloned(body)
+	} else if body, err = c.unpack(body); err != nil {
+		return o, &disk.CorruptError{What: what, Reason: "its body does not decompress: " + err.Error()}
+	} else if len(body) > 0 {
+		o.Body = body
+	}
+	return o, r.Done(what)
+}
+
+// AppendInFlight appends the value of an x entry: how many unclean ends found a
+// page in flight.
+func AppendInFlight(dst []byte, ends int) []byte {
+	return binary.AppendUvarint(append(dst, Version), uint64(ends))
+}
+
+// InFlight reads the value of an x entry.
+func (r *Reader) InFlight() (ends int, err error) {
+	const what = "in-flight mark"
+	*r, err = ValueReader(what, r.B)
+	if err != nil {
+		return 0, err
+	}
+	ends = int(r.UpTo(math.MaxInt32))
+	return ends, r.Done(what)
+}
+
+// AppendCursor appends a place in a queue.
+func AppendCursor(dst []byte, c frontier.Cursor) []byte {
+	dst = append(dst, c.Priority)
+	dst = binary.AppendUvarint(dst, uint64(c.Position))
+	return binary.AppendUvarint(dst, uint64(c.Index))
+}
+
+// Cursor is the inverse of AppendCursor.
+func (r *Reader) Cursor() frontier.Cursor {
+	return frontier.Cursor{Priority: r.U8(), Position: frontier.Position(r.Uvarint()), Index: uint32(r.UpTo(math.MaxUint32))}
+}
+
+func unixMilli(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}

@@ -1,0 +1,184 @@
+package record
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/urlnorm"
+)
+
+// Version is the newest form of every encoding in this package: of
+// records, of values in Badger, of the files beside it.
+const Version = 2
+
+// AppendString appends a string with its length before it.
+func AppendString(dst []byte, s string) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(s)))
+	return append(dst, s...)
+}
+
+func appendBytes(dst, b []byte) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(b)))
+	return append(dst, b...)
+}
+
+// Millis is the stored form of a time: 0 for the zero time, else the
+// milliseconds since 1970, which may be negative, made positive and one added.
+func Millis(t time.Time) uint64 {
+	if t.IsZero() {
+		return 0
+	}
+	return zigzag(t.UnixMilli()) + 1
+}
+
+// FromMillis is the inverse of Millis.
+func FromMillis(m uint64) time.Time {
+	if m == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(unzigzag(m - 1)).UTC()
+}
+
+func zigzag(v int64) uint64   { return uint64(v)<<1 ^ uint64(v>>63) }
+func unzigzag(u uint64) int64 { return int64(u>>1) ^ -int64(u&1) }
+
+// BeginSized reserves room for the length of what is appended next, and
+// EndSized fills it in. Almost everything is shorter than 16 KiB and never
+// moves.
+func BeginSized(dst []byte) ([]byte, int) {
+	return append(dst, 0, 0), len(dst) + 2
+}
+
+// EndSized fills in the length of what follows body, the place that BeginSized returned.
+func EndSized(dst []byte, body int) []byte {
+	n := len(dst) - body
+	if n < 1<<14 {
+		// Two bytes even where one would do: a legal uvarint all the same.
+		dst[body-2] = byte(n) | 0x80
+		dst[body-1] = byte(n >> 7)
+		return dst
+	}
+	var length [binary.MaxVarintLen64]byte
+	ln := binary.PutUvarint(length[:], uint64(n))
+	dst = append(dst, length[:ln-2]...)
+	copy(dst[body-2+ln:], dst[body:body+n])
+	copy(dst[body-2:], length[:ln])
+	return dst
+}
+
+// shared is the length of the common prefix of a and b.
+func shared(a, b string) int {
+	n := min(len(a), len(b))
+	for i := range n {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return n
+}
+
+// A Reader takes an encoding apart. After the first fault it returns zeros,
+// and bad is set; no length is believed before it is checked.
+type Reader struct {
+	B   []byte
+	Bad bool
+}
+
+// Fail notes a fault.
+func (r *Reader) Fail() {
+	r.Bad = true
+	r.B = nil
+}
+
+// U8 reads a byte.
+func (r *Reader) U8() uint8 {
+	if len(r.B) == 0 {
+		r.Fail()
+		return 0
+	}
+	v := r.B[0]
+	r.B = r.B[1:]
+	return v
+}
+
+// U64 reads a fixed number of 8 bytes.
+func (r *Reader) U64() uint64 {
+	b := r.Take(8)
+	if len(b) < 8 {
+		return 0
+	}
+	return binary.BigEndian.Uint64(b)
+}
+
+// Uvarint reads a varint.
+func (r *Reader) Uvarint() uint64 {
+	v, n := binary.Uvarint(r.B)
+	if n <= 0 {
+		r.Fail()
+		return 0
+	}
+	r.B = r.B[n:]
+	return v
+}
+
+// UpTo reads a uvarint that must not exceed limit.
+func (r *Reader) UpTo(limit uint64) uint64 {
+	v := r.Uvarint()
+	if v > limit {
+		r.Fail()
+		return 0
+	}
+	return v
+}
+
+// Take returns the next n bytes, as a part of the input.
+func (r *Reader) Take(n uint64) []byte {
+	if n > uint64(len(r.B)) {
+		r.Fail()
+		return nil
+	}
+	b := r.B[:n:n]
+	r.B = r.B[n:]
+	return b
+}
+
+// Bytes reads a length and as many bytes, as a part of the input.
+func (r *Reader) Bytes() []byte { return r.Take(r.Uvarint()) }
+
+// Sized reads a length and returns a reader of as many bytes. What the reader
+// leaves unread was added by a later writer, and is skipped.
+func (r *Reader) Sized() Reader {
+	b := r.Bytes()
+	return Reader{B: b, Bad: r.Bad}
+}
+
+// Time reads a time as Millis encodes it.
+func (r *Reader) Time() time.Time { return FromMillis(r.Uvarint()) }
+
+func (r *Reader) host() frontier.HostID { return frontier.HostID(r.U64()) }
+
+// Key reads a Key.
+func (r *Reader) Key() frontier.Key {
+	k, ok := urlnorm.ParseKey(r.Take(keySize))
+	if !ok {
+		r.Fail()
+	}
+	return k
+}
+
+// Cloned returns a copy of b that the caller may keep, nil for nothing.
+func Cloned(b []byte) []byte {
+	if len(b) == 0 {
+		return nil
+	}
+	return append([]byte(nil), b...)
+}
+
+// Flag is bit if set is true, else 0.
+func Flag(set bool, bit byte) byte {
+	if set {
+		return bit
+	}
+	return 0
+}
