@@ -3,26 +3,27 @@
 //
 // # The life of a record
 //
-// [Store.Commit] encodes a record, gives it the next position in the log and
+// [Store.Commit] encodes a record, gives it the next position and
 // puts it into the batch that is being filled; it never blocks. A writer
-// goroutine appends batch after batch to the write-ahead log, and with that a
-// record is durable. Behind it an applier goroutine brings the records into
-// Badger, in order, with the position it has reached in the same transaction.
+// goroutine appends batch after batch to the [Journal], and with that a
+// record is durable. On one machine the journal is the write-ahead log of package
+// wal, and this goroutine is the one that writes and syncs it. Behind it an applier
+// goroutine brings the records into Badger, in order, with the position it has
+// reached in the same transaction.
 // A keeper goroutine makes Badger durable now and then and notes up to where.
-// After a crash the log is read from that place on and applied again: the log
-// is the crawl, Badger is a view of it.
+// After a crash the journal is read from that place on and applied again: the journal
+// is the truth, Badger is a view of it.
 //
-// One record is one entry of the log, so what it says is true together or not
-// at all: a finished page and the links that it was the first to name cannot
-// come apart.
+// A record becomes durable with all that it says or not at all: a finished page and
+// the links that it was the first to name cannot come apart.
 //
 // # Order of calls
 //
 // [Open] makes or recovers a store. All methods may be called from any
-// goroutine. Whoever commits in bulk calls [Store.Ready] first, without locks
+// goroutine. A caller that commits in bulk calls [Store.Ready] first, without locks
 // of its own: it is what slows a crawl down to the speed of the disk. Commit
 // may be called with locks held. The order of Commit calls is the order of the
-// log.
+// journal.
 //
 // [Store.Seen], [Store.Host], [Store.Origin] and [Store.Facts] answer for
 // everything committed before the call; so do [Store.Pending] and
@@ -32,7 +33,7 @@
 //
 // # When the disk fails
 //
-// After an error of the log or of Badger the store is failed for good. Every
+// After an error of the journal or of Badger the store is failed for good. Every
 // later call returns the first error, wrapped, and so does [Store.Close].
 // Nothing that was durable is lost; open the directory again to go on.
 //

@@ -58,7 +58,7 @@ func TestQueueBatches(t *testing.T) {
 	}
 }
 
-// TestQueueHurry takes a batch at once if somebody waits for it.
+// TestQueueHurry takes a batch at once if a call waits for it.
 func TestQueueHurry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := testQueue(10, 1000)
