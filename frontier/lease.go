@@ -20,7 +20,6 @@ type Lease struct {
 	url URL
 	key Key
 	at  Cursor
-	tag any
 
 	host, level int32
 	origin      origin
@@ -74,9 +73,6 @@ func (l *Lease) URL() URL { return l.url }
 // Attempt counts this lease and those before it that were used up: 1 for the
 // first.
 func (l *Lease) Attempt() int { return int(l.attempts) + 1 }
-
-// Tag is what AddSitemap was given.
-func (l *Lease) Tag() any { return l.tag }
 
 // path is what of the URL is queued.
 func (l *Lease) path() []byte { return textOf(l.url.RequestURI()) }

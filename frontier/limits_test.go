@@ -232,7 +232,7 @@ func TestDrainedIsExact(t *testing.T) {
 		release()
 		release() // does nothing
 		waitAll(0)
-		if err := f.AddSitemap(mustURL("http://a.example/sitemap.xml"), "tag"); err != nil {
+		if err := f.AddSitemap(mustURL("http://a.example/sitemap.xml")); err != nil {
 			t.Fatal(err)
 		}
 		waitAll(0) // one of the ten has the sitemap now

@@ -38,7 +38,7 @@ type Store interface {
 }
 
 // A Record is one event of the crawl: all of it is kept, or nothing. The frontier
-// itself writes neither Origins nor Facts; they are for whoever runs the crawl.
+// itself writes none of Origins, Sitemaps and Facts; they are for whoever runs the crawl.
 type Record struct {
 	// Finish is what became of a URL, nil if this record finishes none.
 	Finish *Finish
@@ -57,6 +57,8 @@ type Record struct {
 	Cursors []HostCursor
 	// Origins replace what was known about them.
 	Origins []OriginFact
+	// Sitemaps replace what was known about them.
+	Sitemaps []SitemapFact
 	// Facts replace those of the same name.
 	Facts []CrawlFact
 }
@@ -139,6 +141,17 @@ const (
 	OriginNone                        // there is none
 	OriginFailed                      // it could not be fetched
 )
+
+// A SitemapFact is a sitemap that was requested and is still to be read.
+type SitemapFact struct {
+	Key     Key // see [SitemapKey]
+	URL     URL
+	Depth   uint16   // indexes and redirects that lead to it
+	Guessed bool     // it is one of the usual places, and may not be there
+	Vouched []string // hosts whose robots.txt names it, or an index over it
+	// Read means that it has been read. The fact is removed then, and only Key counts.
+	Read bool
+}
 
 // A CrawlFact is a named fact about the crawl.
 type CrawlFact struct {

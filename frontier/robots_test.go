@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -206,11 +207,11 @@ func TestSitemaps(t *testing.T) {
 		f := newTest(t, Options{Pace: profile, IgnoreRobots: true}, store)
 		add(t, f, seeds("http://a.example/")...)
 		for i := range 2 {
-			if err := f.AddSitemap(mustURL(fmt.Sprintf("http://a.example/sitemap%d.xml", i)), i); err != nil {
+			if err := f.AddSitemap(mustURL(fmt.Sprintf("http://a.example/sitemap%d.xml", i))); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if err := f.AddSitemap(URL{}, nil); err == nil {
+		if err := f.AddSitemap(URL{}); err == nil {
 			t.Error("a bad URL was taken")
 		}
 		start := time.Now()
@@ -220,20 +221,20 @@ func TestSitemaps(t *testing.T) {
 			if err != nil {
 				break
 			}
-			log = append(log, fmt.Sprintf("%d:%v%v#%d", int(time.Since(start).Seconds()), l.Kind(), l.Tag(), l.Attempt()))
+			log = append(log, fmt.Sprintf("%d:%v#%d", int(time.Since(start).Seconds()), strings.TrimPrefix(l.URL().String(), "http://a.example/"), l.Attempt()))
 			startLease(t, l)
 			switch {
-			case l.Kind() == KindSitemap && l.Tag() == 0 && l.Attempt() == 1:
+			case l.URL() == mustURL("http://a.example/sitemap0.xml") && l.Attempt() == 1:
 				done(t, l, Result{Class: pace.ClassServerError, Finish: &Finish{}})
 			case l.Kind() == KindSitemap:
-				done(t, l, Result{Class: pace.ClassOK, Finish: &Finish{}, Links: []Link{{URL: mustURL(fmt.Sprintf("http://a.example/%v", l.Tag())), Priority: SitemapPriority(0.5)}}})
+				done(t, l, Result{Class: pace.ClassOK, Finish: &Finish{}, Links: []Link{{URL: mustURL("http://a.example/of/" + l.URL().Path()[1:]), Priority: SitemapPriority(0.5)}}})
 			default:
 				done(t, l, ok())
 			}
 		}
 		// The failure backs the host off for 2s; then the other sitemap, the retry
 		// and the pages follow at the host's pace.
-		want := "[0:sitemap0#1 2:sitemap1#1 3:sitemap0#2 4:page<nil>#1 5:page<nil>#1 6:page<nil>#1]"
+		want := "[0:sitemap0.xml#1 2:sitemap1.xml#1 3:sitemap0.xml#2 4:#1 5:of/sitemap1.xml#1 6:of/sitemap0.xml#1]"
 		if fmt.Sprint(log) != want {
 			t.Errorf("leases:\n%v\nwant\n%v", log, want)
 		}
@@ -250,7 +251,7 @@ func TestSitemapsWaitForCrawlDelay(t *testing.T) {
 		robots := next(t, f)
 		startLease(t, robots)
 		start := time.Now()
-		if err := f.AddSitemap(mustURL("http://a.example/sitemap.xml"), nil); err != nil {
+		if err := f.AddSitemap(mustURL("http://a.example/sitemap.xml")); err != nil {
 			t.Fatal(err)
 		}
 		var ended sync.WaitGroup
@@ -271,7 +272,7 @@ func TestSitemapsWaitForCrawlDelay(t *testing.T) {
 func TestPagesBesideASitemap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newTest(t, Options{Pace: pace.OwnSite(), IgnoreRobots: true}, NewMemStore())
-		if err := f.AddSitemap(mustURL("http://a.example/sitemap.xml"), nil); err != nil {
+		if err := f.AddSitemap(mustURL("http://a.example/sitemap.xml")); err != nil {
 			t.Fatal(err)
 		}
 		sitemap := next(t, f)

@@ -8,16 +8,15 @@ import (
 // A sitemap is a URL given to AddSitemap.
 type sitemap struct {
 	url      URL
-	tag      any
 	at       int64 // clock; not before
 	attempts uint8
 }
 
 // AddSitemap queues a sitemap to be fetched at its host's pace, before the host's
 // pages. The crawl is not drained before it is done, unless its host is blocked.
-// It is not recorded: a crawl that resumes adds it again. The tag comes back with
-// the lease.
-func (f *Frontier) AddSitemap(u URL, tag any) error {
+// It is not recorded: a crawl that resumes adds it again, by the [SitemapFact] that
+// the caller has committed.
+func (f *Frontier) AddSitemap(u URL) error {
 	if err := (&Link{URL: u}).check(); err != nil {
 		return fmt.Errorf("add sitemap: %w", err)
 	}
@@ -26,11 +25,17 @@ func (f *Frontier) AddSitemap(u URL, tag any) error {
 	s := f.shardOf(id)
 	s.lock()
 	i, h := s.hostOf(id, name)
-	s.sitemaps[i] = append(s.sitemaps[i], sitemap{url: u, tag: tag})
+	s.sitemaps[i] = append(s.sitemaps[i], sitemap{url: u})
 	h.sitemaps++
 	s.touch(i)
 	s.unlock()
 	return nil
+}
+
+// SitemapKey is the key of a sitemap. It differs from the key of a page with the
+// same URL.
+func SitemapKey(h Hasher, u URL) Key {
+	return h.KeyOf(h.HostID(u.Host()), append([]byte("sitemap "), u.String()...))
 }
 
 // firstSitemap is the first that is due, or else the one that is due first.
@@ -57,11 +62,11 @@ func (s *shard) leaseSitemap(l *Lease, h *host, index int) {
 	}
 	h.sitemaps--
 	l.origin, _ = originOf(m.url)
-	l.kind, l.url, l.tag, l.attempts = KindSitemap, m.url, m.tag, m.attempts
+	l.kind, l.url, l.attempts = KindSitemap, m.url, m.attempts
 }
 
 // returnSitemap puts a sitemap back.
 func (s *shard) returnSitemap(l *Lease, h *host, at int64, attempts int) {
-	s.sitemaps[l.host] = append(s.sitemaps[l.host], sitemap{url: l.url, tag: l.tag, at: at, attempts: uint8(min(attempts, 255))})
+	s.sitemaps[l.host] = append(s.sitemaps[l.host], sitemap{url: l.url, at: at, attempts: uint8(min(attempts, 255))})
 	h.sitemaps++
 }

@@ -137,7 +137,7 @@ func TestRefusedStartReturnsTheURL(t *testing.T) {
 func TestEveryKindIsReturned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newTest(t, Options{Pace: fast(1)}, NewMemStore())
-		if err := f.AddSitemap(mustURL("http://a.example/sitemap.xml"), nil); err != nil {
+		if err := f.AddSitemap(mustURL("http://a.example/sitemap.xml")); err != nil {
 			t.Fatal(err)
 		}
 		add(t, f, seeds("http://a.example/")...)

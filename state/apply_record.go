@@ -125,6 +125,13 @@ func (a recordApplier) Fact(partition uint8, name, value []byte, set bool) error
 	return a.put(key, a.buf)
 }
 
+func (a recordApplier) Sitemap(k frontier.Key, value []byte, set bool) error {
+	if !set {
+		return a.delete(a.urlKey(record.FamSitemap, k))
+	}
+	return a.put(a.urlKey(record.FamSitemap, k), value)
+}
+
 func (a recordApplier) InFlight(k frontier.Key, ends int) error {
 	a.view.mu.Lock()
 	a.view.crashes[k] = ends

@@ -91,6 +91,44 @@ func (q *queries) Keys(ctx context.Context, first, last uint8) iter.Seq2[frontie
 	}
 }
 
+// Sitemaps goes through the sitemaps that are still to be read, in the order of
+// their keys. It sees everything committed before the call.
+func (q *queries) Sitemaps(ctx context.Context) iter.Seq2[frontier.SitemapFact, error] {
+	return func(yield func(frontier.SitemapFact, error) bool) {
+		if err := q.flush(ctx); err != nil {
+			yield(frontier.SitemapFact{}, fmt.Errorf("read sitemaps: %w", err))
+			return
+		}
+		for key, err := range q.scan(ctx, []byte{record.FamSitemap}, []byte{record.FamSitemap}) {
+			var m frontier.SitemapFact
+			found := false
+			if err == nil {
+				m, found, err = q.sitemap(key)
+			}
+			if err != nil {
+				yield(m, fmt.Errorf("read sitemaps: %w", err))
+				return
+			}
+			if found && !yield(m, nil) {
+				return
+			}
+		}
+	}
+}
+
+// sitemap reads an s entry, if it is still there.
+func (q *queries) sitemap(key []byte) (m frontier.SitemapFact, found bool, err error) {
+	k, ok := record.ParseURLKey(key)
+	if !ok {
+		return m, false, &CorruptError{What: "sitemap", Reason: "its key does not decode"}
+	}
+	found, err = q.get(key, func(b []byte) (err error) {
+		m, err = record.DecodeSitemap(k, b)
+		return err
+	})
+	return m, found, err
+}
+
 // KeysSince goes through the keys of the links that records after a position name,
 // in their order, to bring a filter up to date that was saved at that position.
 // What was committed after the call may be missing. The error is

@@ -2,7 +2,6 @@ package crawl
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -156,13 +155,19 @@ func (r *run) sayRecovery(rec state.Recovery) {
 	}
 }
 
-// Names of run facts in the store.
+// Names of the facts of a crawl in the store. The first two are about the crawl as a whole. The others have their subject behind them, and
+// lie in the partition that they follow from.
 const (
-	factExtends = "extends scope " // with the target of a start's redirect behind it
-	factScope   = "scope"          // a list of such targets, as it was written before
 	factStatus  = "status"
-	factReason  = "reason" // why the last run that ended did so
+	factReason  = "reason"         // why the last run that ended did so
+	factExtends = "extends scope " // with the target of a start's redirect; in the partition of the start
+	factSeeded  = "seed "          // with a source and a domain that it was asked about; in the partition of the domain
 )
+
+// factOf is a fact in the partition of a host.
+func (r *run) factOf(host, name string, value []byte) frontier.CrawlFact {
+	return frontier.CrawlFact{Partition: r.hasher.HostID(host).Partition(), Name: name, Value: value}
+}
 
 // runFact is one fact about the crawl as a whole.
 func runFact(s *state.Store, name string) ([]byte, bool) {
@@ -191,15 +196,9 @@ func (r *run) newScope() (*Scope, error) {
 		urls = append(urls, s.URL)
 	}
 	var added []string
-	for name, value := range r.store.Facts() {
+	for name := range r.store.Facts() {
 		if target, ok := strings.CutPrefix(name, factExtends); ok {
 			added = append(added, target)
-		} else if name == factScope {
-			var list []string
-			if err := json.Unmarshal(value, &list); err != nil {
-				return nil, fmt.Errorf("read the scope: %w", err)
-			}
-			added = append(added, list...)
 		}
 	}
 	for _, a := range added {
@@ -212,12 +211,12 @@ func (r *run) newScope() (*Scope, error) {
 }
 
 // extendScope takes the target of a start's redirect into the scope, and remembers it for a resume.
-func (r *run) extendScope(target urlnorm.URL) {
+func (r *run) extendScope(start, target urlnorm.URL) {
 	if tooLong(target) || r.scope.Contains(target) {
 		return
 	}
 	r.scope.Extend(target)
-	_, err := r.store.Commit(frontier.Record{Facts: []frontier.CrawlFact{{Name: factExtends + target.String(), Value: []byte{1}}}})
+	_, err := r.store.Commit(frontier.Record{Facts: []frontier.CrawlFact{r.factOf(start.Host(), factExtends+target.String(), []byte{1})}})
 	if err != nil {
 		r.log.Error("cannot record that a redirect extends the scope", "target", target.String(), "error", err)
 	}

@@ -250,7 +250,7 @@ func (w *worker) redirect(f *finish, from frontier.Link, u urlnorm.URL, location
 		return nil
 	}
 	if from.Depth == 0 && from.Priority == frontier.PriorityStart {
-		w.extendScope(target)
+		w.extendScope(from.URL, target)
 		w.warnWithheld(u, target)
 	}
 	if why := w.scope.Check(target); why != InScope {

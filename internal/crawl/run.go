@@ -174,7 +174,7 @@ func (r *run) seed(ctx context.Context) error {
 	}
 	_, err := r.frontier.Add(ctx, links)
 	if err == nil {
-		err = r.resumeSitemaps()
+		err = r.resumeSitemaps(ctx)
 	}
 	for i := 0; err == nil && i < len(r.starts) && r.settings.IgnoreRobots; i++ {
 		err = r.seedWithoutRobots(ctx, r.starts[i].URL.Origin())

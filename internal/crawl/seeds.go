@@ -2,8 +2,10 @@ package crawl
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+	"maps"
+	"math"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -23,8 +25,8 @@ type seeder struct {
 	since   time.Time
 
 	mu      sync.Mutex
-	asked   map[string]*sitemapTag // guarded by mu; by URL
-	refused hostSet                // guarded by mu; hosts whose entries some sitemap was read without
+	asked   map[string]*requestedSitemap // guarded by mu; by URL
+	refused hostSet                      // guarded by mu; hosts whose entries some sitemap was read without
 }
 
 // hostSet remembers hosts up to a bound. When it is full, it may hold any.
@@ -38,16 +40,24 @@ func (s hostSet) add(host string, most int) {
 
 func (s hostSet) mayHold(host string, most int) bool { return s[host] || len(s) == most }
 
-// sitemapTag travels with the lease of a sitemap. Its exported fields are what the store keeps of it.
-type sitemapTag struct {
-	Depth   int             `json:"depth,omitempty"`
-	Guessed bool            `json:"guessed,omitempty"` // one of the usual places: its absence is no news
-	Vouched map[string]bool `json:"vouched,omitempty"` // hosts whose robots.txt names it, or an index over it; guarded by the seeder's mu
+// requestedSitemap is what the crawl knows of a sitemap, by its URL. Depth, guessed and vouched are stored until it has been read.
+type requestedSitemap struct {
+	url     urlnorm.URL
+	depth   int
+	guessed bool            // one of the usual places: its absence is no news
+	vouched map[string]bool // hosts whose robots.txt names it, or an index over it; guarded by the seeder's mu
 
-	parent  *sitemapTag // the index that named it first in this run, or nil
-	queued  int         // how often it is still to be read; guarded by the seeder's mu
-	leads   bool        // to other sitemaps; guarded by the seeder's mu
-	refused hostSet     // hosts whose entries were not taken, since nobody vouched; guarded by the seeder's mu
+	parent  *requestedSitemap // the index that named it first in this run, or nil
+	queued  int               // how often it is still to be read; guarded by the seeder's mu
+	leads   bool              // to other sitemaps; guarded by the seeder's mu
+	refused hostSet           // hosts whose entries were not taken, since nobody vouched; guarded by the seeder's mu
+}
+
+// factLocked is the stored form.
+func (m *requestedSitemap) factLocked(h frontier.Hasher) frontier.SitemapFact {
+	return frontier.SitemapFact{
+		Key: frontier.SitemapKey(h, m.url), URL: m.url, Depth: uint16(min(m.depth, math.MaxUint16)), Guessed: m.guessed, Vouched: slices.Sorted(maps.Keys(m.vouched)),
+	}
 }
 
 // How many such hosts are remembered of one sitemap, and of all.
@@ -57,46 +67,46 @@ const (
 )
 
 func newSeeder(s *config.Settings) *seeder {
-	sd := &seeder{asked: map[string]*sitemapTag{}, refused: hostSet{}, enabled: seeds(s, "sitemap")}
+	sd := &seeder{asked: map[string]*requestedSitemap{}, refused: hostSet{}, enabled: seeds(s, "sitemap")}
 	if s.Since != "" {
 		sd.since, _ = config.ParseDate(s.Since) // checked when the settings were loaded
 	}
 	return sd
 }
 
-// child is the tag of a sitemap that this one leads to.
-func (t *sitemapTag) child(s *seeder) *sitemapTag {
+// child is a sitemap that this one leads to.
+func (m *requestedSitemap) child(s *seeder) *requestedSitemap {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t.leads = true
-	c := &sitemapTag{parent: t, Depth: t.Depth + 1, Vouched: map[string]bool{}}
-	for h := range t.Vouched {
-		c.Vouched[h] = true
+	m.leads = true
+	c := &requestedSitemap{parent: m, depth: m.depth + 1, vouched: map[string]bool{}}
+	for h := range m.vouched {
+		c.vouched[h] = true
 	}
 	return c
 }
 
 // covers is the location rule of sitemaps.org: a sitemap speaks for what lies beside or below it, and for the hosts whose robots.txt
 // names it.
-func (t *sitemapTag) covers(s *seeder, at, target urlnorm.URL) bool {
+func (m *requestedSitemap) covers(s *seeder, at, target urlnorm.URL) bool {
 	host := target.Host()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if t.vouchedLocked(host) || strings.HasPrefix(target.String(), directory(at)) {
+	if m.vouchedLocked(host) || strings.HasPrefix(target.String(), directory(at)) {
 		return true
 	}
-	if t.refused == nil {
-		t.refused = hostSet{}
+	if m.refused == nil {
+		m.refused = hostSet{}
 	}
-	t.refused.add(host, maxRefused)
+	m.refused.add(host, maxRefused)
 	s.refused.add(host, maxRefusedAll)
 	return false
 }
 
 // vouchedLocked also asks the indexes above, for whom somebody may have vouched since.
-func (t *sitemapTag) vouchedLocked(host string) bool {
-	for ; t != nil; t = t.parent {
-		if t.Vouched[host] {
+func (m *requestedSitemap) vouchedLocked(host string) bool {
+	for ; m != nil; m = m.parent {
+		if m.vouched[host] {
 			return true
 		}
 	}
@@ -104,10 +114,10 @@ func (t *sitemapTag) vouchedLocked(host string) bool {
 }
 
 // vouchedBy says whether the host's robots.txt leads to the sitemap.
-func (t *sitemapTag) vouchedBy(s *seeder, host string) bool {
+func (m *requestedSitemap) vouchedBy(s *seeder, host string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return t.vouchedLocked(host)
+	return m.vouchedLocked(host)
 }
 
 // seedWithoutRobots asks for the sitemaps of a start's origin in a crawl that ignores robots.txt.
@@ -142,7 +152,7 @@ func (r *run) seedFromRobots(fact *frontier.OriginFact, a *RobotsAnswer) (reques
 			r.warn("sitemap named by robots.txt of %s: %q: %v", origin, text, err)
 			continue
 		}
-		if err := r.askSitemap(target, &sitemapTag{Vouched: map[string]bool{u.Host(): true}}); err != nil {
+		if err := r.askSitemap(target, &requestedSitemap{vouched: map[string]bool{u.Host(): true}}); err != nil {
 			return false, err
 		}
 	}
@@ -152,7 +162,7 @@ func (r *run) seedFromRobots(fact *frontier.OriginFact, a *RobotsAnswer) (reques
 			if err != nil {
 				return false, fmt.Errorf("sitemap of %s: %w", origin, err)
 			}
-			if err := r.askSitemap(target, &sitemapTag{Guessed: true, Vouched: map[string]bool{u.Host(): true}}); err != nil {
+			if err := r.askSitemap(target, &requestedSitemap{guessed: true, vouched: map[string]bool{u.Host(): true}}); err != nil {
 				return false, err
 			}
 		}
@@ -161,8 +171,8 @@ func (r *run) seedFromRobots(fact *frontier.OriginFact, a *RobotsAnswer) (reques
 }
 
 // askSitemap queues a sitemap, once. Asking again only adds whoever vouches for it; if it was read without their entries, or may lead to
-// one that was, it is read again.
-func (r *run) askSitemap(u urlnorm.URL, tag *sitemapTag) error {
+// one that was, it is read again. That it is to be read is stored first.
+func (r *run) askSitemap(u urlnorm.URL, m *requestedSitemap) error {
 	if tooLong(u) {
 		r.warn("sitemap %.200s: its URL is too long", u)
 		return nil
@@ -171,81 +181,79 @@ func (r *run) askSitemap(u urlnorm.URL, tag *sitemapTag) error {
 	old := r.seeds.asked[u.String()]
 	again := old == nil
 	if again {
-		r.seeds.asked[u.String()] = tag
+		m.url = u
+		r.seeds.asked[u.String()] = m
 	} else {
-		for h := range tag.Vouched {
-			if !old.Vouched[h] {
-				old.Vouched[h] = true
+		for h := range m.vouched {
+			if !old.vouched[h] {
+				old.vouched[h] = true
 				again = again || old.refused.mayHold(h, maxRefused) || old.leads && r.seeds.refused.mayHold(h, maxRefusedAll)
 			}
 		}
-		tag = old
+		m = old
 	}
 	if again {
-		tag.queued++
+		m.queued++
 	}
-	text, err := json.Marshal(tag)
+	fact := m.factLocked(r.hasher)
 	r.seeds.mu.Unlock()
-	if err != nil || !again {
+	if !again {
+		return nil
+	}
+	if _, err := r.store.Commit(frontier.Record{Sitemaps: []frontier.SitemapFact{fact}}); err != nil {
 		return err
 	}
-	return r.queueSitemap(u, tag, text)
-}
-
-// factSitemap begins the name of the fact that a sitemap is still to be read.
-const factSitemap = "sitemap "
-
-// queueSitemap notes that a sitemap is to be read, and gives it to the frontier.
-func (r *run) queueSitemap(u urlnorm.URL, tag *sitemapTag, stored []byte) error {
-	if _, err := r.store.Commit(frontier.Record{Facts: []frontier.CrawlFact{{Name: factSitemap + u.String(), Value: stored}}}); err != nil {
-		return err
-	}
-	if err := r.frontier.AddSitemap(u, tag); err != nil {
-		r.warn("sitemap %s: %v", u, err)
-	}
+	r.queueSitemap(u)
 	return nil
 }
 
-// sitemapRead notes that nothing is left to do for a sitemap.
-func (r *run) sitemapRead(u urlnorm.URL, tag *sitemapTag, absent bool) error {
-	r.seeds.mu.Lock()
-	if absent && tag.Guessed {
-		delete(r.seeds.asked, u.String()) // so that a million hosts without sitemaps leave nothing in memory
+// queueSitemap gives a sitemap to the frontier.
+func (r *run) queueSitemap(u urlnorm.URL) {
+	if err := r.frontier.AddSitemap(u); err != nil {
+		r.warn("sitemap %s: %v", u, err)
 	}
-	tag.queued--
-	left := tag.queued
+}
+
+// requested is the sitemap of a lease, or nil if it was not requested.
+func (s *seeder) requested(u urlnorm.URL) *requestedSitemap {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked[u.String()]
+}
+
+// sitemapRead notes that a sitemap has been read, or that it cannot be.
+func (r *run) sitemapRead(m *requestedSitemap, absent bool) error {
+	r.seeds.mu.Lock()
+	m.queued--
+	left := m.queued
+	if left == 0 && absent && m.guessed {
+		delete(r.seeds.asked, m.url.String()) // so that a million hosts without sitemaps leave nothing in memory
+	}
 	r.seeds.mu.Unlock()
 	if left > 0 {
 		return nil
 	}
-	_, err := r.store.Commit(frontier.Record{Facts: []frontier.CrawlFact{{Name: factSitemap + u.String()}}})
+	_, err := r.store.Commit(frontier.Record{Sitemaps: []frontier.SitemapFact{{Key: frontier.SitemapKey(r.hasher, m.url), Read: true}}})
 	return err
 }
 
 // resumeSitemaps queues the sitemaps that an earlier run had not read to the end.
-func (r *run) resumeSitemaps() error {
+func (r *run) resumeSitemaps(ctx context.Context) error {
 	if !r.seeds.enabled {
 		return nil
 	}
-	for name, value := range r.store.Facts() {
-		text, ok := strings.CutPrefix(name, factSitemap)
-		if !ok {
-			continue
+	for fact, err := range r.store.Sitemaps(ctx) {
+		if err != nil {
+			return err
 		}
-		u, ok := urlnorm.FromCanonical(text)
-		tag := &sitemapTag{queued: 1}
-		if err := json.Unmarshal(value, tag); err != nil || !ok {
-			return fmt.Errorf("read the stored sitemap %q: %w", text, err)
-		}
-		if tag.Vouched == nil {
-			tag.Vouched = map[string]bool{}
+		m := &requestedSitemap{url: fact.URL, depth: int(fact.Depth), guessed: fact.Guessed, vouched: map[string]bool{}, queued: 1}
+		for _, host := range fact.Vouched {
+			m.vouched[host] = true
 		}
 		r.seeds.mu.Lock()
-		r.seeds.asked[text] = tag
+		r.seeds.asked[fact.URL.String()] = m
 		r.seeds.mu.Unlock()
-		if err := r.frontier.AddSitemap(u, tag); err != nil {
-			r.warn("sitemap %s: %v", u, err)
-		}
+		r.queueSitemap(fact.URL)
 	}
 	return nil
 }

@@ -25,31 +25,35 @@ const seedBatch = 256
 
 // serveSitemap reads a sitemap as it comes and adds its entries.
 func (w *worker) serveSitemap(ctx context.Context, l *frontier.Lease) error {
-	tag, u := l.Tag().(*sitemapTag), l.URL()
+	u := l.URL()
+	m := w.seeds.requested(u)
+	if m == nil {
+		return fmt.Errorf("the frontier holds a sitemap that was not requested: %s", u)
+	}
 	ev, err := w.evidence(ctx, u)
 	if err != nil {
 		return err
 	}
 	ended := frontier.Result{Class: pace.ClassNone, Finish: &frontier.Finish{}, Final: true}
-	if ev.Checked && !ev.Allowed && !tag.vouchedBy(w.seeds, u.Host()) {
-		return w.sitemapDone(l, u, tag, ended, nil)
+	if ev.Checked && !ev.Allowed && !m.vouchedBy(w.seeds, u.Host()) {
+		return w.sitemapDone(l, u, m, ended, nil)
 	}
 	resp, err := w.fetcher.Do(ctx, fetch.Request{URL: u, Mode: fetch.Stream, Wire: l, NewConn: l.Attempt() > 1, Timeout: sitemapTimeout, MaxBody: sitemapBytes})
 	if err != nil {
 		resp.Close()
-		return w.sitemapFailed(l, u, tag, err)
+		return w.sitemapFailed(l, u, m, err)
 	}
 	defer resp.Close()
 	ended.Class, ended.Latency, ended.Lag = pace.ClassOf(resp.Status), resp.Timings.Wait, w.lag.value()
 	ended.RetryAfter = pace.ParseRetryAfter(resp.RetryAfter, resp.Header.Get("Date"), time.Now())
 	switch {
 	case resp.OK():
-		err = w.readSitemap(ctx, u, tag, resp)
+		err = w.readSitemap(ctx, u, m, resp)
 		if ctx.Err() != nil {
-			return w.sitemapDone(l, u, tag, frontier.Result{}, nil) // stopped before it was read: back to the queue
+			return w.sitemapDone(l, u, m, frontier.Result{}, nil) // stopped before it was read: back to the queue
 		}
 		if fetch.KindOf(err) != "" && fetch.KindOf(err) != fetch.TooLarge {
-			return w.sitemapFailed(l, u, tag, err)
+			return w.sitemapFailed(l, u, m, err)
 		}
 		if errors.Is(err, errNotAdded) {
 			return err
@@ -57,7 +61,7 @@ func (w *worker) serveSitemap(ctx context.Context, l *frontier.Lease) error {
 	case resp.Status >= 300 && resp.Status < 400 && resp.Location != "":
 		var target urlnorm.URL
 		if target, err = u.Resolve(resp.Location); err == nil {
-			if err := w.askChild(target, tag); err != nil {
+			if err := w.askChild(target, m); err != nil {
 				return err
 			}
 		}
@@ -65,26 +69,26 @@ func (w *worker) serveSitemap(ctx context.Context, l *frontier.Lease) error {
 		err = fmt.Errorf("status %d", resp.Status)
 		ended.Final = resp.Status != 429 && resp.Status < 500 // those may be tried again
 	}
-	return w.sitemapDone(l, u, tag, ended, err)
+	return w.sitemapDone(l, u, m, ended, err)
 }
 
 // sitemapDone pays the lease back. What was wrong with the file is a warning, once there is nothing more to try.
-func (w *worker) sitemapDone(l *frontier.Lease, u urlnorm.URL, tag *sitemapTag, r frontier.Result, wrong error) error {
+func (w *worker) sitemapDone(l *frontier.Lease, u urlnorm.URL, m *requestedSitemap, r frontier.Result, wrong error) error {
 	if r.Final {
 		// Before the lease is paid back: the crawl may be over with it.
-		if err := w.sitemapRead(u, tag, wrong != nil); err != nil {
+		if err := w.sitemapRead(m, wrong != nil); err != nil {
 			return err
 		}
 	}
 	d, err := w.done(l, r)
-	if err == nil && d == frontier.Finished && wrong != nil && !tag.Guessed {
+	if err == nil && d == frontier.Finished && wrong != nil && !m.guessed {
 		w.warn("sitemap %s: %v", u, wrong)
 	}
 	return err
 }
 
 // sitemapFailed pays back a lease whose fetch did not end well. If no try is left, the next run has another.
-func (w *worker) sitemapFailed(l *frontier.Lease, u urlnorm.URL, tag *sitemapTag, err error) error {
+func (w *worker) sitemapFailed(l *frontier.Lease, u urlnorm.URL, m *requestedSitemap, err error) error {
 	r := frontier.Result{Class: pace.ClassNetwork, Lag: w.lag.value(), Finish: &frontier.Finish{}}
 	switch {
 	case fetch.KindOf(err) == fetch.Canceled:
@@ -97,16 +101,16 @@ func (w *worker) sitemapFailed(l *frontier.Lease, u urlnorm.URL, tag *sitemapTag
 	case fetch.KindOf(err) == fetch.RefusedAddress:
 		r.Class, r.Final = pace.ClassNone, true
 	default:
-		r.Final = tag.Guessed || isHopeless(err)
+		r.Final = m.guessed || isHopeless(err)
 	}
-	return w.sitemapDone(l, u, tag, r, err)
+	return w.sitemapDone(l, u, m, r, err)
 }
 
 // errNotAdded means that entries of a sitemap could not be recorded, which is no fault of the sitemap's.
 var errNotAdded = errors.New("entries of a sitemap were not added")
 
 // readSitemap adds the entries of one sitemap in small batches.
-func (w *worker) readSitemap(ctx context.Context, at urlnorm.URL, tag *sitemapTag, resp *fetch.Response) error {
+func (w *worker) readSitemap(ctx context.Context, at urlnorm.URL, m *requestedSitemap, resp *fetch.Response) error {
 	batch := make([]frontier.Link, 0, seedBatch)
 	flush := func() error {
 		if len(batch) == 0 {
@@ -132,9 +136,9 @@ func (w *worker) readSitemap(ctx context.Context, at urlnorm.URL, tag *sitemapTa
 			return nil
 		}
 		if e.Kind == sitemap.Child {
-			return w.askChild(target, tag)
+			return w.askChild(target, m)
 		}
-		if !tag.covers(w.seeds, at, target) {
+		if !m.covers(w.seeds, at, target) {
 			w.tally.skipped(CrossSiteSeed)
 			return nil
 		}
@@ -156,8 +160,8 @@ func (w *worker) readSitemap(ctx context.Context, at urlnorm.URL, tag *sitemapTa
 }
 
 // askChild asks for a sitemap that an index names, or a redirect.
-func (w *worker) askChild(u urlnorm.URL, parent *sitemapTag) error {
-	if most := w.settings.MaxSitemapDepth; parent.Depth >= most {
+func (w *worker) askChild(u urlnorm.URL, parent *requestedSitemap) error {
+	if most := w.settings.MaxSitemapDepth; parent.depth >= most {
 		w.warn("sitemap %s was not read: more than %d index files and redirects lead to it (--max-sitemap-depth)", u, most)
 		return nil
 	}

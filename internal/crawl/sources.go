@@ -135,14 +135,14 @@ func seedDomains(starts []Start) []string {
 
 // ask takes what an index knows of a domain into the crawl. An index that fails is a warning, and is asked again by a resume.
 func (r *run) ask(ctx context.Context, s *source, domain string) {
-	fact := "seed " + s.name + " " + domain
+	fact := factSeeded + s.name + " " + domain
 	if _, done := runFact(r.store, fact); done {
 		return
 	}
 	sum, err := s.urls(ctx, domain, func(ctx context.Context, urls []urlnorm.URL) error { return r.addSeeds(ctx, s, urls) })
 	if err == nil {
 		// In the log this stands behind the links, so it cannot be known without them.
-		_, err = r.store.Commit(frontier.Record{Facts: []frontier.CrawlFact{{Name: fact, Value: []byte("done")}}})
+		_, err = r.store.Commit(frontier.Record{Facts: []frontier.CrawlFact{r.factOf(domain, fact, []byte("done"))}})
 	}
 	switch {
 	case ctx.Err() != nil:

@@ -49,6 +49,7 @@ type Visitor interface {
 	Origin(h frontier.HostID, origin, value []byte) error // value as stored in Badger
 	Fact(partition uint8, name, value []byte, set bool) error
 	InFlight(k frontier.Key, ends int) error
+	Sitemap(k frontier.Key, value []byte, set bool) error // value as stored in Badger
 }
 
 // ErrDecode says that a record is damaged.
@@ -152,6 +153,11 @@ func walkElement(e *Reader, tag byte, partition uint8, v Visitor) error {
 		if !e.Bad {
 			return v.Fact(partition, name, value, set != 0)
 		}
+	case tagSitemaps:
+		k, set := e.keyIn(partition), e.U8()
+		if !e.Bad {
+			return v.Sitemap(k, e.B, set != 0)
+		}
 	case tagInFlight:
 		k := e.keyIn(partition)
 		n, err := e.InFlight()
@@ -243,6 +249,7 @@ func (NoVisitor) Cursor(frontier.HostID, frontier.Cursor) error { return nil }
 func (NoVisitor) Origin(frontier.HostID, []byte, []byte) error  { return nil }
 func (NoVisitor) Fact(uint8, []byte, []byte, bool) error        { return nil }
 func (NoVisitor) InFlight(frontier.Key, int) error              { return nil }
+func (NoVisitor) Sitemap(frontier.Key, []byte, bool) error      { return nil }
 
 // ErrStopped ends a walk early.
 var ErrStopped = errors.New("stopped")

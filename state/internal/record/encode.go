@@ -30,6 +30,7 @@ const (
 	tagOrigins  = 8
 	tagFacts    = 13
 	tagInFlight = 14
+	tagSitemaps = 19
 )
 
 // Flags of a link within a part.
@@ -61,6 +62,7 @@ func Append(dst []byte, run uint64, r *frontier.Record, c *Bodies) []byte {
 		dst = appendCursors(dst, p, r.Cursors)
 		dst = appendOrigins(dst, p, r.Origins, c)
 		dst = appendFacts(dst, p, r.Facts)
+		dst = appendSitemaps(dst, p, r.Sitemaps)
 		dst = EndSized(dst, body)
 	}
 	return dst
@@ -239,6 +241,22 @@ func appendFacts(dst []byte, p uint8, facts []frontier.CrawlFact) []byte {
 			dst = AppendString(dst, f.Name)
 			dst = append(dst, Flag(f.Value != nil, 1))
 			dst = EndSized(appendBytes(dst, f.Value), body)
+		}
+	}
+	return dst
+}
+
+func appendSitemaps(dst []byte, p uint8, sitemaps []frontier.SitemapFact) []byte {
+	dst = beginSection(dst, tagSitemaps, count(sitemaps, p, func(m *frontier.SitemapFact) uint8 { return m.Key.Host.Partition() }))
+	for i := range sitemaps {
+		if m := &sitemaps[i]; m.Key.Host.Partition() == p {
+			var body int
+			dst, body = BeginSized(dst)
+			dst = append(m.Key.Append(dst), Flag(!m.Read, 1))
+			if !m.Read {
+				dst = appendSitemap(dst, m)
+			}
+			dst = EndSized(dst, body)
 		}
 	}
 	return dst

@@ -87,6 +87,16 @@ func (v *recorder) Fact(partition uint8, name, value []byte, set bool) error {
 	return nil
 }
 
+func (v *recorder) Sitemap(k frontier.Key, value []byte, set bool) error {
+	m := frontier.SitemapFact{Key: k, Read: true}
+	var err error
+	if set {
+		m, err = DecodeSitemap(k, value)
+	}
+	v.rec.Sitemaps = append(v.rec.Sitemaps, m)
+	return err
+}
+
 func (v *recorder) InFlight(k frontier.Key, n int) error {
 	if v.crashes == nil {
 		v.crashes = map[frontier.Key]int{}
@@ -159,6 +169,10 @@ func someRecords() map[string]frontier.Record {
 				Host: 1, Origin: "https://a.example", State: frontier.OriginAnswered, Status: 200, Fetched: ms(1), Expires: ms(2),
 				SitemapsRequested: true, Body: []byte("rules"),
 			}, {}},
+			Sitemaps: []frontier.SitemapFact{
+				{Key: key(3), URL: mustURL("https://a.example/s.xml"), Depth: 65535, Guessed: true, Vouched: []string{"a.example", ""}},
+				{Key: key(4), URL: mustURL("https://a.example/s.xml")}, {Key: key(5), Read: true},
+			},
 			Facts: []frontier.CrawlFact{
 				{Name: "status", Value: []byte("running")}, {Name: "empty", Value: []byte{}}, {Name: "gone"}, {Partition: 255, Name: "status", Value: []byte("x")},
 			},
@@ -360,4 +374,17 @@ func wantErrAs[E error](t *testing.T, got error) E {
 		t.Fatalf("error %v, want a %T", got, e)
 	}
 	return e
+}
+
+// TestSitemapBytes pins the encoding: what was written must be read for ever.
+func TestSitemapBytes(t *testing.T) {
+	r := frontier.Record{Sitemaps: []frontier.SitemapFact{
+		{Key: key(1), URL: mustURL("https://a/s"), Depth: 3, Guessed: true, Vouched: []string{"b", "c"}}, {Key: key(2), Read: true},
+	}}
+	const want = "0201" + "cf00" + "000009" + "1302" + // version, parts; length, partition, kind, run; sitemaps
+		"ad00" + "000000010000000000000000000000030000000000000007" + "01" + "0201" + "03" + "0b68747470733a2f2f612f73" + "02" + "0162" + "0163" +
+		"9900" + "00000002000000000000000000000006000000000000000e" + "00"
+	if got := hex.EncodeToString(Append(nil, 9, &r, &Bodies{})); got != want {
+		t.Errorf("encoding has changed\n got %s\nwant %s", got, want)
+	}
 }

@@ -17,6 +17,7 @@ const (
 	FamMeta     = 'm' // m name: about the view as a whole
 	FamOrigin   = 'o' // o HostID origin: what is known of an origin
 	FamQueue    = 'q' // q HostID priority position index: links of a host, in order
+	FamSitemap  = 's' // s Key: a sitemap that is still to be read
 	FamURL      = 'u' // u Key: a URL as it was found
 	FamInFlight = 'x' // x Key: how many unclean ends found it in flight
 )

@@ -71,6 +71,9 @@ func touched(r *frontier.Record) (s PartitionSet) {
 	for i := range r.Origins {
 		s.Add(r.Origins[i].Host.Partition())
 	}
+	for i := range r.Sitemaps {
+		s.Add(r.Sitemaps[i].Key.Host.Partition())
+	}
 	for i := range r.Facts {
 		s.Add(r.Facts[i].Partition)
 	}

@@ -216,6 +216,35 @@ func (c *Bodies) DecodeOrigin(h frontier.HostID, origin string, b []byte) (front
 	return o, r.Done(what)
 }
 
+const sitemapGuessed = 1 // flag of a sitemap
+
+// appendSitemap appends the value of an s entry.
+func appendSitemap(dst []byte, m *frontier.SitemapFact) []byte {
+	dst = append(dst, Version, Flag(m.Guessed, sitemapGuessed))
+	dst = binary.AppendUvarint(dst, uint64(m.Depth))
+	dst = AppendString(dst, m.URL.String())
+	dst = binary.AppendUvarint(dst, uint64(len(m.Vouched)))
+	for _, host := range m.Vouched {
+		dst = AppendString(dst, host)
+	}
+	return dst
+}
+
+// DecodeSitemap reads the value of an s entry.
+func DecodeSitemap(k frontier.Key, b []byte) (frontier.SitemapFact, error) {
+	const what = "sitemap"
+	r, err := ValueReader(what, b)
+	if err != nil {
+		return frontier.SitemapFact{}, err
+	}
+	m := frontier.SitemapFact{Key: k, Guessed: r.U8()&sitemapGuessed != 0, Depth: uint16(r.UpTo(math.MaxUint16))}
+	m.URL = urlOf(&r, string(r.Bytes()))
+	for n := r.UpTo(uint64(len(r.B))); n > 0 && !r.Bad; n-- {
+		m.Vouched = append(m.Vouched, string(r.Bytes()))
+	}
+	return m, r.Done(what)
+}
+
 // AppendInFlight appends the value of an x entry: how many unclean ends found a
 // page in flight.
 func AppendInFlight(dst []byte, ends int) []byte {
