@@ -164,11 +164,15 @@ func (s *shard) dropQuestions(i int32, h *host) {
 // of the host itself asks anew if the host is tried again.
 func (s *shard) refuseQuestions(i int32, h *host) {
 	for _, q := range s.asks.questions[i] {
-		for _, w := range q.waits {
-			s.asks.news = append(s.asks.news, robotsNews{wait: w, late: w.host != h.id})
-		}
+		s.refuseQuestion(h, &q)
 	}
 	s.dropQuestions(i, h)
+}
+
+func (s *shard) refuseQuestion(h *host, q *question) {
+	for _, w := range q.waits {
+		s.asks.news = append(s.asks.news, robotsNews{wait: w, late: w.host != h.id})
+	}
 }
 
 // deliver acts on what robots leases mean for hosts of any shard. None is locked.
@@ -224,7 +228,11 @@ func (f *Frontier) queueQuestion(q question) {
 	_, name := originOf(q.url)
 	s := f.shardOf(id)
 	s.lock()
-	i, h := s.hostOf(id, name)
-	s.queueQuestion(i, h, q)
+	if f.parts[id.Partition()].takesLinks() {
+		i, h := s.hostOf(id, name)
+		s.queueQuestion(i, h, q)
+	} else {
+		s.refuseQuestion(&host{id: id}, &q)
+	}
 	s.unlock()
 }

@@ -22,6 +22,8 @@ type batch struct {
 	end      ending
 	fin      Finish
 	added    int
+	foreign  []Link // those to be sent, each once
+	marks    []Mark
 
 	rec   [1]Record
 	ask   []Key
@@ -37,6 +39,7 @@ const (
 	linkCandidate                  // the filter does not know it: new, unless somebody is faster
 	linkDoubtful                   // the filter knows it; the key is in its shard's doubts
 	linkVerified                   // the store does not: new, unless somebody is faster
+	linkForeign                    // its partition is not open here: to be sent
 )
 
 // batchMost is how many links go into one record.
@@ -80,6 +83,8 @@ func (f *Frontier) recycle(b *batch) {
 	b.rec[0] = Record{}
 	b.links, b.end, b.fin = nil, ending{}, Finish{}
 	b.keys, b.states, b.shards, b.todo, b.fresh = b.keys[:0], b.states[:0], b.shards[:0], b.todo[:0], b.fresh[:0]
+	clear(b.foreign)
+	b.foreign, b.marks = b.foreign[:0], b.marks[:0]
 	b.from, b.table, b.ask = b.from[:0], b.table[:0], b.ask[:0]
 	b.doubtful, b.admitted, b.added = 0, 0, 0
 	f.batches.Put(b)
@@ -109,6 +114,9 @@ func (b *batch) narrow(f *Frontier) {
 	for _, i := range b.todo {
 		b.involve(f.shardOf(b.keys[i].Host))
 	}
+	for i := range b.marks {
+		b.involve(f.shardOfPartition(b.marks[i].Partition))
+	}
 }
 
 // classify looks for the batch's links in the shard's hot set and filter. The
@@ -124,6 +132,11 @@ func (s *shard) classify(b *batch) {
 			continue
 		}
 		s.count.links++
+		if s.f.notOpen.Load() > 0 && !s.f.parts[k.Host.Partition()].takesLinks() {
+			b.todo = append(b.todo, int32(i))
+			b.states[i] = linkForeign
+			continue
+		}
 		if s.recent.Has(k) {
 			s.count.hot++
 			s.again(k, b.links[i].Depth)
@@ -193,11 +206,16 @@ func (s *shard) settleDoubts(b *batch, ended bool) {
 			s.again(k, b.links[i].Depth)
 		}
 		b.states[i] = linkKnown
-		if d := s.doubts[k]; d.refs > 1 {
-			d.refs--
-		} else {
-			delete(s.doubts, k)
-		}
+		s.endDoubt(k)
+	}
+}
+
+// endDoubt ends one lookup of a key.
+func (s *shard) endDoubt(k Key) {
+	if d := s.doubts[k]; d.refs > 1 {
+		d.refs--
+	} else {
+		delete(s.doubts, k)
 	}
 }
 

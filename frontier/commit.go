@@ -71,7 +71,7 @@ func (f *Frontier) claimAll(ctx context.Context, b *batch, done *shard) (err err
 			s.mu.Unlock()
 		}
 	}
-	if len(b.todo) == 0 && b.end.lease == nil {
+	if len(b.todo) == 0 && b.end.lease == nil && len(b.marks) == 0 {
 		return nil
 	}
 	b.narrow(f)
@@ -123,6 +123,7 @@ func (b *batch) collect() {
 		b.table = slices.Grow(b.table[:0], 1<<bits.Len(uint(n)))[:1<<bits.Len(uint(n))]
 		clear(b.table)
 	}
+	b.collectForeign()
 	for _, i := range b.todo {
 		st := b.states[i]
 		if st != linkCandidate && st != linkVerified || !b.enter(b.keys[i]) {
@@ -133,6 +134,25 @@ func (b *batch) collect() {
 		l.settlePriority()
 		b.fresh = append(b.fresh, l)
 		b.from = append(b.from, i)
+	}
+}
+
+// collectForeign copies the links that are to be sent, each once.
+func (b *batch) collectForeign() {
+	b.foreign = b.foreign[:0]
+	var seen map[Key]bool
+	for _, i := range b.todo {
+		if b.states[i] != linkForeign || seen[b.keys[i]] {
+			continue
+		}
+		if seen == nil {
+			seen = map[Key]bool{}
+		}
+		seen[b.keys[i]] = true
+		l := b.links[i]
+		l.Key, l.At = b.keys[i], Cursor{}
+		l.settlePriority()
+		b.foreign = append(b.foreign, l)
 	}
 }
 
@@ -154,6 +174,9 @@ func (b *batch) enter(k Key) bool {
 // recheck looks, with all shards locked, whether somebody was faster with any of
 // the links. It reports false if one must be looked up first.
 func (b *batch) recheck(f *Frontier) bool {
+	if !b.recheckPartitions(f) {
+		return false
+	}
 	for _, i := range b.todo {
 		k := b.keys[i]
 		s := f.shardOf(k.Host)
@@ -188,15 +211,52 @@ func (b *batch) recheck(f *Frontier) bool {
 	return true
 }
 
+// recheckPartitions looks whether partitions were opened or closed since the links
+// were classified. It reports false if so: then they must be collected again.
+func (b *batch) recheckPartitions(f *Frontier) bool {
+	same := true
+	for _, i := range b.todo {
+		k, st := b.keys[i], b.states[i]
+		s := f.shardOf(k.Host)
+		switch takes := f.parts[k.Host.Partition()].takesLinks(); {
+		case st == linkForeign && takes:
+			same = false
+			if s.recent.Has(k) {
+				b.states[i] = linkKnown
+				break
+			}
+			b.states[i] = linkCandidate
+			if s.suspects(k) {
+				s.suspect(b, int(i))
+			}
+		case (st == linkCandidate || st == linkVerified) && !takes:
+			same = false
+			if st == linkVerified {
+				s.endDoubt(k)
+			}
+			b.states[i] = linkForeign
+		}
+	}
+	return same
+}
+
 // record commits the batch's record and lets its links and its lease's end take
 // effect. All shards of the batch are locked.
 func (f *Frontier) record(b *batch) error {
+	if l := b.end.lease; l != nil && l.disowned {
+		return ErrPartitionClosed
+	}
+	for i := range b.marks {
+		if !f.parts[b.marks[i].Partition].takesLinks() {
+			return ErrPartitionClosed
+		}
+	}
 	rec := &b.rec[0]
-	*rec = Record{Links: b.fresh}
+	*rec = Record{Links: b.fresh, Sent: b.foreign, Marks: b.marks}
 	if b.end.lease != nil {
 		b.end.lease.s.conclude(b, rec)
 	}
-	if rec.Finish != nil || len(rec.Links) > 0 || len(rec.Hosts) > 0 {
+	if rec.Finish != nil || len(rec.Links) > 0 || len(rec.Hosts) > 0 || len(rec.Sent) > 0 || len(rec.Marks) > 0 {
 		if _, err := f.store.Commit(b.rec[:]...); err != nil {
 			return f.fail(commitError(err))
 		}

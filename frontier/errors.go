@@ -15,6 +15,9 @@ var (
 	// ErrDone is returned by a second Done of one lease, and by Start after Done or
 	// Abandon.
 	ErrDone = errors.New("lease is done already")
+	// ErrPartitionClosed is returned by Start and Done of a lease whose partition was
+	// closed, and by Receive for one that is not open.
+	ErrPartitionClosed = errors.New("partition is closed")
 	// ErrTooSoon is returned by Start if a lease has sent a request, and the host's pace
 	// does not allow another one now.
 	ErrTooSoon = errors.New("host's pace does not allow another request now")

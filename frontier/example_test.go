@@ -141,7 +141,7 @@ func ExampleFrontier_Resume() {
 
 	f, _ = frontier.New(o, store)
 	defer f.Close()
-	if err := f.Resume(ctx, store.Backlogs()); err != nil {
+	if err := f.Resume(ctx, store.Backlogs(ctx, 0, 255)); err != nil {
 		fmt.Println(err)
 	}
 	for {

@@ -58,7 +58,16 @@ func (s *shard) learn(i int32, h *host, fact HostFact) {
 		st := s.seats.at(h.seat)
 		st.saved, st.savedAt = st.pace.Saved(), 0
 	}
-	if fact.Blocked || fact.Abandoned {
+	switch {
+	case !fact.Blocked && !fact.Abandoned:
+	case s.partitionOf(h).newRun:
 		h.flags |= hostFactDirty // it is tried again, so that is over
+	default:
+		if fact.Blocked {
+			h.flags |= hostBlocked
+		}
+		if fact.Abandoned {
+			h.flags |= hostAbandoned
+		}
 	}
 }

@@ -17,7 +17,11 @@ type Frontier struct {
 	store  Store
 	hasher urlnorm.Hasher
 	owners [partitions]uint16 // partition → index in shards
-	shards []*shard
+	parts  [partitions]partition
+	// notOpen is how many partitions do not take links; written under the locks of
+	// their shards.
+	notOpen atomic.Int64
+	shards  []*shard
 
 	epoch   time.Time // clock readings are epochNS plus the time since
 	epochNS int64
@@ -75,6 +79,12 @@ func New(o Options, s Store) (*Frontier, error) {
 	}
 	for p := range f.owners {
 		f.owners[p] = uint16(assign(uint8(p), o.Shards))
+	}
+	if o.Closed {
+		for p := range f.parts {
+			f.parts[p].state = partitionClosed
+		}
+		f.notOpen.Store(partitions)
 	}
 	f.loader.init()
 	for range loaders {

@@ -43,6 +43,7 @@ type host struct {
 
 	leases     uint32 // all kinds, until Done is through
 	pageLeases uint32
+	disowned   uint32 // requests of leases whose partition was closed: they hold slots
 	waiting    uint32 // waits
 	ticketed   uint32 // of them, with a ticket
 	sitemaps   uint32 // sitemaps queued
@@ -67,6 +68,7 @@ const (
 	hostIdle                              // in the list of idle hosts
 	hostFactDirty                         // has a fact that must be written at the next checkpoint
 	hostTouched                           // in the list of hosts to settle
+	hostClosed                            // its partition was closed; only its slots are left of it
 
 	hostHeld = hostBlocked | hostAbandoned
 )

@@ -39,6 +39,9 @@ type Lease struct {
 	ticket  bool  // a page ticket is held; guarded by s.mu
 	spent   bool  // and used by a request or a failure to connect, now or in an earlier attempt; guarded by s.mu
 	landed  bool  // the slot was given back; guarded by s.mu
+	// disowned means that the partition was closed: all that the lease has is its
+	// slot. Guarded by s.mu.
+	disowned bool
 
 	ask  *question // of a robots lease that is not an origin's first
 	late bool      // see RobotsTask
@@ -83,7 +86,7 @@ func (l *Lease) path() []byte { return textOf(l.url.RequestURI()) }
 // pace counts from Start, and so do page limits. A lease that ends without Start
 // costs no page ticket, unless its Result says that the host failed.
 //
-// The errors are ErrDone, ErrClosed, and ErrTooSoon if the request is not the first
+// The errors are ErrDone, ErrClosed, ErrPartitionClosed, and ErrTooSoon if the request is not the first
 // of the lease. Start never waits.
 func (l *Lease) Start() error {
 	s := l.s
@@ -117,6 +120,8 @@ func (l *Lease) refusalLocked() error {
 		return ErrDone
 	case l.f.ctx.Err() != nil:
 		return ErrClosed
+	case l.disowned:
+		return ErrPartitionClosed
 	case l.started != 0 && !l.mayRepeatLocked():
 		return ErrTooSoon
 	}
@@ -157,6 +162,10 @@ func (l *Lease) Done(r Result) (Disposition, error) {
 
 	s := l.s
 	s.lock()
+	if l.disowned {
+		defer s.unlock()
+		return Returned, s.endDisowned(l)
+	}
 	e, ch := s.land(l, &r)
 	if back, d := s.goesBack(l, &r, ch); back {
 		err := s.back(l, &r, e, d)
@@ -191,6 +200,10 @@ func (l *Lease) pay(attempts int, wait time.Duration) {
 	s := l.s
 	s.lock()
 	defer s.unlock()
+	if l.disowned {
+		_ = s.endDisowned(l) // whoever pays has an error already, or wants none
+		return
+	}
 	if !l.landed {
 		s.land(l, &Result{})
 	}

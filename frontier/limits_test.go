@@ -189,7 +189,7 @@ func TestHostLimit(t *testing.T) {
 
 		// The next run goes on where this one ended.
 		f = newTest(t, o, store)
-		if err := f.Resume(t.Context(), store.Backlogs()); err != nil {
+		if err := f.Resume(t.Context(), store.Backlogs(t.Context(), 0, 255)); err != nil {
 			t.Fatal(err)
 		}
 		add(t, f, seeds("http://b.example/5", "http://b.example/6")...)

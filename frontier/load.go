@@ -7,7 +7,7 @@ func (f *Frontier) askStore(j job) error {
 	s := j.s
 	s.lock()
 	h := s.hosts.at(j.host)
-	id := h.id
+	id, opening := h.id, s.partitionOf(h).opening
 	s.mu.Unlock()
 	fact, _, err := f.store.Host(f.ctx, id)
 	if err != nil {
@@ -15,7 +15,9 @@ func (f *Frontier) askStore(j job) error {
 	}
 	s.lock()
 	h.flags &^= hostAsking
-	s.learn(j.host, h, fact)
+	if s.partitionOf(h).opening == opening {
+		s.learn(j.host, h, fact)
+	} // else it is closed, or will be asked about again
 	s.touch(j.host)
 	s.unlock()
 	return nil
@@ -23,13 +25,16 @@ func (f *Frontier) askStore(j job) error {
 
 // A loadPlan is what a host needs from the store.
 type loadPlan struct {
-	id    HostID
-	after Cursor
-	n     int64
-	level int32
-	disk  uint32 // the level's count when the plan was made
-	wait  int32  // the wait to be filled, or -1
-	early bool   // the window is not empty yet: no reason to take memory from others
+	id HostID
+	// opening is the one of the host's partition when the plan was made: if it is
+	// another now, level and wait mean nothing.
+	opening uint32
+	after   Cursor
+	n       int64
+	level   int32
+	disk    uint32 // the level's count when the plan was made
+	wait    int32  // the wait to be filled, or -1
+	early   bool   // the window is not empty yet: no reason to take memory from others
 }
 
 // loadWindow reads what a host needs most.
@@ -77,7 +82,8 @@ func (f *Frontier) loadWindow(j job) error {
 func (s *shard) planLoad(i int32) (loadPlan, bool) {
 	h := s.hosts.at(i)
 	now := s.time()
-	if h.seat < 0 || h.flags&hostHeld != 0 {
+	part := s.partitionOf(h)
+	if h.seat < 0 || h.flags&(hostHeld|hostClosed) != 0 || part.state != partitionOpen {
 		return loadPlan{}, false
 	}
 	at := max(now, s.nextStart(i, h))
@@ -91,13 +97,13 @@ func (s *shard) planLoad(i int32) (loadPlan, bool) {
 			return loadPlan{}, false
 		}
 		lv := s.levels.at(w.level)
-		return loadPlan{id: h.id, after: w.place(lv.class).before(), n: 1, level: w.level, wait: p.wait}, true
+		return loadPlan{id: h.id, opening: part.opening, after: w.place(lv.class).before(), n: 1, level: w.level, wait: p.wait}, true
 	}
 	lv := s.levels.at(p.level)
 	if lv.disk == 0 || lv.n >= windowLow {
 		return loadPlan{}, false
 	}
-	return loadPlan{id: h.id, after: lv.load(), n: s.f.fill(lv.disk), level: p.level, disk: lv.disk, wait: -1, early: lv.n > 0}, true
+	return loadPlan{id: h.id, opening: part.opening, after: lv.load(), n: s.f.fill(lv.disk), level: p.level, disk: lv.disk, wait: -1, early: lv.n > 0}, true
 }
 
 // fill is how many URLs to load into a window: less while memory is short, so
@@ -117,6 +123,9 @@ func (s *shard) endLoad(i int32) {
 // vain.
 func (s *shard) takeLoad(i int32, p *loadPlan, links []Link, asked int) (used int64, err error) {
 	h := s.hosts.at(i)
+	if s.partitionOf(h).opening != p.opening {
+		return 0, nil
+	}
 	if p.wait >= 0 {
 		return s.fillWait(h, p, links)
 	}

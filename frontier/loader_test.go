@@ -45,7 +45,7 @@ func TestLinkFoundWhileItsQueueIsRead(t *testing.T) {
 
 		f = newTest(t, o, store)
 		store.late = func() { add(t, f, seeds("http://a.test/late")...) }
-		if err := f.Resume(t.Context(), store.Backlogs()); err != nil {
+		if err := f.Resume(t.Context(), store.Backlogs(t.Context(), 0, 255)); err != nil {
 			t.Fatal(err)
 		}
 		var seen visited

@@ -9,6 +9,8 @@ import (
 	"sync"
 )
 
+var _ PartitionStore = (*MemStore)(nil)
+
 // A MemStore is a [Store] in memory, for tests and for crawls that need not
 // outlive their process. It is safe for concurrent use.
 type MemStore struct {
@@ -17,6 +19,7 @@ type MemStore struct {
 	finished map[Key]uint32      // every link ever committed: its last visit that is finished, 0 for none; guarded by mu
 	hosts    map[HostID]*memHost // guarded by mu
 	inflight map[Key]struct{}    // guarded by mu
+	sent     []Link              // guarded by mu
 }
 
 type memHost struct {
@@ -58,6 +61,10 @@ func (m *MemStore) applyLocked(r *Record) {
 		l := &r.Visits[i]
 		l.At = Cursor{Priority: l.Priority, Position: m.last, Index: uint32(len(r.Links) + i)}
 		m.enqueueLocked(*l)
+	}
+	for i := range r.Sent {
+		r.Sent[i].At = Cursor{}
+		m.sent = append(m.sent, r.Sent[i])
 	}
 	if r.Finish != nil {
 		m.finished[r.Finish.Key] = max(1, r.Finish.Visit)
@@ -161,13 +168,46 @@ func (m *MemStore) Host(_ context.Context, host HostID) (HostFact, bool, error) 
 	return HostFact{}, false, nil
 }
 
-// Backlogs lists the hosts with queued links, in the order of their IDs, for
-// [Frontier.Resume].
-func (m *MemStore) Backlogs() iter.Seq2[Backlog, error] {
+// Keys implements [PartitionStore].
+func (m *MemStore) Keys(_ context.Context, first, last uint8) iter.Seq2[Key, error] {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var keys []Key
+	for k := range m.finished {
+		if p := k.Host.Partition(); p >= first && p <= last {
+			keys = append(keys, k)
+		}
+	}
+	slices.SortFunc(keys, Key.Compare)
+	return func(yield func(Key, error) bool) {
+		for _, k := range keys {
+			if !yield(k, nil) {
+				return
+			}
+		}
+	}
+}
+
+// TakeSent returns the links that were sent to closed partitions, and forgets
+// them.
+func (m *MemStore) TakeSent() []Link {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	sent := m.sent
+	m.sent = nil
+	return sent
+}
+
+// Backlogs implements [PartitionStore]: it lists the hosts with queued links, in
+// the order of their IDs, also for [Frontier.Resume].
+func (m *MemStore) Backlogs(_ context.Context, first, last uint8) iter.Seq2[Backlog, error] {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	var all []Backlog
 	for id, h := range m.hosts {
+		if p := id.Partition(); p < first || p > last {
+			continue
+		}
 		b := Backlog{Fact: h.fact, Low: h.low}
 		b.Fact.Host = id
 		if b.Fact.Name == "" {

@@ -21,6 +21,9 @@ type Options struct {
 	// Shards is how many parts the frontier is cut into, each behind its own lock.
 	// Zero means one per CPU. Nothing on disk depends on it.
 	Shards int
+	// Closed begins with all partitions closed, to be opened by OpenPartition. As a
+	// rule all are open.
+	Closed bool
 	// Pace is the profile of every host. Its zero value means pace.Polite.
 	Pace pace.Config
 

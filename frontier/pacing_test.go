@@ -446,7 +446,7 @@ func TestRetryAfterOutlivesTheRun(t *testing.T) {
 		time.Sleep(20 * time.Second)
 
 		f = newTest(t, Options{Pace: fast(1), IgnoreRobots: true}, store)
-		if err := f.Resume(t.Context(), store.Backlogs()); err != nil {
+		if err := f.Resume(t.Context(), store.Backlogs(t.Context(), 0, 255)); err != nil {
 			t.Fatal(err)
 		}
 		next(t, f).Abandon()
@@ -482,7 +482,7 @@ func TestRetryAfterOfAParkedHost(t *testing.T) {
 
 		o.MaxHosts = 1
 		f = newTest(t, o, store)
-		if err := f.Resume(t.Context(), store.Backlogs()); err != nil {
+		if err := f.Resume(t.Context(), store.Backlogs(t.Context(), 0, 255)); err != nil {
 			t.Fatal(err)
 		}
 		err := crawl(t, f, 1, 0, func(l *Lease) Result {

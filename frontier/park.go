@@ -67,7 +67,7 @@ func (s *shard) keyOf(i int32) int64 {
 
 // parkable reports whether a host can do without its seat for now.
 func (s *shard) parkable(i int32, h *host) bool {
-	return h.leases == 0 && h.flags&(hostAsking|hostLoading) == 0
+	return h.leases == 0 && h.disowned == 0 && h.flags&(hostAsking|hostLoading) == 0
 }
 
 // park takes a host's seat away. Its windows stay in the store alone, and of its

@@ -47,6 +47,11 @@ type Record struct {
 	Links []Link
 	// Visits are links that were finished and are queued again, as visit 2 or later.
 	Visits []Link
+	// Sent are links of partitions that are closed here, for whoever owns them. They
+	// are not known here by that.
+	Sent []Link
+	// Marks say which links of other sessions have been received.
+	Marks []Mark
 	// Leased are now in flight, Returned no longer and not finished. With them a
 	// store can tell after a crash which URLs were in flight.
 	Leased, Returned []Key

@@ -12,12 +12,14 @@ import (
 // turn, and until a level has been read to its end its count is an estimate.
 //
 // Hosts that were blocked are tried again. No host is asked before one delay has
-// passed, for the earlier run may have asked it just before it ended.
+// passed, also none that becomes known later: the earlier run may have asked it
+// just before it ended.
 func (f *Frontier) Resume(ctx context.Context, backlogs iter.Seq2[Backlog, error]) error {
 	defer f.Source()() // no level is opened before all are known
 	// Nobody leases yet: what is loaded now would only take the processor from the backlogs.
 	f.loader.hold(true)
 	defer f.loader.hold(false)
+	f.reopened()
 	for b, err := range backlogs {
 		if err == nil {
 			err = ctx.Err()
@@ -31,6 +33,16 @@ func (f *Frontier) Resume(ctx context.Context, backlogs iter.Seq2[Backlog, error
 		s.unlock()
 	}
 	return nil
+}
+
+// reopened notes that all partitions were opened just now, by a new run.
+func (f *Frontier) reopened() {
+	for p := range f.parts {
+		s := f.shardOfPartition(uint8(p))
+		s.lock()
+		f.parts[p].openedAt, f.parts[p].newRun = s.time(), true
+		s.mu.Unlock()
+	}
 }
 
 func (s *shard) resume(b *Backlog) {
@@ -59,8 +71,6 @@ func (s *shard) restore(fact HostFact) (int32, *host) {
 	i, h := s.hostOf(fact.Host, fact.Name)
 	if h.flags&hostUnknown != 0 {
 		s.learn(i, h, fact)
-		// Somebody may have asked the host just before the earlier run ended.
-		h.lastStart = s.time()
 	}
 	return i, h
 }
@@ -114,7 +124,7 @@ func (s *shard) checkpoint(from int32) (int32, error) {
 	to := min(from+stride, s.hosts.n)
 	for i := from; i < to; i++ {
 		h := s.hosts.at(i)
-		if h.id == 0 {
+		if h.id == 0 || h.flags&hostClosed != 0 {
 			continue
 		}
 		s.dropLevels(h)

@@ -45,6 +45,11 @@ func (f *Frontier) revisit(ctx context.Context, links []Link) error {
 		s.lock()
 	}
 	defer f.unlock(b.shards)
+	for _, k := range b.keys {
+		if !f.parts[k.Host.Partition()].takesLinks() {
+			return ErrPartitionClosed
+		}
+	}
 	b.rec[0] = Record{Visits: b.fresh}
 	if _, err := f.store.Commit(b.rec[:]...); err != nil {
 		return f.fail(commitError(err))

@@ -16,6 +16,10 @@ const (
 // whether it keeps its memory and its seat. It may free the host.
 func (s *shard) settle(i int32, now int64) {
 	h := s.hosts.at(i)
+	if h.flags&hostClosed != 0 {
+		s.settleClosed(i, h)
+		return
+	}
 	if h.flags&hostRobotsAsked != 0 && h.flags&hostHeld != 0 {
 		s.refuseQuestions(i, h)
 	}
@@ -73,6 +77,8 @@ func (s *shard) rank(heap *hostHeap, i int32, at int64) {
 // whether what it would be for must be loaded first.
 func (s *shard) next(i int32, h *host, now int64) (at int64, why Why, load bool) {
 	switch {
+	case s.partitionOf(h).state != partitionOpen:
+		return never, WhyClosing, false
 	case h.flags&hostBlocked != 0:
 		return never, WhyBlocked, false
 	case h.flags&hostAbandoned != 0:
@@ -241,6 +247,7 @@ func (s *shard) recount(h *host) {
 	s.count.givenUp += givenUp - h.givenUp
 	h.givenUp = givenUp
 	s.change.live += live - h.live
+	s.partitionOf(h).live += live - h.live
 	s.change.pages += pages - h.pages
 	s.count.pages += pages - h.pages
 	s.change.busy += busy - h.busy

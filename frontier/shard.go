@@ -134,6 +134,10 @@ func (s *shard) hostOf(id HostID, name string) (int32, *host) {
 		if h.nameLen == 0 {
 			s.setName(h, name)
 		}
+		if h.flags&hostClosed != 0 { // its partition was closed and is open again
+			h.flags = h.flags&^hostClosed | hostUnknown
+			s.begin(h)
+		}
 		return i, h
 	}
 	return s.makeHost(id, name)
@@ -152,6 +156,7 @@ func (s *shard) makeHost(id HostID, name string) (int32, *host) {
 	s.table[id] = i
 	s.setName(h, name)
 	s.joinDomain(i, h, name)
+	s.begin(h)
 	if len(s.parked.nodes) == 0 {
 		if s.seats.len() >= s.maxSeats {
 			s.evictIdle()
@@ -161,6 +166,14 @@ func (s *shard) makeHost(id HostID, name string) (int32, *host) {
 		}
 	}
 	return i, h
+}
+
+// begin makes a host that becomes known wait as its partition's opening says: it
+// may have been asked just before, by somebody else.
+func (s *shard) begin(h *host) {
+	part := s.partitionOf(h)
+	h.lastStart = max(h.lastStart, part.openedAt)
+	h.notBefore = max(h.notBefore, part.notBefore)
 }
 
 func (s *shard) setName(h *host, name string) {
@@ -205,7 +218,7 @@ const forgetAfter = int64(time.Minute)
 func (s *shard) forgettable(i int32, h *host, now int64) bool {
 	const busy = hostHeld | hostAsking | hostLoading | hostFactDirty | hostTouched | hostRobotsAway | hostRobotsAsked
 	p := s.paces[i]
-	return h.id != 0 && h.seat < 0 && h.pending == 0 && h.leases == 0 && h.sitemaps == 0 &&
+	return h.id != 0 && h.seat < 0 && h.pending == 0 && h.leases == 0 && h.disowned == 0 && h.sitemaps == 0 &&
 		h.flags&busy == 0 && p.IsDefault() && max(s.nextStart(i, h), h.lastStart+forgetAfter) <= now
 }
 

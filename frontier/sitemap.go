@@ -24,6 +24,10 @@ func (f *Frontier) AddSitemap(u URL) error {
 	id := f.hasher.HostID(u.Host())
 	s := f.shardOf(id)
 	s.lock()
+	if !f.parts[id.Partition()].takesLinks() {
+		s.mu.Unlock()
+		return fmt.Errorf("add sitemap: %w", ErrPartitionClosed)
+	}
 	i, h := s.hostOf(id, name)
 	s.sitemaps[i] = append(s.sitemaps[i], sitemap{url: u})
 	h.sitemaps++

@@ -108,6 +108,7 @@ func (s *shard) waitTicket(i int32, h *host) {
 func (s *shard) open(l *Lease, h *host, now int64) {
 	st := s.seats.at(h.seat)
 	h.leases++
+	s.partitionOf(h).leases++
 	st.crawled++
 	st.inflight++
 	st.unstarted++
@@ -128,6 +129,10 @@ func (s *shard) open(l *Lease, h *host, now int64) {
 // strike takes a lease out of the books.
 func (s *shard) strike(l *Lease, h *host) {
 	h.leases--
+	part := s.partitionOf(h)
+	if part.leases--; part.leases == 0 && part.state == partitionDraining {
+		close(part.drained)
+	}
 	last := len(s.leases) - 1
 	s.leases[l.slot] = s.leases[last]
 	s.leases[l.slot].slot = l.slot

@@ -21,12 +21,13 @@ const (
 	WhyBlocked               // it failed too often in a row
 	WhyAbandoned             // its domain had too many failed URLs in a row
 	WhyParked                // too many hosts are active
+	WhyClosing               // its partition is being opened or closed
 	whyCount
 )
 
 func (w Why) String() string {
 	return [whyCount]string{
 		"ready", "idle", "delay", "rest", "backoff", "retry", "in flight", "starting", "robots.txt",
-		"robots.txt slot", "loading", "page limit", "host page limit", "level", "blocked", "abandoned", "parked",
+		"robots.txt slot", "loading", "page limit", "host page limit", "level", "blocked", "abandoned", "parked", "partition",
 	}[w]
 }

@@ -276,7 +276,7 @@ func TestIdleHostsAreForgotten(t *testing.T) {
 		if err := f.Checkpoint(t.Context()); err != nil {
 			t.Error(err)
 		}
-		for b := range store.Backlogs() {
+		for b := range store.Backlogs(t.Context(), 0, 255) {
 			t.Errorf("the store still has a queue for %s: %+v", b.Fact.Name, b)
 		}
 	})

@@ -1,0 +1,419 @@
+package frontier
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mapwright/mapwright/frontier/pace"
+)
+
+// A small web for partitions: every host is a partition of its own, and a page links to pages of its own host and of others.
+const (
+	partHosts = 5
+	partPages = 12 // of each host
+)
+
+func partURL(host, page int) URL { return mustURL(fmt.Sprintf("http://h%d.example/%d", host, page)) }
+
+// partLinks are the links of a page: two of its host, and two of other hosts.
+func partLinks(host, page int) []Link {
+	var links []Link
+	for _, n := range []int{page*2 + 1, page*2 + 2} {
+		if n < partPages {
+			links = append(links, Link{URL: partURL(host, n), Depth: 1})
+		}
+	}
+	for _, h := range []int{(host + 1) % partHosts, (host + 2) % partHosts} {
+		links = append(links, Link{URL: partURL(h, page), Depth: 1})
+	}
+	return links
+}
+
+// partitionStore notes in which visit URLs are finished.
+type partitionStore struct {
+	*MemStore
+	finishes map[Key][]uint32
+}
+
+func (s *partitionStore) Commit(recs ...Record) (Position, error) {
+	for i := range recs {
+		if f := recs[i].Finish; f != nil {
+			s.finishes[f.Key] = append(s.finishes[f.Key], f.Visit)
+		}
+	}
+	return s.MemStore.Commit(recs...)
+}
+
+// partitionDriver opens and closes partitions of a frontier at random while it crawls, and knows what must come of it.
+type partitionDriver struct {
+	t      *testing.T
+	r      *rand.Rand
+	f      *Frontier
+	store  *partitionStore
+	delay  time.Duration
+	hosts  map[uint8]int // partition → host
+	closed map[uint8]bool
+
+	leases  []*Lease
+	lost    map[*Lease]bool // of partitions that were closed
+	last    map[string]time.Time
+	mailbox map[uint8][]Link // links that were sent and not received yet
+	batch   uint64
+	visits  map[Key]uint32 // how often a URL was queued; 0 for not
+	keys    map[Key]URL
+}
+
+// Partitions are opened, drained, closed and opened again at random while leases are out, links are passed between them, and
+// URLs are visited again: the frontier is never drained early, nothing is lost, nothing is finished twice, counters are right, and
+// pace is held.
+func TestPartitions(t *testing.T) {
+	seed := testSeed(t)
+	for i := range uint64(rounds()) {
+		synctest.Test(t, func(t *testing.T) {
+			defer func() {
+				if t.Failed() {
+					t.Logf("in round %d", i)
+				}
+			}()
+			runPartitions(t, rand.New(rand.NewPCG(seed, i)))
+		})
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+func runPartitions(t *testing.T, r *rand.Rand) {
+	d := &partitionDriver{
+		t: t, r: r, store: &partitionStore{NewMemStore(), map[Key][]uint32{}}, delay: oneOf(r, 0, time.Second),
+		hosts: map[uint8]int{}, closed: map[uint8]bool{}, lost: map[*Lease]bool{}, last: map[string]time.Time{},
+		mailbox: map[uint8][]Link{}, visits: map[Key]uint32{}, keys: map[Key]URL{},
+	}
+	o := Options{
+		Seed: r.Uint64(), Shards: 1 + r.IntN(3), IgnoreRobots: r.IntN(2) == 0, MaxInMemory: oneOf(r, 3, 200), MaxHosts: oneOf(r, 2, 100),
+		Pace:         pace.Config{MinDelay: d.delay, MaxDelay: d.delay, MaxInflight: 1 + r.IntN(2)},
+		LevelByLevel: r.IntN(3) == 0, FilterCapacity: 1, HotSetBytes: 1, MaxRetries: 1,
+	}
+	d.f = newTest(t, o, d.store)
+	for h := range partHosts {
+		d.hosts[d.f.hasher.HostID(partURL(h, 0).Host()).Partition()] = h
+		for p := range partPages {
+			u := partURL(h, p)
+			d.keys[d.f.hasher.Key(u)] = u
+		}
+	}
+	if len(d.hosts) != partHosts {
+		t.Fatal("two hosts share a partition")
+	}
+	add(t, d.f, Link{URL: partURL(0, 0)})
+	for range 250 {
+		d.step()
+		if t.Failed() {
+			t.Log(dump(d.f))
+			return
+		}
+	}
+	d.finish()
+}
+
+func (d *partitionDriver) step() {
+	switch n := d.r.IntN(100); {
+	case n < 40:
+		d.next()
+	case n < 70:
+		d.end()
+	case n < 76:
+		time.Sleep(time.Duration(d.r.IntN(3000)) * time.Millisecond)
+	case n < 80:
+		d.close()
+	case n < 84:
+		d.drain()
+	case n < 92:
+		d.open()
+	case n < 95:
+		d.revisit()
+	default:
+		d.deliver()
+	}
+	synctest.Wait()
+	d.check()
+}
+
+// partition is one at random that is open, or closed.
+func (d *partitionDriver) partition(closed bool) (uint8, bool) {
+	var list []uint8
+	for _, p := range slices.Sorted(maps.Keys(d.hosts)) {
+		if d.closed[p] == closed {
+			list = append(list, p)
+		}
+	}
+	if len(list) == 0 {
+		return 0, false
+	}
+	return oneOf(d.r, list...), true
+}
+
+// close closes a partition, whatever is out of it.
+func (d *partitionDriver) close() {
+	p, ok := d.partition(false)
+	if !ok {
+		return
+	}
+	d.f.ClosePartition(p)
+	d.closed[p] = true
+	for _, l := range d.leases {
+		if d.partitionOf(l) == p {
+			d.lost[l] = true
+		}
+	}
+}
+
+// drain closes a partition in good order: what is out of it ends first.
+func (d *partitionDriver) drain() {
+	p, ok := d.partition(false)
+	if !ok {
+		return
+	}
+	var closed Closed
+	var err error
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		closed, err = d.f.DrainPartition(d.t.Context(), p)
+	}()
+	synctest.Wait()
+	out := func() []*Lease {
+		return slices.DeleteFunc(slices.Clone(d.leases), func(l *Lease) bool { return d.partitionOf(l) != p || d.lost[l] })
+	}
+	for list := out(); len(list) > 0; list = out() {
+		select {
+		case <-done:
+			d.t.Fatalf("partition %d is drained with %d leases out", p, len(list))
+		default:
+		}
+		d.endLease(oneOf(d.r, list...))
+		synctest.Wait()
+	}
+	<-done
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	for _, h := range closed.Hosts {
+		if !h.At.After(closed.At) || h.Host.Partition() != p {
+			d.t.Errorf("closed at %v with %+v", closed.At, h)
+		}
+	}
+	d.f.ClosePartition(p)
+	d.closed[p] = true
+}
+
+func (d *partitionDriver) open() {
+	p, ok := d.partition(true)
+	if !ok {
+		return
+	}
+	if err := d.f.OpenPartition(d.t.Context(), p, Opening{NewRun: d.r.IntN(2) == 0}); err != nil {
+		d.t.Fatal(err)
+	}
+	d.closed[p] = false
+	name := partURL(d.hosts[p], 0).Host()
+	d.last[name] = time.Now() // one full delay after an opening
+}
+
+// deliver has a partition receive what was sent to it.
+func (d *partitionDriver) deliver() {
+	d.collect()
+	for _, p := range slices.Sorted(maps.Keys(d.mailbox)) {
+		d.batch++
+		n, err := d.f.Receive(d.t.Context(), d.mailbox[p], Mark{Partition: p, Session: [16]byte{1}, Batch: d.batch})
+		if d.closed[p] {
+			if !errors.Is(err, ErrPartitionClosed) || n != 0 {
+				d.t.Errorf("received %d links of a closed partition: %v", n, err)
+			}
+			continue
+		}
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		delete(d.mailbox, p)
+	}
+}
+
+func (d *partitionDriver) collect() {
+	for _, l := range d.store.TakeSent() {
+		p := l.Key.Host.Partition()
+		d.mailbox[p] = append(d.mailbox[p], l)
+	}
+}
+
+// revisit queues URLs of open partitions again that are finished.
+func (d *partitionDriver) revisit() {
+	var links []Link
+	for k, u := range d.keys {
+		done := d.store.finishes[k]
+		if n := uint32(len(done)); n > 0 && n < 3 && d.visits[k] <= n && !d.closed[k.Host.Partition()] && d.r.IntN(4) == 0 {
+			d.visits[k] = n + 1
+			links = append(links, Link{URL: u, Visit: n + 1, Before: Summary{Outcome: 1}})
+		}
+	}
+	if err := d.f.Revisit(d.t.Context(), links); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func (d *partitionDriver) partitionOf(l *Lease) uint8 {
+	return d.f.hasher.HostID(l.URL().Host()).Partition()
+}
+
+func (d *partitionDriver) next() {
+	if len(d.leases) >= 6 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(d.t.Context(), 10*time.Hour)
+	defer cancel()
+	l, err := d.f.Next(ctx)
+	switch {
+	case errors.Is(err, ErrDrained):
+		d.checkDrained()
+	case errors.Is(err, context.DeadlineExceeded):
+		// What is left waits for leases that are out.
+		if len(d.leases) == 0 {
+			d.t.Errorf("nothing was leased for ten hours\n%s", dump(d.f))
+		}
+	case err != nil:
+		d.t.Fatal(err)
+	default:
+		if d.closed[d.partitionOf(l)] {
+			d.t.Errorf("%s was leased, and its partition is closed", l.URL())
+		}
+		d.leases = append(d.leases, l)
+	}
+}
+
+// checkDrained wants nothing to be left in partitions that are open, and nothing to be out of them.
+func (d *partitionDriver) checkDrained() {
+	for _, l := range d.leases {
+		if !d.lost[l] {
+			d.t.Errorf("drained with %s out", l.URL())
+		}
+	}
+	for p, h := range d.hosts {
+		if d.closed[p] {
+			continue
+		}
+		links, _, err := d.store.Pending(d.t.Context(), d.f.hasher.HostID(partURL(h, 0).Host()), Cursor{}, 1)
+		if err != nil || len(links) > 0 {
+			d.t.Errorf("drained with %v pending, %v", links, err)
+		}
+	}
+}
+
+func (d *partitionDriver) end() {
+	if len(d.leases) > 0 {
+		d.endLease(oneOf(d.r, d.leases...))
+	}
+}
+
+func (d *partitionDriver) endLease(l *Lease) {
+	d.leases = slices.DeleteFunc(d.leases, func(o *Lease) bool { return o == l })
+	lost := d.lost[l]
+	delete(d.lost, l)
+	if d.r.IntN(5) > 0 {
+		d.start(l, lost)
+	}
+	if d.r.IntN(12) == 0 {
+		l.Abandon()
+		return
+	}
+	r := Result{Class: pace.ClassOK}
+	if l.Kind() == KindRobots {
+		r.RobotsUntil = time.Now().Add(time.Hour)
+	} else {
+		r.Finish = &Finish{Outcome: 1}
+		var host, page int
+		if _, err := fmt.Sscanf(l.URL().String(), "http://h%d.example/%d", &host, &page); err != nil {
+			d.t.Fatal(err)
+		}
+		r.Links = partLinks(host, page)
+	}
+	switch _, err := l.Done(r); {
+	case lost && !errors.Is(err, ErrPartitionClosed):
+		d.t.Errorf("%s was done after its partition was closed: %v", l.URL(), err)
+	case !lost && err != nil:
+		d.t.Fatal(err)
+	}
+}
+
+func (d *partitionDriver) start(l *Lease, lost bool) {
+	err := l.Start()
+	if lost {
+		if !errors.Is(err, ErrPartitionClosed) {
+			d.t.Errorf("%s was started after its partition was closed: %v", l.URL(), err)
+		}
+		return
+	}
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	host := l.URL().Host()
+	if gap := time.Since(d.last[host]); gap < d.delay {
+		d.t.Errorf("%s was started %v after the request or opening before it, want %v", l.URL(), gap, d.delay)
+	}
+	d.last[host] = time.Now()
+}
+
+// check counts what is in open partitions anew.
+func (d *partitionDriver) check() {
+	checkInvariants(d.t, d.f)
+	for k, visits := range d.store.finishes {
+		for i, v := range visits {
+			if v != uint32(i)+1 {
+				d.t.Errorf("%s was finished in visits %v", d.keys[k], visits)
+			}
+		}
+	}
+	parts := int64(0)
+	for p := range d.f.parts {
+		parts += d.f.parts[p].live
+		if d.closed[uint8(p)] && d.f.parts[p].live != 0 {
+			d.t.Errorf("partition %d is closed, and %d of it are live", p, d.f.parts[p].live)
+		}
+	}
+	if live := d.f.live.Load(); live != parts {
+		d.t.Errorf("%d are live, %d by partition", live, parts)
+	}
+}
+
+// finish opens everything, delivers everything, and crawls until nothing is left.
+func (d *partitionDriver) finish() {
+	for !d.t.Failed() {
+		for _, ok := d.partition(true); ok; _, ok = d.partition(true) {
+			d.open()
+		}
+		for len(d.leases) > 0 {
+			d.end()
+		}
+		d.deliver()
+		if d.f.live.Load() == 0 {
+			break
+		}
+		d.next()
+		synctest.Wait()
+		d.check()
+	}
+	for k, u := range d.keys {
+		if want, got := max(1, d.visits[k]), uint32(len(d.store.finishes[k])); got != want {
+			d.t.Errorf("%s was finished %d times, want %d", u, got, want)
+		}
+	}
+	if st := d.f.Stats(); st.Pending != 0 || st.Violations != 0 || st.InMemory != 0 {
+		d.t.Errorf("%+v", st)
+	}
+}
