@@ -257,8 +257,12 @@ func (f *Frontier) record(b *batch) error {
 		b.end.lease.s.conclude(b, rec)
 	}
 	if rec.Finish != nil || len(rec.Links) > 0 || len(rec.Hosts) > 0 || len(rec.Sent) > 0 || len(rec.Marks) > 0 {
-		if _, err := f.store.Commit(b.rec[:]...); err != nil {
+		at, err := f.store.Commit(b.rec[:]...)
+		if err != nil {
 			return f.fail(commitError(err))
+		}
+		if b.end.lease != nil {
+			b.end.lease.s.noteEvidence(at)
 		}
 	}
 	for j := range b.fresh {

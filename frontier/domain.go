@@ -9,13 +9,7 @@ import (
 
 // joinDomain enters a new host with its registrable domain.
 func (s *shard) joinDomain(i int32, h *host, name string) {
-	id := xxhash.Sum64String(urlnorm.RegistrableDomain(name))
-	d, ok := s.domainIDs[id]
-	if !ok {
-		d = s.domains.alloc()
-		*s.domains.at(d) = domain{hosts: -1, id: id}
-		s.domainIDs[id] = d
-	}
+	d := s.domainOf(xxhash.Sum64String(urlnorm.RegistrableDomain(name)))
 	dom := s.domains.at(d)
 	h.domain, h.domNext, h.domPrev = d, dom.hosts, -1
 	if dom.hosts >= 0 {
@@ -25,6 +19,17 @@ func (s *shard) joinDomain(i int32, h *host, name string) {
 	if dom.abandoned {
 		h.flags |= hostAbandoned | hostFactDirty
 	}
+}
+
+// domainOf finds a domain, or makes it. The first byte of its id is its partition.
+func (s *shard) domainOf(id uint64) int32 {
+	d, ok := s.domainIDs[id]
+	if !ok {
+		d = s.domains.alloc()
+		*s.domains.at(d) = domain{hosts: -1, id: id}
+		s.domainIDs[id] = d
+	}
+	return d
 }
 
 func (s *shard) leaveDomain(i int32, h *host) {
@@ -51,14 +56,32 @@ func (s *shard) tally(i int32, h *host, class pace.Class, v pace.Verdict) {
 	dom := s.domains.at(h.domain)
 	switch v {
 	case pace.VerdictAnswered:
-		if class == pace.ClassOK {
+		if class == pace.ClassOK && dom.failures > 0 {
 			dom.failures = 0
+			s.observed(h, dom, EvidenceDomainAnswered)
 		}
 	case pace.VerdictRefused, pace.VerdictFailed:
+		s.observed(h, dom, EvidenceDomainFailed)
 		if dom.failures++; most != Off && int(dom.failures) >= most {
 			s.abandon(h.domain, i, h.pending-1) // the URL that ends here is still counted
 		}
 	}
+}
+
+// observed adds evidence to the record that is being made. Its position is noted
+// when that is committed.
+func (s *shard) observed(h *host, d *domain, kind EvidenceKind) {
+	s.evidence = append(s.evidence, Evidence{Partition: h.id.Partition(), Kind: kind, Subject: d.id})
+}
+
+// noteEvidence notes the position of what was observed.
+func (s *shard) noteEvidence(at Position) {
+	for i := range s.evidence {
+		if d, ok := s.domainIDs[s.evidence[i].Subject]; ok {
+			s.domains.at(d).at = at
+		}
+	}
+	s.evidence = s.evidence[:0]
 }
 
 // abandon gives up a domain: its hosts get no more leases in this run. Waiting is

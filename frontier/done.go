@@ -211,6 +211,7 @@ func (s *shard) conclude(b *batch, rec *Record) {
 	}
 	s.saveFact(l.host, h)
 	rec.Hosts = s.takeFacts()
+	rec.Evidence = s.evidence
 }
 
 // finish ends a lease for good; its record is committed.

@@ -99,8 +99,9 @@ type originState struct {
 // A domain is a registrable domain with hosts in the table, or with a row of
 // failures to its name.
 type domain struct {
-	hosts     int32 // first host, -1 for none
-	failures  uint16
+	hosts     int32    // first host, -1 for none
+	failures  uint16   // in a row; a fold
+	at        Position // of the last evidence
 	abandoned bool
 	id        uint64
 }

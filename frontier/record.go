@@ -64,6 +64,8 @@ type Record struct {
 	Origins []OriginFact
 	// Sitemaps replace what was known about them.
 	Sitemaps []SitemapFact
+	// Evidence is what folds are computed from.
+	Evidence []Evidence
 	// Facts replace those of the same name.
 	Facts []CrawlFact
 }
@@ -157,6 +159,23 @@ type SitemapFact struct {
 	// Read means that it has been read. The fact is removed then, and only Key counts.
 	Read bool
 }
+
+// Evidence is an observation. A fold is a value that is computed from all
+// observations of some kinds, in the order of their positions.
+type Evidence struct {
+	Partition uint8
+	Kind      EvidenceKind
+	Subject   uint64   // what it is about: a hash
+	Words     []uint64 // as the kind needs them
+}
+
+// EvidenceKind is what was observed.
+type EvidenceKind uint8
+
+const (
+	EvidenceDomainFailed   EvidenceKind = 4 // a URL of a domain failed for good
+	EvidenceDomainAnswered EvidenceKind = 5 // a URL of a domain was answered after failures
+)
 
 // A CrawlFact is a named fact about the crawl.
 type CrawlFact struct {

@@ -53,17 +53,18 @@ type shard struct {
 	ticketWait fifo
 	idle       fifo
 
-	now     int64 // see time; 0 when it was not read since the shard was locked
-	touched []int32
-	change  changes
-	notices []Notice
-	facts   []HostFact        // to be committed with the next record
-	gone    map[HostID]Cursor // of hosts that were freed: how far they are finished, for the next checkpoint
-	rng     rand.PCG
-	rec     [1]Record // for commit
-	key     [1]Key    // for keyOnly
-	count   counts
-	whys    [whyCount]int64 // hosts, by what they wait for
+	now      int64 // see time; 0 when it was not read since the shard was locked
+	touched  []int32
+	change   changes
+	notices  []Notice
+	facts    []HostFact        // to be committed with the next record
+	evidence []Evidence        // to be committed with the record that is being made
+	gone     map[HostID]Cursor // of hosts that were freed: how far they are finished, for the next checkpoint
+	rng      rand.PCG
+	rec      [1]Record // for commit
+	key      [1]Key    // for keyOnly
+	count    counts
+	whys     [whyCount]int64 // hosts, by what they wait for
 }
 
 // changes are what has to be added to the frontier's counters before the shard is

@@ -1,6 +1,9 @@
 package state
 
 import (
+	"encoding/binary"
+	"time"
+
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/state/internal/record"
 )
@@ -138,6 +141,31 @@ func (a recordApplier) InFlight(k frontier.Key, ends int) error {
 	a.view.mu.Unlock()
 	a.buf = record.AppendInFlight(a.buf[:0], ends)
 	return a.put(a.urlKey(record.FamInFlight, k), a.buf)
+}
+
+// Folds read evidence from the journal.
+func (a recordApplier) Evidence(frontier.Evidence) error { return nil }
+
+func (a recordApplier) Received(m frontier.Mark) error {
+	a.buf = binary.AppendUvarint(append(a.buf[:0], record.Version), m.Batch)
+	return a.put(record.MarkKey(&m), a.buf)
+}
+
+// Links that were sent are for the owner of their partition.
+func (a recordApplier) Sent(*record.LinkView) error { return nil }
+
+func (a recordApplier) NotBefore(h frontier.HostID, at time.Time) error {
+	a.view.mu.Lock()
+	defer a.view.mu.Unlock()
+	p := h.Partition()
+	if h == frontier.HostID(p)<<56 {
+		a.view.closings[p] = frontier.Closed{At: at}
+		return nil
+	}
+	c := a.view.closings[p]
+	c.Hosts = append(c.Hosts, frontier.HostNotBefore{Host: h, At: at})
+	a.view.closings[p] = c
+	return nil
 }
 
 func (a recordApplier) urlKey(family byte, k frontier.Key) []byte {

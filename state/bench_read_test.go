@@ -186,7 +186,7 @@ func BenchmarkReopen(b *testing.B) {
 				cpu += testweb.CPUTime() - used
 				start = time.Now()
 				got := 0
-				for _, err := range c.Backlogs(ctx) {
+				for _, err := range c.Backlogs(ctx, 0, 255) {
 					if err != nil {
 						b.Fatal(err)
 					}

@@ -190,7 +190,7 @@ func dumpStore(dir string) (sum string, r *Recovery, err error) {
 		}
 		put(k)
 	}
-	for b, err := range s.Backlogs(ctx) {
+	for b, err := range s.Backlogs(ctx, 0, 255) {
 		if err != nil {
 			return "", &found, err
 		}

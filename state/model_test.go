@@ -222,7 +222,7 @@ func (m *model) check(t *testing.T, s *Store) {
 		t.Errorf("run facts\n got %q\nwant %q", got, m.facts)
 	}
 	backlog := map[frontier.HostID]int{}
-	for b, err := range s.Backlogs(ctx) {
+	for b, err := range s.Backlogs(ctx, 0, 255) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -77,7 +77,7 @@ func TestReadersLetGo(t *testing.T) {
 	for range s.KeysSince(t.Context(), 0) {
 		break
 	}
-	for range s.Backlogs(t.Context()) {
+	for range s.Backlogs(t.Context(), 0, 255) {
 		break
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -85,11 +85,12 @@ func finished(txn *badger.Txn, k frontier.Key, visit uint32) (bool, error) {
 	return f.Visit >= visit, err
 }
 
-// Backlogs goes through the hosts that have a queue, in order of their id. It
-// answers for what has been applied.
-func (q *queries) Backlogs(ctx context.Context) iter.Seq2[frontier.Backlog, error] {
+// Backlogs goes through the hosts that have a queue, in order of their id, of the
+// partitions from first to last, both included. It answers for what has been
+// applied.
+func (q *queries) Backlogs(ctx context.Context, first, last uint8) iter.Seq2[frontier.Backlog, error] {
 	return func(yield func(frontier.Backlog, error) bool) {
-		r := backlogReader{from: []byte{record.FamQueue}}
+		r := backlogReader{from: []byte{record.FamQueue, first}}
 		for more := true; more; {
 			err := ctx.Err()
 			if err == nil {
@@ -100,7 +101,7 @@ func (q *queries) Backlogs(ctx context.Context) iter.Seq2[frontier.Backlog, erro
 				return
 			}
 			for i := range r.whole {
-				if !yield(r.whole[i], nil) {
+				if r.whole[i].Fact.Host.Partition() > last || !yield(r.whole[i], nil) {
 					return
 				}
 			}

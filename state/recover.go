@@ -216,7 +216,7 @@ func (s opening) openView(reached progress) error {
 	if err != nil {
 		return err
 	}
-	s.view = &view{db: db, dir: s.badgerDir, reached: reached}
+	s.view = &view{db: db, dir: s.badgerDir, reached: reached, closings: map[uint8]frontier.Closed{}}
 	s.keeper = newKeeper(s.access, s.view, files, s.opts)
 	s.checkpoints.keeper = s.keeper
 	s.queries = &queries{access: s.access, view: s.view, overlay: s.overlay, journal: s.journal}
@@ -268,7 +268,8 @@ func (s opening) beginRun() error {
 			crashed[k] = s.view.crashes[k] + 1
 		}
 	}
-	rec := record.AppendOpened(nil, s.run, record.AllPartitions(), crashed)
+	s.parts.set = record.AllPartitions()
+	rec := record.AppendOpened(nil, s.run, s.parts.set, crashed)
 	s.queue.begin(p.position + 1)
 	at, err := s.queue.put(rec, []int{len(rec)}, nil)
 	if err != nil {

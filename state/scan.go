@@ -144,6 +144,30 @@ func (q *queries) KeysSince(ctx context.Context, at frontier.Position) iter.Seq2
 	}
 }
 
+// EvidenceSince goes through the evidence of records after a position, in their
+// order, to bring folds up to date that were saved at that position.
+func (q *queries) EvidenceSince(ctx context.Context, at frontier.Position, fn func(frontier.Position, frontier.Evidence)) error {
+	var v evidenceVisitor
+	err := q.journal.Replay(ctx, everywhere(at), func(at frontier.Position, rec []byte) error {
+		v.fn = func(e frontier.Evidence) { fn(at, e) }
+		return record.Walk(rec, &v)
+	})
+	if err != nil {
+		return fmt.Errorf("read evidence from journal: %w", err)
+	}
+	return nil
+}
+
+type evidenceVisitor struct {
+	record.NoVisitor
+	fn func(frontier.Evidence)
+}
+
+func (v *evidenceVisitor) Evidence(e frontier.Evidence) error {
+	v.fn(e)
+	return nil
+}
+
 // A keyVisitor passes on the keys of links.
 type keyVisitor struct {
 	record.NoVisitor

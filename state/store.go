@@ -41,6 +41,7 @@ type Store struct {
 	keeper   *keeper
 	pipeline *pipeline
 	buffers  sync.Pool // of *encodeBuffer
+	parts    openPartitions
 
 	running sync.WaitGroup // of the goroutines that start begins
 
@@ -204,7 +205,7 @@ func (s *Store) Close() error {
 func (s *Store) closeAll() error {
 	// The end of the run goes to the journal even if Badger has failed: pages in
 	// flight did not end the process.
-	s.queue.end(ErrClosed, record.AppendClosed(nil, s.run, record.AllPartitions()))
+	s.queue.end(ErrClosed, record.AppendClosed(nil, s.run, s.parts.opened(), nil))
 	close(s.keeper.stop)
 	ended := make(chan struct{})
 	go func() {

@@ -247,7 +247,7 @@ func TestCursorsDeleteBlocks(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []frontier.Backlog
-	for b, err := range s.Backlogs(ctx) {
+	for b, err := range s.Backlogs(ctx, 0, 255) {
 		if err != nil {
 			t.Fatal(err)
 		}

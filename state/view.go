@@ -18,10 +18,11 @@ type view struct {
 	dir    string
 	newest readView // of what is applied
 
-	mu      sync.Mutex
-	reached progress             // guarded by mu; as of the last transaction
-	crashes map[frontier.Key]int // guarded by mu; of pages that are not finished since
-	facts   map[string][]byte    // guarded by mu; facts of the crawl as committed
+	mu       sync.Mutex
+	reached  progress                  // guarded by mu; as of the last transaction
+	crashes  map[frontier.Key]int      // guarded by mu; of pages that are not finished since
+	closings map[uint8]frontier.Closed // guarded by mu; what was last said when a partition was closed, as far as it is known
+	facts    map[string][]byte         // guarded by mu; facts of the crawl as committed
 }
 
 // applied returns the position that Badger says it has reached.
@@ -77,6 +78,9 @@ func (v *view) loadFacts() error {
 	defer v.mu.Unlock()
 	v.facts = map[string][]byte{}
 	err := v.scan([]byte{record.FamCrawl}, func(key, value []byte) error {
+		if record.IsMark(key) {
+			return nil
+		}
 		_, name, ok := record.ParseFactKey(key)
 		if !ok {
 			return &CorruptError{What: "fact of the crawl", Reason: "its key does not decode"}

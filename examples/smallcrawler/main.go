@@ -88,7 +88,7 @@ func openFrontier(ctx context.Context, store *state.Store, config pace.Config) (
 	if err != nil {
 		return nil, err
 	}
-	if err := f.Resume(ctx, store.Backlogs(ctx)); err != nil {
+	if err := f.Resume(ctx, store.Backlogs(ctx, 0, 255)); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	// The frontier takes a URL for new unless it is told its key. A large crawl saves the frontier's filters with Store.Checkpoint, and

@@ -34,6 +34,9 @@ func (r *run) saveSnapshots(w *state.SnapshotWriter) error {
 			return err
 		}
 	}
+	if err := r.frontier.SaveFolds(w); err != nil {
+		return err
+	}
 	return r.frontier.SaveFilters(w)
 }
 
@@ -48,10 +51,13 @@ func (r *run) restore(ctx context.Context, f *frontier.Frontier) error {
 		r.log.Warn("the stored filters cannot be used: making them anew from the store", "error", err)
 		since = 0
 	}
+	if err := r.restoreFolds(ctx, f); err != nil {
+		return err
+	}
 	// The two read different things, and neither minds the other.
 	var remembering errgroup.Group
 	remembering.Go(func() error { return r.remember(ctx, f, since) })
-	err = f.Resume(ctx, r.store.Backlogs(ctx))
+	err = f.Resume(ctx, r.store.Backlogs(ctx, 0, 255))
 	return errors.Join(err, remembering.Wait())
 }
 
@@ -78,6 +84,24 @@ func (r *run) remember(ctx context.Context, f *frontier.Frontier, since frontier
 	}
 	f.Remember(batch)
 	return nil
+}
+
+// restoreFolds gives a frontier what was computed from evidence up to the last checkpoint, and the evidence since.
+func (r *run) restoreFolds(ctx context.Context, f *frontier.Frontier) error {
+	snapshots, at := r.store.Snapshots()
+	for _, s := range snapshots {
+		if s.Name == frontier.FoldName {
+			if err := r.store.ReadSnapshot(s, f.RestoreFolds); err != nil {
+				r.warn("failures of domains in a row are counted from the last checkpoint on only: %v", err)
+			}
+		}
+	}
+	err := r.store.EvidenceSince(ctx, at, f.Fold)
+	if _, damaged := errors.AsType[*wal.CorruptError](err); damaged {
+		r.warn("failures of domains in a row are counted anew, since a part of the log is damaged that is needed for nothing else: %v", err)
+		return nil
+	}
+	return err
 }
 
 // restoreFilters reads the filters of the last checkpoint and returns its position; 0 if there is none.

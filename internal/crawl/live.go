@@ -124,7 +124,7 @@ func Stored(ctx context.Context, s *state.Store, p *Plan) (*Live, error) {
 // blockedURLs is how many URLs are pending because their hosts are blocked or abandoned. It reads the queues of those hosts.
 func blockedURLs(ctx context.Context, s *state.Store) (int64, error) {
 	total := int64(0)
-	for b, err := range s.Backlogs(ctx) {
+	for b, err := range s.Backlogs(ctx, 0, 255) {
 		if err != nil {
 			return 0, err
 		}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/disk"
@@ -50,6 +51,12 @@ type Visitor interface {
 	Fact(partition uint8, name, value []byte, set bool) error
 	InFlight(k frontier.Key, ends int) error
 	Sitemap(k frontier.Key, value []byte, set bool) error // value as stored in Badger
+	Evidence(e frontier.Evidence) error
+	Received(m frontier.Mark) error
+	Sent(l *LinkView) error
+	// NotBefore is when a host may be asked again after its partition was closed; for
+	// the partition itself, a HostID without a host, it is when that was.
+	NotBefore(h frontier.HostID, at time.Time) error
 }
 
 // ErrDecode says that a record is damaged.
@@ -164,6 +171,28 @@ func walkElement(e *Reader, tag byte, partition uint8, v Visitor) error {
 		if err == nil && !e.Bad {
 			return v.InFlight(k, n)
 		}
+	case tagEvidence:
+		if ev := e.evidence(partition); !e.Bad {
+			return v.Evidence(ev)
+		}
+	case tagReceived:
+		m := frontier.Mark{Partition: partition}
+		copy(m.Session[:], e.Take(uint64(len(m.Session))))
+		if m.Batch = e.Uvarint(); !e.Bad {
+			return v.Received(m)
+		}
+	case tagSent:
+		kind, inner := e.U8(), e.Sized()
+		var l LinkView
+		l.read(&inner)
+		if !e.Bad && !inner.Bad && kind == sentLink && l.Key.Host.Partition() == partition {
+			return v.Sent(&l)
+		}
+	case tagNotBefore:
+		h, at := e.hostIn(partition), e.Time()
+		if !e.Bad {
+			return v.NotBefore(h, at)
+		}
 	default:
 		return &disk.CorruptError{What: "log entry", Reason: fmt.Sprintf("it has a section of unknown kind %d", tag)}
 	}
@@ -250,6 +279,10 @@ func (NoVisitor) Origin(frontier.HostID, []byte, []byte) error  { return nil }
 func (NoVisitor) Fact(uint8, []byte, []byte, bool) error        { return nil }
 func (NoVisitor) InFlight(frontier.Key, int) error              { return nil }
 func (NoVisitor) Sitemap(frontier.Key, []byte, bool) error      { return nil }
+func (NoVisitor) Evidence(frontier.Evidence) error              { return nil }
+func (NoVisitor) Received(frontier.Mark) error                  { return nil }
+func (NoVisitor) Sent(*LinkView) error                          { return nil }
+func (NoVisitor) NotBefore(frontier.HostID, time.Time) error    { return nil }
 
 // ErrStopped ends a walk early.
 var ErrStopped = errors.New("stopped")

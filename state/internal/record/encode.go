@@ -20,17 +20,21 @@ const (
 // know is an error, so a new one needs a new format version; a field added at the
 // end of an element does not.
 const (
-	tagFinish   = 1
-	tagLinks    = 2
-	tagVisits   = 3
-	tagLeased   = 4
-	tagReturned = 5
-	tagHosts    = 6
-	tagCursors  = 7
-	tagOrigins  = 8
-	tagFacts    = 13
-	tagInFlight = 14
-	tagSitemaps = 19
+	tagFinish    = 1
+	tagLinks     = 2
+	tagVisits    = 3
+	tagLeased    = 4
+	tagReturned  = 5
+	tagHosts     = 6
+	tagCursors   = 7
+	tagOrigins   = 8
+	tagEvidence  = 11
+	tagFacts     = 13
+	tagInFlight  = 14
+	tagNotBefore = 15
+	tagReceived  = 16
+	tagSent      = 17
+	tagSitemaps  = 19
 )
 
 // Flags of a link within a part.
@@ -61,7 +65,10 @@ func Append(dst []byte, run uint64, r *frontier.Record, c *Bodies) []byte {
 		dst = appendHosts(dst, p, r.Hosts)
 		dst = appendCursors(dst, p, r.Cursors)
 		dst = appendOrigins(dst, p, r.Origins, c)
+		dst = appendEvidence(dst, p, r.Evidence)
 		dst = appendFacts(dst, p, r.Facts)
+		dst = appendMarks(dst, p, r.Marks)
+		dst = appendSent(dst, p, r.Sent)
 		dst = appendSitemaps(dst, p, r.Sitemaps)
 		dst = EndSized(dst, body)
 	}
@@ -284,17 +291,6 @@ func AppendOpened(dst []byte, run uint64, opened PartitionSet, crashed map[front
 				}
 			}
 		}
-		dst = EndSized(dst, part)
-	}
-	return dst
-}
-
-// AppendClosed appends the record that closes partitions in good order.
-func AppendClosed(dst []byte, run uint64, closed PartitionSet) []byte {
-	dst = AppendHead(dst, closed.len())
-	for p := range closed.All() {
-		var part int
-		dst, part = beginPart(dst, p, kindClosed, run)
 		dst = EndSized(dst, part)
 	}
 	return dst

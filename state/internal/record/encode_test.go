@@ -20,6 +20,7 @@ type recorder struct {
 	parts   []PartHead
 	rec     frontier.Record
 	crashes map[frontier.Key]int
+	closing []frontier.HostNotBefore
 }
 
 func (v *recorder) Part(h PartHead) error {
@@ -95,6 +96,27 @@ func (v *recorder) Sitemap(k frontier.Key, value []byte, set bool) error {
 	}
 	v.rec.Sitemaps = append(v.rec.Sitemaps, m)
 	return err
+}
+
+func (v *recorder) Evidence(e frontier.Evidence) error {
+	v.rec.Evidence = append(v.rec.Evidence, e)
+	return nil
+}
+
+func (v *recorder) Received(m frontier.Mark) error {
+	v.rec.Marks = append(v.rec.Marks, m)
+	return nil
+}
+
+func (v *recorder) Sent(l *LinkView) error {
+	link, err := DecodeDiscovery(l.Key, AppendDiscovery(nil, l))
+	v.rec.Sent = append(v.rec.Sent, link)
+	return err
+}
+
+func (v *recorder) NotBefore(h frontier.HostID, at time.Time) error {
+	v.closing = append(v.closing, frontier.HostNotBefore{Host: h, At: at})
+	return nil
 }
 
 func (v *recorder) InFlight(k frontier.Key, n int) error {
@@ -175,6 +197,14 @@ func someRecords() map[string]frontier.Record {
 			},
 			Facts: []frontier.CrawlFact{
 				{Name: "status", Value: []byte("running")}, {Name: "empty", Value: []byte{}}, {Name: "gone"}, {Partition: 255, Name: "status", Value: []byte("x")},
+			},
+		},
+		"exchange": {
+			Evidence: []frontier.Evidence{{Partition: 3, Kind: 4, Subject: math.MaxUint64, Words: []uint64{1, math.MaxUint64}}, {Partition: 200, Kind: 255}},
+			Marks:    []frontier.Mark{{Partition: 3, Session: [16]byte{15: 1}, Batch: math.MaxUint64}, {Partition: 4}},
+			Sent: []frontier.Link{
+				{Key: key(1), URL: mustURL("https://a.example/x"), Depth: 3, Priority: 19, Source: 1, Hops: 2, Parent: mustURL("https://b.example/"), Discovered: ms(7), LastMod: ms(8)},
+				{Key: second, URL: mustURL("https://c.example/")},
 			},
 		},
 		"large": {
@@ -283,7 +313,7 @@ func TestOpenedRoundTrip(t *testing.T) {
 	var closed PartitionSet
 	closed.Add(9)
 	v = recorder{}
-	if err := Walk(AppendClosed(nil, 3, closed), &v); err != nil || !slices.Equal(v.parts, []PartHead{{9, kindClosed, 3}}) {
+	if err := Walk(AppendClosed(nil, 3, closed, map[uint8]frontier.Closed{7: {At: ms(5), Hosts: []frontier.HostNotBefore{{Host: 7<<56 | 1, At: ms(9)}}}}), &v); err != nil || !slices.Equal(v.parts, []PartHead{{9, kindClosed, 3}}) {
 		t.Errorf("got %+v, %v", v, err)
 	}
 }

@@ -16,7 +16,7 @@ func FuzzWalk(f *testing.F) {
 		}
 	}
 	f.Add(AppendOpened(nil, 2, AllPartitions(), nil))
-	f.Add(AppendClosed(nil, 3, AllPartitions()))
+	f.Add(AppendClosed(nil, 3, AllPartitions(), map[uint8]frontier.Closed{7: {At: ms(5), Hosts: []frontier.HostNotBefore{{Host: 7<<56 | 1, At: ms(9)}}}}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var v recorder
 		if Walk(b, &v) != nil || v.crashes != nil {

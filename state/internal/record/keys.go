@@ -25,8 +25,12 @@ const (
 // MetaApplied names the position that the view has reached.
 const MetaApplied = "applied"
 
-// factPrefix begins the names of facts among the k entries of a partition.
-const factPrefix = "fact/"
+// factPrefix begins the names of facts among the k entries of a partition,
+// markPrefix those of marks of other sessions.
+const (
+	factPrefix = "fact/"
+	markPrefix = "mark/"
+)
 
 const (
 	keySize      = urlnorm.KeySize
@@ -63,6 +67,17 @@ func MetaKey(name string) []byte { return append([]byte{FamMeta}, name...) }
 // FactKey is the key of a fact of the crawl.
 func FactKey(partition uint8, name []byte) []byte {
 	return append(append([]byte{FamCrawl, partition}, factPrefix...), name...)
+}
+
+// MarkKey is the key of a mark.
+func MarkKey(m *frontier.Mark) []byte {
+	return append(append([]byte{FamCrawl, m.Partition}, markPrefix...), m.Session[:]...)
+}
+
+// IsMark reports whether a key of the family k is that of a mark.
+func IsMark(b []byte) bool {
+	const head = 2 + len(markPrefix)
+	return len(b) > head && string(b[2:head]) == markPrefix
 }
 
 // ParseFactKey returns the partition and the name of a fact.

@@ -24,6 +24,9 @@ func AllPartitions() (s PartitionSet) {
 // Add adds a partition.
 func (s *PartitionSet) Add(p uint8) { s[p/64] |= 1 << (p % 64) }
 
+// Has reports whether a partition is in the set.
+func (s *PartitionSet) Has(p uint8) bool { return s[p/64]&(1<<(p%64)) != 0 }
+
 func (s *PartitionSet) len() int {
 	n := 0
 	for _, w := range s {
@@ -76,6 +79,15 @@ func touched(r *frontier.Record) (s PartitionSet) {
 	}
 	for i := range r.Facts {
 		s.Add(r.Facts[i].Partition)
+	}
+	for i := range r.Evidence {
+		s.Add(r.Evidence[i].Partition)
+	}
+	for i := range r.Marks {
+		s.Add(r.Marks[i].Partition)
+	}
+	for i := range r.Sent {
+		s.Add(r.Sent[i].Key.Host.Partition())
 	}
 	return s
 }

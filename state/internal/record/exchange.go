@@ -1,0 +1,84 @@
+package record
+
+import (
+	"encoding/binary"
+
+	"github.com/mapwright/mapwright/frontier"
+)
+
+// sentLink is the kind of an element of section 17 that is a link.
+const sentLink = 1
+
+// appendSent appends links of a partition that others own, each in full.
+func appendSent(dst []byte, p uint8, links []frontier.Link) []byte {
+	dst = beginSection(dst, tagSent, count(links, p, func(l *frontier.Link) uint8 { return l.Key.Host.Partition() }))
+	for i := range links {
+		if l := &links[i]; l.Key.Host.Partition() == p {
+			var body int
+			dst, body = BeginSized(dst)
+			dst = EndSized(appendLink(append(dst, sentLink), &frontier.Link{}, l), body)
+		}
+	}
+	return dst
+}
+
+func appendMarks(dst []byte, p uint8, marks []frontier.Mark) []byte {
+	dst = beginSection(dst, tagReceived, count(marks, p, func(m *frontier.Mark) uint8 { return m.Partition }))
+	for _, m := range marks {
+		if m.Partition == p {
+			var body int
+			dst, body = BeginSized(dst)
+			dst = append(dst, m.Session[:]...)
+			dst = EndSized(binary.AppendUvarint(dst, m.Batch), body)
+		}
+	}
+	return dst
+}
+
+func appendEvidence(dst []byte, p uint8, list []frontier.Evidence) []byte {
+	dst = beginSection(dst, tagEvidence, count(list, p, func(e *frontier.Evidence) uint8 { return e.Partition }))
+	for i := range list {
+		if e := &list[i]; e.Partition == p {
+			var body int
+			dst, body = BeginSized(dst)
+			dst = binary.BigEndian.AppendUint64(append(dst, byte(e.Kind)), e.Subject)
+			for _, w := range e.Words {
+				dst = binary.BigEndian.AppendUint64(dst, w)
+			}
+			dst = EndSized(dst, body)
+		}
+	}
+	return dst
+}
+
+// evidence reads an element of section 11.
+func (r *Reader) evidence(partition uint8) frontier.Evidence {
+	e := frontier.Evidence{Partition: partition, Kind: frontier.EvidenceKind(r.U8()), Subject: r.U64()}
+	for len(r.B) >= 8 {
+		e.Words = append(e.Words, r.U64())
+	}
+	return e
+}
+
+// AppendClosed appends the record that closes partitions in good order. What is
+// known of a partition's hosts is in closings, if anything.
+func AppendClosed(dst []byte, run uint64, closed PartitionSet, closings map[uint8]frontier.Closed) []byte {
+	dst = AppendHead(dst, closed.len())
+	for p := range closed.All() {
+		var part int
+		dst, part = beginPart(dst, p, kindClosed, run)
+		if c, ok := closings[p]; ok {
+			dst = beginSection(dst, tagNotBefore, 1+len(c.Hosts))
+			// The partition itself stands for the time of closing.
+			all := append([]frontier.HostNotBefore{{Host: frontier.HostID(p) << 56, At: c.At}}, c.Hosts...)
+			for _, h := range all {
+				var body int
+				dst, body = BeginSized(dst)
+				dst = binary.BigEndian.AppendUint64(dst, uint64(h.Host))
+				dst = EndSized(binary.AppendUvarint(dst, Millis(h.At)), body)
+			}
+		}
+		dst = EndSized(dst, part)
+	}
+	return dst
+}
