@@ -38,6 +38,11 @@ func (o *openPartitions) change(p uint8, open bool) bool {
 // ClosePartition records that a partition was closed in good order. That is durable
 // and applied when it returns.
 func (s *Store) ClosePartition(ctx context.Context, p uint8, c frontier.Closed) error {
+	for _, h := range c.Hosts {
+		if h.Host.Partition() != p {
+			return fmt.Errorf("close partition %d: a host is of partition %d", p, h.Host.Partition())
+		}
+	}
 	if !s.parts.change(p, false) {
 		return fmt.Errorf("close partition %d: it is not open", p)
 	}
