@@ -14,6 +14,7 @@ import (
 	"testing/iotest"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/wal"
 )
 
 func text(s string) func(io.Writer) error {
@@ -182,6 +183,8 @@ func TestCheckpointCutsLog(t *testing.T) {
 	if st := s.Stats(); st.Checkpoints != 6 || st.LastCheckpoint <= 0 {
 		t.Errorf("stats %+v", st)
 	}
+	err := s.EvidenceSince(ctx, 0, func(frontier.Position, frontier.Evidence) {})
+	wantErr(t, wal.ErrOutOfRange, err, "evidence of records that were cut")
 	m.check(t, s)
 }
 

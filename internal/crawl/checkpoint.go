@@ -97,8 +97,9 @@ func (r *run) restoreFolds(ctx context.Context, f *frontier.Frontier) error {
 		}
 	}
 	err := r.store.EvidenceSince(ctx, at, f.Fold)
-	if _, damaged := errors.AsType[*wal.CorruptError](err); damaged {
-		r.warn("failures of domains in a row are counted anew, since a part of the log is damaged that is needed for nothing else: %v", err)
+	// Without a checkpoint that can be read, the log may not begin where it should.
+	if _, damaged := errors.AsType[*wal.CorruptError](err); damaged || errors.Is(err, wal.ErrOutOfRange) {
+		r.warn("failures of domains in a row are counted anew, since a part of the log cannot be read that is needed for nothing else: %v", err)
 		return nil
 	}
 	return err
