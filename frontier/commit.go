@@ -191,7 +191,7 @@ func (b *batch) recheck(f *Frontier) bool {
 				s.suspect(b, int(i))
 			}
 		case linkVerified:
-			if s.doubts[k].claimed {
+			if s.doubts[k].claimed || s.recent.Has(k) {
 				b.states[i] = linkDoubtful
 			}
 		}

@@ -1,6 +1,8 @@
 package frontier
 
 import (
+	"math"
+
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/mapwright/mapwright/frontier/pace"
@@ -62,7 +64,10 @@ func (s *shard) tally(i int32, h *host, class pace.Class, v pace.Verdict) {
 		}
 	case pace.VerdictRefused, pace.VerdictFailed:
 		s.observed(h, dom, EvidenceDomainFailed)
-		if dom.failures++; most != Off && int(dom.failures) >= most {
+		if dom.failures < math.MaxUint16 {
+			dom.failures++
+		}
+		if most != Off && int(dom.failures) >= most {
 			s.abandon(h.domain, i, h.pending-1) // the URL that ends here is still counted
 		}
 	}

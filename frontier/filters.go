@@ -3,6 +3,7 @@ package frontier
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -40,7 +41,27 @@ func IsFilter(name string) bool {
 // before the call: it may be a few more. Layers that are full are written once,
 // in a pack with all others that have become so since the last time. It must not
 // be called twice at once.
+//
+// The filter of a partition that is closed is not known. Then nothing is saved, and
+// the filters are made anew from the store. A partition that was closed and opened
+// again has a filter with other layers, so that no earlier pack is of use.
 func (f *Frontier) SaveFilters(w FilterWriter) error {
+	closings := f.closings.Load()
+	if closings != f.packed {
+		f.packs, f.packed = nil, closings
+	}
+	if f.notOpen.Load() > 0 {
+		f.packs = nil
+		return nil
+	}
+	err := f.saveFilters(w)
+	if err == nil && f.closings.Load() != closings {
+		err = errors.New("save filters: a partition was closed meanwhile")
+	}
+	return err
+}
+
+func (f *Frontier) saveFilters(w FilterWriter) error {
 	kept := 0
 	for kept < len(f.packs) && w.Keep(f.packs[kept].name) {
 		kept++
@@ -94,7 +115,8 @@ func (f *Frontier) packFilters(w io.Writer, from [partitions]uint16, to *[partit
 			if to == nil {
 				layers = fl.Snapshot(f.o.Seed, int(from[p]))
 			} else if to[p] > from[p] {
-				layers = fl.Snapshot(f.o.Seed, int(from[p]))[:to[p]-from[p]]
+				layers = fl.Snapshot(f.o.Seed, int(from[p]))
+				layers = layers[:min(len(layers), int(to[p]-from[p]))]
 			}
 		}
 		s.mu.Unlock()

@@ -1,11 +1,11 @@
 package frontier
 
 import (
-	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 )
 
 // Failures of a domain in a row are a fold: they are computed from evidence in the
@@ -19,10 +19,13 @@ const FoldName = "fold-domains"
 
 const foldForm = 1 // version of the form of that blob
 
-// SaveFolds writes what was computed from the evidence recorded before the call; it
-// may be from a little more.
-func (f *Frontier) SaveFolds(w FilterWriter) error {
+// SaveFolds writes what was computed from the evidence recorded before the call, by
+// the run of the given number; it may be from a little more.
+func (f *Frontier) SaveFolds(w FilterWriter, run uint64) error {
 	err := w.Put(FoldName, foldForm, func(w io.Writer) error {
+		if _, err := w.Write(binary.BigEndian.AppendUint64(nil, run)); err != nil {
+			return err
+		}
 		for _, s := range f.shards {
 			if _, err := w.Write(s.appendDomains(nil)); err != nil {
 				return err
@@ -50,22 +53,27 @@ func (s *shard) appendDomains(dst []byte) []byte {
 	return dst
 }
 
-// RestoreFolds reads what SaveFolds wrote. It is called before Resume.
-func (f *Frontier) RestoreFolds(r io.Reader) error {
-	for br := bufio.NewReader(r); ; {
-		var b [18]byte
-		if _, err := io.ReadFull(br, b[:]); err != nil {
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
-			return fmt.Errorf("restore folds: %w", err)
-		}
-		f.withDomain(binary.BigEndian.Uint64(b[:]), func(d *domain) {
-			d.failures = binary.BigEndian.Uint16(b[8:])
-			d.at = Position(binary.BigEndian.Uint64(b[10:]))
+// RestoreFolds reads what SaveFolds wrote, and returns the number of the run that
+// did. It is called before Resume. After an error nothing is restored.
+func (f *Frontier) RestoreFolds(r io.Reader) (run uint64, err error) {
+	b, err := io.ReadAll(r)
+	if err == nil && (len(b) < 8 || (len(b)-8)%domainSize != 0) {
+		err = errors.New("the blob is of another length")
+	}
+	if err != nil {
+		return 0, fmt.Errorf("restore folds: %w", err)
+	}
+	for d := b[8:]; len(d) > 0; d = d[domainSize:] {
+		f.withDomain(binary.BigEndian.Uint64(d), func(dom *domain) {
+			dom.failures = binary.BigEndian.Uint16(d[8:])
+			dom.at = Position(binary.BigEndian.Uint64(d[10:]))
 		})
 	}
+	return binary.BigEndian.Uint64(b), nil
 }
+
+// domainSize is the length of a domain in the blob.
+const domainSize = 18
 
 // Fold takes in evidence that was recorded at a position by an earlier run. It is
 // called after RestoreFolds, in the order of positions, before Resume.
@@ -73,6 +81,25 @@ func (f *Frontier) Fold(at Position, e Evidence) {
 	switch e.Kind {
 	case EvidenceDomainFailed, EvidenceDomainAnswered:
 		f.withDomain(e.Subject, func(d *domain) { d.fold(at, e.Kind) })
+	}
+}
+
+// FoldNewRun says that a new run began after the evidence so far. It tries the
+// domains again that were given up, and begins their count anew.
+func (f *Frontier) FoldNewRun() {
+	for _, s := range f.shards {
+		s.lock()
+		for id, i := range s.domainIDs {
+			d := s.domains.at(i)
+			if most := f.o.FailureThreshold; most != Off && int(d.failures) >= most {
+				d.failures = 0
+			}
+			if d.failures == 0 && d.hosts < 0 {
+				delete(s.domainIDs, id)
+				s.domains.release(i)
+			}
+		}
+		s.mu.Unlock()
 	}
 }
 
@@ -84,7 +111,7 @@ func (d *domain) fold(at Position, kind EvidenceKind) {
 	d.at = at
 	if kind == EvidenceDomainAnswered {
 		d.failures = 0
-	} else if d.failures < 1<<16-1 {
+	} else if d.failures < math.MaxUint16 {
 		d.failures++
 	}
 }
@@ -94,15 +121,5 @@ func (f *Frontier) withDomain(id uint64, fn func(*domain)) {
 	s := f.shardOfPartition(uint8(id >> 56))
 	s.lock()
 	defer s.mu.Unlock()
-	i := s.domainOf(id)
-	d := s.domains.at(i)
-	fn(d)
-	// A new run tries the domains again that were given up.
-	if most := f.o.FailureThreshold; most != Off && int(d.failures) >= most {
-		d.failures = 0
-	}
-	if d.failures == 0 && d.hosts < 0 {
-		delete(s.domainIDs, id)
-		s.domains.release(i)
-	}
+	fn(s.domains.at(s.domainOf(id)))
 }

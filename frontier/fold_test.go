@@ -58,7 +58,7 @@ func TestFailuresOfADomainOutliveKills(t *testing.T) {
 				for i := range killed {
 					if i == max(0, killed-saved) {
 						since = store.last
-						if err := f.SaveFolds(&blob); err != nil {
+						if err := f.SaveFolds(&blob, 1); err != nil {
 							t.Fatal(err)
 						}
 					}
@@ -67,14 +67,17 @@ func TestFailuresOfADomainOutliveKills(t *testing.T) {
 				f.Close()
 
 				f = newTest(t, o, store)
-				if err := f.RestoreFolds(bytes.NewReader(blob.Bytes())); err != nil {
-					t.Fatal(err)
+				if blob.Len() > 0 {
+					if run, err := f.RestoreFolds(bytes.NewReader(blob.Bytes())); run != 1 || err != nil {
+						t.Fatal(run, err)
+					}
 				}
 				for i, e := range store.evidence {
 					if store.at[i] > since-min(since, 1) { // once more than is needed
 						f.Fold(store.at[i], e)
 					}
 				}
+				f.FoldNewRun()
 				if err := f.Resume(t.Context(), store.Backlogs(t.Context(), 0, 255)); err != nil {
 					t.Fatal(err)
 				}
@@ -84,6 +87,7 @@ func TestFailuresOfADomainOutliveKills(t *testing.T) {
 				if _, err := f.Next(t.Context()); err != ErrDrained {
 					t.Errorf("saved %d before, killed after %d: %v, want the domain to be abandoned", saved, killed, err)
 				}
+				synctest.Wait()
 				checkInvariants(t, f)
 			})
 		}
@@ -118,6 +122,7 @@ func TestFoldOfADomain(t *testing.T) {
 		for i, e := range store.evidence {
 			f.Fold(store.at[i], e)
 		}
+		f.FoldNewRun()
 		if err := f.Resume(t.Context(), store.Backlogs(t.Context(), 0, 255)); err != nil {
 			t.Fatal(err)
 		}

@@ -20,8 +20,9 @@ type Frontier struct {
 	parts  [partitions]partition
 	// notOpen is how many partitions do not take links; written under the locks of
 	// their shards.
-	notOpen atomic.Int64
-	shards  []*shard
+	notOpen  atomic.Int64
+	closings atomic.Int64 // how often a partition was closed
+	shards   []*shard
 
 	epoch   time.Time // clock readings are epochNS plus the time since
 	epochNS int64
@@ -46,6 +47,7 @@ type Frontier struct {
 	batches       sync.Pool    // of *batch
 	idlers        sync.Pool    // of *waiter
 	packs         []filterPack // what SaveFilters has written; for its caller alone
+	packed        int64        // closings when it was; likewise
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc

@@ -15,7 +15,7 @@ func (f *Frontier) askStore(j job) error {
 	}
 	s.lock()
 	h.flags &^= hostAsking
-	if s.partitionOf(h).opening == opening {
+	if s.partitionOf(h).opening == opening && h.flags&hostClosed == 0 {
 		s.learn(j.host, h, fact)
 	} // else it is closed, or will be asked about again
 	s.touch(j.host)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 )
 
@@ -102,6 +103,7 @@ func (f *Frontier) OpenPartition(ctx context.Context, p uint8, o Opening) error 
 		return fmt.Errorf("open partition %d: it is not closed", p)
 	}
 	part.state, part.newRun = partitionLoading, o.NewRun
+	opening := part.opening
 	part.openedAt, part.notBefore = s.time(), 0
 	if !o.At.IsZero() {
 		part.openedAt = f.clockOf(o.At)
@@ -110,19 +112,37 @@ func (f *Frontier) OpenPartition(ctx context.Context, p uint8, o Opening) error 
 		part.notBefore = f.clockOf(o.NotBefore)
 	}
 	s.mu.Unlock()
-	if err := f.loadPartition(ctx, store, p); err != nil {
-		f.ClosePartition(p)
+	err := f.loadPartition(ctx, store, p, opening)
+	s.lock()
+	defer s.unlock()
+	switch {
+	case part.opening != opening:
+		return fmt.Errorf("open partition %d: %w", p, ErrPartitionClosed)
+	case err != nil:
+		s.close(p)
 		return fmt.Errorf("open partition %d: %w", p, err)
 	}
-	s.lock()
 	part.state = partitionOpen
 	f.notOpen.Add(-1)
 	s.touchPartition(p)
-	s.unlock()
 	return nil
 }
 
-func (f *Frontier) loadPartition(ctx context.Context, store PartitionStore, p uint8) error {
+// loadPartition takes in what the store has of a partition, unless it is closed
+// meanwhile.
+func (f *Frontier) loadPartition(ctx context.Context, store PartitionStore, p uint8, opening uint32) error {
+	s, part := f.shardOfPartition(p), &f.parts[p]
+	remember := func(keys []Key) error {
+		s.lock()
+		defer s.mu.Unlock()
+		if part.opening != opening {
+			return ErrPartitionClosed
+		}
+		for _, k := range keys {
+			s.remember(k)
+		}
+		return nil
+	}
 	const batch = 1024
 	keys := make([]Key, 0, batch)
 	for k, err := range store.Keys(ctx, p, p) {
@@ -130,12 +150,15 @@ func (f *Frontier) loadPartition(ctx context.Context, store PartitionStore, p ui
 			return err
 		}
 		if keys = append(keys, k); len(keys) == batch {
-			f.Remember(keys)
+			if err := remember(keys); err != nil {
+				return err
+			}
 			keys = keys[:0]
 		}
 	}
-	f.Remember(keys)
-	s := f.shardOfPartition(p)
+	if err := remember(keys); err != nil {
+		return err
+	}
 	for b, err := range store.Backlogs(ctx, p, p) {
 		if err == nil {
 			err = ctx.Err()
@@ -144,6 +167,10 @@ func (f *Frontier) loadPartition(ctx context.Context, store PartitionStore, p ui
 			return err
 		}
 		s.lock()
+		if part.opening != opening {
+			s.mu.Unlock()
+			return ErrPartitionClosed
+		}
 		s.resume(&b)
 		s.unlock()
 	}
@@ -213,13 +240,21 @@ func (f *Frontier) ClosePartition(p uint8) {
 	s := f.shardOfPartition(p)
 	s.lock()
 	defer s.unlock()
+	if f.parts[p].state != partitionClosed {
+		s.close(p)
+	}
+}
+
+// close is ClosePartition for a partition that is not closed.
+func (s *shard) close(p uint8) {
+	f := s.f
 	part := &f.parts[p]
-	switch part.state {
-	case partitionClosed:
-		return
-	case partitionLoading: // is counted as not open already
-	default:
+	if part.takesLinks() { // else it is counted as not open already
 		f.notOpen.Add(1)
+	}
+	f.closings.Add(1)
+	if part.state == partitionDraining && part.leases > 0 {
+		close(part.drained) // whoever waits for it finds it closed
 	}
 	part.state, part.drained = partitionClosed, nil
 	part.opening++
@@ -238,7 +273,25 @@ func (f *Frontier) ClosePartition(p uint8) {
 			delete(s.gone, id)
 		}
 	}
+	s.facts = slices.DeleteFunc(s.facts, func(f HostFact) bool { return f.Host.Partition() == p })
+	s.closeDomains(p)
 	s.filters[p] = nil
+}
+
+// closeDomains forgets what is known of a partition's domains. Those with hosts go
+// with the last of them.
+func (s *shard) closeDomains(p uint8) {
+	for id, i := range s.domainIDs {
+		if uint8(id>>56) != p {
+			continue
+		}
+		d := s.domains.at(i)
+		d.failures, d.at, d.abandoned = 0, 0, false
+		if d.hosts < 0 {
+			delete(s.domainIDs, id)
+			s.domains.release(i)
+		}
+	}
 }
 
 // touchPartition has all hosts of a partition settled.

@@ -82,12 +82,16 @@ func (f *Frontier) Remember(keys []Key) {
 	for _, k := range keys {
 		s := f.shardOf(k.Host)
 		s.lock()
-		if !s.suspects(k) {
-			s.claim(k)
-		} else {
-			s.recent.Add(k)
-		}
+		s.remember(k)
 		s.mu.Unlock()
+	}
+}
+
+func (s *shard) remember(k Key) {
+	if !s.suspects(k) {
+		s.claim(k)
+	} else {
+		s.recent.Add(k)
 	}
 }
 

@@ -127,9 +127,11 @@ func (c *checkpoints) Checkpoint(ctx context.Context, save func(*SnapshotWriter)
 	if err := save(w); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
-	// The log is cut, so Badger must be durable past the cut; and a snapshot
-	// must not be ahead of the log.
-	if err := c.access.waitApplied(ctx, at); err != nil {
+	// The log is cut, so Badger must be durable past the cut; and a snapshot, which
+	// may hold a little more than what the position says, must not be ahead of the
+	// log: after a kill the next run would give the same positions to other records.
+	end, _ := c.access.queue.last()
+	if err := c.access.waitApplied(ctx, end); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
 	if err := c.finish(ctx, w.next, previous); err != nil {

@@ -183,7 +183,7 @@ func TestCheckpointCutsLog(t *testing.T) {
 	if st := s.Stats(); st.Checkpoints != 6 || st.LastCheckpoint <= 0 {
 		t.Errorf("stats %+v", st)
 	}
-	err := s.EvidenceSince(ctx, 0, func(frontier.Position, frontier.Evidence) {})
+	err := s.EvidenceSince(ctx, 0, func(frontier.Position, uint64, frontier.Evidence) {})
 	wantErr(t, wal.ErrOutOfRange, err, "evidence of records that were cut")
 	m.check(t, s)
 }

@@ -40,7 +40,7 @@ func (c *Counters) Pending() uint64 {
 // finished counts a finish, which was not counted before.
 func (c *Counters) finished(f *frontier.Finish) {
 	if f.Visit > 1 {
-		c.Visits--
+		c.Visits -= min(1, c.Visits) // it was queued, unless a record is wrong
 		c.count(f.Before, ^uint64(0))
 	} else {
 		c.Finished++

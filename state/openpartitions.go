@@ -49,6 +49,7 @@ func (s *Store) ClosePartition(ctx context.Context, p uint8, c frontier.Closed) 
 	var set record.PartitionSet
 	set.Add(p)
 	if err := s.append(ctx, record.AppendClosed(nil, s.run, set, map[uint8]frontier.Closed{p: c})); err != nil {
+		s.parts.change(p, true)
 		return fmt.Errorf("close partition %d: %w", p, err)
 	}
 	return nil
@@ -68,6 +69,7 @@ func (s *Store) OpenPartition(ctx context.Context, p uint8) (frontier.Closed, bo
 	var set record.PartitionSet
 	set.Add(p)
 	if err := s.append(ctx, record.AppendOpened(nil, s.run, set, nil)); err != nil {
+		s.parts.change(p, false)
 		return frontier.Closed{}, false, fmt.Errorf("open partition %d: %w", p, err)
 	}
 	return closed, known, nil

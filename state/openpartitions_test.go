@@ -77,8 +77,8 @@ func TestEvidenceSince(t *testing.T) {
 		t.Fatal(err)
 	}
 	next := uint64(8)
-	err := s.EvidenceSince(t.Context(), at[7], func(p frontier.Position, e frontier.Evidence) {
-		if e.Subject != next || p != at[next] || e.Partition != uint8(next*10) {
+	err := s.EvidenceSince(t.Context(), at[7], func(p frontier.Position, run uint64, e frontier.Evidence) {
+		if run != 1 || e.Subject != next || p != at[next] || e.Partition != uint8(next*10) {
 			t.Errorf("%+v at %d, want %d at %d", e, p, next, at[next])
 		}
 		next++

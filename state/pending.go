@@ -86,10 +86,14 @@ func finished(txn *badger.Txn, k frontier.Key, visit uint32) (bool, error) {
 }
 
 // Backlogs goes through the hosts that have a queue, in order of their id, of the
-// partitions from first to last, both included. It answers for what has been
-// applied.
+// partitions from first to last, both included. It sees everything committed before
+// the call.
 func (q *queries) Backlogs(ctx context.Context, first, last uint8) iter.Seq2[frontier.Backlog, error] {
 	return func(yield func(frontier.Backlog, error) bool) {
+		if err := q.flush(ctx); err != nil {
+			yield(frontier.Backlog{}, err)
+			return
+		}
 		r := backlogReader{from: []byte{record.FamQueue, first}}
 		for more := true; more; {
 			err := ctx.Err()

@@ -70,10 +70,14 @@ func (q *queries) scanSome(prefix, from []byte, dst [][]byte) (_ [][]byte, err e
 }
 
 // Keys goes through the keys of all URLs that were ever named, in order, of the
-// partitions from first to last, both included. It answers for what has been
-// applied.
+// partitions from first to last, both included. It sees everything committed before
+// the call.
 func (q *queries) Keys(ctx context.Context, first, last uint8) iter.Seq2[frontier.Key, error] {
 	return func(yield func(frontier.Key, error) bool) {
+		if err := q.flush(ctx); err != nil {
+			yield(frontier.Key{}, err)
+			return
+		}
 		for key, err := range q.scan(ctx, []byte{record.FamURL}, []byte{record.FamURL, first}) {
 			if err != nil {
 				yield(frontier.Key{}, fmt.Errorf("read keys: %w", err))
@@ -146,10 +150,10 @@ func (q *queries) KeysSince(ctx context.Context, at frontier.Position) iter.Seq2
 
 // EvidenceSince goes through the evidence of records after a position, in their
 // order, to bring folds up to date that were saved at that position.
-func (q *queries) EvidenceSince(ctx context.Context, at frontier.Position, fn func(frontier.Position, frontier.Evidence)) error {
-	var v evidenceVisitor
+func (q *queries) EvidenceSince(ctx context.Context, at frontier.Position, fn func(at frontier.Position, run uint64, e frontier.Evidence)) error {
+	v := evidenceVisitor{fn: fn}
 	err := q.journal.Replay(ctx, everywhere(at), func(at frontier.Position, rec []byte) error {
-		v.fn = func(e frontier.Evidence) { fn(at, e) }
+		v.at = at
 		return record.Walk(rec, &v)
 	})
 	if err != nil {
@@ -160,11 +164,18 @@ func (q *queries) EvidenceSince(ctx context.Context, at frontier.Position, fn fu
 
 type evidenceVisitor struct {
 	record.NoVisitor
-	fn func(frontier.Evidence)
+	fn  func(at frontier.Position, run uint64, e frontier.Evidence)
+	at  frontier.Position
+	run uint64
+}
+
+func (v *evidenceVisitor) Part(h record.PartHead) error {
+	v.run = h.Run
+	return nil
 }
 
 func (v *evidenceVisitor) Evidence(e frontier.Evidence) error {
-	v.fn(e)
+	v.fn(v.at, v.run, e)
 	return nil
 }
 

@@ -34,7 +34,7 @@ func (r *run) saveSnapshots(w *state.SnapshotWriter) error {
 			return err
 		}
 	}
-	if err := r.frontier.SaveFolds(w); err != nil {
+	if err := r.frontier.SaveFolds(w, r.store.Run()); err != nil {
 		return err
 	}
 	return r.frontier.SaveFilters(w)
@@ -89,14 +89,26 @@ func (r *run) remember(ctx context.Context, f *frontier.Frontier, since frontier
 // restoreFolds gives a frontier what was computed from evidence up to the last checkpoint, and the evidence since.
 func (r *run) restoreFolds(ctx context.Context, f *frontier.Frontier) error {
 	snapshots, at := r.store.Snapshots()
+	last := uint64(0) // run of the evidence so far
 	for _, s := range snapshots {
 		if s.Name == frontier.FoldName {
-			if err := r.store.ReadSnapshot(s, f.RestoreFolds); err != nil {
+			err := r.store.ReadSnapshot(s, func(b io.Reader) (err error) {
+				last, err = f.RestoreFolds(b)
+				return err
+			})
+			if err != nil {
 				r.warn("failures of domains in a row are counted from the last checkpoint on only: %v", err)
 			}
 		}
 	}
-	err := r.store.EvidenceSince(ctx, at, f.Fold)
+	err := r.store.EvidenceSince(ctx, at, func(at frontier.Position, run uint64, e frontier.Evidence) {
+		if run != last {
+			f.FoldNewRun()
+		}
+		last = run
+		f.Fold(at, e)
+	})
+	f.FoldNewRun()
 	// Without a checkpoint that can be read, the log may not begin where it should.
 	if _, damaged := errors.AsType[*wal.CorruptError](err); damaged || errors.Is(err, wal.ErrOutOfRange) {
 		r.warn("failures of domains in a row are counted anew, since a part of the log cannot be read that is needed for nothing else: %v", err)

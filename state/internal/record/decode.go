@@ -112,6 +112,8 @@ func walkPart(r *Reader, v Visitor) error {
 			case tagLinks, tagVisits:
 				err = link.show(&e, tag, head.Partition, index, v)
 				index++
+			case tagSent:
+				err = link.showSent(&e, head.Partition, v)
 			default:
 				err = walkElement(&e, tag, head.Partition, v)
 			}
@@ -181,13 +183,6 @@ func walkElement(e *Reader, tag byte, partition uint8, v Visitor) error {
 		if m.Batch = e.Uvarint(); !e.Bad {
 			return v.Received(m)
 		}
-	case tagSent:
-		kind, inner := e.U8(), e.Sized()
-		var l LinkView
-		l.read(&inner)
-		if !e.Bad && !inner.Bad && kind == sentLink && l.Key.Host.Partition() == partition {
-			return v.Sent(&l)
-		}
 	case tagNotBefore:
 		h, at := e.hostIn(partition), e.Time()
 		if !e.Bad {
@@ -226,6 +221,16 @@ func (l *LinkView) show(e *Reader, tag byte, partition uint8, index int, v Visit
 		return v.Visit(index, l)
 	}
 	return v.Link(index, l)
+}
+
+// showSent does the same for a link that was sent.
+func (l *LinkView) showSent(e *Reader, partition uint8, v Visitor) error {
+	kind, inner := e.U8(), e.Sized()
+	l.read(&inner)
+	if e.Bad || inner.Bad || kind != sentLink || l.Key.Host.Partition() != partition {
+		return ErrDecode
+	}
+	return v.Sent(l)
 }
 
 func (l *LinkView) read(e *Reader) {

@@ -9,14 +9,17 @@ import (
 // sentLink is the kind of an element of section 17 that is a link.
 const sentLink = 1
 
-// appendSent appends links of a partition that others own, each in full.
+// appendSent appends links of a partition that others own, each without what it
+// shares with the one before.
 func appendSent(dst []byte, p uint8, links []frontier.Link) []byte {
 	dst = beginSection(dst, tagSent, count(links, p, func(l *frontier.Link) uint8 { return l.Key.Host.Partition() }))
+	prev := &frontier.Link{}
 	for i := range links {
 		if l := &links[i]; l.Key.Host.Partition() == p {
 			var body int
 			dst, body = BeginSized(dst)
-			dst = EndSized(appendLink(append(dst, sentLink), &frontier.Link{}, l), body)
+			dst = EndSized(appendLink(append(dst, sentLink), prev, l), body)
+			prev = l
 		}
 	}
 	return dst
