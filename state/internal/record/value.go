@@ -167,11 +167,21 @@ func DecodeHost(h frontier.HostID, b []byte) (frontier.HostFact, error) {
 	f := frontier.HostFact{Host: h, Name: string(r.Bytes())}
 	flags := r.U8()
 	f.Blocked, f.Abandoned = flags&hostBlocked != 0, flags&hostAbandoned != 0
-	duration := func() time.Duration { return time.Duration(unzigzag(r.Uvarint())) * time.Millisecond }
-	f.Learned.Delay, f.Learned.Floor = duration(), duration()
+	f.Learned.Delay, f.Learned.Floor = r.duration(), r.duration()
 	f.Learned.FloorAt, f.Learned.LastSuccess, f.Learned.AskedUntil = r.Time(), r.Time(), r.Time()
 	f.Pages = unzigzag(r.Uvarint())
 	return f, r.Done(what)
+}
+
+// duration reads a duration in milliseconds.
+func (r *Reader) duration() time.Duration {
+	const most = math.MaxInt64 / int64(time.Millisecond)
+	ms := unzigzag(r.Uvarint())
+	if ms > most || ms < -most {
+		r.Fail()
+		return 0
+	}
+	return time.Duration(ms) * time.Millisecond
 }
 
 // Flags of an origin fact.
