@@ -77,7 +77,14 @@ func (w *paperWeb) page(n int) []byte {
 	b := make([]byte, 0, 128+100*(count+3))
 	b = append(b, "<!doctype html><title>Article "...)
 	b = strconv.AppendInt(b, int64(n), 10)
-	b = append(b, "</title><p>A page on paper.</p>"...)
+	b = append(b, "</title><p>A page on paper, called "...)
+	for name := n; ; name /= 26 { // each page has a text of its own, or the web would be a trap
+		b = append(b, byte('a'+name%26))
+		if name < 26 {
+			break
+		}
+	}
+	b = append(b, ".</p>"...)
 	link := func(to int) {
 		b = append(b, `<a href="`...)
 		b = w.appendURL(b, to)

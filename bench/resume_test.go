@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -15,13 +16,15 @@ import (
 
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 // historyPlan is what a child that makes or resumes a history is told.
 type historyPlan struct {
-	Dir                   crawl.Dir
+	Dir                   datadir.Dir
 	Hosts, Known, Pending int
 }
 
@@ -33,13 +36,13 @@ type resumed struct {
 }
 
 // BenchmarkResume kills a crawl in its middle and goes on with it: first-fetch-s is the time from the start of the new process
-// to its first request for a page. The history is a real one, of crawl.Run with a web without wires. MAPWRIGHT_BENCH_RESUME is how
+// to its first request for a page. The history is a real one, of a crawl with a web without wires. MAPWRIGHT_BENCH_RESUME is how
 // many URLs the crawl knows when it is killed; a tenth of them is pending.
 func BenchmarkResume(b *testing.B) {
 	known := sizeOf(b, "MAPWRIGHT_BENCH_RESUME", 200_000, 5_000)
 	for _, hosts := range []int{1, 100_000} {
 		b.Run(fmt.Sprintf("known=%d/hosts=%d", known, hosts), func(b *testing.B) {
-			dir := crawl.Dir(filepath.Join(b.TempDir(), "data"))
+			dir := datadir.Dir(filepath.Join(b.TempDir(), "data"))
 			plan := historyPlan{Dir: dir, Hosts: hosts, Known: known, Pending: known / 10}
 			made := killInTheMiddle(b, plan)
 			b.ResetTimer()
@@ -129,9 +132,24 @@ func makeHistory(_, arg string) error {
 	if err != nil {
 		return err
 	}
-	_, err = crawl.Run(context.Background(), crawl.Options{
-		Settings: historySettings(), Starts: []crawl.Start{{URL: start}}, Dir: plan.Dir, Version: "bench", Log: warnings(), Fetcher: web,
+	err = runCrawl(crawl.Options{
+		Settings: historySettings(), Starts: []datadir.Start{{URL: start}}, Dir: plan.Dir, Version: "bench", Log: warnings(), Fetcher: web,
 	})
+	return err
+}
+
+// runCrawl runs one crawl that shares nothing.
+func runCrawl(o crawl.Options) error {
+	shared, err := crawl.NewShared(crawl.ForOneCrawl(o.Settings))
+	if err != nil {
+		return err
+	}
+	defer shared.Close()
+	c, err := crawl.New(shared, o)
+	if err != nil {
+		return err
+	}
+	_, err = c.Run(context.Background())
 	return err
 }
 
@@ -142,16 +160,16 @@ func resumeHistory(_, arg string) error {
 	if err := json.Unmarshal([]byte(arg), &plan); err != nil {
 		return err
 	}
-	old, err := crawl.ReadPlan(plan.Dir)
+	old, err := datadir.ReadPlan(plan.Dir)
 	if err != nil {
 		return err
 	}
 	watch := &firstRequest{began: began}
-	_, err = crawl.Run(context.Background(), crawl.Options{
+	err = runCrawl(crawl.Options{
 		Settings: historySettings(), Plan: old, Dir: plan.Dir, Version: "bench", Log: warnings(), Fetcher: watch,
-		Started: func(m *crawl.Monitor) { watch.monitor = m },
+		Started: func(m *monitor.Monitor) { watch.monitor = m },
 	})
-	return fmt.Errorf("the crawl ended without a fetch: %w", err)
+	return errors.Join(errors.New("the crawl ended without a fetch"), err)
 }
 
 func historySettings() *config.Settings {
@@ -167,7 +185,7 @@ func warnings() *slog.Logger {
 // firstRequest is a fetcher that ends the process when it is asked for a page.
 type firstRequest struct {
 	began   time.Time
-	monitor *crawl.Monitor // set before the first lease
+	monitor *monitor.Monitor // set before the first lease
 	once    sync.Once
 }
 

@@ -1,10 +1,9 @@
 package frontier
 
 import (
-	"context"
+	"math"
+	"math/bits"
 	"slices"
-
-	"github.com/mapwright/mapwright/frontier/dedup"
 )
 
 // A batch is the links of one page, or some seeds, on their way through the
@@ -13,17 +12,19 @@ type batch struct {
 	links    []Link // the caller's
 	keys     []Key
 	states   []linkState
-	shards   []*shard // that have to do with it, in order
-	todo     []int32  // links that are not known, by index
-	doubtful int      // how many of them the filter knows, and the store has to be asked about
-	fresh    []Link   // those to be committed, each once
-	from     []int32  // by fresh: index in links
-	admitted int      // how many of fresh have been shown to Options.Admit
+	shards   []*shard   // that have to do with it, in order
+	todo     []int32    // links that are not known, by index
+	doubtful int        // how many of them the filter knows, and the store has to be asked about
+	fresh    []Link     // those to be committed, each once
+	from     []int32    // by fresh: index in links
+	admitted int        // how many of fresh have been shown to Options.Admit
+	evidence []Evidence // of Result and Admit
 	end      ending
 	fin      Finish
 	added    int
 	foreign  []Link // those to be sent, each once
 	marks    []Mark
+	skips    []Skip
 
 	rec   [1]Record
 	ask   []Key
@@ -36,58 +37,46 @@ type linkState uint8
 
 const (
 	linkKnown     linkState = iota // recorded before, by this page or by another
-	linkCandidate                  // the filter does not know it: new, unless somebody is faster
+	linkCandidate                  // the filter does not know it: new, unless another call records it first
 	linkDoubtful                   // the filter knows it; the key is in its shard's doubts
-	linkVerified                   // the store does not: new, unless somebody is faster
+	linkVerified                   // the store does not: new, unless another call records it first
 	linkForeign                    // its partition is not open here: to be sent
 )
 
 // batchMost is how many links go into one record.
 const batchMost = 4096
 
-// A doubt is a key that is being looked up in the store. Whoever records a link
-// while others look it up leaves word here.
-type doubt struct {
-	refs    int
-	claimed bool
-}
-
-// batch computes the keys of links.
-func (f *Frontier) batch(links []Link) (*batch, error) {
-	b, _ := f.batches.Get().(*batch)
-	if b == nil {
-		b = &batch{}
-	}
-	b.links = links
-	for i := range links {
-		l := &links[i]
-		if err := l.check(); err != nil {
-			f.recycle(b)
-			return nil, err
-		}
-		k := l.Key
-		if k == (Key{}) {
-			k = f.hasher.Key(l.URL)
-		}
-		b.keys = append(b.keys, k)
-		b.involve(f.shardOf(k.Host))
-	}
-	b.states = slices.Grow(b.states[:0], len(links))[:len(links)]
-	clear(b.states)
-	return b, nil
-}
-
-// recycle lets go of a batch.
-func (f *Frontier) recycle(b *batch) {
+// reset empties a batch, so that it can be used again.
+func (b *batch) reset() {
 	clear(b.fresh)
 	b.rec[0] = Record{}
 	b.links, b.end, b.fin = nil, ending{}, Finish{}
 	b.keys, b.states, b.shards, b.todo, b.fresh = b.keys[:0], b.states[:0], b.shards[:0], b.todo[:0], b.fresh[:0]
 	clear(b.foreign)
-	b.foreign, b.marks = b.foreign[:0], b.marks[:0]
+	clear(b.evidence)
+	b.evidence = b.evidence[:0]
+	b.foreign, b.marks, b.skips = b.foreign[:0], b.marks[:0], b.skips[:0]
 	b.from, b.table, b.ask = b.from[:0], b.table[:0], b.ask[:0]
 	b.doubtful, b.admitted, b.added = 0, 0, 0
-	f.batches.Put(b)
+}
+
+// setSkips takes the counts of the page's links that are not queued.
+func (b *batch) setSkips(skips []Skip, partition uint8) {
+	b.skips = append(b.skips[:0], skips...)
+	for i := range b.skips {
+		b.skips[i].Partition = partition
+	}
+}
+
+// addSkip adds to the counts.
+func (b *batch) addSkip(skip Skip) {
+	for i := range b.skips {
+		if s := &b.skips[i]; s.Partition == skip.Partition && s.Reason == skip.Reason {
+			s.Count += skip.Count
+			return
+		}
+	}
+	b.skips = append(b.skips, skip)
 }
 
 // involve puts a shard into the list, which is short and in order.
@@ -104,124 +93,110 @@ func (b *batch) involve(s *shard) {
 	b.shards = append(b.shards, s)
 }
 
-// narrow leaves the shards that have anything more to do with the batch: those of
-// links that may be new, and the lease's. Most links of most pages are known.
-func (b *batch) narrow(f *Frontier) {
-	b.shards = b.shards[:0]
-	if b.end.lease != nil {
-		b.involve(b.end.lease.s)
+// depth is the depth of a link, as far as it matters for the order of levels. For a
+// sitemap it does not.
+func (b *batch) depth(i int) uint16 {
+	if b.links[i].Sitemap {
+		return math.MaxUint16
 	}
+	return b.links[i].Depth
+}
+
+// vouchers are those of the batch's new sitemaps and visits. Few batches have any.
+func (b *batch) vouchers() []Voucher {
+	var list []Voucher
+	for i := range b.fresh {
+		l := &b.fresh[i]
+		for _, h := range l.Vouchers {
+			list = append(list, Voucher{Key: l.Key, Host: h, Visit: max(1, l.Visit)})
+		}
+	}
+	return list
+}
+
+func (b *batch) setState(i int, st linkState) {
+	b.states[i] = st
+	if st == linkDoubtful {
+		b.doubtful++
+	}
+}
+
+// collect copies the links that seem new, each once.
+func (b *batch) collect() {
+	for n := 2 * len(b.todo); len(b.table) < n; {
+		b.table = slices.Grow(b.table[:0], 1<<bits.Len(uint(n)))[:1<<bits.Len(uint(n))]
+		clear(b.table)
+	}
+	b.collectForeign()
 	for _, i := range b.todo {
-		b.involve(f.shardOf(b.keys[i].Host))
-	}
-	for i := range b.marks {
-		b.involve(f.shardOfPartition(b.marks[i].Partition))
-	}
-}
-
-// classify looks for the batch's links in the shard's hot set and filter. The
-// shard is locked.
-func (s *shard) classify(b *batch) {
-	only := len(b.shards) == 1
-	if only {
-		s.recent.Prefetch(b.keys)
-	}
-	for i := range b.links {
-		k := b.keys[i]
-		if !only && s.f.shardOf(k.Host) != s {
+		st := b.states[i]
+		if st != linkCandidate && st != linkVerified || !b.enter(b.keys[i]) {
 			continue
 		}
-		s.count.links++
-		if s.f.notOpen.Load() > 0 && !s.f.parts[k.Host.Partition()].takesLinks() {
-			b.todo = append(b.todo, int32(i))
-			b.states[i] = linkForeign
-			continue
-		}
-		if s.recent.Has(k) {
-			s.count.hot++
-			s.again(k, b.links[i].Depth)
-			continue
-		}
-		s.count.filtered++
-		b.todo = append(b.todo, int32(i))
-		b.states[i] = linkCandidate
-		if s.suspects(k) {
-			s.suspect(b, i)
-		}
+		l := b.links[i]
+		l.Key, l.At = b.keys[i], Cursor{}
+		l.settlePriority()
+		b.fresh = append(b.fresh, l)
+		b.from = append(b.from, i)
 	}
 }
 
-// suspects reports whether the filter knows a key.
-func (s *shard) suspects(k Key) bool {
-	fl := s.filters[k.Host.Partition()]
-	return fl != nil && fl.Has(k)
-}
-
-// suspect notes that a link has to be looked up.
-func (s *shard) suspect(b *batch, i int) {
-	b.states[i] = linkDoubtful
-	b.doubtful++
-	s.count.doubtful++
-	d := s.doubts[b.keys[i]]
-	if d == nil {
-		d = &doubt{}
-		s.doubts[b.keys[i]] = d
-	}
-	d.refs++
-}
-
-// again notes that a known link was found, at a depth that may be its least.
-func (s *shard) again(k Key, depth uint16) {
-	if s.f.gate.on && int(depth) <= depthOf(uint8(s.f.gate.open.Load())) {
-		s.higher.note(k, depth)
-	}
-}
-
-// claim makes a key known. Whoever is looking it up must not record it too.
-func (s *shard) claim(k Key) {
-	s.recent.Add(k)
-	p := k.Host.Partition()
-	if s.filters[p] == nil {
-		s.filters[p] = dedup.NewFilter(s.f.o.FilterCapacity/partitions, s.f.o.FilterFPRate)
-	}
-	s.filters[p].Add(k)
-	if d := s.doubts[k]; d != nil {
-		d.claimed = true
-	}
-}
-
-// settleDoubts ends the batch's lookups in one shard, which is locked. If they
-// were brought to an end, what is still doubtful is known.
-func (s *shard) settleDoubts(b *batch, ended bool) {
+// collectForeign copies the links that are to be sent, each once.
+func (b *batch) collectForeign() {
+	b.foreign = b.foreign[:0]
+	var seen map[Key]bool
 	for _, i := range b.todo {
-		k, st := b.keys[i], b.states[i]
-		if st != linkDoubtful && st != linkVerified || s.f.shardOf(k.Host) != s {
+		if b.states[i] != linkForeign || seen[b.keys[i]] {
 			continue
 		}
-		switch {
-		case st == linkVerified:
-			s.count.erred++
-		case ended:
-			s.recent.Add(k)
-			s.again(k, b.links[i].Depth)
+		if seen == nil {
+			seen = map[Key]bool{}
 		}
-		b.states[i] = linkKnown
-		s.endDoubt(k)
+		seen[b.keys[i]] = true
+		l := b.links[i]
+		l.Key, l.At = b.keys[i], Cursor{}
+		l.settlePriority()
+		b.foreign = append(b.foreign, l)
 	}
 }
 
-// endDoubt ends one lookup of a key.
-func (s *shard) endDoubt(k Key) {
-	if d := s.doubts[k]; d.refs > 1 {
-		d.refs--
-	} else {
-		delete(s.doubts, k)
+// enter puts the key of the next fresh link into the table, unless it is there.
+func (b *batch) enter(k Key) bool {
+	mask := uint64(len(b.table) - 1)
+	for at := k.Lo & mask; ; at = (at + 1) & mask {
+		j := b.table[at]
+		if j == 0 {
+			b.table[at] = int32(len(b.fresh)) + 1
+			return true
+		}
+		if b.keys[b.from[j-1]] == k {
+			return false
+		}
 	}
 }
 
-// look asks the store about the doubtful links, in sorted batches and not more at
-// once, over all calls, than Options.MaxVerify.
-func (f *Frontier) look(ctx context.Context, b *batch) error {
+// dropKnown removes the links from fresh that became known since they were
+// collected, and those that Admit wants to be skipped.
+func (b *batch) dropKnown() {
+	n := 0
+	for j := range b.fresh {
+		if st := b.states[b.from[j]]; st != linkCandidate && st != linkVerified {
+			continue
+		}
+		if l := &b.fresh[j]; l.Skip > 0 {
+			b.addSkip(Skip{Partition: l.Key.Host.Partition(), Reason: l.Skip, Count: 1})
+			continue
+		}
+		b.fresh[n] = b.fresh[j]
+		n++
+	}
+	clear(b.fresh[n:])
+	b.fresh = b.fresh[:n]
+}
+
+// questions puts the keys that the store must be asked about into ask, in order and
+// each once.
+func (b *batch) questions() {
 	b.ask = b.ask[:0]
 	for _, i := range b.todo {
 		if b.states[i] == linkDoubtful {
@@ -231,17 +206,10 @@ func (f *Frontier) look(ctx context.Context, b *batch) error {
 	slices.SortFunc(b.ask, Key.Compare)
 	b.ask = slices.Compact(b.ask)
 	b.seen = slices.Grow(b.seen[:0], len(b.ask))[:len(b.ask)]
-	for from := 0; from < len(b.ask); from += f.o.MaxVerify {
-		to := min(len(b.ask), from+f.o.MaxVerify)
-		if err := f.verify.acquire(ctx, int64(to-from)); err != nil {
-			return err
-		}
-		err := f.store.Seen(ctx, b.ask[from:to], b.seen[from:to])
-		f.verify.release(int64(to - from))
-		if err != nil {
-			return err
-		}
-	}
+}
+
+// answer takes in what the store said: links that it has not seen are verified.
+func (b *batch) answer() {
 	for _, i := range b.todo {
 		if b.states[i] != linkDoubtful {
 			continue
@@ -252,5 +220,4 @@ func (f *Frontier) look(ctx context.Context, b *batch) error {
 		}
 	}
 	b.doubtful = 0
-	return nil
 }

@@ -153,25 +153,6 @@ func BenchmarkNextDone(b *testing.B) {
 	}
 }
 
-// BenchmarkHeap moves the first host to the end, as every lease does.
-func BenchmarkHeap(b *testing.B) {
-	for _, hosts := range []int{100, 10_000, 1_000_000} {
-		b.Run(fmt.Sprintf("hosts=%.0e", float64(hosts)), func(b *testing.B) {
-			places := make([]int32, hosts)
-			h := hostHeap{place: &places}
-			for i := range hosts {
-				h.set(int32(i), int64(i))
-			}
-			r := rand.New(rand.NewPCG(1, 2))
-			defer cpu(b)()
-			for b.Loop() {
-				n := h.nodes[0]
-				h.set(n.host, n.at+int64(hosts/2)+r.Int64N(int64(hosts)))
-			}
-		})
-	}
-}
-
 // BenchmarkWake hands leases to workers that wait for them: a host every so often
 // becomes ready, and 512 calls of Next are waiting.
 func BenchmarkWake(b *testing.B) {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -43,11 +45,13 @@ func TestFalsePositivesLoseNothing(t *testing.T) {
 				const pages = 20_000
 				store := NewMemStore()
 				f := newTest(t, Options{Pace: fast(8), IgnoreRobots: true, HotSetBytes: 1, Shards: 2, MaxVerify: 7}, store)
+				made := map[uint8]bool{}
 				for n := range pages {
 					key := f.hasher.HostID(hostOfURL(t, treeURL(n, 10)))
-					s, p := f.shardOf(key), key.Partition()
-					if s.filters[p] == nil {
-						s.filters[p] = fullFilter(errs)
+					s, p := f.shards.of(key), key.Partition()
+					if !made[p] {
+						made[p] = true
+						s.known.filters.Replace(p, fullFilter(errs))
 					}
 				}
 				add(t, f, seeds(treeURL(0, 10))...)
@@ -137,9 +141,9 @@ func TestLinksAreRecordedOnce(t *testing.T) {
 				if most := store.most.Load(); most > 50 {
 					t.Errorf("%d keys were looked up at once", most)
 				}
-				for _, s := range f.shards {
-					if len(s.doubts) != 0 {
-						t.Errorf("%d doubts are left", len(s.doubts))
+				for _, s := range f.shards.all {
+					if len(s.known.doubts) != 0 {
+						t.Errorf("%d doubts are left", len(s.known.doubts))
 					}
 				}
 				checkInvariants(t, f)
@@ -189,7 +193,7 @@ func TestDoneFails(t *testing.T) {
 			t.Fatalf("%v, %v", d, err)
 		}
 		store.seen = nil
-		if st := f.Stats(); st.Pending != 1 || st.Leased != 0 || len(f.shards[0].doubts) != 0 {
+		if st := f.Stats(); st.Pending != 1 || st.Leased != 0 || len(f.shards.all[0].known.doubts) != 0 {
 			t.Errorf("%+v", st)
 		}
 		checkInvariants(t, f)
@@ -219,11 +223,12 @@ func TestVerdicts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := NewMemStore()
 		var asked atomic.Int64
-		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true, Admit: func(l *Link) {
+		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true, Admit: func(l *Link, e []Evidence) []Evidence {
 			asked.Add(1)
 			if l.Source == 7 {
 				l.Finish = &Finish{}
 			}
+			return e
 		}}, store)
 		n := add(t, f, Link{URL: mustURL("http://a.example/1")}, Link{URL: mustURL("http://a.example/2"), Source: 7}, Link{URL: mustURL("http://a.example/1")},
 			Link{URL: mustURL("http://a.example/3"), Finish: &Finish{}})
@@ -318,7 +323,7 @@ func TestFiltersAreKept(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, k := range keys {
-			if !g.shardOf(k.Host).suspects(k) {
+			if !g.shards.of(k.Host).known.filters.Has(k) {
 				t.Fatalf("%v was forgotten", k)
 			}
 		}
@@ -355,4 +360,46 @@ func TestFiltersAreKept(t *testing.T) {
 	if err := newTest(t, o, NewMemStore()).RestoreFilters(b.names(), b.read); err == nil {
 		t.Error("a filter of another seed was taken")
 	}
+}
+
+// Admit can leave a link out, as often as it is found, and its evidence and that of a
+// page are in one record with the page's finish.
+func TestAdmitSkipsLinksAndGivesEvidence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &evidenceStore{MemStore: NewMemStore()}
+		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true, Admit: func(l *Link, e []Evidence) []Evidence {
+			if l.Source == 7 {
+				l.Skip = 3
+			}
+			return append(e, Evidence{Kind: 9, Subject: uint64(l.Source)})
+		}}, store)
+		add(t, f, Link{URL: mustURL("http://a.example/1"), Repeats: 250})
+		for i := range 2 {
+			l := next(t, f)
+			if want := uint8(250 * (1 - i)); l.Link().Repeats != want {
+				t.Errorf("lease %d has %d repeats, want %d", i, l.Link().Repeats, want)
+			}
+			r := ok(Link{URL: mustURL("http://a.example/skipped"), Source: 7, Depth: 1}, Link{URL: mustURL("http://a.example/2"), Depth: 1})
+			r.Evidence = []Evidence{{Kind: 8, Words: []uint64{1, 2}}}
+			store.evidence, store.skips = nil, nil
+			done(t, l, r)
+			want := []Evidence{{Kind: 8, Words: []uint64{1, 2}}, {Kind: 9, Subject: 7}, {Kind: 9}}
+			if i == 1 {
+				want = want[:2] // the second link is known by now
+			}
+			if !reflect.DeepEqual(store.evidence, want) {
+				t.Errorf("lease %d: evidence %v, want %v", i, store.evidence, want)
+			}
+		}
+		if _, err := f.Next(t.Context()); !errors.Is(err, ErrDrained) {
+			t.Error(err)
+		}
+		if p := f.hasher.HostID("a.example").Partition(); !slices.Equal(store.skips, []Skip{{Partition: p, Reason: 3, Count: 1}}) {
+			t.Errorf("skips of the last page: %v", store.skips)
+		}
+		if st := f.Stats(); st.Finished != 2 {
+			t.Errorf("%d URLs are finished, want 2", st.Finished)
+		}
+		checkEmpty(t, f, store.MemStore)
+	})
 }

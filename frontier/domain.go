@@ -1,119 +1,129 @@
 package frontier
 
 import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
 	"math"
 
-	"github.com/cespare/xxhash/v2"
-
+	"github.com/mapwright/mapwright/frontier/internal/memory"
 	"github.com/mapwright/mapwright/frontier/pace"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
-// joinDomain enters a new host with its registrable domain.
-func (s *shard) joinDomain(i int32, h *host, name string) {
-	d := s.domainOf(xxhash.Sum64String(urlnorm.RegistrableDomain(name)))
-	dom := s.domains.at(d)
-	h.domain, h.domNext, h.domPrev = d, dom.hosts, -1
-	if dom.hosts >= 0 {
-		s.hosts.at(dom.hosts).domPrev = i
-	}
-	dom.hosts = i
-	if dom.abandoned {
-		h.flags |= hostAbandoned | hostFactDirty
-	}
+// A domain is a registrable domain that has hosts, failures in a row, or was given
+// up.
+type domain struct {
+	hosts     int32    // first host, -1 for none
+	failures  uint16   // in a row; a fold
+	at        Position // of the last evidence
+	abandoned bool
+	id        uint64
 }
 
-// domainOf finds a domain, or makes it. The first byte of its id is its partition.
-func (s *shard) domainOf(id uint64) int32 {
-	d, ok := s.domainIDs[id]
-	if !ok {
-		d = s.domains.alloc()
-		*s.domains.at(d) = domain{hosts: -1, id: id}
-		s.domainIDs[id] = d
-	}
-	return d
-}
+// partition is the partition of a domain: the first byte of its id.
+func (d *domain) partition() uint8 { return uint8(d.id >> 56) }
 
-func (s *shard) leaveDomain(i int32, h *host) {
-	dom := s.domains.at(h.domain)
-	if h.domPrev >= 0 {
-		s.hosts.at(h.domPrev).domNext = h.domNext
-	} else {
-		dom.hosts = h.domNext
-	}
-	if h.domNext >= 0 {
-		s.hosts.at(h.domNext).domPrev = h.domPrev
-	}
-	if dom.hosts < 0 && dom.failures == 0 && !dom.abandoned {
-		delete(s.domainIDs, dom.id)
-		s.domains.release(h.domain)
-	}
-}
-
-// tally counts how a URL ended for its domain, and abandons the domain after too
-// many failures in a row. An answer that is a fact about a page breaks the row; a
-// plain 403 neither breaks nor lengthens it.
-func (s *shard) tally(i int32, h *host, class pace.Class, v pace.Verdict) {
-	most := s.f.o.FailureThreshold
-	dom := s.domains.at(h.domain)
+// tally counts how a URL of the domain ended, and returns the evidence of it, if
+// there is any. An answer that is a fact about a page ends a row of failures. A plain
+// 403 neither ends nor lengthens it.
+func (d *domain) tally(class pace.Class, v pace.Verdict) (kind EvidenceKind, changed bool) {
 	switch v {
 	case pace.VerdictAnswered:
-		if class == pace.ClassOK && dom.failures > 0 {
-			dom.failures = 0
-			s.observed(h, dom, EvidenceDomainAnswered)
+		if class != pace.ClassOK || d.failures == 0 {
+			return 0, false
 		}
+		d.failures = 0
+		return EvidenceDomainAnswered, true
 	case pace.VerdictRefused, pace.VerdictFailed:
-		s.observed(h, dom, EvidenceDomainFailed)
-		if dom.failures < math.MaxUint16 {
-			dom.failures++
+		if d.failures < math.MaxUint16 {
+			d.failures++
 		}
-		if most != Off && int(dom.failures) >= most {
-			s.abandon(h.domain, i, h.pending-1) // the URL that ends here is still counted
-		}
+		return EvidenceDomainFailed, true
+	}
+	return 0, false
+}
+
+// fold counts evidence that was recorded at a position. Evidence up to the position
+// of the last one is counted already.
+func (d *domain) fold(at Position, kind EvidenceKind) {
+	if at <= d.at {
+		return
+	}
+	d.at = at
+	if kind == EvidenceDomainAnswered {
+		d.failures = 0
+	} else if d.failures < math.MaxUint16 {
+		d.failures++
 	}
 }
 
-// observed adds evidence to the record that is being made. Its position is noted
-// when that is committed.
-func (s *shard) observed(h *host, d *domain, kind EvidenceKind) {
-	s.evidence = append(s.evidence, Evidence{Partition: h.id.Partition(), Kind: kind, Subject: d.id})
+// reached reports whether the domain has as many failures in a row as it may have.
+func (d *domain) reached(most int) bool { return most != Off && int(d.failures) >= most }
+
+// A domainTable holds the domains of a shard's partitions.
+type domainTable struct {
+	byID    map[uint64]int32
+	records memory.Slab[domain]
 }
 
-// noteEvidence notes the position of what was observed.
-func (s *shard) noteEvidence(at Position) {
-	for i := range s.evidence {
-		if d, ok := s.domainIDs[s.evidence[i].Subject]; ok {
-			s.domains.at(d).at = at
+func (t *domainTable) at(i int32) *domain { return t.records.At(i) }
+
+func (t *domainTable) len() int { return t.records.Len() }
+
+// ensure finds a domain, or adds it.
+func (t *domainTable) ensure(id uint64) int32 {
+	i, ok := t.byID[id]
+	if !ok {
+		i = t.records.Alloc()
+		*t.at(i) = domain{hosts: -1, id: id}
+		t.byID[id] = i
+	}
+	return i
+}
+
+// release removes a domain, unless there is a reason to keep it.
+func (t *domainTable) release(i int32) {
+	if d := t.at(i); d.hosts < 0 && d.failures == 0 && !d.abandoned {
+		delete(t.byID, d.id)
+		t.records.Free(i)
+	}
+}
+
+// all goes through the domains; the one at hand may be released.
+func (t *domainTable) all() iter.Seq2[int32, *domain] {
+	return func(yield func(int32, *domain) bool) {
+		for _, i := range t.byID {
+			if !yield(i, t.at(i)) {
+				return
+			}
 		}
 	}
-	s.evidence = s.evidence[:0]
 }
 
 // abandon gives up a domain: its hosts get no more leases in this run. Waiting is
 // the number of URLs that are left pending of the host of the ending lease.
-func (s *shard) abandon(d, ending int32, waiting int64) {
-	dom := s.domains.at(d)
-	if dom.abandoned {
+func (s *shard) abandon(d *domain, ending int32, waiting int64) {
+	if d.abandoned {
 		return
 	}
-	dom.abandoned = true
+	d.abandoned = true
 	const most = 256 // facts for one record; a domain may have any number of hosts
-	for i := dom.hosts; i >= 0; {
-		h := s.hosts.at(i)
+	for i, h := range s.hosts.siblings(d) {
 		h.flags |= hostAbandoned
 		s.giveBack(h, 0)
-		if len(s.facts) < most {
-			s.facts = append(s.facts, s.factOf(i, h))
+		if len(s.draft.facts) < most {
+			s.draft.add(i, h)
 		} else {
 			h.flags |= hostFactDirty
 		}
-		left := h.pending
+		left := h.pages()
 		if i == ending {
 			left = waiting
 		}
-		s.note(Notice{Kind: NoticeAbandoned, Host: string(s.nameOf(h)), Waiting: left})
+		s.effects.note(Notice{Kind: NoticeAbandoned, Host: string(s.hosts.name(h)), Waiting: left})
 		s.touch(i)
-		i = h.domNext
 	}
 }
 
@@ -122,25 +132,19 @@ func (s *shard) abandon(d, ending int32, waiting int64) {
 func (s *shard) block(i int32, h *host, ch pace.Change, waiting int64) {
 	h.flags |= hostBlocked
 	s.giveBack(h, 0)
-	s.facts = append(s.facts, s.factOf(i, h))
-	s.note(Notice{Kind: NoticeBlocked, Host: string(s.nameOf(h)), Change: ch, Waiting: waiting})
+	s.draft.add(i, h)
+	s.effects.note(Notice{Kind: NoticeBlocked, Host: string(s.hosts.name(h)), Change: ch, Waiting: waiting})
 	s.touch(i)
-}
-
-func (s *shard) note(n Notice) {
-	if s.f.o.Observe != nil {
-		s.notices = append(s.notices, n)
-	}
 }
 
 // Unblock lets a blocked host be tried again in this run, with a clean slate. It
 // reports whether the host was blocked.
 func (f *Frontier) Unblock(name string) bool {
 	id := f.hasher.HostID(name)
-	s := f.shardOf(id)
+	s := f.shards.of(id)
 	s.lock()
 	defer s.unlock()
-	i, ok := s.table[id]
+	i, ok := s.hosts.find(id)
 	if !ok {
 		return false
 	}
@@ -149,24 +153,122 @@ func (f *Frontier) Unblock(name string) bool {
 		return false
 	}
 	h.flags = h.flags&^hostBlocked | hostFactDirty
-	s.setPace(i, h, s.paceOf(i, h).Unblocked())
-	s.note(Notice{Kind: NoticeUnblocked, Host: name, Waiting: h.pending})
+	s.schedule.setPace(i, h, s.schedule.pace(i, h).Unblocked(), s.time())
+	s.effects.note(Notice{Kind: NoticeUnblocked, Host: name, Waiting: h.pages()})
 	s.touch(i)
 	return true
 }
 
-// paceOf is a host's pace, seated or parked.
-func (s *shard) paceOf(i int32, h *host) pace.Pace {
-	if h.seat >= 0 {
-		return s.seats.at(h.seat).pace
+// Failures of a domain in a row are a fold: they are computed from evidence in the
+// order of positions, saved at checkpoints, and brought up to date from the
+// evidence that was recorded since. So they are the same after any number of
+// kills. A domain remembers the position of its last evidence: evidence that comes
+// again changes nothing.
+
+// FoldName is the name of the blob that SaveFolds writes.
+const FoldName = "fold-domains"
+
+const foldForm = 1 // version of the form of that blob
+
+// SaveFolds writes what was computed from the evidence recorded before the call, by
+// the run of the given number; it may be from a little more.
+func (f *Frontier) SaveFolds(w FilterWriter, run uint64) error {
+	err := w.Put(FoldName, foldForm, func(w io.Writer) error {
+		if _, err := w.Write(binary.BigEndian.AppendUint64(nil, run)); err != nil {
+			return err
+		}
+		for _, s := range f.shards.all {
+			s.lock()
+			domains := s.hosts.domains.appendTo(nil)
+			s.mu.Unlock()
+			if _, err := w.Write(domains); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("save folds: %w", err)
 	}
-	return s.paces[i]
+	return nil
 }
 
-func (s *shard) setPace(i int32, h *host, p pace.Pace) {
-	if h.seat >= 0 {
-		s.seats.at(h.seat).pace = p
-	} else {
-		s.putAside(i, &p)
+// appendTo appends the domains that have failures: id, failures, position.
+func (t *domainTable) appendTo(dst []byte) []byte {
+	for _, d := range t.all() {
+		if d.failures > 0 {
+			dst = binary.BigEndian.AppendUint64(dst, d.id)
+			dst = binary.BigEndian.AppendUint16(dst, d.failures)
+			dst = binary.BigEndian.AppendUint64(dst, uint64(d.at))
+		}
 	}
+	return dst
+}
+
+// RestoreFolds reads what SaveFolds wrote, and returns the number of the run that
+// did. It is called before Resume. After an error nothing is restored.
+func (f *Frontier) RestoreFolds(r io.Reader) (run uint64, err error) {
+	b, err := io.ReadAll(r)
+	if err == nil && (len(b) < 8 || (len(b)-8)%domainSize != 0) {
+		err = errors.New("the blob is of another length")
+	}
+	if err != nil {
+		return 0, fmt.Errorf("restore folds: %w", err)
+	}
+	for d := b[8:]; len(d) > 0; d = d[domainSize:] {
+		f.shards.withDomain(binary.BigEndian.Uint64(d), func(dom *domain) {
+			dom.failures = binary.BigEndian.Uint16(d[8:])
+			dom.at = Position(binary.BigEndian.Uint64(d[10:]))
+		})
+	}
+	return binary.BigEndian.Uint64(b), nil
+}
+
+// domainSize is the length of a domain in the blob.
+const domainSize = 18
+
+// Fold takes in evidence that was recorded at a position by an earlier run. It is
+// called after RestoreFolds, in the order of positions, before Resume.
+func (f *Frontier) Fold(at Position, e Evidence) {
+	switch e.Kind {
+	case EvidenceDomainFailed, EvidenceDomainAnswered:
+		f.shards.withDomain(e.Subject, func(d *domain) { d.fold(at, e.Kind) })
+	}
+}
+
+// FoldNewRun says that a new run began after the evidence so far. It tries the
+// domains again that were given up, and begins their count anew.
+func (f *Frontier) FoldNewRun() {
+	for _, s := range f.shards.all {
+		s.lock()
+		for i, d := range s.hosts.domains.all() {
+			if d.reached(f.o.FailureThreshold) {
+				d.failures = 0
+			}
+			s.hosts.domains.release(i)
+		}
+		s.mu.Unlock()
+	}
+}
+
+// FoldContinued says that the run goes on that the last evidence is of. The domains that
+// it gave up stay given up.
+func (f *Frontier) FoldContinued() {
+	for _, s := range f.shards.all {
+		s.lock()
+		for _, d := range s.hosts.domains.all() {
+			if d.reached(f.o.FailureThreshold) {
+				d.abandoned = true
+			}
+		}
+		s.mu.Unlock()
+	}
+}
+
+// withDomain calls fn for a domain, which may be unknown until then.
+func (ss *shardSet) withDomain(id uint64, fn func(*domain)) {
+	s := ss.ofPartition(uint8(id >> 56))
+	s.lock()
+	defer s.mu.Unlock()
+	fn(s.hosts.domains.at(s.hosts.domains.ensure(id)))
 }

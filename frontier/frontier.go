@@ -1,12 +1,74 @@
+// Package frontier decides which URL may be fetched next. It knows nothing of
+// HTTP, HTML or disks: it is told what was found and how each fetch went, keeps
+// its records in a [Store], and hands out leases.
+//
+// # The life of a URL
+//
+// A URL comes in as a [Link]: a seed through [Frontier.Add], or with the page that
+// names it through [Lease.Done]. If it was never seen before it is recorded, in the
+// same record as the end of that page, and queued with its host; from then on it is
+// pending until it is finished, exactly once, whatever happens to the process.
+//
+// [Frontier.Next] waits until some host may be asked, and leases one URL of it. The
+// lease holds one of the host's slots, the URL's memory permit and its page ticket.
+// The worker calls [Lease.Start] before the first byte of the request, and sends nothing
+// if that returns an error. It calls [Lease.Done] when the result is known. And it defers
+// [Lease.Abandon], which returns the lease if a panic prevented the call of Done. Done finishes the URL, or puts it back for
+// another attempt; which of the two it was, it returns.
+//
+//	for {
+//		l, err := f.Next(ctx)
+//		if err != nil {
+//			return err // ErrDrained: the crawl is complete
+//		}
+//		go func() {
+//			defer l.Abandon()
+//			result := fetch(l) // calls l.Start
+//			l.Done(result)
+//		}()
+//	}
+//
+// Not every lease is for a page. Before the first page of an origin there is one of
+// [KindRobots], and links with Sitemap set are leases of [KindSitemap]; they obey
+// the host's pace like any other.
+//
+// When nothing is queued, leased or waiting, and no token of [Frontier.Source] is
+// held, Next returns [ErrDrained]. That is exact, as long as a caller that adds links
+// which do not come from a lease holds a token meanwhile.
+//
+// # Going on later
+//
+// With a durable store a crawl can be ended at any moment, by a loss of power too. The next
+// run makes a frontier with the same Seed over the same store, calls
+// [Frontier.Resume], and [Frontier.RestoreFilters] with what [Frontier.SaveFilters]
+// saved, or [Frontier.Remember] with the keys of all links if there is nothing or it
+// cannot be read. Nothing in the store depends on the number of shards or on any
+// limit, so all of them may change.
+//
+// # Pace
+//
+// What an answer means for a host is decided by [pace.Pace], a value without any clock or
+// lock; the frontier keeps one for each host and does what it says. It can be used
+// by itself.
+//
+// DESIGN.md beside this file says why all this is built as it is.
 package frontier
 
 import (
 	"context"
+	"encoding/binary"
+	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/mapwright/mapwright/frontier/dedup"
+	"github.com/mapwright/mapwright/frontier/internal/limit"
+	"github.com/mapwright/mapwright/frontier/pace"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
@@ -16,43 +78,24 @@ type Frontier struct {
 	o      Options
 	store  Store
 	hasher urlnorm.Hasher
-	owners [partitions]uint16 // partition → index in shards
-	parts  [partitions]partition
-	// notOpen is how many partitions do not take links; written under the locks of
-	// their shards.
-	notOpen  atomic.Int64
-	closings atomic.Int64 // how often a partition was closed
-	shards   []*shard
+	parts  partitionSet
+	shards shardSet
 
-	epoch   time.Time // clock readings are epochNS plus the time since
-	epochNS int64
+	clock  clock
+	life   lifetime
+	totals totals
 
-	// live counts everything that is or may bring work: unfinished URLs of hosts
-	// that are still crawled, queued sitemaps, leases and source tokens. pages are
-	// the URLs among them. busy are the leases, and the URLs that hold a ticket
-	// while they wait. Whatever one call changes is added at once, before the shards
-	// it changed are unlocked: drained is live = 0, exactly.
-	live, pages, busy atomic.Int64
-	sources           atomic.Int64
-
-	permits       permits
-	tickets       tickets
-	robots        slots
-	robotsWaiters atomic.Int64 // entries in the shards' robotsWait; written under their locks
-	ticketWaiters atomic.Int64 // entries in the shards' ticketWait; written under their locks
-	gate          gate
-	waiters       waiters
-	loader        loader
-	verify        *lookups
-	batches       sync.Pool    // of *batch
-	idlers        sync.Pool    // of *waiter
-	packs         []filterPack // what SaveFilters has written; for its caller alone
-	packed        int64        // closings when it was; likewise
-
-	ctx    context.Context // ends with Close
-	cancel context.CancelFunc
-	wg     sync.WaitGroup
-	failed atomic.Pointer[error] // the store's first failure
+	// A permit is taken for every URL in a window, goes with it into its lease and into
+	// its wait for a retry, and is released when the URL leaves memory.
+	permits    limit.Permits
+	tickets    limit.Slots // of the pages that the crawl may fetch; hosts that wait are in leases.tickets of their shards
+	robots     limit.Slots // of the robots leases that are out; hosts that wait are in leases.robots of their shards
+	gate       gate
+	dispatcher dispatcher
+	unlocker   unlocker
+	loader     loader
+	recorder   recorder
+	packs      *dedup.Packs // of the filters; for the caller of SaveFilters alone
 }
 
 // New returns a frontier over a store. A crawl that goes on from an earlier run
@@ -62,72 +105,56 @@ func New(o Options, s Store) (*Frontier, error) {
 	if err := o.validate(); err != nil {
 		return nil, fmt.Errorf("frontier options: %w", err)
 	}
-	f := &Frontier{o: o, store: s, hasher: urlnorm.NewHasher(o.Seed), epoch: time.Now()}
-	f.epochNS = f.epoch.UnixNano()
-	f.ctx, f.cancel = context.WithCancel(context.Background())
-	f.permits.limit = int64(o.MaxInMemory)
-	f.tickets.limit = o.MaxURLs
-	f.tickets.used.Store(o.URLsUsed)
-	f.robots.limit = int64(o.MaxRobots)
+	f := &Frontier{o: o, store: s, hasher: urlnorm.NewHasher(o.Seed), clock: newClock(o.Registry)}
+	f.life.init(f.dispatcher.waiting.WakeAll)
+	f.permits.Init(int64(o.MaxInMemory))
+	f.tickets.Init(o.MaxURLs, o.URLsUsed)
+	f.robots.Init(int64(o.MaxRobots), 0)
 	f.gate.init(o.LevelByLevel)
-	f.waiters.armed, f.waiters.ring = never, f.ring
-	f.verify = newLookups(o.MaxVerify)
+	f.dispatcher.init(f)
+	f.unlocker.init(f)
+	f.recorder.init(f)
+	var all []*shard
 	for i := range o.Shards {
 		seats := o.MaxHosts / o.Shards
 		if i < o.MaxHosts%o.Shards {
 			seats++
 		}
-		f.shards = append(f.shards, newShard(f, i, seats, o.HotSetBytes/o.Shards))
+		all = append(all, newShard(f, i, seats, o.HotSetBytes/o.Shards))
 	}
-	for p := range f.owners {
-		f.owners[p] = uint16(assign(uint8(p), o.Shards))
-	}
-	if o.Closed {
-		for p := range f.parts {
-			f.parts[p].state = partitionClosed
-		}
-		f.notOpen.Store(partitions)
-	}
-	f.loader.init()
-	for range loaders {
-		f.wg.Go(f.runLoader)
-	}
+	f.shards.init(all)
+	f.packs = dedup.NewPacks(o.Seed, f.shards.filters)
+	f.parts.init(o.Closed)
+	f.loader.start(f)
 	return f, nil
 }
 
 // Close ends all waiting in Next and stops the frontier's goroutines. Leases that
-// are out can no longer be done.
+// are out can no longer be done. Under Options.Registry each keeps its slot until it
+// ends, and other crawls have all the rest at once.
 func (f *Frontier) Close() error {
-	f.cancel()
-	f.loader.close()
-	f.waiters.close()
-	f.waiters.wakeAll()
-	f.wg.Wait()
+	f.life.cancel()
+	f.loader.jobs.Close()
+	f.dispatcher.waiting.Close()
+	f.life.wg.Wait()
+	for _, s := range f.shards.all {
+		s.lock()
+		s.sharing.leaveAll(s.time())
+		s.unlock()
+	}
 	return nil
 }
 
-// clock is the time in nanoseconds since 1970, of a clock that is never set back.
-func (f *Frontier) clock() int64 { return f.epochNS + int64(time.Since(f.epoch)) }
-
-// clockOf is the clock's reading at a time; t may come from time.Now or not.
-func (f *Frontier) clockOf(t time.Time) int64 { return f.epochNS + int64(t.Sub(f.epoch)) }
-
-func (f *Frontier) shardOf(id HostID) *shard { return f.shards[f.owners[id.Partition()]] }
-
-// fail notes that the store has failed. Nothing can be recorded from then on, so
-// nothing is leased either.
-func (f *Frontier) fail(err error) error {
-	f.failed.CompareAndSwap(nil, &err)
-	f.waiters.wakeAll()
-	return err
-}
+// Next waits for a URL that may be fetched now, and leases it. It returns
+// ErrDrained, ErrLimit or ErrClosed, the context's error, or the store's.
+func (f *Frontier) Next(ctx context.Context) (*Lease, error) { return f.dispatcher.next(ctx) }
 
 // Add records the links that are new, and queues them. It returns how many they
 // were.
 func (f *Frontier) Add(ctx context.Context, links []Link) (added int, err error) {
 	for len(links) > 0 {
 		n := min(len(links), batchMost)
-		m, err := f.add(ctx, links[:n])
+		m, err := f.recorder.add(ctx, links[:n])
 		added += m
 		if err != nil {
 			return added, fmt.Errorf("add links: %w", err)
@@ -137,22 +164,215 @@ func (f *Frontier) Add(ctx context.Context, links []Link) (added int, err error)
 	return added, nil
 }
 
+// Revisit queues links again that are finished: each has Visit over 1, one more
+// than the visit that is finished, and Before. The caller makes sure that none is
+// queued twice in the same visit; which URLs are due is not the frontier's to
+// know.
+func (f *Frontier) Revisit(ctx context.Context, links []Link) error {
+	for len(links) > 0 {
+		n := min(len(links), batchMost)
+		if err := f.recorder.revisit(ctx, links[:n]); err != nil {
+			return fmt.Errorf("visit again: %w", err)
+		}
+		links = links[n:]
+	}
+	return nil
+}
+
 // Source returns a token: while it is held the frontier is not drained, and under
 // LevelByLevel no deeper level is opened. Release may be called more than once.
 func (f *Frontier) Source() (release func()) {
-	f.sources.Add(1)
-	f.live.Add(1)
+	f.totals.sources.Add(1)
+	f.totals.live.Add(1)
 	if f.gate.on {
 		f.gate.count[0].Add(1)
 	}
 	return sync.OnceFunc(func() {
-		f.sources.Add(-1)
+		f.totals.sources.Add(-1)
 		if f.gate.on {
 			f.gate.count[0].Add(-1)
-			f.openGate()
+			f.gate.advance(&f.shards)
 		}
-		if f.live.Add(-1) == 0 {
-			f.waiters.wakeAll()
+		if f.totals.live.Add(-1) == 0 {
+			f.dispatcher.waiting.WakeAll()
 		}
 	})
+}
+
+// A FilterWriter keeps named blobs for the next run. What it kept last time can
+// be kept again without being written.
+type FilterWriter = dedup.BlobWriter
+
+// IsFilter reports whether a blob's name is one that SaveFilters gave.
+func IsFilter(name string) bool { return dedup.IsPack(name) }
+
+// SaveFilters writes what is needed to know all URLs again that were recorded
+// before the call: it may be a few more. Layers that are full are written once,
+// in a pack with all others that have become so since the last time. It must not
+// be called twice at once.
+//
+// The filter of a partition that is closed is not known. Then nothing is saved, and
+// the filters are made anew from the store. A partition that was closed and opened
+// again has a filter with other layers, so that no earlier pack is of use.
+func (f *Frontier) SaveFilters(w FilterWriter) error {
+	closings := f.parts.closings.Load()
+	if f.parts.notOpen.Load() > 0 {
+		f.packs.Forget()
+		return nil
+	}
+	err := f.packs.Save(w, closings)
+	if err == nil && f.parts.closings.Load() != closings {
+		err = errors.New("a partition was closed meanwhile")
+	}
+	if err != nil {
+		return fmt.Errorf("save filters: %w", err)
+	}
+	return nil
+}
+
+// RestoreFilters reads what SaveFilters wrote: all blobs of which IsFilter is
+// true. It is called before anything is added. After an error the frontier knows
+// no URL, and must be told of all of them with Remember.
+func (f *Frontier) RestoreFilters(names []string, read func(name string, fn func(io.Reader) error) error) error {
+	return f.packs.Restore(names, read)
+}
+
+// A clock counts nanoseconds since 1970 and is never set back.
+type clock struct {
+	epoch   time.Time
+	epochNS int64
+}
+
+// newClock returns the clock of a frontier. The crawls of a registry must have the same.
+func newClock(r *pace.Registry) clock {
+	epoch := time.Now()
+	if r != nil {
+		epoch = r.Epoch()
+	}
+	return clock{epoch, epoch.UnixNano()}
+}
+
+func (c *clock) now() int64 { return c.epochNS + int64(time.Since(c.epoch)) }
+
+// at is the clock's reading at a time; t may come from time.Now or not.
+func (c *clock) at(t time.Time) int64 { return c.epochNS + int64(t.Sub(c.epoch)) }
+
+// A lifetime says whether a frontier goes on. It ends with Close. After the store's
+// first failure nothing can be recorded, so nothing is leased either.
+type lifetime struct {
+	ctx     context.Context // ends with Close
+	cancel  context.CancelFunc
+	wg      sync.WaitGroup        // the frontier's goroutines
+	failure atomic.Pointer[error] // the store's first
+	wakeAll func()                // has all calls of Next look at err
+}
+
+func (l *lifetime) init(wakeAll func()) {
+	l.ctx, l.cancel = context.WithCancel(context.Background())
+	l.wakeAll = wakeAll
+}
+
+// fail notes that the store has failed, and returns the error.
+func (l *lifetime) fail(err error) error {
+	l.failure.CompareAndSwap(nil, &err)
+	l.wakeAll()
+	return err
+}
+
+// failed is the store's first failure, or nil.
+func (l *lifetime) failed() error {
+	if err := l.failure.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// closed reports whether Close was called.
+func (l *lifetime) closed() bool { return l.ctx.Err() != nil }
+
+// err is the reason why nothing is recorded any more, or nil.
+func (l *lifetime) err() error {
+	if err := l.failed(); err != nil {
+		return err
+	}
+	if l.closed() {
+		return ErrClosed
+	}
+	return nil
+}
+
+// ready waits for the store, without a lock and for as long as the frontier lives.
+func (l *lifetime) ready(s Store) error {
+	if err := l.err(); err != nil {
+		return err
+	}
+	if err := s.Ready(l.ctx); err != nil {
+		if l.closed() {
+			return ErrClosed
+		}
+		return fmt.Errorf("wait for the store: %w", err)
+	}
+	return nil
+}
+
+// partitions is how many parts the space of registrable domains is cut into, for
+// ever: what is on disk belongs to partitions, never to shards.
+const partitions = dedup.Partitions
+
+// shardSet are the shards of a frontier, and which of them owns which partition.
+// It does not change after New.
+type shardSet struct {
+	all    []*shard
+	owners [partitions]uint16 // partition → index in all
+}
+
+func (ss *shardSet) init(all []*shard) {
+	ss.all = all
+	for p := range ss.owners {
+		ss.owners[p] = uint16(assign(uint8(p), len(all)))
+	}
+}
+
+// of is the shard of a host.
+func (ss *shardSet) of(id HostID) *shard { return ss.ofPartition(id.Partition()) }
+
+func (ss *shardSet) ofPartition(p uint8) *shard { return ss.all[ss.owners[p]] }
+
+// firstDue is when the first host of all shards may be leased.
+func (ss *shardSet) firstDue() int64 {
+	due := int64(never)
+	for _, s := range ss.all {
+		due = min(due, s.due.Load())
+	}
+	return due
+}
+
+// filters are the filters of a partition's shard, and the mutex that guards them.
+func (ss *shardSet) filters(p uint8) (*dedup.Filters, sync.Locker) {
+	s := ss.ofPartition(p)
+	return &s.known.filters, &s.mu
+}
+
+// assign returns the shard, of the given number, that owns a partition.
+//
+// It is highest-random-weight hashing: every (partition, shard) pair has a
+// fixed weight and the heaviest shard wins. Adding a shard therefore moves only
+// the partitions that the new shard wins, and moves each of them to it.
+func assign(partition uint8, shards int) int {
+	best, owner := uint64(0), 0
+	for s := range shards {
+		if w := shardWeight(partition, s); w > best {
+			best, owner = w, s
+		}
+	}
+	return owner
+}
+
+// shardWeight must never change: a cluster whose members disagree about it
+// would crawl a partition twice.
+func shardWeight(partition uint8, shard int) uint64 {
+	var b [9]byte
+	b[0] = partition
+	binary.LittleEndian.PutUint64(b[1:], uint64(shard))
+	return xxhash.Sum64(b[:])
 }

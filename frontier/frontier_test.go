@@ -184,8 +184,8 @@ func checkEmpty(t testing.TB, f *Frontier, s *MemStore) {
 	if n := s.Inflight(); n != 0 {
 		t.Errorf("drained with %d in flight by the store's books", n)
 	}
-	if n := f.live.Load() + f.pages.Load() + f.busy.Load(); n != 0 {
-		t.Errorf("drained, but live %d, pages %d, busy %d", f.live.Load(), f.pages.Load(), f.busy.Load())
+	if n := f.totals.live.Load() + f.totals.urls.Load() + f.totals.busy.Load(); n != 0 {
+		t.Errorf("drained, but live %d, pages %d, busy %d", f.totals.live.Load(), f.totals.urls.Load(), f.totals.busy.Load())
 	}
 }
 

@@ -21,9 +21,7 @@ func TestLevelByLevel(t *testing.T) {
 		o := Options{Pace: fast(3), LevelByLevel: true, MaxInMemory: 50, MaxHosts: 10, Shards: 3, FailureThreshold: Off}
 		f := newTest(t, o, store)
 		add(t, f, seeds(treeURL(0, 40))...)
-		if err := f.AddSitemap(mustURL("http://h0.example/sitemap.xml")); err != nil {
-			t.Fatal(err)
-		}
+		add(t, f, Link{URL: mustURL("http://h0.example/sitemap.xml"), Sitemap: true})
 		var seen visited
 		var mu sync.Mutex
 		finished, found, deepest := map[uint16]int{}, map[uint16]int{0: 1}, uint16(0)

@@ -2,30 +2,35 @@ package frontier
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
+	"testing/synctest"
+
+	"github.com/mapwright/mapwright/frontier/internal/memory"
 )
 
 // dump describes every host, for failing tests.
 func dump(f *Frontier) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "now %d live %d pages %d busy %d permits %d tickets %d starved %v retry %v jobs %d+%d open %d\n", f.clock(), f.live.Load(), f.pages.Load(), f.busy.Load(),
-		f.permits.used.Load(), f.tickets.used.Load(), f.loader.starved.Load(), f.loader.retry, len(f.loader.loads), len(f.loader.asks), f.gate.open.Load())
-	for _, s := range f.shards {
+	asks, loads := f.loader.jobs.Len()
+	fmt.Fprintf(&b, "now %d live %d urls %d busy %d permits %d tickets %d starved %v jobs %d+%d open %d\n", f.clock.now(), f.totals.live.Load(), f.totals.urls.Load(), f.totals.busy.Load(),
+		f.permits.Used(), f.tickets.Used(), f.loader.starved(), loads, asks, f.gate.open.Load())
+	for _, s := range f.shards.all {
 		s.mu.Lock()
-		fmt.Fprintf(&b, "shard %d: %d ready %d parked %d seats, due %d\n", s.index, len(s.ready.nodes), len(s.parked.nodes), s.seats.len(), s.due.Load())
-		for i := range s.hosts.n {
+		fmt.Fprintf(&b, "shard %d: %d ready %d parked %d seats, due %d\n", s.index, s.schedule.ready.Len(), s.schedule.parked.Len(), s.schedule.active(), s.due.Load())
+		for i := range s.hosts.end() {
 			h := s.hosts.at(i)
 			if h.id == 0 {
 				continue
 			}
-			fmt.Fprintf(&b, "  %s: %v flags %b pending %d leases %d waiting %d mem %d seat %d place %d", s.nameOf(h), h.why, h.flags, h.pending, h.leases, h.waiting, h.inMemory, h.seat, s.places[i])
-			for j := h.levels; j >= 0; j = s.levels.at(j).next {
-				lv := s.levels.at(j)
+			fmt.Fprintf(&b, "  %s: %v flags %b pending %d leases %d waiting %d mem %d seat %d due %d", s.hosts.name(h), h.why, h.flags, h.pending, h.leases, h.waiting, h.inMemory, h.seat, s.schedule.time(i, h))
+			for j := h.levels; j >= 0; j = s.queues.level(j).next {
+				lv := s.queues.level(j)
 				fmt.Fprintf(&b, " [%d: n %d disk %d leased %d waiting %d]", lv.class, lv.n, lv.disk, lv.leased, lv.waiting)
 			}
-			for j := h.wait; j >= 0; j = s.waits.at(j).next {
-				fmt.Fprintf(&b, " (wait at %d text %v)", s.waits.at(j).at, s.waits.at(j).text != 0)
+			for j := h.wait; j >= 0; j = s.queues.wait(j).next {
+				fmt.Fprintf(&b, " (wait at %d text %v)", s.queues.wait(j).until, s.queues.wait(j).text != 0)
 			}
 			b.WriteByte('\n')
 		}
@@ -34,93 +39,159 @@ func dump(f *Frontier) string {
 	return b.String()
 }
 
-// checkInvariants holds the shards' books against each other.
+// checkInvariants counts everything anew, and compares it with the counters that are kept. It is called in a bubble.
 func checkInvariants(t testing.TB, f *Frontier) {
 	t.Helper()
-	var live, pages, counted, busy, mem int64
-	for _, s := range f.shards {
+	synctest.Wait() // a loader may hold permits for what it reads
+	var live, urls, pages, counted, busy, mem, robots int64
+	var parts [partitions]int64
+	var gated [depths]int64
+	for _, s := range f.shards.all {
 		s.mu.Lock()
-		seats, givenUp := 0, int64(0)
-		counted += s.count.pages
+		seats, queued, givenUp := 0, 0, int64(0)
+		allPending, allSitemaps, disk := int64(0), int64(0), int64(0)
+		counted += s.count.hosts.pages
 		leased := map[int32]int{}
-		for _, l := range s.leases {
+		for _, l := range s.leases.out {
 			leased[l.host]++
-			if l.kind == KindPage {
+			if sitemap := l.kind == KindSitemap; l.kind.isQueued() && sitemap != (s.queues.level(l.level).class == PrioritySitemap) {
+				t.Errorf("%s: a lease of a %v at priority %d", l.url, l.kind, l.class)
+			}
+			if l.kind.isQueued() {
 				mem++
+			} else {
+				robots++
 			}
 		}
-		for i := range s.hosts.n {
+		for i := range s.hosts.end() {
 			h := s.hosts.at(i)
 			if h.id == 0 {
 				continue
 			}
-			live, pages, busy, mem = live+h.live, pages+h.pages, busy+h.busy, mem+int64(h.inMemory)
-			if h.flags&hostHeld != 0 && h.givenUp != h.pending-int64(h.pageLeases) || h.flags&hostHeld == 0 && h.givenUp != 0 {
-				t.Errorf("%s: %d URLs are counted as given up, flags %b, pending %d", s.nameOf(h), h.givenUp, h.flags, h.pending)
+			live, urls, pages, busy, mem = live+h.counts.live, urls+h.counts.urls, pages+h.counts.pages, busy+h.counts.busy, mem+int64(h.inMemory)
+			parts[h.id.Partition()] += h.counts.live
+			if limited := h.limited(f.o.MaxURLsPerHost); h.counts != h.count(limited, f.o.SkipSitemaps) {
+				t.Errorf("%s is counted as %+v, want %+v", s.hosts.name(h), h.counts, h.count(limited, f.o.SkipSitemaps))
 			}
-			givenUp += h.givenUp
+			recountGate(s, h, &gated)
+			if h.flags&hostHeld != 0 && h.counts.givenUp != h.pages()-int64(h.pageLeases) || h.flags&hostHeld == 0 && h.counts.givenUp != 0 {
+				t.Errorf("%s: %d URLs are counted as given up, flags %b, pending %d", s.hosts.name(h), h.counts.givenUp, h.flags, h.pending)
+			}
+			givenUp += h.counts.givenUp
 			if int(h.leases) != leased[i] {
-				t.Errorf("%s has %d leases by its own count, %d by the shard's", s.nameOf(h), h.leases, leased[i])
+				t.Errorf("%s has %d leases by its own count, %d by the shard's", s.hosts.name(h), h.leases, leased[i])
 			}
-			pending, inMemory, waiting := int64(0), uint32(0), uint32(0)
+			pending, sitemaps, inMemory, waiting := int64(0), int64(0), uint32(0), uint32(0)
 			class := -1
-			for j := h.levels; j >= 0; j = s.levels.at(j).next {
-				lv := s.levels.at(j)
+			for j := h.levels; j >= 0; j = s.queues.level(j).next {
+				lv := s.queues.level(j)
 				pending += int64(lv.pending())
+				if lv.class == PrioritySitemap {
+					sitemaps = int64(lv.pending())
+					if lv.leased != h.sitemapLeases || lv.ticketed != 0 {
+						t.Errorf("%s: %d sitemaps are leased, want %d; %d have tickets", s.hosts.name(h), h.sitemapLeases, lv.leased, lv.ticketed)
+					}
+				}
 				inMemory += lv.n
 				waiting += lv.waiting
+				disk += int64(lv.disk)
 				if int(lv.class) <= class {
-					t.Errorf("%s: levels out of order", s.nameOf(h))
+					t.Errorf("%s: levels out of order", s.hosts.name(h))
 				}
 				class = int(lv.class)
 			}
 			n := uint32(0)
-			for j := h.wait; j >= 0; j = s.waits.at(j).next {
+			for j := h.wait; j >= 0; j = s.queues.wait(j).next {
 				n++
-				if s.waits.at(j).text != 0 {
+				if s.queues.wait(j).text != 0 {
 					inMemory++
 				}
 			}
+			allPending += pending
+			allSitemaps += sitemaps
+			if sitemaps != h.sitemaps {
+				t.Errorf("%s: %d sitemaps are pending, want %d", s.hosts.name(h), h.sitemaps, sitemaps)
+			}
 			if pending != h.pending || inMemory != h.inMemory || n != h.waiting || waiting != n {
-				t.Errorf("%s: pending %d want %d, in memory %d want %d, waiting %d %d want %d", s.nameOf(h), h.pending, pending, h.inMemory, inMemory, h.waiting, waiting, n)
+				t.Errorf("%s: pending %d want %d, in memory %d want %d, waiting %d %d want %d", s.hosts.name(h), h.pending, pending, h.inMemory, inMemory, h.waiting, waiting, n)
 			}
 			if _, away := s.asks.away[i]; away != (h.flags&hostRobotsAway != 0) || (len(s.asks.questions[i]) > 0) != (h.flags&hostRobotsAsked != 0) {
-				t.Errorf("%s: flags %b, it waits: %v, %d questions", s.nameOf(h), h.flags, away, len(s.asks.questions[i]))
+				t.Errorf("%s: flags %b, it waits: %v, %d questions", s.hosts.name(h), h.flags, away, len(s.asks.questions[i]))
 			}
 			if h.seat >= 0 {
 				seats++
 			}
-			if place := s.places[i]; place > 0 {
-				heap := &s.ready
-				if h.seat < 0 {
-					heap = &s.parked
-				}
-				if heap.nodes[place-1].host != i {
-					t.Errorf("%s is not where it should be in its heap", s.nameOf(h))
+			if s.schedule.time(i, h) != never {
+				queued++
+			}
+		}
+		if seats != s.schedule.active() || seats > s.schedule.maxActive {
+			t.Errorf("%d seats are taken, %d by the slab's count, of %d", seats, s.schedule.active(), s.schedule.maxActive)
+		}
+		if allPending != s.queues.pending || allSitemaps != s.queues.sitemaps || disk != s.queues.disk {
+			t.Errorf("%d URLs are pending and %d on disk by the queues' count, %d and %d by their levels'", s.queues.pending, s.queues.disk, allPending, disk)
+		}
+		if givenUp != s.count.hosts.givenUp {
+			t.Errorf("%d URLs are given up by the shard's count, %d by its hosts'", s.count.hosts.givenUp, givenUp)
+		}
+		if n := s.schedule.ready.Len() + s.schedule.parked.Len(); n != queued {
+			t.Errorf("%d hosts are in the heaps, %d by their places", n, queued)
+		}
+		for _, heap := range []*memory.Heap{&s.schedule.ready, &s.schedule.parked} {
+			if err := heap.Check(); err != nil {
+				t.Error(err)
+			}
+			for _, n := range heap.Nodes(math.MaxInt) {
+				if h := s.hosts.at(n.Item); h.id == 0 || (h.seat >= 0) != (heap == &s.schedule.ready) {
+					t.Errorf("%s is in the wrong heap", s.hosts.name(h))
 				}
 			}
 		}
-		if seats != s.seats.len() || seats > s.maxSeats {
-			t.Errorf("%d seats are taken, %d by the slab's count, of %d", seats, s.seats.len(), s.maxSeats)
-		}
-		if givenUp != s.count.givenUp {
-			t.Errorf("%d URLs are given up by the shard's count, %d by its hosts'", s.count.givenUp, givenUp)
-		}
-		for _, heap := range []*hostHeap{&s.ready, &s.parked} {
-			for j := 1; j < len(heap.nodes); j++ {
-				if heap.nodes[j].at < heap.nodes[(j-1)/heapArity].at {
-					t.Error("a heap is out of order")
-				}
+		for p := range parts {
+			if got := f.parts.list[p].live; f.shards.ofPartition(uint8(p)) == s && got != parts[p] {
+				t.Errorf("%d of partition %d are live, want %d", got, p, parts[p])
 			}
 		}
 		s.mu.Unlock()
 	}
-	live += f.sources.Load()
+	if got := f.robots.Used(); got != robots {
+		t.Errorf("%d robots slots are in use, want %d", got, robots)
+	}
+	gated[0] += f.totals.sources.Load()
+	for d := range gated {
+		if got := f.gate.count[d].Load(); f.gate.on && got != gated[d] {
+			t.Errorf("the gate counts %d at depth %d, want %d", got, d, gated[d])
+		}
+	}
+	live += f.totals.sources.Load()
 	if counted != pages {
 		t.Errorf("the shards count %d pages that may be leased, want %d", counted, pages)
 	}
-	if live != f.live.Load() || pages != f.pages.Load() || busy != f.busy.Load() || mem != f.permits.used.Load() {
-		t.Errorf("live %d want %d, pages %d want %d, busy %d want %d, permits %d want %d", f.live.Load(), live,
-			f.pages.Load(), pages, f.busy.Load(), busy, f.permits.used.Load(), mem)
+	if live != f.totals.live.Load() || urls != f.totals.urls.Load() || busy != f.totals.busy.Load() || mem != f.permits.Used() {
+		t.Errorf("live %d want %d, urls %d want %d, busy %d want %d, permits %d want %d", f.totals.live.Load(), live,
+			f.totals.urls.Load(), urls, f.totals.busy.Load(), busy, f.permits.Used(), mem)
 	}
+}
+
+// recountGate adds what a host must add to the gate's counts: of each depth the URLs that may be leased in this run and those that are,
+// and its robots leases.
+func recountGate(s *shard, h *host, gated *[depths]int64) {
+	for j := h.levels; j >= 0; j = s.queues.level(j).next {
+		lv := s.queues.level(j)
+		n := int64(lv.leased)
+		sitemaps := lv.class == PrioritySitemap
+		switch {
+		case h.flags&hostHeld != 0 || sitemaps && s.f.o.SkipSitemaps:
+		case !sitemaps && h.limited(s.f.o.MaxURLsPerHost):
+			for w := h.wait; w >= 0; w = s.queues.wait(w).next {
+				if s.queues.wait(w).level == j && s.queues.wait(w).ticket {
+					n++
+				}
+			}
+		default:
+			n += int64(lv.n) + int64(lv.disk) + int64(lv.waiting)
+		}
+		gated[depthOf(lv.class)] += n
+	}
+	gated[0] += int64(h.leases) - int64(h.pageLeases) - int64(h.sitemapLeases)
 }

@@ -4,13 +4,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mapwright/mapwright/frontier/internal/limit"
+	"github.com/mapwright/mapwright/frontier/internal/memory"
 	"github.com/mapwright/mapwright/frontier/pace"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
-// A Lease is the right to make one fetch now, and the duty to say how it ended:
-// it holds one of the host's slots, and for a page its room in memory and its
-// page ticket. Done pays them back.
+// A Lease is the right to make one fetch now. It holds one of the host's slots, and
+// for a page its place in memory and its page ticket. Done says how the fetch ended,
+// and releases them.
 //
 // Start, Done and Abandon may be called from any goroutine.
 type Lease struct {
@@ -19,26 +20,17 @@ type Lease struct {
 
 	url URL
 	key Key
-	at  Cursor
 
+	queued
 	host, level int32
-	origin      origin
-	slot        int // index in s.leases; guarded by s.mu
-	depth       uint16
-	class       uint8
-	source      uint8
-	hops        uint8
-	visit       laterVisit
+	slot        int   // index in s.leases.out; guarded by s.mu
+	class       uint8 // the priority
 	attempts    uint8 // before this one
 	kind        Kind
 
-	granted int64 // clock
-	started int64 // clock; when Start last allowed a request, 0 if it never did; guarded by s.mu
-	wire    int   // requests of the host on the wire at the start; guarded by s.mu
-	slots   int   // slots of the host that were taken then; guarded by s.mu
-	ticket  bool  // a page ticket is held; guarded by s.mu
-	spent   bool  // and used by a request or a failure to connect, now or in an earlier attempt; guarded by s.mu
-	landed  bool  // the slot was given back; guarded by s.mu
+	flight
+	ticket bool // a page ticket is held; guarded by s.mu
+	spent  bool // and used by a request or a failure to connect, now or in an earlier attempt; guarded by s.mu
 	// disowned means that the partition was closed: all that the lease has is its
 	// slot. Guarded by s.mu.
 	disowned bool
@@ -49,24 +41,24 @@ type Lease struct {
 	over atomic.Bool // Done or Abandon was called
 }
 
-// fill makes l a lease of an entry.
-func (l *Lease) fill(id HostID, name []byte, e *entry, class uint8) {
-	b := make([]byte, 0, len(name)+len(e.path)+len("https://.:65535"))
-	b = append(appendOrigin(b, e.origin, name), e.path...)
-	l.url, _ = urlnorm.FromCanonical(stringOf(b)) // it was canonical when it was queued
-	l.key = l.f.hasher.KeyOf(id, b)
-	l.at = Cursor{Priority: class, Position: e.position, Index: e.index}
-	l.origin, l.depth, l.class, l.source, l.hops, l.visit = e.origin, e.depth, class, e.source, e.hops, e.visit
+// A flight is what is known of a lease's requests. It is guarded by the mutex of the
+// shard.
+type flight struct {
+	granted int64 // clock; when the lease was given out
+	started int64 // clock; when Start last allowed a request, 0 if it never did
+	wire    int   // requests of the host on the wire at the start
+	slots   int   // slots of the host that were taken then
+	landed  bool  // the slot was given back
 }
 
 // Kind is what to fetch.
 func (l *Lease) Kind() Kind { return l.kind }
 
-// Link is the URL to fetch, with what was queued of it. For robots and sitemap
-// leases it has a URL only.
+// Link is the URL to fetch, with what was queued of it. For robots leases it has a URL
+// only.
 func (l *Lease) Link() Link {
 	return Link{
-		URL: l.url, Depth: l.depth, Priority: l.class, Source: l.source, Hops: l.hops, Visit: max(1, l.visit.number), Before: l.visit.before, Key: l.key, At: l.at,
+		URL: l.url, Sitemap: l.kind == KindSitemap, Depth: l.depth, Priority: l.class, Source: l.source, Hops: l.hops, Repeats: l.repeats, Visit: max(1, l.visit.number), Before: l.visit.before, Key: l.key, At: l.place(l.class),
 	}
 }
 
@@ -86,8 +78,8 @@ func (l *Lease) path() []byte { return textOf(l.url.RequestURI()) }
 // pace counts from Start, and so do page limits. A lease that ends without Start
 // costs no page ticket, unless its Result says that the host failed.
 //
-// The errors are ErrDone, ErrClosed, ErrPartitionClosed, and ErrTooSoon if the request is not the first
-// of the lease. Start never waits.
+// The errors are ErrDone, ErrClosed, ErrPartitionClosed, and ErrTooSoon, which without Options.Registry is
+// not returned for the first request of a lease. Start never waits.
 func (l *Lease) Start() error {
 	s := l.s
 	s.lock()
@@ -96,19 +88,20 @@ func (l *Lease) Start() error {
 		return err
 	}
 	h := s.hosts.at(l.host)
-	st := s.seats.at(h.seat)
+	st, rnd := s.schedule.seat(h), s.schedule.rng.Uint64()
+	if !s.sharing.start(l, st, rnd) {
+		return ErrTooSoon
+	}
 	if l.started == 0 {
-		st.unstarted--
-		st.wire++
-		l.wire, l.slots = int(st.wire), int(st.inflight)
+		st.start()
+		l.slots, l.wire = s.sharing.inflight(l.host, st)
 		if l.wire > l.f.o.Pace.MaxInflight {
 			s.count.violations++
 		}
 	}
 	l.started = s.time()
 	l.spent = l.ticket
-	h.lastStart = l.started
-	st.rnd = s.rng.Uint64()
+	s.schedule.started(h, l.started, rnd)
 	s.touch(l.host)
 	return nil
 }
@@ -118,7 +111,7 @@ func (l *Lease) refusalLocked() error {
 	switch {
 	case l.over.Load():
 		return ErrDone
-	case l.f.ctx.Err() != nil:
+	case l.f.life.closed():
 		return ErrClosed
 	case l.disowned:
 		return ErrPartitionClosed
@@ -134,14 +127,14 @@ func (l *Lease) refusalLocked() error {
 func (l *Lease) mayRepeatLocked() bool {
 	s := l.s
 	h := s.hosts.at(l.host)
-	st := s.seats.at(h.seat)
+	st := s.schedule.seat(h)
 	switch {
 	case h.flags&hostHeld != 0:
 		return false
 	case st.unstarted > 0 && st.pace.Delay(&s.f.o.Pace) > 0:
 		return false // the next request belongs to a lease that is out already
 	}
-	return s.nextStart(l.host, h) <= s.time()
+	return s.schedule.nextStart(l.host, h) <= s.time()
 }
 
 // Done says how the fetch ended, exactly once: a second call returns ErrDone. If
@@ -150,65 +143,201 @@ func (l *Lease) Done(r Result) (Disposition, error) {
 	if l.over.Swap(true) {
 		return Returned, ErrDone
 	}
-	b, err := l.f.batch(r.Links)
+	b, err := l.f.recorder.batch(r.Links)
 	if err == nil {
-		err = l.f.ready()
+		err = l.f.life.ready(l.f.store)
 	}
 	if err != nil {
-		l.pay(1, 0)
+		l.putBack(0)
 		return Returned, err
 	}
-	defer l.f.recycle(b)
+	defer l.f.recorder.recycle(b)
 
 	s := l.s
 	s.lock()
 	if l.disowned {
 		defer s.unlock()
-		return Returned, s.endDisowned(l)
+		return Returned, l.endDisownedLocked()
 	}
-	e, ch := s.land(l, &r)
-	if back, d := s.goesBack(l, &r, ch); back {
-		err := s.back(l, &r, e, d)
-		s.change.returning = true
+	end := &b.end
+	event := end.land(l, &r)
+	if back, d := end.goesBack(&r); back {
+		err := end.back(&r, event, d)
+		s.effects.returning = true
 		s.unlock()
 		return d, err
 	}
-	b.end = ending{lease: l, class: r.Class, verdict: ch.Verdict, until: r.RobotsUntil, crawlDelay: r.CrawlDelay}
-	if l.kind == KindPage {
+	b.evidence = append(b.evidence, r.Evidence...)
+	b.setSkips(r.Skips, l.key.Host.Partition())
+	if l.kind.isQueued() {
 		b.fin = *r.Finish
 		b.fin.Key, b.fin.Visit, b.fin.Generation, b.fin.Before = l.key, max(1, l.visit.number), l.f.o.Generation, l.visit.before
-		b.fin.Attempts, b.fin.Counted = uint16(l.Attempt()), l.spent
+		b.fin.Attempts, b.fin.Counted, b.fin.Sitemap = uint16(l.Attempt()), l.spent, l.kind == KindSitemap
 	}
-	if err := l.f.commit(b, s); err != nil {
-		l.pay(1, 0)
+	if err := l.f.recorder.finish(b, s); err != nil {
+		l.putBack(0)
 		return Returned, err
 	}
 	return Finished, nil
 }
 
-// Abandon pays the lease back if Done was never called. Workers defer it, so that
-// a panic costs an attempt and nothing else. The URL is leased again after a
-// while; whoever gets it can tell by Attempt how often that has happened.
+// Abandon ends the lease if Done was never called. Workers defer it, so that a panic
+// costs an attempt and nothing else. The URL is leased again after a while; Attempt
+// then tells how often that has happened.
 func (l *Lease) Abandon() {
 	if !l.over.Swap(true) {
-		l.pay(1, pace.Backoff(l.Attempt(), l.f.o.Pace.MaxBackoff))
+		l.putBack(pace.Backoff(l.Attempt(), l.f.o.Pace.MaxBackoff))
 	}
 }
 
-// pay gives the lease back without an end: its URL waits for the given time.
-func (l *Lease) pay(attempts int, wait time.Duration) {
+// putBack ends the lease without a result: its URL waits for the given time.
+func (l *Lease) putBack(wait time.Duration) {
 	s := l.s
 	s.lock()
 	defer s.unlock()
 	if l.disowned {
-		_ = s.endDisowned(l) // whoever pays has an error already, or wants none
+		_ = l.endDisownedLocked() // the caller has an error already, or wants none
 		return
 	}
 	if !l.landed {
-		s.land(l, &Result{})
+		l.releaseLocked(s.hosts.at(l.host))
 	}
-	s.putBack(l, s.time()+int64(wait), int(l.attempts)+attempts)
-	if l.kind == KindPage && l.f.failed.Load() == nil {
-		s.commit(Record{Returned: s.keyOnly(l.key)})
+	l.putBackLocked(s.time()+int64(wait), l.Attempt())
+	if l.kind.isQueued() && l.f.life.failed() == nil {
+		s.draft.commitReturned(l.key)
+	}
+}
+
+// disownLocked takes a lease whose partition closes from its host, but for the slot
+// that its request holds.
+func (l *Lease) disownLocked() {
+	s := l.s
+	h := s.hosts.at(l.host)
+	l.endLocked(h)
+	l.disowned = true
+	if !l.landed {
+		h.disowned++
+	}
+	switch l.kind {
+	case KindPage, KindSitemap:
+		s.effects.permits++
+		if l.ticket {
+			s.leases.returnTicket(h)
+		}
+	case KindRobots:
+		l.endRobotsLocked(h)
+		if l.ask != nil {
+			s.asks.refuse(h.id, l.ask)
+		}
+	}
+}
+
+// endDisownedLocked gives the slot of a disowned lease back.
+func (l *Lease) endDisownedLocked() error {
+	if !l.landed {
+		h := l.s.hosts.at(l.host)
+		l.releaseLocked(h)
+		h.disowned--
+	}
+	return ErrPartitionClosed
+}
+
+// leases are the leases of a shard that are out, and its hosts that wait for one of
+// the bounded numbers that leases need: page tickets and robots slots.
+type leases struct {
+	out     []*Lease // in no order; each knows its index
+	tickets slotQueue
+	robots  slotQueue
+}
+
+func (ls *leases) init(tickets, robots *limit.Slots) {
+	ls.tickets = slotQueue{slots: tickets, flag: hostTicketWait}
+	ls.robots = slotQueue{slots: robots, flag: hostRobotsWait}
+}
+
+func (ls *leases) add(l *Lease) {
+	l.slot = len(ls.out)
+	ls.out = append(ls.out, l)
+}
+
+func (ls *leases) remove(l *Lease) {
+	last := len(ls.out) - 1
+	ls.out[l.slot] = ls.out[last]
+	ls.out[l.slot].slot = l.slot
+	ls.out[last] = nil
+	ls.out = ls.out[:last]
+}
+
+// lowest is, by level, the first place in the queue that is leased.
+func (ls *leases) lowest() map[int32]Cursor {
+	low := make(map[int32]Cursor, len(ls.out))
+	for _, l := range ls.out {
+		if !l.kind.isQueued() {
+			continue
+		}
+		at := l.place(l.class)
+		if old, ok := low[l.level]; !ok || at.Compare(old) < 0 {
+			low[l.level] = at
+		}
+	}
+	return low
+}
+
+// reserve takes a page ticket for a host, or has the host wait for one.
+func (ls *leases) reserve(i int32, h *host) bool {
+	if !ls.tickets.take(i, h) {
+		return false
+	}
+	h.tickets++
+	return true
+}
+
+// returnTicket gives a page ticket back that was not used.
+func (ls *leases) returnTicket(h *host) {
+	h.tickets--
+	ls.tickets.release()
+}
+
+// A slotQueue takes slots of a bounded number that all shards share, for the hosts of
+// one shard, and keeps those that wait for a slot. A host that waits has the flag and
+// is in the queue. Entries of hosts without the flag are skipped.
+type slotQueue struct {
+	slots *limit.Slots
+	flag  hostFlags
+	hosts memory.Fifo
+}
+
+// take takes a slot, or has the host wait for one.
+func (q *slotQueue) take(i int32, h *host) bool {
+	if q.slots.Take() {
+		return true
+	}
+	q.wait(i, h)
+	return false
+}
+
+// wait has a host wait for a slot.
+func (q *slotQueue) wait(i int32, h *host) {
+	h.flags |= q.flag
+	q.hosts.Push(i)
+	q.slots.Queue()
+}
+
+// release gives a slot back.
+func (q *slotQueue) release() { q.slots.Release() }
+
+// next ends the wait of the first host that waits, and returns it. The host has to
+// try again to get a slot.
+func (q *slotQueue) next(hosts *hostTable) (int32, bool) {
+	for {
+		i, ok := q.hosts.Pop()
+		if !ok {
+			return 0, false
+		}
+		q.slots.Dequeue()
+		if h := hosts.at(i); h.flags&q.flag != 0 {
+			h.flags &^= q.flag
+			return i, true
+		}
 	}
 }

@@ -232,9 +232,7 @@ func TestDrainedIsExact(t *testing.T) {
 		release()
 		release() // does nothing
 		waitAll(0)
-		if err := f.AddSitemap(mustURL("http://a.example/sitemap.xml")); err != nil {
-			t.Fatal(err)
-		}
+		add(t, f, Link{URL: mustURL("http://a.example/sitemap.xml"), Sitemap: true})
 		waitAll(0) // one of the ten has the sitemap now
 		startLease(t, page)
 		done(t, page, ok())
@@ -242,7 +240,7 @@ func TestDrainedIsExact(t *testing.T) {
 		if st := f.Stats(); st.Leased != 1 || st.Idle != 9 {
 			t.Fatalf("%+v", st)
 		}
-		f.shardOf(page.key.Host).leases[0].Done(ok())
+		f.shards.of(page.key.Host).leases.out[0].Done(ok())
 		waitAll(9)
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/mapwright/mapwright/frontier/internal/memory"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
@@ -39,6 +40,7 @@ func ParseURL(raw string) (URL, error) { return urlnorm.Parse(raw) }
 // are only seeds, that is, links of depth 0.
 const (
 	PriorityStart   uint8 = 0  // start pages
+	PrioritySitemap uint8 = 15 // sitemaps, and nothing else
 	PriorityDepth   uint8 = 16 // a link of depth d has PriorityDepth + d
 	maxOrderedDepth       = math.MaxUint8 - int(PriorityDepth)
 )
@@ -62,9 +64,19 @@ type Link struct {
 	// PriorityDepth; deeper links always have the priority of their depth, which
 	// Add and Done set.
 	Priority uint8
+	// Sitemap means that the URL is a sitemap: its key is a [SitemapKey], it takes no
+	// page ticket, and it is counted apart from pages. Its Depth is the caller's; its
+	// Priority is always PrioritySitemap, which no page has.
+	Sitemap bool
+	// Vouchers are recorded with a sitemap that is new or visited again. They do not
+	// come back with a lease.
+	Vouchers []HostID
 	// Source and Hops (redirects taken on the way here) are the caller's: they
 	// are kept with the queued URL and come back with its lease.
 	Source, Hops uint8
+	// Repeats is the caller's too: how many pages in a row before this one, on the
+	// way that led to it, repeated a text that was known.
+	Repeats uint8
 
 	// Parent, Discovered and LastMod are for Admit and the store's record. They do
 	// not come back with a lease.
@@ -79,12 +91,21 @@ type Link struct {
 	// Finish, when not nil, is recorded with the link if it is new: the URL is
 	// found and finished at once, and never queued.
 	Finish *Finish
+	// Skip, set by Admit, is the reason for which the link is counted as a [Skip] and
+	// not recorded; 0 for none. The link does not become known by that.
+	Skip uint8
 
 	// Key is computed from URL where it is zero.
 	Key Key
 	// At is where the link lies in its host's queue on disk. Commit and Pending set
 	// it.
 	At Cursor
+}
+
+// SitemapKey is the key of a sitemap. It differs from the key of a page with the
+// same URL.
+func SitemapKey(h Hasher, u URL) Key {
+	return h.KeyOf(h.HostID(u.Host()), append([]byte("sitemap "), u.String()...))
 }
 
 // ParseLink reads a URL as a browser would and returns a link of depth 0 and
@@ -106,12 +127,16 @@ func (l *Link) check() error {
 }
 
 // settlePriority gives l the one priority that its depth allows, so that a
-// priority from PriorityDepth on stands for one depth, and all below for 0.
+// priority from PriorityDepth on stands for one depth, and all below for 0. Sitemaps
+// have a priority of their own, so that a queue holds either sitemaps or pages.
 func (l *Link) settlePriority() {
-	if l.Depth > 0 {
+	switch {
+	case l.Sitemap:
+		l.Priority = PrioritySitemap
+	case l.Depth > 0:
 		l.Priority = PriorityDepth + uint8(min(int(l.Depth), maxOrderedDepth))
-	} else {
-		l.Priority = min(l.Priority, PriorityDepth)
+	case l.Priority >= PrioritySitemap:
+		l.Priority = PriorityDepth
 	}
 }
 
@@ -139,3 +164,20 @@ func (c Cursor) before() Cursor {
 	}
 	return c
 }
+
+// LinkError is a link that cannot be taken: it has no URL, or its URL or host name
+// is longer than can be kept.
+type LinkError struct{ URL string }
+
+func (e *LinkError) Error() string {
+	if e.URL == "" {
+		return "link without a url"
+	}
+	return fmt.Sprintf("url %.200q is too long", e.URL)
+}
+
+// MaxURL and MaxHost are how long, in bytes, a link's URL and its host name may be.
+const (
+	MaxURL  = memory.MaxChunk - 128
+	MaxHost = 255
+)

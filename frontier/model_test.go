@@ -33,7 +33,7 @@ type model struct {
 	t     *testing.T
 	o     Options
 	now   func() time.Time
-	urls  map[string]*modelURL
+	urls  map[string]*modelURL // by nameOf
 	order int
 	hosts map[string]*modelHost
 	open  int // depth
@@ -42,11 +42,13 @@ type model struct {
 }
 
 type modelURL struct {
+	link     Link // as it was queued
 	url      string
 	host     *modelHost
 	origin   string
 	priority uint8
-	depth    int
+	sitemap  bool
+	depth    int // as the gate counts it: 0 of a sitemap
 	order    int
 	state    modelState
 	attempts int
@@ -80,6 +82,7 @@ type modelHost struct {
 	failures   int
 	tickets    int64
 	pageLeases int
+	lastPage   bool // the last lease of a URL that was not a retry was a page
 	asks       modelAsks
 }
 
@@ -92,15 +95,41 @@ func (m *model) hostOf(name string) *modelHost {
 	return h
 }
 
+// nameOf tells a page and a sitemap with the same URL apart.
+func nameOf(u URL, sitemap bool) string {
+	if sitemap {
+		return "sitemap " + u.String()
+	}
+	return u.String()
+}
+
+// urlOf is the URL of a lease that is not of a robots.txt.
+func (m *model) urlOf(l *Lease) *modelURL { return m.urls[nameOf(l.URL(), l.Kind() == KindSitemap)] }
+
+// add is what the frontier must do with a link that was found: it reports whether the link is new and recorded.
 func (m *model) add(l Link) bool {
-	if m.urls[l.URL.String()] != nil {
+	name := nameOf(l.URL, l.Sitemap)
+	if m.urls[name] != nil {
+		return false
+	}
+	if m.o.Admit != nil {
+		m.o.Admit(&l, nil)
+	}
+	if l.Skip > 0 {
 		return false
 	}
 	l.settlePriority()
 	u := l.URL
 	h := m.hostOf(u.Host())
 	m.order++
-	m.urls[u.String()] = &modelURL{url: u.String(), host: h, origin: u.Origin(), priority: l.Priority, depth: int(l.Depth), order: m.order}
+	added := &modelURL{link: l, url: u.String(), host: h, origin: u.Origin(), priority: l.Priority, sitemap: l.Sitemap, depth: int(l.Depth), order: m.order}
+	if l.Sitemap {
+		added.depth = 0
+	}
+	if l.Finish != nil {
+		added.state = modelFinished
+	}
+	m.urls[name] = added
 	return true
 }
 
@@ -135,7 +164,10 @@ func (m *model) limited(h *modelHost) bool {
 
 // runnable reports whether a URL may still be leased in this run.
 func (m *model) runnable(u *modelURL) bool {
-	return !u.host.blocked && !u.host.abandoned && (!m.limited(u.host) || u.state == modelWaiting && u.ticket)
+	if u.sitemap && m.o.SkipSitemaps {
+		return false
+	}
+	return !u.host.blocked && !u.host.abandoned && (u.sitemap || !m.limited(u.host) || u.state == modelWaiting && u.ticket)
 }
 
 // pick is what a host would lease at a time: a URL that goes first, and whether a
@@ -157,7 +189,7 @@ func (m *model) pickWith(h *modelHost, at time.Time, noTicket bool) (u *modelURL
 				best = c
 			}
 		case c.state == modelQueued:
-			if best == nil || best.state == modelQueued && cmp.Or(cmp.Compare(c.priority, best.priority), cmp.Compare(c.order, best.order)) < 0 {
+			if best == nil || best.state == modelQueued && h.goesFirst(c, best) {
 				best = c
 			}
 		}
@@ -169,6 +201,30 @@ func (m *model) pickWith(h *modelHost, at time.Time, noTicket bool) (u *modelURL
 		return best, true
 	}
 	return best, false
+}
+
+// goesFirst reports whether a queued URL is leased before another of the same host.
+func (h *modelHost) goesFirst(u, v *modelURL) bool {
+	if u.sitemap == v.sitemap {
+		return cmp.Or(cmp.Compare(u.priority, v.priority), cmp.Compare(u.order, v.order)) < 0
+	}
+	page := u
+	if u.sitemap {
+		page = v
+	}
+	pageFirst := page.priority == PriorityStart || !h.lastPage
+	return pageFirst == (page == u)
+}
+
+// describe is what the model knows of a host, for failing tests.
+func (m *model) describe(h *modelHost) string {
+	text := fmt.Sprintf("options %+v\nused %d open %d host %+v\n", m.o, m.used, m.open, *h)
+	for _, u := range m.urls {
+		if u.host == h && u.state != modelFinished {
+			text += fmt.Sprintf("%s state %d attempts %d at %v ticket %v\n", u.url, u.state, u.attempts, u.at, u.ticket)
+		}
+	}
+	return text
 }
 
 // earliest is when a host may be leased, and false if it waits for something
@@ -205,22 +261,22 @@ func (m *model) earliest(h *modelHost) (time.Time, bool) {
 // expect is what Next should do: return at a time, or return an error, or wait
 // for ever.
 func (m *model) expect() (at time.Time, err error) {
-	leased, waiting, pages := 0, 0, 0
+	leased, waiting, urls := 0, 0, 0
 	for _, h := range m.hosts {
 		leased += h.inflight
 	}
 	for _, u := range m.urls {
 		if u.state != modelFinished && (m.runnable(u) || u.state == modelLeased) {
-			pages++
+			urls++
 			if u.state == modelWaiting && u.ticket {
 				waiting++
 			}
 		}
 	}
-	if leased+pages+m.held == 0 {
+	if leased+urls+m.held == 0 {
 		return at, ErrDrained
 	}
-	if m.o.MaxURLs > 0 && m.used >= m.o.MaxURLs && leased+waiting == 0 && pages > 0 {
+	if m.o.MaxURLs > 0 && m.used >= m.o.MaxURLs && leased+waiting == 0 && urls > 0 {
 		return at, ErrLimit
 	}
 	found := false
@@ -270,10 +326,17 @@ func runModel(t *testing.T, r *rand.Rand) {
 		MaxURLsPerHost:   oneOf[int64](r, 0, 0, 0, 5),
 		FilterCapacity:   1, HotSetBytes: 1,
 	}
+	if r.IntN(2) == 0 {
+		o.Admit = admitSome
+	}
+	o.SkipSitemaps = r.IntN(4) == 0
+	if r.IntN(2) == 0 {
+		o.Registry = pace.NewRegistry() // a crawl alone in it behaves as one without
+	}
 	if tight {
 		o.MaxInMemory, o.MaxHosts, o.MaxRobots = 1+r.IntN(8), 1+r.IntN(4), 1+r.IntN(2)
 	}
-	store := NewMemStore()
+	store := &keptStore{MemStore: NewMemStore()}
 	f := newTest(t, o, store)
 	o = o.withDefaults()
 	m := &model{t: t, o: o, now: time.Now, urls: map[string]*modelURL{}, hosts: map[string]*modelHost{}}
@@ -298,6 +361,7 @@ type driver struct {
 	releases []func()
 	back     int
 	asked    map[*Lease]*modelQuestion // of the leases that are out
+	kept     kept                      // what records must have kept
 }
 
 func (d *driver) step() {
@@ -339,6 +403,10 @@ func (d *driver) link(depth int) Link {
 		URL:   mustURL(fmt.Sprintf("%s://h%d.example/%d", oneOf(d.r, "http", "https"), d.r.IntN(6), d.r.IntN(25))),
 		Depth: uint16(depth),
 	}
+	l.Source, l.Hops, l.Repeats = uint8(d.r.IntN(4)), uint8(d.r.IntN(3)), oneOf[uint8](d.r, 0, 0, 1, 200)
+	if l.Sitemap = d.r.IntN(8) == 0; l.Sitemap {
+		return l
+	}
 	if depth == 0 {
 		l.Priority = uint8(d.r.IntN(3))
 	}
@@ -347,14 +415,10 @@ func (d *driver) link(depth int) Link {
 
 func (d *driver) add() {
 	var links []Link
-	want := 0
 	for range d.r.IntN(8) {
-		l := d.link(0)
-		links = append(links, l)
-		if d.m.add(l) {
-			want++
-		}
+		links = append(links, d.link(0))
 	}
+	want := d.found(links)
 	if n, err := d.f.Add(d.t.Context(), links); n != want || err != nil {
 		d.t.Fatalf("added %d, want %d: %v", n, want, err)
 	}
@@ -386,20 +450,24 @@ func (d *driver) next() {
 func (d *driver) check(l *Lease, now time.Time) {
 	t, m := d.t, d.m
 	h := m.hosts[mustParse(t, l.URL().String()).Host()]
+	if d.tight && l.Kind() == KindRobots {
+		d.forget(l, h)
+	}
 	if at, ok := m.earliest(h); !ok || at.After(now) {
-		t.Fatalf("%s was leased at %v, earliest is %v, %v", l.URL().String(), now, at, ok)
+		t.Fatalf("%s was leased at %v, earliest is %v, %v\n%+v\n%s", l.URL().String(), now, at, ok, m.describe(h), dump(d.f))
 	}
 	if l.Kind() == KindRobots && d.checkRobots(l, h, now) {
 		return
 	}
 	u, robots := m.pick(h, now)
-	if d.tight && l.Kind() == KindRobots {
-		d.forget(l, h)
-		u, robots = m.pick(h, now)
-	}
-	if v, r := m.pickWith(h, now, true); m.o.MaxURLs > 0 && v != nil && (r && l.Kind() == KindRobots && l.URL().Origin() == v.origin || l.URL().String() == v.url) {
+	if v, r := m.pickWith(h, now, true); m.o.MaxURLs > 0 && v != nil && (r && l.Kind() == KindRobots && l.URL().Origin() == v.origin || l.Kind() == KindPage && l.URL().String() == v.url) {
 		// Tickets had run out, one came back, and another host may be told first.
 		u, robots = v, r
+	}
+	if d.tight && u.sitemap && (l.Kind() == KindPage || robots && l.URL().Origin() != u.origin) {
+		// A host without work may have been forgotten, and with it that it is a sitemap's turn.
+		h.lastPage = false
+		u, robots = m.pick(h, now)
 	}
 	h.inflight++
 	h.unstarted++
@@ -410,14 +478,27 @@ func (d *driver) check(l *Lease, now time.Time) {
 		h.robotsOut = true
 		return
 	}
-	if l.Kind() != KindPage || l.URL().String() != u.url || l.Attempt() != u.attempts+1 {
+	want := KindPage
+	if u.sitemap {
+		want = KindSitemap
+	}
+	if l.Kind() != want || l.URL().String() != u.url || l.Attempt() != u.attempts+1 {
 		t.Fatalf("leased %v %s #%d, want %s #%d\n%s", l.Kind(), l.URL().String(), l.Attempt(), u.url, u.attempts+1, dump(d.f))
+	}
+	if got, want := l.Link(), u.link; got.Source != want.Source || got.Hops != want.Hops || got.Repeats != want.Repeats || got.Sitemap != want.Sitemap {
+		t.Fatalf("leased %+v, which was queued as %+v", got, want)
+	}
+	if u.state == modelQueued {
+		h.lastPage = !u.sitemap
+	}
+	u.state = modelLeased
+	if u.sitemap {
+		return
 	}
 	if !u.ticket {
 		m.used++
 		h.tickets++
 	}
-	u.state = modelLeased
 	h.pageLeases++
 }
 
@@ -428,7 +509,7 @@ func (d *driver) forget(l *Lease, h *modelHost) {
 	defer l.s.unlock()
 	for name := range h.robots {
 		o, _ := originOf(mustParse(d.t, name))
-		if l.s.robotsOf(l.host, l.s.hosts.at(l.host), o).until == 0 {
+		if l.s.origins.get(l.host, l.s.hosts.at(l.host), o).until == 0 {
 			delete(h.robots, name)
 			delete(h.crawl, name)
 		}
@@ -486,8 +567,10 @@ func (d *driver) end() {
 		}
 		r.Final = d.r.IntN(10) == 0
 		for range d.r.IntN(5) {
-			r.Links = append(r.Links, d.link(int(l.Link().Depth)+oneOf(d.r, 0, 1, 1, 1)))
+			r.Links = append(r.Links, d.link(d.m.urlOf(l).depth+oneOf(d.r, 0, 1, 1, 1)))
 		}
+		r.Skips = []Skip{{Reason: 1, Count: uint64(1 + d.r.IntN(3))}}
+		r.Evidence = []Evidence{{Partition: l.key.Host.Partition(), Kind: 1, Subject: l.key.Lo}}
 	}
 	r.Delay = oneOf(d.r, 0, 0, time.Minute)
 	if r.Class == pace.ClassThrottled {
@@ -544,12 +627,16 @@ func (d *driver) ended(l *Lease, h *modelHost, r Result, got Disposition, abando
 		d.endedRobots(l, h, r, ch, abandoned)
 		return
 	}
-	u := m.urls[l.URL().String()]
-	h.pageLeases--
-	spent = spent || u.ticket || r.Class != pace.ClassNone && r.Class != pace.ClassOurs
-	if !spent {
-		m.used--
-		h.tickets--
+	u := m.urlOf(l)
+	if u.sitemap {
+		spent = false
+	} else {
+		h.pageLeases--
+		spent = spent || u.ticket || r.Class != pace.ClassNone && r.Class != pace.ClassOurs
+		if !spent {
+			m.used--
+			h.tickets--
+		}
 	}
 	failed := ch.Verdict == pace.VerdictRefused || ch.Verdict == pace.VerdictFailed
 	want := Finished
@@ -565,6 +652,7 @@ func (d *driver) ended(l *Lease, h *modelHost, r Result, got Disposition, abando
 	if want == Finished {
 		u.state = modelFinished
 		switch {
+		case u.sitemap:
 		case ch.Verdict == pace.VerdictAnswered && r.Class == pace.ClassOK:
 			h.failures = 0
 		case failed:
@@ -572,9 +660,8 @@ func (d *driver) ended(l *Lease, h *modelHost, r Result, got Disposition, abando
 				h.abandoned = true
 			}
 		}
-		for _, link := range r.Links {
-			m.add(link)
-		}
+		d.kept.count(r.Skips, r.Evidence)
+		d.found(r.Links)
 		return
 	}
 	u.state, u.ticket, u.at = modelWaiting, spent, now.Add(r.Delay)
@@ -594,7 +681,7 @@ func (d *driver) ended(l *Lease, h *modelHost, r Result, got Disposition, abando
 }
 
 // finish ends all that is open, and crawls until nothing is left.
-func (d *driver) finish(store *MemStore) {
+func (d *driver) finish(store *keptStore) {
 	for _, release := range d.releases {
 		release()
 		d.m.held--
@@ -628,7 +715,10 @@ func (d *driver) finish(store *MemStore) {
 	if links != len(d.m.urls) || done != finished {
 		d.t.Errorf("the store has %d links and %d finished, want %d and %d", links, done, len(d.m.urls), finished)
 	}
-	if st := d.f.Stats(); st.Violations != 0 || st.Tickets != d.m.used || st.Peak > int64(d.m.o.MaxInMemory) || st.Pending != int64(links-done) {
+	if store.kept != d.kept {
+		d.t.Errorf("records have %+v, want %+v", store.kept, d.kept)
+	}
+	if st := d.f.Stats(); st.Violations != 0 || st.Tickets != d.m.used || st.Peak > int64(d.m.o.MaxInMemory) || st.Pending+st.Sitemaps != int64(links-done) {
 		d.t.Errorf("%+v", st)
 	}
 }

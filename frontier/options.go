@@ -16,7 +16,7 @@ const Off = -1
 // everything that is added.
 type Options struct {
 	// Seed is drawn at random once per crawl and kept with its store: keys are
-	// hashes under it, and nobody who does not know it can make two URLs collide.
+	// hashes under it, so that a site, which does not know it, cannot make two URLs collide.
 	Seed uint64
 	// Shards is how many parts the frontier is cut into, each behind its own lock.
 	// Zero means one per CPU. Nothing on disk depends on it.
@@ -26,6 +26,10 @@ type Options struct {
 	Closed bool
 	// Pace is the profile of every host. Its zero value means pace.Polite.
 	Pace pace.Config
+
+	// Registry makes the crawls of a process keep one pace for each host. A nil
+	// registry means that no other crawl asks the same hosts.
+	Registry *pace.Registry
 
 	// MaxInMemory is how many URLs are held in memory, leased ones included. Zero
 	// means 5,000,000. The others stay in the store until there is room.
@@ -67,6 +71,12 @@ type Options struct {
 	// CancelOnThrottle abandons a domain too when a host of it refuses
 	// FailureThreshold (or 20) times in a row at the slowest pace.
 	CancelOnThrottle bool
+	// Run is the number of this run, from 1.
+	Run uint64
+	// Continues is the number of the run that ended without notice, and in whose place
+	// this one goes on: hosts that were blocked or abandoned in it or since stay so, and
+	// failures in a row go on. Zero or Run means none: all hosts are tried again.
+	Continues uint64
 	// LevelByLevel finishes each depth before the next is opened, so that a URL's
 	// depth does not depend on timing. Depths above 239 are opened together.
 	LevelByLevel bool
@@ -74,13 +84,17 @@ type Options struct {
 	// next host has its turn: a warm connection is worth some unfairness. Zero
 	// means 1; 16 for crawls of one's own site.
 	KeepTurn int
-	// IgnoreRobots leases pages without asking for robots.txt.
+	// IgnoreRobots leases pages and sitemaps without asking for robots.txt.
 	IgnoreRobots bool
+	// SkipSitemaps leaves queued sitemaps where they are: they are not leased, and the
+	// crawl does not wait for them.
+	SkipSitemaps bool
 
 	// Admit, when not nil, is called for every link that passes the filter as
-	// probably new, before it is recorded. It may set Finish. It is called
-	// without locks, from many goroutines.
-	Admit func(*Link)
+	// probably new, before it is recorded. It may set Finish or Skip, and append
+	// evidence, which is recorded also if the link turns out to be known or is skipped.
+	// It is called without locks, from many goroutines.
+	Admit func(*Link, []Evidence) []Evidence
 	// Observe, when not nil, is told what happens to hosts, for log and metrics.
 	// It is called without locks, from many goroutines.
 	Observe func(Notice)
@@ -109,6 +123,10 @@ func (o Options) withDefaults() Options {
 }
 
 // validate names everything that is wrong with o, joined into one error.
+// newRun is the first run that a user's new run knows hosts of: itself. Without a number
+// it is none.
+func (o *Options) newRun() uint64 { return max(1, o.Run) }
+
 func (o Options) validate() error {
 	var errs []error
 	bad := func(when bool, format string, args ...any) {

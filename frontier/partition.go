@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -53,8 +53,12 @@ type Mark struct {
 }
 
 // A partition is what a frontier keeps of one. It is guarded by the mutex of the
-// shard that owns it.
+// shard that owns it, which is s in its methods.
+//
+// Only an open partition has its hosts leased. A closed one has no hosts, but for
+// those to which requests are out that were leased before.
 type partition struct {
+	number  uint8
 	state   partitionState
 	opening uint32 // how often it was closed
 	leases  int    // out, without those of earlier openings
@@ -64,7 +68,9 @@ type partition struct {
 	// openedAt counts as the last request to hosts that become known, notBefore is
 	// the earliest time of their first request. Clock; 0 for none.
 	openedAt, notBefore int64
-	newRun              bool
+	// since is the first run whose blocked and abandoned hosts stay so, and whose rows of
+	// failures go on.
+	since uint64
 }
 
 type partitionState uint8
@@ -77,75 +83,49 @@ const (
 )
 
 // takesLinks reports whether links of the partition are recorded here. Those of
-// another are sent to whoever owns it.
+// another are sent to its owner.
 func (p *partition) takesLinks() bool {
 	return p.state == partitionOpen || p.state == partitionDraining
 }
 
-// partitionOf is the partition of a host.
-func (s *shard) partitionOf(h *host) *partition { return &s.f.parts[h.id.Partition()] }
-
-func (f *Frontier) shardOfPartition(p uint8) *shard { return f.shards[f.owners[p]] }
-
-// OpenPartition takes in a partition that is closed: what its links are, and what
-// is queued of them. The frontier is not drained meanwhile.
-func (f *Frontier) OpenPartition(ctx context.Context, p uint8, o Opening) error {
-	store, ok := f.store.(PartitionStore)
-	if !ok {
-		return fmt.Errorf("open partition %d: the store cannot read partitions", p)
-	}
-	defer f.Source()()
-	s := f.shardOfPartition(p)
-	s.lock()
-	part := &f.parts[p]
-	if part.state != partitionClosed {
-		s.mu.Unlock()
-		return fmt.Errorf("open partition %d: it is not closed", p)
-	}
-	part.state, part.newRun = partitionLoading, o.NewRun
-	opening := part.opening
-	part.openedAt, part.notBefore = s.time(), 0
-	if !o.At.IsZero() {
-		part.openedAt = f.clockOf(o.At)
-	}
-	if !o.NotBefore.IsZero() {
-		part.notBefore = f.clockOf(o.NotBefore)
-	}
-	s.mu.Unlock()
-	err := f.loadPartition(ctx, store, p, opening)
-	s.lock()
-	defer s.unlock()
-	switch {
-	case part.opening != opening:
-		return fmt.Errorf("open partition %d: %w", p, ErrPartitionClosed)
-	case err != nil:
-		s.close(p)
-		return fmt.Errorf("open partition %d: %w", p, err)
-	}
-	part.state = partitionOpen
-	f.notOpen.Add(-1)
-	s.touchPartition(p)
-	return nil
+// admit makes a host that becomes known wait as the opening says: the owner before
+// may have sent it a request a moment ago.
+func (p *partition) admit(h *host) {
+	h.lastStart = max(h.lastStart, p.openedAt)
+	h.notBefore = max(h.notBefore, p.notBefore)
 }
 
-// loadPartition takes in what the store has of a partition, unless it is closed
-// meanwhile.
-func (f *Frontier) loadPartition(ctx context.Context, store PartitionStore, p uint8, opening uint32) error {
-	s, part := f.shardOfPartition(p), &f.parts[p]
+// endLease counts a lease that is no longer out.
+func (p *partition) endLease() {
+	if p.leases--; p.leases == 0 && p.state == partitionDraining {
+		close(p.drained)
+	}
+}
+
+// touch has all hosts settled.
+func (p *partition) touch(s *shard) {
+	for i := range s.hosts.all(p.number) {
+		s.touch(i)
+	}
+}
+
+// load takes in what the store has of the partition, unless it is closed meanwhile.
+// It locks the shard.
+func (p *partition) load(ctx context.Context, s *shard, store PartitionStore, opening uint32) error {
 	remember := func(keys []Key) error {
 		s.lock()
 		defer s.mu.Unlock()
-		if part.opening != opening {
+		if p.opening != opening {
 			return ErrPartitionClosed
 		}
 		for _, k := range keys {
-			s.remember(k)
+			s.known.remember(k)
 		}
 		return nil
 	}
 	const batch = 1024
 	keys := make([]Key, 0, batch)
-	for k, err := range store.Keys(ctx, p, p) {
+	for k, err := range store.Keys(ctx, p.number, p.number) {
 		if err != nil {
 			return err
 		}
@@ -159,7 +139,7 @@ func (f *Frontier) loadPartition(ctx context.Context, store PartitionStore, p ui
 	if err := remember(keys); err != nil {
 		return err
 	}
-	for b, err := range store.Backlogs(ctx, p, p) {
+	for b, err := range store.Backlogs(ctx, p.number, p.number) {
 		if err == nil {
 			err = ctx.Err()
 		}
@@ -167,7 +147,7 @@ func (f *Frontier) loadPartition(ctx context.Context, store PartitionStore, p ui
 			return err
 		}
 		s.lock()
-		if part.opening != opening {
+		if p.opening != opening {
 			s.mu.Unlock()
 			return ErrPartitionClosed
 		}
@@ -177,13 +157,172 @@ func (f *Frontier) loadPartition(ctx context.Context, store PartitionStore, p ui
 	return nil
 }
 
+// closed is what the next owner must know of the hosts.
+func (p *partition) closed(s *shard) Closed {
+	now := s.time()
+	c := Closed{At: time.Unix(0, now)}
+	for i, h := range s.hosts.all(p.number) {
+		if at := s.schedule.nextStart(i, h); at > now {
+			c.Hosts = append(c.Hosts, HostNotBefore{h.id, time.Unix(0, at)})
+		}
+	}
+	return c
+}
+
+// close forgets what the shard has of the partition, in one step.
+func (p *partition) close(s *shard) {
+	if p.state == partitionDraining && p.leases > 0 {
+		close(p.drained) // the call that waits for it finds the partition closed
+	}
+	p.state, p.drained = partitionClosed, nil
+	p.opening++
+	for i := len(s.leases.out) - 1; i >= 0; i-- {
+		if l := s.leases.out[i]; s.hosts.at(l.host).id.Partition() == p.number {
+			l.disownLocked()
+		}
+	}
+	for i, h := range s.hosts.all(p.number) {
+		p.closeHost(s, i, h)
+	}
+	s.hosts.forgetPartition(p.number)
+	s.draft.forgetPartition(p.number)
+	s.known.filters.Replace(p.number, nil)
+}
+
+// closeHost forgets what is queued of a host. The host itself is freed when
+// nothing refers to it any more.
+func (p *partition) closeHost(s *shard, i int32, h *host) {
+	s.giveBack(h, 0)
+	for range h.ticketed {
+		s.leases.returnTicket(h)
+	}
+	s.effects.gate.forget(&s.queues, h)
+	s.queues.clear(&h.hostQueue)
+	if h.flags&hostRobotsAsked != 0 {
+		s.asks.refuseAll(i, h)
+	}
+	if h.flags&hostRobotsAway != 0 {
+		s.asks.endWait(i, h)
+	}
+	h.tickets, h.counted = 0, 0
+	const waits = hostRobotsWait | hostTicketWait | hostHeld | hostFactDirty
+	h.flags = h.flags&^waits | hostClosed
+	s.touch(i)
+}
+
+// settleHost frees a host of a closed partition, unless a request or a loader
+// still refers to it.
+func (p *partition) settleHost(s *shard, i int32, h *host) {
+	s.recount(h)
+	s.schedule.set(i, h, never)
+	if h.disowned > 0 || h.flags&(hostAsking|hostLoading) != 0 {
+		return
+	}
+	s.freeHost(i)
+}
+
+// partitionSet are the partitions of a frontier.
+type partitionSet struct {
+	list [partitions]partition
+	// notOpen is how many partitions do not take links; written under the mutexes of
+	// their shards.
+	notOpen  atomic.Int64
+	closings atomic.Int64 // how often a partition was closed
+}
+
+// init makes all partitions, open or closed.
+func (ps *partitionSet) init(closed bool) {
+	for p := range ps.list {
+		ps.list[p].number = uint8(p)
+		if closed {
+			ps.list[p].state = partitionClosed
+		}
+	}
+	if closed {
+		ps.notOpen.Store(partitions)
+	}
+}
+
+func (ps *partitionSet) at(p uint8) *partition { return &ps.list[p] }
+
+// of is the partition of a host.
+func (ps *partitionSet) of(id HostID) *partition { return &ps.list[id.Partition()] }
+
+// close closes a partition of a shard, which is locked, unless it is closed.
+func (ps *partitionSet) close(p uint8, s *shard) {
+	part := ps.at(p)
+	if part.state == partitionClosed {
+		return
+	}
+	if part.takesLinks() { // else it is counted as not open already
+		ps.notOpen.Add(1)
+	}
+	ps.closings.Add(1)
+	part.close(s)
+}
+
+// beginRun notes that all partitions were opened just now, by a run that goes on with
+// what is known of hosts since the given run.
+func (ps *partitionSet) beginRun(shards *shardSet, since uint64) {
+	for p := range ps.list {
+		s := shards.ofPartition(uint8(p))
+		s.lock()
+		ps.list[p].openedAt, ps.list[p].since = s.time(), since
+		s.mu.Unlock()
+	}
+}
+
+// OpenPartition takes in a partition that is closed: what its links are, and what
+// is queued of them. The frontier is not drained meanwhile.
+func (f *Frontier) OpenPartition(ctx context.Context, p uint8, o Opening) error {
+	store, ok := f.store.(PartitionStore)
+	if !ok {
+		return fmt.Errorf("open partition %d: the store cannot read partitions", p)
+	}
+	defer f.Source()()
+	s := f.shards.ofPartition(p)
+	s.lock()
+	part := f.parts.at(p)
+	if part.state != partitionClosed {
+		s.mu.Unlock()
+		return fmt.Errorf("open partition %d: it is not closed", p)
+	}
+	part.state, part.since = partitionLoading, f.o.Continues
+	if o.NewRun {
+		part.since = f.o.newRun()
+	}
+	opening := part.opening
+	part.openedAt, part.notBefore = s.time(), 0
+	if !o.At.IsZero() {
+		part.openedAt = f.clock.at(o.At)
+	}
+	if !o.NotBefore.IsZero() {
+		part.notBefore = f.clock.at(o.NotBefore)
+	}
+	s.mu.Unlock()
+	err := part.load(ctx, s, store, opening)
+	s.lock()
+	defer s.unlock()
+	switch {
+	case part.opening != opening:
+		return fmt.Errorf("open partition %d: %w", p, ErrPartitionClosed)
+	case err != nil:
+		f.parts.close(p, s)
+		return fmt.Errorf("open partition %d: %w", p, err)
+	}
+	part.state = partitionOpen
+	f.parts.notOpen.Add(-1)
+	part.touch(s)
+	return nil
+}
+
 // DrainPartition gives out no more leases of a partition, waits for those that are
 // out, and commits what is to be kept of its hosts. Its links are still recorded,
 // until ClosePartition. If it fails, the partition is open again.
 func (f *Frontier) DrainPartition(ctx context.Context, p uint8) (Closed, error) {
-	s := f.shardOfPartition(p)
+	s := f.shards.ofPartition(p)
 	s.lock()
-	part := &f.parts[p]
+	part := f.parts.at(p)
 	if part.state != partitionOpen {
 		s.mu.Unlock()
 		return Closed{}, fmt.Errorf("drain partition %d: it is not open", p)
@@ -193,7 +332,7 @@ func (f *Frontier) DrainPartition(ctx context.Context, p uint8) (Closed, error) 
 	if part.leases == 0 {
 		close(drained)
 	}
-	s.touchPartition(p)
+	part.touch(s)
 	s.unlock()
 	var err error
 	select {
@@ -201,7 +340,7 @@ func (f *Frontier) DrainPartition(ctx context.Context, p uint8) (Closed, error) 
 		err = f.Checkpoint(ctx)
 	case <-ctx.Done():
 		err = ctx.Err()
-	case <-f.ctx.Done():
+	case <-f.life.ctx.Done():
 		err = ErrClosed
 	}
 	s.lock()
@@ -211,204 +350,27 @@ func (f *Frontier) DrainPartition(ctx context.Context, p uint8) (Closed, error) 
 	}
 	if err != nil {
 		part.state, part.drained = partitionOpen, nil
-		s.touchPartition(p)
+		part.touch(s)
 		return Closed{}, fmt.Errorf("drain partition %d: %w", p, err)
 	}
-	return s.closed(p), nil
-}
-
-// closed is what the next owner of a partition must know of its hosts.
-func (s *shard) closed(p uint8) Closed {
-	now := s.time()
-	c := Closed{At: time.Unix(0, now)}
-	for i := range s.hosts.n {
-		h := s.hosts.at(i)
-		if h.id == 0 || h.id.Partition() != p {
-			continue
-		}
-		if at := s.nextStart(i, h); at > now {
-			c.Hosts = append(c.Hosts, HostNotBefore{h.id, time.Unix(0, at)})
-		}
-	}
-	return c
+	return part.closed(s), nil
 }
 
 // ClosePartition forgets a partition, drained or not. What is out of it can no
 // longer be done: Start and Done return ErrPartitionClosed, and a lease keeps its
 // host's slot until it ends. Nothing is committed.
 func (f *Frontier) ClosePartition(p uint8) {
-	s := f.shardOfPartition(p)
+	s := f.shards.ofPartition(p)
 	s.lock()
 	defer s.unlock()
-	if f.parts[p].state != partitionClosed {
-		s.close(p)
-	}
-}
-
-// close is ClosePartition for a partition that is not closed.
-func (s *shard) close(p uint8) {
-	f := s.f
-	part := &f.parts[p]
-	if part.takesLinks() { // else it is counted as not open already
-		f.notOpen.Add(1)
-	}
-	f.closings.Add(1)
-	if part.state == partitionDraining && part.leases > 0 {
-		close(part.drained) // whoever waits for it finds it closed
-	}
-	part.state, part.drained = partitionClosed, nil
-	part.opening++
-	for i := len(s.leases) - 1; i >= 0; i-- {
-		if l := s.leases[i]; s.hosts.at(l.host).id.Partition() == p {
-			s.disown(l)
-		}
-	}
-	for i := range s.hosts.n {
-		if h := s.hosts.at(i); h.id != 0 && h.id.Partition() == p {
-			s.closeHost(i, h)
-		}
-	}
-	for id := range s.gone {
-		if id.Partition() == p {
-			delete(s.gone, id)
-		}
-	}
-	s.facts = slices.DeleteFunc(s.facts, func(f HostFact) bool { return f.Host.Partition() == p })
-	s.closeDomains(p)
-	s.filters[p] = nil
-}
-
-// closeDomains forgets what is known of a partition's domains. Those with hosts go
-// with the last of them.
-func (s *shard) closeDomains(p uint8) {
-	for id, i := range s.domainIDs {
-		if uint8(id>>56) != p {
-			continue
-		}
-		d := s.domains.at(i)
-		d.failures, d.at, d.abandoned = 0, 0, false
-		if d.hosts < 0 {
-			delete(s.domainIDs, id)
-			s.domains.release(i)
-		}
-	}
-}
-
-// touchPartition has all hosts of a partition settled.
-func (s *shard) touchPartition(p uint8) {
-	for i := range s.hosts.n {
-		if h := s.hosts.at(i); h.id != 0 && h.id.Partition() == p {
-			s.touch(i)
-		}
-	}
-}
-
-// disown takes a lease of a partition that closes from its host, but for the slot
-// that its request holds.
-func (s *shard) disown(l *Lease) {
-	h := s.hosts.at(l.host)
-	s.strike(l, h)
-	l.disowned = true
-	if !l.landed {
-		h.disowned++
-	}
-	switch l.kind {
-	case KindPage:
-		s.change.permits++
-		if l.ticket {
-			s.returnTicket(h)
-		}
-	case KindRobots:
-		s.endRobots(l, h)
-		if l.ask != nil {
-			s.refuseQuestion(h, l.ask)
-		}
-	}
-}
-
-// endDisowned gives the slot of a disowned lease back.
-func (s *shard) endDisowned(l *Lease) error {
-	if !l.landed {
-		s.land(l, &Result{})
-		s.hosts.at(l.host).disowned--
-		s.touch(l.host)
-	}
-	return ErrPartitionClosed
-}
-
-// closeHost forgets what is queued of a host. The host itself is freed when
-// nothing refers to it any more.
-func (s *shard) closeHost(i int32, h *host) {
-	s.giveBack(h, 0)
-	for h.wait >= 0 {
-		if s.waits.at(h.wait).ticket {
-			s.returnTicket(h)
-		}
-		s.removeWait(h, h.wait)
-	}
-	for h.levels >= 0 {
-		lv := s.levels.at(h.levels)
-		s.changeGate(depthOf(lv.class), -int64(lv.gated))
-		s.count.disk -= int64(lv.disk)
-		next := lv.next
-		s.levels.release(h.levels)
-		h.levels = next
-	}
-	s.count.pending -= h.pending
-	h.pending, h.sitemaps = 0, 0
-	delete(s.sitemaps, i)
-	if h.flags&hostRobotsAsked != 0 {
-		s.refuseQuestions(i, h)
-	}
-	if h.flags&hostRobotsAway != 0 {
-		s.endWait(i, h)
-	}
-	h.ended, h.saved = Cursor{}, Cursor{}
-	h.tickets, h.counted = 0, 0
-	const waits = hostRobotsWait | hostTicketWait | hostHeld | hostFactDirty
-	h.flags = h.flags&^waits | hostClosed
-	s.touch(i)
-}
-
-// settleClosed frees a host of a closed partition, unless a request or a loader
-// still refers to it.
-func (s *shard) settleClosed(i int32, h *host) {
-	s.recount(h)
-	if h.seat >= 0 {
-		s.ready.remove(i)
-	} else {
-		s.parked.remove(i)
-	}
-	if h.disowned > 0 || h.flags&(hostAsking|hostLoading) != 0 {
-		return
-	}
-	if h.seat >= 0 {
-		s.seats.release(h.seat)
-		h.seat = -1
-	}
-	s.freeHost(i)
+	f.parts.close(p, s)
 }
 
 // Receive records links of one partition that another session found and sent, and
 // the mark that says so, in one record. It returns how many were new.
 func (f *Frontier) Receive(ctx context.Context, links []Link, m Mark) (added int, err error) {
-	if err := f.failed.Load(); err != nil {
-		return 0, *err
-	}
-	b, err := f.batch(links)
-	if err != nil {
+	if added, err = f.recorder.receive(ctx, links, m); err != nil {
 		return 0, fmt.Errorf("receive links: %w", err)
 	}
-	defer f.recycle(b)
-	for _, k := range b.keys {
-		if k.Host.Partition() != m.Partition {
-			return 0, fmt.Errorf("receive links: one is of partition %d, not %d", k.Host.Partition(), m.Partition)
-		}
-	}
-	b.involve(f.shardOfPartition(m.Partition))
-	b.marks = append(b.marks, m)
-	if err := f.claimAll(ctx, b, nil); err != nil {
-		return 0, fmt.Errorf("receive links: %w", err)
-	}
-	return b.added, nil
+	return added, nil
 }

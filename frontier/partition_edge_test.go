@@ -128,8 +128,8 @@ func TestPartitionIsClosedWhileItIsOpened(t *testing.T) {
 	if err := f.OpenPartition(t.Context(), p, Opening{}); !errors.Is(err, ErrPartitionClosed) {
 		t.Errorf("opened: %v", err)
 	}
-	if st := f.Stats(); st.Pending != 0 || f.parts[p].state != partitionClosed || f.notOpen.Load() != 1 {
-		t.Errorf("%d URLs pending, state %d, %d partitions not open", st.Pending, f.parts[p].state, f.notOpen.Load())
+	if st := f.Stats(); st.Pending != 0 || f.parts.list[p].state != partitionClosed || f.parts.notOpen.Load() != 1 {
+		t.Errorf("%d URLs pending, state %d, %d partitions not open", st.Pending, f.parts.list[p].state, f.parts.notOpen.Load())
 	}
 	store.fn = nil
 	if err := f.OpenPartition(t.Context(), p, Opening{}); err != nil {

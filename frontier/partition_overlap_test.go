@@ -65,10 +65,10 @@ func urlsOf(links []Link) []string {
 // knownToFilter makes the filter of an open partition know a URL that is new, so that it is looked up in the store.
 func knownToFilter(f *Frontier, url string) {
 	k := f.hasher.Key(mustURL(url))
-	s := f.shardOf(k.Host)
+	s := f.shards.of(k.Host)
 	s.lock()
 	defer s.unlock()
-	s.filters[k.Host.Partition()].Add(k)
+	s.known.filters.Add(k)
 }
 
 // A partition that closes, or opens, while the links of a page are being looked up in the store: what is recorded is right at the

@@ -14,36 +14,53 @@ import (
 	"github.com/mapwright/mapwright/frontier/pace"
 )
 
-// A small web for partitions: every host is a partition of its own, and a page links to pages of its own host and of others.
+// A small web for partitions: every host is a partition of its own, and a page links to pages of its own host and of others. The
+// first pages of a host are sitemaps too, with the same URLs. A page that does not exist is linked to, and skipped.
 const (
 	partHosts = 5
 	partPages = 12 // of each host
+	partMaps  = 3  // of them, those that are sitemaps too
 )
 
 func partURL(host, page int) URL { return mustURL(fmt.Sprintf("http://h%d.example/%d", host, page)) }
 
-// partLinks are the links of a page: two of its host, and two of other hosts.
+// partLink is a link to a page or sitemap. What is kept with the queued URL follows from the URL.
+func partLink(host, page int, sitemap bool) Link {
+	l := Link{URL: partURL(host, page), Sitemap: sitemap, Depth: 1, Source: uint8(host), Hops: uint8(page % 3), Repeats: uint8(page * 20)}
+	if sitemap {
+		l.Vouchers = []HostID{HostID(page + 1)}
+	}
+	return l
+}
+
+// partLinks are the links of a page or sitemap: two of its host, two of other hosts, a sitemap of each, and one to skip.
 func partLinks(host, page int) []Link {
 	var links []Link
 	for _, n := range []int{page*2 + 1, page*2 + 2} {
 		if n < partPages {
-			links = append(links, Link{URL: partURL(host, n), Depth: 1})
+			links = append(links, partLink(host, n, false))
 		}
 	}
 	for _, h := range []int{(host + 1) % partHosts, (host + 2) % partHosts} {
-		links = append(links, Link{URL: partURL(h, page), Depth: 1})
+		links = append(links, partLink(h, page, false), partLink(h, page%partMaps, true), partLink(h, partPages, false))
 	}
 	return links
 }
 
-// partitionStore notes in which visit URLs are finished.
+// partitionStore notes in which visit URLs are finished, and what records add.
 type partitionStore struct {
 	*MemStore
 	finishes map[Key][]uint32
+	vouchers map[Key]int
+	kept     kept
 }
 
 func (s *partitionStore) Commit(recs ...Record) (Position, error) {
 	for i := range recs {
+		s.kept.count(recs[i].Skips, recs[i].Evidence)
+		for _, v := range recs[i].Vouchers {
+			s.vouchers[v.Key]++
+		}
 		if f := recs[i].Finish; f != nil {
 			s.finishes[f.Key] = append(s.finishes[f.Key], f.Visit)
 		}
@@ -67,7 +84,8 @@ type partitionDriver struct {
 	mailbox map[uint8][]Link // links that were sent and not received yet
 	batch   uint64
 	visits  map[Key]uint32 // how often a URL was queued; 0 for not
-	keys    map[Key]URL
+	keys    map[Key]Link
+	kept    kept // what records must have kept
 }
 
 // Partitions are opened, drained, closed and opened again at random while leases are out, links are passed between them, and
@@ -92,27 +110,30 @@ func TestPartitions(t *testing.T) {
 
 func runPartitions(t *testing.T, r *rand.Rand) {
 	d := &partitionDriver{
-		t: t, r: r, store: &partitionStore{NewMemStore(), map[Key][]uint32{}}, delay: oneOf(r, 0, time.Second),
+		t: t, r: r, store: &partitionStore{MemStore: NewMemStore(), finishes: map[Key][]uint32{}, vouchers: map[Key]int{}}, delay: oneOf(r, 0, time.Second),
 		hosts: map[uint8]int{}, closed: map[uint8]bool{}, lost: map[*Lease]bool{}, last: map[string]time.Time{},
-		mailbox: map[uint8][]Link{}, visits: map[Key]uint32{}, keys: map[Key]URL{},
+		mailbox: map[uint8][]Link{}, visits: map[Key]uint32{}, keys: map[Key]Link{},
 	}
 	o := Options{
 		Seed: r.Uint64(), Shards: 1 + r.IntN(3), IgnoreRobots: r.IntN(2) == 0, MaxInMemory: oneOf(r, 3, 200), MaxHosts: oneOf(r, 2, 100),
 		Pace:         pace.Config{MinDelay: d.delay, MaxDelay: d.delay, MaxInflight: 1 + r.IntN(2)},
 		LevelByLevel: r.IntN(3) == 0, FilterCapacity: 1, HotSetBytes: 1, MaxRetries: 1,
+		Admit: d.admit,
 	}
 	d.f = newTest(t, o, d.store)
 	for h := range partHosts {
 		d.hosts[d.f.hasher.HostID(partURL(h, 0).Host()).Partition()] = h
 		for p := range partPages {
-			u := partURL(h, p)
-			d.keys[d.f.hasher.Key(u)] = u
+			d.keys[d.f.hasher.Key(partURL(h, p))] = partLink(h, p, false)
+			if p < partMaps {
+				d.keys[SitemapKey(d.f.hasher, partURL(h, p))] = partLink(h, p, true)
+			}
 		}
 	}
 	if len(d.hosts) != partHosts {
 		t.Fatal("two hosts share a partition")
 	}
-	add(t, d.f, Link{URL: partURL(0, 0)})
+	add(t, d.f, partLink(0, 0, false))
 	for range 250 {
 		d.step()
 		if t.Failed() {
@@ -121,6 +142,18 @@ func runPartitions(t *testing.T, r *rand.Rand) {
 		}
 	}
 	d.finish()
+}
+
+// admit skips the page that every host is said to have and has not. It is called for each link once that is new, in the partition
+// that records it.
+func (d *partitionDriver) admit(l *Link, e []Evidence) []Evidence {
+	added := Evidence{Partition: l.Key.Host.Partition(), Kind: 2}
+	d.kept.count(nil, []Evidence{added})
+	if l.URL.Path() == fmt.Sprintf("/%d", partPages) {
+		l.Skip = 2
+		d.kept.count([]Skip{{Reason: l.Skip, Count: 1}}, nil)
+	}
+	return append(e, added)
 }
 
 func (d *partitionDriver) step() {
@@ -256,11 +289,12 @@ func (d *partitionDriver) collect() {
 // revisit queues URLs of open partitions again that are finished.
 func (d *partitionDriver) revisit() {
 	var links []Link
-	for k, u := range d.keys {
+	for k, link := range d.keys {
 		done := d.store.finishes[k]
 		if n := uint32(len(done)); n > 0 && n < 3 && d.visits[k] <= n && !d.closed[k.Host.Partition()] && d.r.IntN(4) == 0 {
 			d.visits[k] = n + 1
-			links = append(links, Link{URL: u, Visit: n + 1, Before: Summary{Outcome: 1}})
+			link.Visit, link.Before = n+1, Summary{Outcome: 1}
+			links = append(links, link)
 		}
 	}
 	if err := d.f.Revisit(d.t.Context(), links); err != nil {
@@ -293,7 +327,23 @@ func (d *partitionDriver) next() {
 		if d.closed[d.partitionOf(l)] {
 			d.t.Errorf("%s was leased, and its partition is closed", l.URL())
 		}
+		if l.Kind() != KindRobots {
+			d.checkLink(l)
+		}
 		d.leases = append(d.leases, l)
+	}
+}
+
+// checkLink wants a lease to have what was queued of its URL.
+func (d *partitionDriver) checkLink(l *Lease) {
+	got, want := l.Link(), d.keys[l.key]
+	want.Visit = uint32(len(d.store.finishes[l.key])) + 1
+	if want.Visit > 1 {
+		want.Before.Outcome = 1
+	}
+	if got.URL != want.URL || got.Sitemap != want.Sitemap || got.Source != want.Source || got.Hops != want.Hops || got.Repeats != want.Repeats ||
+		got.Visit != want.Visit || got.Before != want.Before {
+		d.t.Errorf("leased %+v, want %+v", got, want)
 	}
 }
 
@@ -342,12 +392,15 @@ func (d *partitionDriver) endLease(l *Lease) {
 			d.t.Fatal(err)
 		}
 		r.Links = partLinks(host, page)
+		r.Skips = []Skip{{Reason: 1, Count: uint64(page + 1)}}
 	}
 	switch _, err := l.Done(r); {
 	case lost && !errors.Is(err, ErrPartitionClosed):
 		d.t.Errorf("%s was done after its partition was closed: %v", l.URL(), err)
 	case !lost && err != nil:
 		d.t.Fatal(err)
+	case !lost:
+		d.kept.count(r.Skips, nil)
 	}
 }
 
@@ -375,18 +428,18 @@ func (d *partitionDriver) check() {
 	for k, visits := range d.store.finishes {
 		for i, v := range visits {
 			if v != uint32(i)+1 {
-				d.t.Errorf("%s was finished in visits %v", d.keys[k], visits)
+				d.t.Errorf("%s was finished in visits %v", d.keys[k].URL, visits)
 			}
 		}
 	}
 	parts := int64(0)
-	for p := range d.f.parts {
-		parts += d.f.parts[p].live
-		if d.closed[uint8(p)] && d.f.parts[p].live != 0 {
-			d.t.Errorf("partition %d is closed, and %d of it are live", p, d.f.parts[p].live)
+	for p := range d.f.parts.list {
+		parts += d.f.parts.list[p].live
+		if d.closed[uint8(p)] && d.f.parts.list[p].live != 0 {
+			d.t.Errorf("partition %d is closed, and %d of it are live", p, d.f.parts.list[p].live)
 		}
 	}
-	if live := d.f.live.Load(); live != parts {
+	if live := d.f.totals.live.Load(); live != parts {
 		d.t.Errorf("%d are live, %d by partition", live, parts)
 	}
 }
@@ -401,19 +454,26 @@ func (d *partitionDriver) finish() {
 			d.end()
 		}
 		d.deliver()
-		if d.f.live.Load() == 0 {
+		if d.f.totals.live.Load() == 0 {
 			break
 		}
 		d.next()
 		synctest.Wait()
 		d.check()
 	}
-	for k, u := range d.keys {
-		if want, got := max(1, d.visits[k]), uint32(len(d.store.finishes[k])); got != want {
-			d.t.Errorf("%s was finished %d times, want %d", u, got, want)
+	for k, link := range d.keys {
+		want := max(1, d.visits[k])
+		if got := uint32(len(d.store.finishes[k])); got != want {
+			d.t.Errorf("%s was finished %d times, want %d", link.URL, got, want)
+		}
+		if got := d.store.vouchers[k]; link.Sitemap && got != int(want) || !link.Sitemap && got != 0 {
+			d.t.Errorf("%s was vouched for %d times, want once for each of %d visits of a sitemap", link.URL, got, want)
 		}
 	}
-	if st := d.f.Stats(); st.Pending != 0 || st.Violations != 0 || st.InMemory != 0 {
+	if d.store.kept != d.kept {
+		d.t.Errorf("records have %+v, want %+v", d.store.kept, d.kept)
+	}
+	if st := d.f.Stats(); st.Pending+st.Sitemaps != 0 || st.Violations != 0 || st.InMemory != 0 {
 		d.t.Errorf("%+v", st)
 	}
 }

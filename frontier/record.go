@@ -38,7 +38,7 @@ type Store interface {
 }
 
 // A Record is one event of the crawl: all of it is kept, or nothing. The frontier
-// itself writes none of Origins, Sitemaps and Facts; they are for whoever runs the crawl.
+// itself writes none of Origins and Facts; they are for its caller.
 type Record struct {
 	// Finish is what became of a URL, nil if this record finishes none.
 	Finish *Finish
@@ -47,14 +47,17 @@ type Record struct {
 	Links []Link
 	// Visits are links that were finished and are queued again, as visit 2 or later.
 	Visits []Link
-	// Sent are links of partitions that are closed here, for whoever owns them. They
-	// are not known here by that.
+	// Sent are links of partitions that are closed here, for the owners of these. They
+	// do not become known here by that.
 	Sent []Link
 	// Marks say which links of other sessions have been received.
 	Marks []Mark
 	// Leased are now in flight, Returned no longer and not finished. With them a
 	// store can tell after a crash which URLs were in flight.
 	Leased, Returned []Key
+	// Alone are in flight with nothing else being read: if the process ends uncleanly
+	// now, they are the cause. They were in Leased of an earlier record.
+	Alone []Key
 	// Hosts replace what was known about them.
 	Hosts []HostFact
 	// Cursors say that all of a host's queue up to and including the cursor, as far
@@ -62,10 +65,12 @@ type Record struct {
 	Cursors []HostCursor
 	// Origins replace what was known about them.
 	Origins []OriginFact
-	// Sitemaps replace what was known about them.
-	Sitemaps []SitemapFact
+	// Vouchers are added to those that are known.
+	Vouchers []Voucher
 	// Evidence is what folds are computed from.
 	Evidence []Evidence
+	// Skips are added to the counts of links that were found and not queued.
+	Skips []Skip
 	// Facts replace those of the same name.
 	Facts []CrawlFact
 }
@@ -88,6 +93,8 @@ type Finish struct {
 	// Counted reports whether the URL counts towards page limits, that is, whether
 	// a request for it was ever started.
 	Counted bool
+	// Sitemap means that the URL is a sitemap. The frontier sets it too.
+	Sitemap bool
 
 	Outcome    uint8  // the caller's code; a store counts by it
 	Status     uint16 // HTTP status, or 0
@@ -115,6 +122,10 @@ type HostFact struct {
 	Host    HostID
 	Name    string
 	Learned pace.Learned
+	// Run is the number of the run that Row, Blocked and Abandoned are of.
+	Run uint64
+	// Row is how near the host is to being blocked.
+	Row pace.Row
 	// Blocked hosts failed too often in a row; the next run tries them again.
 	Blocked bool
 	// Abandoned hosts belong to a domain with too many failed URLs in a row.
@@ -149,15 +160,14 @@ const (
 	OriginFailed                      // it could not be fetched
 )
 
-// A SitemapFact is a sitemap that was requested and is still to be read.
-type SitemapFact struct {
-	Key     Key // see [SitemapKey]
-	URL     URL
-	Depth   uint16   // indexes and redirects that lead to it
-	Guessed bool     // it is one of the usual places, and may not be there
-	Vouched []string // hosts whose robots.txt names it, or an index over it
-	// Read means that it has been read. The fact is removed then, and only Key counts.
-	Read bool
+// A Voucher says that the robots.txt of a host names a sitemap, or an index over it.
+// Such a sitemap speaks for the URLs of that host.
+type Voucher struct {
+	Key  Key // of the sitemap
+	Host HostID
+	// Visit is the first visit of the sitemap that takes the voucher into account. It
+	// is queued in the same record or an earlier one.
+	Visit uint32
 }
 
 // Evidence is an observation. A fold is a value that is computed from all
@@ -169,7 +179,17 @@ type Evidence struct {
 	Words     []uint64 // as the kind needs them
 }
 
-// EvidenceKind is what was observed.
+// A Skip is a number of links that were found and not queued, for one reason. It is
+// what a record adds to the count, so that each link is counted once however often
+// the crawl is killed.
+type Skip struct {
+	Partition uint8 // of the page that has the links, or of their source
+	Reason    uint8 // the caller's code; a store counts by it
+	Count     uint64
+}
+
+// EvidenceKind is what was observed. The frontier has two kinds of its own; FORMAT.md
+// of package state lists all.
 type EvidenceKind uint8
 
 const (

@@ -1,6 +1,7 @@
 package frontier
 
 import (
+	"errors"
 	"time"
 
 	"github.com/mapwright/mapwright/frontier/pace"
@@ -10,10 +11,13 @@ import (
 type Kind uint8
 
 const (
-	KindPage    Kind = iota // a URL of the queue
+	KindPage    Kind = iota // a page of the queue
 	KindRobots              // a robots.txt; see Lease.Robots
-	KindSitemap             // a URL given to AddSitemap
+	KindSitemap             // a sitemap of the queue
 )
+
+// isQueued reports whether leases of the kind are of links in the queue.
+func (k Kind) isQueued() bool { return k != KindRobots }
 
 func (k Kind) String() string {
 	return [...]string{"page", "robots", "sitemap"}[k]
@@ -37,6 +41,11 @@ type Result struct {
 	// Links are what the page links to. Those that are new are recorded together
 	// with Finish; none is if the URL goes back.
 	Links []Link
+	// Skips counts the other links of the page, which are not queued. They are
+	// recorded with Finish too, in the partition of the page.
+	Skips []Skip
+	// Evidence is recorded together with Finish; none is if the URL goes back.
+	Evidence []Evidence
 	// Delay is the least time before a URL that goes back is leased again.
 	Delay time.Duration
 
@@ -60,7 +69,7 @@ type Disposition uint8
 const (
 	// Returned: back in the queue as if it had never been leased.
 	Returned Disposition = iota
-	// Retrying: back in the queue, one attempt the richer.
+	// Retrying: back in the queue, with one attempt more.
 	Retrying
 	// Finished: recorded.
 	Finished
@@ -68,4 +77,92 @@ const (
 
 func (d Disposition) String() string {
 	return [...]string{"returned", "retrying", "finished"}[d]
+}
+
+var (
+	// ErrDrained is returned by Next when the crawl is over: nothing is queued
+	// that may be fetched, nothing is leased, nothing waits for a retry, and no source
+	// token is held.
+	ErrDrained = errors.New("frontier is drained")
+	// ErrLimit is returned by Next when Options.MaxURLs pages have been started, all
+	// have ended, and further pages or sitemaps are pending.
+	ErrLimit = errors.New("frontier has given out all page tickets")
+	// ErrClosed is returned after Close.
+	ErrClosed = errors.New("frontier is closed")
+	// ErrDone is returned by a second Done of one lease, and by Start after Done or
+	// Abandon.
+	ErrDone = errors.New("lease is done already")
+	// ErrPartitionClosed is returned by Start and Done of a lease whose partition was
+	// closed, and by Receive for one that is not open.
+	ErrPartitionClosed = errors.New("partition is closed")
+	// ErrTooSoon is returned by Start if a lease has sent a request, and the host's pace
+	// does not allow another one now. With Options.Registry it is also returned for the
+	// first request of a lease, if another crawl with a longer delay has joined since.
+	ErrTooSoon = errors.New("host's pace does not allow another request now")
+)
+
+// NoticeKind is what a notice is about.
+type NoticeKind uint8
+
+const (
+	NoticePace      NoticeKind = iota // Change says how the host's pace changed, or that a request was refused
+	NoticeRetry                       // a URL goes back for another attempt
+	NoticeBlocked                     // the host failed too often in a row
+	NoticeUnblocked                   // it is tried again
+	NoticeAbandoned                   // the host's domain had too many failed URLs in a row
+	NoticeHostLimit                   // Options.MaxURLsPerHost is reached
+)
+
+func (k NoticeKind) String() string {
+	return [...]string{"pace", "retry", "blocked", "unblocked", "abandoned", "host limit"}[k]
+}
+
+// A Notice is one thing that happened to a host.
+type Notice struct {
+	Kind NoticeKind
+	Host string
+	// Change is set with NoticePace and NoticeBlocked.
+	Change pace.Change
+	// URL is that of the request which ended, with NoticePace and NoticeRetry.
+	URL string
+	// Attempt (the ones so far) and At (the earliest next one) are set with
+	// NoticeRetry.
+	Attempt int
+	At      time.Time
+	// Waiting is how many URLs of the host are left pending: with NoticeHostLimit, those
+	// that this run will not try.
+	Waiting int64
+}
+
+// Why is what a host waits for.
+type Why uint8
+
+const (
+	WhyNothing    Why = iota // it does not wait: it may be leased now
+	WhyIdle                  // it has nothing queued
+	WhyDelay                 // the delay between two requests
+	WhyRest                  // a rest after a refusal
+	WhyBackoff               // a backoff after failures
+	WhyRetry                 // the time of its only URL's next attempt
+	WhyFull                  // as many requests are out as it may have
+	WhyStarting              // a request that was leased is not on the wire yet
+	WhyRobots                // its robots.txt is being asked for
+	WhyRobotsSlot            // too many robots.txt are being asked for at once
+	WhyLoading               // its URLs or its facts are being read from the store
+	WhyTicket                // all page tickets are taken
+	WhyHostLimit             // it has had all its pages
+	WhyLevel                 // its level is not open yet
+	WhyBlocked               // it failed too often in a row
+	WhyAbandoned             // its domain had too many failed URLs in a row
+	WhyParked                // too many hosts are active
+	WhyClosing               // its partition is being opened or closed
+	WhyOtherCrawl            // another crawl of the process asks it, or is to ask it first
+	whyCount
+)
+
+func (w Why) String() string {
+	return [whyCount]string{
+		"ready", "idle", "delay", "rest", "backoff", "retry", "in flight", "starting", "robots.txt",
+		"robots.txt slot", "loading", "page limit", "host page limit", "level", "blocked", "abandoned", "parked", "partition", "other crawl",
+	}[w]
 }

@@ -4,6 +4,10 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
+	"time"
+
+	"github.com/mapwright/mapwright/frontier/pace"
 )
 
 // Resume takes in what earlier runs left pending: every host that has queued
@@ -11,15 +15,19 @@ import (
 // New. Nothing is read but the backlogs: windows are loaded as hosts get their
 // turn, and until a level has been read to its end its count is an estimate.
 //
-// Hosts that were blocked are tried again. No host is asked before one delay has
+// Hosts that were blocked are tried again, unless Options.Continues says otherwise. No host is asked before one delay has
 // passed, also none that becomes known later: the earlier run may have asked it
 // just before it ended.
 func (f *Frontier) Resume(ctx context.Context, backlogs iter.Seq2[Backlog, error]) error {
 	defer f.Source()() // no level is opened before all are known
-	// Nobody leases yet: what is loaded now would only take the processor from the backlogs.
-	f.loader.hold(true)
-	defer f.loader.hold(false)
-	f.reopened()
+	// Nothing is leased yet: what is loaded now would only take the processor from the backlogs.
+	f.loader.jobs.Hold(true)
+	defer f.loader.jobs.Hold(false)
+	since := f.o.Continues
+	if since == 0 {
+		since = f.o.newRun()
+	}
+	f.parts.beginRun(&f.shards, since)
 	for b, err := range backlogs {
 		if err == nil {
 			err = ctx.Err()
@@ -27,7 +35,7 @@ func (f *Frontier) Resume(ctx context.Context, backlogs iter.Seq2[Backlog, error
 		if err != nil {
 			return fmt.Errorf("resume: %w", err)
 		}
-		s := f.shardOf(b.Fact.Host)
+		s := f.shards.of(b.Fact.Host)
 		s.lock()
 		s.resume(&b)
 		s.unlock()
@@ -35,18 +43,12 @@ func (f *Frontier) Resume(ctx context.Context, backlogs iter.Seq2[Backlog, error
 	return nil
 }
 
-// reopened notes that all partitions were opened just now, by a new run.
-func (f *Frontier) reopened() {
-	for p := range f.parts {
-		s := f.shardOfPartition(uint8(p))
-		s.lock()
-		f.parts[p].openedAt, f.parts[p].newRun = s.time(), true
-		s.mu.Unlock()
-	}
-}
-
+// resume takes in what is pending of a host, and what was learned about it.
 func (s *shard) resume(b *Backlog) {
-	i, h := s.restore(b.Fact)
+	i, h := s.hostOf(b.Fact.Host, b.Fact.Name)
+	if h.flags&hostUnknown != 0 {
+		s.learn(i, h, b.Fact)
+	}
 	h.saved, h.ended = b.Low, b.Low
 	for _, lb := range b.Levels {
 		if lb.Links <= 0 {
@@ -56,23 +58,47 @@ func (s *shard) resume(b *Backlog) {
 		if lb.Priority == b.Low.Priority {
 			after = b.Low
 		}
-		_, lv := s.level(h, lb.Priority, after)
-		lv.disk += uint32(lb.Links)
+		lv := s.queues.ensureLevel(&h.hostQueue, lb.Priority, after)
 		lv.inexact = true
-		h.pending += int64(lb.Links)
-		s.count.pending += int64(lb.Links)
-		s.count.disk += int64(lb.Links)
+		s.queues.addOnDisk(&h.hostQueue, lv, lb.Links)
 	}
 	s.touch(i)
 }
 
-// restore makes a host of what is known of it.
-func (s *shard) restore(fact HostFact) (int32, *host) {
-	i, h := s.hostOf(fact.Host, fact.Name)
-	if h.flags&hostUnknown != 0 {
-		s.learn(i, h, fact)
+// learn takes in what the store knew about a host that is new here.
+func (s *shard) learn(i int32, h *host, fact HostFact) {
+	h.flags &^= hostUnknown
+	h.tickets += fact.Pages
+	h.counted += fact.Pages
+	now := time.Unix(0, s.time())
+	p := s.schedule.pace(i, h).Restore(&s.f.o.Pace, fact.Learned, now)
+	isOver := fact.Run < s.f.parts.of(h.id).since
+	if !isOver && !fact.Row.IsZero() {
+		p = p.RestoreRow(&s.f.o.Pace, fact.Row, now)
 	}
-	return i, h
+	s.schedule.setPace(i, h, p, s.time())
+	s.sharing.merge(i, h)
+	if until := p.RestUntil(); until.Sub(now) > pace.LongRetryAfter && s.effects.observed {
+		s.effects.note(Notice{
+			Kind: NoticePace, Host: string(s.hosts.name(h)), Waiting: h.pages(),
+			Change: pace.Change{Effects: pace.EffectRetryAfterLong, RetryAfter: until.Sub(now).Round(time.Second), RestUntil: until},
+		})
+	}
+	if h.seat >= 0 {
+		s.schedule.seat(h).noteSaved(0) // the next change is worth writing at once
+	}
+	switch {
+	case !fact.Blocked && !fact.Abandoned:
+	case isOver:
+		h.flags |= hostFactDirty // for those that read the store
+	default:
+		if fact.Blocked {
+			h.flags |= hostBlocked
+		}
+		if fact.Abandoned {
+			h.flags |= hostAbandoned
+		}
+	}
 }
 
 // Remember makes keys known that the store has recorded. A caller uses it after
@@ -80,25 +106,17 @@ func (s *shard) restore(fact HostFact) (int32, *host) {
 // are none; and to warm the hot set, for which the newest keys come last.
 func (f *Frontier) Remember(keys []Key) {
 	for _, k := range keys {
-		s := f.shardOf(k.Host)
+		s := f.shards.of(k.Host)
 		s.lock()
-		s.remember(k)
+		s.known.remember(k)
 		s.mu.Unlock()
-	}
-}
-
-func (s *shard) remember(k Key) {
-	if !s.suspects(k) {
-		s.claim(k)
-	} else {
-		s.recent.Add(k)
 	}
 }
 
 // Checkpoint commits what need not be committed all the time: cursors, up to
 // which the store may throw queue entries away, and what was learned about hosts.
 func (f *Frontier) Checkpoint(ctx context.Context) error {
-	for _, s := range f.shards {
+	for _, s := range f.shards.all {
 		for from := int32(0); from >= 0; {
 			if err := f.store.Ready(ctx); err != nil {
 				return fmt.Errorf("checkpoint: %w", err)
@@ -112,35 +130,31 @@ func (f *Frontier) Checkpoint(ctx context.Context) error {
 	return nil
 }
 
-// checkpoint commits what has to be said of some hosts, from the given one on. It
-// returns where to go on, or -1.
+// checkpoint commits cursors and facts of some hosts, from the given index on. It
+// returns the index to go on with, or -1.
 func (s *shard) checkpoint(from int32) (int32, error) {
 	const stride = 1024
 	s.lock()
 	defer s.unlock()
 	now := s.time()
-	var rec Record
-	for id, c := range s.gone {
-		rec.Cursors = append(rec.Cursors, HostCursor{Host: id, Low: c})
-	}
-	clear(s.gone)
-	out := s.lowestLeased()
-	to := min(from+stride, s.hosts.n)
+	rec := Record{Cursors: s.hosts.takeGone()}
+	out := s.leases.lowest()
+	to := min(from+stride, s.hosts.end())
 	for i := from; i < to; i++ {
 		h := s.hosts.at(i)
 		if h.id == 0 || h.flags&hostClosed != 0 {
 			continue
 		}
-		s.dropLevels(h)
-		if low := s.lowWater(h, out); low.Compare(h.saved) > 0 {
+		s.queues.dropLevels(&h.hostQueue)
+		if low := s.queues.lowWater(&h.hostQueue, out); low.Compare(h.saved) > 0 {
 			h.saved = low
 			rec.Cursors = append(rec.Cursors, HostCursor{Host: h.id, Low: low})
 		}
-		if s.factDue(h) {
+		if s.draft.isDue(h) {
 			h.flags &^= hostFactDirty
-			rec.Hosts = append(rec.Hosts, s.factOf(i, h))
+			rec.Hosts = append(rec.Hosts, s.draft.factOf(i, h))
 			if h.seat >= 0 {
-				s.seats.at(h.seat).noteSaved(now)
+				s.schedule.seat(h).noteSaved(now)
 			}
 		}
 		if h.seat < 0 {
@@ -148,34 +162,107 @@ func (s *shard) checkpoint(from int32) (int32, error) {
 		}
 	}
 	if len(rec.Cursors) > 0 || len(rec.Hosts) > 0 {
-		if _, err := s.f.store.Commit(rec); err != nil {
-			return -1, s.f.fail(commitError(err))
+		if err := s.draft.commit(rec); err != nil {
+			return -1, err
 		}
 	}
-	if to == s.hosts.n {
+	if to == s.hosts.end() {
 		return -1, nil
 	}
 	return to, nil
 }
 
-func (s *shard) factDue(h *host) bool {
+// A draft holds the facts about a shard's hosts that go into the next record of the
+// shard, and commits records that name no links.
+type draft struct {
+	store    Store
+	life     *lifetime
+	hosts    *hostTable
+	schedule *schedule
+	facts    []HostFact
+	run      uint64    // Options.Run
+	rec      [1]Record // the last one that was committed; for commit, which must not allocate
+	key      [1]Key    // for commitLeased and commitReturned
+}
+
+// factOf is what is to be kept of a host.
+func (d *draft) factOf(i int32, h *host) HostFact {
+	p := d.schedule.pace(i, h)
+	return HostFact{
+		Host: h.id, Name: string(d.hosts.name(h)), Learned: p.Learned(), Pages: h.counted, Run: d.run, Row: p.Row(),
+		Blocked: h.flags&hostBlocked != 0, Abandoned: h.flags&hostAbandoned != 0,
+	}
+}
+
+// add adds the fact about a host.
+func (d *draft) add(i int32, h *host) { d.facts = append(d.facts, d.factOf(i, h)) }
+
+// addPace adds the fact about an active host whose pace must be kept.
+func (d *draft) addPace(i int32, h *host, now int64) {
+	d.add(i, h)
+	d.schedule.seat(h).noteSaved(now)
+}
+
+// addIfWorth adds the fact about an active host, if what was learned about its pace is
+// worth a record by now.
+func (d *draft) addIfWorth(i int32, h *host, now int64) {
+	st := d.schedule.seat(h)
+	savedAt := time.Time{}
+	if st.savedAt != 0 {
+		savedAt = time.Unix(0, st.savedAt)
+	}
+	if st.pace.WorthSaving(st.saved, savedAt, time.Unix(0, now)) {
+		d.addPace(i, h, now)
+	}
+}
+
+// isDue reports whether the fact about a host must be committed at a checkpoint.
+func (d *draft) isDue(h *host) bool {
 	if h.flags&hostFactDirty != 0 || h.seat < 0 {
 		return h.flags&hostFactDirty != 0
 	}
-	st := s.seats.at(h.seat)
+	st := d.schedule.seat(h)
 	return st.pace.Unsaved(st.saved)
 }
 
-// lowestLeased is, by level, the first place in the queue that is leased.
-func (s *shard) lowestLeased() map[int32]Cursor {
-	out := make(map[int32]Cursor, len(s.leases))
-	for _, l := range s.leases {
-		if l.kind != KindPage {
-			continue
-		}
-		if low, ok := out[l.level]; !ok || l.at.Compare(low) < 0 {
-			out[l.level] = l.at
-		}
+// take returns the facts, and forgets them.
+func (d *draft) take() []HostFact {
+	facts := d.facts
+	d.facts = nil
+	return facts
+}
+
+// forgetPartition forgets the facts about hosts of a partition.
+func (d *draft) forgetPartition(p uint8) {
+	d.facts = slices.DeleteFunc(d.facts, func(f HostFact) bool { return f.Host.Partition() == p })
+}
+
+// commit commits a record that names no links.
+func (d *draft) commit(rec Record) error {
+	d.rec[0] = rec
+	_, err := d.store.Commit(d.rec[:]...)
+	if err != nil {
+		return d.life.fail(commitError(err))
 	}
-	return out
+	return nil
+}
+
+// commitFacts commits the facts, if there are any.
+func (d *draft) commitFacts() error {
+	if len(d.facts) == 0 {
+		return nil
+	}
+	return d.commit(Record{Hosts: d.take()})
+}
+
+// commitLeased commits that a URL is leased.
+func (d *draft) commitLeased(k Key) error {
+	d.key[0] = k
+	return d.commit(Record{Leased: d.key[:]})
+}
+
+// commitReturned commits that a URL is not leased any more, and the facts.
+func (d *draft) commitReturned(k Key) error {
+	d.key[0] = k
+	return d.commit(Record{Hosts: d.take(), Returned: d.key[:]})
 }

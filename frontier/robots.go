@@ -1,67 +1,311 @@
 package frontier
 
 import (
+	"slices"
+	"sync/atomic"
 	"time"
-
-	"github.com/mapwright/mapwright/frontier/pace"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
-// robotsOf is what is known of an origin's robots.txt.
-func (s *shard) robotsOf(i int32, h *host, o origin) originState {
+// originState is what is known of an origin's robots.txt.
+type originState struct {
+	origin origin
+	crawl  time.Duration // its Crawl-delay
+	until  int64         // clock; 0 if never asked
+}
+
+// origins are what is known of the robots.txt of hosts' origins. Most hosts have one
+// origin: the first that was asked about is in the host, the others are here.
+type origins struct {
+	others map[int32]map[origin]originState
+}
+
+// get is what is known of an origin.
+func (os *origins) get(i int32, h *host, o origin) originState {
 	if h.first.until == 0 || h.first.origin == o {
 		return h.first
 	}
-	return s.origins[i][o]
+	return os.others[i][o]
 }
 
-// leaseRobots makes l a robots lease, if one may be had; ticket says whether the
-// page that needs it has a ticket already.
-func (s *shard) leaseRobots(l *Lease, h *host, o origin, ticket bool) bool {
-	if !ticket && s.f.tickets.exhausted() {
-		s.waitTicket(l.host, h) // no page would follow
-		return false
+// set notes what is known of an origin. It returns the longest Crawl-delay of all
+// origins of the host.
+func (os *origins) set(i int32, h *host, o originState) (longest time.Duration) {
+	switch {
+	case h.first.until == 0 || h.first.origin == o.origin:
+		h.first = o
+	case os.others[i] == nil:
+		os.others[i] = map[origin]originState{o.origin: o}
+	default:
+		os.others[i][o.origin] = o
 	}
-	if !s.takeRobots(l.host, h) {
-		return false
+	longest = h.first.crawl
+	for _, other := range os.others[i] {
+		longest = max(longest, other.crawl)
 	}
-	h.flags |= hostRobotsOut
-	l.kind, l.level, l.attempts = KindRobots, -1, 0
-	l.origin = o
-	b := append(appendOrigin(nil, o, s.nameOf(h)), "/robots.txt"...)
-	l.url, _ = urlnorm.FromCanonical(stringOf(b))
-	return true
+	return longest
 }
 
-// takeRobots takes a slot for a robots lease, or has the host wait for one.
-func (s *shard) takeRobots(i int32, h *host) bool {
-	if s.f.robots.take() {
+// remove forgets a host.
+func (os *origins) remove(i int32) { delete(os.others, i) }
+
+// robotsPatience is how long an origin waits for another host that its robots.txt
+// redirects to: that host may rest for an hour.
+const robotsPatience = 30 * time.Second
+
+// A RobotsTask is what a robots lease is for.
+type RobotsTask struct {
+	// Origins are those whose robots.txt is at the lease's URL: the URL's own, or
+	// those that were redirected there and wait for the answer.
+	Origins []string
+	// Hops is the number of redirects that led to the URL.
+	Hops int
+	// Late means that the origin was redirected to another host, and that this host
+	// did not answer in time or gets no more requests. Nothing is to be requested.
+	Late bool
+}
+
+// Robots says what a robots lease is for.
+func (l *Lease) Robots() RobotsTask {
+	if l.ask == nil {
+		return RobotsTask{Origins: []string{l.url.Origin()}, Late: l.late}
+	}
+	t := RobotsTask{Hops: int(l.ask.hops)}
+	for _, w := range l.ask.waits {
+		t.Origins = append(t.Origins, w.origin)
+	}
+	return t
+}
+
+// A robotsWait is an origin that waits for the answer to a question.
+type robotsWait struct {
+	host   HostID
+	at     origin
+	origin string      // its text
+	until  int64       // clock; when it ends without an answer; guarded by the mutex of the host's shard
+	over   atomic.Bool // written under that mutex
+}
+
+// A question is a URL where the robots.txt of the waiting origins is said to be.
+type question struct {
+	url      URL
+	hops     uint8 // redirects that led to it
+	attempts uint8 // requests for it before
+	waits    []*robotsWait
+}
+
+func (w *robotsWait) isOver() bool { return w.over.Load() }
+
+// isOver reports whether no origin waits for the answer any more.
+func (q question) isOver() bool {
+	return !slices.ContainsFunc(q.waits, func(w *robotsWait) bool { return !w.isOver() })
+}
+
+// asks are the questions of a shard's hosts, and the waits of their origins. The
+// two ends of a question may be in different shards. So a shard puts what another
+// must know into news, and the askRouter delivers it when no shard is locked.
+//
+// A host has questions exactly when it has hostRobotsAsked, and an origin that waits
+// exactly when it has hostRobotsAway.
+type asks struct {
+	questions map[int32][]question  // by host that is to be asked
+	away      map[int32]*robotsWait // by host of the origin that waits; one at a time
+	news      []robotsNews
+}
+
+// robotsNews is a question to be queued, or the end of a wait.
+type robotsNews struct {
+	question question
+	wait     *robotsWait // nil for a question
+	late     bool        // the wait ends without an answer
+}
+
+func newAsks() asks {
+	return asks{questions: map[int32][]question{}, away: map[int32]*robotsWait{}}
+}
+
+// follow makes a question of the further request that the origins of a robots lease
+// need: where a redirect leads, or else for the same URL. For an origin's first
+// request this begins the wait.
+func (a *asks) follow(l *Lease, h *host, redirect URL) {
+	q := question{url: l.url, attempts: l.attempts + 1}
+	if l.ask != nil {
+		q.hops = l.ask.hops
+	}
+	if redirect != (URL{}) {
+		q.url, q.hops, q.attempts = redirect, q.hops+1, 0
+	}
+	if l.ask != nil {
+		q.waits = slices.Clone(l.ask.waits)
+	} else {
+		w := &robotsWait{host: h.id, at: l.origin, origin: l.url.Origin(), until: never}
+		q.waits = []*robotsWait{w}
+		a.away[l.host] = w
+		h.flags |= hostRobotsAway
+	}
+	a.news = append(a.news, robotsNews{question: q})
+}
+
+// hasOpen reports whether an origin waits for the answer to a host's first question,
+// and drops the question if not.
+func (a *asks) hasOpen(i int32, h *host) bool {
+	q := &a.questions[i][0]
+	if q.waits = slices.DeleteFunc(q.waits, (*robotsWait).isOver); len(q.waits) > 0 {
 		return true
 	}
-	h.flags |= hostRobotsWait
-	s.robotsWait.push(i)
-	s.f.robotsWaiters.Add(1)
+	a.pop(i, h)
 	return false
 }
 
-// setRobots notes until when an origin's robots.txt is known, and the delay that
-// it asks for. A host of several origins keeps the longest of their delays.
-func (s *shard) setRobots(l *Lease, h *host, until time.Time, delay time.Duration) pace.Change {
-	o := originState{origin: l.origin, crawl: delay, until: s.f.clockOf(until)}
-	if h.first.until == 0 || h.first.origin == l.origin {
-		h.first = o
+// lease makes l a lease of its host's first question.
+func (a *asks) lease(l *Lease, h *host) {
+	q := a.pop(l.host, h)
+	l.kind, l.url, l.ask = KindRobots, q.url, &q
+	l.origin, _ = originOf(q.url)
+	l.attempts = q.attempts
+}
+
+// pop takes a host's first question out.
+func (a *asks) pop(i int32, h *host) question {
+	list := a.questions[i]
+	q := list[0]
+	if len(list) == 1 {
+		a.drop(i, h)
 	} else {
-		if s.origins[l.host] == nil {
-			s.origins[l.host] = map[origin]originState{}
+		a.questions[i] = slices.Delete(list, 0, 1)
+	}
+	return q
+}
+
+// queue gives a host a question. One request answers all questions for the same URL.
+func (a *asks) queue(i int32, h *host, q question) {
+	h.flags |= hostRobotsAsked
+	list := slices.DeleteFunc(a.questions[i], question.isOver)
+	for j := range list {
+		if o := &list[j]; o.url == q.url && o.hops == q.hops && o.attempts == q.attempts {
+			o.waits = append(o.waits, q.waits...)
+			return
 		}
-		s.origins[l.host][l.origin] = o
 	}
-	most := h.first.crawl
-	for _, other := range s.origins[l.host] {
-		most = max(most, other.crawl)
+	a.questions[i] = append(list, q)
+}
+
+// giveBack queues the question of a lease again.
+func (a *asks) giveBack(l *Lease, h *host, attempts int) {
+	q := *l.ask
+	q.attempts = uint8(min(attempts, 255))
+	a.queue(l.host, h, q)
+}
+
+// drop forgets the questions of a host.
+func (a *asks) drop(i int32, h *host) {
+	delete(a.questions, i)
+	h.flags &^= hostRobotsAsked
+}
+
+// refuseAll ends the waits for a host that gets no more requests. An origin of the
+// host itself asks anew if the host is tried again.
+func (a *asks) refuseAll(i int32, h *host) {
+	for _, q := range a.questions[i] {
+		a.refuse(h.id, &q)
 	}
-	var ch pace.Change
-	st := s.seats.at(h.seat)
-	st.pace, ch = st.pace.WithCrawlDelay(&s.f.o.Pace, most)
-	return ch
+	a.drop(i, h)
+}
+
+// refuse ends the waits for the answer of a host that gets no more requests.
+func (a *asks) refuse(id HostID, q *question) {
+	for _, w := range q.waits {
+		a.news = append(a.news, robotsNews{wait: w, late: w.host != id})
+	}
+}
+
+// answer ends the waits for an answer that the caller has stored.
+func (a *asks) answer(q *question) {
+	for _, w := range q.waits {
+		a.news = append(a.news, robotsNews{wait: w})
+	}
+}
+
+// endWait ends the wait of a host's origin.
+func (a *asks) endWait(i int32, h *host) {
+	a.away[i].over.Store(true)
+	delete(a.away, i)
+	h.flags &^= hostRobotsAway
+}
+
+// takeNews returns what other shards must know, and forgets it.
+func (a *asks) takeNews() []robotsNews {
+	news := a.news
+	a.news = nil
+	return news
+}
+
+// An askRouter takes questions and the ends of waits to the hosts that they are for,
+// in any shard. It is called while no shard is locked.
+type askRouter struct {
+	shards *shardSet
+	parts  *partitionSet
+	hasher Hasher
+}
+
+// deliver acts on what robots leases mean for other hosts.
+func (r *askRouter) deliver(news []robotsNews) {
+	for _, n := range news {
+		if n.wait == nil {
+			r.queue(n.question)
+			continue
+		}
+		r.withWait(n.wait, func(s *shard, i int32, h *host) {
+			if n.late {
+				n.wait.until = s.time()
+			} else {
+				s.asks.endWait(i, h)
+			}
+		})
+	}
+}
+
+// withWait calls fn for the host of a wait that is not over, and reports whether
+// it did.
+func (r *askRouter) withWait(w *robotsWait, fn func(s *shard, i int32, h *host)) bool {
+	s := r.shards.of(w.host)
+	s.lock()
+	defer s.unlock()
+	i, ok := s.hosts.find(w.host)
+	if !ok || s.asks.away[i] != w {
+		return false
+	}
+	fn(s, i, s.hosts.at(i))
+	s.touch(i)
+	return true
+}
+
+// queue queues a question at the host of its URL. The patience of an origin counts
+// from when another host is asked first; it waits for its own host as long as it
+// takes.
+func (r *askRouter) queue(q question) {
+	id := r.hasher.HostID(q.url.Host())
+	q.waits = slices.DeleteFunc(q.waits, func(w *robotsWait) bool {
+		return !r.withWait(w, func(s *shard, _ int32, _ *host) {
+			switch {
+			case w.host == id:
+				w.until = never
+			case w.until == never:
+				w.until = s.time() + int64(robotsPatience)
+			}
+		})
+	})
+	if len(q.waits) == 0 {
+		return
+	}
+	_, name := originOf(q.url)
+	s := r.shards.of(id)
+	s.lock()
+	if r.parts.of(id).takesLinks() {
+		i, h := s.hostOf(id, name)
+		s.asks.queue(i, h, q)
+		s.touch(i)
+	} else {
+		s.asks.refuse(id, &q)
+	}
+	s.unlock()
 }

@@ -207,12 +207,7 @@ func TestSitemaps(t *testing.T) {
 		f := newTest(t, Options{Pace: profile, IgnoreRobots: true}, store)
 		add(t, f, seeds("http://a.example/")...)
 		for i := range 2 {
-			if err := f.AddSitemap(mustURL(fmt.Sprintf("http://a.example/sitemap%d.xml", i))); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := f.AddSitemap(URL{}); err == nil {
-			t.Error("a bad URL was taken")
+			add(t, f, Link{URL: mustURL(fmt.Sprintf("http://a.example/sitemap%d.xml", i)), Sitemap: true})
 		}
 		start := time.Now()
 		var log []string
@@ -232,9 +227,9 @@ func TestSitemaps(t *testing.T) {
 				done(t, l, ok())
 			}
 		}
-		// The failure backs the host off for 2s; then the other sitemap, the retry
-		// and the pages follow at the host's pace.
-		want := "[0:sitemap0.xml#1 2:sitemap1.xml#1 3:sitemap0.xml#2 4:#1 5:of/sitemap1.xml#1 6:of/sitemap0.xml#1]"
+		// The start page goes first. The failure backs the host off for 2s; then the retry
+		// follows, and pages and sitemaps take turns at the host's pace.
+		want := "[0:#1 1:sitemap0.xml#1 3:sitemap0.xml#2 4:of/sitemap0.xml#1 5:sitemap1.xml#1 6:of/sitemap1.xml#1]"
 		if fmt.Sprint(log) != want {
 			t.Errorf("leases:\n%v\nwant\n%v", log, want)
 		}
@@ -251,20 +246,21 @@ func TestSitemapsWaitForCrawlDelay(t *testing.T) {
 		robots := next(t, f)
 		startLease(t, robots)
 		start := time.Now()
-		if err := f.AddSitemap(mustURL("http://a.example/sitemap.xml")); err != nil {
-			t.Fatal(err)
-		}
+		add(t, f, Link{URL: mustURL("http://a.example/sitemap.xml"), Sitemap: true})
 		var ended sync.WaitGroup
 		ended.Go(func() {
 			time.Sleep(3 * time.Second)
 			done(t, robots, Result{RobotsUntil: time.Now().Add(time.Hour), CrawlDelay: 10 * time.Second})
 		})
-		l := next(t, f)
-		if got := time.Since(start); l.Kind() != KindSitemap || got != 10*time.Second {
-			t.Errorf("a %v after %v, want a sitemap after 10s", l.Kind(), got)
+		for i, want := range []Kind{KindPage, KindSitemap} {
+			l := next(t, f)
+			if got, at := time.Since(start), time.Duration(i+1)*10*time.Second; l.Kind() != want || got != at {
+				t.Errorf("a %v after %v, want a %v after %v", l.Kind(), got, want, at)
+			}
+			ended.Wait()
+			startLease(t, l)
+			done(t, l, ok())
 		}
-		ended.Wait()
-		done(t, l, Result{Class: pace.ClassOK})
 	})
 }
 
@@ -272,9 +268,7 @@ func TestSitemapsWaitForCrawlDelay(t *testing.T) {
 func TestPagesBesideASitemap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newTest(t, Options{Pace: pace.OwnSite(), IgnoreRobots: true}, NewMemStore())
-		if err := f.AddSitemap(mustURL("http://a.example/sitemap.xml")); err != nil {
-			t.Fatal(err)
-		}
+		add(t, f, Link{URL: mustURL("http://a.example/sitemap.xml"), Sitemap: true})
 		sitemap := next(t, f)
 		startLease(t, sitemap)
 		add(t, f, seeds("http://a.example/1", "http://a.example/2")...)

@@ -1,19 +1,17 @@
 package frontier
 
 import (
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
-	"time"
-
-	"github.com/mapwright/mapwright/frontier/dedup"
-	"github.com/mapwright/mapwright/frontier/pace"
 )
 
-// A shard owns the hosts of some partitions: their queues, their pace, and the
-// filters that know their URLs. Whoever changes a host under the shard's mutex
-// touches it; unlocking settles all touched hosts, which is the one place where
-// it is decided what a host does next.
+// A shard owns the hosts of some partitions, and decides what each of them does next.
+// Its parts hold the data: hosts, queues, schedule, leases and the others know nothing
+// of the shard.
+//
+// A call that changes a host under the shard's mutex touches it, and unlocking settles
+// all touched hosts. While the shard is not locked, no host is touched, and counters,
+// heaps and lists agree with all hosts.
 type shard struct {
 	f     *Frontier
 	index int
@@ -22,83 +20,44 @@ type shard struct {
 
 	mu sync.Mutex // guards everything below
 
-	table   map[HostID]int32
-	hosts   slab[host]
-	seats   slab[seat]
-	levels  slab[level]
-	waits   slab[wait]
-	domains slab[domain]
-	arena   arena
+	hosts    hostTable
+	schedule schedule
+	sharing  sharing
+	queues   queues
+	origins  origins
+	asks     asks
+	known    known
+	leases   leases
 
-	// A seated host is in ready exactly when it may be leased at the key's time;
-	// a parked one is in parked exactly when it could be, if it had a seat.
-	ready, parked hostHeap
-	places        []int32
-	maxSeats      int
-	checked       int64 // the first time in parked when all seated hosts were last held against it
-
-	paces     map[int32]pace.Pace              // of parked hosts, where it must not be forgotten
-	origins   map[int32]map[origin]originState // all but a host's first
-	asks      asks
-	sitemaps  map[int32][]sitemap
-	domainIDs map[uint64]int32
-
-	filters [partitions]*dedup.Filter // of the shard's partitions; nil while empty
-	recent  *dedup.Recent
-	doubts  map[Key]*doubt
-	higher  promotions
-
-	leases     []*Lease // all that are out
-	robotsWait fifo
-	ticketWait fifo
-	idle       fifo
-
-	now      int64 // see time; 0 when it was not read since the shard was locked
-	touched  []int32
-	change   changes
-	notices  []Notice
-	facts    []HostFact        // to be committed with the next record
-	evidence []Evidence        // to be committed with the record that is being made
-	gone     map[HostID]Cursor // of hosts that were freed: how far they are finished, for the next checkpoint
-	rng      rand.PCG
-	rec      [1]Record // for commit
-	key      [1]Key    // for keyOnly
-	count    counts
-	whys     [whyCount]int64 // hosts, by what they wait for
-}
-
-// changes are what has to be added to the frontier's counters before the shard is
-// unlocked: all at once, so that they are never zero by accident.
-type changes struct {
-	live, pages, busy int64
-	gate              []gateChange
-	permits           int64
-	returning         bool // whoever made them ends a lease, and will most likely ask for the next
+	now     int64   // see time; 0 when it was not read since the shard was locked
+	touched []int32 // hosts to settle; each has hostTouched
+	effects effects
+	draft   draft
+	count   counts
 }
 
 // counts are the shard's part of the statistics.
 type counts struct {
-	added, finished, pending, disk int64
-	pages                          int64 // of pending, those that may be leased in this run
-	givenUp                        int64 // pending URLs of blocked and abandoned hosts, without those in flight
-	loads, loaded, gaveBack        int64
-	links, hot, filtered           int64
-	doubtful, erred                int64
-	violations                     int64
+	added, finished         int64
+	hosts                   hostCounts // the sum over all hosts
+	loads, loaded, gaveBack int64
+	violations              int64
 }
 
-func newShard(f *Frontier, index, maxSeats, hotBytes int) *shard {
+func newShard(f *Frontier, index, maxActive, hotBytes int) *shard {
 	s := &shard{
-		f: f, index: index, maxSeats: maxSeats, recent: dedup.NewRecent(hotBytes),
-		table: map[HostID]int32{}, paces: map[int32]pace.Pace{}, origins: map[int32]map[origin]originState{},
-		asks:     asks{questions: map[int32][]question{}, away: map[int32]*robotsWait{}},
-		sitemaps: map[int32][]sitemap{}, domainIDs: map[uint64]int32{}, doubts: map[Key]*doubt{}, gone: map[HostID]Cursor{},
+		f: f, index: index,
+		hosts: newHostTable(), origins: origins{others: map[int32]map[origin]originState{}},
+		asks: newAsks(),
 	}
+	s.known.init(&f.o, hotBytes, &f.gate)
 	s.self = []*shard{s}
 	s.due.Store(never)
-	s.checked = never
-	s.ready.place, s.parked.place = &s.places, &s.places
-	s.rng.Seed(rand.Uint64(), rand.Uint64())
+	s.leases.init(&f.tickets, &f.robots)
+	s.schedule.init(&f.o.Pace, maxActive)
+	s.effects.observed = f.o.Observe != nil
+	s.sharing.init(s, f.o.Registry)
+	s.draft = draft{store: f.store, life: &f.life, hosts: &s.hosts, schedule: &s.schedule, run: f.o.Run}
 	return s
 }
 
@@ -114,7 +73,7 @@ func (s *shard) touch(i int32) {
 // time is the clock, read once while the shard is locked.
 func (s *shard) time() int64 {
 	if s.now == 0 {
-		s.now = s.f.clock()
+		s.now = s.f.clock.now()
 	}
 	return s.now
 }
@@ -126,18 +85,16 @@ func (s *shard) lock() {
 
 // unlock ends what began with lock, if anything was changed. If nothing was, the
 // mutex can be unlocked by itself.
-func (s *shard) unlock() { s.f.unlock(s.self) }
+func (s *shard) unlock() { s.f.unlocker.unlock(s.self) }
 
 // hostOf finds the host of a URL, or makes it.
 func (s *shard) hostOf(id HostID, name string) (int32, *host) {
-	if i, ok := s.table[id]; ok {
+	if i, ok := s.hosts.find(id); ok {
 		h := s.hosts.at(i)
-		if h.nameLen == 0 {
-			s.setName(h, name)
-		}
+		s.hosts.setName(h, name)
 		if h.flags&hostClosed != 0 { // its partition was closed and is open again
 			h.flags = h.flags&^hostClosed | hostUnknown
-			s.begin(h)
+			s.f.parts.of(h.id).admit(h)
 		}
 		return i, h
 	}
@@ -145,154 +102,307 @@ func (s *shard) hostOf(id HostID, name string) (int32, *host) {
 }
 
 func (s *shard) makeHost(id HostID, name string) (int32, *host) {
-	i := s.hosts.alloc()
-	if int(i) == len(s.places) {
-		s.places = append(s.places, 0)
+	i, h := s.hosts.add(id, name)
+	s.schedule.add(i)
+	s.f.parts.of(h.id).admit(h)
+	if s.schedule.hasParked() {
+		return i, h
 	}
-	h := s.hosts.at(i)
-	s.whys[WhyIdle]++
-	*h = host{id: id, flags: hostUnknown, why: WhyIdle, levels: -1, wait: -1, waitLast: -1, seat: -1, domain: -1, domNext: -1, domPrev: -1}
-	h.ended = s.gone[id] // it was not committed yet, and must not be once there are links before it
-	delete(s.gone, id)
-	s.table[id] = i
-	s.setName(h, name)
-	s.joinDomain(i, h, name)
-	s.begin(h)
-	if len(s.parked.nodes) == 0 {
-		if s.seats.len() >= s.maxSeats {
-			s.evictIdle()
+	if s.schedule.isFull() {
+		if idle, ok := s.schedule.takeIdle(&s.hosts); ok {
+			s.park(idle, s.time())
 		}
-		if s.seats.len() < s.maxSeats {
-			s.sit(i)
-		}
+	}
+	if !s.schedule.isFull() {
+		s.schedule.activate(i, h, s.time())
 	}
 	return i, h
-}
-
-// begin makes a host that becomes known wait as its partition's opening says: it
-// may have been asked just before, by somebody else.
-func (s *shard) begin(h *host) {
-	part := s.partitionOf(h)
-	h.lastStart = max(h.lastStart, part.openedAt)
-	h.notBefore = max(h.notBefore, part.notBefore)
-}
-
-func (s *shard) setName(h *host, name string) {
-	if name == "" {
-		return
-	}
-	h.name = s.arena.alloc(len(name))
-	h.nameLen = uint8(copy(s.arena.at(h.name), name[:min(len(name), 255)]))
-}
-
-func (s *shard) nameOf(h *host) []byte {
-	if h.nameLen == 0 {
-		return nil
-	}
-	return s.arena.at(h.name)[:h.nameLen]
 }
 
 // freeHost forgets a host of which nothing needs to be remembered.
 func (s *shard) freeHost(i int32) {
 	h := s.hosts.at(i)
-	s.dropLevels(h)
-	if h.ended.Compare(h.saved) > 0 {
-		s.gone[h.id] = h.ended
-	}
-	s.leaveDomain(i, h)
-	s.whys[h.why]--
-	delete(s.table, h.id)
-	delete(s.origins, i)
-	delete(s.paces, i)
-	if h.nameLen > 0 {
-		s.arena.release(h.name)
-	}
-	s.hosts.release(i)
+	s.queues.dropLevels(&h.hostQueue)
+	s.origins.remove(i)
+	s.sharing.leave(i, s.time())
+	s.schedule.remove(i, h)
+	s.hosts.remove(i)
 }
 
-// forgetAfter is how long a host is remembered after its last request, if only
-// for the time of it: its robots.txt may come back with a Crawl-delay.
-const forgetAfter = int64(time.Minute)
-
-// forgettable reports whether a host may be freed. What it has learned is in the
-// store by then, and what the store does not keep is over.
+// forgettable reports whether a parked host may be freed. What it has learned is in
+// the store by then, and what the store does not keep is over.
 func (s *shard) forgettable(i int32, h *host, now int64) bool {
-	const busy = hostHeld | hostAsking | hostLoading | hostFactDirty | hostTouched | hostRobotsAway | hostRobotsAsked
-	p := s.paces[i]
-	return h.id != 0 && h.seat < 0 && h.pending == 0 && h.leases == 0 && h.disowned == 0 && h.sitemaps == 0 &&
-		h.flags&busy == 0 && p.IsDefault() && max(s.nextStart(i, h), h.lastStart+forgetAfter) <= now
+	if !h.isDone(now) {
+		return false
+	}
+	p := s.schedule.pace(i, h)
+	return p.IsDefault() && s.schedule.nextStart(i, h) <= now
 }
 
-// push queues a new link, in memory if it may, and else counts it as on disk.
+// push queues a new link, in memory if it may be there, and else on disk only.
 func (s *shard) push(l *Link) {
 	o, name := originOf(l.URL)
 	i, h := s.hostOf(l.Key.Host, name)
-	_, lv := s.level(h, l.Priority, l.At.before())
-	h.pending++
-	s.count.pending++
-	if h.seat >= 0 && lv.disk == 0 && h.flags&hostHeld == 0 && !s.f.loader.starved.Load() && s.f.permits.take(1) == 1 {
-		e := entry{
-			path: textOf(l.URL.RequestURI()), origin: o, depth: l.Depth, source: l.Source, hops: l.Hops, visit: visitOf(l),
-			index: l.At.Index, position: l.At.Position,
-		}
-		lv.push(&s.arena, &e)
-		lv.setLoad(l.At)
-		h.inMemory++
+	lv := s.queues.ensureLevel(&h.hostQueue, l.Priority, l.At.before())
+	if h.seat >= 0 && lv.disk == 0 && h.flags&hostHeld == 0 && !s.f.loader.starved() && s.f.permits.Take(1) == 1 {
+		e := entryOf(l, o)
+		s.queues.add(&h.hostQueue, lv, &e)
 	} else {
-		lv.disk++
-		s.count.disk++
+		s.queues.addOnDisk(&h.hostQueue, lv, 1)
 	}
 	s.touch(i)
 }
 
-// giveBack frees a host's windows but for the first keep entries, and if it keeps
-// none the text of its waits too. All of it is in the store.
+// giveBack frees what a host has in memory, but for the first keep entries.
 func (s *shard) giveBack(h *host, keep uint32) {
-	freed, everything := uint32(0), keep == 0
-	for i := h.levels; i >= 0; {
-		lv := s.levels.at(i)
-		if n, first := lv.cut(&s.arena, keep, lv.class); n > 0 {
-			lv.disk += n
-			lv.setLoad(first.before())
-			freed += n
-			s.count.disk += int64(n)
-		}
-		keep -= min(keep, lv.n)
-		i = lv.next
+	freed := int64(s.queues.giveBack(&h.hostQueue, keep))
+	s.count.gaveBack += freed
+	s.effects.permits += freed
+}
+
+// settle brings everything that depends on a host in line with its state: the
+// counters, its time in the schedule, what is to be loaded for it, whether it keeps
+// its memory and stays active. It may free the host.
+func (s *shard) settle(i int32, now int64) {
+	h := s.hosts.at(i)
+	if h.flags&hostClosed != 0 {
+		s.sharing.plan(i, h, never, WhyClosing, now)
+		s.f.parts.of(h.id).settleHost(s, i, h)
+		return
 	}
-	if everything && h.inMemory > freed {
-		for i := h.wait; i >= 0; {
-			w := s.waits.at(i)
-			if w.text != 0 {
-				s.arena.release(w.text)
-				w.text = 0
-				freed++
+	if h.flags&hostRobotsAsked != 0 && h.flags&hostHeld != 0 {
+		s.asks.refuseAll(i, h)
+	}
+	s.recount(h)
+	s.sharing.sync(i, h)
+	at, why, load := s.next(i, h, now)
+	key, turn := s.sharing.plan(i, h, at, why, now)
+	s.hosts.setWhy(h, turn)
+	h.flags &^= hostEarly
+	if h.seat < 0 {
+		s.schedule.set(i, h, at)
+		if s.forgettable(i, h, now) {
+			s.freeHost(i)
+		}
+		return
+	}
+	if load {
+		if at > now+soon {
+			key = at - soon
+			h.flags |= hostEarly
+		} else {
+			key = never
+			s.f.loader.load(s, i, h, at)
+		}
+	}
+	if h.flags&hostUnknown != 0 {
+		s.f.loader.ask(s, i, h)
+	}
+	s.schedule.set(i, h, key)
+	if h.inMemory > 0 && (load || at > now+soon) && s.f.loader.starved() {
+		s.giveBack(h, 0) // what cannot be leased now must not keep others waiting
+	}
+	if s.schedule.shouldPark(at) && h.parkable() {
+		s.park(i, now)
+	} else if why == WhyIdle {
+		s.schedule.addIdle(i, &s.hosts)
+	}
+}
+
+// settleAll settles the touched hosts, and those that become active or parked by it.
+func (s *shard) settleAll(now int64) {
+	for {
+		for j := 0; j < len(s.touched); j++ {
+			i := s.touched[j]
+			s.hosts.at(i).flags &^= hostTouched
+			s.settle(i, now)
+		}
+		s.touched = s.touched[:0]
+		for i, ok := s.schedule.nextParked(); ok; i, ok = s.schedule.nextParked() {
+			s.schedule.activate(i, s.hosts.at(i), now)
+			s.settle(i, now)
+		}
+		for _, i := range s.schedule.late(&s.hosts) {
+			if !s.sharing.waits(i) { // its turn would be lost
+				s.park(i, now)
 			}
-			i = w.next
+		}
+		if len(s.touched) == 0 {
+			return
 		}
 	}
-	h.inMemory -= freed
-	s.count.gaveBack += int64(freed)
-	s.change.permits += int64(freed)
 }
 
-// A fifo is a queue of hosts.
-type fifo struct {
-	items []int32
-	head  int
+// park makes an active host a parked one. What it has queued stays in the store
+// alone.
+func (s *shard) park(i int32, now int64) {
+	h := s.hosts.at(i)
+	s.giveBack(h, 0)
+	if st := s.schedule.seat(h); st.pace.Unsaved(st.saved) {
+		h.flags |= hostFactDirty
+	}
+	s.sharing.leave(i, now)
+	s.schedule.park(i, h, now)
+	s.touch(i)
 }
 
-func (q *fifo) push(i int32) { q.items = append(q.items, i) }
+// next decides when a host's next lease may be given out, why not now, and
+// whether what it would be for must be loaded first.
+func (s *shard) next(i int32, h *host, now int64) (at int64, why Why, load bool) {
+	switch {
+	case s.f.parts.of(h.id).state != partitionOpen:
+		return never, WhyClosing, false
+	case h.flags&hostBlocked != 0:
+		return never, WhyBlocked, false
+	case h.flags&hostAbandoned != 0:
+		return never, WhyAbandoned, false
+	case h.seat < 0:
+		at := max(s.schedule.nextStart(i, h), h.parkedAt)
+		p := s.pick(i, h, at)
+		if p.at == never {
+			return never, p.why, false
+		}
+		return max(at, p.at), WhyParked, false
+	case h.flags&hostUnknown != 0:
+		return never, WhyLoading, false
+	}
+	st := s.schedule.seat(h)
+	if int(st.inflight) >= s.schedule.limit(h, st) {
+		return never, WhyFull, false
+	}
+	if st.unstarted > 0 && st.pace.Delay(&s.f.o.Pace) > 0 {
+		return never, WhyStarting, false
+	}
+	start := s.schedule.nextStart(i, h)
+	p := s.pick(i, h, max(start, now))
+	if p.at == never {
+		return never, p.why, false
+	}
+	at = max(start, p.at)
+	why = WhyNothing
+	if at > now {
+		why = WhyRetry
+		if p.late {
+			why = WhyRobots
+		}
+		if start >= p.at {
+			why = st.whyNot(now)
+		}
+	} else {
+		// Its time has come. Among such hosts the order is that of turns. A host that has requests out goes behind those
+		// that have none: one connection to each of many hosts is better for all than many to one.
+		if at = max(st.fair, p.at); st.inflight > 0 {
+			at = now
+		}
+	}
+	if p.load {
+		if at <= now {
+			why = WhyLoading
+		}
+		return at, why, true
+	}
+	if p.level >= 0 && at <= now+soon {
+		if lv := s.queues.level(p.level); lv.disk > 0 && lv.n < windowLow && s.f.permits.Plenty() {
+			s.f.loader.load(s, i, h, at+soon)
+		}
+	}
+	return at, why, false
+}
 
-func (q *fifo) pop() (int32, bool) {
-	if q.head == len(q.items) {
-		return 0, false
+// A pick is what a host's next lease would be for.
+type pick struct {
+	at    int64 // when the URL may be fetched, whatever the pace says; never if there is no URL
+	why   Why   // why there is none
+	load  bool  // it must be read from the store first
+	wait  int32 // index or -1
+	level int32 // index or -1
+	// question means the host's first question, late an origin that waits no longer.
+	question, late bool
+}
+
+// pick chooses among what a host has at the given time: questions, then URLs that are
+// due for another attempt, then the best level.
+func (s *shard) pick(i int32, h *host, now int64) pick {
+	p := pick{at: never, why: WhyIdle, wait: -1, level: -1}
+	if h.flags&(hostRobotsAsked|hostRobotsWait|hostRobotsOut) == hostRobotsAsked {
+		p.at, p.question = 0, true
+		return p
 	}
-	i := q.items[q.head]
-	q.head++
-	if q.head > 64 && q.head > len(q.items)/2 {
-		q.items = append(q.items[:0], q.items[q.head:]...)
-		q.head = 0
+	if h.pending == int64(h.pageLeases)+int64(h.sitemapLeases) {
+		return p
 	}
-	return i, true
+	if h.flags&(hostRobotsOut|hostRobotsWait|hostRobotsAway) != 0 {
+		p.why = WhyRobots
+		if h.flags&hostRobotsWait != 0 {
+			p.why = WhyRobotsSlot
+		} else if h.flags&hostRobotsOut == 0 {
+			if until := s.asks.away[i].until; until < p.at {
+				p.at, p.late = until, true
+			}
+		}
+		return p
+	}
+	noPages, noSitemaps := h.limited(s.f.o.MaxURLsPerHost), s.f.o.SkipSitemaps
+	if noPages {
+		p.why = WhyHostLimit
+	}
+	if h.flags&hostTicketWait != 0 {
+		noPages, noSitemaps = true, true
+		p.why = WhyTicket
+	}
+	w := s.queues.firstWait(&h.hostQueue, noPages, noSitemaps)
+	if w >= 0 {
+		if at := s.queues.wait(w).until; at <= now {
+			p.at, p.wait, p.load = at, w, s.queues.wait(w).text == 0
+			return p
+		}
+	}
+	if p.level = s.bestLevel(h, noPages, noSitemaps); p.level >= 0 {
+		p.at, p.load = 0, s.queues.level(p.level).n == 0
+		return p
+	}
+	if !noPages {
+		p.why = WhyLevel
+	}
+	if w >= 0 {
+		if at := s.queues.wait(w).until; at < p.at {
+			p.at, p.wait, p.load = at, w, s.queues.wait(w).text == 0
+		}
+	}
+	return p
+}
+
+// bestLevel is the level that a host's next lease comes from, or -1. Start pages go
+// first. Then pages and sitemaps take turns: sitemaps name further pages, and there
+// may be so many of them that no page would ever be leased after them.
+func (s *shard) bestLevel(h *host, noPages, noSitemaps bool) int32 {
+	pages, sitemaps := int32(-1), int32(-1)
+	if !noPages {
+		pages = s.queues.best(&h.hostQueue, s.f.gate.open.Load(), false)
+	}
+	if !noSitemaps {
+		sitemaps = s.queues.best(&h.hostQueue, int32(PrioritySitemap), true)
+	}
+	switch {
+	case sitemaps < 0:
+		return pages
+	case pages < 0:
+		return sitemaps
+	case s.queues.level(pages).class == PriorityStart || h.flags&hostSitemapTurn == 0:
+		return pages
+	}
+	return sitemaps
+}
+
+// recount brings the counters in line with a host.
+func (s *shard) recount(h *host) {
+	limited := h.limited(s.f.o.MaxURLsPerHost)
+	now := h.count(limited, s.f.o.SkipSitemaps)
+	s.count.hosts.change(&now, &h.counts)
+	s.effects.change(&now, &h.counts)
+	s.f.parts.of(h.id).live += now.live - h.counts.live
+	h.counts = now
+	if s.f.gate.on {
+		s.effects.gate.recount(&s.queues, h, limited, s.f.o.SkipSitemaps)
+	}
 }

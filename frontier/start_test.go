@@ -98,7 +98,7 @@ func TestRefusedStartReturnsTheURL(t *testing.T) {
 		paceOf := func(l *Lease) pace.Pace {
 			l.s.lock()
 			defer l.s.unlock()
-			return l.s.seats.at(l.s.hosts.at(l.host).seat).pace
+			return l.s.schedule.seat(l.s.hosts.at(l.host)).pace
 		}
 
 		l := next(t, f)
@@ -137,11 +137,9 @@ func TestRefusedStartReturnsTheURL(t *testing.T) {
 func TestEveryKindIsReturned(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newTest(t, Options{Pace: fast(1)}, NewMemStore())
-		if err := f.AddSitemap(mustURL("http://a.example/sitemap.xml")); err != nil {
-			t.Fatal(err)
-		}
+		add(t, f, Link{URL: mustURL("http://a.example/sitemap.xml"), Sitemap: true})
 		add(t, f, seeds("http://a.example/")...)
-		for _, kind := range []Kind{KindSitemap, KindRobots, KindPage} {
+		for _, kind := range []Kind{KindRobots, KindPage, KindSitemap} {
 			for again := range 3 {
 				l := next(t, f)
 				if l.Kind() != kind || l.Attempt() != 1 {

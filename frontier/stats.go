@@ -9,20 +9,21 @@ import (
 // Stats are a frontier's figures at one moment. Those of different shards are
 // read one after another.
 type Stats struct {
-	Pending  int64 // URLs not finished, leased ones included; an estimate until a resumed queue is read
-	InMemory int64 // of them, held in memory: the used part of Options.MaxInMemory
+	Pending  int64 // pages not finished, leased ones included; an estimate until a resumed queue is read
+	InMemory int64 // URLs held in memory, sitemaps too: the used part of Options.MaxInMemory
 	Peak     int64 // the most that InMemory ever was
-	OnDisk   int64 // of them, only in the store
+	OnDisk   int64 // URLs that are queued in the store only, sitemaps too
 	Leased   int64 // leases out, of all kinds
 	Robots   int64 // of them, robots leases
 	Waiting  int64 // URLs that wait for another attempt
-	Held     int64 // URLs that are not tried in this run: blocked, abandoned, over the host limit
+	Held     int64 // pages that are not tried in this run: blocked, abandoned, over the host limit
 	GivenUp  int64 // of them, those of blocked and abandoned hosts
-	Sitemaps int64 // sitemaps queued
+	Sitemaps int64 // sitemaps not finished, leased ones included; an estimate like Pending
+	Unwanted int64 // of them, those that are not tried in this run: of blocked and abandoned hosts, or skipped
 	Sources  int64 // source tokens held
 	Tickets  int64 // page tickets taken in the crawl's life
-	Added    int64 // links that were new, in this run
-	Finished int64 // URLs finished, in this run
+	Added    int64 // pages that were new, in this run
+	Finished int64 // pages finished, in this run
 	Level    int   // under LevelByLevel: the depth that is open
 
 	Active int             // hosts that are seated: the used part of Options.MaxHosts
@@ -53,64 +54,52 @@ type Stats struct {
 }
 
 // PagesUsed is Stats.Tickets alone, without taking a lock.
-func (f *Frontier) PagesUsed() int64 { return f.tickets.used.Load() }
+func (f *Frontier) PagesUsed() int64 { return f.tickets.Used() }
 
 // Stats returns the figures of this moment.
 func (f *Frontier) Stats() Stats {
 	st := Stats{
-		InMemory: f.permits.used.Load(), Peak: f.permits.peak.Load(), Robots: f.robots.used.Load(),
-		Sources: f.sources.Load(), Tickets: f.tickets.used.Load(), Level: depthOf(uint8(f.gate.open.Load())),
-		Idle: f.waiters.n.Load(), Starved: f.loader.starved.Load(), Next: -1,
-		LookingUp: f.verify.used.Load(), LookWaiting: f.verify.waiting.Load(), LookWaited: f.verify.waited.Load(),
+		InMemory: f.permits.Used(), Peak: f.permits.Peak(), Robots: f.robots.Used(),
+		Sources: f.totals.sources.Load(), Tickets: f.tickets.Used(), Level: depthOf(uint8(f.gate.open.Load())),
+		Idle: f.dispatcher.waiting.Len(), Starved: f.loader.starved(), Next: -1,
 	}
-	for _, s := range f.shards {
+	st.LookingUp, st.LookWaiting, st.LookWaited = f.recorder.lookups.Counts()
+	for _, s := range f.shards.all {
 		s.lock()
-		s.addStats(&st)
+		st.add(s)
 		s.mu.Unlock()
 	}
-	if due := f.firstDue(); due != never {
-		st.Next = max(0, time.Duration(due-f.clock()))
+	if due := f.shards.firstDue(); due != never {
+		st.Next = max(0, time.Duration(due-f.clock.now()))
 	}
 	return st
 }
 
-func (s *shard) addStats(st *Stats) {
+// add adds the figures of a shard, which is locked.
+func (st *Stats) add(s *shard) {
 	c := &s.count
-	st.Pending += c.pending
-	st.Held += c.pending - c.pages
-	st.OnDisk += c.disk
-	st.GivenUp += c.givenUp
-	st.Leased += int64(len(s.leases))
-	st.Waiting += int64(s.waits.len())
+	pages := s.queues.pending - s.queues.sitemaps
+	st.Pending += pages
+	st.Sitemaps += s.queues.sitemaps
+	st.Unwanted += s.queues.sitemaps - (c.hosts.urls - c.hosts.pages)
+	st.Held += pages - c.hosts.pages
+	st.OnDisk += s.queues.disk
+	st.GivenUp += c.hosts.givenUp
+	st.Leased += int64(len(s.leases.out))
+	st.Waiting += int64(s.queues.waits.Len())
 	st.Added += c.added
 	st.Finished += c.finished
-	st.Links += c.links
-	st.HotHits += c.hot
-	st.Filtered += c.filtered
-	st.Doubtful += c.doubtful
-	st.Erred += c.erred
 	st.Loads += c.loads
 	st.Loaded += c.loaded
 	st.GaveBack += c.gaveBack
 	st.Violations += c.violations
-	st.Active += s.seats.len()
-	st.Parked += s.hosts.len() - s.seats.len()
-	st.WindowBytes += s.arena.bytes
-	for w, n := range s.whys {
+	st.Active += s.schedule.active()
+	st.Parked += s.hosts.len() - s.schedule.active()
+	st.WindowBytes += s.queues.text.Bytes() + s.hosts.names.Bytes()
+	for w, n := range s.hosts.whys {
 		st.Hosts[w] += n
 	}
-	for _, list := range s.sitemaps {
-		st.Sitemaps += int64(len(list))
-	}
-	hot := s.recent.Stats()
-	st.HotKeys += hot.Len
-	st.HotBytes += hot.Bytes
-	for _, fl := range s.filters {
-		if fl != nil {
-			st.FilterKeys += fl.Len()
-			st.FilterBytes += fl.Bytes()
-		}
-	}
+	s.known.addStats(st)
 }
 
 // A HostView is one host at one moment.
@@ -134,22 +123,22 @@ type HostView struct {
 func (f *Frontier) Busy(n int) []HostView {
 	const most = 64 // of those between two requests, in each shard
 	var all []HostView
-	for _, s := range f.shards {
+	for _, s := range f.shards.all {
 		s.lock()
-		now := f.clock()
-		seen := make(map[int32]bool, len(s.leases))
+		now := f.clock.now()
+		seen := make(map[int32]bool, len(s.leases.out))
 		add := func(i int32) {
 			if !seen[i] && s.hosts.at(i).seat >= 0 {
 				seen[i] = true
 				all = append(all, s.view(i, now))
 			}
 		}
-		for _, l := range s.leases {
+		for _, l := range s.leases.out {
 			add(l.host)
 		}
-		for _, node := range s.ready.nodes[:min(most, len(s.ready.nodes))] {
-			if h := s.hosts.at(node.host); (h.why == WhyDelay || h.why == WhyNothing) && h.seat >= 0 && s.seats.at(h.seat).crawled > 0 {
-				add(node.host)
+		for _, node := range s.schedule.soonest(most) {
+			if h := s.hosts.at(node.Item); (h.why == WhyDelay || h.why == WhyNothing) && h.seat >= 0 && s.schedule.seat(h).crawled > 0 {
+				add(node.Item)
 			}
 		}
 		s.mu.Unlock()
@@ -165,12 +154,12 @@ func (f *Frontier) Busy(n int) []HostView {
 func (f *Frontier) Resting(n int) []HostView {
 	const most = 1 << 14
 	var all []HostView
-	for _, s := range f.shards {
+	for _, s := range f.shards.all {
 		s.lock()
-		now := f.clock()
-		for _, node := range s.ready.nodes[:min(most, len(s.ready.nodes))] {
-			if why := s.hosts.at(node.host).why; node.at > now && (why == WhyRest || why == WhyBackoff) {
-				all = append(all, s.view(node.host, now))
+		now := f.clock.now()
+		for _, node := range s.schedule.soonest(most) {
+			if why := s.hosts.at(node.Item).why; node.At > now && (why == WhyRest || why == WhyBackoff) {
+				all = append(all, s.view(node.Item, now))
 			}
 		}
 		s.mu.Unlock()
@@ -184,14 +173,14 @@ func (f *Frontier) Resting(n int) []HostView {
 // view describes a seated host.
 func (s *shard) view(i int32, now int64) HostView {
 	h := s.hosts.at(i)
-	st, c := s.seats.at(h.seat), &s.f.o.Pace
+	st, c := s.schedule.seat(h), &s.f.o.Pace
 	v := HostView{
-		Host: string(s.nameOf(h)), Why: h.why, Inflight: int(st.inflight), Limit: s.limit(h, st), Pending: h.pending,
+		Host: string(s.hosts.name(h)), Why: h.why, Inflight: int(st.inflight), Limit: s.schedule.limit(h, st), Pending: h.pages(),
 		Leases: st.crawled, Delay: st.pace.Delay(c), Latency: st.pace.Latency(), Failures: st.pace.Failures(),
 	}
 	v.Refusals, _ = st.pace.Refusals()
-	if place := s.places[i]; place > 0 {
-		v.Left = time.Duration(max(0, s.ready.nodes[place-1].at-now))
+	if at := s.schedule.time(i, h); at != never {
+		v.Left = time.Duration(max(0, at-now))
 	}
 	return v
 }

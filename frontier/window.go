@@ -1,6 +1,199 @@
 package frontier
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"strconv"
+	"unsafe"
+
+	"github.com/mapwright/mapwright/frontier/internal/memory"
+	"github.com/mapwright/mapwright/internal/urlnorm"
+)
+
+// An entry is a queued URL: what a lease needs of it and no more. Host and
+// priority are known from where it is queued; the key is computed again.
+type entry struct {
+	queued
+	path []byte // path and query; may lie in the arena
+}
+
+// queued is what is kept of a URL in every state: queued, leased and waiting.
+type queued struct {
+	origin       origin
+	depth        uint16
+	source, hops uint8
+	repeats      uint8
+	visit        laterVisit
+	index        uint32
+	position     Position
+}
+
+// place is where in the queue of its priority the URL is.
+func (q *queued) place(class uint8) Cursor {
+	return Cursor{Priority: class, Position: q.position, Index: q.index}
+}
+
+// entryOf is the entry of a link that has its place.
+func entryOf(l *Link, o origin) entry {
+	return entry{path: textOf(l.URL.RequestURI()), queued: queued{
+		origin: o, depth: l.Depth, source: l.Source, hops: l.Hops, repeats: l.Repeats, visit: visitOf(l), index: l.At.Index, position: l.At.Position,
+	}}
+}
+
+// append adds e in its encoded form; base is a position that is not greater
+// than e's.
+func (e *entry) append(dst []byte, base Position) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(e.path)))
+	flags := byte(e.origin)
+	if e.visit.number > 1 {
+		flags |= entryVisit
+	}
+	if e.repeats > 0 {
+		flags |= entryRepeats
+	}
+	dst = append(dst, flags, e.source, e.hops)
+	if e.repeats > 0 {
+		dst = append(dst, e.repeats)
+	}
+	if e.origin&originPort != 0 {
+		dst = binary.LittleEndian.AppendUint16(dst, uint16(e.origin>>16))
+	}
+	dst = binary.AppendUvarint(dst, uint64(e.depth))
+	dst = binary.AppendUvarint(dst, uint64(e.position-base))
+	dst = binary.AppendUvarint(dst, uint64(e.index))
+	if flags&entryVisit != 0 {
+		dst = e.visit.append(dst)
+	}
+	return append(dst, e.path...)
+}
+
+// read decodes the entry at the start of src and returns its length. The path
+// aliases src.
+func (e *entry) read(src []byte, base Position) int {
+	at := 0
+	number := func() uint64 {
+		v, n := binary.Uvarint(src[at:])
+		at += n
+		return v
+	}
+	size := int(number())
+	flags := src[at]
+	e.origin, e.source, e.hops = origin(flags&^(entryVisit|entryRepeats)), src[at+1], src[at+2]
+	at += 3
+	e.repeats = 0
+	if flags&entryRepeats != 0 {
+		e.repeats = src[at]
+		at++
+	}
+	if e.origin&originPort != 0 {
+		e.origin |= origin(binary.LittleEndian.Uint16(src[at:])) << 16
+		at += 2
+	}
+	e.depth = uint16(number())
+	e.position = base + Position(number())
+	e.index = uint32(number())
+	e.visit = laterVisit{}
+	if flags&entryVisit != 0 {
+		at += e.visit.read(src[at:])
+	}
+	e.path = src[at : at+size]
+	return at + size
+}
+
+// Flags in the first byte of an entry, above those of the origin.
+const (
+	entryRepeats = 1 << 6 // repeats is not zero
+	entryVisit   = 1 << 7 // it is not a first visit
+)
+
+// A laterVisit is what is queued of visits after the first: the number, and how the one
+// before ended. The zero value is the first visit.
+type laterVisit struct {
+	number uint32
+	before Summary
+}
+
+func (v *laterVisit) append(dst []byte) []byte {
+	dst = binary.AppendUvarint(dst, uint64(v.number))
+	counted := byte(0)
+	if v.before.Counted {
+		counted = 1
+	}
+	dst = append(dst, v.before.Outcome, counted)
+	dst = binary.AppendUvarint(dst, uint64(v.before.Status))
+	return binary.AppendUvarint(dst, v.before.Bytes)
+}
+
+// read decodes a visit at the start of src and returns its length.
+func (v *laterVisit) read(src []byte) int {
+	number, at := binary.Uvarint(src)
+	v.number = uint32(number)
+	v.before.Outcome, v.before.Counted = src[at], src[at+1] != 0
+	at += 2
+	status, n := binary.Uvarint(src[at:])
+	v.before.Status = uint16(status)
+	at += n
+	v.before.Bytes, n = binary.Uvarint(src[at:])
+	return at + n
+}
+
+// visitOf is what is queued of a link's visit.
+func visitOf(l *Link) laterVisit {
+	if l.Visit <= 1 {
+		return laterVisit{}
+	}
+	return laterVisit{l.Visit, l.Before}
+}
+
+// An origin is what of "scheme://host:port" is not the host's name: the scheme,
+// the port if it is not the scheme's own, and whether a dot ends the name.
+type origin uint32
+
+const (
+	originHTTPS origin = 1 << iota
+	originDot
+	originPort // the upper 16 bits are the port
+)
+
+// originOf returns the origin of u, and the name that its host goes by.
+func originOf(u urlnorm.URL) (o origin, name string) {
+	if len(u.Scheme()) == len("https") {
+		o |= originHTTPS
+	}
+	name = u.Host()
+	if n := len(name) - 1; n > 0 && name[n] == '.' {
+		o |= originDot
+		name = name[:n]
+	}
+	if port := u.Port(); port != "" {
+		n, _ := strconv.ParseUint(port, 10, 16)
+		o |= originPort | origin(n)<<16
+	}
+	return o, name
+}
+
+// appendOrigin writes an origin of the named host.
+func appendOrigin(dst []byte, o origin, name []byte) []byte {
+	if o&originHTTPS != 0 {
+		dst = append(dst, "https://"...)
+	} else {
+		dst = append(dst, "http://"...)
+	}
+	dst = append(dst, name...)
+	if o&originDot != 0 {
+		dst = append(dst, '.')
+	}
+	if o&originPort != 0 {
+		dst = append(dst, ':')
+		dst = strconv.AppendUint(dst, uint64(o>>16), 10)
+	}
+	return dst
+}
+
+// textOf is s as bytes that must not be written to, without a copy.
+func textOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
+
+// stringOf is b as a string without a copy; b must not be written to any more.
+func stringOf(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 // A window is the part of a queue that is in memory: a chain of chunks with
 // encoded entries, first in, first out.
@@ -8,7 +201,7 @@ import "encoding/binary"
 // A chunk begins with the next chunk's reference, the offsets at which to read
 // and to write, and the record number that its entries' numbers are counted from.
 type window struct {
-	head, tail chunkRef
+	head, tail memory.Ref
 	n          uint32 // entries
 	chunks     uint32
 }
@@ -21,13 +214,13 @@ const (
 
 type chunk []byte
 
-func (c chunk) next() chunkRef     { return chunkRef(binary.LittleEndian.Uint32(c)) }
-func (c chunk) setNext(r chunkRef) { binary.LittleEndian.PutUint32(c, uint32(r)) }
-func (c chunk) rd() int            { return int(binary.LittleEndian.Uint16(c[4:])) }
-func (c chunk) setRd(n int)        { binary.LittleEndian.PutUint16(c[4:], uint16(n)) }
-func (c chunk) wr() int            { return int(binary.LittleEndian.Uint16(c[6:])) }
-func (c chunk) setWr(n int)        { binary.LittleEndian.PutUint16(c[6:], uint16(n)) }
-func (c chunk) base() Position     { return Position(binary.LittleEndian.Uint64(c[8:])) }
+func (c chunk) next() memory.Ref     { return memory.Ref(binary.LittleEndian.Uint32(c)) }
+func (c chunk) setNext(r memory.Ref) { binary.LittleEndian.PutUint32(c, uint32(r)) }
+func (c chunk) rd() int              { return int(binary.LittleEndian.Uint16(c[4:])) }
+func (c chunk) setRd(n int)          { binary.LittleEndian.PutUint16(c[4:], uint16(n)) }
+func (c chunk) wr() int              { return int(binary.LittleEndian.Uint16(c[6:])) }
+func (c chunk) setWr(n int)          { binary.LittleEndian.PutUint16(c[6:], uint16(n)) }
+func (c chunk) base() Position       { return Position(binary.LittleEndian.Uint64(c[8:])) }
 func (c chunk) init(base Position) {
 	c.setNext(0)
 	c.setRd(chunkHeader)
@@ -36,10 +229,10 @@ func (c chunk) init(base Position) {
 }
 
 // push adds an entry at the end. Entries come in the order of their numbers.
-func (w *window) push(a *arena, e *entry) {
+func (w *window) push(a *memory.Arena, e *entry) {
 	const most = 6*binary.MaxVarintLen64 + 18 // more than the numbers of an entry take
 	if w.tail != 0 {
-		c := chunk(a.at(w.tail))
+		c := chunk(a.At(w.tail))
 		if c.wr()+most+len(e.path) <= len(c) {
 			c.setWr(len(e.append(c[:c.wr()], c.base())))
 			w.n++
@@ -47,12 +240,12 @@ func (w *window) push(a *arena, e *entry) {
 		}
 	}
 	size := min(chunkLeast<<min(w.chunks, 8), chunkMost)
-	ref := a.alloc(max(size, chunkHeader+most+len(e.path)))
-	c := chunk(a.at(ref))
+	ref := a.Alloc(max(size, chunkHeader+most+len(e.path)))
+	c := chunk(a.At(ref))
 	c.init(e.position)
 	c.setWr(len(e.append(c[:chunkHeader], e.position)))
 	if w.tail != 0 {
-		chunk(a.at(w.tail)).setNext(ref)
+		chunk(a.At(w.tail)).setNext(ref)
 	} else {
 		w.head = ref
 	}
@@ -62,14 +255,14 @@ func (w *window) push(a *arena, e *entry) {
 }
 
 // peek decodes the first entry of a window that has one.
-func (w *window) peek(a *arena, e *entry) (size int) {
-	c := chunk(a.at(w.head))
+func (w *window) peek(a *memory.Arena, e *entry) (size int) {
+	c := chunk(a.At(w.head))
 	return e.read(c[c.rd():], c.base())
 }
 
 // drop removes the first entry, of the size that peek returned. Its path is void.
-func (w *window) drop(a *arena, size int) {
-	c := chunk(a.at(w.head))
+func (w *window) drop(a *memory.Arena, size int) {
+	c := chunk(a.At(w.head))
 	c.setRd(c.rd() + size)
 	w.n--
 	if c.rd() < c.wr() {
@@ -81,22 +274,22 @@ func (w *window) drop(a *arena, size int) {
 	if w.head == 0 {
 		w.tail = 0
 	}
-	a.release(ref)
+	a.Free(ref)
 }
 
 // cut keeps the first n entries and frees the others. It returns how many those
 // are, and the place of the first of them.
-func (w *window) cut(a *arena, n uint32, priority uint8) (freed uint32, first Cursor) {
+func (w *window) cut(a *memory.Arena, n uint32, priority uint8) (freed uint32, first Cursor) {
 	if w.n <= n {
 		return 0, Cursor{}
 	}
 	freed = w.n - n
 	var e entry
-	ref, last, kept := w.head, chunkRef(0), uint32(0)
+	ref, last, kept := w.head, memory.Ref(0), uint32(0)
 	var c chunk
 	at := 0
 	for {
-		c = a.at(ref)
+		c = a.At(ref)
 		at = c.rd()
 		for kept < n && at < c.wr() {
 			at += e.read(c[at:], c.base())
@@ -108,7 +301,7 @@ func (w *window) cut(a *arena, n uint32, priority uint8) (freed uint32, first Cu
 		last, ref = ref, c.next()
 	}
 	e.read(c[at:], c.base())
-	first = Cursor{Priority: priority, Position: e.position, Index: e.index}
+	first = e.place(priority)
 	rest := ref
 	if at > c.rd() { // the chunk keeps a part of its entries
 		rest = c.next()
@@ -116,11 +309,11 @@ func (w *window) cut(a *arena, n uint32, priority uint8) (freed uint32, first Cu
 		c.setNext(0)
 		last = ref
 	} else if last != 0 {
-		chunk(a.at(last)).setNext(0)
+		chunk(a.At(last)).setNext(0)
 	}
 	for rest != 0 {
-		next := chunk(a.at(rest)).next()
-		a.release(rest)
+		next := chunk(a.At(rest)).next()
+		a.Free(rest)
 		w.chunks--
 		rest = next
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mapwright/mapwright/frontier/internal/memory"
 	"github.com/mapwright/mapwright/frontier/pace"
 )
 
@@ -18,7 +20,7 @@ import (
 func TestWindow(t *testing.T) {
 	seed := testSeed(t)
 	r := rand.New(rand.NewPCG(seed, 0))
-	var a arena
+	var a memory.Arena
 	var w window
 	var model []entry
 	seq := uint64(1 << 40)
@@ -27,11 +29,19 @@ func TestWindow(t *testing.T) {
 		case n < 55:
 			seq += r.Uint64N(3)
 			e := entry{
-				path: bytes.Repeat([]byte{'a' + byte(r.IntN(26))}, 1+r.IntN(1+r.IntN(300))), origin: origin(r.UintN(4)),
-				depth: uint16(r.IntN(1 << 16)), source: uint8(r.UintN(256)), hops: uint8(r.UintN(256)), position: Position(seq), index: r.Uint32(),
+				path: bytes.Repeat([]byte{'a' + byte(r.IntN(26))}, 1+r.IntN(1+r.IntN(300))), queued: queued{origin: origin(r.UintN(4)),
+					depth: uint16(r.IntN(1 << 16)), source: uint8(r.UintN(256)), hops: uint8(r.UintN(256)), position: Position(seq), index: r.Uint32()},
 			}
 			if r.IntN(10) == 0 {
 				e.origin |= originPort | origin(r.UintN(1<<16))<<16
+			}
+			if r.IntN(3) == 0 {
+				e.repeats = uint8(r.UintN(256))
+			}
+			if r.IntN(3) == 0 {
+				e.visit = laterVisit{2 + r.Uint32N(math.MaxUint32-1), Summary{
+					Outcome: uint8(r.UintN(256)), Status: uint16(r.UintN(1 << 16)), Counted: r.IntN(2) == 0, Bytes: r.Uint64() >> r.UintN(64),
+				}}
 			}
 			if r.IntN(1000) == 0 {
 				e.path = bytes.Repeat([]byte{'x'}, MaxURL)
@@ -67,17 +77,8 @@ func TestWindow(t *testing.T) {
 		}
 	}
 	w.cut(&a, 0, 0)
-	if a.bytes != 0 || w.chunks != 0 {
-		t.Errorf("%d bytes in %d chunks are left", a.bytes, w.chunks)
-	}
-}
-
-func TestArenaSizes(t *testing.T) {
-	for n := 1; n <= chunkMax; n++ {
-		class := arenaClass(n)
-		if size := arenaSize(class); size < n || class > 0 && arenaSize(class-1) >= n || class >= arenaSizes {
-			t.Fatalf("%d bytes are class %d of %d bytes", n, class, size)
-		}
+	if a.Bytes() != 0 || w.chunks != 0 {
+		t.Errorf("%d bytes in %d chunks are left", a.Bytes(), w.chunks)
 	}
 }
 
@@ -269,9 +270,9 @@ func TestIdleHostsAreForgotten(t *testing.T) {
 		if err := f.Checkpoint(t.Context()); err != nil {
 			t.Error(err)
 		}
-		s := f.shards[0]
-		if n := s.hosts.len(); n > 18 || len(s.table) != n || s.domains.len() > 18 {
-			t.Errorf("%d hosts, %d in the table, %d domains", n, len(s.table), s.domains.len())
+		s := f.shards.all[0]
+		if n := s.hosts.len(); n > 18 || len(s.hosts.byID) != n || s.hosts.domains.len() > 18 {
+			t.Errorf("%d hosts, %d in the table, %d domains", n, len(s.hosts.byID), s.hosts.domains.len())
 		}
 		if err := f.Checkpoint(t.Context()); err != nil {
 			t.Error(err)

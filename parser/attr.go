@@ -8,6 +8,7 @@ type attrName uint8
 const (
 	attrAlt attrName = iota
 	attrContent
+	attrData // data of object, data-src of an image that a script loads
 	attrEncoding
 	attrFont // color, face or size: what makes a font tag break out of foreign content
 	attrHref

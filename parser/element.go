@@ -7,6 +7,7 @@ func (w *walker) element(html bool) {
 	switch {
 	case t.elem == elemA:
 		w.closeAnchor()
+		w.texts.href = w.written(attrHref)
 		if !t.has(attrHref) {
 			return
 		}
@@ -26,6 +27,8 @@ func (w *walker) element(html bool) {
 			w.heading.begin(maxH1)
 		}
 	case t.elem == elemImg:
+		w.shown()
+		w.texts.add(w.written(attrAlt))
 		if w.parser.opts.Images {
 			w.image()
 		}
@@ -33,9 +36,13 @@ func (w *walker) element(html bool) {
 		if t.has(attrHref) {
 			w.addLink(KindArea, w.value(attrHref), w.value(attrRel))
 		}
+	case t.elem == elemMedia:
+		w.shown()
 	case t.elem == elemIframe:
+		w.texts.addSource(w.written(attrSrc))
 		w.source(KindIframe)
 	case t.elem == elemFrame:
+		w.texts.addSource(w.written(attrSrc))
 		w.source(KindFrame)
 	case t.elem == elemBase:
 		if t.has(attrHref) && !w.baseSet && !w.noscript {
@@ -46,6 +53,13 @@ func (w *walker) element(html bool) {
 			w.setLanguage(w.value(attrLang), languageHTML)
 		}
 	}
+}
+
+// shown takes the addresses of an image, a sound or a film into the hash of the text.
+func (w *walker) shown() {
+	w.texts.addSource(w.written(attrSrc))
+	w.texts.addSource(w.written(attrSrcset))
+	w.texts.addSource(w.written(attrData))
 }
 
 // source records the src of a frame.
@@ -114,7 +128,10 @@ func (w *walker) image() {
 // rawElement takes facts from the content of a raw text element.
 func (w *walker) rawElement(content []byte) {
 	switch w.tag.elem {
+	case elemTextarea:
+		w.texts.add(content)
 	case elemTitle:
+		w.texts.add(content)
 		if w.facts.titleSet {
 			return
 		}

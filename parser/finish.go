@@ -17,6 +17,7 @@ func (w *walker) finish(pg *Page) {
 	pg.NoIndex, pg.NoFollow = f.robots.noIndex, f.robots.noFollow
 	pg.UnavailableAfter = f.robots.expires
 	pg.WordCount = w.words.n
+	pg.TextHash, pg.WordHash = w.texts.sum(), w.texts.words
 	pg.Modified = f.modified
 	pg.Base = w.base
 	pg.LinkCount, pg.Truncated = w.linkCount, w.truncated
@@ -52,5 +53,5 @@ func (w *walker) finish(pg *Page) {
 	}
 	// The caller's buffers are its own again.
 	w.parser, w.in = nil, Input{}
-	w.scanner, w.json.b = scanner{}, nil
+	w.scanner, w.json.b, w.texts.href = scanner{}, nil, nil
 }

@@ -101,7 +101,7 @@ func deviations() []deviation {
 	}
 }
 
-// TestDeviations keeps the list of deviations honest: each exists, and we do what
+// TestDeviations checks the list of deviations: each exists, and we do what
 // the standard says.
 func TestDeviations(t *testing.T) {
 	for _, d := range deviations() {
@@ -156,8 +156,8 @@ func FuzzParse(f *testing.F) {
 
 // dump writes out all that a Page says.
 func dump(pg *Page) string {
-	return fmt.Sprintf("%q %q %q %q %q %q %v %v %v %v %v %v %x %v %v %v %v %v %v", pg.Title, pg.Description, pg.H1, pg.Canonical, pg.Language,
-		pg.RobotsMeta, pg.NoIndex, pg.NoFollow, pg.Hreflang, pg.JSONLDTypes, pg.OpenGraph, pg.WordCount, pg.ContentHash, pg.Modified,
+	return fmt.Sprintf("%q %q %q %q %q %q %v %v %v %v %v %v %x %x %x %v %v %v %v %v %v", pg.Title, pg.Description, pg.H1, pg.Canonical, pg.Language,
+		pg.RobotsMeta, pg.NoIndex, pg.NoFollow, pg.Hreflang, pg.JSONLDTypes, pg.OpenGraph, pg.WordCount, pg.ContentHash, pg.TextHash, pg.WordHash, pg.Modified,
 		pg.Base, pg.Links, pg.LinkCount, pg.Truncated, pg.Extracted)
 }
 

@@ -67,7 +67,7 @@ const (
 	FaultNone    Fault = iota
 	FaultScheme        // neither http nor https
 	FaultInvalid       // not a URL, or relative to nothing
-	FaultTooLong       // over 8,192 bytes (Href is cut there), or no room for it in MaxLinkBytes
+	FaultTooLong       // over 8,192 bytes (Href is cut there), or it would exceed MaxLinkBytes
 )
 
 // String returns the fault's name in records.

@@ -149,7 +149,7 @@ func TestBuffersShrink(t *testing.T) {
 	}
 	parse(t, p, &pg, Input{URL: canonical(t, home), Body: []byte("<a href=x>t</a>")})
 	if cap(pg.Links) > keepLinks || cap(pg.walker.links) > keepLinks || cap(pg.walker.arena) > keepArena {
-		t.Errorf("a small page holds room for %d links, %d records, %d bytes", cap(pg.Links), cap(pg.walker.links), cap(pg.walker.arena))
+		t.Errorf("a small page keeps memory for %d links, %d records, %d bytes", cap(pg.Links), cap(pg.walker.links), cap(pg.walker.arena))
 	}
 }
 

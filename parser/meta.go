@@ -36,6 +36,7 @@ func (w *walker) named(name []byte) {
 	f := &w.facts
 	switch {
 	case equalFold(name, "description"):
+		w.texts.add(w.written(attrContent))
 		if f.description.start == f.description.end {
 			w.passing.begin(maxDescription)
 			w.passing.addDecoded(w.value(attrContent))
@@ -58,8 +59,13 @@ func (w *walker) property(name []byte) {
 	case equalFold(name, "article:modified_time"):
 		w.setModified(w.value(attrContent), modifiedArticle)
 	case hasPrefixFold(name, "og:"):
-		if equalFold(name, "og:updated_time") {
+		switch {
+		case equalFold(name, "og:updated_time"):
 			w.setModified(w.value(attrContent), modifiedGraph)
+		case equalFold(name, "og:title"), equalFold(name, "og:description"):
+			w.texts.add(w.written(attrContent))
+		case equalFold(name, "og:image"), equalFold(name, "og:video"), equalFold(name, "og:audio"):
+			w.texts.addSource(w.written(attrContent))
 		}
 		if len(f.openGraph) >= maxProperties || len(name) > maxProperty {
 			return

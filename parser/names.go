@@ -36,6 +36,8 @@ func newNames() *names {
 		{elemLink, wanted, []string{"link"}},
 		{elemMath, 0, []string{"math"}},
 		{elemMathText, 0, []string{"mi", "mn", "mo", "ms", "mtext"}},
+		{elemMedia, wanted, []string{"audio", "object", "source", "video"}},
+		{elemMedia, wanted | breakout, []string{"embed"}},
 		{elemMeta, wanted | breakout, []string{"meta"}},
 		{elemNoembed, rawText, []string{"noembed"}},
 		{elemNoframes, rawText, []string{"noframes"}},
@@ -49,7 +51,7 @@ func newNames() *names {
 		{elemTitle, rawText, []string{"title"}},
 		{elemXmp, rawText, []string{"xmp"}},
 		{elemOther, breakout | heading, []string{"h2", "h3", "h4", "h5", "h6"}},
-		{elemOther, breakout, []string{"blockquote", "body", "br", "center", "dd", "div", "dl", "dt", "embed", "head", "hr",
+		{elemOther, breakout, []string{"blockquote", "body", "br", "center", "dd", "div", "dl", "dt", "head", "hr",
 			"li", "listing", "menu", "ol", "p", "pre", "table", "ul"}},
 		{elemOther, breakout | phrasing, []string{"b", "big", "code", "em", "i", "nobr", "ruby", "s", "small", "span",
 			"strike", "strong", "sub", "sup", "tt", "u", "var"}},
@@ -61,7 +63,7 @@ func newNames() *names {
 		}
 	}
 	for name, a := range map[string]attrName{
-		"alt": attrAlt, "color": attrFont, "content": attrContent, "encoding": attrEncoding, "face": attrFont,
+		"alt": attrAlt, "color": attrFont, "content": attrContent, "data": attrData, "data-src": attrData, "encoding": attrEncoding, "face": attrFont,
 		"href": attrHref, "hreflang": attrHreflang, "http-equiv": attrHTTPEquiv, "id": attrID, "lang": attrLang,
 		"name": attrNamed, "property": attrProperty, "rel": attrRel, "shadowrootmode": attrShadowRootMode,
 		"size": attrFont, "src": attrSrc, "srcset": attrSrcset, "type": attrType,
@@ -97,7 +99,7 @@ func foldName(name []byte) uint64 {
 }
 
 // leadingLetters returns how many of the eight bytes at i are letters up to the first that is none, and
-// their fold. At the end of src it finds none, and leaves them to whoever goes on one by one.
+// their fold. At the end of src it finds none, and the caller goes on one by one.
 func leadingLetters(src []byte, i int) (n int, fold uint64) {
 	if i > len(src)-8 {
 		return 0, 0

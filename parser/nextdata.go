@@ -2,7 +2,7 @@ package parser
 
 // nextData takes links from the data that a Next.js page renders itself from:
 // strings that are absolute URLs, and paths from the root under a key that says
-// so. Build artefacts are not pages.
+// so. Build artefacts are not pages. The other strings are the text of the page.
 func (w *walker) nextData(content []byte) {
 	r := &w.json
 	r.reset(content)
@@ -15,6 +15,8 @@ func (w *walker) nextData(content []byte) {
 		case hasPrefixFold(value, "/_next/"):
 		case isAbsolute(value), isPathKey(key):
 			w.dataLink(value, "next-data")
+		default:
+			w.texts.add(value)
 		}
 	}
 }

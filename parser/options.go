@@ -24,7 +24,7 @@ type Options struct {
 	// Images makes images count as links of their own kind.
 	Images bool
 
-	// NoLinkText leaves Link.Text empty for links that are not images: what nobody
+	// NoLinkText leaves Link.Text empty for links that are not images: what the caller never
 	// reads need not be gathered.
 	NoLinkText bool
 

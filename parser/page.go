@@ -42,6 +42,14 @@ type Page struct {
 	WordCount int
 	// ContentHash is the xxhash64 of the body.
 	ContentHash uint64
+	// TextHash is a hash of what a reader sees: the text, the description, the
+	// alternative texts of images, the addresses of images, films, sounds and frames. Numbers of 1, 2 and 4 digits, and
+	// those of the page's URL, do not count; nor do addresses of links, scripts, styles and
+	// templates. The data of Next.js pages counts if links are taken from it. Pages
+	// that differ in their URLs, dates and times only have the same.
+	TextHash uint64
+	// WordHash is the same without any numbers.
+	WordHash uint64
 	// Modified is when the page says it last changed, or zero: from
 	// article:modified_time, else og:updated_time, else the first dateModified
 	// in JSON-LD, else a last-modified meta element.

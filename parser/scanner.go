@@ -20,7 +20,7 @@ const (
 	markupCut                 // something that the end of the input cuts off
 )
 
-// A scanner reads tokens from src. Text is not its business: whoever drives it
+// A scanner reads tokens from src. It does not read text: its caller
 // moves pos to the next '<' and calls next there.
 type scanner struct {
 	src   []byte

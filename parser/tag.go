@@ -20,6 +20,7 @@ const (
 	elemLink
 	elemMath
 	elemMathText // mi, mn, mo, ms, mtext
+	elemMedia    // audio, embed, object, source, video
 	elemMeta
 	elemNoembed
 	elemNoframes
@@ -52,7 +53,7 @@ type tag struct {
 	traits      traits
 	selfClosing bool
 	name        span           // as written
-	set         uint16         // bit a is set if the tag has attribute a
+	set         uint32         // bit a is set if the tag has attribute a
 	values      [numAttrs]span // as written, the first of each name
 }
 

@@ -16,6 +16,7 @@ type walker struct {
 	tag      tag
 	foreign  foreign
 	words    wordCounter
+	texts    textHash
 	template int  // how many template elements are open
 	noscript bool // a noscript element is open
 
@@ -76,6 +77,7 @@ func (w *walker) begin(p *Parser, in Input) {
 	w.scanner = scanner{src: in.Body, names: p.names}
 	w.foreign.depth = 0
 	w.words = wordCounter{}
+	w.texts.begin(in.URL)
 	w.template, w.noscript = 0, false
 	w.anchor.open, w.heading.open = false, false
 	w.arena, w.scratch, w.links = w.arena[:0], w.scratch[:0], w.links[:0]
@@ -131,6 +133,9 @@ func (w *walker) text(start, end int) {
 	if w.template > 0 {
 		return
 	}
+	if end-start > 1 || w.scanner.src[start] > ' ' {
+		w.texts.add(w.scanner.src[start:end])
+	}
 	if w.anchor.open {
 		w.anchor.add(w.scanner.src[start:end])
 	}
@@ -150,6 +155,7 @@ func (w *walker) cdata() {
 		w.words.add(r)
 		i += n
 	}
+	w.texts.add(b)
 	if w.anchor.open {
 		w.anchor.addDecoded(b)
 	}
@@ -213,6 +219,7 @@ func (w *walker) end() {
 	case w.template > 0:
 	case t.elem == elemA:
 		w.closeAnchor()
+		w.texts.href = nil
 	case t.traits&heading != 0:
 		w.closeHeading()
 	case t.elem == elemNoscript:
@@ -238,8 +245,16 @@ func (w *walker) closeHeading() {
 	}
 }
 
+// written returns an attribute of the current tag as it stands in the page, or nil.
+func (w *walker) written(a attrName) []byte {
+	if !w.tag.has(a) {
+		return nil
+	}
+	return w.tag.values[a].of(w.scanner.src)
+}
+
 // value returns an attribute of the current tag, decoded and cut to a length that
-// no honest value has. It is valid until the next tag.
+// no value has that is meant to be read. It is valid until the next tag.
 func (w *walker) value(a attrName) []byte {
 	if !w.tag.has(a) {
 		return nil

@@ -77,6 +77,7 @@ type inflightOp uint8
 
 const (
 	opLeased inflightOp = iota
+	opLeasedAlone
 	opReturned
 	opOpened // the partition of key was opened or closed: nothing of it is in flight
 )
@@ -162,7 +163,9 @@ func (a *applier) publish(f *sentRecords) {
 	for _, c := range f.inflight {
 		switch c.op {
 		case opLeased:
-			inflight[c.key] = struct{}{}
+			inflight[c.key] = false
+		case opLeasedAlone:
+			inflight[c.key] = true
 		case opReturned:
 			delete(inflight, c.key)
 		case opOpened:

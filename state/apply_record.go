@@ -29,30 +29,33 @@ func (a recordApplier) Part(h record.PartHead) error {
 func (a recordApplier) counters() *Counters { return &a.next.parts[a.current].counters }
 
 func (a recordApplier) Finish(k frontier.Key, value []byte) error {
-	if err := a.countFinish(k, value); err != nil {
+	sitemap, err := a.countFinish(k, value)
+	if err != nil {
 		return err
 	}
 	a.inflight = append(a.inflight, inflightChange{k, opReturned})
 	if err := a.forgetCrashes(k); err != nil {
 		return err
 	}
-	return a.put(a.urlKey(record.FamFinish, k), value)
+	_, finished := record.Families(sitemap)
+	return a.put(a.urlKey(finished, k), value)
 }
 
-func (a recordApplier) countFinish(k frontier.Key, value []byte) error {
+// countFinish counts a finish, and reports whether it is that of a sitemap.
+func (a recordApplier) countFinish(k frontier.Key, value []byte) (sitemap bool, err error) {
 	r, err := record.ValueReader("finish", value)
 	if err != nil {
-		return err
+		return false, err
 	}
 	var f frontier.Finish
 	r.FinishHead(&f)
 	if err := r.Done("finish"); err != nil {
-		return err
+		return false, err
 	}
 	if a.finishes.Add(k, max(1, f.Visit)) {
 		a.counters().finished(&f)
 	}
-	return nil
+	return f.Sitemap, nil
 }
 
 func (a recordApplier) forgetCrashes(k frontier.Key) error {
@@ -69,18 +72,19 @@ func (a recordApplier) forgetCrashes(k frontier.Key) error {
 func (a recordApplier) Link(index int, l *record.LinkView) error {
 	a.done.links = append(a.done.links, l.Key)
 	a.buf = record.AppendDiscovery(a.buf[:0], l)
-	if err := a.put(a.urlKey(record.FamURL, l.Key), a.buf); err != nil {
+	found, finished := record.Families(l.Sitemap)
+	if err := a.put(a.urlKey(found, l.Key), a.buf); err != nil {
 		return err
 	}
 	isNew := a.links.Add(l.Key, 0)
 	if isNew {
-		a.counters().Discovered++
+		a.counters().found(l.Sitemap)
 	}
 	if l.Finish != nil {
-		if err := a.countFinish(l.Key, l.Finish); err != nil {
+		if _, err := a.countFinish(l.Key, l.Finish); err != nil {
 			return err
 		}
-		return a.put(a.urlKey(record.FamFinish, l.Key), l.Finish)
+		return a.put(a.urlKey(finished, l.Key), l.Finish)
 	}
 	if !isNew {
 		return nil
@@ -92,12 +96,16 @@ func (a recordApplier) Visit(index int, l *record.LinkView) error {
 	if !a.links.Add(l.Key, l.Visit) {
 		return nil
 	}
-	a.counters().Visits++
+	a.counters().queuedAgain(l.Sitemap)
 	return a.enqueue(index, l)
 }
 
-func (a recordApplier) Leased(k frontier.Key) error {
-	a.inflight = append(a.inflight, inflightChange{k, opLeased})
+func (a recordApplier) Leased(k frontier.Key, alone bool) error {
+	op := opLeased
+	if alone {
+		op = opLeasedAlone
+	}
+	a.inflight = append(a.inflight, inflightChange{k, op})
 	return nil
 }
 
@@ -128,19 +136,22 @@ func (a recordApplier) Fact(partition uint8, name, value []byte, set bool) error
 	return a.put(key, a.buf)
 }
 
-func (a recordApplier) Sitemap(k frontier.Key, value []byte, set bool) error {
-	if !set {
-		return a.delete(a.urlKey(record.FamSitemap, k))
-	}
-	return a.put(a.urlKey(record.FamSitemap, k), value)
+func (a recordApplier) Voucher(v frontier.Voucher) error {
+	a.buf = record.AppendVoucher(a.buf[:0], &v)
+	return a.put(record.AppendVoucherKey(nil, v.Key, v.Host), a.buf)
 }
 
-func (a recordApplier) InFlight(k frontier.Key, ends int) error {
+func (a recordApplier) InFlight(k frontier.Key, ends record.UncleanEnds) error {
 	a.view.mu.Lock()
 	a.view.crashes[k] = ends
 	a.view.mu.Unlock()
 	a.buf = record.AppendInFlight(a.buf[:0], ends)
 	return a.put(a.urlKey(record.FamInFlight, k), a.buf)
+}
+
+func (a recordApplier) Skip(s frontier.Skip) error {
+	a.counters().Skips[min(int(s.Reason), NumSkipReasons-1)] += s.Count
+	return nil
 }
 
 // Folds read evidence from the journal.

@@ -84,9 +84,6 @@ func TestBitFlips(t *testing.T) {
 						}
 					}
 				case got == want:
-				case r.TornTail != nil && killed:
-					// The last batch of a log that was not closed: what was not
-					// acknowledged is cut, and said to be.
 				default:
 					t.Errorf("%s: other content, and no error", where)
 				}
@@ -132,10 +129,7 @@ func makeFlipStore(t *testing.T, dir string, killed bool) {
 			t.Fatal(err)
 		}
 		if killed && run == 2 {
-			if err := s.keeper.sync(); err != nil {
-				t.Fatal(err)
-			}
-			copyDir(t, at, dir)
+			copyDir(t, at, dir) // SYNCED is older than the log's end, as a rule
 		}
 		if err := s.Close(); err != nil {
 			t.Fatal(err)

@@ -174,6 +174,14 @@ func (c *checkpoints) Snapshots() (list []Snapshot, at frontier.Position) {
 	return append(list, c.newest.snapshots...), c.newest.position
 }
 
+// EarlierSnapshots returns those of the checkpoint before the newest, for a caller that
+// finds one of the newest damaged. The log begins at its position or before it.
+func (c *checkpoints) EarlierSnapshots() (list []Snapshot, at frontier.Position) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append(list, c.before.snapshots...), c.before.position
+}
+
 // ReadSnapshot hands the content of a snapshot to read. If the error is not
 // nil, what read has seen must not be used: the checksum is known to be right
 // only at the end.

@@ -12,8 +12,12 @@ import (
 // on share the last place.
 const NumOutcomes = 32
 
-// Counters count what was applied. Most of them are of URLs, and a later visit of a
-// URL replaces what the one before counted for.
+// NumSkipReasons is how many reasons for skipped links are counted apart. Codes from
+// NumSkipReasons-1 on share the last place.
+const NumSkipReasons = 32
+
+// Counters count what was applied. Most of them are of pages, and a later visit of a
+// page replaces what the one before counted for. Sitemaps are counted apart.
 type Counters struct {
 	Discovered uint64 // URLs found
 	Finished   uint64 // URLs finished at least once
@@ -24,21 +28,58 @@ type Counters struct {
 	// Status counts finished URLs by the first digit of their status; those
 	// without one are in the first place.
 	Status [6]uint64
+	// Skips counts links that were found and not queued, by Skip.Reason.
+	Skips [NumSkipReasons]uint64
 
 	// Generation is the latest one of a finish. Counted is how many of its pages
 	// count towards page limits.
 	Generation uint32
 	Counted    uint64
+
+	// Sitemaps are those found, SitemapsRead of them those finished at least once.
+	// SitemapVisits are later visits that are queued and not finished.
+	Sitemaps, SitemapsRead, SitemapVisits uint64
 }
 
-// Pending is how many visits wait to be finished.
+// Pending is how many visits of pages wait to be finished.
 func (c *Counters) Pending() uint64 {
 	// A page that is finished without ever being named is counted as one only.
 	return c.Discovered - min(c.Finished, c.Discovered) + c.Visits
 }
 
+// PendingSitemaps is how many visits of sitemaps wait to be finished.
+func (c *Counters) PendingSitemaps() uint64 {
+	return c.Sitemaps - min(c.SitemapsRead, c.Sitemaps) + c.SitemapVisits
+}
+
+// found counts a URL that is new.
+func (c *Counters) found(sitemap bool) {
+	if sitemap {
+		c.Sitemaps++
+	} else {
+		c.Discovered++
+	}
+}
+
+// queuedAgain counts a later visit.
+func (c *Counters) queuedAgain(sitemap bool) {
+	if sitemap {
+		c.SitemapVisits++
+	} else {
+		c.Visits++
+	}
+}
+
 // finished counts a finish, which was not counted before.
 func (c *Counters) finished(f *frontier.Finish) {
+	if f.Sitemap {
+		if f.Visit > 1 {
+			c.SitemapVisits -= min(1, c.SitemapVisits)
+		} else {
+			c.SitemapsRead++
+		}
+		return
+	}
 	if f.Visit > 1 {
 		c.Visits -= min(1, c.Visits) // it was queued, unless a record is wrong
 		c.count(f.Before, ^uint64(0))
@@ -71,11 +112,17 @@ func (c *Counters) add(o *Counters) {
 	c.Finished += o.Finished
 	c.Visits += o.Visits
 	c.Bytes += o.Bytes
+	c.Sitemaps += o.Sitemaps
+	c.SitemapsRead += o.SitemapsRead
+	c.SitemapVisits += o.SitemapVisits
 	for i := range c.Outcomes {
 		c.Outcomes[i] += o.Outcomes[i]
 	}
 	for i := range c.Status {
 		c.Status[i] += o.Status[i]
+	}
+	for i := range c.Skips {
+		c.Skips[i] += o.Skips[i]
 	}
 	if o.Generation > c.Generation {
 		c.Generation, c.Counted = o.Generation, 0
@@ -89,7 +136,7 @@ func (c *Counters) append(dst []byte) []byte {
 	for _, v := range []uint64{c.Discovered, c.Finished, c.Visits, c.Bytes, uint64(c.Generation), c.Counted} {
 		dst = binary.AppendUvarint(dst, v)
 	}
-	for _, list := range [][]uint64{c.Outcomes[:], c.Status[:]} {
+	for _, list := range [][]uint64{c.Outcomes[:], c.Status[:], c.Skips[:]} {
 		n := len(list)
 		for n > 0 && list[n-1] == 0 {
 			n--
@@ -99,17 +146,26 @@ func (c *Counters) append(dst []byte) []byte {
 			dst = binary.AppendUvarint(dst, v)
 		}
 	}
+	for _, v := range []uint64{c.Sitemaps, c.SitemapsRead, c.SitemapVisits} {
+		dst = binary.AppendUvarint(dst, v)
+	}
 	return dst
 }
 
 func readCounters(r *record.Reader) Counters {
 	c := Counters{Discovered: r.Uvarint(), Finished: r.Uvarint(), Visits: r.Uvarint(), Bytes: r.Uvarint()}
 	c.Generation, c.Counted = uint32(r.UpTo(math.MaxUint32)), r.Uvarint()
-	for _, list := range [][]uint64{c.Outcomes[:], c.Status[:]} {
+	for _, list := range [][]uint64{c.Outcomes[:], c.Status[:], c.Skips[:]} {
+		if len(r.B) == 0 {
+			break // counters that were added to the format later
+		}
 		n := r.UpTo(uint64(len(list)))
 		for i := range n {
 			list[i] = r.Uvarint()
 		}
+	}
+	if len(r.B) > 0 { // these were added later too
+		c.Sitemaps, c.SitemapsRead, c.SitemapVisits = r.Uvarint(), r.Uvarint(), r.Uvarint()
 	}
 	return c
 }

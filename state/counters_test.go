@@ -14,6 +14,7 @@ func TestCountersRoundTrip(t *testing.T) {
 	for i := range 300 {
 		c.finished(&frontier.Finish{Outcome: uint8(i), Counted: i%2 == 0, Status: uint16(i * 10), Bytes: 3})
 	}
+	c.Skips = [NumSkipReasons]uint64{1: 7, NumSkipReasons - 1: 9}
 	r := record.Reader{B: c.append(nil)}
 	if got := readCounters(&r); r.Bad || got != c {
 		t.Errorf("got %+v\nwant %+v", got, c)

@@ -186,7 +186,7 @@ func removeOurs(root *os.Root, sub string) error {
 // to a file.
 func isStoreFile(name string) bool {
 	switch name {
-	case "MANIFEST", "MANIFEST-REWRITE", "KEYREGISTRY", "REWRITE-KEYREGISTRY", "DISCARD", "LOCK", syncedName:
+	case "MANIFEST", "MANIFEST-REWRITE", "KEYREGISTRY", "REWRITE-KEYREGISTRY", "DISCARD", "LOCK", syncedName, durableName:
 		return true
 	}
 	name = strings.TrimSuffix(name, disk.TempSuffix)
@@ -200,13 +200,17 @@ func isStoreFile(name string) bool {
 
 // Wipe deletes the store in dir, and dir itself if nothing else is in it. The
 // store must not be open; the error is a *LockedError if it is. A store whose
-// FORMAT is damaged can be deleted too, if another file shows that it is one.
+// FORMAT is damaged can be deleted too, if another file shows that it is one, and so
+// can one of an earlier version: its files have the same names.
 func Wipe(dir string) error {
 	exists, _, err := look(dir)
 	if _, damaged := errors.AsType[*CorruptError](err); damaged {
 		if reached, other := readSynced(filepath.Join(dir, badgerDir)); other == nil && reached.position > 0 {
 			exists, err = true, nil
 		}
+	}
+	if v, ok := errors.AsType[*VersionError](err); ok && v.Found < v.Known {
+		exists, err = true, nil
 	}
 	if err != nil {
 		return err

@@ -4,11 +4,15 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -18,34 +22,36 @@ import (
 )
 
 // testdata/v2.tar.gz holds two directories of format version 2: one of a store
-// that was closed, and one of a store that was killed. They must open for ever.
+// that was closed, and one of a store that was killed. They must open for ever, and
+// hold what contents.txt beside them says.
 // It was made by this test with STATE_GOLDEN=v2 in the environment; a new
 // version of the format gets a file of its own, beside this one. v1.tar.gz holds
 // the same of format version 1, which is refused.
 const (
-	goldenSeed    = 100
-	goldenRecords = 120
-	goldenEnv     = "STATE_GOLDEN"
+	goldenSeed     = 100
+	goldenRecords  = 120
+	goldenEnv      = "STATE_GOLDEN"
+	goldenContents = "contents.txt"
 )
 
 func TestGolden(t *testing.T) {
 	if v := os.Getenv(goldenEnv); v != "" {
 		makeGolden(t, filepath.Join("testdata", v+".tar.gz"))
 	}
-	archives, err := filepath.Glob("testdata/v*.tar.gz")
-	if err != nil || len(archives) == 0 {
-		t.Fatalf("archives %v, %v", archives, err)
-	}
-	for _, name := range archives {
+	for name, refused := range map[string]bool{"v1.tar.gz": true, "v2.tar.gz": false} {
 		root := t.TempDir()
-		unpack(t, name, root)
+		unpack(t, filepath.Join("testdata", name), root)
 		for _, life := range []string{"closed", "killed"} {
-			t.Run(filepath.Base(name)+"/"+life, func(t *testing.T) {
-				if strings.HasSuffix(name, "v1.tar.gz") {
+			t.Run(name+"/"+life, func(t *testing.T) {
+				if refused {
 					checkRefused(t, filepath.Join(root, life))
 					return
 				}
-				checkGolden(t, open(t, filepath.Join(root, life), Options{Mode: ExistingOnly}), life == "killed")
+				want, err := os.ReadFile(filepath.Join(root, goldenContents))
+				if err != nil {
+					t.Fatal(err)
+				}
+				checkGolden(t, open(t, filepath.Join(root, life), Options{Mode: ExistingOnly}), string(want), life == "killed")
 			})
 		}
 	}
@@ -82,29 +88,16 @@ func checkRefused(t *testing.T, dir string) {
 	}
 }
 
-func checkGolden(t *testing.T, s *Store, killed bool) {
+func checkGolden(t *testing.T, s *Store, want string, killed bool) {
 	t.Helper()
-	m := newModel(goldenSeed)
-	for m.n < goldenRecords {
-		m.record()
-	}
-	m.check(t, s)
-	if got := readSnapshots(t, s); got != "filter/2=bits sealed/1=layer " {
-		t.Errorf("snapshots %q", got)
-	}
-	r := s.Recovery()
-	if r.Unclean != killed || (r.Applied > 0) != killed || s.Seed() != modelSeed {
-		t.Errorf("recovery %+v, seed %d", r, s.Seed())
-	}
-	want := 1
-	if killed {
-		want = 2
-	}
-	if got := s.CrashCount(key(1)); got != want {
-		t.Errorf("crash count %d, want %d", got, want)
+	// Before anything else is written: what the log holds since the checkpoint.
+	_, at := s.Snapshots()
+	evidence := ""
+	err := s.EvidenceSince(t.Context(), at, func(_ frontier.Position, run uint64, e frontier.Evidence) { evidence += fmt.Sprintln(run, brief(e)) })
+	if err != nil || evidence != "2 {Partition:3 Kind:4 Subject:5 Words:[1:6]}\n" {
+		t.Errorf("evidence %q, %v", evidence, err)
 	}
 	keys := 0
-	_, at := s.Snapshots()
 	for _, err := range s.KeysSince(t.Context(), at) {
 		if err != nil {
 			t.Fatal(err)
@@ -114,6 +107,136 @@ func checkGolden(t *testing.T, s *Store, killed bool) {
 	if keys == 0 {
 		t.Error("no keys in the log since the checkpoint")
 	}
+	if got := dumpContents(t, s); got != want {
+		t.Errorf("it holds something else; the first line that differs:\n%s", firstDifference(got, want))
+	}
+	if got := readSnapshots(t, s); got != "filter/2=bits sealed/1=layer " {
+		t.Errorf("snapshots %q", got)
+	}
+	if got, err := s.Received(t.Context(), 3, [16]byte{15: 1}); err != nil || got != 9 {
+		t.Errorf("batch %d, %v", got, err)
+	}
+	r := s.Recovery()
+	if r.Unclean != killed || (r.Applied > 0) != killed || s.Seed() != modelSeed {
+		t.Errorf("recovery %+v, seed %d", r, s.Seed())
+	}
+	want1 := 1
+	if killed {
+		want1 = 2
+	}
+	if n, alone := s.UncleanEnds(key(1)); n != want1 || alone != killed {
+		t.Errorf("%d unclean ends, alone %v; want %d and %v", n, alone, want1, killed)
+	}
+}
+
+// dumpContents writes down all that a store says of URLs, hosts, origins and the crawl. Fields and counters that are zero are left out, so that those added later
+// do not change it.
+func dumpContents(t *testing.T, s *Store) string {
+	t.Helper()
+	ctx := t.Context()
+	if err := s.Flush(ctx); err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	put := func(what string, values ...any) {
+		b.WriteString(what)
+		for _, v := range values {
+			b.WriteString(" " + brief(v))
+		}
+		b.WriteString("\n")
+	}
+	for p, err := range s.Pages(ctx) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		put("page", p.Link, p.Finish)
+	}
+	scan := func(family byte, fn func(key []byte)) {
+		if err := s.view.scan([]byte{family}, func(key, _ []byte) error { fn(key); return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var sitemaps []frontier.Key
+	named, _ := record.Families(true)
+	scan(named, func(key []byte) {
+		k, _ := record.ParseURLKey(key)
+		sitemaps = append(sitemaps, k)
+	})
+	list, err := s.ReadSitemaps(ctx, sitemaps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range list {
+		put("sitemap", list[i])
+	}
+	for backlog, err := range s.Backlogs(ctx, 0, 255) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		put("pending", backlog.Fact, drain(t, s, backlog.Fact.Host, 50))
+	}
+	scan(record.FamHost, func(key []byte) {
+		fact, ok, err := s.Host(ctx, frontier.HostID(binary.BigEndian.Uint64(key[1:])))
+		put("host", fact, ok, err == nil)
+	})
+	scan(record.FamOrigin, func(key []byte) {
+		fact, ok, err := s.Origin(ctx, frontier.HostID(binary.BigEndian.Uint64(key[1:])), string(key[9:]))
+		put("origin", fact, ok, err == nil)
+	})
+	facts := s.Facts()
+	for _, name := range slices.Sorted(maps.Keys(facts)) {
+		put("fact", name, facts[name])
+	}
+	for p := range record.Partitions {
+		if c := s.PartitionCounters(uint8(p)); c != (Counters{}) {
+			put("partition", p, c)
+		}
+	}
+	return b.String()
+}
+
+// brief writes a value without what is zero in it.
+func brief(v any) string {
+	switch v := v.(type) {
+	case fmt.Stringer: // times and URLs
+		return v.String()
+	case []byte:
+		return fmt.Sprintf("%x", v)
+	}
+	r := reflect.ValueOf(v)
+	var parts []string
+	switch r.Kind() {
+	case reflect.Pointer:
+		if r.IsNil() {
+			return "-"
+		}
+		return brief(r.Elem().Interface())
+	case reflect.Struct:
+		for i := range r.NumField() {
+			if f := r.Type().Field(i); f.IsExported() && !r.Field(i).IsZero() {
+				parts = append(parts, f.Name+":"+brief(r.Field(i).Interface()))
+			}
+		}
+		return "{" + strings.Join(parts, " ") + "}"
+	case reflect.Slice, reflect.Array:
+		for i := range r.Len() {
+			if !r.Index(i).IsZero() {
+				parts = append(parts, fmt.Sprint(i, ":", brief(r.Index(i).Interface())))
+			}
+		}
+		return "[" + strings.Join(parts, " ") + "]"
+	}
+	return fmt.Sprint(v)
+}
+
+func firstDifference(got, want string) string {
+	a, b := strings.Split(got, "\n"), strings.Split(want, "\n")
+	for i := range min(len(a), len(b)) {
+		if a[i] != b[i] {
+			return "got  " + a[i] + "\nwant " + b[i]
+		}
+	}
+	return fmt.Sprintf("%d and %d lines", len(a), len(b))
 }
 
 func makeGolden(t *testing.T, path string) {
@@ -126,6 +249,7 @@ func makeGolden(t *testing.T, path string) {
 	commit(t, s, frontier.Record{Leased: []frontier.Key{key(1), key(2)}})
 	s = crash(t, s)
 	commit(t, s, frontier.Record{Leased: []frontier.Key{key(1)}, Returned: []frontier.Key{key(2)}})
+	commit(t, s, frontier.Record{Alone: []frontier.Key{key(1)}})
 	for m.n < goldenRecords {
 		commit(t, s, m.record())
 		if m.n == goldenRecords/2 {
@@ -137,10 +261,21 @@ func makeGolden(t *testing.T, path string) {
 			}
 		}
 	}
-	if err := s.Flush(t.Context()); err != nil {
+	commit(t, s, frontier.Record{
+		Evidence: []frontier.Evidence{{Partition: 3, Kind: 4, Subject: 5, Words: []uint64{0, 6}}},
+		Marks:    []frontier.Mark{{Partition: 3, Session: [16]byte{15: 1}, Batch: 9}},
+		Sent:     []frontier.Link{{Key: key(7), URL: mustURL("https://sent.example/"), Depth: 2}},
+	})
+	for h := range m.order {
+		if rec, ok := low(t, s, h); ok {
+			commit(t, s, rec)
+		}
+	}
+	m.check(t, s)
+	root := t.TempDir()
+	if err := os.WriteFile(filepath.Join(root, goldenContents), []byte(dumpContents(t, s)), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	root := t.TempDir()
 	copyDir(t, s.dir, filepath.Join(root, "killed"))
 	if err := s.Close(); err != nil {
 		t.Fatal(err)

@@ -2,12 +2,16 @@ package state
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/disk"
 	"github.com/mapwright/mapwright/state/internal/record"
 	"github.com/mapwright/mapwright/wal"
 )
@@ -15,22 +19,66 @@ import (
 // A localJournal is the log in the store's directory. A record is one entry of the
 // log, and its position is the entry's number: so positions have no gaps.
 type localJournal struct {
-	log  *wal.Log
-	recs [][]byte // memory for Append
+	log     *wal.Log
+	durable *os.File // durableName
+	buf     []byte   // memory for noteDurable
+	recs    [][]byte // memory for Append
 }
 
+// durableName is a file in the log's directory that holds the position up to which
+// the log is durable. It is overwritten after each fsync of the log and never
+// synced itself: a kill loses nothing of it, and after a loss of power it may be
+// older. It is never ahead of the log, so a log that ends before it is damaged.
+// Without it, damage of the last batch would look like a write that was cut short.
+const (
+	durableName  = "DURABLE"
+	durableMagic = "mwdurabl"
+)
+
 // openLocalJournal opens the log in dir. It must hold all records after synced, and
-// the one at synced.
+// all that were durable.
 func openLocalJournal(dir string, synced frontier.Position, o wal.Options) (*localJournal, error) {
-	o.Durable = wal.LSN(synced)
+	path := filepath.Join(dir, durableName)
+	durable, err := readDurable(path)
+	if err != nil {
+		return nil, err
+	}
+	o.Durable, o.Written = wal.LSN(synced), wal.LSN(durable)
 	log, err := wal.Open(dir, o)
 	if err != nil {
 		return nil, err
 	}
-	return &localJournal{log: log}, nil
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return nil, errors.Join(err, log.Close())
+	}
+	j := &localJournal{log: log, durable: f}
+	j.noteDurable()
+	return j, nil
+}
+
+// readDurable returns the position in the file, 0 if there is none that can be read.
+func readDurable(path string) (frontier.Position, error) {
+	body, err := disk.ReadSmallFrame(path, durableMagic, record.Version)
+	if _, damaged := errors.AsType[*CorruptError](err); damaged || errors.Is(err, os.ErrNotExist) {
+		return 0, nil // it is needed only to find damage of the log
+	}
+	r := record.Reader{B: body}
+	return frontier.Position(r.U64()), err
+}
+
+// noteDurable writes down how far the log is durable. An error leaves an older
+// position in the file, which is valid.
+func (j *localJournal) noteDurable() {
+	var body [8]byte
+	binary.BigEndian.PutUint64(body[:], uint64(j.log.Last()))
+	j.buf = disk.AppendFrame(j.buf[:0], durableMagic, record.Version, body[:])
+	_, _ = j.durable.WriteAt(j.buf, 0)
 }
 
 func (j *localJournal) first() frontier.Position { return frontier.Position(j.log.First()) }
+
+func (j *localJournal) last() frontier.Position { return frontier.Position(j.log.Last()) }
 
 func (j *localJournal) Append(_ context.Context, b *Batch) error {
 	if next := j.log.Last() + 1; wal.LSN(b.At(0)) != next {
@@ -40,8 +88,11 @@ func (j *localJournal) Append(_ context.Context, b *Batch) error {
 	for i := range b.Len() {
 		j.recs = append(j.recs, b.Record(i))
 	}
-	_, err := j.log.Append(j.recs...)
-	return err
+	if _, err := j.log.Append(j.recs...); err != nil {
+		return err
+	}
+	j.noteDurable()
+	return nil
 }
 
 func (j *localJournal) Replay(ctx context.Context, after Positions, fn func(frontier.Position, []byte) error) error {
@@ -90,4 +141,4 @@ func (j *localJournal) Stats() JournalStats {
 	return JournalStats{Size: j.log.Size(), Written: s.Written, Syncs: s.Batches, SyncMean: s.SyncMean}
 }
 
-func (j *localJournal) Close() error { return j.log.Close() }
+func (j *localJournal) Close() error { return errors.Join(j.log.Close(), j.durable.Close()) }

@@ -33,17 +33,20 @@ type model struct {
 	hosts    map[frontier.HostID]frontier.HostFact
 	origins  map[string]frontier.OriginFact
 	facts    map[string][]byte
+	vouchers map[frontier.Key]map[frontier.HostID]uint32 // visit, by sitemap and host
 	counters Counters
-	open     []frontier.Key          // named, or queued again, and not finished
-	done     []frontier.Key          // named and finished, at least once
-	visit    map[frontier.Key]uint32 // the one that is queued, from 2 on
+	skips    map[uint8]*[NumSkipReasons]uint64 // by partition
+	open     []frontier.Key                    // named, or queued again, and not finished
+	done     []frontier.Key                    // named and finished, at least once
+	visit    map[frontier.Key]uint32           // the one that is queued, from 2 on
 }
 
 func newModel(seed uint64) *model {
 	return &model{
 		rng: rand.New(rand.NewPCG(seed, seed)), hasher: frontier.NewHasher(modelSeed),
 		links: map[frontier.Key]frontier.Link{}, order: map[frontier.HostID][]frontier.Link{}, finishes: map[frontier.Key]*frontier.Finish{},
-		hosts: map[frontier.HostID]frontier.HostFact{}, origins: map[string]frontier.OriginFact{}, facts: map[string][]byte{}, visit: map[frontier.Key]uint32{},
+		hosts: map[frontier.HostID]frontier.HostFact{}, origins: map[string]frontier.OriginFact{}, facts: map[string][]byte{}, vouchers: map[frontier.Key]map[frontier.HostID]uint32{}, visit: map[frontier.Key]uint32{},
+		skips: map[uint8]*[NumSkipReasons]uint64{},
 	}
 }
 
@@ -63,6 +66,7 @@ func (m *model) record() frontier.Record {
 			Key: k, Outcome: uint8(m.rng.IntN(20)), Counted: m.rng.IntN(2) > 0, Status: uint16(m.rng.IntN(6) * 100), Attempts: 1, CheckedAt: now,
 			Bytes: m.rng.Uint64N(1e6), Facts: m.blob(300),
 		}
+		r.Finish.Sitemap = m.links[k].Sitemap
 		r.Finish.Visit, r.Finish.Generation = max(1, m.visit[k]), max(1, m.visit[k])-1
 		if r.Finish.Visit > 1 {
 			r.Finish.Before = m.finishes[k].Summary()
@@ -77,6 +81,11 @@ func (m *model) record() frontier.Record {
 	}
 	if m.rng.IntN(4) == 0 {
 		r.Visits = m.revisits(r.Finish)
+	}
+	for _, l := range r.Links {
+		if l.Sitemap && m.rng.IntN(2) == 0 {
+			r.Vouchers = append(r.Vouchers, frontier.Voucher{Key: l.Key, Host: frontier.HostID(m.rng.Uint64()), Visit: m.rng.Uint32()})
+		}
 	}
 	if m.rng.IntN(8) == 0 {
 		h := m.rng.IntN(12)
@@ -95,6 +104,9 @@ func (m *model) record() frontier.Record {
 		}
 		r.Facts = append(r.Facts, f)
 	}
+	for range m.rng.IntN(3) {
+		r.Skips = append(r.Skips, frontier.Skip{Partition: uint8(m.rng.IntN(4) * 50), Reason: uint8(m.rng.IntN(NumSkipReasons)), Count: m.rng.Uint64N(1000)})
+	}
 	r.Facts = append(r.Facts, frontier.CrawlFact{Name: "n", Value: []byte(strconv.Itoa(m.n))})
 	m.apply(&r)
 	return r
@@ -110,7 +122,7 @@ func (m *model) revisits(finish *frontier.Finish) []frontier.Link {
 			continue // it is queued, or will be finished now
 		}
 		m.visit[k] = max(1, f.Visit) + 1
-		links = append(links, frontier.Link{Key: k, URL: l.URL, Depth: l.Depth, Priority: l.Priority, Source: l.Source, Visit: m.visit[k], Before: f.Summary()})
+		links = append(links, frontier.Link{Key: k, URL: l.URL, Depth: l.Depth, Priority: l.Priority, Source: l.Source, Sitemap: l.Sitemap, Visit: m.visit[k], Before: f.Summary()})
 	}
 	return links
 }
@@ -133,11 +145,21 @@ func (m *model) link(parent frontier.URL, now time.Time) frontier.Link {
 	if m.rng.IntN(4) == 0 {
 		l.LastMod = now.Add(-time.Hour)
 		l.Hops = uint8(m.rng.IntN(10))
+		l.Repeats = 20 * l.Hops
 	}
 	if m.rng.IntN(6) == 0 {
-		l.Finish = &frontier.Finish{Outcome: uint8(m.rng.IntN(20)), CheckedAt: now, Facts: m.blob(50)}
+		l.Sitemap, l.Priority, l.Key = true, frontier.PrioritySitemap, frontier.SitemapKey(m.hasher, l.URL)
+	}
+	if m.rng.IntN(6) == 0 {
+		l.Finish = &frontier.Finish{Sitemap: l.Sitemap, Outcome: uint8(m.rng.IntN(20)), CheckedAt: now, Facts: m.blob(50)}
 	}
 	return l
+}
+
+// setLink takes what the store keeps of a link but for its place in the queue.
+func (m *model) setLink(l frontier.Link) {
+	l.Repeats = 0 // only the queue has it
+	m.links[l.Key] = l
 }
 
 func (m *model) apply(r *frontier.Record) {
@@ -145,21 +167,21 @@ func (m *model) apply(r *frontier.Record) {
 		if f := l.Finish; f != nil {
 			l.Finish = nil
 			f.Key = l.Key
-			m.links[l.Key] = l
+			m.setLink(l)
 			m.finishes[l.Key] = f
-			m.counters.Discovered++
+			m.counters.found(l.Sitemap)
 			m.counters.finished(f)
 			continue
 		}
-		m.links[l.Key] = l
+		m.setLink(l)
 		m.order[l.Key.Host] = append(m.order[l.Key.Host], l)
 		m.open = append(m.open, l.Key)
-		m.counters.Discovered++
+		m.counters.found(l.Sitemap)
 	}
 	for _, l := range r.Visits {
 		m.order[l.Key.Host] = append(m.order[l.Key.Host], l)
 		m.open = append(m.open, l.Key)
-		m.counters.Visits++
+		m.counters.queuedAgain(l.Sitemap)
 	}
 	if r.Finish != nil {
 		if m.finishes[r.Finish.Key] == nil {
@@ -167,6 +189,19 @@ func (m *model) apply(r *frontier.Record) {
 		}
 		m.finishes[r.Finish.Key] = r.Finish
 		m.counters.finished(r.Finish)
+	}
+	for _, v := range r.Vouchers {
+		if m.vouchers[v.Key] == nil {
+			m.vouchers[v.Key] = map[frontier.HostID]uint32{}
+		}
+		m.vouchers[v.Key][v.Host] = v.Visit
+	}
+	for _, s := range r.Skips {
+		m.counters.Skips[s.Reason] += s.Count
+		if m.skips[s.Partition] == nil {
+			m.skips[s.Partition] = new([NumSkipReasons]uint64)
+		}
+		m.skips[s.Partition][s.Reason] += s.Count
 	}
 	for _, f := range r.Hosts {
 		m.hosts[f.Host] = f
@@ -188,7 +223,7 @@ func (m *model) pending(h frontier.HostID) []frontier.Link {
 	var links []frontier.Link
 	for _, l := range m.order[h] {
 		if f := m.finishes[l.Key]; f == nil || f.Visit < l.Visit {
-			links = append(links, frontier.Link{Key: l.Key, URL: l.URL, Depth: l.Depth, Priority: l.Priority, Source: l.Source, Hops: l.Hops, Visit: l.Visit, Before: l.Before})
+			links = append(links, frontier.Link{Key: l.Key, URL: l.URL, Depth: l.Depth, Priority: l.Priority, Source: l.Source, Hops: l.Hops, Repeats: l.Repeats, Sitemap: l.Sitemap, Visit: l.Visit, Before: l.Before})
 		}
 	}
 	slices.SortStableFunc(links, func(a, b frontier.Link) int { return cmp.Compare(a.Priority, b.Priority) })
@@ -217,6 +252,7 @@ func (m *model) check(t *testing.T, s *Store) {
 		t.Fatal(err)
 	}
 	m.checkPages(t, s)
+	m.checkSitemaps(t, s)
 	if got := s.Counters(); got != m.counters {
 		t.Errorf("counters\n got %v\nwant %v", got, m.counters)
 	}
@@ -258,11 +294,18 @@ func (m *model) check(t *testing.T, s *Store) {
 func (m *model) checkPartitions(t *testing.T, s *Store) {
 	t.Helper()
 	var want [record.Partitions]Counters
-	for k := range m.links {
+	for k, l := range m.links {
 		c := &want[k.Host.Partition()]
-		c.Discovered++
+		c.found(l.Sitemap)
 		f := m.finishes[k]
 		if f == nil {
+			continue
+		}
+		if l.Sitemap {
+			c.SitemapsRead++
+			if m.visit[k] > f.Visit {
+				c.SitemapVisits++
+			}
 			continue
 		}
 		c.Finished++
@@ -270,6 +313,9 @@ func (m *model) checkPartitions(t *testing.T, s *Store) {
 		if m.visit[k] > f.Visit {
 			c.Visits++
 		}
+	}
+	for p, skips := range m.skips {
+		want[p].Skips = *skips
 	}
 	for p := range want {
 		got := s.PartitionCounters(uint8(p))
@@ -282,7 +328,7 @@ func (m *model) checkPartitions(t *testing.T, s *Store) {
 
 func (m *model) checkPages(t *testing.T, s *Store) {
 	t.Helper()
-	want := slices.SortedFunc(maps.Keys(m.links), frontier.Key.Compare)
+	want, sitemaps := m.keys(false), m.keys(true)
 	var keys []frontier.Key
 	for k, err := range s.Keys(context.Background(), 0, 255) {
 		if err != nil {
@@ -290,8 +336,8 @@ func (m *model) checkPages(t *testing.T, s *Store) {
 		}
 		keys = append(keys, k)
 	}
-	if !slices.Equal(keys, want) {
-		t.Errorf("keys: got %d, want %d", len(keys), len(want))
+	if all := slices.Concat(want, sitemaps); !slices.Equal(keys, all) {
+		t.Errorf("keys: got %d, want %d", len(keys), len(all))
 	}
 	i := 0
 	for p, err := range s.Pages(context.Background()) {
@@ -309,12 +355,59 @@ func (m *model) checkPages(t *testing.T, s *Store) {
 	if i != len(want) {
 		t.Errorf("%d pages, want %d", i, len(want))
 	}
-	out := make([]bool, len(want)+1)
-	if err := s.Seen(context.Background(), append(want, frontier.Key{Host: 1, Hi: 2, Lo: 3}), out); err != nil {
+	out := make([]bool, len(keys)+1)
+	if err := s.Seen(context.Background(), append(keys, frontier.Key{Host: 1, Hi: 2, Lo: 3}), out); err != nil {
 		t.Fatal(err)
 	}
-	if slices.Index(out, false) != len(want) {
+	if slices.Index(out, false) != len(keys) {
 		t.Error("Seen does not know what it should, or more")
+	}
+}
+
+// keys are those of all pages or of all sitemaps, in order.
+func (m *model) keys(sitemaps bool) []frontier.Key {
+	var keys []frontier.Key
+	for k, l := range m.links {
+		if l.Sitemap == sitemaps {
+			keys = append(keys, k)
+		}
+	}
+	slices.SortFunc(keys, frontier.Key.Compare)
+	return keys
+}
+
+func (m *model) checkSitemaps(t *testing.T, s *Store) {
+	t.Helper()
+	ofHost := map[frontier.HostID]int{}
+	keys := m.keys(true)
+	list, err := s.ReadSitemaps(context.Background(), append(keys, frontier.Key{Host: 1}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if last := list[len(keys)]; !last.Link.URL.IsZero() || last.Finish != nil {
+		t.Errorf("a sitemap that was never named: %+v", last)
+	}
+	for i, k := range keys {
+		ofHost[k.Host]++
+		got, want := list[i], Page{Link: m.links[k], Finish: m.finishes[k]}
+		if !reflect.DeepEqual(got.Page, want) {
+			t.Fatalf("sitemap\n got %+v %+v\nwant %+v %+v", got.Link, got.Finish, want.Link, want.Finish)
+		}
+		vouchers := map[frontier.HostID]uint32{}
+		for _, v := range got.Vouchers {
+			vouchers[v.Host] = v.Visit
+		}
+		if len(got.Vouchers) != len(vouchers) || !maps.Equal(vouchers, m.vouchers[k]) {
+			t.Fatalf("vouchers: got %v, want %v", got.Vouchers, m.vouchers[k])
+		}
+	}
+	for h, want := range ofHost {
+		if got, err := s.CountSitemaps(context.Background(), h, want+1); err != nil || got != want {
+			t.Errorf("%d sitemaps of a host, %v, want %d", got, err, want)
+		}
+		if got, err := s.CountSitemaps(context.Background(), h, 1); err != nil || got != 1 {
+			t.Errorf("%d sitemaps of a host when 1 is asked for, %v", got, err)
+		}
 	}
 }
 

@@ -48,8 +48,8 @@ func TestPartitionIsClosedAndOpened(t *testing.T) {
 	}
 	commit(t, s, frontier.Record{Leased: []frontier.Key{mine}})
 	s = crash(t, s)
-	if r := s.Recovery(); !r.Unclean || r.InFlight != 2 || s.CrashCount(mine) != 1 || s.CrashCount(other) != 1 {
-		t.Errorf("%+v, crash counts %d and %d", r, s.CrashCount(mine), s.CrashCount(other))
+	if r := s.Recovery(); !r.Unclean || r.InFlight != 2 || crashCount(s, mine) != 1 || crashCount(s, other) != 1 {
+		t.Errorf("%+v, crash counts %d and %d", r, crashCount(s, mine), crashCount(s, other))
 	}
 	if s.ClosePartition(t.Context(), 8, said) == nil {
 		t.Error("a partition was closed with a host of another")

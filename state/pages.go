@@ -8,10 +8,11 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/state/internal/overlay"
 	"github.com/mapwright/mapwright/state/internal/record"
 )
 
-// A Page is what is known of one URL.
+// A Page is what is known of one URL: a page or, where that is said, a sitemap.
 type Page struct {
 	// Link is how the URL was found. Of a key that was finished without ever
 	// being named, only Link.Key is set.
@@ -26,12 +27,12 @@ type Page struct {
 type queries struct {
 	*access
 	view    *view
-	overlay *overlay
+	overlay *overlay.Overlay
 	journal Journal
 	bodies  record.Bodies
 }
 
-// Page returns what is known of one URL. It sees everything committed before
+// Page returns what is known of one page. It sees everything committed before
 // the call.
 func (q *queries) Page(ctx context.Context, k frontier.Key) (_ Page, _ bool, err error) {
 	defer q.guard(&err)
@@ -44,29 +45,39 @@ func (q *queries) Page(ctx context.Context, k frontier.Key) (_ Page, _ bool, err
 	defer q.leave()
 	txn := q.view.db.NewTransaction(false)
 	defer txn.Discard()
+	p, ok, err := readPage(txn, k, false)
+	if err != nil {
+		return Page{}, false, fmt.Errorf("read page: %w", err)
+	}
+	return p, ok, nil
+}
+
+// readPage reads what is known of one page or sitemap.
+func readPage(txn *badger.Txn, k frontier.Key, sitemap bool) (Page, bool, error) {
 	p := Page{Link: frontier.Link{Key: k}}
-	named, err := getValue(txn, record.AppendURLKey(nil, record.FamURL, k), func(b []byte) (err error) {
+	found, finished := record.Families(sitemap)
+	named, err := getValue(txn, record.AppendURLKey(nil, found, k), func(b []byte) (err error) {
 		p.Link, err = record.DecodeDiscovery(k, b)
 		return err
 	})
 	if err != nil {
-		return Page{}, false, fmt.Errorf("read page: %w", err)
+		return p, false, err
 	}
-	done, err := getValue(txn, record.AppendURLKey(nil, record.FamFinish, k), func(b []byte) (err error) {
+	done, err := getValue(txn, record.AppendURLKey(nil, finished, k), func(b []byte) (err error) {
 		p.Finish, err = record.DecodeFinish(k, b)
 		return err
 	})
-	if err != nil {
-		return Page{}, false, fmt.Errorf("read page: %w", err)
-	}
-	return p, named || done, nil
+	return p, named || done, err
 }
 
-// Pages goes through all URLs in the order of their keys, which is by host and
+// Pages goes through all pages in the order of their keys, which is by host and
 // does not change. It answers for what has been applied: for each URL at the
 // time when it is read, which may be a while after the call. It reads in
 // pieces and holds nothing open between them.
-func (q *queries) Pages(ctx context.Context) iter.Seq2[Page, error] {
+func (q *queries) Pages(ctx context.Context) iter.Seq2[Page, error] { return q.all(ctx, false) }
+
+// all goes through all pages or all sitemaps.
+func (q *queries) all(ctx context.Context, sitemaps bool) iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) {
 		var after frontier.Key
 		for first := true; ; first = false {
@@ -74,14 +85,14 @@ func (q *queries) Pages(ctx context.Context) iter.Seq2[Page, error] {
 				yield(Page{}, err)
 				return
 			}
-			pages, err := q.somePages(after, first)
+			pages, err := q.some(after, first, sitemaps)
 			for _, p := range pages {
 				if !yield(p, nil) {
 					return
 				}
 			}
 			if err != nil {
-				yield(Page{}, fmt.Errorf("read pages: %w", err))
+				yield(Page{}, fmt.Errorf("read %s: %w", kindOf(sitemaps), err))
 				return
 			}
 			if len(pages) == 0 {
@@ -96,9 +107,16 @@ func (q *queries) Pages(ctx context.Context) iter.Seq2[Page, error] {
 // memory at once.
 const pagesChunk = 512
 
-// somePages reads the next pages after a key, merging discoveries and
+func kindOf(sitemaps bool) string {
+	if sitemaps {
+		return "sitemaps"
+	}
+	return "pages"
+}
+
+// some reads the next pages or sitemaps after a key, merging discoveries and
 // finishes.
-func (q *queries) somePages(after frontier.Key, first bool) (_ []Page, err error) {
+func (q *queries) some(after frontier.Key, first, sitemaps bool) (_ []Page, err error) {
 	defer q.guard(&err)
 	if err := q.enter(); err != nil {
 		return nil, err
@@ -109,9 +127,10 @@ func (q *queries) somePages(after frontier.Key, first bool) (_ []Page, err error
 	}
 	txn := q.view.db.NewTransaction(false)
 	defer txn.Discard()
-	named := newFamilyReader(txn, record.FamURL, after, first)
+	found, finished := record.Families(sitemaps)
+	named := newFamilyReader(txn, found, after, first)
 	defer named.it.Close()
-	done := newFamilyReader(txn, record.FamFinish, after, first)
+	done := newFamilyReader(txn, finished, after, first)
 	defer done.it.Close()
 
 	pages := make([]Page, 0, pagesChunk)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/mapwright/mapwright/state/internal/overlay"
 )
 
 // durableBatches is how many batches may wait for the applier. They are within
@@ -15,7 +17,7 @@ const durableBatches = 64
 type pipeline struct {
 	*access
 	journal Journal
-	overlay *overlay
+	overlay *overlay.Overlay
 	latency latencies
 	durable chan *Batch // from the writer to the applier
 
@@ -31,7 +33,7 @@ type pipeline struct {
 
 func newPipeline(a *access, o *Options) *pipeline {
 	return &pipeline{
-		access: a, overlay: newOverlay(), durable: make(chan *Batch, durableBatches),
+		access: a, overlay: overlay.New(), durable: make(chan *Batch, durableBatches),
 		observeDurable: o.ObserveDurable, observeApplied: o.ObserveApplied,
 	}
 }
@@ -129,8 +131,8 @@ func (p *pipeline) addBatch(b *Batch) error {
 
 // committed follows each transaction of the applier.
 func (p *pipeline) committed(a applied) {
-	p.overlay.removeLinks(a.links)
-	p.overlay.removeFacts(a.position)
+	p.overlay.RemoveLinks(a.links)
+	p.overlay.RemoveFacts(a.position)
 	p.marks.setApplied(a.position, a.cost)
 	p.keeper.applied(a.cost)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"sync"
@@ -161,7 +162,8 @@ func (s opening) recover() (err error) {
 			return err
 		}
 	}
-	if err := s.openJournal(reached.position); err != nil {
+	end, err := s.openJournal(reached.position)
+	if err != nil {
 		return err
 	}
 	for _, name := range []string{badgerDir, snapDir} {
@@ -179,7 +181,7 @@ func (s opening) recover() (err error) {
 	if err := s.openView(reached); err != nil {
 		return err
 	}
-	if err := s.replay(reached.position); err != nil {
+	if err := s.replay(reached.position, end); err != nil {
 		return err
 	}
 	if err := s.beginRun(); err != nil {
@@ -190,21 +192,22 @@ func (s opening) recover() (err error) {
 }
 
 // openJournal opens the journal, which must hold all that Badger might lack, and
-// what Badger has for sure.
-func (s opening) openJournal(synced frontier.Position) error {
+// what Badger has for sure. It returns the last position in it, as far as that is
+// known.
+func (s opening) openJournal(synced frontier.Position) (end frontier.Position, err error) {
 	if s.opts.Journal != nil {
 		s.journal = s.opts.Journal
-		return nil
+		return math.MaxUint64, nil
 	}
 	local, err := openLocalJournal(filepath.Join(s.dir, walDir), synced, s.opts.Log)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	s.journal, s.found.TornTail = local, local.log.Recovery()
 	if first := local.first(); synced == 0 && first > 1 {
-		return &CorruptError{What: filepath.Join(s.badgerDir, syncedName), Reason: fmt.Sprintf("it is missing, and the log begins with record %d", first)}
+		return 0, &CorruptError{What: filepath.Join(s.badgerDir, syncedName), Reason: fmt.Sprintf("it is missing, and the log begins with record %d", first)}
 	}
-	return nil
+	return local.last(), nil
 }
 
 func (s opening) openView(reached progress) error {
@@ -228,14 +231,18 @@ func (s opening) openView(reached progress) error {
 
 // replay applies the journal from where Badger is known to be durable. Badger may
 // hold any part of what follows, in any mixture; all of it is written again,
-// under the same keys, but for the blocks of queues.
-func (s opening) replay(synced frontier.Position) error {
+// under the same keys, but for the blocks of queues. The journal ends with the
+// record at end.
+func (s opening) replay(synced, end frontier.Position) error {
 	applied, err := s.view.applied()
 	if err != nil {
 		return err
 	}
 	if applied < synced {
 		return &CorruptError{What: s.badgerDir, Reason: fmt.Sprintf("it has reached record %d, and was durable up to record %d", applied, synced)}
+	}
+	if applied > end {
+		return s.lostRecords(applied, end)
 	}
 	a := s.pipeline.applier
 	if err := a.dropBlocks(s.journal, synced); err != nil {
@@ -255,17 +262,33 @@ func (s opening) replay(synced frontier.Position) error {
 	return s.view.loadFacts()
 }
 
+// lostRecords is the error for a log that ends before what Badger holds. Records are
+// applied only when they are durable, so something of the log is gone. Badger cannot
+// give it back, and the positions must not be given to other records.
+func (s opening) lostRecords(applied, end frontier.Position) error {
+	e := &wal.CorruptError{
+		Segment: filepath.Join(s.dir, walDir), Next: wal.LSN(end + 1),
+		Reason: fmt.Sprintf("the log ends with record %d, but badger holds what record %d says", end, applied),
+	}
+	if t := s.found.TornTail; t != nil {
+		e.Segment, e.Offset = t.Segment, t.Offset
+		e.Reason += ": " + t.Reason
+	}
+	return e
+}
+
 // beginRun writes the entry that begins this run and, if the run before ended
 // uncleanly, says which pages it had in flight.
 func (s opening) beginRun() error {
 	p := s.view.progress()
 	s.run = p.run + 1
-	crashed := map[frontier.Key]int{}
+	crashed := map[frontier.Key]record.UncleanEnds{}
 	s.found.Unclean = p.unclean()
 	if s.found.Unclean {
 		s.found.InFlight = len(p.inflight)
-		for k := range p.inflight {
-			crashed[k] = s.view.crashes[k] + 1
+		for k, alone := range p.inflight {
+			before := s.view.crashes[k]
+			crashed[k] = record.UncleanEnds{Count: before.Count + 1, Alone: before.Alone || alone}
 		}
 	}
 	s.parts.set = record.AllPartitions()

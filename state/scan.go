@@ -69,68 +69,43 @@ func (q *queries) scanSome(prefix, from []byte, dst [][]byte) (_ [][]byte, err e
 	return dst, nil
 }
 
-// Keys goes through the keys of all URLs that were ever named, in order, of the
-// partitions from first to last, both included. It sees everything committed before
-// the call.
+// Keys goes through the keys of all URLs that were ever named, of the partitions from
+// first to last, both included: those of pages in order, then those of sitemaps. It
+// sees everything committed before the call.
 func (q *queries) Keys(ctx context.Context, first, last uint8) iter.Seq2[frontier.Key, error] {
 	return func(yield func(frontier.Key, error) bool) {
 		if err := q.flush(ctx); err != nil {
 			yield(frontier.Key{}, err)
 			return
 		}
-		for key, err := range q.scan(ctx, []byte{record.FamURL}, []byte{record.FamURL, first}) {
-			if err != nil {
-				yield(frontier.Key{}, fmt.Errorf("read keys: %w", err))
-				return
-			}
-			k, ok := record.ParseURLKey(key)
-			if !ok {
-				yield(k, &CorruptError{What: "discovery", Reason: "its key does not decode"})
-				return
-			}
-			if k.Host.Partition() > last || !yield(k, nil) {
+		for _, family := range []byte{record.FamURL, record.FamSitemap} {
+			if !q.familyKeys(ctx, family, first, last, yield) {
 				return
 			}
 		}
 	}
 }
 
-// Sitemaps goes through the sitemaps that are still to be read, in the order of
-// their keys. It sees everything committed before the call.
-func (q *queries) Sitemaps(ctx context.Context) iter.Seq2[frontier.SitemapFact, error] {
-	return func(yield func(frontier.SitemapFact, error) bool) {
-		if err := q.flush(ctx); err != nil {
-			yield(frontier.SitemapFact{}, fmt.Errorf("read sitemaps: %w", err))
-			return
+// familyKeys yields the keys of one family, and reports whether to go on.
+func (q *queries) familyKeys(ctx context.Context, family, first, last uint8, yield func(frontier.Key, error) bool) bool {
+	for key, err := range q.scan(ctx, []byte{family}, []byte{family, first}) {
+		if err != nil {
+			yield(frontier.Key{}, fmt.Errorf("read keys: %w", err))
+			return false
 		}
-		for key, err := range q.scan(ctx, []byte{record.FamSitemap}, []byte{record.FamSitemap}) {
-			var m frontier.SitemapFact
-			found := false
-			if err == nil {
-				m, found, err = q.sitemap(key)
-			}
-			if err != nil {
-				yield(m, fmt.Errorf("read sitemaps: %w", err))
-				return
-			}
-			if found && !yield(m, nil) {
-				return
-			}
+		k, ok := record.ParseURLKey(key)
+		if !ok {
+			yield(k, &CorruptError{What: "discovery", Reason: "its key does not decode"})
+			return false
+		}
+		if k.Host.Partition() > last {
+			return true
+		}
+		if !yield(k, nil) {
+			return false
 		}
 	}
-}
-
-// sitemap reads an s entry, if it is still there.
-func (q *queries) sitemap(key []byte) (m frontier.SitemapFact, found bool, err error) {
-	k, ok := record.ParseURLKey(key)
-	if !ok {
-		return m, false, &CorruptError{What: "sitemap", Reason: "its key does not decode"}
-	}
-	found, err = q.get(key, func(b []byte) (err error) {
-		m, err = record.DecodeSitemap(k, b)
-		return err
-	})
-	return m, found, err
+	return true
 }
 
 // KeysSince goes through the keys of the links that records after a position name,

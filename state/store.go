@@ -4,19 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/disk"
+	"github.com/mapwright/mapwright/state/internal/overlay"
 	"github.com/mapwright/mapwright/state/internal/record"
 )
 
 var _ frontier.Store = (*Store)(nil)
 
-// MaxRecordSize bounds the encoded size of one record. A page within the
-// usual limits needs a small part of it; lists of seeds must be committed in
-// pieces.
+// MaxRecordSize bounds the encoded size of one record. A page within the usual
+// limits needs a small part of it. Commit splits a larger record between its links.
 const MaxRecordSize = record.MaxSize
 
 // MaxName bounds the names of facts and origins, which are keys in Badger.
@@ -37,7 +38,7 @@ type Store struct {
 	lock     *disk.Lock
 	journal  Journal
 	view     *view
-	overlay  *overlay
+	overlay  *overlay.Overlay
 	keeper   *keeper
 	pipeline *pipeline
 	buffers  sync.Pool // of *encodeBuffer
@@ -65,8 +66,12 @@ func (s *Store) start() {
 // It does not wait for anything, and may be called with locks held. They are
 // durable when Flush returns, and about Options.BatchDelay later by themselves.
 //
-// If a record is larger than MaxRecordSize, or a name in it longer than MaxName, nothing is committed and the error
-// is ErrTooLarge. Any other error is the one that failed the store.
+// A record larger than MaxRecordSize becomes several: its links, and those it sends,
+// first, and what else it says in the last one. A crash may leave only the first ones, in which case the
+// page is not finished, its links are known, and the caller's next try finishes it.
+// If what is left without links is still too large, or a name in a record is longer
+// than MaxName, nothing is committed and the error is ErrTooLarge. Any other error is
+// the one that failed the store.
 func (s *Store) Commit(recs ...frontier.Record) (frontier.Position, error) {
 	e, _ := s.buffers.Get().(*encodeBuffer)
 	if e == nil {
@@ -75,14 +80,20 @@ func (s *Store) Commit(recs ...frontier.Record) (frontier.Position, error) {
 	defer s.buffers.Put(e)
 	e.buf, e.ends = e.buf[:0], e.ends[:0]
 	facts := false
-	for i := range recs {
+	for i := 0; i < len(recs); i++ {
 		if err := checkNames(&recs[i]); err != nil {
 			return 0, err
 		}
 		start := len(e.buf)
 		e.buf = record.Append(e.buf, s.run, &recs[i], &s.bodies)
 		if n := len(e.buf) - start; n > MaxRecordSize {
-			return 0, fmt.Errorf("commit %d bytes: %w", n, ErrTooLarge)
+			if !s.canSplit(&recs[i]) {
+				return 0, fmt.Errorf("commit %d bytes: %w", n, ErrTooLarge)
+			}
+			recs = split(recs, i)
+			e.buf = e.buf[:start]
+			i--
+			continue
 		}
 		e.ends = append(e.ends, len(e.buf))
 		facts = facts || len(recs[i].Hosts)+len(recs[i].Origins)+len(recs[i].Facts) > 0
@@ -90,14 +101,14 @@ func (s *Store) Commit(recs ...frontier.Record) (frontier.Position, error) {
 	// This comes before the records have their positions: a call of Seen that
 	// begins after Commit returns must find them.
 	for i := range recs {
-		s.overlay.addLinks(recs[i].Links)
+		s.overlay.AddLinks(recs[i].Links)
 	}
 	s.marks.enqueued(int64(len(e.buf) + recordOverhead*len(recs)))
 	var placed func(frontier.Position)
 	if facts {
 		placed = func(first frontier.Position) {
 			for i := range recs {
-				s.overlay.addFacts(first+frontier.Position(i), &recs[i])
+				s.overlay.AddFacts(first+frontier.Position(i), &recs[i])
 				s.view.setFacts(recs[i].Facts)
 			}
 		}
@@ -117,6 +128,35 @@ func (s *Store) Commit(recs ...frontier.Record) (frontier.Position, error) {
 		}
 	}
 	return at, nil
+}
+
+// canSplit reports whether a record that is too large becomes smaller without half of its
+// links. One link may be too large by itself, because its finish holds facts.
+func (s *Store) canSplit(r *frontier.Record) bool {
+	switch len(r.Links) + len(r.Sent) {
+	case 0:
+		return false
+	case 1:
+		return len(record.Append(nil, s.run, &frontier.Record{Links: r.Links, Sent: r.Sent}, &s.bodies)) <= MaxRecordSize
+	}
+	return true
+}
+
+// split returns the records with the one at i replaced by two: the first half of its
+// links, or if it has none, of those that it sends, and the rest.
+func split(recs []frontier.Record, i int) []frontier.Record {
+	first, rest := frontier.Record{}, recs[i]
+	if len(rest.Links) > 0 {
+		first.Links, rest.Links = halve(rest.Links)
+	} else {
+		first.Sent, rest.Sent = halve(rest.Sent)
+	}
+	return slices.Concat(recs[:i], []frontier.Record{first, rest}, recs[i+1:])
+}
+
+func halve(links []frontier.Link) (first, rest []frontier.Link) {
+	half := (len(links) + 1) / 2
+	return links[:half], links[half:]
 }
 
 // checkNames refuses names that Badger cannot have as keys. It must happen before
@@ -162,12 +202,13 @@ func (s *Store) Hasher() frontier.Hasher { return frontier.NewHasher(s.seed) }
 // Recovery says what Open found and did.
 func (s *Store) Recovery() Recovery { return s.found }
 
-// CrashCount is how many unclean ends found the page in flight, and zero again
-// once it is finished.
-func (s *Store) CrashCount(k frontier.Key) int {
+// UncleanEnds says how many unclean ends found the page in flight, and whether it
+// was in flight alone at one of them. Once the page is finished there are none.
+func (s *Store) UncleanEnds(k frontier.Key) (n int, alone bool) {
 	s.view.mu.Lock()
 	defer s.view.mu.Unlock()
-	return s.view.crashes[k]
+	ends := s.view.crashes[k]
+	return ends.Count, ends.Alone
 }
 
 // Facts returns the facts of the crawl as committed. The map is the caller's.

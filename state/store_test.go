@@ -2,6 +2,7 @@ package state
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -183,11 +184,79 @@ func TestLargeRecord(t *testing.T) {
 	m.check(t, open(t, dir, small()))
 }
 
+// TestSplitRecord commits a record whose links are larger than a record may be, between two others.
+func TestSplitRecord(t *testing.T) {
+	dir := t.TempDir() + "/store"
+	s := open(t, dir, small())
+	big := frontier.Record{Finish: &frontier.Finish{Key: key(1)}, Skips: []frontier.Skip{{Reason: 1, Count: 1}}}
+	for i := range 100 {
+		l := frontier.Link{Key: frontier.Key{Host: 1, Lo: uint64(i)}, URL: mustURL(fmt.Sprint("https://a.example/", i))}
+		if i%2 == 0 {
+			l.Finish = &frontier.Finish{Facts: make([]byte, 1<<19)}
+		}
+		big.Links = append(big.Links, l)
+	}
+	recs := []frontier.Record{{Leased: []frontier.Key{key(1)}}, big, {Skips: []frontier.Skip{{Reason: 1, Count: 10}}}}
+	last := commit(t, s, recs...)
+	var at frontier.Cursor
+	for i := range big.Links {
+		now := big.Links[i].At
+		if now.Position >= last || now.Position == 0 || i > 0 && now.Compare(at) <= 0 {
+			t.Fatalf("link %d is at %v after %v", i, now, at)
+		}
+		at = now
+	}
+	if big.Links[99].At.Position != last-1 || big.Links[0].At.Position == last-1 {
+		t.Errorf("links at %v to %v, and the last record at %d", big.Links[0].At, big.Links[99].At, last)
+	}
+	check := func(s *Store) {
+		t.Helper()
+		if err := s.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		c := s.Counters()
+		if c.Discovered != 100 || c.Finished != 51 || c.Skips[1] != 11 {
+			t.Errorf("counters %+v", c)
+		}
+		if links := drain(t, s, 1, 7); len(links) != 50 || links[0].URL != big.Links[1].URL || links[49].URL != big.Links[99].URL {
+			t.Errorf("%d links are pending", len(links))
+		}
+	}
+	check(s)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	check(open(t, dir, small()))
+}
+
+// Links that are sent to other partitions make a record as large as others do.
+func TestLargeRecordOfSentLinks(t *testing.T) {
+	s := open(t, t.TempDir()+"/store", small())
+	before := commit(t, s, frontier.Record{})
+	rec := frontier.Record{Finish: &frontier.Finish{}, Links: []frontier.Link{{Key: key(1), URL: mustURL("https://a.example/")}}}
+	long := strings.Repeat("p", 60_000)
+	for i := range 400 { // 24 MB
+		rec.Sent = append(rec.Sent, frontier.Link{Key: frontier.Key{Host: 9 << 56, Lo: uint64(i)}, URL: mustURL(fmt.Sprintf("https://c.example/%d/%s", i, long))})
+	}
+	if last := commit(t, s, rec); last < before+3 {
+		t.Errorf("the record became %d, want at least 3", last-before)
+	}
+	if err := s.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if c := s.Counters(); c.Discovered != 1 {
+		t.Errorf("counters %+v", c)
+	}
+}
+
 func TestTooLargeRecord(t *testing.T) {
 	s := open(t, t.TempDir()+"/store", small())
 	before := commit(t, s, frontier.Record{})
 	_, err := s.Commit(frontier.Record{}, frontier.Record{Finish: &frontier.Finish{Facts: make([]byte, MaxRecordSize)}})
 	wantErr(t, ErrTooLarge, err, "commit")
+	finished := &frontier.Finish{Facts: make([]byte, MaxRecordSize)}
+	_, err = s.Commit(frontier.Record{Links: []frontier.Link{{Key: key(1), URL: mustURL("https://a.example/"), Finish: finished}}})
+	wantErr(t, ErrTooLarge, err, "commit one link")
 	for _, r := range []frontier.Record{
 		{Facts: []frontier.CrawlFact{{Name: strings.Repeat("n", MaxName+1), Value: []byte("v")}}},
 		{Origins: []frontier.OriginFact{{Origin: strings.Repeat("o", MaxName+1)}}},
@@ -208,7 +277,7 @@ func TestTooLargeRecord(t *testing.T) {
 	}
 }
 
-// TestRepeats commits the same things twice.
+// TestRepeats commits the same things twice, but for skips: those of each record are added.
 func TestRepeats(t *testing.T) {
 	s := open(t, t.TempDir()+"/store", small())
 	m := newModel(2)
@@ -219,6 +288,9 @@ func TestRepeats(t *testing.T) {
 	commit(t, s, recs...)
 	if err := s.Flush(context.Background()); err != nil {
 		t.Fatal(err)
+	}
+	for i := range recs {
+		recs[i].Skips = nil
 	}
 	commit(t, s, recs...)
 	m.check(t, s)

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -25,7 +26,7 @@ type progress struct {
 	position frontier.Position // of the last record that is applied
 	run      uint64            // the one that wrote it
 	parts    *[record.Partitions]partProgress
-	inflight map[frontier.Key]struct{}
+	inflight map[frontier.Key]bool       // true if the page is in flight alone
 	files    map[string]badgerfiles.Span // how much of Badger's files is durable; only in a SYNCED file
 }
 
@@ -36,7 +37,7 @@ type partProgress struct {
 }
 
 func newProgress() progress {
-	return progress{parts: new([record.Partitions]partProgress), inflight: map[frontier.Key]struct{}{}}
+	return progress{parts: new([record.Partitions]partProgress), inflight: map[frontier.Key]bool{}}
 }
 
 // total adds up the counters of all partitions.
@@ -62,10 +63,7 @@ func (p *progress) clone() progress {
 	c := *p
 	parts := *p.parts
 	c.parts = &parts
-	c.inflight = make(map[frontier.Key]struct{}, len(p.inflight))
-	for k := range p.inflight {
-		c.inflight[k] = struct{}{}
-	}
+	c.inflight = maps.Clone(p.inflight)
 	return c
 }
 
@@ -92,9 +90,14 @@ func readSynced(dir string) (progress, error) {
 		}
 	}
 	for n := r.Uvarint(); n > 0 && !r.Bad; n-- {
-		p.inflight[r.Key()] = struct{}{}
+		p.inflight[r.Key()] = false
 	}
 	p.files = readSpans(&r)
+	if len(r.B) > 0 { // a list that was added to the format later
+		for n := r.Uvarint(); n > 0 && !r.Bad; n-- {
+			p.inflight[r.Key()] = true
+		}
+	}
 	return p, r.Done(path)
 }
 
@@ -105,10 +108,18 @@ func writeSynced(dir string, p progress) error {
 		b = binary.AppendUvarint(b, p.run)
 		b = p.appendParts(b)
 		b = binary.AppendUvarint(b, uint64(len(p.inflight)))
-		for k := range p.inflight {
+		var alone []frontier.Key
+		for k, isAlone := range p.inflight {
+			b = k.Append(b)
+			if isAlone {
+				alone = append(alone, k)
+			}
+		}
+		b = binary.AppendUvarint(appendSpans(b, p.files), uint64(len(alone)))
+		for _, k := range alone {
 			b = k.Append(b)
 		}
-		_, err := w.Write(appendSpans(b, p.files))
+		_, err := w.Write(b)
 		return err
 	})
 	return err

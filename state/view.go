@@ -19,10 +19,10 @@ type view struct {
 	newest readView // of what is applied
 
 	mu       sync.Mutex
-	reached  progress                  // guarded by mu; as of the last transaction
-	crashes  map[frontier.Key]int      // guarded by mu; of pages that are not finished since
-	closings map[uint8]frontier.Closed // guarded by mu; what was last said when a partition was closed, as far as it is known
-	facts    map[string][]byte         // guarded by mu; facts of the crawl as committed
+	reached  progress                            // guarded by mu; as of the last transaction
+	crashes  map[frontier.Key]record.UncleanEnds // guarded by mu; of pages that are not finished since
+	closings map[uint8]frontier.Closed           // guarded by mu; what was last said when a partition was closed, as far as it is known
+	facts    map[string][]byte                   // guarded by mu; facts of the crawl as committed
 }
 
 // applied returns the position that Badger says it has reached.
@@ -55,7 +55,7 @@ func (v *view) applied() (frontier.Position, error) {
 func (v *view) loadCrashes() error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.crashes = map[frontier.Key]int{}
+	v.crashes = map[frontier.Key]record.UncleanEnds{}
 	err := v.scan([]byte{record.FamInFlight}, func(key, value []byte) error {
 		k, ok := record.ParseURLKey(key)
 		if !ok {

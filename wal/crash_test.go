@@ -181,7 +181,7 @@ func TestFaultAnywhere(t *testing.T) {
 }
 
 // TestFullDisk fills disks of many sizes. Each time the log stops, is opened
-// again while the disk is still full, and goes on when there is room.
+// again while the disk is still full, and goes on when there is space.
 func TestFullDisk(t *testing.T) {
 	for capacity := 3 * pageSize; capacity < 12*pageSize; capacity += 1000 {
 		fs, b := newMemFS(), &book{}

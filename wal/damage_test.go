@@ -360,23 +360,29 @@ func TestDurableRecordsMissing(t *testing.T) {
 			if name == "first segment missing" {
 				known = LSN(s.safe) - 3 // the records after it begin in the first segment
 			}
-			o, err := Options{FS: fs, Durable: known}.validate()
-			if err != nil {
-				t.Fatal(err)
+			options := []Options{{FS: fs, Durable: known}, {FS: fs, Written: known}, {FS: fs, Durable: 1, Written: known}}
+			if name == "first segment missing" {
+				options = options[:1] // what was written before Durable need not be in the log
 			}
-			err = (&Log{dir: testDir, opts: o}).recover()
-			if !corrupt(err) || fs.touched() {
-				t.Errorf("clean=%v %s: %v, changed %v", clean, name, err, fs.touched())
+			for _, o := range options {
+				o, err := o.validate()
+				if err != nil {
+					t.Fatal(err)
+				}
+				err = (&Log{dir: testDir, opts: o}).recover()
+				if !corrupt(err) || fs.touched() {
+					t.Errorf("clean=%v %s, durable %d, written %d: %v, changed %v", clean, name, o.Durable, o.Written, err, fs.touched())
+				}
 			}
 		}
-		o, _ := Options{FS: memFSOf(s.files), Durable: durable}.validate()
+		o, _ := Options{FS: memFSOf(s.files), Durable: durable, Written: durable}.validate()
 		if err := (&Log{dir: testDir, opts: o}).recover(); err != nil {
 			t.Errorf("clean=%v whole: %v", clean, err)
 		}
 	}
 }
 
-// TestHugeLength: a length is not believed because it is there.
+// TestHugeLength: a reader checks a length before it uses it.
 func TestHugeLength(t *testing.T) {
 	s := makeSample(t, false)
 	for _, n := range []uint32{1 << 31, MaxRecordSize + 1, MaxRecordSize, 100_000} {

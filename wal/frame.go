@@ -10,7 +10,7 @@ import (
 type LSN uint64
 
 // MaxRecordSize is the largest record that can be written, and the largest
-// length that is believed when reading.
+// length that a reader accepts.
 const MaxRecordSize = 64 << 20
 
 const (

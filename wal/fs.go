@@ -31,7 +31,7 @@ type File interface {
 	// Truncate sets the length of the file; bytes that are added read as zero.
 	Truncate(size int64) error
 	// Preallocate makes the file size bytes long, reading as zeros, and
-	// reserves the room if the file system can.
+	// reserves the space if the file system can.
 	Preallocate(size int64) error
 	// Sync makes the content and the length durable. If it fails, nothing may
 	// be assumed of what was written since the last one that did not.

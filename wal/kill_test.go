@@ -11,7 +11,7 @@ import (
 
 const childEnv = "WAL_TEST_CHILD_DIR"
 
-// childMain appends to a log until somebody kills it, printing each LSN when
+// childMain appends to a log until it is killed, printing each LSN when
 // it is durable. It reports whether this process is such a child.
 func childMain() bool {
 	dir := os.Getenv(childEnv)

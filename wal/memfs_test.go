@@ -51,7 +51,7 @@ type memNode struct {
 	data    []byte
 	stable  []byte
 	pending []change
-	shared  bool // data and stable belong to somebody else
+	shared  bool // data and stable belong to another file
 }
 
 type change struct {
@@ -79,8 +79,8 @@ func (fs *memFS) step(op, name string) fault {
 	return f
 }
 
-// room tells how many more bytes the disk has. It is called with mu held.
-func (fs *memFS) room() int64 {
+// free tells how many more bytes the disk has. It is called with mu held.
+func (fs *memFS) free() int64 {
 	if fs.capacity == 0 {
 		return 1 << 40
 	}
@@ -220,7 +220,7 @@ func (f *memFile) WriteAt(b []byte, off int64) (int, error) {
 	case x.err != nil && !x.down:
 		return 0, x.err
 	}
-	if most := int64(len(f.n.data)) + f.fs.room() - off; most < int64(len(b)) {
+	if most := int64(len(f.n.data)) + f.fs.free() - off; most < int64(len(b)) {
 		b, x.err = b[:max(most, 0)], syscall.ENOSPC
 	}
 	// A process that dies in a write has written some of it.
@@ -246,7 +246,7 @@ func (f *memFile) Preallocate(size int64) error {
 	if x := f.fs.step("preallocate", f.name); x.err != nil {
 		return x.err
 	}
-	if size-int64(len(f.n.data)) > f.fs.room() {
+	if size-int64(len(f.n.data)) > f.fs.free() {
 		return syscall.ENOSPC
 	}
 	f.n.change(change{off: size})

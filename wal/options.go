@@ -15,7 +15,7 @@ const (
 // Options are the settings of a log. None of them is stored: a log may be
 // opened with other options than it was written with.
 type Options struct {
-	// SegmentSize is how much room is reserved for a segment, and the size at
+	// SegmentSize is how much space is reserved for a segment, and the size at
 	// which the next one is begun. A segment may exceed it by one batch.
 	// Zero means 64 MiB; the least is 8 KiB.
 	SegmentSize int64
@@ -26,6 +26,11 @@ type Options struct {
 	// What the records up to Durable say is expected to be elsewhere too: Open
 	// does not check the older segments that hold only those.
 	Durable LSN
+
+	// Written is the last record for which Append is known to have returned. Open
+	// refuses a log that ends before it with a *CorruptError. It may be less than
+	// Durable; zero means that nothing is known.
+	Written LSN
 
 	// FS is where the log lives. Nil means the operating system.
 	FS FS

@@ -16,7 +16,7 @@ const (
 // osFS is the operating system's file system.
 type osFS struct{}
 
-// OS returns the file system of the operating system, for whoever wants to put something between it and a log.
+// OS returns the file system of the operating system, for callers that put another file system between it and a log.
 func OS() FS { return osFS{} }
 
 // MkdirAll makes one directory at a time, so that the parent of each one made

@@ -27,7 +27,7 @@ func (l *Log) recover() error {
 		l.logID = l.segments[0].log
 		err = l.recoverTail()
 	} else {
-		err = l.checkDurable()
+		err = l.checkDurable(&tail{seg: segment{path: l.dir}})
 	}
 	if err == nil {
 		err = fs.MkdirAll(l.dir)
@@ -98,7 +98,7 @@ func (l *Log) recoverTail() error {
 		return err
 	}
 	l.durable = t.next - 1
-	if err := l.checkDurable(); err != nil {
+	if err := l.checkDurable(t); err != nil {
 		return err
 	}
 	if t.sealed() {
@@ -114,24 +114,23 @@ func (l *Log) recoverTail() error {
 	return nil
 }
 
-// checkDurable compares the records that were found with Options.Durable: all
-// up to that one were durable, and those after it must follow without a gap.
-func (l *Log) checkDurable() error {
-	bad := func(path, reason string) error {
-		return &CorruptError{Segment: path, Next: l.durable + 1, Reason: reason}
+// checkDurable compares the records that were found, up to the tail t, with what the
+// caller knows: all records up to Options.Durable and Options.Written were durable,
+// and those after Options.Durable must follow without a gap.
+func (l *Log) checkDurable(t *tail) error {
+	if first := l.firstLocked(); l.opts.Durable > 0 && first > l.opts.Durable+1 {
+		reason := fmt.Sprintf("the log begins with record %d, but record %d is needed", first, l.opts.Durable+1)
+		return &CorruptError{Segment: l.segments[0].path, Next: first, Reason: reason}
 	}
-	durable, n := l.opts.Durable, len(l.segments)
-	if n > 0 && durable > 0 && l.segments[0].base > durable+1 {
-		return bad(l.segments[0].path, fmt.Sprintf("the log begins with record %d, but record %d is needed", l.segments[0].base, durable+1))
-	}
+	durable := max(l.opts.Durable, l.opts.Written)
 	if l.durable >= durable {
 		return nil
 	}
-	last := l.dir
-	if n > 0 {
-		last = l.segments[n-1].path
+	reason := fmt.Sprintf("the log ends with record %d, but record %d was durable", l.durable, durable)
+	if t.reason != "" {
+		reason += ": " + t.reason
 	}
-	return bad(last, fmt.Sprintf("the log ends with record %d, but record %d was durable", l.durable, durable))
+	return &CorruptError{Segment: t.seg.path, Offset: t.at, Next: l.durable + 1, Reason: reason}
 }
 
 func (l *Log) scanTail(s segment) (*tail, error) {

@@ -10,6 +10,9 @@ import (
 
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/crawl/monitor"
+	"github.com/mapwright/mapwright/internal/crawl/report"
 )
 
 func newCrawl(environ []string, io stdio) *cobra.Command {
@@ -80,7 +83,7 @@ func newResume(environ []string, io stdio) *cobra.Command {
 			if err := dir.CheckFree(); err != nil {
 				return refusal(err)
 			}
-			plan, err := crawl.ReadPlan(dir)
+			plan, err := datadir.ReadPlan(dir)
 			if err != nil {
 				return refusal(err)
 			}
@@ -124,19 +127,27 @@ func runCrawl(ctx context.Context, environ []string, io stdio, o crawl.Options, 
 	defer log.close()
 	show.log = log
 	o.Log, o.Version, o.Metrics = log.Logger, version, crawl.NewMetrics()
-	ctx, stop, interrupted := onSignals(ctx, log.Logger, func() { exitNow(io.err, o.Dir, show.release) })
-	defer stop()
-	o.Interrupted = interrupted
 	watch, err := newWatch(o.Settings, o.Metrics, log.Logger)
 	if err != nil {
 		return refusal(err)
 	}
-	o.Started = func(m *crawl.Monitor) {
+	o.Started = func(m *monitor.Monitor) {
 		advise(log.Logger, &o, warnings)
 		watch.start(m)
 		show.start(m, o.Dir, hintOf(&o))
 	}
-	rep, err := crawl.Run(ctx, o)
+	shared, err := crawl.NewShared(crawl.ForOneCrawl(o.Settings))
+	if err != nil {
+		return unusable(o.Dir, err)
+	}
+	defer shared.Close()
+	c, err := crawl.New(shared, o)
+	if err != nil {
+		return unusable(o.Dir, err)
+	}
+	ctx, stop := onSignals(ctx, log.Logger, func() { c.Stop(crawl.Gracefully) }, func() { exitNow(io.err, o.Dir, show.release) })
+	defer stop()
+	rep, err := c.Run(ctx)
 	show.stop()
 	watch.stop()
 	switch {
@@ -182,13 +193,13 @@ func hintOf(o *crawl.Options) string {
 }
 
 // exitOf is the exit status of a crawl that ended.
-func exitOf(rep *crawl.Report) error {
+func exitOf(rep *report.Report) error {
 	switch rep.Status {
-	case crawl.Complete:
+	case report.Complete:
 		return nil
-	case crawl.Partial:
+	case report.Partial:
 		return &exitError{exitPartial, nil}
-	case crawl.Cancelled:
+	case report.Cancelled:
 		return &exitError{exitInterrupted, nil}
 	}
 	return &exitError{exitFailed, nil}

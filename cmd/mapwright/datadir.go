@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mapwright/mapwright/internal/config"
-	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/export"
 	"github.com/mapwright/mapwright/state"
 )
@@ -32,7 +32,7 @@ func addDataDir(cmd *cobra.Command, environ []string) *dataDir {
 }
 
 // dir is the directory by the flag, the environment or the configuration file of a command.
-func (d *dataDir) dir(settings *settingFlags) (crawl.Dir, error) {
+func (d *dataDir) dir(settings *settingFlags) (datadir.Dir, error) {
 	name := d.flag
 	if !d.cmd.Flags().Changed(config.DataDirName) {
 		if texts := settings.outside(config.DataDirName); len(texts) > 0 {
@@ -42,12 +42,12 @@ func (d *dataDir) dir(settings *settingFlags) (crawl.Dir, error) {
 	if name == "" { // such as a variable of a script that is not set: it must not mean some directory
 		return "", usage("--data-dir is empty")
 	}
-	return crawl.Dir(name), nil
+	return datadir.Dir(name), nil
 }
 
 // existing is the directory of a command that works on a crawl that exists. If the configuration file cannot be read, the directory that it
 // may name is not known, so the command is refused. The settings are nil for a command that has none.
-func (d *dataDir) existing(settings *settingFlags) (crawl.Dir, error) {
+func (d *dataDir) existing(settings *settingFlags) (datadir.Dir, error) {
 	if settings == nil {
 		settings = &settingFlags{environ: d.environ}
 	}
@@ -63,7 +63,7 @@ func refusal(err error) error { return &exitError{exitUsage, err} }
 
 // openStored opens the state of a crawl that did not answer, as asked tells, and says what had to be repaired. If the caller is going
 // to read every page, checkAll finds damage in any of them before the state is changed.
-func openStored(io stdio, dir crawl.Dir, checkAll bool, asked error) (*state.Store, error) {
+func openStored(io stdio, dir datadir.Dir, checkAll bool, asked error) (*state.Store, error) {
 	s, err := state.Open(dir.State(), state.Options{Mode: state.ExistingOnly, CheckValues: checkAll})
 	if locked, ok := errors.AsType[*state.LockedError](err); ok {
 		// It is starting, ending, or no crawl but another export; or its socket cannot be used.
@@ -79,14 +79,14 @@ func openStored(io stdio, dir crawl.Dir, checkAll bool, asked error) (*state.Sto
 }
 
 // unusable turns what is wrong with a data directory into a refusal that names it; other errors are failures.
-func unusable(dir crawl.Dir, err error) error {
+func unusable(dir datadir.Dir, err error) error {
 	if locked, ok := errors.AsType[*state.LockedError](err); ok {
-		return refusal(&crawl.BusyError{Dir: dir, PID: locked.PID})
+		return refusal(&datadir.BusyError{Dir: dir, PID: locked.PID})
 	}
 	if other, ok := errors.AsType[*state.IdentityError](err); ok {
 		return refusal(other)
 	}
-	for _, known := range []error{state.ErrExists, state.ErrNotOurs, crawl.ErrUnusable, export.ErrNotOurs} {
+	for _, known := range []error{state.ErrExists, state.ErrNotOurs, datadir.ErrUnusable, export.ErrNotOurs} {
 		if errors.Is(err, known) {
 			return refusal(err)
 		}

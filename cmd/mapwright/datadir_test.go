@@ -6,13 +6,13 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/state"
 )
 
 // TestFullDiskAdvice: who meets a full disk is told what to do, which depends on whether there is a crawl to continue.
 func TestFullDiskAdvice(t *testing.T) {
-	dir := crawl.Dir(t.TempDir())
+	dir := datadir.Dir(t.TempDir())
 	for _, cause := range []error{state.ErrDiskFull, syscall.ENOSPC, syscall.EDQUOT} {
 		err := unusable(dir, fmt.Errorf("write log: %w", cause))
 		if !strings.Contains(err.Error(), "choose another --data-dir") {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/testweb"
 )
 
@@ -41,11 +42,11 @@ func newDemo(environ []string, io stdio) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := crawl.Dir(dir).CheckNew(); err != nil {
+			if err := datadir.Dir(dir).CheckNew(); err != nil {
 				return refusal(err)
 			}
 			fmt.Fprintf(io.out, "A small site is served on %s; crawling it into %s\n\n", web.Addr(), dir)
-			return runCrawl(cmd.Context(), environ, io, crawl.Options{Settings: loaded.Settings, Starts: starts, Dir: crawl.Dir(dir)}, loaded.Warnings, false)
+			return runCrawl(cmd.Context(), environ, io, crawl.Options{Settings: loaded.Settings, Starts: starts, Dir: datadir.Dir(dir)}, loaded.Warnings, false)
 		},
 	}
 	cmd.Flags().StringVarP(&dir, config.DataDirName, "d", "", "`directory` of the crawl (default: a temporary one)")

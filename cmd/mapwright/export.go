@@ -14,7 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mapwright/mapwright/internal/config"
-	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/crawl/monitor"
+	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/export"
 )
 
@@ -95,8 +97,8 @@ func removedText(names []string) string {
 func formatNames() []string { return []string{"jsonl", "xml", "csv", "links"} }
 
 // exportFrom lets a running crawl write its own files, and opens the directory of one that does not run.
-func exportFrom(ctx context.Context, io stdio, dir crawl.Dir, out string, formats []string, flags *settingFlags) (*export.Result, error) {
-	plan, err := crawl.ReadPlan(dir)
+func exportFrom(ctx context.Context, io stdio, dir datadir.Dir, out string, formats []string, flags *settingFlags) (*export.Result, error) {
+	plan, err := datadir.ReadPlan(dir)
 	if err != nil {
 		return nil, refusal(err)
 	}
@@ -108,22 +110,22 @@ func exportFrom(ctx context.Context, io stdio, dir crawl.Dir, out string, format
 	if err != nil {
 		return nil, err
 	}
-	o := crawl.ExportOptions(loaded.Settings, starts, crawl.Dir(out))
+	o := report.ExportOptions(loaded.Settings, starts, datadir.Dir(out))
 	o.Only = formats
 	o.CSV = o.CSV || slices.Contains(formats, "csv")
 	o.Links = o.Links || slices.Contains(formats, "links")
-	a, err := crawl.Ask(ctx, dir, crawl.Request{Command: "export", Export: &o, Types: loaded.Settings.XMLTypes})
+	a, err := monitor.Ask(ctx, dir, monitor.Request{Command: "export", Export: &o, Types: loaded.Settings.XMLTypes})
 	if err == nil {
 		return a.Export, nil
 	}
-	if !errors.Is(err, crawl.ErrNotRunning) {
+	if !errors.Is(err, monitor.ErrNotRunning) {
 		return nil, &exitError{exitFailed, err}
 	}
 	s, err := openStored(io, dir, true, err)
 	if err != nil {
 		return nil, err
 	}
-	res, err := export.Write(ctx, crawl.Pages(s, loaded.Settings.XMLTypes), o)
+	res, err := export.Write(ctx, report.Pages(s, loaded.Settings.XMLTypes), o)
 	if err := errors.Join(err, s.Close()); err != nil {
 		if diskFull(err) {
 			err = fmt.Errorf("%w: free some space, then export again; nothing that was recorded is lost", err)

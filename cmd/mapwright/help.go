@@ -17,7 +17,7 @@ import (
 // groupOfFlag is the annotation of a flag that names its group of settings.
 const groupOfFlag = "mapwright_group"
 
-// helpGroups are the groups as help shows them: what people reach for first comes first.
+// helpGroups are the groups as help shows them: the most used come first.
 func helpGroups() []config.Group {
 	return []config.Group{
 		config.Limits, config.Scope, config.Output, config.Fetching, config.Robots, config.Seeding, config.Seeing,

@@ -16,6 +16,7 @@ import (
 
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 )
@@ -98,7 +99,7 @@ func inspected(ctx context.Context, s *config.Settings, arg, base string, std st
 	if err != nil {
 		return nil, usage("%w", err)
 	}
-	f, err := crawl.NewFetcher(s, []crawl.Start{start})
+	f, err := crawl.NewFetcher(s, []datadir.Start{start})
 	if err != nil {
 		return nil, usage("%w", err)
 	}
@@ -127,9 +128,11 @@ func printInspection(io stdio, ins *crawl.Inspection) error {
 	if l.ContentLength != nil {
 		row("Content length", fmt.Sprint(*l.ContentLength, " bytes"))
 	}
-	row("Content hash", l.ContentHash)
-	if l.ResponseTimeMS != nil {
-		row("Response time", fmt.Sprint(*l.ResponseTimeMS, " ms"))
+	if l.ContentHash != nil {
+		row("Content hash", l.ContentHash)
+	}
+	if l.ResponseTime != nil {
+		row("Response time", fmt.Sprint(time.Duration(*l.ResponseTime).Milliseconds(), " ms"))
 	}
 	row("ETag", l.ETag)
 	if !l.LastModified.IsZero() {
@@ -139,7 +142,7 @@ func printInspection(io stdio, ins *crawl.Inspection) error {
 	row("Title", l.Title)
 	row("Description", l.Description)
 	row("H1", l.H1)
-	row("Canonical", l.CanonicalURL)
+	row("Canonical", l.Canonical)
 	row("Language", l.Language)
 	for _, h := range l.Hreflang {
 		row("Hreflang", h.Lang+" "+h.URL)

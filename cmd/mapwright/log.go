@@ -55,7 +55,7 @@ func newLogger(io stdio, s *config.Settings, liveView bool) (*runLog, error) {
 	return l, nil
 }
 
-// roundDuration shows a duration to people: 4.005s instead of 4.004788993s.
+// roundDuration shortens a duration for a text log: 4.005s instead of 4.004788993s.
 func roundDuration(_ []string, a slog.Attr) slog.Attr {
 	if a.Value.Kind() == slog.KindDuration {
 		unit := time.Millisecond

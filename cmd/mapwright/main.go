@@ -53,16 +53,6 @@ type stdio struct {
 	out, err io.Writer
 }
 
-// escaping writes to standard output what servers may have given a part of: control characters in it become escapes.
-type escaping struct{ io.Writer }
-
-func (e escaping) Write(text []byte) (int, error) {
-	if _, err := e.Writer.Write(page.AppendEscaped(nil, text)); err != nil {
-		return 0, err
-	}
-	return len(text), nil
-}
-
 func main() {
 	tuneGarbage()
 	os.Exit(run(context.Background(), os.Args[1:], os.Environ(), stdio{os.Stdin, os.Stdout, os.Stderr}))
@@ -70,7 +60,7 @@ func main() {
 
 // run is main without the process: it returns the exit status.
 func run(ctx context.Context, args, environ []string, io stdio) int {
-	io.out = escaping{io.out}
+	io.out = page.EscapingWriter{Writer: io.out} // servers may have given a part of what is shown
 	root := newRoot(environ, io)
 	root.SetArgs(joinBooleans(root, args))
 	err := root.ExecuteContext(ctx)

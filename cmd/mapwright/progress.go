@@ -7,7 +7,8 @@ import (
 	"sync/atomic"
 
 	"github.com/mapwright/mapwright/internal/config"
-	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/view"
 )
 
@@ -32,7 +33,7 @@ func newProgress(environ []string, io stdio, s *config.Settings) *progress {
 }
 
 // start shows a crawl until stop.
-func (p *progress) start(m *crawl.Monitor, dir crawl.Dir, hint string) {
+func (p *progress) start(m *monitor.Monitor, dir datadir.Dir, hint string) {
 	p.log.openIn(dir.Log())
 	if p.terminal != nil && p.log.path != "" {
 		p.drawn.Store(view.Start(view.Options{

@@ -12,7 +12,8 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/mapwright/mapwright/internal/config"
-	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/export"
 )
 
@@ -38,7 +39,7 @@ func list[T any](t *table, name string, items []T, total int64, text func(T) str
 }
 
 // printReport writes the closing table.
-func printReport(io stdio, dir crawl.Dir, rep *crawl.Report) error {
+func printReport(io stdio, dir datadir.Dir, rep *report.Report) error {
 	out := &strings.Builder{}
 	t := &table{tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)}
 	t.row("Status", "%s (%s)", rep.Status, rep.Reason)
@@ -66,10 +67,10 @@ func printReport(io stdio, dir crawl.Dir, rep *crawl.Report) error {
 	return err
 }
 
-// printFindings writes what somebody who owns the pages would want to mend.
-func printFindings(t *table, rep *crawl.Report) {
+// printFindings writes what an owner of the pages may want to correct.
+func printFindings(t *table, rep *report.Report) {
 	if b := rep.BrokenLinks; b != nil {
-		list(t, "Broken links", b.Items, b.Total, func(b crawl.Broken) string {
+		list(t, "Broken links", b.Items, b.Total, func(b report.Broken) string {
 			what := b.Outcome
 			if b.StatusCode != 0 {
 				what = fmt.Sprint(b.StatusCode)
@@ -81,7 +82,7 @@ func printFindings(t *table, rep *crawl.Report) {
 		})
 	}
 	if l := rep.Loops; l != nil {
-		list(t, "Redirect loops", l.Items, l.Total, func(c crawl.Chain) string { return c.URL })
+		list(t, "Redirect loops", l.Items, l.Total, func(c report.Chain) string { return c.URL })
 	}
 	if o := rep.Orphans; o != nil {
 		t.row("Orphans", "%s in a sitemap that no page links to", plural(o.Total, "page"))
@@ -92,33 +93,33 @@ func printFindings(t *table, rep *crawl.Report) {
 }
 
 // printHosts writes what stands out among the hosts.
-func printHosts(t *table, rep *crawl.Report) {
+func printHosts(t *table, rep *report.Report) {
 	if hosts := rep.SlowestHosts; len(hosts) > 1 {
-		list(t, "Slowest hosts", hosts, int64(min(len(hosts), shownItems)), func(h crawl.HostFigure) string {
+		list(t, "Slowest hosts", hosts, int64(min(len(hosts), shownItems)), func(h report.HostFigure) string {
 			if h.MeanResponseMS == 0 {
 				return h.Host + ": under 1 ms on average"
 			}
 			return fmt.Sprintf("%s: %s ms on average", h.Host, humanize.Comma(h.MeanResponseMS))
 		})
 	}
-	list(t, "Blocked hosts", rep.BlockedHosts, int64(len(rep.BlockedHosts)), func(h crawl.HostFigure) string {
+	list(t, "Blocked hosts", rep.BlockedHosts, int64(len(rep.BlockedHosts)), func(h report.HostFigure) string {
 		return fmt.Sprintf("%s: %s; %s", h.Host, h.Why, plural(h.Waiting, "URL")+" not fetched")
 	})
-	list(t, "Throttled hosts", rep.ThrottledHosts, int64(len(rep.ThrottledHosts)), func(h crawl.HostFigure) string {
+	list(t, "Throttled hosts", rep.ThrottledHosts, int64(len(rep.ThrottledHosts)), func(h report.HostFigure) string {
 		return fmt.Sprintf("%s: %s", h.Host, plural(h.Throttled, "URL"))
 	})
 }
 
 // goOn is the command that continues a crawl which ended with this status and reason, or what else to do; empty if there is nothing left
 // to do. Blocked says whether hosts are blocked.
-func goOn(dir crawl.Dir, status crawl.Status, reason, profile string, blocked bool) string {
+func goOn(dir datadir.Dir, status report.Status, reason, profile string, blocked bool) string {
 	resume := dir.Command("resume")
 	bounds := "(in all; 0 is no limit)"
 	if profile == string(config.Safe) {
 		bounds = fmt.Sprintf("(in all; at most %d in a safe crawl)", config.SafePages)
 	}
 	switch {
-	case status != crawl.Partial && status != crawl.Cancelled:
+	case status != report.Partial && status != report.Cancelled:
 		if blocked {
 			return resume + " (tries the blocked hosts again)"
 		}
@@ -145,7 +146,7 @@ func seconds(s float64) string {
 }
 
 // rate writes pages per second, for a run that was long enough to have a rate.
-func rate(rep *crawl.Report) string {
+func rate(rep *report.Report) string {
 	switch {
 	case rep.Pages == 0 || rep.CrawlSeconds < 0.1:
 		return ""

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/internal/crawl/report"
 )
 
 func TestSeconds(t *testing.T) {
@@ -33,7 +33,7 @@ func TestRate(t *testing.T) {
 	}{
 		{44, 0.004, ""}, {0, 5, ""}, {1, 4, " (0.2 pages/s)"}, {20, 8.19, " (2.4 pages/s)"}, {12345, 1, " (12,345 pages/s)"},
 	} {
-		rep := &crawl.Report{Pages: tt.pages, CrawlSeconds: tt.seconds, PagesPerSec: float64(tt.pages) / tt.seconds}
+		rep := &report.Report{Pages: tt.pages, CrawlSeconds: tt.seconds, PagesPerSec: float64(tt.pages) / tt.seconds}
 		if got := rate(rep); got != tt.want {
 			t.Errorf("%d pages in %v s: %q, want %q", tt.pages, tt.seconds, got, tt.want)
 		}
@@ -62,21 +62,21 @@ func TestFileNames(t *testing.T) {
 func TestGoOn(t *testing.T) {
 	const resume = "mapwright resume --data-dir d"
 	for _, tt := range []struct {
-		status          crawl.Status
+		status          report.Status
 		reason, profile string
 		blocked         bool
 		want            string
 	}{
-		{crawl.Partial, "Reached max_urls limit of 9, stopping crawl", "polite", false, resume + " --max-urls N (in all; 0 is no limit)"},
-		{crawl.Partial, "Reached max_urls limit of 9, stopping crawl", "safe", true, resume + " --max-urls N (in all; at most 50 in a safe crawl)"},
-		{crawl.Partial, "Reached max_urls_per_host limit of 4 on some hosts", "own-site", false, resume + " --max-urls-per-host N (in all; 0 is no limit)"},
-		{crawl.Partial, "Reached duration limit of 5s (elapsed: 5s), stopping crawl", "polite", false, resume},
-		{crawl.Partial, "Safety limit: Crawl timeout exceeded (60000ms)", "safe", false, resume},
-		{crawl.Partial, "Safety limit: Maximum 50 pages per crawl (requested: 50)", "safe", false, "another profile, in another data directory: a safe crawl has its pages once"},
-		{crawl.Partial, "", "polite", false, resume}, // a crawl of a version that stored no reason
-		{crawl.Cancelled, "interrupted", "polite", false, resume},
-		{crawl.Complete, "nothing left to fetch", "polite", true, resume + " (tries the blocked hosts again)"},
-		{crawl.Complete, "nothing left to fetch", "polite", false, ""},
+		{report.Partial, "Reached max_urls limit of 9, stopping crawl", "polite", false, resume + " --max-urls N (in all; 0 is no limit)"},
+		{report.Partial, "Reached max_urls limit of 9, stopping crawl", "safe", true, resume + " --max-urls N (in all; at most 50 in a safe crawl)"},
+		{report.Partial, "Reached max_urls_per_host limit of 4 on some hosts", "own-site", false, resume + " --max-urls-per-host N (in all; 0 is no limit)"},
+		{report.Partial, "Reached duration limit of 5s (elapsed: 5s), stopping crawl", "polite", false, resume},
+		{report.Partial, "Safety limit: Crawl timeout exceeded (60000ms)", "safe", false, resume},
+		{report.Partial, "Safety limit: Maximum 50 pages per crawl (requested: 50)", "safe", false, "another profile, in another data directory: a safe crawl has its pages once"},
+		{report.Partial, "", "polite", false, resume}, // a crawl of a version that stored no reason
+		{report.Cancelled, "interrupted", "polite", false, resume},
+		{report.Complete, "nothing left to fetch", "polite", true, resume + " (tries the blocked hosts again)"},
+		{report.Complete, "nothing left to fetch", "polite", false, ""},
 	} {
 		if got := goOn("d", tt.status, tt.reason, tt.profile, tt.blocked); got != tt.want {
 			t.Errorf("%s (%s): %q, want %q", tt.status, tt.reason, got, tt.want)

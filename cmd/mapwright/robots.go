@@ -11,6 +11,8 @@ import (
 
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/crawl/robotscache"
 	"github.com/mapwright/mapwright/internal/robots"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 )
@@ -54,17 +56,17 @@ func newRobots(environ []string, io stdio) *cobra.Command {
 			if t := robots.ProductToken(token); t != "" {
 				token = t
 			}
-			known := map[string]*crawl.RobotsAnswer{} // by origin
-			ask := func(u urlnorm.URL) (*crawl.RobotsAnswer, error) {
+			known := map[string]*robotscache.Answer{} // by origin
+			ask := func(u urlnorm.URL) (*robotscache.Answer, error) {
 				if a := known[u.Origin()]; a != nil {
 					return a, nil
 				}
-				f, err := crawl.NewFetcher(loaded.Settings, []crawl.Start{{URL: u}})
+				f, err := crawl.NewFetcher(loaded.Settings, []datadir.Start{{URL: u}})
 				if err != nil {
 					return nil, usage("%w", err)
 				}
 				// The error is in the answer too, which is an assumption then.
-				a, _ := crawl.FetchRobots(cmd.Context(), f, u.Origin(), token, loaded.Settings.RobotsStrict)
+				a, _ := robotscache.Fetch(cmd.Context(), f, u.Origin(), token, loaded.Settings.RobotsStrict)
 				known[u.Origin()] = a
 				return a, nil
 			}
@@ -74,8 +76,8 @@ func newRobots(environ []string, io stdio) *cobra.Command {
 					return usage("%w", err)
 				}
 				parsed := robots.Parse(body)
-				answer := &crawl.RobotsAnswer{Rules: parsed.Agent(token), Sitemaps: parsed.Sitemaps(), FetchedAt: time.Now()}
-				ask = func(urlnorm.URL) (*crawl.RobotsAnswer, error) { return answer, nil }
+				answer := &robotscache.Answer{Rules: parsed.Agent(token), Sitemaps: parsed.Sitemaps(), FetchedAt: time.Now()}
+				ask = func(urlnorm.URL) (*robotscache.Answer, error) { return answer, nil }
 			}
 			for _, arg := range args {
 				start, err := parseStart(arg)
@@ -106,7 +108,7 @@ func newRobots(environ []string, io stdio) *cobra.Command {
 	return cmd
 }
 
-func decide(u urlnorm.URL, a *crawl.RobotsAnswer) *robotsDecision {
+func decide(u urlnorm.URL, a *robotscache.Answer) *robotsDecision {
 	d := &robotsDecision{URL: u.String(), Sitemaps: []string{}, Confidence: "high", assumption: a.Assumption()}
 	if a.Unknown {
 		d.Error = a.Why

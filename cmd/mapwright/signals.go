@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
 )
 
 const (
@@ -22,25 +22,25 @@ const (
 	leaveWithin = 500 * time.Millisecond
 
 	// sayWithin is how long the process then waits for the terminal to be restored and the last message to be written. That takes
-	// microseconds, unless nobody reads or the machine is very busy.
+	// microseconds, unless no reader takes it or the machine is very busy.
 	sayWithin = 2 * time.Second
 )
 
-// onSignals listens for SIGINT, SIGTERM and SIGHUP, which comes when a terminal is closed. The first signal closes interrupted, the
+// onSignals listens for SIGINT, SIGTERM and SIGHUP, which comes when a terminal is closed. The first signal calls interrupt, the
 // second cancels the context; if the run has not ended soon after that, the process calls exit, which must not return. Call stop
 // when the crawl is over.
-func onSignals(ctx context.Context, log *slog.Logger, exit func()) (_ context.Context, stop func(), interrupted <-chan struct{}) {
+func onSignals(ctx context.Context, log *slog.Logger, interrupt, exit func()) (_ context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
 		signal.Notify(signals, syscall.SIGHUP)
 	}
-	first, ended := make(chan struct{}), make(chan struct{})
+	ended := make(chan struct{})
 	go func() {
 		handle := signalSteps{
 			interrupt: func(s os.Signal) {
-				close(first)
+				interrupt()
 				// Whatever reads the log may have stopped reading, and the second signal must not wait for it.
 				go log.Info("interrupted; a second signal ends the process at once", "signal", s.String())
 			},
@@ -52,7 +52,7 @@ func onSignals(ctx context.Context, log *slog.Logger, exit func()) (_ context.Co
 	return ctx, func() {
 		signal.Stop(signals)
 		close(ended)
-	}, first
+	}
 }
 
 // signalSteps is what happens at the first signal, at the second, and when the run does not end after that.
@@ -88,8 +88,8 @@ func (s signalSteps) run(signals <-chan os.Signal, ended <-chan struct{}) {
 }
 
 // exitNow ends the process although some part of it does not stop. What was committed is in the log, as after a kill. Restore
-// gives the terminal back; neither it nor a standard error that nobody reads can hold the process up.
-func exitNow(stderr io.Writer, dir crawl.Dir, restore func()) {
+// gives the terminal back; neither it nor a standard error without a reader can hold the process up.
+func exitNow(stderr io.Writer, dir datadir.Dir, restore func()) {
 	said := make(chan struct{})
 	go func() {
 		defer close(said)
@@ -104,6 +104,6 @@ func exitNow(stderr io.Writer, dir crawl.Dir, restore func()) {
 }
 
 // leftAtOnce says how to go on after a second signal.
-func leftAtOnce(dir crawl.Dir) string {
+func leftAtOnce(dir datadir.Dir) string {
 	return fmt.Sprintf("left at once; outputs were not written: '%s' writes them, '%s' goes on", dir.Command("export"), dir.Command("resume"))
 }

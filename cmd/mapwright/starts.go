@@ -13,15 +13,15 @@ import (
 	"golang.org/x/text/encoding/unicode"
 	"golang.org/x/text/transform"
 
-	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 // readStarts turns the --start-url arguments into start URLs: a URL, a bare domain, a file with one per line, or - for standard
 // input. All that cannot be read are named at once.
-func readStarts(args []string, stdin io.Reader) ([]crawl.Start, error) {
+func readStarts(args []string, stdin io.Reader) ([]datadir.Start, error) {
 	var (
-		starts []crawl.Start
+		starts []datadir.Start
 		errs   []error
 		seen   = map[string]bool{}
 	)
@@ -108,26 +108,26 @@ var errNotDomain = errors.New("neither a URL nor a domain")
 
 // parseStart reads a URL, a bare domain, or a host with a port and perhaps a path. Without a scheme, a domain is tried with https first, and
 // with http if that is refused. localhost and addresses are taken as http, as browsers do, because certificates are rarely made out to them.
-func parseStart(text string) (crawl.Start, error) {
+func parseStart(text string) (datadir.Start, error) {
 	if strings.Contains(text, "://") {
 		u, err := urlnorm.Parse(text)
 		if err != nil {
-			return crawl.Start{}, fmt.Errorf("start URL %q: %w", urlnorm.HideUserinfo(text), err)
+			return datadir.Start{}, fmt.Errorf("start URL %q: %w", urlnorm.HideUserinfo(text), err)
 		}
-		return crawl.Start{URL: u}, nil
+		return datadir.Start{URL: u}, nil
 	}
 	u, err := urlnorm.Parse("https://" + text)
 	if err == nil && strings.Contains(text, "@") {
 		err = errNotDomain // such as mailto:, which would otherwise pass for a user's name
 	}
 	if err != nil {
-		return crawl.Start{}, fmt.Errorf("start URL %q: %w", urlnorm.HideUserinfo(text), err)
+		return datadir.Start{}, fmt.Errorf("start URL %q: %w", urlnorm.HideUserinfo(text), err)
 	}
 	if _, notAddress := netip.ParseAddr(strings.Trim(u.Host(), "[]")); notAddress == nil || u.Host() == "localhost" || strings.HasSuffix(u.Host(), ".localhost") {
 		plain, err := urlnorm.Parse("http://" + text)
 		if err == nil && plain.Port() != "443" && plain.Port() != "8443" {
-			return crawl.Start{URL: plain}, nil
+			return datadir.Start{URL: plain}, nil
 		}
 	}
-	return crawl.Start{URL: u, Bare: true}, nil
+	return datadir.Start{URL: u, Bare: true}, nil
 }

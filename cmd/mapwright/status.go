@@ -11,7 +11,9 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
-	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/crawl/monitor"
+	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/page"
 )
 
@@ -48,15 +50,15 @@ func newStatus(environ []string, io stdio) *cobra.Command {
 }
 
 // statusOf asks the running crawl, or reads the directory of one that does not run.
-func statusOf(ctx context.Context, io stdio, dir crawl.Dir) (*crawl.Live, error) {
-	a, err := crawl.Ask(ctx, dir, crawl.Request{Command: "status"})
+func statusOf(ctx context.Context, io stdio, dir datadir.Dir) (*monitor.Live, error) {
+	a, err := monitor.Ask(ctx, dir, monitor.Request{Command: "status"})
 	if err == nil {
 		return a.Live, nil
 	}
-	if !errors.Is(err, crawl.ErrNotRunning) {
+	if !errors.Is(err, monitor.ErrNotRunning) {
 		return nil, &exitError{exitFailed, err}
 	}
-	plan, planErr := crawl.ReadPlan(dir)
+	plan, planErr := datadir.ReadPlan(dir)
 	if planErr != nil {
 		return nil, refusal(planErr)
 	}
@@ -64,22 +66,22 @@ func statusOf(ctx context.Context, io stdio, dir crawl.Dir) (*crawl.Live, error)
 	if err != nil {
 		return nil, err
 	}
-	live, err := crawl.Stored(ctx, s, plan)
+	live, err := monitor.Stored(ctx, s, plan)
 	if err := errors.Join(err, s.Close()); err != nil {
 		return nil, &exitError{exitFailed, err}
 	}
 	return live, nil
 }
 
-func printStatus(io stdio, dir crawl.Dir, l *crawl.Live) error {
+func printStatus(io stdio, dir datadir.Dir, l *monitor.Live) error {
 	w := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
 	row := func(name, format string, args ...any) { fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
 	state := string(l.State)
-	if l.PID != 0 && l.Phase == crawl.Queueing {
+	if l.PID != 0 && l.Phase == monitor.Queueing {
 		state = fmt.Sprintf("queued (pid %d)", l.PID)
 	} else if l.PID != 0 {
 		state = fmt.Sprintf("running (pid %d, for %s)", l.PID, time.Duration(l.Elapsed*float64(time.Second)).Round(time.Second))
-	} else if l.State == crawl.Interrupted {
+	} else if l.State == report.Interrupted {
 		state = fmt.Sprintf("interrupted: the last run was killed or failed; '%s' continues it", dir.Command("resume"))
 	} else if l.Reason != "" {
 		state = fmt.Sprintf("%s (%s)", l.State, l.Reason)

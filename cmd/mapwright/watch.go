@@ -7,7 +7,8 @@ import (
 	"sync/atomic"
 
 	"github.com/mapwright/mapwright/internal/config"
-	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/internal/crawl/monitor"
+	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/metrics"
 	"github.com/mapwright/mapwright/internal/page"
 )
@@ -15,7 +16,7 @@ import (
 // watch serves the metrics of a crawl, if a setting asks for it.
 type watch struct {
 	server  *metrics.Server
-	monitor atomic.Pointer[crawl.Monitor] // written once, by start
+	monitor atomic.Pointer[monitor.Monitor] // written once, by start
 	log     *slog.Logger
 }
 
@@ -33,7 +34,7 @@ func newWatch(s *config.Settings, m *metrics.Metrics, log *slog.Logger) (*watch,
 	return w, nil
 }
 
-func (w *watch) start(m *crawl.Monitor) { w.monitor.Store(m) }
+func (w *watch) start(m *monitor.Monitor) { w.monitor.Store(m) }
 
 func (w *watch) stop() {
 	if w.server == nil {
@@ -45,7 +46,7 @@ func (w *watch) stop() {
 }
 
 func (w *watch) status() any {
-	live := &crawl.Live{SchemaVersion: crawl.StatusVersion, State: crawl.Running}
+	live := &monitor.Live{SchemaVersion: monitor.StatusVersion, State: report.Running}
 	if m := w.monitor.Load(); m != nil {
 		live = m.Live()
 	}
@@ -53,7 +54,7 @@ func (w *watch) status() any {
 	if err != nil {
 		return live // the caller meets the same error and reports it
 	}
-	return json.RawMessage(page.AppendEscaped(nil, text)) // people look at it in terminals, and servers give parts of it
+	return json.RawMessage(page.AppendEscaped(nil, text)) // users look at it in terminals, and parts of it come from servers
 }
 
 func (w *watch) healthy() error {

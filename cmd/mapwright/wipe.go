@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/export"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/state"
@@ -40,10 +40,10 @@ func newWipe(environ []string, io stdio) *cobra.Command {
 	return cmd
 }
 
-func wipe(io stdio, dir crawl.Dir, yes bool) error {
+func wipe(io stdio, dir datadir.Dir, yes bool) error {
 	made, foreign, err := dir.Made()
 	if errors.Is(err, fs.ErrNotExist) || (err == nil && len(made) == 0) {
-		return refusal(fmt.Errorf("data directory %s %w: nothing was deleted", dir, crawl.ErrNoCrawl))
+		return refusal(fmt.Errorf("data directory %s %w: nothing was deleted", dir, datadir.ErrNoCrawl))
 	}
 	if err != nil {
 		return refusal(err)
@@ -54,7 +54,7 @@ func wipe(io stdio, dir crawl.Dir, yes bool) error {
 	hasState := slices.Contains(made, filepath.Base(dir.State()))
 	if hasState {
 		if _, err := dir.Holds(); err != nil {
-			if _, busy := errors.AsType[*crawl.BusyError](err); busy {
+			if _, busy := errors.AsType[*datadir.BusyError](err); busy {
 				return refusal(err)
 			}
 		}
@@ -95,7 +95,7 @@ func wipe(io stdio, dir crawl.Dir, yes bool) error {
 
 // remove deletes the files of a crawl and returns what is left. The state goes first, under its lock: a crawl that begins meanwhile
 // either has it, and nothing is deleted, or finds it gone. The record of files goes last, so that an interrupted wipe can be repeated.
-func remove(dir crawl.Dir, made, foreign []string, hasState bool) ([]string, error) {
+func remove(dir datadir.Dir, made, foreign []string, hasState bool) ([]string, error) {
 	if hasState {
 		if err := state.Wipe(dir.State()); err != nil && !errors.Is(err, state.ErrNotExist) {
 			return nil, unusable(dir, err)

@@ -75,7 +75,7 @@ func (f *Filter) Has(k urlnorm.Key) bool {
 	return false
 }
 
-// Add puts k in. A key should be added once; a second time costs room.
+// Add puts k in. A key should be added once; a second time wastes memory.
 func (f *Filter) Add(k urlnorm.Key) {
 	if len(f.layers) == 0 || f.layers[len(f.layers)-1].full() {
 		f.grow()

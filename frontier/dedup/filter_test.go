@@ -231,10 +231,10 @@ func restore(capacity int, fpRate float64, tag uint64, blobs [][]byte) (*Filter,
 	return f, nil
 }
 
-type brokenWriter struct{ room int }
+type brokenWriter struct{ space int }
 
 func (w *brokenWriter) Write(p []byte) (int, error) {
-	if w.room -= len(p); w.room < 0 {
+	if w.space -= len(p); w.space < 0 {
 		return 0, errors.New("disk full")
 	}
 	return len(p), nil
@@ -244,9 +244,9 @@ func TestFilterSnapshotWriteError(t *testing.T) {
 	f := NewFilter(0, 0.01)
 	f.Add(nthKey(1))
 	size := len(snapshotBlobs(t, f, 1, 0)[0])
-	for _, room := range []int{0, size / 2, size - 1} {
-		if _, err := f.Snapshot(1, 0)[0].WriteTo(&brokenWriter{room}); err == nil {
-			t.Errorf("no error with room for %d of %d bytes", room, size)
+	for _, space := range []int{0, size / 2, size - 1} {
+		if _, err := f.Snapshot(1, 0)[0].WriteTo(&brokenWriter{space}); err == nil {
+			t.Errorf("no error with space for %d of %d bytes", space, size)
 		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 // that no growth stops its shard and a small crawl stays small. While it grows it
 // has four buckets for three keys: with one for each, one repeat in five hundred
 // was forgotten, because buckets not yet split have twice as many. Once at its
-// budget, a bucket makes room by the clock algorithm among its five. It holds no
+// budget, a bucket drops a key by the clock algorithm among its five. It holds no
 // pointers that the garbage collector would have to follow.
 //
 // It is not safe for concurrent use.
@@ -32,7 +32,7 @@ type Recent struct {
 // RecentStats counts what a Recent did since it was made.
 type RecentStats struct {
 	Len       int // keys held
-	Cap       int // keys that the budget has room for
+	Cap       int // keys that fit into the budget
 	Bytes     int // memory allocated
 	Hits      uint64
 	Misses    uint64

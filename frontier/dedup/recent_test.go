@@ -85,7 +85,7 @@ func TestRecentBudget(t *testing.T) {
 			t.Errorf("budget %d: only %d bytes used", budget, s.Bytes)
 		}
 		if s.Len < s.Cap*9/10 {
-			t.Errorf("budget %d: %d keys in room for %d after %d adds", budget, s.Len, s.Cap, n)
+			t.Errorf("budget %d: %d keys in memory for %d after %d adds", budget, s.Len, s.Cap, n)
 		}
 		found := 0
 		for i := range uint64(n) {
@@ -170,12 +170,12 @@ func BenchmarkRecent(b *testing.B) {
 
 // BenchmarkRecentSize crawls on paper: of the links that are found, 3 % are new, and the others name any URL known so far alike, or by Zipf's
 // law few of them over and over, as navigation does. It reports what share of the repeats is found in sets of several sizes, given as the
-// share of all URLs that they have room for.
+// share of all URLs that fit.
 func BenchmarkRecentSize(b *testing.B) {
 	const urls = 1 << 17
 	for _, law := range []string{"uniform", "zipf"} {
 		for _, percent := range []int{3, 12, 50, 100} {
-			b.Run(fmt.Sprintf("links=%s/room=%d%%", law, percent), func(b *testing.B) {
+			b.Run(fmt.Sprintf("links=%s/fits=%d%%", law, percent), func(b *testing.B) {
 				for b.Loop() {
 					h := NewRecent(urls * percent / 100 * bucketBytes / ways)
 					rng := rand.New(rand.NewPCG(1, 2))

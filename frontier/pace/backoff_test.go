@@ -32,7 +32,10 @@ func TestFailingRing(t *testing.T) {
 		if f.has(i + 1) {
 			t.Errorf("URL %d is there before it was added", i+1)
 		}
-		f.add(i + 1)
+		f.add(shortURL(i + 1))
+		if list := f.list(); len(list) != min(int(i)+1, len(f.urls)) || list[len(list)-1] != shortURL(i+1) || list[0] != shortURL(i+2-uint64(len(list))) {
+			t.Errorf("after %d URLs, the list is %v", i+1, list)
+		}
 		for j := range uint64(25) {
 			if want := j <= i && i-j < uint64(len(f.urls)); f.has(j+1) != want {
 				t.Errorf("after %d URLs, has(%d) = %v", i+1, j+1, !want)
@@ -214,13 +217,13 @@ func TestPaceRetryAt(t *testing.T) {
 		attempt int
 		want    time.Duration
 	}{
-		{"refused: when the rest is over", Pace{restUntil: simTime(5 * time.Second).UnixNano()}, ClassThrottled, 3, 5 * time.Second},
-		{"refused by one whose rest is over", Pace{restUntil: 1}, ClassUnavailable, 1, 0},
+		{"refused: when the rest is over", Pace{facts: facts{restUntil: simTime(5 * time.Second).UnixNano()}}, ClassThrottled, 3, 5 * time.Second},
+		{"refused by one whose rest is over", Pace{facts: facts{restUntil: 1}}, ClassUnavailable, 1, 0},
 		{"failed once", Pace{}, ClassNetwork, 1, 2 * time.Second},
 		{"failed twice", Pace{}, ClassServerError, 2, 4 * time.Second},
 		{"failed thrice", Pace{}, ClassServerError, 3, 8 * time.Second},
-		{"failed, and the host backs off longer", Pace{backoffUntil: simTime(time.Minute).UnixNano()}, ClassNetwork, 1, time.Minute},
-		{"failed on a resting host", Pace{restUntil: simTime(time.Minute).UnixNano()}, ClassNetwork, 1, time.Minute},
+		{"failed, and the host backs off longer", Pace{outage: outage{backoffUntil: simTime(time.Minute).UnixNano()}}, ClassNetwork, 1, time.Minute},
+		{"failed on a resting host", Pace{facts: facts{restUntil: simTime(time.Minute).UnixNano()}}, ClassNetwork, 1, time.Minute},
 		{"ours: as soon as the host may", Pace{}, ClassOurs, 1, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

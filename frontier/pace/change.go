@@ -71,6 +71,8 @@ type Change struct {
 	Class   Class // of the event; ClassNone for a change by robots.txt
 	Verdict Verdict
 	Effects Effect
+	// RowChanged means that the host's [Row] is another one than before, and must be kept.
+	RowChanged bool
 
 	DelayFrom, DelayTo time.Duration // learned delay
 	LimitFrom, LimitTo int           // in flight allowed
@@ -81,6 +83,19 @@ type Change struct {
 	Failures           int           // host failures in a row, after the event
 	RetryAfter         time.Duration // what the server asked for
 	CrawlDelay         time.Duration // after the event
+}
+
+// describe fills in the facts of a change. Of the pace before it, what has to do with delay and limit is needed.
+func (ch *Change) describe(c *Config, before Pace, after *Pace) {
+	ch.DelayFrom, ch.DelayTo = fromMillis(before.learned), fromMillis(after.learned)
+	ch.LimitFrom, ch.LimitTo = before.Limit(c), after.Limit(c)
+	if ch.LimitFrom != ch.LimitTo && ch.Effects&(EffectWindowGrew|EffectWindowCut) == 0 {
+		ch.Effects |= EffectLimitChanged
+	}
+	ch.Floor = fromMillis(after.floor)
+	ch.CrawlDelay = fromMillis(after.crawl)
+	ch.Refusals, ch.Failures = int(after.refusals), int(after.failures)
+	ch.RestUntil, ch.BackoffUntil = unixOrZero(after.restUntil), unixOrZero(after.backoffUntil)
 }
 
 // Has reports whether any of e happened.

@@ -6,5 +6,6 @@
 // for the next request; [Pace.Learned] and [Pace.Restore] carry what outlives a crawl. A [Config] holds what a crawl's profile
 // says about all hosts.
 //
-// The frontier keeps one Pace per host under the lock of the host's shard.
+// The frontier keeps one Pace per host under the lock of the host's shard. If several crawls of a process may ask the same host, a
+// [Registry] holds what they share about it.
 package pace

@@ -73,3 +73,31 @@ type Event struct {
 	// back. Zero means that it is not known.
 	Slots int
 }
+
+// judge decides what the event is. It keeps the row of plain 403s, which any
+// other answer breaks and which no answer at all leaves as it is.
+func (e *Event) judge(c *Config, forbidden *uint8) Verdict {
+	switch e.Class {
+	case ClassForbidden:
+		if e.RetryAfter > 0 {
+			return VerdictRefused
+		}
+		*forbidden = satInc(*forbidden)
+		if int(*forbidden) >= c.ForbiddenStreak {
+			return VerdictRefused
+		}
+		return VerdictAnswered
+	case ClassOK:
+		*forbidden = 0
+		return VerdictAnswered
+	case ClassThrottled, ClassUnavailable:
+		*forbidden = 0
+		return VerdictRefused
+	case ClassServerError:
+		*forbidden = 0
+		return VerdictFailed
+	case ClassNetwork:
+		return VerdictFailed
+	}
+	return VerdictNothing
+}

@@ -7,7 +7,7 @@ import (
 
 // Learned is the part of a pace that outlives a crawl. The rest and the backoff
 // that we choose do not: the next crawl begins with one delay and finds out. But
-// what the host asked for is its own.
+// what the host asked for is its own. See [Row] for what outlives a kill only.
 type Learned struct {
 	Delay       time.Duration
 	Floor       time.Duration
@@ -24,6 +24,84 @@ const (
 	// changes.
 	learnedStale = 5 * time.Minute
 )
+
+// A lesson is the delay that a host's refusals have taught, and the search for a shorter one. After every ProbeAfter
+// successes in a row a shorter delay is tried, down to the floor. A refusal before the next ProbeAfter successes undoes
+// that probe, and the delay before it becomes the floor.
+type lesson struct {
+	floorAt   int64  // Unix ns; when the floor was found
+	learned   uint32 // ms; the delay
+	floor     uint32 // ms; probes stop here
+	probeFrom uint32 // ms; the delay to go back to while a probe is unproven, else 0
+	successes uint16 // in a row since the last refusal, failure or probe
+	taught    bool   // the present rest has added to the delay
+}
+
+// teach lets a refusal raise the learned delay, once per rest. A refusal while a probe is unproven undoes the probe, and
+// that is the raise. Where in-flight adapts, a refused request that was not alone says only that there were too many.
+func (l *lesson) teach(c *Config, e *Event, counts bool, ch *Change) {
+	if l.taught {
+		return
+	}
+	if l.probeFrom > 0 {
+		l.learned, l.floor = l.probeFrom, l.probeFrom
+		l.floorAt = e.Now.UnixNano()
+		l.probeFrom, l.taught = 0, true
+		ch.Effects |= EffectProbeFailed
+		return
+	}
+	if e.Class != ClassThrottled && e.RetryAfter <= 0 {
+		return
+	}
+	if c.Adaptive && (e.Inflight > 1 || !counts) {
+		return
+	}
+	l.taught = true
+	if most := toMillis(c.MaxLearned); l.learned < most {
+		l.learned = min(most, l.learned+toMillis(c.Step))
+		ch.Effects |= EffectSlowed
+	}
+}
+
+// succeed counts a success, and shortens the delay for a probe after so many of them.
+func (l *lesson) succeed(c *Config, ch *Change) {
+	l.successes++
+	if int(l.successes) < c.ProbeAfter {
+		return
+	}
+	l.successes = 0
+	if l.probeFrom > 0 {
+		l.probeFrom = 0
+		ch.Effects |= EffectProbeHeld
+	}
+	if l.learned > l.floor {
+		l.probeFrom = l.learned
+		l.learned = max(l.floor, l.learned-min(l.learned, toMillis(c.Step)))
+		ch.Effects |= EffectProbed
+	}
+}
+
+// forgetFloor forgets a floor that was found too long ago, and reports whether it did.
+func (l *lesson) forgetFloor(c *Config, now time.Time) bool {
+	if l.floor == 0 || time.Duration(now.UnixNano()-l.floorAt) <= c.FloorTTL {
+		return false
+	}
+	l.floor, l.floorAt = 0, 0
+	return true
+}
+
+// smoothed is a moving average of response times, in µs.
+type smoothed uint32
+
+// add takes in a response time, by an eighth; the first one as a whole.
+func (s *smoothed) add(d time.Duration) {
+	us := toMicros(d)
+	if *s == 0 {
+		*s = smoothed(us)
+		return
+	}
+	*s = smoothed((7*uint64(*s) + uint64(us)) / 8)
+}
 
 // Learned is what to persist.
 func (p Pace) Learned() Learned {

@@ -12,106 +12,80 @@ import "time"
 // count only requests that could know better: one that started before the rest
 // or the backoff was over was on its way already, and says nothing new.
 type Pace struct {
-	restUntil    int64 // Unix ns; nothing starts before it
-	askedUntil   int64 // Unix ns; the end of the last Retry-After
-	backoffUntil int64 // Unix ns; nothing starts before it
-	failStart    int64 // Unix ns; start of the request whose failure last counted
-	floorAt      int64 // Unix ns; when the floor was found
-	lastSuccess  int64 // Unix ns
+	facts
+	outage
 
-	learned   uint32 // ms
-	floor     uint32 // ms; probes stop here
-	probeFrom uint32 // ms; the delay to go back to while a probe is unproven, else 0
 	crawl     uint32 // ms; robots.txt's Crawl-delay
-	latency   uint32 // µs, smoothed
+	latency   smoothed
+	forbidden uint8 // plain 403s in a row
 
-	successes uint16 // in a row since the last refusal, failure or probe
-	refusals  uint8  // in a row
-	atCap     uint8  // refusals in a row at MaxLearned
-	forbidden uint8  // plain 403s in a row
-	failures  uint8  // in a row
-	taught    bool   // the present rest has added to the learned delay
-	blocked   bool
+	window aimd
+}
 
-	failing failing
-	window  aimd
+// facts are what the host itself has said, whichever crawl it said it to. They are the part of a pace that all crawls
+// of a [Registry] share.
+type facts struct {
+	restUntil   int64 // Unix ns; nothing starts before it
+	askedUntil  int64 // Unix ns; the end of the last Retry-After
+	lastSuccess int64 // Unix ns
+	lesson
+	refusals uint8 // in a row
+	atCap    uint8 // refusals in a row at MaxLearned
+}
+
+// merge adds what another crawl knows, of this run or an earlier one. A rest holds whoever was told of it. What was
+// learned is taken from the crawl that has had an answer last.
+func (f *facts) merge(other *facts) {
+	rest, asked := max(f.restUntil, other.restUntil), max(f.askedUntil, other.askedUntil)
+	if *f == (facts{}) || other.lastSuccess > f.lastSuccess || other.lastSuccess == f.lastSuccess && other.learned > f.learned {
+		*f = *other
+	}
+	f.restUntil, f.askedUntil = rest, asked
 }
 
 // Apply returns the pace after an event, and what changed.
 func (p Pace) Apply(c *Config, e Event) (Pace, Change) {
 	var ch Change
-	p.apply(c, &e, &ch)
-	return p, ch
-}
-
-func (p *Pace) apply(c *Config, e *Event, ch *Change) {
 	if e.Start.IsZero() {
 		e.Start = e.Now
 	}
-	learned, window := p.learned, p.window.size
-	if p.floor > 0 && time.Duration(e.Now.UnixNano()-p.floorAt) > c.FloorTTL {
-		p.floor, p.floorAt = 0, 0
+	learned, window, before := p.learned, p.window.size, rowsOf(&p)
+	if p.forgetFloor(c, e.Now) {
 		ch.Effects |= EffectFloorForgotten
 	}
-	ch.Class, ch.Verdict = e.Class, p.judge(c, e)
+	ch.Class, ch.Verdict = e.Class, e.judge(c, &p.forbidden)
 	counts := true
 	switch ch.Verdict {
 	case VerdictAnswered:
-		p.answer(c, e, ch)
+		p.answer(c, &e, &ch)
 	case VerdictRefused:
-		counts = p.refuse(c, e, ch)
+		counts = p.refuse(c, &e, &ch)
 	case VerdictFailed:
-		counts = p.fail(c, e, ch)
+		p.successes = 0
+		counts = p.fail(c, &e, &ch)
 	}
+	ch.RowChanged = rowsOf(&p) != before
 	if c.Adaptive && ch.Verdict != VerdictNothing {
-		ch.Effects |= p.window.observe(c, e, ch.Verdict, counts)
+		ch.Effects |= p.window.observe(c, &e, ch.Verdict, counts)
 	}
 	if ch.Effects != 0 || ch.Verdict == VerdictRefused {
-		p.describe(c, Pace{learned: learned, crawl: p.crawl, window: aimd{size: window}}, ch)
+		ch.describe(c, Pace{facts: facts{lesson: lesson{learned: learned}}, crawl: p.crawl, window: aimd{size: window}}, &p)
 	}
-}
-
-// judge decides what the event is. It keeps the row of plain 403s, which any
-// other answer breaks and which no answer at all leaves as it is.
-func (p *Pace) judge(c *Config, e *Event) Verdict {
-	switch e.Class {
-	case ClassForbidden:
-		if e.RetryAfter > 0 {
-			return VerdictRefused
-		}
-		p.forbidden = satInc(p.forbidden)
-		if int(p.forbidden) >= c.ForbiddenStreak {
-			return VerdictRefused
-		}
-		return VerdictAnswered
-	case ClassOK:
-		p.forbidden = 0
-		return VerdictAnswered
-	case ClassThrottled, ClassUnavailable:
-		p.forbidden = 0
-		return VerdictRefused
-	case ClassServerError:
-		p.forbidden = 0
-		return VerdictFailed
-	case ClassNetwork:
-		return VerdictFailed
-	}
-	return VerdictNothing
+	return p, ch
 }
 
 // answer takes an answer that is a fact about a page. A plain 403 shows that the
 // host lives, but is no success: it neither ends a row of refusals nor helps
 // towards a probe.
 func (p *Pace) answer(c *Config, e *Event, ch *Change) {
-	if p.failures > 0 && !p.blocked && e.Start.UnixNano() > p.failStart {
-		p.failures, p.backoffUntil, p.failStart, p.failing = 0, 0, 0, failing{}
+	if p.recover(e.Start) {
 		ch.Effects |= EffectRecovered
 	}
 	if e.Class == ClassForbidden {
 		return
 	}
 	p.lastSuccess = e.Now.UnixNano()
-	p.smooth(e)
+	p.latency.add(e.Latency)
 	if e.Start.UnixNano() < p.restUntil {
 		return
 	}
@@ -119,25 +93,12 @@ func (p *Pace) answer(c *Config, e *Event, ch *Change) {
 		p.refusals, p.atCap = 0, 0
 		ch.Effects |= EffectRecovered
 	}
-	p.successes++
-	if int(p.successes) < c.ProbeAfter {
-		return
-	}
-	p.successes = 0
-	if p.probeFrom > 0 {
-		p.probeFrom = 0
-		ch.Effects |= EffectProbeHeld
-	}
-	if p.learned > p.floor {
-		p.probeFrom = p.learned
-		p.learned = max(p.floor, p.learned-min(p.learned, toMillis(c.Step)))
-		ch.Effects |= EffectProbed
-	}
+	p.succeed(c, ch)
 }
 
 // refuse takes a refusal. Of all that were on their way when a rest began, one
-// counts; but a longer Retry-After is honoured whoever brings it, and where the
-// first one taught nothing, a later one of the same rest still may.
+// counts; but a longer Retry-After is obeyed whichever of them has it, and where nothing was
+// learned from the first one, a later one of the same rest still counts for that.
 func (p *Pace) refuse(c *Config, e *Event, ch *Change) (counts bool) {
 	ch.RetryAfter = e.RetryAfter
 	asked := min(e.RetryAfter, maxRest)
@@ -177,66 +138,6 @@ const (
 	maxRest = 100 * 365 * 24 * time.Hour
 )
 
-// teach lets a refusal raise the learned delay, once per rest. A refusal while a
-// probe is unproven undoes the probe, and that is the raise. Where in-flight
-// adapts, a refused request that was not alone says only that there were too many.
-func (p *Pace) teach(c *Config, e *Event, counts bool, ch *Change) {
-	if p.taught {
-		return
-	}
-	if p.probeFrom > 0 {
-		p.learned, p.floor = p.probeFrom, p.probeFrom
-		p.floorAt = e.Now.UnixNano()
-		p.probeFrom, p.taught = 0, true
-		ch.Effects |= EffectProbeFailed
-		return
-	}
-	if e.Class != ClassThrottled && e.RetryAfter <= 0 {
-		return
-	}
-	if c.Adaptive && (e.Inflight > 1 || !counts) {
-		return
-	}
-	p.taught = true
-	if most := toMillis(c.MaxLearned); p.learned < most {
-		p.learned = min(most, p.learned+toMillis(c.Step))
-		ch.Effects |= EffectSlowed
-	}
-}
-
-// fail takes a host failure: one per backoff window counts, and of each URL only
-// the first in a row.
-func (p *Pace) fail(c *Config, e *Event, ch *Change) (counts bool) {
-	p.successes = 0
-	if p.blocked || e.Start.UnixNano() < p.backoffUntil {
-		return false
-	}
-	if p.failing.has(e.URL) {
-		ch.Effects |= EffectFailedAgain
-	} else {
-		p.failing.add(e.URL)
-		p.failures = satInc(p.failures)
-		p.blocked = int(p.failures) >= c.MaxFailures
-		ch.Effects |= EffectBackedOff
-		if p.blocked {
-			ch.Effects |= EffectBlocked
-		}
-	}
-	p.failStart = e.Start.UnixNano()
-	p.backoffUntil = e.Now.Add(Backoff(int(p.failures), c.MaxBackoff)).UnixNano()
-	return true
-}
-
-// smooth keeps the moving average of response times, an eighth at a time.
-func (p *Pace) smooth(e *Event) {
-	us := toMicros(e.Latency)
-	if p.latency == 0 {
-		p.latency = us
-		return
-	}
-	p.latency = uint32((7*uint64(p.latency) + uint64(us)) / 8)
-}
-
 // Delay is the effective delay between two request starts, with the largest draw
 // for its random part.
 func (p Pace) Delay(c *Config) time.Duration { return p.atLeast(c, c.MaxDelay) }
@@ -250,7 +151,7 @@ func (p Pace) Baseline(c *Config) time.Duration {
 func (p *Pace) atLeast(c *Config, drawn time.Duration) time.Duration {
 	d := max(drawn, c.BaseDelay, fromMillis(p.crawl), fromMillis(p.learned))
 	if c.FollowLatency {
-		d = max(d, fromMicros(p.latency))
+		d = max(d, fromMicros(uint32(p.latency)))
 	}
 	return d
 }
@@ -278,14 +179,19 @@ func (p Pace) NextStart(c *Config, lastStart time.Time, rnd uint64) time.Time {
 	if lastStart.IsZero() {
 		return at
 	}
+	if next := lastStart.Add(p.Drawn(c, rnd)); next.After(at) {
+		return next
+	}
+	return at
+}
+
+// Drawn is the delay after a start, drawn with rnd.
+func (p *Pace) Drawn(c *Config, rnd uint64) time.Duration {
 	drawn := c.MinDelay
 	if spread := c.MaxDelay - c.MinDelay; spread > 0 {
 		drawn += time.Duration(rnd % uint64(spread+1))
 	}
-	if next := lastStart.Add(p.atLeast(c, drawn)); next.After(at) {
-		return next
-	}
-	return at
+	return p.atLeast(c, drawn)
 }
 
 // ReadyAt is when rest and backoff are over; zero when there was none.
@@ -321,7 +227,7 @@ func (p Pace) WithCrawlDelay(c *Config, d time.Duration) (Pace, Change) {
 		if d > time.Minute {
 			ch.Effects |= EffectCrawlDelayLong
 		}
-		p.describe(c, before, &ch)
+		ch.describe(c, before, &p)
 	}
 	return p, ch
 }
@@ -329,13 +235,9 @@ func (p Pace) WithCrawlDelay(c *Config, d time.Duration) (Pace, Change) {
 // CrawlDelay is what robots.txt asked for.
 func (p Pace) CrawlDelay() time.Duration { return fromMillis(p.crawl) }
 
-// Blocked reports whether the host has failed too often in a row. It stays so
-// for the rest of the run.
-func (p Pace) Blocked() bool { return p.blocked }
-
 // Unblocked is the pace with all failures forgotten.
 func (p Pace) Unblocked() Pace {
-	p.blocked, p.failures, p.backoffUntil, p.failStart, p.failing = false, 0, 0, 0, failing{}
+	p.outage = outage{}
 	return p
 }
 
@@ -349,28 +251,11 @@ func (p *Pace) IsDefault() bool {
 func (p *Pace) IsFresh() bool { return p.learned == 0 && p.window.fresh() }
 
 // RestUntil is when the host's rest ends or has ended; zero when there was none.
-func (p *Pace) RestUntil() time.Time { return unixOrZero(p.restUntil) }
-
-// Failures is the number of host failures in a row.
-func (p Pace) Failures() int { return int(p.failures) }
+func (f *facts) RestUntil() time.Time { return unixOrZero(f.restUntil) }
 
 // Refusals is the number of refusals in a row, atCap how many of them came with
 // the learned delay at its maximum.
-func (p Pace) Refusals() (streak, atCap int) { return int(p.refusals), int(p.atCap) }
+func (f *facts) Refusals() (streak, atCap int) { return int(f.refusals), int(f.atCap) }
 
 // Latency is the host's smoothed response time.
-func (p Pace) Latency() time.Duration { return fromMicros(p.latency) }
-
-// describe fills in the facts of a change, given what of the pace before it bears
-// on delay and limit.
-func (p *Pace) describe(c *Config, before Pace, ch *Change) {
-	ch.DelayFrom, ch.DelayTo = fromMillis(before.learned), fromMillis(p.learned)
-	ch.LimitFrom, ch.LimitTo = before.Limit(c), p.Limit(c)
-	if ch.LimitFrom != ch.LimitTo && ch.Effects&(EffectWindowGrew|EffectWindowCut) == 0 {
-		ch.Effects |= EffectLimitChanged
-	}
-	ch.Floor = fromMillis(p.floor)
-	ch.CrawlDelay = fromMillis(p.crawl)
-	ch.Refusals, ch.Failures = int(p.refusals), int(p.failures)
-	ch.RestUntil, ch.BackoffUntil = unixOrZero(p.restUntil), unixOrZero(p.backoffUntil)
-}
+func (p Pace) Latency() time.Duration { return fromMicros(uint32(p.latency)) }

@@ -512,13 +512,13 @@ func TestPaceNextStart(t *testing.T) {
 		{"base delay", based, Pace{}, 12345, 300 * ms},
 		{"crawl delay", polite, Pace{crawl: 2000}, spread, 2 * time.Second},
 		{"crawl delay, own site", own, Pace{crawl: 2000}, 0, 2 * time.Second},
-		{"learned", polite, Pace{learned: 3000, crawl: 2000}, spread, 3 * time.Second},
+		{"learned", polite, Pace{facts: facts{lesson: lesson{learned: 3000}}, crawl: 2000}, spread, 3 * time.Second},
 		{"slow host, polite", polite, Pace{latency: 900_000}, spread, 900 * ms},
 		{"slow host, own site", own, Pace{latency: 900_000}, 0, 0},
 		{"slow host, safe", Safe(), Pace{latency: 900_000}, spread, 500 * ms},
-		{"resting", polite, Pace{restUntil: simTime(time.Minute).UnixNano()}, 0, time.Minute},
-		{"backing off", own, Pace{backoffUntil: simTime(time.Minute).UnixNano(), restUntil: simTime(time.Second).UnixNano()}, 0, time.Minute},
-		{"rest is over sooner than the delay", polite, Pace{learned: 3000, restUntil: simTime(time.Second).UnixNano()}, 0, 3 * time.Second},
+		{"resting", polite, Pace{facts: facts{restUntil: simTime(time.Minute).UnixNano()}}, 0, time.Minute},
+		{"backing off", own, Pace{outage: outage{backoffUntil: simTime(time.Minute).UnixNano()}, facts: facts{restUntil: simTime(time.Second).UnixNano()}}, 0, time.Minute},
+		{"rest is over sooner than the delay", polite, Pace{facts: facts{lesson: lesson{learned: 3000}, restUntil: simTime(time.Second).UnixNano()}}, 0, 3 * time.Second},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := tc.pace.NextStart(&tc.cfg, simTime(0), tc.rnd).Sub(simTime(0)); got != tc.want {
@@ -529,7 +529,7 @@ func TestPaceNextStart(t *testing.T) {
 	if got := (Pace{}).NextStart(&polite, time.Time{}, 7); !got.IsZero() {
 		t.Errorf("the first request waits until %v", got)
 	}
-	if got := (Pace{restUntil: 5}).NextStart(&polite, time.Time{}, 7); got.UnixNano() != 5 {
+	if got := (Pace{facts: facts{restUntil: 5}}).NextStart(&polite, time.Time{}, 7); got.UnixNano() != 5 {
 		t.Errorf("the first request of a resting host may start at %v", got)
 	}
 }

@@ -5,7 +5,7 @@ import "time"
 // Profile names a set of defaults.
 type Profile string
 
-// The profiles. Polite is the default; own-site is for people who own the server; safe has hard caps.
+// The profiles. Polite is the default; own-site is for owners of the server; safe has hard caps.
 const (
 	Polite  Profile = "polite"
 	OwnSite Profile = "own-site"
@@ -47,6 +47,7 @@ type Settings struct {
 	MaxRetries           int
 	FailureThreshold     int
 	CancelOnThrottle     bool
+	RetryCrashed         bool
 
 	// Limits.
 	MaxURLs        int
@@ -85,8 +86,7 @@ type Settings struct {
 	TrapParams      int
 	TrapVariants    int
 	TrapReorders    int
-	TrapYearsAhead  int
-	TrapYearsBack   int
+	TrapValues      int
 	TrapBarren      int
 
 	// Seeding.
@@ -94,6 +94,10 @@ type Settings struct {
 	CTBaseURL          string
 	CommonCrawlBaseURL string
 	MaxSitemapDepth    int // index files and redirects that may lead to a sitemap
+	MaxSitemapChildren int // sitemaps that one index may name
+	MaxSitemapsPerHost int // 0 is no limit
+	MaxForeignSitemaps int // sitemaps of one host that is not in scope
+	MaxSitemaps        int // 0 is no limit
 	Since              string
 
 	// Output.
@@ -104,7 +108,7 @@ type Settings struct {
 	Hreflang bool
 	XMLTypes []string
 
-	// The engine room.
+	// Memory, workers and other limits of the program itself.
 	Shards       int
 	HotSetMB     int
 	SaveInterval time.Duration

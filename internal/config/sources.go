@@ -226,7 +226,7 @@ func FromStored(stored map[string][]string) Layer {
 	return layer
 }
 
-// Redacted is a copy to show to people: without the values of request headers and without the user names and
+// Redacted is a copy to show to users: without the values of request headers and without the user names and
 // passwords in URLs.
 func (s *Settings) Redacted() *Settings {
 	out := *s

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -84,6 +85,7 @@ func (v boolValue) String() string { return strconv.FormatBool(*v.p) }
 type stringValue struct {
 	p     *string
 	check func(string) error
+	form  string // its Type, if that is not text
 }
 
 func (v stringValue) Set(text string) error {
@@ -169,20 +171,6 @@ func (v bytesValue) String() string {
 	return strconv.FormatInt(*v.p, 10)
 }
 
-type dateValue struct{ p *string }
-
-func (v dateValue) Set(text string) error {
-	if text != "" {
-		if _, err := ParseDate(text); err != nil {
-			return err
-		}
-	}
-	*v.p = text
-	return nil
-}
-
-func (v dateValue) String() string { return *v.p }
-
 // ParseDate reads a day or an RFC 3339 time.
 func ParseDate(text string) (time.Time, error) {
 	for _, layout := range []string{time.DateOnly, time.RFC3339} {
@@ -191,6 +179,11 @@ func ParseDate(text string) (time.Time, error) {
 		}
 	}
 	return time.Time{}, fmt.Errorf("%q is not a date such as 2026-01-31", text)
+}
+
+func checkDate(text string) error {
+	_, err := ParseDate(text)
+	return err
 }
 
 // listValue gathers texts; setAll empties it first. With split, one text may hold several, separated by commas. An empty text clears the list.
@@ -230,11 +223,12 @@ func (v listValue) String() string { return strings.Join(*v.p, ",") }
 func (intValue) Type() string      { return "number" }
 func (floatValue) Type() string    { return "number" }
 func (boolValue) Type() string     { return "bool" }
-func (stringValue) Type() string   { return "text" }
 func (choiceValue) Type() string   { return "name" }
 func (durationValue) Type() string { return "duration" }
 func (bytesValue) Type() string    { return "size" }
-func (dateValue) Type() string     { return "date" }
+
+// Type is its form, or text.
+func (v stringValue) Type() string { return cmp.Or(v.form, "text") }
 
 // Type is that of one item, or of a list where several may be given at once.
 func (v listValue) Type() string {

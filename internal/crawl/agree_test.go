@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/mapwright/mapwright/internal/config"
-	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/metrics"
 	"github.com/mapwright/mapwright/internal/testweb"
 )
@@ -20,8 +20,8 @@ func TestMetricsAndStatusAgreeWithTheReport(t *testing.T) {
 		testweb.On("5", testweb.RedirectChain{Length: 3}, testweb.RedirectLoop{Length: 2}, testweb.CalendarTrap{}, testweb.NoFollow{}),
 	)
 	var all map[string]float64
-	var last *crawl.Live
-	rep, dir := watched(t, cfg, func(s *config.Settings) { s.MaxHostFailures = 2 }, func(m *crawl.Monitor, mm *metrics.Metrics) {
+	var last *monitor.Live
+	rep, dir := watched(t, cfg, func(s *config.Settings) { s.MaxHostFailures = 2 }, func(m *monitor.Monitor, mm *metrics.Metrics) {
 		all, last = flat(t, mm), m.Live()
 	})
 	agrees(t, "the last sample", last, rep)

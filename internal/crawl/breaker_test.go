@@ -24,6 +24,9 @@ func TestBreakerPausesAndRecovers(t *testing.T) {
 		for _, want := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
 			b.trip(errors.New("no files left"))
 			b.trip(errors.New("once more, in the same pause"))
+			if reason, left, _ := b.state(); reason != "no files left" || left != want*time.Second {
+				t.Errorf("pauses for %v because of %q, want %ds", left, reason, want)
+			}
 			if got := waited(); got != want*time.Second {
 				t.Errorf("waits %v, want %ds", got, want)
 			}

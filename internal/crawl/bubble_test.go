@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/testweb"
 )
@@ -71,7 +73,7 @@ func (w *memoryWeb) client(s *config.Settings) *fetch.Client {
 }
 
 // options are those of a crawl in the bubble.
-func (w *memoryWeb) options(s *config.Settings, dir Dir, urls ...string) Options {
+func (w *memoryWeb) options(s *config.Settings, dir datadir.Dir, urls ...string) Options {
 	w.t.Helper()
 	return Options{
 		Settings: s, Fetcher: w.client(s), NoControl: true, Starts: starts(w.t, urls...), Dir: dir, Version: "test",
@@ -80,10 +82,10 @@ func (w *memoryWeb) options(s *config.Settings, dir Dir, urls ...string) Options
 }
 
 // crawlAll crawls from the URLs to the end and returns what was written.
-func (w *memoryWeb) crawlAll(s *config.Settings, urls ...string) (*Report, map[string]line) {
+func (w *memoryWeb) crawlAll(s *config.Settings, urls ...string) (*report.Report, map[string]line) {
 	w.t.Helper()
 	dir := newDir(w.t)
-	rep, err := Run(w.t.Context(), w.options(s, dir, urls...))
+	rep, err := runAlone(w.t.Context(), w.options(s, dir, urls...))
 	if err != nil {
 		w.t.Fatal(err)
 	}

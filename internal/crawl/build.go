@@ -13,12 +13,16 @@ import (
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/pace"
 	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/crawl/seeding"
 	"github.com/mapwright/mapwright/internal/fetch"
+	"github.com/mapwright/mapwright/internal/seed"
+	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 // NewFetcher makes a fetcher by the settings. A start URL that names an address, or localhost, may be reached on its port though it is
 // not public.
-func NewFetcher(s *config.Settings, starts []Start) (*fetch.Client, error) {
+func NewFetcher(s *config.Settings, starts []datadir.Start) (*fetch.Client, error) {
 	o, err := fetchOptions(s, starts)
 	if err != nil {
 		return nil, err
@@ -26,7 +30,16 @@ func NewFetcher(s *config.Settings, starts []Start) (*fetch.Client, error) {
 	return fetch.New(o)
 }
 
-func fetchOptions(s *config.Settings, starts []Start) (fetch.Options, error) {
+// newFetcher makes the client of one crawl, which shares sockets and memory with those of others.
+func newFetcher(shared *fetch.Client, s *config.Settings, starts []datadir.Start) (*fetch.Client, error) {
+	o, err := fetchOptions(s, starts)
+	if err != nil {
+		return nil, err
+	}
+	return shared.For(o)
+}
+
+func fetchOptions(s *config.Settings, starts []datadir.Start) (fetch.Options, error) {
 	o := fetch.Options{
 		UserAgent: s.UserAgent, AllowPrivate: s.AllowPrivate, NoHTTP2: !s.HTTP2, Timeout: s.Timeout, MaxBody: s.MaxBodySize,
 		MaxInflight: s.MaxWorkers, MaxIdlePerHost: min(s.MaxInflightPerHost, s.MaxWorkers),
@@ -67,7 +80,7 @@ func fetchOptions(s *config.Settings, starts []Start) (fetch.Options, error) {
 }
 
 // allowedHosts are a start's host and port in the form of fetch.Options.AllowHosts. A bare domain may be tried on port 80 too.
-func allowedHosts(st Start) []string {
+func allowedHosts(st datadir.Start) []string {
 	host, port := strings.Trim(st.URL.Host(), "[]"), st.URL.Port()
 	switch {
 	case port != "":
@@ -82,7 +95,7 @@ func allowedHosts(st Start) []string {
 
 // headerAudience is the set of origins that get headers that may be credentials: those of the start URLs and those that the user names.
 // A bare domain stands for its https origin alone, because the plain http that it may fall back to can be read on the way.
-func headerAudience(s *config.Settings, starts []Start) (fetch.Audience, error) {
+func headerAudience(s *config.Settings, starts []datadir.Start) (fetch.Audience, error) {
 	var a fetch.Audience
 	for _, st := range starts {
 		a.AddURL(st.URL)
@@ -108,7 +121,7 @@ func paceConfig(s *config.Settings) pace.Config {
 }
 
 // newFrontier makes the frontier over the store, and fills it with what an earlier run left.
-func (r *run) newFrontier(ctx context.Context) (*frontier.Frontier, error) {
+func (r *run) newFrontier(ctx context.Context, registry *pace.Registry) (*frontier.Frontier, error) {
 	s := r.settings
 	counters := r.store.Counters()
 	off := func(n int) int {
@@ -118,12 +131,12 @@ func (r *run) newFrontier(ctx context.Context) (*frontier.Frontier, error) {
 		return n
 	}
 	o := frontier.Options{
-		Seed: r.store.Seed(), Shards: s.Shards, Pace: paceConfig(s),
+		Seed: r.store.Seed(), Shards: s.Shards, Pace: paceConfig(s), Registry: registry,
 		MaxInMemory: s.GlobalFrontierSizeLimit, MaxHosts: s.ReadyHeapSizeLimit, MaxVerify: s.FPCheckSemaphoreLimit, MaxRobots: s.RobotsFetchSemaphoreLimit,
 		FilterCapacity: s.BloomCapacity, FilterFPRate: s.BloomFPRate, HotSetBytes: s.HotSetMB << 20,
-		MaxURLs: int64(s.PageCap()), URLsUsed: countedPages(&counters), MaxURLsPerHost: int64(s.MaxURLsPerHost),
-		MaxRetries: off(s.MaxRetries), FailureThreshold: off(s.FailureThreshold), CancelOnThrottle: s.CancelOnThrottle,
-		LevelByLevel: s.MaxDepth >= 0, IgnoreRobots: s.IgnoreRobots, Admit: r.admit, Observe: r.observe,
+		MaxURLs: int64(s.PageCap()), URLsUsed: int64(counters.Counted), MaxURLsPerHost: int64(s.MaxURLsPerHost),
+		MaxRetries: off(s.MaxRetries), FailureThreshold: off(s.FailureThreshold), CancelOnThrottle: s.CancelOnThrottle, Run: r.store.Run(), Continues: r.began(),
+		LevelByLevel: s.MaxDepth >= 0, IgnoreRobots: s.IgnoreRobots, SkipSitemaps: !seeding.Uses(s, "sitemap"), Admit: r.admit, Observe: r.hosts.observe,
 	}
 	if s.Profile == config.OwnSite {
 		o.KeepTurn = ownSiteTurn
@@ -140,3 +153,37 @@ func (r *run) newFrontier(ctx context.Context) (*frontier.Frontier, error) {
 
 // ownSiteTurn is how many leases in a row a host gets in own-site: its connections stay warm.
 const ownSiteTurn = 16
+
+// sourceHeaders is how long an index may think about a question. Some take most of a minute.
+const sourceHeaders = 90 * time.Second
+
+// sourceSockets are enough for one request and a look-up. They come out of the reserve of open files.
+const sourceSockets = 8
+
+// sourceFetcher makes the client that asks an index. It has the crawl's settings except what is meant for the crawled hosts: the extra
+// headers, which may be secrets, and the private addresses that start URLs name. If the user chose the address of the index (usual is
+// the default), the index may have an address that is not public, on its port.
+func sourceFetcher(s *config.Settings, base, usual string, given Fetcher) (f seed.Fetcher, stop func(), err error) {
+	at, err := urlnorm.Parse(base)
+	if err != nil {
+		return nil, nil, err
+	}
+	if given != nil {
+		return given, func() {}, nil
+	}
+	o, err := fetchOptions(s, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	if base != usual {
+		o.AllowHosts = allowedHosts(datadir.Start{URL: at})
+	}
+	o.Header, o.PrivateHeader = nil, nil
+	o.HeaderTimeout, o.MaxInflight, o.MaxIdlePerHost = sourceHeaders, 1, 1
+	o.MaxSockets = sourceSockets
+	client, err := fetch.New(o)
+	if err != nil {
+		return nil, nil, err
+	}
+	return client, func() { _ = client.Close() }, nil
+}

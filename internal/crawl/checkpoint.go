@@ -10,6 +10,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/crawl/report"
+	"github.com/mapwright/mapwright/internal/traps"
 	"github.com/mapwright/mapwright/state"
 	"github.com/mapwright/mapwright/wal"
 )
@@ -27,14 +29,24 @@ func (r *run) checkpoint(ctx context.Context) error {
 	return nil
 }
 
-// saveSnapshots saves what is not in the records: the dedup filters, and what sitemaps list.
+// saveSnapshots saves what was computed from records.
 func (r *run) saveSnapshots(w *state.SnapshotWriter) error {
-	if r.linkage.active.Load() {
-		if err := w.Put(linkageName, linkageForm, r.linkage.save); err != nil {
+	if r.linkage.Active() {
+		if err := w.Put(report.LinkageName, report.LinkageVersion, r.linkage.Save); err != nil {
 			return err
 		}
 	}
 	if err := r.frontier.SaveFolds(w, r.store.Run()); err != nil {
+		return err
+	}
+	known, err := r.traps.Snapshot()
+	if err == nil {
+		err = w.Put(traps.SnapshotName, traps.SnapshotVersion, func(w io.Writer) error {
+			_, err := w.Write(known)
+			return err
+		})
+	}
+	if err != nil {
 		return err
 	}
 	return r.frontier.SaveFilters(w)
@@ -71,7 +83,7 @@ func (r *run) remember(ctx context.Context, f *frontier.Frontier, since frontier
 	for k, err := range keys {
 		if _, damaged := errors.AsType[*wal.CorruptError](err); damaged && since > 0 {
 			// All that this part of the log says is in the store too; a key that is named twice does no harm.
-			r.warn("reading all known URLs from the store, since a part of the log that is only needed for speed is damaged: %v", err)
+			r.warnings.add("reading all known URLs from the store, since a part of the log that is only needed for speed is damaged: %v", err)
 			return r.remember(ctx, f, 0)
 		}
 		if err != nil {
@@ -86,35 +98,66 @@ func (r *run) remember(ctx context.Context, f *frontier.Frontier, since frontier
 	return nil
 }
 
-// restoreFolds gives a frontier what was computed from evidence up to the last checkpoint, and the evidence since.
+// restoreFolds gives a frontier, the traps and the linkage what was computed from evidence up to a checkpoint, and the evidence since. If what the last
+// checkpoint saved is damaged, the one before it gives the same result: the log begins there. Without that one, the whole log does. If it was cut, the crawl is refused,
+// since it would come to another result.
 func (r *run) restoreFolds(ctx context.Context, f *frontier.Frontier) error {
 	snapshots, at := r.store.Snapshots()
-	last := uint64(0) // run of the evidence so far
-	for _, s := range snapshots {
-		if s.Name == frontier.FoldName {
-			err := r.store.ReadSnapshot(s, func(b io.Reader) (err error) {
-				last, err = f.RestoreFolds(b)
-				return err
-			})
-			if err != nil {
-				r.warn("failures of domains in a row are counted from the last checkpoint on only: %v", err)
-			}
+	last, damage := r.readFolds(f, snapshots)
+	if damage != nil {
+		r.log.Warn("what was learned from pages cannot be read from the last checkpoint: computing it anew from the one before", "error", damage)
+		var err error
+		snapshots, at = r.store.EarlierSnapshots()
+		if last, err = r.readFolds(f, snapshots); err != nil {
+			damage = errors.Join(damage, err)
+			last, at = 0, 0 // a log that was never cut is enough
 		}
 	}
+	began := r.began()
 	err := r.store.EvidenceSince(ctx, at, func(at frontier.Position, run uint64, e frontier.Evidence) {
-		if run != last {
+		if last < began && run >= began {
 			f.FoldNewRun()
 		}
 		last = run
 		f.Fold(at, e)
+		r.traps.Fold(e)
+		r.linkage.Fold(e)
 	})
-	f.FoldNewRun()
-	// Without a checkpoint that can be read, the log may not begin where it should.
-	if _, damaged := errors.AsType[*wal.CorruptError](err); damaged || errors.Is(err, wal.ErrOutOfRange) {
-		r.warn("failures of domains in a row are counted anew, since a part of the log cannot be read that is needed for nothing else: %v", err)
-		return nil
+	if err != nil && damage != nil {
+		return fmt.Errorf("what was learned from pages is lost, and the crawl would come to another result: %w", errors.Join(damage, err))
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	if last < began {
+		f.FoldNewRun()
+	}
+	f.FoldContinued()
+	return nil
+}
+
+// readFolds reads what a checkpoint saved of evidence, and returns the number of the run that made it. After an error nothing of it is kept.
+func (r *run) readFolds(f *frontier.Frontier, snapshots []state.Snapshot) (run uint64, err error) {
+	r.traps, r.linkage = traps.New(trapRules(r.settings), r.store.Seed()), report.NewLinkage()
+	domains := func(b io.Reader) (err error) {
+		run, err = f.RestoreFolds(b)
+		return err
+	}
+	for _, fold := range []struct {
+		name string
+		read func(io.Reader) error
+	}{{traps.SnapshotName, r.traps.Restore}, {report.LinkageName, r.linkage.Load}, {frontier.FoldName, domains}} {
+		for _, s := range snapshots {
+			if s.Name != fold.name {
+				continue
+			}
+			if err := r.store.ReadSnapshot(s, fold.read); err != nil {
+				r.traps, r.linkage = traps.New(trapRules(r.settings), r.store.Seed()), report.NewLinkage() // a wrong checksum is known at the end only
+				return 0, err
+			}
+		}
+	}
+	return run, nil
 }
 
 // restoreFilters reads the filters of the last checkpoint and returns its position; 0 if there is none.
@@ -123,11 +166,6 @@ func (r *run) restoreFilters(f *frontier.Frontier) (at frontier.Position, err er
 	byName := map[string]state.Snapshot{}
 	var names []string
 	for _, s := range snapshots {
-		if s.Name == linkageName {
-			if err := r.store.ReadSnapshot(s, r.linkage.load); err != nil {
-				r.warn("what sitemaps listed is lost; orphans cannot all be told: %v", err)
-			}
-		}
 		if frontier.IsFilter(s.Name) {
 			byName[s.Name] = s
 			names = append(names, s.Name)

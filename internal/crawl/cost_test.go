@@ -2,7 +2,7 @@ package crawl_test
 
 import (
 	"context"
-	"log/slog"
+	"errors"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -10,6 +10,8 @@ import (
 
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/metrics"
 	"github.com/mapwright/mapwright/internal/testweb"
 	"github.com/mapwright/mapwright/internal/urlnorm"
@@ -53,10 +55,10 @@ func BenchmarkSeeing(b *testing.B) {
 
 // standstill crawls a few hundred hosts until all workers wait for answers that do not come, and returns what a page cost until then: CPU
 // time, without what the web in this process took for it.
-func standstill(b *testing.B) (*crawl.Monitor, *metrics.Metrics, time.Duration) {
+func standstill(b *testing.B) (*monitor.Monitor, *metrics.Metrics, time.Duration) {
 	b.Helper()
 	const hosts, pages, silent = 300, 40, 4
-	dir := crawl.Dir(filepath.Join(b.TempDir(), "data"))
+	dir := datadir.Dir(filepath.Join(b.TempDir(), "data"))
 	web, err := testweb.Start(testweb.Config{Hosts: hosts, Pages: pages, CrossHost: 0.2, Faults: testweb.OnAll(testweb.Hang{Where: testweb.Where{Count: silent}})})
 	if err != nil {
 		b.Fatal(err)
@@ -68,21 +70,27 @@ func standstill(b *testing.B) (*crawl.Monitor, *metrics.Metrics, time.Duration) 
 		b.Fatal(err)
 	}
 	began := testweb.CPUTime()
-	m, started, stop := crawl.NewMetrics(), make(chan *crawl.Monitor, 1), make(chan struct{})
+	m, started := crawl.NewMetrics(), make(chan *monitor.Monitor, 1)
+	shared, err := crawl.NewShared(crawl.ForOneCrawl(s))
+	if err != nil {
+		b.Fatal(err)
+	}
+	c, err := crawl.New(shared, crawl.Options{
+		Settings: s, Starts: []datadir.Start{{URL: u}}, Dir: dir, Metrics: m, Started: func(m *monitor.Monitor) { started <- m },
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
 	var done sync.WaitGroup
 	done.Go(func() {
-		_, err := crawl.Run(context.Background(), crawl.Options{
-			Settings: s, Starts: []crawl.Start{{URL: u}}, Dir: dir, Metrics: m, Log: slog.New(slog.DiscardHandler), Interrupted: stop,
-			Started: func(m *crawl.Monitor) { started <- m },
-		})
-		if err != nil {
+		if _, err := c.Run(context.Background()); err != nil {
 			b.Error(err)
 		}
 	})
 	b.Cleanup(func() {
-		close(stop)
+		c.Stop(crawl.Gracefully)
 		done.Wait()
-		if err := web.Close(); err != nil {
+		if err := errors.Join(shared.Close(), web.Close()); err != nil {
 			b.Error(err)
 		}
 	})

@@ -11,7 +11,7 @@
 //
 // # Who runs what
 //
-// [Run] starts every goroutine and joins them all: the workers, the supervisor (limits, signals, the governor's steps),
+// [Crawl.Run] starts every goroutine and joins them all: the workers, the supervisor (limits, signals, the governor's steps),
 // the keeper of checkpoints, the control socket, and one for each public index that is asked for more URLs. A worker holds a
 // permit of the global cap from before its lease until after it. Nothing else asks the crawled hosts for anything.
 //

@@ -8,6 +8,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/testweb"
 )
 
@@ -103,7 +105,7 @@ func TestEachFaultAlone(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		cases := faultCases()
 		web := newMemoryWeb(t, webOfFaults(cases))
-		dirs := make([]Dir, len(cases))
+		dirs := make([]datadir.Dir, len(cases))
 		// A crawl takes memory and files, so not all run at once.
 		var crawls errgroup.Group
 		crawls.SetLimit(16)
@@ -113,7 +115,7 @@ func TestEachFaultAlone(t *testing.T) {
 			s.MaxRetries = 1
 			o := web.options(s, dirs[i], web.StartURLs()[i+1])
 			crawls.Go(func() error {
-				_, err := Run(t.Context(), o)
+				_, err := runAlone(t.Context(), o)
 				return err
 			})
 		}
@@ -139,7 +141,7 @@ func TestAllFaultsAtOnce(t *testing.T) {
 		rep, lines := web.crawlAll(s, web.StartURLs()...)
 		foundExactly(t, web.Server, testweb.Crawl{Timeout: quickTimeout, MaxRetries: 1}, lines)
 		wellBehaved(t, web.Server)
-		if rep.Status != Complete || !rep.Success || rep.URLs != int64(len(lines)) {
+		if rep.Status != report.Complete || !rep.Success || rep.URLs != int64(len(lines)) {
 			t.Errorf("the report says %s, success %v and %d URLs, and there are %d", rep.Status, rep.Success, rep.URLs, len(lines))
 		}
 	})

@@ -6,6 +6,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/testweb"
 	"github.com/mapwright/mapwright/wal"
 )
@@ -49,17 +51,17 @@ func testFullDisk(t *testing.T) {
 	disk.left.Store(100 << 10)
 	o := web.options(s, dir, web.StartURLs()[0])
 	o.LogFS = disk
-	if _, err := Run(t.Context(), o); !errors.Is(err, syscall.ENOSPC) {
+	if _, err := runAlone(t.Context(), o); !errors.Is(err, syscall.ENOSPC) {
 		t.Fatalf("the crawl ended with %v", err)
 	}
-	plan, err := ReadPlan(dir)
+	plan, err := datadir.ReadPlan(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	o = web.options(s, dir, web.StartURLs()[0])
 	o.Plan = plan
-	rep, err := Run(t.Context(), o)
-	if err != nil || rep.Status != Complete {
+	rep, err := runAlone(t.Context(), o)
+	if err != nil || rep.Status != report.Complete {
 		t.Fatalf("resumed: %+v, %v", rep, err)
 	}
 	foundExactly(t, web.Server, testweb.Crawl{}, readLines(t, dir))

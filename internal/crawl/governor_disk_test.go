@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/testweb"
 	"github.com/mapwright/mapwright/wal"
 )
@@ -57,23 +58,23 @@ func testGovernorOnASlowDisk(t *testing.T) {
 	disk := &slowDisk{FS: wal.OS()}
 	disk.rate.Store(400 << 10)
 	stop := make(chan struct{})
-	running := make(chan *Monitor, 1)
+	running := make(chan *monitor.Monitor, 1)
 	o := web.options(s, newDir(t), web.StartURLs()[0])
-	o.LogFS, o.Interrupted, o.Started = disk, stop, func(m *Monitor) { running <- m }
+	o.LogFS, o.Started = disk, func(m *monitor.Monitor) { running <- m }
 	ended := make(chan error, 1)
 	go func() {
-		_, err := Run(t.Context(), o)
+		_, err := runUntil(t.Context(), o, stop)
 		ended <- err
 	}()
-	r := (<-running).r
+	m := <-running
 	// until looks every tenth of a second, in the bubble's time, until the workers are as wanted.
 	until := func(what string, ok func(limit int, latency time.Duration) bool) {
 		t.Helper()
 		var limit, used int
 		var latency time.Duration
 		for range 400 {
-			limit, used, _ = r.gov.state()
-			latency = r.store.Stats().CommitLatency
+			live := m.Live()
+			limit, used, latency = live.Workers.Limit, live.Workers.InUse, time.Duration(live.CommitMS*float64(time.Millisecond))
 			if ok(limit, latency) {
 				return
 			}

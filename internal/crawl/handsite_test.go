@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/page"
 )
 
@@ -83,25 +85,31 @@ func (s *handSite) settings(change func(*config.Settings)) *config.Settings {
 }
 
 // crawl runs a crawl of the site to its end.
-func (s *handSite) crawl(dir Dir, change func(*config.Settings), starts ...string) (*Report, map[string]page.Line) {
+func (s *handSite) crawl(dir datadir.Dir, change func(*config.Settings), starts ...string) (*report.Report, map[string]page.Line) {
 	s.t.Helper()
 	o := Options{Settings: s.settings(change), Dir: dir, Log: slog.New(slog.DiscardHandler)}
 	for _, u := range starts {
-		o.Starts = append(o.Starts, Start{URL: mustURL(s.t, u)})
+		o.Starts = append(o.Starts, datadir.Start{URL: mustURL(s.t, u)})
 	}
 	return s.run(o)
 }
 
-func (s *handSite) run(o Options) (*Report, map[string]page.Line) {
+func (s *handSite) run(o Options) (*report.Report, map[string]page.Line) {
 	s.t.Helper()
-	rep, err := Run(s.t.Context(), o)
+	return s.runUntil(o, nil)
+}
+
+// runUntil runs a crawl and stops it gracefully when the channel is closed, if it is not nil.
+func (s *handSite) runUntil(o Options, interrupt <-chan struct{}) (*report.Report, map[string]page.Line) {
+	s.t.Helper()
+	rep, err := runUntil(s.t.Context(), o, interrupt)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	return rep, recorded(s.t, o.Dir)
 }
 
-func recorded(t *testing.T, dir Dir) map[string]page.Line {
+func recorded(t *testing.T, dir datadir.Dir) map[string]page.Line {
 	t.Helper()
 	file, err := os.Open(dir.JSONL())
 	if err != nil {

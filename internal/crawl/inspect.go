@@ -8,10 +8,14 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl/robotscache"
+	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/robots"
+	"github.com/mapwright/mapwright/internal/traps"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/parser"
 )
@@ -31,7 +35,7 @@ type Inspected struct {
 
 	// Robots is the robots.txt that applies to a URL, or nil. The function is nil if robots.txt does not count: for a page
 	// from a file, and with --ignore-robots.
-	Robots func(urlnorm.URL) *RobotsAnswer
+	Robots func(urlnorm.URL) *robotscache.Answer
 }
 
 // Inspection is what would be recorded of one page, and every link of it with what would become of it.
@@ -96,13 +100,13 @@ func FetchPage(ctx context.Context, s *config.Settings, f Fetcher, u urlnorm.URL
 const maxInspectedOrigins = 8
 
 // askedOnce finds the robots.txt of URLs, and asks each origin once.
-func askedOnce(ctx context.Context, s *config.Settings, f Fetcher) func(urlnorm.URL) *RobotsAnswer {
-	known := map[string]*RobotsAnswer{}
-	return func(u urlnorm.URL) *RobotsAnswer {
+func askedOnce(ctx context.Context, s *config.Settings, f Fetcher) func(urlnorm.URL) *robotscache.Answer {
+	known := map[string]*robotscache.Answer{}
+	return func(u urlnorm.URL) *robotscache.Answer {
 		a := known[u.Origin()]
 		if a == nil && len(known) < maxInspectedOrigins {
 			// The error is in the answer too, which is an assumption then.
-			a, _ = FetchRobots(ctx, f, u.Origin(), robots.ProductToken(s.UserAgent), s.RobotsStrict)
+			a, _ = robotscache.Fetch(ctx, f, u.Origin(), robots.ProductToken(s.UserAgent), s.RobotsStrict)
 			known[u.Origin()] = a
 		}
 		return a
@@ -115,7 +119,7 @@ func (in *Inspected) allowed(u urlnorm.URL) bool {
 		return true
 	}
 	a := in.Robots(u)
-	return a == nil || a.match(u).Allowed
+	return a == nil || a.Match(u).Allowed
 }
 
 // Inspect says what would be recorded of a page in a crawl that starts there.
@@ -128,15 +132,16 @@ func Inspect(s *config.Settings, in *Inspected) (*Inspection, error) {
 	if err != nil {
 		return nil, err
 	}
-	scope, err := NewScope(s, []urlnorm.URL{in.URL})
+	within, err := scope.New(s, []urlnorm.URL{in.URL})
 	if err != nil {
 		return nil, err
 	}
-	w := &worker{run: &run{settings: s, scope: scope, parser: p, tally: newTally(), traps: NewTraps(s)}, reading: &reading{}}
+	var pg parser.Page
+	known := traps.New(trapRules(s), 0)
 	f := &finish{status: in.Status, outcome: outcomeOf(in.Status, in.Location), at: time.Now()}
-	f.facts = page.Facts{ContentType: cmp.Or(in.Header.Get("Content-Type"), in.Type), ContentLength: in.Length, ResponseTime: -1, ETag: in.Header.Get("ETag")}
+	f.facts = page.Facts{ContentType: cmp.Or(in.Header.Get("Content-Type"), in.Type), ContentLength: page.Length(in.Length), ETag: in.Header.Get("ETag")}
 	if at, err := http.ParseTime(in.Header.Get("Last-Modified")); err == nil {
-		f.facts.LastModified = at.UTC()
+		f.facts.LastModified.Time = at.UTC()
 	}
 	if in.Err != nil {
 		f.outcome, f.facts.Error = failedOutcome(in.Err), errorText(in.Err)
@@ -151,7 +156,7 @@ func Inspect(s *config.Settings, in *Inspected) (*Inspection, error) {
 		}
 	}
 	if in.Took > 0 {
-		f.facts.ResponseTime = in.Took
+		f.facts.ResponseTime = new(page.Millis(in.Took))
 	}
 	if in.Location != "" {
 		if target, err := in.URL.Resolve(in.Location); err == nil {
@@ -159,16 +164,15 @@ func Inspect(s *config.Settings, in *Inspected) (*Inspection, error) {
 		}
 	}
 	if in.Body != nil {
-		f.facts.ContentLength = int64(len(in.Body))
-		if err := p.Parse(&w.page, parser.Input{URL: in.URL, Body: in.Body, Header: in.Header, Encoding: encodingOf(in.Charset)}); err != nil {
+		f.facts.ContentLength = new(int64(len(in.Body)))
+		if err := p.Parse(&pg, parser.Input{URL: in.URL, Body: in.Body, Header: in.Header, Encoding: encodingOf(in.Charset)}); err != nil {
 			f.facts.Error = err.Error() // as in a crawl: the selectors of --extract could not be run
 		}
-		w.take(&f.facts, &w.page, f.at)
-		w.traps.Saw(in.URL, nil)
-		out.Base = w.page.Base.String()
-		for i := range w.page.Links {
-			l := &w.page.Links[i]
-			out.Links = append(out.Links, w.inspectLink(in, l))
+		takeFacts(&f.facts, &pg, f.at)
+		out.Base = pg.Base.String()
+		for i := range pg.Links {
+			l := &pg.Links[i]
+			out.Links = append(out.Links, in.judge(s, within, known, l, l.NoFollow || pg.NoFollow))
 			if l.Kind == parser.KindImage && !l.URL.IsZero() {
 				f.facts.Images = append(f.facts.Images, l.URL.String())
 			}
@@ -176,29 +180,29 @@ func Inspect(s *config.Settings, in *Inspected) (*Inspection, error) {
 		f.facts.Images = distinct(f.facts.Images)
 	}
 	l := &out.Line
-	*l = page.Line{SchemaVersion: page.SchemaVersion, URL: in.URL.String(), Source: sourceName(sourceStart), Outcome: f.outcome.String(), StatusCode: in.Status, CrawledAt: page.Time{Time: f.at}}
+	*l = page.Line{SchemaVersion: page.SchemaVersion, URL: in.URL.String(), Source: page.SourceName(page.SourceStart), Outcome: f.outcome.String(), StatusCode: in.Status, CrawledAt: page.Time{Time: f.at}}
 	l.SetFacts(&f.facts)
 	l.Indexable, l.IndexableReason = page.Indexable(l.URL, f.outcome, in.Status, &f.facts, s.XMLTypes)
 	return out, nil
 }
 
-// inspectLink says what would become of a link of a page.
-func (w *worker) inspectLink(in *Inspected, l *parser.Link) InspectedLink {
+// judge says what would become of a link of the page.
+func (in *Inspected) judge(s *config.Settings, within *scope.Scope, known *traps.Traps, l *parser.Link, nofollow bool) InspectedLink {
 	out := InspectedLink{Href: l.Href, Kind: l.Kind.String(), Rel: l.Rel, Text: l.Text}
 	if !l.URL.IsZero() {
 		text := l.URL.String()
 		out.URL = &text
 	}
-	switch why := w.verdict(l, l.NoFollow || w.page.NoFollow, false); {
+	switch why := judgeLink(s, within, l, nofollow, false); {
 	case l.Kind == parser.KindImage:
 		out.Reason = "image"
-	case why == NotHTTP && l.Fault != parser.FaultNone:
+	case why == scope.NotHTTP && l.Fault != parser.FaultNone:
 		out.Reason = l.Fault.String()
-	case why != InScope:
-		out.Reason = string(why)
+	case why != scope.InScope:
+		out.Reason = why.String()
 	default:
-		if trap := w.traps.Check(l.URL, in.URL); trap != "" {
-			out.Reason = "trap: " + trap
+		if v, _ := known.Admit(&frontier.Link{URL: l.URL, Parent: in.URL}, false, nil); v.Trap != "" {
+			out.Reason = "trap: " + v.Trap
 		} else if !in.allowed(l.URL) {
 			out.Reason = page.BlockedByRobots.String()
 		} else {

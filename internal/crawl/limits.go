@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl/report"
 )
 
 // limits ends a crawl at its limits and warns when they come near. Safety caps come first, then what the user asked for.
@@ -54,13 +55,13 @@ func (l *limits) pagesReached(r *run) {
 			requested = r.found()
 		}
 		text := fmt.Sprintf("Safety limit: Maximum %d pages per crawl (requested: %d)", config.SafePages, requested)
-		if r.endWith(ending{status: Partial, success: true, reason: text, errors: []string{text}}) {
+		if r.endWith(ending{status: report.Partial, success: true, reason: text, errors: []string{text}}) {
 			r.log.Warn(text, "start_url", r.starts[0].URL.String())
 		}
 		return
 	}
 	text := fmt.Sprintf("Reached max_urls limit of %d, stopping crawl", l.pages)
-	if r.endWith(ending{status: Partial, success: true, reason: text}) {
+	if r.endWith(ending{status: report.Partial, success: true, reason: text}) {
 		r.log.Info(text)
 	}
 }
@@ -69,7 +70,7 @@ func (l *limits) pagesReached(r *run) {
 func (l *limits) timeReached(r *run, elapsed time.Duration) (atOnce bool) {
 	if l.safe && l.duration == config.SafeDuration {
 		text := fmt.Sprintf("Safety limit: Crawl timeout exceeded (%dms)", config.SafeDuration.Milliseconds())
-		if r.endWith(ending{status: Partial, success: false, reason: text, errors: []string{text}}) {
+		if r.endWith(ending{status: report.Partial, success: false, reason: text, errors: []string{text}}) {
 			r.log.Warn(text, "start_url", r.starts[0].URL.String())
 		}
 		return true
@@ -79,7 +80,7 @@ func (l *limits) timeReached(r *run, elapsed time.Duration) (atOnce bool) {
 		unit = time.Millisecond // in whole seconds less than the limit would seem to have elapsed
 	}
 	text := fmt.Sprintf("Reached duration limit of %ss (elapsed: %ss), stopping crawl", seconds(l.duration), seconds(elapsed.Truncate(unit)))
-	if r.endWith(ending{status: Partial, success: true, reason: text}) {
+	if r.endWith(ending{status: report.Partial, success: true, reason: text}) {
 		r.log.Info(text)
 	}
 	return false
@@ -87,22 +88,6 @@ func (l *limits) timeReached(r *run, elapsed time.Duration) (atOnce bool) {
 
 // seconds writes a duration as a number of seconds, whole where it is whole.
 func seconds(d time.Duration) string { return fmt.Sprintf("%g", d.Seconds()) }
-
-// use is how much of each limit is used up. Rate is pages per second at present.
-func (l *limits) use(pages int64, elapsed time.Duration, rate float64) []LimitUse {
-	var all []LimitUse
-	if l.pages > 0 {
-		u := LimitUse{Name: "pages", Used: float64(pages), Limit: float64(l.pages)}
-		if rate > 0 {
-			u.Left = max(0, u.Limit-u.Used) / rate
-		}
-		all = append(all, u)
-	}
-	if l.duration > 0 {
-		all = append(all, LimitUse{Name: "seconds", Used: elapsed.Seconds(), Limit: l.duration.Seconds(), Left: max(0, l.duration-elapsed).Seconds()})
-	}
-	return all
-}
 
 // pagesUsed is called when the number of pages in use has changed. It warns when that number reaches a share of the limit at which a warning is
 // due; each share once, and only the largest if one page reaches several.

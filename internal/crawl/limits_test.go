@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/testweb"
 )
 
@@ -98,11 +100,11 @@ func TestSafeTimeCap(t *testing.T) {
 		log := newEventLog(t)
 		o := web.options(loaded.Settings, newDir(t), web.StartURLs()[0])
 		o.Log = slog.New(log)
-		rep, err := Run(t.Context(), o)
+		rep, err := runAlone(t.Context(), o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if rep.Status != Partial || rep.Success || rep.Reason != message || !slices.Equal(rep.Errors, []string{message}) {
+		if rep.Status != report.Partial || rep.Success || rep.Reason != message || !slices.Equal(rep.Errors, []string{message}) {
 			t.Errorf("%s, success %v (%s), errors %q", rep.Status, rep.Success, rep.Reason, rep.Errors)
 		}
 		if rep.CrawlSeconds < 60 || rep.CrawlSeconds > 60.1 {
@@ -131,7 +133,7 @@ func TestTimeWarnings(t *testing.T) {
 			log := newEventLog(t)
 			o := web.options(s, newDir(t), web.StartURLs()[0])
 			o.Log = slog.New(log)
-			if _, err := Run(t.Context(), o); err != nil {
+			if _, err := runAlone(t.Context(), o); err != nil {
 				t.Fatal(err)
 			}
 			want := []event{{limit * 80 / 100, slog.LevelWarn, "80 % of the time limit is used"}, {limit * 95 / 100, slog.LevelWarn, "95 % of the time limit is used"}}
@@ -157,5 +159,27 @@ func TestTimeMarks(t *testing.T) {
 	}
 	if marks := (&limits{}).timeMarks(); marks != nil {
 		t.Errorf("without a limit: %v", marks)
+	}
+}
+
+// A page limit that leaves sitemaps unread has cut something off, though no page is pending: they may name further ones.
+func TestPageLimitBeforeSitemapsAreRead(t *testing.T) {
+	t.Parallel()
+	s := newHandSite(t, map[string]any{
+		"a.test/": plainPage, "a.test/1": plainPage, "a.test/2": plainPage,
+		"a.test/robots.txt": "Sitemap: /sitemap.xml\n", "a.test/sitemap.xml": urlset("http://a.test/1", "http://a.test/2"),
+	})
+	dir := newDataDir(t)
+	rep, _ := s.crawl(dir, func(o *config.Settings) { o.MaxURLs = 1 }, "http://a.test/")
+	if rep.Status != report.Partial || rep.Outcomes["ok"] != 1 {
+		t.Errorf("first run: %s (%s), %v, want it to be partial", rep.Status, rep.Reason, rep.Outcomes)
+	}
+	plan, err := datadir.ReadPlan(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rep, _ = s.run(Options{Settings: s.settings(nil), Plan: plan, Dir: dir, Log: slog.New(slog.DiscardHandler)})
+	if rep.Status != report.Complete || rep.Outcomes["ok"] != 3 {
+		t.Errorf("second run: %s, %v", rep.Status, rep.Outcomes)
 	}
 }

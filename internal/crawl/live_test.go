@@ -6,15 +6,17 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/config"
-	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/crawl/monitor"
+	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/metrics"
 	"github.com/mapwright/mapwright/state"
 )
 
 // What a status says of a crawl adds up at any moment, and after the crawl it says how that ended.
 func TestLiveAddsUp(t *testing.T) {
-	var last *crawl.Live
-	rep, dir := watched(t, troubled(), func(s *config.Settings) { s.MaxURLs, s.Duration = 10_000, time.Hour }, func(m *crawl.Monitor, _ *metrics.Metrics) {
+	var last *monitor.Live
+	rep, dir := watched(t, troubled(), func(s *config.Settings) { s.MaxURLs, s.Duration = 10_000, time.Hour }, func(m *monitor.Monitor, _ *metrics.Metrics) {
 		l := m.Live()
 		if l.Found != l.Done+l.Pending || l.Violations != 0 || l.Memory <= 0 || l.Workers.InUse > l.Workers.Most || len(l.Limits) != 2 {
 			t.Errorf("status %+v", l)
@@ -29,7 +31,7 @@ func TestLiveAddsUp(t *testing.T) {
 }
 
 // agrees holds a status of the end of a crawl against the report of it.
-func agrees(t *testing.T, what string, l *crawl.Live, rep *crawl.Report) {
+func agrees(t *testing.T, what string, l *monitor.Live, rep *report.Report) {
 	t.Helper()
 	if l.Found != rep.URLs || l.Bytes != rep.Bytes {
 		t.Errorf("%s: %d URLs and %d bytes, the report has %d and %d", what, l.Found, l.Bytes, rep.URLs, rep.Bytes)
@@ -60,9 +62,9 @@ func agrees(t *testing.T, what string, l *crawl.Live, rep *crawl.Report) {
 }
 
 // stored is the status of a crawl that does not run.
-func stored(t *testing.T, dir crawl.Dir) *crawl.Live {
+func stored(t *testing.T, dir datadir.Dir) *monitor.Live {
 	t.Helper()
-	plan, err := crawl.ReadPlan(dir)
+	plan, err := datadir.ReadPlan(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +73,7 @@ func stored(t *testing.T, dir crawl.Dir) *crawl.Live {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	l, err := crawl.Stored(t.Context(), s, plan)
+	l, err := monitor.Stored(t.Context(), s, plan)
 	if err != nil {
 		t.Fatal(err)
 	}

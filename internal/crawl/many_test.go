@@ -41,7 +41,7 @@ func TestManyHosts(t *testing.T) {
 				}
 			}
 		})
-		_, err := Run(t.Context(), o)
+		_, err := runAlone(t.Context(), o)
 		close(over)
 		watch.Wait()
 		if err != nil {

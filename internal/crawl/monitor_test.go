@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/testweb"
 )
 
@@ -26,7 +27,7 @@ func TestSnapshotLines(t *testing.T) {
 		s.MetricExportIntervalSecs = 1
 		o := web.options(s, dir, web.StartURLs()...)
 		o.Metrics = NewMetrics()
-		rep, err := Run(t.Context(), o)
+		rep, err := runAlone(t.Context(), o)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,7 +40,7 @@ func TestSnapshotLines(t *testing.T) {
 			t.Errorf("%d lines of a crawl of %v s, want %d", len(lines), rep.Elapsed, want)
 		}
 		type snapshot struct {
-			Status  Live           `json:"status"`
+			Status  monitor.Live   `json:"status"`
 			Metrics map[string]any `json:"metrics"`
 		}
 		var last snapshot
@@ -58,7 +59,7 @@ func TestSnapshotLines(t *testing.T) {
 
 		s, dir = ownSite(), newDir(t)
 		s.MetricExportIntervalSecs = 0
-		if _, err := Run(t.Context(), web.options(s, dir, web.StartURLs()...)); err != nil {
+		if _, err := runAlone(t.Context(), web.options(s, dir, web.StartURLs()...)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := os.Stat(dir.MetricsLog()); !os.IsNotExist(err) {
@@ -71,11 +72,11 @@ func TestSnapshotLines(t *testing.T) {
 func TestRestingHostIsSeenAtTheFirstLook(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		web := newMemoryWeb(t, testweb.Config{Faults: testweb.OnAll(testweb.RefuseFirst{Answer: testweb.Answer{RetryAfter: time.Hour}})})
-		interrupt, started, ended := make(chan struct{}), make(chan *Monitor, 1), make(chan error, 1)
+		interrupt, started, ended := make(chan struct{}), make(chan *monitor.Monitor, 1), make(chan error, 1)
 		o := web.options(ownSite(), newDir(t), web.StartURLs()...)
-		o.Interrupted, o.Started = interrupt, func(m *Monitor) { started <- m }
+		o.Started = func(m *monitor.Monitor) { started <- m }
 		go func() {
-			_, err := Run(t.Context(), o)
+			_, err := runUntil(t.Context(), o, interrupt)
 			ended <- err
 		}()
 		m := <-started

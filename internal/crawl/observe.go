@@ -1,60 +1,93 @@
 package crawl
 
 import (
+	"log/slog"
 	"math/bits"
 	"net/http"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/pace"
-	"github.com/mapwright/mapwright/state"
+	"github.com/mapwright/mapwright/internal/fetch"
+	"github.com/mapwright/mapwright/internal/metrics"
+	"github.com/mapwright/mapwright/internal/words"
 )
+
+// NewMetrics makes the metrics of one crawl.
+func NewMetrics() *metrics.Metrics {
+	l := metrics.Labels{}
+	for _, k := range []fetch.Kind{fetch.Timeout, fetch.DNSError, fetch.ConnectError, fetch.TLSError, fetch.ReadError, fetch.RefusedAddress, fetch.TooLarge, fetch.Canceled} {
+		l.Failures = append(l.Failures, string(k))
+	}
+	for e := pace.Effect(1); e.String() != ""; e <<= 1 {
+		name := ""
+		if e&countedEffects == 0 {
+			name = metrics.LabelOf(e.String())
+		}
+		l.Changes = append(l.Changes, name)
+	}
+	return metrics.New(l)
+}
 
 // countedEffects have counters of their own; all other effects are changes of pace.
 const countedEffects = pace.EffectRested | pace.EffectBackedOff | pace.EffectLimitChanged | pace.EffectBlocked
 
+// hostObserver is told by the frontier what happens to hosts. It logs and counts that, and remembers what decides about the end of the crawl.
+type hostObserver struct {
+	log     *slog.Logger
+	metrics *metrics.Metrics
+	warn    func(format string, args ...any) // adds a line to the report's warnings
+	starts  map[string]bool                  // hosts of the start URLs; not changed any more
+
+	limited atomic.Bool // some host reached max-urls-per-host; written by observe
+	mu      sync.Mutex
+	lost    map[string]bool // guarded by mu; hosts of starts that were abandoned
+}
+
 // observe is told by the frontier what happens to hosts: one log line for each change of pace, refusal and retry, and a metric.
-func (r *run) observe(n frontier.Notice) {
+func (o *hostObserver) observe(n frontier.Notice) {
 	switch n.Kind {
 	case frontier.NoticePace:
-		r.observePace(&n)
+		o.observePace(&n)
 	case frontier.NoticeRetry:
-		r.metrics.Retried()
-		r.log.Info("a URL will be tried again", "url", n.URL, "attempts", n.Attempt, "not_before", n.At)
+		o.metrics.Retried()
+		o.log.Info("a URL will be tried again", "url", n.URL, "attempts", n.Attempt, "not_before", n.At)
 	case frontier.NoticeBlocked:
-		r.metrics.Blocked()
-		r.log.Warn("[BLOCKED] a host failed too often in a row; its URLs stay recorded, and resume tries it again", "host", n.Host, "failures", n.Change.Failures, "waiting", n.Waiting)
+		o.metrics.Blocked()
+		o.log.Warn("[BLOCKED] a host failed too often in a row; its URLs stay recorded, and resume tries it again", "host", n.Host, "failures", n.Change.Failures, "waiting", n.Waiting)
 	case frontier.NoticeUnblocked:
-		r.log.Info("a blocked host is tried again", "host", n.Host)
+		o.log.Info("a blocked host is tried again", "host", n.Host)
 	case frontier.NoticeAbandoned:
-		r.metrics.Cancelled()
-		r.log.Warn("a domain is abandoned: too many of its URLs failed in a row", "host", n.Host, "waiting", n.Waiting)
-		r.abandoned(n.Host)
+		o.metrics.Cancelled()
+		o.log.Warn("a domain is abandoned: too many of its URLs failed in a row", "host", n.Host, "waiting", n.Waiting)
+		o.abandoned(n.Host)
 	case frontier.NoticeHostLimit:
-		r.hostLimit.Store(true)
-		r.log.Info("a host reached max-urls-per-host", "host", n.Host, "waiting", n.Waiting)
+		o.limited.Store(true)
+		o.log.Info("a host reached max-urls-per-host", "host", n.Host, "waiting", n.Waiting)
 	}
 }
 
 // observePace logs and counts one event that changed a host's pace, or was a refusal.
-func (r *run) observePace(n *frontier.Notice) {
+func (o *hostObserver) observePace(n *frontier.Notice) {
 	ch := &n.Change
-	r.countEffects(ch.Effects)
+	o.countEffects(ch.Effects)
 	switch {
 	case ch.Verdict == pace.VerdictRefused:
 		status := refusalStatus(ch.Class)
-		r.metrics.Refused(strconv.Itoa(status))
-		r.log.Info("a host refused a request", "host", n.Host, "url", n.URL, "status", status, "change", *ch)
+		o.metrics.Refused(strconv.Itoa(status))
+		o.log.Info("a host refused a request", "host", n.Host, "url", n.URL, "status", status, "change", *ch)
 	case ch.Notable():
-		r.log.Info("pace of a host changed", "host", n.Host, "change", *ch)
+		o.log.Info("pace of a host changed", "host", n.Host, "change", *ch)
 	}
 	if ch.Has(pace.EffectRetryAfterLong) {
-		r.warn("%s asked by Retry-After for no requests until %s (%s from now); its URLs wait until then: interrupt the crawl and resume it later, or bound it with --duration",
-			n.Host, ch.RestUntil.UTC().Format(time.DateTime+" MST"), span(time.Until(ch.RestUntil)))
+		o.warn("%s asked by Retry-After for no requests until %s (%s from now); its URLs wait until then: interrupt the crawl and resume it later, or bound it with --duration",
+			n.Host, ch.RestUntil.UTC().Format(time.DateTime+" MST"), words.Span(time.Until(ch.RestUntil)))
 	}
 	if ch.Has(pace.EffectCrawlDelayLong) {
-		r.warn("robots.txt of %s asks for a Crawl-delay of %s: its URLs are fetched that far apart", n.Host, span(ch.CrawlDelay))
+		o.warn("robots.txt of %s asks for a Crawl-delay of %s: its URLs are fetched that far apart", n.Host, words.Span(ch.CrawlDelay))
 	}
 }
 
@@ -70,36 +103,38 @@ func refusalStatus(c pace.Class) int {
 }
 
 // countEffects counts what an event did to a host's pace.
-func (r *run) countEffects(all pace.Effect) {
+func (o *hostObserver) countEffects(all pace.Effect) {
 	for left := all; left != 0; left &= left - 1 {
 		switch e := left & -left; e {
 		case pace.EffectRested:
-			r.metrics.Rested()
+			o.metrics.Rested()
 		case pace.EffectBackedOff:
-			r.metrics.BackedOff()
+			o.metrics.BackedOff()
 		case pace.EffectLimitChanged:
-			r.metrics.Overridden()
+			o.metrics.Overridden()
 		case pace.EffectBlocked: // counted with its own notice
 		default:
-			r.metrics.Changed(bits.TrailingZeros16(uint16(e)))
+			o.metrics.Changed(bits.TrailingZeros16(uint16(e)))
 		}
 	}
 }
 
 // abandoned remembers the hosts of start URLs that were given up.
-func (r *run) abandoned(host string) {
-	if !r.startHosts[host] {
+func (o *hostObserver) abandoned(host string) {
+	if !o.starts[host] {
 		return
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.lost == nil {
-		r.lost = map[string]bool{}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.lost == nil {
+		o.lost = map[string]bool{}
 	}
-	r.lost[host] = true
+	o.lost[host] = true
 }
 
-// countedPages is how many pages of the limits earlier runs used up.
-func countedPages(c *state.Counters) int64 {
-	return int64(c.Counted)
+// lostStarts is how many hosts of start URLs were abandoned.
+func (o *hostObserver) lostStarts() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.lost)
 }

@@ -36,7 +36,8 @@ func TestEveryNoticeIsLoggedAndCounted(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var out bytes.Buffer
-			r := &run{log: slog.New(slog.NewTextHandler(&out, nil)), metrics: NewMetrics()}
+			log := slog.New(slog.NewTextHandler(&out, nil))
+			r := &hostObserver{log: log, metrics: NewMetrics(), warn: (&warnings{log: log}).add}
 			tt.notice.Host = "a.test"
 			r.observe(tt.notice)
 			if !strings.Contains(out.String(), tt.line) {

@@ -2,21 +2,17 @@ package crawl
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 
 	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/metrics"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/wal"
 )
-
-// Start is a URL to start from.
-type Start struct {
-	URL urlnorm.URL
-	// Bare means that only a domain was given: where https is refused, http is tried.
-	Bare bool
-}
 
 // Fetcher is what the crawl needs of a fetcher: one lease, one call. An implementation may archive or render pages, and may make more than
 // one request in a call. It calls Start of the request's Wire before the first byte of each request, and sends nothing if that returns an
@@ -28,12 +24,12 @@ type Fetcher interface {
 // Options are what one crawl needs.
 type Options struct {
 	Settings *config.Settings
-	Starts   []Start // of a new crawl
-	Plan     *Plan   // of a crawl to go on with
-	Dir      Dir
+	Starts   []datadir.Start // of a new crawl; not used with a plan
+	Plan     *datadir.Plan   // of a crawl to go on with
+	Dir      datadir.Dir
 	Version  string
 
-	Log     *slog.Logger
+	Log     *slog.Logger     // nil means none
 	Metrics *metrics.Metrics // may be nil
 	Fetcher Fetcher          // nil means one of the crawl's own, by the settings
 	LogFS   wal.FS           // where the store's log lives; nil means the operating system
@@ -42,8 +38,24 @@ type Options struct {
 	// keep the clock of a testing/synctest bubble from advancing.
 	NoControl bool
 
-	// Interrupted is closed when the crawl shall end: no new leases, a grace period for the work under way, then the outputs.
-	Interrupted <-chan struct{}
 	// Started, when not nil, is called once with a view of the running crawl.
-	Started func(*Monitor)
+	Started func(*monitor.Monitor)
+}
+
+// validate names every fault of the options that can be seen without opening anything.
+func (o *Options) validate() error {
+	var faults []error
+	if o.Settings == nil {
+		faults = append(faults, errors.New("no settings"))
+	}
+	if o.Dir == "" {
+		faults = append(faults, errors.New("no data directory"))
+	}
+	if len(o.Starts) == 0 && o.Plan == nil {
+		faults = append(faults, errors.New("neither start URLs of a new crawl nor the plan of one to go on with"))
+	}
+	if len(faults) == 0 {
+		return nil
+	}
+	return fmt.Errorf("crawl options: %w", errors.Join(faults...))
 }

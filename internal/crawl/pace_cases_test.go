@@ -163,7 +163,7 @@ func TestAdaptingBacksOffWhenLatencyClimbs(t *testing.T) {
 		s := small()
 		s.MaxWorkers, s.MaxInflightPerHost, s.SeedingStrategy = 2*most, most, []string{"none"}
 		o := Options{Settings: s, Fetcher: web, NoControl: true, Starts: starts(t, "http://a.test/0"), Dir: newDir(t), Version: "test", Log: testLog(t, slog.LevelWarn)}
-		if _, err := Run(t.Context(), o); err != nil {
+		if _, err := runAlone(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
 		mean := func(from, to int) float64 {
@@ -218,7 +218,7 @@ func (h *climbingHost) Do(_ context.Context, r fetch.Request) (*fetch.Response, 
 	}
 	var body strings.Builder
 	for next := 4*n + 1; next <= min(4*n+4, h.pages); next++ {
-		fmt.Fprintf(&body, `<a href="/%d">x</a>`, next)
+		fmt.Fprintf(&body, `<a href="/%d">%s</a>`, next, someWords(next))
 	}
 	res.ContentType, res.Body = "text/html", []byte(body.String())
 	return res, nil

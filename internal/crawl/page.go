@@ -15,24 +15,25 @@ import (
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/pace"
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/parser"
 )
 
-// maxCrashes is how many unclean ends may find a page in flight before it is not tried again.
-const maxCrashes = 3
-
-// maxHops is how many redirects in a row are followed.
-const maxHops = 10
-
 // servePage fetches a page, reads it, and pays the lease back with all that was found.
 func (w *worker) servePage(ctx context.Context, l *frontier.Lease) error {
 	link := l.Link()
 	u := link.URL
-	if n := w.store.CrashCount(link.Key); n >= maxCrashes {
-		_, err := w.done(l, frontier.Result{Finish: failure(page.Crashed, fmt.Sprintf("in flight at %d unclean ends", n), page.Robots{}), Final: true})
+	w.skips = scope.Skips{}
+	if why := w.crashes.crashedAlone(l); why != "" {
+		_, err := w.done(l, frontier.Result{Finish: failure(page.Crashed, why+"; 'resume --retry-crashed' tries it again", page.Robots{}), Final: true})
+		return err
+	}
+	if trap := w.trapOf(&link); trap != "" {
+		_, err := w.done(l, frontier.Result{Finish: trapped(trap), Final: true})
 		return err
 	}
 	ev, err := w.evidence(ctx, u)
@@ -52,10 +53,11 @@ func (w *worker) servePage(ctx context.Context, l *frontier.Lease) error {
 	defer resp.Close()
 	defer w.giveBack()
 	w.breaker.ok()
-	w.measure(resp)
+	t := &resp.Timings
+	w.metrics.Fetched(t.DNS, t.Connect, t.TLS, t.Wait, t.Total, resp.WireBytes)
 
 	f := &finish{status: resp.Status, at: time.Now(), bytes: resp.WireBytes}
-	w.describe(f, resp, ev)
+	describe(f, resp, ev)
 	r := frontier.Result{
 		Class:   pace.ClassOf(resp.Status),
 		Latency: resp.Timings.Wait,
@@ -64,16 +66,29 @@ func (w *worker) servePage(ctx context.Context, l *frontier.Lease) error {
 	if resp.RetryAfter != "" {
 		r.RetryAfter = pace.ParseRetryAfter(resp.RetryAfter, resp.Header.Get("Date"), time.Now())
 	}
-	switch f.outcome = outcomeOf(resp.Status, resp.Location); {
-	case f.outcome == page.Redirect:
-		r.Links = w.redirect(f, link, u, resp.Location)
-	case f.outcome == page.OK && resp.Body != nil:
-		if r.Links, err = w.read(ctx, f, link, u, resp); err != nil {
+	f.outcome = outcomeOf(resp.Status, resp.Location)
+	readable := f.outcome == page.OK && resp.Body != nil
+	if readable {
+		if err := w.read(ctx, f, u, resp); err != nil {
 			_, err := w.done(l, frontier.Result{}) // stopped before it was read: back to the queue
 			return err
 		}
 	}
+	w.traps.Begin()
+	defer w.traps.End()
+	switch {
+	case f.outcome == page.Redirect:
+		r.Links = w.redirect(f, link, u, resp.Location)
+	case readable:
+		var repeats uint8
+		repeats, w.reading.evidence = w.traps.Read(&link, w.page.TextHash, w.page.WordHash, w.reading.evidence[:0])
+		r.Links, w.reading.evidence = w.follow(f, link, u, &w.page, repeats, w.reading.evidence)
+		r.Evidence = w.reading.evidence
+	}
+	r.Evidence = w.trapEvidence(l, &link, f, r)
 	r.Finish = f.record()
+	w.skipList = w.skips.AppendTo(w.skipList[:0], link.Key.Host.Partition())
+	r.Skips = w.skipList
 	_, err = w.done(l, r)
 	return err
 }
@@ -83,7 +98,7 @@ func (w *worker) evidence(ctx context.Context, u urlnorm.URL) (page.Robots, erro
 	if w.settings.IgnoreRobots {
 		return page.Robots{}, nil
 	}
-	a, err := w.robots.lookup(ctx, u.Origin())
+	a, err := w.robots.Lookup(ctx, u.Origin())
 	if err != nil {
 		return page.Robots{}, fmt.Errorf("look up robots.txt of %s: %w", u.Origin(), err)
 	}
@@ -117,13 +132,17 @@ func (w *worker) pageFailed(l *frontier.Lease, u urlnorm.URL, resp *fetch.Respon
 	case isHopeless(err):
 		r.Final = true
 	}
-	f := &finish{outcome: failedOutcome(err), at: time.Now(), facts: page.Facts{ContentLength: -1, ResponseTime: -1, Robots: ev}}
+	f := &finish{outcome: failedOutcome(err), at: time.Now(), facts: page.Facts{Robots: ev}}
 	if resp != nil {
 		f.status, f.bytes = resp.Status, resp.WireBytes
-		w.describe(f, resp, ev)
+		describe(f, resp, ev)
 	}
 	f.facts.Error = errorText(err)
 	r.Finish = f.record()
+	w.traps.Begin()
+	defer w.traps.End()
+	link := l.Link()
+	r.Evidence = w.trapEvidence(l, &link, f, r)
 	if fallback, ok := w.plainHTTP(l.Link(), u, err); ok {
 		// The https URL was a question. That there is no https is no failure of the host, and no page of the limit.
 		r.Class, r.Links, r.Final = pace.ClassNone, []frontier.Link{fallback}, true
@@ -168,7 +187,7 @@ func errorText(err error) string {
 
 // plainHTTP is what to try when only a name was given, as a start or by a certificate, and there is no https at it.
 func (w *worker) plainHTTP(from frontier.Link, u urlnorm.URL, err error) (frontier.Link, bool) {
-	named := w.bare[from.URL.String()] || from.Source == sourceCT
+	named := w.bare[from.URL.String()] || from.Source == page.SourceCT
 	if u.Scheme() != "https" || !named || !offersNoHTTPS(err) {
 		return frontier.Link{}, false
 	}
@@ -203,29 +222,23 @@ func (w *worker) warnWithheld(from, to urlnorm.URL) {
 	if w.client == nil || w.client.Withholds(from) || !w.client.Withholds(to) {
 		return
 	}
-	w.warn("%s leads to %s, which does not get your --header values that may be credentials. If they are meant for it, add --header-to %s", from, to, to.Origin())
-}
-
-// measure tells the metrics how long a fetch took.
-func (w *worker) measure(resp *fetch.Response) {
-	t := &resp.Timings
-	w.metrics.Fetched(t.DNS, t.Connect, t.TLS, t.Wait, t.Total, resp.WireBytes)
+	w.warnings.add("%s leads to %s, which does not get your --header values that may be credentials. If they are meant for it, add --header-to %s", from, to, to.Origin())
 }
 
 // describe takes the facts of a response's headers.
-func (w *worker) describe(f *finish, resp *fetch.Response, ev page.Robots) {
+func describe(f *finish, resp *fetch.Response, ev page.Robots) {
 	f.facts = page.Facts{
-		ContentType: resp.Header.Get("Content-Type"), ContentLength: resp.ContentLength, ResponseTime: resp.Timings.Total,
+		ContentType: resp.Header.Get("Content-Type"), ContentLength: page.Length(resp.ContentLength), ResponseTime: new(page.Millis(resp.Timings.Total)),
 		ETag: resp.Header.Get("Etag"), Robots: ev,
 	}
 	if f.facts.ContentType == "" {
 		f.facts.ContentType = resp.ContentType
 	}
 	if resp.Body != nil {
-		f.facts.ContentLength = resp.DecodedLength
+		f.facts.ContentLength = page.Length(resp.DecodedLength)
 	}
 	if at, err := http.ParseTime(resp.Header.Get("Last-Modified")); err == nil {
-		f.facts.LastModified = at.UTC()
+		f.facts.LastModified.Time = at.UTC()
 	}
 }
 
@@ -235,7 +248,7 @@ func (w *worker) redirect(f *finish, from frontier.Link, u urlnorm.URL, location
 	if err != nil {
 		f.facts.RedirectTo = location
 		f.facts.Error = fmt.Sprintf("redirect to %q: %v", location, err)
-		w.tally.skipped(NotHTTP)
+		w.skips.Add(scope.NotHTTP)
 		return nil
 	}
 	f.facts.RedirectTo = target.String()
@@ -244,45 +257,43 @@ func (w *worker) redirect(f *finish, from frontier.Link, u urlnorm.URL, location
 		f.outcome = page.RedirectLoop
 		f.facts.Error = "redirects to itself"
 		return nil
-	case from.Hops >= maxHops:
+	case from.Hops >= scope.MaxHops:
 		f.outcome = page.RedirectLoop
-		f.facts.Error = fmt.Sprintf("more than %d redirects in a row", maxHops)
+		f.facts.Error = fmt.Sprintf("more than %d redirects in a row", scope.MaxHops)
 		return nil
 	}
 	if from.Depth == 0 && from.Priority == frontier.PriorityStart {
 		w.extendScope(from.URL, target)
 		w.warnWithheld(u, target)
 	}
-	if why := w.scope.Check(target); why != InScope {
-		w.tally.skipped(why)
+	if why := w.scope.Check(target); why != scope.InScope {
+		w.skips.Add(why)
 		return nil
 	}
 	return []frontier.Link{{
-		URL: target, Depth: from.Depth, Priority: from.Priority, Source: sourceRedirect, Hops: from.Hops + 1,
+		URL: target, Depth: from.Depth, Priority: from.Priority, Source: page.SourceRedirect, Hops: from.Hops + 1, Repeats: from.Repeats,
 		Parent: from.URL, Discovered: f.at,
 	}}
 }
 
-// read parses a page and returns the links that belong to the crawl.
-func (w *worker) read(ctx context.Context, f *finish, from frontier.Link, u urlnorm.URL, resp *fetch.Response) ([]frontier.Link, error) {
+// read parses a page and takes its facts.
+func (w *worker) read(ctx context.Context, f *finish, u urlnorm.URL, resp *fetch.Response) error {
 	if err := w.parsing.acquire(ctx); err != nil {
-		return nil, err
+		return err
 	}
 	w.borrow()
 	pg := &w.page
 	err := w.parser.Parse(pg, parser.Input{URL: u, Body: resp.Body, Header: resp.Header, Encoding: encodingOf(resp.Charset), Context: ctx})
 	w.parsing.release()
 	if err != nil && ctx.Err() != nil {
-		return nil, err
+		return err
 	}
 	if err != nil {
 		// The selectors of --extract could not be run; links and facts are there nevertheless.
 		f.facts.Error = err.Error()
 	}
-	w.take(&f.facts, pg, f.at)
-	links := w.follow(f, from, u, pg)
-	w.traps.Saw(u, links)
-	return links, nil
+	takeFacts(&f.facts, pg, f.at)
+	return nil
 }
 
 // encodingOf is the encoding that a page came in, which its links' queries go out in, or nil for UTF-8.
@@ -294,35 +305,33 @@ func encodingOf(name string) encoding.Encoding {
 	return enc
 }
 
-// take copies what a page that was read at a moment says of itself. The page's texts share one piece of memory, which the facts give back when they are
+// takeFacts copies what a page that was read at a moment says of itself. The page's texts share one piece of memory, which the facts give back when they are
 // encoded.
-func (w *worker) take(f *page.Facts, pg *parser.Page, at time.Time) {
-	f.Parsed = true
+func takeFacts(f *page.Facts, pg *parser.Page, at time.Time) {
 	f.Title, f.Description, f.H1 = pg.Title, pg.Description, pg.H1
 	f.Canonical, f.Language = pg.Canonical, pg.Language
 	f.RobotsMeta = pg.RobotsMeta
 	f.NoIndex = pg.NoIndex || !pg.UnavailableAfter.IsZero() && at.After(pg.UnavailableAfter)
 	f.JSONLDTypes = pg.JSONLDTypes
-	f.WordCount, f.LinkCount = pg.WordCount, pg.LinkCount
-	f.ContentHash, f.HasHash = pg.ContentHash, true
+	f.WordCount, f.LinkCount, f.ContentHash = new(pg.WordCount), new(pg.LinkCount), new(page.Hash(pg.ContentHash))
 	for _, h := range pg.Hreflang {
 		f.Hreflang = append(f.Hreflang, page.Alternate{Lang: h.Lang, URL: h.URL.String()})
 	}
 	for _, p := range pg.OpenGraph {
-		f.OpenGraph = append(f.OpenGraph, page.Property{Name: p.Name, Value: p.Content})
+		f.AddOpenGraph(p.Name, p.Content)
 	}
 	for _, x := range pg.Extracted {
 		for _, v := range x.Values {
-			f.Extracted = append(f.Extracted, page.Property{Name: x.Name, Value: v})
+			f.AddExtracted(x.Name, v)
 		}
 	}
 	if f.LastModified.IsZero() {
-		f.LastModified = pg.Modified
+		f.LastModified.Time = pg.Modified
 	}
 }
 
-// follow chooses the links of a page that belong to the crawl, and counts the others by reason.
-func (w *worker) follow(f *finish, from frontier.Link, u urlnorm.URL, pg *parser.Page) []frontier.Link {
+// follow chooses the links of a page that belong to the crawl, and counts the others by reason. It appends evidence to e.
+func (w *worker) follow(f *finish, from frontier.Link, u urlnorm.URL, pg *parser.Page, repeats uint8, e []frontier.Evidence) ([]frontier.Link, []frontier.Evidence) {
 	links := w.links[:0]
 	var images []string
 	tooDeep := w.settings.MaxDepth >= 0 && int(from.Depth) >= w.settings.MaxDepth
@@ -338,16 +347,16 @@ func (w *worker) follow(f *finish, from frontier.Link, u urlnorm.URL, pg *parser
 		if w.settings.Links && !l.URL.IsZero() {
 			f.facts.Links = append(f.facts.Links, page.Link{To: l.URL.String(), Rel: l.Rel, Text: l.Text, NoFollow: nofollow})
 		}
-		if why := w.verdict(l, nofollow, tooDeep); why != InScope {
-			w.tally.skipped(why)
+		if why := judgeLink(w.settings, w.scope, l, nofollow, tooDeep); why != scope.InScope {
+			w.skips.Add(why)
 			continue
 		}
-		w.linkage.link(l.URL.String())
-		links = append(links, frontier.Link{Key: w.keyOf(l.URL, from.Key.Host, u.Host()), URL: l.URL, Depth: from.Depth + 1, Source: sourceLink, Parent: from.URL, Discovered: f.at})
+		e = w.linkage.Link(l.URL.String(), from.Key.Host.Partition(), e)
+		links = append(links, frontier.Link{Key: w.keyOf(l.URL, from.Key.Host, u.Host()), URL: l.URL, Depth: from.Depth + 1, Source: page.SourceLink, Repeats: repeats, Parent: from.URL, Discovered: f.at})
 	}
 	w.links = links
 	f.facts.Images = distinct(images)
-	return links
+	return links, e
 }
 
 // distinct leaves out repeated texts, and keeps the order of the others.
@@ -371,23 +380,17 @@ func (w *worker) keyOf(u urlnorm.URL, host frontier.HostID, name string) frontie
 	return w.hasher.KeyOn(host, u)
 }
 
-// verdict says whether a link of a page is followed, and if not, why.
-func (w *worker) verdict(l *parser.Link, nofollow, tooDeep bool) Reason {
+// judgeLink says whether a link of a page is followed, and if not, why.
+func judgeLink(s *config.Settings, sc *scope.Scope, l *parser.Link, nofollow, tooDeep bool) scope.Reason {
 	switch {
 	case l.Fault == parser.FaultTooLong:
-		return TooLong
+		return scope.TooLong
 	case l.URL.IsZero():
-		return NotHTTP
-	case nofollow && !w.settings.FollowNofollow:
-		return NotFollowed
+		return scope.NotHTTP
+	case nofollow && !s.FollowNofollow:
+		return scope.NotFollowed
 	case tooDeep:
-		return TooDeep
+		return scope.TooDeep
 	}
-	if why := w.scope.Check(l.URL); why != InScope {
-		return why
-	}
-	if w.traps.Crowded(l.URL) {
-		return Trapped
-	}
-	return InScope
+	return sc.Check(l.URL)
 }

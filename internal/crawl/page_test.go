@@ -15,6 +15,8 @@ import (
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl/report"
+	"github.com/mapwright/mapwright/internal/crawl/scope"
 )
 
 // serveSite serves handlers by path on loopback as long as the test lasts.
@@ -92,7 +94,7 @@ func TestEndlessURLs(t *testing.T) {
 	s := small()
 	s.Scope = "any"
 	rep, _ := crawlAll(t, s, root+"/")
-	if rep.Status != Complete || rep.Outcomes["ok"] != 2 || rep.SkippedLinks[string(TooLong)] < 3 {
+	if rep.Status != report.Complete || rep.Outcomes["ok"] != 2 || rep.SkippedLinks[scope.TooLong.String()] < 3 {
 		t.Errorf("the crawl ended %s with %v, skipped %v", rep.Status, rep.Outcomes, rep.SkippedLinks)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/testweb"
 	"github.com/mapwright/mapwright/internal/urlnorm"
@@ -95,7 +96,7 @@ func TestPoliteByTheLog(t *testing.T) {
 		const runs = 4
 		for run := range runs {
 			untilRequests(t, web, politeRequests*int64(run+1)/runs, o)
-			plan, err := ReadPlan(dir)
+			plan, err := datadir.ReadPlan(dir)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -167,7 +168,7 @@ func untilRequests(t *testing.T, web *memoryWeb, requests int64, o Options) {
 			}
 		}
 	})
-	_, err := Run(ctx, o)
+	_, err := runAlone(ctx, o)
 	leave(nil)
 	watch.Wait()
 	if !errors.Is(err, context.Canceled) {

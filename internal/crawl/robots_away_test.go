@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/fetch"
 )
 
@@ -83,11 +85,11 @@ func (w *timedWeb) options(t *testing.T, starts_ ...string) Options {
 func (w *timedWeb) crawl(t *testing.T, starts ...string) map[string]line {
 	t.Helper()
 	o := w.options(t, starts...)
-	rep, err := Run(t.Context(), o)
+	rep, err := runAlone(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rep.Status != Complete {
+	if rep.Status != report.Complete {
 		t.Errorf("status %s", rep.Status)
 	}
 	return readLines(t, o.Dir)
@@ -150,7 +152,7 @@ func TestRobotsOfAHostThatRests(t *testing.T) {
 		o := w.options(t, "http://rests.test/", "http://a.test/no")
 		ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer stop()
-		if _, err := Run(ctx, o); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := runAlone(ctx, o); !errors.Is(err, context.DeadlineExceeded) {
 			t.Fatal(err)
 		}
 		w.want(t, "rests.test", "0 rests.test/robots.txt")
@@ -167,7 +169,7 @@ func TestRobotsOfAnotherOriginIsRequestedOnce(t *testing.T) {
 		}}
 		o := w.options(t, "http://a.test/")
 		o.Settings.Scope = "domain"
-		if _, err := Run(t.Context(), o); err != nil {
+		if _, err := runAlone(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
 		wantOutcomes(t, readLines(t, o.Dir), map[string]string{"http://www.a.test/yes": "ok", "http://www.a.test/no": "blocked_by_robots"})
@@ -188,18 +190,18 @@ func TestResumeWhileRobotsWait(t *testing.T) {
 			time.Sleep(5 * time.Second)
 			kill()
 		})
-		if _, err := Run(ctx, o); !errors.Is(err, context.Canceled) {
+		if _, err := runAlone(ctx, o); !errors.Is(err, context.Canceled) {
 			t.Fatal(err)
 		}
 		killed.Wait()
 		synctest.Wait()
 		w.want(t, "a.test", "0 a.test/robots.txt")
-		plan, err := ReadPlan(o.Dir)
+		plan, err := datadir.ReadPlan(o.Dir)
 		if err != nil {
 			t.Fatal(err)
 		}
 		o.Plan, o.Starts = plan, nil
-		if _, err := Run(t.Context(), o); err != nil {
+		if _, err := runAlone(t.Context(), o); err != nil {
 			t.Fatal(err)
 		}
 		wantOutcomes(t, readLines(t, o.Dir), map[string]string{"http://a.test/no": "blocked_by_robots", "http://a.test/yes": "ok", "http://rules.test/": "ok"})

@@ -39,7 +39,7 @@ func TestLateRobots(t *testing.T) {
 				f := &lateRobots{Fetcher: o.Fetcher}
 				f.late.Store(c.late)
 				o.Fetcher = f
-				rep, err := Run(t.Context(), o)
+				rep, err := runAlone(t.Context(), o)
 				if err != nil {
 					t.Fatal(err)
 				}

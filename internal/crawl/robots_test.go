@@ -6,6 +6,8 @@ import (
 	"net/http/httptest"
 	"sync"
 	"testing"
+
+	"github.com/mapwright/mapwright/internal/crawl/robotscache"
 )
 
 // A robots.txt that redirects is followed hop by hop, on its own host and on another one, and what it says in the end holds where it began.
@@ -54,7 +56,7 @@ func TestRobotsRedirects(t *testing.T) {
 			t.Errorf("%s is %q, want %q", url, got, want)
 		}
 	}
-	for at, want := range map[string]int{"loop.test/robots.txt": 1 + robotsHops, "rules.test/robots.txt": 0, "other.test/robots.txt": 1, "rules.test/y.txt": 1} {
+	for at, want := range map[string]int{"loop.test/robots.txt": 1 + robotscache.MaxHops, "rules.test/robots.txt": 0, "other.test/robots.txt": 1, "rules.test/y.txt": 1} {
 		if asked[at] != want {
 			t.Errorf("%s was asked for %d times, want %d", at, asked[at], want)
 		}

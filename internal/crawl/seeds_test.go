@@ -7,14 +7,18 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/mapwright/mapwright/internal/config"
-	"github.com/mapwright/mapwright/internal/sitemap"
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/crawl/report"
+	"github.com/mapwright/mapwright/internal/crawl/scope"
+	"github.com/mapwright/mapwright/internal/crawl/seeding"
 )
 
-func newDataDir(t *testing.T) Dir { return Dir(filepath.Join(t.TempDir(), "data")) }
+func newDataDir(t *testing.T) datadir.Dir { return datadir.Dir(filepath.Join(t.TempDir(), "data")) }
 
 func TestSinceSkipsOldEntriesAndWholeSitemaps(t *testing.T) {
 	t.Parallel()
@@ -29,7 +33,7 @@ func TestSinceSkipsOldEntriesAndWholeSitemaps(t *testing.T) {
 	if s.requests()["a.test/old.xml"] > 0 {
 		t.Error("an old sitemap was fetched")
 	}
-	if rep.SkippedLinks[string(OlderThan)] != 2 {
+	if rep.SkippedLinks[scope.OlderThan.String()] != 2 {
 		t.Errorf("skipped %v", rep.SkippedLinks)
 	}
 	if at := lines["http://a.test/1"].LastModified; !at.Equal(time.Date(2024, 6, 1, 0, 0, 0, 0, time.UTC)) {
@@ -47,7 +51,7 @@ func TestSitemapLocationRule(t *testing.T) {
 	})
 	rep, lines := s.crawl(newDataDir(t), nil, "http://a.x.test/", "http://b.x.test/")
 	wantURLs(t, "from sitemaps", bySource(lines, "sitemap"), "http://a.x.test/1", "http://maps.x.test/of/1")
-	if rep.SkippedLinks[string(CrossSiteSeed)] != 3 {
+	if rep.SkippedLinks[scope.CrossSiteSeed.String()] != 3 {
 		t.Errorf("skipped %v", rep.SkippedLinks)
 	}
 }
@@ -101,6 +105,92 @@ func TestLateVoucherOfAnIndex(t *testing.T) {
 	}
 }
 
+// The same holds after a resume: whose entries were left out is stored.
+func TestLateVoucherAfterAResume(t *testing.T) {
+	t.Parallel()
+	interrupt := make(chan struct{})
+	var once sync.Once
+	s := newHandSite(t, map[string]any{
+		"a.x.test/": plainPage, "a.x.test/robots.txt": "Sitemap: http://maps.x.test/index.xml\n",
+		"b.x.test/": plainPage, "b.x.test/robots.txt": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			select {
+			case <-interrupt:
+				fmt.Fprint(w, "Sitemap: http://maps.x.test/index.xml\n")
+			case <-r.Context().Done():
+			}
+		}),
+		"maps.x.test/index.xml": sitemapIndex("http://maps.x.test/s.xml", "http://maps.x.test/own.xml"),
+		"maps.x.test/s.xml":     urlset("http://a.x.test/1", "http://b.x.test/1"), "maps.x.test/own.xml": urlset("http://maps.x.test/1"),
+		"maps.x.test/1": plainPage, "a.x.test/1": plainPage,
+	})
+	// The last page of the sitemaps is fetched after they were read.
+	s.urls["maps.x.test/1"] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprint(w, plainPage)
+		once.Do(func() { close(interrupt) })
+	})
+	dir := newDataDir(t)
+	set := s.settings(func(o *config.Settings) { o.MaxWorkers = 2 })
+	starts := []datadir.Start{{URL: mustURL(t, "http://a.x.test/")}, {URL: mustURL(t, "http://b.x.test/")}}
+	s.runUntil(Options{Settings: set, Starts: starts, Dir: dir, Log: slog.New(slog.DiscardHandler)}, interrupt)
+	plan, err := datadir.ReadPlan(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rep, lines := s.run(Options{Settings: set, Plan: plan, Dir: dir, Log: slog.New(slog.DiscardHandler)})
+	if rep.Status != report.Complete {
+		t.Errorf("second run: %s", rep.Status)
+	}
+	wantURLs(t, "from sitemaps", bySource(lines, "sitemap"), "http://a.x.test/1", "http://b.x.test/1", "http://maps.x.test/1")
+	if n := s.requests(); n["maps.x.test/s.xml"] > 2 || n["maps.x.test/index.xml"] > 2 || n["maps.x.test/own.xml"] != 1 {
+		t.Errorf("asked %v", n)
+	}
+}
+
+// A sitemap that robots.txt names may redirect to another host of its domain, and no further.
+func TestSitemapRedirectsWithinTheDomain(t *testing.T) {
+	t.Parallel()
+	to := func(url string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, url, http.StatusMovedPermanently) }
+	}
+	s := newHandSite(t, map[string]any{
+		"x.test/": plainPage, "x.test/1": plainPage, "x.test/robots.txt": "Sitemap: /near.xml\nSitemap: /far.xml\n",
+		"x.test/near.xml": to("http://www.x.test/s.xml"), "x.test/far.xml": to("http://other.test/s.xml"),
+		"www.x.test/s.xml": urlset("http://x.test/1", "http://www.x.test/2"), "other.test/s.xml": urlset("http://x.test/3"),
+	})
+	rep, lines := s.crawl(newDataDir(t), func(o *config.Settings) { o.Scope = "host" }, "http://x.test/")
+	wantURLs(t, "from sitemaps", bySource(lines, "sitemap"), "http://x.test/1")
+	asked := s.requests()
+	if asked["www.x.test/robots.txt"] != 1 || asked["www.x.test/s.xml"] != 1 || asked["other.test/robots.txt"]+asked["other.test/s.xml"] > 0 {
+		t.Errorf("asked %v", asked)
+	}
+	if !strings.Contains(strings.Join(rep.Warnings, "\n"), "http://other.test/s.xml was not read") {
+		t.Errorf("warnings %q", rep.Warnings)
+	}
+}
+
+// Many hosts name one sitemap, at any time while it is read. It lists a page of each, and all are found up to the number of hosts that can vouch for it.
+func TestManyVouchers(t *testing.T) {
+	t.Parallel()
+	var starts, entries []string
+	urls := map[string]any{}
+	for i := range seeding.MaxVouchers + 5 {
+		host := fmt.Sprintf("h%d.x.test", i)
+		starts, entries = append(starts, "http://"+host+"/"), append(entries, "http://"+host+"/listed")
+		urls[host+"/"], urls[host+"/listed"], urls[host+"/robots.txt"] = plainPage, plainPage, "Sitemap: http://maps.x.test/s.xml\n"
+	}
+	urls["maps.x.test/s.xml"] = urlset(entries...)
+	s := newHandSite(t, urls)
+	rep, lines := s.crawl(newDataDir(t), nil, starts...)
+	if n := len(bySource(lines, "sitemap")); n != seeding.MaxVouchers {
+		t.Errorf("%d pages of the sitemap, want %d", n, seeding.MaxVouchers)
+	}
+	if n := strings.Count(strings.Join(rep.Warnings, "\n"), "more than 1000 hosts"); n != 1 {
+		t.Errorf("%d warnings say that there are too many hosts: %q", n, rep.Warnings)
+	}
+	t.Logf("the sitemap was read %d times", s.requests()["maps.x.test/s.xml"])
+}
+
 // The URL of a sitemap may be of any length, wherever it stands. (Of robots.txt long lines are cut.)
 func TestLongSitemapsAreWarnings(t *testing.T) {
 	t.Parallel()
@@ -116,7 +206,7 @@ func TestLongSitemapsAreWarnings(t *testing.T) {
 	})
 	rep, lines := s.crawl(newDataDir(t), nil, "http://a.test/")
 	wantURLs(t, "from sitemaps", bySource(lines, "sitemap"), "http://a.test/1")
-	if n := strings.Count(strings.Join(rep.Warnings, "\n"), "too long"); n != 3 || rep.Status != Complete {
+	if n := strings.Count(strings.Join(rep.Warnings, "\n"), "too long"); n != 3 || rep.Status != report.Complete {
 		t.Errorf("%s with %d warnings: %q", rep.Status, n, rep.Warnings)
 	}
 }
@@ -170,7 +260,7 @@ func TestBrokenSitemapsAreWarnings(t *testing.T) {
 	if n := s.requests()["a.test/torn.xml"]; n != 2 {
 		t.Errorf("a sitemap that broke off was asked for %d times", n)
 	}
-	if rep.Status != Complete {
+	if rep.Status != report.Complete {
 		t.Errorf("status %s", rep.Status)
 	}
 }
@@ -185,7 +275,7 @@ func TestUsualPlacesAreTriedQuietly(t *testing.T) {
 	}
 }
 
-var sitemapURLs = flag.Int("sitemap-urls", 4*seedBatch, "entries of the sitemap in TestFetchingBeginsBeforeTheSitemapEnds")
+var sitemapURLs = flag.Int("sitemap-urls", 4*seeding.Batch, "entries of the sitemap in TestFetchingBeginsBeforeTheSitemapEnds")
 
 // Pages of a large sitemap are fetched before it has been read to its end, and the crawl ends when both are done: the server keeps the
 // second half until pages of the first have been asked for. Nothing else names the pages.
@@ -219,7 +309,7 @@ func TestFetchingBeginsBeforeTheSitemapEnds(t *testing.T) {
 		fmt.Fprint(w, plainPage)
 	}
 	rep, lines := s.crawl(newDataDir(t), nil, "http://a.test/")
-	if got := len(bySource(lines, "sitemap")); rep.Status != Complete || got != entries || rep.Outcomes["ok"] != int64(entries)+1 {
+	if got := len(bySource(lines, "sitemap")); rep.Status != report.Complete || got != entries || rep.Outcomes["ok"] != int64(entries)+1 {
 		t.Errorf("%s with %d URLs of the sitemap, outcomes %v", rep.Status, got, rep.Outcomes)
 	}
 }
@@ -247,19 +337,19 @@ func TestResumeGoesOnWithSitemaps(t *testing.T) {
 	})
 	dir := newDataDir(t)
 	set := s.settings(func(o *config.Settings) { o.Grace = 200 * time.Millisecond })
-	rep, _ := s.run(Options{Settings: set, Starts: []Start{{URL: mustURL(t, "http://a.test/")}}, Dir: dir, Log: slog.New(slog.DiscardHandler), Interrupted: interrupt})
-	if rep.Status != Cancelled {
+	rep, _ := s.runUntil(Options{Settings: set, Starts: []datadir.Start{{URL: mustURL(t, "http://a.test/")}}, Dir: dir, Log: slog.New(slog.DiscardHandler)}, interrupt)
+	if rep.Status != report.Cancelled {
 		t.Fatalf("first run: %s", rep.Status)
 	}
 	half = false
 	before := s.requests()
-	plan, err := ReadPlan(dir)
+	plan, err := datadir.ReadPlan(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	rep, lines := s.run(Options{Settings: set, Plan: plan, Dir: dir, Log: slog.New(slog.DiscardHandler)})
 	wantURLs(t, "from sitemaps", bySource(lines, "sitemap"), "http://a.test/1", "http://a.test/2", "http://a.test/3")
-	if rep.Status != Complete {
+	if rep.Status != report.Complete {
 		t.Errorf("second run: %s", rep.Status)
 	}
 	after := s.requests()
@@ -270,27 +360,5 @@ func TestResumeGoesOnWithSitemaps(t *testing.T) {
 	s.run(Options{Settings: set, Plan: plan, Dir: dir, Log: slog.New(slog.DiscardHandler)})
 	if again := s.requests(); len(again) != len(after) || again["a.test/slow.xml"] != 2 {
 		t.Errorf("a third run asked again: %v", again)
-	}
-}
-
-func TestEntryPriority(t *testing.T) {
-	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	day := 24 * time.Hour
-	for _, c := range []struct {
-		weight float64
-		age    time.Duration // 0: no lastmod
-		want   uint8
-	}{
-		{-1, 0, 6}, {0.5, 0, 6}, {1, 0, 1}, {0, 0, 10},
-		{-1, day, 5}, {-1, 30 * day, 6}, {-1, 1000 * day, 7},
-		{1, day, 1}, {0, 1000 * day, 10}, {1, -day, 1},
-	} {
-		e := &sitemap.Entry{Priority: c.weight}
-		if c.age != 0 {
-			e.LastMod = now.Add(-c.age)
-		}
-		if got := entryPriority(e, now); got != c.want {
-			t.Errorf("weight %v, age %v: %d, want %d", c.weight, c.age, got, c.want)
-		}
 	}
 }

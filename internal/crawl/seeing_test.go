@@ -17,13 +17,16 @@ import (
 
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/crawl/monitor"
+	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/metrics"
 	"github.com/mapwright/mapwright/internal/testweb"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 // watched crawls a web to its end. Look is called again and again while the crawl runs, and once more when it is over.
-func watched(t *testing.T, cfg testweb.Config, set func(*config.Settings), look func(*crawl.Monitor, *metrics.Metrics)) (*crawl.Report, crawl.Dir) {
+func watched(t *testing.T, cfg testweb.Config, set func(*config.Settings), look func(*monitor.Monitor, *metrics.Metrics)) (*report.Report, datadir.Dir) {
 	t.Helper()
 	web, err := testweb.Start(cfg)
 	if err != nil {
@@ -36,29 +39,38 @@ func watched(t *testing.T, cfg testweb.Config, set func(*config.Settings), look 
 	if set != nil {
 		set(s)
 	}
-	var starts []crawl.Start
+	var starts []datadir.Start
 	for _, text := range web.StartURLs() {
 		u, err := urlnorm.Parse(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		starts = append(starts, crawl.Start{URL: u})
+		starts = append(starts, datadir.Start{URL: u})
 	}
 	m := crawl.NewMetrics()
-	started := make(chan *crawl.Monitor, 1)
+	started := make(chan *monitor.Monitor, 1)
 	ended := make(chan struct{})
-	var rep *crawl.Report
-	dir := crawl.Dir(filepath.Join(t.TempDir(), "data"))
+	var rep *report.Report
+	dir := datadir.Dir(filepath.Join(t.TempDir(), "data"))
+	shared, err := crawl.NewShared(crawl.ForOneCrawl(s))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer shared.Close()
+	c, err := crawl.New(shared, crawl.Options{
+		Settings: s, Starts: starts, Dir: dir, Metrics: m, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Started: func(m *monitor.Monitor) { started <- m },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	go func() {
 		defer close(ended)
-		rep, err = crawl.Run(context.Background(), crawl.Options{
-			Settings: s, Starts: starts, Dir: dir, Metrics: m, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
-			Started: func(m *crawl.Monitor) { started <- m },
-		})
+		rep, err = c.Run(context.Background())
 	}()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	var monitor *crawl.Monitor
+	var monitor *monitor.Monitor
 	for over := false; !over; {
 		select {
 		case monitor = <-started:
@@ -118,7 +130,7 @@ func flat(t *testing.T, m *metrics.Metrics) map[string]float64 {
 func TestMetricsOfACrawl(t *testing.T) {
 	last := map[string]float64{}
 	var all *metrics.Metrics
-	rep, _ := watched(t, troubled(), nil, func(_ *crawl.Monitor, m *metrics.Metrics) {
+	rep, _ := watched(t, troubled(), nil, func(_ *monitor.Monitor, m *metrics.Metrics) {
 		all = m
 		now := flat(t, m)
 		for name, was := range last {
@@ -172,7 +184,7 @@ func TestMetricsOfACrawl(t *testing.T) {
 // Each of the ten controls shows its limit, its use and its waiting.
 func TestEveryControlIsMeasured(t *testing.T) {
 	var last map[string]float64
-	watched(t, testweb.Config{}, nil, func(_ *crawl.Monitor, m *metrics.Metrics) { last = flat(t, m) })
+	watched(t, testweb.Config{}, nil, func(_ *monitor.Monitor, m *metrics.Metrics) { last = flat(t, m) })
 	want := map[string][3]string{
 		"delay":   {"mapwright_host_delay_limit_seconds{bound=max}", "mapwright_hosts{waiting_for=delay}", "mapwright_hosts{waiting_for=rest}"},
 		"backoff": {"mapwright_host_backoff_limit_seconds", "mapwright_hosts{waiting_for=backoff}", "mapwright_hosts{waiting_for=blocked}"},
@@ -207,7 +219,7 @@ func TestDashboardNamesOnlyWhatThereIs(t *testing.T) {
 		t.Fatal("the dashboard is not JSON")
 	}
 	there := map[string]bool{}
-	watched(t, testweb.Config{}, nil, func(_ *crawl.Monitor, m *metrics.Metrics) {
+	watched(t, testweb.Config{}, nil, func(_ *monitor.Monitor, m *metrics.Metrics) {
 		families, err := m.Registry().Gather()
 		if err != nil {
 			t.Error(err)

@@ -8,6 +8,8 @@ import (
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/pace"
+	"github.com/mapwright/mapwright/internal/crawl/robotscache"
+	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 )
@@ -42,11 +44,11 @@ func (w *worker) serveRobots(ctx context.Context, l *frontier.Lease) error {
 // keepRobots stores the answer of a URL for the origins that wait for it. If the URL is the usual place, the answer is its own origin's too.
 func (w *worker) keepRobots(ctx context.Context, u urlnorm.URL, task frontier.RobotsTask, fact frontier.OriginFact) error {
 	origins := task.Origins
-	if fact.State == frontier.OriginAnswered && u.RequestURI() == robotsPath && !slices.Contains(origins, u.Origin()) {
+	if fact.State == frontier.OriginAnswered && u.RequestURI() == robotscache.Path && !slices.Contains(origins, u.Origin()) {
 		origins = append(origins, u.Origin())
 	}
 	for _, origin := range origins {
-		if err := w.robots.keep(ctx, origin, fact); err != nil {
+		if err := w.robots.Keep(ctx, origin, fact); err != nil {
 			return err
 		}
 	}
@@ -55,15 +57,15 @@ func (w *worker) keepRobots(ctx context.Context, u urlnorm.URL, task frontier.Ro
 
 // serveOrigin answers the robots lease of an origin.
 func (w *worker) serveOrigin(ctx context.Context, l *frontier.Lease, task frontier.RobotsTask) error {
-	fact, err := w.robots.fact(ctx, task.Origins[0])
+	fact, err := w.robots.Fact(ctx, task.Origins[0])
 	if err != nil {
 		return err
 	}
-	r, isNew := frontier.Result{}, !isValidRobots(&fact)
-	if isNew {
-		var answer frontier.OriginFact
+	var answer frontier.OriginFact // of this lease; its state is unknown if the stored one still counts
+	r := frontier.Result{}
+	if !robotscache.IsValid(&fact) {
 		if task.Late {
-			answer = failedRobots(0)
+			answer = robotscache.Failed(0)
 			w.noteRobots(task, &answer, errLateRobots)
 		} else if answer, r, err = w.askRobots(ctx, l, task); err != nil || answer.State == frontier.OriginUnknown {
 			return err
@@ -71,20 +73,23 @@ func (w *worker) serveOrigin(ctx context.Context, l *frontier.Lease, task fronti
 		answer.Host, answer.Origin, answer.SitemapsRequested = fact.Host, fact.Origin, fact.SitemapsRequested
 		fact = answer
 	}
-	a := w.robots.remember(&fact)
+	a := w.robots.Remember(&fact)
 	if task.Late {
 		answered := *a
 		answered.Silent = false // the origin itself has answered, with a redirect
 		a = &answered
 	}
 	// Before the lease ends, so that the crawl cannot be drained between robots.txt and the sitemaps it names.
-	requested, err := w.seedFromRobots(&fact, a)
+	requested, err := w.sitemaps.FromRobots(ctx, &fact, a)
+	if ctx.Err() != nil {
+		_, err := w.done(l, frontier.Result{}) // stopped: the next run asks the store, and requests them
+		return err
+	}
 	if err != nil {
 		return err
 	}
-	if isNew || requested {
-		fact.SitemapsRequested = fact.SitemapsRequested || requested
-		if err := w.robots.commit(fact); err != nil {
+	if answer.State != frontier.OriginUnknown || requested {
+		if _, err := w.robots.Update(ctx, fact.Origin, answer, requested); err != nil {
 			return err
 		}
 	}
@@ -104,7 +109,7 @@ func (w *worker) askRobots(ctx context.Context, l *frontier.Lease, task frontier
 			return fact, r, err
 		}
 	}
-	fact, next, resp, err := requestRobots(ctx, w.fetcher, l.URL(), task.Hops, l)
+	fact, next, resp, err := robotscache.Request(ctx, w.fetcher, l.URL(), task.Hops, l)
 	r = frontier.Result{Class: pace.ClassNetwork, Lag: w.lag.value()}
 	switch {
 	case err == nil:
@@ -128,8 +133,8 @@ func (w *worker) askRobots(ctx context.Context, l *frontier.Lease, task frontier
 		}
 		switch {
 		case fact.State != frontier.OriginUnknown:
-		case tooLong(next):
-			fact = frontier.OriginFact{State: frontier.OriginNone, Status: uint16(resp.Status), Fetched: time.Now(), Expires: time.Now().Add(robotsTTL)}
+		case scope.ExceedsLimit(next):
+			fact = frontier.OriginFact{State: frontier.OriginNone, Status: uint16(resp.Status), Fetched: time.Now(), Expires: time.Now().Add(robotscache.TTL)}
 		default:
 			r.RobotsAt = next
 			return again(r)
@@ -141,11 +146,11 @@ func (w *worker) askRobots(ctx context.Context, l *frontier.Lease, task frontier
 
 // knownRobots is the stored answer of the origin whose robots.txt is at the URL, if it still counts. Its state is unknown if there is none.
 func (w *worker) knownRobots(ctx context.Context, u urlnorm.URL) (frontier.OriginFact, error) {
-	if u.RequestURI() != robotsPath {
+	if u.RequestURI() != robotscache.Path {
 		return frontier.OriginFact{}, nil
 	}
-	fact, err := w.robots.fact(ctx, u.Origin())
-	if err != nil || !isValidRobots(&fact) {
+	fact, err := w.robots.Fact(ctx, u.Origin())
+	if err != nil || !robotscache.IsValid(&fact) {
 		return frontier.OriginFact{}, err
 	}
 	return fact, nil

@@ -8,8 +8,9 @@ import (
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/pace"
+	"github.com/mapwright/mapwright/internal/crawl/seeding"
 	"github.com/mapwright/mapwright/internal/fetch"
-	"github.com/mapwright/mapwright/internal/sitemap"
+	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
@@ -20,76 +21,89 @@ const (
 	sitemapBytes   = 16 << 30
 )
 
-// seedBatch is how many entries of a sitemap are added at once: enough to be cheap, few enough that fetching starts early.
-const seedBatch = 256
-
-// serveSitemap reads a sitemap as it comes and adds its entries.
+// serveSitemap reads a sitemap as it comes, adds its entries and requests the sitemaps that it names.
 func (w *worker) serveSitemap(ctx context.Context, l *frontier.Lease) error {
-	u := l.URL()
-	m := w.seeds.requested(u)
-	if m == nil {
-		return fmt.Errorf("the frontier holds a sitemap that was not requested: %s", u)
+	m := w.sitemaps.Begin(l.Link())
+	defer m.End()
+	if err := m.LoadVouchers(ctx); err != nil {
+		if ctx.Err() != nil {
+			return w.sitemapDone(l, m, frontier.Result{}, nil) // stopped: back to the queue
+		}
+		return err
 	}
+	if why := w.crashes.crashedAlone(l); why != "" {
+		return w.sitemapDone(l, m, frontier.Result{Class: pace.ClassNone, Finish: sitemapFinish(page.Crashed, 0), Final: true}, errors.New(why+"; 'resume --retry-crashed' tries it again"))
+	}
+	u := l.URL()
 	ev, err := w.evidence(ctx, u)
 	if err != nil {
 		return err
 	}
-	ended := frontier.Result{Class: pace.ClassNone, Finish: &frontier.Finish{}, Final: true}
-	if ev.Checked && !ev.Allowed && !m.vouchedBy(w.seeds, u.Host()) {
-		return w.sitemapDone(l, u, m, ended, nil)
+	// A sitemap that robots.txt names may be read though a rule disallows it; a usual place that it does not name may not.
+	if ev.Checked && !ev.Allowed && (m.IsGuessed() || !m.IsVouched()) {
+		m.LeaveOut() // if it names the sitemap later, the sitemap may be read
+		return w.sitemapDone(l, m, frontier.Result{Class: pace.ClassNone, Finish: sitemapFinish(page.BlockedByRobots, 0), Final: true}, errDisallowed)
 	}
 	resp, err := w.fetcher.Do(ctx, fetch.Request{URL: u, Mode: fetch.Stream, Wire: l, NewConn: l.Attempt() > 1, Timeout: sitemapTimeout, MaxBody: sitemapBytes})
 	if err != nil {
 		resp.Close()
-		return w.sitemapFailed(l, u, m, err)
+		return w.sitemapFailed(l, m, err)
 	}
 	defer resp.Close()
-	ended.Class, ended.Latency, ended.Lag = pace.ClassOf(resp.Status), resp.Timings.Wait, w.lag.value()
-	ended.RetryAfter = pace.ParseRetryAfter(resp.RetryAfter, resp.Header.Get("Date"), time.Now())
+	ended := frontier.Result{
+		Class: pace.ClassOf(resp.Status), Latency: resp.Timings.Wait, Lag: w.lag.value(), Final: true, Finish: sitemapFinish(outcomeOf(resp.Status, resp.Location), resp.Status),
+		RetryAfter: pace.ParseRetryAfter(resp.RetryAfter, resp.Header.Get("Date"), time.Now()),
+	}
 	switch {
 	case resp.OK():
-		err = w.readSitemap(ctx, u, m, resp)
-		if ctx.Err() != nil {
-			return w.sitemapDone(l, u, m, frontier.Result{}, nil) // stopped before it was read: back to the queue
-		}
-		if fetch.KindOf(err) != "" && fetch.KindOf(err) != fetch.TooLarge {
-			return w.sitemapFailed(l, u, m, err)
-		}
-		if errors.Is(err, errNotAdded) {
-			return err
-		}
+		err = m.Read(ctx, resp.Reader)
 	case resp.Status >= 300 && resp.Status < 400 && resp.Location != "":
 		var target urlnorm.URL
 		if target, err = u.Resolve(resp.Location); err == nil {
-			if err := w.askChild(target, m); err != nil {
-				return err
-			}
+			err = m.Redirect(ctx, target)
 		}
 	default:
 		err = fmt.Errorf("status %d", resp.Status)
 		ended.Final = resp.Status != 429 && resp.Status < 500 // those may be tried again
 	}
-	return w.sitemapDone(l, u, m, ended, err)
+	switch {
+	case ctx.Err() != nil:
+		return w.sitemapDone(l, m, frontier.Result{}, nil) // stopped before it was read: back to the queue
+	case errors.Is(err, seeding.ErrNotAdded):
+		return err
+	case fetch.KindOf(err) != "" && fetch.KindOf(err) != fetch.TooLarge:
+		return w.sitemapFailed(l, m, err)
+	}
+	ended.Finish.Bytes = uint64(max(resp.WireBytes, 0))
+	return w.sitemapDone(l, m, ended, err)
 }
 
-// sitemapDone pays the lease back. What was wrong with the file is a warning, once there is nothing more to try.
-func (w *worker) sitemapDone(l *frontier.Lease, u urlnorm.URL, m *requestedSitemap, r frontier.Result, wrong error) error {
-	if r.Final {
-		// Before the lease is paid back: the crawl may be over with it.
-		if err := w.sitemapRead(m, wrong != nil); err != nil {
-			return err
-		}
-	}
-	d, err := w.done(l, r)
-	if err == nil && d == frontier.Finished && wrong != nil && !m.guessed {
-		w.warn("sitemap %s: %v", u, wrong)
-	}
-	return err
+// errDisallowed is why a sitemap was not requested.
+var errDisallowed = errors.New("not read: robots.txt of its host disallows it and does not name it")
+
+// sitemapFinish is what is recorded of a sitemap.
+func sitemapFinish(o page.Outcome, status int) *frontier.Finish {
+	return &frontier.Finish{Outcome: uint8(o), Status: uint16(status), CheckedAt: time.Now()}
 }
 
-// sitemapFailed pays back a lease whose fetch did not end well. If no try is left, the next run has another.
-func (w *worker) sitemapFailed(l *frontier.Lease, u urlnorm.URL, m *requestedSitemap, err error) error {
-	r := frontier.Result{Class: pace.ClassNetwork, Lag: w.lag.value(), Finish: &frontier.Finish{}}
+// sitemapDone ends the lease. What was wrong with the file is a warning, once there is nothing more to try.
+func (w *worker) sitemapDone(l *frontier.Lease, m *seeding.Reading, r frontier.Result, wrong error) error {
+	d, err := m.Finish(r, func(r frontier.Result) (frontier.Disposition, error) { return w.done(l, r) })
+	if err != nil || d != frontier.Finished {
+		return err
+	}
+	if wrong != nil && !m.IsGuessed() {
+		w.warnings.add("sitemap %s: %v", m.Link().URL, wrong)
+	}
+	if more := m.Unmentioned(); more > 0 {
+		w.warnings.add("sitemap %s names %d more sitemaps that were not read, for the same reasons as those above", m.Link().URL, more)
+	}
+	return nil
+}
+
+// sitemapFailed ends a lease whose fetch did not end well.
+func (w *worker) sitemapFailed(l *frontier.Lease, m *seeding.Reading, err error) error {
+	r := frontier.Result{Class: pace.ClassNetwork, Lag: w.lag.value(), Finish: sitemapFinish(failedOutcome(err), 0)}
 	switch {
 	case fetch.KindOf(err) == fetch.Canceled:
 		r = frontier.Result{}
@@ -101,98 +115,7 @@ func (w *worker) sitemapFailed(l *frontier.Lease, u urlnorm.URL, m *requestedSit
 	case fetch.KindOf(err) == fetch.RefusedAddress:
 		r.Class, r.Final = pace.ClassNone, true
 	default:
-		r.Final = m.guessed || isHopeless(err)
+		r.Final = m.IsGuessed() || isHopeless(err)
 	}
-	return w.sitemapDone(l, u, m, r, err)
-}
-
-// errNotAdded means that entries of a sitemap could not be recorded, which is no fault of the sitemap's.
-var errNotAdded = errors.New("entries of a sitemap were not added")
-
-// readSitemap adds the entries of one sitemap in small batches.
-func (w *worker) readSitemap(ctx context.Context, at urlnorm.URL, m *requestedSitemap, resp *fetch.Response) error {
-	batch := make([]frontier.Link, 0, seedBatch)
-	flush := func() error {
-		if len(batch) == 0 {
-			return nil
-		}
-		n, err := w.frontier.Add(ctx, batch)
-		w.tally.seeded(n)
-		batch = batch[:0]
-		if err != nil && ctx.Err() == nil {
-			return fmt.Errorf("%w: %w", errNotAdded, err)
-		}
-		return err
-	}
-	now := time.Now()
-	_, err := sitemap.Read(resp.Reader, func(e *sitemap.Entry) error {
-		target, err := at.Resolve(e.Loc)
-		if err != nil {
-			w.tally.skipped(NotHTTP)
-			return nil
-		}
-		if !w.seeds.since.IsZero() && !e.LastMod.IsZero() && e.LastMod.Before(w.seeds.since) {
-			w.tally.skipped(OlderThan)
-			return nil
-		}
-		if e.Kind == sitemap.Child {
-			return w.askChild(target, m)
-		}
-		if !m.covers(w.seeds, at, target) {
-			w.tally.skipped(CrossSiteSeed)
-			return nil
-		}
-		if why := w.scope.Check(target); why != InScope {
-			w.tally.skipped(why)
-			return nil
-		}
-		w.linkage.list(target.String())
-		batch = append(batch, frontier.Link{
-			URL: target, Priority: entryPriority(e, now), Source: sourceSitemap, Parent: at, Discovered: now, LastMod: e.LastMod,
-		})
-		if len(batch) == seedBatch {
-			now = time.Now()
-			return flush()
-		}
-		return nil
-	})
-	return errors.Join(err, flush())
-}
-
-// askChild asks for a sitemap that an index names, or a redirect.
-func (w *worker) askChild(u urlnorm.URL, parent *requestedSitemap) error {
-	if most := w.settings.MaxSitemapDepth; parent.depth >= most {
-		w.warn("sitemap %s was not read: more than %d index files and redirects lead to it (--max-sitemap-depth)", u, most)
-		return nil
-	}
-	if err := w.askSitemap(u, parent.child(w.seeds)); err != nil {
-		return fmt.Errorf("%w: %w", errNotAdded, err)
-	}
-	return nil
-}
-
-// What counts as new and as old for entryPriority.
-const (
-	freshEntry = 7 * 24 * time.Hour
-	staleEntry = 365 * 24 * time.Hour
-)
-
-// entryPriority orders the entries of a sitemap: by the weight that it gives them, and by one step more or less for those that have
-// changed lately or not for long.
-func entryPriority(e *sitemap.Entry, now time.Time) uint8 {
-	weight := e.Priority
-	if weight < 0 {
-		weight = 0.5
-	}
-	p, lowest := frontier.SitemapPriority(weight), frontier.SitemapPriority(0)
-	if e.LastMod.IsZero() {
-		return p
-	}
-	switch age := now.Sub(e.LastMod); {
-	case age < freshEntry:
-		return max(p-1, frontier.PriorityStart+1)
-	case age > staleEntry:
-		return min(p+1, lowest)
-	}
-	return p
+	return w.sitemapDone(l, m, r, err)
 }

@@ -1,21 +1,19 @@
 package crawl
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/crawl/report"
+	"github.com/mapwright/mapwright/internal/crawl/scope"
 )
 
 // certificates serves a search of certificate logs that knows the names of x.test, and counts how often it is asked.
@@ -75,7 +73,7 @@ func TestSourcesSeedTheCrawl(t *testing.T) {
 	if got := lines["http://www.x.test/secret"].Outcome; got != "blocked_by_robots" || s.requests()["www.x.test/secret"] > 0 {
 		t.Errorf("what robots.txt forbids is %s", got)
 	}
-	if rep.Status != Complete || len(rep.Warnings) > 0 || rep.SkippedLinks[string(ByExtension)] != 1 {
+	if rep.Status != report.Complete || len(rep.Warnings) > 0 || rep.SkippedLinks[scope.ByExtension.String()] != 1 {
 		t.Errorf("%s, warnings %q, skipped %v", rep.Status, rep.Warnings, rep.SkippedLinks)
 	}
 }
@@ -102,19 +100,19 @@ func TestDeadSourceIsAWarning(t *testing.T) {
 		o.CTBaseURL, o.CommonCrawlBaseURL = ct.URL, gate.URL
 	}
 	rep, lines := s.crawl(dir, change, "http://www.x.test/")
-	if rep.Status != Complete || len(rep.Warnings) != 1 || !strings.Contains(rep.Warnings[0], "seeding from commoncrawl") || !strings.Contains(rep.Warnings[0], "status 403") {
+	if rep.Status != report.Complete || len(rep.Warnings) != 1 || !strings.Contains(rep.Warnings[0], "seeding from commoncrawl") || !strings.Contains(rep.Warnings[0], "status 403") {
 		t.Errorf("%s, warnings %q", rep.Status, rep.Warnings)
 	}
 	wantURLs(t, "from certificates", bySource(lines, "ct"), "http://x.test/", "http://api.x.test/")
 
 	busy.Store(false)
-	plan, err := ReadPlan(dir)
+	plan, err := datadir.ReadPlan(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	rep, lines = s.run(Options{Settings: s.settings(change), Plan: plan, Dir: dir, Log: slog.New(slog.DiscardHandler)})
 	wantURLs(t, "from the archive after a resume", bySource(lines, "commoncrawl"), "http://www.x.test/old")
-	if rep.Status != Complete || asked.Load() != 1 {
+	if rep.Status != report.Complete || asked.Load() != 1 {
 		t.Errorf("%s; certificates were asked for %d times", rep.Status, asked.Load())
 	}
 }
@@ -144,7 +142,7 @@ func TestSlowSource(t *testing.T) {
 		o.SeedingStrategy, o.CTBaseURL, o.Grace = []string{"ct"}, slow.URL, time.Millisecond
 	}
 	rep, lines := s.crawl(newDataDir(t), change, "http://www.x.test/")
-	if _, ok := lines["http://api.x.test/"]; !ok || rep.Status != Complete {
+	if _, ok := lines["http://api.x.test/"]; !ok || rep.Status != report.Complete {
 		t.Errorf("%s without what the source named", rep.Status)
 	}
 
@@ -153,57 +151,8 @@ func TestSlowSource(t *testing.T) {
 	s.urls["www.x.test/"] = plainPage
 	go func() { close(fetched) }()
 	// The source answers no more, so the run ends only if it does not wait for it.
-	rep, _ = s.run(Options{Settings: s.settings(change), Starts: []Start{{URL: mustURL(t, "http://www.x.test/")}}, Dir: newDataDir(t), Log: slog.New(slog.DiscardHandler), Interrupted: interrupt})
-	if rep.Status != Cancelled {
-		t.Errorf("status %s, want %s", rep.Status, Cancelled)
-	}
-}
-
-func TestSeedDomains(t *testing.T) {
-	var list []Start
-	for _, u := range []string{"https://www.example.co.uk/", "http://example.co.uk/x", "http://a.github.io/", "http://127.0.0.1/", "http://[::1]/", "http://localhost/", "http://b.test/"} {
-		list = append(list, Start{URL: mustURL(t, u)})
-	}
-	if got := seedDomains(list); !slices.Equal(got, []string{"example.co.uk", "a.github.io", "b.test"}) {
-		t.Errorf("got %q", got)
-	}
-}
-
-type fakeDNS map[string]error
-
-func (f fakeDNS) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
-	if err := f[host]; err != nil {
-		return nil, err
-	}
-	return []netip.Addr{netip.IPv4Unspecified()}, nil
-}
-
-func TestNames(t *testing.T) {
-	down := errors.New("no server answers")
-	dns := fakeDNS{"gone.test": &net.DNSError{IsNotFound: true}, "unknown.test": &net.DNSError{Err: "timeout", IsTimeout: true, UnwrapErr: down}}
-	for _, c := range []struct {
-		resolve []string
-		proxy   string
-		host    string
-		want    string
-		err     error
-	}{
-		{nil, "", "here.test", "https", nil},
-		{nil, "", "gone.test", "", nil},
-		{nil, "", "unknown.test", "", down},
-		{nil, "http://proxy.test", "gone.test", "https", nil},
-		{[]string{"*:80:127.0.0.1"}, "", "gone.test", "http", nil},
-		{[]string{"*:80:127.0.0.1", "*.test:443:127.0.0.1"}, "", "gone.test", "https", nil},
-		{[]string{"*.else:443:127.0.0.1", "else.test:*:127.0.0.1"}, "", "gone.test", "", nil},
-		{[]string{"gone.test:*:127.0.0.1"}, "", "gone.test", "https", nil},
-	} {
-		n, err := newNames(&config.Settings{Resolve: c.resolve, Proxy: c.proxy})
-		if err != nil {
-			t.Fatal(err)
-		}
-		n.dns = dns
-		if got, err := n.Scheme(t.Context(), c.host); got != c.want || !errors.Is(err, c.err) {
-			t.Errorf("%s by %q and proxy %q: %q, %v", c.host, c.resolve, c.proxy, got, err)
-		}
+	rep, _ = s.runUntil(Options{Settings: s.settings(change), Starts: []datadir.Start{{URL: mustURL(t, "http://www.x.test/")}}, Dir: newDataDir(t), Log: slog.New(slog.DiscardHandler)}, interrupt)
+	if rep.Status != report.Cancelled {
+		t.Errorf("status %s, want %s", rep.Status, report.Cancelled)
 	}
 }

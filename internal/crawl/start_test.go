@@ -55,7 +55,7 @@ func TestRefusedStartsCostNothing(t *testing.T) {
 		o := web.options(s, dir, web.StartURLs()...)
 		refusing := &refusingFetcher{Fetcher: o.Fetcher, times: 1 + s.MaxRetries, refused: map[string]int{}}
 		o.Fetcher = refusing
-		rep, err := Run(t.Context(), o)
+		rep, err := runAlone(t.Context(), o)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,8 +9,11 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl/monitor"
+	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/slot"
+	"github.com/mapwright/mapwright/internal/words"
 )
 
 // supervise watches what can end a run from outside (time, signals), warns when the time limit comes near, and takes the governor's steps. It
@@ -39,8 +42,8 @@ func (r *run) supervise(ctx context.Context, stopLeasing, stopFetching context.C
 			return
 		case <-interrupted:
 			interrupted = nil
-			r.endWith(ending{status: Cancelled, reason: "interrupted"})
-			r.phase.enter(Stopping, "")
+			r.endWith(ending{status: report.Cancelled, reason: "interrupted"})
+			r.phase.enter(monitor.Stopping, "")
 			r.log.Info("stopping: no new fetches, those under way may finish", "grace", r.settings.Grace)
 			stop(r.settings.Grace)
 		case <-due:
@@ -50,7 +53,7 @@ func (r *run) supervise(ctx context.Context, stopLeasing, stopFetching context.C
 				timer.Reset(marks[mark] - r.clock.elapsed())
 				continue
 			}
-			r.phase.enter(Stopping, "")
+			r.phase.enter(monitor.Stopping, "")
 			if r.limits.timeReached(r, r.clock.elapsed()) {
 				stop(0)
 			} else {
@@ -123,8 +126,8 @@ func (r *run) holdSlot(ctx context.Context) (release func(), err error) {
 	info := slot.Info{PID: os.Getpid(), StartURL: r.starts[0].URL.String(), DataDir: string(r.dir), Since: began}
 	onWait := func(w slot.Waiting) {
 		url := strconv.QuoteToGraphic(w.Owner.StartURL) // another user may have written it
-		r.phase.enter(Queueing, fmt.Sprintf("another safe crawl runs (process %d, %s) and only one may at a time; %s before this one",
-			w.Owner.PID, url, quantity(int64(w.Ahead), "goes", "go")))
+		r.phase.enter(monitor.Queueing, fmt.Sprintf("another safe crawl runs (process %d, %s) and only one may at a time; %s before this one",
+			w.Owner.PID, url, words.Count(int64(w.Ahead), "goes", "go")))
 		r.log.Info("Waiting for another safe crawl to end: only one runs at a time on a machine",
 			"ahead", w.Ahead, "pid", w.Owner.PID, "start_url", page.EscapeControls(w.Owner.StartURL), "started_at", w.Owner.Since.Format(time.RFC3339), "waited", time.Since(began).Round(time.Second))
 	}
@@ -140,7 +143,7 @@ func (r *run) holdSlot(ctx context.Context) (release func(), err error) {
 	}
 	if err != nil {
 		if waiting.Err() != nil && ctx.Err() == nil {
-			r.endWith(ending{status: Cancelled, reason: "interrupted while waiting for another safe crawl to end"})
+			r.endWith(ending{status: report.Cancelled, reason: "interrupted while waiting for another safe crawl to end"})
 			return nil, nil
 		}
 		return nil, fmt.Errorf("wait for the slot of safe crawls: %w", err)

@@ -2,15 +2,19 @@ package crawl
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/testweb"
 )
 
@@ -62,25 +66,25 @@ func testLog(t *testing.T, level slog.Level) *slog.Logger {
 	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: level}))
 }
 
-func starts(t *testing.T, urls ...string) []Start {
+func starts(t *testing.T, urls ...string) []datadir.Start {
 	t.Helper()
-	var list []Start
+	var list []datadir.Start
 	for _, u := range urls {
-		list = append(list, Start{URL: mustURL(t, u)})
+		list = append(list, datadir.Start{URL: mustURL(t, u)})
 	}
 	return list
 }
 
 // crawlFrom crawls from the URLs to the end, in a directory of its own.
-func crawlFrom(t *testing.T, s *config.Settings, dir Dir, urls ...string) (*Report, error) {
+func crawlFrom(t *testing.T, s *config.Settings, dir datadir.Dir, urls ...string) (*report.Report, error) {
 	t.Helper()
-	return Run(t.Context(), Options{Settings: s, Starts: starts(t, urls...), Dir: dir, Version: "test", Log: testLog(t, slog.LevelWarn)})
+	return runAlone(t.Context(), Options{Settings: s, Starts: starts(t, urls...), Dir: dir, Version: "test", Log: testLog(t, slog.LevelWarn)})
 }
 
-func newDir(t *testing.T) Dir { return Dir(filepath.Join(t.TempDir(), "data")) }
+func newDir(t *testing.T) datadir.Dir { return datadir.Dir(filepath.Join(t.TempDir(), "data")) }
 
 // crawlAll crawls from the URLs to the end and returns what was written.
-func crawlAll(t *testing.T, s *config.Settings, urls ...string) (*Report, map[string]line) {
+func crawlAll(t *testing.T, s *config.Settings, urls ...string) (*report.Report, map[string]line) {
 	t.Helper()
 	dir := newDir(t)
 	rep, err := crawlFrom(t, s, dir, urls...)
@@ -117,7 +121,7 @@ func (l line) trap() string {
 }
 
 // readLines reads sitemap.jsonl, by URL.
-func readLines(t *testing.T, dir Dir) map[string]line {
+func readLines(t *testing.T, dir datadir.Dir) map[string]line {
 	t.Helper()
 	text, err := os.ReadFile(dir.JSONL())
 	if err != nil {
@@ -191,4 +195,50 @@ func wellBehaved(t *testing.T, web *testweb.Server) {
 			}
 		}
 	}
+}
+
+// runAlone runs one crawl that shares nothing.
+func runAlone(ctx context.Context, o Options) (*report.Report, error) {
+	return runUntil(ctx, o, nil)
+}
+
+// runUntil runs one crawl, and stops it gracefully when the channel is closed, if it is not nil.
+func runUntil(ctx context.Context, o Options, interrupt <-chan struct{}) (*report.Report, error) {
+	shared, err := NewShared(ForOneCrawl(o.Settings))
+	if err != nil {
+		return nil, err
+	}
+	defer shared.Close()
+	c, err := New(shared, o)
+	if err != nil {
+		return nil, err
+	}
+	ended := make(chan struct{})
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		select {
+		case <-interrupt:
+			c.Stop(Gracefully)
+		case <-ended:
+		}
+	})
+	rep, err := c.Run(ctx)
+	close(ended)
+	watching.Wait()
+	return rep, err
+}
+
+// newShared makes what crawls share as long as the test lasts.
+func newShared(t *testing.T, o SharedOptions) *Shared {
+	t.Helper()
+	s, err := NewShared(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
 }

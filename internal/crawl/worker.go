@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/crawl/robotscache"
+	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/parser"
 )
@@ -16,13 +18,17 @@ import (
 type worker struct {
 	*run
 	*reading // while a page is being read; nil otherwise
+
+	skips    scope.Skips // of the page being served
+	skipList []frontier.Skip
 }
 
 // reading is the memory that reading a page needs. It is lent for that time only: most workers wait for a lease or a host, and those
 // need none.
 type reading struct {
-	page  parser.Page
-	links []frontier.Link
+	page     parser.Page
+	links    []frontier.Link
+	evidence []frontier.Evidence
 }
 
 func (w *worker) borrow() {
@@ -62,7 +68,7 @@ func (w *worker) work(leasing, fetching context.Context) error {
 		if lease.Kind() == frontier.KindPage {
 			w.limits.pagesUsed(w.log, w.frontier.PagesUsed())
 		}
-		err = w.serve(fetching, lease)
+		err = w.serve(leasing, fetching, lease)
 		w.gov.release()
 		if err != nil {
 			return err
@@ -70,24 +76,39 @@ func (w *worker) work(leasing, fetching context.Context) error {
 	}
 }
 
-// serve does what a lease is for and pays it back, whatever happens on the way.
-func (w *worker) serve(ctx context.Context, l *frontier.Lease) (err error) {
+// serve does what a lease is for and ends it, whatever happens on the way. A page that may have ended the process before waits until
+// nothing else is being read; if leasing ends meanwhile, the lease is returned.
+func (w *worker) serve(leasing, ctx context.Context, l *frontier.Lease) (err error) {
 	defer l.Abandon()
+	alone := w.crashes.mustBeAlone(l)
+	if err := w.gate.enter(leasing, alone); err != nil {
+		_, err := w.done(l, frontier.Result{})
+		return err
+	}
+	defer w.gate.leave(alone)
 	defer func() {
 		if p := recover(); p != nil {
 			// A page that cannot be survived must not come again: it would be leased for ever.
 			w.log.Error("a page made the crawler panic", "url", l.URL().String(), "panic", p, "stack", string(debug.Stack()))
 			if l.Kind() == frontier.KindRobots {
 				// The origins that wait for the answer must not ask for it again.
-				if err = w.keepRobots(ctx, l.URL(), l.Robots(), failedRobots(0)); err != nil {
+				if err = w.keepRobots(ctx, l.URL(), l.Robots(), robotscache.Failed(0)); err != nil {
 					return
 				}
 			}
 			_, err = w.done(l, frontier.Result{
-				Finish: failure(page.Crashed, fmt.Sprintf("panic: %v", p), page.Robots{}), Final: true, RobotsUntil: time.Now().Add(robotsRetry),
+				Finish: failure(page.Crashed, fmt.Sprintf("panic: %v", p), page.Robots{}), Final: true, RobotsUntil: time.Now().Add(robotscache.Retry),
 			})
 		}
 	}()
+	if alone {
+		if err := w.crashes.markAlone(ctx, l); ctx.Err() != nil {
+			_, err := w.done(l, frontier.Result{})
+			return err
+		} else if err != nil {
+			return err
+		}
+	}
 	switch l.Kind() {
 	case frontier.KindRobots:
 		return w.serveRobots(ctx, l)

@@ -67,6 +67,14 @@ func WriteFrame(path, magic string, version uint32, body func(io.Writer) error) 
 	return w.n - frameOverhead, SyncDir(filepath.Dir(path))
 }
 
+// AppendFrame appends a frame with the given body to dst, for a file that is overwritten in place.
+func AppendFrame(dst []byte, magic string, version uint32, body []byte) []byte {
+	start := len(dst)
+	dst = binary.BigEndian.AppendUint32(append(dst, magic...), version)
+	dst = append(dst, body...)
+	return binary.BigEndian.AppendUint32(dst, crc32.Checksum(dst[start:], castagnoli()))
+}
+
 // ReadFrame gives the body of a frame to fn. If the checksum is wrong, that is the error, whatever fn returns.
 func ReadFrame(path, magic string, fn func(version uint32, r io.Reader) error) error {
 	f, err := os.Open(path)

@@ -158,3 +158,39 @@ func differs(a, b map[string][]byte) string {
 	}
 	return ""
 }
+
+// TestRotOfTheLastBatch damages the end of the log of a crawl that was killed: what is lost was durable and is in the view. That is not taken for a write that
+// the kill cut short. Every command names the file and the place, and changes nothing; with the bytes back the crawl goes on.
+func TestRotOfTheLastBatch(t *testing.T) {
+	t.Parallel()
+	web, dir, p := hanging(t)
+	flush(t, dir)
+	p.kill()
+	whole := readTree(t, dir)
+	segment := ""
+	for name := range whole {
+		if filepath.Ext(name) == ".wal" {
+			segment = max(segment, name)
+		}
+	}
+	tree := maps.Clone(whole)
+	tree[segment] = bytes.Clone(whole[segment])
+	tree[segment][len(bytes.TrimRight(whole[segment], "\x00"))-20] ^= 4
+	writeTree(t, dir, tree)
+	for _, args := range [][]string{{"status"}, {"export"}, {"resume"}} {
+		got := run(t, append(args, "--data-dir", dir)...)
+		for _, text := range []string{filepath.Join(dir, segment), "at offset ", "was durable", "restore the data directory"} {
+			if got.code != 1 || !strings.Contains(got.stderr, text) {
+				t.Errorf("%s ends with status %d and does not say %q: %s", args[0], got.code, text, got.stderr)
+			}
+		}
+		if changed := differs(tree, readTree(t, dir)); changed != "" {
+			t.Errorf("%s has changed %s", args[0], changed)
+		}
+	}
+	writeTree(t, dir, whole)
+	ended(t, run(t, "resume", "--data-dir", dir, "--timeout", "1", "--max-retries", "0", "--max-host-backoff-secs", "1"), dir, 0, "complete", "")
+	if n := repeats(web); n != 0 {
+		t.Errorf("%d pages were fetched again", n)
+	}
+}

@@ -2,17 +2,23 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/mapwright/mapwright/internal/testweb"
 )
 
-// killsPerCrawl is how often one crawl is killed: a page in flight at three unclean ends is given up, which is another test.
-const killsPerCrawl = 2
+// killsPerCrawl is how often one crawl is killed: after three unclean ends pages are tried alone, and one that is in flight then when the crawl is killed is given
+// up, which is another test.
+const killsPerCrawl = 3
 
 // A crawl that is killed anywhere, and resumed with whatever settings, ends as one that was never killed: the same URLs, outcomes and statuses, none
 // lost and none twice.
@@ -26,13 +32,16 @@ func TestCrash(t *testing.T) {
 	whole := serve(t, slowWeb(seed%8))
 	dir := filepath.Join(t.TempDir(), "whole")
 	got := run(t, slowCrawl(whole, dir)...)
-	ended(t, got, dir, 0, "complete", "")
+	rep := ended(t, got, dir, 0, "complete", "")
 	lines := readLines(t, dir)
 	foundExactly(t, whole, testweb.Crawl{Starts: whole.StartURLs()[:1], Scope: "any"}, lines)
 	if t.Failed() {
 		t.FailNow()
 	}
-	c := killing{want: story(lines), pages: pages(whole), took: got.took, web: seed % 8}
+	if len(rep.SkippedLinks) < 2 {
+		t.Fatalf("links were skipped for %v, want at least two reasons", rep.SkippedLinks)
+	}
+	c := killing{want: story(lines), skipped: rep.SkippedLinks, pages: pages(whole), took: got.took, web: seed % 8}
 	for n, left := 0, *crashes; left > 0; n, left = n+1, left-killsPerCrawl {
 		t.Run(fmt.Sprint("crawl ", n), func(t *testing.T) {
 			t.Parallel()
@@ -46,10 +55,11 @@ func TestCrash(t *testing.T) {
 
 // killing is what an unkilled crawl was like.
 type killing struct {
-	want  map[string]string
-	pages int
-	took  time.Duration
-	web   uint64 // its seed
+	want    map[string]string
+	skipped map[string]int // links, by reason
+	pages   int
+	took    time.Duration
+	web     uint64 // its seed
 }
 
 // crawl kills one crawl up to so many times, and holds its end against the unkilled one. It returns how often the crawl was killed before
@@ -80,7 +90,10 @@ func (k *killing) crawl(t *testing.T, rnd *rand.Rand, most int) (killed int) {
 		}
 	}
 	got := run(t, append(args, whim(rnd)...)...)
-	ended(t, got, dir, 0, "complete", "")
+	rep := ended(t, got, dir, 0, "complete", "")
+	if !maps.Equal(rep.SkippedLinks, k.skipped) {
+		t.Errorf("links were skipped for %v, want %v", rep.SkippedLinks, k.skipped)
+	}
 	lines := readLines(t, dir)
 	foundExactly(t, web, testweb.Crawl{Starts: web.StartURLs()[:1], Scope: "any"}, lines)
 	sameStory(t, story(lines), k.want)
@@ -164,12 +177,13 @@ func (k *killing) manners(t *testing.T, web *testweb.Server, lost int) {
 	}
 }
 
-// A page that is in flight whenever the program dies is given up at last, instead of killing it for ever.
+// A page that is in flight whenever the program dies is tried alone after the third time. If the program dies then too, the page is given up, instead of
+// killing it for ever. It is tried again when the user asks for that.
 func TestPageThatKills(t *testing.T) {
 	t.Parallel()
 	web, dir, p := hanging(t)
 	asked := pages(web)
-	for range 2 {
+	for range aloneAfter {
 		flush(t, dir)
 		p.kill()
 		p = start(t, "resume", "--data-dir", dir)
@@ -177,18 +191,184 @@ func TestPageThatKills(t *testing.T) {
 		p.until("the page that hangs is asked for again", func() bool { return pages(web) == asked })
 		p.until("only that page is in flight", func() bool { return status(t, dir).settled(30) })
 	}
-	flush(t, dir)
+	if !strings.Contains(p.err.String(), "trying a URL alone") {
+		t.Errorf("the program does not say that it tries a page alone: %s", p.err.String())
+	}
 	p.kill()
 	got := run(t, "resume", "--data-dir", dir)
 	rep := ended(t, got, dir, 0, "complete", "")
-	l := readLines(t, dir)["http://"+web.HostName(0)+"/hang/0"]
-	if l.Outcome != "crashed" || l.Error == "" || rep.Outcomes["crashed"] != 1 {
-		t.Errorf("the page that hangs is %q (%s), want crashed and why", l.Outcome, l.Error)
+	hangs := "http://" + web.HostName(0) + "/hang/0"
+	l := readLines(t, dir)[hangs]
+	if l.Outcome != "crashed" || l.Error == "" || rep.Outcomes["crashed"] != 1 || !strings.Contains(strings.Join(rep.Warnings, " "), "resume --data-dir "+dir+" --retry-crashed") {
+		t.Errorf("the page that hangs is %q (%s), want crashed and why; warnings %q", l.Outcome, l.Error, rep.Warnings)
 	}
 	if n := pages(web); n != asked {
 		t.Errorf("it was asked for again: %d pages in all, want %d", n, asked)
 	}
 	if n := repeats(web); n != 0 {
 		t.Errorf("%d pages were fetched again", n)
+	}
+
+	// A run that does not finish the page leaves it queued, once, whether the run is interrupted or killed.
+	for _, end := range []func(*process) result{func(p *process) result { return p.signalUntilEnded(syscall.SIGINT) }, (*process).kill} {
+		p = start(t, "resume", "--data-dir", dir, "--retry-crashed")
+		asked++
+		p.until("the page that hangs is asked for again", func() bool { return pages(web) == asked })
+		flush(t, dir)
+		end(p)
+	}
+	for _, again := range []string{"--retry-crashed", "--retry-crashed=false"} {
+		got = run(t, "resume", "--data-dir", dir, again, "--timeout", "1", "--max-retries", "0", "--max-host-backoff-secs", "1")
+		if says := strings.Contains(got.stderr, "trying 1 page again"); says != (again == "--retry-crashed") {
+			t.Errorf("with %s the program says %s", again, got.stderr)
+		}
+		rep = ended(t, got, dir, 0, "complete", "")
+		if l := readLines(t, dir)[hangs]; l.Outcome != "timeout" || rep.Outcomes["crashed"] != 0 || rep.URLs != 31 {
+			t.Errorf("the page that hangs is %q (%s), and there are %d URLs; want timeout and 31", l.Outcome, l.Error, rep.URLs)
+		}
+	}
+	if n := pages(web); n != asked+1 {
+		t.Errorf("%d pages were asked for, want %d", n, asked+1)
+	}
+}
+
+// A sitemap that ends the process is given up as a page is, and is read when the user asks for another try: its entries and the links that it skips are
+// those of a crawl that read it at once.
+func TestSitemapThatKills(t *testing.T) {
+	t.Parallel()
+	var hang atomic.Bool
+	hang.Store(true)
+	s := newMapSite(t, func(w http.ResponseWriter, r *http.Request) bool {
+		switch r.URL.Path {
+		case "/robots.txt":
+			fmt.Fprint(w, "Sitemap: http://a.test/map.xml\n")
+		case "/map.xml":
+			if hang.Load() {
+				<-r.Context().Done()
+				return true
+			}
+			writeURLs(w, "http://a.test/only-there", "http://else.test/")
+		default:
+			writePage(w, r.URL.Path)
+		}
+		return true
+	})
+	dir := filepath.Join(t.TempDir(), "data")
+	args := s.flags(dir, "--profile", "own-site")
+	for n := range aloneAfter + 1 {
+		p := start(t, args...)
+		p.until("the sitemap is asked for and nothing else is in flight", func() bool { return len(s.requests("a.test/map.xml")) == n+1 && status(t, dir).settled(1) })
+		flush(t, dir)
+		p.kill()
+		args = []string{"resume", "--data-dir", dir}
+	}
+	rep := ended(t, run(t, args...), dir, 0, "complete", "")
+	if all := strings.Join(rep.Warnings, " "); !strings.Contains(all, "sitemap http://a.test/map.xml: the process ended without notice") || !strings.Contains(all, "--retry-crashed") {
+		t.Errorf("warnings %q do not say that the sitemap was given up, and how to try it again", rep.Warnings)
+	}
+
+	if n := len(s.requests("a.test/map.xml")); n != aloneAfter+1 || rep.Outcomes["ok"] != 1 {
+		t.Errorf("the sitemap was asked for %d times, want %d; outcomes %v", n, aloneAfter+1, rep.Outcomes)
+	}
+
+	// A run that does not finish the sitemap leaves it queued, once.
+	p := start(t, append(args, "--retry-crashed")...)
+	p.until("the sitemap is asked for again", func() bool { return len(s.requests("a.test/map.xml")) == aloneAfter+2 })
+	flush(t, dir)
+	p.kill()
+	hang.Store(false)
+	for range 2 {
+		rep = ended(t, run(t, append(args, "--retry-crashed")...), dir, 0, "complete", "")
+		if l := readLines(t, dir)["http://a.test/only-there"]; l.Outcome != "ok" || l.Source != "sitemap" || rep.URLs != 2 || rep.SkippedLinks["sitemap_cross_site"] != 1 {
+			t.Errorf("the page that the sitemap lists is %q from %q; %d URLs, skipped %v", l.Outcome, l.Source, rep.URLs, rep.SkippedLinks)
+		}
+	}
+	if n := len(s.requests("a.test/map.xml")); n != aloneAfter+3 {
+		t.Errorf("the sitemap was asked for %d times, want %d", n, aloneAfter+3)
+	}
+}
+
+// aloneAfter is how many unclean ends find a page in flight before it is tried alone.
+const aloneAfter = 3
+
+// Healthy pages that were in flight at three unclean ends, the start page among them, are tried one at a time with nothing else in flight, and end as in a
+// crawl that was never killed.
+func TestHealthyPagesAfterKills(t *testing.T) {
+	t.Parallel()
+	const links = 12
+	var inflight, most, asked atomic.Int32 // requests for pages
+	var open atomic.Pointer[chan struct{}] // closed when pages may be answered
+	hold := func() { c := make(chan struct{}); open.Store(&c) }
+	left := make(chan struct{}, 10*links) // has an element for each request that has ended
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/sitemap") || r.URL.Path == "/robots.txt" {
+			http.NotFound(w, r)
+			return
+		}
+		n := inflight.Add(1)
+		defer func() {
+			inflight.Add(-1)
+			left <- struct{}{}
+		}()
+		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
+		}
+		asked.Add(1)
+		select {
+		case <-*open.Load():
+		case <-r.Context().Done():
+			return
+		}
+		w.Header().Set("Content-Type", "text/html")
+		fmt.Fprintf(w, "<html><title>%s</title>", r.Host)
+		if r.Host == "start.test" {
+			for i := range links {
+				fmt.Fprintf(w, "<a href=http://h%d.test/>%d</a>", i, i)
+			}
+		}
+	}))
+	t.Cleanup(web.Close)
+	dir := filepath.Join(t.TempDir(), "data")
+	args := []string{"crawl", "--start-url", "http://start.test/", "--scope", "any", "--profile", "own-site", "--resolve", "*:80:" + web.Listener.Addr().String(), "--data-dir", dir, "--timeout", "1h"}
+	// kill kills the program while so many pages wait for an answer, which are on disk as in flight.
+	kill := func(p *process, waiting int32) {
+		t.Helper()
+		p.until("the pages are asked for", func() bool { return inflight.Load() == waiting })
+		if got := run(t, "export", "--data-dir", dir, "--output", t.TempDir()); got.code != 0 {
+			t.Fatalf("export ends with %d", got.code)
+		}
+		p.kill()
+		for range waiting {
+			<-left
+		}
+		args = []string{"resume", "--data-dir", dir}
+	}
+	hold()
+	for range aloneAfter {
+		kill(start(t, args...), 1)
+	}
+	p := start(t, args...)
+	p.until("the start page is asked for", func() bool { return inflight.Load() == 1 })
+	first := *open.Load()
+	hold() // the other pages
+	close(first)
+	<-left
+	kill(p, links)
+	for range aloneAfter - 1 {
+		kill(start(t, args...), links)
+	}
+	most.Store(0)
+	asked.Store(0)
+	p = start(t, args...)
+	p.until("several pages are leased", func() bool { return asked.Load() > 0 && status(t, dir).InFlight > 1 })
+	if n := asked.Load(); n != 1 {
+		t.Errorf("%d pages are asked for, want one alone", n)
+	}
+	close(*open.Load())
+	rep := ended(t, p.wait(), dir, 0, "complete", "")
+	if rep.Outcomes["ok"] != 1+links || len(rep.Outcomes) != 1 {
+		t.Errorf("outcomes %v, want %d ok", rep.Outcomes, 1+links)
+	}
+	if n := most.Load(); n != 1 {
+		t.Errorf("%d requests were in flight together, want each alone", n)
 	}
 }

@@ -19,8 +19,8 @@ func TestExtractFromHostilePages(t *testing.T) {
 	pages := map[string]string{
 		"/":         `<a href=/p>1</a><a href=/table>2</a><a href=/deep>3</a><a href=/large>4</a><b>start</b>`,
 		"/large":    strings.Repeat("<p>x", 700_000),
-		"/p":        "<p>" + formatting.String() + strings.Repeat("<p>x", 250_000),
-		"/table":    "<table><td><p>" + strings.ReplaceAll(formatting.String(), "<b", "<font") + strings.Repeat("<p>x", 200_000),
+		"/p":        "<p>" + formatting.String() + strings.Repeat("<p>x", 50_000),
+		"/table":    "<table><td><p>" + strings.ReplaceAll(formatting.String(), "<b", "<font") + strings.Repeat("<p>x", 40_000),
 		"/deep":     strings.Repeat("<div>", 600) + "<a href=/ordinary>4</a>",
 		"/ordinary": "<p><b>bold</b><p>plain",
 	}
@@ -41,7 +41,7 @@ func TestExtractFromHostilePages(t *testing.T) {
 		"/":         {"", "map[bold:start]"},
 		"/p":        {"", ""},
 		"/table":    {"", ""},
-		"/large":    {"extract: the tree of the page needs more than", "map[]"},
+		"/large":    {"extract: ", "map[]"}, // too much memory, or on a slow machine too much time; internal/htmltree tests each
 		"/deep":     {"extract: ", "map[]"},
 		"/ordinary": {"", "map[bold:bold]"},
 	} {

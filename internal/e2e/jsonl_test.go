@@ -148,9 +148,10 @@ func TestDocumentedExamples(t *testing.T) {
 // fieldsOf are the names of a type's fields in JSON.
 func fieldsOf[T any]() []string {
 	var list []string
-	for i := range reflect.TypeFor[T]().NumField() {
-		name, _, _ := strings.Cut(reflect.TypeFor[T]().Field(i).Tag.Get("json"), ",")
-		list = append(list, name)
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[T]()) {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && name != "-" {
+			list = append(list, name)
+		}
 	}
 	return list
 }

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/signal"
@@ -159,7 +160,7 @@ func TestInterruptedFiveTimes(t *testing.T) {
 	t.Parallel()
 	whole := serve(t, slowWeb(5))
 	dir := filepath.Join(t.TempDir(), "whole")
-	ended(t, run(t, slowCrawl(whole, dir)...), dir, 0, "complete", "")
+	skipped := ended(t, run(t, slowCrawl(whole, dir)...), dir, 0, "complete", "").SkippedLinks
 	c := testweb.Crawl{Starts: whole.StartURLs()[:1], Scope: "any"}
 	foundExactly(t, whole, c, readLines(t, dir))
 	want := story(readLines(t, dir))
@@ -184,7 +185,9 @@ func TestInterruptedFiveTimes(t *testing.T) {
 			t.Fatalf("interrupt %d at %d pages", i, enough)
 		}
 	}
-	ended(t, run(t, args...), dir, 0, "complete", "")
+	if got := ended(t, run(t, args...), dir, 0, "complete", "").SkippedLinks; !maps.Equal(got, skipped) {
+		t.Errorf("links were skipped for %v, want %v", got, skipped)
+	}
 	lines := readLines(t, dir)
 	foundExactly(t, web, c, lines)
 	sameStory(t, story(lines), want)

@@ -4,11 +4,8 @@ package e2e
 
 import (
 	"net"
-	"os"
 	"testing"
 )
-
-func maxRSS(*os.ProcessState) int64 { return 0 }
 
 // closedPort is an address on loopback where nothing listens.
 func closedPort(t *testing.T) string {

@@ -4,13 +4,9 @@ package e2e
 
 import (
 	"fmt"
-	"os"
 	"syscall"
 	"testing"
 )
-
-// maxRSS is the most memory that a finished process had, in the unit of getrusage: kilobytes on Linux.
-func maxRSS(p *os.ProcessState) int64 { return int64(p.SysUsage().(*syscall.Rusage).Maxrss) }
 
 // closedPort is an address on loopback that refuses connections while the test runs: a socket is bound to the port but does not listen.
 func closedPort(t *testing.T) string {

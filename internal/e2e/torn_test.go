@@ -47,7 +47,7 @@ func TestTornTailIsSaid(t *testing.T) {
 // tear writes the beginning of a record behind the last one of a log.
 func tear(t *testing.T, dir string) {
 	t.Helper()
-	segments, err := filepath.Glob(filepath.Join(dir, "state", "wal", "*"))
+	segments, err := filepath.Glob(filepath.Join(dir, "state", "wal", "*.wal"))
 	if err != nil || len(segments) == 0 {
 		t.Fatalf("%d segments, %v", len(segments), err)
 	}

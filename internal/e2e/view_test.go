@@ -246,7 +246,7 @@ func TestViewWithOutputElsewhere(t *testing.T) {
 	}
 }
 
-// Commands that draw nothing ask nothing of the terminal either. The library that draws would, when it is loaded.
+// Commands that draw nothing ask nothing of the terminal either.
 func TestCommandsDoNotQuestionTheTerminal(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"version"}, {"crawl", "--help"}, {"status", "--data-dir", "nowhere"}} {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"iter"
 	"path/filepath"
 	"strings"
@@ -16,14 +15,8 @@ import (
 	"github.com/mapwright/mapwright/internal/sitemap"
 )
 
-// Page is one URL of the crawl with all that is known of it, as the crawl reads it from its store.
-type Page struct {
-	Line  page.Line
-	Facts *page.Facts
-}
-
 // Source is where pages come from, in a stable order.
-type Source func(ctx context.Context) iter.Seq2[*Page, error]
+type Source func(ctx context.Context) iter.Seq2[*page.Line, error]
 
 // Options say what to write.
 type Options struct {
@@ -37,7 +30,7 @@ type Options struct {
 	// Only, when not empty, names the outputs to write: jsonl, xml, csv, links.
 	Only []string
 	// Each, when not nil, sees every page.
-	Each func(*Page) `json:"-"`
+	Each func(*page.Line) `json:"-"`
 	// MaxURLs and MaxBytes replace the protocol's limits of one XML file. Zero means those.
 	MaxURLs, MaxBytes int
 }
@@ -58,17 +51,17 @@ func Write(ctx context.Context, src Source, o Options) (res *Result, err error) 
 		return nil, fmt.Errorf("export: %w", err)
 	}
 	defer unlock()
-	e := &exporter{o: o, res: &Result{Files: []string{}}}
+	e := &exporter{o: o, res: &Result{Files: []string{}}, fields: page.NewTable()}
 	defer e.abort()
 	if err := e.open(); err != nil {
 		return nil, fmt.Errorf("export: %w", err)
 	}
-	for p, err := range src(ctx) {
+	for l, err := range src(ctx) {
 		if err != nil {
 			return nil, fmt.Errorf("export: %w", err)
 		}
-		if err := e.page(p); err != nil {
-			return nil, fmt.Errorf("export %s: %w", p.Line.URL, err)
+		if err := e.page(l); err != nil {
+			return nil, fmt.Errorf("export %s: %w", l.URL, err)
 		}
 	}
 	if err := e.close(); err != nil {
@@ -81,13 +74,14 @@ type exporter struct {
 	o   Options
 	res *Result
 
-	jsonl *file
-	line  []byte // the last of jsonl
-	table *file
-	csv   *csv.Writer
-	graph *file
-	edges *json.Encoder
-	xml   *xmlFiles
+	fields *page.Table
+	jsonl  *file
+	line   []byte // the last of jsonl
+	table  *file
+	csv    *csv.Writer
+	graph  *file
+	edges  *json.Encoder
+	xml    *xmlFiles
 }
 
 func (e *exporter) wants(what string) bool {
@@ -138,14 +132,14 @@ func (e *exporter) open() error {
 	}
 	if e.o.Links && e.wants("links") && err == nil {
 		if e.graph, err = create(filepath.Join(e.o.Dir, "links.jsonl"), Public, false); err == nil {
-			e.edges = json.NewEncoder(escaping{e.graph})
+			e.edges = json.NewEncoder(page.EscapingWriter{Writer: e.graph})
 			e.edges.SetEscapeHTML(false)
 		}
 	}
 	if e.o.CSV && e.wants("csv") && err == nil {
 		if e.table, err = create(filepath.Join(e.o.Dir, "sitemap.csv"), Public, false); err == nil {
 			e.csv = csv.NewWriter(e.table)
-			err = e.csv.Write(csvHeader())
+			err = e.csv.Write(e.fields.Columns())
 		}
 	}
 	if e.wants("xml") {
@@ -160,52 +154,45 @@ func (e *exporter) open() error {
 }
 
 // page writes one page everywhere.
-func (e *exporter) page(p *Page) error {
+func (e *exporter) page(l *page.Line) error {
 	e.res.Pages++
-	if p.Line.Indexable && !sitemap.Fits(p.Line.URL) {
-		p.Line.Indexable, p.Line.IndexableReason = false, page.NotLength
+	if l.Indexable && !sitemap.Fits(l.URL) {
+		l.Indexable, l.IndexableReason = false, page.NotLength
 	}
 	if e.o.Each != nil {
-		e.o.Each(p)
+		e.o.Each(l)
 	}
 	if e.jsonl != nil {
-		e.line = append(p.Line.AppendJSON(e.line[:0]), '\n')
+		e.line = append(e.fields.AppendJSON(e.line[:0], l), '\n')
 		if _, err := e.jsonl.Write(e.line); err != nil {
 			return err
 		}
 	}
 	if e.csv != nil {
-		if err := e.csv.Write(csvRow(&p.Line)); err != nil {
+		row := e.fields.Cells(l)
+		for i, cell := range row {
+			row[i] = csvCell(cell)
+		}
+		if err := e.csv.Write(row); err != nil {
 			return err
 		}
 	}
 	if e.edges != nil {
-		for i := range p.Facts.Links {
-			l := &p.Facts.Links[i]
-			if err := e.edges.Encode(edge{p.Line.URL, l.To, l.Rel, l.Text, l.NoFollow}); err != nil {
+		for _, to := range l.Links {
+			if err := e.edges.Encode(edge{l.URL, to.To, to.Rel, to.Text, to.NoFollow}); err != nil {
 				return err
 			}
 		}
-		e.res.Links += int64(len(p.Facts.Links))
+		e.res.Links += int64(len(l.Links))
 	}
-	if !p.Line.Indexable {
+	if !l.Indexable {
 		return nil
 	}
 	e.res.Indexable++
 	if e.xml == nil {
 		return nil
 	}
-	return e.xml.add(e.entry(p))
-}
-
-// escaping writes lines of JSON in which control characters are escaped.
-type escaping struct{ io.Writer }
-
-func (e escaping) Write(line []byte) (int, error) {
-	if _, err := e.Writer.Write(page.AppendEscaped(nil, line)); err != nil {
-		return 0, err
-	}
-	return len(line), nil
+	return e.xml.add(e.entry(l))
 }
 
 // edge is one line of links.jsonl.
@@ -218,14 +205,15 @@ type edge struct {
 }
 
 // entry is a page in an XML sitemap. Its lastmod is what the server, the page or the site's own sitemap said, never the day of the crawl.
-func (e *exporter) entry(p *Page) *sitemap.Entry {
-	out := &sitemap.Entry{Loc: p.Line.URL, LastMod: p.Line.LastModified.Time}
+func (e *exporter) entry(l *page.Line) *sitemap.Entry {
+	out := &sitemap.Entry{Loc: l.URL, LastMod: l.LastModified.Time}
 	if e.o.Images {
-		out.Images = p.Facts.Images
+		out.Images = l.Images
 	}
-	for i := 0; e.o.Hreflang && i < len(p.Facts.Hreflang); i++ {
-		a := &p.Facts.Hreflang[i]
-		out.Alternates = append(out.Alternates, sitemap.Alternate{Lang: a.Lang, Href: a.URL})
+	if e.o.Hreflang {
+		for _, a := range l.Hreflang {
+			out.Alternates = append(out.Alternates, sitemap.Alternate{Lang: a.Lang, Href: a.URL})
+		}
 	}
 	return out
 }

@@ -70,7 +70,7 @@ func (w *file) discard() {
 
 // Modes of files, before the umask.
 const (
-	Public  os.FileMode = 0o644 // what people publish
+	Public  os.FileMode = 0o644 // files that users publish
 	Private os.FileMode = 0o600 // what may hold secrets
 )
 

@@ -12,6 +12,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/mapwright/mapwright/internal/disk"
+	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/sitemap"
 )
 
@@ -73,7 +74,7 @@ func addToRecord(dir string, names ...string) error {
 }
 
 // Ours reports whether Mapwright wrote the file: it is a regular file that begins as an output of that name does, or an empty one whose
-// name is in the directory's record. To be recorded is not enough for others, since people replace files by their own.
+// name is in the directory's record. To be recorded is not enough for others, since users replace files by their own.
 func Ours(dir, name string) bool {
 	path := filepath.Join(dir, name)
 	info, err := os.Lstat(path)
@@ -94,7 +95,7 @@ func Ours(dir, name string) bool {
 	case name == "sitemap.csv" && recorded:
 		mark = "url," // other versions may have other columns
 	case name == "sitemap.csv":
-		mark = strings.Join(csvHeader(), ",") + "\n"
+		mark = strings.Join(page.NewTable().Columns(), ",") + "\n"
 	case name == "links.jsonl":
 		mark = `{"from":`
 	default:

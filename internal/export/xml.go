@@ -147,7 +147,7 @@ func (x *xmlFiles) publishParts() ([]string, error) {
 }
 
 // removeStale removes sitemaps of an earlier export that this one did not write anew, and what exports that were killed left. A sitemap
-// that somebody else made is not touched.
+// that another program made is not touched.
 func (x *xmlFiles) removeStale(written []string) error {
 	entries, err := os.ReadDir(x.dir)
 	if err != nil {

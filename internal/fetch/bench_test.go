@@ -172,7 +172,7 @@ func BenchmarkToUTF8(b *testing.B) {
 			b.SetBytes(int64(len(page.body)))
 			b.ReportAllocs()
 			body := []byte(page.body)
-			k := &call{Context: context.Background()}
+			k := &call{parent: context.Background()}
 			for b.Loop() {
 				out := Response{buffers: c.buffers}
 				out.buffer = c.buffers.get(&out.memory)

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/mapwright/mapwright/internal/http1"
 )
 
 // drainLimit is how much of an unwanted body is read after all: on HTTP/1 a
@@ -87,7 +89,7 @@ func (c *Client) read(call *call, res *http.Response, r *Request, out *Response)
 
 	out.buffers = c.buffers
 	if len(res.Header["Content-Encoding"]) == 0 && out.ContentType != "" {
-		out.buffer = whole(res, limit)
+		out.buffer = call.whole(res, limit)
 	}
 	if out.buffer != nil {
 		out.DecodedLength = int64(len(out.buffer.b))
@@ -115,12 +117,17 @@ func (c *Client) maxBody(r *Request) int64 {
 }
 
 // whole returns a body that has come already as it came, or nil.
-func whole(res *http.Response, limit int64) *buffer {
-	body, ok := res.Body.(*directBody)
+func (c *call) whole(res *http.Response, limit int64) *buffer {
+	body, ok := res.Body.(*http1.Body)
 	if !ok || res.ContentLength > limit {
 		return nil
 	}
-	return body.whole()
+	b, memory := body.Whole()
+	if memory == nil {
+		return nil
+	}
+	c.lent = buffer{b: b, lent: memory}
+	return &c.lent
 }
 
 // decode reads a body into the response's buffer and undoes its compression. It reports
@@ -171,7 +178,7 @@ func (c *Client) decode(call *call, res *http.Response, r *Request, out *Respons
 // packed reads a compressed body as it comes, or as much of it as limit allows, which is
 // errTooLarge.
 func (c *Client) packed(call *call, res *http.Response, out *Response, wire io.Reader, limit int64) (*buffer, error) {
-	if buf := whole(res, limit); buf != nil {
+	if buf := call.whole(res, limit); buf != nil {
 		call.bytes.Add(int64(len(buf.b)))
 		return buf, nil
 	}

@@ -2,6 +2,8 @@ package fetch
 
 import (
 	"sync"
+
+	"github.com/mapwright/mapwright/internal/http1"
 )
 
 const (
@@ -41,7 +43,7 @@ func (b *budget) charge(c *call, a *account, n int64) error {
 		}
 		select {
 		case <-changed:
-		case <-c.context().Done():
+		case <-c.Context().Done():
 			return c.cause()
 		}
 	}
@@ -100,7 +102,7 @@ type buffer struct {
 	account *account // what a large buffer is charged to
 	charged int64
 
-	scratch *scratch // whose memory it is, or nil
+	lent *http1.Memory // whose memory it is, or nil
 }
 
 // get returns an empty buffer, which is charged to the account if it becomes large.
@@ -114,8 +116,9 @@ func (p *buffers) get(a *account) *buffer {
 }
 
 func (p *buffers) put(b *buffer) {
-	if b.scratch != nil {
-		b.scratch.of.putScratch(b.scratch)
+	if b.lent != nil {
+		b.lent.Release()
+		*b = buffer{}
 		return
 	}
 	large := cap(b.b) > smallBody

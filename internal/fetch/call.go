@@ -2,32 +2,37 @@ package fetch
 
 import (
 	"context"
+	"errors"
+	"net"
 	"net/http/httptrace"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/mapwright/mapwright/internal/http1"
 )
 
 // A call is one request under way: what its round trip reports to, and the clock
 // that ends it. When its time is over or the caller's context ends, it wakes
-// whatever it waits for: the connection that it has, and the context that it has
+// whatever it waits for: the exchange of http1, and the context that it has
 // given to a dialer or to net/http.
 //
 // One timer serves all time-outs. It looks after the call at the earliest moment
 // at which one of them could be due and goes to sleep until the next, so that the
 // parts of a request that go well never touch it.
 type call struct {
-	Context context.Context // the caller's
+	parent  context.Context // the caller's
 	watches *watches        // where the call waits for that to end
 	watch   watchLinks
 
-	wire    Wire
-	body    meter
-	direct  directBody
-	start   time.Time
-	timeout time.Duration
-	headers time.Duration
-	minRate int64
+	wire     Wire
+	body     meter
+	exchange http1.Exchange
+	lent     buffer // a body in the memory of exchange
+	start    time.Time
+	timeout  time.Duration
+	headers  time.Duration
+	minRate  int64
 
 	alarm    *alarm
 	handover *handover // what is left for net/http
@@ -35,8 +40,7 @@ type call struct {
 
 	mu            sync.Mutex
 	why           error                   // guarded by mu; the cause by which the call is cancelled
-	conn          *directConn             // guarded by mu; what the call reads and writes
-	derived       context.Context         // guarded by mu; nil until somebody needs it
+	derived       context.Context         // guarded by mu; nil until a dial or net/http needs it
 	cancelDerived context.CancelCauseFunc // guarded by mu; cancels derived
 	ended         bool                    // guarded by mu
 	window        time.Duration           // guarded by mu; when the rate is next looked at
@@ -66,7 +70,7 @@ func callOf(ctx context.Context) *call {
 
 func (c *Client) newCall(ctx context.Context, r *Request) *call {
 	k := &call{
-		Context: ctx,
+		parent:  ctx,
 		watches: &c.watches,
 		wire:    r.Wire,
 		start:   time.Now(),
@@ -75,8 +79,9 @@ func (c *Client) newCall(ctx context.Context, r *Request) *call {
 		minRate: c.opts.MinRate,
 	}
 	def(&k.timeout, c.opts.Timeout)
+	k.exchange.Hooks = k
 	if ctx.Err() != nil {
-		k.why = context.Cause(ctx)
+		k.cancel(context.Cause(ctx))
 	}
 	k.alarm = c.alarms.get()
 	k.alarm.set(k, min(k.timeout, k.headers, rateWindow))
@@ -104,10 +109,10 @@ func (c *call) end() {
 func (c *call) traced() context.Context {
 	trace := httptrace.ClientTrace{
 		GotConn:              c.onNetHTTPConn,
-		WroteHeaders:         c.onWrite,
-		GotFirstResponseByte: c.onFirstByte,
+		WroteHeaders:         c.Wrote,
+		GotFirstResponseByte: c.FirstByte,
 	}
-	return httptrace.WithClientTrace(c.context(), &trace)
+	return httptrace.WithClientTrace(c.Context(), &trace)
 }
 
 // onNetHTTPConn is called by the goroutine in Do when net/http has a connection for
@@ -115,7 +120,7 @@ func (c *call) traced() context.Context {
 //
 // net/http sends a request again by itself when a kept connection fails before the
 // answer, and up to seven times when an HTTP/2 server refuses the stream. A resend must
-// wait for the host's pace, so it is prevented: the call ends with errDropped. If
+// wait for the host's pace, so it is prevented: the call ends with http1.ErrDropped. If
 // nothing was written, the other connection is an attempt of its own, and the Wire is
 // asked again.
 //
@@ -127,9 +132,9 @@ func (c *call) onNetHTTPConn(info httptrace.GotConnInfo) {
 	switch {
 	case err != nil:
 	case c.written.Load():
-		err = errDropped
+		err = http1.ErrDropped
 	default:
-		err = c.onConn(info.Reused)
+		err = c.Start(info.Conn, info.Reused)
 	}
 	if err == nil {
 		return
@@ -140,11 +145,11 @@ func (c *call) onNetHTTPConn(info httptrace.GotConnInfo) {
 	}
 }
 
-// onConn asks the Wire whether the request may be sent, and if so begins an attempt to
+// Start asks the Wire whether the request may be sent, and if so begins an attempt to
 // send it. The time of it stands in for that of the write until the write is reported,
 // which on HTTP/2 can be after the answer. The error is a refusal; then nothing may be
 // written.
-func (c *call) onConn(reused bool) error {
+func (c *call) Start(_ net.Conn, reused bool) error {
 	if c.wire != nil {
 		if err := c.wire.Start(); err != nil {
 			return &refusal{err}
@@ -157,9 +162,9 @@ func (c *call) onConn(reused bool) error {
 	return nil
 }
 
-// onWrite notes that bytes of the request were written. HTTP/2 calls it from a goroutine of net/http, which can be
+// Wrote notes that bytes of the request were written. HTTP/2 calls it from a goroutine of net/http, which can be
 // after Do has returned; but always before net/http takes another connection for the request.
-func (c *call) onWrite() {
+func (c *call) Wrote() {
 	if c.onSent != nil {
 		c.onSent()
 	}
@@ -169,7 +174,8 @@ func (c *call) onWrite() {
 	c.written.Store(true)
 }
 
-func (c *call) onFirstByte() { c.firstByte.set(time.Since(c.start)) }
+// FirstByte notes when the answer began.
+func (c *call) FirstByte() { c.firstByte.set(time.Since(c.start)) }
 
 // timed records how long a phase of dialling took.
 func (c *call) timed(p phase, d time.Duration) {
@@ -195,4 +201,64 @@ func (c *call) phase() phase {
 		return phaseHeaders
 	}
 	return phaseConnect
+}
+
+// Context returns a context that ends with the call and leads to it. A request over
+// a kept connection does without.
+func (c *call) Context() context.Context {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.derived == nil {
+		// It ends by the call alone, so that the cause is always known first.
+		parent := context.WithValue(context.WithoutCancel(c.parent), callKey{}, c)
+		c.derived, c.cancelDerived = context.WithCancelCause(parent)
+		if why := c.causeLocked(); why != nil {
+			c.cancelDerived(why)
+		}
+	}
+	return c.derived
+}
+
+// cancel ends the call early. The first cause counts.
+func (c *call) cancel(why error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cancelLocked(why)
+}
+
+func (c *call) cancelLocked(why error) {
+	if c.ended || c.why != nil {
+		return
+	}
+	c.why = why
+	if c.cancelDerived != nil {
+		c.cancelDerived(why)
+	}
+	c.exchange.Cancel(why)
+}
+
+// cause is why the call is over, or nil.
+func (c *call) cause() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.causeLocked()
+}
+
+func (c *call) causeLocked() error {
+	if c.why == nil && c.ended {
+		return context.Canceled
+	}
+	return c.why
+}
+
+// dialError is what a failure to connect means: that of a cancelled call is its
+// cause.
+func (c *call) dialError(err error) error {
+	if _, refused := errors.AsType[*AddressError](err); refused || isFileLimit(err) {
+		return err
+	}
+	if why := c.cause(); why != nil {
+		return why
+	}
+	return err
 }

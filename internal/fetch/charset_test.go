@@ -93,7 +93,7 @@ func FuzzCharset(f *testing.F) {
 		out.buffer = c.buffers.get(&out.memory)
 		out.buffer.b = append(out.buffer.b, body...)
 		defer out.Close()
-		got, name, err := c.toUTF8(&call{Context: t.Context()}, &out, contentType)
+		got, name, err := c.toUTF8(&call{parent: t.Context()}, &out, contentType)
 		if err != nil || !utf8.Valid(got) || name == "" {
 			t.Fatalf("%q (%s), %v", got, name, err)
 		}

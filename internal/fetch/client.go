@@ -5,28 +5,45 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
-	"sync/atomic"
+	"sync"
 
 	"golang.org/x/sync/semaphore"
+
+	"github.com/mapwright/mapwright/internal/http1"
 )
 
 // A Client fetches. It is safe for use by any number of goroutines.
+//
+// What its requests may reach and what they send belongs to the Client alone; sockets,
+// memory and the limits of both are shared with the Clients that For makes of it. Clients
+// never share a connection, a TLS session or an address from DNS.
 type Client struct {
-	opts      Options
-	headers   modeHeaders  // read only
-	private   *modeHeaders // read only; for the origins of Options.PrivateTo; nil if there are no private headers
-	direct    *direct
-	transport *http.Transport // behind a proxy, and for HTTP/2
-	dialer    *dialer
-	buffers   *buffers
-	decoders  decoders
-	watches   watches
-	alarms    alarms
+	opts    Options
+	public  modeHeaders
+	private *modeHeaders // for the origins of Options.PrivateTo; nil if there are no private headers
+	route   *route
+	dialer  *dialer
+	*shared
+}
+
+// shared is what Clients have in common that are made by For of one another.
+type shared struct {
+	network  *network
+	pool     *http1.Pool
+	buffers  *buffers
+	decoders decoders
+	watches  watches
+	alarms   alarms
+
+	mu     sync.Mutex
+	routes map[*route]bool // guarded by mu; those of Clients that are not closed
 }
 
 // New makes a Client. It opens nothing yet.
@@ -35,30 +52,71 @@ func New(o Options) (*Client, error) {
 	if err := o.validate(); err != nil {
 		return nil, fmt.Errorf("fetch options: %w", err)
 	}
-	c := &Client{opts: o, headers: baseHeaders(o, o.Header), buffers: newBuffers(o.MaxMemory)}
+	n := &network{
+		sockets: &sockets{free: semaphore.NewWeighted(int64(o.MaxSockets))},
+		guarded: &net.Dialer{Control: guardControl},
+		open:    &net.Dialer{},
+	}
+	if o.Dial != nil {
+		n.guarded, n.open = dialWith(o.Dial), dialWith(o.Dial)
+	}
+	s := &shared{network: n, buffers: newBuffers(o.MaxMemory), routes: make(map[*route]bool)}
+	n.sockets.idle = s.closeIdle
+	s.pool = http1.NewPool(http1.PoolOptions{
+		MaxIdlePerHost: o.MaxIdlePerHost, MaxIdle: o.MaxIdle, IdleTimeout: o.IdleTimeout,
+		Elsewhere: func() int { return int(n.handed.Load()) },
+	})
+	return s.newClient(o)
+}
+
+// For makes a Client whose requests have the permissions, headers, credentials and
+// time-outs of o: the first part of Options. The second part, which is shared, is that of
+// c, and what o says there is ignored. Each of the Clients must be closed; closing one
+// does not touch the others.
+func (c *Client) For(o Options) (*Client, error) {
+	s := &c.opts
+	o.MaxInflight, o.MaxIdlePerHost, o.MaxSockets, o.MaxIdle = s.MaxInflight, s.MaxIdlePerHost, s.MaxSockets, s.MaxIdle
+	o.ConnectTimeout, o.TLSTimeout, o.IdleTimeout = s.ConnectTimeout, s.TLSTimeout, s.IdleTimeout
+	o.MaxHeader, o.MaxMemory = s.MaxHeader, s.MaxMemory
+	o.Resolver, o.DNSTimeout, o.DNSTTL, o.DNSNegativeTTL, o.DNSSize = s.Resolver, s.DNSTimeout, s.DNSTTL, s.DNSNegativeTTL, s.DNSSize
+	o.Dial = s.Dial
+	o.setDefaults()
+	if err := o.validate(); err != nil {
+		return nil, fmt.Errorf("fetch options: %w", err)
+	}
+	return c.shared.newClient(o)
+}
+
+func (s *shared) newClient(o Options) (*Client, error) {
+	c := &Client{opts: o, shared: s}
+	var err error
+	if c.public, err = newModeHeaders(o, o.Header); err != nil {
+		return nil, err
+	}
 	if len(o.PrivateHeader) > 0 {
-		private := baseHeaders(o, o.Header, o.PrivateHeader)
+		private, err := newModeHeaders(o, o.Header, o.PrivateHeader)
+		if err != nil {
+			return nil, err
+		}
 		c.private = &private
 	}
-	c.dialer = newDialer(o)
-	c.direct = newDirect(o, c.dialer, c.headers, c.private)
-	c.transport = newTransport(o, c.dialer, c.direct)
-	c.dialer.sockets.idle = c.closeIdle
+	c.dialer = newDialer(o, s.network)
+	c.route = newRoute(o, c.dialer, s)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.routes[c.route] = true
 	return c, nil
 }
 
-func newDialer(o Options) *dialer {
-	sockets := &sockets{free: semaphore.NewWeighted(int64(o.MaxSockets))}
+func newDialer(o Options, n *network) *dialer {
 	d := &dialer{
-		dns:            newDNSCache(o, sockets),
-		sockets:        sockets,
+		network:        n,
+		dns:            newDNSCache(o, n.sockets),
 		resolve:        o.Resolve,
 		allowPrivate:   o.AllowPrivate,
 		allowed:        make(map[hostPort]bool),
 		connectTimeout: o.ConnectTimeout,
 		tlsTimeout:     o.TLSTimeout,
-		guarded:        &net.Dialer{Control: guardControl},
-		open:           &net.Dialer{},
 		tls: &tls.Config{
 			RootCAs:            o.RootCAs,
 			ClientSessionCache: tls.NewLRUClientSessionCache(2048),
@@ -75,9 +133,6 @@ func newDialer(o Options) *dialer {
 	}
 	if o.Proxy != nil {
 		d.proxy = proxyAddr(o.Proxy.Scheme, o.Proxy.Hostname(), o.Proxy.Port())
-	}
-	if o.Dial != nil {
-		d.guarded, d.open = dialWith(o.Dial), dialWith(o.Dial)
 	}
 	d.ctx, d.cancel = context.WithCancel(context.Background())
 	return d
@@ -97,54 +152,6 @@ func checkTunnel(_ context.Context, _ *url.URL, _ *http.Request, res *http.Respo
 		return nil
 	}
 	return &phaseError{phaseConnect, &ProxyError{Status: res.StatusCode}}
-}
-
-// newTransport makes what speaks HTTP/2, and everything behind a proxy. Of idle
-// connections it may keep half without a proxy, since direct has the rest.
-func newTransport(o Options, d *dialer, direct *direct) *http.Transport {
-	t := &http.Transport{
-		DialContext:            d.dial,
-		DialTLSContext:         direct.dialTLS,
-		TLSClientConfig:        d.tls.Clone(), // net/http changes it
-		TLSHandshakeTimeout:    o.TLSTimeout,  // behind a proxy
-		DisableCompression:     true,
-		MaxIdleConns:           o.MaxIdle,
-		MaxIdleConnsPerHost:    o.MaxIdlePerHost,
-		IdleConnTimeout:        o.IdleTimeout,
-		MaxResponseHeaderBytes: o.MaxHeader,
-		// An idle connection keeps its buffers. Requests are small.
-		WriteBufferSize: 1 << 10,
-		ReadBufferSize:  readBuffer,
-		Protocols:       new(http.Protocols),
-		HTTP2:           &http.HTTP2Config{MaxReceiveBufferPerStream: 1 << 20},
-	}
-	t.Protocols.SetHTTP1(true)
-	t.Protocols.SetHTTP2(!o.NoHTTP2)
-	open := &d.handed
-	if o.Proxy != nil {
-		t.Proxy = http.ProxyURL(o.Proxy)
-		t.OnProxyConnectResponse = checkTunnel
-		open = &d.conns
-	} else {
-		t.MaxIdleConns = max(1, o.MaxIdle/2)
-	}
-	most := int64(t.MaxIdleConns + o.MaxInflight)
-	t.DialContext = boundIdle(t, t.DialContext, open, most)
-	t.DialTLSContext = boundIdle(t, t.DialTLSContext, open, most)
-	return t
-}
-
-// boundIdle closes a Transport's idle connections when it has more open than can be
-// in use or may be idle. MaxIdleConns does so for HTTP/1 alone: a connection of HTTP/2
-// is only forgotten by it, and stays open until its idle time is over.
-func boundIdle(t *http.Transport, dial dialWith, open *atomic.Int64, most int64) dialWith {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		conn, err := dial(ctx, network, addr)
-		if err == nil && open.Load() > most {
-			t.CloseIdleConnections()
-		}
-		return conn, err
-	}
 }
 
 // Do sends one request, once. It follows no redirect and keeps no cookie. If the
@@ -190,27 +197,41 @@ func (c *Client) Do(ctx context.Context, r Request) (*Response, error) {
 
 // roundTrip returns the answer without its body.
 func (c *Client) roundTrip(call *call, r *Request) (*http.Response, error) {
+	head, err := c.head(r)
+	if err != nil {
+		return nil, err
+	}
 	if c.opts.Proxy == nil {
-		res, err := c.direct.roundTrip(call, r)
+		res, err := c.route.http1.Do(&call.exchange, http1.Request{Origin: r.URL.Origin(), URI: r.URL.RequestURI(), Head: head, NewConn: r.NewConn})
 		if err != errHTTP2 {
 			return res, err
 		}
 	}
-	res, err := c.transport.RoundTrip(c.httpRequest(call, r))
+	res, err := c.route.transport.RoundTrip(c.httpRequest(call, r))
 	proto := 0
 	if err == nil {
 		proto = res.ProtoMajor
 	}
 	if c.opts.Proxy == nil {
-		c.direct.handedOver(call, r, proto)
+		c.route.handedOver(call, dialAddr(r), proto)
 	}
 	return res, err
 }
 
-// closeIdle closes the connections that nobody uses.
-func (c *Client) closeIdle() {
-	c.direct.closeIdle()
-	c.transport.CloseIdleConnections()
+// closeIdle closes the connections that no request uses, of all Clients.
+func (s *shared) closeIdle() {
+	s.pool.CloseIdle()
+	s.closeIdleHTTP2()
+}
+
+// closeIdleHTTP2 closes those that net/http has.
+func (s *shared) closeIdleHTTP2() {
+	s.mu.Lock()
+	routes := slices.Collect(maps.Keys(s.routes))
+	s.mu.Unlock()
+	for _, r := range routes {
+		r.transport.CloseIdleConnections()
+	}
 }
 
 // check refuses what needs no connection to be refused.
@@ -243,17 +264,21 @@ func (c *Client) check(r *Request) error {
 	return &Error{Kind: RefusedAddress, Phase: string(phaseConnect), Err: &refusal}
 }
 
-// Close closes idle connections and ends lookups and dials under way. Calls of Do
-// must have returned and responses be closed.
+// Close closes the Client's idle connections and ends its lookups and dials under way.
+// Calls of Do must have returned and responses be closed.
 func (c *Client) Close() error {
 	c.dialer.cancel()
-	c.direct.close()
-	c.transport.CloseIdleConnections()
+	c.route.http1.Close()
+	c.route.transport.CloseIdleConnections()
 	c.dialer.dns.close()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.routes, c.route)
 	return nil
 }
 
-// Stats are a Client's counts.
+// Stats are counts. Those of DNS are the Client's own; the others are of all Clients that
+// share sockets.
 type Stats struct {
 	// Conns is how many connections are open now, idle ones included. Each is a file
 	// descriptor.

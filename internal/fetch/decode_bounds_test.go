@@ -160,7 +160,7 @@ func TestDecodersLookAtTheEnd(t *testing.T) {
 			data = packAs(t, outer, data)
 		}
 		for _, at := range []int{0, 1, 2, 7} {
-			k := &call{Context: t.Context()}
+			k := &call{parent: t.Context()}
 			in := &endless{data: data}
 			reads := 0
 			in.then = func() {
@@ -204,7 +204,7 @@ func FuzzDecoders(f *testing.F) {
 		if !again {
 			r = io.LimitReader(in, int64(len(data)))
 		}
-		k := &call{Context: t.Context()}
+		k := &call{parent: t.Context()}
 		n, err := decodeAll(c, k, all[int(stack)%len(all)], most, r)
 		// Copy reads 32 KiB at once, and a decoder at most as much.
 		if over := int64(most + 64<<10); n > over || in.n > over {

@@ -6,18 +6,20 @@
 // headers that went before it. Nothing is retried, no redirect is followed and no
 // cookie is kept, because all of these are decisions of the crawl.
 //
+// # Several crawls
+//
+// [Client.For] makes a Client with other permissions, headers, credentials, resolve rules,
+// proxy or TLS settings, which shares the sockets, the memory and their limits. Each
+// Client has its own connections, over HTTP/1 and HTTP/2, its own TLS sessions and its own
+// cache of DNS, so what one may reach or sends never crosses to another.
+//
 // # Round trips
 //
-// A request that goes to its host without a proxy is made by the goroutine that calls
-// Do: it takes the newest kept connection of the origin, looks whether the other side
-// has said anything meanwhile, writes the request with one write and reads the
-// answer. Headers that are plain in every way are read here, any others by
-// http.ReadResponse, and a fuzz target holds the two to the same result. No goroutine
-// belongs to a connection or a request. A connection is kept when its body was read
-// to the end, nothing came after it and neither side said close. Nothing is sent
-// twice: a kept connection that fails before the first byte of an answer is an error
-// with Dropped set, and sending the request again is left to the crawl, which knows
-// the host's pace. What net/http would send again by itself is prevented.
+// A request over HTTP/1 that goes to its host without a proxy is made by internal/http1,
+// in the goroutine that calls Do. Nothing is sent twice: a kept connection that fails
+// before the first byte of an answer is an error with Dropped set, and sending the
+// request again is left to the crawl, which knows the host's pace. What net/http would
+// send again by itself is prevented.
 //
 // The [Wire] of a request is asked before the request's first byte, when the connection
 // is there. If it refuses, nothing is sent, the connection is kept where that is possible,

@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"strings"
 	"syscall"
+
+	"github.com/mapwright/mapwright/internal/http1"
 )
 
 // A Kind is what became of a request that did not end well. Its text is the
@@ -80,7 +82,6 @@ func IsDropped(err error) bool {
 }
 
 var (
-	errDropped  = errors.New("the server closed a kept connection before it answered")
 	errTooLarge = errors.New("larger than the limit")
 	errExpands  = fmt.Errorf("%w: it expands to more than %d times the bytes that came", errTooLarge, maxRatio)
 	errLayers   = errors.New("body compressed too many times")
@@ -112,8 +113,8 @@ func (e *timeoutError) Timeout() bool { return true }
 func (c *call) classify(err error) error {
 	e := &Error{Phase: string(c.phase()), Err: err}
 	cause := c.cause()
-	if cause == errDropped {
-		err, cause = errDropped, nil // net/http would have sent the request again
+	if cause == http1.ErrDropped {
+		err, cause = http1.ErrDropped, nil // net/http would have sent the request again
 		e.Err = err
 	}
 	timeout, timedOut := errors.AsType[*timeoutError](cause)
@@ -141,7 +142,7 @@ func (c *call) classify(err error) error {
 		e.Kind = Canceled
 	case errors.Is(err, errTooLarge):
 		e.Kind = TooLarge
-	case errors.Is(err, errDropped):
+	case errors.Is(err, http1.ErrDropped):
 		e.Kind, e.Dropped = ReadError, true
 	case e.Phase == string(phaseDNS):
 		e.Kind, e.Ours = DNSError, isOurs(err)

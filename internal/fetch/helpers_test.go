@@ -12,7 +12,16 @@ import (
 	"sync"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"github.com/mapwright/mapwright/internal/urlnorm"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	okHead  = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n"
+	goodEnd = okHead + "Content-Length: 4\r\n\r\ngood"
 )
 
 // newClient makes a client that may connect to every port of 127.0.0.1, unless o says

@@ -21,6 +21,9 @@ const NoMinRate = -1
 
 // Options are the settings of a Client. The zero value is usable.
 type Options struct {
+	// The first part is of the requests: what they may reach, what they send and how long
+	// they may take. Each Client has its own.
+
 	// UserAgent is the User-Agent header. Empty means [DefaultUserAgent] of "dev".
 	UserAgent string
 
@@ -50,6 +53,26 @@ type Options struct {
 	// NoHTTP2 speaks HTTP/1.1 only.
 	NoHTTP2 bool
 
+	// Timeout is for the whole of a request, body included. Zero means 20 s.
+	Timeout time.Duration
+
+	// HeaderTimeout is from the request to the response's headers. Zero means three
+	// quarters of Timeout.
+	HeaderTimeout time.Duration
+
+	// MinRate is the least number of bytes a second, over five seconds, at which a
+	// body may come. Zero means 128.
+	MinRate int64
+
+	// MaxBody is the limit of a body after decompression, but of a Stream. Zero means
+	// 10 MiB.
+	MaxBody int64
+
+	// RootCAs are trusted to sign certificates. Nil means the system's.
+	RootCAs *x509.CertPool
+
+	// The second part is shared by all Clients that For makes of one another.
+
 	// MaxInflight is how many calls of Do the caller will have under way at once. It
 	// sizes pools and does not limit. Zero means 512.
 	MaxInflight int
@@ -68,9 +91,6 @@ type Options struct {
 	// is less.
 	MaxIdle int
 
-	// Timeout is for the whole of a request, body included. Zero means 20 s.
-	Timeout time.Duration
-
 	// ConnectTimeout is for the TCP connection, over all addresses of a host. Zero
 	// means 10 s.
 	ConnectTimeout time.Duration
@@ -78,20 +98,8 @@ type Options struct {
 	// TLSTimeout is for the TLS handshake. Zero means 10 s.
 	TLSTimeout time.Duration
 
-	// HeaderTimeout is from the request to the response's headers. Zero means three
-	// quarters of Timeout.
-	HeaderTimeout time.Duration
-
 	// IdleTimeout is how long an idle connection is kept. Zero means 90 s.
 	IdleTimeout time.Duration
-
-	// MinRate is the least number of bytes a second, over five seconds, at which a
-	// body may come. Zero means 128.
-	MinRate int64
-
-	// MaxBody is the limit of a body after decompression, but of a Stream. Zero means
-	// 10 MiB.
-	MaxBody int64
 
 	// MaxHeader is the limit of a response's headers in bytes. Zero means 256 KiB.
 	MaxHeader int64
@@ -115,15 +123,12 @@ type Options struct {
 	// failures are remembered for a sixth of it. Zero means 30 s.
 	DNSNegativeTTL time.Duration
 
-	// DNSSize is how many names are remembered. Zero means 65,536.
+	// DNSSize is how many names each Client remembers. Zero means 65,536.
 	DNSSize int
 
 	// Dial connects to an address instead of the operating system, and without the
 	// check of the address. It is for tests that serve in memory. Nil means TCP.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-
-	// RootCAs are trusted to sign certificates. Nil means the system's.
-	RootCAs *x509.CertPool
 }
 
 // A Resolver finds the addresses of a name. *net.Resolver is one. The network is

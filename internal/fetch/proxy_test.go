@@ -168,7 +168,7 @@ func TestSOCKS(t *testing.T) {
 	if name := <-asked; name != "a.example" {
 		t.Errorf("proxy was asked for %q", name)
 	}
-	c.transport.CloseIdleConnections()
+	c.route.transport.CloseIdleConnections()
 }
 
 func TestParseProxy(t *testing.T) {

@@ -1,11 +1,13 @@
 package fetch
 
 import (
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
+	"github.com/mapwright/mapwright/internal/http1"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
@@ -69,28 +71,56 @@ const (
 	acceptEncoding = "gzip, br, zstd, deflate"
 )
 
-// modeHeaders are the headers that requests of each mode send.
-type modeHeaders [Stream + 1]http.Header
+// A headers is what requests send besides their URL, in the form of net/http and in that
+// of http1. Neither is changed after it is made, so requests share them.
+type headers struct {
+	header http.Header
+	head   *http1.Head
+}
 
-// baseHeaders are made once. net/http does not change the headers of a request, so
-// all requests of a mode share them.
-func baseHeaders(o Options, more ...http.Header) (h modeHeaders) {
+// modeHeaders are the headers that requests of each mode send.
+type modeHeaders [Stream + 1]headers
+
+func newModeHeaders(o Options, more ...http.Header) (all modeHeaders, err error) {
 	for mode, accept := range map[Mode]string{Page: acceptPage, Text: acceptText, Stream: acceptAny} {
-		h[mode] = http.Header{"User-Agent": {o.UserAgent}, "Accept": {accept}}
+		h := http.Header{"User-Agent": {o.UserAgent}, "Accept": {accept}}
 		for _, m := range more {
-			merge(h[mode], m)
+			merge(h, m)
+		}
+		all[mode].header = h
+		if all[mode].head, err = http1.NewHead(h); err != nil {
+			return all, err
 		}
 	}
-	return h
+	return all, nil
 }
 
 // headersFor are the headers of a request, without those that it brings itself.
 // Only origins that the user chose get the private ones.
-func (c *Client) headersFor(r *Request) http.Header {
+func (c *Client) headersFor(r *Request) *headers {
 	if c.private != nil && c.opts.PrivateTo.Has(r.URL) {
-		return c.private[r.Mode]
+		return &c.private[r.Mode]
 	}
-	return c.headers[r.Mode]
+	return &c.public[r.Mode]
+}
+
+// head is the whole of a request's headers as http1 sends them.
+func (c *Client) head(r *Request) (*http1.Head, error) {
+	base := c.headersFor(r)
+	if len(r.Header) == 0 {
+		return base.head, nil
+	}
+	return http1.NewHead(base.with(r.Header))
+}
+
+// with adds the headers that a request brings itself.
+func (h *headers) with(more http.Header) http.Header {
+	if len(more) == 0 {
+		return h.header
+	}
+	header := h.header.Clone()
+	merge(header, more)
+	return header
 }
 
 // Withholds reports whether there are private headers that a request for a URL does
@@ -111,11 +141,7 @@ func merge(h, extra http.Header) {
 // httpRequest builds net/http's request without parsing or copying the URL's
 // text, and so that the path goes out byte for byte.
 func (c *Client) httpRequest(call *call, r *Request) *http.Request {
-	header := c.headersFor(r)
-	if len(r.Header) > 0 {
-		header = header.Clone()
-		merge(header, r.Header)
-	}
+	header := c.headersFor(r).with(r.Header)
 	u := r.URL
 	origin := u.Origin()
 	target := &url.URL{
@@ -153,4 +179,13 @@ func (c *Client) httpRequest(call *call, r *Request) *http.Request {
 // it.
 func (c *Client) asksProxy(scheme string) bool {
 	return c.opts.Proxy != nil && scheme == "http" && strings.HasPrefix(c.opts.Proxy.Scheme, "http")
+}
+
+// dialAddr is what net/http would ask to dial.
+func dialAddr(r *Request) string {
+	port := r.URL.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[r.URL.Scheme()]
+	}
+	return net.JoinHostPort(strings.Trim(r.URL.Host(), "[]"), port)
 }

@@ -27,7 +27,7 @@ type watchLinks struct {
 
 // add lets a call end with its caller's context.
 func (w *watches) add(k *call) {
-	ctx := k.Context
+	ctx := k.parent
 	if ctx.Done() == nil {
 		return
 	}
@@ -68,7 +68,7 @@ func (w *watches) remove(k *call) {
 	on.first = next
 	if next == nil {
 		on.stop()
-		delete(w.of, k.Context.Done())
+		delete(w.of, k.parent.Done())
 	}
 }
 

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+
+	"github.com/mapwright/mapwright/internal/http1"
 )
 
 var errNotNow = errors.New("not now")
@@ -179,10 +181,10 @@ func TestStartOfAnotherConnection(t *testing.T) {
 
 	k = newCall(&decidingWire{log: &log})
 	k.onNetHTTPConn(conn())
-	k.onWrite()
+	k.Wrote()
 	again := conn()
 	k.onNetHTTPConn(again)
-	if k.cause() != errDropped || !isClosed(again) {
+	if k.cause() != http1.ErrDropped || !isClosed(again) {
 		t.Errorf("written: the call ended with %v, connection closed: %v", k.cause(), isClosed(again))
 	}
 	if want := []string{"allowed", "allowed", "refused", "allowed"}; !slices.Equal(log.events, want) {

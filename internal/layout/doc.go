@@ -1,3 +1,3 @@
-// Package layout holds the tests that keep the house in order: which package may import which, and that every package
-// says what it is for. It has no code of its own.
+// Package layout holds the tests of the module's structure: which package may import which, that every package says what
+// it is for, and how large types and packages may be. It has no code of its own.
 package layout

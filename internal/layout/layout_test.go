@@ -18,12 +18,17 @@ const module = "github.com/mapwright/mapwright"
 // one is a decision, and this is where it is written down. "*" means any.
 var allowedImports = map[string][]string{
 	"cmd/mapwright":                {"*"},
-	"frontier":                     {"frontier/dedup", "frontier/pace", "internal/urlnorm"},
+	"frontier":                     {"frontier/dedup", "frontier/internal/jobs", "frontier/internal/limit", "frontier/internal/memory", "frontier/internal/waiters", "frontier/pace", "internal/urlnorm"},
 	"frontier/dedup":               {"internal/urlnorm"},
+	"frontier/internal/jobs":       {},
+	"frontier/internal/limit":      {},
+	"frontier/internal/memory":     {},
+	"frontier/internal/waiters":    {},
 	"frontier/pace":                {},
-	"state":                        {"frontier", "state/internal/badgerfiles", "state/internal/keyset", "state/internal/record", "state/internal/txn", "wal", "internal/disk", "internal/urlnorm"},
+	"state":                        {"frontier", "state/internal/badgerfiles", "state/internal/keyset", "state/internal/overlay", "state/internal/record", "state/internal/txn", "wal", "internal/disk", "internal/urlnorm"},
 	"state/internal/badgerfiles":   {"internal/disk"},
 	"state/internal/keyset":        {"internal/urlnorm"},
+	"state/internal/overlay":       {"frontier", "state/internal/keyset", "state/internal/record"},
 	"state/internal/record":        {"frontier", "internal/disk", "internal/urlnorm"},
 	"state/internal/txn":           {},
 	"wal":                          {},
@@ -31,12 +36,19 @@ var allowedImports = map[string][]string{
 	"bench":                        {"*"},
 	"bench/record":                 {"bench"},
 	"internal/config":              {"parser", "internal/fetch", "internal/urlnorm"},
-	"internal/crawl":               {"frontier", "frontier/pace", "state", "wal", "parser", "internal/config", "internal/fetch", "internal/robots", "internal/sitemap", "internal/seed", "internal/urlnorm", "internal/metrics", "internal/export", "internal/page", "internal/slot"},
+	"internal/crawl":               {"frontier", "frontier/pace", "state", "wal", "parser", "internal/config", "internal/crawl/datadir", "internal/crawl/monitor", "internal/crawl/report", "internal/crawl/robotscache", "internal/crawl/scope", "internal/crawl/seeding", "internal/fetch", "internal/robots", "internal/seed", "internal/urlnorm", "internal/metrics", "internal/export", "internal/page", "internal/slot", "internal/traps", "internal/words"},
+	"internal/crawl/datadir":       {"internal/config", "internal/export", "internal/page", "internal/urlnorm", "state"},
+	"internal/crawl/monitor":       {"frontier", "internal/config", "internal/crawl/datadir", "internal/crawl/report", "internal/crawl/scope", "internal/export", "internal/metrics", "internal/page", "internal/words", "state"},
+	"internal/crawl/report":        {"frontier", "internal/config", "internal/crawl/datadir", "internal/crawl/scope", "internal/export", "internal/page", "internal/urlnorm", "internal/words", "state"},
+	"internal/crawl/robotscache":   {"frontier", "internal/fetch", "internal/page", "internal/robots", "internal/urlnorm", "internal/words"},
+	"internal/crawl/scope":         {"frontier", "internal/config", "internal/urlnorm", "state"},
+	"internal/crawl/seeding":       {"frontier", "internal/config", "internal/crawl/datadir", "internal/crawl/robotscache", "internal/crawl/scope", "internal/fetch", "internal/page", "internal/seed", "internal/sitemap", "internal/urlnorm", "state"},
 	"internal/disk":                {"wal"},
 	"internal/e2e":                 {"*"},
 	"internal/export":              {"state", "internal/disk", "internal/page", "internal/sitemap", "internal/urlnorm"},
-	"internal/fetch":               {"internal/urlnorm"},
+	"internal/fetch":               {"internal/http1", "internal/urlnorm"},
 	"internal/htmltree":            {},
+	"internal/http1":               {},
 	"internal/layout":              {},
 	"internal/metrics":             {},
 	"internal/page":                {"internal/urlnorm"},
@@ -47,9 +59,10 @@ var allowedImports = map[string][]string{
 	"internal/slot":                {},
 	"internal/testweb":             {},
 	"internal/testweb/cmd/testweb": {"internal/testweb"},
+	"internal/traps":               {"frontier", "frontier/dedup", "internal/urlnorm"},
 	"internal/urlnorm":             {},
-	"internal/view":                {"internal/crawl", "internal/view/mute"},
-	"internal/view/mute":           {},
+	"internal/view":                {"internal/crawl/monitor"},
+	"internal/words":               {},
 }
 
 func TestImportDirections(t *testing.T) {
@@ -67,6 +80,60 @@ func TestImportDirections(t *testing.T) {
 			t.Errorf("%s imports %s, which allowedImports does not allow", dir, rel)
 		}
 	}
+}
+
+// The table of packages in ARCHITECTURE.md is allowedImports in words: a row for each package, "all" for any import, "–" for none, and
+// "x/…" for several packages below x.
+func TestArchitectureNamesEveryPackage(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root(t), "ARCHITECTURE.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "\n## Packages\n")
+	table, _, _ = strings.Cut(table, "\n## ")
+	rows := map[string]string{}
+	for line := range strings.Lines(table) {
+		cells := strings.Split(line, "|")
+		if len(cells) != 5 || !strings.HasPrefix(cells[1], " `") {
+			continue
+		}
+		rows[strings.Trim(cells[1], " `")] = strings.TrimSpace(cells[3])
+	}
+	for dir, allowed := range allowedImports {
+		row, found := rows[dir]
+		if !found {
+			t.Errorf("ARCHITECTURE.md has no row for %s", dir)
+			continue
+		}
+		delete(rows, dir)
+		if err := compareImports(row, allowed); err != "" {
+			t.Errorf("ARCHITECTURE.md: %s may import %q: %s", dir, row, err)
+		}
+	}
+	for dir := range rows {
+		t.Errorf("ARCHITECTURE.md has a row for %s, which allowedImports does not name", dir)
+	}
+}
+
+// compareImports says in what a row's last cell differs from what is allowed, or nothing.
+func compareImports(row string, allowed []string) string {
+	switch {
+	case len(allowed) == 0 && row == "–", slices.Equal(allowed, []string{"*"}) && row == "all":
+		return ""
+	}
+	left := slices.Clone(allowed)
+	for name := range strings.SplitSeq(row, ", ") {
+		below, several := strings.CutSuffix(name, "…")
+		before := len(left)
+		left = slices.DeleteFunc(left, func(dir string) bool { return dir == name || several && strings.HasPrefix(dir, below) })
+		if len(left) == before {
+			return name + " is not allowed"
+		}
+	}
+	if len(left) > 0 {
+		return strings.Join(left, ", ") + " is missing"
+	}
+	return ""
 }
 
 func TestEveryPackageHasADoc(t *testing.T) {

@@ -1,9 +1,9 @@
 // Package metrics holds the Prometheus metrics of a crawl: one registry, made with [New], filled by the crawl, served or written
-// out by whoever asks.
+// out by the reader.
 //
 // There are two kinds of figures. What happens and is kept nowhere else (how long a fetch took, a change of pace) is told by
-// calls such as [Metrics.Fetched] when it happens. What somebody counts anyway (pages by outcome, how full a control is)
-// is read by [Metrics.Read] when somebody asks, all figures at one moment, and costs a crawl nothing.
+// calls such as [Metrics.Fetched] when it happens. What another package counts anyway (pages by outcome, how full a control is)
+// is read by [Metrics.Read] when the figures are requested, all figures at one moment, and costs a crawl nothing.
 //
 // Names follow Prometheus' conventions (base units, _total for counters) and are checked by promlint. Every label has a fixed set
 // of values, which is given to New; anything else is counted as "other", and host names never become one. All series of such a

@@ -1,8 +1,12 @@
 package metrics
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"strings"
 
-// Figure is a family of values that is kept elsewhere and read when somebody asks.
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Figure is a family of values that is kept elsewhere and read when the figures are requested.
 type Figure struct {
 	Name    string // without the namespace
 	Help    string
@@ -14,7 +18,7 @@ type Figure struct {
 // without one.
 type Put func(figure int, value float64, label string)
 
-// Read registers figures. Whenever somebody asks, read is called once and puts them all, so that what is shown is of one moment.
+// Read registers figures. For each request, read is called once and puts them all, so that what is shown is of one moment.
 // It may be called from several goroutines.
 func (m *Metrics) Read(figures []Figure, read func(Put)) {
 	if m == nil {
@@ -58,4 +62,9 @@ func (r *reader) Collect(out chan<- prometheus.Metric) {
 		}
 		out <- prometheus.MustNewConstMetric(r.descs[figure], kind, value, labels...)
 	})
+}
+
+// LabelOf is a name as the value of a label.
+func LabelOf(name string) string {
+	return strings.NewReplacer(" ", "_", "-", "_", ".", "_").Replace(name)
 }

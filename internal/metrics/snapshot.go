@@ -6,7 +6,7 @@ import (
 )
 
 // Snapshot is every figure of the crawl and its process at one moment, by name: a number, or, for a figure with a label, numbers
-// by the label's value. A histogram is its count and its sum. Figures of the Go runtime are left to whoever asks the server.
+// by the label's value. A histogram is its count and its sum. Figures of the Go runtime are shown by the server only.
 func (m *Metrics) Snapshot() (map[string]any, error) {
 	if m == nil {
 		return nil, nil

@@ -4,162 +4,133 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 )
 
 // formatVersion stands first in every encoding. A reader that does not know it refuses.
 const formatVersion = 1
 
-// The tags of the encoding: each field is a tag, a length and that many bytes, so that a reader can step over fields that it
-// does not know. Append, never renumber.
-const (
-	tagError = iota + 1
-	tagRedirectTo
-	tagContentType
-	tagContentLength
-	tagContentHash
-	tagResponseTime
-	tagTitle
-	tagDescription
-	tagH1
-	tagCanonical
-	tagLanguage
-	tagHreflang // lang, url; repeated
-	tagRobotsMeta
-	tagNoIndex
-	tagJSONLDType // repeated
-	tagOpenGraph  // name, value; repeated
-	tagWordCount  // present when the page was parsed
-	tagLinkCount  // likewise
-	tagLastModified
-	tagETag
-	tagRobots
-	tagExtracted // name, value; repeated
-	tagImage     // repeated
-	tagLink      // flags, to, rel, text; repeated
-	tagTrap
-)
-
 // ErrFormat means that the bytes are not facts that this version can read.
 var ErrFormat = errors.New("facts in an unknown or broken form")
 
-// Append adds the encoding of f to dst.
+// Append adds the encoding of f to dst: the version, then for each fact that is known its tag, a length and that many bytes, so that a
+// reader can step over facts that it does not know. A fact that is a list has one such field for each element.
 func (f *Facts) Append(dst []byte) []byte {
 	e := encoder{append(dst, formatVersion)}
-	e.text(tagError, f.Error)
-	e.text(tagRedirectTo, f.RedirectTo)
-	e.text(tagContentType, f.ContentType)
-	if f.ContentLength >= 0 {
-		e.number(tagContentLength, uint64(f.ContentLength))
+	for tag, fact := range f.byTag() {
+		e.fact(byte(tag), fact)
 	}
-	if f.HasHash {
-		e.buf = append(e.buf, tagContentHash, 8)
-		e.buf = binary.BigEndian.AppendUint64(e.buf, f.ContentHash)
-	}
-	if f.ResponseTime >= 0 {
-		e.number(tagResponseTime, uint64(f.ResponseTime.Microseconds()))
-	}
-	e.text(tagTitle, f.Title)
-	e.text(tagDescription, f.Description)
-	e.text(tagH1, f.H1)
-	e.text(tagCanonical, f.Canonical)
-	e.text(tagLanguage, f.Language)
-	for _, a := range f.Hreflang {
-		e.texts(tagHreflang, 0, false, a.Lang, a.URL)
-	}
-	e.text(tagRobotsMeta, f.RobotsMeta)
-	if f.NoIndex {
-		e.number(tagNoIndex, 1)
-	}
-	for _, t := range f.JSONLDTypes {
-		e.text(tagJSONLDType, t)
-	}
-	for _, p := range f.OpenGraph {
-		e.texts(tagOpenGraph, 0, false, p.Name, p.Value)
-	}
-	if f.Parsed {
-		e.number(tagWordCount, uint64(f.WordCount))
-		e.number(tagLinkCount, uint64(f.LinkCount))
-	}
-	e.time(tagLastModified, f.LastModified)
-	e.text(tagETag, f.ETag)
-	if f.Robots.Checked {
-		e.robots(f.Robots)
-	}
-	for _, p := range f.Extracted {
-		e.texts(tagExtracted, 0, false, p.Name, p.Value)
-	}
-	for _, u := range f.Images {
-		e.text(tagImage, u)
-	}
-	for _, l := range f.Links {
-		flags := byte(0)
-		if l.NoFollow {
-			flags = 1
-		}
-		e.texts(tagLink, flags, true, l.To, l.Rel, l.Text)
-	}
-	e.text(tagTrap, f.Trap)
 	return e.buf
 }
 
 type encoder struct{ buf []byte }
 
-func (e *encoder) text(tag byte, s string) {
-	if s == "" {
-		return
+func (e *encoder) fact(tag byte, fact any) {
+	switch v := fact.(type) {
+	case *string:
+		if *v != "" {
+			e.text(tag, *v)
+		}
+	case *bool:
+		if *v {
+			e.number(tag, 1)
+		}
+	case **int:
+		if *v != nil {
+			e.number(tag, uint64(**v))
+		}
+	case **int64:
+		if *v != nil {
+			e.number(tag, uint64(**v))
+		}
+	case **Millis:
+		if *v != nil {
+			e.number(tag, uint64(time.Duration(**v).Microseconds()))
+		}
+	case **Hash:
+		if *v != nil {
+			e.buf = binary.BigEndian.AppendUint64(append(e.buf, tag, 8), uint64(**v))
+		}
+	case *Time:
+		if !v.IsZero() {
+			e.number(tag, uint64(v.UnixMilli()))
+		}
+	case *[]string:
+		for _, text := range *v {
+			e.text(tag, text)
+		}
+	case *[]Alternate:
+		for _, a := range *v {
+			e.texts(tag, nil, a.Lang, a.URL)
+		}
+	case *map[string]string:
+		for _, name := range slices.Sorted(maps.Keys(*v)) {
+			e.texts(tag, nil, name, (*v)[name])
+		}
+	case *Extracted:
+		e.extracted(tag, *v)
+	case *Robots:
+		if v.Checked {
+			e.robots(tag, v)
+		}
+	case *[]Link:
+		for _, l := range *v {
+			e.texts(tag, []byte{bitIf(l.NoFollow, 1)}, l.To, l.Rel, l.Text)
+		}
 	}
-	e.buf = append(e.buf, tag)
-	e.buf = binary.AppendUvarint(e.buf, uint64(len(s)))
+}
+
+func bitIf(set bool, bit byte) byte {
+	if set {
+		return bit
+	}
+	return 0
+}
+
+func (e *encoder) text(tag byte, s string) {
+	e.buf = binary.AppendUvarint(append(e.buf, tag), uint64(len(s)))
 	e.buf = append(e.buf, s...)
 }
 
 func (e *encoder) number(tag byte, n uint64) {
-	e.buf = append(e.buf, tag, byte(uvarintLen(n)))
-	e.buf = binary.AppendUvarint(e.buf, n)
+	e.buf = binary.AppendUvarint(append(e.buf, tag, byte(uvarintLen(n))), n)
 }
 
-func (e *encoder) time(tag byte, t time.Time) {
-	if !t.IsZero() {
-		e.number(tag, uint64(t.UnixMilli()))
-	}
-}
-
-// texts writes a field that holds several texts, after a byte of flags if withFlags.
-func (e *encoder) texts(tag, flags byte, withFlags bool, parts ...string) {
-	size := 0
-	if withFlags {
-		size = 1
-	}
+// texts writes a field that holds several texts, after the bytes of head.
+func (e *encoder) texts(tag byte, head []byte, parts ...string) {
+	size := len(head)
 	for _, p := range parts {
 		size += uvarintLen(uint64(len(p))) + len(p)
 	}
-	e.buf = append(e.buf, tag)
-	e.buf = binary.AppendUvarint(e.buf, uint64(size))
-	if withFlags {
-		e.buf = append(e.buf, flags)
-	}
+	e.buf = binary.AppendUvarint(append(e.buf, tag), uint64(size))
+	e.buf = append(e.buf, head...)
 	for _, p := range parts {
 		e.buf = binary.AppendUvarint(e.buf, uint64(len(p)))
 		e.buf = append(e.buf, p...)
 	}
 }
 
-func (e *encoder) robots(r Robots) {
-	flags := byte(0)
-	if r.Allowed {
-		flags |= 1
+func (e *encoder) extracted(tag byte, found Extracted) {
+	for _, name := range slices.Sorted(maps.Keys(found)) {
+		switch v := found[name].(type) {
+		case string:
+			e.texts(tag, nil, name, v)
+		case []string:
+			for _, text := range v {
+				e.texts(tag, nil, name, text)
+			}
+		}
 	}
-	if r.Low {
-		flags |= 2
-	}
-	delay, at := uint64(r.CrawlDelay.Milliseconds()), uint64(r.CheckedAt.UnixMilli())
-	e.buf = append(e.buf, tagRobots)
-	e.buf = binary.AppendUvarint(e.buf, uint64(1+uvarintLen(delay)+uvarintLen(at)+len(r.Rule)))
-	e.buf = append(e.buf, flags)
-	e.buf = binary.AppendUvarint(e.buf, delay)
-	e.buf = binary.AppendUvarint(e.buf, at)
-	e.buf = append(e.buf, r.Rule...)
+}
+
+func (e *encoder) robots(tag byte, r *Robots) {
+	b := []byte{bitIf(r.Allowed, 1) | bitIf(r.Low, 2)}
+	b = binary.AppendUvarint(b, uint64(r.CrawlDelay.Milliseconds()))
+	b = binary.AppendUvarint(b, uint64(r.CheckedAt.UnixMilli()))
+	e.buf = binary.AppendUvarint(append(e.buf, tag), uint64(len(b)+len(r.Rule)))
+	e.buf = append(append(e.buf, b...), r.Rule...)
 }
 
 func uvarintLen(n uint64) int {
@@ -170,9 +141,9 @@ func uvarintLen(n uint64) int {
 	return size
 }
 
-// Decode reads what Append wrote, and steps over fields of later versions.
+// Decode reads what Append wrote, and steps over facts of later versions.
 func Decode(b []byte) (*Facts, error) {
-	f := &Facts{ContentLength: -1, ResponseTime: -1}
+	f := &Facts{}
 	if len(b) == 0 {
 		return f, nil
 	}
@@ -180,92 +151,77 @@ func Decode(b []byte) (*Facts, error) {
 		return nil, fmt.Errorf("%w: version %d, this program reads %d", ErrFormat, b[0], formatVersion)
 	}
 	b = b[1:]
+	facts := f.byTag()
 	for len(b) > 0 {
 		tag := b[0]
 		field, rest, ok := cutField(b[1:])
 		if !ok {
 			return nil, fmt.Errorf("%w: field %d is cut short", ErrFormat, tag)
 		}
-		if err := f.set(tag, field); err != nil {
-			return nil, err
-		}
 		b = rest
+		if int(tag) >= len(facts) {
+			continue
+		}
+		d := decoder{field, true}
+		d.fact(facts[tag])
+		if !d.ok {
+			return nil, fmt.Errorf("%w: field %d is broken", ErrFormat, tag)
+		}
 	}
 	return f, nil
-}
-
-func (f *Facts) set(tag byte, field []byte) error {
-	d := decoder{field, true}
-	switch tag {
-	case tagError:
-		f.Error = string(field)
-	case tagRedirectTo:
-		f.RedirectTo = string(field)
-	case tagContentType:
-		f.ContentType = string(field)
-	case tagContentLength:
-		f.ContentLength = int64(d.number())
-	case tagContentHash:
-		if len(field) != 8 {
-			return fmt.Errorf("%w: a hash of %d bytes", ErrFormat, len(field))
-		}
-		f.ContentHash, f.HasHash = binary.BigEndian.Uint64(field), true
-	case tagResponseTime:
-		f.ResponseTime = time.Duration(d.number()) * time.Microsecond
-	case tagTitle:
-		f.Title = string(field)
-	case tagDescription:
-		f.Description = string(field)
-	case tagH1:
-		f.H1 = string(field)
-	case tagCanonical:
-		f.Canonical = string(field)
-	case tagLanguage:
-		f.Language = string(field)
-	case tagHreflang:
-		f.Hreflang = append(f.Hreflang, Alternate{d.text(), d.text()})
-	case tagRobotsMeta:
-		f.RobotsMeta = string(field)
-	case tagNoIndex:
-		f.NoIndex = true
-	case tagJSONLDType:
-		f.JSONLDTypes = append(f.JSONLDTypes, string(field))
-	case tagOpenGraph:
-		f.OpenGraph = append(f.OpenGraph, Property{d.text(), d.text()})
-	case tagWordCount:
-		f.WordCount, f.Parsed = int(d.number()), true
-	case tagLinkCount:
-		f.LinkCount, f.Parsed = int(d.number()), true
-	case tagLastModified:
-		f.LastModified = time.UnixMilli(int64(d.number())).UTC()
-	case tagETag:
-		f.ETag = string(field)
-	case tagRobots:
-		flags := d.byte()
-		f.Robots = Robots{Checked: true, Allowed: flags&1 != 0, Low: flags&2 != 0}
-		f.Robots.CrawlDelay = time.Duration(d.number()) * time.Millisecond
-		f.Robots.CheckedAt = time.UnixMilli(int64(d.number())).UTC()
-		f.Robots.Rule = string(d.b)
-	case tagExtracted:
-		f.Extracted = append(f.Extracted, Property{d.text(), d.text()})
-	case tagImage:
-		f.Images = append(f.Images, string(field))
-	case tagLink:
-		flags := d.byte()
-		f.Links = append(f.Links, Link{NoFollow: flags&1 != 0, To: d.text(), Rel: d.text(), Text: d.text()})
-	case tagTrap:
-		f.Trap = string(field)
-	}
-	if !d.ok {
-		return fmt.Errorf("%w: field %d is broken", ErrFormat, tag)
-	}
-	return nil
 }
 
 // decoder reads the parts of one field; ok turns false at the first that is not there.
 type decoder struct {
 	b  []byte
 	ok bool
+}
+
+func (d *decoder) fact(fact any) {
+	switch v := fact.(type) {
+	case *string:
+		*v = string(d.b)
+	case *bool:
+		*v = true
+	case **int:
+		*v = new(int(d.number()))
+	case **int64:
+		*v = new(int64(d.number()))
+	case **Millis:
+		*v = new(Millis(time.Duration(d.number()) * time.Microsecond))
+	case **Hash:
+		if d.ok = len(d.b) == 8; d.ok {
+			*v = new(Hash(binary.BigEndian.Uint64(d.b)))
+		}
+	case *Time:
+		*v = d.time()
+	case *[]string:
+		*v = append(*v, string(d.b))
+	case *[]Alternate:
+		*v = append(*v, Alternate{d.text(), d.text()})
+	case *map[string]string:
+		if *v == nil {
+			*v = map[string]string{}
+		}
+		name, value := d.text(), d.text()
+		if _, taken := (*v)[name]; !taken {
+			(*v)[name] = value
+		}
+	case *Extracted:
+		if *v == nil {
+			*v = Extracted{}
+		}
+		v.add(d.text(), d.text())
+	case *Robots:
+		flags := d.byte()
+		*v = Robots{Checked: true, Allowed: flags&1 != 0, Low: flags&2 != 0}
+		v.CrawlDelay = time.Duration(d.number()) * time.Millisecond
+		v.CheckedAt = d.time().Time
+		v.Rule = string(d.b)
+	case *[]Link:
+		flags := d.byte()
+		*v = append(*v, Link{NoFollow: flags&1 != 0, To: d.text(), Rel: d.text(), Text: d.text()})
+	}
 }
 
 func (d *decoder) number() uint64 {
@@ -277,6 +233,8 @@ func (d *decoder) number() uint64 {
 	d.b = d.b[size:]
 	return n
 }
+
+func (d *decoder) time() Time { return Time{time.UnixMilli(int64(d.number())).UTC()} }
 
 func (d *decoder) byte() byte {
 	if len(d.b) == 0 {
@@ -297,7 +255,7 @@ func (d *decoder) text() string {
 	return string(field)
 }
 
-// cutField takes a length and that many bytes off b. The length is not believed before it is checked.
+// cutField takes a length and that many bytes off b. The length is checked first.
 func cutField(b []byte) (field, rest []byte, ok bool) {
 	n, size := binary.Uvarint(b)
 	if size <= 0 || n > uint64(len(b)-size) {

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"io"
 	"unicode/utf8"
 )
 
@@ -50,6 +51,16 @@ func AppendEscaped[T string | []byte](dst []byte, text T) []byte {
 		i += n
 	}
 	return dst
+}
+
+// EscapingWriter writes texts as EscapeControls returns them.
+type EscapingWriter struct{ io.Writer }
+
+func (e EscapingWriter) Write(text []byte) (int, error) {
+	if _, err := e.Writer.Write(AppendEscaped(nil, text)); err != nil {
+		return 0, err
+	}
+	return len(text), nil
 }
 
 // appendHex writes a character below U+10000 as JSON escapes it.

@@ -25,7 +25,7 @@ func TestEscapeControls(t *testing.T) {
 // Escapes in a line of JSON are for those who look at it: programs read the same text.
 func TestLinesAreSafeToLookAt(t *testing.T) {
 	title := "a\x1b[31m\u009b\u0085\u202e\u2066\u200e\x7f\u2028\ufeff日"
-	line := (&Line{Title: title}).AppendJSON(nil)
+	line := NewTable().AppendJSON(nil, &Line{Facts: Facts{Title: title}})
 	if got := AppendEscaped(nil, line); string(got) != string(line) {
 		t.Errorf("not safe: %q", line)
 	}

@@ -1,46 +1,125 @@
 package page
 
-import "time"
+import (
+	"encoding/json"
+	"strconv"
+	"time"
+)
 
-// Facts are what a fetch and a parse found of one URL. Zero means not known, except where a field says otherwise.
+// Facts are what a fetch and a parse found of one URL. Zero means not known.
+//
+// This struct is the one place where a fact is defined. Its tag is the name in sitemap.jsonl and sitemap.csv ("-" for what is not
+// written there); the comment above it is its row in docs/sitemap-jsonl.md: the meaning, and after "Absent:" when it is left out. The tag
+// schema says in which form a text is, if it is not any text. [Facts.byTag] gives it a number in the store. 'make docs' writes the
+// documents again.
 type Facts struct {
-	Error         string // why it failed, for people
-	RedirectTo    string
-	ContentType   string
-	ContentLength int64 // bytes of the decoded body, or what the server said of a body that was not read; -1 if unknown
-	ContentHash   uint64
-	HasHash       bool
-	ResponseTime  time.Duration // to the last byte of the body; -1 if there was no response
+	Error string `json:"-"` // why it failed, as a text for users
 
-	Title       string
-	Description string
-	H1          string
-	Canonical   string
-	Language    string
-	Hreflang    []Alternate
-	RobotsMeta  string
-	NoIndex     bool
-	JSONLDTypes []string
-	OpenGraph   []Property
-	WordCount   int
-	LinkCount   int
-	Parsed      bool // the page was read: WordCount and LinkCount are facts even when zero
+	// where it redirects to; canonical if it is an http(s) URL, else as the server wrote it. Absent: no redirect
+	RedirectTo string `json:"redirect_to,omitempty"`
+	// from the start of the request to the last byte read, connecting included. Absent: there was no answer
+	ResponseTime *Millis `json:"response_time_ms,omitempty"`
+	// the Content-Type header; without one, what the body looks like. Absent: no answer, or nothing known
+	ContentType string `json:"content_type,omitempty"`
+	// bytes of the body after decompression; of a body that was not read, the Content-Length header. Absent: not known
+	ContentLength *int64 `json:"content_length,omitempty"`
+	// xxhash64 of the body after decompression, 16 hexadecimal digits. Absent: the body was not read as a page
+	ContentHash *Hash `json:"content_hash,omitempty"`
 
-	LastModified time.Time // as the server or the page said
-	ETag         string
+	// text of the first title element. Absent: the page has none
+	Title string `json:"title,omitempty"`
+	// content of the first meta description. Absent: the page has none
+	Description string `json:"description,omitempty"`
+	// text of the first h1 element. Absent: the page has none
+	H1 string `json:"h1,omitempty"`
+	// what the page names as its canonical address, in the page or the Link header. Absent: it names none
+	Canonical string `json:"canonical_url,omitempty" schema:"url"`
+	// `lang` of the html element, else Content-Language. Absent: the page does not say
+	Language string `json:"language,omitempty"`
+	// the page's versions in other languages. Absent: none
+	Hreflang []Alternate `json:"hreflang,omitempty"`
+	// directives of meta robots and X-Robots-Tag that concern this crawler, lower case, each once. Absent: none
+	RobotsMeta string `json:"robots_meta,omitempty"`
+	NoIndex    bool   `json:"-"`
+	// every `@type` in JSON-LD. Absent: none
+	JSONLDTypes []string `json:"json_ld_types,omitempty"`
+	// `og:` properties, the first value of each. Absent: none
+	OpenGraph map[string]string `json:"open_graph,omitempty"`
+	// words in the text. Absent: the page was not read
+	WordCount *int `json:"word_count,omitempty"`
+	// links on the page, images not counted. Absent: the page was not read
+	LinkCount *int `json:"link_count,omitempty"`
 
-	Robots    Robots
-	Extracted []Property // in the order of the selectors; a name may repeat
-	Images    []string
-	Links     []Link // every link of the page, when asked for
-	Trap      string // which trap, for the outcome Trap
+	// from the Last-Modified header, else what the page says of itself, else what the sitemap that lists it says. Never the time of the crawl. Absent: no source names a time
+	LastModified Time `json:"last_modified,omitzero"`
+	// the ETag header. Absent: none
+	ETag string `json:"etag,omitempty"`
+
+	Robots Robots `json:"-"` // Line has it in another form
+
+	// what each `--extract` selector found: a text, or a list where there was more than one. Absent: none asked for, none found, or `error` says why the selectors could not be run
+	Extracted Extracted `json:"extracted,omitempty"`
+	// the page's images, each once, with `--images`. Absent: none asked for, or none there
+	Images []string `json:"images,omitempty" schema:"url"`
+
+	Links []Link `json:"-"` // every link of the page, when asked for: links.jsonl
+	Trap  string `json:"-"` // which trap, for the outcome Trap
+}
+
+// byTag are the facts by their numbers in the store: append, never renumber.
+func (f *Facts) byTag() [26]any {
+	return [...]any{
+		1: &f.Error, 2: &f.RedirectTo, 3: &f.ContentType, 4: &f.ContentLength, 5: &f.ContentHash, 6: &f.ResponseTime, 7: &f.Title, 8: &f.Description, 9: &f.H1,
+		10: &f.Canonical, 11: &f.Language, 12: &f.Hreflang, 13: &f.RobotsMeta, 14: &f.NoIndex, 15: &f.JSONLDTypes, 16: &f.OpenGraph, 17: &f.WordCount,
+		18: &f.LinkCount, 19: &f.LastModified, 20: &f.ETag, 21: &f.Robots, 22: &f.Extracted, 23: &f.Images, 24: &f.Links, 25: &f.Trap,
+	}
 }
 
 // Alternate is one hreflang link.
-type Alternate struct{ Lang, URL string }
+type Alternate struct {
+	Lang string `json:"lang"`
+	URL  string `json:"url"`
+}
 
-// Property is a name and a value.
-type Property struct{ Name, Value string }
+// AddOpenGraph adds a property, unless there is one of that name.
+func (f *Facts) AddOpenGraph(name, value string) {
+	if f.OpenGraph == nil {
+		f.OpenGraph = map[string]string{}
+	}
+	if _, taken := f.OpenGraph[name]; !taken {
+		f.OpenGraph[name] = value
+	}
+}
+
+// AddExtracted adds a value that the selector of a name found.
+func (f *Facts) AddExtracted(name, value string) {
+	if f.Extracted == nil {
+		f.Extracted = Extracted{}
+	}
+	f.Extracted.add(name, value)
+}
+
+// Length is a number of bytes, or nil if it is negative, which means that it is not known.
+func Length(n int64) *int64 {
+	if n < 0 {
+		return nil
+	}
+	return &n
+}
+
+// Extracted are the values that selectors found, by the selectors' names: a string for one value, a []string for several.
+type Extracted map[string]any
+
+func (e Extracted) add(name, value string) {
+	switch had := e[name].(type) {
+	case nil:
+		e[name] = value
+	case string:
+		e[name] = []string{had, value}
+	case []string:
+		e[name] = append(had, value)
+	}
+}
 
 // Link is one edge of the link graph.
 type Link struct {
@@ -56,4 +135,50 @@ type Robots struct {
 	CrawlDelay time.Duration
 	Low        bool // robots.txt could not be fetched
 	CheckedAt  time.Time
+}
+
+// Time is a moment as sitemap.jsonl writes it: RFC 3339, UTC, milliseconds.
+type Time struct{ time.Time }
+
+// MarshalJSON writes the one form.
+func (t Time) MarshalJSON() ([]byte, error) { return append(t.appendText([]byte{'"'}), '"'), nil }
+
+func (t Time) appendText(b []byte) []byte {
+	b = t.UTC().AppendFormat(b, time.RFC3339) // which package time writes faster than other forms; it ends in Z
+	ms := t.Nanosecond() / int(time.Millisecond)
+	return append(b[:len(b)-1], '.', byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10), 'Z')
+}
+
+// Millis is a duration that JSON has in whole milliseconds, and the store in microseconds.
+type Millis time.Duration
+
+// MarshalJSON writes milliseconds.
+func (m Millis) MarshalJSON() ([]byte, error) {
+	return strconv.AppendInt(nil, time.Duration(m).Milliseconds(), 10), nil
+}
+
+// UnmarshalJSON reads milliseconds.
+func (m *Millis) UnmarshalJSON(text []byte) error {
+	var n int64
+	err := json.Unmarshal(text, &n)
+	*m = Millis(time.Duration(n) * time.Millisecond)
+	return err
+}
+
+// Hash is the hash of a body. JSON has it as 16 hexadecimal digits.
+type Hash uint64
+
+func (h Hash) String() string {
+	digits := strconv.FormatUint(uint64(h), 16)
+	return "0000000000000000"[len(digits):] + digits
+}
+
+// MarshalText writes the digits.
+func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
+
+// UnmarshalText reads the digits.
+func (h *Hash) UnmarshalText(text []byte) error {
+	n, err := strconv.ParseUint(string(text), 16, 64)
+	*h = Hash(n)
+	return err
 }

@@ -2,177 +2,158 @@ package page
 
 import (
 	"encoding/json"
-	"math"
+	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 )
 
-// AppendJSON appends the line as encoding/json would write it with its tags, without escapes for HTML and without a line feed. An
-// export spends most of its time here, and reflection would make it five times as long.
-func (l *Line) AppendJSON(dst []byte) []byte {
-	o := object{append(dst, '{')}
-	o.int("schema_version", int64(l.SchemaVersion))
-	o.text("url", l.URL)
-	o.int("depth", int64(l.Depth))
-	o.someText("parent_url", l.ParentURL)
-	o.text("source", l.Source)
-	o.someTime("discovered_at", l.DiscoveredAt)
-	o.someTime("crawled_at", l.CrawledAt)
-	o.text("outcome", l.Outcome)
-	o.someInt("status_code", l.StatusCode)
-	o.someText("error", l.Error)
-	o.someInt("attempts", l.Attempts)
-	o.someText("redirect_to", l.RedirectTo)
-	if l.ResponseTimeMS != nil {
-		o.int("response_time_ms", *l.ResponseTimeMS)
-	}
-	o.someText("content_type", l.ContentType)
-	if l.ContentLength != nil {
-		o.int("content_length", *l.ContentLength)
-	}
-	o.someText("content_hash", l.ContentHash)
-	o.someText("title", l.Title)
-	o.someText("description", l.Description)
-	o.someText("h1", l.H1)
-	o.someText("canonical_url", l.CanonicalURL)
-	o.someText("language", l.Language)
-	if len(l.Hreflang) > 0 {
-		o.name("hreflang")
-		o.b = appendList(o.b, l.Hreflang, func(b []byte, a LineAlternate) []byte {
-			alternate := object{append(b, '{')}
-			alternate.text("lang", a.Lang)
-			alternate.text("url", a.URL)
-			return append(alternate.b, '}')
-		})
-	}
-	o.someText("robots_meta", l.RobotsMeta)
-	o.someTexts("json_ld_types", l.JSONLDTypes)
-	if len(l.OpenGraph) > 0 {
-		o.name("open_graph")
-		o.b = appendMap(o.b, l.OpenGraph, appendText)
-	}
-	if l.WordCount != nil {
-		o.int("word_count", int64(*l.WordCount))
-	}
-	if l.LinkCount != nil {
-		o.int("link_count", int64(*l.LinkCount))
-	}
-	o.someTime("last_modified", l.LastModified)
-	o.someText("etag", l.ETag)
-	o.name("indexable")
-	o.b = strconv.AppendBool(o.b, l.Indexable)
-	o.someText("indexable_reason", l.IndexableReason)
-	if l.Robots != nil {
-		o.name("robots")
-		o.b = l.Robots.appendJSON(o.b)
-	}
-	if len(l.Extracted) > 0 {
-		o.name("extracted")
-		o.b = appendMap(o.b, l.Extracted, func(b []byte, v any) []byte {
-			if texts, ok := v.([]string); ok {
-				return appendList(b, texts, appendText)
+// Table knows the fields of lines and writes them. It makes the same lines as encoding/json, with more characters escaped, in an eighth of the
+// time (BenchmarkAppendJSON): with encoding/json an export took a third longer.
+type Table struct{ columns map[reflect.Type][]column }
+
+// column is a field of a struct that is written.
+type column struct {
+	name   string
+	index  []int
+	always bool // it is written even when it is zero
+}
+
+// NewTable reads the fields and their tags.
+func NewTable() *Table {
+	t := &Table{map[reflect.Type][]column{}}
+	for _, of := range []reflect.Type{reflect.TypeFor[Line](), reflect.TypeFor[LineRobots](), reflect.TypeFor[Alternate]()} {
+		for _, f := range reflect.VisibleFields(of) {
+			name, omit, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if name != "" && name != "-" {
+				t.columns[of] = append(t.columns[of], column{name, f.Index, omit == ""})
 			}
-			text, _ := v.(string)
-			return appendText(b, text)
-		})
-	}
-	o.someTexts("images", l.Images)
-	return append(o.b, '}')
-}
-
-func (r *LineRobots) appendJSON(dst []byte) []byte {
-	o := object{append(dst, '{')}
-	o.text("evidence", r.Evidence)
-	o.someText("rule", r.Rule)
-	if r.CrawlDelay != 0 && !math.IsNaN(r.CrawlDelay) && !math.IsInf(r.CrawlDelay, 0) {
-		text, _ := json.Marshal(r.CrawlDelay) // cannot fail: it is a number
-		o.name("crawl_delay")
-		o.b = append(o.b, text...)
-	}
-	o.text("confidence", r.Confidence)
-	o.someTime("checked_at", r.CheckedAt)
-	return append(o.b, '}')
-}
-
-// An object is a JSON object that is being written.
-type object struct{ b []byte }
-
-func (o *object) name(name string) {
-	if o.b[len(o.b)-1] != '{' {
-		o.b = append(o.b, ',')
-	}
-	o.b = append(o.b, '"')
-	o.b = append(o.b, name...)
-	o.b = append(o.b, '"', ':')
-}
-
-func (o *object) text(name, text string) {
-	o.name(name)
-	o.b = appendText(o.b, text)
-}
-
-func (o *object) int(name string, n int64) {
-	o.name(name)
-	o.b = strconv.AppendInt(o.b, n, 10)
-}
-
-func (o *object) someText(name, text string) {
-	if text != "" {
-		o.text(name, text)
-	}
-}
-
-func (o *object) someTexts(name string, texts []string) {
-	if len(texts) > 0 {
-		o.name(name)
-		o.b = appendList(o.b, texts, appendText)
-	}
-}
-
-func (o *object) someInt(name string, n int) {
-	if n != 0 {
-		o.int(name, int64(n))
-	}
-}
-
-func (o *object) someTime(name string, t Time) {
-	if !t.IsZero() {
-		o.name(name)
-		o.b = append(o.b, '"')
-		o.b = appendTime(o.b, t.Time)
-		o.b = append(o.b, '"')
-	}
-}
-
-func appendList[T any](b []byte, list []T, element func([]byte, T) []byte) []byte {
-	b = append(b, '[')
-	for i, v := range list {
-		if i > 0 {
-			b = append(b, ',')
 		}
-		b = element(b, v)
 	}
-	return append(b, ']')
+	return t
 }
 
-// appendMap writes a map in the order of its names.
-func appendMap[T any](b []byte, m map[string]T, value func([]byte, T) []byte) []byte {
-	names := make([]string, 0, len(m))
-	for name := range m {
-		names = append(names, name)
-	}
-	slices.Sort(names)
+// AppendJSON appends a line without a line feed.
+func (t *Table) AppendJSON(dst []byte, l *Line) []byte {
+	return t.appendStruct(dst, reflect.ValueOf(l).Elem())
+}
+
+func (t *Table) appendStruct(b []byte, v reflect.Value) []byte {
 	b = append(b, '{')
-	for i, name := range names {
-		if i > 0 {
+	for _, c := range t.columns[v.Type()] {
+		field := v.FieldByIndex(c.index)
+		if !c.always && unknown(field) {
+			continue
+		}
+		if b[len(b)-1] != '{' {
 			b = append(b, ',')
 		}
-		b = append(appendText(b, name), ':')
-		b = value(b, m[name])
+		b = append(append(append(b, '"'), c.name...), '"', ':')
+		b = t.appendValue(b, field)
 	}
 	return append(b, '}')
+}
+
+// unknown reports whether a field is left out unless it is always written.
+func unknown(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Slice, reflect.Map:
+		return v.Len() == 0
+	case reflect.Struct:
+		return v.Addr().Interface().(*Time).IsZero()
+	}
+	return v.IsZero()
+}
+
+func (t *Table) appendValue(b []byte, v reflect.Value) []byte {
+	switch v.Kind() {
+	case reflect.String:
+		return appendText(b, v.String())
+	case reflect.Int, reflect.Int64:
+		n := v.Int()
+		if v.Type() == reflect.TypeFor[Millis]() {
+			n = time.Duration(n).Milliseconds()
+		}
+		return strconv.AppendInt(b, n, 10)
+	case reflect.Uint64:
+		return appendText(b, Hash(v.Uint()).String())
+	case reflect.Bool:
+		return strconv.AppendBool(b, v.Bool())
+	case reflect.Pointer, reflect.Interface:
+		return t.appendValue(b, v.Elem())
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[Time]() {
+			b = v.Addr().Interface().(*Time).appendText(append(b, '"'))
+			return append(b, '"')
+		}
+		return t.appendStruct(b, v)
+	case reflect.Slice:
+		b = append(b, '[')
+		for i := range v.Len() {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = t.appendValue(b, v.Index(i))
+		}
+		return append(b, ']')
+	case reflect.Map:
+		b = append(b, '{')
+		names := v.MapKeys()
+		slices.SortFunc(names, func(x, y reflect.Value) int { return strings.Compare(x.String(), y.String()) })
+		for i, name := range names {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = append(appendText(b, name.String()), ':')
+			b = t.appendValue(b, v.MapIndex(name))
+		}
+		return append(b, '}')
+	}
+	text, _ := json.Marshal(v.Interface()) // a number with a fraction
+	return append(b, text...)
+}
+
+// Columns are the names of the fields that sitemap.csv has: those that are single values.
+func (t *Table) Columns() []string {
+	var names []string
+	for _, c := range t.singles() {
+		names = append(names, c.name)
+	}
+	return names
+}
+
+// Cells are the values of the fields that Columns names, as text; empty if not known.
+func (t *Table) Cells(l *Line) []string {
+	var cells []string
+	for _, c := range t.singles() {
+		cells = append(cells, t.cell(reflect.ValueOf(l).Elem().FieldByIndex(c.index), c.always))
+	}
+	return cells
+}
+
+func (t *Table) cell(v reflect.Value, always bool) string {
+	switch known := always || !unknown(v); {
+	case !known:
+		return ""
+	case v.Kind() == reflect.String:
+		return v.String()
+	}
+	return strings.Trim(string(t.appendValue(nil, v)), `"`)
+}
+
+// singles are the columns of a line that are single values, without the version.
+func (t *Table) singles() []column {
+	return slices.DeleteFunc(slices.Clone(t.columns[reflect.TypeFor[Line]()][1:]), func(c column) bool {
+		switch of := reflect.TypeFor[Line]().FieldByIndex(c.index).Type; of.Kind() {
+		case reflect.Slice, reflect.Map:
+			return true
+		case reflect.Pointer:
+			return of.Elem().Kind() == reflect.Struct
+		}
+		return false
+	})
 }
 
 const hexDigits = "0123456789abcdef"
@@ -224,23 +205,3 @@ func appendEscape(b []byte, c byte) []byte {
 	}
 	return append(b, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
 }
-
-// appendTime writes timeLayout in UTC.
-func appendTime(b []byte, t time.Time) []byte {
-	t = t.UTC()
-	year, month, day := t.Date()
-	if year < 0 || year > 9999 {
-		return t.AppendFormat(b, timeLayout)
-	}
-	hour, minute, second := t.Clock()
-	b = append(b, byte('0'+year/1000), byte('0'+year/100%10), byte('0'+year/10%10), byte('0'+year%10), '-')
-	b = append(appendTwo(b, int(month)), '-')
-	b = append(appendTwo(b, day), 'T')
-	b = append(appendTwo(b, hour), ':')
-	b = append(appendTwo(b, minute), ':')
-	b = append(appendTwo(b, second), '.')
-	ms := t.Nanosecond() / int(time.Millisecond)
-	return append(b, byte('0'+ms/100), byte('0'+ms/10%10), byte('0'+ms%10), 'Z')
-}
-
-func appendTwo(b []byte, n int) []byte { return append(b, byte('0'+n/10), byte('0'+n%10)) }

@@ -79,7 +79,7 @@ func TestConformanceMatch(t *testing.T) {
 	asserted := 0
 	for i, r := range conformanceRows[row](t, "google_robotstxt.jsonl") {
 		rules := Parse(fileBody(t, r.Robots, r.RobotsB64)).Agent(r.Agent)
-		got := rules.Match(PathQuery(r.URL))
+		got := rules.Match(pathQuery(r.URL))
 		if r.Tier == "contested" {
 			if got.Allowed != r.Allowed {
 				t.Logf("contested row %d %s: allowed %v, Google says %v (%s)", i+1, r.Name, got.Allowed, r.Allowed, r.Note)
@@ -184,7 +184,7 @@ func TestConformancePathAndEscape(t *testing.T) {
 		got := ""
 		switch r.Kind {
 		case "path_for_match":
-			got = PathQuery(r.Input)
+			got = pathQuery(r.Input)
 		case "escape_pattern":
 			got = normalizePattern(r.Input)
 		default:

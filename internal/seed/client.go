@@ -100,7 +100,7 @@ func (c *client) once(ctx context.Context, u urlnorm.URL, read func(io.Reader) e
 	}
 }
 
-// A sinkError is an error of whoever takes the URLs.
+// A sinkError is an error of the function that takes the URLs.
 type sinkError struct{ error }
 
 func (e *sinkError) Unwrap() error { return e.error }

@@ -126,7 +126,7 @@ func TestSinkErrorIsReturnedAtOnce(t *testing.T) {
 	}
 }
 
-// When DNS answers for no name at all, nobody waits for it to fail name by name.
+// When DNS answers for no name at all, the source does not wait for it to fail name by name.
 func TestCTWithoutDNS(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("[")
@@ -143,7 +143,7 @@ func TestCTWithoutDNS(t *testing.T) {
 		t.Fatal(err)
 	}
 	sum, err := s.URLs(t.Context(), "example.test", func(context.Context, []urlnorm.URL) error {
-		t.Error("a name that nobody knows of was handed over")
+		t.Error("a name without an address was handed over")
 		return nil
 	})
 	if err == nil || !strings.Contains(err.Error(), "DNS gave no answer") || sum.Failed != nameBatch {

@@ -92,7 +92,7 @@ func TestReadForms(t *testing.T) {
 		{"utf-16 as it says, but it is not", `<?xml version="1.0" encoding="UTF-16"?>` + ns + `<url><loc>http://a.test/</loc></url></urlset>`, FormatURLSet, one},
 		{"text in utf-16", utf16le("http://a.test/\r\n"), FormatText, one},
 		{"windows-1251", `<?xml version='1.0' encoding='Windows-1251' ?>` + ns + "<url><loc>http://a.test/\xe6</loc></url></urlset>", FormatURLSet, []string{"http://a.test/ж"}},
-		{"an encoding that nobody knows", `<?xml version="1.0" encoding="klingon"?>` + ns + "<url><loc>http://a.test/é</loc></url></urlset>", FormatURLSet, []string{"http://a.test/é"}},
+		{"an unknown encoding", `<?xml version="1.0" encoding="klingon"?>` + ns + "<url><loc>http://a.test/é</loc></url></urlset>", FormatURLSet, []string{"http://a.test/é"}},
 		{"a broken byte", ns + "<url><loc>http://a.test/\xe9</loc></url><url><loc>http://a.test/2</loc></url></urlset>", FormatURLSet, []string{"http://a.test/\uFFFD", "http://a.test/2"}},
 		{"control characters", ns + "<url><loc>http://a.test/</loc>\x00\x0b</url>\x00<url><loc>http://a.test/2</loc></url></urlset>\x00", FormatURLSet, []string{"http://a.test/", "http://a.test/2"}},
 		{"two byte order marks", "\xef\xbb\xbf\n\xef\xbb\xbf" + ns + `<url><loc>http://a.test/</loc></url></urlset>`, FormatURLSet, one},

@@ -65,9 +65,6 @@ func (s *URLSet) Add(e *Entry) error {
 	return err
 }
 
-// Len is how many entries have been written.
-func (s *URLSet) Len() int { return s.urls }
-
 // Close ends the document. It does not close the writer.
 func (s *URLSet) Close() error {
 	if s.urls == 0 {

@@ -98,19 +98,19 @@ func TestWPTURL(t *testing.T) {
 	}
 	judged := 0
 	for _, c := range wptRows[row](t, "url/wpt_urltestdata.json") {
-		href, err := Whatwg(c.Base, c.Input)
+		href, err := resolveAsStandard(c.Base, c.Input)
 		if !isHTTP(c.Href) {
 			// Failures that lie in other schemes are failures here as well, and
 			// what succeeds in other schemes has to be refused.
 			judged++
 			if err == nil {
-				t.Errorf("Whatwg(%q, %q) = %q, want an error", c.Base, c.Input, href)
+				t.Errorf("resolveAsStandard(%q, %q) = %q, want an error", c.Base, c.Input, href)
 			}
 			continue
 		}
 		judged++
 		if err != nil || href != c.Href {
-			t.Errorf("Whatwg(%q, %q) = %q, %v, want %q", c.Base, c.Input, href, err, c.Href)
+			t.Errorf("resolveAsStandard(%q, %q) = %q, %v, want %q", c.Base, c.Input, href, err, c.Href)
 			continue
 		}
 		u, err := Parse(href)
@@ -158,12 +158,12 @@ func TestCrawlerCommonsResolve(t *testing.T) {
 	type row struct{ Input, Base, Expected string }
 	rows := jsonLines[row](t, "url/crawler_commons_resolve.jsonl")
 	for _, c := range rows {
-		href, err := Whatwg(c.Base, c.Input)
+		href, err := resolveAsStandard(c.Base, c.Input)
 		switch {
 		case !isHTTP(c.Expected) && err == nil:
-			t.Errorf("Whatwg(%q, %q) = %q, want an error", c.Base, c.Input, href)
+			t.Errorf("resolveAsStandard(%q, %q) = %q, want an error", c.Base, c.Input, href)
 		case isHTTP(c.Expected) && (err != nil || href != c.Expected):
-			t.Errorf("Whatwg(%q, %q) = %q, %v, want %q", c.Base, c.Input, href, err, c.Expected)
+			t.Errorf("resolveAsStandard(%q, %q) = %q, %v, want %q", c.Base, c.Input, href, err, c.Expected)
 		}
 	}
 	if len(rows) == 0 {
@@ -183,7 +183,7 @@ func TestPublicSuffixVectors(t *testing.T) {
 			t.Errorf("toASCII(%q) = %v", *c.Input, err)
 			continue
 		}
-		want := host // what nobody can register stands for itself
+		want := host // a name that cannot be registered stands for itself
 		if c.Registrable != nil {
 			if want, err = toASCII(*c.Registrable); err != nil {
 				t.Errorf("toASCII(%q) = %v", *c.Registrable, err)

@@ -194,7 +194,7 @@ func checkWhatwg(t fataler, oracle whatwg.Parser, base, ref string) {
 		}
 		parse = b.Parse
 	}
-	got, err := Whatwg(base, ref)
+	got, err := resolveAsStandard(base, ref)
 	want, wantErr := parse(ref)
 	if wantErr == nil && want.Scheme() != "http" && want.Scheme() != "https" {
 		wantErr = ErrScheme
@@ -203,7 +203,7 @@ func checkWhatwg(t fataler, oracle whatwg.Parser, base, ref string) {
 		return
 	}
 	if (err != nil) != (wantErr != nil) || err == nil && got != want.Href(false) {
-		t.Fatalf("Whatwg(%q, %q) = %q, %v, want %v, %v", base, ref, got, err, want, wantErr)
+		t.Fatalf("resolveAsStandard(%q, %q) = %q, %v, want %v, %v", base, ref, got, err, want, wantErr)
 	}
 }
 

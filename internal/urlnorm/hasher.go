@@ -61,13 +61,13 @@ func (h Hasher) KeyOf(host HostID, canonical []byte) Key {
 
 // A secret selects one of many hash functions.
 //
-// Seeding xxhash is not enough to keep people from crafting URLs with equal
+// Seeding xxhash is not enough to prevent URLs that are made to have equal
 // keys, of which a crawl would then see one only: pairs of texts that collide
 // under every seed are easily written down. What makes them so is that a
 // difference between two input words is known inside the hash, where another
 // one can be made to cancel it. So each word of the text is multiplied by a
 // secret odd number before xxhash sees it. That loses nothing, and leaves the
-// difference of two words unknown to whoever chose them.
+// difference of two words unknown to the author of the URLs.
 type secret struct {
 	seed   uint64
 	factor uint64 // odd

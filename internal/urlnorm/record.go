@@ -14,34 +14,6 @@ type record struct {
 	hasFragment bool
 }
 
-// href serialises r as the standard does.
-func (r *record) href() string {
-	b := append([]byte(r.scheme), "://"...)
-	if r.user != "" || r.pass != "" {
-		b = append(b, r.user...)
-		if r.pass != "" {
-			b = append(b, ':')
-			b = append(b, r.pass...)
-		}
-		b = append(b, '@')
-	}
-	b = append(b, r.host...)
-	if r.port != "" {
-		b = append(b, ':')
-		b = append(b, r.port...)
-	}
-	b = append(b, r.path...)
-	if r.hasQuery {
-		b = append(b, '?')
-		b = append(b, r.query...)
-	}
-	if r.hasFragment {
-		b = append(b, '#')
-		b = append(b, r.fragment...)
-	}
-	return string(b)
-}
-
 // appendCanonical appends r's canonical text to dst and returns the offsets of
 // its parts, counted from its own start.
 func (r *record) appendCanonical(dst []byte) ([]byte, offsets) {

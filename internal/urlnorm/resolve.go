@@ -99,20 +99,3 @@ func (u URL) resolveSlow(ref string) (URL, error) {
 	text, at := r.appendCanonical(buf[:0])
 	return URL{string(text), at}, nil
 }
-
-// Whatwg resolves raw against base as the URL Standard does and serialises it
-// before any canonical form: user information and fragment are still there. An
-// empty base, or one of another scheme, is no base. It is what the conformance
-// data is held against.
-func Whatwg(base, raw string) (href string, err error) {
-	var b, r record
-	if base != "" {
-		if err := b.parse(new(record), base); err != nil && err != ErrScheme {
-			return "", err
-		}
-	}
-	if err := r.parse(&b, raw); err != nil {
-		return "", err
-	}
-	return r.href(), nil
-}

@@ -60,6 +60,15 @@ func FromCanonical(s string) (URL, bool) {
 	return URL{s, offsets{uint32(hostEnd), uint32(pathAt), uint32(queryAt)}}, true
 }
 
+// MustCanonical is FromCanonical for text that came from a URL. It panics on any other.
+func MustCanonical(text string) URL {
+	u, ok := FromCanonical(text)
+	if !ok {
+		panic("not canonical: " + text)
+	}
+	return u
+}
+
 // schemeLen is the length of "http://" or "https://" if s begins with one.
 func schemeLen(s string) int {
 	if strings.HasPrefix(s, "https://") {

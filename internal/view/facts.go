@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dustin/go-humanize"
+	"github.com/mapwright/mapwright/internal/crawl/monitor"
 
-	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/dustin/go-humanize"
 )
 
 // labelWidth is the column of names at the left.
@@ -18,8 +18,8 @@ func (p *picture) fact(rank int, name string, text string) {
 	p.add(rank, row{{faint, p.left(name, labelWidth)}, {plain, p.cut(text, p.Width-labelWidth)}})
 }
 
-// facts are the numbers that everybody wants.
-func (p *picture) facts(l *crawl.Live) {
+// facts are the most important numbers.
+func (p *picture) facts(l *monitor.Live) {
 	p.fact(rankRate, "Rate", fmt.Sprintf("%s pages/s now, %s overall", rate(l.PagesPerSecNow), rate(l.PagesPerSec)))
 	p.fact(rankURLs, "URLs", fmt.Sprintf("%s found, %s done, %s pending, %s in flight", humanize.Comma(l.Found), humanize.Comma(l.Done), humanize.Comma(l.Pending), humanize.Comma(l.InFlight)))
 	p.outcomes(l)
@@ -31,7 +31,7 @@ func (p *picture) facts(l *crawl.Live) {
 }
 
 // outcomes counts what became of URLs, the largest number first.
-func (p *picture) outcomes(l *crawl.Live) {
+func (p *picture) outcomes(l *monitor.Live) {
 	names := byCount(l.Outcomes, "pending")
 	for i, o := range names {
 		names[i] = o + " " + humanize.Comma(l.Outcomes[o])
@@ -54,7 +54,7 @@ func byCount(counts map[string]int64, but string) []string {
 }
 
 // hosts says how many hosts have something pending, and what they wait for: what is wrong first, then the largest number.
-func hosts(l *crawl.Live) string {
+func hosts(l *monitor.Live) string {
 	var all int64
 	for _, n := range l.Hosts {
 		all += n
@@ -76,7 +76,7 @@ func hosts(l *crawl.Live) string {
 }
 
 // bars show how far the crawl is: of what is found, and of its limits.
-func (p *picture) bars(l *crawl.Live) {
+func (p *picture) bars(l *monitor.Live) {
 	done := share(float64(l.Done), float64(l.Found))
 	text := percent(done) + " of what is found"
 	if l.PagesPerSecNow > 0 && l.Pending > 0 {
@@ -116,11 +116,11 @@ func (p *picture) bar(rank int, name string, part float64, color ink, text strin
 }
 
 // notes say what is out of the ordinary: that nothing moves, and why; that the crawl stops, or writes.
-func (p *picture) notes(l *crawl.Live) {
+func (p *picture) notes(l *monitor.Live) {
 	switch {
-	case l.Phase == crawl.Stopping:
+	case l.Phase == monitor.Stopping:
 		p.note(rankNote, yellow, "Stopping: no new requests; those under way may finish. Ctrl-C leaves at once.")
-	case l.Phase == crawl.Writing:
+	case l.Phase == monitor.Writing:
 		p.note(rankNote, green, "Crawled. Writing the outputs...")
 	case l.Waiting != "":
 		p.note(rankNote, yellow, "Waiting for work... "+l.Waiting)

@@ -5,14 +5,14 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/dustin/go-humanize"
+	"github.com/mapwright/mapwright/internal/crawl/monitor"
 
-	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/dustin/go-humanize"
 )
 
 // tables list the hosts that are worth a look. Of those that rest and those that are busiest the first lines are more important
 // than the last of either.
-func (p *picture) tables(l *crawl.Live) {
+func (p *picture) tables(l *monitor.Live) {
 	p.table("Resting", []string{"why", "may be asked in"}, []int{26, 16}, rankTables, 2, l.Resting, restingCells)
 	asked := []string{"in flight", "requests", "pending", "delay", "answers in"}
 	widths := []int{10, 10, 10, 9, 11}
@@ -23,9 +23,9 @@ func (p *picture) tables(l *crawl.Live) {
 }
 
 // within says whether one list of hosts tells nothing that another does not.
-func within(list, other []crawl.HostUse) bool {
+func within(list, other []monitor.HostUse) bool {
 	for _, h := range list {
-		if !slices.ContainsFunc(other, func(o crawl.HostUse) bool { return o.Host == h.Host }) {
+		if !slices.ContainsFunc(other, func(o monitor.HostUse) bool { return o.Host == h.Host }) {
 			return false
 		}
 	}
@@ -36,7 +36,7 @@ func within(list, other []crawl.HostUse) bool {
 const hostWidth = 60
 
 // table draws one list of hosts, whose lines have ranks from one on, by steps.
-func (p *picture) table(name string, heads []string, widths []int, rank, step int, list []crawl.HostUse, cells func(crawl.HostUse) []string) {
+func (p *picture) table(name string, heads []string, widths []int, rank, step int, list []monitor.HostUse, cells func(monitor.HostUse) []string) {
 	if len(list) == 0 {
 		return
 	}
@@ -59,7 +59,7 @@ func (p *picture) table(name string, heads []string, widths []int, rank, step in
 	}
 }
 
-func askedCells(h crawl.HostUse) []string {
+func askedCells(h monitor.HostUse) []string {
 	latency := "-"
 	if h.LatencyMS > 0 {
 		latency = milliseconds(h.LatencyMS)
@@ -67,7 +67,7 @@ func askedCells(h crawl.HostUse) []string {
 	return []string{fmt.Sprintf("%d/%d", h.InFlight, h.Limit), humanize.Comma(h.Leases), humanize.Comma(h.Pending), milliseconds(h.DelayMS), latency}
 }
 
-func restingCells(h crawl.HostUse) []string {
+func restingCells(h monitor.HostUse) []string {
 	why := h.Why
 	switch {
 	case h.Why == "backoff" && h.Failures > 0:

@@ -5,16 +5,16 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/dustin/go-humanize"
+	"github.com/mapwright/mapwright/internal/crawl/monitor"
 
-	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/dustin/go-humanize"
 )
 
 // LineEvery is how often a crawl without a picture says how it is.
 const LineEvery = 10 * time.Second
 
 // Lines logs one line each LineEvery until ctx ends.
-func Lines(ctx context.Context, log *slog.Logger, live func() *crawl.Live) {
+func Lines(ctx context.Context, log *slog.Logger, live func() *monitor.Live) {
 	tick := time.NewTicker(LineEvery)
 	defer tick.Stop()
 	for {
@@ -38,12 +38,12 @@ func (n count) String() string     { return humanize.Comma(int64(n)) }
 func (n byteCount) String() string { return size(float64(n)) }
 func (r perSecond) String() string { return rate(float64(r)) }
 
-func writeLine(log *slog.Logger, l *crawl.Live) {
+func writeLine(log *slog.Logger, l *monitor.Live) {
 	switch {
 	case l.Waiting != "":
 		log.Info("Waiting for work...", "reason", l.Waiting, "done", count(l.Done), "pending", count(l.Pending))
 		return
-	case l.Phase == crawl.Writing:
+	case l.Phase == monitor.Writing:
 		log.Info("writing the outputs", "urls", count(l.Found))
 		return
 	}

@@ -11,24 +11,24 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/internal/crawl/monitor"
 )
 
 func TestLines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out lockedText
-		var now atomic.Pointer[crawl.Live]
+		var now atomic.Pointer[monitor.Live]
 		ctx, cancel := context.WithCancel(t.Context())
 		var done sync.WaitGroup
 		done.Go(func() { Lines(ctx, slog.New(slog.NewTextHandler(&out, nil)), now.Load) })
 		for _, step := range []struct {
-			live *crawl.Live
+			live *monitor.Live
 			want string
 		}{
 			{busy(), `msg=crawling pages_per_second=98.2 found=1,234,567 done=456,789 pending=777,778 in_flight=73 bytes="5.0 GiB" memory="412 MiB" pages_limit_in=7m19s seconds_limit_in=22h57m`},
 			{quiet(), `msg="Waiting for work..." reason="6 URLs wait: 1 host rests after a refusal; the next request in 3.4s" done=9 pending=6`},
-			{&crawl.Live{Phase: crawl.Writing, Found: 15}, `msg="writing the outputs" urls=15`},
-			{&crawl.Live{Phase: crawl.Stopping, InFlight: 3}, `msg=stopping pages_per_second=0.0`},
+			{&monitor.Live{Phase: monitor.Writing, Found: 15}, `msg="writing the outputs" urls=15`},
+			{&monitor.Live{Phase: monitor.Stopping, InFlight: 3}, `msg=stopping pages_per_second=0.0`},
 		} {
 			now.Store(step.live)
 			time.Sleep(LineEvery - time.Nanosecond)

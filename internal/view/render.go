@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/internal/crawl/monitor"
 )
 
 // Screen is what a picture is drawn for.
@@ -21,9 +21,9 @@ type Notes struct {
 	Hint     string // advice about this crawl's settings; may be empty
 }
 
-// Render draws a crawl's state. The picture has exactly Height lines of at most Width cells. Where there is not room for everything,
+// Render draws a crawl's state. The picture has exactly Height lines of at most Width cells. Where not everything fits,
 // what matters least is left out.
-func Render(l *crawl.Live, n Notes, s Screen) string {
+func Render(l *monitor.Live, n Notes, s Screen) string {
 	if s.Width <= 0 {
 		s.Width = 80
 	}
@@ -35,7 +35,7 @@ func Render(l *crawl.Live, n Notes, s Screen) string {
 	return p.String()
 }
 
-// Ranks of lines: of those for which there is no room, the highest go first.
+// Ranks of lines: if not all lines fit, those with the highest rank are left out first.
 const (
 	rankTitle = iota
 	rankURLs
@@ -67,7 +67,7 @@ type line struct {
 	head bool // of a table: pointless without the line after it
 }
 
-func (p *picture) draw(l *crawl.Live, n Notes) {
+func (p *picture) draw(l *monitor.Live, n Notes) {
 	p.title("Mapwright  "+startsOf(l), l.Profile+"  "+clock(l.Elapsed))
 	p.blank()
 	p.facts(l)
@@ -89,12 +89,12 @@ func (p *picture) blank() { p.add(rankBlank, nil) }
 
 // title is the first line: a text on the left, another on the right.
 func (p *picture) title(left, right string) {
-	room := p.Width - width(right) - 1
-	left = p.cut(left, room)
+	free := p.Width - width(right) - 1
+	left = p.cut(left, free)
 	p.add(rankTitle, row{{bold, left}, {plain, strings.Repeat(" ", max(1, p.Width-width(left)-width(right)))}, {plain, right}})
 }
 
-// String chooses the lines that there is room for, the most important ones, and keeps them in order. What is left of the
+// String chooses the lines that fit, the most important ones, and keeps them in order. What is left of the
 // screen is empty, above the lines at the bottom.
 func (p *picture) String() string {
 	chosen := p.choose()

@@ -11,41 +11,43 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"pgregory.net/rapid"
+	"github.com/mapwright/mapwright/internal/crawl/monitor"
 
-	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/internal/crawl/report"
+
+	"pgregory.net/rapid"
 )
 
 var update = flag.Bool("update", false, "write the pictures of testdata anew")
 
 // busy is a crawl with something in every corner.
-func busy() *crawl.Live {
-	l := &crawl.Live{
-		SchemaVersion: 1, State: crawl.Running, Phase: crawl.Crawling, Profile: "polite", StartURLs: []string{"https://example.com/", "https://example.org/"}, StartURLCount: 2,
+func busy() *monitor.Live {
+	l := &monitor.Live{
+		SchemaVersion: 1, State: report.Running, Phase: monitor.Crawling, Profile: "polite", StartURLs: []string{"https://example.com/", "https://example.org/"}, StartURLCount: 2,
 		Elapsed: 3725, Found: 1_234_567, Done: 456_789, Pending: 777_778, InFlight: 73, Bytes: 5 << 30, Memory: 412 << 20, InMemory: 700_000, OnDisk: 77_778,
 		Outcomes:    map[string]int64{"ok": 450_000, "redirect": 5_000, "http_error": 1_700, "timeout": 89, "pending": 777_778},
 		PagesPerSec: 122.6, PagesPerSecNow: 98.25, BytesPerSecNow: 1.2e6, CommitMS: 23.4, LogBytes: 18 << 20,
 		Hosts:   map[string]int64{"delay": 40, "rest": 3, "backoff": 2, "blocked": 1},
-		Workers: crawl.ControlUse{Limit: 512, Most: 512, InUse: 73},
-		Limits:  []crawl.LimitUse{{Name: "pages", Used: 456_862, Limit: 500_000, Left: 439}, {Name: "seconds", Used: 3725, Limit: 86_400, Left: 82_675}},
+		Workers: monitor.ControlUse{Limit: 512, Most: 512, InUse: 73},
+		Limits:  []monitor.LimitUse{{Name: "pages", Used: 456_862, Limit: 500_000, Left: 439}, {Name: "seconds", Used: 3725, Limit: 86_400, Left: 82_675}},
 	}
 	for i := range 5 {
 		n := float64(i + 1)
-		l.Busiest = append(l.Busiest, crawl.HostUse{Host: fmt.Sprintf("www%d.example.com", i), InFlight: 2, Limit: 2, Leases: 12_345 / int64(n), Pending: 9_999, DelayMS: 500, LatencyMS: 80 * n})
-		l.Slowest = append(l.Slowest, crawl.HostUse{Host: fmt.Sprintf("slow%d.example.com", i), InFlight: 1, Limit: 2, Leases: 10, Pending: 1, DelayMS: 8000, LatencyMS: 8000 / n})
-		l.Resting = append(l.Resting, crawl.HostUse{Host: fmt.Sprintf("tired%d.example.org", i), Why: "rest", Refusals: i + 1, Left: 60 / n})
+		l.Busiest = append(l.Busiest, monitor.HostUse{Host: fmt.Sprintf("www%d.example.com", i), InFlight: 2, Limit: 2, Leases: 12_345 / int64(n), Pending: 9_999, DelayMS: 500, LatencyMS: 80 * n})
+		l.Slowest = append(l.Slowest, monitor.HostUse{Host: fmt.Sprintf("slow%d.example.com", i), InFlight: 1, Limit: 2, Leases: 10, Pending: 1, DelayMS: 8000, LatencyMS: 8000 / n})
+		l.Resting = append(l.Resting, monitor.HostUse{Host: fmt.Sprintf("tired%d.example.org", i), Why: "rest", Refusals: i + 1, Left: 60 / n})
 	}
-	l.Resting[4] = crawl.HostUse{Host: "broken.example.org", Why: "backoff", Failures: 3, Left: 8}
+	l.Resting[4] = monitor.HostUse{Host: "broken.example.org", Why: "backoff", Failures: 3, Left: 8}
 	return l
 }
 
 // quiet is a small crawl in which nothing moves.
-func quiet() *crawl.Live {
-	return &crawl.Live{
-		Phase: crawl.Crawling, Profile: "own-site", StartURLs: []string{"http://h0.test/"}, StartURLCount: 1, Elapsed: 12, Found: 15, Done: 9, Pending: 6,
-		Outcomes: map[string]int64{"ok": 9, "pending": 6}, InMemory: 6, Hosts: map[string]int64{"rest": 1}, Workers: crawl.ControlUse{Limit: 512, Most: 512}, Memory: 50 << 20, Bytes: 9 * 10240, PagesPerSec: 0.75,
+func quiet() *monitor.Live {
+	return &monitor.Live{
+		Phase: monitor.Crawling, Profile: "own-site", StartURLs: []string{"http://h0.test/"}, StartURLCount: 1, Elapsed: 12, Found: 15, Done: 9, Pending: 6,
+		Outcomes: map[string]int64{"ok": 9, "pending": 6}, InMemory: 6, Hosts: map[string]int64{"rest": 1}, Workers: monitor.ControlUse{Limit: 512, Most: 512}, Memory: 50 << 20, Bytes: 9 * 10240, PagesPerSec: 0.75,
 		Waiting: "6 URLs wait: 1 host rests after a refusal; the next request in 3.4s",
-		Resting: []crawl.HostUse{{Host: "h0.test", Why: "rest", Refusals: 1, Left: 3.4}},
+		Resting: []monitor.HostUse{{Host: "h0.test", Why: "rest", Refusals: 1, Left: 3.4}},
 	}
 }
 
@@ -53,7 +55,7 @@ func TestRenderPictures(t *testing.T) {
 	notes := Notes{Log: "data/mapwright.log", Warnings: 2}
 	for _, tt := range []struct {
 		name string
-		live *crawl.Live
+		live *monitor.Live
 		s    Screen
 	}{
 		{"busy_80x24", busy(), Screen{Width: 80, Height: 24}},
@@ -113,7 +115,7 @@ func TestRenderFitsEveryScreen(t *testing.T) {
 	strange.StartURLs = []string{"http://h0.test/" + strings.Repeat("long/", 100)}
 	strange.Waiting = "a\nreason\twith \x1b[2J" + strings.Repeat("endless", 50)
 	strange.Resting[0].Host = strings.Repeat("a-very-long-name.", 12) + "test"
-	for _, l := range []*crawl.Live{busy(), quiet(), strange, {}} {
+	for _, l := range []*monitor.Live{busy(), quiet(), strange, {}} {
 		for width := 1; width <= 210; width += 1 + width/8 {
 			for height := 1; height <= 62; height += 1 + height/8 {
 				for _, s := range []Screen{{Width: width, Height: height}, {Width: width, Height: height, Color: true, Unicode: true}} {
@@ -130,17 +132,17 @@ func TestRenderFitsEveryScreen(t *testing.T) {
 func TestRenderTakesAnything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		number := rapid.OneOf(rapid.Float64(), rapid.Just(math.NaN()), rapid.Just(math.Inf(1)))
-		host := rapid.Custom(func(t *rapid.T) crawl.HostUse {
-			return crawl.HostUse{Host: rapid.StringMatching(`[a-z0-9.-]{0,90}`).Draw(t, "host"), InFlight: rapid.Int().Draw(t, "in flight"), Leases: rapid.Int64().Draw(t, "leases"),
+		host := rapid.Custom(func(t *rapid.T) monitor.HostUse {
+			return monitor.HostUse{Host: rapid.StringMatching(`[a-z0-9.-]{0,90}`).Draw(t, "host"), InFlight: rapid.Int().Draw(t, "in flight"), Leases: rapid.Int64().Draw(t, "leases"),
 				LatencyMS: number.Draw(t, "latency"), Left: number.Draw(t, "left"), Why: "rest", Refusals: rapid.IntRange(0, 99).Draw(t, "refusals")}
 		})
-		l := &crawl.Live{
-			Phase: rapid.SampledFrom([]crawl.Phase{crawl.Queueing, crawl.Crawling, crawl.Stopping, crawl.Writing}).Draw(t, "phase"),
+		l := &monitor.Live{
+			Phase: rapid.SampledFrom([]monitor.Phase{monitor.Queueing, monitor.Crawling, monitor.Stopping, monitor.Writing}).Draw(t, "phase"),
 			Found: rapid.Int64().Draw(t, "found"), Done: rapid.Int64().Draw(t, "done"), Pending: rapid.Int64().Draw(t, "pending"), Elapsed: number.Draw(t, "elapsed"),
 			PagesPerSecNow: number.Draw(t, "rate"), BytesPerSecNow: number.Draw(t, "bytes"), CommitMS: number.Draw(t, "commit"),
 			Waiting: rapid.StringMatching(`[ -~]{0,200}`).Draw(t, "waiting"),
 			Busiest: rapid.SliceOfN(host, 0, 5).Draw(t, "busiest"), Resting: rapid.SliceOfN(host, 0, 5).Draw(t, "resting"),
-			Limits: []crawl.LimitUse{{Name: "pages", Used: number.Draw(t, "used"), Limit: number.Draw(t, "limit"), Left: number.Draw(t, "left")}},
+			Limits: []monitor.LimitUse{{Name: "pages", Used: number.Draw(t, "used"), Limit: number.Draw(t, "limit"), Left: number.Draw(t, "left")}},
 		}
 		s := Screen{Width: rapid.IntRange(1, 220).Draw(t, "width"), Height: rapid.IntRange(1, 70).Draw(t, "height")}
 		fits(t, Render(l, Notes{}, s), s)
@@ -164,14 +166,14 @@ func TestRenderLeavesOutTheLeast(t *testing.T) {
 }
 
 func TestRenderPhases(t *testing.T) {
-	for phase, want := range map[crawl.Phase]string{
-		crawl.Queueing: "Waiting for work... another safe crawl runs",
-		crawl.Stopping: "Stopping: no new requests",
-		crawl.Writing:  "Writing the outputs",
+	for phase, want := range map[monitor.Phase]string{
+		monitor.Queueing: "Waiting for work... another safe crawl runs",
+		monitor.Stopping: "Stopping: no new requests",
+		monitor.Writing:  "Writing the outputs",
 	} {
 		l := quiet()
 		l.Phase, l.Waiting = phase, ""
-		if phase == crawl.Queueing {
+		if phase == monitor.Queueing {
 			l.Waiting = "another safe crawl runs"
 		}
 		if picture := Render(l, Notes{}, Screen{}); !strings.Contains(picture, want) {

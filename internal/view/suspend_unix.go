@@ -17,7 +17,7 @@ func (v *View) suspend() {
 	if !jobControl() {
 		return
 	}
-	if err := v.program.ReleaseTerminal(); err != nil {
+	if err := v.write(leaveScreen); err != nil {
 		v.o.Log.Warn("the live view cannot give the terminal back", "error", err)
 	}
 	v.echo.restore()
@@ -30,7 +30,8 @@ func (v *View) suspend() {
 	case <-time.After(time.Second): // the stop takes effect at once, but not at this very line
 	}
 	v.echo.off()
-	if err := v.program.RestoreTerminal(); err != nil {
+	v.width, v.shown = 0, nil // all is drawn again
+	if err := v.write(takeScreen); err != nil {
 		v.o.Log.Warn("the live view cannot take the terminal again", "error", err)
 	}
 }
@@ -44,7 +45,7 @@ func isForeground(terminal *os.File) bool {
 	return err == nil && group == unix.Getpgrp()
 }
 
-// jobControl says whether there is somebody who could continue the process: a shell that leads the session from another process group.
+// jobControl says whether there is a process that could continue this one: a shell that leads the session from another process group.
 // Where there is none, as in a container, the system ignores Ctrl-Z.
 func jobControl() bool {
 	leader, err := unix.Getsid(0)

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize"
+	"github.com/mapwright/mapwright/internal/crawl/monitor"
 
-	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/dustin/go-humanize"
 )
 
 // rate writes a number per second: with a digit after the point while that says anything.
@@ -86,7 +86,7 @@ func many(n int64, one string) string {
 }
 
 // startsOf names what is crawled.
-func startsOf(l *crawl.Live) string {
+func startsOf(l *monitor.Live) string {
 	if len(l.StartURLs) == 0 {
 		return ""
 	}

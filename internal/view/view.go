@@ -1,6 +1,7 @@
 package view
 
 import (
+	"fmt"
 	"log/slog"
 	"os"
 	"os/signal"
@@ -8,47 +9,53 @@ import (
 	"sync"
 	"time"
 
-	tea "github.com/charmbracelet/bubbletea"
+	"golang.org/x/term"
 
-	"github.com/mapwright/mapwright/internal/crawl"
-	"github.com/mapwright/mapwright/internal/view/mute"
+	"github.com/mapwright/mapwright/internal/crawl/monitor"
 )
 
 // redrawEvery is how often a picture is drawn again: often enough to look alive, seldom enough to cost nothing.
 const redrawEvery = 500 * time.Millisecond
 
+// What a terminal is told. Its second screen holds the picture, so that the first is as it was when the picture is gone.
+const (
+	takeScreen  = "\x1b[?1049h\x1b[?25l" // the second screen, without a cursor
+	leaveScreen = "\x1b[?25h\x1b[?1049l"
+	clearScreen = "\x1b[2J"
+	clearedLine = "\x1b[%d;1H\x1b[2K" // the line of a number, without what it showed
+)
+
 // Options are what a view needs.
 type Options struct {
-	Out    *os.File           // the terminal, as CanDraw gave it
-	Screen Screen             // what it can show; its size is found out
-	Live   func() *crawl.Live // the crawl's state
+	Out    *os.File             // the terminal, as CanDraw gave it
+	Screen Screen               // what it can show; its size is found out
+	Live   func() *monitor.Live // the crawl's state
 	Notes  func() Notes
 	Log    *slog.Logger
 }
 
 // View is a picture on a terminal.
 type View struct {
-	o       Options
-	program *tea.Program
-	echo    *echo
-	end     chan struct{}
-	once    sync.Once
-	done    sync.WaitGroup
+	o    Options
+	echo *echo
+	end  chan struct{}
+	once sync.Once
+	done sync.WaitGroup
+
+	// Used by the drawing goroutine only.
+	width, height int
+	shown         []string // the lines on the terminal, of that width
 }
 
 // Start takes the terminal and draws until Stop.
 func Start(o Options) *View {
 	v := &View{o: o, echo: echoOf(o.Out), end: make(chan struct{})}
-	// The empty input is not a terminal, so the library leaves the terminal's mode alone and reads no keys.
-	v.program = tea.NewProgram(model{screen: o.Screen}, tea.WithOutput(o.Out), tea.WithInput(strings.NewReader("")),
-		tea.WithAltScreen(), tea.WithoutSignalHandler(), tea.WithoutBracketedPaste(), tea.WithFPS(10))
 	v.echo.off()
 	v.done.Go(func() {
-		if _, err := v.program.Run(); err != nil {
+		if err := v.draw(); err != nil {
 			o.Log.Warn("the live view failed", "error", err)
 		}
 	})
-	v.done.Go(v.feed)
 	return v
 }
 
@@ -59,25 +66,25 @@ func (v *View) Stop() {
 	v.echo.restore()
 }
 
-// frame is a new state to draw.
-type frame struct {
-	live  *crawl.Live
-	notes Notes
-}
-
-// feed sends a frame at each tick, and sees to it that a suspended process does not leave its picture behind.
-func (v *View) feed() {
-	defer v.program.Quit()
+// draw draws at each tick, and sees to it that a suspended process does not leave its picture behind. It gives the terminal back on a
+// panic, too.
+func (v *View) draw() error {
+	defer v.write(leaveScreen) // its error is that of a terminal that is gone
+	if err := v.write(takeScreen); err != nil {
+		return err
+	}
 	tick := time.NewTicker(redrawEvery)
 	defer tick.Stop()
 	suspend := make(chan os.Signal, 1)
 	notifySuspend(suspend)
 	defer signal.Stop(suspend)
 	for {
-		v.program.Send(frame{v.o.Live(), v.o.Notes()})
+		if err := v.redraw(); err != nil {
+			return err
+		}
 		select {
 		case <-v.end:
-			return
+			return nil
 		case <-tick.C:
 		case <-suspend:
 			v.suspend()
@@ -85,33 +92,30 @@ func (v *View) feed() {
 	}
 }
 
-func init() { mute.End() }
-
-// model is the picture as the library wants it.
-type model struct {
-	screen Screen
-	live   *crawl.Live
-	notes  Notes
+// redraw draws the lines that changed; all of them if the size of the terminal has changed.
+func (v *View) redraw() error {
+	width, height, err := term.GetSize(int(v.o.Out.Fd()))
+	if err != nil {
+		return fmt.Errorf("ask for the size of the terminal: %w", err)
+	}
+	var out strings.Builder
+	if width != v.width || height != v.height {
+		v.width, v.height, v.shown = width, height, nil
+		out.WriteString(clearScreen)
+	}
+	screen := v.o.Screen
+	screen.Width, screen.Height = width, height
+	lines := strings.Split(Render(v.o.Live(), v.o.Notes(), screen), "\n")
+	for i, line := range lines {
+		if i >= len(v.shown) || v.shown[i] != line {
+			fmt.Fprintf(&out, clearedLine+"%s", i+1, line)
+		}
+	}
+	v.shown = lines
+	return v.write(out.String())
 }
 
-// Init implements [tea.Model].
-func (m model) Init() tea.Cmd { return nil }
-
-// Update implements [tea.Model].
-func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
-	switch msg := msg.(type) {
-	case frame:
-		m.live, m.notes = msg.live, msg.notes
-	case tea.WindowSizeMsg:
-		m.screen.Width, m.screen.Height = msg.Width, msg.Height
-	}
-	return m, nil
-}
-
-// View implements [tea.Model].
-func (m model) View() string {
-	if m.screen.Width == 0 || m.live == nil {
-		return "" // both come in a moment
-	}
-	return Render(m.live, m.notes, m.screen)
+func (v *View) write(text string) error {
+	_, err := v.o.Out.WriteString(text)
+	return err
 }

@@ -1,4 +1,4 @@
-// Package sitemaptest holds XML sitemaps to their schemas, for the tests of whoever writes them.
+// Package sitemaptest checks XML sitemaps against their schemas, for the tests of packages that write them.
 //
 // The schemas of sitemaps.org are public data that the project does not copy: they are found as all conformance data is. A document
 // is only checked to be well-formed where they or xmllint are missing, except in CI, where that is a failure. The schemas of the

@@ -57,6 +57,9 @@ func (b *BlockBuilder) Add(at frontier.Position, index int, l *LinkView) {
 	if l.Visit > 1 {
 		b.Buf = appendSummary(b.Buf, l.before)
 	}
+	if l.repeats > 0 {
+		b.Buf = append(b.Buf, l.repeats)
+	}
 	b.Buf = EndSized(b.Buf, body)
 
 	b.url = append(b.url[:n], l.url[n:]...)
@@ -65,7 +68,7 @@ func (b *BlockBuilder) Add(at frontier.Position, index int, l *LinkView) {
 }
 
 // ReadBlock calls fn for the links of a block in order, until it returns
-// false. Of a link, Key, URL, Depth, Priority, Source, Hops, Visit, Before and At are set.
+// false. Of a link, Key, URL, Depth, Priority, Sitemap, Source, Hops, Repeats, Visit, Before and At are set.
 func ReadBlock(h frontier.HostID, priority uint8, b []byte, fn func(*frontier.Link) bool) error {
 	const what = "queue block"
 	r, err := ValueReader(what, b)
@@ -78,7 +81,7 @@ func ReadBlock(h frontier.HostID, priority uint8, b []byte, fn func(*frontier.Li
 		e := r.Sized()
 		at.Position += frontier.Position(e.Uvarint())
 		at.Index = uint32(e.UpTo(math.MaxUint32))
-		l := frontier.Link{Key: frontier.Key{Host: h, Hi: e.U64(), Lo: e.U64()}, Priority: priority, At: at}
+		l := frontier.Link{Key: frontier.Key{Host: h, Hi: e.U64(), Lo: e.U64()}, Priority: priority, Sitemap: priority == frontier.PrioritySitemap, At: at}
 		l.Depth = uint16(e.UpTo(math.MaxUint16))
 		l.Source = e.U8()
 		url = append(url[:e.UpTo(uint64(len(url)))], e.Bytes()...)
@@ -87,6 +90,7 @@ func ReadBlock(h frontier.HostID, priority uint8, b []byte, fn func(*frontier.Li
 		if l.Visit = uint32(e.UpTo(math.MaxUint32)); l.Visit > 1 {
 			l.Before = e.summary()
 		}
+		l.Repeats = e.lastU8()
 		if e.Bad {
 			return &disk.CorruptError{What: what, Reason: "it does not decode"}
 		}

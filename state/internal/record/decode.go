@@ -18,7 +18,9 @@ type LinkView struct {
 	Priority   uint8
 	source     uint8
 	hops       uint8
-	Visit      uint32           // 0 for the first
+	repeats    uint8
+	Visit      uint32 // 0 for the first
+	Sitemap    bool
 	before     frontier.Summary // of the visit before
 	url        []byte
 	parent     []byte
@@ -43,14 +45,15 @@ type Visitor interface {
 	Finish(k frontier.Key, value []byte) error // value as stored in Badger
 	Link(index int, l *LinkView) error
 	Visit(index int, l *LinkView) error
-	Leased(k frontier.Key) error
+	Leased(k frontier.Key, alone bool) error
 	Returned(k frontier.Key) error
 	Host(h frontier.HostID, value []byte) error // value as stored in Badger
 	Cursor(h frontier.HostID, low frontier.Cursor) error
 	Origin(h frontier.HostID, origin, value []byte) error // value as stored in Badger
 	Fact(partition uint8, name, value []byte, set bool) error
-	InFlight(k frontier.Key, ends int) error
-	Sitemap(k frontier.Key, value []byte, set bool) error // value as stored in Badger
+	InFlight(k frontier.Key, ends UncleanEnds) error
+	Voucher(v frontier.Voucher) error
+	Skip(s frontier.Skip) error
 	Evidence(e frontier.Evidence) error
 	Received(m frontier.Mark) error
 	Sent(l *LinkView) error
@@ -128,65 +131,69 @@ func walkPart(r *Reader, v Visitor) error {
 	return nil
 }
 
-func walkElement(e *Reader, tag byte, partition uint8, v Visitor) error {
+func walkElement(e *Reader, tag byte, partition uint8, visitor Visitor) error {
 	switch tag {
 	case tagFinish:
 		if k := e.keyIn(partition); !e.Bad {
-			return v.Finish(k, e.B)
+			return visitor.Finish(k, e.B)
 		}
 	case tagLeased:
-		e.U8() // flags
+		flags := e.U8()
 		if k := e.keyIn(partition); !e.Bad {
-			return v.Leased(k)
+			return visitor.Leased(k, flags&leasedAlone != 0)
 		}
 	case tagReturned:
 		if k := e.keyIn(partition); !e.Bad {
-			return v.Returned(k)
+			return visitor.Returned(k)
 		}
 	case tagHosts:
 		if h := e.hostIn(partition); !e.Bad {
-			return v.Host(h, e.B)
+			return visitor.Host(h, e.B)
 		}
 	case tagCursors:
 		h, low := e.hostIn(partition), e.Cursor()
 		if !e.Bad {
-			return v.Cursor(h, low)
+			return visitor.Cursor(h, low)
 		}
 	case tagOrigins:
 		h, origin := e.hostIn(partition), e.Bytes()
 		if !e.Bad {
-			return v.Origin(h, origin, e.B)
+			return visitor.Origin(h, origin, e.B)
+		}
+	case tagVouchers:
+		v := frontier.Voucher{Key: e.keyIn(partition), Host: e.host(), Visit: uint32(e.UpTo(math.MaxUint32))}
+		if !e.Bad {
+			return visitor.Voucher(v)
 		}
 	case tagFacts:
 		name, set, value := e.Bytes(), e.U8(), e.Bytes()
 		if !e.Bad {
-			return v.Fact(partition, name, value, set != 0)
-		}
-	case tagSitemaps:
-		k, set := e.keyIn(partition), e.U8()
-		if !e.Bad {
-			return v.Sitemap(k, e.B, set != 0)
+			return visitor.Fact(partition, name, value, set != 0)
 		}
 	case tagInFlight:
 		k := e.keyIn(partition)
 		n, err := e.InFlight()
 		if err == nil && !e.Bad {
-			return v.InFlight(k, n)
+			return visitor.InFlight(k, n)
+		}
+	case tagSkips:
+		if s := (frontier.Skip{Partition: partition, Reason: e.U8(), Count: e.Uvarint()}); !e.Bad {
+			return visitor.Skip(s)
 		}
 	case tagEvidence:
 		if ev := e.evidence(partition); !e.Bad {
-			return v.Evidence(ev)
+			return visitor.Evidence(ev)
 		}
 	case tagReceived:
 		m := frontier.Mark{Partition: partition}
 		copy(m.Session[:], e.Take(uint64(len(m.Session))))
 		if m.Batch = e.Uvarint(); !e.Bad {
-			return v.Received(m)
+			return visitor.Received(m)
 		}
 	case tagNotBefore:
 		h, at := e.hostIn(partition), e.Time()
 		if !e.Bad {
-			return v.NotBefore(h, at)
+			return visitor.NotBefore(h, at)
 		}
 	default:
 		return &disk.CorruptError{What: "log entry", Reason: fmt.Sprintf("it has a section of unknown kind %d", tag)}
@@ -254,6 +261,9 @@ func (l *LinkView) read(e *Reader) {
 	} else {
 		l.lastSeen = 0
 	}
+	if l.Sitemap = flags&linkSitemap != 0; l.Sitemap != (l.Priority == frontier.PrioritySitemap) {
+		e.Fail() // a queue holds either sitemaps or pages
+	}
 	l.lastMod, l.hops, l.Finish, l.Visit, l.before = 0, 0, nil, 0, frontier.Summary{}
 	if flags&linkLastMod != 0 {
 		l.lastMod = e.Uvarint()
@@ -267,6 +277,7 @@ func (l *LinkView) read(e *Reader) {
 	if flags&linkVisit != 0 {
 		l.Visit, l.before = uint32(e.UpTo(math.MaxUint32)), e.summary()
 	}
+	l.repeats = e.lastU8()
 }
 
 // NoVisitor looks at nothing; embed it to look at something.
@@ -276,14 +287,15 @@ func (NoVisitor) Part(PartHead) error                           { return nil }
 func (NoVisitor) Finish(frontier.Key, []byte) error             { return nil }
 func (NoVisitor) Link(int, *LinkView) error                     { return nil }
 func (NoVisitor) Visit(int, *LinkView) error                    { return nil }
-func (NoVisitor) Leased(frontier.Key) error                     { return nil }
+func (NoVisitor) Leased(frontier.Key, bool) error               { return nil }
 func (NoVisitor) Returned(frontier.Key) error                   { return nil }
 func (NoVisitor) Host(frontier.HostID, []byte) error            { return nil }
 func (NoVisitor) Cursor(frontier.HostID, frontier.Cursor) error { return nil }
 func (NoVisitor) Origin(frontier.HostID, []byte, []byte) error  { return nil }
 func (NoVisitor) Fact(uint8, []byte, []byte, bool) error        { return nil }
-func (NoVisitor) InFlight(frontier.Key, int) error              { return nil }
-func (NoVisitor) Sitemap(frontier.Key, []byte, bool) error      { return nil }
+func (NoVisitor) InFlight(frontier.Key, UncleanEnds) error      { return nil }
+func (NoVisitor) Voucher(frontier.Voucher) error                { return nil }
+func (NoVisitor) Skip(frontier.Skip) error                      { return nil }
 func (NoVisitor) Evidence(frontier.Evidence) error              { return nil }
 func (NoVisitor) Received(frontier.Mark) error                  { return nil }
 func (NoVisitor) Sent(*LinkView) error                          { return nil }

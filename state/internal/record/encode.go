@@ -28,13 +28,14 @@ const (
 	tagHosts     = 6
 	tagCursors   = 7
 	tagOrigins   = 8
+	tagVouchers  = 9
+	tagSkips     = 10
 	tagEvidence  = 11
 	tagFacts     = 13
 	tagInFlight  = 14
 	tagNotBefore = 15
 	tagReceived  = 16
 	tagSent      = 17
-	tagSitemaps  = 19
 )
 
 // Flags of a link within a part.
@@ -45,8 +46,12 @@ const (
 	linkLastMod    = 1 << 3
 	linkHops       = 1 << 4
 	linkFinish     = 1 << 5 // a finish follows
+	linkSitemap    = 1 << 6 // it is a sitemap
 	linkVisit      = 1 << 7 // the number of a visit after the first follows, and how the one before ended
 )
+
+// leasedAlone is the flag of a page that is in flight with nothing else being read.
+const leasedAlone = 1
 
 // Append appends the stored form of r: one part for each partition. It sets
 // the index of the links' places.
@@ -60,16 +65,17 @@ func Append(dst []byte, run uint64, r *frontier.Record, c *Bodies) []byte {
 		index := uint32(0)
 		dst, index = appendLinks(dst, p, tagLinks, r.Links, index)
 		dst, _ = appendLinks(dst, p, tagVisits, r.Visits, index)
-		dst = appendLeased(dst, p, r.Leased)
+		dst = appendLeased(dst, p, r.Leased, r.Alone)
 		dst = appendReturned(dst, p, r.Returned)
 		dst = appendHosts(dst, p, r.Hosts)
 		dst = appendCursors(dst, p, r.Cursors)
 		dst = appendOrigins(dst, p, r.Origins, c)
+		dst = appendVouchers(dst, p, r.Vouchers)
+		dst = appendSkips(dst, p, r.Skips)
 		dst = appendEvidence(dst, p, r.Evidence)
 		dst = appendFacts(dst, p, r.Facts)
 		dst = appendMarks(dst, p, r.Marks)
 		dst = appendSent(dst, p, r.Sent)
-		dst = appendSitemaps(dst, p, r.Sitemaps)
 		dst = EndSized(dst, body)
 	}
 	return dst
@@ -142,7 +148,7 @@ func appendLink(dst []byte, prev, l *frontier.Link) []byte {
 	sameParent := l.Parent == prev.Parent
 	dst = append(dst, Flag(sameHost, linkSameHost)|Flag(sameParent, linkSameParent)|
 		Flag(!l.Discovered.IsZero(), linkDiscovered)|Flag(!l.LastMod.IsZero(), linkLastMod)|
-		Flag(l.Hops > 0, linkHops)|Flag(l.Finish != nil, linkFinish)|Flag(l.Visit > 1, linkVisit))
+		Flag(l.Hops > 0, linkHops)|Flag(l.Finish != nil, linkFinish)|Flag(l.Sitemap, linkSitemap)|Flag(l.Visit > 1, linkVisit))
 	if !sameHost {
 		dst = binary.BigEndian.AppendUint64(dst, uint64(l.Key.Host))
 	}
@@ -174,16 +180,24 @@ func appendLink(dst []byte, prev, l *frontier.Link) []byte {
 		dst = binary.AppendUvarint(dst, uint64(l.Visit))
 		dst = appendSummary(dst, l.Before)
 	}
+	if l.Repeats > 0 {
+		dst = append(dst, l.Repeats)
+	}
 	return EndSized(dst, body)
 }
 
 func keyPartition(k *frontier.Key) uint8 { return k.Host.Partition() }
 
-func appendLeased(dst []byte, p uint8, keys []frontier.Key) []byte {
-	dst = beginSection(dst, tagLeased, count(keys, p, keyPartition))
+func appendLeased(dst []byte, p uint8, keys, alone []frontier.Key) []byte {
+	dst = beginSection(dst, tagLeased, count(keys, p, keyPartition)+count(alone, p, keyPartition))
+	dst = appendLeasedKeys(dst, p, keys, 0)
+	return appendLeasedKeys(dst, p, alone, leasedAlone)
+}
+
+func appendLeasedKeys(dst []byte, p uint8, keys []frontier.Key, flags byte) []byte {
 	for _, k := range keys {
 		if k.Host.Partition() == p {
-			dst = k.Append(append(dst, 1+keySize, 0))
+			dst = k.Append(append(dst, 1+keySize, flags))
 		}
 	}
 	return dst
@@ -239,6 +253,31 @@ func appendOrigins(dst []byte, p uint8, origins []frontier.OriginFact, c *Bodies
 	return dst
 }
 
+func appendVouchers(dst []byte, p uint8, vouchers []frontier.Voucher) []byte {
+	dst = beginSection(dst, tagVouchers, count(vouchers, p, func(v *frontier.Voucher) uint8 { return v.Key.Host.Partition() }))
+	for i := range vouchers {
+		if v := &vouchers[i]; v.Key.Host.Partition() == p {
+			var body int
+			dst, body = BeginSized(dst)
+			dst = binary.BigEndian.AppendUint64(v.Key.Append(dst), uint64(v.Host))
+			dst = EndSized(binary.AppendUvarint(dst, uint64(v.Visit)), body)
+		}
+	}
+	return dst
+}
+
+func appendSkips(dst []byte, p uint8, skips []frontier.Skip) []byte {
+	dst = beginSection(dst, tagSkips, count(skips, p, func(s *frontier.Skip) uint8 { return s.Partition }))
+	for _, s := range skips {
+		if s.Partition == p {
+			var body int
+			dst, body = BeginSized(dst)
+			dst = EndSized(binary.AppendUvarint(append(dst, s.Reason), s.Count), body)
+		}
+	}
+	return dst
+}
+
 func appendFacts(dst []byte, p uint8, facts []frontier.CrawlFact) []byte {
 	dst = beginSection(dst, tagFacts, count(facts, p, func(f *frontier.CrawlFact) uint8 { return f.Partition }))
 	for _, f := range facts {
@@ -253,26 +292,9 @@ func appendFacts(dst []byte, p uint8, facts []frontier.CrawlFact) []byte {
 	return dst
 }
 
-func appendSitemaps(dst []byte, p uint8, sitemaps []frontier.SitemapFact) []byte {
-	dst = beginSection(dst, tagSitemaps, count(sitemaps, p, func(m *frontier.SitemapFact) uint8 { return m.Key.Host.Partition() }))
-	for i := range sitemaps {
-		if m := &sitemaps[i]; m.Key.Host.Partition() == p {
-			var body int
-			dst, body = BeginSized(dst)
-			dst = append(m.Key.Append(dst), Flag(!m.Read, 1))
-			if !m.Read {
-				dst = appendSitemap(dst, m)
-			}
-			dst = EndSized(dst, body)
-		}
-	}
-	return dst
-}
-
 // AppendOpened appends the record that opens partitions: which pages were in
-// flight when the run before it ended uncleanly, with how often that has happened
-// to each by now.
-func AppendOpened(dst []byte, run uint64, opened PartitionSet, crashed map[frontier.Key]int) []byte {
+// flight when the run before it ended uncleanly, with what is known of each by now.
+func AppendOpened(dst []byte, run uint64, opened PartitionSet, crashed map[frontier.Key]UncleanEnds) []byte {
 	inFlight := map[uint8]int{}
 	for k := range crashed {
 		inFlight[k.Host.Partition()]++

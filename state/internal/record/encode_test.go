@@ -19,7 +19,7 @@ import (
 type recorder struct {
 	parts   []PartHead
 	rec     frontier.Record
-	crashes map[frontier.Key]int
+	crashes map[frontier.Key]UncleanEnds
 	closing []frontier.HostNotBefore
 }
 
@@ -52,7 +52,11 @@ func (v *recorder) Visit(index int, l *LinkView) error {
 	return err
 }
 
-func (v *recorder) Leased(k frontier.Key) error {
+func (v *recorder) Leased(k frontier.Key, alone bool) error {
+	if alone {
+		v.rec.Alone = append(v.rec.Alone, k)
+		return nil
+	}
 	v.rec.Leased = append(v.rec.Leased, k)
 	return nil
 }
@@ -88,14 +92,14 @@ func (v *recorder) Fact(partition uint8, name, value []byte, set bool) error {
 	return nil
 }
 
-func (v *recorder) Sitemap(k frontier.Key, value []byte, set bool) error {
-	m := frontier.SitemapFact{Key: k, Read: true}
-	var err error
-	if set {
-		m, err = DecodeSitemap(k, value)
-	}
-	v.rec.Sitemaps = append(v.rec.Sitemaps, m)
-	return err
+func (v *recorder) Voucher(voucher frontier.Voucher) error {
+	v.rec.Vouchers = append(v.rec.Vouchers, voucher)
+	return nil
+}
+
+func (v *recorder) Skip(s frontier.Skip) error {
+	v.rec.Skips = append(v.rec.Skips, s)
+	return nil
 }
 
 func (v *recorder) Evidence(e frontier.Evidence) error {
@@ -119,11 +123,11 @@ func (v *recorder) NotBefore(h frontier.HostID, at time.Time) error {
 	return nil
 }
 
-func (v *recorder) InFlight(k frontier.Key, n int) error {
+func (v *recorder) InFlight(k frontier.Key, ends UncleanEnds) error {
 	if v.crashes == nil {
-		v.crashes = map[frontier.Key]int{}
+		v.crashes = map[frontier.Key]UncleanEnds{}
 	}
-	v.crashes[k] = n
+	v.crashes[k] = ends
 	return nil
 }
 
@@ -172,6 +176,16 @@ func someRecords() map[string]frontier.Record {
 			{Key: key(2), URL: mustURL("https://b.example/2"), Parent: mustURL("https://a.example/"), Discovered: ms(0), Finish: &frontier.Finish{Outcome: 3, Facts: []byte("why")}},
 			{Key: second, URL: mustURL("https://c.example/")},
 		}},
+		"sitemaps": {
+			Finish: &frontier.Finish{Key: key(1), Sitemap: true, Counted: true, Facts: []byte("f")},
+			Links: []frontier.Link{
+				{Key: key(3), URL: mustURL("https://a.example/s.xml"), Sitemap: true, Priority: frontier.PrioritySitemap, Depth: 4},
+				{Key: key(4), URL: mustURL("https://a.example/")},
+				{Key: key(5), URL: mustURL("https://a.example/t.xml"), Sitemap: true, Priority: frontier.PrioritySitemap, Finish: &frontier.Finish{Sitemap: true}},
+			},
+			Visits:   []frontier.Link{{Key: key(6), URL: mustURL("https://a.example/u.xml"), Sitemap: true, Priority: frontier.PrioritySitemap, Visit: 3}},
+			Vouchers: []frontier.Voucher{{Key: key(3), Host: math.MaxUint64, Visit: math.MaxUint32}, {Key: key(3)}, {Key: second, Host: 1, Visit: 1}},
+		},
 		"visits": {
 			Links: []frontier.Link{{Key: key(1), URL: mustURL("https://a.example/")}},
 			Visits: []frontier.Link{
@@ -180,10 +194,11 @@ func someRecords() map[string]frontier.Record {
 				{Key: second, URL: mustURL("https://c.example/"), Visit: 2},
 			},
 		},
-		"leases": {Leased: []frontier.Key{key(1), key(2), second}, Returned: []frontier.Key{key(3)}},
+		"leases": {Leased: []frontier.Key{key(1), key(2), second}, Alone: []frontier.Key{key(2), second}, Returned: []frontier.Key{key(3)}},
 		"facts": {
 			Hosts: []frontier.HostFact{{
-				Host: 1, Name: "a.example", Blocked: true, Abandoned: true, Pages: 7,
+				Host: 1, Name: "a.example", Blocked: true, Abandoned: true, Pages: 7, Run: math.MaxUint64,
+				Row:     pace.Row{Failures: 255, BackoffUntil: ms(4), Failed: []uint16{1, math.MaxUint16, 0}, Forbidden: 254, Refusals: 253, AtCap: 252},
 				Learned: pace.Learned{Delay: time.Second, Floor: time.Hour, FloorAt: ms(1), LastSuccess: ms(2), AskedUntil: ms(3)},
 			}, {}},
 			Cursors: []frontier.HostCursor{{Host: 1, Low: frontier.Cursor{Priority: 255, Position: math.MaxUint64, Index: math.MaxUint32}}, {}},
@@ -191,16 +206,13 @@ func someRecords() map[string]frontier.Record {
 				Host: 1, Origin: "https://a.example", State: frontier.OriginAnswered, Status: 200, Fetched: ms(1), Expires: ms(2),
 				SitemapsRequested: true, Body: []byte("rules"),
 			}, {}},
-			Sitemaps: []frontier.SitemapFact{
-				{Key: key(3), URL: mustURL("https://a.example/s.xml"), Depth: 65535, Guessed: true, Vouched: []string{"a.example", ""}},
-				{Key: key(4), URL: mustURL("https://a.example/s.xml")}, {Key: key(5), Read: true},
-			},
 			Facts: []frontier.CrawlFact{
 				{Name: "status", Value: []byte("running")}, {Name: "empty", Value: []byte{}}, {Name: "gone"}, {Partition: 255, Name: "status", Value: []byte("x")},
 			},
 		},
 		"exchange": {
 			Evidence: []frontier.Evidence{{Partition: 3, Kind: 4, Subject: math.MaxUint64, Words: []uint64{1, math.MaxUint64}}, {Partition: 200, Kind: 255}},
+			Skips:    []frontier.Skip{{Partition: 3, Reason: 255, Count: math.MaxUint64}, {Partition: 7}, {Partition: 200, Reason: 1, Count: 1}},
 			Marks:    []frontier.Mark{{Partition: 3, Session: [16]byte{15: 1}, Batch: math.MaxUint64}, {Partition: 4}},
 			Sent: []frontier.Link{
 				{Key: key(1), URL: mustURL("https://a.example/x"), Depth: 3, Priority: 19, Source: 1, Hops: 2, Parent: mustURL("https://b.example/"), Discovered: ms(7), LastMod: ms(8)},
@@ -277,12 +289,15 @@ func TestRecordBytes(t *testing.T) {
 		Visits:   []frontier.Link{{Key: key(2), URL: mustURL("https://a/"), Visit: 2, Before: frontier.Summary{Outcome: 1, Status: 2, Bytes: 3}}},
 		Leased:   []frontier.Key{key(5)},
 		Returned: []frontier.Key{key(6)},
-		Hosts:    []frontier.HostFact{{Host: 7, Name: "a", Blocked: true, Learned: pace.Learned{Delay: time.Second, LastSuccess: ms(1)}, Pages: 2}},
-		Cursors:  []frontier.HostCursor{{Host: 7, Low: frontier.Cursor{Priority: 1, Position: 2, Index: 3}}},
-		Origins:  []frontier.OriginFact{{Host: 7, Origin: "o", State: frontier.OriginNone, Status: 404, Fetched: ms(1), Expires: ms(2), SitemapsRequested: true, Body: []byte("d")}},
-		Facts:    []frontier.CrawlFact{{Partition: 1, Name: "n", Value: []byte("v")}, {Partition: 1, Name: "gone"}},
+		Hosts: []frontier.HostFact{{
+			Host: 7, Name: "a", Blocked: true, Learned: pace.Learned{Delay: time.Second, LastSuccess: ms(1)}, Pages: 2,
+			Run: 9, Row: pace.Row{Failures: 3, BackoffUntil: ms(2), Failed: []uint16{0x0102}, Forbidden: 4, Refusals: 5, AtCap: 6},
+		}},
+		Cursors: []frontier.HostCursor{{Host: 7, Low: frontier.Cursor{Priority: 1, Position: 2, Index: 3}}},
+		Origins: []frontier.OriginFact{{Host: 7, Origin: "o", State: frontier.OriginNone, Status: 404, Fetched: ms(1), Expires: ms(2), SitemapsRequested: true, Body: []byte("d")}},
+		Facts:   []frontier.CrawlFact{{Partition: 1, Name: "n", Value: []byte("v")}, {Partition: 1, Name: "gone"}},
 	}
-	const want = "0202" + "bd02" + "000009" + // version, parts; the first one's length, partition, kind, run
+	const want = "0202" + "c602" + "000009" + // version, parts; the first one's length, partition, kind, run
 		"0101ad00" + "000000010000000000000000000000030000000000000007" + // finish, its key
 		"020101" + "c801" + "01" + "02" + "03" + "ac02" + "0401f40306" + "d10f" + "0172" + "0166" +
 		"0202b900" + "1c" + "0000000200000000" + "0000000000000006000000000000000e" + "0405" + "03" + // links
@@ -291,7 +306,8 @@ func TestRecordBytes(t *testing.T) {
 		"0301ad00" + "82" + "0000000200000000" + "0000000000000006000000000000000e" + "0000" + "00" + "000a68747470733a2f2f612f" + "02" + "01000203" + // visits
 		"0401" + "1900" + "0000000500000000000000000000000f0000000000000023" + // leased
 		"0501" + "18" + "00000006000000000000000000000012000000000000002a" + // returned
-		"06019300" + "0000000000000007" + "02" + "0161" + "01" + "d00f" + "00" + "00" + "03" + "00" + "04" + // hosts
+		"06019c00" + "0000000000000007" + "02" + "0161" + "01" + "d00f" + "00" + "00" + "03" + "00" + "04" + // hosts
+		"03" + "05" + "09" + "040506" + "01" + "0102" +
 		"07018b00" + "0000000000000007" + "010203" + // cursors
 		"08019300" + "0000000000000007" + "016f" + "020201" + "9403" + "03" + "05" + "0164" + // origins
 		"9500" + "010009" + // the second part
@@ -302,7 +318,7 @@ func TestRecordBytes(t *testing.T) {
 }
 
 func TestOpenedRoundTrip(t *testing.T) {
-	want := map[frontier.Key]int{key(1): 1, key(2): 200, {Host: 9 << 56}: 3}
+	want := map[frontier.Key]UncleanEnds{key(1): {Count: 1}, key(2): {Count: 200, Alone: true}, {Host: 9 << 56}: {Count: 3}}
 	var v recorder
 	if err := Walk(AppendOpened(nil, 3, AllPartitions(), want), &v); err != nil {
 		t.Fatal(err)
@@ -329,6 +345,13 @@ func TestAddedFields(t *testing.T) {
 	}
 	value := append(appendHost(nil, &frontier.HostFact{Name: "a"}), "a field of tomorrow"...)
 	if got, err := DecodeHost(1, value); err != nil || got.Name != "a" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	// An earlier writer did not write what a host has done in a row.
+	host := frontier.HostFact{Host: 1, Name: "a", Pages: 2}
+	value = appendHost(nil, &host)
+	value = value[:len(value)-len(appendRow(nil, &host))]
+	if got, err := DecodeHost(1, value); err != nil || !reflect.DeepEqual(got, host) {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }
@@ -379,10 +402,10 @@ func TestBlockRoundTrip(t *testing.T) {
 		for i := range 20 {
 			l := frontier.Link{
 				Key: frontier.Key{Host: 9, Hi: uint64(i), Lo: uint64(round)}, URL: mustURL("https://a.example/" + strings.Repeat("x", i%5)), Depth: uint16(i),
-				Priority: 3, Source: uint8(i), Hops: uint8(i % 3), At: frontier.Cursor{Priority: 3, Position: frontier.Position(100 + i/3), Index: uint32(i)},
+				Priority: 3, Source: uint8(i), Hops: uint8(i % 3), Repeats: uint8(i % 4), At: frontier.Cursor{Priority: 3, Position: frontier.Position(100 + i/3), Index: uint32(i)},
 			}
 			want = append(want, l)
-			b.Add(l.At.Position, int(l.At.Index), &LinkView{Key: l.Key, url: []byte(l.URL.String()), depth: l.Depth, Priority: 3, source: l.Source, hops: l.Hops})
+			b.Add(l.At.Position, int(l.At.Index), &LinkView{Key: l.Key, url: []byte(l.URL.String()), depth: l.Depth, Priority: 3, source: l.Source, hops: l.Hops, repeats: l.Repeats})
 		}
 		var got []frontier.Link
 		if err := ReadBlock(9, 3, b.Buf, func(l *frontier.Link) bool {
@@ -406,14 +429,28 @@ func wantErrAs[E error](t *testing.T, got error) E {
 	return e
 }
 
-// TestSitemapBytes pins the encoding: what was written must be read for ever.
-func TestSitemapBytes(t *testing.T) {
-	r := frontier.Record{Sitemaps: []frontier.SitemapFact{
-		{Key: key(1), URL: mustURL("https://a/s"), Depth: 3, Guessed: true, Vouched: []string{"b", "c"}}, {Key: key(2), Read: true},
-	}}
-	const want = "0201" + "cf00" + "000009" + "1302" + // version, parts; length, partition, kind, run; sitemaps
-		"ad00" + "000000010000000000000000000000030000000000000007" + "01" + "0201" + "03" + "0b68747470733a2f2f612f73" + "02" + "0162" + "0163" +
-		"9900" + "00000002000000000000000000000006000000000000000e" + "00"
+// A queue holds either sitemaps or pages: a record that says otherwise is damaged.
+func TestSitemapOfAnotherPriority(t *testing.T) {
+	for _, l := range []frontier.Link{
+		{Sitemap: true, Priority: frontier.PriorityStart}, {Priority: frontier.PrioritySitemap},
+	} {
+		l.Key, l.URL = key(1), mustURL("https://a.example/")
+		r := frontier.Record{Links: []frontier.Link{l}}
+		if err := Walk(Append(nil, 1, &r, &Bodies{}), &recorder{}); err == nil {
+			t.Errorf("a link with priority %d, of a sitemap: %v, is read", l.Priority, l.Sitemap)
+		}
+	}
+}
+
+// TestVoucherBytes pins the encoding of sitemaps as links.
+func TestVoucherBytes(t *testing.T) {
+	r := frontier.Record{
+		Links:    []frontier.Link{{Key: key(1), URL: mustURL("https://a/s"), Sitemap: true, Priority: frontier.PrioritySitemap, Depth: 3}},
+		Vouchers: []frontier.Voucher{{Key: key(1), Host: 5, Visit: 300}},
+	}
+	const want = "0201" + "d600" + "000009" + // version, parts; length, partition, kind, run
+		"0201" + "a900" + "42" + "000000010000000000000000000000030000000000000007" + "0f00" + "03" + "00" + "0b68747470733a2f2f612f73" +
+		"0901" + "a200" + "000000010000000000000000000000030000000000000007" + "0000000000000005" + "ac02"
 	if got := hex.EncodeToString(Append(nil, 9, &r, &Bodies{})); got != want {
 		t.Errorf("encoding has changed\n got %s\nwant %s", got, want)
 	}

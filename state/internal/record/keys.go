@@ -17,9 +17,11 @@ const (
 	FamMeta     = 'm' // m name: about the view as a whole
 	FamOrigin   = 'o' // o HostID origin: what is known of an origin
 	FamQueue    = 'q' // q HostID priority position index: links of a host, in order
-	FamSitemap  = 's' // s Key: a sitemap that is still to be read
+	FamSitemap  = 's' // s Key: a sitemap as it was found
+	FamRead     = 't' // t Key: what became of a sitemap
 	FamURL      = 'u' // u Key: a URL as it was found
 	FamInFlight = 'x' // x Key: how many unclean ends found it in flight
+	FamVoucher  = 'y' // y Key HostID: a voucher of a sitemap
 )
 
 // MetaApplied names the position that the view has reached.
@@ -49,6 +51,29 @@ func ParseURLKey(b []byte) (frontier.Key, bool) {
 		return frontier.Key{}, false
 	}
 	return urlnorm.ParseKey(b[1:])
+}
+
+// AppendVoucherKey appends the key of a voucher.
+func AppendVoucherKey(dst []byte, k frontier.Key, h frontier.HostID) []byte {
+	return binary.BigEndian.AppendUint64(AppendURLKey(dst, FamVoucher, k), uint64(h))
+}
+
+// ParseVoucherKey is the inverse of AppendVoucherKey.
+func ParseVoucherKey(b []byte) (v frontier.Voucher, ok bool) {
+	if len(b) != URLKeySize+8 {
+		return v, false
+	}
+	v.Key, ok = ParseURLKey(b[:URLKeySize])
+	v.Host = frontier.HostID(binary.BigEndian.Uint64(b[URLKeySize:]))
+	return v, ok
+}
+
+// Families returns the families of a URL as it was found and of what became of it.
+func Families(sitemap bool) (found, finished byte) {
+	if sitemap {
+		return FamSitemap, FamRead
+	}
+	return FamURL, FamFinish
 }
 
 // AppendHostKey appends the key of a host in a family.

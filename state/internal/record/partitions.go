@@ -62,6 +62,9 @@ func touched(r *frontier.Record) (s PartitionSet) {
 	for _, k := range r.Leased {
 		s.Add(k.Host.Partition())
 	}
+	for _, k := range r.Alone {
+		s.Add(k.Host.Partition())
+	}
 	for _, k := range r.Returned {
 		s.Add(k.Host.Partition())
 	}
@@ -74,11 +77,14 @@ func touched(r *frontier.Record) (s PartitionSet) {
 	for i := range r.Origins {
 		s.Add(r.Origins[i].Host.Partition())
 	}
-	for i := range r.Sitemaps {
-		s.Add(r.Sitemaps[i].Key.Host.Partition())
+	for i := range r.Vouchers {
+		s.Add(r.Vouchers[i].Key.Host.Partition())
 	}
 	for i := range r.Facts {
 		s.Add(r.Facts[i].Partition)
+	}
+	for i := range r.Skips {
+		s.Add(r.Skips[i].Partition)
 	}
 	for i := range r.Evidence {
 		s.Add(r.Evidence[i].Partition)

@@ -46,7 +46,7 @@ func urlOf(r *Reader, text string) frontier.URL {
 	return u
 }
 
-// AppendDiscovery appends the value of a u entry.
+// AppendDiscovery appends the value of a u or s entry.
 func AppendDiscovery(dst []byte, l *LinkView) []byte {
 	dst = append(dst, Version, l.Priority, l.source)
 	dst = binary.AppendUvarint(dst, uint64(l.depth))
@@ -77,16 +77,19 @@ func DecodeDiscovery(k frontier.Key, b []byte) (frontier.Link, error) {
 	l.URL = urlOf(&r, string(r.Bytes()))
 	n := r.UpTo(uint64(len(l.URL.String())))
 	l.Parent = urlOf(&r, l.URL.String()[:n]+string(r.Bytes()))
-	l.Hops = r.U8()
+	l.Hops, l.Sitemap = r.U8(), l.Priority == frontier.PrioritySitemap
 	return l, r.Done(what)
 }
 
 // Flags of a finish.
-const finishCounted = 1 // it counts towards page limits
+const (
+	finishCounted = 1  // it counts towards page limits
+	finishSitemap = 32 // it is that of a sitemap
+)
 
-// appendFinish appends the value of an f entry.
+// appendFinish appends the value of an f or t entry.
 func appendFinish(dst []byte, f *frontier.Finish) []byte {
-	dst = append(dst, Version, f.Outcome, Flag(f.Counted, finishCounted))
+	dst = append(dst, Version, f.Outcome, Flag(f.Counted, finishCounted)|Flag(f.Sitemap, finishSitemap))
 	dst = binary.AppendUvarint(dst, uint64(f.Status))
 	dst = binary.AppendUvarint(dst, uint64(f.Attempts))
 	dst = binary.AppendUvarint(dst, uint64(f.Visit))
@@ -118,7 +121,8 @@ func DecodeFinish(k frontier.Key, b []byte) (*frontier.Finish, error) {
 // FinishHead reads the fields that counters are made of.
 func (r *Reader) FinishHead(f *frontier.Finish) {
 	f.Outcome = r.U8()
-	f.Counted = r.U8()&finishCounted != 0
+	flags := r.U8()
+	f.Counted, f.Sitemap = flags&finishCounted != 0, flags&finishSitemap != 0
 	f.Status = uint16(r.UpTo(math.MaxUint16))
 	f.Attempts = uint16(r.UpTo(math.MaxUint16))
 	f.Visit, f.Generation = uint32(r.UpTo(math.MaxUint32)), uint32(r.UpTo(math.MaxUint32))
@@ -154,7 +158,35 @@ func appendHost(dst []byte, h *frontier.HostFact) []byte {
 	for _, t := range []time.Time{h.Learned.FloorAt, h.Learned.LastSuccess, h.Learned.AskedUntil} {
 		dst = binary.AppendUvarint(dst, Millis(t))
 	}
-	return binary.AppendUvarint(dst, zigzag(h.Pages))
+	dst = binary.AppendUvarint(dst, zigzag(h.Pages))
+	return appendRow(dst, h)
+}
+
+// appendRow appends the fields of a host fact about failures in a row.
+func appendRow(dst []byte, h *frontier.HostFact) []byte {
+	row := &h.Row
+	dst = append(dst, row.Failures)
+	dst = binary.AppendUvarint(dst, Millis(row.BackoffUntil))
+	dst = binary.AppendUvarint(dst, h.Run)
+	dst = append(dst, row.Forbidden, row.Refusals, row.AtCap)
+	dst = binary.AppendUvarint(dst, uint64(len(row.Failed)))
+	for _, url := range row.Failed {
+		dst = binary.BigEndian.AppendUint16(dst, url)
+	}
+	return dst
+}
+
+// row reads what appendRow wrote. Facts of earlier versions of the program end before it.
+func (r *Reader) row(f *frontier.HostFact) {
+	if len(r.B) == 0 {
+		return
+	}
+	row := &f.Row
+	row.Failures, row.BackoffUntil, f.Run = r.U8(), r.Time(), r.Uvarint()
+	row.Forbidden, row.Refusals, row.AtCap = r.U8(), r.U8(), r.U8()
+	for urls := r.Take(2 * r.UpTo(math.MaxUint8)); len(urls) > 1; urls = urls[2:] {
+		row.Failed = append(row.Failed, binary.BigEndian.Uint16(urls))
+	}
 }
 
 // DecodeHost decodes the value of a host fact.
@@ -170,6 +202,7 @@ func DecodeHost(h frontier.HostID, b []byte) (frontier.HostFact, error) {
 	f.Learned.Delay, f.Learned.Floor = r.duration(), r.duration()
 	f.Learned.FloorAt, f.Learned.LastSuccess, f.Learned.AskedUntil = r.Time(), r.Time(), r.Time()
 	f.Pages = unzigzag(r.Uvarint())
+	r.row(&f)
 	return f, r.Done(what)
 }
 
@@ -226,49 +259,45 @@ func (c *Bodies) DecodeOrigin(h frontier.HostID, origin string, b []byte) (front
 	return o, r.Done(what)
 }
 
-const sitemapGuessed = 1 // flag of a sitemap
-
-// appendSitemap appends the value of an s entry.
-func appendSitemap(dst []byte, m *frontier.SitemapFact) []byte {
-	dst = append(dst, Version, Flag(m.Guessed, sitemapGuessed))
-	dst = binary.AppendUvarint(dst, uint64(m.Depth))
-	dst = AppendString(dst, m.URL.String())
-	dst = binary.AppendUvarint(dst, uint64(len(m.Vouched)))
-	for _, host := range m.Vouched {
-		dst = AppendString(dst, host)
-	}
-	return dst
+// AppendVoucher appends the value of a y entry.
+func AppendVoucher(dst []byte, v *frontier.Voucher) []byte {
+	return binary.AppendUvarint(append(dst, Version), uint64(v.Visit))
 }
 
-// DecodeSitemap reads the value of an s entry.
-func DecodeSitemap(k frontier.Key, b []byte) (frontier.SitemapFact, error) {
-	const what = "sitemap"
+// DecodeVoucher reads the value of a y entry: the visit of the voucher.
+func DecodeVoucher(b []byte) (visit uint32, err error) {
+	const what = "voucher"
 	r, err := ValueReader(what, b)
-	if err != nil {
-		return frontier.SitemapFact{}, err
-	}
-	m := frontier.SitemapFact{Key: k, Guessed: r.U8()&sitemapGuessed != 0, Depth: uint16(r.UpTo(math.MaxUint16))}
-	m.URL = urlOf(&r, string(r.Bytes()))
-	for n := r.UpTo(uint64(len(r.B))); n > 0 && !r.Bad; n-- {
-		m.Vouched = append(m.Vouched, string(r.Bytes()))
-	}
-	return m, r.Done(what)
-}
-
-// AppendInFlight appends the value of an x entry: how many unclean ends found a
-// page in flight.
-func AppendInFlight(dst []byte, ends int) []byte {
-	return binary.AppendUvarint(append(dst, Version), uint64(ends))
-}
-
-// InFlight reads the value of an x entry.
-func (r *Reader) InFlight() (ends int, err error) {
-	const what = "in-flight mark"
-	*r, err = ValueReader(what, r.B)
 	if err != nil {
 		return 0, err
 	}
-	ends = int(r.UpTo(math.MaxInt32))
+	visit = uint32(r.UpTo(math.MaxUint32))
+	return visit, r.Done(what)
+}
+
+// UncleanEnds is what is known of a page that unclean ends found in flight.
+type UncleanEnds struct {
+	Count int
+	Alone bool // at one of them the page was in flight alone
+}
+
+// AppendInFlight appends the value of an x entry.
+func AppendInFlight(dst []byte, ends UncleanEnds) []byte {
+	dst = binary.AppendUvarint(append(dst, Version), uint64(ends.Count))
+	return append(dst, Flag(ends.Alone, leasedAlone))
+}
+
+// InFlight reads the value of an x entry. Flags were added to it later.
+func (r *Reader) InFlight() (ends UncleanEnds, err error) {
+	const what = "in-flight mark"
+	*r, err = ValueReader(what, r.B)
+	if err != nil {
+		return ends, err
+	}
+	ends.Count = int(r.UpTo(math.MaxInt32))
+	if len(r.B) > 0 {
+		ends.Alone = r.U8()&leasedAlone != 0
+	}
 	return ends, r.Done(what)
 }
 

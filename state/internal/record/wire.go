@@ -43,7 +43,7 @@ func FromMillis(m uint64) time.Time {
 func zigzag(v int64) uint64   { return uint64(v)<<1 ^ uint64(v>>63) }
 func unzigzag(u uint64) int64 { return int64(u>>1) ^ -int64(u&1) }
 
-// BeginSized reserves room for the length of what is appended next, and
+// BeginSized reserves space for the length of what is appended next, and
 // EndSized fills it in. Almost everything is shorter than 16 KiB and never
 // moves.
 func BeginSized(dst []byte) ([]byte, int) {
@@ -79,7 +79,7 @@ func shared(a, b string) int {
 }
 
 // A Reader takes an encoding apart. After the first fault it returns zeros,
-// and bad is set; no length is believed before it is checked.
+// and bad is set; each length is checked before it is used.
 type Reader struct {
 	B   []byte
 	Bad bool
@@ -100,6 +100,14 @@ func (r *Reader) U8() uint8 {
 	v := r.B[0]
 	r.B = r.B[1:]
 	return v
+}
+
+// lastU8 reads a byte at the end of an element, which is left out where it is zero.
+func (r *Reader) lastU8() uint8 {
+	if len(r.B) == 0 {
+		return 0
+	}
+	return r.U8()
 }
 
 // U64 reads a fixed number of 8 bytes.

@@ -23,7 +23,7 @@ type Writer struct {
 	maxCount, maxSize int64 // of a transaction
 
 	txn    *badger.Txn // nil if none was begun; it may be empty
-	count  int64       // entries in txn, and those that have room reserved
+	count  int64       // entries in txn, and those that have space reserved
 	size   int64       // of them, as Badger computes it
 	values int64       // bytes of values among them
 	memory *slab       // of txn
@@ -53,7 +53,7 @@ func (w *Writer) Full(n int64) bool {
 	return w.count >= w.maxCount/n || w.size >= w.maxSize/n || w.values >= maxValues/n
 }
 
-// Empty reports whether the transaction has no entries, and none with reserved room.
+// Empty reports whether the transaction has no entries, and none with reserved space.
 func (w *Writer) Empty() bool { return w.count == 0 }
 
 // HasRoom reports whether an entry with a key and a value of these lengths fits into the transaction.
@@ -61,7 +61,7 @@ func (w *Writer) HasRoom(key, value int) bool {
 	return w.count+1 < w.maxCount && w.size+w.entrySize(key, value) < w.maxSize && w.values < maxValues
 }
 
-// Reserve takes the room of an entry that is added later with SetReserved.
+// Reserve takes the space of an entry that is added later with SetReserved.
 func (w *Writer) Reserve(key, value int) {
 	w.count++
 	w.size += w.entrySize(key, value)
@@ -84,7 +84,7 @@ func (w *Writer) Set(key, value []byte) error {
 	return w.open().SetEntry(e)
 }
 
-// SetReserved adds an entry for which room was reserved. It copies the key. The value must not be changed before Await returns.
+// SetReserved adds an entry for which space was reserved. It copies the key. The value must not be changed before Await returns.
 func (w *Writer) SetReserved(key, value []byte, meta byte) error {
 	w.values += int64(len(value))
 	e := w.memory.entry()

@@ -12,7 +12,7 @@ import (
 	"github.com/mapwright/mapwright/state/internal/badgerfiles"
 )
 
-// A stallingLogger makes Badger stop when it first has to make room for a write, which it tells its logger.
+// A stallingLogger makes Badger stop when it first has to make space for a write, which it tells its logger.
 type stallingLogger struct {
 	once             sync.Once
 	stalled, release chan struct{}
@@ -112,8 +112,8 @@ func TestWriterWorksWhileBadgerWrites(t *testing.T) {
 	w.Discard()
 }
 
-// TestRoom fills transactions as far as there is room, with values beside the keys and in the value log. Badger takes each one.
-func TestRoom(t *testing.T) {
+// TestHasRoom fills transactions as far as there is space, with values beside the keys and in the value log. Badger takes each one.
+func TestHasRoom(t *testing.T) {
 	db := open(t, nil)
 	w := NewWriter(db)
 	n := 0
@@ -126,7 +126,7 @@ func TestRoom(t *testing.T) {
 			}
 		}
 		if added == 0 || !w.Full(1) && !w.Full(2) {
-			t.Errorf("no room after %d entries with %d bytes", added, size)
+			t.Errorf("no space after %d entries with %d bytes", added, size)
 		}
 		w.Send()
 		if !w.Empty() || !w.Sending() {
@@ -142,13 +142,13 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// TestReserved: room that is reserved is counted, and the value is not copied before it is sent.
+// TestReserved: space that is reserved is counted, and the value is not copied before it is sent.
 func TestReserved(t *testing.T) {
 	db := open(t, nil)
 	w := NewWriter(db)
 	w.Reserve(5, 3)
 	if w.Empty() {
-		t.Error("reserved room does not count")
+		t.Error("reserved space does not count")
 	}
 	key, value := []byte("first"), []byte("old")
 	if err := w.SetReserved(key, value, 7); err != nil {

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"regexp"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Every flag that a document names exists. The program's default for a flag of the traps is the one that docs/traps.md gives.
+func TestDocumentsNameFlagsThatExist(t *testing.T) {
+	flags := map[string]*pflag.Flag{"help": {}}
+	var collect func(cmd *cobra.Command)
+	collect = func(cmd *cobra.Command) {
+		add := func(f *pflag.Flag) { flags[f.Name] = f }
+		cmd.Flags().VisitAll(add)
+		cmd.PersistentFlags().VisitAll(add)
+		for _, sub := range cmd.Commands() {
+			collect(sub)
+		}
+	}
+	collect(newRoot(nil, stdio{&bytes.Buffer{}, &bytes.Buffer{}, &bytes.Buffer{}}))
+	documents, err := filepath.Glob(filepath.Join("..", "..", "docs", "*.md"))
+	if err != nil || len(documents) == 0 {
+		t.Fatalf("no documents: %v", err)
+	}
+	named := 0
+	for _, path := range append(documents, filepath.Join("..", "..", "README.md")) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range regexp.MustCompile(`--([a-z][a-z0-9-]+)`).FindAllSubmatch(text, -1) {
+			named++
+			if flags[string(found[1])] == nil {
+				t.Errorf("%s names %s, which is no flag", filepath.Base(path), found[0])
+			}
+		}
+	}
+	if named < 100 {
+		t.Errorf("the documents name only %d flags: the search is broken", named)
+	}
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "traps.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := regexp.MustCompile("(?m)^\\| `[a-z_]+` \\| `--([a-z-]+)` \\| ([0-9,]+) \\|").FindAllSubmatch(text, -1)
+	if len(rows) == 0 {
+		t.Error("docs/traps.md has no table of flags")
+	}
+	for _, row := range rows {
+		is, want := flags[string(row[1])].DefValue, string(bytes.ReplaceAll(row[2], []byte(","), nil))
+		if is != want {
+			t.Errorf("docs/traps.md says that --%s is %s, the program %s", row[1], want, is)
+		}
+	}
+}

@@ -1,0 +1,287 @@
+package frontier
+
+import (
+	"iter"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/mapwright/mapwright/frontier/internal/memory"
+	"github.com/mapwright/mapwright/internal/urlnorm"
+)
+
+// A host is what is kept of a host name that has anything pending, or of which
+// something must not be forgotten. Most of what makes it run lies in its seat,
+// which a parked host does not have.
+type host struct {
+	hostQueue
+	id        HostID
+	lastStart int64 // clock; 0 if nothing was started yet
+	notBefore int64 // clock; no start before it, whatever the pace says
+	parkedAt  int64 // clock; when the host was parked
+
+	counts hostCounts // what the host adds to the counters
+
+	first originState // the origin asked for first; others are in origins
+
+	tickets int64 // page tickets taken, under MaxURLsPerHost
+	counted int64 // finished pages that took one, likewise
+
+	name  hostName
+	flags hostFlags
+	why   Why
+	seat  int32 // -1 for none: parked
+
+	domain hostDomain
+
+	leases        uint32 // all kinds, until Done is through
+	pageLeases    uint32
+	sitemapLeases uint32
+	disowned      uint32 // requests of leases whose partition was closed: they hold slots
+	gated         uint32 // what its robots leases add to the gate's count of depth 0
+}
+
+type hostFlags uint16
+
+const (
+	hostBlocked     hostFlags = 1 << iota // failed too often in a row
+	hostAbandoned                         // its domain was given up
+	hostUnknown                           // the store has not been asked about it yet
+	hostAsking                            // a loader is about to
+	hostLoading                           // a loader is to fill a window or a wait
+	hostRobotsOut                         // a robots lease is out
+	hostRobotsWait                        // waits for one of MaxRobots
+	hostRobotsAway                        // an origin of it waits for another request for its robots.txt; see asks
+	hostRobotsAsked                       // has questions; see asks
+	hostTicketWait                        // waits for a page ticket
+	hostEarly                             // in the ready heap before its time, so that loading is done by then
+	hostIdle                              // in the list of idle hosts
+	hostFactDirty                         // has a fact that must be written at the next checkpoint
+	hostTouched                           // in the list of hosts to settle
+	hostClosed                            // its partition was closed; only its slots are left of it
+	hostSitemapTurn                       // its last lease from a level was a page: a sitemap is next, if it has one
+
+	hostHeld = hostBlocked | hostAbandoned
+)
+
+// limited reports whether the host has had as many pages as it may; 0 means any number.
+func (h *host) limited(most int64) bool { return most > 0 && h.tickets >= most }
+
+// count is what the host adds to the counters now. If it is limited, it may lease no
+// further pages, and if skipSitemaps is set, no sitemaps.
+func (h *host) count(limited, skipSitemaps bool) hostCounts {
+	pages, sitemaps, busy, givenUp := int64(h.pageLeases), int64(h.sitemapLeases), int64(h.leases), int64(0)
+	if h.flags&hostHeld != 0 {
+		givenUp = h.pages() - pages
+	} else {
+		busy += int64(h.ticketed)
+		if limited {
+			pages += int64(h.ticketed)
+		} else {
+			pages = h.pages()
+		}
+		if !skipSitemaps {
+			sitemaps = h.sitemaps
+		}
+	}
+	urls := pages + sitemaps
+	return hostCounts{live: urls + int64(h.robotsLeases()), urls: urls, pages: pages, busy: busy, givenUp: givenUp}
+}
+
+// robotsLeases are the robots leases that are out.
+func (h *host) robotsLeases() uint32 { return h.leases - h.pageLeases - h.sitemapLeases }
+
+// forgetAfter is how long a host is remembered after its last request, if only
+// for the time of it: its robots.txt may come back with a Crawl-delay.
+const forgetAfter = int64(time.Minute)
+
+// isDone reports whether nothing of a parked host is queued, leased or to be written,
+// and its last request was long ago.
+func (h *host) isDone(now int64) bool {
+	const busy = hostHeld | hostAsking | hostLoading | hostFactDirty | hostTouched | hostRobotsAway | hostRobotsAsked
+	return h.pending == 0 && h.leases == 0 && h.disowned == 0 && h.flags&busy == 0 && h.lastStart+forgetAfter <= now
+}
+
+// parkable reports whether a host can be parked: nothing refers to its seat.
+func (h *host) parkable() bool {
+	return h.leases == 0 && h.disowned == 0 && h.flags&(hostAsking|hostLoading) == 0
+}
+
+// A hostTable holds the hosts of a shard, by id and by index, their names and their
+// domains. Every host in it is in the list of its domain. A host keeps its index and
+// its address until it is removed.
+type hostTable struct {
+	byID    map[HostID]int32
+	records memory.Slab[host]
+	names   memory.Arena
+	domains domainTable
+	// gone are the cursors of removed hosts that were not committed yet: how far their
+	// queues are finished.
+	gone map[HostID]Cursor
+	whys [whyCount]int64 // how many hosts wait for what
+}
+
+// A hostName is a host's name in the arena of its table.
+type hostName struct {
+	text memory.Ref
+	size uint8 // 0 while the name is unknown
+}
+
+// A hostDomain is a host's place in the list of its domain's hosts.
+type hostDomain struct {
+	index      int32 // of the domain
+	next, prev int32 // hosts; -1 at the ends
+}
+
+func newHostTable() hostTable {
+	return hostTable{byID: map[HostID]int32{}, domains: domainTable{byID: map[uint64]int32{}}, gone: map[HostID]Cursor{}}
+}
+
+// at is the host of an index.
+func (t *hostTable) at(i int32) *host { return t.records.At(i) }
+
+// len is the number of hosts, end the index after the last one that was ever used.
+// A host that was removed has id 0.
+func (t *hostTable) len() int   { return t.records.Len() }
+func (t *hostTable) end() int32 { return t.records.End() }
+
+// find returns the index of a host, and whether it is in the table.
+func (t *hostTable) find(id HostID) (int32, bool) {
+	i, ok := t.byID[id]
+	return i, ok
+}
+
+// all goes through the hosts of a partition.
+func (t *hostTable) all(p uint8) iter.Seq2[int32, *host] {
+	return func(yield func(int32, *host) bool) {
+		for i := range t.end() {
+			if h := t.at(i); h.id != 0 && h.id.Partition() == p && !yield(i, h) {
+				return
+			}
+		}
+	}
+}
+
+// add puts in a host that is not there. A cursor of it that is not committed yet must
+// not be committed after links before it are queued, so the host takes it over.
+func (t *hostTable) add(id HostID, name string) (int32, *host) {
+	i := t.records.Alloc()
+	h := t.at(i)
+	*h = host{id: id, flags: hostUnknown, why: WhyIdle, seat: -1, hostQueue: emptyQueue(t.gone[id])}
+	delete(t.gone, id)
+	t.byID[id] = i
+	t.whys[h.why]++
+	t.setName(h, name)
+	t.join(i, h, name)
+	return i, h
+}
+
+// remove takes a host out. If its queue is finished further than was committed, the
+// cursor is kept for takeGone.
+func (t *hostTable) remove(i int32) {
+	h := t.at(i)
+	if h.ended.Compare(h.saved) > 0 {
+		t.gone[h.id] = h.ended
+	}
+	t.leave(h)
+	t.whys[h.why]--
+	delete(t.byID, h.id)
+	if h.name.size > 0 {
+		t.names.Free(h.name.text)
+	}
+	t.records.Free(i)
+}
+
+// takeGone returns the cursors of removed hosts, and forgets them.
+func (t *hostTable) takeGone() []HostCursor {
+	var cursors []HostCursor
+	for id, c := range t.gone {
+		cursors = append(cursors, HostCursor{Host: id, Low: c})
+	}
+	clear(t.gone)
+	return cursors
+}
+
+// forgetPartition forgets cursors of a partition's removed hosts, and what is known
+// of its domains. Domains with hosts are removed with the last of them.
+func (t *hostTable) forgetPartition(p uint8) {
+	for id := range t.gone {
+		if id.Partition() == p {
+			delete(t.gone, id)
+		}
+	}
+	for i, d := range t.domains.all() {
+		if d.partition() == p {
+			d.failures, d.at, d.abandoned = 0, 0, false
+			t.domains.release(i)
+		}
+	}
+}
+
+// setWhy sets what a host waits for.
+func (t *hostTable) setWhy(h *host, why Why) {
+	t.whys[h.why]--
+	t.whys[why]++
+	h.why = why
+}
+
+// name is a host's name, or nil while it is unknown. It must not be written to.
+func (t *hostTable) name(h *host) []byte {
+	if h.name.size == 0 {
+		return nil
+	}
+	return t.names.At(h.name.text)[:h.name.size]
+}
+
+// setName sets a host's name, if it is not known yet.
+func (t *hostTable) setName(h *host, name string) {
+	if name == "" || h.name.size > 0 {
+		return
+	}
+	h.name.text = t.names.Alloc(len(name))
+	h.name.size = uint8(copy(t.names.At(h.name.text), name[:min(len(name), MaxHost)]))
+}
+
+// domain is the domain of a host.
+func (t *hostTable) domain(h *host) *domain { return t.domains.at(h.domain.index) }
+
+// join puts a new host into the list of its registrable domain.
+func (t *hostTable) join(i int32, h *host, name string) {
+	index := t.domains.ensure(xxhash.Sum64String(urlnorm.RegistrableDomain(name)))
+	d := t.domains.at(index)
+	h.domain = hostDomain{index: index, next: d.hosts, prev: -1}
+	if d.hosts >= 0 {
+		t.at(d.hosts).domain.prev = i
+	}
+	d.hosts = i
+	if d.abandoned {
+		h.flags |= hostAbandoned | hostFactDirty
+	}
+}
+
+// leave takes a host out of the list of its domain.
+func (t *hostTable) leave(h *host) {
+	at := h.domain
+	if at.prev >= 0 {
+		t.at(at.prev).domain.next = at.next
+	} else {
+		t.domain(h).hosts = at.next
+	}
+	if at.next >= 0 {
+		t.at(at.next).domain.prev = at.prev
+	}
+	t.domains.release(at.index)
+}
+
+// siblings goes through the hosts of a domain.
+func (t *hostTable) siblings(d *domain) iter.Seq2[int32, *host] {
+	return func(yield func(int32, *host) bool) {
+		for i := d.hosts; i >= 0; {
+			h := t.at(i)
+			if !yield(i, h) {
+				return
+			}
+			i = h.domain.next
+		}
+	}
+}

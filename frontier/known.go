@@ -1,0 +1,152 @@
+package frontier
+
+import "github.com/mapwright/mapwright/frontier/dedup"
+
+// known tells new links from known ones, for the partitions of one shard. It is
+// guarded by the shard's mutex.
+//
+// A key that was claimed is known for good. The set of recent keys holds some of
+// these keys, the filters all of them and by mistake a few others. So a key that the
+// set does not hold and the filters do is in doubt: it is looked up in the store
+// without the mutex, and is in doubts meanwhile.
+type known struct {
+	filters dedup.Filters
+	recent  *dedup.Recent
+	doubts  map[Key]*doubt
+
+	gate   *gate
+	higher promotions
+
+	links, hot, filtered int64 // see Stats
+	doubtful, erred      int64 // likewise
+}
+
+// A doubt is a key that is being looked up in the store, by refs calls. If one of
+// them, or any other, claims the key, the others must not.
+type doubt struct {
+	refs    int
+	claimed bool
+}
+
+func (n *known) init(o *Options, recentBytes int, g *gate) {
+	n.filters.Init(o.FilterCapacity, o.FilterFPRate)
+	n.recent = dedup.NewRecent(recentBytes)
+	n.doubts = map[Key]*doubt{}
+	n.gate = g
+}
+
+// lookup is how far the link with a key has come: known, a candidate, or doubtful.
+// Then the key is in doubt until settle or endDoubt is called.
+func (n *known) lookup(k Key, depth uint16) linkState {
+	if n.recent.Has(k) {
+		n.hot++
+		n.again(k, depth)
+		return linkKnown
+	}
+	if !n.filters.Has(k) {
+		return linkCandidate
+	}
+	n.doubtful++
+	d := n.doubts[k]
+	if d == nil {
+		d = &doubt{}
+		n.doubts[k] = d
+	}
+	d.refs++
+	return linkDoubtful
+}
+
+// again notes that a known link was found at a depth that may be its least.
+func (n *known) again(k Key, depth uint16) {
+	if n.gate.on && int(depth) <= depthOf(uint8(n.gate.open.Load())) {
+		n.higher.note(k, depth)
+	}
+}
+
+// claim makes a key known.
+func (n *known) claim(k Key) {
+	n.recent.Add(k)
+	n.filters.Add(k)
+	if d := n.doubts[k]; d != nil {
+		d.claimed = true
+	}
+}
+
+// remember makes a key known that the store has recorded; it may be known already.
+func (n *known) remember(k Key) {
+	if n.filters.Has(k) {
+		n.recent.Add(k)
+	} else {
+		n.claim(k)
+	}
+}
+
+// isClaimed reports whether a key in doubt was claimed since the store was asked.
+func (n *known) isClaimed(k Key) bool { return n.doubts[k].claimed || n.recent.Has(k) }
+
+// settle ends the doubt about a link. If the store was asked and the link is still
+// doubtful, it is known.
+func (n *known) settle(k Key, depth uint16, st linkState, asked bool) {
+	switch {
+	case st == linkVerified:
+		n.erred++
+	case asked:
+		n.recent.Add(k)
+		n.again(k, depth)
+	}
+	n.endDoubt(k)
+}
+
+// endDoubt ends the lookup of a key by one call.
+func (n *known) endDoubt(k Key) {
+	if d := n.doubts[k]; d.refs > 1 {
+		d.refs--
+	} else {
+		delete(n.doubts, k)
+	}
+}
+
+// addStats adds the counters and sizes to the statistics.
+func (n *known) addStats(st *Stats) {
+	st.Links += n.links
+	st.HotHits += n.hot
+	st.Filtered += n.filtered
+	st.Doubtful += n.doubtful
+	st.Erred += n.erred
+	recent := n.recent.Stats()
+	st.HotKeys += recent.Len
+	st.HotBytes += recent.Bytes
+	keys, bytes := n.filters.Size()
+	st.FilterKeys += keys
+	st.FilterBytes += bytes
+}
+
+// promotions are links that were found again at a smaller depth than may stand in
+// the queue: by a redirect, which keeps its page's depth, or in a sitemap. They
+// matter under the gate only, where a URL's depth must be its least. A link that is
+// promoted while a level is open is leased before the next level ends.
+type promotions struct {
+	now, before map[Key]uint16
+}
+
+func (p *promotions) note(k Key, depth uint16) {
+	if p.now == nil {
+		p.now = map[Key]uint16{}
+	}
+	if old, ok := p.now[k]; !ok || depth < old {
+		p.now[k] = depth
+	}
+}
+
+// age forgets the promotions of the level before the last.
+func (p *promotions) age() { p.now, p.before = nil, p.now }
+
+// correct is the depth to lease a URL with.
+func (p *promotions) correct(k Key, depth uint16) uint16 {
+	for _, m := range []map[Key]uint16{p.now, p.before} {
+		if d, ok := m[k]; ok {
+			depth = min(depth, d)
+		}
+	}
+	return depth
+}

@@ -1,0 +1,21 @@
+package frontier
+
+import "testing"
+
+// A queue of one priority holds either sitemaps or pages, and below PriorityDepth only pages of depth 0.
+func TestSettlePriority(t *testing.T) {
+	for _, c := range []struct {
+		link Link
+		want uint8
+	}{
+		{Link{Priority: PriorityStart}, PriorityStart}, {Link{Priority: 14}, 14}, {Link{Priority: PrioritySitemap}, PriorityDepth},
+		{Link{Priority: PriorityDepth}, PriorityDepth}, {Link{Priority: 255}, PriorityDepth},
+		{Link{Depth: 1, Priority: PriorityStart}, PriorityDepth + 1}, {Link{Depth: 65535}, 255},
+		{Link{Sitemap: true}, PrioritySitemap}, {Link{Sitemap: true, Depth: 7, Priority: 255}, PrioritySitemap},
+	} {
+		c.link.settlePriority()
+		if c.link.Priority != c.want {
+			t.Errorf("priority %d of %+v, want %d", c.link.Priority, c.link, c.want)
+		}
+	}
+}

@@ -1,0 +1,277 @@
+package pace
+
+import (
+	"math"
+	"sync"
+	"time"
+)
+
+// Never is a time that does not come, in Unix ns.
+const Never = math.MaxInt64
+
+const (
+	// patience is how long a crawl whose turn it is may leave a host unused while another crawl waits for it.
+	patience = int64(10 * time.Millisecond)
+	// keepHost is how long a host that no crawl asks any more is remembered after its last request.
+	keepHost = int64(time.Minute)
+)
+
+// A Registry holds what the crawls of one process share about the hosts that several of them may ask: facts, and no
+// settings. A crawl takes part in a host by a [Handle], and applies its own settings to the facts.
+//
+// The registry's lock is a leaf: under it nothing else is locked, and no other crawl is called. A method that may let
+// another crawl go on returns the handle of that crawl, and the caller calls its Wake when it holds no lock.
+type Registry struct {
+	epoch time.Time
+
+	mu      sync.Mutex // guards everything below, and all hosts and handles
+	hosts   map[string]*sharedHost
+	unasked []*sharedHost // hosts that had no handle when they were added; each once
+}
+
+// NewRegistry returns an empty registry.
+func NewRegistry() *Registry {
+	return &Registry{epoch: time.Now(), hosts: map[string]*sharedHost{}}
+}
+
+// Epoch is the zero of the clock that all crawls of the registry must use: the times that they pass are its Unix
+// nanoseconds plus those that have elapsed since, by the monotonic clock.
+func (r *Registry) Epoch() time.Time { return r.epoch }
+
+// Len is the number of hosts of which anything is kept.
+func (r *Registry) Len() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.hosts)
+}
+
+func (r *Registry) now() int64 { return r.epoch.UnixNano() + int64(time.Since(r.epoch)) }
+
+// Join makes a crawl take part in a host, of which it knows p so far; p becomes what all crawls know. When the crawl
+// may ask the host earlier than the handle has said, wake is called, without any lock.
+func (r *Registry) Join(host string, p *Pace, wake func(*Handle)) *Handle {
+	h := &Handle{r: r, wake: wake}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.forgetLocked(2)
+	s := r.hosts[host]
+	if s == nil {
+		s = &sharedHost{r: r, name: host}
+		r.hosts[host] = s
+	}
+	s.handles = append(s.handles, h)
+	h.host = s
+	s.facts.merge(&p.facts)
+	p.facts = s.facts
+	return h
+}
+
+// forgetLocked looks at some of the hosts that no crawl asked when they were last looked at, and forgets those of
+// which nothing needs to be kept. Every Join looks at more hosts than it adds, so their number is bounded by that of
+// the hosts that were asked within the last minute, or rest.
+func (r *Registry) forgetLocked(most int) {
+	now := r.now()
+	for range min(most, len(r.unasked)) {
+		s := r.unasked[0]
+		r.unasked = r.unasked[1:]
+		switch {
+		case len(s.handles) > 0:
+			s.listed = false
+		case s.keepUntil() <= now:
+			delete(r.hosts, s.name)
+		default:
+			r.unasked = append(r.unasked, s)
+		}
+	}
+}
+
+// A Handle is the part that one crawl takes in a host. The crawl calls its methods one at a time, under a lock of its
+// own; Wake is for other crawls.
+type Handle struct {
+	r    *Registry
+	host *sharedHost
+	wake func(*Handle)
+
+	// Guarded by the registry's lock.
+	terms  Terms
+	slots  int   // requests that the crawl has in flight
+	told   int64 // when the crawl will ask by itself, while it is in the queue
+	wants  bool  // the crawl has, or may have, a URL that waits for the pace only
+	queued bool
+	lapsed bool // it had its turn and did not use it; until its next Take it is not queued
+	left   bool
+}
+
+// Terms are what one crawl demands for a host, by its own settings.
+type Terms struct {
+	Gap   time.Duration // between the last start and the next one
+	Paced bool          // the gap may be over zero, so one request starts at a time
+	Limit int           // in flight
+}
+
+// isActive reports whether what the crawl demands is in force: it has requests out, or a URL that waits for the pace.
+func (h *Handle) isActive() bool { return h.slots > 0 || h.wants }
+
+// Wake lets the crawl look at the host again. The caller holds no lock. A nil handle is no crawl.
+func (h *Handle) Wake() {
+	if h != nil {
+		h.wake(h)
+	}
+}
+
+// Sync brings p in line with what all crawls know.
+func (h *Handle) Sync(p *Pace) {
+	h.r.mu.Lock()
+	defer h.r.mu.Unlock()
+	p.facts = h.host.facts
+}
+
+// Merge adds what the crawl has read of an earlier run, and brings p in line.
+func (h *Handle) Merge(p *Pace) {
+	h.r.mu.Lock()
+	defer h.r.mu.Unlock()
+	h.host.facts.merge(&p.facts)
+	p.facts = h.host.facts
+}
+
+// Plan says what the crawl demands now, whether it has or may have a URL that waits for the pace only, and when it
+// could ask for it by its own reckoning. It returns when it may: Never means that the crawl is woken, zero that its own
+// time holds.
+func (h *Handle) Plan(t Terms, wants bool, at, now int64) (ready int64, wake *Handle) {
+	h.r.mu.Lock()
+	defer h.r.mu.Unlock()
+	s := h.host
+	was := h.isActive()
+	h.terms, h.wants = t, wants && !h.left
+	if was && !h.isActive() {
+		s.deactivate(h)
+	}
+	// A crawl whose own delay ends no later than the gap that is in force waits for the others, not for its delay.
+	switch {
+	case !h.wants || at > max(now, s.restsUntil(s.inForce(h))):
+		s.dequeue(h)
+	case !h.lapsed:
+		s.enqueue(h)
+	}
+	if h.queued {
+		ready = Never
+		if s.queue[0] == h {
+			ready = s.readyAt(h)
+		}
+		h.told = ready
+	}
+	return ready, s.offer(h, now)
+}
+
+// Take takes a slot, if the host may be asked now and it is the crawl's turn. If not, the crawl is in the queue for
+// it, and Plan says when it may try again.
+func (h *Handle) Take(now int64) (ok bool, wake *Handle) {
+	h.r.mu.Lock()
+	defer h.r.mu.Unlock()
+	s := h.host
+	h.lapsed = false
+	if h.left || s.readyAt(h) > now || len(s.queue) > 0 && s.queue[0] != h {
+		if !h.left {
+			s.enqueue(h)
+		}
+		return false, s.offer(h, now)
+	}
+	s.dequeue(h)
+	h.slots++
+	s.inflight++
+	s.unstarted++
+	return true, s.offer(h, now)
+}
+
+// Start starts the first request of a slot that was taken at the given time, and reports whether it may. It was allowed
+// by Take. It is refused only if another request has started since, and the gap after it that other crawls demand is not
+// over: a crawl that demands one has joined meanwhile. The gap after the request is drawn by the crawl.
+func (h *Handle) Start(taken int64, gap time.Duration, now int64) (ok bool, wake *Handle) {
+	h.r.mu.Lock()
+	defer h.r.mu.Unlock()
+	s := h.host
+	if s.lastStart >= taken && s.lastStart+int64(s.ofOthers(h).Gap) > now {
+		return false, nil
+	}
+	s.unstarted--
+	s.start(h, gap, now)
+	return true, s.offer(h, now)
+}
+
+// Repeat starts a further request of a slot, and reports whether it may: the rules are those of Take, but for the turn.
+func (h *Handle) Repeat(gap time.Duration, now int64) (ok bool, wake *Handle) {
+	h.r.mu.Lock()
+	defer h.r.mu.Unlock()
+	s := h.host
+	force := s.inForce(h)
+	if force.Paced && s.unstarted > 0 || s.restsUntil(force) > now {
+		return false, nil
+	}
+	s.start(h, gap, now)
+	return true, s.offer(h, now)
+}
+
+// Inflight is how many requests of all crawls have a slot, and how many of them have started.
+func (h *Handle) Inflight() (slots, wire int) {
+	h.r.mu.Lock()
+	defer h.r.mu.Unlock()
+	return h.host.inflight, h.host.inflight - h.host.unstarted
+}
+
+// Release frees a slot; started says whether a request of it has started.
+func (h *Handle) Release(started bool, now int64) (wake *Handle) {
+	h.r.mu.Lock()
+	defer h.r.mu.Unlock()
+	s := h.host
+	h.slots--
+	s.inflight--
+	if !started {
+		s.unstarted--
+	}
+	h.wants = !h.left // until the next Plan, which follows before the crawl's own lock is released
+	if h.left && h.slots == 0 {
+		s.remove(h)
+	}
+	return s.offer(h, now)
+}
+
+// Apply is [Pace.Apply] on what all crawls know.
+func (h *Handle) Apply(p Pace, c *Config, e Event) (Pace, Change, *Handle) {
+	h.r.mu.Lock()
+	defer h.r.mu.Unlock()
+	s := h.host
+	p.facts = s.facts
+	p, ch := p.Apply(c, e)
+	s.facts = p.facts
+	switch {
+	case ch.Has(EffectBackedOff | EffectFailedAgain):
+		s.backoffUntil, s.failStart = max(s.backoffUntil, p.backoffUntil), max(s.failStart, p.failStart)
+	case ch.Verdict == VerdictAnswered && e.Start.UnixNano() > s.failStart:
+		s.backoffUntil, s.failStart = 0, 0
+	}
+	return p, ch, s.offer(h, e.Now.UnixNano())
+}
+
+// Waits reports whether the crawl waits for its turn.
+func (h *Handle) Waits() bool {
+	h.r.mu.Lock()
+	defer h.r.mu.Unlock()
+	return h.queued
+}
+
+// Leave ends the crawl's part in the host. While requests of it are out their slots are taken, and what it demands is
+// in force; each is to be released as before. Leave may be called again.
+func (h *Handle) Leave(now int64) (wake *Handle) {
+	h.r.mu.Lock()
+	defer h.r.mu.Unlock()
+	if h.left {
+		return nil
+	}
+	s := h.host
+	h.left, h.wants = true, false
+	s.dequeue(h)
+	if h.slots == 0 {
+		s.remove(h)
+	}
+	return s.offer(h, now)
+}

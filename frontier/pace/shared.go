@@ -1,0 +1,172 @@
+package pace
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// A sharedHost is what the crawls of a process know together about a host. It is guarded by the registry's lock.
+//
+// The queue holds the crawls that could ask the host if they were alone, now or when its gap or rest is over, each once.
+// Only the first may. A crawl
+// that takes a slot goes to the end of the queue when it wants another. So the crawls ask in turns.
+type sharedHost struct {
+	r    *Registry
+	name string
+
+	facts
+	lastStart    int64 // Unix ns; of the last request, 0 for none
+	gapUntil     int64 // Unix ns; when the gap after it ends that crawls demand which had it in force and ask no more
+	backoffUntil int64 // Unix ns; of the last failure in any crawl
+	failStart    int64 // Unix ns; start of the request that failed
+
+	inflight  int // slots taken
+	unstarted int // of them, without a request yet
+
+	handles []*Handle
+	queue   []*Handle
+
+	offeredTo *Handle // the first of the queue, if the host can be asked now or at a known time
+	offeredAt int64   // Unix ns; since when
+	timer     *time.Timer
+	armed     int64 // Unix ns; when the timer fires, 0 if it will not
+	listed    bool  // in the registry's unasked
+}
+
+// inForce is what the given crawl and the others demand: the longest gap and the smallest limit.
+func (s *sharedHost) inForce(h *Handle) Terms {
+	t, others := h.terms, s.ofOthers(h)
+	return Terms{Gap: max(t.Gap, others.Gap), Paced: t.Paced || others.Paced, Limit: min(t.Limit, others.Limit)}
+}
+
+// ofOthers is what the other active crawls demand.
+func (s *sharedHost) ofOthers(h *Handle) Terms {
+	t := Terms{Limit: math.MaxInt}
+	for _, other := range s.handles {
+		if other != h && other.isActive() {
+			t.Gap = max(t.Gap, other.terms.Gap)
+			t.Paced = t.Paced || other.terms.Paced
+			t.Limit = min(t.Limit, other.terms.Limit)
+		}
+	}
+	return t
+}
+
+// restsUntil is when the gap after the last start, the rest and the backoff are over.
+func (s *sharedHost) restsUntil(force Terms) int64 {
+	at := max(s.gapUntil, s.restUntil, s.backoffUntil)
+	if s.lastStart > 0 {
+		at = max(at, s.lastStart+int64(force.Gap))
+	}
+	return at
+}
+
+// readyAt is when a crawl may ask the host, as far as the crawls are concerned: Never while others must do something
+// first.
+func (s *sharedHost) readyAt(h *Handle) int64 {
+	force := s.inForce(h)
+	if s.inflight >= force.Limit || force.Paced && s.unstarted > 0 {
+		return Never
+	}
+	return s.restsUntil(force)
+}
+
+// start notes that a request of a crawl starts, and the gap that the crawl demands after it.
+func (s *sharedHost) start(h *Handle, gap time.Duration, now int64) {
+	h.terms.Gap = gap
+	s.lastStart = max(s.lastStart, now)
+}
+
+// deactivate ends what a crawl has in force, but for the gap after the last start.
+func (s *sharedHost) deactivate(h *Handle) {
+	if s.lastStart > 0 {
+		s.gapUntil = max(s.gapUntil, s.lastStart+int64(h.terms.Gap))
+	}
+}
+
+func (s *sharedHost) enqueue(h *Handle) {
+	if !h.queued {
+		h.queued, h.told = true, Never
+		s.queue = append(s.queue, h)
+	}
+}
+
+func (s *sharedHost) dequeue(h *Handle) {
+	if h.queued {
+		h.queued = false
+		s.queue = slices.DeleteFunc(s.queue, func(other *Handle) bool { return other == h })
+	}
+}
+
+// offer is called after every change. It returns the first crawl of the queue, if that may ask the host earlier than
+// it was told. The crawl that made the change is not returned: it looks at the host anyway. While further crawls wait,
+// the first one must ask within patience, or it loses its turn.
+func (s *sharedHost) offer(changed *Handle, now int64) (wake *Handle) {
+	var first *Handle
+	at := int64(Never)
+	if len(s.queue) > 0 {
+		first = s.queue[0]
+		at = s.readyAt(first)
+	}
+	if at == Never {
+		s.offeredTo = nil
+		return nil
+	}
+	if s.offeredTo != first {
+		s.offeredTo, s.offeredAt = first, now
+	}
+	if len(s.queue) > 1 {
+		s.arm(max(at, s.offeredAt)+patience, now)
+	}
+	if first == changed || at >= first.told {
+		return nil
+	}
+	first.told = at
+	return first
+}
+
+// arm has the timer fire at the given time or before.
+func (s *sharedHost) arm(at, now int64) {
+	if s.armed != 0 && s.armed <= at {
+		return
+	}
+	s.armed = at
+	if d := time.Duration(max(0, at-now)); s.timer == nil {
+		s.timer = time.AfterFunc(d, s.fire)
+	} else {
+		s.timer.Reset(d)
+	}
+}
+
+// fire ends the turn of a crawl that has not used it while others wait.
+func (s *sharedHost) fire() { s.lapse().Wake() }
+
+func (s *sharedHost) lapse() (wake *Handle) {
+	s.r.mu.Lock()
+	defer s.r.mu.Unlock()
+	s.armed = 0
+	now := s.r.now()
+	if first := s.offeredTo; first != nil && len(s.queue) > 1 && s.queue[0] == first {
+		if at := s.readyAt(first); at != Never && max(at, s.offeredAt)+patience <= now {
+			s.dequeue(first)
+			first.lapsed = true
+		}
+	}
+	return s.offer(nil, now)
+}
+
+// remove takes out a crawl that has no slot.
+func (s *sharedHost) remove(h *Handle) {
+	s.deactivate(h)
+	s.handles = slices.DeleteFunc(s.handles, func(other *Handle) bool { return other == h })
+	if len(s.handles) == 0 && !s.listed {
+		s.listed = true
+		s.r.unasked = append(s.r.unasked, s)
+	}
+}
+
+// keepUntil is how long the host must be remembered though no crawl asks it.
+func (s *sharedHost) keepUntil() int64 {
+	return max(s.lastStart+keepHost, s.restUntil, s.backoffUntil)
+}

@@ -1,0 +1,326 @@
+package frontier
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/mapwright/mapwright/frontier/internal/memory"
+	"github.com/mapwright/mapwright/frontier/pace"
+)
+
+// never is a time that does not come.
+const never = pace.Never
+
+const (
+	// soon is how long before a host's time its window is loaded, and how far away
+	// that time may be for the host to keep its window while others need memory.
+	soon = int64(time.Second)
+	// parkGap is how much later than a parked host's time an active host's must be
+	// for the two to change places: hosts should not be parked for nothing.
+	parkGap = int64(time.Second)
+)
+
+// A schedule holds the paces of a shard's hosts and the order of their times. A
+// bounded number of hosts is active: such a host has a seat, and may be leased. The
+// others are parked. The schedule knows nothing of what hosts have queued.
+//
+// An active host is in ready exactly when it may be leased at its time there, or
+// looked at again. A parked host is in parked exactly when it could be leased at its
+// time there if it were active.
+type schedule struct {
+	config        *pace.Config
+	maxActive     int
+	seats         memory.Slab[seat]
+	ready, parked memory.Heap
+	places        memory.Places
+	paces         map[int32]pace.Pace // of parked hosts, where it must not be forgotten
+	// idle are active hosts without work, the longest idle first. A host with
+	// hostIdle is in it once; entries of other hosts are skipped.
+	idle memory.Fifo
+	// compared is the first time in parked with which the times of all active hosts
+	// were last compared.
+	compared int64
+	rng      rand.PCG
+}
+
+// A seat is what an active host has and a parked one does not.
+type seat struct {
+	pace pace.Pace
+	fair int64  // clock; when the host last gave up its turn, which orders those whose time has come
+	rnd  uint64 // drawn at each start, for the delay after it
+
+	saved   pace.Saved // what was last written of the pace
+	savedAt int64      // clock; when it was, 0 for not in this run
+	crawled int64      // leases since the host became active
+
+	inflight  uint16 // slots taken
+	unstarted uint16 // of them, not on the wire yet
+	wire      uint16 // of them, on the wire
+	turn      uint16 // leases left of a turn that has begun
+}
+
+func (sc *schedule) init(config *pace.Config, maxActive int) {
+	sc.config, sc.maxActive, sc.compared = config, maxActive, never
+	sc.paces = map[int32]pace.Pace{}
+	sc.ready, sc.parked = memory.NewHeap(&sc.places), memory.NewHeap(&sc.places)
+	sc.rng.Seed(rand.Uint64(), rand.Uint64())
+}
+
+// seat is the seat of an active host.
+func (sc *schedule) seat(h *host) *seat { return sc.seats.At(h.seat) }
+
+// active is the number of active hosts.
+func (sc *schedule) active() int { return sc.seats.Len() }
+
+func (sc *schedule) isFull() bool { return sc.seats.Len() >= sc.maxActive }
+
+// due is the earliest time at which an active host may be leased, or never.
+func (sc *schedule) due() int64 { return sc.ready.Top() }
+
+// first is an active host of that time. There must be one.
+func (sc *schedule) first() int32 { return sc.ready.First() }
+
+// soonest returns up to n active hosts that may be leased, with their times. They are
+// in no exact order, but the first is the soonest.
+func (sc *schedule) soonest(n int) []memory.Node { return sc.ready.Nodes(n) }
+
+// hasParked reports whether a parked host waits to become active.
+func (sc *schedule) hasParked() bool { return sc.parked.Len() > 0 }
+
+// nextParked is the parked host that is to become active next, if one may.
+func (sc *schedule) nextParked() (int32, bool) {
+	if sc.isFull() || sc.parked.Len() == 0 {
+		return 0, false
+	}
+	return sc.parked.First(), true
+}
+
+// add takes in a host that is new in the table, as a parked one.
+func (sc *schedule) add(i int32) { sc.places.Grow(i + 1) }
+
+// activate gives a parked host a seat.
+func (sc *schedule) activate(i int32, h *host, now int64) {
+	sc.parked.Remove(i)
+	h.seat = sc.seats.Alloc()
+	st := sc.seat(h)
+	st.pace = sc.paces[i]
+	delete(sc.paces, i)
+	st.rnd = sc.rng.Uint64()
+	st.fair = now
+	st.saved, st.savedAt = st.pace.Saved(), 0
+}
+
+// park takes the seat of an active host away. Of its pace, what must not be forgotten
+// is kept.
+func (sc *schedule) park(i int32, h *host, now int64) {
+	p := sc.seat(h).pace
+	sc.ready.Remove(i)
+	sc.seats.Free(h.seat)
+	h.seat, h.parkedAt = -1, now
+	h.flags &^= hostEarly
+	sc.setPace(i, h, p, now)
+}
+
+// remove forgets a host, active or parked.
+func (sc *schedule) remove(i int32, h *host) {
+	sc.set(i, h, never)
+	if h.seat >= 0 {
+		sc.seats.Free(h.seat)
+		h.seat = -1
+	}
+	delete(sc.paces, i)
+}
+
+// time is the time of a host, or never.
+func (sc *schedule) time(i int32, h *host) int64 {
+	if h.seat >= 0 {
+		return sc.ready.Time(i)
+	}
+	return sc.parked.Time(i)
+}
+
+// set sets the time of a host.
+func (sc *schedule) set(i int32, h *host, at int64) {
+	if h.seat >= 0 {
+		sc.ready.Set(i, at)
+	} else {
+		sc.parked.Set(i, at)
+	}
+}
+
+// pace is a host's pace, active or parked.
+func (sc *schedule) pace(i int32, h *host) pace.Pace {
+	if h.seat >= 0 {
+		return sc.seat(h).pace
+	}
+	return sc.paces[i]
+}
+
+// setPace sets a host's pace. The pace of a parked host is kept if there is anything
+// in it that must not be forgotten.
+func (sc *schedule) setPace(i int32, h *host, p pace.Pace, now int64) {
+	switch {
+	case h.seat >= 0:
+		sc.seat(h).pace = p
+	case !p.IsDefault() || p.CrawlDelay() > 0 || p.RestUntil().UnixNano() > now:
+		sc.paces[i] = p
+	default:
+		delete(sc.paces, i)
+	}
+}
+
+// nextStart is when a host's pace allows another start.
+func (sc *schedule) nextStart(i int32, h *host) int64 {
+	var last time.Time
+	if h.lastStart != 0 {
+		last = time.Unix(0, h.lastStart)
+	}
+	var at time.Time
+	if h.seat >= 0 {
+		st := sc.seat(h)
+		at = st.pace.NextStart(sc.config, last, st.rnd)
+	} else {
+		at = sc.paces[i].NextStart(sc.config, last, 0)
+	}
+	if at.IsZero() {
+		return h.notBefore
+	}
+	return max(h.notBefore, at.UnixNano())
+}
+
+// started notes that a request to an active host starts now. rnd is drawn for the delay
+// after it.
+func (sc *schedule) started(h *host, now int64, rnd uint64) {
+	h.lastStart = now
+	sc.seat(h).rnd = rnd
+}
+
+// limit is how many requests an active host, which has the seat, may have in flight.
+// A sitemap can take long to read: where only one request would be allowed because
+// nothing is known of the host, it does not keep the first pages waiting.
+func (sc *schedule) limit(h *host, st *seat) int {
+	if sc.config.Adaptive && st.pace.IsFresh() && h.leases > h.pageLeases {
+		return sc.config.MinInflight
+	}
+	return st.pace.Limit(sc.config)
+}
+
+// shouldPark reports whether a parked host's time comes well before the given one.
+func (sc *schedule) shouldPark(at int64) bool {
+	top := sc.parked.Top()
+	return top != never && at > top+min(parkGap, never-top)
+}
+
+// late returns active hosts whose times come well after that of the first parked
+// host. A host whose time changes is compared by shouldPark, so the others need to be
+// compared only when the first parked host has an earlier time than ever before. That
+// is a look at every host, and so many hosts are returned at once.
+func (sc *schedule) late(hosts *hostTable) (late []int32) {
+	const most = 1024
+	top := sc.parked.Top()
+	if top == never {
+		sc.compared = never
+		return nil
+	}
+	if top >= sc.compared || !sc.isFull() {
+		return nil
+	}
+	sc.compared = top
+	for i := range hosts.end() {
+		h := hosts.at(i)
+		if h.id == 0 || h.seat < 0 || !h.parkable() || sc.ready.Time(i) <= top+parkGap {
+			continue
+		}
+		if late = append(late, i); len(late) == most {
+			sc.compared = never
+			break
+		}
+	}
+	return late
+}
+
+// addIdle notes that an active host has no work.
+func (sc *schedule) addIdle(i int32, hosts *hostTable) {
+	h := hosts.at(i)
+	if h.flags&hostIdle != 0 {
+		return
+	}
+	h.flags |= hostIdle
+	sc.idle.Push(i)
+	if sc.idle.Len() < 2*sc.active()+1024 {
+		return
+	}
+	// Without this the list would grow with every host.
+	sc.idle.Filter(func(i int32) bool {
+		h := hosts.at(i)
+		keep := h.flags&hostIdle != 0 && h.seat >= 0
+		h.flags &^= hostIdle // a second entry of the same host is not kept
+		return keep
+	})
+	sc.idle.Filter(func(i int32) bool {
+		hosts.at(i).flags |= hostIdle
+		return true
+	})
+}
+
+// takeIdle returns the active host that has been without work the longest.
+func (sc *schedule) takeIdle(hosts *hostTable) (int32, bool) {
+	for {
+		i, ok := sc.idle.Pop()
+		if !ok {
+			return 0, false
+		}
+		h := hosts.at(i)
+		if h.flags&hostIdle == 0 {
+			continue
+		}
+		h.flags &^= hostIdle
+		if h.seat >= 0 && h.why == WhyIdle && h.parkable() && h.pending == 0 {
+			return i, true
+		}
+	}
+}
+
+// grant takes a slot for a new lease. turn is how many leases a host gets in a row
+// before it goes behind others whose time has come.
+func (st *seat) grant(now int64, turn int) {
+	st.crawled++
+	st.inflight++
+	st.unstarted++
+	if st.turn == 0 {
+		st.turn = uint16(min(turn, 1<<15))
+	}
+	if st.turn--; st.turn == 0 {
+		st.fair = now
+	}
+}
+
+// start notes that the first request of a lease is sent.
+func (st *seat) start() {
+	st.unstarted--
+	st.wire++
+}
+
+// release frees the slot of a lease.
+func (st *seat) release(started bool) {
+	st.inflight--
+	if started {
+		st.wire--
+	} else {
+		st.unstarted--
+	}
+}
+
+// noteSaved notes that the pace is written now.
+func (st *seat) noteSaved(now int64) { st.saved, st.savedAt = st.pace.Saved(), now }
+
+// whyNot is what of the pace makes the host wait.
+func (st *seat) whyNot(now int64) Why {
+	switch ready := st.pace.ReadyAt(); {
+	case ready.IsZero() || ready.UnixNano() <= now:
+		return WhyDelay
+	case st.pace.Failures() > 0:
+		return WhyBackoff
+	}
+	return WhyRest
+}

@@ -1,0 +1,152 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+
+	"github.com/mapwright/mapwright/internal/crawl/monitor"
+	"github.com/mapwright/mapwright/internal/crawl/report"
+	"github.com/mapwright/mapwright/internal/export"
+	"github.com/mapwright/mapwright/state"
+)
+
+// StopMode is how a crawl ends that is told to.
+type StopMode uint8
+
+const (
+	// Gracefully makes no new fetches, gives those under way a grace period, and writes the outputs.
+	Gracefully StopMode = iota
+	// AtOnce leaves without outputs; the directory stays consistent, and the crawl can be resumed.
+	AtOnce
+)
+
+// Crawl is one crawl in a data directory. New makes it; Run may be called once. Stop, Status and Export may be called at any time, from any
+// goroutine. Only Run has the directory open, so nothing has to be closed.
+type Crawl struct {
+	shared *Shared
+	o      Options
+
+	stop    chan struct{}   // closed by the first Stop
+	leaving context.Context // ended by Stop(AtOnce)
+	leave   context.CancelFunc
+
+	mu       sync.Mutex
+	ran      bool          // guarded by mu; Run was called
+	stopped  bool          // guarded by mu; stop is closed
+	running  *run          // guarded by mu; while the store is open
+	finished *monitor.Live // guarded by mu; how the run ended
+
+	// exporting is held for reading while an export reads the run's store, and for writing when that is closed.
+	exporting sync.RWMutex
+}
+
+// ErrRan is returned by a second call of Run.
+var ErrRan = errors.New("a crawl runs once: make a new one to go on with it")
+
+// New makes a crawl that uses what is shared. Nothing is opened yet.
+func New(shared *Shared, o Options) (*Crawl, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	c := &Crawl{shared: shared, o: o, stop: make(chan struct{})}
+	c.leaving, c.leave = context.WithCancel(context.Background())
+	return c, nil
+}
+
+// Run crawls until there is nothing left, a limit is reached or the crawl is stopped, and returns what it amounted to. The error
+// is about the crawl itself: a data directory that cannot be used, a disk that fails. Cancelling ctx is as Stop(AtOnce).
+func (c *Crawl) Run(ctx context.Context) (*report.Report, error) {
+	c.mu.Lock()
+	again := c.ran
+	c.ran = true
+	c.mu.Unlock()
+	if again {
+		return nil, ErrRan
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(c.leaving, cancel)()
+	r, err := c.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rep, err := r.run(ctx, c)
+	return rep, errors.Join(err, c.close(r, rep))
+}
+
+// open opens the data directory. An export waits meanwhile, and then reads from the run's store.
+func (c *Crawl) open(ctx context.Context) (*run, error) {
+	c.exporting.Lock()
+	defer c.exporting.Unlock()
+	r, err := open(ctx, c.shared, c.o, c.stop)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.running = r
+	return r, err
+}
+
+// close closes the data directory when no export reads from it any more, and keeps how the run ended.
+func (c *Crawl) close(r *run, rep *report.Report) error {
+	c.exporting.Lock()
+	defer c.exporting.Unlock()
+	err := r.close()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.running, c.finished = nil, r.monitor.Live()
+	if rep != nil {
+		c.finished.State, c.finished.Reason, c.finished.Phase = rep.Status, rep.Reason, ""
+	}
+	return err
+}
+
+// Stop ends the crawl. It does not wait: Run returns when the crawl has ended. Stop before Run makes Run end as soon as it has begun.
+func (c *Crawl) Stop(mode StopMode) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.stopped {
+		c.stopped = true
+		close(c.stop)
+	}
+	if mode == AtOnce {
+		c.leave()
+	}
+}
+
+// Status is the state of the crawl at this moment. Before the data directory is open it has no phase; after Run it is how the run ended.
+func (c *Crawl) Status() *monitor.Live {
+	c.mu.Lock()
+	running, finished := c.running, c.finished
+	c.mu.Unlock()
+	switch {
+	case running != nil:
+		return running.monitor.Live()
+	case finished != nil:
+		live := *finished
+		return &live
+	}
+	return &monitor.Live{SchemaVersion: monitor.StatusVersion, State: report.Running, Profile: string(c.o.Settings.Profile)}
+}
+
+// Export writes the pages that are recorded so far. Types are the content types that XML sitemaps may list. When Run is not under way, it
+// opens the data directory for that time.
+func (c *Crawl) Export(ctx context.Context, o export.Options, types []string) (*export.Result, error) {
+	c.exporting.RLock()
+	defer c.exporting.RUnlock()
+	c.mu.Lock()
+	running := c.running
+	c.mu.Unlock()
+	if running != nil {
+		return running.export(ctx, o, types)
+	}
+	s, err := state.Open(c.o.Dir.State(), state.Options{Mode: state.ExistingOnly, CheckValues: true, Logger: c.o.Log})
+	if err != nil {
+		return nil, err
+	}
+	res, err := export.Write(ctx, report.Pages(s, types), o)
+	return res, errors.Join(err, s.Close())
+}

@@ -1,0 +1,206 @@
+package datadir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"unicode"
+
+	"github.com/mapwright/mapwright/internal/export"
+	"github.com/mapwright/mapwright/state"
+)
+
+// Dir is a crawl's data directory. Everything that Mapwright makes in it is named here.
+type Dir string
+
+// The files.
+func (d Dir) State() string      { return filepath.Join(string(d), "state") }
+func (d Dir) Plan() string       { return filepath.Join(string(d), "crawl.json") }
+func (d Dir) JSONL() string      { return filepath.Join(string(d), "sitemap.jsonl") }
+func (d Dir) CSV() string        { return filepath.Join(string(d), "sitemap.csv") }
+func (d Dir) Links() string      { return filepath.Join(string(d), "links.jsonl") }
+func (d Dir) Report() string     { return filepath.Join(string(d), "report.json") }
+func (d Dir) MetricsLog() string { return filepath.Join(string(d), "metrics.jsonl") }
+func (d Dir) Log() string        { return filepath.Join(string(d), "mapwright.log") }
+func (d Dir) Socket() string     { return filepath.Join(string(d), "control.sock") }
+
+// Command is a command of Mapwright for this directory, as a user can paste it into a shell.
+func (d Dir) Command(name string) string {
+	quoted := string(d)
+	switch {
+	case !strings.ContainsFunc(quoted, needsQuotes):
+	case runtime.GOOS != "windows" && strings.ContainsAny(quoted, "\"\\$`!"):
+		quoted = "'" + strings.ReplaceAll(quoted, "'", `'\''`) + "'"
+	default: // messages have commands in single quotes
+		quoted = `"` + quoted + `"`
+	}
+	return "mapwright " + name + " --data-dir " + quoted
+}
+
+// needsQuotes reports whether a shell may treat a character of a path specially. A backslash separates the parts of a path on Windows.
+func needsQuotes(c rune) bool {
+	return !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("/._-+=:,@%", c) && (c != '\\' || runtime.GOOS != "windows")
+}
+
+// Errors about data directories.
+var (
+	ErrForeign  = errors.New("holds files that Mapwright did not make")
+	ErrNoCrawl  = errors.New("holds no crawl")
+	ErrHas      = errors.New("already holds a crawl")
+	ErrUnusable = errors.New("cannot be made")
+)
+
+// A BusyError says that a process has the crawl open.
+type BusyError struct {
+	Dir Dir
+	PID int // zero if it is not known
+}
+
+// Error implements error.
+func (e *BusyError) Error() string {
+	who := "another process"
+	if e.PID != 0 {
+		who = fmt.Sprintf("process %d", e.PID)
+	}
+	return fmt.Sprintf("data directory %s is in use by %s: '%s' shows what it does", e.Dir, who, e.Dir.Command("status"))
+}
+
+// Holds says whether there is a crawl in the directory, and whether a process has it open.
+func (d Dir) Holds() (bool, error) {
+	info, err := state.Look(d.State())
+	switch {
+	case errors.Is(err, state.ErrNotOurs), errors.Is(err, syscall.ENOTDIR):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("data directory %s: %w", d, err)
+	case info.PID != 0:
+		return true, &BusyError{d, info.PID}
+	}
+	return info.Exists, nil
+}
+
+// CheckNew says whether a new crawl may be made here. Nothing is created.
+func (d Dir) CheckNew() error {
+	has, err := d.Holds()
+	if err != nil {
+		return err
+	}
+	if has {
+		return fmt.Errorf("data directory %s %w: go on with '%s', or delete it with '%s'", d, ErrHas, d.Command("resume"), d.Command("wipe"))
+	}
+	made, foreign, err := d.Made()
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		return d.checkParent()
+	case err != nil:
+		return fmt.Errorf("data directory %s: %w", d, err)
+	case len(foreign) > 0:
+		return fmt.Errorf("data directory %s %w (such as %s): choose another", d, ErrForeign, foreign[0])
+	}
+	// What a start that was cut short left of the state is made good by the next one. Outputs are somebody's result.
+	if made = slices.DeleteFunc(made, func(name string) bool { return name == filepath.Base(d.State()) || name == export.RecordName }); len(made) > 0 {
+		return fmt.Errorf("data directory %s has files of an earlier crawl (such as %s): choose another, or delete them with '%s'", d, made[0], d.Command("wipe"))
+	}
+	return checkWritable(string(d))
+}
+
+// checkParent looks whether the directory could be made, without making it.
+func (d Dir) checkParent() error {
+	for at := filepath.Clean(string(d)); ; at = filepath.Dir(at) {
+		info, err := os.Stat(at)
+		if (errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)) && at != filepath.Dir(at) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("data directory %s: %w", d, err)
+		}
+		if !info.IsDir() {
+			return fmt.Errorf("data directory %s: %s is not a directory", d, at)
+		}
+		return checkWritable(at)
+	}
+}
+
+// CheckOld says whether there is a crawl to look at, running or not.
+func (d Dir) CheckOld() error {
+	has, err := d.Holds()
+	if busy := (*BusyError)(nil); err != nil && !errors.As(err, &busy) {
+		return err
+	}
+	if !has {
+		return fmt.Errorf("data directory %s %w: start one with 'mapwright crawl'", d, ErrNoCrawl)
+	}
+	return nil
+}
+
+// CheckFree says whether there is a crawl that no process has open.
+func (d Dir) CheckFree() error {
+	if _, err := d.Holds(); err != nil {
+		return err
+	}
+	return d.CheckOld()
+}
+
+// Made lists what Mapwright made in the directory, and what it did not. Only in a directory with a crawl, or with what is left of one
+// (its record of files), is anything Mapwright's. Links never are.
+func (d Dir) Made() (made, foreign []string, err error) {
+	entries, err := os.ReadDir(string(d))
+	if err != nil {
+		return nil, nil, err
+	}
+	stateName := filepath.Base(d.State())
+	holds := slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == export.RecordName && e.Type().IsRegular() })
+	hasState := false
+	if info, err := os.Lstat(d.State()); err == nil && info.IsDir() {
+		// Without a record of files an empty directory may be somebody else's.
+		found, err := state.Look(d.State())
+		hasState = found.Exists || err != nil && !errors.Is(err, state.ErrNotOurs) || err == nil && holds
+	}
+	holds = holds || hasState
+	for _, e := range entries {
+		name := e.Name()
+		ours := holds && (d.isWorkFile(e) || export.Ours(string(d), name) || e.Type().IsRegular() && strings.HasSuffix(name, ".tmp") && d.isOutput(strings.TrimSuffix(name, ".tmp")))
+		if name == stateName {
+			ours = hasState
+		}
+		if ours {
+			made = append(made, name)
+		} else {
+			foreign = append(foreign, name)
+		}
+	}
+	return made, foreign, nil
+}
+
+// isWorkFile reports whether an entry of a directory that holds a crawl is a file that the crawl works with.
+func (d Dir) isWorkFile(e fs.DirEntry) bool {
+	switch e.Name() {
+	case filepath.Base(d.Socket()):
+		return e.Type()&(fs.ModeSymlink|fs.ModeDir) == 0
+	case filepath.Base(d.Plan()), filepath.Base(d.Report()), filepath.Base(d.MetricsLog()), filepath.Base(d.Log()), export.RecordName, export.LockName:
+		return e.Type().IsRegular()
+	}
+	return false
+}
+
+func (d Dir) isOutput(name string) bool {
+	return export.IsSitemap(name) || slices.Contains([]string{filepath.Base(d.JSONL()), filepath.Base(d.CSV()), filepath.Base(d.Links()), filepath.Base(d.Report()), filepath.Base(d.Plan())}, name)
+}
+
+// Make makes a data directory that only its user can enter, since the settings and the log may hold secrets. The mode of a
+// directory that exists is left alone.
+func Make(dir string) error {
+	if err := os.MkdirAll(filepath.Dir(filepath.Clean(dir)), 0o755); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return export.StartRecord(dir)
+}

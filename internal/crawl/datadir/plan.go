@@ -1,0 +1,133 @@
+package datadir
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/export"
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/state"
+)
+
+// Plan is crawl.json: what the crawl in a data directory starts from and by which settings. It is written whole when the crawl is
+// made, and again when a resume is given other settings. A file without a checksum is accepted: it was written by an earlier version.
+type Plan struct {
+	SchemaVersion int                 `json:"schema_version"`
+	CreatedAt     page.Time           `json:"created_at"`
+	Starts        []PlanStart         `json:"start_urls"`
+	Settings      map[string][]string `json:"settings"`           // for config.FromStored
+	Checksum      string              `json:"checksum,omitempty"` // of the other fields, by sum
+}
+
+// Start is a URL to start from.
+type Start struct {
+	URL urlnorm.URL
+	// Bare means that only a domain was given: where https is refused, http is tried.
+	Bare bool
+}
+
+// PlanStart is a start URL in a plan.
+type PlanStart struct {
+	URL  string `json:"url"`
+	Bare bool   `json:"bare,omitempty"`
+}
+
+// planVersion is the form of crawl.json. A new field of Plan needs a new version, because the checksum covers only fields that are known.
+const planVersion = 1
+
+// NewPlan is the plan of a crawl that begins now.
+func NewPlan(s *config.Settings, starts []Start) *Plan {
+	p := &Plan{SchemaVersion: planVersion, CreatedAt: page.Time{Time: time.Now()}, Settings: s.Stored()}
+	for _, st := range starts {
+		p.Starts = append(p.Starts, PlanStart{st.URL.String(), st.Bare})
+	}
+	return p
+}
+
+// sum is the CRC-32C of the plan without its checksum, as it reads when it has been written and read again.
+func (p Plan) sum() (string, error) {
+	p.Checksum = ""
+	text, err := json.Marshal(p)
+	if err != nil {
+		return "", err
+	}
+	// Encoding is repeated because it replaces bytes that are not UTF-8, and writes the replacement in another form than such a character.
+	var again Plan
+	if err := json.Unmarshal(text, &again); err != nil {
+		return "", err
+	}
+	if text, err = json.Marshal(again); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%08x", crc32.Checksum(text, crc32.MakeTable(crc32.Castagnoli))), nil
+}
+
+// Write puts the plan into the directory.
+func (p *Plan) Write(dir Dir) error {
+	sum, err := p.sum()
+	if err != nil {
+		return err
+	}
+	p.Checksum = sum
+	text, err := json.MarshalIndent(p, "", "  ")
+	if err != nil {
+		return err
+	}
+	return export.WriteFile(dir.Plan(), export.Private, append(text, '\n'))
+}
+
+// RemovePlan deletes the plan of a crawl that did not begin, if it was written.
+func RemovePlan(dir Dir) error {
+	if err := os.Remove(dir.Plan()); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// ReadPlan reads the plan of the crawl in a directory.
+func ReadPlan(dir Dir) (*Plan, error) {
+	text, err := os.ReadFile(dir.Plan())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("data directory %s: crawl.json is missing, so the settings of the crawl are not known: restore the file from a copy, or delete the crawl with '%s' and start again", dir, dir.Command("wipe"))
+	}
+	if err != nil {
+		return nil, err
+	}
+	var p Plan
+	if err := json.Unmarshal(text, &p); err != nil {
+		return nil, &state.CorruptError{What: dir.Plan(), Reason: err.Error()}
+	}
+	sum, err := p.sum()
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case p.SchemaVersion > planVersion:
+		return nil, fmt.Errorf("read %s: version %d is newer than this program knows (%d)", dir.Plan(), p.SchemaVersion, planVersion)
+	case p.Checksum != "" && p.Checksum != sum:
+		return nil, &state.CorruptError{What: dir.Plan(), Reason: "its checksum is wrong (if it was edited, undo that: flags of 'mapwright resume' change settings)"}
+	case p.SchemaVersion < 1 || len(p.Starts) == 0:
+		return nil, &state.CorruptError{What: dir.Plan(), Reason: "it has no version or no start URL"}
+	}
+	return &p, nil
+}
+
+// URLs are the start URLs.
+func (p *Plan) URLs() ([]Start, error) {
+	var starts []Start
+	for _, s := range p.Starts {
+		u, err := urlnorm.Parse(s.URL)
+		if err != nil {
+			return nil, fmt.Errorf("start URL %q: %w", s.URL, err)
+		}
+		starts = append(starts, Start{u, s.Bare})
+	}
+	return starts, nil
+}

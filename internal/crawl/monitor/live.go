@@ -1,0 +1,195 @@
+package monitor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/crawl/report"
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/state"
+)
+
+// StatusVersion stands first in a live status. Fields are added without raising it; one that goes or changes its meaning raises it.
+const StatusVersion = 1
+
+// Live is the state of a crawl at one moment: what the live view, /status and 'mapwright status' show.
+type Live struct {
+	SchemaVersion int           `json:"schema_version"`
+	State         report.Status `json:"state"`
+	Reason        string        `json:"reason,omitempty"` // why a crawl that does not run ended
+	Phase         Phase         `json:"phase,omitempty"`  // of a crawl that runs
+	PID           int           `json:"pid,omitempty"`
+	Profile       string        `json:"profile"`
+	StartURLs     []string      `json:"start_urls"`
+	StartURLCount int           `json:"start_url_count"` // StartURLs has the first few of them
+	StartedAt     page.Time     `json:"started_at,omitzero"`
+	Elapsed       float64       `json:"elapsed_seconds,omitempty"`
+
+	Found    int64            `json:"found"`
+	Done     int64            `json:"done"`
+	Pending  int64            `json:"pending"`
+	InFlight int64            `json:"in_flight"`
+	Outcomes map[string]int64 `json:"outcomes"`
+	Bytes    int64            `json:"bytes"`
+
+	PagesPerSec    float64 `json:"pages_per_second,omitempty"` // since this run began
+	PagesPerSecNow float64 `json:"pages_per_second_now"`       // over the last seconds
+	BytesPerSecNow float64 `json:"bytes_per_second_now"`       // likewise
+	Idle           float64 `json:"idle_seconds,omitempty"`     // since anything was last found or finished
+	Waiting        string  `json:"waiting,omitempty"`          // why nothing moves, when nothing does
+
+	Memory   int64            `json:"memory_bytes"` // resident set of the process
+	InMemory int64            `json:"frontier_in_memory"`
+	OnDisk   int64            `json:"frontier_on_disk"`
+	Hosts    map[string]int64 `json:"hosts,omitempty"` // that have anything pending, by what they wait for
+
+	Limits   []LimitUse `json:"limits,omitempty"`
+	Workers  ControlUse `json:"workers"`
+	CommitMS float64    `json:"commit_latency_ms"`
+	LogBytes int64      `json:"log_bytes"`
+
+	Busiest []HostUse `json:"busiest_hosts,omitempty"`
+	Slowest []HostUse `json:"slowest_hosts,omitempty"` // of those that are being asked
+	Resting []HostUse `json:"resting_hosts,omitempty"` // after refusals and failures, the longest first
+
+	Robots     int64 `json:"robots_in_flight"`
+	Tickets    int64 `json:"pages_counted"`
+	Violations int64 `json:"inflight_violations"`
+}
+
+// Phase is how far a run has come.
+type Phase string
+
+// The phases, in their order. A run may skip any but the last.
+const (
+	Queueing Phase = "queueing" // waits for another safe crawl to end
+	Crawling Phase = "crawling"
+	Stopping Phase = "stopping" // no new fetches; those under way may finish
+	Writing  Phase = "writing"  // the outputs
+)
+
+// LimitUse is how much of a limit is used up.
+type LimitUse struct {
+	Name  string  `json:"name"` // pages or seconds
+	Used  float64 `json:"used"`
+	Limit float64 `json:"limit"`
+	Left  float64 `json:"seconds_left,omitempty"` // until it is reached, at the present rate; 0 if that cannot be told
+}
+
+// ControlUse is how much of a control is in use.
+type ControlUse struct {
+	Limit   int `json:"limit"`          // now: the governor may have lowered it
+	Most    int `json:"most,omitempty"` // by the settings
+	InUse   int `json:"in_use"`
+	Waiting int `json:"waiting"`
+}
+
+// HostUse is one host at one moment.
+type HostUse struct {
+	Host      string  `json:"host"`
+	InFlight  int     `json:"in_flight"`
+	Limit     int     `json:"limit"`  // what it may have in flight
+	Leases    int64   `json:"leases"` // requests since it became active
+	Pending   int64   `json:"pending"`
+	DelayMS   float64 `json:"delay_ms"`
+	LatencyMS float64 `json:"latency_ms"` // smoothed
+	Why       string  `json:"why"`        // what it waits for
+	Left      float64 `json:"seconds_left,omitempty"`
+	Refusals  int     `json:"refusals,omitempty"` // in a row
+	Failures  int     `json:"failures,omitempty"` // in a row
+}
+
+// limitUses are how much of each limit are used up. Rate is pages per second at present.
+func limitUses(s *config.Settings, pages int64, elapsed time.Duration, rate float64) []LimitUse {
+	var all []LimitUse
+	if most := s.PageCap(); most > 0 {
+		u := LimitUse{Name: "pages", Used: float64(pages), Limit: float64(most)}
+		if rate > 0 {
+			u.Left = max(0, u.Limit-u.Used) / rate
+		}
+		all = append(all, u)
+	}
+	if s.Duration > 0 {
+		all = append(all, LimitUse{Name: "seconds", Used: elapsed.Seconds(), Limit: s.Duration.Seconds(), Left: max(0, s.Duration-elapsed).Seconds()})
+	}
+	return all
+}
+
+// maxShownStarts bounds the list of start URLs in a status, shownHosts its lists of hosts.
+const (
+	maxShownStarts = 10
+	shownHosts     = 5
+)
+
+// Stored is the state of a crawl that does not run, as far as its store tells.
+func Stored(ctx context.Context, s *state.Store, p *datadir.Plan) (*Live, error) {
+	counters := s.Counters()
+	blocked, err := blockedURLs(ctx, s)
+	if err != nil {
+		return nil, fmt.Errorf("count the URLs of blocked hosts: %w", err)
+	}
+	out := &Live{
+		SchemaVersion: StatusVersion, State: report.Interrupted, StartedAt: p.CreatedAt, Found: int64(counters.Discovered), Done: int64(counters.Finished),
+		Pending: int64(counters.Pending()), Outcomes: outcomeCounts(&counters, blocked), Bytes: int64(counters.Bytes), Tickets: int64(counters.Counted),
+		LogBytes: s.Stats().LogBytes, StartURLCount: len(p.Starts),
+	}
+	// The caller has the store open, so no run is under way: one that is recorded as running was interrupted.
+	if status, ok := s.Facts()[report.FactStatus]; ok && report.Status(status) != report.Running {
+		reason, _ := s.Facts()[report.FactReason]
+		out.State, out.Reason = report.Status(status), string(reason)
+	}
+	if profile := p.Settings[config.ProfileName]; len(profile) > 0 {
+		out.Profile = profile[0]
+	}
+	for _, st := range p.Starts[:min(len(p.Starts), maxShownStarts)] {
+		out.StartURLs = append(out.StartURLs, st.URL)
+	}
+	return out, nil
+}
+
+// blockedURLs is how many URLs are pending because their hosts are blocked or abandoned. It reads the queues of those hosts.
+func blockedURLs(ctx context.Context, s *state.Store) (int64, error) {
+	total := int64(0)
+	for b, err := range s.Backlogs(ctx, 0, 255) {
+		if err != nil {
+			return 0, err
+		}
+		if !b.Fact.Blocked && !b.Fact.Abandoned {
+			continue
+		}
+		const chunk = 1000
+		at, n := frontier.Cursor{}, chunk
+		for n == chunk {
+			links, next, err := s.Pending(ctx, b.Fact.Host, at, chunk)
+			if err != nil {
+				return 0, err
+			}
+			at, n = next, len(links)
+			total += int64(n)
+		}
+	}
+	return total, nil
+}
+
+// outcomeCounts are the store's counts by outcome, whether or not limits counted them. Blocked is how many of the pending URLs wait
+// because their hosts are blocked or abandoned.
+func outcomeCounts(c *state.Counters, blocked int64) map[string]int64 {
+	out := map[string]int64{}
+	for code, n := range c.Outcomes {
+		if n > 0 {
+			out[page.Outcome(code).String()] += int64(n)
+		}
+	}
+	pending := int64(c.Pending())
+	blocked = min(blocked, pending)
+	for o, n := range map[page.Outcome]int64{page.Pending: pending - blocked, page.HostBlocked: blocked} {
+		if n > 0 {
+			out[o.String()] += n
+		}
+	}
+	return out
+}

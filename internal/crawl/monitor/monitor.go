@@ -1,0 +1,264 @@
+// Package monitor shows a running crawl: samples of its figures for the live view, status, metrics and metrics.jsonl, and the control socket.
+package monitor
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"math"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/crawl/report"
+	"github.com/mapwright/mapwright/internal/crawl/scope"
+	"github.com/mapwright/mapwright/internal/export"
+	"github.com/mapwright/mapwright/internal/metrics"
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/state"
+)
+
+// Monitor is a view of a running crawl, for whoever shows it. It may be asked by anybody at any time; after the run it shows
+// how that ended.
+type Monitor struct {
+	o      Options
+	before state.Counters // what earlier runs did
+	pulse  pulse
+
+	mu   sync.Mutex
+	last *sample // guarded by mu; set when the run is over, since its parts are closed then
+}
+
+// Options are what a monitor looks at.
+type Options struct {
+	Settings *config.Settings
+	Starts   []datadir.Start
+	Dir      datadir.Dir
+	Log      *slog.Logger
+	Metrics  *metrics.Metrics // may be nil
+	Frontier Frontier
+	Store    Store
+	Figures  func() Figures // at this moment; called from any goroutine
+}
+
+// A Frontier is asked how far it is.
+type Frontier interface {
+	Stats() frontier.Stats
+	Busy(most int) []frontier.HostView
+	Resting(most int) []frontier.HostView
+}
+
+// A Store is asked how far it is.
+type Store interface {
+	Stats() state.Stats
+	Counters() state.Counters
+}
+
+// Figures are what only the crawl itself counts.
+type Figures struct {
+	Phase       Phase
+	Note        string // what is waited for in this phase, for people
+	Began       time.Time
+	Elapsed     time.Duration
+	Pages       int64 // that this run fetched
+	Bytes       int64 // likewise
+	Workers     ControlUse
+	Parsing     ControlUse
+	WorkerWaits int64 // times that a worker had to wait for its permit
+	ParserWaits int64
+	PauseReason string        // why the crawl pauses; empty if it does not
+	PauseLeft   time.Duration // of a pause because this machine fails
+	Pauses      int           // so far
+}
+
+// New makes a monitor. Nothing of the run may be recorded before.
+func New(o Options) *Monitor { return &Monitor{o: o, before: o.Store.Counters()} }
+
+// sample is a crawl's figures at one moment.
+type sample struct {
+	live     *Live
+	frontier frontier.Stats
+	store    state.Stats
+	outcomes map[page.Outcome]int64 // URLs that this run finished
+	skipped  map[string]int64       // links that this run did not follow, by reason
+	parsing  ControlUse
+	waits    map[string]int64 // times that somebody had to wait, by control
+	pause    time.Duration    // left of a pause because this machine fails
+	pauses   int              // so far
+}
+
+// Live takes the state as it is now.
+func (m *Monitor) Live() *Live {
+	live := *m.sample().live
+	return &live
+}
+
+func (m *Monitor) sample() *sample {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.last != nil {
+		return m.last
+	}
+	return m.take()
+}
+
+// Freeze takes the last sample. After it nothing of the run is touched.
+func (m *Monitor) Freeze() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.last == nil {
+		m.last = m.take()
+	}
+}
+
+func (m *Monitor) take() *sample {
+	f, now := m.o.Figures(), time.Now()
+	s := &sample{frontier: m.o.Frontier.Stats(), store: m.o.Store.Stats(), parsing: f.Parsing, pause: f.PauseLeft, pauses: f.Pauses}
+	s.waits = map[string]int64{"workers": f.WorkerWaits, "parsers": f.ParserWaits, "dedup_lookups": s.frontier.LookWaited}
+
+	fs, counters := &s.frontier, m.o.Store.Counters()
+	s.outcomes = map[page.Outcome]int64{}
+	for code, n := range counters.Outcomes {
+		s.outcomes[page.Outcome(code)] = int64(n - m.before.Outcomes[code])
+	}
+	s.skipped = scope.SkippedSince(&counters, &m.before)
+	// The store's counts are of what it has applied, which may be a moment ago. The frontier's are of now.
+	found, done := int64(m.before.Discovered)+fs.Added, int64(m.before.Finished)+fs.Finished
+	live := &Live{
+		SchemaVersion: StatusVersion, State: report.Running, Phase: f.Phase, PID: os.Getpid(), Profile: string(m.o.Settings.Profile),
+		StartURLCount: len(m.o.Starts), StartedAt: page.Time{Time: f.Began}, Elapsed: f.Elapsed.Seconds(),
+		Found: found, Done: done, Pending: max(0, found-done), InFlight: fs.Leased,
+		Outcomes: outcomeCounts(&counters, fs.GivenUp), Bytes: int64(counters.Bytes), PagesPerSec: float64(f.Pages) / max(f.Elapsed.Seconds(), 0.001),
+		Memory: residentMemory(), InMemory: fs.InMemory, OnDisk: fs.OnDisk, Hosts: map[string]int64{},
+		CommitMS: milliseconds(s.store.CommitLatency), LogBytes: s.store.LogBytes,
+		Robots: fs.Robots, Tickets: fs.Tickets, Violations: fs.Violations,
+	}
+	live.PagesPerSecNow, live.BytesPerSecNow = m.pulse.rates(now, f.Pages, f.Bytes)
+	for _, st := range m.o.Starts[:min(len(m.o.Starts), maxShownStarts)] {
+		live.StartURLs = append(live.StartURLs, st.URL.String())
+	}
+	for why, n := range fs.Hosts {
+		if n > 0 && frontier.Why(why) != frontier.WhyIdle {
+			live.Hosts[frontier.Why(why).String()] = n
+		}
+	}
+	// A worker waits for its lease with a permit in hand; it is at work when it has one.
+	live.Workers = f.Workers
+	live.Workers.InUse = max(0, live.Workers.InUse-int(fs.Idle))
+	live.Limits = limitUses(m.o.Settings, fs.Tickets, f.Elapsed, live.PagesPerSecNow)
+	m.hosts(live)
+	idle := m.pulse.idle(now, work(fs, f.Bytes))
+	live.Idle = math.Floor(idle.Seconds())
+	live.Waiting = waitingReason(&f, fs, idle)
+	s.live = live
+	return s
+}
+
+// work is a number that grows whenever a URL is found or finished, or bytes of a page came.
+func work(fs *frontier.Stats, bytes int64) int64 { return fs.Added + fs.Finished + bytes }
+
+// hosts fills in the hosts that are worth a look.
+func (m *Monitor) hosts(live *Live) {
+	asked := m.o.Frontier.Busy(math.MaxInt)
+	for _, h := range asked[:min(len(asked), shownHosts)] {
+		live.Busiest = append(live.Busiest, hostUse(h))
+	}
+	slices.SortFunc(asked, func(a, b frontier.HostView) int {
+		return cmp.Or(cmp.Compare(b.Latency, a.Latency), cmp.Compare(a.Host, b.Host))
+	})
+	for _, h := range asked[:min(len(asked), shownHosts)] {
+		live.Slowest = append(live.Slowest, hostUse(h))
+	}
+	for _, h := range m.o.Frontier.Resting(shownHosts) {
+		live.Resting = append(live.Resting, hostUse(h))
+	}
+}
+
+func hostUse(h frontier.HostView) HostUse {
+	return HostUse{
+		Host: h.Host, InFlight: h.Inflight, Limit: h.Limit, Leases: h.Leases, Pending: h.Pending, DelayMS: milliseconds(h.Delay),
+		LatencyMS: milliseconds(h.Latency), Why: h.Why.String(), Left: h.Left.Seconds(), Refusals: h.Refusals, Failures: h.Failures,
+	}
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// Keep feels the pulse, and writes metrics.jsonl if the settings ask for it. It returns when ctx ends.
+func (m *Monitor) Keep(ctx context.Context) {
+	beat := time.NewTicker(pulseEvery)
+	defer beat.Stop()
+	var export <-chan time.Time
+	if every := m.o.Settings.MetricExportIntervalSecs; every > 0 {
+		t := time.NewTicker(time.Duration(every) * time.Second)
+		defer t.Stop()
+		export = t.C
+	}
+	for {
+		f, fs := m.o.Figures(), m.o.Frontier.Stats()
+		m.pulse.beat(time.Now(), f.Pages, f.Bytes, work(&fs, f.Bytes))
+		select {
+		case <-ctx.Done():
+			return
+		case <-beat.C:
+		case <-export:
+			m.export()
+		}
+	}
+}
+
+// export writes a line of metrics.jsonl. What cannot be written is missed by nobody but its reader, so the crawl goes on.
+func (m *Monitor) export() {
+	if err := m.writeSnapshot(); err != nil {
+		m.o.Log.Warn("cannot write metrics.jsonl", "error", err)
+	}
+}
+
+// ExportLast writes the line of a run's end.
+func (m *Monitor) ExportLast() {
+	if m.o.Settings.MetricExportIntervalSecs > 0 {
+		m.export()
+	}
+}
+
+func (m *Monitor) writeSnapshot() (err error) {
+	line, err := m.snapshot()
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(m.o.Dir.MetricsLog(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, export.Private)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	_, err = f.Write(line)
+	return err
+}
+
+// snapshotLine is a line of metrics.jsonl.
+type snapshotLine struct {
+	SchemaVersion int            `json:"schema_version"`
+	At            page.Time      `json:"at"`
+	Status        *Live          `json:"status"`
+	Metrics       map[string]any `json:"metrics,omitempty"`
+}
+
+// snapshot is the line of this moment. The hosts are left out: a line each minute for days is for figures, and names are long.
+func (m *Monitor) snapshot() ([]byte, error) {
+	figures, err := m.o.Metrics.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	live := m.Live()
+	live.Busiest, live.Slowest, live.Resting = nil, nil, nil
+	line, err := json.Marshal(snapshotLine{SchemaVersion: StatusVersion, At: page.Time{Time: time.Now()}, Status: live, Metrics: figures})
+	if err != nil {
+		return nil, err
+	}
+	return append(line, '\n'), nil
+}

@@ -1,0 +1,76 @@
+package monitor
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/words"
+)
+
+// When a crawl is said to wait: nothing is in flight and nothing has moved for a while that is longer than any usual delay, or
+// something is in flight and nothing came of it for longer than a healthy server takes.
+const (
+	quietAfter = 2 * time.Second
+	stuckAfter = 5 * time.Second
+)
+
+// waitingReason says why nothing moves, or "" if something does.
+func waitingReason(f *Figures, fs *frontier.Stats, idle time.Duration) string {
+	if f.PauseReason != "" {
+		return fmt.Sprintf("this machine fails, not the hosts (%s); trying again in %s", f.PauseReason, words.Span(f.PauseLeft))
+	}
+	switch {
+	case f.Phase == Queueing:
+		return f.Note
+	case f.Phase != Crawling:
+		return ""
+	case fs.Leased > 0 && idle < stuckAfter, fs.Leased == 0 && idle < quietAfter:
+		return ""
+	case fs.Leased > 0:
+		return fmt.Sprintf("%s under way, and nothing has come for %s", words.Count(fs.Leased, "request"), words.Span(idle))
+	case fs.Pending == 0:
+		return "nothing is queued; sitemaps or other sources are still being read"
+	}
+	why := hostReasons(fs)
+	switch {
+	case fs.Next >= 100*time.Millisecond:
+		why += "; the next request in " + words.Span(fs.Next)
+	case fs.Next >= 0:
+		why += "; the next request is due"
+	}
+	return fmt.Sprintf("%s: %s", words.Count(fs.Pending, "URL waits", "URLs wait"), why)
+}
+
+// hostReasons says what the hosts with something pending wait for, the largest number first by kind.
+func hostReasons(fs *frontier.Stats) string {
+	var parts []string
+	for _, k := range []struct {
+		why       frontier.Why
+		one, more string
+	}{
+		{frontier.WhyRest, "host rests after a refusal", "hosts rest after refusals"},
+		{frontier.WhyBackoff, "host backs off after a failure", "hosts back off after failures"},
+		{frontier.WhyRetry, "host has only URLs that wait for their next try", "hosts have only URLs that wait for their next try"},
+		{frontier.WhyDelay, "host waits for its delay", "hosts wait for their delay"},
+		{frontier.WhyRobots, "host waits for its robots.txt", "hosts wait for their robots.txt"},
+		{frontier.WhyRobotsSlot, "host waits until fewer robots.txt are being fetched", "hosts wait until fewer robots.txt are being fetched"},
+		{frontier.WhyLoading, "host's URLs are being read from disk", "hosts' URLs are being read from disk"},
+		{frontier.WhyTicket, "host waits for the page limit", "hosts wait for the page limit"},
+		{frontier.WhyHostLimit, "host has had all its pages", "hosts have had all their pages"},
+		{frontier.WhyLevel, "host waits until its depth is opened", "hosts wait until their depth is opened"},
+		{frontier.WhyBlocked, "host is blocked", "hosts are blocked"},
+		{frontier.WhyAbandoned, "host is abandoned", "hosts are abandoned"},
+		{frontier.WhyOtherCrawl, "host is asked by another crawl of this process", "hosts are asked by other crawls of this process"},
+		{frontier.WhyParked, "host is parked on disk", "hosts are parked on disk"},
+	} {
+		if n := fs.Hosts[k.why]; n > 0 {
+			parts = append(parts, words.Count(n, k.one, k.more))
+		}
+	}
+	if len(parts) == 0 {
+		return "no host may be asked yet"
+	}
+	return strings.Join(parts, ", ")
+}

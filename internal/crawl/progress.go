@@ -1,0 +1,79 @@
+package crawl
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/crawl/monitor"
+	"github.com/mapwright/mapwright/internal/page"
+)
+
+// clock measures how long a run crawls. A safe crawl that waits for another one to end has not begun: its seconds do not count.
+type clock struct {
+	opened time.Time                 // when the data directory was opened; written before the run is shared
+	start  atomic.Pointer[time.Time] // when the crawl began; nil before. Written by begin
+}
+
+// begin starts the clock.
+func (c *clock) begin() {
+	now := time.Now()
+	c.start.Store(&now)
+}
+
+// elapsed is the time since begin; zero before.
+func (c *clock) elapsed() time.Duration {
+	if start := c.start.Load(); start != nil {
+		return time.Since(*start)
+	}
+	return 0
+}
+
+// began is when the crawl began, or, as long as it has not, when it was opened.
+func (c *clock) began() time.Time {
+	if start := c.start.Load(); start != nil {
+		return *start
+	}
+	return c.opened
+}
+
+// phases says which phase a run is in. Only Run's own goroutines write it.
+type phases struct{ now atomic.Pointer[phaseNote] }
+
+type phaseNote struct {
+	phase monitor.Phase
+	note  string // what is waited for, for people
+}
+
+func (p *phases) enter(phase monitor.Phase, note string) { p.now.Store(&phaseNote{phase, note}) }
+
+func (p *phases) get() phaseNote {
+	if n := p.now.Load(); n != nil {
+		return *n
+	}
+	return phaseNote{phase: monitor.Crawling}
+}
+
+// tally counts what this run did. What the crawl did over its life is counted by the store.
+type tally struct {
+	outcomes [32]atomic.Int64 // by page.Outcome
+	bytes    atomic.Int64
+}
+
+func (t *tally) finished(f *frontier.Finish) {
+	t.outcomes[f.Outcome].Add(1)
+	t.bytes.Add(int64(f.Bytes))
+}
+
+// fetched is how many pages this run finished by a request.
+func (t *tally) fetched() int64 {
+	total := int64(0)
+	for i := range t.outcomes {
+		switch page.Outcome(i) {
+		case page.BlockedByRobots, page.Trap, page.Crashed: // no request was made
+		default:
+			total += t.outcomes[i].Load()
+		}
+	}
+	return total
+}

@@ -1,0 +1,154 @@
+package report
+
+import (
+	"context"
+	"encoding/json"
+	"iter"
+	"strings"
+
+	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/export"
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/state"
+)
+
+// A reportStore is the record of a crawl.
+type Store interface {
+	Pages(ctx context.Context) iter.Seq2[state.Page, error]
+	Page(ctx context.Context, k frontier.Key) (state.Page, bool, error)
+	Host(ctx context.Context, h frontier.HostID) (frontier.HostFact, bool, error)
+	Counters() state.Counters
+	Hasher() frontier.Hasher
+	Dir() string
+}
+
+// Crawl is what outputs and report are made from.
+type Crawl struct {
+	Store    Store
+	Linkage  *Linkage
+	Settings *config.Settings
+	Starts   []datadir.Start
+	Dir      datadir.Dir
+}
+
+// Complete writes the pages to the files of the data directory, and adds to the report what they say.
+func (c *Crawl) Complete(ctx context.Context, rep *Report) error {
+	sum := newSummary(c.Linkage)
+	bare := map[string]bool{} // start URLs that were bare domains
+	for _, s := range c.Starts {
+		if s.Bare {
+			bare[s.URL.String()] = true
+		}
+	}
+	sum.isProbe = func(l *page.Line) bool { return c.isProbe(ctx, l, bare) }
+	o := ExportOptions(c.Settings, c.Starts, c.Dir)
+	o.Each = sum.see
+	res, err := export.Write(ctx, Pages(c.Store, c.Settings.XMLTypes), o)
+	if err != nil {
+		return err
+	}
+	sum.fill(rep)
+	if err := c.follow(ctx, rep); err != nil {
+		return err
+	}
+	rep.Warnings = append(rep.Warnings, sum.warnings(rep, c.Dir)...)
+	rep.Files = append(res.Files, "report.json")
+	return nil
+}
+
+// isProbe reports whether a failed page is the https URL that was tried for a bare domain, or for a name of a certificate, before plain http.
+// Then the http URL shows what became of the name.
+func (c *Crawl) isProbe(ctx context.Context, l *page.Line, bare map[string]bool) bool {
+	if l.StatusCode != 0 || !strings.HasPrefix(l.URL, "https:") || !bare[l.URL] && l.Source != page.SourceName(page.SourceCT) {
+		return false
+	}
+	p, ok, err := c.Store.Page(ctx, c.Store.Hasher().Key(urlnorm.MustCanonical("http"+l.URL[len("https"):])))
+	return err == nil && ok && page.SourceName(p.Link.Source) == l.Source
+}
+
+// follow fills in what one pass over the pages cannot tell: where redirects end, and every page that links to a broken one.
+func (c *Crawl) follow(ctx context.Context, rep *Report) error {
+	reader := &pageReader{store: c.Store, hasher: c.Store.Hasher()}
+	for _, list := range []*List[Chain]{rep.Redirects, rep.Loops} {
+		if list == nil {
+			continue
+		}
+		for i := range list.Items {
+			chain := &list.Items[i]
+			hops, _, err := reader.walk(ctx, chain.URL, chain.Hops[0])
+			if err != nil {
+				return err
+			}
+			chain.Hops = hops
+		}
+	}
+	if err := c.explainBlocked(ctx, rep.BlockedHosts); err != nil {
+		return err
+	}
+	if rep.BrokenLinks == nil || !c.Settings.Links {
+		return nil
+	}
+	broken := map[string]*Broken{}
+	for i := range rep.BrokenLinks.Items {
+		broken[rep.BrokenLinks.Items[i].URL] = &rep.BrokenLinks.Items[i]
+	}
+	for p, err := range Pages(c.Store, c.Settings.XMLTypes)(ctx) {
+		if err != nil {
+			return err
+		}
+		seen := map[*Broken]bool{} // a page counts once, however often it links
+		for _, l := range p.Links {
+			b := broken[l.To]
+			if b == nil || seen[b] {
+				continue
+			}
+			seen[b] = true
+			if b.LinkedFrom == nil {
+				b.LinkedFrom = &List[string]{}
+			}
+			b.LinkedFrom.addUpTo(p.URL, maxReferrers)
+		}
+	}
+	return nil
+}
+
+// explainBlocked says why hosts are given up.
+func (c *Crawl) explainBlocked(ctx context.Context, hosts []HostFigure) error {
+	for i := range hosts {
+		h := &hosts[i]
+		fact, _, err := c.Store.Host(ctx, c.Store.Hasher().HostID(h.Host))
+		if err != nil {
+			return err
+		}
+		h.Why = "failed too often in a row"
+		if fact.Abandoned && !fact.Blocked {
+			h.Why = "its domain was abandoned, because too many of its URLs failed in a row"
+		}
+	}
+	return nil
+}
+
+// maxReferrers is how many pages the report names for one broken link.
+const maxReferrers = 100
+
+// Write writes report.json.
+func Write(dir datadir.Dir, rep *Report) error {
+	text, err := json.MarshalIndent(rep, "", "  ")
+	if err != nil {
+		return err
+	}
+	return export.WriteFile(dir.Report(), export.Public, page.AppendEscaped(nil, append(text, '\n')))
+}
+
+// ExportOptions are an export's options by the settings of a crawl. The address of the files is the root of the first start's
+// origin, unless the settings name another.
+func ExportOptions(s *config.Settings, starts []datadir.Start, dir datadir.Dir) export.Options {
+	base := s.BaseURL
+	if base == "" && len(starts) > 0 {
+		base = starts[0].URL.Origin() + "/"
+	}
+	return export.Options{Dir: string(dir), BaseURL: base, Gzip: s.Gzip, Hreflang: s.Hreflang, Images: s.Images, CSV: s.CSV, Links: s.Links}
+}

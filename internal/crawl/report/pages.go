@@ -1,0 +1,142 @@
+package report
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"github.com/mapwright/mapwright/internal/crawl/scope"
+	"github.com/mapwright/mapwright/internal/export"
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/state"
+)
+
+// Pages reads a store as an export wants it: by partition, host name and URL, whatever the seed of the crawl, with outcomes settled that only the whole crawl can tell.
+func Pages(s Store, types []string) export.Source {
+	return func(ctx context.Context) iter.Seq2[*page.Line, error] {
+		return func(yield func(*page.Line, error) bool) {
+			p := &pageReader{store: s, types: types, hasher: s.Hasher()}
+			before := s.Counters()
+			var found, finished uint64
+			for rec, err := range sortPages(ctx, s.Pages(ctx), s.Dir(), sortBytes) {
+				var out *page.Line
+				if err == nil {
+					out, err = p.read(ctx, &rec)
+				}
+				if !yield(out, err) || err != nil {
+					return
+				}
+				if !rec.Link.URL.IsZero() {
+					found++
+				}
+				if rec.Finish != nil {
+					finished++
+				}
+			}
+			if err := checkCounts(&before, found, finished); err != nil {
+				yield(nil, err)
+			}
+		}
+	}
+}
+
+// checkCounts compares how many pages were read with how many were counted when they were recorded. Each is recorded once, so
+// that fewer means that some are lost: Badger takes a block that it cannot read for the end of its table.
+func checkCounts(recorded *state.Counters, found, finished uint64) error {
+	if found >= recorded.Discovered && finished >= recorded.Finished {
+		return nil
+	}
+	return &state.CorruptError{What: "the state directory", Reason: fmt.Sprintf("%d URLs are recorded as found and %d as finished, but %d and %d can be read",
+		recorded.Discovered, recorded.Finished, found, finished)}
+}
+
+// pageReader turns stored pages into exported ones. Pages come by host, so it needs to know one host at a time.
+type pageReader struct {
+	store   Store
+	types   []string
+	hasher  urlnorm.Hasher
+	host    urlnorm.HostID
+	known   bool
+	blocked bool // the present host is blocked
+}
+
+func (p *pageReader) read(ctx context.Context, rec *state.Page) (*page.Line, error) {
+	outcome, status, facts := page.Pending, 0, &page.Facts{}
+	l := &rec.Link
+	line := page.Line{
+		SchemaVersion: page.SchemaVersion, URL: l.URL.String(), Depth: int(l.Depth), ParentURL: l.Parent.String(), Source: page.SourceName(l.Source), DiscoveredAt: page.Time{Time: l.Discovered},
+	}
+	if f := rec.Finish; f != nil {
+		var err error
+		if facts, err = page.Decode(f.Facts); err != nil {
+			return nil, fmt.Errorf("%s: %w", l.URL, err)
+		}
+		outcome = page.Outcome(f.Outcome)
+		status = int(f.Status)
+		line.CrawledAt, line.StatusCode, line.Attempts = page.Time{Time: f.CheckedAt}, status, int(f.Attempts)
+		if outcome == page.Redirect {
+			_, endless, err := p.walk(ctx, l.URL.String(), f.RedirectTo)
+			if err != nil {
+				return nil, err
+			}
+			if endless {
+				outcome = page.RedirectLoop
+			}
+		}
+	} else {
+		blocked, err := p.hostBlocked(ctx, l.Key.Host)
+		if err != nil {
+			return nil, err
+		}
+		if blocked {
+			outcome = page.HostBlocked
+		}
+	}
+	line.SetFacts(facts)
+	if line.LastModified.IsZero() {
+		line.LastModified.Time = l.LastMod // the sitemap's word, where the server and the page had none
+	}
+	line.Outcome = outcome.String()
+	line.Indexable, line.IndexableReason = page.Indexable(line.URL, outcome, status, facts, p.types)
+	return &line, nil
+}
+
+// hostBlocked says whether a host's pending URLs wait because it is blocked or abandoned.
+func (p *pageReader) hostBlocked(ctx context.Context, id urlnorm.HostID) (bool, error) {
+	if p.known && p.host == id {
+		return p.blocked, nil
+	}
+	fact, ok, err := p.store.Host(ctx, id)
+	if err != nil {
+		return false, err
+	}
+	p.known, p.host, p.blocked = true, id, ok && (fact.Blocked || fact.Abandoned)
+	return p.blocked, nil
+}
+
+// walk follows the redirects from a page on and says whether they ever end: dedup hides a loop from the crawl, since every
+// page of it is fetched once.
+func (p *pageReader) walk(ctx context.Context, from, to string) (hops []string, endless bool, err error) {
+	seen := map[string]bool{from: true}
+	for range scope.MaxHops + 1 { // the last page of a chain that is as long as it may be leads to one that is not there
+		hops = append(hops, to)
+		if seen[to] {
+			return hops, true, nil
+		}
+		seen[to] = true
+		u, ok := urlnorm.FromCanonical(to)
+		if !ok {
+			return hops, false, nil
+		}
+		next, ok, err := p.store.Page(ctx, p.hasher.Key(u))
+		if err != nil {
+			return hops, false, err
+		}
+		if !ok || next.Finish == nil || next.Finish.RedirectTo == "" {
+			return hops, false, nil
+		}
+		to = next.Finish.RedirectTo
+	}
+	return hops, true, nil
+}

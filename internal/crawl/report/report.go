@@ -1,0 +1,392 @@
+// Package report makes the outputs of a crawl and its report: what became of the pages, and what is wrong with the site.
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/internal/words"
+)
+
+// Status is what a crawl amounted to.
+type Status string
+
+// The statuses. Interrupted is only in the answer of status: the store says Running, and no process has it open, so the run ended
+// without recording how.
+const (
+	Running     Status = "running"
+	Interrupted Status = "interrupted"
+	Complete    Status = "complete"
+	Partial     Status = "partial"
+	Failed      Status = "failed"
+	Cancelled   Status = "cancelled"
+)
+
+// Names of the facts about a crawl as a whole in its store.
+const (
+	FactStatus = "status" // a Status
+	FactReason = "reason" // why the last run that ended did so
+)
+
+// Version stands first in report.json.
+const Version = 1
+
+// Report is report.json.
+type Report struct {
+	SchemaVersion int       `json:"schema_version"`
+	Version       string    `json:"mapwright_version"`
+	Status        Status    `json:"status"`
+	Success       bool      `json:"success"`
+	Reason        string    `json:"reason"`
+	Errors        []string  `json:"errors"`
+	Warnings      []string  `json:"warnings,omitempty"`
+	StartURLs     []string  `json:"start_urls"`
+	Profile       string    `json:"profile"`
+	IgnoredRobots bool      `json:"ignored_robots,omitempty"`
+	StartedAt     page.Time `json:"started_at"`
+	EndedAt       page.Time `json:"ended_at"`
+	Elapsed       float64   `json:"elapsed_seconds"`
+	CrawlSeconds  float64   `json:"crawl_seconds"`  // of this run, without the export
+	ExportSeconds float64   `json:"export_seconds"` // of this run
+	HotSetBytes   int64     `json:"hot_set_bytes"`  // memory that this run used as cache: --hot-set-mb bounds it
+
+	URLs          int64            `json:"urls"`
+	Pages         int64            `json:"pages_this_run"`
+	PagesPerSec   float64          `json:"pages_per_second"` // of this run's crawl phase
+	Bytes         int64            `json:"bytes"`
+	Outcomes      map[string]int64 `json:"outcomes"`
+	StatusClasses map[string]int64 `json:"status_classes"`
+	Indexable     int64            `json:"indexable"`
+	NotIndexable  map[string]int64 `json:"not_indexable,omitempty"`
+	SkippedLinks  map[string]int64 `json:"skipped_links,omitempty"` // links found in the crawl's life that do not belong to it, by reason
+	Traps         map[string]int64 `json:"traps,omitempty"`
+
+	SlowestHosts   []HostFigure  `json:"slowest_hosts,omitempty"`
+	ThrottledHosts []HostFigure  `json:"throttled_hosts,omitempty"`
+	BlockedHosts   []HostFigure  `json:"blocked_hosts,omitempty"`
+	BrokenLinks    *List[Broken] `json:"broken_links,omitempty"`
+	Redirects      *List[Chain]  `json:"redirect_chains,omitempty"`
+	Loops          *List[Chain]  `json:"redirect_loops,omitempty"`
+	Orphans        *List[string] `json:"orphans,omitempty"`         // listed by a sitemap, linked by no page
+	Unlisted       *List[string] `json:"not_in_sitemaps,omitempty"` // indexable, and listed by no sitemap, though there are some
+	SameTitle      *List[Same]   `json:"duplicate_titles,omitempty"`
+	SameContent    *List[Same]   `json:"duplicate_content,omitempty"`
+
+	Files []string `json:"files"`
+}
+
+// List is a list of which only the first were kept.
+type List[T any] struct {
+	Total int64 `json:"total"`
+	Cut   int64 `json:"cut,omitempty"` // how many are not shown
+	Items []T   `json:"items"`
+}
+
+// maxListed is how many items a list of the report shows.
+const maxListed = 1000
+
+func (l *List[T]) add(item T) { l.addUpTo(item, maxListed) }
+
+func (l *List[T]) addUpTo(item T, most int) {
+	l.Total++
+	if len(l.Items) < most {
+		l.Items = append(l.Items, item)
+	} else {
+		l.Cut++
+	}
+}
+
+// orNil leaves an empty list out of the report.
+func (l *List[T]) orNil() *List[T] {
+	if l.Total == 0 {
+		return nil
+	}
+	return l
+}
+
+// HostFigure is what the report says of one host.
+type HostFigure struct {
+	Host           string `json:"host"` // its name, without a port
+	Pages          int64  `json:"pages,omitempty"`
+	MeanResponseMS int64  `json:"mean_response_ms,omitempty"`
+	Throttled      int64  `json:"throttled,omitempty"`
+	Waiting        int64  `json:"waiting,omitempty"`
+	Why            string `json:"why,omitempty"`
+}
+
+// Broken is a link that leads nowhere.
+type Broken struct {
+	URL        string `json:"url"`
+	Outcome    string `json:"outcome"`
+	StatusCode int    `json:"status_code,omitempty"`
+	FoundOn    string `json:"found_on,omitempty"` // the page that first linked to it
+	// LinkedFrom are all pages that link to it, when links were recorded.
+	LinkedFrom *List[string] `json:"linked_from,omitempty"`
+}
+
+// Chain is a redirect that no other redirect leads to, and where it leads.
+type Chain struct {
+	URL     string   `json:"url"`
+	Hops    []string `json:"hops"` // from the first target to the last; in a loop, the last is one that came before
+	FoundOn string   `json:"found_on,omitempty"`
+}
+
+// Same are pages that share something.
+type Same struct {
+	What  string   `json:"what"`
+	Count int64    `json:"count"`
+	URLs  []string `json:"urls"` // the first few
+}
+
+// summary gathers the figures of a report while the pages go by. Its memory is bounded, whatever the size of the crawl.
+type summary struct {
+	urls, indexable int64
+	outcomes        map[string]int64
+	classes         map[string]int64
+	reasons         map[string]int64
+	traps           map[string]int64
+	broken          List[Broken]
+	redirects       redirects
+	forbidden       List[string] // start URLs, and what they redirect to, that robots.txt does not allow
+	titles          sameness
+	contents        sameness
+	orphans         List[string]
+	unlisted        List[string]
+	hosts           hostFigures
+	linkage         *Linkage
+	isProbe         func(*page.Line) bool // whether a failed page only showed that there is no https; may be nil
+}
+
+func newSummary(l *Linkage) *summary {
+	return &summary{linkage: l, outcomes: map[string]int64{}, classes: map[string]int64{}, reasons: map[string]int64{}, traps: map[string]int64{}}
+}
+
+// see takes one page.
+func (s *summary) see(l *page.Line) {
+	s.urls++
+	s.outcomes[l.Outcome]++
+	if l.StatusCode >= 100 && l.StatusCode < 600 {
+		s.classes[string(rune('0'+l.StatusCode/100))+"xx"]++
+	}
+	if l.Indexable {
+		s.indexable++
+	} else {
+		s.reasons[l.IndexableReason]++
+	}
+	if l.Trap != "" {
+		s.traps[l.Trap]++
+	}
+	switch l.Outcome {
+	case page.OK.String():
+		if l.Title != "" {
+			s.titles.see(l.Title, l.URL)
+		}
+		if l.ContentHash != nil {
+			s.contents.see(l.ContentHash.String(), l.URL)
+		}
+	case page.Redirect.String():
+		s.redirects.see(l.URL, l.RedirectTo, l.ParentURL, l.Source, false)
+	case page.RedirectLoop.String():
+		s.redirects.see(l.URL, l.RedirectTo, l.ParentURL, l.Source, true)
+	case page.BlockedByRobots.String():
+		if l.Depth == 0 && (l.Source == page.SourceName(page.SourceStart) || l.Source == page.SourceName(page.SourceRedirect)) {
+			s.forbidden.addUpTo(ForbiddenText(l.URL, &l.Facts.Robots), MaxStartsNamed)
+		}
+	case page.HTTPError.String(), page.DNSError.String(), page.ConnectError.String(), page.TLSError.String(), page.Timeout.String(), page.ReadError.String(), page.TooLarge.String():
+		if s.isProbe != nil && s.isProbe(l) {
+			break
+		}
+		s.broken.add(Broken{URL: l.URL, Outcome: l.Outcome, StatusCode: l.StatusCode, FoundOn: l.ParentURL})
+	}
+	s.hosts.see(l)
+	s.place(l)
+}
+
+// place says whether a page is only in sitemaps, or in none though there are some.
+func (s *summary) place(l *page.Line) {
+	if !s.linkage.active.Load() || l.Outcome != page.OK.String() {
+		return
+	}
+	listed, linked := s.linkage.find(l.URL)
+	switch {
+	case listed && !linked && l.Source == page.SourceName(page.SourceSitemap):
+		s.orphans.add(l.URL)
+	case !listed && l.Indexable && !s.linkage.full.Load():
+		s.unlisted.add(l.URL)
+	}
+}
+
+// fill puts the figures into a report.
+func (s *summary) fill(r *Report) {
+	r.URLs, r.Indexable = s.urls, s.indexable
+	r.Outcomes, r.StatusClasses, r.NotIndexable, r.Traps = s.outcomes, s.classes, s.reasons, s.traps
+	r.BrokenLinks = s.broken.orNil()
+	r.Redirects, r.Loops = s.redirects.lists()
+	r.Orphans, r.Unlisted = s.orphans.orNil(), s.unlisted.orNil()
+	r.SameTitle, r.SameContent = s.titles.list(), s.contents.list()
+	s.hosts.end()
+	r.SlowestHosts, r.ThrottledHosts, r.BlockedHosts = s.hosts.slowest, s.hosts.throttled, s.hosts.blocked
+}
+
+// warnings are what the report warns of because of the figures. A failed crawl has its start URLs among the errors.
+func (s *summary) warnings(r *Report, dir datadir.Dir) []string {
+	var all []string
+	if r.Status != Failed {
+		all = append(all, s.forbidden.Items...)
+		if s.forbidden.Cut > 0 {
+			all = append(all, fmt.Sprintf("robots.txt does not allow %s more either", words.Count(s.forbidden.Cut, "start URL")))
+		}
+	}
+	if n := s.hosts.blockedHosts; n > 0 {
+		all = append(all, fmt.Sprintf("%s given up after too many failures in a row, and %s not fetched (outcome host_blocked): '%s' tries again",
+			words.Count(n, "host was", "hosts were"), words.Count(s.hosts.blockedURLs, "URL was", "URLs were"), dir.Command("resume")))
+	}
+	if n := s.outcomes[page.Crashed.String()]; n > 0 {
+		all = append(all, fmt.Sprintf("%s given up because the process ended while they were read (outcome crashed): '%s --retry-crashed' tries again",
+			words.Count(n, "page was", "pages were"), dir.Command("resume")))
+	}
+	if r.Indexable == 0 {
+		all = append(all, "no XML sitemap was written, because no page is indexable (by indexable_reason: "+mostCommon(s.reasons)+")")
+	}
+	return all
+}
+
+// MaxStartsNamed is how many start URLs the report's errors and warnings name.
+const MaxStartsNamed = 10
+
+// ForbiddenText says of a URL that robots.txt does not allow it, and what to do.
+func ForbiddenText(url string, ev *page.Robots) string {
+	if ev.Low {
+		return fmt.Sprintf("%s was not fetched: its robots.txt could not be fetched, and --robots-strict treats that as a prohibition", url)
+	}
+	return fmt.Sprintf("%s was not fetched: robots.txt does not allow it (rule %q); 'mapwright robots %s' explains, and --ignore-robots fetches it if the site is yours", url, ev.Rule, url)
+}
+
+// mostCommon writes the three largest counts.
+func mostCommon(counts map[string]int64) string {
+	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) })
+	parts := make([]string, 0, 4)
+	for _, name := range names[:min(3, len(names))] {
+		parts = append(parts, name+" "+humanize.Comma(counts[name]))
+	}
+	if len(names) > 3 {
+		parts = append(parts, "…")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// sameness finds what pages share. It looks at the first maxSame different values.
+type sameness struct {
+	values map[string]*Same
+}
+
+const (
+	maxSame    = 200_000
+	maxSameURL = 10
+)
+
+func (s *sameness) see(value, url string) {
+	if s.values == nil {
+		s.values = map[string]*Same{}
+	}
+	v := s.values[value]
+	if v == nil {
+		if len(s.values) == maxSame {
+			return
+		}
+		v = &Same{What: value}
+		s.values[value] = v
+	}
+	v.Count++
+	if len(v.URLs) < maxSameURL {
+		v.URLs = append(v.URLs, url)
+	}
+}
+
+// List are the values that more than one page has, the most common first.
+func (s *sameness) list() *List[Same] {
+	var all []Same
+	for _, v := range s.values {
+		if v.Count > 1 {
+			all = append(all, *v)
+		}
+	}
+	sort.Slice(all, func(i, j int) bool {
+		if all[i].Count != all[j].Count {
+			return all[i].Count > all[j].Count
+		}
+		return all[i].What < all[j].What
+	})
+	out := &List[Same]{}
+	for _, v := range all {
+		out.add(v)
+	}
+	return out.orNil()
+}
+
+// hostFigures sums up hosts by name, over all their ports. Pages come by host, so one is summed at a time.
+type hostFigures struct {
+	now                         HostFigure
+	total                       time.Duration
+	slowest, throttled, blocked []HostFigure
+	blockedHosts, blockedURLs   int64 // also of the hosts that blocked does not list
+}
+
+// maxHosts is how many hosts each list of the report shows.
+const maxHosts = 20
+
+func (h *hostFigures) see(l *page.Line) {
+	u, _ := urlnorm.FromCanonical(l.URL)
+	host := strings.TrimSuffix(u.Host(), ".") // the same host as without the dot, and their pages come mixed
+	if host != h.now.Host {
+		h.end()
+		h.now = HostFigure{Host: host}
+	}
+	if l.ResponseTime != nil {
+		h.now.Pages++
+		h.total += time.Duration(*l.ResponseTime)
+	}
+	switch l.Outcome {
+	case page.Throttled.String():
+		h.now.Throttled++
+	case page.HostBlocked.String():
+		h.now.Waiting++
+	}
+}
+
+// end files the present host.
+func (h *hostFigures) end() {
+	if h.now.Host == "" {
+		return
+	}
+	if h.now.Pages > 0 {
+		h.now.MeanResponseMS = (h.total / time.Duration(h.now.Pages)).Milliseconds()
+		h.slowest = top(h.slowest, h.now, func(a HostFigure) int64 { return a.MeanResponseMS })
+	}
+	if h.now.Throttled > 0 {
+		h.throttled = top(h.throttled, h.now, func(a HostFigure) int64 { return a.Throttled })
+	}
+	if h.now.Waiting > 0 {
+		h.blockedHosts++
+		h.blockedURLs += h.now.Waiting
+		h.blocked = top(h.blocked, h.now, func(a HostFigure) int64 { return a.Waiting })
+	}
+	h.now, h.total = HostFigure{}, 0
+}
+
+// top keeps the largest by weight, largest first.
+func top(list []HostFigure, item HostFigure, weight func(HostFigure) int64) []HostFigure {
+	at := sort.Search(len(list), func(i int) bool { return weight(list[i]) < weight(item) })
+	list = slices.Insert(list, at, item)
+	return list[:min(len(list), maxHosts)]
+}

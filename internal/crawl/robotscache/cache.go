@@ -1,0 +1,307 @@
+// Package robotscache asks origins for their robots.txt and keeps what they answered: as served in the store, parsed in memory up to a bound.
+// It also says what an answer means for one URL.
+package robotscache
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/fetch"
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/robots"
+	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/internal/words"
+)
+
+// How long an answer counts, and what one fetch may take.
+const (
+	TTL     = 24 * time.Hour
+	Retry   = 10 * time.Minute // an answer that was none
+	timeout = 3 * time.Second
+	MaxHops = 5
+	Path    = "/robots.txt"
+)
+
+// Answer is what an origin's robots.txt says to us.
+type Answer struct {
+	Rules     *robots.Rules
+	Sitemaps  []string
+	FetchedAt time.Time
+	Expires   time.Time
+	// Unknown means that robots.txt could not be fetched: what is allowed then is an assumption, and marked so.
+	Unknown bool
+	// Why says why it could not be fetched, or that there is none: a status or an error. Of the two only the status is stored.
+	Why string
+	// Silent means that there was no answer at all, so that asking the host for more is in vain for now.
+	Silent bool
+	// Deny means that it could not be fetched and that this counts as disallowing everything.
+	Deny bool
+}
+
+// Assumption says what holds where there are no rules, and why; it is empty where there are some.
+func (a *Answer) Assumption() string {
+	switch {
+	case a.Rules != nil:
+		return ""
+	case a.Deny:
+		return fmt.Sprintf("robots.txt could not be fetched (%s); everything is disallowed (--robots-strict)", a.Why)
+	case a.Unknown:
+		return fmt.Sprintf("robots.txt could not be fetched (%s); assuming that everything is allowed", a.Why)
+	}
+	return fmt.Sprintf("there is no robots.txt (%s); everything is allowed", a.Why)
+}
+
+// Check is the evidence for one URL of the origin.
+func (a *Answer) Check(u urlnorm.URL) (ev page.Robots, m robots.Match) {
+	m = a.Match(u)
+	ev = page.Robots{Checked: true, Allowed: m.Allowed, Rule: words.Shorten(m.Rule, maxRule), Low: a.Unknown, CheckedAt: time.Now()}
+	ev.CrawlDelay = a.CrawlDelay()
+	return ev, m
+}
+
+// maxRule bounds what is recorded of a rule with each URL, in bytes. A line of robots.txt may have 16 KiB, and decide about every link of a page.
+const maxRule = 1000
+
+func (a *Answer) Match(u urlnorm.URL) robots.Match {
+	if a.Rules != nil {
+		return a.Rules.Match(u.RequestURI())
+	}
+	return robots.Match{Allowed: !a.Deny}
+}
+
+// CrawlDelay is the pause that robots.txt asks for, or zero.
+func (a *Answer) CrawlDelay() time.Duration {
+	if a.Rules == nil {
+		return 0
+	}
+	d, _ := a.Rules.CrawlDelay()
+	return d
+}
+
+// Fetch asks an origin for its robots.txt and follows redirects at once. It always has an answer; the error says why it is an
+// assumption, and is one of the fetcher's. A crawl asks hop by hop, since each is a request that the pace of a host has to allow.
+func Fetch(ctx context.Context, f Fetcher, origin, token string, strict bool) (*Answer, error) {
+	reader := Reader{Token: token, Strict: strict}
+	u, err := urlnorm.Parse(origin + Path)
+	if err != nil {
+		fact := Failed(0)
+		a := reader.answer(&fact)
+		a.Why = err.Error()
+		return a, fmt.Errorf("robots.txt of %s: %w", origin, err)
+	}
+	for hop := 0; ; hop++ {
+		fact, next, _, err := Request(ctx, f, u, hop, nil)
+		if fact.State == frontier.OriginUnknown {
+			u = next
+			continue
+		}
+		a := reader.answer(&fact)
+		if err != nil {
+			a.Why = err.Error()
+			if e, ok := errors.AsType[*fetch.Error](err); ok {
+				a.Why = e.Detail()
+			}
+		}
+		return a, err
+	}
+}
+
+// Reader computes what a robots.txt means for this crawler.
+type Reader struct {
+	Token  string
+	Strict bool // a robots.txt that could not be fetched disallows everything
+}
+
+// answer is what the fact says to us.
+func (r Reader) answer(fact *frontier.OriginFact) *Answer {
+	a := &Answer{Why: statusText(fact.Status), FetchedAt: fact.Fetched, Expires: fact.Expires}
+	switch fact.State {
+	case frontier.OriginAnswered:
+		file := robots.Parse(fact.Body)
+		a.Rules = file.Agent(r.Token)
+		for _, s := range file.Sitemaps() {
+			a.Sitemaps = append(a.Sitemaps, strings.Clone(s)) // it is a part of the whole file
+		}
+	case frontier.OriginFailed:
+		a.Unknown, a.Deny, a.Silent = true, r.Strict, fact.Status == 0
+	}
+	return a
+}
+
+func statusText(status uint16) string {
+	return strings.TrimSpace(fmt.Sprint(status, " ", http.StatusText(int(status))))
+}
+
+// Failed is the fact that robots.txt could not be fetched. The status is 0 if there was no answer.
+func Failed(status int) frontier.OriginFact {
+	now := time.Now()
+	return frontier.OriginFact{State: frontier.OriginFailed, Status: uint16(status), Fetched: now, Expires: now.Add(Retry)}
+}
+
+// Request makes one request. It returns a fact without an origin, or of an unknown state together with where to ask next. The response is
+// closed, and nil with an error. Hop counts the redirects before.
+func Request(ctx context.Context, f Fetcher, u urlnorm.URL, hop int, wire fetch.Wire) (frontier.OriginFact, urlnorm.URL, *fetch.Response, error) {
+	resp, err := f.Do(ctx, fetch.Request{URL: u, Mode: fetch.Text, Timeout: timeout, MaxBody: robots.MaxSize + 1, Wire: wire, NewConn: true})
+	if err != nil {
+		status := 0
+		if resp != nil { // what the host answered before the error
+			status = resp.Status
+		}
+		resp.Close()
+		return Failed(status), urlnorm.URL{}, nil, err
+	}
+	defer resp.Close()
+	now := time.Now()
+	fact := frontier.OriginFact{State: frontier.OriginNone, Status: uint16(resp.Status), Fetched: now, Expires: now.Add(TTL)}
+	switch {
+	case resp.OK():
+		fact.State, fact.Body = frontier.OriginAnswered, bytes.Clone(resp.Body)
+	case resp.Status >= 300 && resp.Status < 400 && resp.Location != "" && hop < MaxHops:
+		if next, err := u.Resolve(resp.Location); err == nil {
+			return frontier.OriginFact{}, next, resp, nil
+		} // else it leads nowhere: as if there were none
+	case resp.Status == 429 || resp.Status >= 500:
+		fact = Failed(resp.Status)
+	}
+	// Any other 4xx, and a redirect too many: there is none, so everything is allowed.
+	return fact, urlnorm.URL{}, resp, nil
+}
+
+// A Fetcher makes one request. *fetch.Client is one.
+type Fetcher interface {
+	Do(ctx context.Context, r fetch.Request) (*fetch.Response, error)
+}
+
+// A Store keeps what is known of origins.
+type Store interface {
+	Origin(ctx context.Context, host frontier.HostID, origin string) (frontier.OriginFact, bool, error)
+	Commit(recs ...frontier.Record) (frontier.Position, error)
+	Hasher() frontier.Hasher
+}
+
+// Cache keeps what origins answered: parsed answers in memory up to a bound, all of them as served in the store.
+type Cache struct {
+	store  Store
+	hasher frontier.Hasher
+	reader Reader
+	memory int // bound of size
+
+	updating sync.Mutex // held while a fact is read, changed and committed
+
+	mu    sync.RWMutex
+	known map[string]*Answer // guarded by mu; by origin
+	size  int                // guarded by mu; bytes, about
+}
+
+// DefaultMemory is the usual bound of the parsed answers, in bytes. Parsing an answer again takes 30 µs for a usual file, and 10 to 60 ms for one of 500 KiB.
+const DefaultMemory = 32 << 20
+
+// New makes a cache over a store. Memory bounds its parsed answers, in bytes.
+func New(s Store, r Reader, memory int) *Cache {
+	return &Cache{store: s, hasher: s.Hasher(), reader: r, memory: memory, known: map[string]*Answer{}}
+}
+
+// Cached is an answer that is in memory and not too old, or nil.
+func (k *Cache) Cached(origin string, now time.Time) *Answer {
+	k.mu.RLock()
+	a := k.known[origin]
+	k.mu.RUnlock()
+	if a == nil || now.After(a.Expires) {
+		return nil
+	}
+	return a
+}
+
+// Lookup finds an answer in memory or in the store; nil if there is none that still counts.
+func (k *Cache) Lookup(ctx context.Context, origin string) (*Answer, error) {
+	if a := k.Cached(origin, time.Now()); a != nil {
+		return a, nil
+	}
+	fact, err := k.Fact(ctx, origin)
+	if err != nil || !IsValid(&fact) {
+		return nil, err
+	}
+	return k.Remember(&fact), nil
+}
+
+// IsValid reports whether a fact has an answer that still counts.
+func IsValid(fact *frontier.OriginFact) bool {
+	return fact.State != frontier.OriginUnknown && !time.Now().After(fact.Expires)
+}
+
+// Fact is what the store knows of an origin, at least its name.
+func (k *Cache) Fact(ctx context.Context, origin string) (frontier.OriginFact, error) {
+	host := k.hasher.HostID(urlnorm.MustCanonical(origin + "/").Host())
+	fact, ok, err := k.store.Origin(ctx, host, origin)
+	if !ok {
+		fact = frontier.OriginFact{Host: host, Origin: origin}
+	}
+	return fact, err
+}
+
+// Keep takes an answer into memory and into the store, as that of an origin.
+func (k *Cache) Keep(ctx context.Context, origin string, answer frontier.OriginFact) error {
+	fact, err := k.Update(ctx, origin, answer, false)
+	if err == nil {
+		k.Remember(&fact)
+	}
+	return err
+}
+
+// Update stores what is new of an origin, and returns all that is known of it then: an answer, unless its state is unknown, and that the sitemaps which
+// robots.txt names were requested. Two robots leases of an origin may end at the same time, so what the other one has stored is read under a lock.
+func (k *Cache) Update(ctx context.Context, origin string, answer frontier.OriginFact, requested bool) (frontier.OriginFact, error) {
+	k.updating.Lock()
+	defer k.updating.Unlock()
+	fact, err := k.Fact(ctx, origin)
+	if err != nil {
+		return fact, err
+	}
+	if answer.State != frontier.OriginUnknown {
+		answer.Host, answer.Origin, answer.SitemapsRequested = fact.Host, fact.Origin, fact.SitemapsRequested
+		fact = answer
+	}
+	fact.SitemapsRequested = fact.SitemapsRequested || requested
+	_, err = k.store.Commit(frontier.Record{Origins: []frontier.OriginFact{fact}})
+	return fact, err
+}
+
+// Remember parses an answer and takes it into memory.
+func (k *Cache) Remember(fact *frontier.OriginFact) *Answer {
+	a := k.reader.answer(fact)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if old := k.known[fact.Origin]; old != nil {
+		k.size -= old.size()
+		delete(k.known, fact.Origin)
+	}
+	// The order of a map is as good as any to forget by: what is needed again comes back from the store.
+	for name, old := range k.known {
+		if k.size+a.size() <= k.memory {
+			break
+		}
+		k.size -= old.size()
+		delete(k.known, name)
+	}
+	k.known[fact.Origin] = a
+	k.size += a.size()
+	return a
+}
+
+func (a *Answer) size() int {
+	n := 200
+	if a.Rules != nil {
+		n += a.Rules.Size()
+	}
+	for _, s := range a.Sitemaps {
+		n += len(s) + 16
+	}
+	return n
+}

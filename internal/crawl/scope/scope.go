@@ -1,0 +1,171 @@
+// Package scope decides which found URLs belong to a crawl, and counts the others by reason.
+package scope
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/urlnorm"
+)
+
+// MaxHops is how many redirects in a row are followed.
+const MaxHops = 10
+
+// Scope decides which found URLs belong to the crawl. It is safe for concurrent use; only Extend changes it.
+type Scope struct {
+	kind    string
+	include []*regexp.Regexp
+	exclude []*regexp.Regexp
+	skip    map[string]bool // extensions, lower case, without the dot
+
+	// What the start URLs span, by the kind of scope: host names, domains, or directories. There may be millions.
+	starts   map[string]bool // not changed after NewScope
+	extended atomic.Bool     // there are more; written by Extend
+	mu       sync.RWMutex
+	more     map[string]bool // guarded by mu
+}
+
+// New compiles the settings and spans the start URLs.
+func New(s *config.Settings, starts []urlnorm.URL) (*Scope, error) {
+	sc := &Scope{kind: s.Scope, skip: map[string]bool{}, starts: make(map[string]bool, len(starts)), more: map[string]bool{}}
+	for _, e := range s.SkipExtensions {
+		sc.skip[strings.ToLower(strings.TrimPrefix(e, "."))] = true
+	}
+	var err error
+	if sc.include, err = compile(s.Include); err != nil {
+		return nil, err
+	}
+	if sc.exclude, err = compile(s.Exclude); err != nil {
+		return nil, err
+	}
+	for _, u := range starts {
+		sc.starts[sc.span(u)] = true
+	}
+	return sc, nil
+}
+
+func compile(exprs []string) ([]*regexp.Regexp, error) {
+	var out []*regexp.Regexp
+	for _, e := range exprs {
+		re, err := regexp.Compile(e)
+		if err != nil {
+			return nil, fmt.Errorf("compile %q: %w", e, err)
+		}
+		out = append(out, re)
+	}
+	return out, nil
+}
+
+// Extend takes a start URL's redirect target into the scope.
+func (s *Scope) Extend(u urlnorm.URL) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.more[s.span(u)] = true
+	s.extended.Store(true)
+}
+
+// span is what a start URL brings into the scope.
+func (s *Scope) span(u urlnorm.URL) string {
+	switch s.kind {
+	case "domain":
+		return strings.Clone(urlnorm.RegistrableDomain(u.Host()))
+	case "prefix":
+		return Directory(u)
+	}
+	return strings.Clone(u.Host())
+}
+
+func (s *Scope) spans(name string) bool {
+	if s.starts[name] {
+		return true
+	}
+	if !s.extended.Load() {
+		return false
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.more[name]
+}
+
+// Directory is a URL up to the last slash of its path.
+func Directory(u urlnorm.URL) string {
+	p := u.Path()
+	return u.Origin() + p[:strings.LastIndexByte(p, '/')+1]
+}
+
+// Contains says whether u is within what the start URLs span, whatever the filters say.
+func (s *Scope) Contains(u urlnorm.URL) bool {
+	switch s.kind {
+	case "any":
+		return true
+	case "domain":
+		return s.spans(urlnorm.RegistrableDomain(u.Host()))
+	case "subdomains":
+		for h := u.Host(); ; {
+			if s.spans(h) {
+				return true
+			}
+			_, parent, ok := strings.Cut(h, ".")
+			if !ok {
+				return false
+			}
+			h = parent
+		}
+	case "prefix":
+		text, from := u.String(), len(u.Origin())
+		for i, c := range []byte(u.Path()) {
+			if c == '/' && s.spans(text[:from+i+1]) {
+				return true
+			}
+		}
+		return false
+	}
+	return s.spans(u.Host())
+}
+
+// Check says whether u belongs to the crawl, and if not, why.
+func (s *Scope) Check(u urlnorm.URL) Reason {
+	if ExceedsLimit(u) {
+		return TooLong
+	}
+	if !s.Contains(u) {
+		return OutOfScope
+	}
+	return s.Filter(u)
+}
+
+// ExceedsLimit says whether a URL is longer than the frontier and the store take one.
+func ExceedsLimit(u urlnorm.URL) bool {
+	return len(u.String()) > frontier.MaxURL || len(u.Host()) > frontier.MaxHost
+}
+
+// Filter is the part of Check that does not depend on the start URLs.
+func (s *Scope) Filter(u urlnorm.URL) Reason {
+	if len(s.skip) > 0 {
+		if ext := path.Ext(u.Path()); ext != "" && s.skip[strings.ToLower(ext[1:])] {
+			return ByExtension
+		}
+	}
+	if len(s.include) > 0 && !matchAny(s.include, u.String()) {
+		return NotIncluded
+	}
+	if matchAny(s.exclude, u.String()) {
+		return Excluded
+	}
+	return InScope
+}
+
+func matchAny(exprs []*regexp.Regexp, text string) bool {
+	for _, re := range exprs {
+		if re.MatchString(text) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,173 @@
+package seeding
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/crawl/scope"
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/seed"
+	"github.com/mapwright/mapwright/internal/urlnorm"
+)
+
+// IndexOptions are what public indexes are asked with.
+type IndexOptions struct {
+	Starts []datadir.Start
+	Scope  *scope.Scope
+	Hasher frontier.Hasher
+	Store  FactStore
+	Gate   Gate
+	// Hold keeps the crawl from being drained until it is released.
+	Hold func() (release func())
+	// Add adds pages to the frontier.
+	Add func(ctx context.Context, links []frontier.Link) error
+	// Warn adds a line to the report's warnings.
+	Warn func(format string, args ...any)
+	Log  *slog.Logger
+}
+
+// A FactStore remembers which indexes were asked.
+type FactStore interface {
+	Commit(recs ...frontier.Record) (frontier.Position, error)
+	Facts() map[string][]byte
+}
+
+// A Gate says when an index may be asked.
+type Gate interface {
+	EnterIndex(ctx context.Context) error
+	LeaveIndex()
+}
+
+// Indexes are the public indexes that are asked for more URLs of the start domains, beside the crawl.
+type Indexes struct {
+	list []index
+	o    IndexOptions // set by Start
+}
+
+// An index is one of them.
+type index struct {
+	name  string // as in settings, reports and sitemap.jsonl
+	code  uint8  // of its links
+	urls  func(ctx context.Context, domain string, sink seed.Sink) (seed.Summary, error)
+	close func()
+}
+
+// factSeeded is the name of a fact, with an index and a domain that it was asked about behind it. It lies in the partition of the domain.
+const factSeeded = "seed "
+
+// NewIndexes are the indexes that the settings name. Nothing is asked yet. Fetcher makes the client that asks an index at an address, of which usual is
+// the default, and what closes the client.
+func NewIndexes(s *config.Settings, fetcher func(base, usual string) (seed.Fetcher, func(), error)) (*Indexes, error) {
+	x := &Indexes{}
+	usual := config.Defaults(s.Profile)
+	if Uses(s, "ct") {
+		hosts, err := newNames(s)
+		if err != nil {
+			return nil, err
+		}
+		f, stop, err := fetcher(s.CTBaseURL, usual.CTBaseURL)
+		if err != nil {
+			return nil, fmt.Errorf("ct-base-url: %w", err)
+		}
+		ct, err := seed.NewCT(s.CTBaseURL, hosts, seed.Options{Fetcher: f})
+		if err != nil {
+			return nil, fmt.Errorf("ct-base-url: %w", err)
+		}
+		x.list = append(x.list, index{"ct", page.SourceCT, ct.URLs, stop})
+	}
+	if Uses(s, "commoncrawl") {
+		f, stop, err := fetcher(s.CommonCrawlBaseURL, usual.CommonCrawlBaseURL)
+		if err != nil {
+			return nil, fmt.Errorf("commoncrawl-base-url: %w", err)
+		}
+		cc, err := seed.NewCommonCrawl(s.CommonCrawlBaseURL, seed.Options{Fetcher: f})
+		if err != nil {
+			return nil, fmt.Errorf("commoncrawl-base-url: %w", err)
+		}
+		x.list = append(x.list, index{"commoncrawl", page.SourceCommonCrawl, cc.URLs, stop})
+	}
+	return x, nil
+}
+
+// Start asks every index about every start domain, each index in a goroutine of its own. The crawl is not drained before they are
+// done; they end early when ctx does. The returned function waits for them.
+func (x *Indexes) Start(ctx context.Context, o IndexOptions) (wait func()) {
+	x.o = o
+	domains := seedDomains(x.o.Starts)
+	var running sync.WaitGroup
+	for _, s := range x.list {
+		release := x.o.Hold()
+		running.Go(func() {
+			defer release()
+			defer s.close()
+			for _, domain := range domains {
+				if x.o.Gate.EnterIndex(ctx) != nil {
+					return
+				}
+				x.ask(ctx, &s, domain)
+				x.o.Gate.LeaveIndex()
+			}
+		})
+	}
+	return running.Wait
+}
+
+// seedDomains are the registrable domains of the start URLs. Addresses and names without a dot are in no index.
+func seedDomains(starts []datadir.Start) []string {
+	var list []string
+	seen := map[string]bool{}
+	for _, s := range starts {
+		host := s.URL.Host()
+		if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil || !strings.Contains(host, ".") {
+			continue
+		}
+		if d := urlnorm.RegistrableDomain(host); !seen[d] {
+			seen[d] = true
+			list = append(list, d)
+		}
+	}
+	return list
+}
+
+// ask takes what an index knows of a domain into the crawl. An index that fails is a warning, and is asked again by a resume.
+func (x *Indexes) ask(ctx context.Context, s *index, domain string) {
+	fact := factSeeded + s.name + " " + domain
+	if _, done := x.o.Store.Facts()[fact]; done {
+		return
+	}
+	var skips scope.Skips
+	sum, err := s.urls(ctx, domain, func(ctx context.Context, urls []urlnorm.URL) error { return x.addSeeds(ctx, s, urls, &skips) })
+	if err == nil {
+		// In the log this stands behind the links, so it cannot be known without them.
+		done := frontier.CrawlFact{Partition: x.o.Hasher.HostID(domain).Partition(), Name: fact, Value: []byte("done")}
+		_, err = x.o.Store.Commit(frontier.Record{Facts: []frontier.CrawlFact{done}, Skips: skips.AppendTo(nil, done.Partition)})
+	}
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		x.o.Warn("seeding from %s: %v", s.name, err)
+	default:
+		x.o.Log.Info("seeded", "source", s.name, "domain", domain, "rows", sum.Rows, "urls", sum.Found, "absent", sum.Absent)
+	}
+}
+
+// addSeeds adds the URLs of an index that belong to the crawl, and counts the others. They come after the entries of sitemaps and before links.
+func (x *Indexes) addSeeds(ctx context.Context, s *index, urls []urlnorm.URL, skips *scope.Skips) error {
+	links := make([]frontier.Link, 0, len(urls))
+	for _, u := range urls {
+		if why := x.o.Scope.Check(u); why != scope.InScope {
+			skips.Add(why)
+			continue
+		}
+		links = append(links, frontier.Link{URL: u, Priority: frontier.PriorityDepth, Source: s.code, Discovered: time.Now()})
+	}
+	return x.o.Add(ctx, links)
+}

@@ -1,0 +1,72 @@
+package seeding
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/urlnorm"
+)
+
+func TestSeedDomains(t *testing.T) {
+	var list []datadir.Start
+	for _, u := range []string{"https://www.example.co.uk/", "http://example.co.uk/x", "http://a.github.io/", "http://127.0.0.1/", "http://[::1]/", "http://localhost/", "http://b.test/"} {
+		list = append(list, datadir.Start{URL: mustURL(t, u)})
+	}
+	if got := seedDomains(list); !slices.Equal(got, []string{"example.co.uk", "a.github.io", "b.test"}) {
+		t.Errorf("got %q", got)
+	}
+}
+
+type fakeDNS map[string]error
+
+func (f fakeDNS) LookupNetIP(_ context.Context, _, host string) ([]netip.Addr, error) {
+	if err := f[host]; err != nil {
+		return nil, err
+	}
+	return []netip.Addr{netip.IPv4Unspecified()}, nil
+}
+
+func TestNames(t *testing.T) {
+	down := errors.New("no server answers")
+	dns := fakeDNS{"gone.test": &net.DNSError{IsNotFound: true}, "unknown.test": &net.DNSError{Err: "timeout", IsTimeout: true, UnwrapErr: down}}
+	for _, c := range []struct {
+		resolve []string
+		proxy   string
+		host    string
+		want    string
+		err     error
+	}{
+		{nil, "", "here.test", "https", nil},
+		{nil, "", "gone.test", "", nil},
+		{nil, "", "unknown.test", "", down},
+		{nil, "http://proxy.test", "gone.test", "https", nil},
+		{[]string{"*:80:127.0.0.1"}, "", "gone.test", "http", nil},
+		{[]string{"*:80:127.0.0.1", "*.test:443:127.0.0.1"}, "", "gone.test", "https", nil},
+		{[]string{"*.else:443:127.0.0.1", "else.test:*:127.0.0.1"}, "", "gone.test", "", nil},
+		{[]string{"gone.test:*:127.0.0.1"}, "", "gone.test", "https", nil},
+	} {
+		n, err := newNames(&config.Settings{Resolve: c.resolve, Proxy: c.proxy})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.dns = dns
+		if got, err := n.Scheme(t.Context(), c.host); got != c.want || !errors.Is(err, c.err) {
+			t.Errorf("%s by %q and proxy %q: %q, %v", c.host, c.resolve, c.proxy, got, err)
+		}
+	}
+}
+
+func mustURL(t *testing.T, text string) urlnorm.URL {
+	t.Helper()
+	u, err := urlnorm.Parse(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}

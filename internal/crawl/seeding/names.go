@@ -1,0 +1,62 @@
+package seeding
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/fetch"
+)
+
+// names tells the sources of URLs which hosts exist, as this crawl would find them: by --resolve, then by DNS.
+type names struct {
+	rules   []fetch.Resolve
+	proxied bool
+	dns     fetch.Resolver
+}
+
+func newNames(s *config.Settings) (*names, error) {
+	n := &names{proxied: s.Proxy != "", dns: &net.Resolver{PreferGo: true}}
+	for _, text := range s.Resolve {
+		rule, err := fetch.ParseResolve(text)
+		if err != nil {
+			return nil, err
+		}
+		n.rules = append(n.rules, rule)
+	}
+	return n, nil
+}
+
+// Scheme is https for a host that can be reached, http where --resolve sends that somewhere and says nothing of https, and empty for one
+// that does not exist. Behind a proxy names are the proxy's affair, and all count as existing.
+func (n *names) Scheme(ctx context.Context, host string) (string, error) {
+	switch {
+	case n.ruled(host, 443):
+		return "https", nil
+	case n.ruled(host, 80):
+		return "http", nil
+	case n.proxied:
+		return "https", nil
+	}
+	addrs, err := n.dns.LookupNetIP(ctx, "ip", host)
+	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
+		return "", nil
+	}
+	if err != nil || len(addrs) == 0 {
+		return "", err
+	}
+	return "https", nil
+}
+
+// ruled says whether --resolve names the host and port.
+func (n *names) ruled(host string, port uint16) bool {
+	for _, r := range n.rules {
+		suffix, wild := strings.CutPrefix(r.Host, "*")
+		if (r.Port == 0 || r.Port == port) && (r.Host == host || wild && strings.HasSuffix(host, suffix)) {
+			return true
+		}
+	}
+	return false
+}

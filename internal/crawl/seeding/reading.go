@@ -1,0 +1,312 @@
+package seeding
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/crawl/scope"
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/sitemap"
+	"github.com/mapwright/mapwright/internal/urlnorm"
+)
+
+// A Reading is one reading of a sitemap, by the worker that has leased it.
+type Reading struct {
+	s     *Sitemaps
+	link  frontier.Link
+	skips scope.Skips // entries that were not followed
+
+	vouched map[frontier.HostID]bool // hosts whose robots.txt names it, or an index over it
+	late    []frontier.HostID        // guarded by the mu of s; hosts that vouch for it since the reading began
+	facts   sitemapFacts
+
+	entries  []frontier.Link     // to be added
+	children []frontier.Link     // to be requested
+	listed   []frontier.Evidence // that it lists entries; to be recorded
+	named    int                 // sitemaps that it names
+	warnings int                 // about them
+
+	host   string // of the last entry that lies elsewhere
+	hostID frontier.HostID
+}
+
+// Begin registers a lease of a sitemap, so that vouchers that come from now on are noted in it. End follows.
+func (s *Sitemaps) Begin(l frontier.Link) *Reading {
+	m := &Reading{s: s, link: l, vouched: map[frontier.HostID]bool{}, facts: sitemapFacts{left: map[frontier.HostID]bool{}}}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.reading[l.Key] = m
+	return m
+}
+
+// End forgets the lease.
+func (m *Reading) End() {
+	m.s.mu.Lock()
+	defer m.s.mu.Unlock()
+	delete(m.s.reading, m.link.Key)
+}
+
+// LoadVouchers reads who vouches for the sitemap.
+func (m *Reading) LoadVouchers(ctx context.Context) error {
+	list, err := m.s.o.Store.ReadSitemaps(ctx, []frontier.Key{m.link.Key})
+	if err != nil {
+		return err
+	}
+	for _, v := range list[0].Vouchers {
+		m.vouched[v.Host] = true
+	}
+	return nil
+}
+
+// Link is the sitemap.
+func (m *Reading) Link() *frontier.Link { return &m.link }
+
+// IsGuessed reports whether the sitemap is at one of the usual places and nothing names it.
+func (m *Reading) IsGuessed() bool { return m.link.Source == Guessed }
+
+// IsVouched reports whether the robots.txt of the sitemap's own host names it.
+func (m *Reading) IsVouched() bool { return m.vouched[m.link.Key.Host] }
+
+// LeaveOut notes that the sitemap is not read, because its own host does not vouch for it. If it does later, the sitemap may be read.
+func (m *Reading) LeaveOut() { m.facts.leaveOut(m.link.Key.Host) }
+
+// Redirect takes the target of a redirect in place of the sitemap.
+func (m *Reading) Redirect(ctx context.Context, target urlnorm.URL) error {
+	return errors.Join(m.addChild(ctx, target, true), m.addRead(ctx))
+}
+
+// Unmentioned is how many sitemaps the sitemap names that were not read, beyond those that a warning names.
+func (m *Reading) Unmentioned() int { return max(0, m.warnings-maxChildWarnings) }
+
+// Finish ends the lease by the given function and records the reading. If a host has vouched for the sitemap since the reading began, and the reading would bring more with that,
+// the sitemap goes back to the queue instead. Only the first visit that could read it counts the entries that were not followed.
+func (m *Reading) Finish(r frontier.Result, done func(frontier.Result) (frontier.Disposition, error)) (frontier.Disposition, error) {
+	m.s.mu.Lock()
+	defer m.s.mu.Unlock()
+	if r.Finish != nil && m.facts.concernsAny(m.late) {
+		r.Finish = nil
+	}
+	if r.Finish != nil {
+		r.Finish.Facts = m.facts.bytes()
+		if m.link.Visit <= 1 || page.Outcome(m.link.Before.Outcome) == page.Crashed {
+			r.Skips = m.skips.AppendTo(nil, m.link.Key.Host.Partition())
+		}
+	}
+	return done(r)
+}
+
+// covers is the location rule of sitemaps.org: a sitemap speaks for what lies beside or below it, and for the hosts whose robots.txt
+// names it. What it does not speak for is noted, in case that its host vouches later.
+func (m *Reading) covers(h frontier.Hasher, target urlnorm.URL) bool {
+	if strings.HasPrefix(target.String(), scope.Directory(m.link.URL)) {
+		return true
+	}
+	if name := target.Host(); name != m.host {
+		m.host, m.hostID = strings.Clone(name), h.HostID(name) // the name is a part of a whole URL
+	}
+	if m.vouched[m.hostID] {
+		return true
+	}
+	m.facts.leaveOut(m.hostID)
+	return false
+}
+
+// ErrNotAdded means that entries of a sitemap could not be recorded, which is no fault of the sitemap's.
+var ErrNotAdded = errors.New("entries of a sitemap were not added")
+
+// Batch is how many entries of a sitemap are added at once: enough to be cheap, few enough that fetching starts early.
+const Batch = 256
+
+// errTooManyChildren ends the reading of an index.
+var errTooManyChildren = errors.New("it names too many sitemaps")
+
+// Read adds the entries of one sitemap in small batches, and counts those that do not belong to the crawl.
+func (m *Reading) Read(ctx context.Context, body io.Reader) error {
+	at, now := m.link.URL, time.Now()
+	_, err := sitemap.Read(body, func(e *sitemap.Entry) error {
+		target, err := at.Resolve(e.Loc)
+		if err != nil {
+			m.skips.Add(scope.NotHTTP)
+			return nil
+		}
+		if e.Kind == sitemap.Child {
+			if m.named == m.s.o.Settings.MaxSitemapChildren {
+				return fmt.Errorf("%w: more than %d (--max-sitemap-children); the rest is not read", errTooManyChildren, m.named)
+			}
+			m.named++
+		}
+		if !m.s.since.IsZero() && !e.LastMod.IsZero() && e.LastMod.Before(m.s.since) {
+			m.skips.Add(scope.OlderThan)
+			return nil
+		}
+		if e.Kind == sitemap.Child {
+			return m.addChild(ctx, target, false)
+		}
+		if !m.covers(m.s.o.Hasher, target) {
+			m.skips.Add(scope.CrossSiteSeed)
+			return nil
+		}
+		if why := m.s.o.Scope.Check(target); why != scope.InScope {
+			m.skips.Add(why)
+			return nil
+		}
+		m.listed = m.s.o.Linkage.List(target.String(), m.link.Key.Host.Partition(), m.listed)
+		m.entries = append(m.entries, frontier.Link{
+			URL: target, Priority: entryPriority(e, now), Source: page.SourceSitemap, Parent: at, Discovered: now, LastMod: e.LastMod,
+		})
+		if len(m.entries) == Batch {
+			now = time.Now()
+			return m.addRead(ctx)
+		}
+		return nil
+	})
+	return errors.Join(err, m.addRead(ctx))
+}
+
+// addRead adds the entries and requests the sitemaps that were read so far.
+func (m *Reading) addRead(ctx context.Context) error {
+	err := m.s.o.Add(ctx, m.entries)
+	if err == nil && len(m.listed) > 0 {
+		_, err = m.s.o.Store.Commit(frontier.Record{Evidence: m.listed})
+	}
+	if err == nil && len(m.children) > 0 {
+		err = m.s.requestSitemaps(ctx, m.children)
+	}
+	m.entries, m.children, m.listed = m.entries[:0], m.children[:0], m.listed[:0]
+	if err != nil && ctx.Err() == nil {
+		return fmt.Errorf("%w: %w", ErrNotAdded, err)
+	}
+	return err
+}
+
+// addChild takes a sitemap that an index names, or a redirect.
+func (m *Reading) addChild(ctx context.Context, u urlnorm.URL, redirect bool) error {
+	m.facts.leads = true
+	if why := m.refuseChild(u, redirect); why != "" {
+		if m.warnings++; m.warnings <= maxChildWarnings {
+			m.s.o.Warn("sitemap %.200s was not read: %s", u, why)
+		}
+		return nil
+	}
+	m.children = append(m.children, frontier.Link{
+		URL: u, Sitemap: true, Depth: m.link.Depth + 1, Source: Named, Parent: m.link.URL, Vouchers: slices.Collect(maps.Keys(m.vouched)), Discovered: time.Now(),
+	})
+	if len(m.children) == Batch {
+		return m.addRead(ctx)
+	}
+	return nil
+}
+
+// maxChildWarnings is how many sitemaps that an index names and that are not read are mentioned each for itself.
+const maxChildWarnings = 10
+
+// refuseChild says why a sitemap that this one names or redirects to is not read, or "". What a voucher is worth for other hosts: an index speaks for sitemaps
+// of its own host, and a redirect may lead to another host of the domain, as from example.com to www.example.com.
+func (m *Reading) refuseChild(u urlnorm.URL, redirect bool) string {
+	from := m.link.URL.Host()
+	near := u.Host() == from || redirect && urlnorm.RegistrableDomain(u.Host()) == urlnorm.RegistrableDomain(from)
+	switch most := m.s.o.Settings.MaxSitemapDepth; {
+	case scope.ExceedsLimit(u):
+		return "its URL is too long"
+	case int(m.link.Depth) >= most:
+		return fmt.Sprintf("more than %d index files and redirects lead to it (--max-sitemap-depth)", most)
+	case m.s.inScope(u) || near && len(m.vouched) > 0:
+		return ""
+	}
+	return fmt.Sprintf("its host is not in scope, and no robots.txt in scope names it or an index of the same host; %s names it", m.link.URL)
+}
+
+// sitemapFacts are what is stored of a sitemap that was read: what a later voucher would change.
+type sitemapFacts struct {
+	leads bool                     // it names other sitemaps, to which the voucher must be passed on
+	more  bool                     // entries of more hosts were left out than are listed
+	left  map[frontier.HostID]bool // hosts whose entries were left out, because they do not vouch
+}
+
+// maxLeft is how many hosts are listed.
+const maxLeft = 1000
+
+func (f *sitemapFacts) leaveOut(h frontier.HostID) {
+	if !f.left[h] && len(f.left) == maxLeft {
+		f.more = true
+		return
+	}
+	f.left[h] = true
+}
+
+// concernsAny reports whether reading the sitemap again would bring more, if these hosts vouched for it.
+func (f *sitemapFacts) concernsAny(hosts []frontier.HostID) bool {
+	if len(hosts) > 0 && (f.leads || f.more) {
+		return true
+	}
+	return slices.ContainsFunc(hosts, func(h frontier.HostID) bool { return f.left[h] })
+}
+
+// Flags in the stored form of sitemapFacts.
+const (
+	sitemapLeads = 1
+	sitemapMore  = 2
+)
+
+// bytes is the stored form: flags, then the hosts in order.
+func (f *sitemapFacts) bytes() []byte {
+	var flags byte
+	if f.leads {
+		flags |= sitemapLeads
+	}
+	if f.more {
+		flags |= sitemapMore
+	}
+	b := []byte{flags}
+	for _, h := range slices.Sorted(maps.Keys(f.left)) {
+		b = binary.BigEndian.AppendUint64(b, uint64(h))
+	}
+	return b
+}
+
+// readSitemapFacts is the inverse of bytes. Of a sitemap that panicked, and has no such facts, they say that a voucher changes nothing.
+func readSitemapFacts(b []byte) *sitemapFacts {
+	f := &sitemapFacts{left: map[frontier.HostID]bool{}}
+	if len(b)%8 != 1 {
+		return f
+	}
+	f.leads, f.more = b[0]&sitemapLeads != 0, b[0]&sitemapMore != 0
+	for b = b[1:]; len(b) > 0; b = b[8:] {
+		f.left[frontier.HostID(binary.BigEndian.Uint64(b))] = true
+	}
+	return f
+}
+
+// What counts as new and as old for entryPriority.
+const (
+	freshEntry = 7 * 24 * time.Hour
+	staleEntry = 365 * 24 * time.Hour
+)
+
+// entryPriority orders the entries of a sitemap: by the weight that it gives them, and by one step more or less for those that have
+// changed lately or not for long.
+func entryPriority(e *sitemap.Entry, now time.Time) uint8 {
+	weight := e.Priority
+	if weight < 0 {
+		weight = 0.5
+	}
+	p, lowest := frontier.SitemapPriority(weight), frontier.SitemapPriority(0)
+	if e.LastMod.IsZero() {
+		return p
+	}
+	switch age := now.Sub(e.LastMod); {
+	case age < freshEntry:
+		return max(p-1, frontier.PriorityStart+1)
+	case age > staleEntry:
+		return min(p+1, lowest)
+	}
+	return p
+}

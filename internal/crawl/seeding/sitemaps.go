@@ -1,0 +1,315 @@
+// Package seeding finds URLs to crawl beside links: it requests and reads the sitemaps of hosts, and asks public indexes.
+package seeding
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl/robotscache"
+	"github.com/mapwright/mapwright/internal/crawl/scope"
+	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/state"
+)
+
+// Options are what sitemaps are requested and read with.
+type Options struct {
+	Settings   *config.Settings
+	Scope      *scope.Scope
+	StartHosts map[string]bool // hosts of the start URLs and of what they redirect to; not changed any more
+	Hasher     frontier.Hasher
+	Store      Store
+	Frontier   Frontier
+	Linkage    Linkage
+	// Add adds pages to the frontier.
+	Add func(ctx context.Context, links []frontier.Link) error
+	// Warn adds a line to the report's warnings.
+	Warn func(format string, args ...any)
+	// Requested is how many sitemaps were requested in earlier runs.
+	Requested int
+}
+
+// A Store knows which sitemaps were requested, and who vouches for them.
+type Store interface {
+	Commit(recs ...frontier.Record) (frontier.Position, error)
+	Flush(ctx context.Context) error
+	Seen(ctx context.Context, keys []frontier.Key, out []bool) error
+	ReadSitemaps(ctx context.Context, keys []frontier.Key) ([]state.Sitemap, error)
+	CountSitemaps(ctx context.Context, host frontier.HostID, most int) (int, error)
+}
+
+// A Frontier queues sitemaps.
+type Frontier interface {
+	Add(ctx context.Context, links []frontier.Link) (int, error)
+	Revisit(ctx context.Context, links []frontier.Link) error
+}
+
+// Linkage remembers which URLs sitemaps list.
+type Linkage interface {
+	List(url string, partition uint8, e []frontier.Evidence) []frontier.Evidence
+}
+
+// Sitemaps requests sitemaps. A sitemap is a link of the frontier, so the store knows what was requested, what is still to be read and which
+// hosts vouch for it. In memory there are only the sitemaps that are being read, and how many were requested of each host.
+type Sitemaps struct {
+	o       Options
+	enabled bool
+	since   time.Time
+
+	// mu is held while sitemaps are requested and while the reading of one ends. So a voucher comes either before the end, which then puts the
+	// sitemap back into the queue if it needs the voucher, or after it, and then it finds what the end has recorded.
+	mu      sync.Mutex
+	reading map[frontier.Key]*Reading      // guarded by mu; those leased
+	hosts   map[frontier.HostID]*hostCount // guarded by mu; of sitemaps requested
+	total   int                            // guarded by mu; sitemaps requested in the crawl's life
+	warned  bool                           // guarded by mu; that total reached its limit
+	crowded bool                           // guarded by mu; a warning said that a sitemap has all the vouchers that it may have
+}
+
+// hostCount is how many sitemaps of a host were requested in the crawl's life.
+type hostCount struct {
+	n      int
+	warned bool // that n reached its limit
+}
+
+// MaxVouchers is how many hosts can vouch for one sitemap. Each costs an entry in the store for the sitemap and all those under it, and may cost another reading.
+const MaxVouchers = 1000
+
+// maxHostCounts bounds the hosts of which the number of sitemaps is in memory. The store has all.
+const maxHostCounts = 1 << 16
+
+// Sources of sitemaps, as numbers in the store. Append, never reorder.
+const (
+	Named   uint8 = iota // by a robots.txt, an index or a redirect
+	Guessed              // one of the usual places: its absence is no news
+)
+
+// Uses reports whether the settings name a source of URLs.
+func Uses(s *config.Settings, source string) bool {
+	return slices.Contains(s.SeedingStrategy, source) || slices.Contains(s.SeedingStrategy, "all")
+}
+
+// New makes what requests sitemaps, if the settings name them as a source of URLs.
+func New(o Options) *Sitemaps {
+	s := &Sitemaps{o: o, reading: map[frontier.Key]*Reading{}, hosts: map[frontier.HostID]*hostCount{}, enabled: Uses(o.Settings, "sitemap"), total: o.Requested}
+	if o.Settings.Since != "" {
+		s.since, _ = config.ParseDate(o.Settings.Since) // checked when the settings were loaded
+	}
+	return s
+}
+
+// FromRobots requests the sitemaps of an origin whose robots.txt is known now: those that it names, or for a start's origin
+// the usual places. It reports whether they were requested now and need not be again; the caller stores that.
+func (s *Sitemaps) FromRobots(ctx context.Context, fact *frontier.OriginFact, a *robotscache.Answer) (requested bool, err error) {
+	origin := fact.Origin
+	u, err := urlnorm.Parse(origin + "/")
+	if err != nil || !s.enabled || fact.SitemapsRequested {
+		return false, nil
+	}
+	started := s.o.StartHosts[u.Host()]
+	if a.Silent || !started && (s.o.Settings.Scope == "any" || s.o.Scope.Check(u) == scope.OutOfScope) {
+		return false, nil
+	}
+	names, source := a.Sitemaps, Named
+	if len(names) == 0 && started {
+		names, source = []string{"/sitemap.xml", "/sitemap_index.xml"}, Guessed
+	}
+	var links []frontier.Link
+	for _, text := range names {
+		target, err := u.Resolve(text)
+		switch {
+		case err != nil:
+			s.o.Warn("sitemap named by robots.txt of %s: %q: %v", origin, text, err)
+		case scope.ExceedsLimit(target):
+			s.o.Warn("sitemap %.200s: its URL is too long", target)
+		case source == Guessed && !a.Match(target).Allowed:
+		default:
+			links = append(links, frontier.Link{URL: target, Sitemap: true, Source: source, Vouchers: []frontier.HostID{fact.Host}, Discovered: time.Now()})
+		}
+	}
+	for part := range slices.Chunk(links, Batch) {
+		if err := s.requestSitemaps(ctx, part); err != nil {
+			return false, fmt.Errorf("request sitemaps of %s: %w", origin, err)
+		}
+	}
+	return !a.Unknown, nil // what a robots.txt that could not be fetched names is still to be found out
+}
+
+// requestSitemaps queues those sitemaps that are new, as far as the limits allow, and records the vouchers of the others. Links with the same
+// URL must have the same vouchers.
+func (s *Sitemaps) requestSitemaps(ctx context.Context, links []frontier.Link) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	links = distinctSitemaps(s.o.Hasher, links)
+	seen := make([]bool, len(links))
+	if err := s.o.Store.Seen(ctx, keysOf(links), seen); err != nil {
+		return err
+	}
+	var fresh, known []frontier.Link
+	for i := range links {
+		if seen[i] {
+			known = append(known, links[i])
+			continue
+		}
+		ok, err := s.countSitemapLocked(ctx, &links[i])
+		if err != nil {
+			return err
+		}
+		if ok {
+			fresh = append(fresh, links[i])
+		}
+	}
+	if err := s.vouchLocked(ctx, known); err != nil {
+		return err
+	}
+	_, err := s.o.Frontier.Add(ctx, fresh)
+	return err
+}
+
+// distinctSitemaps returns the links with their keys, in their order, each once.
+func distinctSitemaps(h frontier.Hasher, links []frontier.Link) []frontier.Link {
+	seen := make(map[frontier.Key]bool, len(links))
+	list := make([]frontier.Link, 0, len(links))
+	for _, l := range links {
+		if l.Key = frontier.SitemapKey(h, l.URL); !seen[l.Key] {
+			seen[l.Key] = true
+			list = append(list, l)
+		}
+	}
+	return list
+}
+
+func keysOf(links []frontier.Link) []frontier.Key {
+	keys := make([]frontier.Key, len(links))
+	for i := range links {
+		keys[i] = links[i].Key
+	}
+	return keys
+}
+
+// countSitemapLocked counts a new sitemap, unless a limit is reached. It warns once for each host whose limit is.
+func (s *Sitemaps) countSitemapLocked(ctx context.Context, l *frontier.Link) (bool, error) {
+	most, setting := s.o.Settings.MaxSitemapsPerHost, "--max-sitemaps-per-host"
+	if !s.inScope(l.URL) {
+		most, setting = s.o.Settings.MaxForeignSitemaps, "--max-foreign-sitemaps"
+	} else if most == 0 {
+		most = noLimit
+	}
+	host, err := s.hostCountLocked(ctx, l.Key.Host, most)
+	if err != nil {
+		return false, err
+	}
+	if host.n >= most {
+		if !host.warned {
+			host.warned = true
+			s.o.Warn("sitemap %s and all further ones of %s are not read: the limit is %d for this host (%s)", l.URL, l.URL.Host(), most, setting)
+		}
+		return false, nil
+	}
+	if all := s.o.Settings.MaxSitemaps; all > 0 && s.total >= all {
+		if !s.warned {
+			s.warned = true
+			s.o.Warn("sitemap %s and all further ones are not read: the limit is %d for the crawl (--max-sitemaps)", l.URL, all)
+		}
+		return false, nil
+	}
+	host.n++
+	s.total++
+	return true, nil
+}
+
+// noLimit is a number of sitemaps that is never reached.
+const noLimit = math.MaxInt
+
+// hostCountLocked is how many sitemaps of a host were requested; at least most, if it is that many. The store is asked about a host once, and
+// sees then what was applied. So whenever the counts in memory are dropped, everything is applied first.
+func (s *Sitemaps) hostCountLocked(ctx context.Context, id frontier.HostID, most int) (*hostCount, error) {
+	if c := s.hosts[id]; c != nil {
+		return c, nil
+	}
+	if len(s.hosts) == maxHostCounts {
+		if err := s.o.Store.Flush(ctx); err != nil {
+			return nil, err
+		}
+		clear(s.hosts)
+	}
+	n, err := s.o.Store.CountSitemaps(ctx, id, most)
+	if err != nil {
+		return nil, err
+	}
+	c := &hostCount{n: n}
+	s.hosts[id] = c
+	return c, nil
+}
+
+// inScope reports whether a sitemap is on a host of the crawl.
+func (s *Sitemaps) inScope(u urlnorm.URL) bool {
+	return s.o.StartHosts[u.Host()] || s.o.Scope.Contains(u)
+}
+
+// vouchLocked records vouchers of sitemaps that are known. One that was read without the entries of a host which now vouches for it is queued again.
+func (s *Sitemaps) vouchLocked(ctx context.Context, links []frontier.Link) error {
+	links = slices.DeleteFunc(links, func(l frontier.Link) bool { return len(l.Vouchers) == 0 })
+	if len(links) == 0 {
+		return nil
+	}
+	list, err := s.o.Store.ReadSitemaps(ctx, keysOf(links))
+	if err != nil {
+		return err
+	}
+	var rec frontier.Record
+	var again []frontier.Link
+	for i := range list {
+		m, key := &list[i], links[i].Key
+		visit, missing := lacks(m, links[i].Vouchers)
+		if room := max(0, MaxVouchers-len(m.Vouchers)); len(missing) > room {
+			missing = missing[:room]
+			if !s.crowded {
+				s.crowded = true
+				s.o.Warn("sitemap %s: the robots.txt of more than %d hosts lead to it; what it lists of the others is left out", m.Link.URL, MaxVouchers)
+			}
+		}
+		if len(missing) == 0 {
+			continue
+		}
+		if f := m.Finish; f != nil && f.Visit >= visit && readSitemapFacts(f.Facts).concernsAny(missing) {
+			again = append(again, frontier.Link{
+				Key: key, URL: m.Link.URL, Sitemap: true, Depth: m.Link.Depth, Source: m.Link.Source, Visit: f.Visit + 1, Before: f.Summary(), Vouchers: missing,
+			})
+			continue
+		}
+		if reading := s.reading[key]; reading != nil {
+			reading.late = append(reading.late, missing...)
+		}
+		for _, host := range missing {
+			rec.Vouchers = append(rec.Vouchers, frontier.Voucher{Key: key, Host: host, Visit: visit})
+		}
+	}
+	if len(rec.Vouchers) > 0 {
+		if _, err := s.o.Store.Commit(rec); err != nil {
+			return err
+		}
+	}
+	return s.o.Frontier.Revisit(ctx, again)
+}
+
+// lacks returns the last visit of a sitemap that was queued, and which of the hosts do not vouch for it yet.
+func lacks(m *state.Sitemap, hosts []frontier.HostID) (visit uint32, missing []frontier.HostID) {
+	visit = 1
+	have := make(map[frontier.HostID]bool, len(m.Vouchers))
+	for _, v := range m.Vouchers {
+		visit = max(visit, v.Visit)
+		have[v.Host] = true
+	}
+	for _, h := range hosts {
+		if !have[h] {
+			missing = append(missing, h)
+		}
+	}
+	return visit, missing
+}

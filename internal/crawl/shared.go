@@ -1,0 +1,121 @@
+package crawl
+
+import (
+	"cmp"
+	"context"
+	"math"
+
+	weighted "golang.org/x/sync/semaphore"
+
+	"github.com/mapwright/mapwright/frontier/pace"
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl/robotscache"
+	"github.com/mapwright/mapwright/internal/fetch"
+)
+
+// SharedOptions bound what the crawls of a process use together.
+type SharedOptions struct {
+	// MaxWorkers is how many leases all crawls together serve at the same time. Zero means that only the limits of the crawls themselves count.
+	MaxWorkers int
+
+	// MaxIdlePerHost is how many idle connections a crawl keeps for one host. Zero means the default of package fetch.
+	MaxIdlePerHost int
+
+	// OneCrawl means that a single crawl uses this, so that no pace has to be agreed between crawls.
+	OneCrawl bool
+
+	// BodyMemory bounds the large bodies that all crawls together have in memory, in bytes. Zero means the default of package fetch.
+	BodyMemory int64
+
+	// RobotsMemory bounds the parsed robots.txt files of one crawl, in bytes. Zero means robotscache.DefaultMemory. The other two budgets of
+	// memory, for recent keys and for the frontier, are settings of a crawl.
+	RobotsMemory int
+}
+
+// ForOneCrawl are the options of a process that runs one crawl, by its settings.
+func ForOneCrawl(s *config.Settings) SharedOptions {
+	return SharedOptions{MaxWorkers: s.MaxWorkers, MaxIdlePerHost: min(s.MaxInflightPerHost, s.MaxWorkers), OneCrawl: true}
+}
+
+// Shared is what the crawls of a process have in common: sockets and the memory for bodies, the pace of hosts, the worker cap, and the gate for
+// pages that are tried alone. Whatever a crawl may reach or send is not here: each crawl makes a client of its own from the shared one. It is safe
+// for any number of crawls. Close it when they have ended.
+type Shared struct {
+	robotsMemory int
+	client       *fetch.Client  // the clients of the crawls are made of it
+	pace         *pace.Registry // nil if there is one crawl only
+	gate         *gate
+}
+
+// NewShared makes what crawls share. Nothing is opened yet.
+func NewShared(o SharedOptions) (*Shared, error) {
+	most, err := mostWorkers()
+	if err != nil {
+		return nil, err
+	}
+	s := &Shared{robotsMemory: cmp.Or(o.RobotsMemory, robotscache.DefaultMemory), gate: newGate(cmp.Or(o.MaxWorkers, math.MaxInt))}
+	s.client, err = fetch.New(fetch.Options{MaxInflight: min(o.MaxWorkers, most), MaxIdlePerHost: o.MaxIdlePerHost, MaxMemory: o.BodyMemory})
+	if err != nil {
+		return nil, err
+	}
+	if !o.OneCrawl {
+		s.pace = pace.NewRegistry()
+	}
+	return s, nil
+}
+
+// Close releases what is shared. All crawls must have ended.
+func (s *Shared) Close() error { return s.client.Close() }
+
+// mostWorkers is how many workers fit into the process's limit of open files: each may have one socket in use and another that it tries to connect.
+func mostWorkers() (int, error) {
+	sockets, err := fetch.SocketLimit()
+	return max(1, sockets/2), err
+}
+
+// A gate lets up to a number of leases be served at the same time, or one page with nothing else being read. If the process ends then, that page
+// is the cause.
+type gate struct {
+	// serving has weight 1 taken for each lease that is being served, and all of it for a page that is tried alone. It is first in, first out: leases
+	// that come later wait for that page. A lease that is being served waits for no other lease, so the page's turn comes.
+	serving *weighted.Weighted
+	// indexes has weight 1 taken while a public index is asked about a domain, and all of it for a page that is tried alone. That can take minutes,
+	// so the page waits for it first, and leases do not wait meanwhile.
+	indexes *weighted.Weighted
+	most    int64 // weight of serving
+}
+
+const allIndexes = math.MaxInt64
+
+func newGate(most int) *gate {
+	return &gate{serving: weighted.NewWeighted(int64(most)), indexes: weighted.NewWeighted(allIndexes), most: int64(most)}
+}
+
+// enter waits until a lease may be served. Leave follows, unless it returns an error, which is that of ctx.
+func (g *gate) enter(ctx context.Context, alone bool) error {
+	if !alone {
+		return g.serving.Acquire(ctx, 1)
+	}
+	if err := g.indexes.Acquire(ctx, allIndexes); err != nil {
+		return err
+	}
+	if err := g.serving.Acquire(ctx, g.most); err != nil {
+		g.indexes.Release(allIndexes)
+		return err
+	}
+	return nil
+}
+
+func (g *gate) leave(alone bool) {
+	if alone {
+		g.serving.Release(g.most)
+		g.indexes.Release(allIndexes)
+	} else {
+		g.serving.Release(1)
+	}
+}
+
+// EnterIndex waits until a public index may be asked. LeaveIndex follows, unless it returns an error, which is that of ctx.
+func (g *gate) EnterIndex(ctx context.Context) error { return g.indexes.Acquire(ctx, 1) }
+
+func (g *gate) LeaveIndex() { g.indexes.Release(1) }

@@ -1,0 +1,81 @@
+package http1
+
+import (
+	"crypto/tls"
+	"errors"
+	"net"
+	"os"
+	"time"
+)
+
+// past is a deadline that has passed.
+func past() time.Time { return time.Unix(1, 0) }
+
+// A conn is a connection of HTTP/1.
+type conn struct {
+	conn   net.Conn // what is spoken over: the socket, or TLS on it
+	socket net.Conn
+	key    poolKey
+	look   func() bool // whether nothing has come from the socket
+
+	// For the exchange that has the connection.
+	left   int64 // how many bytes may still be read
+	failed bool  // a read failed, by the end of the stream too
+	kept   bool  // it was in the pool before
+
+	idle idleLinks // guarded by Pool.mu
+}
+
+func newConn(c net.Conn, key poolKey) *conn {
+	socket := c
+	if secure, ok := c.(*tls.Conn); ok {
+		socket = secure.NetConn()
+	}
+	return &conn{conn: c, socket: socket, key: key, look: newLook(socket)}
+}
+
+// Read holds the limit.
+func (c *conn) Read(p []byte) (int, error) {
+	if c.left <= 0 {
+		return 0, errHeaderLimit
+	}
+	if int64(len(p)) > c.left {
+		p = p[:c.left]
+	}
+	n, err := c.conn.Read(p)
+	c.left -= int64(n)
+	if err != nil {
+		c.failed = true
+	}
+	return n, err
+}
+
+// interrupt makes reads and writes fail, those under way too.
+func (c *conn) interrupt() { _ = c.socket.SetDeadline(past()) }
+
+// abort closes the connection at once, without TLS's message of its end.
+func (c *conn) abort() { _ = c.socket.Close() }
+
+// retire closes an idle connection, with TLS's message of its end.
+func (c *conn) retire() { _ = c.conn.Close() }
+
+// quiet reports whether nothing has come over a kept connection since: neither its end,
+// nor an answer that was not asked for.
+func (c *conn) quiet() bool { return c.look == nil || c.look() }
+
+// empty reports whether TLS holds no more bytes after a body, which would otherwise be
+// taken for the start of the next answer.
+func (c *conn) empty() bool {
+	if _, secure := c.conn.(*tls.Conn); !secure {
+		return true
+	}
+	// With a deadline that has passed a read sees only what came before. Such a
+	// failure does not spoil a tls.Conn for reading.
+	_ = c.socket.SetReadDeadline(past())
+	var one [1]byte
+	n, err := c.conn.Read(one[:])
+	if n > 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		return false
+	}
+	return c.socket.SetReadDeadline(time.Time{}) == nil
+}

@@ -1,0 +1,85 @@
+package http1
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+)
+
+// A Head is the part of a request that does not depend on the URL, as bytes. They are
+// net/http's bytes, in its order: the host, User-Agent, then the rest by name.
+type Head struct {
+	host  string // instead of the URL's; "" if that
+	lines []byte // all but the host's, with the empty line at the end
+	close bool   // the connection is to be closed after the answer
+}
+
+// NewHead makes a Head of a request's headers. Like net/http it leaves out those that
+// say how a body is sent. Host is sent instead of the URL's host.
+func NewHead(header http.Header) (*Head, error) {
+	for name, values := range header {
+		if !httpguts.ValidHeaderFieldName(name) {
+			return nil, fmt.Errorf("invalid header field name %q", name)
+		}
+		for _, v := range values {
+			if !httpguts.ValidHeaderFieldValue(v) {
+				return nil, fmt.Errorf("invalid header field value for %q", name) // which may be a secret
+			}
+		}
+	}
+	var lines bytes.Buffer
+	h := &Head{close: httpguts.HeaderValuesContainsToken(header["Connection"], "close")}
+	if host := header["Host"]; len(host) > 0 {
+		h.host = host[0]
+	}
+	if agent := header["User-Agent"]; len(agent) > 0 && agent[0] != "" {
+		_ = http.Header{"User-Agent": agent[:1]}.Write(&lines) // to memory
+	}
+	_ = header.WriteSubset(&lines, map[string]bool{"Host": true, "User-Agent": true, "Content-Length": true, "Transfer-Encoding": true, "Trailer": true})
+	lines.WriteString("\r\n")
+	h.lines = lines.Bytes()
+	return h, nil
+}
+
+// appendRequest appends a whole request.
+func (h *Head) appendRequest(b []byte, host, uri string) ([]byte, error) {
+	if h.host != "" {
+		host = h.host
+	}
+	host, err := cleanHost(host)
+	if err != nil {
+		return b, err
+	}
+	for i := range len(uri) {
+		if uri[i] < ' ' || uri[i] == 0x7f {
+			return b, fmt.Errorf("control character in %q", uri)
+		}
+	}
+	b = append(b, "GET "...)
+	b = append(b, uri...)
+	b = append(b, " HTTP/1.1\r\nHost: "...)
+	b = append(b, host...)
+	b = append(b, "\r\n"...)
+	return append(b, h.lines...), nil
+}
+
+// cleanHost is what net/http makes of a host before it is sent: in ASCII, without
+// the zone of an address, and empty rather than harmful.
+func cleanHost(host string) (string, error) {
+	host, err := httpguts.PunycodeHostPort(host)
+	if err != nil {
+		return "", err
+	}
+	if !httpguts.ValidHostHeader(host) {
+		return "", nil
+	}
+	if end := strings.LastIndexByte(host, ']'); end > 0 && host[0] == '[' {
+		if zone := strings.LastIndexByte(host[:end], '%'); zone > 0 {
+			host = host[:zone] + host[end:]
+		}
+	}
+	return host, nil
+}

@@ -1,0 +1,90 @@
+package traps
+
+import (
+	"strings"
+
+	"github.com/mapwright/mapwright/internal/urlnorm"
+)
+
+// A component is a part of a URL that may be a parameter: the value of a query parameter, that of
+// a path parameter (;name=value), a path segment, or all values of a query together.
+type component struct {
+	subject    uint64 // host and name; the name of a segment is the path before it, that of a query its names
+	start, end int    // of the value in the URL's text
+}
+
+// maxComponents is how many components of a URL are looked at.
+const maxComponents = 8
+
+// appendComponents appends the components of u: those of the query, then path parameters, then
+// the query if it has several, then segments from the left. The last segment is none: its values
+// are the pages of a directory. A query is one because a site may put two new values into each link.
+func (h hasher) appendComponents(list []component, u urlnorm.URL) []component {
+	text, host := u.String(), u.Host()
+	pathAt := len(u.Origin())
+	path, query := u.Path(), u.Query()
+	add := func(kind, name string, start, end int) {
+		if len(list) < maxComponents && end > start {
+			list = append(list, component{h.sum(host, kind, name), start, end})
+		}
+	}
+	several := strings.ContainsAny(query, "&;")
+	var names strings.Builder // of a query that has several
+	for at := len(text) - len(query); query != ""; {
+		pair, rest, _ := cutAny(query, "&;")
+		if name, value, named := strings.Cut(pair, "="); named {
+			add("?", name, at+len(name)+1, at+len(name)+1+len(value))
+			if several {
+				names.WriteString(name)
+				names.WriteByte('&')
+			}
+		} else {
+			add("?", "", at, at+len(pair))
+		}
+		at += len(query) - len(rest)
+		query = rest
+	}
+	inQuery := len(list)
+	for at := 0; at < len(path); {
+		i := strings.IndexByte(path[at:], ';')
+		if i < 0 {
+			break
+		}
+		at += i + 1
+		end := at + indexAny(path[at:], ";/")
+		if name, _, named := strings.Cut(path[at:end], "="); named {
+			add(";", name, pathAt+at+len(name)+1, pathAt+end)
+		} else {
+			add(";", "", pathAt+at, pathAt+end)
+		}
+		at = end
+	}
+	if inQuery > 1 {
+		add("?*", names.String(), list[0].start, list[inQuery-1].end)
+	}
+	for at := 0; at < len(path); {
+		end := at + indexAny(path[at:], "/")
+		if end == len(path) {
+			break
+		}
+		add("/", path[:at], pathAt+at, pathAt+end)
+		at = end + 1
+	}
+	return list
+}
+
+// indexAny is where the first of some characters is, or the length of the text.
+func indexAny(text, chars string) int {
+	if i := strings.IndexAny(text, chars); i >= 0 {
+		return i
+	}
+	return len(text)
+}
+
+// cutAny cuts a text at the first of some characters.
+func cutAny(text, seps string) (before, after string, found bool) {
+	if i := strings.IndexAny(text, seps); i >= 0 {
+		return text[:i], text[i+1:], true
+	}
+	return text, "", false
+}

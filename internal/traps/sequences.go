@@ -1,0 +1,75 @@
+package traps
+
+import "math"
+
+// sequences knows how many pages of each host repeated a text and led to new links all the same, and
+// how many pages with new texts such links led to.
+type sequences struct {
+	pages fifo[struct{}] // by host, page and kind
+	hosts fifo[*sequenceHost]
+}
+
+type sequenceHost struct {
+	barren   uint32 // pages that repeated a text and led to new links
+	fruitful uint32 // pages with a new text that were found on such pages
+}
+
+// Kinds of pages, in evidence of kind EvidenceSequence.
+const (
+	barrenPage   = 0
+	fruitfulPage = 1
+)
+
+const (
+	maxSequencePages = 1 << 18
+	maxSequenceHosts = 1 << 16
+
+	// barrenPerFruitful is how many barren pages of a host there must be for each fruitful one before there is a
+	// limit.
+	barrenPerFruitful = 4
+)
+
+func newSequences() sequences {
+	return sequences{newFIFO[struct{}](maxSequencePages), newFIFO[*sequenceHost](maxSequenceHosts)}
+}
+
+// pageKey is the key of a page of a host in pages.
+func pageKey(host, page, kind uint64) uint64 { return host ^ page*3 ^ kind }
+
+// observe takes evidence of kind EvidenceSequence.
+func (s *sequences) observe(host, page, kind uint64) {
+	if !s.pages.add(pageKey(host, page, kind)) {
+		return
+	}
+	h, ok := s.hosts.get(host)
+	if !ok {
+		h = &sequenceHost{}
+		s.hosts.put(host, h)
+	}
+	if kind == fruitfulPage {
+		h.fruitful++
+	} else {
+		h.barren++
+	}
+}
+
+// limit is how many pages in a row of a host may repeat a text, where most is allowed in general. There is
+// none as long as such pages lead to new texts often enough: then they are lists, and not endless. A tree of
+// such pages grows exponentially: the more there were, the fewer are allowed.
+func (s *sequences) limit(host uint64, most int) int {
+	h, ok := s.hosts.get(host)
+	if !ok {
+		return most
+	}
+	switch {
+	case h.fruitful*barrenPerFruitful >= h.barren:
+		return math.MaxUint8
+	case h.barren >= 500:
+		return 0
+	case h.barren >= 250:
+		return min(most, 3)
+	case h.barren >= 100:
+		return min(most, 10)
+	}
+	return most
+}

@@ -1,0 +1,35 @@
+// Package words writes counts, times and long texts as people read them in messages.
+package words
+
+import (
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
+)
+
+// Count writes a count of something. Without a form for more than one, the English rules make it.
+func Count(n int64, one string, more ...string) string {
+	return humanize.Comma(n) + " " + english.PluralWord(int(n), one, strings.Join(more, ""))
+}
+
+// Span writes a time that is left: tenths under ten seconds, else whole seconds, and days where there are two or more.
+func Span(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch {
+	case d >= 2*day:
+		return english.Plural(int(d.Round(day)/day), "day", "")
+	case d >= 10*time.Second:
+		return d.Round(time.Second).String()
+	}
+	return d.Round(100 * time.Millisecond).String()
+}
+
+// Shorten returns a text of at most so many bytes, with an ellipsis if that is not all.
+func Shorten(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
+}
