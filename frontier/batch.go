@@ -12,24 +12,52 @@ type batch struct {
 	links    []Link // the caller's
 	keys     []Key
 	states   []linkState
-	shards   []*shard   // that have to do with it, in order
-	todo     []int32    // links that are not known, by index
-	doubtful int        // how many of them the filter knows, and the store has to be asked about
-	fresh    []Link     // those to be committed, each once
-	from     []int32    // by fresh: index in links
-	admitted int        // how many of fresh have been shown to Options.Admit
-	evidence []Evidence // of Result and Admit
-	end      ending
-	fin      Finish
-	added    int
-	foreign  []Link // those to be sent, each once
-	marks    []Mark
-	skips    []Skip
+	shards   []*shard // that have to do with it, in order
+	todo     []int32  // links that are not known, by index
+	doubtful int      // how many of them the filter knows, and the store has to be asked about
+	fresh    []Link   // those to be committed, each once
+	from     []int32  // by fresh: index in links
+	admitted int      // how many of fresh have been shown to Options.Admit
+	extras
+	end     ending
+	fin     Finish
+	added   int
+	foreign []Link // those to be sent, each once
 
 	rec   [1]Record
 	ask   []Key
 	seen  []bool
 	table []int32 // hash table of fresh, by key: index plus 1
+}
+
+// extras are what goes into a batch's record besides the links and the finish.
+type extras struct {
+	evidence []Evidence // of Result and Admit
+	skips    []Skip
+	marks    []Mark
+	named    []Named
+	facts    []CrawlFact
+	visits   []Link // the next visit of the URL that is finished, if it is to be visited again
+}
+
+// reset empties the extras, so that they can be used again.
+func (x *extras) reset() {
+	clear(x.evidence)
+	clear(x.facts)
+	clear(x.visits)
+	x.evidence, x.skips, x.marks = x.evidence[:0], x.skips[:0], x.marks[:0]
+	x.named, x.facts, x.visits = x.named[:0], x.facts[:0], x.visits[:0]
+}
+
+// take copies the extras of a result. Skips are of the partition of the page.
+func (x *extras) take(r *Result, partition uint8) {
+	x.evidence = append(x.evidence, r.Evidence...)
+	x.skips = append(x.skips[:0], r.Skips...)
+	for i := range x.skips {
+		x.skips[i].Partition = partition
+	}
+	x.named = append(x.named, r.Named...)
+	x.facts = append(x.facts, r.Facts...)
 }
 
 // linkState is how far a link has come.
@@ -53,30 +81,21 @@ func (b *batch) reset() {
 	b.links, b.end, b.fin = nil, ending{}, Finish{}
 	b.keys, b.states, b.shards, b.todo, b.fresh = b.keys[:0], b.states[:0], b.shards[:0], b.todo[:0], b.fresh[:0]
 	clear(b.foreign)
-	clear(b.evidence)
-	b.evidence = b.evidence[:0]
-	b.foreign, b.marks, b.skips = b.foreign[:0], b.marks[:0], b.skips[:0]
+	b.foreign = b.foreign[:0]
+	b.extras.reset()
 	b.from, b.table, b.ask = b.from[:0], b.table[:0], b.ask[:0]
 	b.doubtful, b.admitted, b.added = 0, 0, 0
 }
 
-// setSkips takes the counts of the page's links that are not queued.
-func (b *batch) setSkips(skips []Skip, partition uint8) {
-	b.skips = append(b.skips[:0], skips...)
-	for i := range b.skips {
-		b.skips[i].Partition = partition
-	}
-}
-
 // addSkip adds to the counts.
-func (b *batch) addSkip(skip Skip) {
-	for i := range b.skips {
-		if s := &b.skips[i]; s.Partition == skip.Partition && s.Reason == skip.Reason {
+func (x *extras) addSkip(skip Skip) {
+	for i := range x.skips {
+		if s := &x.skips[i]; s.Partition == skip.Partition && s.Reason == skip.Reason {
 			s.Count += skip.Count
 			return
 		}
 	}
-	b.skips = append(b.skips, skip)
+	x.skips = append(x.skips, skip)
 }
 
 // involve puts a shard into the list, which is short and in order.

@@ -167,14 +167,20 @@ func (f *Frontier) Add(ctx context.Context, links []Link) (added int, err error)
 // Revisit queues links again that are finished: each has Visit over 1, one more
 // than the visit that is finished, and Before. The caller makes sure that none is
 // queued twice in the same visit; which URLs are due is not the frontier's to
-// know.
-func (f *Frontier) Revisit(ctx context.Context, links []Link) error {
-	for len(links) > 0 {
-		n := min(len(links), batchMost)
-		if err := f.recorder.revisit(ctx, links[:n]); err != nil {
+// know. The facts are recorded together with the last of the links: if they are there
+// after a crash, all links are queued.
+func (f *Frontier) Revisit(ctx context.Context, links []Link, facts ...CrawlFact) error {
+	for len(links) > batchMost {
+		if err := f.recorder.revisit(ctx, links[:batchMost], nil); err != nil {
 			return fmt.Errorf("visit again: %w", err)
 		}
-		links = links[n:]
+		links = links[batchMost:]
+	}
+	if len(links)+len(facts) == 0 {
+		return nil
+	}
+	if err := f.recorder.revisit(ctx, links, facts); err != nil {
+		return fmt.Errorf("visit again: %w", err)
 	}
 	return nil
 }

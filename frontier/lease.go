@@ -167,8 +167,8 @@ func (l *Lease) Done(r Result) (Disposition, error) {
 		s.unlock()
 		return d, err
 	}
-	b.evidence = append(b.evidence, r.Evidence...)
-	b.setSkips(r.Skips, l.key.Host.Partition())
+	b.take(&r, l.key.Host.Partition())
+	end.again = r.Again
 	if l.kind.isQueued() {
 		b.fin = *r.Finish
 		b.fin.Key, b.fin.Visit, b.fin.Generation, b.fin.Before = l.key, max(1, l.visit.number), l.f.o.Generation, l.visit.before

@@ -246,6 +246,7 @@ type ending struct {
 	until      time.Time // of a robots lease
 	crawlDelay time.Duration
 	domain     *domain // whose evidence is in the record; nil for none
+	again      bool    // the URL is queued again in the record
 }
 
 // land frees the lease's slot and lets the host's pace know how the fetch went. It
@@ -282,7 +283,7 @@ func (e *ending) land(l *Lease, r *Result) pace.Event {
 		s.draft.addPace(l.host, h, s.time())
 	}
 	waiting := h.pages()
-	if back, _ := e.goesBack(r); l.kind == KindPage && !back {
+	if back, _ := e.goesBack(r); l.kind == KindPage && !back && !r.Again {
 		waiting--
 	}
 	e.apply(h, ch, waiting)
@@ -367,6 +368,10 @@ func (e *ending) conclude(b *batch, rec *Record) {
 	h := s.hosts.at(l.host)
 	if l.kind.isQueued() {
 		rec.Finish = &b.fin
+		if e.again {
+			b.visits = append(b.visits, l.nextVisit(&b.fin))
+			rec.Visits = b.visits
+		}
 	}
 	if l.kind == KindPage {
 		d := s.hosts.domain(h)
@@ -374,7 +379,11 @@ func (e *ending) conclude(b *batch, rec *Record) {
 			e.domain = d
 			b.evidence = append(b.evidence, Evidence{Partition: h.id.Partition(), Kind: kind, Subject: d.id})
 			if kind == EvidenceDomainFailed && d.reached(s.f.o.FailureThreshold) {
-				s.abandon(d, l.host, h.pages()-1) // the URL that ends here is still counted
+				waiting := h.pages() // the URL that ends here is still counted
+				if !e.again {
+					waiting--
+				}
+				s.abandon(d, l.host, waiting)
 			}
 		}
 		if l.spent && s.f.o.MaxURLsPerHost > 0 {
@@ -384,6 +393,14 @@ func (e *ending) conclude(b *batch, rec *Record) {
 	}
 	s.draft.addIfWorth(l.host, h, s.time())
 	rec.Hosts = s.draft.take()
+}
+
+// nextVisit is the visit after the one that fin ends.
+func (l *Lease) nextVisit(fin *Finish) Link {
+	next := l.Link()
+	next.Visit, next.Before, next.At = fin.Visit+1, fin.Summary(), Cursor{}
+	next.settlePriority()
+	return next
 }
 
 // committed notes the position of the record.

@@ -39,10 +39,13 @@ type keptStore struct {
 	kept kept
 }
 
-// kept are sums over records: skips by reason, pieces of evidence by kind.
+// kept are sums over records: skips by reason, pieces of evidence by kind, and how many
+// there are of the rest.
 type kept struct {
 	skips    [4]uint64
 	evidence [4]int
+
+	named, facts, visits int
 }
 
 func (k *kept) count(skips []Skip, evidence []Evidence) {
@@ -59,6 +62,14 @@ func (k *kept) count(skips []Skip, evidence []Evidence) {
 func (s *keptStore) Commit(recs ...Record) (Position, error) {
 	for i := range recs {
 		s.kept.count(recs[i].Skips, recs[i].Evidence)
+		s.kept.named += len(recs[i].Named)
+		s.kept.facts += len(recs[i].Facts)
+		for _, l := range recs[i].Visits {
+			s.kept.visits++
+			if f := recs[i].Finish; f == nil || f.Key != l.Key || f.Visit+1 != l.Visit {
+				s.kept.visits += 1000 // it is not in the record of its finish
+			}
+		}
 	}
 	return s.MemStore.Commit(recs...)
 }

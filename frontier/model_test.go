@@ -42,7 +42,7 @@ type model struct {
 }
 
 type modelURL struct {
-	link     Link // as it was queued
+	link     Link // as it was queued, in its last visit
 	url      string
 	host     *modelHost
 	origin   string
@@ -485,7 +485,7 @@ func (d *driver) check(l *Lease, now time.Time) {
 	if l.Kind() != want || l.URL().String() != u.url || l.Attempt() != u.attempts+1 {
 		t.Fatalf("leased %v %s #%d, want %s #%d\n%s", l.Kind(), l.URL().String(), l.Attempt(), u.url, u.attempts+1, dump(d.f))
 	}
-	if got, want := l.Link(), u.link; got.Source != want.Source || got.Hops != want.Hops || got.Repeats != want.Repeats || got.Sitemap != want.Sitemap {
+	if got, want := l.Link(), u.link; got.Source != want.Source || got.Hops != want.Hops || got.Repeats != want.Repeats || got.Sitemap != want.Sitemap || got.Visit != max(1, want.Visit) || got.Before != want.Before {
 		t.Fatalf("leased %+v, which was queued as %+v", got, want)
 	}
 	if u.state == modelQueued {
@@ -563,7 +563,7 @@ func (d *driver) end() {
 		}
 	} else {
 		if d.r.IntN(8) > 0 {
-			r.Finish = &Finish{}
+			r.Finish = &Finish{Outcome: uint8(d.r.IntN(3)), Status: 304, Bytes: d.r.Uint64N(1e6)}
 		}
 		r.Final = d.r.IntN(10) == 0
 		for range d.r.IntN(5) {
@@ -571,6 +571,11 @@ func (d *driver) end() {
 		}
 		r.Skips = []Skip{{Reason: 1, Count: uint64(1 + d.r.IntN(3))}}
 		r.Evidence = []Evidence{{Partition: l.key.Host.Partition(), Kind: 1, Subject: l.key.Lo}}
+		r.Again = d.r.IntN(5) == 0
+		for range d.r.IntN(3) {
+			r.Named = append(r.Named, Named{Key: d.f.hasher.Key(d.link(0).URL), Linked: true, Generation: 1})
+			r.Facts = append(r.Facts, CrawlFact{Name: "fact"})
+		}
 	}
 	r.Delay = oneOf(d.r, 0, 0, time.Minute)
 	if r.Class == pace.ClassThrottled {
@@ -661,7 +666,12 @@ func (d *driver) ended(l *Lease, h *modelHost, r Result, got Disposition, abando
 			}
 		}
 		d.kept.count(r.Skips, r.Evidence)
+		d.kept.named += len(r.Named)
+		d.kept.facts += len(r.Facts)
 		d.found(r.Links)
+		if r.Again {
+			d.again(l, u, r.Finish, spent)
+		}
 		return
 	}
 	u.state, u.ticket, u.at = modelWaiting, spent, now.Add(r.Delay)
@@ -678,6 +688,21 @@ func (d *driver) ended(l *Lease, h *modelHost, r Result, got Disposition, abando
 	}
 	d.back++
 	u.waited = d.back
+}
+
+// again has the model queue another visit of a URL that was finished.
+func (d *driver) again(l *Lease, u *modelURL, f *Finish, counted bool) {
+	u.link = l.Link() // with the depth that it was leased with, which may be less than it was queued with
+	u.link.Visit++
+	u.link.Before = Summary{Outcome: f.Outcome, Status: f.Status, Bytes: f.Bytes, Counted: counted}
+	u.link.settlePriority()
+	u.priority = u.link.Priority
+	if !u.sitemap {
+		u.depth = int(u.link.Depth)
+	}
+	d.m.order++
+	u.state, u.order, u.attempts, u.ticket = modelQueued, d.m.order, 0, false
+	d.kept.visits++
 }
 
 // finish ends all that is open, and crawls until nothing is left.
@@ -705,10 +730,13 @@ func (d *driver) finish(store *keptStore) {
 		}
 		d.m.openLevel()
 	}
-	finished := 0
+	finished, pending := 0, int64(0)
 	for _, u := range d.m.urls {
-		if u.state == modelFinished {
+		if u.state == modelFinished || u.link.Visit > 1 {
 			finished++
+		}
+		if u.state != modelFinished {
+			pending++
 		}
 	}
 	links, done := store.Len()
@@ -718,7 +746,7 @@ func (d *driver) finish(store *keptStore) {
 	if store.kept != d.kept {
 		d.t.Errorf("records have %+v, want %+v", store.kept, d.kept)
 	}
-	if st := d.f.Stats(); st.Violations != 0 || st.Tickets != d.m.used || st.Peak > int64(d.m.o.MaxInMemory) || st.Pending+st.Sitemaps != int64(links-done) {
+	if st := d.f.Stats(); st.Violations != 0 || st.Tickets != d.m.used || st.Peak > int64(d.m.o.MaxInMemory) || st.Pending+st.Sitemaps != pending {
 		d.t.Errorf("%+v", st)
 	}
 }

@@ -71,6 +71,8 @@ type Record struct {
 	Evidence []Evidence
 	// Skips are added to the counts of links that were found and not queued.
 	Skips []Skip
+	// Named say which URLs were named again in generation 1 or later.
+	Named []Named
 	// Facts replace those of the same name.
 	Facts []CrawlFact
 }
@@ -102,6 +104,30 @@ type Finish struct {
 	CheckedAt  time.Time
 	RedirectTo string
 	Facts      []byte // the caller's
+
+	// What follows is for visits after the first, and zero in generation 0. All of it is
+	// the caller's to judge.
+
+	// KeepFacts means that the facts of an earlier visit still hold. Facts are then about
+	// this visit only.
+	KeepFacts bool
+	// NotModified means that the answer was 304.
+	NotModified bool
+	Change      uint8     // the caller's code, 0 for none
+	ChangedAt   time.Time // when a change was last seen
+	Changes     uint32    // how many visits saw a change
+	Failures    uint8     // visits in a row that failed while earlier facts were kept
+	// Differences are what this visit changed, in the caller's form; empty for nothing.
+	Differences []byte
+}
+
+// Named says that a page links to a URL, or that a sitemap lists it. Of several for the
+// same URL the latest generation and LastMod count, for each of the two.
+type Named struct {
+	Key            Key
+	Listed, Linked bool
+	LastMod        time.Time // as a sitemap gives it
+	Generation     uint32
 }
 
 // A Summary is what of a Finish is counted.
@@ -130,9 +156,10 @@ type HostFact struct {
 	Blocked bool
 	// Abandoned hosts belong to a domain with too many failed URLs in a row.
 	Abandoned bool
-	// Pages counts finished URLs that count towards page limits. It is kept up to
-	// date only under Options.MaxURLsPerHost.
-	Pages int64
+	// Pages counts finished URLs that count towards page limits, of PagesGeneration. It
+	// is kept up to date only under Options.MaxURLsPerHost.
+	Pages           int64
+	PagesGeneration uint32
 }
 
 // An OriginFact is what is known of an origin, "scheme://host[:port]": its
@@ -144,8 +171,10 @@ type OriginFact struct {
 	Status  uint16 // of the answer, or 0
 	Fetched time.Time
 	Expires time.Time
-	// SitemapsRequested means that the sitemaps which robots.txt names were queued.
-	SitemapsRequested bool
+	// SitemapsRequested means that the sitemaps which robots.txt names were queued, in
+	// SitemapsGeneration.
+	SitemapsRequested  bool
+	SitemapsGeneration uint32
 	// Body is robots.txt as it was served.
 	Body []byte
 }

@@ -112,8 +112,8 @@ func (r *recorder) receive(ctx context.Context, links []Link, m Mark) (int, erro
 	return b.added, nil
 }
 
-// revisit queues links again that are finished.
-func (r *recorder) revisit(ctx context.Context, links []Link) error {
+// revisit queues links again that are finished, and records the facts with them.
+func (r *recorder) revisit(ctx context.Context, links []Link, facts []CrawlFact) error {
 	if err := r.life.failed(); err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (r *recorder) revisit(ctx context.Context, links []Link) error {
 			return ErrPartitionClosed
 		}
 	}
-	b.rec[0] = Record{Visits: b.fresh, Vouchers: b.vouchers()}
+	b.rec[0] = Record{Visits: b.fresh, Vouchers: b.vouchers(), Facts: facts}
 	if _, err := r.store.Commit(b.rec[:]...); err != nil {
 		return r.life.fail(commitError(err))
 	}
@@ -160,6 +160,9 @@ func (r *recorder) revisit(ctx context.Context, links []Link) error {
 // other lock.
 func (r *recorder) finish(b *batch, s *shard) error {
 	b.involve(s)
+	for i := range b.named {
+		b.involve(r.shards.of(b.named[i].Key.Host))
+	}
 	r.classify(b, s)
 	if len(b.shards) == 1 && b.doubtful == 0 && (r.admit == nil || len(b.todo) == 0) {
 		b.collect()
@@ -271,6 +274,9 @@ func (r *recorder) narrow(b *batch) {
 	for i := range b.marks {
 		b.involve(r.shards.ofPartition(b.marks[i].Partition))
 	}
+	for i := range b.named {
+		b.involve(r.shards.of(b.named[i].Key.Host))
+	}
 }
 
 // look asks the store about the doubtful links, in sorted batches and not more at
@@ -363,13 +369,17 @@ func (r *recorder) record(b *batch) error {
 			return ErrPartitionClosed
 		}
 	}
+	if len(b.named) > 0 {
+		b.named = slices.DeleteFunc(b.named, func(n Named) bool { return !r.parts.of(n.Key.Host).takesLinks() })
+	}
 	rec := &b.rec[0]
-	*rec = Record{Links: b.fresh, Sent: b.foreign, Marks: b.marks, Skips: b.skips, Vouchers: b.vouchers()}
+	*rec = Record{Links: b.fresh, Sent: b.foreign, Marks: b.marks, Skips: b.skips, Vouchers: b.vouchers(), Named: b.named, Facts: b.facts}
 	if b.end.lease != nil {
 		b.end.conclude(b, rec)
 	}
 	rec.Evidence = b.evidence
-	if rec.Finish != nil || len(rec.Links) > 0 || len(rec.Hosts) > 0 || len(rec.Sent) > 0 || len(rec.Marks) > 0 || len(rec.Skips) > 0 || len(rec.Evidence) > 0 {
+	if rec.Finish != nil || len(rec.Links) > 0 || len(rec.Hosts) > 0 || len(rec.Sent) > 0 || len(rec.Marks) > 0 || len(rec.Skips) > 0 || len(rec.Evidence) > 0 ||
+		len(rec.Named) > 0 || len(rec.Facts) > 0 {
 		at, err := r.store.Commit(b.rec[:]...)
 		if err != nil {
 			return r.life.fail(commitError(err))
@@ -392,6 +402,10 @@ func (r *recorder) record(b *batch) error {
 		}
 	}
 	b.added = len(b.fresh)
+	for j := range b.visits {
+		l := &b.visits[j]
+		r.shards.of(l.Key.Host).push(l)
+	}
 	if b.end.lease != nil {
 		b.end.finish()
 	}

@@ -68,8 +68,10 @@ func (s *shard) resume(b *Backlog) {
 // learn takes in what the store knew about a host that is new here.
 func (s *shard) learn(i int32, h *host, fact HostFact) {
 	h.flags &^= hostUnknown
-	h.tickets += fact.Pages
-	h.counted += fact.Pages
+	if fact.PagesGeneration == s.f.o.Generation {
+		h.tickets += fact.Pages
+		h.counted += fact.Pages
+	}
 	now := time.Unix(0, s.time())
 	p := s.schedule.pace(i, h).Restore(&s.f.o.Pace, fact.Learned, now)
 	isOver := fact.Run < s.f.parts.of(h.id).since
@@ -180,16 +182,18 @@ type draft struct {
 	hosts    *hostTable
 	schedule *schedule
 	facts    []HostFact
-	run      uint64    // Options.Run
 	rec      [1]Record // the last one that was committed; for commit, which must not allocate
 	key      [1]Key    // for commitLeased and commitReturned
+
+	run        uint64 // Options.Run
+	generation uint32 // Options.Generation
 }
 
 // factOf is what is to be kept of a host.
 func (d *draft) factOf(i int32, h *host) HostFact {
 	p := d.schedule.pace(i, h)
 	return HostFact{
-		Host: h.id, Name: string(d.hosts.name(h)), Learned: p.Learned(), Pages: h.counted, Run: d.run, Row: p.Row(),
+		Host: h.id, Name: string(d.hosts.name(h)), Learned: p.Learned(), Pages: h.counted, PagesGeneration: d.generation, Run: d.run, Row: p.Row(),
 		Blocked: h.flags&hostBlocked != 0, Abandoned: h.flags&hostAbandoned != 0,
 	}
 }

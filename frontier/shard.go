@@ -57,7 +57,7 @@ func newShard(f *Frontier, index, maxActive, hotBytes int) *shard {
 	s.schedule.init(&f.o.Pace, maxActive)
 	s.effects.observed = f.o.Observe != nil
 	s.sharing.init(s, f.o.Registry)
-	s.draft = draft{store: f.store, life: &f.life, hosts: &s.hosts, schedule: &s.schedule, run: f.o.Run}
+	s.draft = draft{store: f.store, life: &f.life, hosts: &s.hosts, schedule: &s.schedule, run: f.o.Run, generation: f.o.Generation}
 	return s
 }
 

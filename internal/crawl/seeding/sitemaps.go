@@ -46,7 +46,7 @@ type Store interface {
 // A Frontier queues sitemaps.
 type Frontier interface {
 	Add(ctx context.Context, links []frontier.Link) (int, error)
-	Revisit(ctx context.Context, links []frontier.Link) error
+	Revisit(ctx context.Context, links []frontier.Link, facts ...frontier.CrawlFact) error
 }
 
 // Linkage remembers which URLs sitemaps list.
