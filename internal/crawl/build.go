@@ -1,8 +1,6 @@
 package crawl
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -18,6 +16,7 @@ import (
 	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/seed"
 	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/state"
 )
 
 // NewFetcher makes a fetcher by the settings. A start URL that names an address, or localhost, may be reached on its port though it is
@@ -120,10 +119,9 @@ func paceConfig(s *config.Settings) pace.Config {
 	}
 }
 
-// newFrontier makes the frontier over the store, and fills it with what an earlier run left.
-func (r *run) newFrontier(ctx context.Context, registry *pace.Registry) (*frontier.Frontier, error) {
-	s := r.settings
-	counters := r.store.Counters()
+// newFrontier makes the frontier over the store.
+func newFrontier(s *config.Settings, store *state.Store, registry *pace.Registry, a *admission, hosts *hostObserver) (*frontier.Frontier, error) {
+	counters := store.Counters()
 	off := func(n int) int {
 		if n == 0 {
 			return frontier.Off
@@ -131,24 +129,17 @@ func (r *run) newFrontier(ctx context.Context, registry *pace.Registry) (*fronti
 		return n
 	}
 	o := frontier.Options{
-		Seed: r.store.Seed(), Shards: s.Shards, Pace: paceConfig(s), Registry: registry,
+		Seed: store.Seed(), Shards: s.Shards, Pace: paceConfig(s), Registry: registry,
 		MaxInMemory: s.GlobalFrontierSizeLimit, MaxHosts: s.ReadyHeapSizeLimit, MaxVerify: s.FPCheckSemaphoreLimit, MaxRobots: s.RobotsFetchSemaphoreLimit,
 		FilterCapacity: s.BloomCapacity, FilterFPRate: s.BloomFPRate, HotSetBytes: s.HotSetMB << 20,
 		MaxURLs: int64(s.PageCap()), URLsUsed: int64(counters.Counted), MaxURLsPerHost: int64(s.MaxURLsPerHost),
-		MaxRetries: off(s.MaxRetries), FailureThreshold: off(s.FailureThreshold), CancelOnThrottle: s.CancelOnThrottle, Run: r.store.Run(), Continues: r.began(),
-		LevelByLevel: s.MaxDepth >= 0, IgnoreRobots: s.IgnoreRobots, SkipSitemaps: !seeding.Uses(s, "sitemap"), Admit: r.admit, Observe: r.hosts.observe,
+		MaxRetries: off(s.MaxRetries), FailureThreshold: off(s.FailureThreshold), CancelOnThrottle: s.CancelOnThrottle, Run: store.Run(), Continues: began(store),
+		LevelByLevel: s.MaxDepth >= 0, IgnoreRobots: s.IgnoreRobots, SkipSitemaps: !seeding.Uses(s, "sitemap"), Admit: a.admit, Observe: hosts.observe,
 	}
 	if s.Profile == config.OwnSite {
 		o.KeepTurn = ownSiteTurn
 	}
-	f, err := frontier.New(o, r.store)
-	if err != nil {
-		return nil, err
-	}
-	if err := r.restore(ctx, f); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
+	return frontier.New(o, store)
 }
 
 // ownSiteTurn is how many leases in a row a host gets in own-site: its connections stay warm.

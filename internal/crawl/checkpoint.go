@@ -5,123 +5,178 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/crawl/report"
+	"github.com/mapwright/mapwright/internal/metrics"
 	"github.com/mapwright/mapwright/internal/traps"
 	"github.com/mapwright/mapwright/state"
 	"github.com/mapwright/mapwright/wal"
 )
 
-// checkpoint notes how far hosts' queues are done, saves the dedup filters and cuts the log.
-func (r *run) checkpoint(ctx context.Context) error {
-	start := time.Now()
-	if err := r.frontier.Checkpoint(ctx); err != nil {
-		return fmt.Errorf("checkpoint the frontier: %w", err)
-	}
-	if err := r.store.Checkpoint(ctx, r.saveSnapshots); err != nil {
-		return err
-	}
-	r.metrics.Checkpoint(time.Since(start))
-	return nil
+// checkpoints saves what a run computed from its records, so that the next one need not read all of them, and restores it.
+type checkpoints struct {
+	log      *slog.Logger
+	metrics  *metrics.Metrics
+	warnings *warnings
+	every    time.Duration // between two checkpoints
+	store    *state.Store
+	frontier *frontier.Frontier // its filters and its folds
+	folds    *folds
 }
 
-// saveSnapshots saves what was computed from records.
-func (r *run) saveSnapshots(w *state.SnapshotWriter) error {
-	if r.linkage.Active() {
-		if err := w.Put(report.LinkageName, report.LinkageVersion, r.linkage.Save); err != nil {
+// folds is what is computed from evidence, beside the frontier's own. Both are replaced while a run is opened, and not after that.
+type folds struct {
+	rules   traps.Rules
+	seed    uint64
+	traps   *traps.Traps
+	linkage *report.Linkage
+}
+
+// reset forgets all evidence.
+func (f *folds) reset() { f.traps, f.linkage = traps.New(f.rules, f.seed), report.NewLinkage() }
+
+// save writes one snapshot for each fold.
+func (f *folds) save(w *state.SnapshotWriter) error {
+	if f.linkage.Active() {
+		if err := w.Put(report.LinkageName, report.LinkageVersion, f.linkage.Save); err != nil {
 			return err
 		}
 	}
-	if err := r.frontier.SaveFolds(w, r.store.Run()); err != nil {
-		return err
-	}
-	known, err := r.traps.Snapshot()
-	if err == nil {
-		err = w.Put(traps.SnapshotName, traps.SnapshotVersion, func(w io.Writer) error {
-			_, err := w.Write(known)
-			return err
-		})
-	}
+	known, err := f.traps.Snapshot()
 	if err != nil {
 		return err
 	}
-	return r.frontier.SaveFilters(w)
+	return w.Put(traps.SnapshotName, traps.SnapshotVersion, func(w io.Writer) error {
+		_, err := w.Write(known)
+		return err
+	})
+}
+
+// cursorsEvery is how often it is noted how far hosts' queues are done. A resume looks at every URL after these marks, so they
+// are set more often than filters are saved.
+const cursorsEvery = 10 * time.Second
+
+// run makes a checkpoint at each interval, or sooner when the log has grown, until ctx ends. That bounds what a resume has to read again.
+func (c *checkpoints) run(ctx context.Context) {
+	tick := time.NewTicker(c.every)
+	defer tick.Stop()
+	cursors := time.NewTicker(cursorsEvery)
+	defer cursors.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-cursors.C:
+			if err := c.frontier.Checkpoint(ctx); err != nil && ctx.Err() == nil {
+				c.log.Error("cannot note how far the hosts' queues are done", "error", err)
+			}
+			continue
+		case <-tick.C:
+		case <-c.store.CheckpointDue():
+		}
+		if err := c.save(ctx); err != nil && ctx.Err() == nil {
+			c.log.Error("checkpoint failed", "error", err)
+		}
+	}
+}
+
+// save notes how far hosts' queues are done, saves the filters and the folds, and cuts the log.
+func (c *checkpoints) save(ctx context.Context) error {
+	start := time.Now()
+	if err := c.frontier.Checkpoint(ctx); err != nil {
+		return fmt.Errorf("checkpoint the frontier: %w", err)
+	}
+	err := c.store.Checkpoint(ctx, func(w *state.SnapshotWriter) error {
+		if err := c.folds.save(w); err != nil {
+			return err
+		}
+		if err := c.frontier.SaveFolds(w, c.store.Run()); err != nil {
+			return err
+		}
+		return c.frontier.SaveFilters(w)
+	})
+	if err != nil {
+		return err
+	}
+	c.metrics.Checkpoint(time.Since(start))
+	return nil
 }
 
 // rememberBatch is how many keys the frontier is told at once.
 const rememberBatch = 4096
 
-// restore gives a new frontier what earlier runs knew: the dedup filters as of the last checkpoint, the keys recorded since
+// restore gives the frontier, which is new, what earlier runs knew: the dedup filters as of the last checkpoint, the keys recorded since
 // (or all, where the filters cannot be used), and the hosts that have something pending.
-func (r *run) restore(ctx context.Context, f *frontier.Frontier) error {
-	since, err := r.restoreFilters(f)
+func (c *checkpoints) restore(ctx context.Context) error {
+	since, err := c.restoreFilters()
 	if err != nil {
-		r.log.Warn("the stored filters cannot be used: making them anew from the store", "error", err)
+		c.log.Warn("the stored filters cannot be used: making them anew from the store", "error", err)
 		since = 0
 	}
-	if err := r.restoreFolds(ctx, f); err != nil {
+	if err := c.restoreFolds(ctx); err != nil {
 		return err
 	}
-	// The two read different things, and neither minds the other.
+	// The two read different things, and can do so at the same time.
 	var remembering errgroup.Group
-	remembering.Go(func() error { return r.remember(ctx, f, since) })
-	err = f.Resume(ctx, r.store.Backlogs(ctx, 0, 255))
+	remembering.Go(func() error { return c.remember(ctx, since) })
+	err = c.frontier.Resume(ctx, c.store.Backlogs(ctx, 0, 255))
 	return errors.Join(err, remembering.Wait())
 }
 
 // remember tells the frontier the keys that were recorded after a position, or all if it is 0.
-func (r *run) remember(ctx context.Context, f *frontier.Frontier, since frontier.Position) error {
-	keys := r.store.KeysSince(ctx, since)
+func (c *checkpoints) remember(ctx context.Context, since frontier.Position) error {
+	keys := c.store.KeysSince(ctx, since)
 	if since == 0 {
-		keys = r.store.Keys(ctx, 0, 255)
+		keys = c.store.Keys(ctx, 0, 255)
 	}
 	batch := make([]frontier.Key, 0, rememberBatch)
 	for k, err := range keys {
 		if _, damaged := errors.AsType[*wal.CorruptError](err); damaged && since > 0 {
 			// All that this part of the log says is in the store too; a key that is named twice does no harm.
-			r.warnings.add("reading all known URLs from the store, since a part of the log that is only needed for speed is damaged: %v", err)
-			return r.remember(ctx, f, 0)
+			c.warnings.add("reading all known URLs from the store, since a part of the log that is only needed for speed is damaged: %v", err)
+			return c.remember(ctx, 0)
 		}
 		if err != nil {
 			return fmt.Errorf("read the known URLs: %w", err)
 		}
 		if batch = append(batch, k); len(batch) == rememberBatch {
-			f.Remember(batch)
+			c.frontier.Remember(batch)
 			batch = batch[:0]
 		}
 	}
-	f.Remember(batch)
+	c.frontier.Remember(batch)
 	return nil
 }
 
-// restoreFolds gives a frontier, the traps and the linkage what was computed from evidence up to a checkpoint, and the evidence since. If what the last
+// restoreFolds gives the folds what was computed from evidence up to a checkpoint, and the evidence since. If what the last
 // checkpoint saved is damaged, the one before it gives the same result: the log begins there. Without that one, the whole log does. If it was cut, the crawl is refused,
 // since it would come to another result.
-func (r *run) restoreFolds(ctx context.Context, f *frontier.Frontier) error {
-	snapshots, at := r.store.Snapshots()
-	last, damage := r.readFolds(f, snapshots)
+func (c *checkpoints) restoreFolds(ctx context.Context) error {
+	snapshots, at := c.store.Snapshots()
+	last, damage := c.readFolds(snapshots)
 	if damage != nil {
-		r.log.Warn("what was learned from pages cannot be read from the last checkpoint: computing it anew from the one before", "error", damage)
+		c.log.Warn("what was learned from pages cannot be read from the last checkpoint: computing it anew from the one before", "error", damage)
 		var err error
-		snapshots, at = r.store.EarlierSnapshots()
-		if last, err = r.readFolds(f, snapshots); err != nil {
+		snapshots, at = c.store.EarlierSnapshots()
+		if last, err = c.readFolds(snapshots); err != nil {
 			damage = errors.Join(damage, err)
 			last, at = 0, 0 // a log that was never cut is enough
 		}
 	}
-	began := r.began()
-	err := r.store.EvidenceSince(ctx, at, func(at frontier.Position, run uint64, e frontier.Evidence) {
+	began := began(c.store)
+	err := c.store.EvidenceSince(ctx, at, func(at frontier.Position, run uint64, e frontier.Evidence) {
 		if last < began && run >= began {
-			f.FoldNewRun()
+			c.frontier.FoldNewRun()
 		}
 		last = run
-		f.Fold(at, e)
-		r.traps.Fold(e)
-		r.linkage.Fold(e)
+		c.frontier.Fold(at, e)
+		c.folds.traps.Fold(e)
+		c.folds.linkage.Fold(e)
 	})
 	if err != nil && damage != nil {
 		return fmt.Errorf("what was learned from pages is lost, and the crawl would come to another result: %w", errors.Join(damage, err))
@@ -130,29 +185,29 @@ func (r *run) restoreFolds(ctx context.Context, f *frontier.Frontier) error {
 		return err
 	}
 	if last < began {
-		f.FoldNewRun()
+		c.frontier.FoldNewRun()
 	}
-	f.FoldContinued()
+	c.frontier.FoldContinued()
 	return nil
 }
 
 // readFolds reads what a checkpoint saved of evidence, and returns the number of the run that made it. After an error nothing of it is kept.
-func (r *run) readFolds(f *frontier.Frontier, snapshots []state.Snapshot) (run uint64, err error) {
-	r.traps, r.linkage = traps.New(trapRules(r.settings), r.store.Seed()), report.NewLinkage()
+func (c *checkpoints) readFolds(snapshots []state.Snapshot) (run uint64, err error) {
+	c.folds.reset()
 	domains := func(b io.Reader) (err error) {
-		run, err = f.RestoreFolds(b)
+		run, err = c.frontier.RestoreFolds(b)
 		return err
 	}
 	for _, fold := range []struct {
 		name string
 		read func(io.Reader) error
-	}{{traps.SnapshotName, r.traps.Restore}, {report.LinkageName, r.linkage.Load}, {frontier.FoldName, domains}} {
+	}{{traps.SnapshotName, c.folds.traps.Restore}, {report.LinkageName, c.folds.linkage.Load}, {frontier.FoldName, domains}} {
 		for _, s := range snapshots {
 			if s.Name != fold.name {
 				continue
 			}
-			if err := r.store.ReadSnapshot(s, fold.read); err != nil {
-				r.traps, r.linkage = traps.New(trapRules(r.settings), r.store.Seed()), report.NewLinkage() // a wrong checksum is known at the end only
+			if err := c.store.ReadSnapshot(s, fold.read); err != nil {
+				c.folds.reset() // a wrong checksum is known at the end only
 				return 0, err
 			}
 		}
@@ -161,8 +216,8 @@ func (r *run) readFolds(f *frontier.Frontier, snapshots []state.Snapshot) (run u
 }
 
 // restoreFilters reads the filters of the last checkpoint and returns its position; 0 if there is none.
-func (r *run) restoreFilters(f *frontier.Frontier) (at frontier.Position, err error) {
-	snapshots, at := r.store.Snapshots()
+func (c *checkpoints) restoreFilters() (at frontier.Position, err error) {
+	snapshots, at := c.store.Snapshots()
 	byName := map[string]state.Snapshot{}
 	var names []string
 	for _, s := range snapshots {
@@ -174,8 +229,8 @@ func (r *run) restoreFilters(f *frontier.Frontier) (at frontier.Position, err er
 	if len(names) == 0 {
 		return 0, nil
 	}
-	err = f.RestoreFilters(names, func(name string, read func(io.Reader) error) error {
-		return r.store.ReadSnapshot(byName[name], read)
+	err = c.frontier.RestoreFilters(names, func(name string, read func(io.Reader) error) error {
+		return c.store.ReadSnapshot(byName[name], read)
 	})
 	return at, err
 }

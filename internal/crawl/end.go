@@ -3,83 +3,94 @@ package crawl
 import (
 	"context"
 	"fmt"
-	"time"
+	"log/slog"
+	"sync"
 
 	"github.com/mapwright/mapwright/frontier"
-	"github.com/mapwright/mapwright/internal/crawl/monitor"
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/crawl/report"
-	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/internal/words"
 	"github.com/mapwright/mapwright/state"
 )
 
-// finish settles what the crawl amounted to, makes it durable and writes the outputs.
-func (r *run) finish(ctx context.Context) (*report.Report, error) {
-	r.phase.enter(monitor.Writing, "")
-	crawled := r.clock.elapsed()
-	if err := r.store.Flush(ctx); err != nil {
-		return nil, fmt.Errorf("commit: %w", err)
+// ending is why a run ended. The first reason counts.
+type ending struct {
+	set     bool
+	status  report.Status
+	success bool
+	reason  string   // for people
+	errors  []string // messages for the report
+}
+
+// drained is the ending of a crawl that has nothing left to fetch.
+func drained() ending {
+	return ending{set: true, status: report.Complete, success: true, reason: "nothing left to fetch"}
+}
+
+// endings decides why a run ended.
+type endings struct {
+	log      *slog.Logger
+	perHost  int // --max-urls-per-host
+	starts   []datadir.Start
+	store    *state.Store
+	frontier *frontier.Frontier
+	hosts    *hostObserver
+
+	mu  sync.Mutex
+	end ending // guarded by mu
+}
+
+// set sets the ending, unless there is one.
+func (e *endings) set(end ending) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.end.set {
+		return false
 	}
-	if err := r.settle(ctx); err != nil {
-		return nil, err
-	}
-	// complete is written only now, after everything that it speaks of is durable.
-	ended := []frontier.CrawlFact{{Name: report.FactStatus, Value: []byte(r.end.status)}, {Name: report.FactReason, Value: []byte(r.end.reason)}}
-	if _, err := r.store.Commit(frontier.Record{Facts: ended}); err != nil {
-		return nil, err
-	}
-	if err := r.checkpoint(ctx); err != nil {
-		return nil, err
-	}
-	rep := r.report(crawled)
-	exporting := time.Now()
-	known := len(rep.Warnings)
-	r.exporting.Lock()
-	defer r.exporting.Unlock()
-	pages := report.Crawl{Store: r.store, Linkage: r.linkage, Settings: r.settings, Starts: r.starts, Dir: r.dir}
-	if err := pages.Complete(ctx, rep); err != nil {
-		return nil, err
-	}
-	for _, text := range rep.Warnings[known:] {
-		r.log.Warn(text)
-	}
-	rep.EndedAt, rep.ExportSeconds = page.Time{Time: time.Now()}, time.Since(exporting).Seconds()
-	rep.Elapsed = r.clock.elapsed().Seconds()
-	return rep, report.Write(r.dir, rep)
+	end.set = true
+	e.end = end
+	return true
+}
+
+// get is the ending so far.
+func (e *endings) get() ending {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.end
 }
 
 // settle decides the status. A limit that left nothing pending but URLs of blocked hosts, which are a matter of their own, did not cut
 // anything off. A sitemap that was not read counts as pending: it may name further pages. A crawl in which no start ever answered has
 // failed.
-func (r *run) settle(ctx context.Context) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if !r.end.set {
-		r.end = ending{set: true, status: report.Complete, success: true, reason: "nothing left to fetch"}
+func (e *endings) settle(ctx context.Context) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.end.set {
+		e.end = drained()
 	}
-	counters := r.store.Counters()
-	st := r.frontier.Stats()
+	counters := e.store.Counters()
+	st := e.frontier.Stats()
 	left := int64(counters.Pending()) - st.GivenUp
 	sitemaps := min(int64(counters.PendingSitemaps()), st.Sitemaps-st.Unwanted) // the second is an estimate, and never too low
-	if r.end.status == report.Partial && left <= 0 && sitemaps <= 0 {
-		r.end = ending{set: true, status: report.Complete, success: true, reason: "nothing left to fetch"}
+	if e.end.status == report.Partial && left <= 0 && sitemaps <= 0 {
+		e.end = drained()
 	}
-	if r.end.status != report.Complete {
+	if e.end.status != report.Complete {
 		return nil
 	}
-	if r.hosts.limited.Load() && left > 0 {
-		text := fmt.Sprintf("Reached max_urls_per_host limit of %d on some hosts", r.settings.MaxURLsPerHost)
-		r.end = ending{set: true, status: report.Partial, success: true, reason: text}
+	if e.hosts.limited.Load() && left > 0 {
+		text := fmt.Sprintf("Reached max_urls_per_host limit of %d on some hosts", e.perHost)
+		e.end = ending{set: true, status: report.Partial, success: true, reason: text}
 		return nil
 	}
-	if lost := r.hosts.lostStarts(); lost > 0 && lost == len(r.startHosts) {
-		r.end.status, r.end.success, r.end.reason = report.Failed, false, "every start domain was abandoned: too many of its URLs failed in a row"
-		r.end.errors = append(r.end.errors, r.end.reason)
+	if e.hosts.lostAllStarts() {
+		e.end.status, e.end.success, e.end.reason = report.Failed, false, "every start domain was abandoned: too many of its URLs failed in a row"
+		e.end.errors = append(e.end.errors, e.end.reason)
 		return nil
 	}
-	answered, forbidden, why, err := r.startAnswered(ctx)
+	answered, forbidden, why, err := e.startAnswered(ctx)
 	if err != nil || answered || forbidden > 0 && anyAnswer(&counters) {
 		return err
 	}
@@ -90,10 +101,10 @@ func (r *run) settle(ctx context.Context) error {
 	if len(why) > report.MaxStartsNamed {
 		why = append(why[:report.MaxStartsNamed], fmt.Sprintf("and %s more", words.Count(int64(len(why)-report.MaxStartsNamed), "start URL")))
 	}
-	r.end.status, r.end.success, r.end.reason = report.Failed, false, reason
-	r.end.errors = append(r.end.errors, why...)
+	e.end.status, e.end.success, e.end.reason = report.Failed, false, reason
+	e.end.errors = append(e.end.errors, why...)
 	for _, text := range why {
-		r.log.Error(text)
+		e.log.Error(text)
 	}
 	return nil
 }
@@ -112,16 +123,16 @@ func anyAnswer(c *state.Counters) bool {
 }
 
 // startAnswered says whether any start URL had an answer, and if not, what became of each and how many robots.txt does not allow.
-func (r *run) startAnswered(ctx context.Context) (answered bool, forbidden int, why []string, err error) {
-	hasher := r.store.Hasher()
-	for _, s := range r.starts {
+func (e *endings) startAnswered(ctx context.Context) (answered bool, forbidden int, why []string, err error) {
+	hasher := e.store.Hasher()
+	for _, s := range e.starts {
 		urls := []string{s.URL.String()}
 		if s.Bare {
 			urls = append(urls, "http"+urls[0][len("https"):])
 		}
 		for _, text := range urls {
 			u := urlnorm.MustCanonical(text)
-			p, ok, err := r.store.Page(ctx, hasher.Key(u))
+			p, ok, err := e.store.Page(ctx, hasher.Key(u))
 			if err != nil {
 				return false, 0, nil, err
 			}
@@ -151,32 +162,10 @@ func (r *run) startAnswered(ctx context.Context) (answered bool, forbidden int, 
 	return false, forbidden, why, nil
 }
 
-// report is the part of the report that is known before the pages are read.
-func (r *run) report(crawled time.Duration) *report.Report {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	counters := r.store.Counters()
-	pages := r.tally.fetched()
-	rep := &report.Report{
-		SchemaVersion: report.Version, Version: r.version, Status: r.end.status, Success: r.end.success, Reason: r.end.reason,
-		Errors: append([]string{}, r.end.errors...), Warnings: r.warnings.all(), Profile: string(r.settings.Profile), IgnoredRobots: r.settings.IgnoreRobots,
-		StartedAt: page.Time{Time: r.clock.began()}, CrawlSeconds: crawled.Seconds(), Pages: pages, PagesPerSec: float64(pages) / max(crawled.Seconds(), 0.001),
-		Bytes: int64(counters.Bytes), SkippedLinks: scope.SkippedSince(&counters, &state.Counters{}),
-	}
-	for _, s := range r.starts {
-		rep.StartURLs = append(rep.StartURLs, s.URL.String())
-	}
-	rep.HotSetBytes = int64(r.frontier.Stats().HotBytes)
-	if r.settings.IgnoreRobots {
-		rep.Warnings = append(rep.Warnings, "robots.txt was ignored")
-	}
-	return rep
-}
-
 // found is how many URLs the crawl has found so far. The store counts what it has applied, so that what is on its way is waited for; if it
 // fails, that is said elsewhere.
-func (r *run) found() int64 {
-	_ = r.store.Flush(context.Background())
-	c := r.store.Counters()
+func (e *endings) found() int64 {
+	_ = e.store.Flush(context.Background())
+	c := e.store.Counters()
 	return int64(c.Discovered)
 }

@@ -3,6 +3,7 @@ package crawl
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mapwright/mapwright/internal/config"
@@ -25,7 +26,7 @@ type governor struct {
 	used    int           // guarded by mu
 	waiting int           // guarded by mu
 	waits   int64         // guarded by mu; how many ever had to wait
-	room    chan struct{} // guarded by mu; closed and replaced when room appears while somebody waits
+	room    chan struct{} // guarded by mu; closed and replaced when room appears while a worker waits
 }
 
 // governorEvery is the time between two steps.
@@ -70,7 +71,7 @@ func (g *governor) acquire(ctx context.Context) error {
 	}
 }
 
-// release gives a permit back.
+// release releases a permit.
 func (g *governor) release() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -115,3 +116,35 @@ func (g *governor) waited() int64 {
 	defer g.mu.Unlock()
 	return g.waits
 }
+
+// semaphore bounds how many may do something at once.
+type semaphore struct {
+	room   chan struct{}
+	queued atomic.Int64 // how many wait
+	waits  atomic.Int64 // how many ever had to
+}
+
+func newSemaphore(n int) *semaphore { return &semaphore{room: make(chan struct{}, n)} }
+
+func (s *semaphore) acquire(ctx context.Context) error {
+	select {
+	case s.room <- struct{}{}:
+		return nil
+	default:
+	}
+	s.waits.Add(1)
+	s.queued.Add(1)
+	defer s.queued.Add(-1)
+	select {
+	case s.room <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *semaphore) release()      { <-s.room }
+func (s *semaphore) used() int     { return len(s.room) }
+func (s *semaphore) limit() int    { return cap(s.room) }
+func (s *semaphore) waiting() int  { return int(s.queued.Load()) }
+func (s *semaphore) waited() int64 { return s.waits.Load() }

@@ -20,6 +20,10 @@ type limits struct {
 	duration  time.Duration // 0 is none
 	safe      bool
 
+	log     *slog.Logger
+	start   string // the first start URL, for the log
+	endings *endings
+
 	warnAt atomic.Int64 // pages in use at which the next warning is due; noMorePages if none is
 	mu     sync.Mutex   // guards the step from one value of warnAt to the next
 }
@@ -30,9 +34,10 @@ const noMorePages = math.MaxInt64
 // warnPercents returns the shares of a limit at which a warning is due.
 func warnPercents() []int64 { return []int64{80, 95} }
 
-func newLimits(r *run) *limits {
-	s := r.settings
-	l := &limits{pages: s.PageCap(), requested: s.RequestedURLs, duration: s.Duration, safe: s.Profile == config.Safe}
+func newLimits(s *config.Settings, log *slog.Logger, start string, e *endings) *limits {
+	l := &limits{
+		pages: s.PageCap(), requested: s.RequestedURLs, duration: s.Duration, safe: s.Profile == config.Safe, log: log, start: start, endings: e,
+	}
 	l.warnAt.Store(l.nextPages(0))
 	return l
 }
@@ -48,30 +53,30 @@ func (l *limits) nextPages(used int64) int64 {
 }
 
 // pagesReached ends the run at the page limit.
-func (l *limits) pagesReached(r *run) {
+func (l *limits) pagesReached() {
 	if l.safe && l.pages == config.SafePages {
 		requested := int64(l.requested)
 		if requested == 0 {
-			requested = r.found()
+			requested = l.endings.found()
 		}
 		text := fmt.Sprintf("Safety limit: Maximum %d pages per crawl (requested: %d)", config.SafePages, requested)
-		if r.endWith(ending{status: report.Partial, success: true, reason: text, errors: []string{text}}) {
-			r.log.Warn(text, "start_url", r.starts[0].URL.String())
+		if l.endings.set(ending{status: report.Partial, success: true, reason: text, errors: []string{text}}) {
+			l.log.Warn(text, "start_url", l.start)
 		}
 		return
 	}
 	text := fmt.Sprintf("Reached max_urls limit of %d, stopping crawl", l.pages)
-	if r.endWith(ending{status: report.Partial, success: true, reason: text}) {
-		r.log.Info(text)
+	if l.endings.set(ending{status: report.Partial, success: true, reason: text}) {
+		l.log.Info(text)
 	}
 }
 
 // timeReached ends the run at the time limit, and says whether it shall stop at once.
-func (l *limits) timeReached(r *run, elapsed time.Duration) (atOnce bool) {
+func (l *limits) timeReached(elapsed time.Duration) (atOnce bool) {
 	if l.safe && l.duration == config.SafeDuration {
 		text := fmt.Sprintf("Safety limit: Crawl timeout exceeded (%dms)", config.SafeDuration.Milliseconds())
-		if r.endWith(ending{status: report.Partial, success: false, reason: text, errors: []string{text}}) {
-			r.log.Warn(text, "start_url", r.starts[0].URL.String())
+		if l.endings.set(ending{status: report.Partial, success: false, reason: text, errors: []string{text}}) {
+			l.log.Warn(text, "start_url", l.start)
 		}
 		return true
 	}
@@ -80,8 +85,8 @@ func (l *limits) timeReached(r *run, elapsed time.Duration) (atOnce bool) {
 		unit = time.Millisecond // in whole seconds less than the limit would seem to have elapsed
 	}
 	text := fmt.Sprintf("Reached duration limit of %ss (elapsed: %ss), stopping crawl", seconds(l.duration), seconds(elapsed.Truncate(unit)))
-	if r.endWith(ending{status: report.Partial, success: true, reason: text}) {
-		r.log.Info(text)
+	if l.endings.set(ending{status: report.Partial, success: true, reason: text}) {
+		l.log.Info(text)
 	}
 	return false
 }
@@ -91,7 +96,7 @@ func seconds(d time.Duration) string { return fmt.Sprintf("%g", d.Seconds()) }
 
 // pagesUsed is called when the number of pages in use has changed. It warns when that number reaches a share of the limit at which a warning is
 // due; each share once, and only the largest if one page reaches several.
-func (l *limits) pagesUsed(log *slog.Logger, used int64) {
+func (l *limits) pagesUsed(used int64) {
 	if used < l.warnAt.Load() {
 		return
 	}
@@ -103,7 +108,7 @@ func (l *limits) pagesUsed(log *slog.Logger, used int64) {
 	l.warnAt.Store(l.nextPages(used))
 	for _, percent := range slices.Backward(warnPercents()) {
 		if used*100 >= int64(l.pages)*percent {
-			log.Warn(fmt.Sprintf("%d %% of the page limit is used", percent), "used", used, "limit", l.pages)
+			l.log.Warn(fmt.Sprintf("%d %% of the page limit is used", percent), "used", used, "limit", l.pages)
 			return
 		}
 	}
@@ -122,7 +127,7 @@ func (l *limits) timeMarks() []time.Duration {
 }
 
 // timeUsed warns that a share of the time limit is used up: that of the given index in timeMarks.
-func (l *limits) timeUsed(log *slog.Logger, mark int) {
+func (l *limits) timeUsed(mark int) {
 	percent := warnPercents()[mark]
-	log.Warn(fmt.Sprintf("%d %% of the time limit is used", percent), "used", l.timeMarks()[mark], "limit", l.duration)
+	l.log.Warn(fmt.Sprintf("%d %% of the time limit is used", percent), "used", l.timeMarks()[mark], "limit", l.duration)
 }

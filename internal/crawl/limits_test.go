@@ -28,7 +28,7 @@ func TestPageWarnings(t *testing.T) {
 			}
 			return a
 		}}))
-		l := newLimits(&run{settings: &config.Settings{MaxURLs: limit}})
+		l := newLimits(&config.Settings{MaxURLs: limit}, log, "", nil)
 		var want []string
 		at80, at95 := (limit*80+99)/100, (limit*95+99)/100
 		if at80 < at95 {
@@ -36,14 +36,14 @@ func TestPageWarnings(t *testing.T) {
 		}
 		want = append(want, fmt.Sprintf("msg=\"95 %% of the page limit is used\" used=%d limit=%d", at95, limit))
 		for used := 1; used <= limit; used++ {
-			l.pagesUsed(log, int64(used))
-			l.pagesUsed(log, int64(used)) // the number may be seen twice
+			l.pagesUsed(int64(used))
+			l.pagesUsed(int64(used)) // the number may be seen twice
 		}
 		if got := strings.Split(strings.TrimSpace(out.String()), "\n"); !slices.Equal(got, want) {
 			t.Fatalf("limit %d: %q, want %q", limit, got, want)
 		}
 	}
-	newLimits(&run{settings: &config.Settings{}}).pagesUsed(nil, 1<<40) // without a limit nothing is logged
+	newLimits(&config.Settings{}, nil, "", nil).pagesUsed(1 << 40) // without a limit nothing is logged
 }
 
 // eventLog is a log handler that keeps each message with the time since the log was made.

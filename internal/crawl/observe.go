@@ -132,9 +132,9 @@ func (o *hostObserver) abandoned(host string) {
 	o.lost[host] = true
 }
 
-// lostStarts is how many hosts of start URLs were abandoned.
-func (o *hostObserver) lostStarts() int {
+// lostAllStarts says whether every host of a start URL was abandoned.
+func (o *hostObserver) lostAllStarts() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return len(o.lost)
+	return len(o.lost) > 0 && len(o.lost) == len(o.starts)
 }

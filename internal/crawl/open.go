@@ -20,7 +20,6 @@ import (
 	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/robots"
 	"github.com/mapwright/mapwright/internal/seed"
-	"github.com/mapwright/mapwright/internal/traps"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/parser"
 	"github.com/mapwright/mapwright/state"
@@ -35,87 +34,123 @@ func open(ctx context.Context, shared *Shared, o Options, stop <-chan struct{}) 
 		return nil, err
 	}
 	r := &run{
-		settings: settings, log: o.Log, metrics: o.Metrics, dir: o.Dir, version: o.Version, interrupts: stop, noControl: o.NoControl, started: o.Started,
-		gov: newGovernor(settings), breaker: &breaker{log: o.Log}, warnings: &warnings{log: o.Log}, gate: shared.gate,
-		parsing: newSemaphore(o.Settings.ParseSemaphoreLimit), lag: &lagMeter{}, tally: &tally{}, linkage: report.NewLinkage(), token: robots.ProductToken(o.Settings.UserAgent),
-		startHosts: map[string]bool{}, bare: map[string]bool{},
+		settings: settings, log: o.Log, dir: o.Dir, version: o.Version, noControl: o.NoControl, started: o.Started, starts: o.Starts,
+		progress: &progress{clock: clock{opened: time.Now()}}, warnings: &warnings{log: o.Log},
 	}
-	r.clock.opened = time.Now()
-	var extractors []parser.Extractor
-	extractors, err = parseExtractors(o.Settings.Extract)
+	reader, err := newParser(settings)
 	if err != nil {
 		return nil, err
 	}
-	r.parser, err = parser.New(parser.Options{Images: o.Settings.Images, NoLinkText: !o.Settings.Links, StructuredLinks: o.Settings.StructuredLinks, Extract: extractors, RobotsToken: r.token})
-	if err != nil {
-		return nil, err
-	}
-	r.indexes, err = seeding.NewIndexes(o.Settings, func(base, usual string) (seed.Fetcher, func(), error) {
+	indexes, err := seeding.NewIndexes(settings, func(base, usual string) (seed.Fetcher, func(), error) {
 		return sourceFetcher(settings, base, usual, o.Fetcher)
 	})
 	if err != nil {
 		return nil, err
 	}
-	r.starts = o.Starts
 	if o.Plan != nil {
 		if r.starts, err = o.Plan.URLs(); err != nil {
 			return nil, err
 		}
 		// The export at the end would fail.
-		if err := export.CheckReplace(report.ExportOptions(o.Settings, r.starts, o.Dir)); err != nil {
+		if err := export.CheckReplace(report.ExportOptions(settings, r.starts, o.Dir)); err != nil {
 			return nil, err
 		}
 	}
-	if r.store, err = r.openStore(o.Plan != nil, o.LogFS); err != nil {
+	if r.store, err = openStore(&o); err != nil {
 		return nil, err
 	}
-	fail := func(err error) (*run, error) {
-		err = errors.Join(err, r.store.Close())
-		if o.Plan == nil {
-			// Nothing was fetched. The next start must not find a crawl that never began.
-			err = errors.Join(err, state.Wipe(r.dir.State()), datadir.RemovePlan(r.dir))
-		}
-		return nil, err
-	}
-	r.sayRecovery(r.store.Recovery())
+	r.reportRecovery(r.store.Recovery())
 	if cut != "" {
 		r.warnings.add("%s", cut)
 	}
-	if err := r.facts(o); err != nil {
-		return fail(err)
+	if err = recordStart(r.store, &o); err == nil {
+		err = r.build(ctx, shared, &o, stop, reader, indexes)
 	}
+	if err == nil {
+		return r, nil
+	}
+	err = errors.Join(err, r.store.Close())
+	if o.Plan == nil {
+		// Nothing was fetched. The next start must not find a crawl that never began.
+		err = errors.Join(err, state.Wipe(r.dir.State()), datadir.RemovePlan(r.dir))
+	}
+	return nil, err
+}
+
+// build makes the parts of a run over its open store. The frontier is the last that can fail.
+func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop <-chan struct{}, reader *parser.Parser, indexes *seeding.Indexes) error {
+	settings, store := r.settings, r.store
+	startHosts, bare := map[string]bool{}, map[string]bool{}
 	for _, s := range r.starts {
-		r.startHosts[s.URL.Host()] = true
+		startHosts[s.URL.Host()] = true
 		if s.Bare {
-			r.bare[s.URL.String()] = true
+			bare[s.URL.String()] = true
 		}
 	}
-	if r.scope, err = r.newScope(); err != nil {
-		return fail(err)
+	within, err := newScope(settings, r.starts, store, startHosts)
+	if err != nil {
+		return err
 	}
-	if r.fetcher = o.Fetcher; r.fetcher == nil {
+	work := &server{log: r.log, metrics: o.Metrics, fetcher: o.Fetcher, breaker: &breaker{log: r.log}, lag: &lagMeter{}, tally: &r.progress.tally}
+	if work.fetcher == nil {
 		if r.client, err = newFetcher(shared.client, settings, r.starts); err != nil {
-			return fail(err)
+			return err
 		}
-		r.fetcher = r.client
+		work.fetcher = r.client
 	}
-	r.hasher = urlnorm.NewHasher(r.store.Seed())
-	r.traps = traps.New(trapRules(o.Settings), r.store.Seed())
-	r.robots = robotscache.New(r.store, robotscache.Reader{Token: r.token, Strict: settings.RobotsStrict}, shared.robotsMemory)
-	r.limits = newLimits(r)
-	r.hosts = &hostObserver{log: r.log, metrics: r.metrics, warn: r.warnings.add, starts: r.startHosts}
-	if r.frontier, err = r.newFrontier(ctx, shared.pace); err != nil {
-		return fail(err)
+	learned := &folds{rules: trapRules(settings), seed: store.Seed()}
+	learned.reset()
+	robots := &robotsServer{
+		server: work, ignore: settings.IgnoreRobots, strict: settings.RobotsStrict,
+		cache: robotscache.New(store, robotscache.Reader{Token: robots.ProductToken(settings.UserAgent), Strict: settings.RobotsStrict}, shared.robotsMemory),
 	}
-	r.crashes = &crashGuard{store: r.store, frontier: r.frontier, log: r.log, retry: settings.RetryCrashed, retried: map[frontier.Key]bool{}}
-	r.sitemaps = seeding.New(seeding.Options{
-		Settings: settings, Scope: r.scope, StartHosts: r.startHosts, Hasher: r.hasher, Store: r.store, Frontier: r.frontier, Linkage: r.linkage,
-		Add: r.addLinks, Warn: r.warnings.add, Requested: int(r.store.Counters().Sitemaps),
+	admission := &admission{folds: learned}
+	if !settings.IgnoreRobots {
+		admission.robots = robots.cache
+	}
+	hosts := &hostObserver{log: r.log, metrics: o.Metrics, warn: r.warnings.add, starts: startHosts}
+	if r.frontier, err = newFrontier(settings, store, shared.pace, admission, hosts); err != nil {
+		return err
+	}
+	r.checkpoints = &checkpoints{
+		log: r.log, metrics: o.Metrics, warnings: r.warnings, every: settings.SaveInterval, store: store, frontier: r.frontier, folds: learned,
+	}
+	if err := r.checkpoints.restore(ctx); err != nil {
+		return errors.Join(err, r.frontier.Close())
+	}
+
+	hasher := urlnorm.NewHasher(store.Seed())
+	add := newAddLinks(r.frontier, learned.traps)
+	crashes := &crashGuard{store: store, frontier: r.frontier, log: r.log, retry: settings.RetryCrashed, retried: map[frontier.Key]bool{}}
+	robots.sitemaps = seeding.New(seeding.Options{
+		Settings: settings, Scope: within, StartHosts: startHosts, Hasher: hasher, Store: store, Frontier: r.frontier, Linkage: learned.linkage,
+		Add: add, Warn: r.warnings.add, Requested: int(store.Counters().Sitemaps),
 	})
+	r.endings = &endings{log: r.log, perHost: settings.MaxURLsPerHost, starts: r.starts, store: store, frontier: r.frontier, hosts: hosts}
+	limits := newLimits(settings, r.log, r.starts[0].URL.String(), r.endings)
+	governor := newGovernor(settings)
+	r.seeds = &seeds{
+		starts: r.starts, add: add, crashes: crashes, robots: robots, indexes: indexes,
+		indexOptions: seeding.IndexOptions{
+			Starts: r.starts, Scope: within, Hasher: hasher, Store: store, Gate: shared.gate, Hold: r.frontier.Source, Add: add, Warn: r.warnings.add, Log: r.log,
+		},
+	}
+	r.workers = &workers{
+		server: work, number: settings.MaxWorkers, frontier: r.frontier, gov: governor, gate: shared.gate, crashes: crashes, limits: limits, endings: r.endings,
+		robots:   robots,
+		sitemaps: &sitemapServer{server: work, robots: robots, sitemaps: robots.sitemaps, crashes: crashes, warnings: r.warnings},
+		pages: &pageTools{
+			server: work, settings: settings, store: store, scope: within, hasher: hasher, robots: robots, crashes: crashes, traps: learned.traps, linkage: learned.linkage,
+			parser: reader, parsing: newSemaphore(settings.ParseSemaphoreLimit), client: r.client, warnings: r.warnings, bare: bare,
+		},
+	}
+	r.supervisor = &supervisor{
+		settings: settings, log: r.log, metrics: o.Metrics, interrupts: stop, store: store, gov: governor, limits: limits, endings: r.endings, progress: r.progress,
+	}
 	r.monitor = monitor.New(monitor.Options{
-		Settings: r.settings, Starts: r.starts, Dir: r.dir, Log: r.log, Metrics: r.metrics, Frontier: r.frontier, Store: r.store, Figures: r.figures,
+		Settings: settings, Starts: r.starts, Dir: r.dir, Log: r.log, Metrics: o.Metrics, Frontier: r.frontier, Store: store, Figures: r.figures,
 	})
-	return r, nil
+	return nil
 }
 
 // fitWorkers fits the number of workers into the process's limit of open files. It returns the settings with that number, and what to tell the user if it is less than was asked for.
@@ -133,6 +168,16 @@ func fitWorkers(s *config.Settings) (fitted *config.Settings, cut string, err er
 		most, s.MaxWorkers, fetch.FilesFor(2*s.MaxWorkers)), nil
 }
 
+func newParser(s *config.Settings) (*parser.Parser, error) {
+	extractors, err := parseExtractors(s.Extract)
+	if err != nil {
+		return nil, err
+	}
+	return parser.New(parser.Options{
+		Images: s.Images, NoLinkText: !s.Links, StructuredLinks: s.StructuredLinks, Extract: extractors, RobotsToken: robots.ProductToken(s.UserAgent),
+	})
+}
+
 func parseExtractors(texts []string) ([]parser.Extractor, error) {
 	var out []parser.Extractor
 	for _, text := range texts {
@@ -146,22 +191,22 @@ func parseExtractors(texts []string) ([]parser.Extractor, error) {
 }
 
 // openStore opens the state directory: of a new crawl it must not be there, of a resumed one it must.
-func (r *run) openStore(resumed bool, logFS wal.FS) (*state.Store, error) {
+func openStore(o *Options) (*state.Store, error) {
 	mode := state.CreateOnly
-	if resumed {
+	if o.Plan != nil {
 		mode = state.ExistingOnly
-	} else if err := datadir.Make(string(r.dir)); err != nil {
-		return nil, fmt.Errorf("data directory %s %w: %w", r.dir, datadir.ErrUnusable, err)
+	} else if err := datadir.Make(string(o.Dir)); err != nil {
+		return nil, fmt.Errorf("data directory %s %w: %w", o.Dir, datadir.ErrUnusable, err)
 	}
-	return state.Open(r.dir.State(), state.Options{
-		Mode: mode, BatchRecords: r.settings.CommitBatch, BatchDelay: r.settings.CommitEvery, Logger: r.log, Log: wal.Options{FS: logFS},
-		ObserveDurable: func(d time.Duration, _ int) { r.metrics.Commit("durable", d) },
-		ObserveApplied: func(d time.Duration, _ int) { r.metrics.Commit("applied", d) },
+	return state.Open(o.Dir.State(), state.Options{
+		Mode: mode, BatchRecords: o.Settings.CommitBatch, BatchDelay: o.Settings.CommitEvery, Logger: o.Log, Log: wal.Options{FS: o.LogFS},
+		ObserveDurable: func(d time.Duration, _ int) { o.Metrics.Commit("durable", d) },
+		ObserveApplied: func(d time.Duration, _ int) { o.Metrics.Commit("applied", d) },
 	})
 }
 
-// sayRecovery says how the run before ended, if it did not end well, and what had to be mended.
-func (r *run) sayRecovery(rec state.Recovery) {
+// reportRecovery says how the run before ended, if it did not end well, and what had to be mended.
+func (r *run) reportRecovery(rec state.Recovery) {
 	if rec.TornTail != nil {
 		r.warnings.add("the log ended in the middle of a write: %v", rec.TornTail)
 	}
@@ -180,57 +225,52 @@ const (
 	factBegan   = "began"          // number of the last run, in decimal, that began after one that had ended in good order; runs after it go on in its place
 )
 
-// factOf is a fact in the partition of a host.
-func (r *run) factOf(host, name string, value []byte) frontier.CrawlFact {
-	return frontier.CrawlFact{Partition: r.hasher.HostID(host).Partition(), Name: name, Value: value}
-}
-
 // runFact is one fact about the crawl as a whole.
 func runFact(s *state.Store, name string) ([]byte, bool) {
 	value, ok := s.Facts()[name]
 	return value, ok
 }
 
-// facts notes that a run is under way, and writes the plan: flags given to a resume count from then on.
-func (r *run) facts(o Options) error {
+// recordStart notes that a run is under way, and writes the plan: flags given to a resume count from then on.
+func recordStart(store *state.Store, o *Options) error {
 	plan := o.Plan
 	if plan == nil {
 		plan = datadir.NewPlan(o.Settings, o.Starts)
 	}
 	plan.Settings = o.Settings.Stored()
-	if err := plan.Write(r.dir); err != nil {
+	if err := plan.Write(o.Dir); err != nil {
 		return fmt.Errorf("write the plan: %w", err)
 	}
 	facts := []frontier.CrawlFact{{Name: report.FactStatus, Value: []byte(report.Running)}}
-	if !r.isContinued() {
-		facts = append(facts, frontier.CrawlFact{Name: factBegan, Value: strconv.AppendUint(nil, r.store.Run(), 10)})
+	if !isContinued(store) {
+		facts = append(facts, frontier.CrawlFact{Name: factBegan, Value: strconv.AppendUint(nil, store.Run(), 10)})
 	}
-	_, err := r.store.Commit(frontier.Record{Facts: facts})
+	_, err := store.Commit(frontier.Record{Facts: facts})
 	return err
 }
 
 // isContinued reports whether the run before ended without recording how, or was killed after that while it exported, so that this one goes on in its place: hosts that were
 // given up stay so. It is asked before this run records that it is under way.
-func (r *run) isContinued() bool {
-	status, _ := runFact(r.store, report.FactStatus)
-	return r.began() > 0 && (report.Status(status) == report.Running || r.store.Recovery().Unclean)
+func isContinued(store *state.Store) bool {
+	status, _ := runFact(store, report.FactStatus)
+	return began(store) > 0 && (report.Status(status) == report.Running || store.Recovery().Unclean)
 }
 
 // began is the run that tried all hosts again, and that this one continues or is. It is 0 before that is recorded.
-func (r *run) began() uint64 {
-	value, _ := runFact(r.store, factBegan)
+func began(store *state.Store) uint64 {
+	value, _ := runFact(store, factBegan)
 	number, _ := strconv.ParseUint(string(value), 10, 64)
 	return number
 }
 
-// newScope spans the start URLs and what their redirects added in earlier runs.
-func (r *run) newScope() (*scope.Scope, error) {
+// newScope spans the start URLs and what their redirects added in earlier runs, whose hosts it adds to startHosts.
+func newScope(s *config.Settings, starts []datadir.Start, store *state.Store, startHosts map[string]bool) (*scope.Scope, error) {
 	var urls []urlnorm.URL
-	for _, s := range r.starts {
-		urls = append(urls, s.URL)
+	for _, start := range starts {
+		urls = append(urls, start.URL)
 	}
 	var added []string
-	for name := range r.store.Facts() {
+	for name := range store.Facts() {
 		if target, ok := strings.CutPrefix(name, factExtends); ok {
 			added = append(added, target)
 		}
@@ -238,20 +278,8 @@ func (r *run) newScope() (*scope.Scope, error) {
 	for _, a := range added {
 		if u, err := urlnorm.Parse(a); err == nil {
 			urls = append(urls, u)
-			r.startHosts[u.Host()] = true
+			startHosts[u.Host()] = true
 		}
 	}
-	return scope.New(r.settings, urls)
-}
-
-// extendScope takes the target of a start's redirect into the scope, and remembers it for a resume.
-func (r *run) extendScope(start, target urlnorm.URL) {
-	if scope.ExceedsLimit(target) || r.scope.Contains(target) {
-		return
-	}
-	r.scope.Extend(target)
-	_, err := r.store.Commit(frontier.Record{Facts: []frontier.CrawlFact{r.factOf(start.Host(), factExtends+target.String(), []byte{1})}})
-	if err != nil {
-		r.log.Error("cannot record that a redirect extends the scope", "target", target.String(), "error", err)
-	}
+	return scope.New(s, urls)
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/net/html/charset"
@@ -16,15 +17,68 @@ import (
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/pace"
 	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/traps"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/parser"
+	"github.com/mapwright/mapwright/state"
 )
 
-// servePage fetches a page, reads it, and pays the lease back with all that was found.
-func (w *worker) servePage(ctx context.Context, l *frontier.Lease) error {
+// pageTools is what the workers of a run use to serve pages.
+type pageTools struct {
+	*server
+	settings *config.Settings
+	store    *state.Store
+	scope    *scope.Scope
+	hasher   urlnorm.Hasher // of the store's seed
+	robots   *robotsServer
+	crashes  *crashGuard
+	traps    *traps.Traps
+	linkage  *report.Linkage
+	parser   *parser.Parser
+	parsing  *semaphore
+	readings sync.Pool     // of *reading
+	client   *fetch.Client // the fetcher when it is the run's own, else nil
+	warnings *warnings
+	bare     map[string]bool // start URLs that were bare domains
+}
+
+// pageServer serves the pages of one worker.
+type pageServer struct {
+	*pageTools
+	*reading // while a page is being read; nil otherwise
+
+	skips    scope.Skips // of the page being served
+	skipList []frontier.Skip
+}
+
+// reading is the memory that reading a page needs. It is used for that time only: most workers wait for a lease or a host, and those
+// need none.
+type reading struct {
+	page     parser.Page
+	links    []frontier.Link
+	evidence []frontier.Evidence
+}
+
+// takeReading takes memory from the pool, and putReading puts it back.
+func (w *pageServer) takeReading() {
+	if w.reading, _ = w.readings.Get().(*reading); w.reading == nil {
+		w.reading = &reading{}
+	}
+}
+
+func (w *pageServer) putReading() {
+	if w.reading != nil {
+		w.readings.Put(w.reading)
+		w.reading = nil
+	}
+}
+
+// serve fetches a page, reads it, and ends the lease with all that was found.
+func (w *pageServer) serve(ctx context.Context, l *frontier.Lease) error {
 	link := l.Link()
 	u := link.URL
 	w.skips = scope.Skips{}
@@ -36,7 +90,7 @@ func (w *worker) servePage(ctx context.Context, l *frontier.Lease) error {
 		_, err := w.done(l, frontier.Result{Finish: trapped(trap), Final: true})
 		return err
 	}
-	ev, err := w.evidence(ctx, u)
+	ev, err := w.robots.evidence(ctx, u)
 	if err != nil {
 		return err
 	}
@@ -48,10 +102,10 @@ func (w *worker) servePage(ctx context.Context, l *frontier.Lease) error {
 	resp, err := w.fetcher.Do(ctx, fetch.Request{URL: u, Mode: fetch.Page, Wire: l, NewConn: l.Attempt() > 1})
 	if err != nil {
 		defer resp.Close() // what the host answered before it went wrong, or nil
-		return w.pageFailed(l, u, resp, err, ev)
+		return w.failed(l, u, resp, err, ev)
 	}
 	defer resp.Close()
-	defer w.giveBack()
+	defer w.putReading()
 	w.breaker.ok()
 	t := &resp.Timings
 	w.metrics.Fetched(t.DNS, t.Connect, t.TLS, t.Wait, t.Total, resp.WireBytes)
@@ -93,25 +147,8 @@ func (w *worker) servePage(ctx context.Context, l *frontier.Lease) error {
 	return err
 }
 
-// evidence is what robots.txt says of a page that is about to be fetched.
-func (w *worker) evidence(ctx context.Context, u urlnorm.URL) (page.Robots, error) {
-	if w.settings.IgnoreRobots {
-		return page.Robots{}, nil
-	}
-	a, err := w.robots.Lookup(ctx, u.Origin())
-	if err != nil {
-		return page.Robots{}, fmt.Errorf("look up robots.txt of %s: %w", u.Origin(), err)
-	}
-	if a == nil {
-		// The answer grew too old between the lease and now. The frontier will ask for a new one; this page goes by none.
-		return page.Robots{Checked: true, Allowed: !w.settings.RobotsStrict, Low: true, CheckedAt: time.Now()}, nil
-	}
-	ev, _ := a.Check(u)
-	return ev, nil
-}
-
-// pageFailed pays back a lease whose fetch did not end well. The response is what there was of one, or nil.
-func (w *worker) pageFailed(l *frontier.Lease, u urlnorm.URL, resp *fetch.Response, err error, ev page.Robots) error {
+// failed ends a lease whose fetch failed. The response is what there was of one, or nil.
+func (w *pageServer) failed(l *frontier.Lease, u urlnorm.URL, resp *fetch.Response, err error, ev page.Robots) error {
 	kind := fetch.KindOf(err)
 	w.metrics.Failed(string(kind))
 	r := frontier.Result{Class: pace.ClassNetwork, Lag: w.lag.value()}
@@ -186,7 +223,7 @@ func errorText(err error) string {
 }
 
 // plainHTTP is what to try when only a name was given, as a start or by a certificate, and there is no https at it.
-func (w *worker) plainHTTP(from frontier.Link, u urlnorm.URL, err error) (frontier.Link, bool) {
+func (w *pageServer) plainHTTP(from frontier.Link, u urlnorm.URL, err error) (frontier.Link, bool) {
 	named := w.bare[from.URL.String()] || from.Source == page.SourceCT
 	if u.Scheme() != "https" || !named || !offersNoHTTPS(err) {
 		return frontier.Link{}, false
@@ -218,7 +255,7 @@ func offersNoHTTPS(err error) bool {
 }
 
 // warnWithheld says that headers which may be credentials are not sent to where a start URL leads.
-func (w *worker) warnWithheld(from, to urlnorm.URL) {
+func (w *pageServer) warnWithheld(from, to urlnorm.URL) {
 	if w.client == nil || w.client.Withholds(from) || !w.client.Withholds(to) {
 		return
 	}
@@ -243,7 +280,7 @@ func describe(f *finish, resp *fetch.Response, ev page.Robots) {
 }
 
 // redirect records where a page leads to, and makes a link of it: scope, robots, dedup and pace apply to it like to any other.
-func (w *worker) redirect(f *finish, from frontier.Link, u urlnorm.URL, location string) []frontier.Link {
+func (w *pageServer) redirect(f *finish, from frontier.Link, u urlnorm.URL, location string) []frontier.Link {
 	target, err := u.Resolve(location)
 	if err != nil {
 		f.facts.RedirectTo = location
@@ -276,12 +313,25 @@ func (w *worker) redirect(f *finish, from frontier.Link, u urlnorm.URL, location
 	}}
 }
 
+// extendScope takes the target of a start's redirect into the scope, and remembers it for a resume.
+func (w *pageServer) extendScope(start, target urlnorm.URL) {
+	if scope.ExceedsLimit(target) || w.scope.Contains(target) {
+		return
+	}
+	w.scope.Extend(target)
+	fact := frontier.CrawlFact{Partition: w.hasher.HostID(start.Host()).Partition(), Name: factExtends + target.String(), Value: []byte{1}}
+	_, err := w.store.Commit(frontier.Record{Facts: []frontier.CrawlFact{fact}})
+	if err != nil {
+		w.log.Error("cannot record that a redirect extends the scope", "target", target.String(), "error", err)
+	}
+}
+
 // read parses a page and takes its facts.
-func (w *worker) read(ctx context.Context, f *finish, u urlnorm.URL, resp *fetch.Response) error {
+func (w *pageServer) read(ctx context.Context, f *finish, u urlnorm.URL, resp *fetch.Response) error {
 	if err := w.parsing.acquire(ctx); err != nil {
 		return err
 	}
-	w.borrow()
+	w.takeReading()
 	pg := &w.page
 	err := w.parser.Parse(pg, parser.Input{URL: u, Body: resp.Body, Header: resp.Header, Encoding: encodingOf(resp.Charset), Context: ctx})
 	w.parsing.release()
@@ -331,7 +381,7 @@ func takeFacts(f *page.Facts, pg *parser.Page, at time.Time) {
 }
 
 // follow chooses the links of a page that belong to the crawl, and counts the others by reason. It appends evidence to e.
-func (w *worker) follow(f *finish, from frontier.Link, u urlnorm.URL, pg *parser.Page, repeats uint8, e []frontier.Evidence) ([]frontier.Link, []frontier.Evidence) {
+func (w *pageServer) follow(f *finish, from frontier.Link, u urlnorm.URL, pg *parser.Page, repeats uint8, e []frontier.Evidence) ([]frontier.Link, []frontier.Evidence) {
 	links := w.links[:0]
 	var images []string
 	tooDeep := w.settings.MaxDepth >= 0 && int(from.Depth) >= w.settings.MaxDepth
@@ -373,7 +423,7 @@ func distinct(texts []string) []string {
 }
 
 // keyOf is a link's key. Most links stay on the host that they are found on, which is known.
-func (w *worker) keyOf(u urlnorm.URL, host frontier.HostID, name string) frontier.Key {
+func (w *pageServer) keyOf(u urlnorm.URL, host frontier.HostID, name string) frontier.Key {
 	if u.Host() != name {
 		host = w.hasher.HostID(u.Host())
 	}

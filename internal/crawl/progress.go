@@ -9,6 +9,13 @@ import (
 	"github.com/mapwright/mapwright/internal/page"
 )
 
+// progress is how far a run is.
+type progress struct {
+	clock clock
+	phase phases
+	tally tally
+}
+
 // clock measures how long a run crawls. A safe crawl that waits for another one to end has not begun: its seconds do not count.
 type clock struct {
 	opened time.Time                 // when the data directory was opened; written before the run is shared
@@ -54,7 +61,7 @@ func (p *phases) get() phaseNote {
 	return phaseNote{phase: monitor.Crawling}
 }
 
-// tally counts what this run did. What the crawl did over its life is counted by the store.
+// tally counts what this run did. What all runs of the crawl did is counted by the store.
 type tally struct {
 	outcomes [32]atomic.Int64 // by page.Outcome
 	bytes    atomic.Int64

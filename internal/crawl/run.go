@@ -8,82 +8,42 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/crawl/report"
-	"github.com/mapwright/mapwright/internal/crawl/robotscache"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
-	"github.com/mapwright/mapwright/internal/crawl/seeding"
 	"github.com/mapwright/mapwright/internal/export"
 	"github.com/mapwright/mapwright/internal/fetch"
-	"github.com/mapwright/mapwright/internal/metrics"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/traps"
-	"github.com/mapwright/mapwright/internal/urlnorm"
-	"github.com/mapwright/mapwright/parser"
 	"github.com/mapwright/mapwright/state"
 )
 
 // run is one crawl while its data directory is open.
 type run struct {
-	settings *config.Settings
-	log      *slog.Logger
-	metrics  *metrics.Metrics
-	dir      datadir.Dir
-	version  string
+	settings  *config.Settings // with as many workers as there are sockets for
+	log       *slog.Logger
+	dir       datadir.Dir
+	version   string
+	noControl bool
+	started   func(*monitor.Monitor) // may be nil
+	starts    []datadir.Start
 
-	store    *state.Store
-	hasher   urlnorm.Hasher // of the store's seed
-	frontier *frontier.Frontier
-	fetcher  Fetcher
-	client   *fetch.Client // the fetcher when it is the run's own, else nil
-	parser   *parser.Parser
-	scope    *scope.Scope
-	traps    *traps.Traps
-	robots   *robotscache.Cache
-	sitemaps *seeding.Sitemaps
-	indexes  *seeding.Indexes
-	gov      *governor
-	breaker  *breaker
-	gate     *gate // of all crawls of the process
-	crashes  *crashGuard
-	hosts    *hostObserver
+	store       *state.Store
+	frontier    *frontier.Frontier
+	client      *fetch.Client // the fetcher when it is the run's own, else nil
+	checkpoints *checkpoints
+	seeds       *seeds
+	workers     *workers
+	supervisor  *supervisor
+	monitor     *monitor.Monitor
+
+	progress *progress
 	warnings *warnings
-	parsing  *semaphore
-	readings sync.Pool // of *reading
-	lag      *lagMeter
-	tally    *tally
-	linkage  *report.Linkage
-	limits   *limits
-	monitor  *monitor.Monitor
-	phase    phases
-
-	token      string // product token for robots.txt
-	starts     []datadir.Start
-	startHosts map[string]bool
-	bare       map[string]bool // start URLs that were bare domains
-	clock      clock
-	interrupts <-chan struct{}
-	noControl  bool
-	started    func(*monitor.Monitor) // may be nil
+	endings  *endings
 
 	exporting sync.Mutex // one export at a time: they write under the same names
-
-	mu  sync.Mutex
-	end ending // guarded by mu
-}
-
-// ending is why a run ended. The first reason counts.
-type ending struct {
-	set     bool
-	status  report.Status
-	success bool
-	reason  string   // for people
-	errors  []string // messages for the report
 }
 
 // run crawls to the end and writes the outputs. The control socket answers for the given crawl.
@@ -116,7 +76,7 @@ func (r *run) run(ctx context.Context, controlled monitor.Controlled) (rep *repo
 	if err != nil {
 		return nil, err
 	}
-	return r.finish(ctx)
+	return r.conclude(ctx)
 }
 
 // close closes the frontier and the store.
@@ -134,32 +94,29 @@ func (r *run) export(ctx context.Context, o export.Options, types []string) (*ex
 
 // figures are what the monitor shows beside what frontier and store count.
 func (r *run) figures() monitor.Figures {
-	phase := r.phase.get()
+	phase, parsing := r.progress.phase.get(), r.workers.pages.parsing
 	f := monitor.Figures{
-		Phase: phase.phase, Note: phase.note, Began: r.clock.began(), Elapsed: r.clock.elapsed(), Pages: r.tally.fetched(), Bytes: r.tally.bytes.Load(),
-		Workers: monitor.ControlUse{Most: r.settings.MaxWorkers}, Parsing: monitor.ControlUse{Limit: r.parsing.limit(), InUse: r.parsing.used(), Waiting: r.parsing.waiting()},
-		WorkerWaits: r.gov.waited(), ParserWaits: r.parsing.waited(),
+		Phase: phase.phase, Note: phase.note, Began: r.progress.clock.began(), Elapsed: r.progress.clock.elapsed(), Pages: r.progress.tally.fetched(), Bytes: r.progress.tally.bytes.Load(),
+		Workers: monitor.ControlUse{Most: r.settings.MaxWorkers}, Parsing: monitor.ControlUse{Limit: parsing.limit(), InUse: parsing.used(), Waiting: parsing.waiting()},
+		WorkerWaits: r.workers.gov.waited(), ParserWaits: parsing.waited(),
 	}
-	f.Workers.Limit, f.Workers.InUse, f.Workers.Waiting = r.gov.state()
-	f.PauseReason, f.PauseLeft, f.Pauses = r.breaker.state()
+	f.Workers.Limit, f.Workers.InUse, f.Workers.Waiting = r.workers.gov.state()
+	f.PauseReason, f.PauseLeft, f.Pauses = r.workers.breaker.state()
 	return f
 }
 
 // crawl runs the workers to the end of the crawl.
 func (r *run) crawl(ctx context.Context) error {
-	release, err := r.holdSlot(ctx)
+	release, err := r.supervisor.holdSlot(ctx, r.starts[0].URL, r.dir)
 	if err != nil || release == nil {
 		return err
 	}
 	defer release()
-	select {
-	case <-r.interrupts: // while the store was opened
-		r.endWith(ending{status: report.Cancelled, reason: "interrupted"})
+	if r.supervisor.interrupted() { // while the store was opened
 		return nil
-	default:
 	}
-	r.clock.begin()
-	r.phase.enter(monitor.Crawling, "")
+	r.progress.clock.begin()
+	r.progress.phase.enter(monitor.Crawling, "")
 
 	// Leasing ends first, so that nothing new begins; fetching ends when the grace period is over.
 	leasing, stopLeasing := context.WithCancel(ctx)
@@ -170,27 +127,17 @@ func (r *run) crawl(ctx context.Context) error {
 	helpers, helping := context.WithCancel(ctx)
 	defer helping()
 	var background sync.WaitGroup
-	background.Go(func() { r.lag.run(helpers) })
-	background.Go(func() { r.supervise(helpers, stopLeasing, stopFetching) })
-	background.Go(func() { r.keepCheckpoints(helpers) })
+	background.Go(func() { r.workers.lag.run(helpers) })
+	background.Go(func() { r.supervisor.run(helpers, stopLeasing, stopFetching) })
+	background.Go(func() { r.checkpoints.run(helpers) })
 
-	err = r.seed(leasing)
+	err = r.seeds.addStarts(leasing)
 	if err == nil {
-		joinIndexes := r.indexes.Start(leasing, seeding.IndexOptions{
-			Starts: r.starts, Scope: r.scope, Hasher: r.hasher, Store: r.store, Gate: r.gate, Hold: r.frontier.Source, Add: r.addLinks, Warn: r.warnings.add, Log: r.log,
+		joinIndexes := r.seeds.startIndexes(leasing)
+		err = r.workers.run(leasing, fetching, func() {
+			stopLeasing()
+			stopFetching()
 		})
-		var workers errgroup.Group
-		for range r.settings.MaxWorkers {
-			workers.Go(func() error {
-				err := (&worker{run: r}).work(leasing, fetching)
-				if err != nil {
-					stopLeasing() // one worker's trouble is the store's, and so everybody's
-					stopFetching()
-				}
-				return err
-			})
-		}
-		err = workers.Wait()
 		stopLeasing() // a limit may have ended the crawl before the sources
 		joinIndexes()
 	}
@@ -202,87 +149,58 @@ func (r *run) crawl(ctx context.Context) error {
 	return err
 }
 
-// seed adds the start URLs. In a resumed crawl they are known already, unless it ended before they were written.
-func (r *run) seed(ctx context.Context) error {
-	links := make([]frontier.Link, 0, len(r.starts))
+// conclude decides what the crawl amounted to, makes it durable and writes the outputs.
+func (r *run) conclude(ctx context.Context) (*report.Report, error) {
+	r.progress.phase.enter(monitor.Writing, "")
+	crawled := r.progress.clock.elapsed()
+	if err := r.store.Flush(ctx); err != nil {
+		return nil, fmt.Errorf("commit: %w", err)
+	}
+	if err := r.endings.settle(ctx); err != nil {
+		return nil, err
+	}
+	end := r.endings.get()
+	// complete is written only now, after everything that it speaks of is durable.
+	ended := []frontier.CrawlFact{{Name: report.FactStatus, Value: []byte(end.status)}, {Name: report.FactReason, Value: []byte(end.reason)}}
+	if _, err := r.store.Commit(frontier.Record{Facts: ended}); err != nil {
+		return nil, err
+	}
+	if err := r.checkpoints.save(ctx); err != nil {
+		return nil, err
+	}
+	rep := r.report(&end, crawled)
+	exporting := time.Now()
+	known := len(rep.Warnings)
+	r.exporting.Lock()
+	defer r.exporting.Unlock()
+	pages := report.Crawl{Store: r.store, Linkage: r.checkpoints.folds.linkage, Settings: r.settings, Starts: r.starts, Dir: r.dir}
+	if err := pages.Complete(ctx, rep); err != nil {
+		return nil, err
+	}
+	for _, text := range rep.Warnings[known:] {
+		r.log.Warn(text)
+	}
+	rep.EndedAt, rep.ExportSeconds = page.Time{Time: time.Now()}, time.Since(exporting).Seconds()
+	rep.Elapsed = r.progress.clock.elapsed().Seconds()
+	return rep, report.Write(r.dir, rep)
+}
+
+// report is the part of the report that is known before the pages are read.
+func (r *run) report(end *ending, crawled time.Duration) *report.Report {
+	counters := r.store.Counters()
+	pages := r.progress.tally.fetched()
+	rep := &report.Report{
+		SchemaVersion: report.Version, Version: r.version, Status: end.status, Success: end.success, Reason: end.reason,
+		Errors: append([]string{}, end.errors...), Warnings: r.warnings.all(), Profile: string(r.settings.Profile), IgnoredRobots: r.settings.IgnoreRobots,
+		StartedAt: page.Time{Time: r.progress.clock.began()}, CrawlSeconds: crawled.Seconds(), Pages: pages, PagesPerSec: float64(pages) / max(crawled.Seconds(), 0.001),
+		Bytes: int64(counters.Bytes), SkippedLinks: scope.SkippedSince(&counters, &state.Counters{}),
+	}
 	for _, s := range r.starts {
-		links = append(links, frontier.Link{URL: s.URL, Source: page.SourceStart, Discovered: time.Now()})
+		rep.StartURLs = append(rep.StartURLs, s.URL.String())
 	}
-	err := r.addLinks(ctx, links)
-	if err == nil {
-		err = r.crashes.retryCrashed(ctx)
-	}
-	for i := 0; err == nil && i < len(r.starts) && r.settings.IgnoreRobots; i++ {
-		err = r.seedWithoutRobots(ctx, r.starts[i].URL.Origin())
-	}
-	if err != nil && ctx.Err() == nil {
-		return fmt.Errorf("add the start URLs: %w", err)
-	}
-	return nil
-}
-
-// seedWithoutRobots requests the sitemaps of a start's origin in a crawl that ignores robots.txt.
-func (r *run) seedWithoutRobots(ctx context.Context, origin string) error {
-	fact, err := r.robots.Fact(ctx, origin)
-	if err != nil {
-		return err
-	}
-	requested, err := r.sitemaps.FromRobots(ctx, &fact, &robotscache.Answer{})
-	if err != nil || !requested {
-		return err
-	}
-	_, err = r.robots.Update(ctx, origin, frontier.OriginFact{}, true)
-	return err
-}
-
-// ended notes why workers find no more leases.
-func (r *run) ended(err error) {
-	if errors.Is(err, frontier.ErrLimit) {
-		r.limits.pagesReached(r)
-		return
-	}
-	r.endWith(ending{status: report.Complete, success: true, reason: "nothing left to fetch"})
-}
-
-// endWith sets the ending, unless there is one.
-func (r *run) endWith(e ending) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.end.set {
-		return false
-	}
-	e.set = true
-	r.end = e
-	return true
-}
-
-// admit judges a link that is probably new, before it is recorded: a trap, or something that robots.txt forbids, is recorded as
-// that and never queued.
-func (r *run) admit(l *frontier.Link, e []frontier.Evidence) []frontier.Evidence {
-	if l.Sitemap {
-		return e // the rules for it are others; see serveSitemap
-	}
-	if l.Source != page.SourceStart {
-		var v traps.Verdict
-		if v, e = r.traps.Admit(l, page.IsListed(l.Source), e); v.Skip {
-			l.Skip = uint8(scope.Trapped)
-			return e
-		} else if v.Trap != "" {
-			l.Finish = trapped(v.Trap)
-			return e
-		}
-	}
+	rep.HotSetBytes = int64(r.frontier.Stats().HotBytes)
 	if r.settings.IgnoreRobots {
-		return e
+		rep.Warnings = append(rep.Warnings, "robots.txt was ignored")
 	}
-	// The clock was read when the link was found, as a rule. There can be a hundred thousand a second.
-	now := l.Discovered
-	if now.IsZero() {
-		now = time.Now()
-	}
-	if a := r.robots.Cached(l.URL.Origin(), now); a != nil && !a.Match(l.URL).Allowed {
-		ev, _ := a.Check(l.URL)
-		l.Finish = failure(page.BlockedByRobots, "", ev)
-	}
-	return e
+	return rep
 }

@@ -3,6 +3,7 @@ package crawl
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -10,7 +11,9 @@ import (
 	"github.com/mapwright/mapwright/frontier/pace"
 	"github.com/mapwright/mapwright/internal/crawl/robotscache"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
+	"github.com/mapwright/mapwright/internal/crawl/seeding"
 	"github.com/mapwright/mapwright/internal/fetch"
+	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
@@ -21,17 +24,26 @@ const robotsRepeats = 2
 // errLateRobots means that the host that robots.txt redirects to did not answer in time, or that it gets no more requests.
 var errLateRobots = errors.New("the host that it redirects to did not answer in time")
 
-// serveRobots ends a robots lease. That of an origin is answered from the store if there is an answer that still counts. Otherwise one
+// robotsServer serves robots leases, and knows what robots.txt says.
+type robotsServer struct {
+	*server
+	cache    *robotscache.Cache
+	sitemaps *seeding.Sitemaps
+	ignore   bool // --ignore-robots
+	strict   bool // --robots-strict
+}
+
+// serve ends a robots lease. That of an origin is answered from the store if there is an answer that still counts. Otherwise one
 // request is made; a redirect is followed by a lease of its own, whose answer is stored for the origins that wait for it. Each of them gets a
 // lease again and finds it.
-func (w *worker) serveRobots(ctx context.Context, l *frontier.Lease) error {
+func (w *robotsServer) serve(ctx context.Context, l *frontier.Lease) error {
 	task := l.Robots()
 	if task.Hops > 0 || l.Attempt() > 1 {
-		fact, r, err := w.askRobots(ctx, l, task)
+		fact, r, err := w.ask(ctx, l, task)
 		if err != nil || fact.State == frontier.OriginUnknown {
 			return err
 		}
-		if err := w.keepRobots(ctx, l.URL(), task, fact); err != nil {
+		if err := w.keep(ctx, l.URL(), task, fact); err != nil {
 			return err
 		}
 		r.RobotsUntil = fact.Expires
@@ -41,14 +53,14 @@ func (w *worker) serveRobots(ctx context.Context, l *frontier.Lease) error {
 	return w.serveOrigin(ctx, l, task)
 }
 
-// keepRobots stores the answer of a URL for the origins that wait for it. If the URL is the usual place, the answer is its own origin's too.
-func (w *worker) keepRobots(ctx context.Context, u urlnorm.URL, task frontier.RobotsTask, fact frontier.OriginFact) error {
+// keep stores the answer of a URL for the origins that wait for it. If the URL is the usual place, the answer is its own origin's too.
+func (w *robotsServer) keep(ctx context.Context, u urlnorm.URL, task frontier.RobotsTask, fact frontier.OriginFact) error {
 	origins := task.Origins
 	if fact.State == frontier.OriginAnswered && u.RequestURI() == robotscache.Path && !slices.Contains(origins, u.Origin()) {
 		origins = append(origins, u.Origin())
 	}
 	for _, origin := range origins {
-		if err := w.robots.Keep(ctx, origin, fact); err != nil {
+		if err := w.cache.Keep(ctx, origin, fact); err != nil {
 			return err
 		}
 	}
@@ -56,8 +68,8 @@ func (w *worker) keepRobots(ctx context.Context, u urlnorm.URL, task frontier.Ro
 }
 
 // serveOrigin answers the robots lease of an origin.
-func (w *worker) serveOrigin(ctx context.Context, l *frontier.Lease, task frontier.RobotsTask) error {
-	fact, err := w.robots.Fact(ctx, task.Origins[0])
+func (w *robotsServer) serveOrigin(ctx context.Context, l *frontier.Lease, task frontier.RobotsTask) error {
+	fact, err := w.cache.Fact(ctx, task.Origins[0])
 	if err != nil {
 		return err
 	}
@@ -66,14 +78,14 @@ func (w *worker) serveOrigin(ctx context.Context, l *frontier.Lease, task fronti
 	if !robotscache.IsValid(&fact) {
 		if task.Late {
 			answer = robotscache.Failed(0)
-			w.noteRobots(task, &answer, errLateRobots)
-		} else if answer, r, err = w.askRobots(ctx, l, task); err != nil || answer.State == frontier.OriginUnknown {
+			w.note(task, &answer, errLateRobots)
+		} else if answer, r, err = w.ask(ctx, l, task); err != nil || answer.State == frontier.OriginUnknown {
 			return err
 		}
 		answer.Host, answer.Origin, answer.SitemapsRequested = fact.Host, fact.Origin, fact.SitemapsRequested
 		fact = answer
 	}
-	a := w.robots.Remember(&fact)
+	a := w.cache.Remember(&fact)
 	if task.Late {
 		answered := *a
 		answered.Silent = false // the origin itself has answered, with a redirect
@@ -89,7 +101,7 @@ func (w *worker) serveOrigin(ctx context.Context, l *frontier.Lease, task fronti
 		return err
 	}
 	if answer.State != frontier.OriginUnknown || requested {
-		if _, err := w.robots.Update(ctx, fact.Origin, answer, requested); err != nil {
+		if _, err := w.cache.Update(ctx, fact.Origin, answer, requested); err != nil {
 			return err
 		}
 	}
@@ -98,14 +110,14 @@ func (w *worker) serveOrigin(ctx context.Context, l *frontier.Lease, task fronti
 	return err
 }
 
-// askRobots makes the request of a robots lease. A fact of an unknown state means that the lease has ended, and that another follows.
-func (w *worker) askRobots(ctx context.Context, l *frontier.Lease, task frontier.RobotsTask) (fact frontier.OriginFact, r frontier.Result, err error) {
+// ask makes the request of a robots lease. A fact of an unknown state means that the lease has ended, and that another follows.
+func (w *robotsServer) ask(ctx context.Context, l *frontier.Lease, task frontier.RobotsTask) (fact frontier.OriginFact, r frontier.Result, err error) {
 	again := func(r frontier.Result) (frontier.OriginFact, frontier.Result, error) {
 		_, err := w.done(l, r)
 		return frontier.OriginFact{}, r, err
 	}
 	if task.Hops > 0 {
-		if fact, err = w.knownRobots(ctx, l.URL()); err != nil || fact.State != frontier.OriginUnknown {
+		if fact, err = w.known(ctx, l.URL()); err != nil || fact.State != frontier.OriginUnknown {
 			return fact, r, err
 		}
 	}
@@ -128,7 +140,7 @@ func (w *worker) askRobots(ctx context.Context, l *frontier.Lease, task frontier
 		r.Class = pace.ClassNone
 	}
 	if fact.State == frontier.OriginUnknown {
-		if fact, err = w.knownRobots(ctx, next); err != nil {
+		if fact, err = w.known(ctx, next); err != nil {
 			return fact, r, err
 		}
 		switch {
@@ -140,24 +152,24 @@ func (w *worker) askRobots(ctx context.Context, l *frontier.Lease, task frontier
 			return again(r)
 		}
 	}
-	w.noteRobots(task, &fact, err)
+	w.note(task, &fact, err)
 	return fact, r, nil
 }
 
-// knownRobots is the stored answer of the origin whose robots.txt is at the URL, if it still counts. Its state is unknown if there is none.
-func (w *worker) knownRobots(ctx context.Context, u urlnorm.URL) (frontier.OriginFact, error) {
+// known is the stored answer of the origin whose robots.txt is at the URL, if it still counts. Its state is unknown if there is none.
+func (w *robotsServer) known(ctx context.Context, u urlnorm.URL) (frontier.OriginFact, error) {
 	if u.RequestURI() != robotscache.Path {
 		return frontier.OriginFact{}, nil
 	}
-	fact, err := w.robots.Fact(ctx, u.Origin())
+	fact, err := w.cache.Fact(ctx, u.Origin())
 	if err != nil || !robotscache.IsValid(&fact) {
 		return frontier.OriginFact{}, err
 	}
 	return fact, nil
 }
 
-// noteRobots counts an answer, and logs the reason if it is a failure.
-func (w *worker) noteRobots(task frontier.RobotsTask, fact *frontier.OriginFact, why error) {
+// note counts an answer, and logs the reason if it is a failure.
+func (w *robotsServer) note(task frontier.RobotsTask, fact *frontier.OriginFact, why error) {
 	failed := fact.State == frontier.OriginFailed
 	for _, origin := range task.Origins {
 		w.metrics.Robots(failed)
@@ -165,4 +177,35 @@ func (w *worker) noteRobots(task frontier.RobotsTask, fact *frontier.OriginFact,
 			w.log.Debug("robots.txt could not be fetched", "origin", origin, "error", why)
 		}
 	}
+}
+
+// evidence is what robots.txt says of a page that is about to be fetched.
+func (w *robotsServer) evidence(ctx context.Context, u urlnorm.URL) (page.Robots, error) {
+	if w.ignore {
+		return page.Robots{}, nil
+	}
+	a, err := w.cache.Lookup(ctx, u.Origin())
+	if err != nil {
+		return page.Robots{}, fmt.Errorf("look up robots.txt of %s: %w", u.Origin(), err)
+	}
+	if a == nil {
+		// The answer grew too old between the lease and now. The frontier will ask for a new one; this page goes by none.
+		return page.Robots{Checked: true, Allowed: !w.strict, Low: true, CheckedAt: time.Now()}, nil
+	}
+	ev, _ := a.Check(u)
+	return ev, nil
+}
+
+// requestSitemaps requests the sitemaps of a start's origin in a crawl that ignores robots.txt.
+func (w *robotsServer) requestSitemaps(ctx context.Context, origin string) error {
+	fact, err := w.cache.Fact(ctx, origin)
+	if err != nil {
+		return err
+	}
+	requested, err := w.sitemaps.FromRobots(ctx, &fact, &robotscache.Answer{})
+	if err != nil || !requested {
+		return err
+	}
+	_, err = w.cache.Update(ctx, origin, frontier.OriginFact{}, true)
+	return err
 }

@@ -21,33 +21,42 @@ const (
 	sitemapBytes   = 16 << 30
 )
 
-// serveSitemap reads a sitemap as it comes, adds its entries and requests the sitemaps that it names.
-func (w *worker) serveSitemap(ctx context.Context, l *frontier.Lease) error {
+// sitemapServer serves the leases of sitemaps.
+type sitemapServer struct {
+	*server
+	robots   *robotsServer
+	sitemaps *seeding.Sitemaps
+	crashes  *crashGuard
+	warnings *warnings
+}
+
+// serve reads a sitemap as it comes, adds its entries and requests the sitemaps that it names.
+func (w *sitemapServer) serve(ctx context.Context, l *frontier.Lease) error {
 	m := w.sitemaps.Begin(l.Link())
 	defer m.End()
 	if err := m.LoadVouchers(ctx); err != nil {
 		if ctx.Err() != nil {
-			return w.sitemapDone(l, m, frontier.Result{}, nil) // stopped: back to the queue
+			return w.finish(l, m, frontier.Result{}, nil) // stopped: back to the queue
 		}
 		return err
 	}
 	if why := w.crashes.crashedAlone(l); why != "" {
-		return w.sitemapDone(l, m, frontier.Result{Class: pace.ClassNone, Finish: sitemapFinish(page.Crashed, 0), Final: true}, errors.New(why+"; 'resume --retry-crashed' tries it again"))
+		return w.finish(l, m, frontier.Result{Class: pace.ClassNone, Finish: sitemapFinish(page.Crashed, 0), Final: true}, errors.New(why+"; 'resume --retry-crashed' tries it again"))
 	}
 	u := l.URL()
-	ev, err := w.evidence(ctx, u)
+	ev, err := w.robots.evidence(ctx, u)
 	if err != nil {
 		return err
 	}
 	// A sitemap that robots.txt names may be read though a rule disallows it; a usual place that it does not name may not.
 	if ev.Checked && !ev.Allowed && (m.IsGuessed() || !m.IsVouched()) {
 		m.LeaveOut() // if it names the sitemap later, the sitemap may be read
-		return w.sitemapDone(l, m, frontier.Result{Class: pace.ClassNone, Finish: sitemapFinish(page.BlockedByRobots, 0), Final: true}, errDisallowed)
+		return w.finish(l, m, frontier.Result{Class: pace.ClassNone, Finish: sitemapFinish(page.BlockedByRobots, 0), Final: true}, errDisallowed)
 	}
 	resp, err := w.fetcher.Do(ctx, fetch.Request{URL: u, Mode: fetch.Stream, Wire: l, NewConn: l.Attempt() > 1, Timeout: sitemapTimeout, MaxBody: sitemapBytes})
 	if err != nil {
 		resp.Close()
-		return w.sitemapFailed(l, m, err)
+		return w.failed(l, m, err)
 	}
 	defer resp.Close()
 	ended := frontier.Result{
@@ -68,14 +77,14 @@ func (w *worker) serveSitemap(ctx context.Context, l *frontier.Lease) error {
 	}
 	switch {
 	case ctx.Err() != nil:
-		return w.sitemapDone(l, m, frontier.Result{}, nil) // stopped before it was read: back to the queue
+		return w.finish(l, m, frontier.Result{}, nil) // stopped before it was read: back to the queue
 	case errors.Is(err, seeding.ErrNotAdded):
 		return err
 	case fetch.KindOf(err) != "" && fetch.KindOf(err) != fetch.TooLarge:
-		return w.sitemapFailed(l, m, err)
+		return w.failed(l, m, err)
 	}
 	ended.Finish.Bytes = uint64(max(resp.WireBytes, 0))
-	return w.sitemapDone(l, m, ended, err)
+	return w.finish(l, m, ended, err)
 }
 
 // errDisallowed is why a sitemap was not requested.
@@ -86,8 +95,8 @@ func sitemapFinish(o page.Outcome, status int) *frontier.Finish {
 	return &frontier.Finish{Outcome: uint8(o), Status: uint16(status), CheckedAt: time.Now()}
 }
 
-// sitemapDone ends the lease. What was wrong with the file is a warning, once there is nothing more to try.
-func (w *worker) sitemapDone(l *frontier.Lease, m *seeding.Reading, r frontier.Result, wrong error) error {
+// finish ends the lease. What was wrong with the file is a warning, once there is nothing more to try.
+func (w *sitemapServer) finish(l *frontier.Lease, m *seeding.Reading, r frontier.Result, wrong error) error {
 	d, err := m.Finish(r, func(r frontier.Result) (frontier.Disposition, error) { return w.done(l, r) })
 	if err != nil || d != frontier.Finished {
 		return err
@@ -101,8 +110,8 @@ func (w *worker) sitemapDone(l *frontier.Lease, m *seeding.Reading, r frontier.R
 	return nil
 }
 
-// sitemapFailed ends a lease whose fetch did not end well.
-func (w *worker) sitemapFailed(l *frontier.Lease, m *seeding.Reading, err error) error {
+// failed ends a lease whose fetch failed.
+func (w *sitemapServer) failed(l *frontier.Lease, m *seeding.Reading, err error) error {
 	r := frontier.Result{Class: pace.ClassNetwork, Lag: w.lag.value(), Finish: sitemapFinish(failedOutcome(err), 0)}
 	switch {
 	case fetch.KindOf(err) == fetch.Canceled:
@@ -117,5 +126,5 @@ func (w *worker) sitemapFailed(l *frontier.Lease, m *seeding.Reading, err error)
 	default:
 		r.Final = m.IsGuessed() || isHopeless(err)
 	}
-	return w.sitemapDone(l, m, r, err)
+	return w.finish(l, m, r, err)
 }

@@ -1,13 +1,14 @@
 package crawl
 
 import (
-	"context"
 	"net/http"
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/pace"
 	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl/robotscache"
+	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/traps"
 )
@@ -20,16 +21,45 @@ func trapRules(s *config.Settings) traps.Rules {
 	}
 }
 
-// addLinks adds seeds to the frontier.
-func (r *run) addLinks(ctx context.Context, links []frontier.Link) error {
-	r.traps.Begin()
-	defer r.traps.End()
-	_, err := r.frontier.Add(ctx, links)
-	return err
+// admission judges links for the frontier.
+type admission struct {
+	folds  *folds
+	robots *robotscache.Cache // nil with --ignore-robots
+}
+
+// admit judges a link that is probably new, before it is recorded: a trap, or something that robots.txt forbids, is recorded as
+// that and never queued.
+func (a *admission) admit(l *frontier.Link, e []frontier.Evidence) []frontier.Evidence {
+	if l.Sitemap {
+		return e // the rules for it are others; see sitemapServer
+	}
+	if l.Source != page.SourceStart {
+		var v traps.Verdict
+		if v, e = a.folds.traps.Admit(l, page.IsListed(l.Source), e); v.Skip {
+			l.Skip = uint8(scope.Trapped)
+			return e
+		} else if v.Trap != "" {
+			l.Finish = trapped(v.Trap)
+			return e
+		}
+	}
+	if a.robots == nil {
+		return e
+	}
+	// The clock was read when the link was found, as a rule. There can be a hundred thousand a second.
+	now := l.Discovered
+	if now.IsZero() {
+		now = time.Now()
+	}
+	if known := a.robots.Cached(l.URL.Origin(), now); known != nil && !known.Match(l.URL).Allowed {
+		ev, _ := known.Check(l.URL)
+		l.Finish = failure(page.BlockedByRobots, "", ev)
+	}
+	return e
 }
 
 // trapOf is the trap that a URL of the queue is, by what was learned since it was queued, or "".
-func (w *worker) trapOf(l *frontier.Link) string {
+func (w *pageServer) trapOf(l *frontier.Link) string {
 	if l.Source == page.SourceStart || l.Visit > 1 {
 		return ""
 	}
@@ -37,7 +67,7 @@ func (w *worker) trapOf(l *frontier.Link) string {
 }
 
 // trapEvidence is the evidence of a result, with what the answer means for other URLs of the same page.
-func (w *worker) trapEvidence(lease *frontier.Lease, l *frontier.Link, f *finish, r frontier.Result) []frontier.Evidence {
+func (w *pageServer) trapEvidence(lease *frontier.Lease, l *frontier.Link, f *finish, r frontier.Result) []frontier.Evidence {
 	if r.Class == pace.ClassOK || f.status >= 300 && f.status < 500 && f.status != http.StatusTooManyRequests {
 		return w.traps.Answered(l, r.Evidence)
 	}

@@ -4,47 +4,66 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/crawl/robotscache"
-	"github.com/mapwright/mapwright/internal/crawl/scope"
+	"github.com/mapwright/mapwright/internal/metrics"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/parser"
 )
 
-// worker takes leases until there are none left or it is told to stop. It holds a permit of the global cap while it has one.
+// server is what serving a lease needs, whatever it is for.
+type server struct {
+	log     *slog.Logger
+	metrics *metrics.Metrics
+	fetcher Fetcher
+	breaker *breaker
+	lag     *lagMeter
+	tally   *tally
+}
+
+// workers is what the workers of a run have in common.
+type workers struct {
+	*server
+	number   int
+	frontier *frontier.Frontier
+	gov      *governor
+	gate     *gate // of all crawls of the process
+	crashes  *crashGuard
+	limits   *limits
+	endings  *endings
+	robots   *robotsServer
+	sitemaps *sitemapServer
+	pages    *pageTools
+}
+
+// run starts the workers and returns when all have ended. If one fails, the others are stopped: only the store can make it fail.
+func (ws *workers) run(leasing, fetching context.Context, stop func()) error {
+	var group errgroup.Group
+	for range ws.number {
+		group.Go(func() error {
+			w := &worker{workers: ws, page: pageServer{pageTools: ws.pages}}
+			err := w.work(leasing, fetching)
+			if err != nil {
+				stop()
+			}
+			return err
+		})
+	}
+	return group.Wait()
+}
+
+// worker takes leases until there are none left or leasing ends. It holds a permit of the governor while it has one.
 type worker struct {
-	*run
-	*reading // while a page is being read; nil otherwise
-
-	skips    scope.Skips // of the page being served
-	skipList []frontier.Skip
+	*workers
+	page pageServer
 }
 
-// reading is the memory that reading a page needs. It is lent for that time only: most workers wait for a lease or a host, and those
-// need none.
-type reading struct {
-	page     parser.Page
-	links    []frontier.Link
-	evidence []frontier.Evidence
-}
-
-func (w *worker) borrow() {
-	if w.reading, _ = w.readings.Get().(*reading); w.reading == nil {
-		w.reading = &reading{}
-	}
-}
-
-func (w *worker) giveBack() {
-	if w.reading != nil {
-		w.readings.Put(w.reading)
-		w.reading = nil
-	}
-}
-
-// work is a worker's life. Leasing ends with leasing; work under way goes on until fetching ends.
+// work takes and serves leases until leasing ends or there are none left. The lease being served goes on until fetching ends.
 func (w *worker) work(leasing, fetching context.Context) error {
 	for {
 		if err := w.breaker.wait(leasing); err != nil {
@@ -66,13 +85,22 @@ func (w *worker) work(leasing, fetching context.Context) error {
 			return fmt.Errorf("take a lease: %w", err)
 		}
 		if lease.Kind() == frontier.KindPage {
-			w.limits.pagesUsed(w.log, w.frontier.PagesUsed())
+			w.limits.pagesUsed(w.frontier.PagesUsed())
 		}
 		err = w.serve(leasing, fetching, lease)
 		w.gov.release()
 		if err != nil {
 			return err
 		}
+	}
+}
+
+// ended notes why there are no more leases.
+func (w *worker) ended(err error) {
+	if errors.Is(err, frontier.ErrLimit) {
+		w.limits.pagesReached()
+	} else {
+		w.endings.set(drained())
 	}
 }
 
@@ -88,11 +116,11 @@ func (w *worker) serve(leasing, ctx context.Context, l *frontier.Lease) (err err
 	defer w.gate.leave(alone)
 	defer func() {
 		if p := recover(); p != nil {
-			// A page that cannot be survived must not come again: it would be leased for ever.
+			// A page that makes the crawler panic must not be leased again: that would never end.
 			w.log.Error("a page made the crawler panic", "url", l.URL().String(), "panic", p, "stack", string(debug.Stack()))
 			if l.Kind() == frontier.KindRobots {
 				// The origins that wait for the answer must not ask for it again.
-				if err = w.keepRobots(ctx, l.URL(), l.Robots(), robotscache.Failed(0)); err != nil {
+				if err = w.robots.keep(ctx, l.URL(), l.Robots(), robotscache.Failed(0)); err != nil {
 					return
 				}
 			}
@@ -111,21 +139,21 @@ func (w *worker) serve(leasing, ctx context.Context, l *frontier.Lease) (err err
 	}
 	switch l.Kind() {
 	case frontier.KindRobots:
-		return w.serveRobots(ctx, l)
+		return w.robots.serve(ctx, l)
 	case frontier.KindSitemap:
-		return w.serveSitemap(ctx, l)
+		return w.sitemaps.serve(ctx, l)
 	}
-	return w.servePage(ctx, l)
+	return w.page.serve(ctx, l)
 }
 
-// done pays a lease back and counts what became of it.
-func (w *worker) done(l *frontier.Lease, r frontier.Result) (frontier.Disposition, error) {
+// done ends a lease and counts what became of it.
+func (s *server) done(l *frontier.Lease, r frontier.Result) (frontier.Disposition, error) {
 	d, err := l.Done(r)
 	if err != nil {
 		return d, fmt.Errorf("record %s: %w", l.URL(), err)
 	}
 	if d == frontier.Finished && l.Kind() == frontier.KindPage {
-		w.tally.finished(r.Finish)
+		s.tally.finished(r.Finish)
 	}
 	return d, nil
 }

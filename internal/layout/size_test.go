@@ -23,12 +23,6 @@ var long = map[string]string{
 	"frontier.Stats":   "a list of figures, for the status display and the metrics",
 	"monitor.Live":     "a list of figures, for the status display",
 	"report.Report":    "report.json, field by field",
-	"crawl.run":        "the parts of a crawl while it runs; see the list of methods",
-}
-
-// many are the types that may have more methods, and why.
-var many = map[string]string{
-	"crawl.run": "checkpoints, endings and observations of hosts are still methods of it, and not types of their own",
 }
 
 // sized are the packages whose types and files are counted, with all packages below them.
@@ -48,11 +42,7 @@ func TestSizes(t *testing.T) {
 			countMembers(t, filepath.Join(root(t), dir, name), methods, fields)
 		}
 		for name, n := range methods {
-			if full := pkg.Name + "." + name; many[full] != "" {
-				if found[full] = true; n <= mostMethods {
-					t.Errorf("%s: type %s has only %d methods: it needs no exception", dir, name, n)
-				}
-			} else if n > mostMethods {
+			if n > mostMethods {
 				t.Errorf("%s: type %s has %d methods, at most %d are allowed", dir, name, n, mostMethods)
 			}
 		}
@@ -67,11 +57,9 @@ func TestSizes(t *testing.T) {
 		}
 		types += len(fields)
 	}
-	for _, exceptions := range []map[string]string{long, many} {
-		for name := range exceptions {
-			if !found[name] {
-				t.Errorf("there is no type %s: it needs no exception", name)
-			}
+	for name := range long {
+		if !found[name] {
+			t.Errorf("there is no type %s: it needs no exception", name)
 		}
 	}
 	if types < 50 {

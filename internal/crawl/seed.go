@@ -1,0 +1,59 @@
+package crawl
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/crawl/seeding"
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/traps"
+)
+
+// seeds are the URLs that a run begins with, and the public indexes that name more.
+type seeds struct {
+	starts       []datadir.Start
+	add          addLinks
+	crashes      *crashGuard
+	robots       *robotsServer
+	indexes      *seeding.Indexes
+	indexOptions seeding.IndexOptions
+}
+
+// addLinks adds links to the frontier that no page of the crawl names.
+type addLinks func(ctx context.Context, links []frontier.Link) error
+
+func newAddLinks(f *frontier.Frontier, t *traps.Traps) addLinks {
+	return func(ctx context.Context, links []frontier.Link) error {
+		t.Begin()
+		defer t.End()
+		_, err := f.Add(ctx, links)
+		return err
+	}
+}
+
+// addStarts adds the start URLs. In a resumed crawl they are known already, unless it ended before they were written.
+func (s *seeds) addStarts(ctx context.Context) error {
+	links := make([]frontier.Link, 0, len(s.starts))
+	for _, start := range s.starts {
+		links = append(links, frontier.Link{URL: start.URL, Source: page.SourceStart, Discovered: time.Now()})
+	}
+	err := s.add(ctx, links)
+	if err == nil {
+		err = s.crashes.retryCrashed(ctx)
+	}
+	for i := 0; err == nil && i < len(s.starts) && s.robots.ignore; i++ {
+		err = s.robots.requestSitemaps(ctx, s.starts[i].URL.Origin())
+	}
+	if err != nil && ctx.Err() == nil {
+		return fmt.Errorf("add the start URLs: %w", err)
+	}
+	return nil
+}
+
+// startIndexes asks the public indexes until ctx ends. The caller calls join, which waits for them.
+func (s *seeds) startIndexes(ctx context.Context) (join func()) {
+	return s.indexes.Start(ctx, s.indexOptions)
+}
