@@ -14,7 +14,7 @@ import (
 // Metrics, the status of a running crawl, that of a stored one and the report say the same of a crawl that has ended: one with traps,
 // redirects, pages that robots.txt forbids, and a blocked host.
 func TestMetricsAndStatusAgreeWithTheReport(t *testing.T) {
-	cfg := troubled()
+	cfg := faulty()
 	cfg.Faults = slices.Concat(cfg.Faults,
 		testweb.On("4", testweb.StatusPages{Where: testweb.Where{All: true}, Status: 500}),
 		testweb.On("5", testweb.RedirectChain{Length: 3}, testweb.RedirectLoop{Length: 2}, testweb.CalendarTrap{}, testweb.NoFollow{}),

@@ -31,8 +31,8 @@ func (g *crashGuard) mustBeAlone(l *frontier.Lease) bool {
 		return false // it is not recorded as in flight
 	}
 	key := l.Link().Key
-	n, died := g.store.UncleanEnds(key)
-	if died {
+	n, alone := g.store.UncleanEnds(key)
+	if alone {
 		return g.retry
 	}
 	return n >= aloneAfter || g.retried[key]

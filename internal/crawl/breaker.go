@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// breaker pauses the crawl while our own machine fails: no file descriptors, no route, no resolver. Such failures say nothing about hosts,
-// and trying on at full speed would only make more of them.
+// breaker pauses the crawl while this machine fails: no file descriptors, no route, no resolver. Such failures say nothing about hosts,
+// and further requests would fail too.
 type breaker struct {
 	log *slog.Logger
 
@@ -39,7 +39,7 @@ func (b *breaker) trip(err error) {
 	b.log.Warn("pausing: this machine fails, not the hosts", "error", err, "pause", b.pause)
 }
 
-// ok ends the row of pauses.
+// ok is called when a request succeeds: the next pause is a first one again.
 func (b *breaker) ok() {
 	b.mu.Lock()
 	b.pause, b.reason = 0, ""
@@ -53,7 +53,7 @@ func (b *breaker) wait(ctx context.Context) error {
 		until := b.until
 		b.mu.Unlock()
 		if until.IsZero() {
-			return nil // as it is in almost every crawl: no look at the clock
+			return nil // almost always; the clock is not read then
 		}
 		left := time.Until(until)
 		if left <= 0 {

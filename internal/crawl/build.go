@@ -142,13 +142,13 @@ func newFrontier(s *config.Settings, store *state.Store, registry *pace.Registry
 	return frontier.New(o, store)
 }
 
-// ownSiteTurn is how many leases in a row a host gets in own-site: its connections stay warm.
+// ownSiteTurn is how many leases in a row a host gets in own-site: more of its requests find an open connection.
 const ownSiteTurn = 16
 
-// sourceHeaders is how long an index may think about a question. Some take most of a minute.
+// sourceHeaders is how long an index may take until it answers. Some take most of a minute.
 const sourceHeaders = 90 * time.Second
 
-// sourceSockets are enough for one request and a look-up. They come out of the reserve of open files.
+// sourceSockets are enough for one request and a look-up. They are part of the reserve of open files.
 const sourceSockets = 8
 
 // sourceFetcher makes the client that asks an index. It has the crawl's settings except what is meant for the crawled hosts: the extra

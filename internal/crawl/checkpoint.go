@@ -107,7 +107,7 @@ func (c *checkpoints) save(ctx context.Context) error {
 	return nil
 }
 
-// rememberBatch is how many keys the frontier is told at once.
+// rememberBatch is how many keys the frontier is given at once.
 const rememberBatch = 4096
 
 // restore gives the frontier, which is new, what earlier runs knew: the dedup filters as of the last checkpoint, the keys recorded since
@@ -115,7 +115,7 @@ const rememberBatch = 4096
 func (c *checkpoints) restore(ctx context.Context) error {
 	since, err := c.restoreFilters()
 	if err != nil {
-		c.log.Warn("the stored filters cannot be used: making them anew from the store", "error", err)
+		c.log.Warn("the stored filters cannot be used: computing them again from the store", "error", err)
 		since = 0
 	}
 	if err := c.restoreFolds(ctx); err != nil {
@@ -128,7 +128,7 @@ func (c *checkpoints) restore(ctx context.Context) error {
 	return errors.Join(err, remembering.Wait())
 }
 
-// remember tells the frontier the keys that were recorded after a position, or all if it is 0.
+// remember gives the frontier the keys that were recorded after a position, or all if it is 0.
 func (c *checkpoints) remember(ctx context.Context, since frontier.Position) error {
 	keys := c.store.KeysSince(ctx, since)
 	if since == 0 {
@@ -160,7 +160,7 @@ func (c *checkpoints) restoreFolds(ctx context.Context) error {
 	snapshots, at := c.store.Snapshots()
 	last, damage := c.readFolds(snapshots)
 	if damage != nil {
-		c.log.Warn("what was learned from pages cannot be read from the last checkpoint: computing it anew from the one before", "error", damage)
+		c.log.Warn("what was learned from pages cannot be read from the last checkpoint: computing it again from the one before", "error", damage)
 		var err error
 		snapshots, at = c.store.EarlierSnapshots()
 		if last, err = c.readFolds(snapshots); err != nil {

@@ -20,7 +20,7 @@ import (
 
 // BenchmarkSeeing is what it costs a crawl to be seen: the metrics of each page as a share of the CPU time that the crawl takes for one, and
 // a picture twice a second, a scrape each ten seconds and a line of metrics.jsonl each minute as shares of one core. The crawl has
-// a few hundred hosts and all its workers at work, but on requests that nobody answers: so what is measured is the parts' own time,
+// a few hundred hosts and all its workers at work, but on requests that no server answers: so what is measured is the parts' own time,
 // and not their wait for a processor.
 func BenchmarkSeeing(b *testing.B) {
 	monitor, m, page := standstill(b)

@@ -12,7 +12,7 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-// StopMode is how a crawl ends that is told to.
+// StopMode is how Stop ends a crawl.
 type StopMode uint8
 
 const (
@@ -58,7 +58,7 @@ func New(shared *Shared, o Options) (*Crawl, error) {
 	return c, nil
 }
 
-// Run crawls until there is nothing left, a limit is reached or the crawl is stopped, and returns what it amounted to. The error
+// Run crawls until there is nothing left, a limit is reached or the crawl is stopped, and returns the report. The error
 // is about the crawl itself: a data directory that cannot be used, a disk that fails. Cancelling ctx is as Stop(AtOnce).
 func (c *Crawl) Run(ctx context.Context) (*report.Report, error) {
 	c.mu.Lock()

@@ -61,7 +61,7 @@ func (e *endings) get() ending {
 	return e.end
 }
 
-// settle decides the status. A limit that left nothing pending but URLs of blocked hosts, which are a matter of their own, did not cut
+// settle decides the status. A limit that left nothing pending but URLs of blocked hosts, which no limit holds back, did not cut
 // anything off. A sitemap that was not read counts as pending: it may name further pages. A crawl in which no start ever answered has
 // failed.
 func (e *endings) settle(ctx context.Context) error {
@@ -162,8 +162,8 @@ func (e *endings) startAnswered(ctx context.Context) (answered bool, forbidden i
 	return false, forbidden, why, nil
 }
 
-// found is how many URLs the crawl has found so far. The store counts what it has applied, so that what is on its way is waited for; if it
-// fails, that is said elsewhere.
+// found is how many URLs the crawl has found so far. The store counts what it has applied, so this waits until it has applied all records. An error
+// of the store is reported where records are committed.
 func (e *endings) found() int64 {
 	_ = e.store.Flush(context.Background())
 	c := e.store.Counters()

@@ -13,7 +13,7 @@ import (
 	"github.com/mapwright/mapwright/internal/testweb"
 )
 
-// faultCase is one kind of trouble: the faults of a host.
+// faultCase is the faults of a host of one kind.
 type faultCase struct {
 	name   string
 	faults []testweb.Fault

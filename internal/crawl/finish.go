@@ -1,15 +1,20 @@
 package crawl
 
 import (
+	"errors"
 	"fmt"
+	"net/http"
+	"slices"
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/parser"
 	"github.com/mapwright/mapwright/state"
 )
 
-// finish is what became of a URL, while it is being found out.
+// finish collects what became of a URL, until it is recorded.
 type finish struct {
 	outcome page.Outcome
 	status  int
@@ -18,7 +23,7 @@ type finish struct {
 	facts   page.Facts
 }
 
-// record is the form that is stored. It is made by whoever found the facts: the frontier commits with its locks held.
+// record is the form that is stored. The worker makes it, because the frontier commits with its locks held.
 // Facts of a page that are too many for a record are left out, and its error says so.
 func (f *finish) record() *frontier.Finish {
 	facts := f.facts.Append(make([]byte, 0, 512))
@@ -41,4 +46,92 @@ const maxFacts = state.MaxRecordSize - 1<<20
 func failure(o page.Outcome, why string, ev page.Robots) *frontier.Finish {
 	f := finish{outcome: o, at: time.Now(), facts: page.Facts{Error: why, Robots: ev}}
 	return f.record()
+}
+
+// outcomeOf is the outcome of a page that had a response.
+func outcomeOf(status int, location string) page.Outcome {
+	switch {
+	case status >= 300 && status < 400 && location != "":
+		return page.Redirect
+	case status >= 200 && status < 300:
+		return page.OK
+	case status == http.StatusTooManyRequests:
+		return page.Throttled
+	}
+	return page.HTTPError
+}
+
+// failedOutcome is the outcome of a page whose fetch failed.
+func failedOutcome(err error) page.Outcome {
+	if o, known := page.ParseOutcome(string(fetch.KindOf(err))); known {
+		return o
+	}
+	return page.ReadError
+}
+
+// errorText is what a record says of a failure.
+func errorText(err error) string {
+	if e, ok := errors.AsType[*fetch.Error](err); ok {
+		text := e.Detail()
+		if e.Kind == fetch.TooLarge {
+			text += " (--max-body-size)"
+		}
+		return text
+	}
+	return err.Error()
+}
+
+// describe takes the facts of a response's headers.
+func describe(f *finish, resp *fetch.Response, ev page.Robots) {
+	f.facts = page.Facts{
+		ContentType: resp.Header.Get("Content-Type"), ContentLength: page.Length(resp.ContentLength), ResponseTime: new(page.Millis(resp.Timings.Total)),
+		ETag: resp.Header.Get("Etag"), Robots: ev,
+	}
+	if f.facts.ContentType == "" {
+		f.facts.ContentType = resp.ContentType
+	}
+	if resp.Body != nil {
+		f.facts.ContentLength = page.Length(resp.DecodedLength)
+	}
+	if at, err := http.ParseTime(resp.Header.Get("Last-Modified")); err == nil {
+		f.facts.LastModified.Time = at.UTC()
+	}
+}
+
+// takeFacts copies what a page that was read at a moment says of itself. The page's texts share one piece of memory, which is free again when the facts
+// are encoded.
+func takeFacts(f *page.Facts, pg *parser.Page, at time.Time) {
+	f.Title, f.Description, f.H1 = pg.Title, pg.Description, pg.H1
+	f.Canonical, f.Language = pg.Canonical, pg.Language
+	f.RobotsMeta = pg.RobotsMeta
+	f.NoIndex = pg.NoIndex || !pg.UnavailableAfter.IsZero() && at.After(pg.UnavailableAfter)
+	f.JSONLDTypes = pg.JSONLDTypes
+	f.WordCount, f.LinkCount, f.ContentHash = new(pg.WordCount), new(pg.LinkCount), new(page.Hash(pg.ContentHash))
+	for _, h := range pg.Hreflang {
+		f.Hreflang = append(f.Hreflang, page.Alternate{Lang: h.Lang, URL: h.URL.String()})
+	}
+	for _, p := range pg.OpenGraph {
+		f.AddOpenGraph(p.Name, p.Content)
+	}
+	for _, x := range pg.Extracted {
+		for _, v := range x.Values {
+			f.AddExtracted(x.Name, v)
+		}
+	}
+	if f.LastModified.IsZero() {
+		f.LastModified.Time = pg.Modified
+	}
+}
+
+// distinct leaves out repeated texts, and keeps the order of the others.
+func distinct(texts []string) []string {
+	if len(texts) < 2 {
+		return texts
+	}
+	seen := make(map[string]bool, len(texts))
+	return slices.DeleteFunc(texts, func(s string) bool {
+		had := seen[s]
+		seen[s] = true
+		return had
+	})
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // governor is the global worker cap, and a small controller over it: while commits are slow, fewer workers may run, so that
-// the disk catches up before the queue in front of it has grown to seconds. A permit spans fetch and parse.
+// the queue in front of the disk does not grow to seconds. A permit spans fetch and parse.
 //
 // The cap falls by a quarter at each step above the upper threshold, at least to one, and grows by an eighth below the lower
 // one; in between it stays. Steps are taken once per interval, which is longer than the moving average of commit latency
@@ -94,7 +94,7 @@ func (g *governor) step(latency time.Duration) (from, to int) {
 	switch {
 	case !g.enabled:
 	case latency > g.high:
-		// What is in use, not the cap, is what makes the load: a cap far above it would take many steps to be felt.
+		// The load comes from the permits in use. If the cap is far above them, many steps would change nothing.
 		g.limit = max(1, min(g.limit, max(g.used, 1))*3/4)
 	case latency < g.low && g.limit < g.most:
 		g.limit = min(g.most, g.limit+max(1, g.limit/8))
@@ -117,7 +117,7 @@ func (g *governor) waited() int64 {
 	return g.waits
 }
 
-// semaphore bounds how many may do something at once.
+// semaphore bounds how many goroutines do something at the same time.
 type semaphore struct {
 	room   chan struct{}
 	queued atomic.Int64 // how many wait

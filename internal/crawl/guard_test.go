@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Nobody's pages, redirects, robots.txt or sitemaps lead the crawl to addresses that are not public, though the start itself was given one.
+// No page, redirect, robots.txt or sitemap leads the crawl to addresses that are not public, though the start itself was given one.
 func TestNothingLeadsToPrivateAddresses(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

@@ -211,16 +211,3 @@ func (in *Inspected) judge(s *config.Settings, within *scope.Scope, known *traps
 	}
 	return out
 }
-
-// outcomeOf is the outcome of a page that had a response.
-func outcomeOf(status int, location string) page.Outcome {
-	switch {
-	case status >= 300 && status < 400 && location != "":
-		return page.Redirect
-	case status >= 200 && status < 300:
-		return page.OK
-	case status == http.StatusTooManyRequests:
-		return page.Throttled
-	}
-	return page.HTTPError
-}

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// lagMeter measures how late this process is to do what is due: how much longer than asked a short sleep takes. A busy CPU makes answers look slow
-// that came in time; what the meter shows is taken off before a host is judged by its latency.
+// lagMeter measures how late goroutines of this process run: how much longer a short sleep takes than it should. On a busy CPU the latency of an answer
+// contains that time; it is subtracted before a host is judged by its latency.
 type lagMeter struct {
 	mean atomic.Int64 // nanoseconds; written by run alone
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/report"
 )
 
-// limits ends a crawl at its limits and warns when they come near. Safety caps come first, then what the user asked for.
+// limits ends a crawl at its limits and warns before. Safety caps come first, then what the user asked for.
 type limits struct {
 	pages     int           // 0 is none
 	requested int           // safe profile only: pages that the user asked for; 0 if no number was given
@@ -71,7 +71,7 @@ func (l *limits) pagesReached() {
 	}
 }
 
-// timeReached ends the run at the time limit, and says whether it shall stop at once.
+// timeReached ends the run at the time limit, and says whether the run must stop at once.
 func (l *limits) timeReached(elapsed time.Duration) (atOnce bool) {
 	if l.safe && l.duration == config.SafeDuration {
 		text := fmt.Sprintf("Safety limit: Crawl timeout exceeded (%dms)", config.SafeDuration.Milliseconds())
@@ -82,7 +82,7 @@ func (l *limits) timeReached(elapsed time.Duration) (atOnce bool) {
 	}
 	unit := time.Second
 	if l.duration%time.Second != 0 {
-		unit = time.Millisecond // in whole seconds less than the limit would seem to have elapsed
+		unit = time.Millisecond // whole seconds would show an elapsed time below the limit
 	}
 	text := fmt.Sprintf("Reached duration limit of %ss (elapsed: %ss), stopping crawl", seconds(l.duration), seconds(elapsed.Truncate(unit)))
 	if l.endings.set(ending{status: report.Partial, success: true, reason: text}) {

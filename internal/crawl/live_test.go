@@ -16,7 +16,7 @@ import (
 // What a status says of a crawl adds up at any moment, and after the crawl it says how that ended.
 func TestLiveAddsUp(t *testing.T) {
 	var last *monitor.Live
-	rep, dir := watched(t, troubled(), func(s *config.Settings) { s.MaxURLs, s.Duration = 10_000, time.Hour }, func(m *monitor.Monitor, _ *metrics.Metrics) {
+	rep, dir := watched(t, faulty(), func(s *config.Settings) { s.MaxURLs, s.Duration = 10_000, time.Hour }, func(m *monitor.Monitor, _ *metrics.Metrics) {
 		l := m.Live()
 		if l.Found != l.Done+l.Pending || l.Violations != 0 || l.Memory <= 0 || l.Workers.InUse > l.Workers.Most || len(l.Limits) != 2 {
 			t.Errorf("status %+v", l)

@@ -77,7 +77,7 @@ func open(ctx context.Context, shared *Shared, o Options, stop <-chan struct{}) 
 	return nil, err
 }
 
-// build makes the parts of a run over its open store. The frontier is the last that can fail.
+// build makes the parts of a run over its open store. Whatever fails, the caller closes the store.
 func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop <-chan struct{}, reader *parser.Parser, indexes *seeding.Indexes) error {
 	settings, store := r.settings, r.store
 	startHosts, bare := map[string]bool{}, map[string]bool{}
@@ -205,21 +205,21 @@ func openStore(o *Options) (*state.Store, error) {
 	})
 }
 
-// reportRecovery says how the run before ended, if it did not end well, and what had to be mended.
+// reportRecovery logs how the run before ended, if it was interrupted, and what could not be read.
 func (r *run) reportRecovery(rec state.Recovery) {
 	if rec.TornTail != nil {
 		r.warnings.add("the log ended in the middle of a write: %v", rec.TornTail)
 	}
 	if rec.Snapshots != nil {
-		r.warnings.add("what the last checkpoint saved cannot be read, and is made anew: %v", rec.Snapshots)
+		r.warnings.add("what the last checkpoint saved cannot be read, and is computed again: %v", rec.Snapshots)
 	}
 	if rec.Unclean {
 		r.log.Info("the run before ended without notice: going on from what it had recorded", "in_flight", rec.InFlight, "applied_again", rec.Applied, "took", rec.Took.Round(time.Millisecond))
 	}
 }
 
-// Names of the facts of a crawl in the store, beside those of package report. Those without a subject are about the crawl as a whole. The others have their subject behind them, and
-// lie in the partition that they follow from.
+// Names of the facts of a crawl in the store, beside those of package report. A fact about the crawl as a whole has a fixed name. The name of another ends with its subject, and
+// the fact is in the partition that it follows from.
 const (
 	factExtends = "extends scope " // with the target of a start's redirect; in the partition of the start
 	factBegan   = "began"          // number of the last run, in decimal, that began after one that had ended in good order; runs after it go on in its place

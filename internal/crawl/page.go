@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
@@ -40,7 +39,7 @@ type pageTools struct {
 	linkage  *report.Linkage
 	parser   *parser.Parser
 	parsing  *semaphore
-	readings sync.Pool     // of *reading
+	buffers  sync.Pool     // of *pageBuffer
 	client   *fetch.Client // the fetcher when it is the run's own, else nil
 	warnings *warnings
 	bare     map[string]bool // start URLs that were bare domains
@@ -49,31 +48,31 @@ type pageTools struct {
 // pageServer serves the pages of one worker.
 type pageServer struct {
 	*pageTools
-	*reading // while a page is being read; nil otherwise
+	*pageBuffer // while a page is being read; nil otherwise
 
 	skips    scope.Skips // of the page being served
 	skipList []frontier.Skip
 }
 
-// reading is the memory that reading a page needs. It is used for that time only: most workers wait for a lease or a host, and those
+// pageBuffer is the memory that reading a page needs. It is used for that time only: most workers wait for a lease or a host, and those
 // need none.
-type reading struct {
+type pageBuffer struct {
 	page     parser.Page
 	links    []frontier.Link
 	evidence []frontier.Evidence
 }
 
-// takeReading takes memory from the pool, and putReading puts it back.
-func (w *pageServer) takeReading() {
-	if w.reading, _ = w.readings.Get().(*reading); w.reading == nil {
-		w.reading = &reading{}
+// takeBuffer takes a buffer from the pool, and putBuffer puts it back.
+func (w *pageServer) takeBuffer() {
+	if w.pageBuffer, _ = w.buffers.Get().(*pageBuffer); w.pageBuffer == nil {
+		w.pageBuffer = &pageBuffer{}
 	}
 }
 
-func (w *pageServer) putReading() {
-	if w.reading != nil {
-		w.readings.Put(w.reading)
-		w.reading = nil
+func (w *pageServer) putBuffer() {
+	if w.pageBuffer != nil {
+		w.buffers.Put(w.pageBuffer)
+		w.pageBuffer = nil
 	}
 }
 
@@ -101,11 +100,11 @@ func (w *pageServer) serve(ctx context.Context, l *frontier.Lease) error {
 
 	resp, err := w.fetcher.Do(ctx, fetch.Request{URL: u, Mode: fetch.Page, Wire: l, NewConn: l.Attempt() > 1})
 	if err != nil {
-		defer resp.Close() // what the host answered before it went wrong, or nil
+		defer resp.Close() // what came before the failure, or nil
 		return w.failed(l, u, resp, err, ev)
 	}
 	defer resp.Close()
-	defer w.putReading()
+	defer w.putBuffer()
 	w.breaker.ok()
 	t := &resp.Timings
 	w.metrics.Fetched(t.DNS, t.Connect, t.TLS, t.Wait, t.Total, resp.WireBytes)
@@ -135,9 +134,9 @@ func (w *pageServer) serve(ctx context.Context, l *frontier.Lease) error {
 		r.Links = w.redirect(f, link, u, resp.Location)
 	case readable:
 		var repeats uint8
-		repeats, w.reading.evidence = w.traps.Read(&link, w.page.TextHash, w.page.WordHash, w.reading.evidence[:0])
-		r.Links, w.reading.evidence = w.follow(f, link, u, &w.page, repeats, w.reading.evidence)
-		r.Evidence = w.reading.evidence
+		repeats, w.pageBuffer.evidence = w.traps.Read(&link, w.page.TextHash, w.page.WordHash, w.pageBuffer.evidence[:0])
+		r.Links, w.pageBuffer.evidence = w.follow(f, link, u, &w.page, repeats, w.pageBuffer.evidence)
+		r.Evidence = w.pageBuffer.evidence
 	}
 	r.Evidence = w.trapEvidence(l, &link, f, r)
 	r.Finish = f.record()
@@ -181,7 +180,7 @@ func (w *pageServer) failed(l *frontier.Lease, u urlnorm.URL, resp *fetch.Respon
 	link := l.Link()
 	r.Evidence = w.trapEvidence(l, &link, f, r)
 	if fallback, ok := w.plainHTTP(l.Link(), u, err); ok {
-		// The https URL was a question. That there is no https is no failure of the host, and no page of the limit.
+		// The user did not ask for https. That there is none is no failure of the host, and does not count to the page limit.
 		r.Class, r.Links, r.Final = pace.ClassNone, []frontier.Link{fallback}, true
 	}
 	_, derr := w.done(l, r)
@@ -192,34 +191,13 @@ func (w *pageServer) failed(l *frontier.Lease, u urlnorm.URL, resp *fetch.Respon
 // are made over new connections where that is possible; a host that drops those too has failed.
 func isFirstDrop(l *frontier.Lease, err error) bool { return fetch.IsDropped(err) && l.Attempt() == 1 }
 
-// isHopeless knows failures that another try in a few seconds will not mend: a name that does not exist, and a certificate that is
-// not right.
+// isHopeless says whether a failure would be the same a few seconds later: a name that does not exist, or a wrong certificate.
 func isHopeless(err error) bool {
 	if dns, ok := errors.AsType[*net.DNSError](err); ok && dns.IsNotFound {
 		return true
 	}
 	_, cert := errors.AsType[*tls.CertificateVerificationError](err)
 	return cert
-}
-
-// failedOutcome is the outcome of a page whose fetch failed.
-func failedOutcome(err error) page.Outcome {
-	if o, known := page.ParseOutcome(string(fetch.KindOf(err))); known {
-		return o
-	}
-	return page.ReadError
-}
-
-// errorText is what a record says of a failure.
-func errorText(err error) string {
-	if e, ok := errors.AsType[*fetch.Error](err); ok {
-		text := e.Detail()
-		if e.Kind == fetch.TooLarge {
-			text += " (--max-body-size)"
-		}
-		return text
-	}
-	return err.Error()
 }
 
 // plainHTTP is what to try when only a name was given, as a start or by a certificate, and there is no https at it.
@@ -262,23 +240,6 @@ func (w *pageServer) warnWithheld(from, to urlnorm.URL) {
 	w.warnings.add("%s leads to %s, which does not get your --header values that may be credentials. If they are meant for it, add --header-to %s", from, to, to.Origin())
 }
 
-// describe takes the facts of a response's headers.
-func describe(f *finish, resp *fetch.Response, ev page.Robots) {
-	f.facts = page.Facts{
-		ContentType: resp.Header.Get("Content-Type"), ContentLength: page.Length(resp.ContentLength), ResponseTime: new(page.Millis(resp.Timings.Total)),
-		ETag: resp.Header.Get("Etag"), Robots: ev,
-	}
-	if f.facts.ContentType == "" {
-		f.facts.ContentType = resp.ContentType
-	}
-	if resp.Body != nil {
-		f.facts.ContentLength = page.Length(resp.DecodedLength)
-	}
-	if at, err := http.ParseTime(resp.Header.Get("Last-Modified")); err == nil {
-		f.facts.LastModified.Time = at.UTC()
-	}
-}
-
 // redirect records where a page leads to, and makes a link of it: scope, robots, dedup and pace apply to it like to any other.
 func (w *pageServer) redirect(f *finish, from frontier.Link, u urlnorm.URL, location string) []frontier.Link {
 	target, err := u.Resolve(location)
@@ -313,7 +274,7 @@ func (w *pageServer) redirect(f *finish, from frontier.Link, u urlnorm.URL, loca
 	}}
 }
 
-// extendScope takes the target of a start's redirect into the scope, and remembers it for a resume.
+// extendScope takes the target of a start's redirect into the scope, and records that for a resume.
 func (w *pageServer) extendScope(start, target urlnorm.URL) {
 	if scope.ExceedsLimit(target) || w.scope.Contains(target) {
 		return
@@ -331,7 +292,7 @@ func (w *pageServer) read(ctx context.Context, f *finish, u urlnorm.URL, resp *f
 	if err := w.parsing.acquire(ctx); err != nil {
 		return err
 	}
-	w.takeReading()
+	w.takeBuffer()
 	pg := &w.page
 	err := w.parser.Parse(pg, parser.Input{URL: u, Body: resp.Body, Header: resp.Header, Encoding: encodingOf(resp.Charset), Context: ctx})
 	w.parsing.release()
@@ -353,31 +314,6 @@ func encodingOf(name string) encoding.Encoding {
 	}
 	enc, _ := charset.Lookup(name)
 	return enc
-}
-
-// takeFacts copies what a page that was read at a moment says of itself. The page's texts share one piece of memory, which the facts give back when they are
-// encoded.
-func takeFacts(f *page.Facts, pg *parser.Page, at time.Time) {
-	f.Title, f.Description, f.H1 = pg.Title, pg.Description, pg.H1
-	f.Canonical, f.Language = pg.Canonical, pg.Language
-	f.RobotsMeta = pg.RobotsMeta
-	f.NoIndex = pg.NoIndex || !pg.UnavailableAfter.IsZero() && at.After(pg.UnavailableAfter)
-	f.JSONLDTypes = pg.JSONLDTypes
-	f.WordCount, f.LinkCount, f.ContentHash = new(pg.WordCount), new(pg.LinkCount), new(page.Hash(pg.ContentHash))
-	for _, h := range pg.Hreflang {
-		f.Hreflang = append(f.Hreflang, page.Alternate{Lang: h.Lang, URL: h.URL.String()})
-	}
-	for _, p := range pg.OpenGraph {
-		f.AddOpenGraph(p.Name, p.Content)
-	}
-	for _, x := range pg.Extracted {
-		for _, v := range x.Values {
-			f.AddExtracted(x.Name, v)
-		}
-	}
-	if f.LastModified.IsZero() {
-		f.LastModified.Time = pg.Modified
-	}
 }
 
 // follow chooses the links of a page that belong to the crawl, and counts the others by reason. It appends evidence to e.
@@ -407,19 +343,6 @@ func (w *pageServer) follow(f *finish, from frontier.Link, u urlnorm.URL, pg *pa
 	w.links = links
 	f.facts.Images = distinct(images)
 	return links, e
-}
-
-// distinct leaves out repeated texts, and keeps the order of the others.
-func distinct(texts []string) []string {
-	if len(texts) < 2 {
-		return texts
-	}
-	seen := make(map[string]bool, len(texts))
-	return slices.DeleteFunc(texts, func(s string) bool {
-		had := seen[s]
-		seen[s] = true
-		return had
-	})
 }
 
 // keyOf is a link's key. Most links stay on the host that they are found on, which is known.

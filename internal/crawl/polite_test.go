@@ -70,7 +70,7 @@ const (
 	politeInflight = 2
 )
 
-// By the log of two hundred hosts with every kind of trouble, and across abrupt ends and resumes: no host ever has more in flight than
+// By the log of two hundred hosts with every kind of fault, and across abrupt ends and resumes: no host ever has more in flight than
 // its limit, gets two requests closer together than the delay and its Crawl-delay, or gets a request before its Retry-After is over.
 func TestPoliteByTheLog(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

@@ -177,7 +177,7 @@ func TestRobotsOfAnotherOriginIsRequestedOnce(t *testing.T) {
 	})
 }
 
-// A crawl that ends while an origin waits asks anew when it is resumed.
+// A crawl that ends while an origin waits asks again when it is resumed.
 func TestResumeWhileRobotsWait(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		w := &timedWeb{answers: map[string]string{

@@ -149,7 +149,7 @@ func (r *run) crawl(ctx context.Context) error {
 	return err
 }
 
-// conclude decides what the crawl amounted to, makes it durable and writes the outputs.
+// conclude decides the status of the crawl, makes it durable and writes the outputs.
 func (r *run) conclude(ctx context.Context) (*report.Report, error) {
 	r.progress.phase.enter(monitor.Writing, "")
 	crawled := r.progress.clock.elapsed()

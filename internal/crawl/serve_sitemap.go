@@ -15,7 +15,7 @@ import (
 )
 
 // sitemapTimeout is for a whole sitemap, which may be large and is read while the crawl goes on. sitemapBytes only stops one that never
-// ends: the protocol's 50 MB are exceeded in the wild, and no file is thrown away for it.
+// ends: there are sitemaps larger than the 50 MB that the protocol allows, and they are read.
 const (
 	sitemapTimeout = 30 * time.Minute
 	sitemapBytes   = 16 << 30
@@ -36,12 +36,12 @@ func (w *sitemapServer) serve(ctx context.Context, l *frontier.Lease) error {
 	defer m.End()
 	if err := m.LoadVouchers(ctx); err != nil {
 		if ctx.Err() != nil {
-			return w.finish(l, m, frontier.Result{}, nil) // stopped: back to the queue
+			return w.end(l, m, frontier.Result{}, nil) // stopped: back to the queue
 		}
 		return err
 	}
 	if why := w.crashes.crashedAlone(l); why != "" {
-		return w.finish(l, m, frontier.Result{Class: pace.ClassNone, Finish: sitemapFinish(page.Crashed, 0), Final: true}, errors.New(why+"; 'resume --retry-crashed' tries it again"))
+		return w.end(l, m, frontier.Result{Class: pace.ClassNone, Finish: sitemapFinish(page.Crashed, 0), Final: true}, errors.New(why+"; 'resume --retry-crashed' tries it again"))
 	}
 	u := l.URL()
 	ev, err := w.robots.evidence(ctx, u)
@@ -51,7 +51,7 @@ func (w *sitemapServer) serve(ctx context.Context, l *frontier.Lease) error {
 	// A sitemap that robots.txt names may be read though a rule disallows it; a usual place that it does not name may not.
 	if ev.Checked && !ev.Allowed && (m.IsGuessed() || !m.IsVouched()) {
 		m.LeaveOut() // if it names the sitemap later, the sitemap may be read
-		return w.finish(l, m, frontier.Result{Class: pace.ClassNone, Finish: sitemapFinish(page.BlockedByRobots, 0), Final: true}, errDisallowed)
+		return w.end(l, m, frontier.Result{Class: pace.ClassNone, Finish: sitemapFinish(page.BlockedByRobots, 0), Final: true}, errDisallowed)
 	}
 	resp, err := w.fetcher.Do(ctx, fetch.Request{URL: u, Mode: fetch.Stream, Wire: l, NewConn: l.Attempt() > 1, Timeout: sitemapTimeout, MaxBody: sitemapBytes})
 	if err != nil {
@@ -77,14 +77,14 @@ func (w *sitemapServer) serve(ctx context.Context, l *frontier.Lease) error {
 	}
 	switch {
 	case ctx.Err() != nil:
-		return w.finish(l, m, frontier.Result{}, nil) // stopped before it was read: back to the queue
+		return w.end(l, m, frontier.Result{}, nil) // stopped before it was read: back to the queue
 	case errors.Is(err, seeding.ErrNotAdded):
 		return err
 	case fetch.KindOf(err) != "" && fetch.KindOf(err) != fetch.TooLarge:
 		return w.failed(l, m, err)
 	}
 	ended.Finish.Bytes = uint64(max(resp.WireBytes, 0))
-	return w.finish(l, m, ended, err)
+	return w.end(l, m, ended, err)
 }
 
 // errDisallowed is why a sitemap was not requested.
@@ -95,8 +95,8 @@ func sitemapFinish(o page.Outcome, status int) *frontier.Finish {
 	return &frontier.Finish{Outcome: uint8(o), Status: uint16(status), CheckedAt: time.Now()}
 }
 
-// finish ends the lease. What was wrong with the file is a warning, once there is nothing more to try.
-func (w *sitemapServer) finish(l *frontier.Lease, m *seeding.Reading, r frontier.Result, wrong error) error {
+// end ends the lease. What was wrong with the file is a warning, once there is nothing more to try.
+func (w *sitemapServer) end(l *frontier.Lease, m *seeding.Reading, r frontier.Result, wrong error) error {
 	d, err := m.Finish(r, func(r frontier.Result) (frontier.Disposition, error) { return w.done(l, r) })
 	if err != nil || d != frontier.Finished {
 		return err
@@ -126,5 +126,5 @@ func (w *sitemapServer) failed(l *frontier.Lease, m *seeding.Reading, err error)
 	default:
 		r.Final = m.IsGuessed() || isHopeless(err)
 	}
-	return w.finish(l, m, r, err)
+	return w.end(l, m, r, err)
 }

@@ -34,7 +34,7 @@ type supervisor struct {
 	progress   *progress
 }
 
-// run watches what can end a run from outside (time, stop), warns when the time limit comes near, and takes the governor's steps. It
+// run watches what can end a run from outside (time, stop), warns before the time limit, and takes the governor's steps. It
 // returns when ctx ends.
 func (s *supervisor) run(ctx context.Context, stopLeasing, stopFetching context.CancelFunc) {
 	tick := time.NewTicker(governorEvery)

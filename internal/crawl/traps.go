@@ -31,7 +31,7 @@ type admission struct {
 // that and never queued.
 func (a *admission) admit(l *frontier.Link, e []frontier.Evidence) []frontier.Evidence {
 	if l.Sitemap {
-		return e // the rules for it are others; see sitemapServer
+		return e // a sitemap has other rules: see sitemapServer.serve
 	}
 	if l.Source != page.SourceStart {
 		var v traps.Verdict
@@ -46,7 +46,7 @@ func (a *admission) admit(l *frontier.Link, e []frontier.Evidence) []frontier.Ev
 	if a.robots == nil {
 		return e
 	}
-	// The clock was read when the link was found, as a rule. There can be a hundred thousand a second.
+	// Most links carry the time when they were found. The clock is not read again, because there can be a hundred thousand links a second.
 	now := l.Discovered
 	if now.IsZero() {
 		now = time.Now()

@@ -9,7 +9,7 @@ import (
 	"github.com/mapwright/mapwright/internal/words"
 )
 
-// warnings are what the report shall mention. The list is bounded.
+// warnings are the lines that the report shows as warnings. The list is bounded.
 type warnings struct {
 	log *slog.Logger
 
@@ -17,7 +17,7 @@ type warnings struct {
 	list []string // guarded by mu
 }
 
-// maxWarnings bounds the report's list, maxWarning a line of it: what is wrong with a URL can be that it is endless.
+// maxWarnings bounds the report's list, maxWarning one line of it, in bytes: a line can contain a URL of any length.
 const (
 	maxWarnings = 200
 	maxWarning  = 1000

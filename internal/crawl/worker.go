@@ -104,7 +104,7 @@ func (w *worker) ended(err error) {
 	}
 }
 
-// serve does what a lease is for and ends it, whatever happens on the way. A page that may have ended the process before waits until
+// serve does what a lease is for and ends it, also if it fails. A page that may have ended the process before waits until
 // nothing else is being read; if leasing ends meanwhile, the lease is returned.
 func (w *worker) serve(leasing, ctx context.Context, l *frontier.Lease) (err error) {
 	defer l.Abandon()

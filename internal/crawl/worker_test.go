@@ -11,7 +11,7 @@ import (
 	"github.com/mapwright/mapwright/internal/config"
 )
 
-// Connections that are kept alive end with the crawl that made them, not with the server's patience.
+// Connections that are kept alive end with the crawl that made them, not with the server's timeout.
 func TestConnectionsEndWithTheCrawl(t *testing.T) {
 	var open atomic.Int64
 	closed := make(chan struct{}, 100)

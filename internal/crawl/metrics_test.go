@@ -88,8 +88,8 @@ func watched(t *testing.T, cfg testweb.Config, set func(*config.Settings), look 
 	return rep, dir
 }
 
-// troubled is a web in which everything happens that metrics speak of.
-func troubled() testweb.Config {
+// faulty is a web in which everything happens that the metrics count.
+func faulty() testweb.Config {
 	return testweb.Config{Seed: 5, Hosts: 6, Pages: 60, CrossHost: 0.3, Faults: slices.Concat(
 		testweb.On("0", testweb.RefuseBursts{Every: 40, Length: 2, Answer: testweb.Answer{Status: 429, RetryAfter: time.Second}}),
 		testweb.On("1", testweb.StatusPages{Where: testweb.Where{Count: 3}}, testweb.Disallow{Count: 2}),
@@ -130,7 +130,7 @@ func flat(t *testing.T, m *metrics.Metrics) map[string]float64 {
 func TestMetricsOfACrawl(t *testing.T) {
 	last := map[string]float64{}
 	var all *metrics.Metrics
-	rep, _ := watched(t, troubled(), nil, func(_ *monitor.Monitor, m *metrics.Metrics) {
+	rep, _ := watched(t, faulty(), nil, func(_ *monitor.Monitor, m *metrics.Metrics) {
 		all = m
 		now := flat(t, m)
 		for name, was := range last {
@@ -209,7 +209,7 @@ func TestEveryControlIsMeasured(t *testing.T) {
 	}
 }
 
-// The dashboard speaks of no metric that is not there.
+// Every metric that the dashboard uses exists.
 func TestDashboardNamesOnlyWhatThereIs(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "grafana-dashboard.json"))
 	if err != nil {

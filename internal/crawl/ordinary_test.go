@@ -12,7 +12,7 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 )
 
-// part is a part of an honest site: below its path it answers with links, until it ends.
+// part is a part of an ordinary site: below its path it answers with links, until it ends.
 type part struct {
 	path  string // of its first page
 	pages int    // of all it has
@@ -26,8 +26,8 @@ func intParam(r *http.Request, name string) int {
 	return n
 }
 
-// honestParts are what honest sites have that looks like a trap at first sight.
-func honestParts() []part {
+// ordinaryParts are what ordinary sites have that looks like a trap at first sight.
+func ordinaryParts() []part {
 	const lists, depth, topics, months, days = 5000, 80, 1000, 300, 600
 	today := time.Now().UTC()
 	day := func(n int) string { return today.AddDate(0, 0, -n).Format("/strip/2006/01/02") }
@@ -241,10 +241,10 @@ func facets(r *http.Request) []string {
 	return links
 }
 
-// Nothing of an honest site is called a trap, and all of it is found.
-func TestHonestSitesAreNotTraps(t *testing.T) {
+// Nothing of an ordinary site is called a trap, and all of it is found.
+func TestOrdinarySitesAreNotTraps(t *testing.T) {
 	t.Parallel()
-	parts := honestParts()
+	parts := ordinaryParts()
 	var mux http.ServeMux
 	var first []string
 	want := 1
