@@ -18,7 +18,7 @@ import (
 type paperWeb struct {
 	hosts int
 	wide  int // how many pages name thirty
-	// reached is called once, in the middle of the crawl, when the pages fetched are as many as at.
+	// reached is called once, in the middle of the crawl, when the pages fetched are as many as at. From then on no page is answered.
 	at      int64
 	reached func()
 	fetched atomic.Int64 // pages asked for
@@ -63,8 +63,11 @@ func (w *paperWeb) Do(_ context.Context, r fetch.Request) (*fetch.Response, erro
 	}
 	resp.Status, resp.Body = http.StatusOK, w.page(n)
 	resp.DecodedLength, resp.WireBytes = int64(len(resp.Body)), int64(len(resp.Body))
-	if w.fetched.Add(1) == w.at {
-		w.reached()
+	if n := w.fetched.Add(1); n >= w.at {
+		if n == w.at {
+			w.reached()
+		}
+		select {} // the process is killed
 	}
 	return resp, nil
 }
