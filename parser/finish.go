@@ -17,7 +17,11 @@ func (w *walker) finish(pg *Page) {
 	pg.NoIndex, pg.NoFollow = f.robots.noIndex, f.robots.noFollow
 	pg.UnavailableAfter = f.robots.expires
 	pg.WordCount = w.words.n
-	pg.TextHash, pg.WordHash = w.texts.sum(), w.texts.words
+	pg.TextHash, pg.WordHash, pg.VisibleHash = w.texts.sum(), w.texts.withoutNumbers(), w.texts.visible()
+	pg.SimHash = 0
+	if w.texts.similar != nil {
+		pg.SimHash = w.texts.similar.sum()
+	}
 	pg.Modified = f.modified
 	pg.Base = w.base
 	pg.LinkCount, pg.Truncated = w.linkCount, w.truncated

@@ -156,8 +156,8 @@ func FuzzParse(f *testing.F) {
 
 // dump writes out all that a Page says.
 func dump(pg *Page) string {
-	return fmt.Sprintf("%q %q %q %q %q %q %v %v %v %v %v %v %x %x %x %v %v %v %v %v %v", pg.Title, pg.Description, pg.H1, pg.Canonical, pg.Language,
-		pg.RobotsMeta, pg.NoIndex, pg.NoFollow, pg.Hreflang, pg.JSONLDTypes, pg.OpenGraph, pg.WordCount, pg.ContentHash, pg.TextHash, pg.WordHash, pg.Modified,
+	return fmt.Sprintf("%q %q %q %q %q %q %v %v %v %v %v %v %x %x %x %x %x %v %v %v %v %v %v", pg.Title, pg.Description, pg.H1, pg.Canonical, pg.Language,
+		pg.RobotsMeta, pg.NoIndex, pg.NoFollow, pg.Hreflang, pg.JSONLDTypes, pg.OpenGraph, pg.WordCount, pg.ContentHash, pg.TextHash, pg.WordHash, pg.VisibleHash, pg.SimHash, pg.Modified,
 		pg.Base, pg.Links, pg.LinkCount, pg.Truncated, pg.Extracted)
 }
 

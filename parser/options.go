@@ -32,6 +32,9 @@ type Options struct {
 	// count as links.
 	StructuredLinks bool
 
+	// SimHash makes Parse compute Page.SimHash.
+	SimHash bool
+
 	// Extract names what to take out of the page by CSS selector. Anything
 	// here makes Parse build a tree beside its one pass, which is an order of
 	// magnitude slower.

@@ -50,6 +50,14 @@ type Page struct {
 	TextHash uint64
 	// WordHash is the same without any numbers.
 	WordHash uint64
+	// VisibleHash is a hash of the text that a reader sees, with all numbers, of
+	// the description and the alternative texts of images. It tells whether the text
+	// of one URL changed. Markup and the addresses of what is shown do not count.
+	VisibleHash uint64
+	// SimHash is 0 unless Options.SimHash asks for it. Texts of a hundred words or more
+	// that differ in little have values that differ in few bits ([Distance]). Words with
+	// a digit do not count.
+	SimHash uint64
 	// Modified is when the page says it last changed, or zero: from
 	// article:modified_time, else og:updated_time, else the first dateModified
 	// in JSON-LD, else a last-modified meta element.

@@ -17,8 +17,11 @@ import (
 //
 // It is no protection against a site that wants two texts to have one hash.
 type textHash struct {
-	words   uint64                // hash of all but numbers
+	words   uint64                // hash of all text but numbers
 	numbers uint64                // hash of the numbers that count; 0 if there are none
+	digits  uint64                // hash of all numbers; 0 if there are none
+	sources uint64                // hash of the addresses of what is shown; 0 if there are none
+	similar *similarity           // nil unless it is asked for
 	inURL   [maxURLNumbers]string // numbers of the page's URL, as far as they are not left out by their length
 	known   int                   // how many of them there are
 	href    []byte                // address of the open link, as written
@@ -34,9 +37,9 @@ const (
 	textPrime     = 0x9e3779b97f4a7c15 // an odd constant without a pattern
 )
 
-// begin prepares for the page at a URL.
-func (t *textHash) begin(u URL) {
-	t.words, t.numbers, t.known, t.href = textPrime, 0, 0, nil
+// begin prepares for the page at a URL. A similarity is computed too if similar is not nil.
+func (t *textHash) begin(u URL, similar *similarity) {
+	t.words, t.numbers, t.digits, t.sources, t.known, t.href, t.similar = textPrime, 0, 0, 0, 0, nil, similar
 	t.last, t.amount = nil, t.amount[:0]
 	if u.IsZero() {
 		return
@@ -78,6 +81,9 @@ func (t *textHash) add(text []byte) {
 		}
 		t.amount = t.amount[:0]
 	}
+	if t.similar != nil {
+		t.similar.add(text)
+	}
 	words, digits := mixText(t.words, text)
 	if digits {
 		text = t.takeNumbers(text)
@@ -99,7 +105,7 @@ func (t *textHash) addSource(src []byte) {
 		src = src[:i]
 	}
 	if src = trimSpace(src); len(src) > 0 && !hasScheme(src, "data") {
-		t.words, _ = mixText(t.words, src)
+		t.sources, _ = mixText(t.sources, src)
 	}
 }
 
@@ -119,12 +125,15 @@ func (t *textHash) takeNumbers(text []byte) []byte {
 		}
 		if end := amountEnd(text, n); i == 0 && len(t.last) <= maxCurrency && endsWithCurrency(t.last) || endsWithCurrency(text[:i]) || beginsWithCurrency(text[end:]) {
 			t.numbers, _ = mixText(t.numbers, text[i:end])
+			t.digits, _ = mixText(t.digits, text[i:end])
 			i = end
 			continue
 		} else if len(trimAmountSpace(text[end:])) == 0 {
 			t.amount = append(t.amount, text[i:end]...)
 		}
-		if number := text[i:n]; !isSmallNumber(len(number)) && !t.isInURL(number) {
+		number := text[i:n]
+		t.digits, _ = mixText(t.digits, number)
+		if !isSmallNumber(len(number)) && !t.isInURL(number) {
 			t.numbers, _ = mixText(t.numbers, number)
 		}
 		i = n
@@ -132,6 +141,7 @@ func (t *textHash) takeNumbers(text []byte) []byte {
 			for i++; i < len(text) && isDigit(text[i]); {
 				i++
 			}
+			t.digits, _ = mixText(t.digits, text[n:i])
 		}
 	}
 	return trimSpace(t.buf)
@@ -143,12 +153,21 @@ func (t *textHash) isAddress(text []byte) bool {
 	return len(text) >= len(t.href) && bytes.HasPrefix(text, t.href) && len(trimSpace(text)) == len(t.href) && bytes.ContainsAny(text, "/?;")
 }
 
-// sum is the hash of words and numbers.
-func (t *textHash) sum() uint64 {
-	if t.numbers == 0 {
-		return t.words
+// sum is the hash of words, numbers that count, and sources.
+func (t *textHash) sum() uint64 { return mixIn(t.withoutNumbers(), t.numbers) }
+
+// withoutNumbers is the hash of words and sources.
+func (t *textHash) withoutNumbers() uint64 { return mixIn(t.words, t.sources) }
+
+// visible is the hash of words and all numbers.
+func (t *textHash) visible() uint64 { return mixIn(t.words, t.digits) }
+
+// mixIn adds a hash to another, unless it is 0, which is the hash of nothing.
+func mixIn(sum, more uint64) uint64 {
+	if more == 0 {
+		return sum
 	}
-	return mix(t.words, t.numbers, t.numbers)
+	return mix(sum, more, more)
 }
 
 func (t *textHash) isInURL(number []byte) bool {

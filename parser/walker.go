@@ -77,7 +77,11 @@ func (w *walker) begin(p *Parser, in Input) {
 	w.scanner = scanner{src: in.Body, names: p.names}
 	w.foreign.depth = 0
 	w.words = wordCounter{}
-	w.texts.begin(in.URL)
+	var similar *similarity
+	if p.opts.SimHash {
+		similar = new(similarity)
+	}
+	w.texts.begin(in.URL, similar)
 	w.template, w.noscript = 0, false
 	w.anchor.open, w.heading.open = false, false
 	w.arena, w.scratch, w.links = w.arena[:0], w.scratch[:0], w.links[:0]
