@@ -10,6 +10,7 @@ import (
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/recrawl"
 	"github.com/mapwright/mapwright/parser"
 	"github.com/mapwright/mapwright/state"
 )
@@ -93,9 +94,7 @@ func describe(f *finish, resp *fetch.Response, ev page.Robots) {
 	if resp.Body != nil {
 		f.facts.ContentLength = page.Length(resp.DecodedLength)
 	}
-	if at, err := http.ParseTime(resp.Header.Get("Last-Modified")); err == nil {
-		f.facts.LastModified.Time = at.UTC()
-	}
+	recrawl.TakeHeaders(&f.facts, resp.Header, f.at)
 }
 
 // takeFacts copies what a page that was read at a moment says of itself. The page's texts share one piece of memory, which is free again when the facts
@@ -107,6 +106,7 @@ func takeFacts(f *page.Facts, pg *parser.Page, at time.Time) {
 	f.NoIndex = pg.NoIndex || !pg.UnavailableAfter.IsZero() && at.After(pg.UnavailableAfter)
 	f.JSONLDTypes = pg.JSONLDTypes
 	f.WordCount, f.LinkCount, f.ContentHash = new(pg.WordCount), new(pg.LinkCount), new(page.Hash(pg.ContentHash))
+	f.TextHash = new(page.Hash(pg.VisibleHash))
 	for _, h := range pg.Hreflang {
 		f.Hreflang = append(f.Hreflang, page.Alternate{Lang: h.Lang, URL: h.URL.String()})
 	}

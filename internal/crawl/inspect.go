@@ -14,6 +14,7 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/recrawl"
 	"github.com/mapwright/mapwright/internal/robots"
 	"github.com/mapwright/mapwright/internal/traps"
 	"github.com/mapwright/mapwright/internal/urlnorm"
@@ -140,9 +141,7 @@ func Inspect(s *config.Settings, in *Inspected) (*Inspection, error) {
 	known := traps.New(trapRules(s), 0)
 	f := &finish{status: in.Status, outcome: outcomeOf(in.Status, in.Location), at: time.Now()}
 	f.facts = page.Facts{ContentType: cmp.Or(in.Header.Get("Content-Type"), in.Type), ContentLength: page.Length(in.Length), ETag: in.Header.Get("ETag")}
-	if at, err := http.ParseTime(in.Header.Get("Last-Modified")); err == nil {
-		f.facts.LastModified.Time = at.UTC()
-	}
+	recrawl.TakeHeaders(&f.facts, in.Header, f.at)
 	if in.Err != nil {
 		f.outcome, f.facts.Error = failedOutcome(in.Err), errorText(in.Err)
 	}

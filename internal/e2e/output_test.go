@@ -28,6 +28,7 @@ type line struct {
 	ContentType    string `json:"content_type"`
 	ContentLength  int64  `json:"content_length"`
 	ContentHash    string `json:"content_hash"`
+	TextHash       string `json:"text_hash"`
 	Title          string `json:"title"`
 	Description    string `json:"description"`
 	H1             string `json:"h1"`
@@ -53,8 +54,16 @@ type line struct {
 		Confidence string  `json:"confidence"`
 		CheckedAt  string  `json:"checked_at"`
 	} `json:"robots"`
-	Extracted map[string]any `json:"extracted"`
-	Images    []string       `json:"images"`
+	Extracted   map[string]any `json:"extracted"`
+	Images      []string       `json:"images"`
+	Generation  int            `json:"generation"`
+	FirstSeenAt string         `json:"first_seen_at"`
+	CheckedAt   string         `json:"checked_at"`
+	ChangedAt   string         `json:"changed_at"`
+	Change      string         `json:"change"`
+	Stale       int            `json:"stale"`
+	Volatile    bool           `json:"volatile"`
+	Unlinked    bool           `json:"unlinked"`
 }
 
 // report is what tests read of report.json.
@@ -100,7 +109,7 @@ func readLines(t *testing.T, dir string) map[string]line {
 		if _, twice := lines[l.URL]; twice {
 			t.Errorf("%s stands twice in sitemap.jsonl", l.URL)
 		}
-		for _, at := range []string{l.DiscoveredAt, l.CrawledAt, l.LastModified} {
+		for _, at := range []string{l.DiscoveredAt, l.CrawledAt, l.LastModified, l.FirstSeenAt, l.CheckedAt, l.ChangedAt} {
 			if at != "" && !moment.MatchString(at) {
 				t.Errorf("line %d of sitemap.jsonl: time %q is not of the one form", n, at)
 			}

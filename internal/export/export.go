@@ -9,6 +9,7 @@ import (
 	"iter"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/mapwright/mapwright/internal/disk"
 	"github.com/mapwright/mapwright/internal/page"
@@ -204,9 +205,9 @@ type edge struct {
 	NoFollow bool   `json:"nofollow"`
 }
 
-// entry is a page in an XML sitemap. Its lastmod is what the server, the page or the site's own sitemap said, never the day of the crawl.
+// entry is a page in an XML sitemap.
 func (e *exporter) entry(l *page.Line) *sitemap.Entry {
-	out := &sitemap.Entry{Loc: l.URL, LastMod: l.LastModified.Time}
+	out := &sitemap.Entry{Loc: l.URL, LastMod: lastMod(l)}
 	if e.o.Images {
 		out.Images = l.Images
 	}
@@ -216,6 +217,18 @@ func (e *exporter) entry(l *page.Line) *sitemap.Entry {
 		}
 	}
 	return out
+}
+
+// lastMod is what the server, the page or the site's own sitemap says, else when a recrawl found a change, else none. It is never the day of the crawl, and a
+// page that changes a little at every visit has none.
+func lastMod(l *page.Line) time.Time {
+	switch {
+	case l.Volatile:
+		return time.Time{}
+	case !l.LastModified.IsZero():
+		return l.LastModified.Time
+	}
+	return l.ChangedAt.Time
 }
 
 // close publishes all files, sitemap.jsonl first.

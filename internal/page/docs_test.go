@@ -223,7 +223,11 @@ func TestOutcomesReasonsAndSourcesAreDocumented(t *testing.T) {
 			t.Errorf("the comment of Line.Source does not name %s", SourceName(source))
 		}
 	}
-	for property, want := range map[string][]string{"outcome": outcomes, "indexable_reason": reasons, "source": sources} {
+	var changes []string
+	for _, c := range Changes() {
+		changes = append(changes, c.String())
+	}
+	for property, want := range map[string][]string{"outcome": outcomes, "indexable_reason": reasons, "source": sources, "change": changes} {
 		found := regexp.MustCompile(`(?s)\n    "` + property + `": \{\s*"enum": \[(.*?)\]`).FindStringSubmatch(string(schema))
 		if found == nil {
 			t.Fatalf("the schema has no enumeration for %s", property)

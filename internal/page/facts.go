@@ -25,6 +25,8 @@ type Facts struct {
 	ContentLength *int64 `json:"content_length,omitempty"`
 	// xxhash64 of the body after decompression, 16 hexadecimal digits. Absent: the body was not read as a page
 	ContentHash *Hash `json:"content_hash,omitempty"`
+	// hash of the text that a reader sees, the description and the alternative texts of images, 16 hexadecimal digits. Markup, scripts and addresses do not count. Absent: the body was not read as a page
+	TextHash *Hash `json:"text_hash,omitempty"`
 
 	// text of the first title element. Absent: the page has none
 	Title string `json:"title,omitempty"`
@@ -50,7 +52,7 @@ type Facts struct {
 	// links on the page, images not counted. Absent: the page was not read
 	LinkCount *int `json:"link_count,omitempty"`
 
-	// from the Last-Modified header, else what the page says of itself, else what the sitemap that lists it says. Never the time of the crawl. Absent: no source names a time
+	// from the Last-Modified header, else what the page says of itself, else what the sitemap that lists it says. Never the time of the crawl: a header that names the time of the answer or a later one, or another time while the text stayed the same, does not count. Absent: no source names a time
 	LastModified Time `json:"last_modified,omitzero"`
 	// the ETag header. Absent: none
 	ETag string `json:"etag,omitempty"`
@@ -64,14 +66,25 @@ type Facts struct {
 
 	Links []Link `json:"-"` // every link of the page, when asked for: links.jsonl
 	Trap  string `json:"-"` // which trap, for the outcome Trap
+
+	// What a later visit needs.
+	LastModifiedHeader string `json:"-"` // as the server wrote it
+	NotLastMod         bool   `json:"-"` // the header named different times for the same text, so that it does not say when the text changed
+	HeaderRules        string `json:"-"` // what the headers X-Robots-Tag and Link say, as the server wrote it; package recrawl makes it
+	SimHash            *Hash  `json:"-"` // that of the text; nil in the first crawl, which does not compute it
+	SmallChanges       *int   `json:"-"` // visits in a row that found a text that differs in little from the one before; nil means 0
 }
 
+// Volatile reports whether the text differs in little from the one before at every visit, three times in a row or more.
+func (f *Facts) Volatile() bool { return f.SmallChanges != nil && *f.SmallChanges >= 3 }
+
 // byTag are the facts by their numbers in the store: append, never renumber.
-func (f *Facts) byTag() [26]any {
+func (f *Facts) byTag() [32]any {
 	return [...]any{
 		1: &f.Error, 2: &f.RedirectTo, 3: &f.ContentType, 4: &f.ContentLength, 5: &f.ContentHash, 6: &f.ResponseTime, 7: &f.Title, 8: &f.Description, 9: &f.H1,
 		10: &f.Canonical, 11: &f.Language, 12: &f.Hreflang, 13: &f.RobotsMeta, 14: &f.NoIndex, 15: &f.JSONLDTypes, 16: &f.OpenGraph, 17: &f.WordCount,
 		18: &f.LinkCount, 19: &f.LastModified, 20: &f.ETag, 21: &f.Robots, 22: &f.Extracted, 23: &f.Images, 24: &f.Links, 25: &f.Trap,
+		26: &f.TextHash, 27: &f.LastModifiedHeader, 28: &f.NotLastMod, 29: &f.HeaderRules, 30: &f.SimHash, 31: &f.SmallChanges,
 	}
 }
 
@@ -165,7 +178,7 @@ func (m *Millis) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// Hash is the hash of a body. JSON has it as 16 hexadecimal digits.
+// Hash is the hash of a body or a text. JSON has it as 16 hexadecimal digits.
 type Hash uint64
 
 func (h Hash) String() string {

@@ -17,7 +17,7 @@ type Line struct {
 	Source string `json:"source" schema:"enum"`
 	// when it was first named
 	DiscoveredAt Time `json:"discovered_at,omitzero"`
-	// when its outcome was settled, by an answer or without one. Absent: `pending`, `host_blocked`
+	// when its outcome was settled and its facts were read, by an answer or without one. A later check that finds the page unchanged without reading it, or fails, leaves it. Absent: `pending`, `host_blocked`
 	CrawledAt Time `json:"crawled_at,omitzero"`
 	// what became of it: [below](#outcomes)
 	Outcome string `json:"outcome" schema:"enum"`
@@ -36,6 +36,23 @@ type Line struct {
 	IndexableReason string `json:"indexable_reason,omitempty" schema:"enum"`
 	// what robots.txt says of it: [below](#robots). Absent: it was never looked at, or `--ignore-robots`
 	Robots *LineRobots `json:"robots,omitempty"`
+
+	// the generation that last checked it: 0 is the first crawl, 1 the first recrawl. Of a URL that was never checked, 0
+	Generation int `json:"generation"`
+	// the same as `discovered_at`
+	FirstSeenAt Time `json:"first_seen_at,omitzero"`
+	// when it was last checked. Absent: `pending`, `host_blocked`
+	CheckedAt Time `json:"checked_at,omitzero"`
+	// when a check last found a change. Absent: none has
+	ChangedAt Time `json:"changed_at,omitzero"`
+	// what its last check in a recrawl found: [below](#changes). Absent: never checked in a recrawl, or that check failed
+	Change string `json:"change,omitempty" schema:"enum"`
+	// recrawls in a row that could not check it and kept what was known: its outcome and facts are those of the last check that succeeded. After three, it is recorded as it is. Absent: the last check succeeded
+	Stale int `json:"stale,omitempty"`
+	// true: its text differs a little at every check, at least three times in a row, so that a change says nothing and XML sitemaps have no `lastmod` for it. Absent: not so
+	Volatile bool `json:"volatile,omitempty"`
+	// true: the recrawl that last checked it read the page that first named it again, and neither that page, nor another page that was read, nor a sitemap names it any more. Absent: not so
+	Unlinked bool `json:"unlinked,omitempty"`
 }
 
 // LineRobots is the evidence of robots.txt in a line.
@@ -61,6 +78,7 @@ func (l *Line) SetFacts(f *Facts) {
 	if f.Robots.Checked {
 		l.Robots = f.Robots.line()
 	}
+	l.Volatile = f.Volatile()
 }
 
 func (r Robots) line() *LineRobots {

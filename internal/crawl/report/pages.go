@@ -65,7 +65,7 @@ func (p *pageReader) read(ctx context.Context, rec *state.Page) (*page.Line, err
 	outcome, status, facts := page.Pending, 0, &page.Facts{}
 	l := &rec.Link
 	line := page.Line{
-		SchemaVersion: page.SchemaVersion, URL: l.URL.String(), Depth: int(l.Depth), ParentURL: l.Parent.String(), Source: page.SourceName(l.Source), DiscoveredAt: page.Time{Time: l.Discovered},
+		SchemaVersion: page.SchemaVersion, URL: l.URL.String(), Depth: int(l.Depth), ParentURL: l.Parent.String(), Source: page.SourceName(l.Source), DiscoveredAt: page.Time{Time: l.Discovered}, FirstSeenAt: page.Time{Time: l.Discovered},
 	}
 	if f := rec.Finish; f != nil {
 		var err error
@@ -75,6 +75,8 @@ func (p *pageReader) read(ctx context.Context, rec *state.Page) (*page.Line, err
 		outcome = page.Outcome(f.Outcome)
 		status = int(f.Status)
 		line.CrawledAt, line.StatusCode, line.Attempts = page.Time{Time: f.CheckedAt}, status, int(f.Attempts)
+		line.Generation, line.CheckedAt, line.ChangedAt = int(f.Generation), page.Time{Time: f.CheckedAt}, page.Time{Time: f.ChangedAt}
+		line.Change, line.Stale = page.Change(f.Change).String(), int(f.Failures)
 		if outcome == page.Redirect {
 			_, endless, err := p.walk(ctx, l.URL.String(), f.RedirectTo)
 			if err != nil {

@@ -1,0 +1,110 @@
+package recrawl
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/page"
+)
+
+// nearNow is how close to the time of the answer a Last-Modified header is taken for a clock, and not for a date of the page.
+const nearNow = time.Minute
+
+// TakeHeaders takes what the headers of an answer say of the last modification, and the rules in them that a 304 may change. The answer came at a moment.
+func TakeHeaders(f *page.Facts, h http.Header, at time.Time) {
+	f.LastModifiedHeader = h.Get("Last-Modified")
+	f.LastModified.Time = lastModified(f.LastModifiedHeader, h, at)
+	f.HeaderRules = headerRules(h)
+}
+
+// lastModified is the date of a Last-Modified header, or zero if it says nothing of the page: it is within a minute of the answer's own time, or later.
+func lastModified(header string, h http.Header, at time.Time) time.Time {
+	if header == "" {
+		return time.Time{}
+	}
+	date, err := http.ParseTime(header)
+	if err != nil {
+		return time.Time{}
+	}
+	if sent, err := http.ParseTime(h.Get("Date")); err == nil {
+		at = sent
+	}
+	if date.After(at.Add(-nearNow)) {
+		return time.Time{}
+	}
+	return date.UTC()
+}
+
+const (
+	robotsRule = "x-robots-tag: "
+	linkRule   = "link: "
+	maxRules   = 1024 // bytes of the rules that are kept
+)
+
+// headerRules are the values of X-Robots-Tag and the canonical links of Link, one per line, each behind the name of its header.
+func headerRules(h http.Header) string {
+	var rules []string
+	for _, value := range h["X-Robots-Tag"] {
+		rules = append(rules, robotsRule+value)
+	}
+	for _, value := range h["Link"] {
+		for link := range links(value) {
+			if strings.Contains(strings.ToLower(link), "canonical") {
+				rules = append(rules, linkRule+link)
+			}
+		}
+	}
+	if len(rules) == 0 {
+		return ""
+	}
+	text := strings.Join(rules, "\n")
+	return text[:min(len(text), maxRules)]
+}
+
+// links are the links of a Link header: its parts between commas, but for those in addresses and quotes.
+func links(value string) func(yield func(string) bool) {
+	return func(yield func(string) bool) {
+		start, end := 0, byte(0) // end is what ends the address or the quotes that this is in
+		for i := range len(value) {
+			switch c := value[i]; {
+			case end != 0:
+				if c == end {
+					end = 0
+				}
+			case c == '<':
+				end = '>'
+			case c == '"':
+				end = '"'
+			case c == ',':
+				if !yield(strings.TrimSpace(value[start:i])) {
+					return
+				}
+				start = i + 1
+			}
+		}
+		yield(strings.TrimSpace(value[start:]))
+	}
+}
+
+// rulesDiffer reports whether a 304 has other rules than the page had. A 304 need not repeat headers: those that are not there have not changed.
+func rulesDiffer(known string, h http.Header) bool {
+	now := headerRules(h)
+	for header, rule := range map[string]string{"X-Robots-Tag": robotsRule, "Link": linkRule} {
+		if len(h[header]) > 0 && ofHeader(known, rule) != ofHeader(now, rule) {
+			return true
+		}
+	}
+	return false
+}
+
+// ofHeader are the rules of one header.
+func ofHeader(rules, header string) string {
+	var of strings.Builder
+	for rule := range strings.Lines(rules) {
+		if strings.HasPrefix(rule, header) {
+			of.WriteString(strings.TrimSuffix(rule, "\n") + "\n")
+		}
+	}
+	return of.String()
+}

@@ -1,0 +1,287 @@
+package recrawl
+
+import (
+	"bytes"
+	"math/bits"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/page"
+)
+
+// Known is what earlier visits recorded of a URL.
+type Known struct {
+	Outcome page.Outcome
+	Status  int
+	Facts   *page.Facts // those that hold
+
+	ChangedAt time.Time // when a change was last seen
+	Changes   uint32    // how many visits saw a change
+	Failures  uint8     // visits in a row that failed, while facts were kept
+}
+
+// KnownFrom reads what was recorded. The facts of the finish are those that hold.
+func KnownFrom(f *frontier.Finish) (*Known, error) {
+	facts, err := page.Decode(f.Facts)
+	if err != nil {
+		return nil, err
+	}
+	return &Known{
+		Outcome: page.Outcome(f.Outcome), Status: int(f.Status), Facts: facts, ChangedAt: f.ChangedAt, Changes: f.Changes, Failures: f.Failures,
+	}, nil
+}
+
+// Answer is what a visit found.
+type Answer struct {
+	Outcome page.Outcome
+	Status  int
+	At      time.Time
+	Header  http.Header // needed of a 304 only
+	// Facts are those of the answer. Judge changes those that depend on what was known.
+	Facts *page.Facts
+	// Modified is when the page itself says that it was last modified; zero if it does not.
+	Modified time.Time
+	// Conditional means that the request carried the headers of Conditions.
+	Conditional bool
+	// NoCache means that the request asked caches not to answer.
+	NoCache bool
+	// Verifies means that the visit before, in the same generation, was answered 304, and this one asks whether that is true.
+	Verifies bool
+}
+
+// Reading says that an answer is not enough, and how to ask for the page.
+type Reading uint8
+
+// The ways of asking.
+const (
+	ReadNothing Reading = iota // the answer is enough
+	ReadPage                   // without conditions
+	ReadAround                 // without conditions, and with no-cache
+)
+
+// Verdict is what to record of a visit.
+type Verdict struct {
+	// ReadAgain, if it is not ReadNothing, means that nothing is to be recorded: the page must be asked for once more.
+	ReadAgain Reading
+	// FalseNotModified means that the visit before was answered 304 although the text had changed.
+	FalseNotModified bool
+
+	Outcome page.Outcome
+	Status  int
+	// Facts are what to record: if KeepFacts is set, what is to be said of this visit only, and nil if that is nothing.
+	Facts      *page.Facts
+	RedirectTo string // of the facts that hold
+	KeepFacts  bool
+
+	NotModified bool
+	Change      page.Change
+	ChangedAt   time.Time
+	Changes     uint32
+	Failures    uint8
+	Differences []byte
+}
+
+// Record sets the fields of a finish, but for its facts.
+func (v *Verdict) Record(f *frontier.Finish) {
+	f.Outcome, f.Status, f.RedirectTo = uint8(v.Outcome), uint16(v.Status), v.RedirectTo
+	f.KeepFacts, f.NotModified, f.Change, f.ChangedAt = v.KeepFacts, v.NotModified, uint8(v.Change), v.ChangedAt
+	f.Changes, f.Failures, f.Differences = v.Changes, v.Failures, v.Differences
+}
+
+// keptFailures is how many visits in a row may fail before a failure is recorded instead of what was known.
+const keptFailures = 3
+
+// Judge compares an answer with what is known of its URL, which is nil if this is the first visit. It is for generation 1 and later.
+func Judge(known *Known, now *Answer) Verdict {
+	switch {
+	case now.Status == http.StatusNotModified && now.Conditional:
+		return judgeNotModified(known, now)
+	case now.Status == http.StatusNotModified && !now.NoCache:
+		return Verdict{ReadAgain: ReadAround}
+	case known == nil:
+		v := now.verdict()
+		v.Change = page.New
+		v.Differences = AppendDifferences(nil, now.At, compare(&Known{Facts: &page.Facts{}}, now))
+		return v
+	case isTransient(now.Outcome, now.Status, now.Facts) && !isTransient(known.Outcome, known.Status, known.Facts) && (known.Failures < keptFailures || now.Verifies):
+		return judgeFailure(known, now)
+	}
+	return judgeAnswer(known, now)
+}
+
+// isTransient reports whether an outcome may be another one soon although the page is as it was.
+func isTransient(o page.Outcome, status int, f *page.Facts) bool {
+	switch o {
+	case page.Timeout, page.DNSError, page.ConnectError, page.TLSError, page.ReadError, page.Throttled:
+		return true
+	case page.HTTPError:
+		return status >= 500
+	case page.BlockedByRobots:
+		return f.Robots.Low // robots.txt could not be fetched, and --robots-strict treats that as a prohibition
+	}
+	return false
+}
+
+// verdict records the answer as it is, without a change.
+func (a *Answer) verdict() Verdict {
+	return Verdict{Outcome: a.Outcome, Status: a.Status, Facts: a.Facts, RedirectTo: a.Facts.RedirectTo}
+}
+
+// kept records what was known.
+func (k *Known) kept() Verdict {
+	return Verdict{
+		Outcome: k.Outcome, Status: k.Status, RedirectTo: k.Facts.RedirectTo, KeepFacts: true, ChangedAt: k.ChangedAt, Changes: k.Changes, Failures: k.Failures,
+	}
+}
+
+// judgeNotModified is for a 304 to a request with conditions. The facts are written again only if the headers say something new.
+func judgeNotModified(known *Known, now *Answer) Verdict {
+	if rulesDiffer(known.Facts.HeaderRules, now.Header) {
+		return Verdict{ReadAgain: ReadPage}
+	}
+	v := known.kept()
+	v.NotModified, v.Change, v.Failures = true, page.Unchanged, 0
+	facts := *known.Facts
+	if tag := now.Header.Get("Etag"); tag != "" && !sameTag(tag, facts.ETag) {
+		facts.ETag = tag
+	}
+	if header := now.Header.Get("Last-Modified"); header != "" && header != facts.LastModifiedHeader {
+		facts.LastModifiedHeader, facts.NotLastMod, facts.LastModified.Time = header, true, time.Time{}
+	}
+	facts.SmallChanges = nil
+	if !facts.NotLastMod && facts.LastModified.IsZero() {
+		// It was within a minute of the first answer, and now it has stayed.
+		facts.LastModified.Time = lastModified(facts.LastModifiedHeader, now.Header, now.At)
+	}
+	if !bytes.Equal(facts.Append(nil), known.Facts.Append(nil)) {
+		v.KeepFacts, v.Facts = false, &facts
+	}
+	return v
+}
+
+// judgeFailure is for a failure that may pass: what is known stays, with a count of failures. A failed question whether a 304 is true leaves the 304.
+func judgeFailure(known *Known, now *Answer) Verdict {
+	v := known.kept()
+	v.Facts = &page.Facts{Error: now.Facts.Error}
+	switch {
+	case v.Facts.Error != "":
+	case now.Status != 0:
+		v.Facts.Error = "the last check was answered " + strconv.Itoa(now.Status)
+	default:
+		v.Facts.Error = "the last check found that robots.txt could not be fetched"
+	}
+	if now.Verifies {
+		v.Change = page.Unchanged
+		return v
+	}
+	v.Failures++
+	return v
+}
+
+// judgeAnswer is for an answer that replaces what is known, or confirms it.
+func judgeAnswer(known *Known, now *Answer) Verdict {
+	text := compareText(known, now)
+	carryOver(known, now, text)
+	v := now.verdict()
+	v.ChangedAt, v.Changes = known.ChangedAt, known.Changes
+	all := compare(known, now)
+	switch {
+	case len(all) == 0:
+		v.Change = page.Unchanged
+		if saysTheSame(known.Facts, now.Facts) {
+			v.KeepFacts, v.Facts, v.RedirectTo = true, nil, known.Facts.RedirectTo
+		}
+		return v
+	case isGone(now.Outcome, now.Status) && isThere(known.Outcome):
+		v.Change = page.Gone
+	case now.Outcome == page.OK && isGone(known.Outcome, known.Status):
+		v.Change = page.Back
+	default:
+		v.Change = page.Changed
+	}
+	v.ChangedAt = now.At
+	v.Changes++
+	v.Differences = AppendDifferences(nil, now.At, all)
+	v.FalseNotModified = now.Verifies && now.Outcome == page.OK && text == textDiffers
+	return v
+}
+
+// isGone reports whether there is no page.
+func isGone(o page.Outcome, status int) bool {
+	return o == page.HTTPError && (status == http.StatusNotFound || status == http.StatusGone)
+}
+
+// isThere reports whether there is a page, here or elsewhere.
+func isThere(o page.Outcome) bool {
+	return o == page.OK || o == page.Redirect || o == page.RedirectLoop
+}
+
+// textResult is what the comparison of two texts says.
+type textResult uint8
+
+const (
+	textUnknown textResult = iota // one of the two was not read
+	textStayed
+	textDiffers
+)
+
+// compareText compares the texts of pages that were read, and documents by their strong tags.
+func compareText(known *Known, now *Answer) textResult {
+	if known.Outcome != page.OK || now.Outcome != page.OK {
+		return textUnknown
+	}
+	before, after := known.Facts, now.Facts
+	switch {
+	case before.TextHash != nil && after.TextHash != nil:
+		return stayedIf(*before.TextHash == *after.TextHash)
+	case before.ContentHash != nil && after.ContentHash != nil && *before.ContentHash == *after.ContentHash:
+		return textStayed
+	case isStrong(before.ETag) && isStrong(after.ETag) && before.TextHash == nil && after.TextHash == nil:
+		return stayedIf(sameTag(before.ETag, after.ETag))
+	}
+	return textUnknown
+}
+
+func stayedIf(same bool) textResult {
+	if same {
+		return textStayed
+	}
+	return textDiffers
+}
+
+// carryOver completes the facts of an answer by what depends on earlier visits: whether the Last-Modified header can be believed, and how many times in a row
+// the text changed a little.
+func carryOver(known *Known, now *Answer, text textResult) {
+	before, after := known.Facts, now.Facts
+	moved := text == textStayed && before.LastModifiedHeader != "" && after.LastModifiedHeader != "" && before.LastModifiedHeader != after.LastModifiedHeader
+	if before.NotLastMod || moved {
+		after.NotLastMod = true
+		after.LastModified.Time = now.Modified
+	}
+	if text == textDiffers && before.SimHash != nil && after.SimHash != nil && bits.OnesCount64(uint64(*before.SimHash^*after.SimHash)) <= smallDistance {
+		n := 1
+		if before.SmallChanges != nil {
+			n = min(*before.SmallChanges+1, maxSmallChanges)
+		}
+		after.SmallChanges = &n
+	}
+}
+
+const (
+	smallDistance   = 3 // bits of a simhash in which texts that differ in little may differ
+	maxSmallChanges = 100
+)
+
+// saysTheSame reports whether facts of two visits are the same but for what differs at every visit. A simhash that was not computed before is no difference:
+// it is written when the text changes.
+func saysTheSame(before, after *page.Facts) bool {
+	a, b := *before, *after
+	a.ResponseTime, b.ResponseTime = nil, nil
+	a.Robots.CheckedAt, b.Robots.CheckedAt = time.Time{}, time.Time{}
+	if a.SimHash == nil {
+		b.SimHash = nil
+	}
+	return bytes.Equal(a.Append(nil), b.Append(nil))
+}
