@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net"
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -18,6 +20,9 @@ import (
 //	POST /reset       Server.Reset
 //	GET  /expected    one Expectation a line; see parseCrawl for the parameters
 //	GET  /traps       all Traps
+//	GET  /generation  Server.Generation
+//	POST /generation  Server.SetGenerationAt; ?n=NUMBER, and &at=TIME as in RFC 3339 if it is not to be the default
+//	GET  /recrawl     Server.ExpectedRecrawl, one Recrawled a line; ?generations=0,1,2 and the parameters of /expected
 //	GET  /start-urls  Server.StartURLs, one a line
 //	GET  /log         all Requests, if they are kept
 //	GET  /usage       CPU time of this process so far
@@ -39,6 +44,9 @@ func startAdmin(s *Server, addr string) (*admin, error) {
 	mux.HandleFunc("GET /books", a.books)
 	mux.HandleFunc("POST /reset", func(http.ResponseWriter, *http.Request) { s.Reset() })
 	mux.HandleFunc("GET /expected", a.expected)
+	mux.HandleFunc("GET /generation", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.Generation()) })
+	mux.HandleFunc("POST /generation", a.setGeneration)
+	mux.HandleFunc("GET /recrawl", a.recrawl)
 	mux.HandleFunc("GET /traps", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.Traps()) })
 	mux.HandleFunc("GET /log", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.Log()) })
 	mux.HandleFunc("GET /usage", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, Usage{CPUTime()}) })
@@ -93,22 +101,62 @@ func (a *admin) books(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, a.s.HostBooks(host))
 }
 
+func (a *admin) setGeneration(w http.ResponseWriter, r *http.Request) {
+	n, err := strconv.Atoi(r.FormValue("n"))
+	var at time.Time
+	if text := r.FormValue("at"); err == nil && text != "" {
+		at, err = time.Parse(time.RFC3339, text)
+	}
+	if err == nil {
+		err = a.s.SetGenerationAt(n, at)
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+	}
+}
+
 func (a *admin) expected(w http.ResponseWriter, r *http.Request) {
+	var list iter.Seq[Expectation]
 	c, err := parseCrawl(r.URL.Query())
 	if err == nil {
-		var list func(func(Expectation) bool)
-		if list, err = a.s.Expected(c); err == nil {
-			w.Header().Set("Content-Type", "application/jsonl")
-			enc := json.NewEncoder(w)
-			for e := range list {
-				if enc.Encode(e) != nil {
-					return
-				}
-			}
+		list, err = a.s.Expected(c)
+	}
+	writeLines(w, list, err)
+}
+
+func (a *admin) recrawl(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	var generations []int
+	var errs []error
+	for text := range strings.SplitSeq(q.Get("generations"), ",") {
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("parameter generations: %w", err))
+		}
+		generations = append(generations, n)
+	}
+	q.Del("generations")
+	c, err := parseCrawl(q)
+	var list iter.Seq[Recrawled]
+	if err = errors.Join(append(errs, err)...); err == nil {
+		list, err = a.s.ExpectedRecrawl(c, generations...)
+	}
+	writeLines(w, list, err)
+}
+
+// writeLines answers with one value a line, or with the error.
+func writeLines[T any](w http.ResponseWriter, list iter.Seq[T], err error) {
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	w.Header().Set("Content-Type", "application/jsonl")
+	enc := json.NewEncoder(w)
+	for v := range list {
+		if enc.Encode(v) != nil {
 			return
 		}
 	}
-	http.Error(w, err.Error(), http.StatusBadRequest)
 }
 
 // parseCrawl reads a Crawl from parameters with the names of its fields in lower

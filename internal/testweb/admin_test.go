@@ -97,6 +97,25 @@ func TestAdmin(t *testing.T) {
 			t.Errorf("%q: status %d", query, status)
 		}
 	}
+	if _, body := ask("GET", "/generation"); body != "0\n" {
+		t.Errorf("generation %q", body)
+	}
+	for _, query := range []string{"", "?n=x", "?n=251", "?n=1&at=noon"} {
+		if status, _ := ask("POST", "/generation"+query); status != 400 || s.Generation() != 0 {
+			t.Errorf("%q: status %d, generation %d", query, status, s.Generation())
+		}
+	}
+	if status, body := ask("POST", "/generation?n=3&at=2026-01-02T03:04:05Z"); status != 200 || s.Generation() != 3 || s.generation.Load().began[3].Year() != 2026 {
+		t.Errorf("set the generation: %d %q, then %+v", status, body, s.generation.Load())
+	}
+	if status, body := ask("GET", "/recrawl?generations=0,1,3&scope=any"); status != 200 || strings.Count(body, "\n") != len(expected(t, s, Crawl{Scope: "any"})) {
+		t.Errorf("recrawl: %d with %d lines", status, strings.Count(body, "\n"))
+	}
+	for _, query := range []string{"", "?generations=0,x", "?generations=-1", "?generations=0&scope=world"} {
+		if status, _ := ask("GET", "/recrawl"+query); status != 400 {
+			t.Errorf("%q: status %d", query, status)
+		}
+	}
 	if status, _ := ask("GET", "/books?host=h9.test"); status != 404 {
 		t.Errorf("books of no host: status %d", status)
 	}

@@ -22,16 +22,19 @@ func BenchmarkServe(b *testing.B) {
 	for _, size := range []int{10 << 10, 200 << 10} {
 		for _, hosts := range []int{1, 500} {
 			b.Run(fmt.Sprintf("size=%d/hosts=%d/conns=16", size, hosts), func(b *testing.B) {
-				benchServe(b, size, hosts, 16)
+				benchServe(b, size, hosts, 16, "")
 			})
 		}
 	}
+	b.Run("size=10240/hosts=1/conns=16/changes", func(b *testing.B) {
+		benchServe(b, 10<<10, 1, 16, `, "changes": {"sometimes": 1, "rate": 0.01}, "generation": 5`)
+	})
 }
 
-func benchServe(b *testing.B, size, hosts, conns int) {
+func benchServe(b *testing.B, size, hosts, conns int, more string) {
 	const pages = 2000
 	addr, admin := serveElsewhere(b, fmt.Sprintf(
-		`{"hosts": %d, "pages": %d, "page_size": %d, "admin_addr": "127.0.0.1:0"}`, hosts, pages, size))
+		`{"hosts": %d, "pages": %d, "page_size": %d, "admin_addr": "127.0.0.1:0"%s}`, hosts, pages, size, more))
 	clients := make([]*benchClient, conns)
 	for i := range clients {
 		clients[i] = newBenchClient(b, addr)
@@ -44,7 +47,7 @@ func benchServe(b *testing.B, size, hosts, conns int) {
 		for _, c := range clients {
 			n++
 			page := 1 + n%(pages-1)
-			c.send(b, n%hosts, page)
+			c.send(b, n%hosts, page, "")
 		}
 		for _, c := range clients {
 			c.receive(b, size)
@@ -115,35 +118,66 @@ func newBenchClient(b *testing.B, addr string) *benchClient {
 	return &benchClient{nc: nc, r: bufio.NewReaderSize(nc, 32<<10)}
 }
 
-func (c *benchClient) send(b *testing.B, host, page int) {
+// send asks for a page; extra are header lines, each with its line end.
+func (c *benchClient) send(b *testing.B, host, page int, extra string) {
 	c.req = append(c.req[:0], "GET /d"...)
 	c.req = strconv.AppendInt(c.req, int64(page%dirs), 10)
 	c.req = append(c.req, '/')
 	c.req = appendPageName(c.req, page)
 	c.req = append(c.req, " HTTP/1.1\r\nHost: h"...)
 	c.req = strconv.AppendInt(c.req, int64(host), 10)
-	c.req = append(c.req, ".test\r\nUser-Agent: bench\r\nAccept-Encoding: gzip\r\n\r\n"...)
+	c.req = append(c.req, ".test\r\nUser-Agent: bench\r\nAccept-Encoding: gzip\r\n"...)
+	c.req = append(append(c.req, extra...), "\r\n"...)
 	if _, err := c.nc.Write(c.req); err != nil {
 		b.Fatal(err)
 	}
 }
 
 func (c *benchClient) receive(b *testing.B, size int) {
+	c.receiveStatus(b, "200")
+	if _, err := io.CopyN(io.Discard, c.r, int64(size)); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// receiveStatus reads the head of an answer.
+func (c *benchClient) receiveStatus(b *testing.B, status string) {
 	for first := true; ; first = false {
 		line, err := c.r.ReadSlice('\n')
 		if err != nil {
 			b.Fatal(err)
 		}
-		if first && !bytes.HasPrefix(line, []byte("HTTP/1.1 200")) {
+		if first && !bytes.HasPrefix(line, []byte("HTTP/1.1 "+status)) {
 			b.Fatalf("answer %q", line)
 		}
 		if len(line) == 2 {
-			break
+			return
 		}
 	}
-	if _, err := io.CopyN(io.Discard, c.r, int64(size)); err != nil {
-		b.Fatal(err)
+}
+
+// BenchmarkNotModified measures an answer to a condition that holds, of a million pages that change now and then.
+func BenchmarkNotModified(b *testing.B) {
+	const pages, conns, config = 1_000_000, 16, `{"pages": 1000000, "changes": {"sometimes": 1, "rate": 0.01}, "generation": 5, "admin_addr": "127.0.0.1:0"}`
+	addr, admin := serveElsewhere(b, config)
+	clients := make([]*benchClient, conns)
+	for i := range clients {
+		clients[i] = newBenchClient(b, addr)
 	}
+	before := serverCPU(b, admin)
+	b.ReportAllocs()
+	n := 0
+	for b.Loop() {
+		for _, c := range clients {
+			n++
+			c.send(b, 0, 1+n%(pages-1), "If-None-Match: *\r\n")
+		}
+		for _, c := range clients {
+			c.receiveStatus(b, "304")
+		}
+	}
+	b.ReportMetric(float64(serverCPU(b, admin)-before)/float64(n)/1e3, "server-µs/page")
+	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "pages/s")
 }
 
 // BenchmarkPage measures the rendering alone.
@@ -159,7 +193,7 @@ func BenchmarkPage(b *testing.B) {
 			var buf []byte
 			n := 0
 			for b.Loop() {
-				buf = w.appendPage(buf[:0], ref{0, n % 50_000})
+				buf = w.appendPage(buf[:0], ref{0, n % 50_000}, 0)
 				n++
 			}
 		})

@@ -38,6 +38,13 @@ type HostBooks struct {
 	Unknown      Misdeeds `json:"unknown"`       // URLs that the host never named
 	Traps        Misdeeds `json:"traps"`         // requests inside traps: not wrong, unless there are many
 
+	// Conditional counts requests for pages that had an If-None-Match or an If-Modified-Since. Status[304] says how many answers had
+	// nothing new.
+	Conditional int `json:"conditional"`
+	// Bodies counts the pages that were answered 200 with a body, BodyBytes the bytes of these bodies as they were sent.
+	Bodies    int   `json:"bodies"`
+	BodyBytes int64 `json:"body_bytes"`
+
 	// Aborted counts answers that the client did not wait for or did not take whole.
 	Aborted int `json:"aborted"`
 	// Sent is the number of bytes written to clients.
@@ -109,6 +116,9 @@ func (s *Server) HostBooks(i int) HostBooks {
 		Baits:        l.baits.copy(),
 		Unknown:      l.unknown.copy(),
 		Traps:        l.traps.copy(),
+		Conditional:  l.conditional,
+		Bodies:       l.bodies,
+		BodyBytes:    l.bodyBytes,
 		Aborted:      l.aborted,
 		Sent:         sent,
 		Refused:      l.refused,

@@ -3,6 +3,7 @@ package testweb
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -38,6 +39,12 @@ type Config struct {
 
 	// Sitemaps, if not nil, gives every host sitemaps.
 	Sitemaps *Sitemaps `yaml:"sitemaps"`
+
+	// Changes, if not nil, makes pages change when Server.SetGeneration moves the web on.
+	Changes *Changes `yaml:"changes"`
+
+	// Generation is the generation that the web starts with.
+	Generation int `yaml:"generation"`
 
 	// Faults are what is wrong, and with which hosts. Where two concern one host, both
 	// hold; of two that decide about all its pages, or its robots.txt, the later one wins.
@@ -81,6 +88,13 @@ type Sitemaps struct {
 
 	// Gzip serves the files of an index gzipped; there is then always an index.
 	Gzip bool `yaml:"gzip"`
+
+	// LastMod is what the sitemap says of when pages changed: the truth if it is empty, "all" that every page changed in the present
+	// generation, "none" nothing, "stuck" that no page changed since generation 0.
+	LastMod string `yaml:"last_mod"`
+
+	// LastModFrom is the generation from which on LastMod holds; before it, the truth is said.
+	LastModFrom int `yaml:"last_mod_from"`
 
 	// Unlisted leaves the sitemap out of robots.txt: it is then only found by
 	// those who look in the usual place.
@@ -133,7 +147,12 @@ func (c Config) validate() error {
 	bad(c.Grace < 0, "grace %v: want no less than 0", c.Grace)
 	if s := c.Sitemaps; s != nil {
 		bad(s.Orphans < 0 || s.Orphans > maxNodes/2, "sitemaps: orphans %d: want 0 to %d", s.Orphans, maxNodes/2)
+		bad(!slices.Contains([]string{"", "all", "none", "stuck"}, s.LastMod), "sitemaps: last_mod %q: want all, none or stuck", s.LastMod)
 		bad(s.PerFile < 1 || s.PerFile > 50_000, "sitemaps: per_file %d: want 1 to 50000", s.PerFile)
+	}
+	bad(c.Generation < 0 || c.Generation > maxGeneration, "generation %d: want 0 to %d", c.Generation, maxGeneration)
+	if c.Changes != nil {
+		errs = append(errs, c.Changes.validate(c.Pages+c.orphans())...)
 	}
 	if _, err := newNaming(c.HostName, c.Hosts); err != nil {
 		errs = append(errs, err)

@@ -81,7 +81,7 @@ func TestFaultKinds(t *testing.T) {
 func TestValidate(t *testing.T) {
 	bad := Config{
 		Hosts: -1, Pages: -1, PageSize: -1, Links: -1, CrossHost: 2, Grace: -1, HostName: "a b",
-		Sitemaps: &Sitemaps{Orphans: -1, PerFile: 50_001},
+		Sitemaps: &Sitemaps{Orphans: -1, PerFile: 50_001, LastMod: "soon"}, Generation: 251,
 		Faults: slices.Concat(OnAll(
 			OverRate{}, OverConcurrency{}, RefuseFirst{Count: 256}, RefuseBursts{Every: 2, Length: 3}, RefuseAll{Answer{Status: 200}},
 			Slow{Delay: -1}, Capacity{Workers: -1}, Hang{For: -1}, Drip{Chunk: -1}, Reset{After: -1}, Truncate{Where: Where{Count: -1}},
@@ -89,13 +89,14 @@ func TestValidate(t *testing.T) {
 			RedirectLoop{Length: -1}, Moved{To: 9}, SessionTrap{Items: -1}, ParameterTrap{Parameters: -1}, LongURL{Length: 9},
 			Files{Size: -1}, NoIndex{Count: -1}, Canonical{Count: -1}, NoFollow{Count: -1}, Hreflang{Languages: []string{"<"}},
 			CrawlDelay{Delay: -1}, Disallow{Count: -1}, Robots{Redirects: 6},
+			Validators{Mode: "some"}, Down{Status: 404}, Down{Generations: []int{-1}},
 		), []HostFault{{"*", nil}}),
 	}
 	_, err := Start(bad)
 	if err == nil {
 		t.Fatal("accepted")
 	}
-	for _, want := range []string{"hosts -1", "pages -1", "page_size -1", "links -1", "cross_host 2", "grace -1", "orphans -1", "per_file 50001", `"a b"`} {
+	for _, want := range []string{"hosts -1", "pages -1", "page_size -1", "links -1", "cross_host 2", "grace -1", "orphans -1", "per_file 50001", `"a b"`, `"soon"`, "generation 251"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%q is not named", want)
 		}

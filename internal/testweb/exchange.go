@@ -2,7 +2,6 @@ package testweb
 
 import (
 	"net/http"
-	"strconv"
 	"time"
 )
 
@@ -22,17 +21,20 @@ type exchange struct {
 	s      *Server
 	req    request
 	h      *host
+	gen    *generation // the web's when the request began
 	node   int
 	kind   kind
 	broken bool // answered so that no client can be content: not counted as a fetch
 	ended  bool
 	start  time.Time
+	body   int64 // bytes of body sent, or about to be
 }
 
 // handle answers the request: books first, then the host's gates, then what is
 // there.
 func (x *exchange) handle() {
 	x.start = time.Now()
+	x.gen = x.s.generation.Load()
 	if x.req.close {
 		x.c.done = true
 	}
@@ -60,6 +62,8 @@ func (x *exchange) handle() {
 		x.text(http.StatusMethodNotAllowed, "GET or HEAD\n")
 	case x.s.authority != nil && !x.c.secure:
 		x.redirect(http.StatusMovedPermanently, x.h.id, string(x.req.uri))
+	case x.h.plan.down(x.gen.n) != nil:
+		x.h.plan.down(x.gen.n).answer(x)
 	case instead != nil:
 		instead(x)
 	case x.kind == kindRobots:
@@ -77,10 +81,12 @@ func (x *exchange) page() {
 	switch {
 	case x.h.plan.fate != nil && x.node != nodeAsset:
 		x.h.plan.fate.answer(x)
-	case x.node >= w.leafBase():
-		w.leaf(x.h.id, x.node).answer(x)
 	case x.node >= 0:
-		x.tree()
+		if l := w.leaf(x.h.id, x.node); l != nil {
+			l.answer(x)
+		} else {
+			x.tree()
+		}
 	case x.node == nodeTrap:
 		x.h.plan.trap(x.req.uri).answer(x)
 	case x.node == nodeAsset:
@@ -88,20 +94,6 @@ func (x *exchange) page() {
 	default:
 		x.text(http.StatusNotFound, "nothing here\n")
 	}
-}
-
-// tree answers with a page of the tree or an orphan: the path that must be fast.
-func (x *exchange) tree() {
-	b := x.s.buffer()
-	defer x.s.release(b)
-	hash := nodeHash(x.s.web.cfg.Seed, x.h.id, x.node)
-	b.extra = append(b.extra, "ETag: \""...)
-	b.extra = strconv.AppendUint(b.extra, hash, 16)
-	b.extra = append(b.extra, "\"\r\nLast-Modified: "...)
-	b.extra = modified(hash).AppendFormat(b.extra, http.TimeFormat)
-	b.extra = append(b.extra, "\r\n"...)
-	b.body = x.s.web.appendPage(b.body, ref{x.h.id, x.node})
-	x.send(b, http.StatusOK, typeHTML)
 }
 
 // gone notes that the client left before it had its answer.

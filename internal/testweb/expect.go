@@ -77,14 +77,14 @@ func (s *Server) Traps() []Trap {
 	return list
 }
 
-// Expected returns the exact set of URLs that a correct crawl reports, each once, but
+// Expected returns the exact set of URLs that a correct first crawl of the web in its present generation reports, each once, but
 // for those inside traps. Nothing is kept of what was yielded but a bit for
 // each URL, so that it works for millions.
 func (s *Server) Expected(c Crawl) (iter.Seq[Expectation], error) {
 	c = c.withDefaults(s)
-	wk, err := newWalk(s.web, c)
+	wk, err := newWalk(s.web, c, s.generation.Load())
 	if err != nil {
 		return nil, fmt.Errorf("expect crawl: %w", err)
 	}
-	return wk.run, nil
+	return wk.expectations, nil
 }

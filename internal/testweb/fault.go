@@ -62,6 +62,7 @@ func allFaults() []Fault {
 		&WrongType{}, &Files{}, &Charsets{}, &Encodings{}, &Malformed{}, &LinkZoo{},
 		&NoIndex{}, &Canonical{}, &NoFollow{}, &Hreflang{},
 		&CrawlDelay{}, &Disallow{}, &Robots{},
+		&Validators{}, &Down{},
 	}
 }
 
@@ -129,21 +130,30 @@ func decodeStrict(n *yaml.Node, v any) error {
 // ParseFault reads a fault from a flag: names and values in the form
 // "kind=hang hosts=3-5 count=2 for=100ms".
 func ParseFault(s string) (HostFault, error) {
-	n := yaml.Node{Kind: yaml.MappingNode}
-	for field := range strings.FieldsSeq(s) {
-		name, value, ok := strings.Cut(field, "=")
-		if !ok {
-			return HostFault{}, fmt.Errorf("fault %q: want name=value, not %q", s, field)
-		}
-		var v yaml.Node
-		if err := yaml.Unmarshal([]byte(value), &v); err != nil || len(v.Content) != 1 {
-			return HostFault{}, fmt.Errorf("fault %q: bad value %q", s, value)
-		}
-		n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: name}, v.Content[0])
-	}
 	var f HostFault
-	if err := f.UnmarshalYAML(&n); err != nil {
+	n, err := parseFields(s)
+	if err == nil {
+		err = f.UnmarshalYAML(n)
+	}
+	if err != nil {
 		return HostFault{}, fmt.Errorf("fault %q: %w", s, err)
 	}
 	return f, nil
+}
+
+// parseFields reads names and values in the form of a flag.
+func parseFields(s string) (*yaml.Node, error) {
+	n := &yaml.Node{Kind: yaml.MappingNode}
+	for field := range strings.FieldsSeq(s) {
+		name, value, ok := strings.Cut(field, "=")
+		if !ok {
+			return nil, fmt.Errorf("want name=value, not %q", field)
+		}
+		var v yaml.Node
+		if err := yaml.Unmarshal([]byte(value), &v); err != nil || len(v.Content) != 1 {
+			return nil, fmt.Errorf("bad value %q", value)
+		}
+		n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: name}, v.Content[0])
+	}
+	return n, nil
 }

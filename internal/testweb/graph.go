@@ -34,6 +34,8 @@ type web struct {
 	port  string  // with its colon, or empty
 	cross uint64  // of 2^32: share of extra links that leave the host
 	fan   int     // children of a page in the tree
+
+	changes pageChanges
 }
 
 func newWeb(cfg Config, port string) (*web, error) {
@@ -49,6 +51,8 @@ func newWeb(cfg Config, port string) (*web, error) {
 		port:  port,
 		cross: uint64(cfg.CrossHost * (1 << 32)),
 		fan:   max(1, min(10, cfg.Links/3)),
+
+		changes: newPageChanges(cfg.Changes),
 	}
 	if cfg.TLS {
 		w.base = "https://"
@@ -66,12 +70,19 @@ func newWeb(cfg Config, port string) (*web, error) {
 func (w *web) leafBase() int { return w.cfg.Pages + w.cfg.orphans() }
 
 // nodes is how many nodes a host has.
-func (w *web) nodes(host int) int { return w.leafBase() + len(w.plans[host].leaves) }
+func (w *web) nodes(host int) int {
+	n := w.movedBase(host)
+	if w.changes.moves {
+		n += w.leafBase()
+	}
+	return n
+}
 
 // leaf returns the leaf that a node is, or nil.
 func (w *web) leaf(host, node int) *leaf {
-	if i := node - w.leafBase(); i >= 0 {
-		return &w.plans[host].leaves[i]
+	leaves := w.plans[host].leaves
+	if i := node - w.leafBase(); i >= 0 && i < len(leaves) {
+		return &leaves[i]
 	}
 	return nil
 }
@@ -100,7 +111,11 @@ func (w *web) appendURI(dst []byte, host, node int) []byte {
 		node -= w.cfg.Pages
 		dst = append(dst, "/o/p"...)
 	default:
-		return append(dst, w.leaf(host, node).uri...)
+		if l := w.leaf(host, node); l != nil {
+			return append(dst, l.uri...)
+		}
+		node = w.original(host, node)
+		dst = append(dst, "/m/p"...)
 	}
 	dst = strconv.AppendInt(dst, int64(node), 10)
 	return append(dst, ".html"...)
@@ -128,6 +143,10 @@ func (w *web) find(host int, uri []byte) int {
 			if n, ok := parseIndex(num); ok && n < w.cfg.orphans() {
 				return w.cfg.Pages + n
 			}
+		} else if num, ok := bytes.CutPrefix(name, []byte("/m/p")); ok && w.changes.moves {
+			if n, ok := parseIndex(num); ok && n < w.leafBase() && w.isMoving(ref{host, n}) {
+				return w.movedBase(host) + n
+			}
 		}
 	}
 	return w.plans[host].find(uri, w.leafBase())
@@ -144,19 +163,19 @@ type linkIter struct {
 	rand     rng
 	child    int // next child in the tree
 	childEnd int
+	gen      int // generation of the web
 	left     int // links to pages still to come
 	leafNext int // index into the plan's linked leaves
 }
 
-// links returns the links of a page of the tree or an orphan.
-func (w *web) links(from ref) linkIter {
-	it := linkIter{w: w, from: from, left: w.cfg.Links}
-	it.rand = rng(nodeHash(w.cfg.Seed, from.host, from.node) ^ 0x11bc)
-	it.leafNext = from.node
-	if from.node < w.cfg.Pages {
-		it.child = min(from.node*w.fan+1, w.cfg.Pages)
-		it.childEnd = min(it.child+w.fan, w.cfg.Pages)
-	} else {
+// links returns the links of a page of the tree or an orphan in a generation.
+func (w *web) links(from ref, gen int) linkIter {
+	it := linkIter{w: w, from: from, left: w.cfg.Links, gen: gen}
+	original := w.original(from.host, from.node)
+	it.rand = rng(nodeHash(w.cfg.Seed, from.host, original) ^ 0x11bc)
+	it.child, it.childEnd = w.children(original)
+	it.leafNext = original
+	if original >= w.cfg.Pages {
 		it.leafNext = len(w.plans[from.host].linked)
 	}
 	return it
@@ -164,7 +183,7 @@ func (w *web) links(from ref) linkIter {
 
 func (it *linkIter) next() bool {
 	w := it.w
-	if it.left > 0 {
+	for it.left > 0 {
 		it.left--
 		it.shape = it.rand.next()
 		it.to = ref{it.from.host, 0}
@@ -172,6 +191,10 @@ func (it *linkIter) next() bool {
 		case it.child < it.childEnd:
 			it.to.node = it.child
 			it.child++
+			if w.changes.relinks && w.state(it.to, it.gen).hidden {
+				continue
+			}
+			return true
 		case w.cross > 0 && it.shape>>32 < w.cross:
 			it.to.host = (it.from.host + 1 + it.rand.intn(w.cfg.Hosts-1)) % w.cfg.Hosts
 			if it.shape&1 == 0 {
@@ -179,6 +202,9 @@ func (it *linkIter) next() bool {
 			}
 		default:
 			it.to.node = it.rand.intn(w.cfg.Pages)
+		}
+		if w.changes.relinks && w.isRelinked(it.to) {
+			it.to.node = 0
 		}
 		return true
 	}

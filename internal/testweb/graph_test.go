@@ -48,12 +48,12 @@ func checkPage(t *testing.T, w *web, from ref) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	body := w.appendPage(nil, from)
+	body := w.appendPage(nil, from, 0)
 	a := answer{body: body, header: http.Header{"Content-Type": {typeHTML}}}
 	title, got := readPage(at, a)
 	want := []string{at.String()} // its canonical URL
 	pages := 0
-	for it := w.links(from); it.next(); {
+	for it := w.links(from, 0); it.next(); {
 		if it.leaf == nil {
 			pages++
 		}
@@ -87,7 +87,7 @@ func TestPageSizes(t *testing.T) {
 	} {
 		w := mustWeb(t, cfg)
 		for _, node := range []int{0, 1, w.cfg.Pages / 2, w.cfg.Pages - 1} {
-			if got := len(w.appendPage(nil, ref{w.cfg.Hosts - 1, node})); got != w.cfg.PageSize {
+			if got := len(w.appendPage(nil, ref{w.cfg.Hosts - 1, node}, 0)); got != w.cfg.PageSize {
 				t.Errorf("%+v: page %d has %d bytes", cfg, node, got)
 			}
 		}
@@ -103,11 +103,11 @@ func TestDeterministic(t *testing.T) {
 	for host := range 3 {
 		for node := range 10 {
 			r := ref{host, node}
-			page := a.appendPage(nil, r)
-			if !bytes.Equal(page, b.appendPage(nil, r)) {
+			page := a.appendPage(nil, r, 0)
+			if !bytes.Equal(page, b.appendPage(nil, r, 0)) {
 				t.Errorf("page %v differs from itself", r)
 			}
-			if bytes.Equal(page, other.appendPage(nil, r)) {
+			if bytes.Equal(page, other.appendPage(nil, r, 0)) {
 				t.Errorf("page %v does not depend on the seed", r)
 			}
 			all[string(page)] = true

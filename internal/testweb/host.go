@@ -14,10 +14,11 @@ type host struct {
 	sent atomic.Int64 // bytes written, by connections
 
 	mu       sync.Mutex
-	inflight int    // guarded by mu
-	gates    []gate // guarded by mu; nil until the first request
-	visits   int    // guarded by mu; numbers the sessions of a session trap
-	ledger   ledger // guarded by mu
+	inflight int      // guarded by mu
+	gates    []gate   // guarded by mu; nil until the first request
+	visits   int      // guarded by mu; numbers the sessions of a session trap
+	ledger   ledger   // guarded by mu
+	unasked  []uint64 // guarded by mu; a bit for each node that was asked for without conditions in this generation; see Validators
 }
 
 // classify says what a URI is.
@@ -100,8 +101,16 @@ func (h *host) reset() {
 	h.sent.Store(0)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.gates, h.visits = nil, 0
+	h.gates, h.visits, h.unasked = nil, 0, nil
 	h.ledger = newLedger()
+}
+
+// forget makes the host ready for another generation.
+func (h *host) forget() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.unasked = nil
+	clear(h.ledger.got)
 }
 
 // raise sets a to v if that is more.

@@ -11,6 +11,9 @@ const (
 type ledger struct {
 	requests, pages, robots, sitemaps, connections int
 
+	conditional, bodies int
+	bodyBytes           int64
+
 	most         int
 	first        time.Time
 	last         time.Time // start of the last request
@@ -73,6 +76,9 @@ func (l *ledger) begin(x *exchange, inflight int) {
 		return
 	}
 	l.pages++
+	if x.req.conditional() {
+		l.conditional++
+	}
 	l.pageGap = lesser(l.pageGap, l.lastPage, x.start)
 	l.lastPage = x.start
 	if l.robots == 0 {
@@ -86,8 +92,11 @@ func (l *ledger) begin(x *exchange, inflight int) {
 	case nodeTrap:
 		l.traps.add(x)
 	default:
-		if leaf := x.s.web.leaf(x.h.id, x.node); leaf != nil {
+		w := x.s.web
+		if leaf := w.leaf(x.h.id, x.node); leaf != nil {
 			l.beginLeaf(x, leaf)
+		} else if w.isDisallowed(ref{x.h.id, x.node}, x.gen.n) {
+			l.disallowed.add(x)
 		}
 	}
 }
@@ -105,6 +114,10 @@ func (l *ledger) beginLeaf(x *exchange, leaf *leaf) {
 
 func (l *ledger) finish(x *exchange, status int) {
 	l.count(status)
+	if status == 200 && x.kind == kindPage && x.body > 0 {
+		l.bodies++
+		l.bodyBytes += x.body
+	}
 	if status != 200 || x.broken || x.kind != kindPage || x.node < 0 {
 		return
 	}

@@ -12,6 +12,9 @@ type Request struct {
 	URL    string    `json:"url"`
 	Status int       `json:"status"` // 0 if it got no answer
 	Agent  string    `json:"agent"`  // the User-Agent header
+	// Conditional is whether the request had an If-None-Match or an If-Modified-Since.
+	Conditional bool  `json:"conditional,omitempty"`
+	Body        int64 `json:"body"` // bytes of body, as sent
 }
 
 // requestLog keeps requests in the order they were answered.
@@ -21,7 +24,7 @@ type requestLog struct {
 }
 
 func (l *requestLog) add(x *exchange, status int) {
-	r := Request{Start: x.start, URL: x.url(string(x.req.uri)), Status: status, Agent: string(x.req.agent)}
+	r := Request{Start: x.start, URL: x.url(string(x.req.uri)), Status: status, Agent: string(x.req.agent), Conditional: x.req.conditional(), Body: x.body}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.list = append(l.list, r)

@@ -1,6 +1,9 @@
 package testweb
 
-import "strconv"
+import (
+	"fmt"
+	"strconv"
+)
 
 const (
 	pageFoot = "</p>\n<footer><a href=\"#top\">Top</a> <a href=\"mailto:desk@example.com?subject=Page\">Write to us</a> " +
@@ -11,35 +14,80 @@ const (
 	linkRoom = 54
 )
 
-// appendPage appends the body of a page of the tree or an orphan.
-func (w *web) appendPage(dst []byte, from ref) []byte {
+// appendPage appends the body that a page of the tree, an orphan or a page that has moved has in a generation.
+func (w *web) appendPage(dst []byte, from ref, gen int) []byte {
 	start := len(dst)
-	hash := nodeHash(w.cfg.Seed, from.host, from.node)
+	st := w.state(from, gen)
+	original := w.original(from.host, from.node)
+	hash := nodeHash(w.cfg.Seed, from.host, original)
 	dst = append(dst, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>"...)
-	dst = appendTitle(dst, hash, from.node)
+	dst = appendTitle(dst, hash, original)
+	at := len(dst)
+	dst = appendTitleChange(dst, st.title)
+	start += len(dst) - at // what changes while the text stays is not counted, so that the text keeps its length
 	dst = append(dst, "</title>\n<meta name=\"description\" content=\"About "...)
 	dst = appendWords(dst, hash>>16)
 	dst = append(dst, " and "...)
 	dst = appendWords(dst, hash>>32)
 	dst = append(dst, "\">\n<meta name=\"viewport\" content=\"width=device-width\">\n<link rel=\"stylesheet\" href=\"/static/site.css\">\n<link rel=\"canonical\" href=\""...)
 	dst = w.appendOrigin(dst, from.host)
-	dst = w.appendURI(dst, from.host, from.node)
-	dst = append(dst, "\">\n</head>\n<body id=\"top\">\n<h1>"...)
+	dst = w.appendURI(dst, from.host, w.canonicalNode(from.node, st))
+	dst = append(dst, "\">\n"...)
+	if st.elsewhere {
+		start += len("/") - len(w.appendURI(nil, from.host, from.node))
+	}
+	at = len(dst)
+	dst = st.appendToHead(dst, hash, gen)
+	start += len(dst) - at
+	dst = append(dst, "</head>\n<body id=\"top\">\n<h1>"...)
 	dst = appendWords(dst, hash)
 	dst = append(dst, "</h1>\n<p>"...)
+	prose := hash
+	switch {
+	case st.kind == pageCounter:
+		dst = appendCounter(dst, gen)
+	case st.prose > 0:
+		prose = etag(hash, st.prose)
+	}
 
 	room := w.cfg.PageSize - (len(dst) - start) - len(pageFoot)
 	gap := max(0, room/(w.cfg.Links+1)-linkRoom-w.originLen())
 	n := 0
-	for it := w.links(from); it.next(); n++ {
+	for it := w.links(from, gen); it.next(); n++ {
 		if n%3 == 2 {
 			dst = append(dst, parBreak...)
 		}
-		dst = w.text.appendText(dst, hash+uint64(n)*769, gap)
+		dst = w.text.appendText(dst, prose+uint64(n)*769, gap)
 		dst = w.appendLink(dst, &it)
 	}
-	dst = w.text.appendText(dst, hash>>20, w.cfg.PageSize-(len(dst)-start)-len(pageFoot))
+	dst = w.text.appendText(dst, prose>>20, w.cfg.PageSize-(len(dst)-start)-len(pageFoot))
 	return append(dst, pageFoot...)
+}
+
+// canonicalNode is the page that a page names as its canonical one.
+func (w *web) canonicalNode(node int, st pageState) int {
+	if st.elsewhere {
+		return 0
+	}
+	return node
+}
+
+// appendToHead appends what some kinds of pages have in their head.
+func (s *pageState) appendToHead(dst []byte, hash uint64, gen int) []byte {
+	switch {
+	case s.noindex && s.kind == pageNoIndex:
+		return append(dst, "<meta name=\"robots\" content=\"noindex\">\n"...)
+	case s.kind == pageTokens:
+		token := strconv.FormatUint(etag(hash, gen), 16)
+		return fmt.Appendf(dst, "<meta name=\"csrf-token\" content=\"%s\">\n<!-- rendered %d -->\n"+
+			"<script nonce=\"%s\" data-time=\"%d\">var state = {token: \"%s\"};</script>\n", token, gen, token, 1_000_000+gen, token)
+	}
+	return dst
+}
+
+// appendCounter appends the text of a counter: a number that crawlers cannot take for a date or a time.
+func appendCounter(dst []byte, gen int) []byte {
+	return fmt.Appendf(dst, "This page was read %d times. ", 1_000_000+gen)
 }
 
 // appendLink writes a link in one of the many ways a link to the same URL can be

@@ -25,6 +25,8 @@ type plan struct {
 
 	moved       *int // host that all pages redirect to
 	closeAlways bool // no keep-alive
+	validators  validatorMode
+	downs       []Down
 }
 
 // leaf is a URL that a fault adds to a host.

@@ -7,14 +7,21 @@ import (
 
 // request is the head of a request, as slices into its connection's buffer.
 type request struct {
-	uri       []byte // path and query
-	host      []byte // host and port
-	agent     []byte // User-Agent
-	bodyLeft  int    // bytes of body that follow the head
-	get, head bool
-	old       bool // HTTP/1.0
-	close     bool // the client will not reuse the connection
+	uri   []byte // path and query
+	host  []byte // host and port
+	agent []byte // User-Agent
+	// noneMatch and modifiedSince are the conditions, nil if there are none.
+	noneMatch     []byte
+	modifiedSince []byte
+	bodyLeft      int // bytes of body that follow the head
+	get, head     bool
+	old           bool // HTTP/1.0
+	close         bool // the client will not reuse the connection
+	gzip          bool // the client accepts gzip
 }
+
+// conditional reports whether the request has a condition.
+func (r *request) conditional() bool { return r.noneMatch != nil || r.modifiedSince != nil }
 
 // parse reads a head that ends with an empty line. It reports false if that is
 // not a request it can answer.
@@ -47,6 +54,15 @@ func (r *request) parse(b []byte) bool {
 			r.host = value
 		case equalFold(name, "user-agent"):
 			r.agent = value
+		case equalFold(name, "accept-encoding"):
+			r.gzip = bytes.Contains(value, []byte("gzip"))
+		case equalFold(name, "if-none-match"):
+			if r.noneMatch != nil { // two lines are one list
+				value = bytes.Join([][]byte{r.noneMatch, value}, []byte(", "))
+			}
+			r.noneMatch = value
+		case equalFold(name, "if-modified-since"):
+			r.modifiedSince = value
 		case equalFold(name, "connection"):
 			if equalFold(value, "close") {
 				r.close = true

@@ -29,11 +29,11 @@ func (x *exchange) robots() {
 		x.redirect(302, x.h.id, "/robots.txt?hop="+strconv.Itoa(hop+1))
 		return
 	}
-	x.text(200, x.s.web.robotsText(x.h.id))
+	x.text(200, x.s.web.robotsText(x.h.id, x.gen.n))
 }
 
-// robotsText is the robots.txt of a host.
-func (w *web) robotsText(host int) string {
+// robotsText is the robots.txt of a host in a generation.
+func (w *web) robotsText(host, gen int) string {
 	r := &w.plans[host].robots
 	var b strings.Builder
 	if r.agent != "" {
@@ -49,6 +49,14 @@ func (w *web) robotsText(host int) string {
 		b.WriteString("Disallow: /private/ # all but what is open\nAllow: /private/open/\nDisallow: /*.cgi$\n")
 	} else {
 		b.WriteString("Disallow:\n")
+	}
+	if w.changes.disallows {
+		for node := range w.leafBase() {
+			if w.state(ref{host, node}, gen).disallowed {
+				b.WriteString("Disallow: ")
+				b.Write(append(w.appendURI(nil, host, node), '\n'))
+			}
+		}
 	}
 	if r.Size > 0 {
 		const late = "Disallow: /late/\n"

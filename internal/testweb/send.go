@@ -49,6 +49,7 @@ func (x *exchange) send(b *buffer, status int, contentType string) {
 	if x.req.head {
 		out = out[:len(b.head)]
 	}
+	x.body = int64(len(out) - len(b.head))
 	ok := true
 	if last := len(out) - 1; len(out) > wholeWrite {
 		ok = x.c.write(out[:last])
@@ -78,6 +79,7 @@ func (x *exchange) appendHead(dst []byte, status int, contentType string, extra 
 		dst = append(dst, contentType...)
 	}
 	switch {
+	case status == http.StatusNotModified:
 	case length >= 0:
 		dst = append(dst, "\r\nContent-Length: "...)
 		dst = strconv.AppendInt(dst, length, 10)

@@ -7,6 +7,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 )
 
@@ -22,6 +23,9 @@ type Server struct {
 	buffers  sync.Pool // *buffer
 	lastDate atomic.Pointer[dateText]
 	held     atomic.Pointer[hold] // nil unless requests are held
+
+	generation atomic.Pointer[generation] // the present one; written under genMu
+	genMu      sync.Mutex
 
 	// Totals, written by connections.
 	requests, inflight, mostInflight, connections, unknownHosts atomic.Int64
@@ -69,6 +73,11 @@ func StartOn(cfg Config, l net.Listener) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{web: w, listener: l, hosts: make([]host, cfg.Hosts), open: make(map[net.Conn]struct{})}
+	first, err := (&generation{}).to(cfg.Generation, time.Time{})
+	if err != nil {
+		return nil, err
+	}
+	s.generation.Store(first)
 	for i := range s.hosts {
 		s.hosts[i] = host{id: i, plan: w.plans[i], ledger: newLedger()}
 	}
@@ -138,6 +147,12 @@ func (s *Server) serve(nc net.Conn) bool {
 // Dial connects to the server in memory, whatever the address. It has the form of
 // net/http's Transport.DialContext and works inside a synctest bubble.
 func (s *Server) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	name, _, _ := net.SplitHostPort(addr)
+	if i, ok := s.web.names.lookup([]byte(name)); ok {
+		if d := s.web.plans[i].down(s.Generation()); d != nil && d.Refuse {
+			return nil, fmt.Errorf("dial %s: %w", addr, syscall.ECONNREFUSED)
+		}
+	}
 	client, server := net.Pipe()
 	if !s.serve(server) {
 		client.Close()

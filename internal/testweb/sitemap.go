@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/klauspost/compress/gzip"
 )
@@ -42,7 +43,7 @@ func (x *exchange) sitemap() {
 		if indexed {
 			w.writeSitemapIndex(out, x.h.id, parts)
 		} else {
-			w.writeSitemap(out, x.h.id, 0, total)
+			w.writeSitemap(out, x.h.id, 0, total, x.gen)
 		}
 		out.close()
 		return
@@ -61,13 +62,13 @@ func (x *exchange) sitemap() {
 	first, last := part*s.PerFile, min((part+1)*s.PerFile, total)
 	if !s.Gzip {
 		out := x.stream(http.StatusOK, "application/xml", "", -1)
-		w.writeSitemap(out, x.h.id, first, last)
+		w.writeSitemap(out, x.h.id, first, last, x.gen)
 		out.close()
 		return
 	}
 	out := x.stream(http.StatusOK, "application/gzip", "", -1)
 	z := gzip.NewWriter(out)
-	w.writeSitemap(z, x.h.id, first, last)
+	w.writeSitemap(z, x.h.id, first, last, x.gen)
 	z.Close()
 	out.close()
 }
@@ -88,16 +89,25 @@ func (w *web) writeSitemapIndex(out io.Writer, host, parts int) {
 	out.Write(append(b, "</sitemapindex>\n"...))
 }
 
-// writeSitemap lists the nodes from first up to last.
-func (w *web) writeSitemap(out io.Writer, host, first, last int) {
+// writeSitemap lists the nodes from first up to last, as far as they are listed in a generation. A page that has moved is listed where it
+// is now.
+func (w *web) writeSitemap(out io.Writer, host, first, last int, gen *generation) {
 	b := append([]byte(xmlHead+"<urlset"), sitemapSpace...)
 	for node := first; node < last; node++ {
+		now, lastMod, ok := w.listed(ref{host, node}, gen)
+		if !ok {
+			continue
+		}
 		b = append(b, "<url><loc>"...)
 		b = w.appendOrigin(b, host)
-		b = w.appendURI(b, host, node)
-		b = append(b, "</loc><lastmod>"...)
-		b = modified(nodeHash(w.cfg.Seed, host, node)).AppendFormat(b, "2006-01-02T15:04:05Z")
-		b = append(b, "</lastmod><priority>0."...)
+		b = w.appendURI(b, host, now)
+		b = append(b, "</loc>"...)
+		if !lastMod.IsZero() {
+			b = append(b, "<lastmod>"...)
+			b = lastMod.AppendFormat(b, "2006-01-02T15:04:05Z")
+			b = append(b, "</lastmod>"...)
+		}
+		b = append(b, "<priority>0."...)
 		b = append(b, '1'+byte(node%9))
 		b = append(b, "</priority></url>\n"...)
 		if len(b) >= streamPiece {
@@ -108,4 +118,28 @@ func (w *web) writeSitemap(out io.Writer, host, first, last int) {
 		}
 	}
 	out.Write(append(b, "</urlset>\n"...))
+}
+
+// listed says under which node the sitemap lists a page of the tree or an orphan in a generation, and what it says of when it changed.
+// Pages that are gone, redirect to another page, or are hidden are not listed.
+func (w *web) listed(r ref, gen *generation) (node int, lastMod time.Time, ok bool) {
+	st := w.state(r, gen.n)
+	node = r.node
+	if st.kind == pageMove && st.status != http.StatusOK {
+		node = st.to
+		st = w.state(ref{r.host, node}, gen.n)
+	}
+	if st.status != http.StatusOK || st.hidden {
+		return 0, time.Time{}, false
+	}
+	hash, s := nodeHash(w.cfg.Seed, r.host, r.node), w.cfg.Sitemaps
+	switch {
+	case s.LastMod == "" || gen.n < s.LastModFrom:
+		lastMod = gen.modified(hash, st.content)
+	case s.LastMod == "all":
+		lastMod = gen.modified(hash, gen.n)
+	case s.LastMod == "stuck":
+		lastMod = gen.modified(hash, 0)
+	}
+	return node, lastMod, true
 }

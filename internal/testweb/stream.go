@@ -39,6 +39,7 @@ func (s *stream) Write(p []byte) (int, error) {
 	if s.x.req.head {
 		return len(p), nil
 	}
+	s.x.body += int64(len(p))
 	s.b.body = append(s.b.body, p...)
 	if len(s.b.body)-headRoom >= streamPiece {
 		s.flush()

@@ -1,9 +1,6 @@
 package testweb
 
-import (
-	"strconv"
-	"time"
-)
+import "strconv"
 
 const (
 	fillerSize = 1 << 16
@@ -102,8 +99,11 @@ func appendTitle(dst []byte, hash uint64, node int) []byte {
 	return strconv.AppendInt(dst, int64(node), 10)
 }
 
-// modified is when a page says it was last changed: some second of 2024.
-func modified(hash uint64) time.Time {
-	const second2024 = 1704067200
-	return time.Unix(second2024+int64(reduce(hash, 366*86400)), 0).UTC()
+// appendTitleChange appends what a title has since it changed in a generation; nothing if it did not.
+func appendTitleChange(dst []byte, gen int) []byte {
+	if gen == 0 {
+		return dst
+	}
+	dst = append(dst, " as of "...)
+	return strconv.AppendInt(dst, int64(gen), 10)
 }

@@ -11,6 +11,7 @@ const (
 	OutcomeThrottled       = "throttled"
 	OutcomeBlockedByRobots = "blocked_by_robots"
 	OutcomeTimeout         = "timeout"
+	OutcomeConnectError    = "connect_error"
 	OutcomeReadError       = "read_error"
 	OutcomeTooLarge        = "too_large"
 	OutcomeTrap            = "trap"
@@ -44,12 +45,12 @@ func notHTML() verdict {
 	return verdict{outcomes: []string{OutcomeOK}, status: http.StatusOK}
 }
 
-// verdict says what becomes of a node of a host.
-func (w *web) verdict(r ref, c Crawl) verdict {
-	p, l := w.plans[r.host], w.leaf(r.host, r.node)
+// verdict says what becomes of a node of a host in a generation.
+func (w *web) verdict(r ref, c Crawl, gen int) verdict {
+	p, l, down := w.plans[r.host], w.leaf(r.host, r.node), w.plans[r.host].down(gen)
 	if !c.IgnoreRobots {
-		private := l != nil && l.private && p.robots.readable()
-		if private || c.RobotsStrict && p.robots.unreachable() {
+		private := down == nil && (l != nil && l.private && p.robots.readable() || l == nil && w.isDisallowed(r, gen))
+		if private || c.RobotsStrict && (p.robots.unreachable() || down != nil) {
 			return verdict{outcomes: []string{OutcomeBlockedByRobots}}
 		}
 	}
@@ -57,6 +58,9 @@ func (w *web) verdict(r ref, c Crawl) verdict {
 		if v := l.verdict(c); v.outcomes[0] == OutcomeTrap {
 			return v // it is never asked for
 		}
+	}
+	if down != nil {
+		return down.verdict()
 	}
 	if p.outlasts != nil {
 		if v := p.outlasts(c); v != nil {
@@ -67,10 +71,25 @@ func (w *web) verdict(r ref, c Crawl) verdict {
 	case p.fate != nil:
 		return p.fate.verdict(c)
 	case l == nil:
-		return ok(string(appendTitle(nil, nodeHash(w.cfg.Seed, r.host, r.node), r.node)))
+		return w.pageVerdict(r, gen)
 	case l.verdict != nil:
 		return l.verdict(c)
 	default:
 		return ok("")
 	}
+}
+
+// pageVerdict says what becomes of a page of the tree, an orphan or a page that has moved.
+func (w *web) pageVerdict(r ref, gen int) verdict {
+	st := w.state(r, gen)
+	switch {
+	case st.status >= 400:
+		return verdict{outcomes: []string{OutcomeHTTPError}, status: st.status}
+	case st.status >= 300:
+		return verdict{outcomes: []string{OutcomeRedirect}, status: st.status, to: string(w.appendURI(nil, r.host, st.to))}
+	}
+	original := w.original(r.host, r.node)
+	v := ok(string(appendTitleChange(appendTitle(nil, nodeHash(w.cfg.Seed, r.host, original), original), st.title)))
+	v.indexable = !st.noindex && !st.elsewhere
+	return v
 }
