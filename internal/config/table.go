@@ -1,6 +1,9 @@
 package config
 
-import "runtime"
+import (
+	"runtime"
+	"strings"
+)
 
 // Group gathers settings in help texts and documents.
 type Group string
@@ -158,7 +161,7 @@ func (s *Settings) Table() []Entry {
 			Usage: "more pages in a row than this that bring no new text make a trap (0 is off)"},
 
 		{Name: "seeding-strategy", Flags: []string{"seeding"}, Group: Seeding, Value: listValue{p: &s.SeedingStrategy, split: true, check: checkSeeding},
-			Usage: "where more URLs come from: none, sitemap, ct, commoncrawl, all, or a comma list"},
+			Usage: "where more URLs come from: " + strings.Join(seedings(), ", ") + ", or a comma list"},
 		{Name: "ct-base-url", Group: Seeding, Value: stringValue{p: &s.CTBaseURL, check: checkURL},
 			Usage: "address of the certificate transparency search"},
 		{Name: "commoncrawl-base-url", Group: Seeding, Value: stringValue{p: &s.CommonCrawlBaseURL, check: checkURL},

@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -82,19 +83,22 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// describe takes the facts of a response's headers.
+// describe takes the facts of a response.
 func describe(f *finish, resp *fetch.Response, ev page.Robots) {
-	f.facts = page.Facts{
-		ContentType: resp.Header.Get("Content-Type"), ContentLength: page.Length(resp.ContentLength), ResponseTime: new(page.Millis(resp.Timings.Total)),
-		ETag: resp.Header.Get("Etag"), Robots: ev,
-	}
-	if f.facts.ContentType == "" {
-		f.facts.ContentType = resp.ContentType
-	}
+	length := resp.ContentLength
 	if resp.Body != nil {
-		f.facts.ContentLength = page.Length(resp.DecodedLength)
+		length = resp.DecodedLength
 	}
-	recrawl.TakeHeaders(&f.facts, resp.Header, f.at)
+	f.facts = headerFacts(resp.Header, resp.ContentType, length, f.at)
+	f.facts.ResponseTime, f.facts.Robots = new(page.Millis(resp.Timings.Total)), ev
+}
+
+// headerFacts are the facts of the headers of a response that came at a moment. Sniffed is the type that the body looks like, and length is negative if it
+// is not known.
+func headerFacts(h http.Header, sniffed string, length int64, at time.Time) page.Facts {
+	f := page.Facts{ContentType: cmp.Or(h.Get("Content-Type"), sniffed), ContentLength: page.Length(length), ETag: h.Get("Etag")}
+	recrawl.TakeHeaders(&f, h, at)
+	return f
 }
 
 // takeFacts copies what a page that was read at a moment says of itself. The page's texts share one piece of memory, which is free again when the facts

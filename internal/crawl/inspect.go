@@ -1,7 +1,6 @@
 package crawl
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -14,7 +13,6 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/recrawl"
 	"github.com/mapwright/mapwright/internal/robots"
 	"github.com/mapwright/mapwright/internal/traps"
 	"github.com/mapwright/mapwright/internal/urlnorm"
@@ -140,8 +138,7 @@ func Inspect(s *config.Settings, in *Inspected) (*Inspection, error) {
 	var pg parser.Page
 	known := traps.New(trapRules(s), 0)
 	f := &finish{status: in.Status, outcome: outcomeOf(in.Status, in.Location), at: time.Now()}
-	f.facts = page.Facts{ContentType: cmp.Or(in.Header.Get("Content-Type"), in.Type), ContentLength: page.Length(in.Length), ETag: in.Header.Get("ETag")}
-	recrawl.TakeHeaders(&f.facts, in.Header, f.at)
+	f.facts = headerFacts(in.Header, in.Type, in.Length, f.at)
 	if in.Err != nil {
 		f.outcome, f.facts.Error = failedOutcome(in.Err), errorText(in.Err)
 	}

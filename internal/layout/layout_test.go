@@ -25,6 +25,7 @@ var allowedImports = map[string][]string{
 	"frontier/internal/memory":     {},
 	"frontier/internal/waiters":    {},
 	"frontier/pace":                {},
+	"frontier/storetest":           {"frontier", "frontier/pace"},
 	"state":                        {"frontier", "state/internal/badgerfiles", "state/internal/keyset", "state/internal/overlay", "state/internal/record", "state/internal/txn", "wal", "internal/disk", "internal/urlnorm"},
 	"state/internal/badgerfiles":   {"internal/disk"},
 	"state/internal/keyset":        {"internal/urlnorm"},

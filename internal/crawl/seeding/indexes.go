@@ -56,9 +56,12 @@ type Indexes struct {
 type index struct {
 	name  string // as in settings, reports and sitemap.jsonl
 	code  uint8  // of its links
-	urls  func(ctx context.Context, domain string, sink seed.Sink) (seed.Summary, error)
+	urls  findURLs
 	close func()
 }
+
+// findURLs hands over the URLs of a domain that an index knows.
+type findURLs func(ctx context.Context, domain string, sink seed.Sink) (seed.Summary, error)
 
 // factSeeded is the name of a fact, with an index and a domain that it was asked about behind it. It lies in the partition of the domain.
 const factSeeded = "seed "
@@ -68,31 +71,37 @@ const factSeeded = "seed "
 func NewIndexes(s *config.Settings, fetcher func(base, usual string) (seed.Fetcher, func(), error)) (*Indexes, error) {
 	x := &Indexes{}
 	usual := config.Defaults(s.Profile)
-	if Uses(s, "ct") {
-		hosts, err := newNames(s)
-		if err != nil {
-			return nil, err
+	for _, i := range []struct {
+		code        uint8
+		base, usual string // its address, of the setting NAME-base-url
+		open        func(base string, o seed.Options) (findURLs, error)
+	}{
+		{page.SourceCT, s.CTBaseURL, usual.CTBaseURL, func(base string, o seed.Options) (findURLs, error) {
+			hosts, err := newNames(s)
+			if err != nil {
+				return nil, err
+			}
+			ct, err := seed.NewCT(base, hosts, o)
+			return ct.URLs, err
+		}},
+		{page.SourceCommonCrawl, s.CommonCrawlBaseURL, usual.CommonCrawlBaseURL, func(base string, o seed.Options) (findURLs, error) {
+			cc, err := seed.NewCommonCrawl(base, o)
+			return cc.URLs, err
+		}},
+	} {
+		name := page.SourceName(i.code)
+		if !Uses(s, name) {
+			continue
 		}
-		f, stop, err := fetcher(s.CTBaseURL, usual.CTBaseURL)
+		f, stop, err := fetcher(i.base, i.usual)
 		if err != nil {
-			return nil, fmt.Errorf("ct-base-url: %w", err)
+			return nil, fmt.Errorf("%s-base-url: %w", name, err)
 		}
-		ct, err := seed.NewCT(s.CTBaseURL, hosts, seed.Options{Fetcher: f})
+		urls, err := i.open(i.base, seed.Options{Fetcher: f})
 		if err != nil {
-			return nil, fmt.Errorf("ct-base-url: %w", err)
+			return nil, fmt.Errorf("%s-base-url: %w", name, err)
 		}
-		x.list = append(x.list, index{"ct", page.SourceCT, ct.URLs, stop})
-	}
-	if Uses(s, "commoncrawl") {
-		f, stop, err := fetcher(s.CommonCrawlBaseURL, usual.CommonCrawlBaseURL)
-		if err != nil {
-			return nil, fmt.Errorf("commoncrawl-base-url: %w", err)
-		}
-		cc, err := seed.NewCommonCrawl(s.CommonCrawlBaseURL, seed.Options{Fetcher: f})
-		if err != nil {
-			return nil, fmt.Errorf("commoncrawl-base-url: %w", err)
-		}
-		x.list = append(x.list, index{"commoncrawl", page.SourceCommonCrawl, cc.URLs, stop})
+		x.list = append(x.list, index{name, i.code, urls, stop})
 	}
 	return x, nil
 }

@@ -6,10 +6,14 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/fetch"
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/seed"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
@@ -69,4 +73,35 @@ func mustURL(t *testing.T, text string) urlnorm.URL {
 		t.Fatal(err)
 	}
 	return u
+}
+
+// Every source of URLs that a user can choose has the same name in the settings and in sitemap.jsonl, and is asked if it is an index.
+func TestEverySourceHasOneName(t *testing.T) {
+	var names []string
+	for code := page.SourceSitemap; page.SourceName(code) != "unknown"; code++ {
+		names = append(names, page.SourceName(code))
+	}
+	s := config.Defaults(config.OwnSite)
+	s.SeedingStrategy = nil
+	for _, e := range s.Table() {
+		if e.Name != "seeding-strategy" {
+			continue
+		}
+		if err := e.Value.Set(strings.Join(names, ",")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	none := func(string, string) (seed.Fetcher, func(), error) { return &fetch.Client{}, func() {}, nil }
+	x, err := NewIndexes(s, none)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, index := range x.list {
+		if index.name != names[1+i] {
+			t.Errorf("index %d is %s, want %s", i, index.name, names[1+i])
+		}
+	}
+	if len(x.list) != len(names)-1 || !slices.Equal(s.SeedingStrategy, names) {
+		t.Errorf("%d indexes for the sources %q", len(x.list), s.SeedingStrategy)
+	}
 }
