@@ -79,6 +79,54 @@ func TestAgainOfAReturnedURL(t *testing.T) {
 	})
 }
 
+// With MarkWhenRead a later visit is in flight from Reading on.
+func TestMarkWhenRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := NewMemStore()
+		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true, MarkWhenRead: true}, store)
+		add(t, f, Link{URL: mustURL("http://a.example/")})
+		again := ok()
+		again.Again = true
+		for visit := range 4 {
+			lease := next(t, f)
+			if got := store.Inflight(); (got == 1) != (visit == 0) {
+				t.Errorf("visit %d: %d in flight", visit+1, got)
+			}
+			startLease(t, lease)
+			switch visit {
+			case 1: // an answer without a body
+				before := store.last
+				done(t, lease, again)
+				if store.last != before+1 {
+					t.Errorf("%d records", store.last-before)
+				}
+				continue
+			case 2:
+				before := store.last
+				lease.Abandon()
+				if store.last != before {
+					t.Error("a URL that was not in flight is returned")
+				}
+				lease = next(t, f)
+				startLease(t, lease)
+			}
+			for range 2 {
+				if err := lease.Reading(); err != nil || store.Inflight() != 1 {
+					t.Errorf("visit %d: %d in flight, %v", visit+1, store.Inflight(), err)
+				}
+			}
+			if visit == 3 {
+				again.Again = false
+			}
+			done(t, lease, again)
+			if err := lease.Reading(); err != ErrDone {
+				t.Errorf("read after the end: %v", err)
+			}
+		}
+		checkEmpty(t, f, store)
+	})
+}
+
 // The facts of Revisit are in its last record, also if there are no links.
 func TestFactsOfRevisit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -29,6 +29,7 @@ type Lease struct {
 	kind        Kind
 
 	flight
+	marked bool // recorded as in flight; guarded by s.mu
 	ticket bool // a page ticket is held; guarded by s.mu
 	spent  bool // and used by a request or a failure to connect, now or in an earlier attempt; guarded by s.mu
 	// disowned means that the partition was closed: all that the lease has is its
@@ -137,6 +138,24 @@ func (l *Lease) mayRepeatLocked() bool {
 	return s.schedule.nextStart(l.host, h) <= s.time()
 }
 
+// Reading is called before the body of an answer is read, if Options.MarkWhenRead is set. It
+// records that the URL is in flight, unless that is recorded already. After an error
+// nothing must be read, and the lease must be ended by Done(Result{}).
+func (l *Lease) Reading() error {
+	s := l.s
+	s.lock()
+	defer s.unlock()
+	switch {
+	case l.over.Load():
+		return ErrDone
+	case l.disowned:
+		return ErrPartitionClosed
+	case l.marked || !l.kind.isQueued():
+		return nil
+	}
+	return s.draft.commitLeased(l)
+}
+
 // Done says how the fetch ended, exactly once: a second call returns ErrDone. If
 // it returns another error nothing was recorded, and the URL is pending.
 func (l *Lease) Done(r Result) (Disposition, error) {
@@ -204,7 +223,7 @@ func (l *Lease) putBack(wait time.Duration) {
 	}
 	l.putBackLocked(s.time()+int64(wait), l.Attempt())
 	if l.kind.isQueued() && l.f.life.failed() == nil {
-		s.draft.commitReturned(l.key)
+		_ = s.draft.commitReturned(l) // a failure is noted, and the next call returns it
 	}
 }
 

@@ -359,7 +359,7 @@ func (e *ending) back(r *Result, event pace.Event, d Disposition) error {
 		}
 	}
 	l.putBackLocked(at, attempts)
-	return s.draft.commitReturned(l.key)
+	return s.draft.commitReturned(l)
 }
 
 // conclude adds what the end means for the host to the batch and its record.
@@ -369,7 +369,7 @@ func (e *ending) conclude(b *batch, rec *Record) {
 	if l.kind.isQueued() {
 		rec.Finish = &b.fin
 		if e.again {
-			b.visits = append(b.visits, l.nextVisit(&b.fin))
+			b.visits = append(b.visits, e.nextVisit(&b.fin))
 			rec.Visits = b.visits
 		}
 	}
@@ -396,8 +396,8 @@ func (e *ending) conclude(b *batch, rec *Record) {
 }
 
 // nextVisit is the visit after the one that fin ends.
-func (l *Lease) nextVisit(fin *Finish) Link {
-	next := l.Link()
+func (e *ending) nextVisit(fin *Finish) Link {
+	next := e.lease.Link()
 	next.Visit, next.Before, next.At = fin.Visit+1, fin.Summary(), Cursor{}
 	next.settlePriority()
 	return next

@@ -329,7 +329,7 @@ func runModel(t *testing.T, r *rand.Rand) {
 	if r.IntN(2) == 0 {
 		o.Admit = admitSome
 	}
-	o.SkipSitemaps = r.IntN(4) == 0
+	o.SkipSitemaps, o.MarkWhenRead = r.IntN(4) == 0, r.IntN(2) == 0
 	if r.IntN(2) == 0 {
 		o.Registry = pace.NewRegistry() // a crawl alone in it behaves as one without
 	}
@@ -546,6 +546,11 @@ func (d *driver) end() {
 	if l.started != 0 && d.r.IntN(6) == 0 {
 		d.repeat(l, h)
 	}
+	if d.r.IntN(2) == 0 {
+		if err := l.Reading(); err != nil {
+			d.t.Fatal(err)
+		}
+	}
 	d.leases = slices.Delete(d.leases, i, i+1)
 	time.Sleep(time.Duration(d.r.IntN(3)*100) * time.Millisecond)
 	if d.r.IntN(15) == 0 {
@@ -742,6 +747,9 @@ func (d *driver) finish(store *keptStore) {
 	links, done := store.Len()
 	if links != len(d.m.urls) || done != finished {
 		d.t.Errorf("the store has %d links and %d finished, want %d and %d", links, done, len(d.m.urls), finished)
+	}
+	if n := store.Inflight(); n != 0 {
+		d.t.Errorf("%d are in flight", n)
 	}
 	if store.kept != d.kept {
 		d.t.Errorf("records have %+v, want %+v", store.kept, d.kept)

@@ -259,14 +259,22 @@ func (d *draft) commitFacts() error {
 	return d.commit(Record{Hosts: d.take()})
 }
 
-// commitLeased commits that a URL is leased.
-func (d *draft) commitLeased(k Key) error {
-	d.key[0] = k
-	return d.commit(Record{Leased: d.key[:]})
+// commitLeased commits that the URL of a lease is in flight.
+func (d *draft) commitLeased(l *Lease) error {
+	d.key[0] = l.key
+	if err := d.commit(Record{Leased: d.key[:]}); err != nil {
+		return err
+	}
+	l.marked = true
+	return nil
 }
 
-// commitReturned commits that a URL is not leased any more, and the facts.
-func (d *draft) commitReturned(k Key) error {
-	d.key[0] = k
+// commitReturned commits that the URL of a lease is not in flight any more, if it was, and
+// the facts.
+func (d *draft) commitReturned(l *Lease) error {
+	if !l.marked {
+		return d.commitFacts()
+	}
+	d.key[0] = l.key
 	return d.commit(Record{Hosts: d.take(), Returned: d.key[:]})
 }

@@ -29,6 +29,7 @@ type applier struct {
 	buf    []byte
 
 	links, finishes keyset.Recent
+	named           keyset.Recent // links to URLs, by generation
 
 	position frontier.Position     // of the record being applied
 	cursors  []frontier.HostCursor // of that record

@@ -29,33 +29,33 @@ func (a recordApplier) Part(h record.PartHead) error {
 func (a recordApplier) counters() *Counters { return &a.next.parts[a.current].counters }
 
 func (a recordApplier) Finish(k frontier.Key, value []byte) error {
-	sitemap, err := a.countFinish(k, value)
-	if err != nil {
-		return err
-	}
 	a.inflight = append(a.inflight, inflightChange{k, opReturned})
 	if err := a.forgetCrashes(k); err != nil {
 		return err
 	}
-	_, finished := record.Families(sitemap)
-	return a.put(a.urlKey(finished, k), value)
+	return a.putFinish(k, value)
 }
 
-// countFinish counts a finish, and reports whether it is that of a sitemap.
-func (a recordApplier) countFinish(k frontier.Key, value []byte) (sitemap bool, err error) {
-	r, err := record.ValueReader("finish", value)
-	if err != nil {
-		return false, err
-	}
+// putFinish counts a finish and stores it, with what it changed.
+func (a recordApplier) putFinish(k frontier.Key, value []byte) error {
 	var f frontier.Finish
-	r.FinishHead(&f)
-	if err := r.Done("finish"); err != nil {
-		return false, err
+	if err := record.ReadFinish(value, &f); err != nil {
+		return err
 	}
 	if a.finishes.Add(k, max(1, f.Visit)) {
 		a.counters().finished(&f)
 	}
-	return f.Sitemap, nil
+	if len(f.Differences) > 0 {
+		a.buf = record.AppendDifferences(a.buf[:0], &f)
+		if err := a.put(record.AppendChangeKey(nil, k, f.Generation), a.buf); err != nil {
+			return err
+		}
+	}
+	_, family := record.Families(f.Sitemap)
+	if f.KeepFacts && f.Visit > 1 {
+		family = record.FamVisit
+	}
+	return a.put(a.urlKey(family, k), value)
 }
 
 func (a recordApplier) forgetCrashes(k frontier.Key) error {
@@ -72,7 +72,7 @@ func (a recordApplier) forgetCrashes(k frontier.Key) error {
 func (a recordApplier) Link(index int, l *record.LinkView) error {
 	a.done.links = append(a.done.links, l.Key)
 	a.buf = record.AppendDiscovery(a.buf[:0], l)
-	found, finished := record.Families(l.Sitemap)
+	found, _ := record.Families(l.Sitemap)
 	if err := a.put(a.urlKey(found, l.Key), a.buf); err != nil {
 		return err
 	}
@@ -81,10 +81,7 @@ func (a recordApplier) Link(index int, l *record.LinkView) error {
 		a.counters().found(l.Sitemap)
 	}
 	if l.Finish != nil {
-		if _, err := a.countFinish(l.Key, l.Finish); err != nil {
-			return err
-		}
-		return a.put(a.urlKey(finished, l.Key), l.Finish)
+		return a.putFinish(l.Key, l.Finish)
 	}
 	if !isNew {
 		return nil
@@ -156,6 +153,21 @@ func (a recordApplier) Skip(s frontier.Skip) error {
 
 // Folds read evidence from the journal.
 func (a recordApplier) Evidence(frontier.Evidence) error { return nil }
+
+func (a recordApplier) Named(n frontier.Named) error {
+	a.buf = record.AppendNamed(a.buf[:0], &n)
+	if n.Listed {
+		if err := a.put(record.AppendNamedKey(nil, n.Key, record.NamedListed), a.buf); err != nil {
+			return err
+		}
+	}
+	if !n.Linked || !a.named.Add(n.Key, n.Generation) {
+		return nil // most links of a site are on many pages
+	}
+	n.LastMod = time.Time{} // that is what a sitemap says
+	a.buf = record.AppendNamed(a.buf[:0], &n)
+	return a.put(record.AppendNamedKey(nil, n.Key, record.NamedLinked), a.buf)
+}
 
 func (a recordApplier) Received(m frontier.Mark) error {
 	a.buf = binary.AppendUvarint(append(a.buf[:0], record.Version), m.Batch)

@@ -150,6 +150,12 @@ func dumpContents(t *testing.T, s *Store) string {
 			t.Fatal(err)
 		}
 		put("page", p.Link, p.Finish)
+		if p.Finish != nil && p.Finish.KeepFacts {
+			put("kept", p.Link.Key, p.FactsGeneration, p.VisitFacts)
+		}
+		if p.Linked != (NamedIn{}) || p.Listed != (NamedIn{}) {
+			put("named", p.Link.Key, p.Linked, p.Listed)
+		}
 	}
 	scan := func(family byte, fn func(key []byte)) {
 		if err := s.view.scan([]byte{family}, func(key, _ []byte) error { fn(key); return nil }); err != nil {
@@ -167,7 +173,16 @@ func dumpContents(t *testing.T, s *Store) string {
 		t.Fatal(err)
 	}
 	for i := range list {
+		if f := list[i].Finish; f != nil && f.Generation == list[i].FactsGeneration {
+			list[i].FactsGeneration = 0 // it was not in the first golden directories
+		}
 		put("sitemap", list[i])
+	}
+	for c, err := range s.Changes(ctx, 0) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		put("change", c)
 	}
 	for backlog, err := range s.Backlogs(ctx, 0, 255) {
 		if err != nil {

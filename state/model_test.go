@@ -30,6 +30,9 @@ type model struct {
 	links    map[frontier.Key]frontier.Link
 	order    map[frontier.HostID][]frontier.Link // as they were named
 	finishes map[frontier.Key]*frontier.Finish
+	held     map[frontier.Key]*frontier.Finish // the last one that did not keep earlier facts
+	named    map[frontier.Key][2]NamedIn       // linked, listed
+	changes  map[changeID]Change
 	hosts    map[frontier.HostID]frontier.HostFact
 	origins  map[string]frontier.OriginFact
 	facts    map[string][]byte
@@ -41,10 +44,17 @@ type model struct {
 	visit    map[frontier.Key]uint32           // the one that is queued, from 2 on
 }
 
+// A changeID is what the store keeps one change for.
+type changeID struct {
+	key        frontier.Key
+	generation uint32
+}
+
 func newModel(seed uint64) *model {
 	return &model{
 		rng: rand.New(rand.NewPCG(seed, seed)), hasher: frontier.NewHasher(modelSeed),
 		links: map[frontier.Key]frontier.Link{}, order: map[frontier.HostID][]frontier.Link{}, finishes: map[frontier.Key]*frontier.Finish{},
+		held: map[frontier.Key]*frontier.Finish{}, named: map[frontier.Key][2]NamedIn{}, changes: map[changeID]Change{},
 		hosts: map[frontier.HostID]frontier.HostFact{}, origins: map[string]frontier.OriginFact{}, facts: map[string][]byte{}, vouchers: map[frontier.Key]map[frontier.HostID]uint32{}, visit: map[frontier.Key]uint32{},
 		skips: map[uint8]*[NumSkipReasons]uint64{},
 	}
@@ -69,7 +79,7 @@ func (m *model) record() frontier.Record {
 		r.Finish.Sitemap = m.links[k].Sitemap
 		r.Finish.Visit, r.Finish.Generation = max(1, m.visit[k]), max(1, m.visit[k])-1
 		if r.Finish.Visit > 1 {
-			r.Finish.Before = m.finishes[k].Summary()
+			m.later(r.Finish, now)
 		}
 		if m.rng.IntN(5) == 0 {
 			r.Finish.RedirectTo = "https://elsewhere.example/"
@@ -81,6 +91,18 @@ func (m *model) record() frontier.Record {
 	}
 	if m.rng.IntN(4) == 0 {
 		r.Visits = m.revisits(r.Finish)
+	}
+	if f := r.Finish; f != nil && m.rng.IntN(4) == 0 { // as Result.Again does
+		r.Visits = append(r.Visits, m.nextVisit(f))
+	}
+	for range m.rng.IntN(3) {
+		if len(m.done) > 0 {
+			n := frontier.Named{Key: m.done[m.rng.IntN(len(m.done))], Linked: m.rng.IntN(2) == 0, Generation: uint32(m.n)}
+			if n.Listed = m.rng.IntN(2) == 0; n.Listed {
+				n.LastMod = now
+			}
+			r.Named = append(r.Named, n)
+		}
 	}
 	for _, l := range r.Links {
 		if l.Sitemap && m.rng.IntN(2) == 0 {
@@ -112,17 +134,42 @@ func (m *model) record() frontier.Record {
 	return r
 }
 
+// later fills in what a visit after the first says.
+func (m *model) later(f *frontier.Finish, now time.Time) {
+	last := m.finishes[f.Key]
+	f.Before = last.Summary()
+	if f.KeepFacts = m.rng.IntN(2) == 0; f.KeepFacts {
+		f.Outcome, f.Status, f.Bytes, f.Counted = last.Outcome, last.Status, last.Bytes, m.rng.IntN(2) > 0
+		if f.NotModified = m.rng.IntN(2) == 0; f.NotModified {
+			f.Facts = nil
+		} else {
+			f.Failures = last.Failures + 1
+		}
+	}
+	f.Generation = last.Generation + uint32(m.rng.IntN(2))
+	f.Change, f.Changes, f.ChangedAt = uint8(m.rng.IntN(6)), last.Changes, last.ChangedAt
+	if f.Generation > 0 && m.rng.IntN(2) == 0 {
+		f.Changes, f.ChangedAt, f.Differences = f.Changes+1, now, m.blob(40)
+	}
+}
+
+// nextVisit is the visit after a finish.
+func (m *model) nextVisit(f *frontier.Finish) frontier.Link {
+	l := m.links[f.Key]
+	m.visit[f.Key] = max(1, f.Visit) + 1
+	return frontier.Link{Key: f.Key, URL: l.URL, Depth: l.Depth, Priority: l.Priority, Source: l.Source, Sitemap: l.Sitemap, Visit: m.visit[f.Key], Before: f.Summary()}
+}
+
 // revisits are some links that are finished, to be visited once more; none that is just being finished.
 func (m *model) revisits(finish *frontier.Finish) []frontier.Link {
 	var links []frontier.Link
 	for range min(3, len(m.done)) {
 		k := m.done[m.rng.IntN(len(m.done))]
-		f, l := m.finishes[k], m.links[k]
+		f := m.finishes[k]
 		if m.visit[k] > f.Visit || finish != nil && finish.Key == k {
 			continue // it is queued, or will be finished now
 		}
-		m.visit[k] = max(1, f.Visit) + 1
-		links = append(links, frontier.Link{Key: k, URL: l.URL, Depth: l.Depth, Priority: l.Priority, Source: l.Source, Sitemap: l.Sitemap, Visit: m.visit[k], Before: f.Summary()})
+		links = append(links, m.nextVisit(f))
 	}
 	return links
 }
@@ -168,7 +215,7 @@ func (m *model) apply(r *frontier.Record) {
 			l.Finish = nil
 			f.Key = l.Key
 			m.setLink(l)
-			m.finishes[l.Key] = f
+			m.finishes[l.Key], m.held[l.Key] = f, f
 			m.counters.found(l.Sitemap)
 			m.counters.finished(f)
 			continue
@@ -178,17 +225,23 @@ func (m *model) apply(r *frontier.Record) {
 		m.open = append(m.open, l.Key)
 		m.counters.found(l.Sitemap)
 	}
+	if r.Finish != nil {
+		m.finish(r.Finish)
+	}
 	for _, l := range r.Visits {
 		m.order[l.Key.Host] = append(m.order[l.Key.Host], l)
 		m.open = append(m.open, l.Key)
 		m.counters.queuedAgain(l.Sitemap)
 	}
-	if r.Finish != nil {
-		if m.finishes[r.Finish.Key] == nil {
-			m.done = append(m.done, r.Finish.Key)
+	for _, n := range r.Named {
+		in := m.named[n.Key]
+		if n.Linked {
+			in[0] = NamedIn{Generation: n.Generation}
 		}
-		m.finishes[r.Finish.Key] = r.Finish
-		m.counters.finished(r.Finish)
+		if n.Listed {
+			in[1] = NamedIn{n.Generation, n.LastMod}
+		}
+		m.named[n.Key] = in
 	}
 	for _, v := range r.Vouchers {
 		if m.vouchers[v.Key] == nil {
@@ -216,6 +269,33 @@ func (m *model) apply(r *frontier.Record) {
 			m.facts[f.Name] = f.Value
 		}
 	}
+}
+
+func (m *model) finish(f *frontier.Finish) {
+	if m.finishes[f.Key] == nil {
+		m.done = append(m.done, f.Key)
+	}
+	m.finishes[f.Key] = f
+	if !f.KeepFacts {
+		m.held[f.Key] = f
+	}
+	if len(f.Differences) > 0 {
+		m.changes[changeID{f.Key, f.Generation}] = Change{f.Key, f.Generation, f.Change, f.Differences}
+	}
+	m.counters.finished(f)
+}
+
+// page is what the store should say of a URL.
+func (m *model) page(k frontier.Key) Page {
+	p := Page{Link: m.links[k], Linked: m.named[k][0], Listed: m.named[k][1]}
+	if last := m.finishes[k]; last != nil {
+		f := *last
+		if f.KeepFacts {
+			p.VisitFacts, f.Facts = f.Facts, m.held[k].Facts
+		}
+		p.Finish, p.FactsGeneration = &f, m.held[k].Generation
+	}
+	return p
 }
 
 // pending is what Pending should return of a host.
@@ -253,6 +333,7 @@ func (m *model) check(t *testing.T, s *Store) {
 	}
 	m.checkPages(t, s)
 	m.checkSitemaps(t, s)
+	m.checkChanges(t, s)
 	if got := s.Counters(); got != m.counters {
 		t.Errorf("counters\n got %v\nwant %v", got, m.counters)
 	}
@@ -347,8 +428,8 @@ func (m *model) checkPages(t *testing.T, s *Store) {
 		if i >= len(want) {
 			t.Fatalf("more than %d pages", len(want))
 		}
-		if w := (Page{Link: m.links[want[i]], Finish: m.finishes[want[i]]}); !reflect.DeepEqual(p, w) {
-			t.Fatalf("page %d of %d\n got %+v %+v\nwant %+v %+v", i, len(want), p.Link, p.Finish, w.Link, w.Finish)
+		if w := m.page(want[i]); !reflect.DeepEqual(p, w) {
+			t.Fatalf("page %d of %d\n got %+v %+v\nwant %+v %+v", i, len(want), p, p.Finish, w, w.Finish)
 		}
 		i++
 	}
@@ -361,6 +442,32 @@ func (m *model) checkPages(t *testing.T, s *Store) {
 	}
 	if slices.Index(out, false) != len(keys) {
 		t.Error("Seen does not know what it should, or more")
+	}
+}
+
+// checkChanges compares what visits changed, and what is known before the next visit.
+func (m *model) checkChanges(t *testing.T, s *Store) {
+	t.Helper()
+	since := uint32(1 + m.n%3)
+	want := slices.DeleteFunc(slices.Collect(maps.Values(m.changes)), func(c Change) bool { return c.Generation < since })
+	slices.SortFunc(want, func(a, b Change) int {
+		return cmp.Or(a.Key.Compare(b.Key), cmp.Compare(a.Generation, b.Generation))
+	})
+	var got []Change
+	for c, err := range s.Changes(context.Background(), since) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, c)
+	}
+	if !reflect.DeepEqual(got, want) && len(got)+len(want) > 0 {
+		t.Fatalf("changes since %d: got %d, want %d", since, len(got), len(want))
+	}
+	for _, k := range m.done[:min(len(m.done), 20)] {
+		want := m.page(k)
+		if got, ok, err := s.Before(context.Background(), k, want.Finish.Visit+1); err != nil || !ok || !reflect.DeepEqual(got, want) {
+			t.Fatalf("before the next visit\n got %+v, %v, %v\nwant %+v", got, ok, err, want)
+		}
 	}
 }
 
@@ -389,7 +496,7 @@ func (m *model) checkSitemaps(t *testing.T, s *Store) {
 	}
 	for i, k := range keys {
 		ofHost[k.Host]++
-		got, want := list[i], Page{Link: m.links[k], Finish: m.finishes[k]}
+		got, want := list[i], m.page(k)
 		if !reflect.DeepEqual(got.Page, want) {
 			t.Fatalf("sitemap\n got %+v %+v\nwant %+v %+v", got.Link, got.Finish, want.Link, want.Finish)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/dgraph-io/badger/v4"
 
@@ -17,8 +18,22 @@ type Page struct {
 	// Link is how the URL was found. Of a key that was finished without ever
 	// being named, only Link.Key is set.
 	Link frontier.Link
-	// Finish is nil while the URL is pending.
+	// Finish is the last one, nil while there is none. Its Facts are those that hold: of an
+	// earlier visit, if it kept them.
 	Finish *frontier.Finish
+	// VisitFacts are the facts of the last visit alone, if it kept earlier ones.
+	VisitFacts []byte
+	// FactsGeneration is the generation in which Finish.Facts were recorded.
+	FactsGeneration uint32
+	// Linked and Listed say when a page last linked to the URL, and when a sitemap last
+	// listed it. What generation 0 found is not in it.
+	Linked, Listed NamedIn
+}
+
+// NamedIn is when a URL was last named. It is zero if that was never after generation 0.
+type NamedIn struct {
+	Generation uint32
+	LastMod    time.Time // as the sitemap gives it
 }
 
 // queries answers what a store is asked, from what is in Badger and, where the caller
@@ -34,18 +49,43 @@ type queries struct {
 
 // Page returns what is known of one page. It sees everything committed before
 // the call.
-func (q *queries) Page(ctx context.Context, k frontier.Key) (_ Page, _ bool, err error) {
-	defer q.guard(&err)
+func (q *queries) Page(ctx context.Context, k frontier.Key) (Page, bool, error) {
 	if err := q.flush(ctx); err != nil {
 		return Page{}, false, err
 	}
+	return q.applied(k, false)
+}
+
+// Before returns what was recorded of a page or sitemap before the given visit, which is
+// not finished. It waits for the applier only if what it finds is older than that.
+func (q *queries) Before(ctx context.Context, k frontier.Key, visit uint32) (Page, bool, error) {
+	for waited := false; ; waited = true {
+		p, ok, err := q.applied(k, false)
+		if err == nil && !ok {
+			p, ok, err = q.applied(k, true)
+		}
+		if err != nil || waited || ok && p.Finish != nil && max(1, p.Finish.Visit)+1 >= visit {
+			return p, ok, err
+		}
+		if err := q.flush(ctx); err != nil {
+			return Page{}, false, err
+		}
+	}
+}
+
+// applied returns what is known of one page or sitemap, as far as it has been applied.
+func (q *queries) applied(k frontier.Key, sitemap bool) (_ Page, _ bool, err error) {
+	defer q.guard(&err)
 	if err := q.enter(); err != nil {
 		return Page{}, false, err
 	}
 	defer q.leave()
-	txn := q.view.db.NewTransaction(false)
-	defer txn.Discard()
-	p, ok, err := readPage(txn, k, false)
+	if err := q.marks.failed(); err != nil {
+		return Page{}, false, err
+	}
+	txn := q.view.newest.take()
+	defer q.view.newest.drop(txn)
+	p, ok, err := readPage(txn.Txn, k, sitemap)
 	if err != nil {
 		return Page{}, false, fmt.Errorf("read page: %w", err)
 	}
@@ -56,18 +96,56 @@ func (q *queries) Page(ctx context.Context, k frontier.Key) (_ Page, _ bool, err
 func readPage(txn *badger.Txn, k frontier.Key, sitemap bool) (Page, bool, error) {
 	p := Page{Link: frontier.Link{Key: k}}
 	found, finished := record.Families(sitemap)
-	named, err := getValue(txn, record.AppendURLKey(nil, found, k), func(b []byte) (err error) {
-		p.Link, err = record.DecodeDiscovery(k, b)
-		return err
-	})
+	named, err := getValue(txn, record.AppendURLKey(nil, found, k), p.readLink)
 	if err != nil {
 		return p, false, err
 	}
-	done, err := getValue(txn, record.AppendURLKey(nil, finished, k), func(b []byte) (err error) {
-		p.Finish, err = record.DecodeFinish(k, b)
-		return err
-	})
+	done, err := getValue(txn, record.AppendURLKey(nil, finished, k), p.readFinish)
+	if err == nil && done {
+		_, err = getValue(txn, record.AppendURLKey(nil, record.FamVisit, k), p.readKept)
+	}
+	for _, flag := range []byte{record.NamedListed, record.NamedLinked} {
+		if err == nil {
+			_, err = getValue(txn, record.AppendNamedKey(nil, k, flag), func(b []byte) error { return p.readNamed(flag, b) })
+		}
+	}
 	return p, named || done, err
+}
+
+// readLink takes the value of a u or s entry. Link.Key is set.
+func (p *Page) readLink(b []byte) (err error) {
+	p.Link, err = record.DecodeDiscovery(p.Link.Key, b)
+	return err
+}
+
+// readFinish takes the value of an f or t entry.
+func (p *Page) readFinish(b []byte) (err error) {
+	if p.Finish, err = record.DecodeFinish(p.Link.Key, b); err == nil {
+		p.FactsGeneration = p.Finish.Generation
+	}
+	return err
+}
+
+// readKept takes the value of a v entry, after that of the f or t entry. It says nothing
+// if a later visit did not keep the facts.
+func (p *Page) readKept(b []byte) error {
+	last, err := record.DecodeFinish(p.Link.Key, b)
+	if err != nil || p.Finish == nil || last.Visit < p.Finish.Visit {
+		return err
+	}
+	p.VisitFacts, last.Facts = last.Facts, p.Finish.Facts
+	p.Finish = last
+	return nil
+}
+
+// readNamed takes the value of an n entry.
+func (p *Page) readNamed(flag byte, b []byte) (err error) {
+	in := &p.Linked
+	if flag == record.NamedListed {
+		in = &p.Listed
+	}
+	in.Generation, in.LastMod, err = record.DecodeNamed(b)
+	return err
 }
 
 // Pages goes through all pages in the order of their keys, which is by host and
@@ -127,63 +205,87 @@ func (q *queries) some(after frontier.Key, first, sitemaps bool) (_ []Page, err 
 	}
 	txn := q.view.db.NewTransaction(false)
 	defer txn.Discard()
-	found, finished := record.Families(sitemaps)
-	named := newFamilyReader(txn, found, after, first)
-	defer named.it.Close()
-	done := newFamilyReader(txn, finished, after, first)
-	defer done.it.Close()
-
+	m := newPageMerge(txn, sitemaps, after, first)
+	defer m.close()
 	pages := make([]Page, 0, pagesChunk)
-	for len(pages) < pagesChunk && (named.valid || done.valid) {
-		var p Page
-		k := named.key
-		if !named.valid || done.valid && done.key.Compare(k) < 0 {
-			k = done.key
-		}
-		p.Link.Key = k
-		isNamed, isDone := named.valid && named.key == k, done.valid && done.key == k
-		if isNamed {
-			err := named.it.Item().Value(func(b []byte) (err error) {
-				p.Link, err = record.DecodeDiscovery(k, b)
-				return err
-			})
-			if err != nil {
-				return pages, err
-			}
-			named.next()
-		}
-		if isDone {
-			err := done.it.Item().Value(func(b []byte) (err error) {
-				p.Finish, err = record.DecodeFinish(k, b)
-				return err
-			})
-			if err != nil {
-				return pages, err
-			}
-			done.next()
+	for len(pages) < pagesChunk && m.more() {
+		p, err := m.next()
+		if err != nil {
+			return pages, err
 		}
 		pages = append(pages, p)
 	}
 	return pages, nil
 }
 
-// A familyReader reads the entries of one family whose keys are URL keys.
-type familyReader struct {
-	it    *badger.Iterator
-	key   frontier.Key
-	valid bool
+// A pageMerge reads pages or sitemaps from all families that say something about them,
+// in the order of their keys.
+type pageMerge struct {
+	found, done familyReader // either may lack a key
+	kept, named familyReader // of pages and sitemaps; empty in generation 0
 }
 
-func newFamilyReader(txn *badger.Txn, family byte, after frontier.Key, first bool) *familyReader {
-	r := &familyReader{it: txn.NewIterator(badger.IteratorOptions{
-		Prefix: []byte{family}, PrefetchValues: true, PrefetchSize: 64,
-	})}
-	r.it.Seek(record.AppendURLKey(nil, family, after))
-	r.look()
-	if !first && r.valid && r.key == after {
-		r.next()
+func newPageMerge(txn *badger.Txn, sitemaps bool, after frontier.Key, first bool) *pageMerge {
+	found, done := record.Families(sitemaps)
+	m := &pageMerge{
+		found: newFamilyReader(txn, found, true), done: newFamilyReader(txn, done, true),
+		kept: newFamilyReader(txn, record.FamVisit, false), named: newFamilyReader(txn, record.FamNamed, false),
 	}
-	return r
+	for _, r := range []*familyReader{&m.found, &m.done, &m.kept, &m.named} {
+		r.seek(after)
+		for !first && r.valid && r.key == after {
+			r.next()
+		}
+	}
+	return m
+}
+
+func (m *pageMerge) close() {
+	for _, r := range []*familyReader{&m.found, &m.done, &m.kept, &m.named} {
+		r.it.Close()
+	}
+}
+
+func (m *pageMerge) more() bool { return m.found.valid || m.done.valid }
+
+func (m *pageMerge) next() (p Page, err error) {
+	k := m.found.key
+	if !m.found.valid || m.done.valid && m.done.key.Compare(k) < 0 {
+		k = m.done.key
+	}
+	p.Link.Key = k
+	if err = m.found.take(k, p.readLink); err == nil {
+		err = m.done.take(k, p.readFinish)
+	}
+	if err == nil {
+		err = m.kept.take(k, p.readKept)
+	}
+	for err == nil && m.named.skipTo(k) {
+		_, flag, _ := record.ParseNamedKey(m.named.it.Item().Key())
+		err = m.named.take(k, func(b []byte) error { return p.readNamed(flag, b) })
+	}
+	return p, err
+}
+
+// A familyReader reads the entries of one family whose keys begin with URL keys.
+type familyReader struct {
+	it     *badger.Iterator
+	family byte
+	key    frontier.Key
+	valid  bool
+}
+
+// newFamilyReader returns a reader that stands nowhere. Values are fetched ahead where
+// they are in the value log.
+func newFamilyReader(txn *badger.Txn, family byte, fetch bool) familyReader {
+	return familyReader{family: family, it: txn.NewIterator(badger.IteratorOptions{
+		Prefix: []byte{family}, PrefetchValues: fetch, PrefetchSize: 64,
+	})}
+}
+
+func (r *familyReader) seek(k frontier.Key) {
+	r.it.Seek(record.AppendURLKey(nil, r.family, k))
+	r.look()
 }
 
 func (r *familyReader) next() {
@@ -194,8 +296,102 @@ func (r *familyReader) next() {
 func (r *familyReader) look() {
 	r.valid = r.it.Valid()
 	if r.valid {
-		// A key of another length would be an error of ours; it reads as zero and
-		// is never equal to one that is looked for.
-		r.key, _ = record.ParseURLKey(r.it.Item().Key())
+		// A shorter key would be an error of ours; it reads as zero and is never equal to
+		// one that is looked for.
+		b := r.it.Item().Key()
+		r.key, _ = record.ParseURLKey(b[:min(len(b), record.URLKeySize)])
 	}
+}
+
+// skipTo goes on to a key, and reports whether there is an entry of it.
+func (r *familyReader) skipTo(k frontier.Key) bool {
+	for r.valid && r.key.Compare(k) < 0 {
+		r.next()
+	}
+	return r.valid && r.key == k
+}
+
+// take passes the value of a key to fn, if there is one, and goes on.
+func (r *familyReader) take(k frontier.Key, fn func(value []byte) error) error {
+	if !r.skipTo(k) {
+		return nil
+	}
+	if err := r.it.Item().Value(fn); err != nil {
+		return err
+	}
+	r.next()
+	return nil
+}
+
+// A Change is what a visit of a URL changed. Change and Differences are as in [frontier.Finish].
+type Change struct {
+	Key         frontier.Key
+	Generation  uint32
+	Change      uint8
+	Differences []byte
+}
+
+// Changes goes through what visits of a generation and of later ones changed, in the
+// order of keys and then of generations. It answers for what has been applied. Of two
+// visits in one generation the later one that changed something counts.
+func (q *queries) Changes(ctx context.Context, since uint32) iter.Seq2[Change, error] {
+	return func(yield func(Change, error) bool) {
+		from := []byte{record.FamChange}
+		for from != nil {
+			err := ctx.Err()
+			var list []Change
+			if err == nil {
+				list, from, err = q.someChanges(from, since)
+			}
+			for _, c := range list {
+				if !yield(c, nil) {
+					return
+				}
+			}
+			if err != nil {
+				yield(Change{}, fmt.Errorf("read changes: %w", err))
+				return
+			}
+		}
+	}
+}
+
+// someChanges reads some changes, from a key on. It returns the key to go on with, nil
+// at the end.
+func (q *queries) someChanges(from []byte, since uint32) (list []Change, next []byte, err error) {
+	defer q.guard(&err)
+	if err := q.enter(); err != nil {
+		return nil, nil, err
+	}
+	defer q.leave()
+	if err := q.marks.failed(); err != nil {
+		return nil, nil, err
+	}
+	txn := q.view.db.NewTransaction(false)
+	defer txn.Discard()
+	it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{record.FamChange}})
+	defer it.Close()
+	n := 0
+	for it.Seek(from); it.Valid(); it.Next() {
+		if n++; n > pagesChunk {
+			return list, it.Item().KeyCopy(nil), nil
+		}
+		k, generation, ok := record.ParseChangeKey(it.Item().Key())
+		if !ok {
+			return list, nil, &CorruptError{What: "change", Reason: "its key does not decode"}
+		}
+		if generation < since {
+			continue
+		}
+		c := Change{Key: k, Generation: generation}
+		err := it.Item().Value(func(b []byte) (err error) {
+			c.Change, c.Differences, err = record.DecodeDifferences(b)
+			return err
+		})
+		if err != nil {
+			return list, nil, err
+		}
+		list = append(list, c)
+	}
+	return list, nil, nil
 }

@@ -52,7 +52,9 @@ func (q *queries) Pending(ctx context.Context, h frontier.HostID, after frontier
 				after = l.At
 				var done bool
 				if done, finErr = finished(txn, l); finErr == nil && !done {
-					links = append(links, *l)
+					if finErr = addURL(txn, l); finErr == nil {
+						links = append(links, *l)
+					}
 				}
 				return finErr == nil && len(links) < n
 			})
@@ -68,23 +70,46 @@ func (q *queries) Pending(ctx context.Context, h frontier.HostID, after frontier
 func finished(txn *badger.Txn, l *frontier.Link) (bool, error) {
 	var key [record.URLKeySize]byte
 	_, family := record.Families(l.Sitemap)
-	item, err := txn.Get(record.AppendURLKey(key[:0], family, l.Key))
-	if errors.Is(err, badger.ErrKeyNotFound) {
-		return false, nil
-	}
-	if err != nil || l.Visit <= 1 {
+	if l.Visit <= 1 {
+		_, err := txn.Get(record.AppendURLKey(key[:0], family, l.Key))
+		if errors.Is(err, badger.ErrKeyNotFound) {
+			return false, nil
+		}
 		return err == nil, err
 	}
-	var f frontier.Finish
-	err = item.Value(func(b []byte) error {
-		r, err := record.ValueReader("finish", b)
-		if err != nil {
-			return err
+	// The finish that has the visit, if there is one, is the last.
+	for _, family := range []byte{record.FamVisit, family} {
+		var f frontier.Finish
+		_, err := getValue(txn, record.AppendURLKey(key[:0], family, l.Key), func(b []byte) error {
+			r, err := record.ValueReader("finish", b)
+			if err != nil {
+				return err
+			}
+			r.FinishHead(&f)
+			return r.Done("finish")
+		})
+		if err != nil || f.Visit >= l.Visit {
+			return err == nil, err
 		}
-		r.FinishHead(&f)
-		return r.Done("finish")
+	}
+	return false, nil
+}
+
+// addURL gives a link of the queue its URL, if it is a later visit that was queued without.
+func addURL(txn *badger.Txn, l *frontier.Link) error {
+	if !l.URL.IsZero() {
+		return nil
+	}
+	family, _ := record.Families(l.Sitemap)
+	known, err := getValue(txn, record.AppendURLKey(nil, family, l.Key), func(b []byte) error {
+		link, err := record.DecodeDiscovery(l.Key, b)
+		l.URL = link.URL
+		return err
 	})
-	return f.Visit >= l.Visit, err
+	if err == nil && !known {
+		err = &CorruptError{What: "queue", Reason: "a later visit is queued of a URL that was never found"}
+	}
+	return err
 }
 
 // Backlogs goes through the hosts that have a queue, in order of their id, of the
@@ -162,7 +187,7 @@ func (q *queries) readBacklogs(r *backlogReader) (more bool, err error) {
 		if len(r.last.Levels) == 0 || r.last.Fact.Host != h {
 			r.end()
 			r.last = frontier.Backlog{Fact: frontier.HostFact{Host: h}}
-			if err := describe(&r.last, cursors, facts, it.Item()); err != nil {
+			if err := describe(txn, &r.last, cursors, facts, it.Item()); err != nil {
 				return false, err
 			}
 		}
@@ -187,7 +212,7 @@ func (r *backlogReader) end() {
 
 // describe fills in what the keys of the queue do not say. Hosts are asked for in
 // order, so that each family is gone through once. The block is the host's first.
-func describe(b *frontier.Backlog, cursors, facts *hostReader, block *badger.Item) error {
+func describe(txn *badger.Txn, b *frontier.Backlog, cursors, facts *hostReader, block *badger.Item) error {
 	h := b.Fact.Host
 	if cursors.find(h) {
 		err := cursors.it.Item().Value(func(v []byte) error {
@@ -215,11 +240,14 @@ func describe(b *frontier.Backlog, cursors, facts *hostReader, block *badger.Ite
 		return nil
 	}
 	// No fact about the host was ever committed: its links know its name.
-	return block.Value(func(v []byte) error {
-		return record.ReadBlock(h, 0, v, func(l *frontier.Link) bool {
+	_, last, _ := record.ParseQueueKey(block.Key())
+	return block.Value(func(v []byte) (err error) {
+		decodeErr := record.ReadBlock(h, last.Priority, v, func(l *frontier.Link) bool {
+			err = addURL(txn, l)
 			b.Fact.Name = l.URL.Host()
 			return false
 		})
+		return errors.Join(decodeErr, err)
 	})
 }
 

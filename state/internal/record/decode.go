@@ -55,6 +55,7 @@ type Visitor interface {
 	Voucher(v frontier.Voucher) error
 	Skip(s frontier.Skip) error
 	Evidence(e frontier.Evidence) error
+	Named(n frontier.Named) error
 	Received(m frontier.Mark) error
 	Sent(l *LinkView) error
 	// NotBefore is when a host may be asked again after its partition was closed; for
@@ -184,6 +185,13 @@ func walkElement(e *Reader, tag byte, partition uint8, visitor Visitor) error {
 		if ev := e.evidence(partition); !e.Bad {
 			return visitor.Evidence(ev)
 		}
+	case tagNamed:
+		n := frontier.Named{Key: e.keyIn(partition)}
+		flags := e.U8()
+		n.Listed, n.Linked = flags&NamedListed != 0, flags&NamedLinked != 0
+		if n.LastMod, n.Generation = e.Time(), uint32(e.UpTo(math.MaxUint32)); !e.Bad {
+			return visitor.Named(n)
+		}
 	case tagReceived:
 		m := frontier.Mark{Partition: partition}
 		copy(m.Session[:], e.Take(uint64(len(m.Session))))
@@ -297,6 +305,7 @@ func (NoVisitor) InFlight(frontier.Key, UncleanEnds) error      { return nil }
 func (NoVisitor) Voucher(frontier.Voucher) error                { return nil }
 func (NoVisitor) Skip(frontier.Skip) error                      { return nil }
 func (NoVisitor) Evidence(frontier.Evidence) error              { return nil }
+func (NoVisitor) Named(frontier.Named) error                    { return nil }
 func (NoVisitor) Received(frontier.Mark) error                  { return nil }
 func (NoVisitor) Sent(*LinkView) error                          { return nil }
 func (NoVisitor) NotBefore(frontier.HostID, time.Time) error    { return nil }

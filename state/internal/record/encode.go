@@ -2,6 +2,7 @@ package record
 
 import (
 	"encoding/binary"
+	"time"
 
 	"github.com/mapwright/mapwright/frontier"
 )
@@ -31,6 +32,7 @@ const (
 	tagVouchers  = 9
 	tagSkips     = 10
 	tagEvidence  = 11
+	tagNamed     = 12
 	tagFacts     = 13
 	tagInFlight  = 14
 	tagNotBefore = 15
@@ -62,9 +64,9 @@ func Append(dst []byte, run uint64, r *frontier.Record, c *Bodies) []byte {
 		var body int
 		dst, body = beginPart(dst, p, KindEvents, run)
 		dst = appendFinished(dst, p, r.Finish)
-		index := uint32(0)
-		dst, index = appendLinks(dst, p, tagLinks, r.Links, index)
-		dst, _ = appendLinks(dst, p, tagVisits, r.Visits, index)
+		var index uint32
+		dst, index = appendLinks(dst, p, r.Links)
+		dst = appendVisits(dst, p, r.Visits, index)
 		dst = appendLeased(dst, p, r.Leased, r.Alone)
 		dst = appendReturned(dst, p, r.Returned)
 		dst = appendHosts(dst, p, r.Hosts)
@@ -73,6 +75,7 @@ func Append(dst []byte, run uint64, r *frontier.Record, c *Bodies) []byte {
 		dst = appendVouchers(dst, p, r.Vouchers)
 		dst = appendSkips(dst, p, r.Skips)
 		dst = appendEvidence(dst, p, r.Evidence)
+		dst = appendNamed(dst, p, r.Named)
 		dst = appendFacts(dst, p, r.Facts)
 		dst = appendMarks(dst, p, r.Marks)
 		dst = appendSent(dst, p, r.Sent)
@@ -121,10 +124,12 @@ func appendFinished(dst []byte, p uint8, f *frontier.Finish) []byte {
 	return EndSized(dst, body)
 }
 
-// appendLinks appends a section of links, whose places in the part count from
-// index. It returns the next one.
-func appendLinks(dst []byte, p uint8, tag byte, links []frontier.Link, index uint32) ([]byte, uint32) {
-	dst = beginSection(dst, tag, count(links, p, func(l *frontier.Link) uint8 { return l.Key.Host.Partition() }))
+func linkPartition(l *frontier.Link) uint8 { return l.Key.Host.Partition() }
+
+// appendLinks appends the section of links, whose places in the part count from 0. It
+// returns the place after the last one.
+func appendLinks(dst []byte, p uint8, links []frontier.Link) (_ []byte, index uint32) {
+	dst = beginSection(dst, tagLinks, count(links, p, linkPartition))
 	prev := &frontier.Link{}
 	for i := range links {
 		l := &links[i]
@@ -137,6 +142,26 @@ func appendLinks(dst []byte, p uint8, tag byte, links []frontier.Link, index uin
 		index++
 	}
 	return dst, index
+}
+
+// appendVisits appends the section of visits, whose places in the part count from index.
+// The URL and what else is known since the link was found are left out.
+func appendVisits(dst []byte, p uint8, visits []frontier.Link, index uint32) []byte {
+	dst = beginSection(dst, tagVisits, count(visits, p, linkPartition))
+	var prev, v frontier.Link
+	for i := range visits {
+		l := &visits[i]
+		if l.Key.Host.Partition() != p {
+			continue
+		}
+		l.At = frontier.Cursor{Priority: l.Priority, Index: index}
+		v = *l
+		v.URL, v.Parent, v.Discovered, v.LastMod, v.Finish = frontier.URL{}, frontier.URL{}, time.Time{}, time.Time{}, nil
+		dst = appendLink(dst, &prev, &v)
+		prev = v
+		index++
+	}
+	return dst
 }
 
 // appendLink appends l, leaving out what it shares with the link before: the
@@ -273,6 +298,20 @@ func appendSkips(dst []byte, p uint8, skips []frontier.Skip) []byte {
 			var body int
 			dst, body = BeginSized(dst)
 			dst = EndSized(binary.AppendUvarint(append(dst, s.Reason), s.Count), body)
+		}
+	}
+	return dst
+}
+
+func appendNamed(dst []byte, p uint8, named []frontier.Named) []byte {
+	dst = beginSection(dst, tagNamed, count(named, p, func(n *frontier.Named) uint8 { return n.Key.Host.Partition() }))
+	for i := range named {
+		if n := &named[i]; n.Key.Host.Partition() == p {
+			var body int
+			dst, body = BeginSized(dst)
+			dst = append(n.Key.Append(dst), Flag(n.Listed, NamedListed)|Flag(n.Linked, NamedLinked))
+			dst = binary.AppendUvarint(dst, Millis(n.LastMod))
+			dst = EndSized(binary.AppendUvarint(dst, uint64(n.Generation)), body)
 		}
 	}
 	return dst

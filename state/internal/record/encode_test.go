@@ -107,6 +107,11 @@ func (v *recorder) Evidence(e frontier.Evidence) error {
 	return nil
 }
 
+func (v *recorder) Named(n frontier.Named) error {
+	v.rec.Named = append(v.rec.Named, n)
+	return nil
+}
+
 func (v *recorder) Received(m frontier.Mark) error {
 	v.rec.Marks = append(v.rec.Marks, m)
 	return nil
@@ -167,6 +172,15 @@ func someRecords() map[string]frontier.Record {
 			Key: key(1), Outcome: 255, Counted: true, Status: 65535, Attempts: 65535, CheckedAt: ms(-5), Bytes: math.MaxUint64,
 			Visit: math.MaxUint32, Generation: math.MaxUint32, Before: frontier.Summary{Outcome: 255, Counted: true, Status: 65535, Bytes: math.MaxUint64},
 			RedirectTo: "https://b.example/", Facts: []byte("facts"),
+			KeepFacts: true, NotModified: true, Change: 255, ChangedAt: ms(-7), Changes: math.MaxUint32, Failures: 255, Differences: []byte("differences"),
+		}},
+		"unchanged": {
+			Finish: &frontier.Finish{Key: key(1), Outcome: 1, Status: 200, Bytes: 7, Visit: 2, Before: frontier.Summary{Outcome: 1, Status: 200, Bytes: 7}, KeepFacts: true, NotModified: true, Change: 3},
+		},
+		"failed":  {Finish: &frontier.Finish{Key: key(1), Outcome: 1, Visit: 2, Generation: 1, KeepFacts: true, Failures: 1, Facts: []byte("error")}},
+		"changes": {Finish: &frontier.Finish{Key: key(1), Changes: 300}},
+		"named": {Named: []frontier.Named{
+			{Key: key(1), Listed: true, LastMod: ms(7), Generation: math.MaxUint32}, {Key: key(2), Linked: true, Generation: 1}, {}, {Key: second, Listed: true, Linked: true},
 		}},
 		"finish of zeros": {Finish: &frontier.Finish{}},
 		"links": {Links: []frontier.Link{
@@ -183,15 +197,15 @@ func someRecords() map[string]frontier.Record {
 				{Key: key(4), URL: mustURL("https://a.example/")},
 				{Key: key(5), URL: mustURL("https://a.example/t.xml"), Sitemap: true, Priority: frontier.PrioritySitemap, Finish: &frontier.Finish{Sitemap: true}},
 			},
-			Visits:   []frontier.Link{{Key: key(6), URL: mustURL("https://a.example/u.xml"), Sitemap: true, Priority: frontier.PrioritySitemap, Visit: 3}},
+			Visits:   []frontier.Link{{Key: key(6), Sitemap: true, Priority: frontier.PrioritySitemap, Visit: 3}},
 			Vouchers: []frontier.Voucher{{Key: key(3), Host: math.MaxUint64, Visit: math.MaxUint32}, {Key: key(3)}, {Key: second, Host: 1, Visit: 1}},
 		},
 		"visits": {
 			Links: []frontier.Link{{Key: key(1), URL: mustURL("https://a.example/")}},
 			Visits: []frontier.Link{
-				{Key: key(1), URL: mustURL("https://a.example/1"), Priority: 3, Visit: 2, Before: frontier.Summary{Outcome: 1, Status: 200, Bytes: 7, Counted: true}},
-				{Key: key(2), URL: mustURL("https://a.example/12"), Visit: math.MaxUint32},
-				{Key: second, URL: mustURL("https://c.example/"), Visit: 2},
+				{Key: key(1), Priority: 3, Visit: 2, Before: frontier.Summary{Outcome: 1, Status: 200, Bytes: 7, Counted: true}},
+				{Key: key(2), Visit: math.MaxUint32},
+				{Key: second, Visit: 2},
 			},
 		},
 		"leases": {Leased: []frontier.Key{key(1), key(2), second}, Alone: []frontier.Key{key(2), second}, Returned: []frontier.Key{key(3)}},
@@ -199,12 +213,12 @@ func someRecords() map[string]frontier.Record {
 			Hosts: []frontier.HostFact{{
 				Host: 1, Name: "a.example", Blocked: true, Abandoned: true, Pages: 7, Run: math.MaxUint64,
 				Row:     pace.Row{Failures: 255, BackoffUntil: ms(4), Failed: []uint16{1, math.MaxUint16, 0}, Forbidden: 254, Refusals: 253, AtCap: 252},
-				Learned: pace.Learned{Delay: time.Second, Floor: time.Hour, FloorAt: ms(1), LastSuccess: ms(2), AskedUntil: ms(3)},
+				Learned: pace.Learned{Delay: time.Second, Floor: time.Hour, FloorAt: ms(1), LastSuccess: ms(2), AskedUntil: ms(3)}, PagesGeneration: math.MaxUint32,
 			}, {}},
 			Cursors: []frontier.HostCursor{{Host: 1, Low: frontier.Cursor{Priority: 255, Position: math.MaxUint64, Index: math.MaxUint32}}, {}},
 			Origins: []frontier.OriginFact{{
 				Host: 1, Origin: "https://a.example", State: frontier.OriginAnswered, Status: 200, Fetched: ms(1), Expires: ms(2),
-				SitemapsRequested: true, Body: []byte("rules"),
+				SitemapsRequested: true, SitemapsGeneration: math.MaxUint32, Body: []byte("rules"),
 			}, {}},
 			Facts: []frontier.CrawlFact{
 				{Name: "status", Value: []byte("running")}, {Name: "empty", Value: []byte{}}, {Name: "gone"}, {Partition: 255, Name: "status", Value: []byte("x")},
@@ -297,13 +311,13 @@ func TestRecordBytes(t *testing.T) {
 		Origins: []frontier.OriginFact{{Host: 7, Origin: "o", State: frontier.OriginNone, Status: 404, Fetched: ms(1), Expires: ms(2), SitemapsRequested: true, Body: []byte("d")}},
 		Facts:   []frontier.CrawlFact{{Partition: 1, Name: "n", Value: []byte("v")}, {Partition: 1, Name: "gone"}},
 	}
-	const want = "0202" + "c602" + "000009" + // version, parts; the first one's length, partition, kind, run
+	const want = "0202" + "bc02" + "000009" + // version, parts; the first one's length, partition, kind, run
 		"0101ad00" + "000000010000000000000000000000030000000000000007" + // finish, its key
 		"020101" + "c801" + "01" + "02" + "03" + "ac02" + "0401f40306" + "d10f" + "0172" + "0166" +
 		"0202b900" + "1c" + "0000000200000000" + "0000000000000006000000000000000e" + "0405" + "03" + // links
 		"000b68747470733a2f2f612f62" + "0a68747470733a2f2f612f" + "d00f" + "e907" + "06" +
 		"a500" + "27" + "00000000000000010000000000000002" + "0000" + "00" + "0a0163" + "02" + "8b00" + "0202000000000000000000" +
-		"0301ad00" + "82" + "0000000200000000" + "0000000000000006000000000000000e" + "0000" + "00" + "000a68747470733a2f2f612f" + "02" + "01000203" + // visits
+		"0301a300" + "82" + "0000000200000000" + "0000000000000006000000000000000e" + "0000" + "00" + "0000" + "02" + "01000203" + // visits
 		"0401" + "1900" + "0000000500000000000000000000000f0000000000000023" + // leased
 		"0501" + "18" + "00000006000000000000000000000012000000000000002a" + // returned
 		"06019c00" + "0000000000000007" + "02" + "0161" + "01" + "d00f" + "00" + "00" + "03" + "00" + "04" + // hosts
@@ -312,6 +326,38 @@ func TestRecordBytes(t *testing.T) {
 		"08019300" + "0000000000000007" + "016f" + "020201" + "9403" + "03" + "05" + "0164" + // origins
 		"9500" + "010009" + // the second part
 		"0d02" + "8500" + "016e" + "01" + "0176" + "8700" + "04676f6e65" + "00" + "00" // facts
+	if got := hex.EncodeToString(Append(nil, 9, &r, &Bodies{})); got != want {
+		t.Errorf("encoding has changed\n got %s\nwant %s", got, want)
+	}
+}
+
+// Earlier writers gave the URL of a visit.
+func TestVisitWithURL(t *testing.T) {
+	want := frontier.Link{Key: key(2), URL: mustURL("https://a/"), Visit: 2, Before: frontier.Summary{Outcome: 1, Status: 2, Bytes: 3}}
+	rec, part := beginPart(AppendHead(nil, 1), 0, KindEvents, 1)
+	rec = EndSized(appendLink(beginSection(rec, tagVisits, 1), &frontier.Link{}, &want), part)
+	if got := decodeRecord(t, rec).Visits; len(got) != 1 || !reflect.DeepEqual(got[0], want) {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+// TestChangeBytes pins the encoding of what a later visit says.
+func TestChangeBytes(t *testing.T) {
+	f := frontier.Finish{
+		Key: key(1), Outcome: 1, Counted: true, Status: 200, Attempts: 1, Visit: 2, Generation: 1, Bytes: 300, CheckedAt: ms(1000),
+		Before:    frontier.Summary{Outcome: 1, Counted: true, Status: 200, Bytes: 300},
+		KeepFacts: true, NotModified: true, Change: 3,
+	}
+	const head = "0201" + "0f" + "c801" + "01" + "02" + "01" + "ac02" + "d10f" + "00" + "00"
+	if got, want := hex.EncodeToString(appendFinish(nil, &f)), head+"03"; got != want {
+		t.Errorf("encoding has changed\n got %s\nwant %s", got, want)
+	}
+	f.Failures, f.Changes, f.ChangedAt, f.Differences = 4, 300, ms(1), []byte("d")
+	if got, want := hex.EncodeToString(appendFinish(nil, &f)), head+"03"+"04"+"ac02"+"03"+"0164"; got != want {
+		t.Errorf("encoding has changed\n got %s\nwant %s", got, want)
+	}
+	r := frontier.Record{Named: []frontier.Named{{Key: key(1), Listed: true, Linked: true, LastMod: ms(1), Generation: 300}}}
+	const want = "0201" + "a300" + "000009" + "0c01" + "9c00" + "000000010000000000000000000000030000000000000007" + "03" + "03" + "ac02"
 	if got := hex.EncodeToString(Append(nil, 9, &r, &Bodies{})); got != want {
 		t.Errorf("encoding has changed\n got %s\nwant %s", got, want)
 	}
@@ -338,12 +384,12 @@ func TestOpenedRoundTrip(t *testing.T) {
 func TestAddedFields(t *testing.T) {
 	rec, part := beginPart(AppendHead(nil, 1), 0, KindEvents, 1)
 	rec, body := BeginSized(beginSection(rec, tagFinish, 1))
-	rec = appendFinish(key(1).Append(rec), &frontier.Finish{Facts: []byte("f")})
+	rec = appendFinish(key(1).Append(rec), &frontier.Finish{Facts: []byte("f"), Differences: []byte("d")})
 	rec = EndSized(EndSized(append(rec, "a field of tomorrow"...), body), part)
 	if got := decodeRecord(t, rec); string(got.Finish.Facts) != "f" {
 		t.Errorf("got %+v", got.Finish)
 	}
-	value := append(appendHost(nil, &frontier.HostFact{Name: "a"}), "a field of tomorrow"...)
+	value := append(appendHost(nil, &frontier.HostFact{Name: "a", PagesGeneration: 1}), "a field of tomorrow"...)
 	if got, err := DecodeHost(1, value); err != nil || got.Name != "a" {
 		t.Errorf("got %+v, %v", got, err)
 	}

@@ -1,8 +1,10 @@
 package record
 
 import (
+	"bytes"
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/mapwright/mapwright/frontier"
 )
@@ -22,6 +24,10 @@ func FuzzWalk(f *testing.F) {
 		if Walk(b, &v) != nil || v.crashes != nil {
 			return
 		}
+		for i := range v.rec.Visits { // what only an earlier writer gave
+			l := &v.rec.Visits[i]
+			l.URL, l.Parent, l.Discovered, l.LastMod = frontier.URL{}, frontier.URL{}, time.Time{}, time.Time{}
+		}
 		again := Append(nil, 1, &v.rec, &Bodies{})
 		var w recorder
 		if err := Walk(again, &w); err != nil {
@@ -37,6 +43,9 @@ func FuzzWalk(f *testing.F) {
 // beside it.
 func FuzzValues(f *testing.F) {
 	f.Add(appendFinish(nil, &frontier.Finish{Status: 200, RedirectTo: "https://a.example/", Facts: []byte("f")}))
+	f.Add(appendFinish(nil, &frontier.Finish{Visit: 2, KeepFacts: true, NotModified: true, Change: 3, Failures: 1, Changes: 2, ChangedAt: ms(5), Differences: []byte("d")}))
+	f.Add(AppendNamed(nil, &frontier.Named{Generation: 300, LastMod: ms(5)}))
+	f.Add(AppendDifferences(nil, &frontier.Finish{Change: 2, Differences: []byte("d")}))
 	f.Add(AppendDiscovery(nil, &LinkView{url: []byte("https://a.example/x"), parent: []byte("https://a.example/"), hops: 3}))
 	f.Add((&Bodies{}).AppendOrigin(nil, &frontier.OriginFact{Body: []byte("d")}))
 	f.Add(AppendVoucher(nil, &frontier.Voucher{Visit: 300}))
@@ -64,6 +73,18 @@ func FuzzValues(f *testing.F) {
 		if visit, err := DecodeVoucher(b); err == nil {
 			if again, err := DecodeVoucher(AppendVoucher(nil, &frontier.Voucher{Visit: visit})); err != nil || visit != again {
 				t.Fatalf("voucher\n got %+v, %v\nwant %+v", again, err, visit)
+			}
+		}
+		if generation, lastMod, err := DecodeNamed(b); err == nil {
+			g, at, err := DecodeNamed(AppendNamed(nil, &frontier.Named{Generation: generation, LastMod: lastMod}))
+			if err != nil || g != generation || !at.Equal(lastMod) {
+				t.Fatalf("naming\n got %v, %v, %v\nwant %v, %v", g, at, err, generation, lastMod)
+			}
+		}
+		if change, differences, err := DecodeDifferences(b); err == nil {
+			c, d, err := DecodeDifferences(AppendDifferences(nil, &frontier.Finish{Change: change, Differences: differences}))
+			if err != nil || c != change || !bytes.Equal(d, differences) {
+				t.Fatalf("change\n got %v, %x, %v\nwant %v, %x", c, d, err, change, differences)
 			}
 		}
 		if link, err := DecodeDiscovery(key(1), b); err == nil && len(link.URL.String())+len(link.Parent.String()) > 1<<20 && len(b) < 1<<19 {

@@ -11,15 +11,18 @@ import (
 // HostID, k with the partition: a partition is one range of each family.
 const (
 	FamCursor   = 'c' // c HostID: low-water cursor of a host's queue
+	FamChange   = 'd' // d Key generation: what a visit changed
 	FamFinish   = 'f' // f Key: what became of a URL
 	FamHost     = 'h' // h HostID: what is known of a host
 	FamCrawl    = 'k' // k partition name: a fact of the crawl
 	FamMeta     = 'm' // m name: about the view as a whole
+	FamNamed    = 'n' // n Key flag: when a URL was last linked or listed after generation 0
 	FamOrigin   = 'o' // o HostID origin: what is known of an origin
 	FamQueue    = 'q' // q HostID priority position index: links of a host, in order
 	FamSitemap  = 's' // s Key: a sitemap as it was found
 	FamRead     = 't' // t Key: what became of a sitemap
 	FamURL      = 'u' // u Key: a URL as it was found
+	FamVisit    = 'v' // v Key: the last finish that kept the facts of an earlier one
 	FamInFlight = 'x' // x Key: how many unclean ends found it in flight
 	FamVoucher  = 'y' // y Key HostID: a voucher of a sitemap
 )
@@ -66,6 +69,40 @@ func ParseVoucherKey(b []byte) (v frontier.Voucher, ok bool) {
 	v.Key, ok = ParseURLKey(b[:URLKeySize])
 	v.Host = frontier.HostID(binary.BigEndian.Uint64(b[URLKeySize:]))
 	return v, ok
+}
+
+// AppendChangeKey appends the key of what a visit of a generation changed.
+func AppendChangeKey(dst []byte, k frontier.Key, generation uint32) []byte {
+	return binary.BigEndian.AppendUint32(AppendURLKey(dst, FamChange, k), generation)
+}
+
+// ParseChangeKey is the inverse of AppendChangeKey.
+func ParseChangeKey(b []byte) (k frontier.Key, generation uint32, ok bool) {
+	if len(b) != URLKeySize+4 {
+		return k, 0, false
+	}
+	k, ok = ParseURLKey(b[:URLKeySize])
+	return k, binary.BigEndian.Uint32(b[URLKeySize:]), ok
+}
+
+// The flags of what names a URL, in records and in keys.
+const (
+	NamedListed = 1 // a sitemap lists it
+	NamedLinked = 2 // a page links to it
+)
+
+// AppendNamedKey appends the key that says when a URL was last linked or listed.
+func AppendNamedKey(dst []byte, k frontier.Key, flag byte) []byte {
+	return append(AppendURLKey(dst, FamNamed, k), flag)
+}
+
+// ParseNamedKey is the inverse of AppendNamedKey.
+func ParseNamedKey(b []byte) (k frontier.Key, flag byte, ok bool) {
+	if len(b) != URLKeySize+1 {
+		return k, 0, false
+	}
+	k, ok = ParseURLKey(b[:URLKeySize])
+	return k, b[URLKeySize], ok
 }
 
 // Families returns the families of a URL as it was found and of what became of it.

@@ -89,6 +89,9 @@ func touched(r *frontier.Record) (s PartitionSet) {
 	for i := range r.Evidence {
 		s.Add(r.Evidence[i].Partition)
 	}
+	for i := range r.Named {
+		s.Add(r.Named[i].Key.Host.Partition())
+	}
 	for i := range r.Marks {
 		s.Add(r.Marks[i].Partition)
 	}

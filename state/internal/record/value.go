@@ -83,24 +83,53 @@ func DecodeDiscovery(k frontier.Key, b []byte) (frontier.Link, error) {
 
 // Flags of a finish.
 const (
-	finishCounted = 1  // it counts towards page limits
-	finishSitemap = 32 // it is that of a sitemap
+	finishCounted     = 1  // it counts towards page limits
+	finishKeepFacts   = 2  // the facts of an earlier visit hold
+	finishSameSummary = 4  // the finish before has the same summary, which is left out
+	finishNotModified = 8  // the answer was 304
+	finishSitemap     = 32 // it is that of a sitemap
 )
 
-// appendFinish appends the value of an f or t entry.
+// appendFinish appends the value of an f, t or v entry.
 func appendFinish(dst []byte, f *frontier.Finish) []byte {
-	dst = append(dst, Version, f.Outcome, Flag(f.Counted, finishCounted)|Flag(f.Sitemap, finishSitemap))
+	same := f.Visit > 1 && f.Before == f.Summary()
+	dst = append(dst, Version, f.Outcome, Flag(f.Counted, finishCounted)|Flag(f.KeepFacts, finishKeepFacts)|Flag(same, finishSameSummary)|
+		Flag(f.NotModified, finishNotModified)|Flag(f.Sitemap, finishSitemap))
 	dst = binary.AppendUvarint(dst, uint64(f.Status))
 	dst = binary.AppendUvarint(dst, uint64(f.Attempts))
 	dst = binary.AppendUvarint(dst, uint64(f.Visit))
 	dst = binary.AppendUvarint(dst, uint64(f.Generation))
 	dst = binary.AppendUvarint(dst, f.Bytes)
-	if f.Visit > 1 {
+	if f.Visit > 1 && !same {
 		dst = appendSummary(dst, f.Before)
 	}
 	dst = binary.AppendUvarint(dst, Millis(f.CheckedAt))
 	dst = AppendString(dst, f.RedirectTo)
-	return appendBytes(dst, f.Facts)
+	dst = appendBytes(dst, f.Facts)
+	return appendChange(dst, f)
+}
+
+// appendChange appends what a finish says about changes. Each field is left out if it
+// and all that follow are zero: in generation 0 all are.
+func appendChange(dst []byte, f *frontier.Finish) []byte {
+	end := len(dst)
+	keep := func(set bool) {
+		if set {
+			end = len(dst)
+		}
+	}
+	dst = append(dst, f.Change)
+	keep(f.Change > 0)
+	dst = append(dst, f.Failures)
+	keep(f.Failures > 0)
+	dst = binary.AppendUvarint(dst, uint64(f.Changes))
+	keep(f.Changes > 0)
+	dst = binary.AppendUvarint(dst, Millis(f.ChangedAt))
+	keep(!f.ChangedAt.IsZero())
+	if len(f.Differences) > 0 {
+		return appendBytes(dst, f.Differences)
+	}
+	return dst[:end]
 }
 
 // DecodeFinish decodes the value of a finish.
@@ -115,19 +144,59 @@ func DecodeFinish(k frontier.Key, b []byte) (*frontier.Finish, error) {
 	f.CheckedAt = r.Time()
 	f.RedirectTo = string(r.Bytes())
 	f.Facts = Cloned(r.Bytes())
+	r.change(f)
+	f.Differences = Cloned(f.Differences)
 	return f, r.Done(what)
 }
 
-// FinishHead reads the fields that counters are made of.
+// change reads what appendChange wrote. Differences are a part of the input.
+func (r *Reader) change(f *frontier.Finish) {
+	if len(r.B) == 0 {
+		return
+	}
+	f.Change, f.Failures = r.U8(), r.lastU8()
+	f.Changes = r.lastNumber()
+	if len(r.B) > 0 {
+		f.ChangedAt = r.Time()
+	}
+	if len(r.B) > 0 {
+		f.Differences = r.Bytes()
+	}
+}
+
+// ReadFinish reads what is counted of a finish, and, of generations after the first,
+// what it says about changes. Differences are a part of b.
+func ReadFinish(b []byte, f *frontier.Finish) error {
+	const what = "finish"
+	r, err := ValueReader(what, b)
+	if err != nil {
+		return err
+	}
+	r.FinishHead(f)
+	if f.Generation > 0 {
+		r.Time()
+		r.Bytes()
+		r.Bytes()
+		r.change(f)
+	}
+	return r.Done(what)
+}
+
+// FinishHead reads the fields that counters are made of, and the flags.
 func (r *Reader) FinishHead(f *frontier.Finish) {
 	f.Outcome = r.U8()
 	flags := r.U8()
 	f.Counted, f.Sitemap = flags&finishCounted != 0, flags&finishSitemap != 0
+	f.KeepFacts, f.NotModified = flags&finishKeepFacts != 0, flags&finishNotModified != 0
 	f.Status = uint16(r.UpTo(math.MaxUint16))
 	f.Attempts = uint16(r.UpTo(math.MaxUint16))
 	f.Visit, f.Generation = uint32(r.UpTo(math.MaxUint32)), uint32(r.UpTo(math.MaxUint32))
 	f.Bytes = r.Uvarint()
-	if f.Visit > 1 {
+	switch {
+	case f.Visit <= 1:
+	case flags&finishSameSummary != 0:
+		f.Before = f.Summary()
+	default:
 		f.Before = r.summary()
 	}
 }
@@ -159,7 +228,11 @@ func appendHost(dst []byte, h *frontier.HostFact) []byte {
 		dst = binary.AppendUvarint(dst, Millis(t))
 	}
 	dst = binary.AppendUvarint(dst, zigzag(h.Pages))
-	return appendRow(dst, h)
+	dst = appendRow(dst, h)
+	if h.PagesGeneration > 0 {
+		dst = binary.AppendUvarint(dst, uint64(h.PagesGeneration))
+	}
+	return dst
 }
 
 // appendRow appends the fields of a host fact about failures in a row.
@@ -203,6 +276,7 @@ func DecodeHost(h frontier.HostID, b []byte) (frontier.HostFact, error) {
 	f.Learned.FloorAt, f.Learned.LastSuccess, f.Learned.AskedUntil = r.Time(), r.Time(), r.Time()
 	f.Pages = unzigzag(r.Uvarint())
 	r.row(&f)
+	f.PagesGeneration = r.lastNumber()
 	return f, r.Done(what)
 }
 
@@ -233,7 +307,11 @@ func (c *Bodies) AppendOrigin(dst []byte, o *frontier.OriginFact) []byte {
 	dst = binary.AppendUvarint(dst, uint64(o.Status))
 	dst = binary.AppendUvarint(dst, Millis(o.Fetched))
 	dst = binary.AppendUvarint(dst, Millis(o.Expires))
-	return appendBytes(dst, body)
+	dst = appendBytes(dst, body)
+	if o.SitemapsGeneration > 0 {
+		dst = binary.AppendUvarint(dst, uint64(o.SitemapsGeneration))
+	}
+	return dst
 }
 
 // DecodeOrigin is the inverse of AppendOrigin.
@@ -249,6 +327,7 @@ func (c *Bodies) DecodeOrigin(h frontier.HostID, origin string, b []byte) (front
 	o.Status = uint16(r.UpTo(math.MaxUint16))
 	o.Fetched, o.Expires = r.Time(), r.Time()
 	body := r.Bytes()
+	o.SitemapsGeneration = r.lastNumber()
 	if flags&originPacked == 0 {
 		o.Body = Cloned(body)
 	} else if body, err = c.unpack(body); err != nil {
@@ -273,6 +352,39 @@ func DecodeVoucher(b []byte) (visit uint32, err error) {
 	}
 	visit = uint32(r.UpTo(math.MaxUint32))
 	return visit, r.Done(what)
+}
+
+// AppendNamed appends the value of an n entry.
+func AppendNamed(dst []byte, n *frontier.Named) []byte {
+	dst = binary.AppendUvarint(append(dst, Version), uint64(n.Generation))
+	return binary.AppendUvarint(dst, Millis(n.LastMod))
+}
+
+// DecodeNamed reads the value of an n entry.
+func DecodeNamed(b []byte) (generation uint32, lastMod time.Time, err error) {
+	const what = "naming of a url"
+	r, err := ValueReader(what, b)
+	if err != nil {
+		return 0, time.Time{}, err
+	}
+	generation, lastMod = uint32(r.UpTo(math.MaxUint32)), r.Time()
+	return generation, lastMod, r.Done(what)
+}
+
+// AppendDifferences appends the value of a d entry.
+func AppendDifferences(dst []byte, f *frontier.Finish) []byte {
+	return appendBytes(append(dst, Version, f.Change), f.Differences)
+}
+
+// DecodeDifferences reads the value of a d entry.
+func DecodeDifferences(b []byte) (change uint8, differences []byte, err error) {
+	const what = "change"
+	r, err := ValueReader(what, b)
+	if err != nil {
+		return 0, nil, err
+	}
+	change, differences = r.U8(), Cloned(r.Bytes())
+	return change, differences, r.Done(what)
 }
 
 // UncleanEnds is what is known of a page that unclean ends found in flight.

@@ -2,6 +2,7 @@ package record
 
 import (
 	"encoding/binary"
+	"math"
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
@@ -108,6 +109,14 @@ func (r *Reader) lastU8() uint8 {
 		return 0
 	}
 	return r.U8()
+}
+
+// lastNumber reads a number at the end of an element, which is left out where it is zero.
+func (r *Reader) lastNumber() uint32 {
+	if len(r.B) == 0 {
+		return 0
+	}
+	return uint32(r.UpTo(math.MaxUint32))
 }
 
 // U64 reads a fixed number of 8 bytes.
