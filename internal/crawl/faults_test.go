@@ -80,6 +80,9 @@ func faultCases() []faultCase {
 		{"robots/redirected", []testweb.Fault{testweb.Robots{Redirects: 5}, testweb.Disallow{}}},
 		{"robots/large", []testweb.Fault{testweb.Robots{Size: 400 << 10}, testweb.Disallow{}}},
 		{"robots/too large", []testweb.Fault{testweb.Robots{Size: 600 << 10}, testweb.Disallow{}}},
+		{"validators", []testweb.Fault{testweb.Validators{Mode: "gzip_suffix"}}},
+		{"down", []testweb.Fault{testweb.Down{Generations: []int{0}}}},
+		{"down/refuses", []testweb.Fault{testweb.Down{Generations: []int{0}, Refuse: true}}},
 	}
 }
 
