@@ -176,7 +176,15 @@ func dumpStore(dir string) (sum string, r *Recovery, err error) {
 		put(p.Link)
 		if p.Finish != nil {
 			put(*p.Finish)
+			p.Finish = nil
 		}
+		put(p)
+	}
+	for c, err := range s.Changes(ctx, 0) {
+		if err != nil {
+			return "", &found, err
+		}
+		put(c)
 	}
 	for k, err := range s.Keys(ctx, 0, 255) {
 		if err != nil {

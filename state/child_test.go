@@ -41,6 +41,8 @@ func runChild(name string) {
 		if seed, err = strconv.ParseUint(os.Getenv(childSeed), 10, 64); err == nil {
 			err = childWrite(dir, o, seed)
 		}
+	case "recrawl":
+		err = childRecrawl(dir)
 	case "hold":
 		err = childHold(dir)
 	case "fill":
