@@ -96,7 +96,7 @@ func TestDeadSourceIsAWarning(t *testing.T) {
 	t.Cleanup(gate.Close)
 	dir := newDataDir(t)
 	change := func(o *config.Settings) {
-		o.SeedingStrategy = []string{"all"}
+		o.SeedingStrategy = []string{"sitemap", "ct", "commoncrawl"}
 		o.CTBaseURL, o.CommonCrawlBaseURL = ct.URL, gate.URL
 	}
 	rep, lines := s.crawl(dir, change, "http://www.x.test/")

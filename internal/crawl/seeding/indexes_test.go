@@ -104,4 +104,8 @@ func TestEverySourceHasOneName(t *testing.T) {
 	if len(x.list) != len(names)-1 || !slices.Equal(s.SeedingStrategy, names) {
 		t.Errorf("%d indexes for the sources %q", len(x.list), s.SeedingStrategy)
 	}
+	s.SeedingStrategy = []string{"all"}
+	if all, err := NewIndexes(s, none); err != nil || len(all.list) != len(x.list) {
+		t.Errorf("all indexes are %v, %v, want %d", all, err, len(x.list))
+	}
 }
