@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/state/internal/record"
@@ -177,6 +178,7 @@ func dumpContents(t *testing.T, s *Store) string {
 		if f := list[i].Finish; f != nil && f.Generation == list[i].FactsGeneration {
 			list[i].FactsGeneration = 0 // it was not in the first golden directories
 		}
+		list[i].FactsAt = time.Time{} // it was in none of them
 		put("sitemap", list[i])
 	}
 	for c, err := range s.Changes(ctx, 0) {

@@ -293,7 +293,7 @@ func (m *model) page(k frontier.Key) Page {
 		if f.KeepFacts {
 			p.VisitFacts, f.Facts = f.Facts, m.held[k].Facts
 		}
-		p.Finish, p.FactsGeneration = &f, m.held[k].Generation
+		p.Finish, p.FactsGeneration, p.FactsAt = &f, m.held[k].Generation, m.held[k].CheckedAt
 	}
 	return p
 }

@@ -23,8 +23,10 @@ type Page struct {
 	Finish *frontier.Finish
 	// VisitFacts are the facts of the last visit alone, if it kept earlier ones.
 	VisitFacts []byte
-	// FactsGeneration is the generation in which Finish.Facts were recorded.
+	// FactsGeneration is the generation in which Finish.Facts were recorded, and FactsAt is
+	// when the visit was that found them.
 	FactsGeneration uint32
+	FactsAt         time.Time
 	// Linked and Listed say when a page last linked to the URL, and when a sitemap last
 	// listed it. What generation 0 found is not in it.
 	Linked, Listed NamedIn
@@ -121,7 +123,7 @@ func (p *Page) readLink(b []byte) (err error) {
 // readFinish takes the value of an f or t entry.
 func (p *Page) readFinish(b []byte) (err error) {
 	if p.Finish, err = record.DecodeFinish(p.Link.Key, b); err == nil {
-		p.FactsGeneration = p.Finish.Generation
+		p.FactsGeneration, p.FactsAt = p.Finish.Generation, p.Finish.CheckedAt
 	}
 	return err
 }

@@ -40,7 +40,7 @@ func (u revisitedURL) page(h frontier.Hasher, visit uint32) Page {
 		Key: u.link(h).Key, Visit: visit, Generation: visit - 1, Outcome: 1, Status: 200, Attempts: 1, CheckedAt: time.UnixMilli(int64(visit) * 1000).UTC(),
 		Bytes: uint64(read), Facts: fmt.Appendf(nil, "facts of page %d as read in visit %d", u, read), KeepFacts: read != visit, Changes: changes,
 	}
-	p := Page{Link: u.link(h), Finish: f, FactsGeneration: read - 1}
+	p := Page{Link: u.link(h), Finish: f, FactsGeneration: read - 1, FactsAt: time.UnixMilli(int64(read) * 1000).UTC()}
 	if changes > 0 {
 		f.ChangedAt = time.UnixMilli(int64(read) * 1000).UTC()
 	}

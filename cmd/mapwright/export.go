@@ -31,7 +31,7 @@ func newExport(environ []string, io stdio) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "export",
 		Aliases: []string{"export-sitemap"},
-		Short:   "Write sitemap.jsonl, XML sitemaps, CSV or the link graph of a crawl, running or not",
+		Short:   "Write sitemap.jsonl, XML sitemaps, CSV, the link graph or the changes of a crawl, running or not",
 		Args:    noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, f := range formats {
@@ -66,6 +66,9 @@ func newExport(environ []string, io stdio) *cobra.Command {
 			if res.Indexable == 0 && (len(formats) == 0 || slices.Contains(formats, "xml")) {
 				fmt.Fprintln(io.err, "mapwright: no sitemap.xml, because no page is indexable: indexable_reason in sitemap.jsonl says why for each"+removedText(res.Removed))
 			}
+			if slices.Contains(formats, "changes") && !slices.Contains(res.Files, export.ChangesName) {
+				fmt.Fprintln(io.err, "mapwright: no changes.jsonl, because there was no recrawl yet")
+			}
 			if asJSON {
 				return json.NewEncoder(io.out).Encode(res)
 			}
@@ -79,7 +82,7 @@ func newExport(environ []string, io stdio) *cobra.Command {
 	}
 	dir = addDataDir(cmd, environ)
 	cmd.Flags().StringVarP(&out, "output", "o", "", "`directory` to write to (default: the data directory)")
-	cmd.Flags().StringSliceVar(&formats, "format", nil, "what to write: jsonl, xml, csv, links (default: what the crawl was asked for)")
+	cmd.Flags().StringSliceVar(&formats, "format", nil, "what to write: jsonl, xml, csv, links, changes (default: what the crawl was asked for)")
 	complete(cmd, "format", formatNames())
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	setting = addSettings(cmd, environ, config.Output)
@@ -94,7 +97,7 @@ func removedText(names []string) string {
 	return "; removed " + fileNames(names) + " of an earlier export"
 }
 
-func formatNames() []string { return []string{"jsonl", "xml", "csv", "links"} }
+func formatNames() []string { return []string{"jsonl", "xml", "csv", "links", "changes"} }
 
 // exportFrom lets a running crawl write its own files, and opens the directory of one that does not run.
 func exportFrom(ctx context.Context, io stdio, dir datadir.Dir, out string, formats []string, flags *settingFlags) (*export.Result, error) {
@@ -125,7 +128,7 @@ func exportFrom(ctx context.Context, io stdio, dir datadir.Dir, out string, form
 	if err != nil {
 		return nil, err
 	}
-	res, err := export.Write(ctx, report.Pages(s, loaded.Settings.XMLTypes), o)
+	res, err := report.Export(ctx, s, loaded.Settings.XMLTypes, o)
 	if err := errors.Join(err, s.Close()); err != nil {
 		if diskFull(err) {
 			err = fmt.Errorf("%w: free some space, then export again; nothing that was recorded is lost", err)

@@ -46,6 +46,9 @@ func printReport(io stdio, dir datadir.Dir, rep *report.Report) error {
 	t.row("URLs", "%s, %s indexable", humanize.Comma(rep.URLs), humanize.Comma(rep.Indexable))
 	t.row("Outcomes", "%s", counts(rep.Outcomes))
 	t.row("Answers", "%s", counts(rep.StatusClasses))
+	if rep.Generation > 0 {
+		t.row("Changes", "%s (generation %d)", counts(rep.Changes), rep.Generation)
+	}
 	t.row("Received", "%s", humanize.IBytes(uint64(rep.Bytes)))
 	t.row("This run", "%s in %s%s, export %s", plural(rep.Pages, "page"), seconds(rep.CrawlSeconds), rate(rep), seconds(rep.ExportSeconds))
 	if len(rep.SkippedLinks) > 0 {

@@ -147,6 +147,6 @@ func (c *Crawl) Export(ctx context.Context, o export.Options, types []string) (*
 	if err != nil {
 		return nil, err
 	}
-	res, err := export.Write(ctx, report.Pages(s, types), o)
+	res, err := report.Export(ctx, s, types, o)
 	return res, errors.Join(err, s.Close())
 }

@@ -89,7 +89,7 @@ func (r *run) export(ctx context.Context, o export.Options, types []string) (*ex
 	}
 	r.exporting.Lock()
 	defer r.exporting.Unlock()
-	return export.Write(ctx, report.Pages(r.store, types), o)
+	return report.Export(ctx, r.store, types, o)
 }
 
 // figures are what the monitor shows beside what frontier and store count.

@@ -39,7 +39,7 @@ func TestHelp(t *testing.T) {
 	for _, args := range []string{"", "help", "--help"} {
 		got := run(t, strings.Fields(args)...)
 		succeeded(t, got)
-		for _, command := range []string{"crawl", "resume", "export", "status", "inspect", "robots", "wipe", "demo", "version", "completion"} {
+		for _, command := range []string{"crawl", "resume", "export", "status", "changes", "inspect", "robots", "wipe", "demo", "version", "completion"} {
 			if !strings.Contains(got.stdout, "\n  "+command+" ") {
 				t.Errorf("%q does not name %s", args, command)
 			}

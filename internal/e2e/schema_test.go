@@ -33,15 +33,18 @@ type schema struct {
 }
 
 // readSchema reads the schema of sitemap.jsonl.
-func readSchema(t *testing.T) *schema {
+func readSchema(t *testing.T) *schema { return readSchemaOf(t, "sitemap-jsonl") }
+
+// readSchemaOf reads the schema that docs has under a name.
+func readSchemaOf(t *testing.T, name string) *schema {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "sitemap-jsonl.schema.json"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", name+".schema.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := &schema{}
 	if err := json.Unmarshal(text, s); err != nil {
-		t.Fatalf("sitemap-jsonl.schema.json: %v", err)
+		t.Fatalf("%s.schema.json: %v", name, err)
 	}
 	return s
 }

@@ -28,8 +28,12 @@ type Options struct {
 	Images   bool
 	CSV      bool
 	Links    bool
-	// Only, when not empty, names the outputs to write: jsonl, xml, csv, links.
+	// Changes, when not nil, are written to changes.jsonl.
+	Changes Changes `json:"-"`
+	// Only, when not empty, names the outputs to write: jsonl, xml, csv, links, changes.
 	Only []string
+	// DryRun writes nothing: Each sees the pages.
+	DryRun bool
 	// Each, when not nil, sees every page.
 	Each func(*page.Line) `json:"-"`
 	// MaxURLs and MaxBytes replace the protocol's limits of one XML file. Zero means those.
@@ -41,6 +45,7 @@ type Result struct {
 	Pages     int64    `json:"pages"`
 	Indexable int64    `json:"indexable"`
 	Links     int64    `json:"links,omitempty"`   // edges of the link graph
+	Changes   int64    `json:"changes,omitempty"` // lines of changes.jsonl
 	Files     []string `json:"files"`             // names within the directory, sitemap.jsonl first
 	Removed   []string `json:"removed,omitempty"` // sitemaps of an earlier export that this one does not have
 }
@@ -65,6 +70,11 @@ func Write(ctx context.Context, src Source, o Options) (res *Result, err error) 
 			return nil, fmt.Errorf("export %s: %w", l.URL, err)
 		}
 	}
+	if o.Changes != nil && e.wants("changes") {
+		if e.changes, e.res.Changes, err = writeChanges(ctx, o.Dir, o.Changes); err != nil {
+			return nil, fmt.Errorf("export %s: %w", ChangesName, err)
+		}
+	}
 	if err := e.close(); err != nil {
 		return nil, fmt.Errorf("export: %w", err)
 	}
@@ -75,17 +85,21 @@ type exporter struct {
 	o   Options
 	res *Result
 
-	fields *page.Table
-	jsonl  *file
-	line   []byte // the last of jsonl
-	table  *file
-	csv    *csv.Writer
-	graph  *file
-	edges  *json.Encoder
-	xml    *xmlFiles
+	fields  *page.Table
+	jsonl   *file
+	line    []byte // the last of jsonl
+	table   *file
+	csv     *csv.Writer
+	graph   *file
+	edges   *json.Encoder
+	changes *file
+	xml     *xmlFiles
 }
 
 func (e *exporter) wants(what string) bool {
+	if e.o.DryRun {
+		return false
+	}
 	if len(e.o.Only) == 0 {
 		return true
 	}
@@ -112,7 +126,7 @@ func (e *exporter) checkReplace() error {
 	for _, out := range []struct {
 		name   string
 		wanted bool
-	}{{"sitemap.jsonl", e.wants("jsonl")}, {"links.jsonl", e.o.Links && e.wants("links")}, {"sitemap.csv", e.o.CSV && e.wants("csv")}} {
+	}{{"sitemap.jsonl", e.wants("jsonl")}, {"links.jsonl", e.o.Links && e.wants("links")}, {"sitemap.csv", e.o.CSV && e.wants("csv")}, {ChangesName, e.o.Changes != nil && e.wants("changes")}} {
 		if !out.wanted {
 			continue
 		}
@@ -239,7 +253,7 @@ func (e *exporter) close() error {
 			return err
 		}
 	}
-	for _, f := range []**file{&e.jsonl, &e.table, &e.graph} {
+	for _, f := range []**file{&e.jsonl, &e.table, &e.graph, &e.changes} {
 		if *f == nil {
 			continue
 		}
@@ -262,7 +276,7 @@ func (e *exporter) close() error {
 }
 
 func (e *exporter) abort() {
-	for _, f := range []*file{e.jsonl, e.table, e.graph} {
+	for _, f := range []*file{e.jsonl, e.table, e.graph, e.changes} {
 		if f != nil {
 			f.discard()
 		}

@@ -90,7 +90,7 @@ func Ours(dir, name string) bool {
 	}
 	var mark string
 	switch {
-	case name == "sitemap.jsonl":
+	case name == "sitemap.jsonl", name == ChangesName:
 		mark = `{"schema_version":`
 	case name == "sitemap.csv" && recorded:
 		mark = "url," // other versions may have other columns

@@ -11,13 +11,17 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/export"
 	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/recrawl"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/state"
 )
 
-// A reportStore is the record of a crawl.
+// A Store is the record of a crawl.
 type Store interface {
 	Pages(ctx context.Context) iter.Seq2[state.Page, error]
+	Changes(ctx context.Context, since uint32) iter.Seq2[state.Change, error]
+	ReadSitemaps(ctx context.Context, keys []frontier.Key) ([]state.Sitemap, error)
+	Facts() map[string][]byte
 	Page(ctx context.Context, k frontier.Key) (state.Page, bool, error)
 	Host(ctx context.Context, h frontier.HostID) (frontier.HostFact, bool, error)
 	Counters() state.Counters
@@ -36,7 +40,12 @@ type Crawl struct {
 
 // Complete writes the pages to the files of the data directory, and adds to the report what they say.
 func (c *Crawl) Complete(ctx context.Context, rep *Report) error {
+	generation, err := Generation(c.Store)
+	if err != nil {
+		return err
+	}
 	sum := newSummary(c.Linkage)
+	sum.changes.generation = generation
 	bare := map[string]bool{} // start URLs that were bare domains
 	for _, s := range c.Starts {
 		if s.Bare {
@@ -46,11 +55,21 @@ func (c *Crawl) Complete(ctx context.Context, rep *Report) error {
 	sum.isProbe = func(l *page.Line) bool { return c.isProbe(ctx, l, bare) }
 	o := ExportOptions(c.Settings, c.Starts, c.Dir)
 	o.Each = sum.see
+	if generation > 0 {
+		o.Changes = func(ctx context.Context) iter.Seq2[*recrawl.Line, error] {
+			return sum.changes.tally(Changes(ctx, c.Store, generation, page.NoChange))
+		}
+		// What a recrawl that failed found is no better than what the files say.
+		o.DryRun = rep.Status == Failed
+	}
 	res, err := export.Write(ctx, Pages(c.Store, c.Settings.XMLTypes), o)
 	if err != nil {
 		return err
 	}
 	sum.fill(rep)
+	if o.DryRun {
+		rep.Warnings = append(rep.Warnings, "this recrawl failed, so the outputs of the crawl before it were not replaced: '"+c.Dir.Command("export")+"' writes what is recorded")
+	}
 	if err := c.follow(ctx, rep); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"time"
 
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/export"
@@ -16,7 +17,12 @@ import (
 func Pages(s Store, types []string) export.Source {
 	return func(ctx context.Context) iter.Seq2[*page.Line, error] {
 		return func(yield func(*page.Line, error) bool) {
-			p := &pageReader{store: s, types: types, hasher: s.Hasher()}
+			generation, err := Generation(s)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			p := &pageReader{store: s, types: types, hasher: s.Hasher(), naming: naming{store: s, hasher: s.Hasher(), generation: generation}}
 			before := s.Counters()
 			var found, finished uint64
 			for rec, err := range sortPages(ctx, s.Pages(ctx), s.Dir(), sortBytes) {
@@ -59,6 +65,7 @@ type pageReader struct {
 	host    urlnorm.HostID
 	known   bool
 	blocked bool // the present host is blocked
+	naming  naming
 }
 
 func (p *pageReader) read(ctx context.Context, rec *state.Page) (*page.Line, error) {
@@ -74,7 +81,7 @@ func (p *pageReader) read(ctx context.Context, rec *state.Page) (*page.Line, err
 		}
 		outcome = page.Outcome(f.Outcome)
 		status = int(f.Status)
-		line.CrawledAt, line.StatusCode, line.Attempts = page.Time{Time: f.CheckedAt}, status, int(f.Attempts)
+		line.CrawledAt, line.StatusCode, line.Attempts = page.Time{Time: rec.FactsAt}, status, int(f.Attempts)
 		line.Generation, line.CheckedAt, line.ChangedAt = int(f.Generation), page.Time{Time: f.CheckedAt}, page.Time{Time: f.ChangedAt}
 		line.Change, line.Stale = page.Change(f.Change).String(), int(f.Failures)
 		if outcome == page.Redirect {
@@ -96,12 +103,41 @@ func (p *pageReader) read(ctx context.Context, rec *state.Page) (*page.Line, err
 		}
 	}
 	line.SetFacts(facts)
+	if err := addVisit(&line, rec); err != nil {
+		return nil, err
+	}
 	if line.LastModified.IsZero() {
-		line.LastModified.Time = l.LastMod // the sitemap's word, where the server and the page had none
+		line.LastModified.Time = sitemapLastMod(rec)
 	}
 	line.Outcome = outcome.String()
 	line.Indexable, line.IndexableReason = page.Indexable(line.URL, outcome, status, facts, p.types)
-	return &line, nil
+	var err error
+	line.Unlinked, err = p.naming.isUnlinked(ctx, rec)
+	return &line, err
+}
+
+// addVisit adds what the last visit found, if it kept the facts of an earlier one.
+func addVisit(line *page.Line, rec *state.Page) error {
+	if len(rec.VisitFacts) == 0 {
+		return nil
+	}
+	facts, err := page.Decode(rec.VisitFacts)
+	if err != nil {
+		return fmt.Errorf("%s: %w", line.URL, err)
+	}
+	if facts.Error != "" {
+		line.Error = facts.Error
+	}
+	return nil
+}
+
+// sitemapLastMod is what a sitemap says of the last modification. A moment between two checks that found the same is not true; then what the first crawl read counts.
+func sitemapLastMod(rec *state.Page) time.Time {
+	at := rec.Listed.LastMod
+	if f := rec.Finish; at.IsZero() || f != nil && at.After(rec.FactsAt) && !at.After(f.CheckedAt) {
+		return rec.Link.LastMod
+	}
+	return at
 }
 
 // hostBlocked says whether a host's pending URLs wait because it is blocked or abandoned.

@@ -36,6 +36,8 @@ const (
 const (
 	FactStatus = "status" // a Status
 	FactReason = "reason" // why the last run that ended did so
+	// FactGeneration is the number of the last recrawl that was begun, in decimal digits. A first crawl has none.
+	FactGeneration = "generation"
 )
 
 // Version stands first in report.json.
@@ -70,6 +72,11 @@ type Report struct {
 	NotIndexable  map[string]int64 `json:"not_indexable,omitempty"`
 	SkippedLinks  map[string]int64 `json:"skipped_links,omitempty"` // links found in the crawl's life that do not belong to it, by reason
 	Traps         map[string]int64 `json:"traps,omitempty"`
+
+	Generation    uint32           `json:"generation"`               // 0 is the first crawl, 1 the first recrawl
+	Changes       map[string]int64 `json:"changes,omitempty"`        // of a recrawl: URLs by what it found; stale if the check failed, not_checked if there was none
+	ChangedFields map[string]int64 `json:"changed_fields,omitempty"` // of a recrawl: changed URLs by what differs
+	Unlinked      int64            `json:"unlinked,omitempty"`       // of a recrawl: URLs that nothing names any more
 
 	SlowestHosts   []HostFigure  `json:"slowest_hosts,omitempty"`
 	ThrottledHosts []HostFigure  `json:"throttled_hosts,omitempty"`
@@ -163,6 +170,7 @@ type summary struct {
 	orphans         List[string]
 	unlisted        List[string]
 	hosts           hostFigures
+	changes         changeCounts
 	linkage         *Linkage
 	isProbe         func(*page.Line) bool // whether a failed page only showed that there is no https; may be nil
 }
@@ -210,6 +218,7 @@ func (s *summary) see(l *page.Line) {
 	}
 	s.hosts.see(l)
 	s.place(l)
+	s.changes.see(l)
 }
 
 // place says whether a page is only in sitemaps, or in none though there are some.
@@ -230,6 +239,7 @@ func (s *summary) place(l *page.Line) {
 func (s *summary) fill(r *Report) {
 	r.URLs, r.Indexable = s.urls, s.indexable
 	r.Outcomes, r.StatusClasses, r.NotIndexable, r.Traps = s.outcomes, s.classes, s.reasons, s.traps
+	r.Generation, r.Changes, r.ChangedFields, r.Unlinked = s.changes.generation, s.changes.kinds, s.changes.fields, s.changes.unlinked
 	r.BrokenLinks = s.broken.orNil()
 	r.Redirects, r.Loops = s.redirects.lists()
 	r.Orphans, r.Unlisted = s.orphans.orNil(), s.unlisted.orNil()

@@ -62,7 +62,7 @@ func (s *pageSorter) add(p state.Page) error {
 	s.n++
 	s.size += 400 + len(p.Link.URL.String()) + len(p.Link.Parent.String()) // 400: the structures
 	if p.Finish != nil {
-		s.size += len(p.Finish.Facts) + len(p.Finish.RedirectTo)
+		s.size += len(p.Finish.Facts) + len(p.Finish.RedirectTo) + len(p.Finish.Differences) + len(p.VisitFacts)
 	}
 	if s.size < s.limit {
 		return nil
@@ -158,10 +158,14 @@ func (s *pageSorter) close() {
 	s.file, s.ends, s.chunk, s.size, s.n = nil, nil, s.chunk[:0], 0, 0
 }
 
-// comparePages orders by host name, then by URL. URLs of one host differ in scheme and port too.
+// comparePages orders by host name, then by URL, and visits of one URL by their generation. URLs of one host differ in scheme and port too.
 func comparePages(a, b state.Page) int {
 	x, y := a.Link.URL, b.Link.URL
-	return cmp.Or(strings.Compare(x.Host(), y.Host()), strings.Compare(x.String(), y.String()), a.Link.Key.Compare(b.Link.Key))
+	order := cmp.Or(strings.Compare(x.Host(), y.Host()), strings.Compare(x.String(), y.String()), a.Link.Key.Compare(b.Link.Key))
+	if order == 0 && a.Finish != nil && b.Finish != nil {
+		return cmp.Compare(a.Finish.Generation, b.Finish.Generation)
+	}
+	return order
 }
 
 // sortedRun is one of the sequences that are merged.

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/crawl/report"
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/recrawl"
+	"github.com/mapwright/mapwright/state"
+)
+
+func newChanges(environ []string, io stdio) *cobra.Command {
+	var (
+		dir    *dataDir
+		since  uint32
+		asJSON bool
+	)
+	cmd := &cobra.Command{
+		Use:   "changes [directory]",
+		Short: "List what recrawls found changed, with the values before and after",
+		Args:  cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 1 && cmd.Flags().Changed(config.DataDirName) {
+				return usage("the directory is given twice, as %s and as --data-dir %s", args[0], dir.flag)
+			}
+			dir, err := dir.existing(nil)
+			if err != nil {
+				return err
+			}
+			if len(args) == 1 {
+				dir = datadir.Dir(args[0])
+			}
+			if err := dir.CheckFree(); err != nil {
+				return refusal(err)
+			}
+			s, err := openStored(io, dir, false, errors.New("no crawl runs there"))
+			if err != nil {
+				return err
+			}
+			var first *uint32
+			if cmd.Flags().Changed("since") {
+				first = &since
+			}
+			err = listChanges(cmd.Context(), io, dir, s, first, asJSON)
+			return errors.Join(err, s.Close())
+		},
+	}
+	dir = addDataDir(cmd, environ)
+	cmd.Flags().Uint32Var(&since, "since", 0, "the first `generation` whose changes are listed; 1 is the first recrawl (default: the last one)")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per change, as in changes.jsonl")
+	return cmd
+}
+
+// listChanges writes the changes of a generation and later ones, by default those of the last.
+func listChanges(ctx context.Context, io stdio, dir datadir.Dir, s *state.Store, since *uint32, asJSON bool) error {
+	last, err := report.Generation(s)
+	if err != nil {
+		return err
+	}
+	if last == 0 {
+		fmt.Fprintf(io.err, "mapwright: the crawl in %s was not repeated yet, so that there is nothing to compare\n", dir)
+		return nil
+	}
+	if since == nil {
+		since = &last
+	}
+	if *since > last {
+		return usage("flag --since: %d is not a generation yet; the last one is %d", *since, last)
+	}
+	if asJSON {
+		return listJSON(ctx, io, s, *since)
+	}
+	return listText(ctx, io, s, *since, last)
+}
+
+// listJSON writes the lines of changes.jsonl.
+func listJSON(ctx context.Context, io stdio, s *state.Store, since uint32) error {
+	enc := json.NewEncoder(io.out)
+	enc.SetEscapeHTML(false)
+	for l, err := range report.Changes(ctx, s, since, page.NoChange) {
+		if err == nil {
+			err = enc.Encode(l)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// listText writes the changes for people, one kind after the other.
+func listText(ctx context.Context, io stdio, s *state.Store, since, last uint32) error {
+	counts := map[page.Change]int64{}
+	for c, err := range s.Changes(ctx, since) {
+		if err != nil {
+			return err
+		}
+		counts[page.Change(c.Change)]++
+	}
+	title := fmt.Sprintf("Generation %d", last)
+	if since < last {
+		title = fmt.Sprintf("Generations %d to %d", since, last)
+	}
+	kinds := slices.Sorted(maps.Keys(counts))
+	var parts []string
+	for _, kind := range kinds {
+		parts = append(parts, humanize.Comma(counts[kind])+" "+kind.String())
+	}
+	if len(parts) == 0 {
+		parts = []string{"nothing changed"}
+	}
+	if _, err := fmt.Fprintf(io.out, "%s: %s\n", title, strings.Join(parts, ", ")); err != nil {
+		return err
+	}
+	for _, kind := range kinds {
+		name := kind.String()
+		if _, err := fmt.Fprintf(io.out, "\n%s (%s)\n", strings.ToUpper(name[:1])+name[1:], humanize.Comma(counts[kind])); err != nil {
+			return err
+		}
+		for l, err := range report.Changes(ctx, s, since, kind) {
+			if err != nil {
+				return err
+			}
+			if _, err := fmt.Fprint(io.out, changeText(l, since < last)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// changeText is one change for people: the URL, and below it what differs.
+func changeText(l *recrawl.Line, showGeneration bool) string {
+	text := &strings.Builder{}
+	text.WriteString("  " + l.URL)
+	if showGeneration {
+		fmt.Fprintf(text, " (generation %d)", l.Generation)
+	}
+	text.WriteByte('\n')
+	for _, field := range recrawl.Fields() {
+		v, differs := l.Fields[field.String()]
+		if !differs {
+			continue
+		}
+		if l.Change == page.New.String() {
+			fmt.Fprintf(text, "    %s: %s\n", field, valueText(v.After))
+			continue
+		}
+		fmt.Fprintf(text, "    %s: %s -> %s\n", field, valueText(v.Before), valueText(v.After))
+	}
+	return text.String()
+}
+
+// valueText is a value for people.
+func valueText(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return "none"
+	case string:
+		return v
+	}
+	return fmt.Sprint(v)
+}

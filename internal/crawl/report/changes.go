@@ -1,0 +1,133 @@
+package report
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"strconv"
+
+	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/export"
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/recrawl"
+	"github.com/mapwright/mapwright/state"
+)
+
+// Generation is the last one that was begun: 0 is the first crawl.
+func Generation(s Store) (uint32, error) {
+	text, known := s.Facts()[FactGeneration]
+	if !known {
+		return 0, nil
+	}
+	n, err := strconv.ParseUint(string(text), 10, 32)
+	if err != nil {
+		return 0, &state.CorruptError{What: "the state directory", Reason: fmt.Sprintf("the generation is recorded as %q", text)}
+	}
+	return uint32(n), nil
+}
+
+// Export writes the pages of a store, and the changes of its last generation.
+func Export(ctx context.Context, s Store, types []string, o export.Options) (*export.Result, error) {
+	generation, err := Generation(s)
+	if err != nil {
+		return nil, err
+	}
+	if generation > 0 {
+		o.Changes = func(ctx context.Context) iter.Seq2[*recrawl.Line, error] {
+			return Changes(ctx, s, generation, page.NoChange)
+		}
+	}
+	return export.Write(ctx, Pages(s, types), o)
+}
+
+// Changes reads what a generation and later ones found changed, in the order of pages, and of one URL the oldest first. Only those of one kind are read unless it is NoChange.
+func Changes(ctx context.Context, s Store, since uint32, kind page.Change) iter.Seq2[*recrawl.Line, error] {
+	return func(yield func(*recrawl.Line, error) bool) {
+		for p, err := range sortPages(ctx, changedPages(ctx, s, since, kind), s.Dir(), sortBytes) {
+			var l *recrawl.Line
+			if err == nil {
+				l, err = recrawl.NewLine(p.Link.URL.String(), p.Finish.Generation, page.Change(p.Finish.Change), p.Finish.Differences)
+			}
+			if !yield(l, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// changedPages are pages with the change in their finish, in the order of keys.
+func changedPages(ctx context.Context, s Store, since uint32, kind page.Change) iter.Seq2[state.Page, error] {
+	return func(yield func(state.Page, error) bool) {
+		for c, err := range s.Changes(ctx, since) {
+			if err == nil && kind != page.NoChange && page.Change(c.Change) != kind {
+				continue
+			}
+			var p state.Page
+			if err == nil {
+				p, err = pageOf(ctx, s, c)
+			}
+			if !yield(p, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// pageOf finds the URL of a change.
+func pageOf(ctx context.Context, s Store, c state.Change) (state.Page, error) {
+	p, known, err := s.Page(ctx, c.Key)
+	if err != nil {
+		return p, err
+	}
+	if !known || p.Link.URL.IsZero() {
+		return p, &state.CorruptError{What: "the state directory", Reason: fmt.Sprintf("a change of generation %d is of a URL that is not recorded", c.Generation)}
+	}
+	finish := &frontier.Finish{Key: c.Key, Generation: c.Generation, Change: c.Change, Differences: c.Differences}
+	return state.Page{Link: p.Link, Finish: finish}, nil
+}
+
+// changeCounts are the figures of a recrawl.
+type changeCounts struct {
+	generation uint32
+	kinds      map[string]int64
+	fields     map[string]int64
+	unlinked   int64
+}
+
+// see counts a page.
+func (c *changeCounts) see(l *page.Line) {
+	if c.generation == 0 {
+		return
+	}
+	if c.kinds == nil {
+		c.kinds = map[string]int64{}
+	}
+	switch {
+	case l.Generation != int(c.generation):
+		c.kinds["not_checked"]++
+	case l.Stale > 0:
+		c.kinds["stale"]++
+	case l.Change != "":
+		c.kinds[l.Change]++
+	}
+	if l.Unlinked {
+		c.unlinked++
+	}
+}
+
+// tally counts by field what the lines say.
+func (c *changeCounts) tally(lines iter.Seq2[*recrawl.Line, error]) iter.Seq2[*recrawl.Line, error] {
+	c.fields = map[string]int64{}
+	return func(yield func(*recrawl.Line, error) bool) {
+		for l, err := range lines {
+			if err == nil && l.Change == page.Changed.String() {
+				for name := range l.Fields {
+					c.fields[name]++
+				}
+			}
+			if !yield(l, err) {
+				return
+			}
+		}
+	}
+}
