@@ -8,7 +8,8 @@ import (
 
 // Changes makes pages change from one generation of the web to the next (see Server.SetGeneration). Each page but the root of a host
 // is of one kind, decided by the seed; the fields named below are the shares, 0 to 1, of the kinds. What remains never changes, except
-// that a page's text changes when a link to a child in the tree appears or vanishes. In generation 0 no change has happened. Changes
+// that a page's text changes when a link to a child in the tree appears or vanishes. Where the text changes, it has hardly a word in
+// common with that before. In generation 0 no change has happened. Changes
 // outside of the text make a page longer or shorter than Config.PageSize.
 type Changes struct {
 	// Always is the share of pages whose text is another in every generation.
@@ -208,7 +209,7 @@ func (w *web) state(r ref, gen int) pageState {
 		w.changePage(&s, r, original, gen)
 	}
 	if w.changes.relinks && s.status == http.StatusOK {
-		s.text = w.relinked(r.host, original, gen)
+		s.prose = max(s.prose, w.relinked(r.host, original, gen))
 	}
 	s.text = max(s.text, s.prose, s.title)
 	s.content = max(s.content, s.text)
@@ -223,8 +224,10 @@ func (w *web) changePage(s *pageState, r ref, original, gen int) {
 	s.kind, begins = w.changes.kind(hash)
 	happened := gen >= begins
 	switch s.kind {
-	case pageAlways, pageCounter:
+	case pageAlways:
 		s.prose = gen
+	case pageCounter:
+		s.text = gen
 	case pageSometimes:
 		s.prose = w.changes.version(hash, gen)
 	case pageTokens:

@@ -22,11 +22,11 @@ func TestTextHash(t *testing.T) {
 	}
 	defer s.Close()
 	w := s.web
-	p, err := parser.New(parser.Options{})
+	p, err := parser.New(parser.Options{SimHash: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	hash := func(r ref, gen int) uint64 {
+	parse := func(r ref, gen int) (text, similar uint64) {
 		u, err := parser.ParseURL(w.url(r))
 		if err != nil {
 			t.Fatal(err)
@@ -35,7 +35,7 @@ func TestTextHash(t *testing.T) {
 		if err := p.Parse(&pg, parser.Input{URL: u, Body: w.appendPage(nil, r, gen)}); err != nil {
 			t.Fatal(err)
 		}
-		return pg.TextHash
+		return pg.VisibleHash, pg.SimHash
 	}
 	compared := make(map[string]int)
 	for node := range w.cfg.Pages {
@@ -46,8 +46,14 @@ func TestTextHash(t *testing.T) {
 				continue
 			}
 			changed := before.text != after.text
-			if got := hash(r, gen-1) != hash(r, gen); got != changed {
+			textBefore, similarBefore := parse(r, gen-1)
+			textAfter, similarAfter := parse(r, gen)
+			if got := textBefore != textAfter; got != changed {
 				t.Errorf("%s, generation %d: the text hash changed: %v, the text: %v", w.url(r), gen, got, changed)
+			}
+			distance := parser.Distance(similarBefore, similarAfter)
+			if counter := after.kind == pageCounter; counter && w.relinked(0, node, gen) < gen && distance > 3 || after.kind == pageAlways && distance <= 3 {
+				t.Errorf("%s, generation %d, %s: the texts differ by %d bits", w.url(r), gen, after.kind, distance)
 			}
 			same := bytes.Equal(w.appendPage(nil, r, gen-1), w.appendPage(nil, r, gen))
 			if same != (before.body == after.body) {

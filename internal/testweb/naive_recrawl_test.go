@@ -43,7 +43,7 @@ type naivePage struct {
 type naiveFacts struct {
 	outcome, location, title, canonical, text string
 	status                                    int
-	indexable                                 bool
+	indexable, noindex                        bool
 	etag, modified                            string
 	links                                     []string
 }
@@ -200,7 +200,7 @@ func (n *naiveRecrawl) visit(raw string, p *naivePage) {
 		}
 		if failed := err != nil || a.status >= 500; failed && !isNew && p.stale < maxStale && before.outcome != OutcomeConnectError && before.status < 500 {
 			p.stale++
-			p.counted, p.volatile = 0, false
+			p.change = ""
 			return
 		}
 	}
@@ -253,13 +253,14 @@ func (n *naiveRecrawl) read(u *url.URL, a answer) naiveFacts {
 	}
 	f.etag, f.modified = a.header.Get("ETag"), a.header.Get("Last-Modified")
 	f.title, f.links = readPage(u, a)
-	f.text, f.canonical, f.indexable = readVisible(n.t, a.body)
-	f.indexable = f.indexable && f.canonical == u.String() && a.header.Get("X-Robots-Tag") != "noindex"
+	f.text, f.canonical, f.noindex = readVisible(n.t, a.body)
+	f.noindex = f.noindex || a.header.Get("X-Robots-Tag") == "noindex"
+	f.indexable = !f.noindex && f.canonical == u.String()
 	return f
 }
 
-// readVisible returns the text that a reader sees, the canonical URL, and whether no robots meta element says noindex.
-func readVisible(t *testing.T, body []byte) (text, canonical string, indexable bool) {
+// readVisible returns the text that a reader sees, the canonical URL, and whether a robots meta element says noindex.
+func readVisible(t *testing.T, body []byte) (text, canonical string, noindex bool) {
 	doc, err := html.Parse(bytes.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
@@ -273,18 +274,17 @@ func readVisible(t *testing.T, body []byte) (text, canonical string, indexable b
 		return ""
 	}
 	var b strings.Builder
-	indexable = true
 	for n := range doc.Descendants() {
 		switch {
 		case n.Type == html.ElementNode && n.Data == "link" && attr(n, "rel") == "canonical":
 			canonical = attr(n, "href")
 		case n.Type == html.ElementNode && n.Data == "meta" && attr(n, "name") == "robots":
-			indexable = attr(n, "content") != "noindex"
+			noindex = attr(n, "content") == "noindex"
 		case n.Type == html.TextNode && n.Parent.Data != "script":
 			b.WriteString(n.Data + " ")
 		}
 	}
-	return strings.Join(strings.Fields(b.String()), " "), canonical, indexable
+	return strings.Join(strings.Fields(b.String()), " "), canonical, noindex
 }
 
 // judge says what changed.
@@ -301,19 +301,21 @@ func (p *naivePage) judge(before, now naiveFacts, crawl int) {
 		return strconv.Itoa(f.status)
 	}
 	add("outcome", before.outcome, now.outcome)
-	add("status", status(before), status(now))
-	add("location", before.location, now.location)
+	add("status_code", status(before), status(now))
+	add("redirect_to", before.location, now.location)
+	if now.outcome == OutcomeOK {
+		add("title", before.title, now.title)
+	}
 	digitsOnly := false
 	if before.outcome == OutcomeOK && now.outcome == OutcomeOK {
+		add("canonical_url", before.canonical, now.canonical)
+		add("noindex", fmt.Sprint(before.noindex), fmt.Sprint(now.noindex))
 		if before.text != now.text {
-			p.differences = append(p.differences, Difference{Field: "text"})
-			digitsOnly = withoutDigits(before.text) == withoutDigits(now.text)
+			p.differences = append(p.differences, Difference{Field: "text_hash"})
+			digitsOnly = withoutDigits(before.text) == withoutDigits(now.text) && (p.first > 0 || p.changed > 0)
 		} else if before.modified != now.modified {
 			p.misdated = true
 		}
-		add("title", before.title, now.title)
-		add("canonical", before.canonical, now.canonical)
-		add("indexable", fmt.Sprint(before.indexable), fmt.Sprint(now.indexable))
 	}
 	if p.counted++; !digitsOnly {
 		p.counted = 0

@@ -43,11 +43,11 @@ func (w *web) appendPage(dst []byte, from ref, gen int) []byte {
 	dst = appendWords(dst, hash)
 	dst = append(dst, "</h1>\n<p>"...)
 	prose := hash
-	switch {
-	case st.kind == pageCounter:
-		dst = appendCounter(dst, gen)
-	case st.prose > 0:
+	if st.prose > 0 {
 		prose = etag(hash, st.prose)
+	}
+	if st.kind == pageCounter {
+		dst = appendCounter(dst, gen)
 	}
 
 	room := w.cfg.PageSize - (len(dst) - start) - len(pageFoot)
@@ -57,10 +57,10 @@ func (w *web) appendPage(dst []byte, from ref, gen int) []byte {
 		if n%3 == 2 {
 			dst = append(dst, parBreak...)
 		}
-		dst = w.text.appendText(dst, prose+uint64(n)*769, gap)
+		dst = w.text.appendText(dst, prose+uint64(n)*769, gap, st.prose)
 		dst = w.appendLink(dst, &it)
 	}
-	dst = w.text.appendText(dst, prose>>20, w.cfg.PageSize-(len(dst)-start)-len(pageFoot))
+	dst = w.text.appendText(dst, prose>>20, w.cfg.PageSize-(len(dst)-start)-len(pageFoot), st.prose)
 	return append(dst, pageFoot...)
 }
 

@@ -35,7 +35,7 @@ type Recrawled struct {
 	Canonical string `json:"canonical,omitempty"` // of a page of the tree that is ok
 	Kind      string `json:"kind,omitempty"`      // how the page changes, as in Changes; empty if it is no page of the tree
 
-	// Change is new, changed, unchanged, gone or back; empty in the first crawl.
+	// Change is new, changed, unchanged, gone or back; empty in the first crawl and if the URL is stale.
 	Change string `json:"change,omitempty"`
 	// Differences are those between this crawl's record and that of the crawl before. None if Change is new.
 	Differences []Difference `json:"differences,omitempty"`
@@ -45,7 +45,9 @@ type Recrawled struct {
 	Stale       int  `json:"stale"`        // crawls in a row that failed while earlier facts were kept
 	NotModified bool `json:"not_modified"` // the host answers 304 if asked with the validators that it gave last
 	Unlinked    bool `json:"unlinked"`     // no start, redirect, sitemap or link of another page names it
-	Volatile    bool `json:"volatile"`     // the text differed by a number in each of the last three crawls
+	// Volatile is whether the text differed by a number, and in nothing else, in each of the last three crawls that read it. The first
+	// change of a page that the first crawl found does not count: a first crawl does not measure how similar texts are.
+	Volatile bool `json:"volatile"`
 
 	// Undefined is whether only the URL is to be compared: robots.txt disallowed the page and could not be read later. Whether the rules
 	// are kept then is the crawler's decision.
@@ -58,9 +60,10 @@ type Recrawled struct {
 	LastModFrom string    `json:"lastmod_from,omitempty"`
 }
 
-// Difference is something that changed from one crawl to the next. The values are as in a crawl's output; of the text there are none.
+// Difference is something that changed from one crawl to the next. Fields and values are named as in a crawl's output; a hash has no
+// values here.
 type Difference struct {
-	Field  string `json:"field"` // outcome, status, location, text, title, canonical or indexable
+	Field  string `json:"field"` // outcome, status_code, redirect_to, title, canonical_url, noindex or text_hash
 	Before string `json:"before,omitempty"`
 	After  string `json:"after,omitempty"`
 }
@@ -232,12 +235,15 @@ func (v *revisit) recrawled(st step) Recrawled {
 		before, after := h.record(r, crawl-1), h.record(r, crawl)
 		out.Differences = h.differences(r, before, after)
 		out.Change = changeOf(before, after, out.Differences)
-		if out.Change != ChangeUnchanged {
-			out.Changed = crawl
-		}
-		counted++
-		if !h.countedOn(r, before, after) {
+		switch measured := out.First > 0 || out.Changed > 0; {
+		case after.stale > 0:
+		case measured && h.countedOn(r, before, after):
+			counted++
+		default:
 			counted = 0
+		}
+		if len(out.Differences) > 0 {
+			out.Changed = crawl
 		}
 		if before.isPage && after.isPage && before.state.text == after.state.text && before.state.content != after.state.content {
 			misdated = true
@@ -268,9 +274,11 @@ func (h *history) countedOn(r ref, before, after crawlRecord) bool {
 func changeOf(before, after crawlRecord, differences []Difference) string {
 	isGone := func(v verdict) bool { return v.status == http.StatusNotFound || v.status == http.StatusGone }
 	switch {
+	case after.stale > 0:
+		return ""
 	case len(differences) == 0:
 		return ChangeUnchanged
-	case before.verdict.good() && isGone(after.verdict):
+	case (before.verdict.good() || before.verdict.redirects()) && isGone(after.verdict):
 		return ChangeGone
 	case isGone(before.verdict) && after.verdict.good():
 		return ChangeBack
@@ -333,17 +341,18 @@ func (h *history) differences(r ref, before, after crawlRecord) []Difference {
 	}
 	b, a := before.verdict, after.verdict
 	add("outcome", b.outcomes[0], a.outcomes[0])
-	add("status", status(b), status(a))
-	add("location", location(b), location(a))
-	if !b.good() || !a.good() {
-		return list
+	add("status_code", status(b), status(a))
+	add("redirect_to", location(b), location(a))
+	if a.good() {
+		add("title", b.title, a.title)
 	}
-	if before.state.text != after.state.text {
-		list = append(list, Difference{Field: "text"})
+	if a.good() && b.good() {
+		add("canonical_url", h.canonical(r, before), h.canonical(r, after))
+		add("noindex", strconv.FormatBool(before.state.noindex), strconv.FormatBool(after.state.noindex))
+		if before.state.text != after.state.text {
+			list = append(list, Difference{Field: "text_hash"})
+		}
 	}
-	add("title", b.title, a.title)
-	add("canonical", h.canonical(r, before), h.canonical(r, after))
-	add("indexable", strconv.FormatBool(b.indexable), strconv.FormatBool(a.indexable))
 	return list
 }
 

@@ -78,9 +78,9 @@ func TestRecrawl(t *testing.T) {
 		})
 	}
 	for _, want := range []string{
-		"always changed text", "sometimes changed text", "vanish gone", "vanish back", "redirect changed location", "move changed location", "move new",
-		"tokens unchanged", "counter changed text", "counter volatile", "title changed title", "canonical changed canonical", "noindex changed indexable",
-		"noindex_header changed indexable", "disallow changed outcome", "appear new", "unlink unlinked", "unlink unchanged", "steady unchanged", "steady changed text",
+		"always changed text_hash", "sometimes changed text_hash", "vanish gone", "vanish back", "redirect changed redirect_to", "move changed redirect_to", "move new",
+		"tokens unchanged", "counter changed text_hash", "counter volatile", "title changed title", "canonical changed canonical_url", "noindex changed noindex",
+		"noindex_header changed noindex", "disallow changed outcome", "appear new", "unlink unlinked", "unlink unchanged", "steady unchanged", "steady changed text_hash",
 		"steady stale", "steady lastmod header", "steady lastmod sitemap", "always lastmod changed", "noindex_header changed with 304",
 	} {
 		if seen[want] == 0 {

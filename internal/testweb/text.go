@@ -66,12 +66,15 @@ func newFiller(seed uint64) filler {
 }
 
 // appendText appends exactly n bytes of prose, taken from position at on, with
-// paragraph breaks inside when n is long. It assumes an open <p>.
-func (f filler) appendText(dst []byte, at uint64, n int) []byte {
+// paragraph breaks inside when n is long. It assumes an open <p>. Of two generations, one soon after the other, no words are the same.
+func (f filler) appendText(dst []byte, at uint64, n, gen int) []byte {
 	for n > 0 {
 		run := min(n, paragraph)
 		o := at % fillerSize
 		dst = append(dst, f[o:o+uint64(run)]...)
+		if gen > 0 {
+			rotate(dst[len(dst)-run:], byte(gen%25)+1)
+		}
 		at += uint64(run)
 		n -= run
 		if n >= len(parBreak) {
@@ -80,6 +83,18 @@ func (f filler) appendText(dst []byte, at uint64, n int) []byte {
 		}
 	}
 	return dst
+}
+
+// rotate replaces each letter by the one so many places later in the alphabet.
+func rotate(text []byte, places byte) {
+	for i, c := range text {
+		switch {
+		case c >= 'a' && c <= 'z':
+			text[i] = 'a' + (c-'a'+places)%26
+		case c >= 'A' && c <= 'Z':
+			text[i] = 'A' + (c-'A'+places)%26
+		}
+	}
 }
 
 // appendWords appends two words chosen by x.
