@@ -3,12 +3,14 @@ package state
 import (
 	"context"
 	"io"
+	"math/rand/v2"
 	"os"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/testweb"
 )
 
 // BenchmarkCheckpoint makes checkpoints with a filter of 64 MB while records are
@@ -149,5 +151,59 @@ func BenchmarkCommit(b *testing.B) {
 	b.StopTimer()
 	if err := s.Close(); err != nil {
 		b.Fatal(err)
+	}
+}
+
+// BenchmarkRecrawl is what the store does for pages that have not changed: visits are queued in no order of the URLs, read from
+// the queue, and for each page what is known of it is read and a finish committed that keeps the facts. It says how many bytes were
+// written to the log, padding of batches included, and how much CPU time each page took.
+func BenchmarkRecrawl(b *testing.B) {
+	ctx := context.Background()
+	n := benchSize(b, 2_000_000) / 2
+	s, w := fill(b, b.TempDir()+"/s", Options{}, 1, 2*n) // n pages are finished
+	defer s.Close()
+	order := rand.New(rand.NewPCG(1, 1)).Perm(n)
+	for visit := uint32(2); b.Loop(); visit++ {
+		queued, _ := s.queue.last()
+		written, used, start := s.journal.Stats().Written, testweb.CPUTime(), time.Now()
+		before := frontier.Summary{Outcome: 1, Status: 200}
+		for from := 0; from < n; from += 4096 {
+			var r frontier.Record
+			for _, i := range order[from:min(n, from+4096)] {
+				r.Visits = append(r.Visits, frontier.Link{Key: w.key(i), Depth: 3, Priority: 20, Source: 1, Visit: visit, Before: before})
+			}
+			if _, err := s.Commit(r); err != nil {
+				b.Fatal(err)
+			}
+		}
+		done := 0
+		for at := (frontier.Cursor{Priority: 20, Position: queued}); done < n; {
+			links, next, err := s.Pending(ctx, w.ids[0], at, 1000)
+			if err != nil {
+				b.Fatal(err)
+			}
+			at = next
+			for _, l := range links {
+				p, _, err := s.Before(ctx, l.Key, visit)
+				if err != nil || p.Finish == nil {
+					b.Fatal(err)
+				}
+				f := *p.Finish
+				f.Visit, f.Generation, f.Before, f.Facts, f.KeepFacts, f.NotModified, f.Change, f.CheckedAt = visit, visit-1, l.Before, nil, true, true, 3, time.Now()
+				if err := s.Ready(ctx); err != nil {
+					b.Fatal(err)
+				}
+				if _, err := s.Commit(frontier.Record{Finish: &f}); err != nil {
+					b.Fatal(err)
+				}
+				done++
+			}
+		}
+		if err := s.Flush(ctx); err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(s.journal.Stats().Written-written)/float64(n), "log-B/page")
+		b.ReportMetric(float64(testweb.CPUTime()-used)/1e3/float64(n), "cpu-µs/page")
+		b.ReportMetric(float64(n)/time.Since(start).Seconds(), "pages/s")
 	}
 }
