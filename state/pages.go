@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"math"
 	"time"
 
 	"github.com/dgraph-io/badger/v4"
@@ -154,12 +155,20 @@ func (p *Page) readNamed(flag byte, b []byte) (err error) {
 // does not change. It answers for what has been applied: for each URL at the
 // time when it is read, which may be a while after the call. It reads in
 // pieces and holds nothing open between them.
-func (q *queries) Pages(ctx context.Context) iter.Seq2[Page, error] { return q.all(ctx, false) }
+func (q *queries) Pages(ctx context.Context) iter.Seq2[Page, error] {
+	return q.PagesOf(ctx, 0, math.MaxUint64)
+}
 
-// all goes through all pages or all sitemaps.
-func (q *queries) all(ctx context.Context, sitemaps bool) iter.Seq2[Page, error] {
+// PagesOf goes through the pages of the hosts from first to last, both included, as Pages does. The hosts of a partition are those
+// whose first byte it is.
+func (q *queries) PagesOf(ctx context.Context, first, last frontier.HostID) iter.Seq2[Page, error] {
+	return q.all(ctx, false, first, last)
+}
+
+// all goes through the pages or the sitemaps of hosts.
+func (q *queries) all(ctx context.Context, sitemaps bool, from, to frontier.HostID) iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) {
-		var after frontier.Key
+		after := frontier.Key{Host: from}
 		for first := true; ; first = false {
 			if err := ctx.Err(); err != nil {
 				yield(Page{}, err)
@@ -167,7 +176,7 @@ func (q *queries) all(ctx context.Context, sitemaps bool) iter.Seq2[Page, error]
 			}
 			pages, err := q.some(after, first, sitemaps)
 			for _, p := range pages {
-				if !yield(p, nil) {
+				if p.Link.Key.Host > to || !yield(p, nil) {
 					return
 				}
 			}

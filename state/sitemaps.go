@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"math"
 
 	"github.com/dgraph-io/badger/v4"
 
@@ -45,7 +46,9 @@ func (q *queries) ReadSitemaps(ctx context.Context, keys []frontier.Key) (_ []Si
 }
 
 // Sitemaps goes through all sitemaps as [Store.Pages] goes through pages.
-func (q *queries) Sitemaps(ctx context.Context) iter.Seq2[Page, error] { return q.all(ctx, true) }
+func (q *queries) Sitemaps(ctx context.Context) iter.Seq2[Page, error] {
+	return q.all(ctx, true, 0, math.MaxUint64)
+}
 
 // readVouchers reads the vouchers of one sitemap. The iterator is one of the family.
 func readVouchers(it *badger.Iterator, k frontier.Key) ([]frontier.Voucher, error) {
