@@ -147,6 +147,9 @@ func appendLinks(dst []byte, p uint8, links []frontier.Link) (_ []byte, index ui
 // appendVisits appends the section of visits, whose places in the part count from index.
 // The URL and what else is known since the link was found are left out.
 func appendVisits(dst []byte, p uint8, visits []frontier.Link, index uint32) []byte {
+	if len(visits) == 0 {
+		return dst
+	}
 	dst = beginSection(dst, tagVisits, count(visits, p, linkPartition))
 	var prev, v frontier.Link
 	for i := range visits {
