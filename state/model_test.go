@@ -333,7 +333,6 @@ func (m *model) check(t *testing.T, s *Store) {
 	}
 	m.checkPages(t, s)
 	m.checkSitemaps(t, s)
-	m.checkHosts(t, s)
 	m.checkChanges(t, s)
 	if got := s.Counters(); got != m.counters {
 		t.Errorf("counters\n got %v\nwant %v", got, m.counters)
@@ -443,29 +442,6 @@ func (m *model) checkPages(t *testing.T, s *Store) {
 	}
 	if slices.Index(out, false) != len(keys) {
 		t.Error("Seen does not know what it should, or more")
-	}
-}
-
-// checkHosts reads the pages of one host, and those of one partition.
-func (m *model) checkHosts(t *testing.T, s *Store) {
-	t.Helper()
-	h := m.hasher.HostID(fmt.Sprintf("h%d.example", m.n%12))
-	all := m.keys(false)
-	for _, hosts := range [][2]frontier.HostID{{h, h}, {h &^ (1<<56 - 1), h | (1<<56 - 1)}} {
-		var got []frontier.Key
-		for p, err := range s.PagesOf(context.Background(), hosts[0], hosts[1]) {
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !reflect.DeepEqual(p, m.page(p.Link.Key)) {
-				t.Fatalf("got %+v, want %+v", p, m.page(p.Link.Key))
-			}
-			got = append(got, p.Link.Key)
-		}
-		want := slices.DeleteFunc(slices.Clone(all), func(k frontier.Key) bool { return k.Host < hosts[0] || k.Host > hosts[1] })
-		if !slices.Equal(got, want) {
-			t.Errorf("%d pages of hosts %x, want %d", len(got), hosts, len(want))
-		}
 	}
 }
 

@@ -159,16 +159,15 @@ func (q *queries) Pages(ctx context.Context) iter.Seq2[Page, error] {
 	return q.PagesOf(ctx, 0, math.MaxUint64)
 }
 
-// PagesOf goes through the pages of the hosts from first to last, both included, as Pages does. The hosts of a partition are those
-// whose first byte it is.
+// PagesOf goes through the pages of some hosts, from first to last, as Pages does.
 func (q *queries) PagesOf(ctx context.Context, first, last frontier.HostID) iter.Seq2[Page, error] {
-	return q.all(ctx, false, first, last)
+	return q.of(ctx, first, last, false)
 }
 
-// all goes through the pages or the sitemaps of hosts.
-func (q *queries) all(ctx context.Context, sitemaps bool, from, to frontier.HostID) iter.Seq2[Page, error] {
+// of goes through the pages or the sitemaps of some hosts.
+func (q *queries) of(ctx context.Context, first, last frontier.HostID, sitemaps bool) iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) {
-		after := frontier.Key{Host: from}
+		after := frontier.Key{Host: first}
 		for first := true; ; first = false {
 			if err := ctx.Err(); err != nil {
 				yield(Page{}, err)
@@ -176,7 +175,7 @@ func (q *queries) all(ctx context.Context, sitemaps bool, from, to frontier.Host
 			}
 			pages, err := q.some(after, first, sitemaps)
 			for _, p := range pages {
-				if p.Link.Key.Host > to || !yield(p, nil) {
+				if p.Link.Key.Host > last || !yield(p, nil) {
 					return
 				}
 			}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/crawl/sweep"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/words"
 	"github.com/mapwright/mapwright/state"
@@ -94,7 +95,7 @@ func (g *crashGuard) requeueCrashed(ctx context.Context, list iter.Seq2[state.Pa
 		}
 		if queued == nil || host != p.Link.Key.Host {
 			host = p.Link.Key.Host
-			if queued, err = g.queuedVisits(ctx, host); err != nil {
+			if queued, err = sweep.QueuedVisits(ctx, g.store, host); err != nil {
 				return n, err
 			}
 		}
@@ -108,25 +109,4 @@ func (g *crashGuard) requeueCrashed(ctx context.Context, list iter.Seq2[state.Pa
 		}
 	}
 	return n, g.frontier.Revisit(ctx, again)
-}
-
-// queuedVisits are the visits after the first that the store's queue of a host holds, by key.
-func (g *crashGuard) queuedVisits(ctx context.Context, host frontier.HostID) (map[frontier.Key]uint32, error) {
-	const most = 1000
-	visits := map[frontier.Key]uint32{}
-	for at := (frontier.Cursor{}); ; {
-		links, next, err := g.store.Pending(ctx, host, at, most)
-		if err != nil {
-			return nil, fmt.Errorf("read the queue of a host: %w", err)
-		}
-		for i := range links {
-			if links[i].Visit > 1 {
-				visits[links[i].Key] = links[i].Visit
-			}
-		}
-		if len(links) < most {
-			return visits, nil
-		}
-		at = next
-	}
 }

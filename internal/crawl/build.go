@@ -120,8 +120,11 @@ func paceConfig(s *config.Settings) pace.Config {
 }
 
 // newFrontier makes the frontier over the store.
-func newFrontier(s *config.Settings, store *state.Store, registry *pace.Registry, a *admission, hosts *hostObserver) (*frontier.Frontier, error) {
+func newFrontier(s *config.Settings, store *state.Store, registry *pace.Registry, generation uint32, a *admission, hosts *hostObserver) (*frontier.Frontier, error) {
 	counters := store.Counters()
+	if counters.Generation < generation {
+		counters.Counted = 0 // page limits count one generation
+	}
 	off := func(n int) int {
 		if n == 0 {
 			return frontier.Off
@@ -134,7 +137,7 @@ func newFrontier(s *config.Settings, store *state.Store, registry *pace.Registry
 		FilterCapacity: s.BloomCapacity, FilterFPRate: s.BloomFPRate, HotSetBytes: s.HotSetMB << 20,
 		MaxURLs: int64(s.PageCap()), URLsUsed: int64(counters.Counted), MaxURLsPerHost: int64(s.MaxURLsPerHost),
 		MaxRetries: off(s.MaxRetries), FailureThreshold: off(s.FailureThreshold), CancelOnThrottle: s.CancelOnThrottle, Run: store.Run(), Continues: began(store),
-		LevelByLevel: s.MaxDepth >= 0, IgnoreRobots: s.IgnoreRobots, SkipSitemaps: !seeding.Uses(s, "sitemap"), Admit: a.admit, Observe: hosts.observe,
+		Generation: generation, MarkWhenRead: generation > 0, LevelByLevel: s.MaxDepth >= 0, IgnoreRobots: s.IgnoreRobots, SkipSitemaps: !seeding.Uses(s, "sitemap"), Admit: a.admit, Observe: hosts.observe,
 	}
 	if s.Profile == config.OwnSite {
 		o.KeepTurn = ownSiteTurn

@@ -9,6 +9,7 @@ import (
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/crawl/report"
+	"github.com/mapwright/mapwright/internal/crawl/sweep"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/internal/words"
@@ -31,12 +32,13 @@ func drained() ending {
 
 // endings decides why a run ended.
 type endings struct {
-	log      *slog.Logger
-	perHost  int // --max-urls-per-host
-	starts   []datadir.Start
-	store    *state.Store
-	frontier *frontier.Frontier
-	hosts    *hostObserver
+	log        *slog.Logger
+	perHost    int // --max-urls-per-host
+	generation uint32
+	starts     []datadir.Start
+	store      *state.Store
+	frontier   *frontier.Frontier
+	hosts      *hostObserver
 
 	mu  sync.Mutex
 	end ending // guarded by mu
@@ -63,7 +65,7 @@ func (e *endings) get() ending {
 
 // settle decides the status. A limit that left nothing pending but URLs of blocked hosts, which no limit holds back, did not cut
 // anything off. A sitemap that was not read counts as pending: it may name further pages. A crawl in which no start ever answered has
-// failed.
+// failed, and so has a recrawl in which none did. A recrawl that has not queued all its visits is not complete.
 func (e *endings) settle(ctx context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -74,7 +76,7 @@ func (e *endings) settle(ctx context.Context) error {
 	st := e.frontier.Stats()
 	left := int64(counters.Pending()) - st.GivenUp
 	sitemaps := min(int64(counters.PendingSitemaps()), st.Sitemaps-st.Unwanted) // the second is an estimate, and never too low
-	if e.end.status == report.Partial && left <= 0 && sitemaps <= 0 {
+	if e.end.status == report.Partial && left <= 0 && sitemaps <= 0 && sweep.IsSwept(e.store.Facts()) {
 		e.end = drained()
 	}
 	if e.end.status != report.Complete {
@@ -122,7 +124,7 @@ func anyAnswer(c *state.Counters) bool {
 	return false
 }
 
-// startAnswered says whether any start URL had an answer, and if not, what became of each and how many robots.txt does not allow.
+// startAnswered says whether any start URL had an answer in this generation, and if not, what became of each and how many robots.txt does not allow.
 func (e *endings) startAnswered(ctx context.Context) (answered bool, forbidden int, why []string, err error) {
 	hasher := e.store.Hasher()
 	for _, s := range e.starts {
@@ -139,17 +141,25 @@ func (e *endings) startAnswered(ctx context.Context) (answered bool, forbidden i
 			if !ok {
 				continue
 			}
-			if p.Finish == nil {
+			if p.Finish == nil || p.Finish.Generation < e.generation {
 				why = append(why, text+": its host failed too often in a row, and was given up; a resume tries it again")
 				continue
 			}
 			outcome := page.Outcome(p.Finish.Outcome)
-			if p.Finish.Status > 0 {
+			stored := p.Finish.Facts
+			switch {
+			case p.Finish.Failures > 0:
+				stored = p.VisitFacts // of the failure; what was known is kept
+			case p.Finish.Status > 0:
 				return true, 0, nil, nil
 			}
-			facts, err := page.Decode(p.Finish.Facts)
+			facts, err := page.Decode(stored)
 			if err != nil {
 				return false, 0, nil, err
+			}
+			if p.Finish.Failures > 0 {
+				why = append(why, fmt.Sprintf("%s: %s", text, facts.Error))
+				continue
 			}
 			if outcome == page.BlockedByRobots {
 				forbidden++

@@ -40,6 +40,21 @@ func (f *finish) record() *frontier.Finish {
 	}
 }
 
+// judged is the form that is stored of what a verdict says.
+func (f *finish) judged(v *recrawl.Verdict) *frontier.Finish {
+	var rec *frontier.Finish
+	if v.Facts == nil {
+		rec = &frontier.Finish{CheckedAt: f.at, Bytes: uint64(max(f.bytes, 0))}
+	} else {
+		if v.Facts != &f.facts {
+			f.facts = *v.Facts
+		}
+		rec = f.record()
+	}
+	v.Record(rec)
+	return rec
+}
+
 // maxFacts bounds the facts of one page, in bytes. A record of the store must hold them and a little more. Only a page with most of 8 MiB of
 // links under --links, and several --extract that each find 256 long values, has as many.
 const maxFacts = state.MaxRecordSize - 1<<20
@@ -53,7 +68,7 @@ func failure(o page.Outcome, why string, ev page.Robots) *frontier.Finish {
 // outcomeOf is the outcome of a page that had a response.
 func outcomeOf(status int, location string) page.Outcome {
 	switch {
-	case status >= 300 && status < 400 && location != "":
+	case status >= 300 && status < 400 && status != http.StatusNotModified && location != "":
 		return page.Redirect
 	case status >= 200 && status < 300:
 		return page.OK

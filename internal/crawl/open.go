@@ -16,6 +16,8 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/robotscache"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/crawl/seeding"
+	"github.com/mapwright/mapwright/internal/crawl/sweep"
+	"github.com/mapwright/mapwright/internal/crawl/visits"
 	"github.com/mapwright/mapwright/internal/export"
 	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/robots"
@@ -37,7 +39,7 @@ func open(ctx context.Context, shared *Shared, o Options, stop <-chan struct{}) 
 		settings: settings, log: o.Log, dir: o.Dir, version: o.Version, noControl: o.NoControl, started: o.Started, starts: o.Starts,
 		progress: &progress{clock: clock{opened: time.Now()}}, warnings: &warnings{log: o.Log},
 	}
-	reader, err := newParser(settings)
+	reader, err := newParser(settings, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +65,7 @@ func open(ctx context.Context, shared *Shared, o Options, stop <-chan struct{}) 
 	if cut != "" {
 		r.warnings.add("%s", cut)
 	}
-	if err = recordStart(r.store, &o); err == nil {
+	if err = recordStart(r.store, &o, readerOf(settings)); err == nil {
 		err = r.build(ctx, shared, &o, stop, reader, indexes)
 	}
 	if err == nil {
@@ -98,18 +100,24 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop <-chan
 		}
 		work.fetcher = r.client
 	}
+	visited := visits.New(store, readerOf(settings))
+	if visited.Generation() > 0 {
+		if reader, err = newParser(settings, visited.Generation()); err != nil {
+			return err
+		}
+	}
 	learned := &folds{rules: trapRules(settings), seed: store.Seed()}
 	learned.reset()
 	robots := &robotsServer{
 		server: work, ignore: settings.IgnoreRobots, strict: settings.RobotsStrict,
-		cache: robotscache.New(store, robotscache.Reader{Token: robots.ProductToken(settings.UserAgent), Strict: settings.RobotsStrict}, shared.robotsMemory),
+		cache: robotscache.New(store, robotscache.Reader{Token: robots.ProductToken(settings.UserAgent), Strict: settings.RobotsStrict}, shared.robotsMemory, visited.Generation()),
 	}
-	admission := &admission{folds: learned}
+	admission := &admission{folds: learned, visits: visited}
 	if !settings.IgnoreRobots {
 		admission.robots = robots.cache
 	}
 	hosts := &hostObserver{log: r.log, metrics: o.Metrics, warn: r.warnings.add, starts: startHosts}
-	if r.frontier, err = newFrontier(settings, store, shared.pace, admission, hosts); err != nil {
+	if r.frontier, err = newFrontier(settings, store, shared.pace, visited.Generation(), admission, hosts); err != nil {
 		return err
 	}
 	r.checkpoints = &checkpoints{
@@ -124,23 +132,30 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop <-chan
 	crashes := &crashGuard{store: store, frontier: r.frontier, log: r.log, retry: settings.RetryCrashed, retried: map[frontier.Key]bool{}}
 	robots.sitemaps = seeding.New(seeding.Options{
 		Settings: settings, Scope: within, StartHosts: startHosts, Hasher: hasher, Store: store, Frontier: r.frontier, Linkage: learned.linkage,
-		Add: add, Warn: r.warnings.add, Requested: int(store.Counters().Sitemaps),
+		Add: add, Warn: r.warnings.add, Requested: int(store.Counters().Sitemaps), Generation: visited.Generation(), Names: visited.Names(),
 	})
-	r.endings = &endings{log: r.log, perHost: settings.MaxURLsPerHost, starts: r.starts, store: store, frontier: r.frontier, hosts: hosts}
-	limits := newLimits(settings, r.log, r.starts[0].URL.String(), r.endings)
-	governor := newGovernor(settings)
 	r.seeds = &seeds{
 		starts: r.starts, add: add, crashes: crashes, robots: robots, indexes: indexes,
 		indexOptions: seeding.IndexOptions{
 			Starts: r.starts, Scope: within, Hasher: hasher, Store: store, Gate: shared.gate, Hold: r.frontier.Source, Add: add, Warn: r.warnings.add, Log: r.log,
 		},
 	}
+	if visited.Generation() > 0 {
+		if r.sweeper, err = sweep.New(sweep.Options{
+			Store: store, Frontier: r.frontier, Scope: within, Starts: r.seeds.links(), Sitemaps: robots.sitemaps.Revisit, Log: r.log,
+		}); err != nil {
+			return errors.Join(err, r.frontier.Close())
+		}
+	}
+	r.endings = &endings{log: r.log, perHost: settings.MaxURLsPerHost, generation: visited.Generation(), starts: r.starts, store: store, frontier: r.frontier, hosts: hosts}
+	limits := newLimits(settings, r.log, r.starts[0].URL.String(), r.endings)
+	governor := newGovernor(settings)
 	r.workers = &workers{
 		server: work, number: settings.MaxWorkers, frontier: r.frontier, gov: governor, gate: shared.gate, crashes: crashes, limits: limits, endings: r.endings,
 		robots:   robots,
 		sitemaps: &sitemapServer{server: work, robots: robots, sitemaps: robots.sitemaps, crashes: crashes, warnings: r.warnings},
 		pages: &pageTools{
-			server: work, settings: settings, store: store, scope: within, hasher: hasher, robots: robots, crashes: crashes, traps: learned.traps, linkage: learned.linkage,
+			server: work, settings: settings, store: store, scope: within, hasher: hasher, visits: visited, sweeper: r.sweeper, robots: robots, crashes: crashes, traps: learned.traps, linkage: learned.linkage,
 			parser: reader, parsing: newSemaphore(settings.ParseSemaphoreLimit), client: r.client, warnings: r.warnings, bare: bare,
 		},
 	}
@@ -168,13 +183,23 @@ func fitWorkers(s *config.Settings) (fitted *config.Settings, cut string, err er
 		most, s.MaxWorkers, fetch.FilesFor(2*s.MaxWorkers)), nil
 }
 
-func newParser(s *config.Settings) (*parser.Parser, error) {
+// readerOf stands for how pages are read by the settings.
+func readerOf(s *config.Settings) string {
+	how := []string{strconv.Itoa(parser.Version), robots.ProductToken(s.UserAgent)}
+	for _, is := range []bool{s.Links, s.Images, s.StructuredLinks} {
+		how = append(how, strconv.FormatBool(is))
+	}
+	return visits.Reader(append(how, s.Extract...))
+}
+
+// newParser makes the parser by the settings. In a recrawl it also computes what tells small changes of a text from large ones.
+func newParser(s *config.Settings, generation uint32) (*parser.Parser, error) {
 	extractors, err := parseExtractors(s.Extract)
 	if err != nil {
 		return nil, err
 	}
 	return parser.New(parser.Options{
-		Images: s.Images, NoLinkText: !s.Links, StructuredLinks: s.StructuredLinks, Extract: extractors, RobotsToken: robots.ProductToken(s.UserAgent),
+		Images: s.Images, NoLinkText: !s.Links, StructuredLinks: s.StructuredLinks, Extract: extractors, RobotsToken: robots.ProductToken(s.UserAgent), SimHash: generation > 0,
 	})
 }
 
@@ -231,8 +256,26 @@ func runFact(s *state.Store, name string) ([]byte, bool) {
 	return value, ok
 }
 
-// recordStart notes that a run is under way, and writes the plan: flags given to a resume count from then on.
-func recordStart(store *state.Store, o *Options) error {
+// recordStart notes that a run is under way, and writes the plan: flags given to a resume count from then on. A recrawl begins the next generation, in the same record. Reader stands for how the
+// run reads pages.
+func recordStart(store *state.Store, o *Options, reader string) error {
+	known := store.Facts()
+	generation := sweep.Generation(known)
+	var facts []frontier.CrawlFact
+	if o.Recrawl != nil {
+		if err := checkFinished(store, o.Dir); err != nil {
+			return err
+		}
+		generation++
+		terms := sweep.Terms{Include: o.Recrawl.Include, Exclude: o.Recrawl.Exclude}
+		if o.Recrawl.MaxAge > 0 {
+			terms.CheckedBefore = time.Now().Add(-o.Recrawl.MaxAge)
+		}
+		var err error
+		if facts, err = sweep.Begin(generation, terms); err != nil {
+			return err
+		}
+	}
 	plan := o.Plan
 	if plan == nil {
 		plan = datadir.NewPlan(o.Settings, o.Starts)
@@ -241,12 +284,29 @@ func recordStart(store *state.Store, o *Options) error {
 	if err := plan.Write(o.Dir); err != nil {
 		return fmt.Errorf("write the plan: %w", err)
 	}
-	facts := []frontier.CrawlFact{{Name: report.FactStatus, Value: []byte(report.Running)}}
-	if !isContinued(store) {
+	facts = append(facts, frontier.CrawlFact{Name: report.FactStatus, Value: []byte(report.Running)}, visits.ReaderFact(known, generation, reader))
+	if o.Recrawl != nil || !isContinued(store) {
 		facts = append(facts, frontier.CrawlFact{Name: factBegan, Value: strconv.AppendUint(nil, store.Run(), 10)})
 	}
 	_, err := store.Commit(frontier.Record{Facts: facts})
 	return err
+}
+
+// ErrUnfinished means that a crawl must be finished before it can be crawled again.
+var ErrUnfinished = errors.New("is not finished")
+
+// checkFinished refuses a recrawl of what is not finished. After a recrawl that failed, as when the site was down, the next one may follow: a resume would find nothing to do.
+func checkFinished(store *state.Store, dir datadir.Dir) error {
+	value, _ := runFact(store, report.FactStatus)
+	switch status := report.Status(value); {
+	case status == report.Complete, status == report.Partial:
+		return nil
+	case status == report.Failed && sweep.Generation(store.Facts()) > 0:
+		return nil
+	case status == report.Failed:
+		return fmt.Errorf("the crawl in data directory %s %w: it failed, so there is nothing to visit again; '%s' deletes it", dir, ErrUnfinished, dir.Command("wipe"))
+	}
+	return fmt.Errorf("the crawl in data directory %s %w: go on with '%s', then crawl it again", dir, ErrUnfinished, dir.Command("resume"))
 }
 
 // isContinued reports whether the run before ended without recording how, or was killed after that while it exported, so that this one goes on in its place: hosts that were

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
@@ -26,6 +27,7 @@ type Options struct {
 	Settings *config.Settings
 	Starts   []datadir.Start // of a new crawl; not used with a plan
 	Plan     *datadir.Plan   // of a crawl to go on with
+	Recrawl  *Recrawl        // begins a recrawl of the crawl of the plan; nil goes on with what is under way
 	Dir      datadir.Dir
 	Version  string
 
@@ -42,6 +44,12 @@ type Options struct {
 	Started func(*monitor.Monitor)
 }
 
+// Recrawl says which URLs of a finished crawl are visited again. It holds for one generation.
+type Recrawl struct {
+	MaxAge           time.Duration // only URLs whose last check is longer ago; zero means all
+	Include, Exclude []string      // expressions that URLs must match, and must not
+}
+
 // validate names every fault of the options that can be seen without opening anything.
 func (o *Options) validate() error {
 	var faults []error
@@ -53,6 +61,9 @@ func (o *Options) validate() error {
 	}
 	if len(o.Starts) == 0 && o.Plan == nil {
 		faults = append(faults, errors.New("neither start URLs of a new crawl nor the plan of one to go on with"))
+	}
+	if o.Recrawl != nil && o.Plan == nil {
+		faults = append(faults, errors.New("a recrawl without the plan of its crawl"))
 	}
 	if len(faults) == 0 {
 		return nil

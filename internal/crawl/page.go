@@ -18,8 +18,11 @@ import (
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
+	"github.com/mapwright/mapwright/internal/crawl/sweep"
+	"github.com/mapwright/mapwright/internal/crawl/visits"
 	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/recrawl"
 	"github.com/mapwright/mapwright/internal/traps"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/parser"
@@ -33,6 +36,8 @@ type pageTools struct {
 	store    *state.Store
 	scope    *scope.Scope
 	hasher   urlnorm.Hasher // of the store's seed
+	visits   *visits.Visits
+	sweeper  *sweep.Sweeper // nil in the first crawl
 	robots   *robotsServer
 	crashes  *crashGuard
 	traps    *traps.Traps
@@ -60,6 +65,7 @@ type pageBuffer struct {
 	page     parser.Page
 	links    []frontier.Link
 	evidence []frontier.Evidence
+	named    []frontier.Named // in a recrawl
 }
 
 // takeBuffer takes a buffer from the pool, and putBuffer puts it back.
@@ -89,25 +95,30 @@ func (w *pageServer) serve(ctx context.Context, l *frontier.Lease) error {
 		_, err := w.done(l, frontier.Result{Finish: trapped(trap), Final: true})
 		return err
 	}
+	visit, err := w.visits.Begin(ctx, &link)
+	if err != nil {
+		return w.unlessStopped(ctx, l, err)
+	}
 	ev, err := w.robots.evidence(ctx, u)
 	if err != nil {
 		return err
 	}
 	if ev.Checked && !ev.Allowed {
-		_, err := w.done(l, frontier.Result{Finish: failure(page.BlockedByRobots, "", ev), Final: true})
-		return err
+		f := &finish{outcome: page.BlockedByRobots, at: time.Now(), facts: page.Facts{Robots: ev}}
+		return w.record(l, &link, &visit, f, &recrawl.Answer{}, frontier.Result{Final: true})
 	}
 
-	resp, err := w.fetcher.Do(ctx, fetch.Request{URL: u, Mode: fetch.Page, Wire: l, NewConn: l.Attempt() > 1})
+	resp, err := w.fetcher.Do(ctx, fetch.Request{URL: u, Mode: fetch.Page, Header: visit.Header, Wire: l, NewConn: l.Attempt() > 1})
 	if err != nil {
 		defer resp.Close() // what came before the failure, or nil
-		return w.failed(l, u, resp, err, ev)
+		return w.failed(l, &link, &visit, resp, err, ev)
 	}
 	defer resp.Close()
 	defer w.putBuffer()
 	w.breaker.ok()
 	t := &resp.Timings
 	w.metrics.Fetched(t.DNS, t.Connect, t.TLS, t.Wait, t.Total, resp.WireBytes)
+	w.metrics.Asked(visit.IsConditional(), resp.Status == http.StatusNotModified)
 
 	f := &finish{status: resp.Status, at: time.Now(), bytes: resp.WireBytes}
 	describe(f, resp, ev)
@@ -120,34 +131,90 @@ func (w *pageServer) serve(ctx context.Context, l *frontier.Lease) error {
 		r.RetryAfter = pace.ParseRetryAfter(resp.RetryAfter, resp.Header.Get("Date"), time.Now())
 	}
 	f.outcome = outcomeOf(resp.Status, resp.Location)
+	answer := recrawl.Answer{Header: resp.Header}
 	readable := f.outcome == page.OK && resp.Body != nil
 	if readable {
-		if err := w.read(ctx, f, u, resp); err != nil {
-			_, err := w.done(l, frontier.Result{}) // stopped before it was read: back to the queue
-			return err
+		if err := w.read(ctx, l, f, u, resp); err != nil {
+			return w.unlessStopped(ctx, l, err) // stopped before it was read: back to the queue
 		}
+		answer.Modified = w.page.Modified
 	}
 	w.traps.Begin()
 	defer w.traps.End()
 	switch {
 	case f.outcome == page.Redirect:
 		r.Links = w.redirect(f, link, u, resp.Location)
+		r.Named = w.nameTarget(r.Links)
 	case readable:
-		var repeats uint8
-		repeats, w.pageBuffer.evidence = w.traps.Read(&link, w.page.TextHash, w.page.WordHash, w.pageBuffer.evidence[:0])
+		repeats := link.Repeats
+		w.pageBuffer.evidence = w.pageBuffer.evidence[:0]
+		if visit.HasNewText(&f.facts) {
+			repeats, w.pageBuffer.evidence = w.traps.Read(&link, w.page.TextHash, w.page.WordHash, w.pageBuffer.evidence)
+		}
 		r.Links, w.pageBuffer.evidence = w.follow(f, link, u, &w.page, repeats, w.pageBuffer.evidence)
-		r.Evidence = w.pageBuffer.evidence
+		r.Evidence, r.Named = w.pageBuffer.evidence, w.named
 	}
-	r.Evidence = w.trapEvidence(l, &link, f, r)
-	r.Finish = f.record()
-	w.skipList = w.skips.AppendTo(w.skipList[:0], link.Key.Host.Partition())
-	r.Skips = w.skipList
-	_, err = w.done(l, r)
+	if !visit.IsLater() { // what a later visit finds is counted already
+		r.Evidence = w.trapEvidence(l, &link, f, r)
+		w.skipList = w.skips.AppendTo(w.skipList[:0], link.Key.Host.Partition())
+		r.Skips = w.skipList
+	}
+	return w.record(l, &link, &visit, f, &answer, r)
+}
+
+// unlessStopped returns the error, or the lease to the queue if ctx has ended.
+func (w *pageServer) unlessStopped(ctx context.Context, l *frontier.Lease, err error) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	_, err = w.done(l, frontier.Result{})
 	return err
 }
 
+// record judges what a visit found, and ends its lease. If the page must be asked for once more, the lease goes back to the queue, and waits for the host's pace as any other. The answer has the fields that f
+// does not have.
+func (w *pageServer) record(l *frontier.Lease, link *frontier.Link, visit *visits.Visit, f *finish, answer *recrawl.Answer, r frontier.Result) error {
+	answer.Outcome, answer.Status, answer.At, answer.Facts = f.outcome, f.status, f.at, &f.facts
+	verdict := visit.Judge(answer)
+	if verdict.ReadAgain != recrawl.ReadNothing {
+		w.visits.ReadAgain(link.Key, verdict.ReadAgain)
+		_, err := w.done(l, frontier.Result{Class: r.Class, Latency: r.Latency, Lag: r.Lag})
+		return err
+	}
+	r.Finish = f.judged(&verdict)
+	host := link.URL.Host()
+	switch {
+	case verdict.NotModified:
+		believed, err := w.visits.RecordNotModified(host, func() error {
+			r.Again = w.visits.MustVerify(link.Key)
+			_, err := w.done(l, r)
+			return err
+		})
+		if err == nil && !believed {
+			_, err = w.done(l, frontier.Result{Class: r.Class, Latency: r.Latency, Lag: r.Lag})
+		}
+		return err
+	case verdict.FalseNotModified && w.visits.Distrust(host):
+		return w.sweeper.Distrust(host, func(fact frontier.CrawlFact) (frontier.Disposition, error) {
+			r.Facts = append(r.Facts, fact)
+			return w.done(l, r)
+		})
+	}
+	_, err := w.done(l, r)
+	return err
+}
+
+// nameTarget is that the target of a redirect is named, in a recrawl.
+func (w *pageServer) nameTarget(target []frontier.Link) []frontier.Named {
+	names := w.visits.Names()
+	if names == nil || len(target) == 0 {
+		return nil
+	}
+	return names.Link(nil, w.hasher.Key(target[0].URL))
+}
+
 // failed ends a lease whose fetch failed. The response is what there was of one, or nil.
-func (w *pageServer) failed(l *frontier.Lease, u urlnorm.URL, resp *fetch.Response, err error, ev page.Robots) error {
+func (w *pageServer) failed(l *frontier.Lease, link *frontier.Link, visit *visits.Visit, resp *fetch.Response, err error, ev page.Robots) error {
 	kind := fetch.KindOf(err)
 	w.metrics.Failed(string(kind))
 	r := frontier.Result{Class: pace.ClassNetwork, Lag: w.lag.value()}
@@ -174,17 +241,16 @@ func (w *pageServer) failed(l *frontier.Lease, u urlnorm.URL, resp *fetch.Respon
 		describe(f, resp, ev)
 	}
 	f.facts.Error = errorText(err)
-	r.Finish = f.record()
 	w.traps.Begin()
 	defer w.traps.End()
-	link := l.Link()
-	r.Evidence = w.trapEvidence(l, &link, f, r)
-	if fallback, ok := w.plainHTTP(l.Link(), u, err); ok {
+	if !visit.IsLater() {
+		r.Evidence = w.trapEvidence(l, link, f, r)
+	}
+	if fallback, ok := w.plainHTTP(*link, link.URL, err); ok {
 		// The user did not ask for https. That there is none is no failure of the host, and does not count to the page limit.
 		r.Class, r.Links, r.Final = pace.ClassNone, []frontier.Link{fallback}, true
 	}
-	_, derr := w.done(l, r)
-	return derr
+	return w.record(l, link, visit, f, &recrawl.Answer{}, r)
 }
 
 // isFirstDrop reports whether a kept connection was closed at a URL's first attempt, which is no failure of the host. Later attempts
@@ -287,8 +353,13 @@ func (w *pageServer) extendScope(start, target urlnorm.URL) {
 	}
 }
 
-// read parses a page and takes its facts.
-func (w *pageServer) read(ctx context.Context, f *finish, u urlnorm.URL, resp *fetch.Response) error {
+// read parses a page and takes its facts. In a recrawl, it is recorded only now that the page is in flight, in case that it ends the process.
+func (w *pageServer) read(ctx context.Context, l *frontier.Lease, f *finish, u urlnorm.URL, resp *fetch.Response) error {
+	if w.visits.Generation() > 0 {
+		if err := l.Reading(); err != nil {
+			return err
+		}
+	}
 	if err := w.parsing.acquire(ctx); err != nil {
 		return err
 	}
@@ -304,6 +375,9 @@ func (w *pageServer) read(ctx context.Context, f *finish, u urlnorm.URL, resp *f
 		f.facts.Error = err.Error()
 	}
 	takeFacts(&f.facts, pg, f.at)
+	if w.visits.Generation() > 0 {
+		f.facts.SimHash = new(page.Hash(pg.SimHash))
+	}
 	return nil
 }
 
@@ -319,6 +393,8 @@ func encodingOf(name string) encoding.Encoding {
 // follow chooses the links of a page that belong to the crawl, and counts the others by reason. It appends evidence to e.
 func (w *pageServer) follow(f *finish, from frontier.Link, u urlnorm.URL, pg *parser.Page, repeats uint8, e []frontier.Evidence) ([]frontier.Link, []frontier.Evidence) {
 	links := w.links[:0]
+	w.named = w.named[:0]
+	names := w.visits.Names()
 	var images []string
 	tooDeep := w.settings.MaxDepth >= 0 && int(from.Depth) >= w.settings.MaxDepth
 	for i := range pg.Links {
@@ -338,7 +414,11 @@ func (w *pageServer) follow(f *finish, from frontier.Link, u urlnorm.URL, pg *pa
 			continue
 		}
 		e = w.linkage.Link(l.URL.String(), from.Key.Host.Partition(), e)
-		links = append(links, frontier.Link{Key: w.keyOf(l.URL, from.Key.Host, u.Host()), URL: l.URL, Depth: from.Depth + 1, Source: page.SourceLink, Repeats: repeats, Parent: from.URL, Discovered: f.at})
+		key := w.keyOf(l.URL, from.Key.Host, u.Host())
+		if names != nil && key != from.Key {
+			w.named = names.Link(w.named, key)
+		}
+		links = append(links, frontier.Link{Key: key, URL: l.URL, Depth: from.Depth + 1, Source: page.SourceLink, Repeats: repeats, Parent: from.URL, Discovered: f.at})
 	}
 	w.links = links
 	f.facts.Images = distinct(images)

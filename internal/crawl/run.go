@@ -14,6 +14,7 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
+	"github.com/mapwright/mapwright/internal/crawl/sweep"
 	"github.com/mapwright/mapwright/internal/export"
 	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/page"
@@ -35,6 +36,7 @@ type run struct {
 	client      *fetch.Client // the fetcher when it is the run's own, else nil
 	checkpoints *checkpoints
 	seeds       *seeds
+	sweeper     *sweep.Sweeper // nil in the first crawl
 	workers     *workers
 	supervisor  *supervisor
 	monitor     *monitor.Monitor
@@ -132,6 +134,16 @@ func (r *run) crawl(ctx context.Context) error {
 	background.Go(func() { r.checkpoints.run(helpers) })
 
 	err = r.seeds.addStarts(leasing)
+	var sweeping error
+	if err == nil && r.sweeper != nil {
+		release := r.sweeper.Begin()
+		background.Go(func() {
+			if sweeping = r.sweeper.Run(leasing, release); sweeping != nil {
+				stopLeasing()
+				stopFetching()
+			}
+		})
+	}
 	if err == nil {
 		joinIndexes := r.seeds.startIndexes(leasing)
 		err = r.workers.run(leasing, fetching, func() {
@@ -143,7 +155,7 @@ func (r *run) crawl(ctx context.Context) error {
 	}
 	helping()
 	background.Wait()
-	if err == nil {
+	if err = errors.Join(err, sweeping); err == nil {
 		err = ctx.Err()
 	}
 	return err

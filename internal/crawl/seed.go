@@ -36,11 +36,7 @@ func newAddLinks(f *frontier.Frontier, t *traps.Traps) addLinks {
 
 // addStarts adds the start URLs. In a resumed crawl they are known already, unless it ended before they were written.
 func (s *seeds) addStarts(ctx context.Context) error {
-	links := make([]frontier.Link, 0, len(s.starts))
-	for _, start := range s.starts {
-		links = append(links, frontier.Link{URL: start.URL, Source: page.SourceStart, Discovered: time.Now()})
-	}
-	err := s.add(ctx, links)
+	err := s.add(ctx, s.links())
 	if err == nil {
 		err = s.crashes.retryCrashed(ctx)
 	}
@@ -51,6 +47,15 @@ func (s *seeds) addStarts(ctx context.Context) error {
 		return fmt.Errorf("add the start URLs: %w", err)
 	}
 	return nil
+}
+
+// links are the start URLs.
+func (s *seeds) links() []frontier.Link {
+	links := make([]frontier.Link, 0, len(s.starts))
+	for _, start := range s.starts {
+		links = append(links, frontier.Link{URL: start.URL, Source: page.SourceStart, Discovered: time.Now()})
+	}
+	return links
 }
 
 // startIndexes asks the public indexes until ctx ends. The caller calls join, which waits for them.

@@ -82,7 +82,8 @@ func (w *robotsServer) serveOrigin(ctx context.Context, l *frontier.Lease, task 
 		} else if answer, r, err = w.ask(ctx, l, task); err != nil || answer.State == frontier.OriginUnknown {
 			return err
 		}
-		answer.Host, answer.Origin, answer.SitemapsRequested = fact.Host, fact.Origin, fact.SitemapsRequested
+		answer.Host, answer.Origin = fact.Host, fact.Origin
+		answer.SitemapsRequested, answer.SitemapsGeneration = fact.SitemapsRequested, fact.SitemapsGeneration
 		fact = answer
 	}
 	a := w.cache.Remember(&fact)

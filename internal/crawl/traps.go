@@ -9,7 +9,9 @@ import (
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/robotscache"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
+	"github.com/mapwright/mapwright/internal/crawl/visits"
 	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/recrawl"
 	"github.com/mapwright/mapwright/internal/traps"
 )
 
@@ -24,6 +26,7 @@ func trapRules(s *config.Settings) traps.Rules {
 // admission judges links for the frontier.
 type admission struct {
 	folds  *folds
+	visits *visits.Visits
 	robots *robotscache.Cache // nil with --ignore-robots
 }
 
@@ -53,7 +56,9 @@ func (a *admission) admit(l *frontier.Link, e []frontier.Evidence) []frontier.Ev
 	}
 	if known := a.robots.Cached(l.URL.Origin(), now); known != nil && !known.Match(l.URL).Allowed {
 		ev, _ := known.Check(l.URL)
-		l.Finish = failure(page.BlockedByRobots, "", ev)
+		f := &finish{outcome: page.BlockedByRobots, at: time.Now(), facts: page.Facts{Robots: ev}}
+		verdict := a.visits.First().Judge(&recrawl.Answer{Outcome: f.outcome, At: f.at, Facts: &f.facts})
+		l.Finish = f.judged(&verdict)
 	}
 	return e
 }

@@ -96,17 +96,24 @@ func crawlAll(t *testing.T, s *config.Settings, urls ...string) (*report.Report,
 
 // line is what tests read of a line of sitemap.jsonl.
 type line struct {
-	URL        string `json:"url"`
-	Outcome    string `json:"outcome"`
-	StatusCode int    `json:"status_code"`
-	Error      string `json:"error"`
-	Attempts   int    `json:"attempts"`
-	RedirectTo string `json:"redirect_to"`
-	Title      string `json:"title"`
-	Depth      int    `json:"depth"`
-	Source     string `json:"source"`
-	Indexable  bool   `json:"indexable"`
-	Robots     *struct {
+	URL          string    `json:"url"`
+	Outcome      string    `json:"outcome"`
+	StatusCode   int       `json:"status_code"`
+	Error        string    `json:"error"`
+	Attempts     int       `json:"attempts"`
+	RedirectTo   string    `json:"redirect_to"`
+	Title        string    `json:"title"`
+	Depth        int       `json:"depth"`
+	Source       string    `json:"source"`
+	Indexable    bool      `json:"indexable"`
+	Generation   int       `json:"generation"`
+	Change       string    `json:"change"`
+	ChangedAt    time.Time `json:"changed_at"`
+	Stale        int       `json:"stale"`
+	Volatile     bool      `json:"volatile"`
+	Unlinked     bool      `json:"unlinked"`
+	LastModified time.Time `json:"last_modified"`
+	Robots       *struct {
 		Evidence   string `json:"evidence"`
 		Confidence string `json:"confidence"`
 	} `json:"robots"`

@@ -130,7 +130,11 @@ func (w *worker) serve(leasing, ctx context.Context, l *frontier.Lease) (err err
 		}
 	}()
 	if alone {
-		if err := w.crashes.markAlone(ctx, l); ctx.Err() != nil {
+		err := l.Reading()
+		if err == nil {
+			err = w.crashes.markAlone(ctx, l)
+		}
+		if ctx.Err() != nil {
 			_, err := w.done(l, frontier.Result{})
 			return err
 		} else if err != nil {

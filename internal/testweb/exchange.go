@@ -96,39 +96,6 @@ func (x *exchange) page() {
 	}
 }
 
-// tree answers with a page of the tree, an orphan or a page that has moved: the path that must be fast.
-func (x *exchange) tree() {
-	w := x.s.web
-	from := ref{x.h.id, x.node}
-	st := w.state(from, x.gen.n)
-	switch {
-	case st.status >= 400:
-		x.reply(st.status, typeHTML, "", simplePage(http.StatusText(st.status), ""))
-		return
-	case st.status >= 300:
-		x.redirect(st.status, x.h.id, string(w.appendURI(nil, x.h.id, st.to)))
-		return
-	}
-	v := x.validators(nodeHash(w.cfg.Seed, x.h.id, w.original(x.h.id, x.node)), st)
-	b := x.s.buffer()
-	defer x.s.release(b)
-	b.extra = v.appendTo(b.extra)
-	if st.noindex && st.kind == pageNoIndexHeader {
-		b.extra = append(b.extra, "X-Robots-Tag: noindex\r\n"...)
-	}
-	if v.notModified(&x.req) || v.mode == validUnasked304 && x.isUnasked() {
-		x.send(b, http.StatusNotModified, "")
-		return
-	}
-	if v.zipped {
-		b.extra = append(b.extra, "Content-Encoding: gzip\r\nVary: Accept-Encoding\r\n"...)
-		b.body = appendGzip(b.body, w.appendPage(nil, from, x.gen.n))
-	} else {
-		b.body = w.appendPage(b.body, from, x.gen.n)
-	}
-	x.send(b, http.StatusOK, typeHTML)
-}
-
 // gone notes that the client left before it had its answer.
 func (x *exchange) gone() {
 	x.c.done = true

@@ -190,6 +190,39 @@ func (v validators) matches(list []byte) bool {
 	}
 }
 
+// tree answers with a page of the tree, an orphan or a page that has moved: the path that must be fast.
+func (x *exchange) tree() {
+	w := x.s.web
+	from := ref{x.h.id, x.node}
+	st := w.state(from, x.gen.n)
+	switch {
+	case st.status >= 400:
+		x.reply(st.status, typeHTML, "", simplePage(http.StatusText(st.status), ""))
+		return
+	case st.status >= 300:
+		x.redirect(st.status, x.h.id, string(w.appendURI(nil, x.h.id, st.to)))
+		return
+	}
+	v := x.validators(nodeHash(w.cfg.Seed, x.h.id, w.original(x.h.id, x.node)), st)
+	b := x.s.buffer()
+	defer x.s.release(b)
+	b.extra = v.appendTo(b.extra)
+	if st.noindex && st.kind == pageNoIndexHeader {
+		b.extra = append(b.extra, "X-Robots-Tag: noindex\r\n"...)
+	}
+	if v.notModified(&x.req) || v.mode == validUnasked304 && x.isUnasked() {
+		x.send(b, http.StatusNotModified, "")
+		return
+	}
+	if v.zipped {
+		b.extra = append(b.extra, "Content-Encoding: gzip\r\nVary: Accept-Encoding\r\n"...)
+		b.body = appendGzip(b.body, w.appendPage(nil, from, x.gen.n))
+	} else {
+		b.body = w.appendPage(b.body, from, x.gen.n)
+	}
+	x.send(b, http.StatusOK, typeHTML)
+}
+
 // isUnasked reports whether this is the first request for a page in its generation, from 1 on, and has no condition.
 func (x *exchange) isUnasked() bool {
 	if x.gen.n == 0 || x.req.conditional() {

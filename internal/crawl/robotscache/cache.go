@@ -193,6 +193,8 @@ type Cache struct {
 	reader Reader
 	memory int // bound of size
 
+	generation uint32 // of the crawl
+
 	updating sync.Mutex // held while a fact is read, changed and committed
 
 	mu    sync.RWMutex
@@ -203,9 +205,9 @@ type Cache struct {
 // DefaultMemory is the usual bound of the parsed answers, in bytes. Parsing an answer again takes 30 µs for a usual file, and 10 to 60 ms for one of 500 KiB.
 const DefaultMemory = 32 << 20
 
-// New makes a cache over a store. Memory bounds its parsed answers, in bytes.
-func New(s Store, r Reader, memory int) *Cache {
-	return &Cache{store: s, hasher: s.Hasher(), reader: r, memory: memory, known: map[string]*Answer{}}
+// New makes a cache over a store, for a crawl in a generation. Memory bounds its parsed answers, in bytes.
+func New(s Store, r Reader, memory int, generation uint32) *Cache {
+	return &Cache{store: s, hasher: s.Hasher(), reader: r, memory: memory, generation: generation, known: map[string]*Answer{}}
 }
 
 // Cached is an answer that is in memory and not too old, or nil.
@@ -256,7 +258,7 @@ func (k *Cache) Keep(ctx context.Context, origin string, answer frontier.OriginF
 }
 
 // Update stores what is new of an origin, and returns all that is known of it then: an answer, unless its state is unknown, and that the sitemaps which
-// robots.txt names were requested. Two robots leases of an origin may end at the same time, so what the other one has stored is read under a lock.
+// robots.txt names were requested in this generation. Two robots leases of an origin may end at the same time, so what the other one has stored is read under a lock.
 func (k *Cache) Update(ctx context.Context, origin string, answer frontier.OriginFact, requested bool) (frontier.OriginFact, error) {
 	k.updating.Lock()
 	defer k.updating.Unlock()
@@ -265,10 +267,13 @@ func (k *Cache) Update(ctx context.Context, origin string, answer frontier.Origi
 		return fact, err
 	}
 	if answer.State != frontier.OriginUnknown {
-		answer.Host, answer.Origin, answer.SitemapsRequested = fact.Host, fact.Origin, fact.SitemapsRequested
+		answer.Host, answer.Origin = fact.Host, fact.Origin
+		answer.SitemapsRequested, answer.SitemapsGeneration = fact.SitemapsRequested, fact.SitemapsGeneration
 		fact = answer
 	}
-	fact.SitemapsRequested = fact.SitemapsRequested || requested
+	if requested {
+		fact.SitemapsRequested, fact.SitemapsGeneration = true, k.generation
+	}
 	_, err = k.store.Commit(frontier.Record{Origins: []frontier.OriginFact{fact}})
 	return fact, err
 }

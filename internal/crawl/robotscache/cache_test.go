@@ -23,7 +23,7 @@ func TestRobotsUpdatesKeepEachOther(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	k := New(s, Reader{Token: "mapwright"}, DefaultMemory)
+	k := New(s, Reader{Token: "mapwright"}, DefaultMemory, 0)
 	const origin = "https://a.test"
 	for i := range 500 {
 		first, err := k.Fact(t.Context(), origin)

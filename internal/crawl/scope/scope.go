@@ -20,8 +20,7 @@ const MaxHops = 10
 // Scope decides which found URLs belong to the crawl. It is safe for concurrent use; only Extend changes it.
 type Scope struct {
 	kind    string
-	include []*regexp.Regexp
-	exclude []*regexp.Regexp
+	matcher *Matcher
 	skip    map[string]bool // extensions, lower case, without the dot
 
 	// What the start URLs span, by the kind of scope: host names, domains, or directories. There may be millions.
@@ -38,16 +37,40 @@ func New(s *config.Settings, starts []urlnorm.URL) (*Scope, error) {
 		sc.skip[strings.ToLower(strings.TrimPrefix(e, "."))] = true
 	}
 	var err error
-	if sc.include, err = compile(s.Include); err != nil {
-		return nil, err
-	}
-	if sc.exclude, err = compile(s.Exclude); err != nil {
+	if sc.matcher, err = NewMatcher(s.Include, s.Exclude); err != nil {
 		return nil, err
 	}
 	for _, u := range starts {
 		sc.starts[sc.span(u)] = true
 	}
 	return sc, nil
+}
+
+// Matcher chooses URLs by regular expressions.
+type Matcher struct{ include, exclude []*regexp.Regexp }
+
+// NewMatcher compiles the expressions. Without any to include, all URLs are.
+func NewMatcher(include, exclude []string) (*Matcher, error) {
+	m := &Matcher{}
+	var err error
+	if m.include, err = compile(include); err != nil {
+		return nil, err
+	}
+	if m.exclude, err = compile(exclude); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// Check says whether u is chosen, and if not, why.
+func (m *Matcher) Check(u urlnorm.URL) Reason {
+	if len(m.include) > 0 && !matchAny(m.include, u.String()) {
+		return NotIncluded
+	}
+	if matchAny(m.exclude, u.String()) {
+		return Excluded
+	}
+	return InScope
 }
 
 func compile(exprs []string) ([]*regexp.Regexp, error) {
@@ -152,13 +175,7 @@ func (s *Scope) Filter(u urlnorm.URL) Reason {
 			return ByExtension
 		}
 	}
-	if len(s.include) > 0 && !matchAny(s.include, u.String()) {
-		return NotIncluded
-	}
-	if matchAny(s.exclude, u.String()) {
-		return Excluded
-	}
-	return InScope
+	return s.matcher.Check(u)
 }
 
 func matchAny(exprs []*regexp.Regexp, text string) bool {

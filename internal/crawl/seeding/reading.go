@@ -31,6 +31,7 @@ type Reading struct {
 	entries  []frontier.Link     // to be added
 	children []frontier.Link     // to be requested
 	listed   []frontier.Evidence // that it lists entries; to be recorded
+	again    []frontier.Named    // the same in a recrawl
 	named    int                 // sitemaps that it names
 	warnings int                 // about them
 
@@ -159,8 +160,12 @@ func (m *Reading) Read(ctx context.Context, body io.Reader) error {
 			return nil
 		}
 		m.listed = m.s.o.Linkage.List(target.String(), m.link.Key.Host.Partition(), m.listed)
+		key := m.s.o.Hasher.Key(target)
+		if m.s.o.Generation > 0 {
+			m.again = m.s.o.Names.List(m.again, key, e.LastMod)
+		}
 		m.entries = append(m.entries, frontier.Link{
-			URL: target, Priority: entryPriority(e, now), Source: page.SourceSitemap, Parent: at, Discovered: now, LastMod: e.LastMod,
+			Key: key, URL: target, Priority: entryPriority(e, now), Source: page.SourceSitemap, Parent: at, Discovered: now, LastMod: e.LastMod,
 		})
 		if len(m.entries) == Batch {
 			now = time.Now()
@@ -174,13 +179,13 @@ func (m *Reading) Read(ctx context.Context, body io.Reader) error {
 // addRead adds the entries and requests the sitemaps that were read so far.
 func (m *Reading) addRead(ctx context.Context) error {
 	err := m.s.o.Add(ctx, m.entries)
-	if err == nil && len(m.listed) > 0 {
-		_, err = m.s.o.Store.Commit(frontier.Record{Evidence: m.listed})
+	if err == nil && len(m.listed)+len(m.again) > 0 {
+		_, err = m.s.o.Store.Commit(frontier.Record{Evidence: m.listed, Named: m.again})
 	}
 	if err == nil && len(m.children) > 0 {
 		err = m.s.requestSitemaps(ctx, m.children)
 	}
-	m.entries, m.children, m.listed = m.entries[:0], m.children[:0], m.listed[:0]
+	m.entries, m.children, m.listed, m.again = m.entries[:0], m.children[:0], m.listed[:0], m.again[:0]
 	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("%w: %w", ErrNotAdded, err)
 	}

@@ -4,6 +4,7 @@ package seeding
 import (
 	"context"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/robotscache"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
+	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/state"
 )
@@ -32,6 +34,15 @@ type Options struct {
 	Warn func(format string, args ...any)
 	// Requested is how many sitemaps were requested in earlier runs.
 	Requested int
+	// Generation is that of the crawl. In a recrawl, Names notes that sitemaps list URLs; in the first crawl it is not called.
+	Generation uint32
+	Names      Names
+}
+
+// Names remembers which URLs were named in a recrawl.
+type Names interface {
+	// List appends to list that a sitemap lists a URL, unless that is noted already.
+	List(list []frontier.Named, k frontier.Key, lastMod time.Time) []frontier.Named
 }
 
 // A Store knows which sitemaps were requested, and who vouches for them.
@@ -39,6 +50,7 @@ type Store interface {
 	Commit(recs ...frontier.Record) (frontier.Position, error)
 	Flush(ctx context.Context) error
 	Seen(ctx context.Context, keys []frontier.Key, out []bool) error
+	Sitemaps(ctx context.Context) iter.Seq2[state.Page, error]
 	ReadSitemaps(ctx context.Context, keys []frontier.Key) ([]state.Sitemap, error)
 	CountSitemaps(ctx context.Context, host frontier.HostID, most int) (int, error)
 }
@@ -108,7 +120,7 @@ func New(o Options) *Sitemaps {
 func (s *Sitemaps) FromRobots(ctx context.Context, fact *frontier.OriginFact, a *robotscache.Answer) (requested bool, err error) {
 	origin := fact.Origin
 	u, err := urlnorm.Parse(origin + "/")
-	if err != nil || !s.enabled || fact.SitemapsRequested {
+	if err != nil || !s.enabled || fact.SitemapsRequested && fact.SitemapsGeneration == s.o.Generation {
 		return false, nil
 	}
 	started := s.o.StartHosts[u.Host()]
@@ -138,6 +150,56 @@ func (s *Sitemaps) FromRobots(ctx context.Context, fact *frontier.OriginFact, a 
 		}
 	}
 	return !a.Unknown, nil // what a robots.txt that could not be fetched names is still to be found out
+}
+
+// Revisit queues all sitemaps that are known for a visit in this generation, but for those that have or had one. So it may be called again after a kill.
+func (s *Sitemaps) Revisit(ctx context.Context) error {
+	if !s.enabled {
+		return nil
+	}
+	if err := s.o.Store.Flush(ctx); err != nil {
+		return err
+	}
+	var keys []frontier.Key
+	for m, err := range s.o.Store.Sitemaps(ctx) {
+		if err != nil {
+			return err
+		}
+		if keys = append(keys, m.Link.Key); len(keys) == Batch {
+			if err := s.revisit(ctx, keys); err != nil {
+				return err
+			}
+			keys = keys[:0]
+		}
+	}
+	return s.revisit(ctx, keys)
+}
+
+// revisit queues those of the sitemaps that are due. One of the vouchers is recorded again with the number of the visit: that tells vouchLocked, and another call,
+// that the visit is queued.
+func (s *Sitemaps) revisit(ctx context.Context, keys []frontier.Key) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list, err := s.o.Store.ReadSitemaps(ctx, keys)
+	if err != nil {
+		return err
+	}
+	var again []frontier.Link
+	for i := range list {
+		m := &list[i]
+		f := m.Finish
+		if f == nil || f.Generation >= s.o.Generation || page.Outcome(f.Outcome) == page.Crashed || len(m.Vouchers) == 0 {
+			continue
+		}
+		if queued, _ := lacks(m, nil); queued > max(1, f.Visit) {
+			continue
+		}
+		again = append(again, frontier.Link{
+			Key: keys[i], URL: m.Link.URL, Sitemap: true, Depth: m.Link.Depth, Source: m.Link.Source, Visit: max(1, f.Visit) + 1, Before: f.Summary(),
+			Vouchers: []frontier.HostID{m.Vouchers[0].Host},
+		})
+	}
+	return s.o.Frontier.Revisit(ctx, again)
 }
 
 // requestSitemaps queues those sitemaps that are new, as far as the limits allow, and records the vouchers of the others. Links with the same

@@ -1,0 +1,136 @@
+package sweep
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/extsort"
+	"github.com/mapwright/mapwright/state"
+)
+
+// sortBytes is about how much memory the visits of one partition may take before they are written to a temporary file.
+const sortBytes = 32 << 20
+
+// batch is how many visits are queued at once.
+const batch = 1024
+
+// visit is a page that is due.
+type visit struct {
+	Link      frontier.Link
+	Newer     bool      // a sitemap says that it changed since the last check
+	Changes   uint32    // visits that saw a change
+	CheckedAt time.Time // last
+}
+
+// compare orders visits: first those of pages that a sitemap says have changed, then by the changes per visit, most first, then by the last check, oldest first.
+func compare(a, b visit) int {
+	if a.Newer != b.Newer {
+		if a.Newer {
+			return -1
+		}
+		return 1
+	}
+	// a.Changes/a.visits against b.Changes/b.visits
+	x, y := uint64(a.Changes)*uint64(b.Link.Visit-1), uint64(b.Changes)*uint64(a.Link.Visit-1)
+	return cmp.Or(cmp.Compare(y, x), a.CheckedAt.Compare(b.CheckedAt), a.Link.Key.Compare(b.Link.Key))
+}
+
+// sweep queues the pages of a partition that are due, unless an earlier run has, and returns how many. The last record says that all are queued. If the process ends before that,
+// those that are queued are pending or have been visited, and the next sweep leaves them out. Facts are those of the crawl as they were when the run began.
+func (s *Sweeper) sweep(ctx context.Context, p uint8, facts map[string][]byte) (n int, err error) {
+	fact := frontier.CrawlFact{Partition: p, Name: factPartition + strconv.Itoa(int(p)), Value: number(s.generation)}
+	counters := s.o.Store.PartitionCounters(p)
+	if counters.Finished == 0 || decimal(facts[fact.Name]) == s.generation {
+		return 0, nil
+	}
+	// The pending visits are read first. One that is finished in between is of this generation when its page is read.
+	var queued map[frontier.Key]uint32
+	if counters.Visits > 0 {
+		if queued, err = s.queuedIn(ctx, p); err != nil {
+			return 0, err
+		}
+	}
+	sorter := extsort.New(extsort.Options[visit]{
+		Dir: s.o.Store.Dir(), Pattern: state.TempPattern, Limit: sortBytes, Compare: compare, Size: func(v *visit) int { return 400 + len(v.Link.URL.String()) },
+	})
+	defer sorter.Close()
+	first := frontier.HostID(p) << 56
+	for page, err := range s.o.Store.PagesOf(ctx, first, first|(1<<56-1)) {
+		if err != nil {
+			return 0, err
+		}
+		if !s.isDue(&page, queued) {
+			continue
+		}
+		f := page.Finish
+		v := visit{Link: next(&page), Newer: page.Listed.LastMod.After(f.CheckedAt), Changes: f.Changes, CheckedAt: f.CheckedAt}
+		if err := sorter.Add(v); err != nil {
+			return 0, fmt.Errorf("sort visits: %w", err)
+		}
+	}
+	n = sorter.Len()
+	links := make([]frontier.Link, 0, min(n, batch))
+	sorter.Sort(ctx, func(v visit, sortErr error) bool {
+		if err = sortErr; err != nil {
+			return false
+		}
+		if len(links) == batch {
+			err = s.o.Frontier.Revisit(ctx, links)
+			links = links[:0]
+		}
+		links = append(links, v.Link)
+		return err == nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	return n, s.o.Frontier.Revisit(ctx, links, fact)
+}
+
+// queuedIn are the visits after the first that the queues of a partition hold, by key.
+func (s *Sweeper) queuedIn(ctx context.Context, p uint8) (map[frontier.Key]uint32, error) {
+	all := map[frontier.Key]uint32{}
+	for b, err := range s.o.Store.Backlogs(ctx, p, p) {
+		if err != nil {
+			return nil, err
+		}
+		if err := addQueued(ctx, s.o.Store, b.Fact.Host, all); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// A Queue has the queues of hosts.
+type Queue interface {
+	Pending(ctx context.Context, host frontier.HostID, after frontier.Cursor, n int) ([]frontier.Link, frontier.Cursor, error)
+}
+
+// QueuedVisits are the visits after the first that the queue of a host holds, by key.
+func QueuedVisits(ctx context.Context, q Queue, host frontier.HostID) (map[frontier.Key]uint32, error) {
+	visits := map[frontier.Key]uint32{}
+	return visits, addQueued(ctx, q, host, visits)
+}
+
+func addQueued(ctx context.Context, q Queue, host frontier.HostID, visits map[frontier.Key]uint32) error {
+	const most = 1000
+	for at := (frontier.Cursor{}); ; {
+		links, next, err := q.Pending(ctx, host, at, most)
+		if err != nil {
+			return fmt.Errorf("read the queue of a host: %w", err)
+		}
+		for i := range links {
+			if links[i].Visit > 1 {
+				visits[links[i].Key] = links[i].Visit
+			}
+		}
+		if len(links) < most {
+			return nil
+		}
+		at = next
+	}
+}

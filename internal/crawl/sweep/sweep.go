@@ -1,0 +1,231 @@
+// Package sweep queues the URLs of a crawl for another visit: all that are due in a recrawl, and those of a host whose answers 304 turned out to be false.
+package sweep
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/crawl/scope"
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/state"
+)
+
+// A Store is the record of the crawl.
+type Store interface {
+	PagesOf(ctx context.Context, first, last frontier.HostID) iter.Seq2[state.Page, error]
+	Page(ctx context.Context, k frontier.Key) (state.Page, bool, error)
+	PartitionCounters(p uint8) state.Counters
+	Backlogs(ctx context.Context, first, last uint8) iter.Seq2[frontier.Backlog, error]
+	Queue
+	Facts() map[string][]byte
+	Flush(ctx context.Context) error
+	Hasher() frontier.Hasher
+	Dir() string
+}
+
+// A Frontier queues visits.
+type Frontier interface {
+	Revisit(ctx context.Context, links []frontier.Link, facts ...frontier.CrawlFact) error
+	Source() (release func())
+	Stats() frontier.Stats
+}
+
+// Options are what a sweep needs.
+type Options struct {
+	Store    Store
+	Frontier Frontier
+	Scope    *scope.Scope
+	Starts   []frontier.Link // the start URLs, which are visited in every recrawl
+	// Sitemaps queues the sitemaps that are known. It is nil if the crawl reads none.
+	Sitemaps func(ctx context.Context) error
+	Log      *slog.Logger
+}
+
+// A Sweeper queues visits while a recrawl runs.
+type Sweeper struct {
+	o          Options
+	generation uint32
+	terms      Terms
+	matcher    *scope.Matcher
+	starts     map[frontier.Key]bool
+
+	mu     sync.Mutex
+	jobs   []recheck     // guarded by mu; hosts whose answers 304 are to be asked again
+	jobbed chan struct{} // has one element if there may be jobs
+}
+
+// recheck is a host whose answers 304 are to be asked again. Until that is queued, the crawl is not drained.
+type recheck struct {
+	host    string
+	release func()
+}
+
+// New reads from the store what the generation under way is to visit. The generation is 1 or later.
+func New(o Options) (*Sweeper, error) {
+	facts := o.Store.Facts()
+	s := &Sweeper{o: o, generation: Generation(facts), starts: map[frontier.Key]bool{}, jobbed: make(chan struct{}, 1)}
+	var err error
+	if s.terms, err = readTerms(facts); err != nil {
+		return nil, err
+	}
+	if s.matcher, err = s.terms.matcher(); err != nil {
+		return nil, err
+	}
+	hasher := o.Store.Hasher()
+	for i := range o.Starts {
+		s.starts[hasher.Key(o.Starts[i].URL)] = true
+	}
+	return s, nil
+}
+
+// sitemapWait is how long a sweep waits for sitemaps: those that say which pages changed make the order of visits better.
+const sitemapWait = 30 * time.Second
+
+// Begin holds the crawl: until Run, which follows, has queued all visits, it is not drained.
+func (s *Sweeper) Begin() (release func()) { return s.o.Frontier.Source() }
+
+// Run queues sitemaps and start pages, then, when the sitemaps are read or after a while, all pages that are due. After that it calls release, and queues again what Distrust
+// asks for, until ctx ends. What an earlier run has queued is not queued again.
+func (s *Sweeper) Run(ctx context.Context, release func()) error {
+	defer release()
+	for name, value := range s.o.Store.Facts() {
+		if host, ok := strings.CutPrefix(name, factDistrust); ok && string(value) == string(number(s.generation))+notRechecked {
+			s.addJob(host, s.o.Frontier.Source())
+		}
+	}
+	err := s.sweepAll(ctx)
+	release()
+	for err == nil {
+		select {
+		case <-ctx.Done():
+			err = ctx.Err()
+		case <-s.jobbed:
+			err = s.recheckAll(ctx)
+		}
+	}
+	if ctx.Err() != nil {
+		err = nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, job := range s.jobs {
+		job.release()
+	}
+	s.jobs = nil
+	return err
+}
+
+// sweepAll queues everything that is due.
+func (s *Sweeper) sweepAll(ctx context.Context) error {
+	facts := s.o.Store.Facts()
+	if IsSwept(facts) {
+		return nil
+	}
+	if err := s.queueStarts(ctx); err != nil {
+		return fmt.Errorf("queue the start URLs again: %w", err)
+	}
+	if s.o.Sitemaps != nil {
+		if err := s.o.Sitemaps(ctx); err != nil {
+			return fmt.Errorf("queue the sitemaps again: %w", err)
+		}
+		if err := s.awaitSitemaps(ctx); err != nil {
+			return err
+		}
+	}
+	if err := s.o.Store.Flush(ctx); err != nil { // so that what the sitemaps say can be read
+		return err
+	}
+	total := 0
+	for p := range 256 {
+		n, err := s.sweep(ctx, uint8(p), facts)
+		if err != nil {
+			return fmt.Errorf("queue pages again: %w", err)
+		}
+		total += n
+	}
+	if err := s.o.Frontier.Revisit(ctx, nil, frontier.CrawlFact{Name: factSwept, Value: number(s.generation)}); err != nil {
+		return err
+	}
+	s.o.Log.Info("all pages that are due are queued for another visit", "generation", s.generation, "pages", total)
+	return nil
+}
+
+// queueStarts queues the start pages, but for those that have or had a visit in this generation.
+func (s *Sweeper) queueStarts(ctx context.Context) error {
+	var again []frontier.Link
+	hasher := s.o.Store.Hasher()
+	queued := map[frontier.HostID]map[frontier.Key]uint32{}
+	for i := range s.o.Starts {
+		key := hasher.Key(s.o.Starts[i].URL)
+		p, ok, err := s.o.Store.Page(ctx, key)
+		if err != nil {
+			return err
+		}
+		if !ok || p.Finish == nil || p.Finish.Generation >= s.generation || page.Outcome(p.Finish.Outcome) == page.Crashed {
+			continue
+		}
+		if queued[key.Host] == nil {
+			if queued[key.Host], err = QueuedVisits(ctx, s.o.Store, key.Host); err != nil {
+				return err
+			}
+		}
+		link := next(&p)
+		link.Priority = frontier.PriorityStart
+		if queued[key.Host][key] == link.Visit {
+			continue
+		}
+		queued[key.Host][key] = link.Visit // a start may be given twice
+		again = append(again, link)
+	}
+	return s.o.Frontier.Revisit(ctx, again)
+}
+
+// next is the next visit of a page, of depth 0 so that its place in the queue can be chosen. The page's own depth is in the store.
+func next(p *state.Page) frontier.Link {
+	return frontier.Link{
+		Key: p.Link.Key, URL: p.Link.URL, Priority: frontier.PriorityDepth, Source: p.Link.Source, Hops: p.Link.Hops, Visit: max(1, p.Finish.Visit) + 1, Before: p.Finish.Summary(),
+	}
+}
+
+// awaitSitemaps waits until no sitemap is pending, but not for long.
+func (s *Sweeper) awaitSitemaps(ctx context.Context) error {
+	over := time.NewTimer(sitemapWait)
+	defer over.Stop()
+	look := time.NewTicker(sitemapWait / 300)
+	defer look.Stop()
+	for {
+		if st := s.o.Frontier.Stats(); st.Sitemaps-st.Unwanted <= 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-over.C:
+			s.o.Log.Info("some sitemaps are not read yet: queueing pages without knowing all that they say")
+			return nil
+		case <-look.C:
+		}
+	}
+}
+
+// isDue reports whether a page is to be visited in this generation. Queued are the visits that are pending.
+func (s *Sweeper) isDue(p *state.Page, queued map[frontier.Key]uint32) bool {
+	f := p.Finish
+	if f == nil || f.Generation >= s.generation || s.starts[p.Link.Key] || queued[p.Link.Key] > 0 {
+		return false
+	}
+	switch page.Outcome(f.Outcome) {
+	case page.Trap, page.Crashed:
+		return false
+	}
+	if !s.terms.CheckedBefore.IsZero() && !f.CheckedAt.Before(s.terms.CheckedBefore) {
+		return false
+	}
+	return s.o.Scope.Check(p.Link.URL) == scope.InScope && s.matcher.Check(p.Link.URL) == scope.InScope
+}

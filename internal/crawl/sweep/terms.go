@@ -1,0 +1,69 @@
+package sweep
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/crawl/report"
+	"github.com/mapwright/mapwright/internal/crawl/scope"
+)
+
+// Terms say which URLs a recrawl visits again. They are stored with its generation, so that a resume goes on with them.
+type Terms struct {
+	CheckedBefore time.Time `json:"checked_before,omitzero"` // only URLs that were last checked before this; zero means all
+	Include       []string  `json:"include,omitempty"`       // only URLs that match one of these expressions, if there are any
+	Exclude       []string  `json:"exclude,omitempty"`       // and none of these
+}
+
+// Names of the facts of a recrawl in the store, beside those of package report.
+const (
+	factTerms     = "recrawl"   // Terms of the generation, as JSON
+	factSwept     = "swept"     // the last generation, in decimal, whose visits are queued in all partitions
+	factPartition = "swept "    // with a partition: the last generation whose visits are queued in it
+	factDistrust  = "distrust " // with a host: the generation in which one of its answers 304 was false, and notRechecked until all others of that generation are asked again
+)
+
+// notRechecked ends the value of factDistrust as long as the host's other answers 304 of the generation are not asked again.
+const notRechecked = " open"
+
+// Generation is the generation of a crawl, by its facts.
+func Generation(facts map[string][]byte) uint32 { return decimal(facts[report.FactGeneration]) }
+
+// Begin are the facts that begin a generation.
+func Begin(generation uint32, t Terms) ([]frontier.CrawlFact, error) {
+	if _, err := t.matcher(); err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(t)
+	if err != nil {
+		return nil, err
+	}
+	return []frontier.CrawlFact{{Name: report.FactGeneration, Value: number(generation)}, {Name: factTerms, Value: text}}, nil
+}
+
+// readTerms are the terms of the generation under way.
+func readTerms(facts map[string][]byte) (t Terms, err error) {
+	if text := facts[factTerms]; len(text) > 0 {
+		if err := json.Unmarshal(text, &t); err != nil {
+			return t, fmt.Errorf("read what the recrawl is to visit: %w", err)
+		}
+	}
+	return t, nil
+}
+
+func (t *Terms) matcher() (*scope.Matcher, error) { return scope.NewMatcher(t.Include, t.Exclude) }
+
+// IsSwept reports whether all visits of the generation under way are queued, by the facts of the crawl.
+func IsSwept(facts map[string][]byte) bool {
+	return Generation(facts) == 0 || decimal(facts[factSwept]) == Generation(facts)
+}
+
+func number(n uint32) []byte { return strconv.AppendUint(nil, uint64(n), 10) }
+
+func decimal(text []byte) uint32 {
+	n, _ := strconv.ParseUint(string(text), 10, 32)
+	return uint32(n)
+}

@@ -1,0 +1,52 @@
+package visits
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/mapwright/mapwright/frontier"
+)
+
+// factReader, with a generation, is the fact by which reader the facts of pages in that generation were read, or readersDiffer.
+const factReader = "reader "
+
+// readersDiffer is the value if runs of one generation read pages in different ways.
+const readersDiffer = "several"
+
+// Reader stands for a way of reading pages: all on which the facts of a page depend beside the page, such as the version of the parser.
+func Reader(how []string) string {
+	h := xxhash.New()
+	for _, text := range how {
+		var size [8]byte
+		binary.BigEndian.PutUint64(size[:], uint64(len(text)))
+		_, _ = h.Write(size[:])
+		_, _ = h.WriteString(text)
+	}
+	return fmt.Sprintf("%016x", h.Sum64())
+}
+
+// ReaderFact is the fact to record when a run begins in a generation, beside what is known.
+func ReaderFact(facts map[string][]byte, generation uint32, reader string) frontier.CrawlFact {
+	name := factReader + strconv.FormatUint(uint64(generation), 10)
+	if had := string(facts[name]); had != "" && had != reader {
+		reader = readersDiffer
+	}
+	return frontier.CrawlFact{Name: name, Value: []byte(reader)}
+}
+
+// readersLike are the generations whose facts were read by a reader.
+func readersLike(facts map[string][]byte, reader string) map[uint32]bool {
+	like := map[uint32]bool{}
+	for name, value := range facts {
+		if of, ok := strings.CutPrefix(name, factReader); ok && string(value) == reader {
+			if n, err := strconv.ParseUint(of, 10, 32); err == nil {
+				like[uint32(n)] = true
+			}
+		}
+	}
+	return like
+}

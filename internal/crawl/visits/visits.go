@@ -1,0 +1,155 @@
+// Package visits decides how pages are asked for in a recrawl, and what is recorded of the answers: it joins what the store knows of a page with the rules of package recrawl. It also
+// remembers what one visit means for others: hosts whose answers 304 are not believed, and which URLs were named.
+package visits
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"sync"
+	"sync/atomic"
+
+	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/crawl/sweep"
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/recrawl"
+	"github.com/mapwright/mapwright/state"
+)
+
+// A Store knows what earlier visits recorded.
+type Store interface {
+	Before(ctx context.Context, k frontier.Key, visit uint32) (state.Page, bool, error)
+	Facts() map[string][]byte
+}
+
+// Visits is what the visits of a run have in common. Its methods may be called from any goroutine.
+type Visits struct {
+	generation uint32
+	store      Store
+	readers    map[uint32]bool // generations whose facts were read as this run reads pages; not changed
+	names      *Names
+
+	// trust is held for reading while an answer 304 is recorded, so that none of a host is recorded after the host is distrusted.
+	trust      sync.RWMutex
+	distrusted map[string]bool // guarded by trust; hosts
+
+	mu       sync.Mutex
+	readings map[frontier.Key]recrawl.Reading // guarded by mu; pages that must be asked for once more, and how
+	verified map[frontier.HostID]uint8        // guarded by mu; how many answers 304 of a host were verified in this run, up to verifyFirst
+	waiting  atomic.Int64                     // len(readings)
+}
+
+// New makes what a run in a generation needs. Reader stands for how this run reads pages.
+func New(s Store, reader string) *Visits {
+	facts := s.Facts()
+	v := &Visits{
+		generation: sweep.Generation(facts), store: s, readers: readersLike(facts, reader), distrusted: sweep.Distrusted(facts),
+		readings: map[frontier.Key]recrawl.Reading{}, verified: map[frontier.HostID]uint8{},
+	}
+	v.names = newNames(v.generation)
+	return v
+}
+
+// Generation is that of the run.
+func (v *Visits) Generation() uint32 { return v.generation }
+
+// Names remembers which URLs were named in this run; nil in the first crawl.
+func (v *Visits) Names() *Names { return v.names }
+
+// A Visit is one visit of a page.
+type Visit struct {
+	// Header are the headers that the request is to have; nil for none.
+	Header http.Header
+
+	generation  uint32
+	known       *recrawl.Known // nil at the first visit
+	conditional bool
+	noCache     bool
+	verifies    bool
+}
+
+// First is the visit of a page that is new, and that is not asked for.
+func (v *Visits) First() *Visit { return &Visit{generation: v.generation} }
+
+// ErrNotFinished means that a later visit is leased of a page without an earlier one.
+var ErrNotFinished = errors.New("a page is visited again that was never finished")
+
+// Begin prepares the visit of a page that was leased. A later visit gets the link's depth, source and hops from the store.
+func (v *Visits) Begin(ctx context.Context, l *frontier.Link) (Visit, error) {
+	visit := Visit{generation: v.generation}
+	how := v.takeReading(l.Key)
+	if how == recrawl.ReadAround {
+		visit.Header, visit.noCache = http.Header{"Cache-Control": {"no-cache"}}, true
+	}
+	if v.generation == 0 || l.Visit < 2 {
+		return visit, nil
+	}
+	p, ok, err := v.store.Before(ctx, l.Key, l.Visit)
+	if err == nil && (!ok || p.Finish == nil) {
+		err = ErrNotFinished
+	}
+	if err != nil {
+		return visit, fmt.Errorf("read what is known of %s: %w", l.URL, err)
+	}
+	l.Depth, l.Source, l.Hops = p.Link.Depth, p.Link.Source, p.Link.Hops
+	if visit.known, err = recrawl.KnownFrom(p.Finish); err != nil {
+		return visit, fmt.Errorf("read what is known of %s: %w", l.URL, err)
+	}
+	visit.verifies = p.Finish.Generation == v.generation && p.Finish.NotModified
+	if how != recrawl.ReadNothing || visit.verifies || recrawl.ReadsAll(v.generation) || !v.readers[p.FactsGeneration] || !v.Trusts(l.URL.Host()) {
+		return visit, nil
+	}
+	if h := recrawl.Conditions(visit.known); h != nil {
+		visit.Header, visit.conditional = h, true
+	}
+	return visit, nil
+}
+
+// IsConditional reports whether the server may answer 304.
+func (v *Visit) IsConditional() bool { return v.conditional }
+
+// IsLater reports whether the page was visited before, in a recrawl.
+func (v *Visit) IsLater() bool { return v.known != nil }
+
+// HasNewText reports whether facts are those of a text that the visit before did not find.
+func (v *Visit) HasNewText(f *page.Facts) bool {
+	if v.known == nil {
+		return true
+	}
+	before := v.known.Facts.TextHash
+	return before == nil || f.TextHash == nil || *before != *f.TextHash
+}
+
+// Judge says what to record of an answer. In the first crawl it is the answer itself.
+func (v *Visit) Judge(a *recrawl.Answer) recrawl.Verdict {
+	a.Conditional, a.NoCache, a.Verifies = v.conditional, v.noCache, v.verifies
+	if v.generation > 0 {
+		return recrawl.Judge(v.known, a)
+	}
+	if a.Status == http.StatusNotModified && !v.noCache {
+		return recrawl.Verdict{ReadAgain: recrawl.ReadAround}
+	}
+	return recrawl.Verdict{Outcome: a.Outcome, Status: a.Status, Facts: a.Facts, RedirectTo: a.Facts.RedirectTo}
+}
+
+// ReadAgain notes that a page must be asked for once more. Its lease is to be returned; the next one asks in the given way.
+func (v *Visits) ReadAgain(k frontier.Key, how recrawl.Reading) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.readings[k] = how
+	v.waiting.Store(int64(len(v.readings)))
+}
+
+// takeReading is how a page must be asked for, and forgets it.
+func (v *Visits) takeReading(k frontier.Key) recrawl.Reading {
+	if v.waiting.Load() == 0 {
+		return recrawl.ReadNothing
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	how := v.readings[k]
+	delete(v.readings, k)
+	v.waiting.Store(int64(len(v.readings)))
+	return how
+}
