@@ -51,7 +51,7 @@ type Line struct {
 	Stale int `json:"stale,omitempty"`
 	// true: its text differs a little at every check, at least three times in a row, so that a change says nothing and XML sitemaps have no `lastmod` for it. Absent: not so
 	Volatile bool `json:"volatile,omitempty"`
-	// true: the recrawl that last checked it read the page that first named it again, and neither that page, nor another page that was read, nor a sitemap names it any more. Absent: not so
+	// true: the page that first linked to it is there, was read again, and links to it no more, and no page or sitemap that was read since names it. Pages that are unchanged are not read again; one of them may still link to it. Absent: not so
 	Unlinked bool `json:"unlinked,omitempty"`
 }
 

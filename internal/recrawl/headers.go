@@ -36,6 +36,16 @@ func lastModified(header string, h http.Header, at time.Time) time.Time {
 	return date.UTC()
 }
 
+// dateMoved reports whether a 304 names another date than the page had, if that was believed: then either the date or the 304 is false, which only the text can tell.
+func dateMoved(known *page.Facts, h http.Header) bool {
+	header := h.Get("Last-Modified")
+	if header == "" || header == known.LastModifiedHeader || known.LastModified.IsZero() {
+		return false
+	}
+	before, err := http.ParseTime(known.LastModifiedHeader)
+	return err == nil && before.Equal(known.LastModified.Time)
+}
+
 const (
 	robotsRule = "x-robots-tag: "
 	linkRule   = "link: "

@@ -47,7 +47,7 @@ type Answer struct {
 	Conditional bool
 	// NoCache means that the request asked caches not to answer.
 	NoCache bool
-	// Verifies means that the visit before, in the same generation, was answered 304, and this one asks whether that is true.
+	// Verifies means that the request before this one was answered 304, in this visit or in one of the same generation, and this one asks whether that is true.
 	Verifies bool
 }
 
@@ -57,7 +57,7 @@ type Reading uint8
 // The ways of asking.
 const (
 	ReadNothing Reading = iota // the answer is enough
-	ReadPage                   // without conditions
+	ReadPage                   // without conditions; that answer verifies a 304
 	ReadAround                 // without conditions, and with no-cache
 )
 
@@ -65,7 +65,7 @@ const (
 type Verdict struct {
 	// ReadAgain, if it is not ReadNothing, means that nothing is to be recorded: the page must be asked for once more.
 	ReadAgain Reading
-	// FalseNotModified means that the visit before was answered 304 although the text had changed.
+	// FalseNotModified means that the request before was answered 304 although the text had changed.
 	FalseNotModified bool
 
 	Outcome page.Outcome
@@ -138,7 +138,7 @@ func (k *Known) kept() Verdict {
 
 // judgeNotModified is for a 304 to a request with conditions. The facts are written again only if the headers say something new.
 func judgeNotModified(known *Known, now *Answer) Verdict {
-	if rulesDiffer(known.Facts.HeaderRules, now.Header) {
+	if rulesDiffer(known.Facts.HeaderRules, now.Header) || dateMoved(known.Facts, now.Header) {
 		return Verdict{ReadAgain: ReadPage}
 	}
 	v := known.kept()
@@ -146,9 +146,6 @@ func judgeNotModified(known *Known, now *Answer) Verdict {
 	facts := *known.Facts
 	if tag := now.Header.Get("Etag"); tag != "" && !sameTag(tag, facts.ETag) {
 		facts.ETag = tag
-	}
-	if header := now.Header.Get("Last-Modified"); header != "" && header != facts.LastModifiedHeader {
-		facts.LastModifiedHeader, facts.NotLastMod, facts.LastModified.Time = header, true, time.Time{}
 	}
 	facts.SmallChanges = nil
 	if !facts.NotLastMod && facts.LastModified.IsZero() {
@@ -260,13 +257,18 @@ func carryOver(known *Known, now *Answer, text textResult) {
 		after.NotLastMod = true
 		after.LastModified.Time = now.Modified
 	}
-	if text == textDiffers && before.SimHash != nil && after.SimHash != nil && bits.OnesCount64(uint64(*before.SimHash^*after.SimHash)) <= smallDistance {
+	if text == textDiffers && isNear(before, after) {
 		n := 1
 		if before.SmallChanges != nil {
 			n = min(*before.SmallChanges+1, maxSmallChanges)
 		}
 		after.SmallChanges = &n
 	}
+}
+
+// isNear reports whether two texts differ in little. It is not known beside a text of the first crawl, which computes no simhash.
+func isNear(before, after *page.Facts) bool {
+	return before.SimHash != nil && after.SimHash != nil && bits.OnesCount64(uint64(*before.SimHash^*after.SimHash)) <= smallDistance
 }
 
 const (

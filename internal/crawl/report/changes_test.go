@@ -315,6 +315,51 @@ func TestSiteDown(t *testing.T) {
 	}
 }
 
+// A URL is marked as long as the page that first linked to it, as it was last read, does not link to it.
+func TestUnlinked(t *testing.T) {
+	s := newSite(t)
+	r := frontier.Record{}
+	s.link(urlnorm.URL{}, "", &r)
+	s.commit(r)
+	s.visit("", text(1), "a", "b")
+	s.visit("a", text(2))
+	s.visit("b", text(3), "c")
+	s.visit("c", text(4))
+	unlinked := func(want ...string) {
+		t.Helper()
+		s.visit("a", recrawl.Answer{Status: 304, Conditional: true})
+		s.visit("c", recrawl.Answer{Status: 304, Conditional: true})
+		_, lines, _ := s.complete(Complete)
+		var got []string
+		for path, l := range lines {
+			if l.Unlinked {
+				got = append(got, path)
+			}
+		}
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Errorf("generation %d: unlinked are %q, want %q", s.generation, got, want)
+		}
+	}
+	s.begin() // nothing is read again
+	s.visit("", recrawl.Answer{Status: 304, Conditional: true})
+	unlinked()
+	s.begin() // the root drops a
+	s.visit("", text(5), "b")
+	unlinked("a")
+	s.begin() // and is not read again
+	s.visit("", recrawl.Answer{Status: 304, Conditional: true})
+	unlinked("a")
+	s.begin() // another page links to a
+	s.visit("b", text(6), "a", "c")
+	unlinked()
+	s.begin() // b is gone: what else links to c is not known
+	s.visit("b", recrawl.Answer{Outcome: page.HTTPError, Status: 404})
+	unlinked()
+	s.begin() // the root links to a again
+	s.visit("", text(7), "a", "b")
+	unlinked()
+}
+
 func TestSitemapLastMod(t *testing.T) {
 	day := func(n int) time.Time { return firstCrawl.AddDate(0, 0, n) }
 	for name, c := range map[string]struct {

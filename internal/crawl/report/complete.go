@@ -20,7 +20,6 @@ import (
 type Store interface {
 	Pages(ctx context.Context) iter.Seq2[state.Page, error]
 	Changes(ctx context.Context, since uint32) iter.Seq2[state.Change, error]
-	ReadSitemaps(ctx context.Context, keys []frontier.Key) ([]state.Sitemap, error)
 	Facts() map[string][]byte
 	Page(ctx context.Context, k frontier.Key) (state.Page, bool, error)
 	Host(ctx context.Context, h frontier.HostID) (frontier.HostFact, bool, error)

@@ -17,12 +17,7 @@ import (
 func Pages(s Store, types []string) export.Source {
 	return func(ctx context.Context) iter.Seq2[*page.Line, error] {
 		return func(yield func(*page.Line, error) bool) {
-			generation, err := Generation(s)
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			p := &pageReader{store: s, types: types, hasher: s.Hasher(), naming: naming{store: s, hasher: s.Hasher(), generation: generation}}
+			p := &pageReader{store: s, types: types, hasher: s.Hasher(), naming: naming{store: s, hasher: s.Hasher()}}
 			before := s.Counters()
 			var found, finished uint64
 			for rec, err := range sortPages(ctx, s.Pages(ctx), s.Dir(), sortBytes) {
