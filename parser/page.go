@@ -1,6 +1,9 @@
 package parser
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // A Page is what Parse found. The zero value is ready for use; one that was used
 // must not be copied. See the package documentation for how long its parts are
@@ -115,3 +118,83 @@ const (
 	keepArena = 1 << 20
 	keepLinks = 4096
 )
+
+// facts are those of a Page, as spans of the arena and indexes of links.
+type facts struct {
+	title, description, h1, language span
+	titleSet                         bool
+	languageRank                     uint8 // how good the source of language is
+	canonical                        int   // -1 if there is none
+	hreflang                         []hreflangRecord
+	openGraph                        []propertyRecord
+	types                            []span
+	robots                           robots
+	modified                         time.Time
+	modifiedRank                     uint8 // how good the source of modified is
+	dates                            int   // that were looked at for modified
+}
+
+type hreflangRecord struct {
+	lang span
+	link int
+}
+
+type propertyRecord struct{ name, content span }
+
+// finish makes the Page from what was found. The arena becomes one string that
+// all the others are parts of.
+func (w *walker) finish(pg *Page) {
+	f := &w.facts
+	robotsMeta := w.keep(f.robots.text)
+	text := string(w.arena)
+
+	pg.Title = f.title.in(text)
+	pg.Description = f.description.in(text)
+	pg.H1 = f.h1.in(text)
+	pg.Language = f.language.in(text)
+	pg.RobotsMeta = robotsMeta.in(text)
+	pg.NoIndex, pg.NoFollow = f.robots.noIndex, f.robots.noFollow
+	pg.UnavailableAfter = f.robots.expires
+	pg.WordCount = w.words.n
+	pg.TextHash, pg.WordHash, pg.VisibleHash = w.texts.sum(), w.texts.withoutNumbers(), w.texts.visible()
+	pg.SimHash = 0
+	if w.texts.similar != nil {
+		pg.SimHash = w.texts.similar.sum()
+	}
+	pg.Modified = f.modified
+	pg.Base = w.base
+	pg.LinkCount, pg.Truncated = w.linkCount, w.truncated
+
+	if cap(pg.Links) > keepLinks && len(w.links) <= keepLinks {
+		pg.Links = nil
+	}
+	n := len(w.links)
+	if n < len(pg.Links) {
+		clear(pg.Links[n:]) // strings of the page before
+	}
+	pg.Links = slices.Grow(pg.Links[:0], n)[:n]
+	for i := range w.links {
+		w.links[i].link(&pg.Links[i], text)
+	}
+	pg.Canonical = ""
+	if f.canonical >= 0 {
+		pg.Canonical = pg.Links[f.canonical].URL.String()
+	}
+	pg.Hreflang = pg.Hreflang[:0]
+	for _, h := range f.hreflang {
+		if u := pg.Links[h.link].URL; !u.IsZero() {
+			pg.Hreflang = append(pg.Hreflang, Hreflang{Lang: h.lang.in(text), URL: u})
+		}
+	}
+	pg.OpenGraph = pg.OpenGraph[:0]
+	for _, p := range f.openGraph {
+		pg.OpenGraph = append(pg.OpenGraph, Property{p.name.in(text), p.content.in(text)})
+	}
+	pg.JSONLDTypes = pg.JSONLDTypes[:0]
+	for _, t := range f.types {
+		pg.JSONLDTypes = append(pg.JSONLDTypes, t.in(text))
+	}
+	// The caller's buffers are its own again.
+	w.parser, w.in = nil, Input{}
+	w.scanner, w.json.b, w.texts.href = scanner{}, nil, nil
+}

@@ -2,7 +2,6 @@ package parser
 
 import (
 	"bytes"
-	"time"
 	"unicode/utf8"
 )
 
@@ -39,28 +38,6 @@ type walker struct {
 	facts facts
 	json  jsonReader
 }
-
-// facts are those of a Page, as spans of the arena and indexes of links.
-type facts struct {
-	title, description, h1, language span
-	titleSet                         bool
-	languageRank                     uint8 // how good the source of language is
-	canonical                        int   // -1 if there is none
-	hreflang                         []hreflangRecord
-	openGraph                        []propertyRecord
-	types                            []span
-	robots                           robots
-	modified                         time.Time
-	modifiedRank                     uint8 // how good the source of modified is
-	dates                            int   // that were looked at for modified
-}
-
-type hreflangRecord struct {
-	lang span
-	link int
-}
-
-type propertyRecord struct{ name, content span }
 
 // begin prepares for a page.
 func (w *walker) begin(p *Parser, in Input) {

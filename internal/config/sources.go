@@ -235,8 +235,10 @@ func (s *Settings) Redacted() *Settings {
 		name, _, _ := strings.Cut(h, ":")
 		out.Headers = append(out.Headers, name+": (hidden)")
 	}
-	for _, u := range []*string{&out.Proxy, &out.BaseURL, &out.CTBaseURL, &out.CommonCrawlBaseURL} {
-		*u = urlnorm.HideUserinfo(*u)
+	for _, e := range out.Table() {
+		if v, ok := e.Value.(stringValue); ok && v.form == formURL {
+			*v.p = urlnorm.HideUserinfo(*v.p)
+		}
 	}
 	return &out
 }

@@ -88,6 +88,9 @@ type stringValue struct {
 	form  string // its Type, if that is not text
 }
 
+// formURL is the form of values that are URLs. They may contain a password, which is not shown.
+const formURL = "URL"
+
 func (v stringValue) Set(text string) error {
 	if v.check != nil && text != "" {
 		if err := v.check(text); err != nil {

@@ -12,7 +12,6 @@ import (
 	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/recrawl"
-	"github.com/mapwright/mapwright/parser"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -114,32 +113,6 @@ func headerFacts(h http.Header, sniffed string, length int64, at time.Time) page
 	f := page.Facts{ContentType: cmp.Or(h.Get("Content-Type"), sniffed), ContentLength: page.Length(length), ETag: h.Get("Etag")}
 	recrawl.TakeHeaders(&f, h, at)
 	return f
-}
-
-// takeFacts copies what a page that was read at a moment says of itself. The page's texts share one piece of memory, which is free again when the facts
-// are encoded.
-func takeFacts(f *page.Facts, pg *parser.Page, at time.Time) {
-	f.Title, f.Description, f.H1 = pg.Title, pg.Description, pg.H1
-	f.Canonical, f.Language = pg.Canonical, pg.Language
-	f.RobotsMeta = pg.RobotsMeta
-	f.NoIndex = pg.NoIndex || !pg.UnavailableAfter.IsZero() && at.After(pg.UnavailableAfter)
-	f.JSONLDTypes = pg.JSONLDTypes
-	f.WordCount, f.LinkCount, f.ContentHash = new(pg.WordCount), new(pg.LinkCount), new(page.Hash(pg.ContentHash))
-	f.TextHash = new(page.Hash(pg.VisibleHash))
-	for _, h := range pg.Hreflang {
-		f.Hreflang = append(f.Hreflang, page.Alternate{Lang: h.Lang, URL: h.URL.String()})
-	}
-	for _, p := range pg.OpenGraph {
-		f.AddOpenGraph(p.Name, p.Content)
-	}
-	for _, x := range pg.Extracted {
-		for _, v := range x.Values {
-			f.AddExtracted(x.Name, v)
-		}
-	}
-	if f.LastModified.IsZero() {
-		f.LastModified.Time = pg.Modified
-	}
 }
 
 // distinct leaves out repeated texts, and keeps the order of the others.

@@ -164,7 +164,7 @@ func Inspect(s *config.Settings, in *Inspected) (*Inspection, error) {
 		if err := p.Parse(&pg, parser.Input{URL: in.URL, Body: in.Body, Header: in.Header, Encoding: encodingOf(in.Charset)}); err != nil {
 			f.facts.Error = err.Error() // as in a crawl: the selectors of --extract could not be run
 		}
-		takeFacts(&f.facts, &pg, f.at)
+		f.facts.TakePage(&pg, f.at)
 		out.Base = pg.Base.String()
 		for i := range pg.Links {
 			l := &pg.Links[i]

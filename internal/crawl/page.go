@@ -374,7 +374,7 @@ func (w *pageServer) read(ctx context.Context, l *frontier.Lease, f *finish, u u
 		// The selectors of --extract could not be run; links and facts are there nevertheless.
 		f.facts.Error = err.Error()
 	}
-	takeFacts(&f.facts, pg, f.at)
+	f.facts.TakePage(pg, f.at)
 	if w.visits.Generation() > 0 {
 		f.facts.SimHash = new(page.Hash(pg.SimHash))
 	}

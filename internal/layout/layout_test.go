@@ -55,7 +55,7 @@ var allowedImports = map[string][]string{
 	"internal/http1":               {},
 	"internal/layout":              {},
 	"internal/metrics":             {},
-	"internal/page":                {"internal/urlnorm"},
+	"internal/page":                {"internal/urlnorm", "parser"},
 	"internal/recrawl":             {"frontier", "internal/page", "internal/urlnorm"},
 	"internal/robots":              {},
 	"internal/seed":                {"internal/fetch", "internal/robots", "internal/sitemap", "internal/urlnorm"},

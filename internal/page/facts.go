@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strconv"
 	"time"
+
+	"github.com/mapwright/mapwright/parser"
 )
 
 // Facts are what a fetch and a parse found of one URL. Zero means not known.
@@ -77,6 +79,32 @@ type Facts struct {
 
 // Volatile reports whether the text differs in little from the one before at every visit, three times in a row or more.
 func (f *Facts) Volatile() bool { return f.SmallChanges != nil && *f.SmallChanges >= 3 }
+
+// TakePage copies what a page that was read at a moment says of itself. The page's texts share one piece of memory, which is free again when the
+// facts are encoded.
+func (f *Facts) TakePage(pg *parser.Page, at time.Time) {
+	f.Title, f.Description, f.H1 = pg.Title, pg.Description, pg.H1
+	f.Canonical, f.Language = pg.Canonical, pg.Language
+	f.RobotsMeta = pg.RobotsMeta
+	f.NoIndex = pg.NoIndex || !pg.UnavailableAfter.IsZero() && at.After(pg.UnavailableAfter)
+	f.JSONLDTypes = pg.JSONLDTypes
+	f.WordCount, f.LinkCount, f.ContentHash = new(pg.WordCount), new(pg.LinkCount), new(Hash(pg.ContentHash))
+	f.TextHash = new(Hash(pg.VisibleHash))
+	for _, h := range pg.Hreflang {
+		f.Hreflang = append(f.Hreflang, Alternate{Lang: h.Lang, URL: h.URL.String()})
+	}
+	for _, p := range pg.OpenGraph {
+		f.AddOpenGraph(p.Name, p.Content)
+	}
+	for _, x := range pg.Extracted {
+		for _, v := range x.Values {
+			f.AddExtracted(x.Name, v)
+		}
+	}
+	if f.LastModified.IsZero() {
+		f.LastModified.Time = pg.Modified
+	}
+}
 
 // byTag are the facts by their numbers in the store: append, never renumber.
 func (f *Facts) byTag() [32]any {
