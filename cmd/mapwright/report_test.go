@@ -2,8 +2,10 @@ package main
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/crawl/report"
 )
 
@@ -80,6 +82,20 @@ func TestGoOn(t *testing.T) {
 	} {
 		if got := goOn("d", tt.status, tt.reason, tt.profile, tt.blocked); got != tt.want {
 			t.Errorf("%s (%s): %q, want %q", tt.status, tt.reason, got, tt.want)
+		}
+	}
+}
+
+// The closing table has a row for the changes of a recrawl, and none for a first crawl.
+func TestReportOfRecrawl(t *testing.T) {
+	for generation, want := range map[uint32]string{0: "", 3: "Changes   unchanged 1,200, changed 12, gone 3 (generation 3)\n"} {
+		out := &strings.Builder{}
+		rep := &report.Report{Status: report.Complete, Generation: generation, Changes: map[string]int64{"changed": 12, "unchanged": 1200, "gone": 3}}
+		if err := printReport(stdio{out: out}, datadir.Dir("d"), rep); err != nil {
+			t.Fatal(err)
+		}
+		if has := strings.Contains(out.String(), "Changes "); has != (want != "") || !strings.Contains(out.String(), want) {
+			t.Errorf("generation %d:\n%s", generation, out)
 		}
 	}
 }
