@@ -21,12 +21,12 @@ import (
 
 // visitor visits URLs of the synthetic web with net/http, and judges each answer.
 type visitor struct {
-	t      *testing.T
-	client *http.Client
-	parser *parser.Parser
-	known  map[string]*recrawl.Known
-	first  bool            // the first crawl
-	lies   map[string]bool // hosts whose 304s were found to be false
+	t          *testing.T
+	client     *http.Client
+	parser     *parser.Parser
+	known      map[string]*recrawl.Known
+	first      bool            // the first crawl
+	distrusted map[string]bool // hosts whose 304s were found to be false
 }
 
 // visit asks for a URL as a recrawl would, and records what it found. Every 304 is verified.
@@ -37,7 +37,7 @@ func (v *visitor) visit(e testweb.Recrawled) recrawl.Verdict {
 	}
 	u := urlnorm.MustCanonical(e.URL)
 	conditions := recrawl.Conditions(known)
-	if v.lies[u.Host()] {
+	if v.distrusted[u.Host()] {
 		conditions = nil
 	}
 	verdict := v.judge(e.URL, known, v.ask(u, conditions, false))
@@ -47,7 +47,7 @@ func (v *visitor) visit(e testweb.Recrawled) recrawl.Verdict {
 		verdict = v.judge(e.URL, v.known[e.URL], again)
 	}
 	if verdict.FalseNotModified {
-		v.lies[u.Host()] = true
+		v.distrusted[u.Host()] = true
 	}
 	return verdict
 }
@@ -186,7 +186,7 @@ func TestWebThatChanges(t *testing.T) {
 	cfg.Faults = append(cfg.Faults, testweb.On(testweb.HostSet(fmt.Sprint(len(modes)+1)), testweb.Down{Generations: []int{1}, Refuse: true})...)
 	for seed, tt := range []struct {
 		generations []int
-		liars       []string // modes of hosts that answer 304 although the text changed
+		distrusted  []string // modes of hosts that answer 304 although the text changed
 	}{
 		{[]int{0, 1, 2, 3, 4, 5, 6, 7}, []string{"always_304"}},
 		{[]int{0, 2, 2, 5, 4}, []string{"date", "always_304", "future"}}, // a text that is older than the one before is not modified since, by its date
@@ -194,16 +194,16 @@ func TestWebThatChanges(t *testing.T) {
 	} {
 		cfg.Seed = uint64(seed)
 		synctest.Test(t, func(t *testing.T) {
-			var liars []string
+			var distrusted []string
 			for host := range visitGenerations(t, cfg, tt.generations) {
-				liars = append(liars, host)
+				distrusted = append(distrusted, host)
 			}
 			var want []string
-			for _, mode := range tt.liars {
+			for _, mode := range tt.distrusted {
 				want = append(want, fmt.Sprintf("h%d.test", slices.Index(modes, mode)))
 			}
-			if slices.Sort(liars); !slices.Equal(liars, want) {
-				t.Errorf("generations %v: false 304s were found of %v, want %v", tt.generations, liars, want)
+			if slices.Sort(distrusted); !slices.Equal(distrusted, want) {
+				t.Errorf("generations %v: false 304s were found of %v, want %v", tt.generations, distrusted, want)
 			}
 		})
 	}
@@ -225,7 +225,7 @@ func visitGenerations(t *testing.T, cfg testweb.Config, generations []int) map[s
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	defer client.CloseIdleConnections()
-	v := &visitor{t: t, client: client, parser: p, known: map[string]*recrawl.Known{}, lies: map[string]bool{}}
+	v := &visitor{t: t, client: client, parser: p, known: map[string]*recrawl.Known{}, distrusted: map[string]bool{}}
 	for i, generation := range generations {
 		if err := s.SetGeneration(generation); err != nil {
 			t.Fatal(err)
@@ -243,7 +243,7 @@ func visitGenerations(t *testing.T, cfg testweb.Config, generations []int) map[s
 		}
 		time.Sleep(time.Hour) // of the bubble
 	}
-	return v.lies
+	return v.distrusted
 }
 
 // compare compares a verdict with what is right.

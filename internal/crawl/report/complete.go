@@ -58,7 +58,7 @@ func (c *Crawl) Complete(ctx context.Context, rep *Report) error {
 		o.Changes = func(ctx context.Context) iter.Seq2[*recrawl.Line, error] {
 			return sum.changes.tally(Changes(ctx, c.Store, generation, page.NoChange))
 		}
-		// What a recrawl that failed found is no better than what the files say.
+		// A recrawl that failed replaces no output.
 		o.DryRun = rep.Status == Failed
 	}
 	res, err := export.Write(ctx, Pages(c.Store, c.Settings.XMLTypes), o)
