@@ -26,7 +26,7 @@ func Bare(addr, urls string) error {
 			for u := range jobs {
 				resp, err := client.Get(u)
 				if err != nil {
-					continue // the books will show that it is missing
+					continue // the statistics will show that it is missing
 				}
 				_, _ = io.Copy(io.Discard, resp.Body)
 				resp.Body.Close()

@@ -7,7 +7,7 @@
 // scenario they take turns, five times over and nine times in (a), and the median counts: a crawl takes seconds, and the speed of a shared machine changes
 // from minute to minute. A benchmark reports pages a second of the crawl phase (the export apart), CPU time of the crawler per page (the
 // export included), its largest anonymous RSS with and without the hot set, which is a cache of a size that is set, connections per
-// host, and completeness by the web's own books.
+// host, and completeness by the web's own statistics.
 //
 //	go test -run '^$' -bench . -benchtime 1x ./bench
 //

@@ -13,7 +13,7 @@ import (
 
 // Figures are what one crawl of a scenario took.
 type Figures struct {
-	Pages       int64         // by the web's books
+	Pages       int64         // by the web's statistics
 	Crawl       time.Duration // the crawl phase
 	Export      time.Duration
 	CPU         time.Duration // of the crawler's process, crawl and export
@@ -78,12 +78,12 @@ func Measure(w *Web, cmd *exec.Cmd) (Figures, error) {
 		return f, err
 	}
 	f.ServerCPU = after - before
-	books, err := w.Books()
+	stats, err := w.Stats()
 	if err != nil {
 		return f, err
 	}
-	f.Connections = books.Connections
-	for _, h := range books.Hosts {
+	f.Connections = stats.Connections
+	for _, h := range stats.Hosts {
 		f.Pages += int64(h.Pages - h.Duplicates.Count)
 		f.Duplicates += int64(h.Duplicates.Count)
 	}

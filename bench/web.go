@@ -64,8 +64,8 @@ func (w *Web) get(path string, into any) error {
 	return json.NewDecoder(resp.Body).Decode(into)
 }
 
-// Books are what the web saw since the last Reset.
-func (w *Web) Books() (b testweb.Books, err error) { return b, w.get("/books", &b) }
+// Stats are what the web saw since the last Reset.
+func (w *Web) Stats() (b testweb.Stats, err error) { return b, w.get("/stats", &b) }
 
 // CPU is the processor time that the web has used.
 func (w *Web) CPU() (time.Duration, error) {
@@ -74,7 +74,7 @@ func (w *Web) CPU() (time.Duration, error) {
 	return u.CPU, err
 }
 
-// Reset clears the books.
+// Reset clears the statistics.
 func (w *Web) Reset() error {
 	resp, err := http.Post("http://"+w.admin+"/reset", "", nil)
 	if err != nil {

@@ -182,7 +182,7 @@ func checkEmpty(t testing.TB, f *Frontier, s *MemStore) {
 		t.Errorf("drained with %d of %d finished", finished, links)
 	}
 	if n := s.Inflight(); n != 0 {
-		t.Errorf("drained with %d in flight by the store's books", n)
+		t.Errorf("drained with %d in flight as the store counts", n)
 	}
 	if n := f.totals.live.Load() + f.totals.urls.Load() + f.totals.busy.Load(); n != 0 {
 		t.Errorf("drained, but live %d, pages %d, busy %d", f.totals.live.Load(), f.totals.urls.Load(), f.totals.busy.Load())

@@ -110,7 +110,7 @@ func TestSafeTimeCap(t *testing.T) {
 		if rep.CrawlSeconds < 60 || rep.CrawlSeconds > 60.1 {
 			t.Errorf("it crawled for %v s, want 60", rep.CrawlSeconds)
 		}
-		if pages := web.HostBooks(0).Pages; pages < 20 || pages >= 50 {
+		if pages := web.HostStats(0).Pages; pages < 20 || pages >= 50 {
 			t.Errorf("%d pages were asked for: the time did not end the crawl", pages)
 		}
 		want := []event{{48 * time.Second, slog.LevelWarn, "80 % of the time limit is used"}, {57 * time.Second, slog.LevelWarn, "95 % of the time limit is used"}}

@@ -53,7 +53,7 @@ func TestManyHosts(t *testing.T) {
 			t.Error(short)
 		}
 		bound := int64(client.Stats().MaxIdle + s.MaxWorkers)
-		t.Logf("%d hosts, %d requests, up to %d connections of %d", hosts, web.Books().Requests, most, bound)
+		t.Logf("%d hosts, %d requests, up to %d connections of %d", hosts, web.Stats().Requests, most, bound)
 		if most > bound {
 			t.Errorf("%d connections were open, want at most %d", most, bound)
 		}

@@ -87,7 +87,7 @@ func TestTenInFlightAreKeptBusy(t *testing.T) {
 		s := polite(web.Server)
 		s.MaxInflightPerHost, s.MinDelayMS, s.MaxDelayMS = 10, 0, 0
 		web.crawlAll(s, web.StartURLs()...)
-		h := web.HostBooks(0)
+		h := web.HostStats(0)
 		if h.MostInFlight != 10 {
 			t.Errorf("%d were in flight at most, want 10", h.MostInFlight)
 		}

@@ -112,7 +112,7 @@ func TestPoliteByTheLog(t *testing.T) {
 			byHost[host] = append(byHost[host], r)
 		}
 		for i := range politeHosts {
-			m, h, log := all[i%len(all)], web.HostBooks(i), byHost[web.HostName(i)]
+			m, h, log := all[i%len(all)], web.HostStats(i), byHost[web.HostName(i)]
 			if h.MostInFlight > politeInflight {
 				t.Errorf("%s: %d in flight, want at most %d", m.name, h.MostInFlight, politeInflight)
 			}
@@ -162,7 +162,7 @@ func untilRequests(t *testing.T, web *memoryWeb, requests int64, o Options) {
 	var watch sync.WaitGroup
 	watch.Go(func() {
 		for range tick.C {
-			if ctx.Err() != nil || web.Books().Requests >= requests {
+			if ctx.Err() != nil || web.Stats().Requests >= requests {
 				leave(enough)
 				return
 			}
@@ -172,7 +172,7 @@ func untilRequests(t *testing.T, web *memoryWeb, requests int64, o Options) {
 	leave(nil)
 	watch.Wait()
 	if !errors.Is(err, context.Canceled) {
-		t.Fatalf("the crawl ended with %v after %d requests", err, web.Books().Requests)
+		t.Fatalf("the crawl ended with %v after %d requests", err, web.Stats().Requests)
 	}
 }
 

@@ -62,7 +62,7 @@ func TestCrawlsShareOnePace(t *testing.T) {
 				const strictDelay = 400 // ms
 				run(strictDelay, 5, 0, 0)
 				run(0, 1, 0, 1)
-				for web.HostBooks(0).Requests == 0 || web.HostBooks(1).Requests == 0 {
+				for web.HostStats(0).Requests == 0 || web.HostStats(1).Requests == 0 {
 					time.Sleep(time.Millisecond)
 				}
 				synctest.Wait()
@@ -70,7 +70,7 @@ func TestCrawlsShareOnePace(t *testing.T) {
 					run(delays[i%len(delays)], limits[i%len(limits)], pages/2, 0, 1)
 				}
 				running.Wait()
-				first, second := web.HostBooks(0), web.HostBooks(1)
+				first, second := web.HostStats(0), web.HostStats(1)
 				t.Logf("host 0: %d requests, least gap %v, at most %d in flight; host 1: %d, %v, %d", first.Requests, first.LeastGap, first.MostInFlight, second.Requests, second.LeastGap, second.MostInFlight)
 				if first.LeastGap < strictDelay*time.Millisecond {
 					t.Errorf("two requests to host 0 were %v apart, want %d ms", first.LeastGap, strictDelay)

@@ -40,7 +40,7 @@ func TestTrappedHosts(t *testing.T) {
 					t.Errorf("%s is called %s", l.URL, trap)
 				}
 			}
-			asked := web.HostBooks(0).Traps.Count
+			asked := web.HostStats(0).Traps.Count
 			t.Logf("%d requests inside, %d URLs called a trap, %d links left out", asked, named, rep.SkippedLinks[scope.Trapped.String()])
 			if named == 0 || named > c.named || asked > c.asked {
 				t.Errorf("%d requests inside, want at most %d; %d URLs called a trap, want 1 to %d", asked, c.asked, named, c.named)

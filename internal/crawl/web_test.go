@@ -184,16 +184,16 @@ func foundExactly(t *testing.T, web *testweb.Server, c testweb.Crawl, lines map[
 	return ok
 }
 
-// wellBehaved holds the web's books against the manners that no setting changes: nothing that robots.txt forbids, no page before
+// wellBehaved checks the web's statistics for what no setting may change: nothing that robots.txt forbids, no page before
 // robots.txt, nothing that is no link, nothing while a host rests, and nothing twice.
 func wellBehaved(t *testing.T, web *testweb.Server) {
 	t.Helper()
-	books := web.Books()
-	if books.UnknownHosts > 0 {
-		t.Errorf("%d requests for hosts that are not there", books.UnknownHosts)
+	stats := web.Stats()
+	if stats.UnknownHosts > 0 {
+		t.Errorf("%d requests for hosts that are not there", stats.UnknownHosts)
 	}
-	for name, h := range books.Hosts {
-		for what, m := range map[string]testweb.Misdeeds{
+	for name, h := range stats.Hosts {
+		for what, m := range map[string]testweb.Samples{
 			"forbidden by robots.txt": h.Disallowed, "made before robots.txt was known": h.BeforeRobots, "for what is no link to follow": h.Baits,
 			"for what nobody named": h.Unknown, "made while the host rested": h.Early, "for what was had already": h.Duplicates,
 		} {

@@ -141,7 +141,7 @@ func begun(t *testing.T, dir string, web *testweb.Server) bool {
 	if got.code == 0 {
 		return true
 	}
-	if n := web.Books().Requests; n > 0 {
+	if n := web.Stats().Requests; n > 0 {
 		t.Fatalf("after %d requests there is no crawl to go on with: %s", n, got.stderr)
 	}
 	refused(t, got, dir)
@@ -170,7 +170,7 @@ func (k *killing) manners(t *testing.T, web *testweb.Server, lost int) {
 	} else {
 		t.Logf("%d pages were fetched again, of at most %d that were not on disk", n, lost)
 	}
-	for name, h := range web.Books().Hosts {
+	for name, h := range web.Stats().Hosts {
 		if h.Disallowed.Count+h.BeforeRobots.Count+h.Baits.Count+h.Unknown.Count > 0 {
 			t.Errorf("%s: against robots.txt %v, before it %v, baits %v, never named %v", name, h.Disallowed, h.BeforeRobots, h.Baits, h.Unknown)
 		}

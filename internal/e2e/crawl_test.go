@@ -74,7 +74,7 @@ func TestCrawlCopesWithWhatServersDo(t *testing.T) {
 				t.Errorf("exit status %d, want 0", got.code)
 			}
 			foundExactly(t, web, c, readLines(t, dir))
-			if h := web.HostBooks(i); h.Baits.Count+h.Disallowed.Count+h.BeforeRobots.Count > 0 {
+			if h := web.HostStats(i); h.Baits.Count+h.Disallowed.Count+h.BeforeRobots.Count > 0 {
 				t.Errorf("asked for baits %v, against robots.txt %v, before robots.txt %v", h.Baits, h.Disallowed, h.BeforeRobots)
 			}
 		})

@@ -109,7 +109,7 @@ func TestMaxURLsPerHost(t *testing.T) {
 		t.Errorf("does not say how to go on:\n%s", got.stdout)
 	}
 	for i := range 5 {
-		if n := web.HostBooks(i).Pages; n != 17 {
+		if n := web.HostStats(i).Pages; n != 17 {
 			t.Errorf("%s: %d pages were asked for, want 17", web.HostName(i), n)
 		}
 	}

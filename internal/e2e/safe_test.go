@@ -121,7 +121,7 @@ func TestSafeCrawlsQueue(t *testing.T) {
 	}
 	const waits = "Waiting for another safe crawl to end"
 	owner := begin(0)
-	owner.until("the first one is at the page that hangs", func() bool { return web.HostBooks(0).Pages == 7 })
+	owner.until("the first one is at the page that hangs", func() bool { return web.HostStats(0).Pages == 7 })
 	var queue []*process
 	for host := 1; host < 5; host++ {
 		p := begin(host)
@@ -160,12 +160,12 @@ func TestSafeCrawlsQueue(t *testing.T) {
 		ended(t, queue[host-1].wait(), dirs[host], 0, "complete", "")
 	}
 	for _, pair := range [][2]int{{1, 3}, {3, 4}} {
-		before, after := web.HostBooks(pair[0]), web.HostBooks(pair[1])
+		before, after := web.HostStats(pair[0]), web.HostStats(pair[1])
 		if !before.Last.Before(after.First) {
 			t.Errorf("crawl %d asked until %v, crawl %d from %v on", pair[0], before.Last, pair[1], after.First)
 		}
 	}
-	if n := web.HostBooks(2).Requests; n != 0 {
+	if n := web.HostStats(2).Requests; n != 0 {
 		t.Errorf("the interrupted one has made %d requests", n)
 	}
 	got := invocation{env: []string{shared}, args: []string{"resume", "--data-dir", dirs[2]}}.run(t)
@@ -188,7 +188,7 @@ func TestSafeCrawlsTogether(t *testing.T) {
 	}
 	for a := range 3 {
 		for b := range a {
-			x, y := web.HostBooks(a), web.HostBooks(b)
+			x, y := web.HostStats(a), web.HostStats(b)
 			if x.First.Before(y.Last) && y.First.Before(x.Last) {
 				t.Errorf("crawls %d and %d ran at once: %v to %v, and %v to %v", b, a, y.First, y.Last, x.First, x.Last)
 			}

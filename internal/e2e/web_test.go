@@ -26,7 +26,7 @@ func serve(t *testing.T, cfg testweb.Config) *testweb.Server {
 // pages is how many requests for pages the web has had.
 func pages(web *testweb.Server) int {
 	n := 0
-	for _, h := range web.Books().Hosts {
+	for _, h := range web.Stats().Hosts {
 		n += h.Pages
 	}
 	return n
@@ -35,28 +35,28 @@ func pages(web *testweb.Server) int {
 // repeats is how many pages the web has answered more than once.
 func repeats(web *testweb.Server) int {
 	n := 0
-	for _, h := range web.Books().Hosts {
+	for _, h := range web.Stats().Hosts {
 		n += h.Duplicates.Count
 	}
 	return n
 }
 
-// wellBehaved holds the web's books against good manners: whatever a crawl may be told, it never asks for what robots.txt
+// wellBehaved checks the web's statistics: whatever a crawl may be told, it never asks for what robots.txt
 // forbids or for a page before robots.txt, never takes for a link what is none, and keeps its bounds.
 func wellBehaved(t *testing.T, web *testweb.Server, perHost, overall int) {
 	t.Helper()
-	books := web.Books()
-	if books.MostInFlight > int64(overall) {
-		t.Errorf("%d requests were in flight at once, want at most %d", books.MostInFlight, overall)
+	stats := web.Stats()
+	if stats.MostInFlight > int64(overall) {
+		t.Errorf("%d requests were in flight at once, want at most %d", stats.MostInFlight, overall)
 	}
-	if books.UnknownHosts > 0 {
-		t.Errorf("%d requests for hosts that are not there", books.UnknownHosts)
+	if stats.UnknownHosts > 0 {
+		t.Errorf("%d requests for hosts that are not there", stats.UnknownHosts)
 	}
-	for name, h := range books.Hosts {
+	for name, h := range stats.Hosts {
 		if h.MostInFlight > perHost {
 			t.Errorf("%s: %d requests were in flight at once, want at most %d", name, h.MostInFlight, perHost)
 		}
-		for what, m := range map[string]testweb.Misdeeds{
+		for what, m := range map[string]testweb.Samples{
 			"forbidden by robots.txt": h.Disallowed, "asked for before robots.txt": h.BeforeRobots,
 			"no link to follow": h.Baits, "never named": h.Unknown, "too early after a refusal": h.Early,
 		} {
@@ -70,7 +70,7 @@ func wellBehaved(t *testing.T, web *testweb.Server, perHost, overall int) {
 // askedOnce wants no page to have been asked for again once it was had, and robots.txt once.
 func askedOnce(t *testing.T, web *testweb.Server) {
 	t.Helper()
-	for name, h := range web.Books().Hosts {
+	for name, h := range web.Stats().Hosts {
 		if h.Duplicates.Count > 0 {
 			t.Errorf("%s: %d pages were fetched again, such as %q", name, h.Duplicates.Count, h.Duplicates.URIs)
 		}

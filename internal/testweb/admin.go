@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// admin serves books and expectation to other processes:
+// admin serves statistics and expectation to other processes:
 //
-//	GET  /books       Books; with ?host=NAME the HostBooks of one
+//	GET  /stats       Stats; with ?host=NAME the HostStats of one
 //	POST /reset       Server.Reset
 //	GET  /expected    one Expectation a line; see parseCrawl for the parameters
 //	GET  /traps       all Traps
@@ -41,7 +41,7 @@ func startAdmin(s *Server, addr string) (*admin, error) {
 	}
 	a := &admin{s: s, addr: l.Addr().String(), done: make(chan struct{})}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /books", a.books)
+	mux.HandleFunc("GET /stats", a.stats)
 	mux.HandleFunc("POST /reset", func(http.ResponseWriter, *http.Request) { s.Reset() })
 	mux.HandleFunc("GET /expected", a.expected)
 	mux.HandleFunc("GET /generation", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, s.Generation()) })
@@ -87,10 +87,10 @@ func writeJSON(w http.ResponseWriter, v any) {
 	json.NewEncoder(w).Encode(v)
 }
 
-func (a *admin) books(w http.ResponseWriter, r *http.Request) {
+func (a *admin) stats(w http.ResponseWriter, r *http.Request) {
 	name := r.URL.Query().Get("host")
 	if name == "" {
-		writeJSON(w, a.s.Books())
+		writeJSON(w, a.s.Stats())
 		return
 	}
 	host, ok := a.s.web.names.lookup([]byte(name))
@@ -98,7 +98,7 @@ func (a *admin) books(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	writeJSON(w, a.s.HostBooks(host))
+	writeJSON(w, a.s.HostStats(host))
 }
 
 func (a *admin) setGeneration(w http.ResponseWriter, r *http.Request) {

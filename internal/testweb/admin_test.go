@@ -43,15 +43,15 @@ func TestAdmin(t *testing.T) {
 	if _, err := talk(t, s, "GET / HTTP/1.1\r\nHost: h1.test\r\nConnection: close\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	var books Books
-	read("/books", &books)
-	if want := s.Books(); books.Requests != 1 || !reflect.DeepEqual(books.Hosts["h1.test"].Status, want.Hosts["h1.test"].Status) {
-		t.Errorf("books %+v, want %+v", books, want)
+	var stats Stats
+	read("/stats", &stats)
+	if want := s.Stats(); stats.Requests != 1 || !reflect.DeepEqual(stats.Hosts["h1.test"].Status, want.Hosts["h1.test"].Status) {
+		t.Errorf("statistics %+v, want %+v", stats, want)
 	}
-	var one HostBooks
-	read("/books?host=h1.test", &one)
+	var one HostStats
+	read("/stats?host=h1.test", &one)
 	if one.Requests != 1 || one.LeastGap != NoGap {
-		t.Errorf("books of one host: %+v", one)
+		t.Errorf("statistics of one host: %+v", one)
 	}
 	var log []Request
 	if read("/log", &log); len(log) != 1 || log[0].URL != "https://h1.test/" || log[0].Status != 301 {
@@ -116,10 +116,10 @@ func TestAdmin(t *testing.T) {
 			t.Errorf("%q: status %d", query, status)
 		}
 	}
-	if status, _ := ask("GET", "/books?host=h9.test"); status != 404 {
-		t.Errorf("books of no host: status %d", status)
+	if status, _ := ask("GET", "/stats?host=h9.test"); status != 404 {
+		t.Errorf("statistics of no host: status %d", status)
 	}
-	if status, _ := ask("POST", "/reset"); status != 200 || s.Books().Requests != 0 || len(s.Log()) != 0 {
-		t.Errorf("reset: status %d, then %+v", status, s.Books())
+	if status, _ := ask("POST", "/reset"); status != 200 || s.Stats().Requests != 0 || len(s.Log()) != 0 {
+		t.Errorf("reset: status %d, then %+v", status, s.Stats())
 	}
 }

@@ -16,7 +16,7 @@ import (
 )
 
 // BenchmarkServe measures what a page costs the server's process: system calls,
-// books and all. server-µs/page is the figure to look at; ns/op is client and server
+// statistics and all. server-µs/page is the figure to look at; ns/op is client and server
 // together.
 func BenchmarkServe(b *testing.B) {
 	for _, size := range []int{10 << 10, 200 << 10} {

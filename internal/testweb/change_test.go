@@ -186,7 +186,7 @@ func TestDisallowedLater(t *testing.T) {
 		}
 		_, rules := exchangeOnce(t, s, "GET", "/robots.txt", nil)
 		resp, _ := exchangeOnce(t, s, "GET", "/d1/p1.html", nil)
-		b := s.HostBooks(0)
+		b := s.HostStats(0)
 		if strings.Contains(rules, "Disallow: /d1/p1.html\n") != (gen == 1) || resp.StatusCode != http.StatusOK || b.Disallowed.Count != gen {
 			t.Errorf("generation %d: rules %q, status %d, %d disallowed", gen, rules, resp.StatusCode, b.Disallowed.Count)
 		}

@@ -63,7 +63,7 @@ type Config struct {
 	// Addr is where to listen. Empty means "127.0.0.1:0".
 	Addr string `yaml:"addr"`
 
-	// AdminAddr is where books and expectation are served as JSON. Empty means
+	// AdminAddr is where statistics and expectation are served as JSON. Empty means
 	// nowhere.
 	AdminAddr string `yaml:"admin_addr"`
 

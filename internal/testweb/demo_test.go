@@ -26,7 +26,7 @@ func TestDemo(t *testing.T) {
 	if err := Compare(want, s.Traps(), n.results); err != nil {
 		t.Error(err)
 	}
-	checkBooks(t, s, n)
+	checkStats(t, s, n)
 	outcomes, indexable := make(map[string]int), 0
 	for e := range want {
 		outcomes[e.Outcomes[0]]++

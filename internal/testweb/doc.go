@@ -1,13 +1,13 @@
 // Package testweb is a synthetic web for tests, the demo and benchmarks: many
 // hosts behind one loopback listener, every page of them decided by a seed, with
-// faults where a test wants them and books that say how a crawler behaved.
+// faults where a test wants them and statistics that say how a crawler behaved.
 //
 // # The life of a web
 //
 // A [Config] says how many hosts and pages there are and which [Fault] troubles
 // which host. [Start] listens and serves until [Server.Close]. A crawler is sent
 // to [Server.StartURLs] with [Server.Resolve] as its --resolve value, so that no
-// name is ever looked up. When it is done, [Server.Books] tells what the hosts saw
+// name is ever looked up. When it is done, [Server.Stats] tells what the hosts saw
 // and [Server.Expected] what a correct crawl reports; [Compare] holds a crawl's
 // result against it. A test that drives another process reads the same things
 // as JSON from the admin listener (see [Config.AdminAddr]); cmd/testweb is the server as
@@ -50,12 +50,12 @@
 //	curl -X POST 'http://ADMIN/generation?n=1'
 //	curl 'http://ADMIN/recrawl?generations=0,1'
 //
-// # What the books can say
+// # What the statistics can say
 //
-// Books are kept by a server, which sees a request a little after the crawler
+// Stats are kept by a server, which sees a request a little after the crawler
 // started it and knows the answer is sent a little before the crawler has it. A request
 // is in flight from the moment its head was read until just before its last byte is
-// written; so the books never show more in flight than there was (unless a client gives
+// written; so the statistics never show more in flight than there was (unless a client gives
 // up on a connection and starts anew before the news of it arrives), and an answer that a
 // client has read in full is always in them. Gaps are between heads read: on a busy
 // machine two of them can come closer together than they were sent.

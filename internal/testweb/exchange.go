@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// kind is what a request is for, as far as books and faults tell it apart.
+// kind is what a request is for, as far as statistics and faults tell it apart.
 type kind uint8
 
 const (
@@ -30,7 +30,7 @@ type exchange struct {
 	body   int64 // bytes of body sent, or about to be
 }
 
-// handle answers the request: books first, then the host's gates, then what is
+// handle answers the request: it is counted first, then come the host's gates, then what is
 // there.
 func (x *exchange) handle() {
 	x.start = time.Now()

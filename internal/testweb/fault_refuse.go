@@ -83,7 +83,7 @@ func (a Answer) check() error {
 func (a Answer) refuse(x *exchange) {
 	extra, until := a.retryAfter(time.Now())
 	x.h.mu.Lock()
-	x.h.ledger.refuse(time.Now(), a.status(), until)
+	x.h.counts.refuse(time.Now(), a.status(), until)
 	x.h.mu.Unlock()
 	x.reply(a.status(), typeText, extra, "later, please\n")
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // crawlBubble crawls a web naively inside a synctest bubble, holds the result against
-// the expectation and the server's books against the client's, and hands both on.
+// the expectation and the server's statistics against the client's, and hands both on.
 func crawlBubble(t *testing.T, cfg Config, workers int, check func(*testing.T, *Server, *naive)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -34,19 +34,19 @@ func crawlBubble(t *testing.T, cfg Config, workers int, check func(*testing.T, *
 			}
 		}
 		synctest.Wait() // for the ends of requests the client gave up
-		checkBooks(t, s, n)
+		checkStats(t, s, n)
 		if check != nil {
 			check(t, s, n)
 		}
 	})
 }
 
-// checkBooks holds the server's books against the client's.
-func checkBooks(t *testing.T, s *Server, n *naive) {
+// checkStats compares the server's statistics with the client's.
+func checkStats(t *testing.T, s *Server, n *naive) {
 	t.Helper()
 	total := 0
 	for i := range s.hosts {
-		name, b := s.HostName(i), s.HostBooks(i)
+		name, b := s.HostName(i), s.HostStats(i)
 		c := n.host(name)
 		total += c.requests
 		if b.Requests != c.requests {
@@ -61,7 +61,7 @@ func checkBooks(t *testing.T, s *Server, n *naive) {
 		if !maps.Equal(b.Status, c.status) {
 			t.Errorf("%s: statuses %v, client saw %v", name, b.Status, c.status)
 		}
-		for what, m := range map[string]Misdeeds{
+		for what, m := range map[string]Samples{
 			"duplicates": b.Duplicates, "disallowed": b.Disallowed, "before robots": b.BeforeRobots,
 			"baits": b.Baits, "unknown": b.Unknown, "early": b.Early,
 		} {
@@ -70,7 +70,7 @@ func checkBooks(t *testing.T, s *Server, n *naive) {
 			}
 		}
 	}
-	if b := s.Books(); b.Requests != int64(total) || b.UnknownHosts != 0 {
+	if b := s.Stats(); b.Requests != int64(total) || b.UnknownHosts != 0 {
 		t.Errorf("%d requests, %d for unknown hosts; client made %d", b.Requests, b.UnknownHosts, total)
 	}
 }
@@ -78,9 +78,9 @@ func checkBooks(t *testing.T, s *Server, n *naive) {
 // TestFaults crawls a host with each fault, as it is by default and with parameters,
 // and one without beside it.
 func TestFaults(t *testing.T) {
-	type check = func(*testing.T, HostBooks, *naive)
+	type check = func(*testing.T, HostStats, *naive)
 	status := func(code, count int) check {
-		return func(t *testing.T, b HostBooks, _ *naive) {
+		return func(t *testing.T, b HostStats, _ *naive) {
 			t.Helper()
 			if b.Status[code] != count {
 				t.Errorf("%d answers with %d, want %d", b.Status[code], code, count)
@@ -88,7 +88,7 @@ func TestFaults(t *testing.T) {
 		}
 	}
 	refused := func(code, count int, least time.Duration) check {
-		return func(t *testing.T, b HostBooks, n *naive) {
+		return func(t *testing.T, b HostStats, n *naive) {
 			t.Helper()
 			status(code, count)(t, b, n)
 			if b.Refused != count || len(b.Refusals) != count {
@@ -103,8 +103,8 @@ func TestFaults(t *testing.T) {
 	}
 	// each expects so many answers for every URL that is known of the host: all of
 	// them fail alike, so that only the other host's links make any known.
-	each := func(code, times int) func(*testing.T, HostBooks, *naive) {
-		return func(t *testing.T, b HostBooks, n *naive) {
+	each := func(code, times int) func(*testing.T, HostStats, *naive) {
+		return func(t *testing.T, b HostStats, n *naive) {
 			t.Helper()
 			known := 0
 			for u := range n.results {
@@ -117,7 +117,7 @@ func TestFaults(t *testing.T) {
 			}
 		}
 	}
-	trap := func(t *testing.T, b HostBooks, _ *naive) {
+	trap := func(t *testing.T, b HostStats, _ *naive) {
 		t.Helper()
 		if b.Traps.Count != 30 {
 			t.Errorf("%d requests in the trap, want the client's 30", b.Traps.Count)
@@ -153,13 +153,13 @@ func TestFaults(t *testing.T) {
 		{"reset all", Reset{Where: Where{All: true}}, nil},
 		{"truncate", Truncate{}, status(200, pages+1+4)},
 		{"truncate chunked", Truncate{Chunked: true}, status(200, pages+1+4)},
-		{"huge", Huge{}, func(t *testing.T, b HostBooks, _ *naive) {
+		{"huge", Huge{}, func(t *testing.T, b HostStats, _ *naive) {
 			if b.Aborted != 1 || b.Sent > 12<<20 {
 				t.Errorf("%d aborted, %d bytes sent", b.Aborted, b.Sent)
 			}
 		}},
 		{"not so huge", Huge{Size: 1 << 20}, status(200, pages+2)},
-		{"bomb", GzipBomb{}, func(t *testing.T, b HostBooks, _ *naive) {
+		{"bomb", GzipBomb{}, func(t *testing.T, b HostStats, _ *naive) {
 			if b.Aborted != 1 || b.Sent > 1<<20 {
 				t.Errorf("%d aborted, %d bytes sent", b.Aborted, b.Sent)
 			}
@@ -171,7 +171,7 @@ func TestFaults(t *testing.T) {
 		{"failing", StatusPages{Status: 500, Where: Where{Count: 2}}, status(500, 8)},
 		{"failing all", StatusPages{Status: 500, Where: Where{All: true}}, each(500, 4)},
 		{"stale connections", StaleConns{}, status(0, 2)},
-		{"no keep-alive", NoKeepAlive{}, func(t *testing.T, b HostBooks, _ *naive) {
+		{"no keep-alive", NoKeepAlive{}, func(t *testing.T, b HostStats, _ *naive) {
 			if b.Connections != b.Requests {
 				t.Errorf("%d connections for %d requests", b.Connections, b.Requests)
 			}
@@ -195,7 +195,7 @@ func TestFaults(t *testing.T) {
 		{"canonical", Canonical{Count: 3}, status(200, pages+1+3)},
 		{"nofollow", NoFollow{}, status(200, pages+1+1)},
 		{"hreflang", Hreflang{}, status(200, pages+1+3)},
-		{"crawl delay", CrawlDelay{Delay: 2500 * time.Millisecond}, func(t *testing.T, b HostBooks, _ *naive) {
+		{"crawl delay", CrawlDelay{Delay: 2500 * time.Millisecond}, func(t *testing.T, b HostStats, _ *naive) {
 			if b.LeastPageGap != 2500*time.Millisecond {
 				t.Errorf("least gap between pages %v, want 2.5s", b.LeastPageGap)
 			}
@@ -214,9 +214,9 @@ func TestFaults(t *testing.T) {
 			cfg := Config{Hosts: 2, Pages: pages, PageSize: 2000, Links: 6, CrossHost: 0.3, Faults: On("0", tt.fault)}
 			crawlBubble(t, cfg, 1, func(t *testing.T, s *Server, n *naive) {
 				if tt.check != nil {
-					tt.check(t, s.HostBooks(0), n)
+					tt.check(t, s.HostStats(0), n)
 				}
-				if b := s.HostBooks(1); b.Status[200] != pages+1 {
+				if b := s.HostStats(1); b.Status[200] != pages+1 {
 					t.Errorf("the other host answered %v", b.Status)
 				}
 			})

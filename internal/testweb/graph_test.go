@@ -147,8 +147,8 @@ func TestLargeWebs(t *testing.T) {
 		if a, err := n.get(last); err != nil || a.status != 200 {
 			t.Errorf("%s: %d, %v", last, a.status, err)
 		}
-		if b := s.Books(); len(b.Hosts) != 1 {
-			t.Errorf("books of %d hosts, want 1", len(b.Hosts))
+		if b := s.Stats(); len(b.Hosts) != 1 {
+			t.Errorf("statistics of %d hosts, want 1", len(b.Hosts))
 		}
 		n.close()
 		s.Close()

@@ -42,7 +42,7 @@ func TestHold(t *testing.T) {
 		ask(impatient, 1)
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if b := s.HostBooks(0); len(answers) != 4 || b.Pages != 11 || b.Aborted != 1 {
+		if b := s.HostStats(0); len(answers) != 4 || b.Pages != 11 || b.Aborted != 1 {
 			t.Errorf("%d requests have ended, %d began, %d were aborted; want 4, 11, 1", len(answers), b.Pages, b.Aborted)
 		}
 		s.Release()

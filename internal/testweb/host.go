@@ -14,11 +14,11 @@ type host struct {
 	sent atomic.Int64 // bytes written, by connections
 
 	mu       sync.Mutex
-	inflight int      // guarded by mu
-	gates    []gate   // guarded by mu; nil until the first request
-	visits   int      // guarded by mu; numbers the sessions of a session trap
-	ledger   ledger   // guarded by mu
-	unasked  []uint64 // guarded by mu; a bit for each node that was asked for without conditions in this generation; see Validators
+	inflight int        // guarded by mu
+	gates    []gate     // guarded by mu; nil until the first request
+	visits   int        // guarded by mu; numbers the sessions of a session trap
+	counts   hostCounts // guarded by mu
+	unasked  []uint64   // guarded by mu; a bit for each node that was asked for without conditions in this generation; see Validators
 }
 
 // classify says what a URI is.
@@ -36,7 +36,7 @@ func (s *Server) classify(host int, uri []byte) (node int, k kind) {
 	return node, kindPage
 }
 
-// begin enters the request into the books and asks the host's gates.
+// begin counts the request and asks the host's gates.
 func (x *exchange) begin() (wait time.Duration, instead func(*exchange)) {
 	h, s := x.h, x.s
 	s.requests.Add(1)
@@ -45,10 +45,10 @@ func (x *exchange) begin() (wait time.Duration, instead func(*exchange)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.inflight++
-	h.ledger.begin(x, h.inflight)
+	h.counts.begin(x, h.inflight)
 	if x.c.host != h {
 		x.c.host = h
-		h.ledger.connections++
+		h.counts.connections++
 	}
 	if h.gates == nil && len(h.plan.gates) > 0 {
 		for _, make := range h.plan.gates {
@@ -65,7 +65,7 @@ func (x *exchange) begin() (wait time.Duration, instead func(*exchange)) {
 	return wait, nil
 }
 
-// finish enters the answer into the books. It is called just before an answer's last
+// finish counts the answer. It is called just before an answer's last
 // byte is written: the client may then start the next request before this goroutine
 // runs again, and must not be seen to have two in flight. Only the first call counts.
 func (x *exchange) finish(status int) {
@@ -76,7 +76,7 @@ func (x *exchange) finish(status int) {
 	x.s.inflight.Add(-1)
 	x.h.mu.Lock()
 	x.h.inflight--
-	x.h.ledger.finish(x, status)
+	x.h.counts.finish(x, status)
 	x.h.mu.Unlock()
 	if x.s.log != nil {
 		x.s.log.add(x, status)
@@ -91,18 +91,18 @@ func (x *exchange) abort() {
 
 func (h *host) abort() {
 	h.mu.Lock()
-	h.ledger.aborted++
+	h.counts.aborted++
 	h.mu.Unlock()
 }
 
-// reset empties the books and puts the faults back to how they started. Requests
+// reset clears the statistics and puts the faults back to how they started. Requests
 // in flight stay in flight.
 func (h *host) reset() {
 	h.sent.Store(0)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.gates, h.visits, h.unasked = nil, 0, nil
-	h.ledger = newLedger()
+	h.counts = newHostCounts()
 }
 
 // forget makes the host ready for another generation.
@@ -110,7 +110,7 @@ func (h *host) forget() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.unasked = nil
-	clear(h.ledger.got)
+	clear(h.counts.got)
 }
 
 // raise sets a to v if that is more.

@@ -19,7 +19,7 @@ import (
 )
 
 // naive is a crawler as plain as one can be that is still correct: level by level,
-// net/http and x/net/html, maps for everything. It keeps books of its own, which the
+// net/http and x/net/html, maps for everything. It has statistics of its own, which the
 // server's must agree with.
 type naive struct {
 	client  *http.Client
@@ -84,7 +84,7 @@ type answer struct {
 
 var errTooLarge = errors.New("body too large")
 
-// get fetches once, and enters into the books each time the request went over
+// get fetches once, and counts each time that the request went over
 // the wire.
 func (n *naive) get(u *url.URL) (answer, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)

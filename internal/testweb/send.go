@@ -13,7 +13,7 @@ const (
 	// headRoom is kept free before a body, so that head and body leave in one write.
 	headRoom = 512
 	// wholeWrite is the most that is written at once. Of more, the last byte is
-	// held back until the books are done, since the write may wait for the client.
+	// held back until the statistics are complete, since the write may wait for the client.
 	wholeWrite = 64 << 10
 )
 

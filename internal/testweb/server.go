@@ -79,7 +79,7 @@ func StartOn(cfg Config, l net.Listener) (*Server, error) {
 	}
 	s.generation.Store(first)
 	for i := range s.hosts {
-		s.hosts[i] = host{id: i, plan: w.plans[i], ledger: newLedger()}
+		s.hosts[i] = host{id: i, plan: w.plans[i], counts: newHostCounts()}
 	}
 	if cfg.Log {
 		s.log = new(requestLog)

@@ -85,8 +85,8 @@ func TestHTTP(t *testing.T) {
 			}
 		})
 	}
-	if b := s.Books(); b.UnknownHosts != 1 || b.MostInFlight > 2 || s.inflight.Load() != 0 {
-		t.Errorf("books %+v, in flight %d", b, s.inflight.Load())
+	if b := s.Stats(); b.UnknownHosts != 1 || b.MostInFlight > 2 || s.inflight.Load() != 0 {
+		t.Errorf("statistics %+v, in flight %d", b, s.inflight.Load())
 	}
 }
 
@@ -103,7 +103,7 @@ func TestBrokenOverTCP(t *testing.T) {
 	if got, err := talk(t, s, "GET /"+end+"GET /"+end); strings.Count(got, "HTTP/1.1 ") != 1 || err != nil {
 		t.Errorf("stale: %q, %v", got, err)
 	}
-	if b := s.HostBooks(0); b.Duplicates.Count != 0 || b.Status[0] != 2 {
+	if b := s.HostStats(0); b.Duplicates.Count != 0 || b.Status[0] != 2 {
 		t.Errorf("duplicates %v, statuses %v", b.Duplicates, b.Status)
 	}
 }
@@ -167,12 +167,12 @@ func TestWholeWebOverTCP(t *testing.T) {
 	if len(n.results) != 5*25 {
 		t.Errorf("%d URLs, want %d", len(n.results), 5*25)
 	}
-	checkBooks(t, s, n)
-	b := s.HostBooks(0)
+	checkStats(t, s, n)
+	b := s.HostStats(0)
 	if b.Sitemaps != 1+3 || b.Robots != 1 || b.Pages != 25 {
 		t.Errorf("%d sitemaps, %d robots, %d pages", b.Sitemaps, b.Robots, b.Pages)
 	}
-	if log := s.Log(); len(log) != int(s.Books().Requests) || log[0].Agent == "" || !strings.HasPrefix(log[0].URL, "http://h0.test:") {
+	if log := s.Log(); len(log) != int(s.Stats().Requests) || log[0].Agent == "" || !strings.HasPrefix(log[0].URL, "http://h0.test:") {
 		t.Errorf("%d requests in the log, the first %+v", len(log), log[0])
 	}
 }

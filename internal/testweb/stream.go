@@ -11,7 +11,7 @@ const streamPiece = 32 << 10
 var errClientGone = errors.New("client went away")
 
 // stream sends an answer too long, or too slow, to be put together first. The end is
-// held back until close, so that the books are done before the client has it all.
+// held back until close, so that the statistics are complete before the client has it all.
 type stream struct {
 	x       *exchange
 	b       *buffer

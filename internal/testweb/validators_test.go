@@ -133,7 +133,7 @@ func TestGzipSuffix(t *testing.T) {
 			t.Errorf("%s: %d, want %d", match, resp.StatusCode, want)
 		}
 	}
-	if b := s.HostBooks(0); b.Bodies != 3 || b.BodyBytes != int64(len(page)+2*len(body)) || b.Conditional != 3 || b.Status[304] != 2 {
+	if b := s.HostStats(0); b.Bodies != 3 || b.BodyBytes != int64(len(page)+2*len(body)) || b.Conditional != 3 || b.Status[304] != 2 {
 		t.Errorf("%d bodies of %d bytes, %d conditional, statuses %v", b.Bodies, b.BodyBytes, b.Conditional, b.Status)
 	}
 }
@@ -154,11 +154,11 @@ func TestUnasked304(t *testing.T) {
 		check(304)
 		check(200)
 	}
-	if b := s.HostBooks(0); b.Duplicates.Count != 0 {
+	if b := s.HostStats(0); b.Duplicates.Count != 0 {
 		t.Errorf("%d duplicates, though each generation answered 200 once", b.Duplicates.Count)
 	}
 	check(200)
-	if b := s.HostBooks(0); b.Duplicates.Count != 1 {
+	if b := s.HostStats(0); b.Duplicates.Count != 1 {
 		t.Errorf("%d duplicates, want 1", b.Duplicates.Count)
 	}
 }

@@ -37,7 +37,7 @@ func main() {
 	_ = json.NewEncoder(os.Stdout).Encode(map[string]float64{"crawl_seconds": time.Since(start).Seconds()})
 }
 
-// crawl visits everything that can be reached from start. A page that fails is missing from the web's books, where the harness
+// crawl visits everything that can be reached from start. A page that fails is missing from the web's statistics, where the harness
 // looks.
 func crawl(addr, start string) error {
 	c := colly.NewCollector()

@@ -78,7 +78,7 @@ func register(fs *flag.FlagSet, o *options, file *string, demo *bool) {
 	fs.BoolVar(&c.TLS, "tls", c.TLS, "serve https")
 	fs.BoolVar(&c.ExplicitPort, "explicit-port", c.ExplicitPort, "write the port into every URL")
 	fs.StringVar(&c.Addr, "addr", c.Addr, "where to listen (empty: 127.0.0.1:0)")
-	fs.StringVar(&c.AdminAddr, "admin-addr", c.AdminAddr, "where to serve books and expectation (empty: nowhere)")
+	fs.StringVar(&c.AdminAddr, "admin-addr", c.AdminAddr, "where to serve statistics and expectation (empty: nowhere)")
 	fs.DurationVar(&c.Grace, "grace", c.Grace, "how long after a refusal a request may still arrive")
 	fs.BoolVar(&c.Log, "log", c.Log, "keep every request")
 	fs.IntVar(&c.Generation, "generation", c.Generation, "generation that the web starts with; POST /generation?n=1 of the admin changes it")

@@ -61,7 +61,7 @@ func TestGaps(t *testing.T) {
 	bubble(t, Config{}, func(t *testing.T, s *Server, get func(string) int) {
 		check := func(gap, pageGap time.Duration) {
 			t.Helper()
-			if b := s.HostBooks(0); b.LeastGap != gap || b.LeastPageGap != pageGap {
+			if b := s.HostStats(0); b.LeastGap != gap || b.LeastPageGap != pageGap {
 				t.Errorf("least gaps %v and %v, want %v and %v", b.LeastGap, b.LeastPageGap, gap, pageGap)
 			}
 		}
@@ -89,10 +89,10 @@ func TestInFlight(t *testing.T) {
 		if statuses[200] != 7 || times[0] != time.Second || times[6] != time.Second {
 			t.Errorf("statuses %v after %v, want 7 answers after 1s", statuses, times)
 		}
-		if b := s.HostBooks(0); b.MostInFlight != 7 || b.Connections != 7 || b.Duplicates.Count != 6 {
+		if b := s.HostStats(0); b.MostInFlight != 7 || b.Connections != 7 || b.Duplicates.Count != 6 {
 			t.Errorf("%d in flight, %d connections, %d duplicates, want 7, 7, 6", b.MostInFlight, b.Connections, b.Duplicates.Count)
 		}
-		if b := s.Books(); b.MostInFlight != 7 || b.Connections != 7 || b.Requests != 7 {
+		if b := s.Stats(); b.MostInFlight != 7 || b.Connections != 7 || b.Requests != 7 {
 			t.Errorf("in all %d in flight, %d connections, %d requests, want 7 each", b.MostInFlight, b.Connections, b.Requests)
 		}
 		for range 3 { // one after the other is never two at once
@@ -100,13 +100,13 @@ func TestInFlight(t *testing.T) {
 		}
 		s.Reset()
 		get("/")
-		if b := s.HostBooks(0); b.MostInFlight != 1 || b.Duplicates.Count != 0 || b.Requests != 1 {
+		if b := s.HostStats(0); b.MostInFlight != 1 || b.Duplicates.Count != 0 || b.Requests != 1 {
 			t.Errorf("after a reset %+v", b)
 		}
 	})
 }
 
-func TestMisdeeds(t *testing.T) {
+func TestSamples(t *testing.T) {
 	cfg := Config{Faults: OnAll(Disallow{}, NoFollow{}, CalendarTrap{}, Hang{})}
 	bubble(t, cfg, func(t *testing.T, s *Server, get func(string) int) {
 		for _, uri := range []string{
@@ -116,10 +116,10 @@ func TestMisdeeds(t *testing.T) {
 		} {
 			get(uri)
 		}
-		b := s.HostBooks(0)
+		b := s.HostStats(0)
 		for _, m := range []struct {
 			name string
-			got  Misdeeds
+			got  Samples
 			want []string
 		}{
 			{"before robots", b.BeforeRobots, []string{"/d1/p1.html"}},
@@ -150,12 +150,12 @@ func TestEarly(t *testing.T) {
 		get("/robots.txt") // too early, whatever it is for
 		time.Sleep(9*time.Second + 899*time.Millisecond)
 		get("/") // 1 ms too early
-		if b := s.HostBooks(0); b.Early.Count != 2 {
+		if b := s.HostStats(0); b.Early.Count != 2 {
 			t.Errorf("early: %d %q, want 2", b.Early.Count, b.Early.URIs)
 		}
 		time.Sleep(time.Millisecond)
 		get("/d1/p1.html") // at last, but refused in its turn
-		b := s.HostBooks(0)
+		b := s.HostStats(0)
 		if b.Early.Count != 2 || b.Refused != 2 {
 			t.Errorf("early %d, refused %d, want 2 and 2", b.Early.Count, b.Refused)
 		}
@@ -199,8 +199,8 @@ func TestOverConcurrency(t *testing.T) {
 		if want := map[int]int{200: 2, 429: 3}; !maps.Equal(statuses, want) {
 			t.Errorf("five at once got %v, want %v", statuses, want)
 		}
-		if b := s.HostBooks(0); !maps.Equal(b.Status, statuses) {
-			t.Errorf("books say %v, client %v", b.Status, statuses)
+		if b := s.HostStats(0); !maps.Equal(b.Status, statuses) {
+			t.Errorf("statistics %v, client %v", b.Status, statuses)
 		}
 	})
 }
@@ -284,7 +284,7 @@ func TestClientLeaves(t *testing.T) {
 					nc.Close()
 					synctest.Wait()
 				}
-				if b := s.HostBooks(0); b.MostInFlight != 1 || b.Aborted != 3 || s.inflight.Load() != 0 {
+				if b := s.HostStats(0); b.MostInFlight != 1 || b.Aborted != 3 || s.inflight.Load() != 0 {
 					t.Errorf("most in flight %d, aborted %d, now in flight %d", b.MostInFlight, b.Aborted, s.inflight.Load())
 				}
 			})

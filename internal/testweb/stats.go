@@ -5,17 +5,17 @@ import "time"
 // NoGap stands for a gap where there were not two requests to have one between.
 const NoGap time.Duration = -1
 
-// Books is what all hosts saw since the start or the last reset.
-type Books struct {
+// Stats is what all hosts saw since the start or the last reset.
+type Stats struct {
 	Requests     int64                `json:"requests"`
 	MostInFlight int64                `json:"most_in_flight"` // over all hosts together
 	Connections  int64                `json:"connections"`
 	UnknownHosts int64                `json:"unknown_hosts"` // requests for hosts that are not there; not among Requests
-	Hosts        map[string]HostBooks `json:"hosts"`         // by name; only hosts that were asked something
+	Hosts        map[string]HostStats `json:"hosts"`         // by name; only hosts that were asked something
 }
 
-// HostBooks is what one host saw. Durations are nanoseconds in JSON.
-type HostBooks struct {
+// HostStats is what one host saw. Durations are nanoseconds in JSON.
+type HostStats struct {
 	Requests    int `json:"requests"`    // of all kinds
 	Pages       int `json:"pages"`       // requests for anything but the next two
 	Robots      int `json:"robots"`      // requests for robots.txt, redirected ones included
@@ -31,12 +31,12 @@ type HostBooks struct {
 	// Status counts answers by status; 0 is for requests that got none.
 	Status map[int]int `json:"status"`
 
-	Duplicates   Misdeeds `json:"duplicates"`    // URLs answered 200 again
-	Disallowed   Misdeeds `json:"disallowed"`    // asked for against robots.txt
-	BeforeRobots Misdeeds `json:"before_robots"` // pages asked for before robots.txt ever was
-	Baits        Misdeeds `json:"baits"`         // URLs that no crawl should have taken for a link to follow
-	Unknown      Misdeeds `json:"unknown"`       // URLs that the host never named
-	Traps        Misdeeds `json:"traps"`         // requests inside traps: not wrong, unless there are many
+	Duplicates   Samples `json:"duplicates"`    // URLs answered 200 again
+	Disallowed   Samples `json:"disallowed"`    // asked for against robots.txt
+	BeforeRobots Samples `json:"before_robots"` // pages asked for before robots.txt ever was
+	Baits        Samples `json:"baits"`         // URLs that no crawl should have taken for a link to follow
+	Unknown      Samples `json:"unknown"`       // URLs that the host never named
+	Traps        Samples `json:"traps"`         // requests inside traps: not wrong, unless there are many
 
 	// Conditional counts requests for pages that had an If-None-Match or an If-Modified-Since. Status[304] says how many answers had
 	// nothing new.
@@ -56,11 +56,11 @@ type HostBooks struct {
 	Refusals []Refusal `json:"refusals,omitempty"`
 	// Early is requests that started before a Retry-After was over, but for those within
 	// Config.Grace of the refusal.
-	Early Misdeeds `json:"early"`
+	Early Samples `json:"early"`
 }
 
-// Misdeeds is a count with the first few URIs for examples.
-type Misdeeds struct {
+// Samples are a number of requests, and the URIs of the first few.
+type Samples struct {
 	Count int      `json:"count"`
 	URIs  []string `json:"uris,omitempty"`
 }
@@ -73,69 +73,69 @@ type Refusal struct {
 	Next   time.Time `json:"next,omitzero"`  // start of the first request after it; zero if there was none
 }
 
-// Books returns a copy of the books. An answer that a client has read in full is
+// Stats returns a copy of the statistics. An answer that a client has read in full is
 // in them.
-func (s *Server) Books() Books {
-	b := Books{
+func (s *Server) Stats() Stats {
+	b := Stats{
 		Requests:     s.requests.Load(),
 		MostInFlight: s.mostInflight.Load(),
 		Connections:  s.connections.Load(),
 		UnknownHosts: s.unknownHosts.Load(),
-		Hosts:        make(map[string]HostBooks),
+		Hosts:        make(map[string]HostStats),
 	}
 	for i := range s.hosts {
-		if hb := s.HostBooks(i); hb.Requests > 0 {
+		if hb := s.HostStats(i); hb.Requests > 0 {
 			b.Hosts[s.web.names.name(i)] = hb
 		}
 	}
 	return b
 }
 
-// HostBooks returns a copy of the books of the host with number i.
-func (s *Server) HostBooks(i int) HostBooks {
+// HostStats returns a copy of the statistics of the host with number i.
+func (s *Server) HostStats(i int) HostStats {
 	h := &s.hosts[i]
 	sent := h.sent.Load()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	l := &h.ledger
-	b := HostBooks{
-		Requests:     l.requests,
-		Pages:        l.pages,
-		Robots:       l.robots,
-		Sitemaps:     l.sitemaps,
-		Connections:  l.connections,
-		MostInFlight: l.most,
-		LeastGap:     l.gap,
-		LeastPageGap: l.pageGap,
-		First:        l.first,
-		Last:         l.last,
-		Status:       make(map[int]int, len(l.status)),
-		Duplicates:   l.duplicates.copy(),
-		Disallowed:   l.disallowed.copy(),
-		BeforeRobots: l.beforeRobots.copy(),
-		Baits:        l.baits.copy(),
-		Unknown:      l.unknown.copy(),
-		Traps:        l.traps.copy(),
-		Conditional:  l.conditional,
-		Bodies:       l.bodies,
-		BodyBytes:    l.bodyBytes,
-		Aborted:      l.aborted,
+	c := &h.counts
+	b := HostStats{
+		Requests:     c.requests,
+		Pages:        c.pages,
+		Robots:       c.robots,
+		Sitemaps:     c.sitemaps,
+		Connections:  c.connections,
+		MostInFlight: c.most,
+		LeastGap:     c.gap,
+		LeastPageGap: c.pageGap,
+		First:        c.first,
+		Last:         c.last,
+		Status:       make(map[int]int, len(c.status)),
+		Duplicates:   c.duplicates.copy(),
+		Disallowed:   c.disallowed.copy(),
+		BeforeRobots: c.beforeRobots.copy(),
+		Baits:        c.baits.copy(),
+		Unknown:      c.unknown.copy(),
+		Traps:        c.traps.copy(),
+		Conditional:  c.conditional,
+		Bodies:       c.bodies,
+		BodyBytes:    c.bodyBytes,
+		Aborted:      c.aborted,
 		Sent:         sent,
-		Refused:      l.refused,
-		Refusals:     append([]Refusal(nil), l.refusals...),
-		Early:        l.early.copy(),
+		Refused:      c.refused,
+		Refusals:     append([]Refusal(nil), c.refusals...),
+		Early:        c.early.copy(),
 	}
-	for _, c := range l.status {
-		b.Status[c.status] = c.count
+	for _, n := range c.status {
+		b.Status[n.status] = n.count
 	}
 	return b
 }
 
-func (s *samples) copy() Misdeeds {
-	return Misdeeds{s.count, append([]string(nil), s.uris...)}
+func (s *Samples) copy() Samples {
+	return Samples{s.Count, append([]string(nil), s.URIs...)}
 }
 
-// Reset empties the books and puts every fault back to how it started. It is
+// Reset clears the statistics and puts every fault back to how it started. It is
 // meant for a quiet moment: requests in flight stay in flight and are counted when
 // they end.
 func (s *Server) Reset() {
