@@ -12,7 +12,6 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
-	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/page"
@@ -31,15 +30,9 @@ func newChanges(environ []string, io stdio) *cobra.Command {
 		Short: "List what recrawls found changed, with the values before and after",
 		Args:  cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 1 && cmd.Flags().Changed(config.DataDirName) {
-				return usage("the directory is given twice, as %s and as --data-dir %s", args[0], dir.flag)
-			}
-			dir, err := dir.existing(nil)
+			dir, err := dir.orArgument(args, nil)
 			if err != nil {
 				return err
-			}
-			if len(args) == 1 {
-				dir = datadir.Dir(args[0])
 			}
 			if err := dir.CheckFree(); err != nil {
 				return refusal(err)
@@ -69,7 +62,7 @@ func listChanges(ctx context.Context, io stdio, dir datadir.Dir, s *state.Store,
 		return err
 	}
 	if last == 0 {
-		fmt.Fprintf(io.err, "mapwright: the crawl in %s was not repeated yet, so that there is nothing to compare\n", dir)
+		fmt.Fprintf(io.err, "mapwright: the crawl in %s was not repeated yet, so that there is nothing to compare: '%s' does that\n", dir, dir.Command("recrawl"))
 		return nil
 	}
 	if since == nil {

@@ -69,8 +69,8 @@ func newResume(environ []string, io stdio) *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "resume",
-		Short: "Go on with a crawl that was interrupted, limited or killed",
-		Long: "Go on with a crawl that was interrupted, limited or killed. It keeps its settings; flags and a --config file that are given here replace them, and are remembered. " +
+		Short: "Go on with a crawl or a recrawl that was interrupted, limited or killed",
+		Long: "Go on with a crawl or a recrawl that was interrupted, limited or killed. It keeps its settings; flags and a --config file that are given here replace them, and are remembered. " +
 			"Environment variables change only what is about this process, such as the log; others are ignored with a warning.",
 		Example: `  mapwright resume
   mapwright resume --data-dir site --max-urls 20000`,

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/export"
 	"github.com/mapwright/mapwright/state"
@@ -58,6 +59,20 @@ func (d *dataDir) existing(settings *settingFlags) (datadir.Dir, error) {
 	return d.dir(settings)
 }
 
+// orArgument is the directory of a command that takes it as an argument too.
+func (d *dataDir) orArgument(args []string, settings *settingFlags) (datadir.Dir, error) {
+	if len(args) == 0 {
+		return d.existing(settings)
+	}
+	if d.cmd.Flags().Changed(config.DataDirName) {
+		return "", usage("the directory is given twice, as %s and as --data-dir %s", args[0], d.flag)
+	}
+	if args[0] == "" {
+		return "", usage("the directory is empty")
+	}
+	return datadir.Dir(args[0]), nil
+}
+
 // refusal is the exit status of what could not begin.
 func refusal(err error) error { return &exitError{exitUsage, err} }
 
@@ -86,7 +101,7 @@ func unusable(dir datadir.Dir, err error) error {
 	if other, ok := errors.AsType[*state.IdentityError](err); ok {
 		return refusal(other)
 	}
-	for _, known := range []error{state.ErrExists, state.ErrNotOurs, datadir.ErrUnusable, export.ErrNotOurs} {
+	for _, known := range []error{state.ErrExists, state.ErrNotOurs, datadir.ErrUnusable, export.ErrNotOurs, crawl.ErrUnfinished} {
 		if errors.Is(err, known) {
 			return refusal(err)
 		}

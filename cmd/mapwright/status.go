@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
@@ -91,6 +92,9 @@ func printStatus(io stdio, dir datadir.Dir, l *monitor.Live) error {
 		row("Start", "%s", u)
 	}
 	row("Profile", "%s", l.Profile)
+	if l.Generation > 0 {
+		row("Generation", "%d (%s)", l.Generation, english.Plural(int(l.Generation), "recrawl", ""))
+	}
 	row("Found", "%s", humanize.Comma(l.Found))
 	row("Done", "%s", humanize.Comma(l.Done))
 	row("Pending", "%s", humanize.Comma(l.Pending))

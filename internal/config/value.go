@@ -156,6 +156,37 @@ func ParseDuration(text string) (time.Duration, error) {
 	return d, nil
 }
 
+// ParseAge reads a length of time that may be long: a number of weeks, days, or both, before one in Go's form, such as 2w, 7d, 1w3d12h or 36h.
+func ParseAge(text string) (time.Duration, error) {
+	wrong := fmt.Errorf("%q is not an age: want a form such as 12h, 7d or 2w", text)
+	total, rest := time.Duration(0), text
+	for _, unit := range []struct {
+		name string
+		long time.Duration
+	}{{"w", 7 * 24 * time.Hour}, {"d", 24 * time.Hour}} {
+		digits, after, found := strings.Cut(rest, unit.name)
+		if !found {
+			continue
+		}
+		n, err := strconv.ParseUint(digits, 10, 32)
+		if err != nil || n > uint64(math.MaxInt64/unit.long) {
+			return 0, wrong
+		}
+		total, rest = total+time.Duration(n)*unit.long, after
+	}
+	if rest != "" {
+		d, err := time.ParseDuration(rest)
+		if err != nil {
+			return 0, wrong
+		}
+		total += d
+	}
+	if total <= 0 {
+		return 0, wrong
+	}
+	return total, nil
+}
+
 type bytesValue struct{ p *int64 }
 
 func (v bytesValue) Set(text string) error {

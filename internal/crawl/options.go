@@ -10,6 +10,7 @@ import (
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
+	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/metrics"
 	"github.com/mapwright/mapwright/wal"
@@ -50,6 +51,12 @@ type Recrawl struct {
 	Include, Exclude []string      // expressions that URLs must match, and must not
 }
 
+// Check says what is wrong with the expressions.
+func (r *Recrawl) Check() error {
+	_, err := scope.NewMatcher(r.Include, r.Exclude)
+	return err
+}
+
 // validate names every fault of the options that can be seen without opening anything.
 func (o *Options) validate() error {
 	var faults []error
@@ -65,8 +72,11 @@ func (o *Options) validate() error {
 	if o.Recrawl != nil && o.Plan == nil {
 		faults = append(faults, errors.New("a recrawl without the plan of its crawl"))
 	}
-	if len(faults) == 0 {
-		return nil
+	if o.Recrawl != nil {
+		faults = append(faults, o.Recrawl.Check())
 	}
-	return fmt.Errorf("crawl options: %w", errors.Join(faults...))
+	if err := errors.Join(faults...); err != nil {
+		return fmt.Errorf("crawl options: %w", err)
+	}
+	return nil
 }

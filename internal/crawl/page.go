@@ -118,7 +118,9 @@ func (w *pageServer) serve(ctx context.Context, l *frontier.Lease) error {
 	w.breaker.ok()
 	t := &resp.Timings
 	w.metrics.Fetched(t.DNS, t.Connect, t.TLS, t.Wait, t.Total, resp.WireBytes)
-	w.metrics.Asked(visit.IsConditional(), resp.Status == http.StatusNotModified)
+	if visit.IsConditional() {
+		w.tally.asked(resp.Status == http.StatusNotModified)
+	}
 
 	f := &finish{status: resp.Status, at: time.Now(), bytes: resp.WireBytes}
 	describe(f, resp, ev)

@@ -65,6 +65,16 @@ func (p *phases) get() phaseNote {
 type tally struct {
 	outcomes [32]atomic.Int64 // by page.Outcome
 	bytes    atomic.Int64
+
+	conditional, notModified atomic.Int64 // answers to conditional requests, and those of them that were 304
+}
+
+// asked counts the answer to a conditional request.
+func (t *tally) asked(notModified bool) {
+	t.conditional.Add(1)
+	if notModified {
+		t.notModified.Add(1)
+	}
 }
 
 func (t *tally) finished(f *frontier.Finish) {

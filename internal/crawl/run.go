@@ -102,6 +102,13 @@ func (r *run) figures() monitor.Figures {
 		Workers: monitor.ControlUse{Most: r.settings.MaxWorkers}, Parsing: monitor.ControlUse{Limit: parsing.limit(), InUse: parsing.used(), Waiting: parsing.waiting()},
 		WorkerWaits: r.workers.gov.waited(), ParserWaits: parsing.waited(),
 	}
+	if f.Generation = r.endings.generation; f.Generation > 0 {
+		tally := &r.progress.tally
+		f.Conditional, f.NotModified = tally.conditional.Load(), tally.notModified.Load()
+		for i := range tally.outcomes {
+			f.Outcomes[i] = tally.outcomes[i].Load()
+		}
+	}
 	f.Workers.Limit, f.Workers.InUse, f.Workers.Waiting = r.workers.gov.state()
 	f.PauseReason, f.PauseLeft, f.Pauses = r.workers.breaker.state()
 	return f

@@ -12,8 +12,6 @@ type Metrics struct {
 	registry *prometheus.Registry
 
 	bytes     prometheus.Counter
-	asked     prometheus.Counter
-	same      prometheus.Counter
 	failures  series
 	refusals  series
 	phases    [phaseCount]prometheus.Observer
@@ -47,8 +45,6 @@ func phaseNames() [phaseCount]string { return [...]string{"dns", "connect", "tls
 func New(l Labels) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
 	m.bytes = m.counter("fetched_bytes_total", "Bytes of bodies received, compressed as they came.")
-	m.asked = m.counter("conditional_requests_total", "Requests for pages of a recrawl that the host could answer with 304, and that were answered.")
-	m.same = m.counter("not_modified_total", "Pages that were answered with 304.")
 	m.failures = m.series("fetch_failures_total", "Fetches of pages that ended without a whole response, by kind.", "kind", l.Failures...)
 	m.refusals = m.series("refusals_total", "Answers by which a host asked for fewer requests: 429, 503, 403 with Retry-After, and each plain 403 from the fifth in a row on; those for robots.txt and sitemaps too.", "status", "403", "429", "503")
 	phases := prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Name: "fetch_phase_seconds",
@@ -102,19 +98,6 @@ func (m *Metrics) Fetched(dns, connect, tls, wait, total time.Duration, bytes in
 		if took > 0 {
 			m.phases[i].Observe(took.Seconds())
 		}
-	}
-}
-
-// Asked counts an answer to a request for a page: whether the request was conditional, and the answer 304.
-func (m *Metrics) Asked(conditional, notModified bool) {
-	if m == nil {
-		return
-	}
-	if conditional {
-		m.asked.Inc()
-	}
-	if notModified {
-		m.same.Inc()
 	}
 }
 

@@ -23,6 +23,9 @@ func (p *picture) facts(l *monitor.Live) {
 	p.fact(rankRate, "Rate", fmt.Sprintf("%s pages/s now, %s overall", rate(l.PagesPerSecNow), rate(l.PagesPerSec)))
 	p.fact(rankURLs, "URLs", fmt.Sprintf("%s found, %s done, %s pending, %s in flight", humanize.Comma(l.Found), humanize.Comma(l.Done), humanize.Comma(l.Pending), humanize.Comma(l.InFlight)))
 	p.outcomes(l)
+	if l.Generation > 0 {
+		p.fact(rankOutcomes, "Recrawl", fmt.Sprintf("generation %d; %s of %s conditional requests were answered 304", l.Generation, humanize.Comma(l.NotModified), humanize.Comma(l.Conditional)))
+	}
 	p.fact(rankMemory, "Received", fmt.Sprintf("%s, %s/s now; memory %s", size(float64(l.Bytes)), size(l.BytesPerSecNow), size(float64(l.Memory))))
 	p.fact(rankFrontier, "Frontier", fmt.Sprintf("%s URLs in memory, %s on disk", humanize.Comma(l.InMemory), humanize.Comma(l.OnDisk)))
 	p.fact(rankHosts, "Hosts", hosts(l))

@@ -48,8 +48,11 @@ func (m *Monitor) figures() []figure {
 			}
 		}},
 		plain("urls_found_total", "URLs found in the crawl's life.", true, func(s *sample) int64 { return s.live.Found }),
-		plain("urls_finished_total", "URLs finished in the crawl's life.", true, func(s *sample) int64 { return s.live.Done }),
+		plain("urls_finished_total", "URLs finished in the crawl's life.", true, func(s *sample) int64 { return s.finished }),
 		plain("urls_pending", "URLs found and not finished.", false, func(s *sample) int64 { return s.live.Pending }),
+		plain("generation", "Number of the crawl over the data: 0 is the first, 1 the first recrawl.", false, func(s *sample) int64 { return int64(s.live.Generation) }),
+		plain("conditional_requests_total", "Conditional requests of this run that were answered. Only recrawls make some.", true, func(s *sample) int64 { return s.live.Conditional }),
+		plain("not_modified_total", "Conditional requests of this run that were answered with 304.", true, func(s *sample) int64 { return s.live.NotModified }),
 		plain("urls_waiting_for_retry", "URLs that wait for another try.", false, func(s *sample) int64 { return s.frontier.Waiting }),
 		plain("urls_held", "URLs that this run does not try: their hosts are blocked, abandoned or have had all their pages.", false, func(s *sample) int64 { return s.frontier.Held }),
 		plain("sitemaps_queued", "Sitemaps that are to be read.", false, func(s *sample) int64 { return s.frontier.Sitemaps }),

@@ -26,6 +26,7 @@ type Live struct {
 	Profile       string        `json:"profile"`
 	StartURLs     []string      `json:"start_urls"`
 	StartURLCount int           `json:"start_url_count"` // StartURLs has the first few of them
+	Generation    uint32        `json:"generation"`      // 0 is the first crawl, 1 the first recrawl
 	StartedAt     page.Time     `json:"started_at,omitzero"`
 	Elapsed       float64       `json:"elapsed_seconds,omitempty"`
 
@@ -35,6 +36,9 @@ type Live struct {
 	InFlight int64            `json:"in_flight"`
 	Outcomes map[string]int64 `json:"outcomes"`
 	Bytes    int64            `json:"bytes"`
+
+	Conditional int64 `json:"conditional_requests,omitempty"` // of this run, answered
+	NotModified int64 `json:"not_modified,omitempty"`         // of them, those answered 304
 
 	PagesPerSec    float64 `json:"pages_per_second,omitempty"` // since this run began
 	PagesPerSecNow float64 `json:"pages_per_second_now"`       // over the last seconds
@@ -132,8 +136,12 @@ func Stored(ctx context.Context, s *state.Store, p *datadir.Plan) (*Live, error)
 	if err != nil {
 		return nil, fmt.Errorf("count the URLs of blocked hosts: %w", err)
 	}
+	generation, err := report.Generation(s)
+	if err != nil {
+		return nil, err
+	}
 	out := &Live{
-		SchemaVersion: StatusVersion, State: report.Interrupted, StartedAt: p.CreatedAt, Found: int64(counters.Discovered), Done: int64(counters.Finished),
+		SchemaVersion: StatusVersion, Generation: generation, State: report.Interrupted, StartedAt: p.CreatedAt, Found: int64(counters.Discovered), Done: int64(counters.Finished),
 		Pending: int64(counters.Pending()), Outcomes: outcomeCounts(&counters, blocked), Bytes: int64(counters.Bytes), Tickets: int64(counters.Counted),
 		LogBytes: s.Stats().LogBytes, StartURLCount: len(p.Starts),
 	}

@@ -72,6 +72,10 @@ type Figures struct {
 	Parsing     ControlUse
 	WorkerWaits int64 // times that a worker had to wait for its permit
 	ParserWaits int64
+	Generation  uint32
+	Outcomes    [32]int64     // URLs that this run finished, by page.Outcome; in a recrawl only, where the store's counts do not tell it
+	Conditional int64         // conditional requests of this run that were answered
+	NotModified int64         // of them, those answered 304
 	PauseReason string        // why the crawl pauses; empty if it does not
 	PauseLeft   time.Duration // of a pause because this machine fails
 	Pauses      int           // so far
@@ -85,6 +89,7 @@ type sample struct {
 	live     *Live
 	frontier frontier.Stats
 	store    state.Stats
+	finished int64                  // visits that were finished in the crawl's life
 	outcomes map[page.Outcome]int64 // URLs that this run finished
 	skipped  map[string]int64       // links that this run did not follow, by reason
 	parsing  ControlUse
@@ -126,12 +131,19 @@ func (m *Monitor) take() *sample {
 	s.outcomes = map[page.Outcome]int64{}
 	for code, n := range counters.Outcomes {
 		s.outcomes[page.Outcome(code)] = int64(n - m.before.Outcomes[code])
+		if f.Generation > 0 {
+			s.outcomes[page.Outcome(code)] = f.Outcomes[code]
+		}
 	}
 	s.skipped = scope.SkippedSince(&counters, &m.before)
 	// The store's counts are of what it has applied, which may be a moment ago. The frontier's are of now.
 	found, done := int64(m.before.Discovered)+fs.Added, int64(m.before.Finished)+fs.Finished
+	s.finished = done
+	if f.Generation > 0 { // a later visit finishes a URL that was finished before
+		done = max(0, found-fs.Pending)
+	}
 	live := &Live{
-		SchemaVersion: StatusVersion, State: report.Running, Phase: f.Phase, PID: os.Getpid(), Profile: string(m.o.Settings.Profile),
+		SchemaVersion: StatusVersion, State: report.Running, Generation: f.Generation, Conditional: f.Conditional, NotModified: f.NotModified, Phase: f.Phase, PID: os.Getpid(), Profile: string(m.o.Settings.Profile),
 		StartURLCount: len(m.o.Starts), StartedAt: page.Time{Time: f.Began}, Elapsed: f.Elapsed.Seconds(),
 		Found: found, Done: done, Pending: max(0, found-done), InFlight: fs.Leased,
 		Outcomes: outcomeCounts(&counters, fs.GivenUp), Bytes: int64(counters.Bytes), PagesPerSec: float64(f.Pages) / max(f.Elapsed.Seconds(), 0.001),

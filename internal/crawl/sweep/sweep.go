@@ -87,6 +87,9 @@ func New(o Options) (*Sweeper, error) {
 // sitemapWait is how long a sweep waits for sitemaps: those that say which pages changed make the order of visits better.
 const sitemapWait = 30 * time.Second
 
+// sitemapLook is how often it looks whether they are read.
+const sitemapLook = 20 * time.Millisecond
+
 // Begin holds the crawl: until Run, which follows, has queued all visits, it is not drained.
 func (s *Sweeper) Begin() (release func()) { return s.o.Frontier.Source() }
 
@@ -197,7 +200,7 @@ func next(p *state.Page) frontier.Link {
 func (s *Sweeper) awaitSitemaps(ctx context.Context) error {
 	over := time.NewTimer(sitemapWait)
 	defer over.Stop()
-	look := time.NewTicker(sitemapWait / 300)
+	look := time.NewTicker(sitemapLook)
 	defer look.Stop()
 	for {
 		if st := s.o.Frontier.Stats(); st.Sitemaps-st.Unwanted <= 0 {

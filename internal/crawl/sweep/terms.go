@@ -34,9 +34,6 @@ func Generation(facts map[string][]byte) uint32 { return decimal(facts[report.Fa
 
 // Begin are the facts that begin a generation.
 func Begin(generation uint32, t Terms) ([]frontier.CrawlFact, error) {
-	if _, err := t.matcher(); err != nil {
-		return nil, err
-	}
 	text, err := json.Marshal(t)
 	if err != nil {
 		return nil, err

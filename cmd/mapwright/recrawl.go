@@ -1,0 +1,72 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
+)
+
+func newRecrawl(environ []string, io stdio) *cobra.Command {
+	var (
+		maxAge  string
+		print   bool
+		asJSON  bool
+		dir     *dataDir
+		setting *settingFlags
+	)
+	cmd := &cobra.Command{
+		Use:   "recrawl [directory]",
+		Short: "Visit the URLs of a finished crawl again, and find out what changed",
+		Long: "Visit the URLs of a finished crawl again, in the same directory, and find out what changed. Servers are asked whether a page is still as it was, so that most pages are not sent again. " +
+			"--include and --exclude choose among the URLs that are known, and hold for this recrawl only; links that are new are followed as in the crawl. Other settings are those of the crawl; flags and a " +
+			"--config file that are given here replace them, and are remembered. 'mapwright resume' goes on with a recrawl that was interrupted.",
+		Example: `  mapwright recrawl --data-dir site
+  mapwright recrawl site --max-age 7d
+  mapwright recrawl site --include /news/`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			dir, err := dir.orArgument(args, setting)
+			if err != nil {
+				return err
+			}
+			again := &crawl.Recrawl{Include: setting.take("include"), Exclude: setting.take("exclude")}
+			if maxAge != "" {
+				if again.MaxAge, err = config.ParseAge(maxAge); err != nil {
+					return usage("flag --max-age: %w", err)
+				}
+			}
+			if err := again.Check(); err != nil {
+				return usage("flags --include and --exclude: %w", err)
+			}
+			if err := dir.CheckFree(); err != nil {
+				return refusal(err)
+			}
+			plan, err := datadir.ReadPlan(dir)
+			if err != nil {
+				return refusal(err)
+			}
+			loaded, err := setting.loadOver(plan.Settings)
+			if err != nil {
+				return err
+			}
+			if print {
+				return printConfig(io, loaded, asJSON)
+			}
+			return runCrawl(cmd.Context(), environ, io, crawl.Options{Settings: loaded.Settings, Plan: plan, Recrawl: again, Dir: dir}, loaded.Warnings, asJSON)
+		},
+	}
+	dir = addDataDir(cmd, environ)
+	setting = addSettings(cmd, environ)
+	cmd.Flags().StringVar(&maxAge, "max-age", "", "visit only URLs whose last check is longer ago than this `age`, such as 12h, 7d or 2w")
+	addRunFlags(cmd, &print, &asJSON)
+	return cmd
+}
+
+// take takes a setting out of those that were given as flags, and returns its texts.
+func (f *settingFlags) take(setting string) []string {
+	texts := f.given[setting].Texts
+	delete(f.given, setting)
+	return texts
+}
