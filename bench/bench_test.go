@@ -87,7 +87,7 @@ func limit(kind, addr, arg string) *exec.Cmd {
 	return cmd
 }
 
-// peer is the command of another crawler, which lives in the module of the peers.
+// peer is the command of another crawler, which is in the module of the peers.
 func peer(b *testing.B, name string, w *Web) *exec.Cmd {
 	b.Helper()
 	return exec.Command(program(b, name, "peers", "./"+name), w.Addr, w.Start)

@@ -16,6 +16,6 @@
 // BenchmarkFrontierOverBadger and BenchmarkResume leave the fetching out: MAPWRIGHT_BENCH_FRONTIER and MAPWRIGHT_BENCH_RESUME are how many
 // URLs they are about. With MAPWRIGHT_BENCH=smoke everything is tiny, which shows only that it runs.
 //
-// Absolute figures wander from machine to machine and hour to hour: compare within one run. Command record keeps what was printed in
+// Absolute figures differ from machine to machine and from hour to hour: compare within one run. Command record keeps what was printed in
 // results and makes a page of it.
 package bench

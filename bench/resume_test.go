@@ -76,7 +76,7 @@ func historian(b *testing.B, kind string, plan historyPlan) *exec.Cmd {
 	return cmd
 }
 
-// killInTheMiddle makes a history and kills it when it is as long as it shall be.
+// killInTheMiddle makes a history and kills it when it is as long as it should be.
 func killInTheMiddle(b *testing.B, plan historyPlan) time.Duration {
 	b.Helper()
 	start := time.Now()

@@ -9,7 +9,7 @@ import (
 const maxJSONDepth = 128
 
 // A jsonReader finds the strings of a JSON text and the keys that they stand
-// under. It is lenient, because data in pages often is: it wants brackets to
+// under. It is lenient, because data in pages often is: it requires brackets to
 // match and strings to end, and stops where they do not. It keeps no tree, and
 // what it returns are parts of the text.
 type jsonReader struct {

@@ -47,7 +47,7 @@ func (w *walker) named(name []byte) {
 	case equalFold(name, "last-modified"):
 		w.setModified(w.value(attrContent), modifiedMeta)
 	default:
-		// Many pages write name where Open Graph wants property.
+		// Many pages write name where Open Graph requires property.
 		w.property(name)
 	}
 }

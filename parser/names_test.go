@@ -19,7 +19,7 @@ func TestNames(t *testing.T) {
 					t.Errorf("%s is %d, %v, want %d", name, v, ok, s.value)
 				}
 			}
-			// No neighbour of a name is taken for it.
+			// A name that differs in one byte is not taken for it.
 			for i := range len(s.name) {
 				for c := range 256 {
 					name := []byte(s.name)

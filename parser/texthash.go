@@ -15,7 +15,7 @@ import (
 // counts, however small it is: products may differ in nothing else. White space before a
 // piece of text, that is, behind a tag, does not count.
 //
-// It is no protection against a site that wants two texts to have one hash.
+// It is no protection against a site that constructs two texts with one hash.
 type textHash struct {
 	words   uint64                // hash of all text but numbers
 	numbers uint64                // hash of the numbers that count; 0 if there are none

@@ -5,7 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// A walker is the state of one parse. It lives in the Page, whose buffers it
+// A walker is the state of one parse. It is part of the Page, whose buffers it
 // keeps between parses.
 type walker struct {
 	parser *Parser

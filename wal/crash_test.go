@@ -10,7 +10,7 @@ import (
 
 var smallSegments = Options{SegmentSize: 4 * pageSize}
 
-// script is a short life of a log with everything in it: batches within a page
+// script is a short use of a log with everything in it: batches within a page
 // and over several, rotation, truncation, a clean end and another beginning.
 // It ends at the first error.
 func script(fs FS, b *book) error {

@@ -1,7 +1,7 @@
 // Package wal keeps opaque records in an append-only log that survives a
 // crash of the process or of the machine.
 //
-// # The life of a record
+// # What happens to a record
 //
 // [Log.Append] gives each record the next LSN, writes all records of the call in
 // one piece and makes them durable with one fsync, in the goroutine that calls
@@ -14,7 +14,7 @@
 // it gathers records into batches while the fsync before is under way. In this
 // program that is the writer goroutine of package state (pipeline.write). Records are
 // gathered there only; gathering them here once more would be a second queue with
-// a second hand-over.
+// a second transfer.
 //
 // # Order of calls
 //
@@ -24,7 +24,7 @@
 // TruncateBefore may run at the same time, and two calls of Append run one after
 // the other. [Log.Close] waits for the Append that is under way.
 //
-// # What is promised
+// # Guarantees
 //
 // When Append returns nil its records are durable, and so is every record
 // with a smaller LSN. When it returns an error they may or may not be found by

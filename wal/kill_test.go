@@ -42,7 +42,7 @@ func childMain() bool {
 // TestKill kills a process that writes to a log on the real file system.
 func TestKill(t *testing.T) {
 	dir := t.TempDir()
-	for life := range 5 {
+	for opening := range 5 {
 		child := exec.Command(os.Args[0])
 		child.Env = append(os.Environ(), childEnv+"="+dir)
 		out, err := child.StdoutPipe()
@@ -58,7 +58,7 @@ func TestKill(t *testing.T) {
 			if acked, err = strconv.Atoi(lines.Text()); err != nil {
 				t.Fatalf("child says %q", lines.Text())
 			}
-			if seen == 50+life*17 {
+			if seen == 50+opening*17 {
 				if err := child.Process.Kill(); err != nil {
 					t.Fatal(err)
 				}
@@ -71,7 +71,7 @@ func TestKill(t *testing.T) {
 			t.Fatal(err)
 		}
 		if int(l.Last()) < acked {
-			t.Errorf("life %d: last is %d, %d was acknowledged", life, l.Last(), acked)
+			t.Errorf("opening %d: last is %d, %d was acknowledged", opening, l.Last(), acked)
 		}
 		recs, err := contents(l)
 		if err != nil {

@@ -15,24 +15,24 @@ import (
 	"time"
 )
 
-// TestLives runs several lives of a log on the real file system.
-func TestLives(t *testing.T) {
+// TestReopening opens, uses and closes a log several times on the real file system.
+func TestReopening(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a", "b")
 	seen := map[LSN][]byte{}
 	var mu sync.Mutex
-	for life := range 3 {
+	for opening := range 3 {
 		l, err := Open(dir, Options{SegmentSize: 32 << 10})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if l.Recovery() != nil || int(l.Last()) != len(seen) {
-			t.Fatalf("life %d: recovery %v, last %d, want %d", life, l.Recovery(), l.Last(), len(seen))
+			t.Fatalf("opening %d: recovery %v, last %d, want %d", opening, l.Recovery(), l.Last(), len(seen))
 		}
 		var wg sync.WaitGroup
 		for g := range 8 {
 			wg.Go(func() {
 				for i := range 10 {
-					a, b := testRecord(life*1000+g*100+i, 100), testRecord(life*1000+g*100+i, 3000)
+					a, b := testRecord(opening*1000+g*100+i, 100), testRecord(opening*1000+g*100+i, 3000)
 					lsn, err := l.Append(a, b)
 					if err != nil {
 						t.Error(err)
@@ -47,11 +47,11 @@ func TestLives(t *testing.T) {
 		wg.Wait()
 		recs, err := contents(l)
 		if err != nil || len(recs) != len(seen) {
-			t.Fatalf("life %d: %d records, want %d, %v", life, len(recs), len(seen), err)
+			t.Fatalf("opening %d: %d records, want %d, %v", opening, len(recs), len(seen), err)
 		}
 		for i, rec := range recs {
 			if !bytes.Equal(rec, seen[LSN(i+1)]) {
-				t.Fatalf("life %d: record %d differs", life, i+1)
+				t.Fatalf("opening %d: record %d differs", opening, i+1)
 			}
 		}
 		mustClose(t, l)

@@ -223,7 +223,7 @@ func (f *memFile) WriteAt(b []byte, off int64) (int, error) {
 	if most := int64(len(f.n.data)) + f.fs.free() - off; most < int64(len(b)) {
 		b, x.err = b[:max(most, 0)], syscall.ENOSPC
 	}
-	// A process that dies in a write has written some of it.
+	// A process that is killed in a write has written some of it.
 	if len(b) > 0 {
 		f.n.change(change{off, bytes.Clone(b)})
 	}

@@ -37,10 +37,10 @@ func TestCrashModel(t *testing.T) {
 			cut:       1,
 		}
 		fs := newMemFS()
-		for life := range 6 {
+		for opening := range 6 {
 			next, err := m.live(fs)
 			if err != nil {
-				t.Fatalf("seed %d, round %d, life %d: %v", seed, round, life, err)
+				t.Fatalf("seed %d, round %d, opening %d: %v", seed, round, opening, err)
 			}
 			fs = next
 		}
@@ -60,7 +60,7 @@ func envNumber(t *testing.T, name string, otherwise uint64) uint64 {
 }
 
 // live opens the log, checks it, uses it until something goes wrong or not,
-// and returns the machine as the next life finds it.
+// and returns the machine as the next Open finds it.
 func (m *model) live(fs *memFS) (*memFS, error) {
 	o := Options{
 		FS:          fs,

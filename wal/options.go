@@ -32,7 +32,7 @@ type Options struct {
 	// Durable; zero means that nothing is known.
 	Written LSN
 
-	// FS is where the log lives. Nil means the operating system.
+	// FS is the file system of the log. Nil means the operating system.
 	FS FS
 }
 

@@ -94,7 +94,7 @@ func TestReplayBesideAppend(t *testing.T) {
 // TestTruncateAll: the last segment stays, and with it the numbering.
 func TestTruncateAll(t *testing.T) {
 	fs := newMemFS()
-	for life := range 3 {
+	for opening := range 3 {
 		l := mustOpen(t, fs, smallSegments)
 		for range 5 {
 			mustAppend(t, l, make([]byte, 5000))
@@ -102,8 +102,8 @@ func TestTruncateAll(t *testing.T) {
 		if err := l.TruncateBefore(1 << 60); err != nil {
 			t.Fatal(err)
 		}
-		if want := LSN(5 * (life + 1)); l.Last() != want || l.First() != want || l.Stats().Segments != 1 {
-			t.Errorf("life %d: %d to %d in %d segments", life, l.First(), l.Last(), l.Stats().Segments)
+		if want := LSN(5 * (opening + 1)); l.Last() != want || l.First() != want || l.Stats().Segments != 1 {
+			t.Errorf("opening %d: %d to %d in %d segments", opening, l.First(), l.Last(), l.Stats().Segments)
 		}
 		mustClose(t, l)
 	}

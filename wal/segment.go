@@ -89,7 +89,7 @@ func readHeader(f File, path string) (*header, error) {
 	return decodeHeader(path, b[:n])
 }
 
-// writeAt is WriteAt that does not trust the writer to explain a short write.
+// writeAt is WriteAt, but a short write is always an error.
 func writeAt(f File, b []byte, off int64) error {
 	n, err := f.WriteAt(b, off)
 	if err == nil && n < len(b) {

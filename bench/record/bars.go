@@ -10,7 +10,7 @@ type bar struct {
 	what   string
 	limit  float64
 	atMost bool // else at least
-	aim    bool // what is hoped for, and not promised
+	aim    bool // a goal, not a limit
 
 	name, unit string
 	over       string // the other crawl; "" for the figure itself
@@ -38,7 +38,7 @@ func bars() []bar {
 		{what: "(c) connections per host", limit: 1.3, atMost: true, name: scenarioC + "ours", unit: "conns/host"},
 		{what: "(d) speed, × naive", limit: 3, name: scenarioD + "ours", unit: perSecond, over: scenarioD + "naive"},
 		{what: "(a) CPU of the crawler per page, µs", limit: 110, atMost: true, name: scenarioA + "ours", unit: "cpu-µs/page"},
-		{what: "(a) the same, as hoped for", limit: 80, atMost: true, aim: true, name: scenarioA + "ours", unit: "cpu-µs/page"},
+		{what: "(a) the same, as a goal", limit: 80, atMost: true, aim: true, name: scenarioA + "ours", unit: "cpu-µs/page"},
 		{what: "(a) anonymous RSS without the hot set, MB", limit: 150, atMost: true, name: scenarioA + "ours", unit: "anon-less-hot-MB"},
 		{what: "(b) anonymous RSS without the hot set, MB", limit: 400, atMost: true, name: scenarioB + "ours", unit: "anon-less-hot-MB"},
 		{what: "3 million URLs: speed, × that at 100 thousand", limit: 0.8, name: growth + "3000000", unit: perSecond, over: growth + "100000"},

@@ -9,7 +9,7 @@ import (
 const pageHead = `# Results
 
 This page is made by ` + "`go run ./bench/record`" + ` from the raw outputs beside it; nothing on it is written by hand but the section about changes.
-Every crawler is a process of its own, and so is the web that it crawls, on the same cores: figures wander with the machine and the hour, and only
+Every crawler is a process of its own, and so is the web that it crawls, on the same cores: figures change with the machine and the hour, and only
 those of one run can be compared. In a run the crawlers take turns, and a figure is the median of its turns; ranges are over all turns of all runs. [The package's documentation](../doc.go) says what the scenarios are. Ours is the
 built program with its profile own-site and everything on, full durability and metrics among it; bare is a net/http loop that knows all URLs and reads nothing, naive
 the crawler that one writes in a hundred lines, colly is gocolly/colly.

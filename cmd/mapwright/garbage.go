@@ -25,7 +25,7 @@ func gcPercent(live uint64) int {
 // A garbageTuner sets GOGC anew after each collection, by what that has found alive.
 type garbageTuner struct{ set int }
 
-// tuneGarbage bounds garbage as long as the process lives. Who has set GOGC by hand has chosen.
+// tuneGarbage bounds garbage until the process ends, unless the user has set GOGC.
 func tuneGarbage() {
 	if os.Getenv("GOGC") != "" {
 		return

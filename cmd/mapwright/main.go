@@ -129,7 +129,7 @@ func newRoot(environ []string, io stdio) *cobra.Command {
 	return root
 }
 
-// oneOfTheCommands refuses what is none of the commands, and guesses what was meant.
+// oneOfTheCommands refuses what is none of the commands, and suggests the nearest one.
 func oneOfTheCommands(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

@@ -11,7 +11,7 @@ import (
 
 // layer is one bloom filter of a filter's stack.
 type layer struct {
-	words []uint64 // bloom's own bits, at hand for the first look
+	words []uint64 // bloom's own bits, for the first look
 	m     uint64   // how many of them count
 	bloom *bloom.BloomFilter
 	cap   int // keys at which it is full

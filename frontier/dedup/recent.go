@@ -174,7 +174,7 @@ func (b *bucket) hit(hi uint64, lo uint32) bool {
 func (b *bucket) put(hi uint64, lo uint32) (evicted bool) {
 	w := bits.TrailingZeros32(^b.ctl)
 	if w >= ways {
-		w = b.victim()
+		w = b.evicted()
 		evicted = true
 	}
 	b.hi[w], b.lo[w] = hi, lo
@@ -182,8 +182,8 @@ func (b *bucket) put(hi uint64, lo uint32) (evicted bool) {
 	return evicted
 }
 
-// victim moves the hand to the first way that was not hit since it last passed.
-func (b *bucket) victim() int {
+// evicted moves the hand to the first way that was not hit since it last passed.
+func (b *bucket) evicted() int {
 	w := int(b.ctl >> handShift)
 	for b.ctl>>(w+hitShift)&1 == 1 {
 		b.ctl &^= 1 << (w + hitShift)

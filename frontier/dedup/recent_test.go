@@ -168,7 +168,7 @@ func BenchmarkRecent(b *testing.B) {
 	})
 }
 
-// BenchmarkRecentSize crawls on paper: of the links that are found, 3 % are new, and the others name any URL known so far alike, or by Zipf's
+// BenchmarkRecentSize simulates crawls: of the links that are found, 3 % are new, and the others name any URL known so far alike, or by Zipf's
 // law few of them over and over, as navigation does. It reports what share of the repeats is found in sets of several sizes, given as the
 // share of all URLs that fit.
 func BenchmarkRecentSize(b *testing.B) {

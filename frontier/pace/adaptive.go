@@ -13,7 +13,7 @@ import (
 //   - A host begins with one request at a time, so that one of a few pages gets
 //     by with one connection. The first answers bring it to MinInflight.
 //   - The window doubles while latency is near its floor, and is added to once
-//     something has spoken against doubling.
+//     a round has shown a reason against doubling.
 //   - Every change is a trial, judged by the next round. A wider window that makes
 //     a queue and does not bring more throughput, be the queue at the host, on the
 //     line or in our own busy process, is undone, and the next trial waits longer.
@@ -73,7 +73,7 @@ const (
 	// short does not hurt a host, and without the exception a fast host was often held at 8
 	// in flight, a fifth slower than at 64.
 	aimdTolerated = 10_000
-	// aimdFree is the window up to which growth without a queue need not pay. Every
+	// aimdFree is the window up to which growth without a queue need not raise the throughput. Every
 	// request in flight takes memory here too.
 	aimdFree = 64
 	// aimdElastic is the part of a window's growth that must show as growth of

@@ -14,7 +14,7 @@ type aimdRound struct {
 	first int64  // Unix ns; when the first of the n came
 }
 
-// A round must be long enough that chance, a garbage collection or a neighbour on
+// A round must be long enough that chance, a garbage collection or another program on
 // the processor rarely moves its figures by more than a few per cent: it needs so
 // many answers, two windows of them, and so long a time.
 const (

@@ -155,7 +155,7 @@ func TestPaceFailuresEndWithAnAnswer(t *testing.T) {
 		w := newWalk(t, Polite())
 		w.do(0, ClassServerError)
 		w.wantReady(2010 * ms)
-		w.do(5*ms, ClassOK) // started after the failed one did: the host lives
+		w.do(5*ms, ClassOK) // started after the failed one did: the host answers
 		w.wantNow()
 	})
 	t.Run("but not to an older request", func(t *testing.T) {

@@ -83,7 +83,7 @@ func TestRestoreRetryAfter(t *testing.T) {
 	w := newWalk(t, Polite())
 	w.do(0, ClassThrottled)
 	if got := w.pace.Learned().AskedUntil; !got.IsZero() {
-		t.Errorf("a rest that nobody asked for is kept until %v", got)
+		t.Errorf("a rest that the host did not ask for is kept until %v", got)
 	}
 }
 

@@ -6,7 +6,7 @@ import "time"
 // it may have in flight. It is a value without pointers; the zero Pace is a host
 // of which nothing is known. All methods are pure.
 //
-// Two clocks of the same shape run in it. A refusal (the host wants less) rests
+// Two waits of the same form are in it. A refusal (the host asks for less) rests
 // the host and may teach a delay, which is kept. A failure (the host is broken)
 // backs off and in the end blocks, and is forgotten with the next answer. Both
 // count only requests that could know better: one that started before the rest
@@ -33,7 +33,7 @@ type facts struct {
 	atCap    uint8 // refusals in a row at MaxLearned
 }
 
-// merge adds what another crawl knows, of this run or an earlier one. A rest holds whoever was told of it. What was
+// merge adds what another crawl knows, of this run or an earlier one. A rest counts, whichever crawl was asked for it. What was
 // learned is taken from the crawl that has had an answer last.
 func (f *facts) merge(other *facts) {
 	rest, asked := max(f.restUntil, other.restUntil), max(f.askedUntil, other.askedUntil)
@@ -75,7 +75,7 @@ func (p Pace) Apply(c *Config, e Event) (Pace, Change) {
 }
 
 // answer takes an answer that is a fact about a page. A plain 403 shows that the
-// host lives, but is no success: it neither ends a row of refusals nor helps
+// host answers, but is no success: it neither ends a row of refusals nor helps
 // towards a probe.
 func (p *Pace) answer(c *Config, e *Event, ch *Change) {
 	if p.recover(e.Start) {

@@ -10,7 +10,7 @@ import (
 //
 // The queue holds the crawls that could ask the host if they were alone, now or when its gap or rest is over, each once.
 // Only the first may. A crawl
-// that takes a slot goes to the end of the queue when it wants another. So the crawls ask in turns.
+// that takes a slot goes to the end of the queue when it needs another. So the crawls take turns.
 type sharedHost struct {
 	r    *Registry
 	name string

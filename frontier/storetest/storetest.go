@@ -1,4 +1,4 @@
-// Package storetest checks that a [frontier.Store] keeps what its documentation promises. Every implementation calls [Run] in a test.
+// Package storetest checks that a [frontier.Store] does what its documentation says. Every implementation calls [Run] in a test.
 package storetest
 
 import (

@@ -66,7 +66,7 @@ func TestPrecedence(t *testing.T) {
 
 func TestAllBadValuesAreNamedAtOnce(t *testing.T) {
 	_, err := Load(flags("max-workers", "0", "bloom-fp-rate", "2", "timeout", "soon", "include", "(", "scope", "world", "profile", "rude",
-		"resolve", "here", "proxy", "://", "extract", "price", "header", "x", "base-url", "ftp://x/", "metrics-addr", "here", "seeding-strategy", "luck"))
+		"resolve", "here", "proxy", "://", "extract", "price", "header", "x", "base-url", "ftp://x/", "metrics-addr", "here", "seeding-strategy", "index"))
 	if err == nil {
 		t.Fatal("accepted")
 	}

@@ -128,7 +128,7 @@ func (l *Loaded) clamped(name, requested, bound string) {
 	l.Warnings = append(l.Warnings, fmt.Sprintf("profile safe "+change+" (requested: %s by %s)", name, bound, requested, from))
 }
 
-// PageCap is how many pages the crawl may fetch in its life; 0 is no limit.
+// PageCap is how many pages the crawl may fetch in all its runs; 0 is no limit.
 func (s *Settings) PageCap() int {
 	if s.Profile == Safe && (s.MaxURLs == 0 || s.MaxURLs > SafePages) {
 		return SafePages

@@ -23,7 +23,7 @@ const (
 	Seeing   Group = "Seeing it run"
 )
 
-// Entry is one setting: its name, its other names, what it means, and where its value lives.
+// Entry is one setting: its name, its other names, what it means, and where its value is stored.
 type Entry struct {
 	Name  string   // as a flag, without the dashes; the other forms follow from it
 	Flags []string // other flag names
@@ -95,7 +95,7 @@ func (s *Settings) Table() []Entry {
 			Usage: "resume: try pages and sitemaps again, each alone, that were given up because the process ended while they were read (outcome crashed)"},
 
 		{Name: "max-urls", Flags: []string{"max-pages"}, Env: []string{"MAX_PAGES"}, Group: Limits, Value: countOrOff(&s.MaxURLs),
-			Usage: "pages to fetch in the crawl's life (0 is no limit)"},
+			Usage: "pages to fetch in all runs of the crawl together (0 is no limit)"},
 		{Name: "max-urls-per-host", Group: Limits, Value: countOrOff(&s.MaxURLsPerHost),
 			Usage: "pages to fetch of one host (0 is no limit)"},
 		{Name: "max-depth", Group: Limits, Value: intValue{&s.MaxDepth, -1, 60000},
@@ -125,7 +125,7 @@ func (s *Settings) Table() []Entry {
 		{Name: "allow-private", Group: Fetching, Value: boolValue{&s.AllowPrivate},
 			Usage: "allow private, loopback and link-local addresses"},
 		{Name: "http2", Group: Fetching, Value: boolValue{&s.HTTP2},
-			Usage: "speak HTTP/2 where the server does"},
+			Usage: "use HTTP/2 where the server does"},
 		{Name: "max-body-size", Group: Fetching, Value: bytesValue{&s.MaxBodySize},
 			Usage: "largest page after decompression"},
 

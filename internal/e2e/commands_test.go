@@ -168,7 +168,7 @@ func TestRobotsOfASite(t *testing.T) {
 	got = run(t, "robots", "--json", "--resolve", "*:80:"+closedPort(t), url(0, "/"))
 	succeeded(t, got)
 	if d := parse[decision](t, got.stdout); !d.Allowed || d.Confidence != "low" || d.Error == "" {
-		t.Errorf("where nobody answers: %+v", d)
+		t.Errorf("where no server answers: %+v", d)
 	}
 }
 
@@ -260,7 +260,7 @@ func TestInspectFetches(t *testing.T) {
 		}
 	}
 	if got := run(t, "inspect", "--resolve", "*:80:"+closedPort(t), web.StartURLs()[0]); got.code != 1 || strings.Count(got.stderr, "\n") != 1 {
-		t.Errorf("where nobody answers: exit status %d, %q; want 1 and one line", got.code, got.stderr)
+		t.Errorf("where no server answers: exit status %d, %q; want 1 and one line", got.code, got.stderr)
 	}
 }
 

@@ -97,7 +97,7 @@ func (k *killing) crawl(t *testing.T, rnd *rand.Rand, most int) (killed int) {
 	lines := readLines(t, dir)
 	foundExactly(t, web, testweb.Crawl{Starts: web.StartURLs()[:1], Scope: "any"}, lines)
 	sameStory(t, story(lines), k.want)
-	k.manners(t, web, lost)
+	k.checkRequests(t, web, lost)
 	return killed
 }
 
@@ -161,9 +161,9 @@ func unrecorded(t *testing.T, web *testweb.Server, dir string) int {
 	return max(0, n) + slowInflight
 }
 
-// manners compares the web's statistics with what a killed crawl may do: it may ask again for pages that were not on disk, and must not do
+// checkRequests compares the web's statistics with what a killed crawl may do: it may ask again for pages that were not on disk, and must not do
 // anything else that other crawls must not do.
-func (k *killing) manners(t *testing.T, web *testweb.Server, lost int) {
+func (k *killing) checkRequests(t *testing.T, web *testweb.Server, lost int) {
 	t.Helper()
 	if n := repeats(web); n > lost {
 		t.Errorf("%d pages were fetched again, and at most %d were not on disk", n, lost)
@@ -177,7 +177,7 @@ func (k *killing) manners(t *testing.T, web *testweb.Server, lost int) {
 	}
 }
 
-// A page that is in flight whenever the program dies is tried alone after the third time. If the program dies then too, the page is given up, instead of
+// A page that is in flight whenever the program is killed is tried alone after the third time. If the program is killed then too, the page is given up, instead of
 // killing it for ever. It is tried again when the user asks for that.
 func TestPageThatKills(t *testing.T) {
 	t.Parallel()

@@ -76,7 +76,7 @@ func madeUp(t *testing.T, n int) string {
 }
 
 // An export takes as much memory for many URLs as for some. What counts is memory of its own: the store's files are mapped, and what the
-// kernel keeps of them while there is room shows up as the process's too, but is given back when anybody needs it.
+// kernel keeps of them in free memory counts as the process's too, but is released when memory is needed.
 func TestExportMemory(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("memory of one's own is told apart only on Linux")

@@ -54,7 +54,7 @@ func TestEveryLineFitsTheSchema(t *testing.T) {
 		testweb.On("1", testweb.Huge{Where: one}, testweb.GzipBomb{Where: one}, testweb.Hang{Where: one}),
 		testweb.On("2", testweb.Reset{Where: one}), testweb.On("3", testweb.Truncate{Where: one}),
 	)})
-	// What a synthetic web has not: an address that is refused, a port where nobody listens, one where nobody speaks TLS, and one page
+	// What a synthetic web has not: an address that is refused, a port where no server listens, one without TLS, and one page
 	// that is always refused.
 	plain := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {

@@ -10,7 +10,7 @@ import (
 	"github.com/mapwright/mapwright/internal/testweb"
 )
 
-// ended wants a crawl to have ended in one way, everywhere it says so, and its outputs to be there.
+// ended checks that a crawl has ended in one way by all that it says, and that its outputs are there.
 func ended(t *testing.T, got result, dir string, code int, status, reason string) report {
 	t.Helper()
 	if got.code != code {

@@ -157,7 +157,7 @@ func TestExportOfAKilledCrawl(t *testing.T) {
 		t.Error("a crawl that was killed left a sitemap.jsonl")
 	}
 	var before map[string]line
-	for range 4 { // more often than a page may be in flight when a crawl dies
+	for range 4 { // more often than a page may be in flight when a crawl is killed
 		exportTo(t, dir, out)
 		lines := readLines(t, out)
 		if before != nil && len(before) != len(lines) {

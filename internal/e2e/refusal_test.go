@@ -84,7 +84,7 @@ func write(t *testing.T, path, text string) string {
 	return path
 }
 
-// Whoever is refused is told why in one line, and nothing has been made or changed.
+// A refused command says why in one line, and has made or changed nothing.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -114,8 +114,8 @@ func TestRefusals(t *testing.T) {
 		{"values that contradict", "crawl -u a.test --min-delay-ms 900", nil, []string{"min-delay-ms", "max-delay-ms"}},
 		{"unknown key in a file", "crawl -u a.test --config $D/unknown.yaml", nil, []string{"unknown.yaml", `"max_wrokers"`}},
 		{"missing configuration", "crawl -u a.test --config $D/none.yaml", nil, []string{"none.yaml", "no such file"}},
-		{"data directory of somebody else", "crawl -u a.test --data-dir $D/foreign", nil, []string{"foreign", "did not make", "thesis.doc"}},
-		{"state directory of somebody else", "crawl -u a.test --data-dir $D/terraform", nil, []string{"terraform", "did not make", "state"}},
+		{"data directory of another program", "crawl -u a.test --data-dir $D/foreign", nil, []string{"foreign", "did not make", "thesis.doc"}},
+		{"state directory of another program", "crawl -u a.test --data-dir $D/terraform", nil, []string{"terraform", "did not make", "state"}},
 		{"data directory that is a file", "crawl -u a.test --data-dir $D/urls.txt", nil, []string{"urls.txt is not a directory"}},
 		{"data directory below a file", "crawl -u a.test --data-dir $D/urls.txt/a/b", nil, []string{"urls.txt is not a directory"}},
 		{"data directory that cannot be made", "crawl -u a.test --data-dir /proc/mapwright/data", nil, []string{"/proc/mapwright/data"}},
@@ -126,12 +126,12 @@ func TestRefusals(t *testing.T) {
 		{"more workers than any machine has room for", "crawl -u a.test --workers 5000000", nil, []string{"--workers", "5000000"}},
 		{"wipe of no directory", "wipe --yes --data-dir=", nil, []string{"--data-dir is empty"}},
 		{"resume of nothing", "resume --data-dir $D/none", nil, []string{"none holds no crawl", "mapwright crawl"}},
-		{"resume of somebody else's", "resume --data-dir $D/terraform", nil, []string{"terraform holds no crawl"}},
+		{"resume of another program's", "resume --data-dir $D/terraform", nil, []string{"terraform holds no crawl"}},
 		{"status of nothing", "status --data-dir $D/none", nil, []string{"none holds no crawl"}},
 		{"export of nothing", "export --data-dir $D/none", nil, []string{"none holds no crawl"}},
 		{"export in no known form", "export --data-dir $D/none --format pdf", nil, []string{"pdf", "jsonl"}},
 		{"wipe of nothing", "wipe --data-dir $D/none --yes", nil, []string{"none holds no crawl"}},
-		{"wipe of somebody else's", "wipe --data-dir $D/terraform --yes", nil, []string{"terraform holds no crawl"}},
+		{"wipe of another program's", "wipe --data-dir $D/terraform --yes", nil, []string{"terraform holds no crawl"}},
 		{"inspect of nothing", "inspect", nil, []string{"one page"}},
 		{"inspect of a missing file", "inspect $D/missing.html", nil, []string{"missing.html", "no such file"}},
 		{"robots of nothing", "robots", nil, []string{"URLs"}},
@@ -174,7 +174,7 @@ func TestDirectoryThatHoldsACrawl(t *testing.T) {
 	unchanged(t, dir, before)
 }
 
-// One process owns a data directory; whoever else wants to write is told which.
+// One process owns a data directory; another one that tries to write names it.
 func TestDirectoryInUse(t *testing.T) {
 	t.Parallel()
 	web := serve(t, testweb.Config{Faults: testweb.OnAll(testweb.Hang{})})

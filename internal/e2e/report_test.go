@@ -149,14 +149,14 @@ func TestHostsOfTheReportHaveNoPorts(t *testing.T) {
 // A blocked host is a warning of a complete crawl that says how to try again, and its URLs are host_blocked wherever outcomes are counted.
 func TestBlockedHostIsReported(t *testing.T) {
 	t.Parallel()
-	var mended atomic.Bool
+	var repaired atomic.Bool
 	resolve := handlers(t, map[string]http.HandlerFunc{"down.test": func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.URL.Path == "/":
 			for i := range 20 {
 				links(w, fmt.Sprintf("/%d", i))
 			}
-		case !mended.Load() && r.URL.Path != "/robots.txt":
+		case !repaired.Load() && r.URL.Path != "/robots.txt":
 			w.WriteHeader(http.StatusInternalServerError)
 		}
 	}})
@@ -189,7 +189,7 @@ func TestBlockedHostIsReported(t *testing.T) {
 	if got := run(t, "status", "--data-dir", dir); !strings.Contains(got.stdout, "host_blocked 18") || !strings.Contains(got.stdout, again) {
 		t.Errorf("status does not say what is blocked and how to go on:\n%s", got.stdout)
 	}
-	mended.Store(true)
+	repaired.Store(true)
 	if got := run(t, "resume", "--data-dir", dir); got.code != 0 {
 		t.Errorf("resume: exit status %d, want 0", got.code)
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // schema is a JSON Schema, or a part of one. It knows the few keywords that ours uses, and refuses any other, so that nothing is
-// written there that nobody checks.
+// written there that is not checked.
 type schema struct {
 	never                bool // the schema false
 	defs                 map[string]*schema

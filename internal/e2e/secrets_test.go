@@ -14,7 +14,7 @@ import (
 	"github.com/mapwright/mapwright/internal/testweb"
 )
 
-// What may hold secrets can be read only by the user who crawls, and what people publish by everybody, whatever the umask allows.
+// What may hold secrets can be read only by the user who crawls, and outputs for publication by all users, as far as the umask allows.
 func TestModesOfFiles(t *testing.T) {
 	was := syscall.Umask(0) // inherited by the program; other tests of this package do not run meanwhile, since this one is not parallel
 	_, dir, p := hanging(t, "--header", "Authorization: Bearer tok-123", "--log-file", filepath.Join(t.TempDir(), "log"))

@@ -13,7 +13,7 @@ import (
 	"github.com/mapwright/mapwright/internal/testweb"
 )
 
-// A run that cannot end, here because nobody reads the log that it writes to standard error, is gone after a second signal too. What
+// A run that cannot end, here because the log is not read that it writes to standard error, is gone after a second signal too. What
 // it had committed is there.
 func TestInterruptedTwiceWhileStuck(t *testing.T) {
 	t.Parallel()
@@ -36,7 +36,7 @@ func TestInterruptedTwiceWhileStuck(t *testing.T) {
 	foundExactly(t, web, testweb.Crawl{}, readLines(t, dir))
 }
 
-// unreadPipe is a pipe for a process to write to that nobody reads. Fill fills it, whatever its size: what is written after that waits
+// unreadPipe is a pipe for a process to write to that is not read. Fill fills it, whatever its size: what is written after that waits
 // for ever. Both ends for writing are opened by themselves, so that only the process's own waits.
 func unreadPipe(t *testing.T) (end *os.File, fill func()) {
 	t.Helper()
@@ -52,7 +52,7 @@ func unreadPipe(t *testing.T) (end *os.File, fill func()) {
 		t.Cleanup(func() { f.Close() })
 		return f
 	}
-	open(os.O_RDONLY | syscall.O_NONBLOCK) // without somebody who could read it, it could not be opened for writing
+	open(os.O_RDONLY | syscall.O_NONBLOCK) // without a reader it could not be opened for writing
 	end = open(os.O_WRONLY)
 	full := open(os.O_WRONLY | syscall.O_NONBLOCK)
 	return end, func() {
@@ -61,7 +61,7 @@ func unreadPipe(t *testing.T) (end *os.File, fill func()) {
 			t.Fatal(err)
 		}
 		if n, err := full.Write(make([]byte, 8<<20)); !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Fatalf("wrote %d bytes into a pipe that nobody reads: %v", n, err)
+			t.Fatalf("wrote %d bytes into a pipe that is not read: %v", n, err)
 		}
 	}
 }

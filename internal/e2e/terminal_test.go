@@ -14,7 +14,7 @@ import (
 	"github.com/creack/pty"
 )
 
-// terminal is the program in a terminal, as somebody sits before it.
+// terminal is the program in a terminal, as a user sees it.
 type terminal struct {
 	t      *testing.T
 	file   *os.File // the keyboard
@@ -89,7 +89,7 @@ func (t *terminal) watch() {
 		_, _ = t.screen.Write(buf[:n])
 		t.mu.Unlock()
 		if err != nil {
-			break // a terminal that nobody has open any more is an error to read
+			break // a terminal that is no longer open is an error to read
 		}
 	}
 	_ = t.cmd.Wait() // how it ended is in its state

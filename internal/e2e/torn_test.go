@@ -11,7 +11,7 @@ import (
 	"github.com/mapwright/mapwright/internal/testweb"
 )
 
-// A log that ends in the middle of a write is mended, and whoever mends it says so, with file and offset.
+// A log that ends in the middle of a write is repaired, and the command that repairs it says so, with file and offset.
 func TestTornTailIsSaid(t *testing.T) {
 	t.Parallel()
 	web := serve(t, testweb.Config{Seed: 8, Pages: 300})

@@ -84,7 +84,7 @@ func TestViewThroughACrawl(t *testing.T) {
 	}
 }
 
-// The picture follows the size of the window, whatever that is; Ctrl-Z that nobody could take back does nothing; Ctrl-C ends the
+// The picture follows the size of the window, whatever that is; Ctrl-Z without a shell that could continue the process does nothing; Ctrl-C ends the
 // crawl in order.
 func TestViewFollowsTheWindowUntilInterrupted(t *testing.T) {
 	t.Parallel()
@@ -154,7 +154,7 @@ func TestViewOfACrawlInTheQueue(t *testing.T) {
 	}
 }
 
-// The terminal's modes are given back, to whoever uses it next.
+// The terminal's modes are as before when the program has ended.
 func TestViewGivesTheTerminalBack(t *testing.T) {
 	t.Parallel()
 	web := serve(t, testweb.Config{})

@@ -123,7 +123,7 @@ func TestWipeTheCurrentDirectory(t *testing.T) {
 	}
 }
 
-// An export does not replace a file that somebody else wrote, and says what to do.
+// An export does not replace a file that another program wrote, and says what to do.
 func TestExportKeepsFilesOfOthers(t *testing.T) {
 	t.Parallel()
 	dir := crawled(t)

@@ -154,7 +154,7 @@ func BenchmarkDoTLS(b *testing.B) {
 	}
 }
 
-// BenchmarkToUTF8 shows what a page pays that is UTF-8 already, and one that is not.
+// BenchmarkToUTF8 shows the cost of a page that is UTF-8 already, and one that is not.
 func BenchmarkToUTF8(b *testing.B) {
 	c, err := New(Options{})
 	if err != nil {

@@ -186,7 +186,7 @@ func (c *Client) packed(call *call, res *http.Response, out *Response, wire io.R
 	return buf, c.fill(call, buf, wire, limit, res.ContentLength)
 }
 
-// drain reads a little of a body that nobody wants. Failing to is no failure.
+// drain reads a little of a body that is not needed. An error in that is ignored.
 func drain(res *http.Response, body io.Reader) {
 	if res.ProtoMajor == 1 && res.ContentLength <= drainLimit {
 		_, _ = io.CopyN(io.Discard, body, drainLimit+1)

@@ -185,7 +185,7 @@ func TestBomb(t *testing.T) {
 	}
 }
 
-// TestUnwanted checks what becomes of bodies that nobody reads: small ones are
+// TestUnwanted checks what becomes of bodies that are not read: small ones are
 // drained and their connection serves again, large ones are left.
 func TestUnwanted(t *testing.T) {
 	tests := []struct {

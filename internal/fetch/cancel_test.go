@@ -164,7 +164,7 @@ func TestCancelAfterTheBody(t *testing.T) {
 }
 
 // TestCancelDoesNotPoison cancels calls at the moment they end, while others use the
-// connections that they give back: none of those may feel it.
+// connections that they give back: it must not affect those.
 func TestCancelDoesNotPoison(t *testing.T) {
 	base := rawServer(t, "text/html", "<p>page")
 	c := newClient(t, Options{MaxIdlePerHost: 8})
@@ -215,7 +215,7 @@ func (c countedContext) AfterFunc(func()) func() bool {
 	return func() bool { *c.waiting--; return true }
 }
 
-// Calls of one context wait for its end together, and nobody does when they are over.
+// Calls of one context wait for its end together, and no goroutine waits when they are over.
 func TestCallsShareAWatch(t *testing.T) {
 	c, err := New(Options{Resolver: always("8.8.8.8")})
 	if err != nil {

@@ -98,7 +98,7 @@ func (c *call) tick() {
 }
 
 // tooSlowLocked measures the body since the last look, over the time spent waiting for
-// it: who reads a stream slowly himself must not blame the host. It opens the
+// it: a caller that reads a stream slowly must not make the host look slow. It opens the
 // next window.
 func (c *call) tooSlowLocked(now time.Duration) bool {
 	bytes, busy := c.bytes.Load(), time.Duration(c.busy.Load())

@@ -201,7 +201,7 @@ func isFileLimit(err error) bool {
 }
 
 // isOurs reports whether an error of DNS or of a connection says that this
-// machine cannot reach anybody, rather than that somebody cannot be reached.
+// machine cannot reach any host, rather than that one host cannot be reached.
 //
 // Left out on purpose: EHOSTUNREACH, which is what a router near a dead host
 // sends; EPERM and EACCES, by which a firewall of ours may forbid one host; every

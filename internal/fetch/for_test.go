@@ -86,7 +86,7 @@ func TestForPermissions(t *testing.T) {
 				}
 			}
 		}
-		// Each Client has asked DNS itself, but for the one with a rule. Whoever was refused asks once: its answer is kept.
+		// Each Client has asked DNS itself, but for the one with a rule. A Client that was refused asks once: its answer is kept.
 		if got := lookups.Load(); got != 3 {
 			t.Errorf("%d lookups, want one of each Client without a rule", got)
 		}

@@ -141,7 +141,7 @@ func TestRebinding(t *testing.T) {
 	c := newClient(t, Options{Resolver: resolver, DNSTTL: time.Nanosecond, AllowHosts: []string{}})
 	guarded := c.dialer.guarded
 	c.dialer.guarded = fakeDialer(func(ctx context.Context, addr string) (net.Conn, error) {
-		if strings.HasPrefix(addr, "8.8.8.8:") { // no test talks to anybody else
+		if strings.HasPrefix(addr, "8.8.8.8:") { // no test connects to another address
 			return nil, &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
 		}
 		return guarded.DialContext(ctx, "tcp", addr)

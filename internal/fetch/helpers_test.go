@@ -121,7 +121,7 @@ func readRequest(c net.Conn) bool {
 	}
 }
 
-// quiet throws a server's complaints about its clients away.
+// quiet is a log that discards what a server says of its clients.
 func quiet() *log.Logger { return log.New(io.Discard, "", 0) }
 
 // A fakeResolver answers from a function.

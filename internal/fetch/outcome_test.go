@@ -135,7 +135,7 @@ func TestOwnFailures(t *testing.T) {
 	}
 }
 
-// TestGravestError checks which of two addresses' errors speaks for the host.
+// TestGravestError checks which of two addresses' errors counts for the host.
 func TestGravestError(t *testing.T) {
 	noRoute6 := &net.OpError{Op: "dial", Addr: &net.TCPAddr{IP: net.ParseIP("2001:db8::1")}, Err: syscall.ENETUNREACH}
 	noRoute4 := &net.OpError{Op: "dial", Addr: &net.TCPAddr{IP: net.IPv4(1, 2, 3, 4)}, Err: syscall.ENETUNREACH}

@@ -13,7 +13,7 @@ import (
 
 // Resolve sends requests for a host and port to an address that the user names,
 // instead of asking DNS. The address guard lets such an address pass, since
-// nobody but the user chose it.
+// only the user can have chosen it.
 type Resolve struct {
 	// Host is a name or an address, "*" for every host, or "*.example.com" for
 	// every host below example.com.

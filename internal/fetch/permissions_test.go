@@ -51,7 +51,7 @@ func TestOverride(t *testing.T) {
 		}
 	}
 	if _, ok := override(list[2:6], "c.example", 80); ok {
-		t.Error("a host that nobody named has an address")
+		t.Error("a host that no rule names has an address")
 	}
 }
 

@@ -116,7 +116,7 @@ func testProxy(t *testing.T, log chan string, c *Client) {
 	}
 }
 
-// TestProxyDown is about a proxy that is not there: nobody else's fault.
+// TestProxyDown is about a proxy that is not there, which is no failure of the host.
 func TestProxyDown(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -130,7 +130,7 @@ func TestStart(t *testing.T) {
 					t.Errorf("request %d: error %v, want %v", i+1, err, refuse)
 				}
 				if refuse != nil && (KindOf(err) != Canceled || IsOurs(err) || IsDropped(err) || !strings.Contains(err.Error(), "request not sent: not now")) {
-					t.Errorf("request %d: error %v, want it canceled and nobody's fault", i+1, err)
+					t.Errorf("request %d: error %v, want it canceled, and no failure of the host", i+1, err)
 				}
 			}
 			if dials := c.Stats().Dials; tt.name == "HTTP/1" && dials != 1 {

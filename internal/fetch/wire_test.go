@@ -190,7 +190,7 @@ func TestBounded(t *testing.T) {
 	if limit := int64(idle + 2*workers); mostOurs.Load() > limit || c.Stats().Conns > limit {
 		t.Errorf("at most %d connections, %d now; want no more than %d", mostOurs.Load(), c.Stats().Conns, limit)
 	}
-	// The server hears of a close a little later.
+	// The server is told of a close a little later.
 	if limit := int64(idle + 10*workers); most.Load() > limit {
 		t.Errorf("server saw %d connections at once, want no more than %d", most.Load(), limit)
 	}

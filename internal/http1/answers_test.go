@@ -97,7 +97,7 @@ func TestAnswers(t *testing.T) {
 }
 
 // TestIdleIsHeard lets a server say something on a connection that was kept: it is
-// not asked over that one, and nobody takes what it said for an answer.
+// not asked over that one, and what it sent is not taken for an answer.
 func TestIdleIsHeard(t *testing.T) {
 	for name, speak := range map[string]func(net.Conn){
 		"unsolicited answer": func(c net.Conn) { _, _ = io.WriteString(c, okHead+"Content-Length: 4\r\n\r\nevil") },
@@ -114,7 +114,7 @@ func TestIdleIsHeard(t *testing.T) {
 						<-now
 						speak(c)
 						close(spoken)
-						// It hears of nothing more.
+						// Nothing more reaches it.
 						if readRequest(c) {
 							t.Error("asked over the connection")
 						}

@@ -6,7 +6,7 @@
 // by its own Dial function, and only a connection that it has opened is used for its
 // requests. [Transport.RoundTrip] is the general form. [Transport.Do] is the same
 // without the costs of http.Request and its context: the caller owns an [Exchange],
-// cancels it by [Exchange.Cancel] and hears of it by its [Hooks].
+// cancels it by [Exchange.Cancel] and is told of its progress by its [Hooks].
 package http1
 
 import (
@@ -108,7 +108,7 @@ func (t *Transport) Do(x *Exchange, r Request) (*http.Response, error) {
 }
 
 // connection gives the exchange a connection: a kept one that seems alive, unless the
-// request wants a new one, or a new one.
+// request needs a new one, or a new one.
 func (t *Transport) connection(x *Exchange, r *Request, scheme, host string) (*conn, error) {
 	if why := x.cause(); why != nil {
 		return nil, why

@@ -22,7 +22,7 @@ type group struct {
 
 // An agent is one User-agent line. The delay stands here and not in the group,
 // because a Crawl-delay does not end the run of User-agent lines that it stands
-// in, and yet speaks of the agents above it only.
+// in, and yet is for the agents above it only.
 type agent struct {
 	token string // "*" for every crawler, as written otherwise
 	delay time.Duration
@@ -82,7 +82,7 @@ type parser struct {
 	// ruled is set by the first rule of a group: the next User-agent line opens
 	// another group.
 	ruled bool
-	// paced and from tell which agents of the group a Crawl-delay speaks of: those
+	// paced and from tell which agents of the group a Crawl-delay is for: those
 	// from index from on. An agent after a Crawl-delay begins a new run.
 	paced bool
 	from  int

@@ -13,7 +13,7 @@ import (
 	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
-// A StatusError is an answer that was none.
+// A StatusError is an answer without a result.
 type StatusError struct {
 	Status int
 	// Wait is what Retry-After asked for, or zero.
@@ -105,7 +105,7 @@ type sinkError struct{ error }
 
 func (e *sinkError) Unwrap() error { return e.error }
 
-// final knows errors that another attempt will not mend.
+// final reports whether another attempt would have the same error.
 func final(err error) bool {
 	if _, ours := errors.AsType[*sinkError](err); ours {
 		return true
@@ -124,7 +124,7 @@ func final(err error) bool {
 	return status.Status < 500
 }
 
-// retryAfter reads either form of the header. What cannot be read is no wish.
+// retryAfter reads either form of the header. What cannot be read counts as none.
 func retryAfter(text string) time.Duration {
 	if n, err := strconv.ParseInt(text, 10, 32); err == nil {
 		return time.Duration(max(n, 0)) * time.Second

@@ -74,7 +74,7 @@ func (s *CommonCrawl) URLs(ctx context.Context, domain string, sink Sink) (Summa
 	return sum, nil
 }
 
-// isAbsent knows how an index says that it has nothing.
+// isAbsent reports whether an error is how an index says that it has nothing.
 func isAbsent(err error) bool {
 	status, ok := errors.AsType[*StatusError](err)
 	return ok && status.Status == http.StatusNotFound

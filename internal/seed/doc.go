@@ -4,7 +4,7 @@
 // finds in small batches while it goes on reading. What is handed over is within the domain and in canonical form, and may come
 // twice; scope, robots.txt and dedup are the caller's.
 //
-// These services are shared by everybody and often busy. A source asks one thing at a time, pauses between requests, waits longer
+// These services are public and often busy. A source asks one thing at a time, pauses between requests, waits longer
 // after each refusal and as long as Retry-After says, and gives up after a few tries. Giving up is an error for the caller to mention,
 // and what was handed over before it stays good.
 package seed

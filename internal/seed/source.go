@@ -27,7 +27,7 @@ type Summary struct {
 	Failed int64 // names that DNS had no answer for
 }
 
-// Options are how a source behaves towards its service. The zero value lacks only the Fetcher.
+// Options say how often and how long a source asks its service. The zero value lacks only the Fetcher.
 type Options struct {
 	Fetcher Fetcher
 

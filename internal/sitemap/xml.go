@@ -22,7 +22,7 @@ func readXML(in *bufio.Reader, fn func(*Entry) error) (Format, error) {
 	dec := xml.NewDecoder(bounded)
 	dec.Strict = false
 	dec.Entity = xml.HTMLEntity
-	dec.CharsetReader = func(_ string, r io.Reader) (io.Reader, error) { return r, nil } // characters has obeyed it already
+	dec.CharsetReader = func(_ string, r io.Reader) (io.Reader, error) { return r, nil } // characters has decoded it already
 	w := walker{fn: fn}
 	for {
 		token, err := dec.RawToken()

@@ -229,7 +229,7 @@ func ahead(dir string, number uint64) (Waiting, error) {
 	return w, nil
 }
 
-// look reports whether the process that made a ticket still lives. The ticket of a dead one is removed. A file that cannot be opened
+// look reports whether the process that made a ticket still runs. The ticket of one that has ended is removed. A file that cannot be opened
 // and locked is no ticket: Acquire makes regular files that every user may read.
 func look(path string) (info Info, alive bool) {
 	if checkRegular(path) != nil {

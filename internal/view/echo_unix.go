@@ -25,7 +25,7 @@ func (e *echo) off() {
 	e.was = was
 	quiet := *was
 	quiet.Lflag &^= unix.ECHO | unix.ECHONL
-	_ = unix.IoctlSetTermios(e.fd, setTermios, &quiet) // then what is typed shows, which is no disaster
+	_ = unix.IoctlSetTermios(e.fd, setTermios, &quiet) // then what is typed is shown, which does no harm
 }
 
 // restore makes the terminal as off found it.

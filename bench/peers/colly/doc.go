@@ -1,5 +1,5 @@
 // Command colly crawls the benchmark's web with gocolly/colly, the crawler that most Go programs use, so that its figures are of the
-// same run as ours. It lives in a module of its own: peers never enter the crawler's go.mod.
+// same run as ours. It is in a module of its own: peers never enter the crawler's go.mod.
 //
 //	colly ADDR START
 //

@@ -104,7 +104,7 @@ func (d Dir) CheckNew() error {
 	case len(foreign) > 0:
 		return fmt.Errorf("data directory %s %w (such as %s): choose another", d, ErrForeign, foreign[0])
 	}
-	// What a start that was cut short left of the state is made good by the next one. Outputs are somebody's result.
+	// The state that an interrupted start left is completed by the next one. Outputs are a result that must not be lost.
 	if made = slices.DeleteFunc(made, func(name string) bool { return name == filepath.Base(d.State()) || name == export.RecordName }); len(made) > 0 {
 		return fmt.Errorf("data directory %s has files of an earlier crawl (such as %s): choose another, or delete them with '%s'", d, made[0], d.Command("wipe"))
 	}
@@ -159,7 +159,7 @@ func (d Dir) Made() (made, foreign []string, err error) {
 	holds := slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return e.Name() == export.RecordName && e.Type().IsRegular() })
 	hasState := false
 	if info, err := os.Lstat(d.State()); err == nil && info.IsDir() {
-		// Without a record of files an empty directory may be somebody else's.
+		// Without a record of files an empty directory may be of another program.
 		found, err := state.Look(d.State())
 		hasState = found.Exists || err != nil && !errors.Is(err, state.ErrNotOurs) || err == nil && holds
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/mapwright/mapwright/internal/export"
 )
 
-// The control socket speaks one request and one answer per connection, each a line of JSON.
+// The control socket takes one request and one answer per connection, each a line of JSON.
 
 // Request is what a client asks of a running crawl.
 type Request struct {
@@ -55,8 +55,8 @@ type Server struct {
 	clients  sync.WaitGroup
 }
 
-// Listen opens the socket. One that a dead process left is replaced: the store's lock has shown that nobody else is
-// alive here.
+// Listen opens the socket. One that an ended process left is replaced: the store's lock has shown that no other process
+// uses the directory.
 func Listen(path string, c Controlled, log *slog.Logger) (*Server, error) {
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err

@@ -7,13 +7,13 @@ import (
 	"github.com/mapwright/mapwright/internal/page"
 )
 
-// figure is one that is kept by somebody and read from a sample.
+// figure is one that another part of the program counts; it is read from a sample.
 type figure struct {
 	metrics.Figure
 	read func(s *sample, put func(value float64, label string))
 }
 
-// Register names the figures that are kept elsewhere and read when somebody asks.
+// Register names the figures that are counted elsewhere and read when metrics are asked for.
 func (m *Monitor) Register() {
 	var names []metrics.Figure
 	figures := m.figures()
@@ -47,8 +47,8 @@ func (m *Monitor) figures() []figure {
 				put(float64(s.skipped[why.String()]), why.String())
 			}
 		}},
-		plain("urls_found_total", "URLs found in the crawl's life.", true, func(s *sample) int64 { return s.live.Found }),
-		plain("urls_finished_total", "URLs finished in the crawl's life.", true, func(s *sample) int64 { return s.finished }),
+		plain("urls_found_total", "URLs found in all runs of the crawl.", true, func(s *sample) int64 { return s.live.Found }),
+		plain("urls_finished_total", "URLs finished in all runs of the crawl.", true, func(s *sample) int64 { return s.finished }),
 		plain("urls_pending", "URLs found and not finished.", false, func(s *sample) int64 { return s.live.Pending }),
 		plain("generation", "Number of the crawl over the data: 0 is the first, 1 the first recrawl.", false, func(s *sample) int64 { return int64(s.live.Generation) }),
 		plain("conditional_requests_total", "Conditional requests of this run that were answered. Only recrawls make some.", true, func(s *sample) int64 { return s.live.Conditional }),
@@ -108,7 +108,7 @@ func (m *Monitor) controlFigures() []figure {
 		each("control_limit", "Limit of a control.", func(u use) int64 { return u.limit }),
 		each("control_in_use", "What is in use of a control; of those per host, the most that any host has.", func(u use) int64 { return u.used }),
 		each("control_waiting", "What waits for a control: workers, parsers, hosts, keys, or URLs that are on disk.", func(u use) int64 { return u.waiting }),
-		{metrics.Figure{Name: "control_waits_total", Help: "Times that somebody had to wait for a control.", Counter: true, Label: "control"}, func(s *sample, put func(float64, string)) {
+		{metrics.Figure{Name: "control_waits_total", Help: "Times that a worker had to wait for a control.", Counter: true, Label: "control"}, func(s *sample, put func(float64, string)) {
 			for control, n := range s.waits {
 				put(float64(n), control)
 			}
@@ -119,9 +119,9 @@ func (m *Monitor) controlFigures() []figure {
 		}},
 		fixed("host_backoff_limit_seconds", "Longest backoff of a host after failures.", float64(cfg.MaxHostBackoffSecs)),
 		fixed("host_failures_limit", "Failures in a row that block a host.", float64(cfg.MaxHostFailures)),
-		fixed("pages_limit", "Pages that the crawl may fetch in its life; 0 is no limit.", float64(cfg.PageCap())),
+		fixed("pages_limit", "Pages that the crawl may fetch in all its runs; 0 is no limit.", float64(cfg.PageCap())),
 		fixed("time_limit_seconds", "Time that this run may take; 0 is no limit.", cfg.Duration.Seconds()),
-		plain("pages_counted", "Pages that count towards the limit, in the crawl's life.", false, func(s *sample) int64 { return s.frontier.Tickets }),
+		plain("pages_counted", "Pages that count towards the limit, in all runs of the crawl.", false, func(s *sample) int64 { return s.frontier.Tickets }),
 		plain("governor_throttling", "1 while the governor holds workers back.", false, func(s *sample) int64 { return oneIf(s.live.Workers.Limit < s.live.Workers.Most) }),
 		plain("paused", "1 while the crawl pauses because this machine fails.", false, func(s *sample) int64 { return oneIf(s.pause > 0) }),
 		plain("pauses_total", "Pauses of the crawl because this machine failed.", true, func(s *sample) int64 { return int64(s.pauses) }),

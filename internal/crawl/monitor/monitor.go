@@ -24,8 +24,8 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-// Monitor is a view of a running crawl, for whoever shows it. It may be asked by anybody at any time; after the run it shows
-// how that ended.
+// Monitor is a view of a running crawl for the live view, metrics and the control socket. Its methods may be called by any goroutine at any time; after
+// the run it shows how that ended.
 type Monitor struct {
 	o      Options
 	before state.Counters // what earlier runs did
@@ -93,7 +93,7 @@ type sample struct {
 	outcomes map[page.Outcome]int64 // URLs that this run finished
 	skipped  map[string]int64       // links that this run did not follow, by reason
 	parsing  ControlUse
-	waits    map[string]int64 // times that somebody had to wait, by control
+	waits    map[string]int64 // times that a worker had to wait, by control
 	pause    time.Duration    // left of a pause because this machine fails
 	pauses   int              // so far
 }
@@ -201,7 +201,7 @@ func hostUse(h frontier.HostView) HostUse {
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// Keep feels the pulse, and writes metrics.jsonl if the settings ask for it. It returns when ctx ends.
+// Keep measures the rates, and writes metrics.jsonl if the settings ask for it. It returns when ctx ends.
 func (m *Monitor) Keep(ctx context.Context) {
 	beat := time.NewTicker(pulseEvery)
 	defer beat.Stop()
@@ -224,7 +224,7 @@ func (m *Monitor) Keep(ctx context.Context) {
 	}
 }
 
-// export writes a line of metrics.jsonl. What cannot be written is missed by nobody but its reader, so the crawl goes on.
+// export writes a line of metrics.jsonl. The crawl goes on if that fails, since nothing in it depends on the file.
 func (m *Monitor) export() {
 	if err := m.writeSnapshot(); err != nil {
 		m.o.Log.Warn("cannot write metrics.jsonl", "error", err)

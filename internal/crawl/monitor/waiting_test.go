@@ -26,7 +26,7 @@ func TestWaitingReason(t *testing.T) {
 			"1,200 URLs wait: 3 hosts rest after refusals, 1 host backs off after a failure; the next request in 4.2s"},
 		{"one URL", Figures{Phase: Crawling}, 3 * time.Second, frontier.Stats{Pending: 1, Next: 90 * time.Second}, nil,
 			"1 URL waits: no host may be asked yet; the next request in 1m30s"},
-		{"nobody answers", Figures{Phase: Crawling}, 8 * time.Second, frontier.Stats{Leased: 2, Pending: 9}, nil, "2 requests under way, and nothing has come for 8s"},
+		{"no host answers", Figures{Phase: Crawling}, 8 * time.Second, frontier.Stats{Leased: 2, Pending: 9}, nil, "2 requests under way, and nothing has come for 8s"},
 		{"nothing queued", Figures{Phase: Crawling}, 3 * time.Second, frontier.Stats{Next: -1}, nil, "nothing is queued; sitemaps or other sources are still being read"},
 		{"in the queue", Figures{Phase: Queueing, Note: "another safe crawl runs"}, 0, frontier.Stats{}, nil, "another safe crawl runs"},
 		{"stopping", Figures{Phase: Stopping}, time.Minute, frontier.Stats{Leased: 2, Pending: 9}, nil, ""},

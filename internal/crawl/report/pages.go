@@ -13,7 +13,7 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-// Pages reads a store as an export wants it: by partition, host name and URL, whatever the seed of the crawl, with outcomes settled that only the whole crawl can tell.
+// Pages reads a store in the order of an export: by partition, host name and URL, whatever the seed of the crawl, with outcomes settled that only the whole crawl can tell.
 func Pages(s Store, types []string) export.Source {
 	return func(ctx context.Context) iter.Seq2[*page.Line, error] {
 		return func(yield func(*page.Line, error) bool) {

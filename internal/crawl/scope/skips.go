@@ -74,7 +74,7 @@ func (c *Skips) AppendTo(list []frontier.Skip, partition uint8) []frontier.Skip 
 	return list
 }
 
-// SkippedSince are the links not followed in the crawl's life, by name of the reason, without those that the counters before have.
+// SkippedSince are the links not followed in all runs of the crawl, by name of the reason, without those that the counters before have.
 func SkippedSince(now, before *state.Counters) map[string]int64 {
 	out := map[string]int64{}
 	for code, n := range now.Skips {

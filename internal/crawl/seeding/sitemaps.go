@@ -78,12 +78,12 @@ type Sitemaps struct {
 	mu      sync.Mutex
 	reading map[frontier.Key]*Reading      // guarded by mu; those leased
 	hosts   map[frontier.HostID]*hostCount // guarded by mu; of sitemaps requested
-	total   int                            // guarded by mu; sitemaps requested in the crawl's life
+	total   int                            // guarded by mu; sitemaps requested in all runs of the crawl
 	warned  bool                           // guarded by mu; that total reached its limit
 	crowded bool                           // guarded by mu; a warning said that a sitemap has all the vouchers that it may have
 }
 
-// hostCount is how many sitemaps of a host were requested in the crawl's life.
+// hostCount is how many sitemaps of a host were requested in all runs of the crawl.
 type hostCount struct {
 	n      int
 	warned bool // that n reached its limit
