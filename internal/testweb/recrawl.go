@@ -300,7 +300,7 @@ func (h *history) isUnmodified(r ref, before, after crawlRecord) bool {
 		return rec.gen.modified(nodeHash(h.w.cfg.Seed, r.host, h.w.original(r.host, r.node)), rec.state.content)
 	}
 	switch h.w.plans[r.host].validators {
-	case validAlways304:
+	case validAlways304, validBare304:
 		return true
 	case validNever304, validNone, validNow, validUnasked304:
 		return false

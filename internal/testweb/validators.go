@@ -23,6 +23,7 @@ type Validators struct {
 	//	date             Last-Modified
 	//	none             no validators
 	//	always_304       both, and 304 to every request that has a condition
+	//	bare_304         the same, but a 304 has no validators, so that nothing in it shows that it is false
 	//	never_304        both, and conditions are not looked at
 	//	now              Last-Modified is always the time of the answer, and no condition by date holds
 	//	future           Last-Modified is in 2099, later for each change
@@ -43,6 +44,7 @@ const (
 	validDate
 	validNone
 	validAlways304
+	validBare304
 	validNever304
 	validNow
 	validFuture
@@ -53,7 +55,7 @@ const (
 func validatorModes() []string {
 	names := [numValidatorModes]string{
 		validBoth: "both", validETag: "etag", validWeak: "weak", validGzipSuffix: "gzip_suffix", validDate: "date", validNone: "none",
-		validAlways304: "always_304", validNever304: "never_304", validNow: "now", validFuture: "future", validUnasked304: "unasked_304",
+		validAlways304: "always_304", validBare304: "bare_304", validNever304: "never_304", validNow: "now", validFuture: "future", validUnasked304: "unasked_304",
 	}
 	return names[:]
 }
@@ -156,7 +158,7 @@ func (v validators) notModified(r *request) bool {
 	switch {
 	case !r.conditional() || v.mode == validNever304:
 		return false
-	case v.mode == validAlways304:
+	case v.mode == validAlways304 || v.mode == validBare304:
 		return true
 	case r.noneMatch != nil:
 		return v.matches(r.noneMatch)
@@ -206,11 +208,14 @@ func (x *exchange) tree() {
 	v := x.validators(nodeHash(w.cfg.Seed, x.h.id, w.original(x.h.id, x.node)), st)
 	b := x.s.buffer()
 	defer x.s.release(b)
-	b.extra = v.appendTo(b.extra)
+	notModified := v.notModified(&x.req) || v.mode == validUnasked304 && x.isUnasked()
+	if !notModified || v.mode != validBare304 {
+		b.extra = v.appendTo(b.extra)
+	}
 	if st.noindex && st.kind == pageNoIndexHeader {
 		b.extra = append(b.extra, "X-Robots-Tag: noindex\r\n"...)
 	}
-	if v.notModified(&x.req) || v.mode == validUnasked304 && x.isUnasked() {
+	if notModified {
 		x.send(b, http.StatusNotModified, "")
 		return
 	}

@@ -50,7 +50,7 @@ func TestConditions(t *testing.T) {
 		{"weak", "TAG", "", true}, {"weak", `"OPAQUE"`, "", true}, {"weak", `W/"OPAQUE"`, "", true},
 		{"date", "", "DATE", true}, {"date", `"any"`, "DATE", false}, {"date", "*", "", true},
 		{"none", `"any"`, later, false}, {"none", "", later, false},
-		{"always_304", `"any"`, "", true}, {"always_304", "", earlier, true}, {"always_304", "", "", false},
+		{"bare_304", `"any"`, "", true}, {"bare_304", "", "", false}, {"always_304", `"any"`, "", true}, {"always_304", "", earlier, true}, {"always_304", "", "", false},
 		{"never_304", "TAG", "DATE", false}, {"never_304", "*", "", false},
 		{"now", "", "DATE", false}, {"now", "", "Thu, 01 Jan 2099 00:00:00 GMT", false},
 		{"future", "", "DATE", true}, {"future", "", later, false},
@@ -76,6 +76,12 @@ func TestConditions(t *testing.T) {
 				if resp.StatusCode != want || (body != "") != (want == 200 && method == "GET") {
 					t.Errorf("%s with %q: %d with %d bytes, want %d", method, header, resp.StatusCode, len(body), want)
 				}
+				if tt.mode == "bare_304" && want == 304 {
+					if resp.Header.Get("ETag")+resp.Header.Get("Last-Modified") != "" {
+						t.Errorf("a bare 304 has validators: %q", resp.Header)
+					}
+					continue
+				}
 				if resp.Header.Get("ETag") != tag || resp.Header.Get("Last-Modified") != date && tt.mode != "now" {
 					t.Errorf("validators %q, first they were %q and %q", resp.Header, tag, date)
 				}
@@ -90,7 +96,7 @@ func TestValidatorHeaders(t *testing.T) {
 		dated     bool
 	}{
 		{"", `"`, true}, {"both", `"`, true}, {"etag", `"`, false}, {"weak", `W/"`, false}, {"gzip_suffix", `"`, true}, {"date", "", true}, {"none", "", false},
-		{"always_304", `"`, true}, {"never_304", `"`, true}, {"now", "", true}, {"future", "", true}, {"unasked_304", "", false},
+		{"always_304", `"`, true}, {"bare_304", `"`, true}, {"never_304", `"`, true}, {"now", "", true}, {"future", "", true}, {"unasked_304", "", false},
 	} {
 		s := start(t, Config{Faults: OnAll(Validators{Mode: tt.mode})})
 		resp, _ := exchangeOnce(t, s, "GET", "/", nil)

@@ -127,10 +127,14 @@ func addVisit(line *page.Line, rec *state.Page) error {
 }
 
 // sitemapLastMod is what a sitemap says of the last modification. A moment between two checks that found the same is not true; then what the first crawl read counts.
+// It says nothing of a change that was found after the sitemap listed the page last.
 func sitemapLastMod(rec *state.Page) time.Time {
-	at := rec.Listed.LastMod
-	if f := rec.Finish; at.IsZero() || f != nil && at.After(rec.FactsAt) && !at.After(f.CheckedAt) {
-		return rec.Link.LastMod
+	f, at, listed := rec.Finish, rec.Listed.LastMod, rec.Listed.Generation
+	if at.IsZero() || f != nil && at.After(rec.FactsAt) && !at.After(f.CheckedAt) {
+		at, listed = rec.Link.LastMod, 0
+	}
+	if f != nil && !f.ChangedAt.IsZero() && rec.FactsGeneration > listed {
+		return time.Time{}
 	}
 	return at
 }
