@@ -11,7 +11,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Every flag that a document names exists. The program's default for a flag of the traps is the one that docs/traps.md gives.
+// Every flag that a document names exists. A default that a document gives for a flag is that of the program: in parentheses behind the flag, or in
+// the table of docs/traps.md.
 func TestDocumentsNameFlagsThatExist(t *testing.T) {
 	flags := map[string]*pflag.Flag{"help": {}}
 	var collect func(cmd *cobra.Command)
@@ -28,7 +29,7 @@ func TestDocumentsNameFlagsThatExist(t *testing.T) {
 	if err != nil || len(documents) == 0 {
 		t.Fatalf("no documents: %v", err)
 	}
-	named := 0
+	named, defaults := 0, 0
 	for _, path := range append(documents, filepath.Join("..", "..", "README.md")) {
 		text, err := os.ReadFile(path)
 		if err != nil {
@@ -40,9 +41,16 @@ func TestDocumentsNameFlagsThatExist(t *testing.T) {
 				t.Errorf("%s names %s, which is no flag", filepath.Base(path), found[0])
 			}
 		}
+		for _, found := range regexp.MustCompile("`--([a-z-]+)` \\(([0-9][0-9.,]*)[;)]").FindAllSubmatch(text, -1) {
+			defaults++
+			want := string(bytes.ReplaceAll(found[2], []byte(","), nil))
+			if f := flags[string(found[1])]; f != nil && f.DefValue != want {
+				t.Errorf("%s says that --%s is %s, the program %s", filepath.Base(path), found[1], want, f.DefValue)
+			}
+		}
 	}
-	if named < 100 {
-		t.Errorf("the documents name only %d flags: the search is broken", named)
+	if named < 100 || defaults < 3 {
+		t.Errorf("the documents name only %d flags and %d defaults: the search is broken", named, defaults)
 	}
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "traps.md"))
 	if err != nil {

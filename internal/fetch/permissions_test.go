@@ -1,10 +1,15 @@
 package fetch
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net/http"
 	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
 	"testing"
 )
 
@@ -136,5 +141,35 @@ func TestPrivateHeaders(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// The headers that docs/network.md says are sent to every host are those of IsPublicHeader.
+func TestPublicHeadersAreDocumented(t *testing.T) {
+	doc, err := os.ReadFile(filepath.Join("..", "..", "docs", "network.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, err := os.ReadFile("permissions.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := regexp.MustCompile(`(?m)^\| (.*) \| every host \|$`).FindSubmatch(doc[max(0, bytes.Index(doc, []byte("\n| header | sent to |"))):])
+	_, body, found := bytes.Cut(source, []byte("\nfunc IsPublicHeader("))
+	if row == nil || !found {
+		t.Fatal("the row of docs/network.md or the function is not there")
+	}
+	body, _, _ = bytes.Cut(body, []byte("\n}\n"))
+	names := func(text []byte, pattern string) (list []string) {
+		for _, m := range regexp.MustCompile(pattern).FindAllSubmatch(text, -1) {
+			if name := http.CanonicalHeaderKey(string(m[1])); name != "Accept-Encoding" { // which a Client always sets itself
+				list = append(list, name)
+			}
+		}
+		slices.Sort(list)
+		return list
+	}
+	if have, want := names(row[1], "`([A-Za-z-]+)\\*?`"), names(body, `"([A-Za-z-]+)"`); !slices.Equal(have, want) {
+		t.Errorf("docs/network.md has %q, the program %q", have, want)
 	}
 }
