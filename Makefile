@@ -39,7 +39,7 @@ race: ## the tests of all packages with goroutines or locks, under the race dete
 fuzz: ## fuzz every target for FUZZTIME each (default 2m)
 	./scripts/fuzz.sh $(FUZZTIME)
 
-crash: ## kill the real binary CRASHES times (default 100), over plain and over difficult sites, and compare with an unkilled run
+crash: ## kill the real binary CRASHES times (default 100), over plain and over difficult sites and in recrawls, and compare with an unkilled run
 	$(GO) test -count=1 -run TestCrash -timeout 60m ./internal/e2e -crashes $(CRASHES) -v
 
 bitflips: ## change FLIPS single bits (default 5000) in the files of a closed and of a killed store

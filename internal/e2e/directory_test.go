@@ -13,6 +13,7 @@ import (
 type live struct {
 	SchemaVersion int            `json:"schema_version"`
 	State         string         `json:"state"`
+	Generation    int            `json:"generation"`
 	PID           int            `json:"pid"`
 	Profile       string         `json:"profile"`
 	StartURLs     []string       `json:"start_urls"`

@@ -44,8 +44,8 @@ func newSeries(t *testing.T, cfg testweb.Config, flags ...string) *crawlSeries {
 	return &crawlSeries{web: serve(t, cfg), dir: filepath.Join(t.TempDir(), "data"), crawl: testweb.Crawl{Scope: "any"}, flags: flags}
 }
 
-// run moves the web to a generation and crawls it: the first time anew, then again.
-func (s *crawlSeries) run(t *testing.T, generation int, flags ...string) result {
+// begin moves the web to a generation and returns the command that crawls it: the first time anew, then again.
+func (s *crawlSeries) begin(t *testing.T, generation int) []string {
 	t.Helper()
 	if err := s.web.SetGeneration(generation); err != nil {
 		t.Fatal(err)
@@ -60,9 +60,16 @@ func (s *crawlSeries) run(t *testing.T, generation int, flags ...string) result 
 		args = append(args, s.flags...)
 	}
 	s.generations = append(s.generations, generation)
-	s.began = append(s.began, time.Now().Truncate(time.Millisecond))
-	got := run(t, append(args, flags...)...)
-	s.over = append(s.over, time.Now())
+	now := time.Now().Truncate(time.Millisecond)
+	s.began, s.over = append(s.began, now), append(s.over, now)
+	return args
+}
+
+// run begins a generation and crawls it to its end.
+func (s *crawlSeries) run(t *testing.T, generation int, flags ...string) result {
+	t.Helper()
+	got := run(t, append(s.begin(t, generation), flags...)...)
+	s.over[s.last()] = time.Now()
 	return got
 }
 
