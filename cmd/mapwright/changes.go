@@ -150,6 +150,10 @@ func changeText(l *recrawl.Line, showGeneration bool) string {
 			fmt.Fprintf(text, "    %s: %s\n", field, valueText(v.After))
 			continue
 		}
+		if field == recrawl.TextHash {
+			text.WriteString("    the text changed\n") // the two hashes would say no more
+			continue
+		}
 		fmt.Fprintf(text, "    %s: %s -> %s\n", field, valueText(v.Before), valueText(v.After))
 	}
 	return text.String()

@@ -98,7 +98,7 @@ func TestChanges(t *testing.T) {
 
 	last := run(t, "changes", dir)
 	succeeded(t, last)
-	if want := "Generation 2: 1 changed\n\nChanged (1)\n  " + urls[0] + "\n    title: First <title>\\u001b -> Second\n    text_hash: 000000000000000e -> 0000000000000006\n"; last.stdout != want {
+	if want := "Generation 2: 1 changed\n\nChanged (1)\n  " + urls[0] + "\n    title: First <title>\\u001b -> Second\n    the text changed\n"; last.stdout != want {
 		t.Errorf("it prints\n%s\nwant\n%s", last.stdout, want)
 	}
 	all := run(t, "changes", "--data-dir", dir, "--since", "1")
