@@ -172,7 +172,7 @@ func (s *failingStore) Commit(recs ...Record) (Position, error) {
 	return s.MemStore.Commit(recs...)
 }
 
-// If Done fails the lease is paid back and its URL pending.
+// If Done fails, the lease is released and its URL is pending.
 func TestDoneFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken := errors.New("disk is broken")

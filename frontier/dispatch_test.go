@@ -29,7 +29,7 @@ func sleepers(t *testing.T, n int) (f *Frontier, first *Lease, leases chan *Leas
 	return f, first, leases
 }
 
-// Whoever ends a lease and asks for the next gets it, and nobody is woken for it.
+// A worker that ends a lease and asks for the next gets it, and no other worker is woken for it.
 func TestReturningTakesItsOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, l, _ := sleepers(t, 8)
@@ -46,8 +46,8 @@ func TestReturningTakesItsOwn(t *testing.T) {
 	})
 }
 
-// What nobody comes back for is another's, after a moment.
-func TestNobodyReturns(t *testing.T) {
+// If the worker that made work does not return, another worker gets it within comeBack.
+func TestWorkerDoesNotReturn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, l, leases := sleepers(t, 8)
 		for range 8 {

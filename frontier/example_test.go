@@ -104,7 +104,7 @@ func ExampleErrLimit() {
 	// 1 left
 }
 
-// Whatever brings links from elsewhere holds a token, so that nobody takes a pause
+// Code that adds links from elsewhere holds a token, so that a pause is not taken
 // for the end.
 func ExampleFrontier_Source() {
 	f, _ := frontier.New(frontier.Options{IgnoreRobots: true}, frontier.NewMemStore())

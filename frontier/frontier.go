@@ -116,11 +116,11 @@ func New(o Options, s Store) (*Frontier, error) {
 	f.recorder.init(f)
 	var all []*shard
 	for i := range o.Shards {
-		seats := o.MaxHosts / o.Shards
+		active := o.MaxHosts / o.Shards
 		if i < o.MaxHosts%o.Shards {
-			seats++
+			active++
 		}
-		all = append(all, newShard(f, i, seats, o.HotSetBytes/o.Shards))
+		all = append(all, newShard(f, i, active, o.HotSetBytes/o.Shards))
 	}
 	f.shards.init(all)
 	f.packs = dedup.NewPacks(o.Seed, f.shards.filters)
@@ -307,7 +307,7 @@ func (l *lifetime) err() error {
 	return nil
 }
 
-// ready waits for the store, without a lock and for as long as the frontier lives.
+// ready waits for the store, without a lock and until the frontier is closed.
 func (l *lifetime) ready(s Store) error {
 	if err := l.err(); err != nil {
 		return err

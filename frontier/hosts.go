@@ -11,7 +11,7 @@ import (
 )
 
 // A host is what is kept of a host name that has anything pending, or of which
-// something must not be forgotten. Most of what makes it run lies in its seat,
+// something must not be forgotten. Most of what makes it run is in its activeState,
 // which a parked host does not have.
 type host struct {
 	hostQueue
@@ -27,10 +27,10 @@ type host struct {
 	tickets int64 // page tickets taken, under MaxURLsPerHost
 	counted int64 // finished pages that took one, likewise
 
-	name  hostName
-	flags hostFlags
-	why   Why
-	seat  int32 // -1 for none: parked
+	name   hostName
+	flags  hostFlags
+	why    Why
+	active int32 // the index of its activeState, -1 if the host is parked
 
 	domain hostDomain
 
@@ -102,7 +102,7 @@ func (h *host) isDone(now int64) bool {
 	return h.pending == 0 && h.leases == 0 && h.disowned == 0 && h.flags&busy == 0 && h.lastStart+forgetAfter <= now
 }
 
-// parkable reports whether a host can be parked: nothing refers to its seat.
+// parkable reports whether a host can be parked: nothing refers to its activeState.
 func (h *host) parkable() bool {
 	return h.leases == 0 && h.disowned == 0 && h.flags&(hostAsking|hostLoading) == 0
 }
@@ -167,7 +167,7 @@ func (t *hostTable) all(p uint8) iter.Seq2[int32, *host] {
 func (t *hostTable) add(id HostID, name string) (int32, *host) {
 	i := t.records.Alloc()
 	h := t.at(i)
-	*h = host{id: id, flags: hostUnknown, why: WhyIdle, seat: -1, hostQueue: emptyQueue(t.gone[id])}
+	*h = host{id: id, flags: hostUnknown, why: WhyIdle, active: -1, hostQueue: emptyQueue(t.gone[id])}
 	delete(t.gone, id)
 	t.byID[id] = i
 	t.whys[h.why]++

@@ -18,13 +18,13 @@ func dump(f *Frontier) string {
 		f.permits.Used(), f.tickets.Used(), f.loader.starved(), loads, asks, f.gate.open.Load())
 	for _, s := range f.shards.all {
 		s.mu.Lock()
-		fmt.Fprintf(&b, "shard %d: %d ready %d parked %d seats, due %d\n", s.index, s.schedule.ready.Len(), s.schedule.parked.Len(), s.schedule.active(), s.due.Load())
+		fmt.Fprintf(&b, "shard %d: %d ready %d parked %d active, due %d\n", s.index, s.schedule.ready.Len(), s.schedule.parked.Len(), s.schedule.activeCount(), s.due.Load())
 		for i := range s.hosts.end() {
 			h := s.hosts.at(i)
 			if h.id == 0 {
 				continue
 			}
-			fmt.Fprintf(&b, "  %s: %v flags %b pending %d leases %d waiting %d mem %d seat %d due %d", s.hosts.name(h), h.why, h.flags, h.pending, h.leases, h.waiting, h.inMemory, h.seat, s.schedule.time(i, h))
+			fmt.Fprintf(&b, "  %s: %v flags %b pending %d leases %d waiting %d mem %d active %d due %d", s.hosts.name(h), h.why, h.flags, h.pending, h.leases, h.waiting, h.inMemory, h.active, s.schedule.time(i, h))
 			for j := h.levels; j >= 0; j = s.queues.level(j).next {
 				lv := s.queues.level(j)
 				fmt.Fprintf(&b, " [%d: n %d disk %d leased %d waiting %d]", lv.class, lv.n, lv.disk, lv.leased, lv.waiting)
@@ -48,7 +48,7 @@ func checkInvariants(t testing.TB, f *Frontier) {
 	var gated [depths]int64
 	for _, s := range f.shards.all {
 		s.mu.Lock()
-		seats, queued, givenUp := 0, 0, int64(0)
+		active, queued, givenUp := 0, 0, int64(0)
 		allPending, allSitemaps, disk := int64(0), int64(0), int64(0)
 		counted += s.count.hosts.pages
 		leased := map[int32]int{}
@@ -118,15 +118,15 @@ func checkInvariants(t testing.TB, f *Frontier) {
 			if _, away := s.asks.away[i]; away != (h.flags&hostRobotsAway != 0) || (len(s.asks.questions[i]) > 0) != (h.flags&hostRobotsAsked != 0) {
 				t.Errorf("%s: flags %b, it waits: %v, %d questions", s.hosts.name(h), h.flags, away, len(s.asks.questions[i]))
 			}
-			if h.seat >= 0 {
-				seats++
+			if h.active >= 0 {
+				active++
 			}
 			if s.schedule.time(i, h) != never {
 				queued++
 			}
 		}
-		if seats != s.schedule.active() || seats > s.schedule.maxActive {
-			t.Errorf("%d seats are taken, %d by the slab's count, of %d", seats, s.schedule.active(), s.schedule.maxActive)
+		if active != s.schedule.activeCount() || active > s.schedule.maxActive {
+			t.Errorf("%d hosts are active, %d by the slab's count, of %d", active, s.schedule.activeCount(), s.schedule.maxActive)
 		}
 		if allPending != s.queues.pending || allSitemaps != s.queues.sitemaps || disk != s.queues.disk {
 			t.Errorf("%d URLs are pending and %d on disk by the queues' count, %d and %d by their levels'", s.queues.pending, s.queues.disk, allPending, disk)
@@ -142,7 +142,7 @@ func checkInvariants(t testing.TB, f *Frontier) {
 				t.Error(err)
 			}
 			for _, n := range heap.Nodes(math.MaxInt) {
-				if h := s.hosts.at(n.Item); h.id == 0 || (h.seat >= 0) != (heap == &s.schedule.ready) {
+				if h := s.hosts.at(n.Item); h.id == 0 || (h.active >= 0) != (heap == &s.schedule.ready) {
 					t.Errorf("%s is in the wrong heap", s.hosts.name(h))
 				}
 			}

@@ -89,7 +89,7 @@ func (l *Lease) Start() error {
 		return err
 	}
 	h := s.hosts.at(l.host)
-	st, rnd := s.schedule.seat(h), s.schedule.rng.Uint64()
+	st, rnd := s.schedule.stateOf(h), s.schedule.rng.Uint64()
 	if !s.sharing.start(l, st, rnd) {
 		return ErrTooSoon
 	}
@@ -128,7 +128,7 @@ func (l *Lease) refusalLocked() error {
 func (l *Lease) mayRepeatLocked() bool {
 	s := l.s
 	h := s.hosts.at(l.host)
-	st := s.schedule.seat(h)
+	st := s.schedule.stateOf(h)
 	switch {
 	case h.flags&hostHeld != 0:
 		return false

@@ -167,7 +167,7 @@ func (l *Lease) fill(id HostID, name []byte, e *entry, class uint8) {
 // openLocked counts a new lease of its host.
 func (l *Lease) openLocked(h *host, now int64) {
 	s := l.s
-	st := s.schedule.seat(h)
+	st := s.schedule.stateOf(h)
 	h.leases++
 	s.f.parts.of(h.id).leases++
 	st.grant(now, s.f.o.KeepTurn)
@@ -181,7 +181,7 @@ func (l *Lease) openLocked(h *host, now int64) {
 // releaseLocked frees the host's slot.
 func (l *Lease) releaseLocked(h *host) {
 	l.landed = true
-	l.s.schedule.seat(h).release(l.started != 0)
+	l.s.schedule.stateOf(h).release(l.started != 0)
 	l.s.sharing.release(l.host, l.started != 0, l.s.time())
 	l.s.touch(l.host)
 }
@@ -273,7 +273,7 @@ func (e *ending) land(l *Lease, r *Result) pace.Event {
 	if r.Class == pace.ClassNone {
 		return event
 	}
-	st := s.schedule.seat(h)
+	st := s.schedule.stateOf(h)
 	ch := s.sharing.apply(l.host, st, event)
 	e.verdict = ch.Verdict
 	if ch.RowChanged || r.RetryAfter > 0 && ch.Has(pace.EffectRested) {
@@ -308,7 +308,7 @@ func (e *ending) apply(h *host, ch pace.Change, waiting int64) {
 		if most == Off {
 			most = 20
 		}
-		if _, atCap := s.schedule.seat(h).pace.Refusals(); atCap >= most {
+		if _, atCap := s.schedule.stateOf(h).pace.Refusals(); atCap >= most {
 			s.abandon(s.hosts.domain(h), l.host, waiting)
 		}
 	}
@@ -350,7 +350,7 @@ func (e *ending) back(r *Result, event pace.Event, d Disposition) error {
 	}
 	if d == Retrying {
 		attempts++
-		at = max(at, s.schedule.seat(h).pace.RetryAt(&s.f.o.Pace, event, attempts).UnixNano())
+		at = max(at, s.schedule.stateOf(h).pace.RetryAt(&s.f.o.Pace, event, attempts).UnixNano())
 		if s.effects.observed && h.flags&hostHeld == 0 { // only resume tries the URLs of a blocked host again
 			s.effects.note(Notice{
 				Kind: NoticeRetry, Host: string(s.hosts.name(h)), URL: l.url.String(), Attempt: attempts, At: time.Unix(0, at),
@@ -434,7 +434,7 @@ func (e *ending) finish() {
 		}
 		longest := s.origins.set(l.host, h, originState{origin: l.origin, crawl: e.crawlDelay, until: s.f.clock.at(e.until)})
 		var ch pace.Change
-		st := s.schedule.seat(h)
+		st := s.schedule.stateOf(h)
 		st.pace, ch = st.pace.WithCrawlDelay(&s.f.o.Pace, longest)
 		e.apply(h, ch, h.pages())
 	}

@@ -245,7 +245,7 @@ func TestDrainedIsExact(t *testing.T) {
 	})
 }
 
-// A worker that panics pays its lease back: the slot, the permit, the ticket.
+// The lease of a worker that panics is released: the slot, the permit, the ticket.
 func TestPanicPaysBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := NewMemStore()

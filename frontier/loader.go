@@ -179,7 +179,7 @@ func (q *loader) plan(s *shard, i int32) (loadPlan, bool) {
 	h := s.hosts.at(i)
 	now := s.time()
 	part := q.parts.of(h.id)
-	if h.seat < 0 || h.flags&(hostHeld|hostClosed) != 0 || part.state != partitionOpen {
+	if h.active < 0 || h.flags&(hostHeld|hostClosed) != 0 || part.state != partitionOpen {
 		return loadPlan{}, false
 	}
 	at := max(now, s.schedule.nextStart(i, h))
@@ -224,7 +224,7 @@ func (q *loader) take(s *shard, i int32, p *loadPlan, links []Link, asked int) (
 		return q.fillWait(s, h, p, links)
 	}
 	lv := s.queues.level(p.level)
-	if h.seat < 0 || h.flags&hostHeld != 0 || lv.load() != p.after || lv.class != p.after.Priority {
+	if h.active < 0 || h.flags&hostHeld != 0 || lv.load() != p.after || lv.class != p.after.Priority {
 		return 0, nil
 	}
 	s.count.loads++
@@ -314,7 +314,7 @@ func (q *loader) sweep(s *shard, keep uint32) {
 			if h.inMemory == 0 {
 				continue
 			}
-			if h.seat >= 0 && s.schedule.time(i, h) <= now+soon {
+			if h.active >= 0 && s.schedule.time(i, h) <= now+soon {
 				s.giveBack(h, keep)
 			} else {
 				s.giveBack(h, 0)

@@ -82,7 +82,7 @@ func (d *driver) checkRobots(l *Lease, h *modelHost, now time.Time) bool {
 	case l.ask != nil:
 		q := h.question()
 		if q == nil {
-			d.t.Fatalf("%s was leased, and nobody asks for it", l.URL())
+			d.t.Fatalf("%s was leased, and no host waits for it", l.URL())
 		}
 		var origins []string
 		for _, w := range q.waits {

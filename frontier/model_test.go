@@ -432,7 +432,7 @@ func (d *driver) next() {
 	now := time.Now()
 	if err != nil || want != nil {
 		if d.tight && errors.Is(err, context.DeadlineExceeded) && want == nil && len(d.leases) > 0 {
-			return // memory or seats are held by the leases that are out
+			return // memory or places of active hosts are held by the leases that are out
 		}
 		if !errors.Is(err, want) {
 			d.t.Fatalf("Next: %v, want %v, %v from now\n%s", err, want, at.Sub(now), dump(d.f))
@@ -502,7 +502,7 @@ func (d *driver) check(l *Lease, now time.Time) {
 	h.pageLeases++
 }
 
-// forget has the model forget what the frontier has forgotten: when seats are few,
+// forget has the model forget what the frontier has forgotten: when few hosts may be active,
 // a host without work is not remembered, and its robots.txt neither.
 func (d *driver) forget(l *Lease, h *modelHost) {
 	l.s.lock()

@@ -56,7 +56,7 @@ func TestNothingOnTheWireCostsNoDelay(t *testing.T) {
 	})
 }
 
-// Somebody who answers 429 three times and then 200 is asked after 1, 2 and 4 s.
+// A host that answers 429 three times and then 200 is asked after 1, 2 and 4 s.
 func TestRefusedIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var notices []Notice
@@ -219,7 +219,7 @@ func TestKeepsAHostBusy(t *testing.T) {
 	})
 }
 
-// A host that is slow, one that rests and one that is full delay nobody else.
+// A host that is slow, one that rests and one that is full delay no other host.
 func TestHostsDoNotDelayEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true, Shards: 1}, NewMemStore())
@@ -251,7 +251,7 @@ func TestHostsDoNotDelayEachOther(t *testing.T) {
 	})
 }
 
-// While everybody rests, nothing runs: the one timer wakes one call of Next, once.
+// While all hosts rest, nothing runs: the one timer wakes one call of Next, once.
 func TestNobodySpins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newTest(t, Options{Pace: pace.Config{MinDelay: time.Hour, MaxDelay: time.Hour}, IgnoreRobots: true}, NewMemStore())
@@ -456,8 +456,8 @@ func TestRetryAfterOutlivesTheRun(t *testing.T) {
 	})
 }
 
-// It holds for a host without a seat too, which has nothing else that deserves to
-// be kept: a refusal of several in flight teaches no delay where they adapt.
+// It holds for a parked host too, of which nothing else has to be
+// kept: a refusal of several in flight teaches no delay where they adapt.
 func TestRetryAfterOfAParkedHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := NewMemStore()
@@ -511,7 +511,7 @@ func TestUnblockKeepsCrawlDelay(t *testing.T) {
 		l = next(t, f)
 		startLease(t, l)
 		done(t, l, Result{Class: pace.ClassNetwork, Finish: &Finish{}})
-		add(t, f, seeds("http://b.test/")...) // takes the seat
+		add(t, f, seeds("http://b.test/")...) // parks the other host
 		crawl(t, f, 1, 0, func(*Lease) Result { return ok() })
 		if st := f.Stats(); st.Hosts[WhyBlocked] != 1 || st.Pending != 2 {
 			t.Fatalf("%+v", st)

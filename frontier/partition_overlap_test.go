@@ -135,7 +135,7 @@ func TestPartitionChangesWhileLinksAreLookedUp(t *testing.T) {
 	}
 }
 
-// What was being read for a host when its partition was closed is of no use to whoever has its memory then.
+// What was being read for a host when its partition was closed is not given to the host that has its memory then.
 func TestPartitionClosesWhileAWindowIsLoaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &blockingStore{MemStore: NewMemStore()}

@@ -86,8 +86,8 @@ func (s *shard) learn(i int32, h *host, fact HostFact) {
 			Change: pace.Change{Effects: pace.EffectRetryAfterLong, RetryAfter: until.Sub(now).Round(time.Second), RestUntil: until},
 		})
 	}
-	if h.seat >= 0 {
-		s.schedule.seat(h).noteSaved(0) // the next change is worth writing at once
+	if h.active >= 0 {
+		s.schedule.stateOf(h).noteSaved(0) // the next change is worth writing at once
 	}
 	switch {
 	case !fact.Blocked && !fact.Abandoned:
@@ -155,11 +155,11 @@ func (s *shard) checkpoint(from int32) (int32, error) {
 		if s.draft.isDue(h) {
 			h.flags &^= hostFactDirty
 			rec.Hosts = append(rec.Hosts, s.draft.factOf(i, h))
-			if h.seat >= 0 {
-				s.schedule.seat(h).noteSaved(now)
+			if h.active >= 0 {
+				s.schedule.stateOf(h).noteSaved(now)
 			}
 		}
-		if h.seat < 0 {
+		if h.active < 0 {
 			s.touch(i) // it may be forgettable by now
 		}
 	}
@@ -204,13 +204,13 @@ func (d *draft) add(i int32, h *host) { d.facts = append(d.facts, d.factOf(i, h)
 // addPace adds the fact about an active host whose pace must be kept.
 func (d *draft) addPace(i int32, h *host, now int64) {
 	d.add(i, h)
-	d.schedule.seat(h).noteSaved(now)
+	d.schedule.stateOf(h).noteSaved(now)
 }
 
 // addIfWorth adds the fact about an active host, if what was learned about its pace is
 // worth a record by now.
 func (d *draft) addIfWorth(i int32, h *host, now int64) {
-	st := d.schedule.seat(h)
+	st := d.schedule.stateOf(h)
 	savedAt := time.Time{}
 	if st.savedAt != 0 {
 		savedAt = time.Unix(0, st.savedAt)
@@ -222,10 +222,10 @@ func (d *draft) addIfWorth(i int32, h *host, now int64) {
 
 // isDue reports whether the fact about a host must be committed at a checkpoint.
 func (d *draft) isDue(h *host) bool {
-	if h.flags&hostFactDirty != 0 || h.seat < 0 {
+	if h.flags&hostFactDirty != 0 || h.active < 0 {
 		return h.flags&hostFactDirty != 0
 	}
-	st := d.schedule.seat(h)
+	st := d.schedule.stateOf(h)
 	return st.pace.Unsaved(st.saved)
 }
 

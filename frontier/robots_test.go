@@ -132,7 +132,7 @@ func TestCrawlDelay(t *testing.T) {
 }
 
 // At most MaxRobots robots leases are out; a host that waits for its turn with
-// them is not forgotten, and nobody else waits with it.
+// them is not forgotten, and no other host waits with it.
 func TestRobotsSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := NewMemStore()

@@ -21,7 +21,7 @@ const (
 )
 
 // A schedule holds the paces of a shard's hosts and the order of their times. A
-// bounded number of hosts is active: such a host has a seat, and may be leased. The
+// bounded number of hosts is active: such a host has an activeState, and may be leased. The
 // others are parked. The schedule knows nothing of what hosts have queued.
 //
 // An active host is in ready exactly when it may be leased at its time there, or
@@ -30,7 +30,7 @@ const (
 type schedule struct {
 	config        *pace.Config
 	maxActive     int
-	seats         memory.Slab[seat]
+	states        memory.Slab[activeState]
 	ready, parked memory.Heap
 	places        memory.Places
 	paces         map[int32]pace.Pace // of parked hosts, where it must not be forgotten
@@ -43,10 +43,10 @@ type schedule struct {
 	rng      rand.PCG
 }
 
-// A seat is what an active host has and a parked one does not.
-type seat struct {
+// An activeState is what an active host has and a parked one does not.
+type activeState struct {
 	pace pace.Pace
-	fair int64  // clock; when the host last gave up its turn, which orders those whose time has come
+	fair int64  // clock; when the last turn of the host ended, which orders those whose time has come
 	rnd  uint64 // drawn at each start, for the delay after it
 
 	saved   pace.Saved // what was last written of the pace
@@ -66,13 +66,13 @@ func (sc *schedule) init(config *pace.Config, maxActive int) {
 	sc.rng.Seed(rand.Uint64(), rand.Uint64())
 }
 
-// seat is the seat of an active host.
-func (sc *schedule) seat(h *host) *seat { return sc.seats.At(h.seat) }
+// stateOf is the state of an active host.
+func (sc *schedule) stateOf(h *host) *activeState { return sc.states.At(h.active) }
 
-// active is the number of active hosts.
-func (sc *schedule) active() int { return sc.seats.Len() }
+// activeCount is the number of active hosts.
+func (sc *schedule) activeCount() int { return sc.states.Len() }
 
-func (sc *schedule) isFull() bool { return sc.seats.Len() >= sc.maxActive }
+func (sc *schedule) isFull() bool { return sc.states.Len() >= sc.maxActive }
 
 // due is the earliest time at which an active host may be leased, or never.
 func (sc *schedule) due() int64 { return sc.ready.Top() }
@@ -98,11 +98,11 @@ func (sc *schedule) nextParked() (int32, bool) {
 // add takes in a host that is new in the table, as a parked one.
 func (sc *schedule) add(i int32) { sc.places.Grow(i + 1) }
 
-// activate gives a parked host a seat.
+// activate makes a parked host active.
 func (sc *schedule) activate(i int32, h *host, now int64) {
 	sc.parked.Remove(i)
-	h.seat = sc.seats.Alloc()
-	st := sc.seat(h)
+	h.active = sc.states.Alloc()
+	st := sc.stateOf(h)
 	st.pace = sc.paces[i]
 	delete(sc.paces, i)
 	st.rnd = sc.rng.Uint64()
@@ -110,13 +110,13 @@ func (sc *schedule) activate(i int32, h *host, now int64) {
 	st.saved, st.savedAt = st.pace.Saved(), 0
 }
 
-// park takes the seat of an active host away. Of its pace, what must not be forgotten
+// park makes an active host parked. Of its pace, what must not be forgotten
 // is kept.
 func (sc *schedule) park(i int32, h *host, now int64) {
-	p := sc.seat(h).pace
+	p := sc.stateOf(h).pace
 	sc.ready.Remove(i)
-	sc.seats.Free(h.seat)
-	h.seat, h.parkedAt = -1, now
+	sc.states.Free(h.active)
+	h.active, h.parkedAt = -1, now
 	h.flags &^= hostEarly
 	sc.setPace(i, h, p, now)
 }
@@ -124,16 +124,16 @@ func (sc *schedule) park(i int32, h *host, now int64) {
 // remove forgets a host, active or parked.
 func (sc *schedule) remove(i int32, h *host) {
 	sc.set(i, h, never)
-	if h.seat >= 0 {
-		sc.seats.Free(h.seat)
-		h.seat = -1
+	if h.active >= 0 {
+		sc.states.Free(h.active)
+		h.active = -1
 	}
 	delete(sc.paces, i)
 }
 
 // time is the time of a host, or never.
 func (sc *schedule) time(i int32, h *host) int64 {
-	if h.seat >= 0 {
+	if h.active >= 0 {
 		return sc.ready.Time(i)
 	}
 	return sc.parked.Time(i)
@@ -141,7 +141,7 @@ func (sc *schedule) time(i int32, h *host) int64 {
 
 // set sets the time of a host.
 func (sc *schedule) set(i int32, h *host, at int64) {
-	if h.seat >= 0 {
+	if h.active >= 0 {
 		sc.ready.Set(i, at)
 	} else {
 		sc.parked.Set(i, at)
@@ -150,8 +150,8 @@ func (sc *schedule) set(i int32, h *host, at int64) {
 
 // pace is a host's pace, active or parked.
 func (sc *schedule) pace(i int32, h *host) pace.Pace {
-	if h.seat >= 0 {
-		return sc.seat(h).pace
+	if h.active >= 0 {
+		return sc.stateOf(h).pace
 	}
 	return sc.paces[i]
 }
@@ -160,8 +160,8 @@ func (sc *schedule) pace(i int32, h *host) pace.Pace {
 // in it that must not be forgotten.
 func (sc *schedule) setPace(i int32, h *host, p pace.Pace, now int64) {
 	switch {
-	case h.seat >= 0:
-		sc.seat(h).pace = p
+	case h.active >= 0:
+		sc.stateOf(h).pace = p
 	case !p.IsDefault() || p.CrawlDelay() > 0 || p.RestUntil().UnixNano() > now:
 		sc.paces[i] = p
 	default:
@@ -176,8 +176,8 @@ func (sc *schedule) nextStart(i int32, h *host) int64 {
 		last = time.Unix(0, h.lastStart)
 	}
 	var at time.Time
-	if h.seat >= 0 {
-		st := sc.seat(h)
+	if h.active >= 0 {
+		st := sc.stateOf(h)
 		at = st.pace.NextStart(sc.config, last, st.rnd)
 	} else {
 		at = sc.paces[i].NextStart(sc.config, last, 0)
@@ -192,13 +192,13 @@ func (sc *schedule) nextStart(i int32, h *host) int64 {
 // after it.
 func (sc *schedule) started(h *host, now int64, rnd uint64) {
 	h.lastStart = now
-	sc.seat(h).rnd = rnd
+	sc.stateOf(h).rnd = rnd
 }
 
-// limit is how many requests an active host, which has the seat, may have in flight.
+// limit is how many requests an active host, which has the state, may have in flight.
 // A sitemap can take long to read: where only one request would be allowed because
 // nothing is known of the host, it does not keep the first pages waiting.
-func (sc *schedule) limit(h *host, st *seat) int {
+func (sc *schedule) limit(h *host, st *activeState) int {
 	if sc.config.Adaptive && st.pace.IsFresh() && h.leases > h.pageLeases {
 		return sc.config.MinInflight
 	}
@@ -228,7 +228,7 @@ func (sc *schedule) late(hosts *hostTable) (late []int32) {
 	sc.compared = top
 	for i := range hosts.end() {
 		h := hosts.at(i)
-		if h.id == 0 || h.seat < 0 || !h.parkable() || sc.ready.Time(i) <= top+parkGap {
+		if h.id == 0 || h.active < 0 || !h.parkable() || sc.ready.Time(i) <= top+parkGap {
 			continue
 		}
 		if late = append(late, i); len(late) == most {
@@ -247,13 +247,13 @@ func (sc *schedule) addIdle(i int32, hosts *hostTable) {
 	}
 	h.flags |= hostIdle
 	sc.idle.Push(i)
-	if sc.idle.Len() < 2*sc.active()+1024 {
+	if sc.idle.Len() < 2*sc.activeCount()+1024 {
 		return
 	}
 	// Without this the list would grow with every host.
 	sc.idle.Filter(func(i int32) bool {
 		h := hosts.at(i)
-		keep := h.flags&hostIdle != 0 && h.seat >= 0
+		keep := h.flags&hostIdle != 0 && h.active >= 0
 		h.flags &^= hostIdle // a second entry of the same host is not kept
 		return keep
 	})
@@ -275,7 +275,7 @@ func (sc *schedule) takeIdle(hosts *hostTable) (int32, bool) {
 			continue
 		}
 		h.flags &^= hostIdle
-		if h.seat >= 0 && h.why == WhyIdle && h.parkable() && h.pending == 0 {
+		if h.active >= 0 && h.why == WhyIdle && h.parkable() && h.pending == 0 {
 			return i, true
 		}
 	}
@@ -283,7 +283,7 @@ func (sc *schedule) takeIdle(hosts *hostTable) (int32, bool) {
 
 // grant takes a slot for a new lease. turn is how many leases a host gets in a row
 // before it goes behind others whose time has come.
-func (st *seat) grant(now int64, turn int) {
+func (st *activeState) grant(now int64, turn int) {
 	st.crawled++
 	st.inflight++
 	st.unstarted++
@@ -296,13 +296,13 @@ func (st *seat) grant(now int64, turn int) {
 }
 
 // start notes that the first request of a lease is sent.
-func (st *seat) start() {
+func (st *activeState) start() {
 	st.unstarted--
 	st.wire++
 }
 
 // release frees the slot of a lease.
-func (st *seat) release(started bool) {
+func (st *activeState) release(started bool) {
 	st.inflight--
 	if started {
 		st.wire--
@@ -312,10 +312,10 @@ func (st *seat) release(started bool) {
 }
 
 // noteSaved notes that the pace is written now.
-func (st *seat) noteSaved(now int64) { st.saved, st.savedAt = st.pace.Saved(), now }
+func (st *activeState) noteSaved(now int64) { st.saved, st.savedAt = st.pace.Saved(), now }
 
 // whyNot is what of the pace makes the host wait.
-func (st *seat) whyNot(now int64) Why {
+func (st *activeState) whyNot(now int64) Why {
 	switch ready := st.pace.ReadyAt(); {
 	case ready.IsZero() || ready.UnixNano() <= now:
 		return WhyDelay

@@ -144,7 +144,7 @@ func (s *shard) push(l *Link) {
 	o, name := originOf(l.URL)
 	i, h := s.hostOf(l.Key.Host, name)
 	lv := s.queues.ensureLevel(&h.hostQueue, l.Priority, l.At.before())
-	if h.seat >= 0 && lv.disk == 0 && h.flags&hostHeld == 0 && !s.f.loader.starved() && s.f.permits.Take(1) == 1 {
+	if h.active >= 0 && lv.disk == 0 && h.flags&hostHeld == 0 && !s.f.loader.starved() && s.f.permits.Take(1) == 1 {
 		e := entryOf(l, o)
 		s.queues.add(&h.hostQueue, lv, &e)
 	} else {
@@ -179,7 +179,7 @@ func (s *shard) settle(i int32, now int64) {
 	key, turn := s.sharing.plan(i, h, at, why, now)
 	s.hosts.setWhy(h, turn)
 	h.flags &^= hostEarly
-	if h.seat < 0 {
+	if h.active < 0 {
 		s.schedule.set(i, h, at)
 		if s.forgettable(i, h, now) {
 			s.freeHost(i)
@@ -238,7 +238,7 @@ func (s *shard) settleAll(now int64) {
 func (s *shard) park(i int32, now int64) {
 	h := s.hosts.at(i)
 	s.giveBack(h, 0)
-	if st := s.schedule.seat(h); st.pace.Unsaved(st.saved) {
+	if st := s.schedule.stateOf(h); st.pace.Unsaved(st.saved) {
 		h.flags |= hostFactDirty
 	}
 	s.sharing.leave(i, now)
@@ -256,7 +256,7 @@ func (s *shard) next(i int32, h *host, now int64) (at int64, why Why, load bool)
 		return never, WhyBlocked, false
 	case h.flags&hostAbandoned != 0:
 		return never, WhyAbandoned, false
-	case h.seat < 0:
+	case h.active < 0:
 		at := max(s.schedule.nextStart(i, h), h.parkedAt)
 		p := s.pick(i, h, at)
 		if p.at == never {
@@ -266,7 +266,7 @@ func (s *shard) next(i int32, h *host, now int64) (at int64, why Why, load bool)
 	case h.flags&hostUnknown != 0:
 		return never, WhyLoading, false
 	}
-	st := s.schedule.seat(h)
+	st := s.schedule.stateOf(h)
 	if int(st.inflight) >= s.schedule.limit(h, st) {
 		return never, WhyFull, false
 	}

@@ -6,7 +6,7 @@ import "github.com/mapwright/mapwright/frontier/pace"
 // what other crawls of the process do to the same hosts. Without a registry it does
 // nothing, and a host's own time is when it is leased.
 //
-// A host has a handle at most while it has a seat. What other crawls must know is in
+// A host has a handle at most while it is active. What other crawls must know is in
 // the shard's effects, so they are woken when no shard is locked.
 type sharing struct {
 	registry *pace.Registry // nil for a crawl alone
@@ -39,7 +39,7 @@ func (sh *sharing) join(i int32, h *host) *pace.Handle {
 		}
 		s.unlock()
 	}
-	handle := sh.registry.Join(string(s.hosts.name(h)), &s.schedule.seat(h).pace, wake)
+	handle := sh.registry.Join(string(s.hosts.name(h)), &s.schedule.stateOf(h).pace, wake)
 	sh.handles[i] = handle
 	return handle
 }
@@ -47,21 +47,21 @@ func (sh *sharing) join(i int32, h *host) *pace.Handle {
 // sync brings the pace of a host in line with what all crawls know.
 func (sh *sharing) sync(i int32, h *host) {
 	if handle := sh.of(i); handle != nil {
-		handle.Sync(&sh.s.schedule.seat(h).pace)
+		handle.Sync(&sh.s.schedule.stateOf(h).pace)
 	}
 }
 
 // merge tells the other crawls what was read about an active host.
 func (sh *sharing) merge(i int32, h *host) {
 	if handle := sh.of(i); handle != nil {
-		handle.Merge(&sh.s.schedule.seat(h).pace)
+		handle.Merge(&sh.s.schedule.stateOf(h).pace)
 	}
 }
 
 // plan takes the time of a host and the reason for it, as they are without other
 // crawls, and returns them as they are with them.
 func (sh *sharing) plan(i int32, h *host, at int64, why Why, now int64) (int64, Why) {
-	if sh.registry == nil || h.seat < 0 || sh.s.f.life.closed() {
+	if sh.registry == nil || h.active < 0 || sh.s.f.life.closed() {
 		return at, why
 	}
 	wants := h.leases > 0 // a page that is being read may have links to its host
@@ -91,7 +91,7 @@ func (sh *sharing) plan(i int32, h *host, at int64, why Why, now int64) (int64, 
 
 // terms are what the crawl demands for an active host.
 func (sh *sharing) terms(h *host) pace.Terms {
-	c, st := sh.s.schedule.config, sh.s.schedule.seat(h)
+	c, st := sh.s.schedule.config, sh.s.schedule.stateOf(h)
 	return pace.Terms{Gap: st.pace.Drawn(c, st.rnd), Paced: st.pace.Delay(c) > 0, Limit: sh.s.schedule.limit(h, st)}
 }
 
@@ -114,7 +114,7 @@ func (sh *sharing) take(i int32, h *host, now int64) bool {
 
 // start starts a request of a lease, and reports whether other crawls allow it. rnd is
 // drawn for the delay after it.
-func (sh *sharing) start(l *Lease, st *seat, rnd uint64) (ok bool) {
+func (sh *sharing) start(l *Lease, st *activeState, rnd uint64) (ok bool) {
 	handle := sh.of(l.host)
 	if handle == nil {
 		return true
@@ -132,7 +132,7 @@ func (sh *sharing) start(l *Lease, st *seat, rnd uint64) (ok bool) {
 
 // inflight is how many slots of an active host are taken by all crawls, and how many
 // requests are on the wire.
-func (sh *sharing) inflight(i int32, st *seat) (slots, wire int) {
+func (sh *sharing) inflight(i int32, st *activeState) (slots, wire int) {
 	if handle := sh.of(i); handle != nil {
 		return handle.Inflight()
 	}
@@ -147,7 +147,7 @@ func (sh *sharing) release(i int32, started bool, now int64) {
 }
 
 // apply lets the pace of an active host know how a request went.
-func (sh *sharing) apply(i int32, st *seat, e pace.Event) (ch pace.Change) {
+func (sh *sharing) apply(i int32, st *activeState, e pace.Event) (ch pace.Change) {
 	c := sh.s.schedule.config
 	handle := sh.of(i)
 	if handle == nil {

@@ -98,7 +98,7 @@ func TestRefusedStartReturnsTheURL(t *testing.T) {
 		paceOf := func(l *Lease) pace.Pace {
 			l.s.lock()
 			defer l.s.unlock()
-			return l.s.schedule.seat(l.s.hosts.at(l.host)).pace
+			return l.s.schedule.stateOf(l.s.hosts.at(l.host)).pace
 		}
 
 		l := next(t, f)

@@ -21,12 +21,12 @@ type Stats struct {
 	Sitemaps int64 // sitemaps not finished, leased ones included; an estimate like Pending
 	Unwanted int64 // of them, those that are not tried in this run: of blocked and abandoned hosts, or skipped
 	Sources  int64 // source tokens held
-	Tickets  int64 // page tickets taken in the crawl's life
+	Tickets  int64 // page tickets taken in all runs of the crawl
 	Added    int64 // pages that were new, in this run
 	Finished int64 // pages finished, in this run
 	Level    int   // under LevelByLevel: the depth that is open
 
-	Active int             // hosts that are seated: the used part of Options.MaxHosts
+	Active int             // active hosts: the used part of Options.MaxHosts
 	Parked int             // hosts that are not
 	Hosts  [whyCount]int64 // hosts by what they wait for, as of when they were last looked at
 	Next   time.Duration   // until the first host may be leased; negative if none will by itself
@@ -93,8 +93,8 @@ func (st *Stats) add(s *shard) {
 	st.Loaded += c.loaded
 	st.GaveBack += c.gaveBack
 	st.Violations += c.violations
-	st.Active += s.schedule.active()
-	st.Parked += s.hosts.len() - s.schedule.active()
+	st.Active += s.schedule.activeCount()
+	st.Parked += s.hosts.len() - s.schedule.activeCount()
 	st.WindowBytes += s.queues.text.Bytes() + s.hosts.names.Bytes()
 	for w, n := range s.hosts.whys {
 		st.Hosts[w] += n
@@ -128,7 +128,7 @@ func (f *Frontier) Busy(n int) []HostView {
 		now := f.clock.now()
 		seen := make(map[int32]bool, len(s.leases.out))
 		add := func(i int32) {
-			if !seen[i] && s.hosts.at(i).seat >= 0 {
+			if !seen[i] && s.hosts.at(i).active >= 0 {
 				seen[i] = true
 				all = append(all, s.view(i, now))
 			}
@@ -137,7 +137,7 @@ func (f *Frontier) Busy(n int) []HostView {
 			add(l.host)
 		}
 		for _, node := range s.schedule.soonest(most) {
-			if h := s.hosts.at(node.Item); (h.why == WhyDelay || h.why == WhyNothing) && h.seat >= 0 && s.schedule.seat(h).crawled > 0 {
+			if h := s.hosts.at(node.Item); (h.why == WhyDelay || h.why == WhyNothing) && h.active >= 0 && s.schedule.stateOf(h).crawled > 0 {
 				add(node.Item)
 			}
 		}
@@ -170,10 +170,10 @@ func (f *Frontier) Resting(n int) []HostView {
 	return all[:min(n, len(all))]
 }
 
-// view describes a seated host.
+// view describes an active host.
 func (s *shard) view(i int32, now int64) HostView {
 	h := s.hosts.at(i)
-	st, c := s.schedule.seat(h), &s.f.o.Pace
+	st, c := s.schedule.stateOf(h), &s.f.o.Pace
 	v := HostView{
 		Host: string(s.hosts.name(h)), Why: h.why, Inflight: int(st.inflight), Limit: s.schedule.limit(h, st), Pending: h.pages(),
 		Leases: st.crawled, Delay: st.pace.Delay(c), Latency: st.pace.Latency(), Failures: st.pace.Failures(),

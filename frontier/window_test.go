@@ -184,7 +184,7 @@ func TestOnePermit(t *testing.T) {
 	})
 }
 
-// With seats for 10 hosts and 1,000 to crawl, all are served, none much later
+// With 10 active hosts at a time and 1,000 to crawl, all are served, none much later
 // than its turn.
 func TestParking(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -217,7 +217,7 @@ func TestParking(t *testing.T) {
 			t.Error(err)
 		}
 		// Five pages and a robots.txt each, ten seconds apart; a worker's fetch takes
-		// no time, so hosts that wait for a seat lose little.
+		// no time, so parked hosts lose little.
 		if got := time.Since(start); got > 80*time.Second {
 			t.Errorf("took %v", got)
 		}
@@ -255,7 +255,7 @@ func TestParkedHostsAreBlocked(t *testing.T) {
 	})
 }
 
-// Hosts without work are forgotten when others need their seats.
+// Hosts without work are forgotten when others need their places.
 func TestIdleHostsAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := NewMemStore()

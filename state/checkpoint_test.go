@@ -189,7 +189,7 @@ func TestCheckpointCutsLog(t *testing.T) {
 }
 
 // TestCloseDuringCheckpoint closes a store while a snapshot is being saved by
-// somebody who asks the store things meanwhile.
+// a goroutine that reads from the store meanwhile.
 func TestCloseDuringCheckpoint(t *testing.T) {
 	s, err := Open(t.TempDir()+"/store", small())
 	if err != nil {

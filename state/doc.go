@@ -39,7 +39,7 @@
 //
 // # Keys
 //
-// Keys and host ids are hashes under the seed of the crawl, which lives in
+// Keys and host ids are hashes under the seed of the crawl, which is in
 // the directory; use [Store.Hasher] to make them. The package does not look
 // into what it keeps: outcomes, sources and priorities are numbers of the
 // caller's, facts are bytes of the caller's.

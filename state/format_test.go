@@ -159,7 +159,7 @@ func TestOptionsNameEveryFault(t *testing.T) {
 	}
 }
 
-// A store with a damaged FORMAT can be deleted, a directory of somebody else with a file of that name cannot.
+// A store with a damaged FORMAT can be deleted, a directory of another program with a file of that name cannot.
 func TestWipeDamagedStore(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	s, err := Open(dir, Options{MinFree: Off})
@@ -199,7 +199,7 @@ func TestWipeDamagedStore(t *testing.T) {
 		t.Error("a directory that is no store was deleted")
 	}
 	if _, err := os.Stat(filepath.Join(dir, badgerDir, "000001.sst")); err != nil {
-		t.Errorf("a file of somebody else is gone: %v", err)
+		t.Errorf("a file of another program is gone: %v", err)
 	}
 }
 

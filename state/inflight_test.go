@@ -119,7 +119,7 @@ func TestCrashCounts(t *testing.T) {
 	commit(t, s, frontier.Record{Finish: &frontier.Finish{Key: key(1)}, Returned: []frontier.Key{key(2)}})
 	s = crash(t, s)
 	want("first", 1, 1, 0, 0, 0)
-	// A run that leases nothing blames nobody.
+	// A run that leases nothing counts against no page.
 	s = crash(t, s)
 	want("second", 0, 1, 0, 0, 0)
 	commit(t, s, frontier.Record{Leased: []frontier.Key{key(0), key(3)}})
@@ -131,7 +131,7 @@ func TestCrashCounts(t *testing.T) {
 	}
 	s = crash(t, s)
 	want("third", 2, 2, 0, 0, 1)
-	// A clean end blames nobody either, whatever is in flight.
+	// A clean end counts against no page either, whatever is in flight.
 	commit(t, s, frontier.Record{Leased: []frontier.Key{key(0), key(3)}})
 	if err := s.Close(); err != nil {
 		t.Fatal(err)

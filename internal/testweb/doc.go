@@ -1,15 +1,15 @@
 // Package testweb is a synthetic web for tests, the demo and benchmarks: many
 // hosts behind one loopback listener, every page of them decided by a seed, with
-// faults where a test wants them and statistics that say how a crawler behaved.
+// faults where a test asks for them and statistics that say how a crawler behaved.
 //
-// # The life of a web
+// # Order of calls
 //
-// A [Config] says how many hosts and pages there are and which [Fault] troubles
-// which host. [Start] listens and serves until [Server.Close]. A crawler is sent
+// A [Config] says how many hosts and pages there are and which host
+// has which [Fault]. [Start] listens and serves until [Server.Close]. A crawler is sent
 // to [Server.StartURLs] with [Server.Resolve] as its --resolve value, so that no
 // name is ever looked up. When it is done, [Server.Stats] tells what the hosts saw
-// and [Server.Expected] what a correct crawl reports; [Compare] holds a crawl's
-// result against it. A test that drives another process reads the same things
+// and [Server.Expected] what a correct crawl reports; [Compare] compares a
+// crawl's result with it. A test that drives another process reads the same things
 // as JSON from the admin listener (see [Config.AdminAddr]); cmd/testweb is the server as
 // a program.
 //
@@ -53,15 +53,15 @@
 // # What the statistics can say
 //
 // Stats are kept by a server, which sees a request a little after the crawler
-// started it and knows the answer is sent a little before the crawler has it. A request
+// started it and has sent the answer a little before the crawler has it. A request
 // is in flight from the moment its head was read until just before its last byte is
 // written; so the statistics never show more in flight than there was (unless a client gives
-// up on a connection and starts anew before the news of it arrives), and an answer that a
+// up on a connection and starts anew before the server is told of that), and an answer that a
 // client has read in full is always in them. Gaps are between heads read: on a busy
 // machine two of them can come closer together than they were sent.
 //
 // All methods of [Server] may be called from any goroutine. The HTTP server is
 // written for this job (conn.go): HTTP/1.1 with keep-alive, GET and HEAD, TLS on the
 // same port when asked for. A server from net/http costs half as much again a page,
-// and would hide resets and truncation behind good manners.
+// and cannot send every reset and truncation.
 package testweb

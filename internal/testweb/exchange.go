@@ -14,7 +14,7 @@ const (
 	kindSitemap
 )
 
-// exchange is one request and its answer. It lives in its connection and is
+// exchange is one request and its answer. It is part of its connection and is
 // reused by the next.
 type exchange struct {
 	c      *conn

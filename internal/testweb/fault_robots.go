@@ -30,8 +30,8 @@ type Robots struct {
 	RetryAfter time.Duration `yaml:"retry_after"`
 	// Hang does not answer at all.
 	Hang bool `yaml:"hang"`
-	// Size pads robots.txt to so many bytes and ends it with a rule that whoever stops
-	// reading at 500 KiB never sees.
+	// Size pads robots.txt to so many bytes and ends it with a rule that a client that
+	// stops reading at 500 KiB does not see.
 	Size int `yaml:"size"`
 	// Redirects is how many redirects, at most 5, lead to it.
 	Redirects int `yaml:"redirects"`

@@ -15,7 +15,7 @@ type generation struct {
 	began []time.Time // when each generation up to n began, UTC, in full seconds; of generation 0 it means nothing
 }
 
-// beganByDefault is when a generation began if nobody says: a day after the one before, all of them in 1999. That is before the clock
+// beganByDefault is when a generation began unless the configuration says otherwise: a day after the one before, all of them in 1999. That is before the clock
 // of a synctest bubble starts, so such a date is never in the future and never close to the Date of an answer.
 func beganByDefault(n int) time.Time {
 	return time.Date(1999, 1, 1+n, 0, 0, 0, 0, time.UTC)

@@ -16,7 +16,7 @@ const (
 )
 
 // isSitemapPlace reports whether a crawler asks for this in search of sitemaps.
-// The places where there is none are answered 404 and held against nobody.
+// The places where there is none are answered 404, and asking for them is no fault.
 func isSitemapPlace(uri []byte) bool {
 	for _, p := range []string{"/sitemap", "/wp-sitemap", "/feed", "/rss", "/atom"} {
 		if bytes.HasPrefix(uri, []byte(p)) {

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// Authority signs the certificates of a web with TLS. It is made at start and known
-// to nobody who was not given it.
+// Authority signs the certificates of a web with TLS. It is made at start. Only clients
+// that were given it trust them.
 type Authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
