@@ -96,7 +96,7 @@ func (v *Visits) Begin(ctx context.Context, l *frontier.Link) (Visit, error) {
 	if visit.known, err = recrawl.KnownFrom(p.Finish); err != nil {
 		return visit, fmt.Errorf("read what is known of %s: %w", l.URL, err)
 	}
-	visit.verifies = p.Finish.Generation == v.generation && p.Finish.NotModified
+	visit.verifies = how == recrawl.ReadPage || p.Finish.Generation == v.generation && p.Finish.NotModified
 	if how != recrawl.ReadNothing || visit.verifies || recrawl.ReadsAll(v.generation) || !v.readers[p.FactsGeneration] || !v.Trusts(l.URL.Host()) {
 		return visit, nil
 	}

@@ -1,0 +1,177 @@
+package visits
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/recrawl"
+	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/state"
+)
+
+// stored is a store with one page.
+type stored struct {
+	page  state.Page
+	facts map[string][]byte
+}
+
+func (s *stored) Before(context.Context, frontier.Key, uint32) (state.Page, bool, error) {
+	return s.page, true, nil
+}
+
+func (s *stored) Facts() map[string][]byte { return s.facts }
+
+// A page is asked for with conditions, unless there is a reason against it.
+func TestConditions(t *testing.T) {
+	reader := Reader([]string{"1", "links"})
+	u := urlnorm.MustCanonical("http://x.test/a")
+	for name, c := range map[string]struct {
+		generation  string
+		edit        func(*stored)
+		how         recrawl.Reading
+		conditional bool
+		verifies    bool
+	}{
+		"as it should be":              {"3", nil, 0, true, false},
+		"its last answer was 304":      {"3", func(s *stored) { s.page.Finish.NotModified = true }, 0, true, false},
+		"its last answer now was 304":  {"3", func(s *stored) { s.page.Finish.NotModified, s.page.Finish.Generation = true, 3 }, 0, false, true},
+		"it was visited now, with 200": {"3", func(s *stored) { s.page.Finish.Generation = 3 }, 0, true, false},
+		"the 304 had other rules":      {"3", nil, recrawl.ReadPage, false, true},
+		"it was answered 304 unasked":  {"3", nil, recrawl.ReadAround, false, false},
+		"a tenth generation":           {"20", nil, 0, false, false},
+		"another reader":               {"3", func(s *stored) { s.facts["reader 1"] = []byte(Reader([]string{"2", "links"})) }, 0, false, false},
+		"several readers":              {"3", func(s *stored) { s.facts["reader 1"] = ReaderFact(s.facts, 1, "other").Value }, 0, false, false},
+		"no reader":                    {"3", func(s *stored) { delete(s.facts, "reader 1") }, 0, false, false},
+		"its host is not believed":     {"3", func(s *stored) { s.facts["distrust x.test"] = []byte("2") }, 0, false, false},
+		"another host is not believed": {"3", func(s *stored) { s.facts["distrust y.test"] = []byte("2") }, 0, true, false},
+		"no validators":                {"3", func(s *stored) { s.page.Finish.Facts = (&page.Facts{TextHash: new(page.Hash(1))}).Append(nil) }, 0, false, false},
+	} {
+		facts := page.Facts{ETag: `"v1"`, TextHash: new(page.Hash(1)), ContentHash: new(page.Hash(2))}
+		s := &stored{
+			page: state.Page{
+				Link:   frontier.Link{URL: u, Depth: 4, Source: page.SourceRedirect, Hops: 2},
+				Finish: &frontier.Finish{Outcome: uint8(page.OK), Status: 200, Visit: 5, Generation: 2, Facts: facts.Append(nil)}, FactsGeneration: 1,
+			},
+			facts: map[string][]byte{"generation": []byte(c.generation), "reader 1": []byte(reader)},
+		}
+		if c.edit != nil {
+			c.edit(s)
+		}
+		v := New(s, reader)
+		link := frontier.Link{URL: u, Visit: 6, Key: urlnorm.NewHasher(1).Key(u)}
+		if c.how != recrawl.ReadNothing {
+			v.ReadAgain(link.Key, c.how)
+		}
+		visit, err := v.Begin(t.Context(), &link)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if visit.IsConditional() != c.conditional || visit.verifies != c.verifies || !visit.IsLater() {
+			t.Errorf("%s: conditional %v, verifies %v, later %v", name, visit.IsConditional(), visit.verifies, visit.IsLater())
+		}
+		if got := visit.Header.Get("If-None-Match") != ""; got != c.conditional {
+			t.Errorf("%s: headers %v", name, visit.Header)
+		}
+		if got := visit.Header.Get("Cache-Control") == "no-cache"; got != (c.how == recrawl.ReadAround) {
+			t.Errorf("%s: headers %v", name, visit.Header)
+		}
+		if link.Depth != 4 || link.Source != page.SourceRedirect || link.Hops != 2 {
+			t.Errorf("%s: the link is %+v", name, link)
+		}
+		if again, err := v.Begin(t.Context(), &link); err != nil || c.how != recrawl.ReadNothing && !again.IsConditional() {
+			t.Errorf("%s: the way to ask is not forgotten after the request (%v)", name, err)
+		}
+	}
+}
+
+// In the first crawl an answer 304, which nothing asked for, is asked for once more, around caches.
+func TestUnaskedNotModified(t *testing.T) {
+	v := New(&stored{}, "")
+	link := frontier.Link{URL: urlnorm.MustCanonical("http://x.test/a"), Visit: 1}
+	for try := range 2 {
+		visit, err := v.Begin(t.Context(), &link)
+		if err != nil {
+			t.Fatal(err)
+		}
+		verdict := visit.Judge(&recrawl.Answer{Outcome: page.HTTPError, Status: http.StatusNotModified, Facts: &page.Facts{}, At: time.Now()})
+		if try == 0 {
+			if verdict.ReadAgain != recrawl.ReadAround {
+				t.Fatalf("%+v", verdict)
+			}
+			v.ReadAgain(link.Key, verdict.ReadAgain)
+		} else if verdict.ReadAgain != recrawl.ReadNothing || verdict.Outcome != page.HTTPError || verdict.Status != http.StatusNotModified {
+			t.Errorf("the second time: %+v", verdict)
+		}
+	}
+}
+
+// The first answers 304 of each host are verified, and of the others one in a hundred.
+func TestSample(t *testing.T) {
+	v := New(&stored{facts: map[string][]byte{"generation": []byte("1")}}, "")
+	for host := range frontier.HostID(2) {
+		n := 0
+		for i := range uint64(10_000) {
+			verify := v.MustVerify(frontier.Key{Host: host, Hi: i, Lo: i * i})
+			if i < verifyFirst && !verify {
+				t.Errorf("answer %d of a host is not verified", i)
+			}
+			if verify {
+				n++
+			}
+		}
+		if n < 60 || n > 160 {
+			t.Errorf("%d of 10000 are verified", n)
+		}
+	}
+}
+
+// Once a host is distrusted, nothing is recorded for it.
+func TestDistrust(t *testing.T) {
+	v := New(&stored{facts: map[string][]byte{"generation": []byte("1")}}, "")
+	recorded := 0
+	record := func() error { recorded++; return nil }
+	if ok, err := v.RecordNotModified("x.test", record); !ok || err != nil || recorded != 1 {
+		t.Errorf("recorded %d: %v, %v", recorded, ok, err)
+	}
+	if !v.Distrust("x.test") || v.Distrust("x.test") {
+		t.Error("that the first distrust is new, and the second is not, is not reported")
+	}
+	if ok, err := v.RecordNotModified("x.test", record); ok || err != nil || recorded != 1 {
+		t.Errorf("recorded %d after the host is distrusted: %v, %v", recorded, ok, err)
+	}
+	if !v.Trusts("y.test") || v.Trusts("x.test") {
+		t.Error("the wrong host is distrusted")
+	}
+}
+
+// Each URL is noted once as listed and once as linked.
+func TestNames(t *testing.T) {
+	if newNames(0) != nil {
+		t.Error("the first crawl has names")
+	}
+	n := newNames(4)
+	var list []frontier.Named
+	for range 2 {
+		for i := range uint64(50) {
+			k := frontier.Key{Host: frontier.HostID(i % 3), Hi: i, Lo: i}
+			list = n.List(list, k, time.Unix(int64(i), 0))
+			list = n.Link(list, k)
+		}
+	}
+	listed := 0
+	for _, e := range list {
+		if e.Generation != 4 || e.Listed == e.Linked {
+			t.Errorf("%+v", e)
+		}
+		if e.Listed {
+			listed++
+		}
+	}
+	if len(list) != 100 || listed != 50 {
+		t.Errorf("%d names, %d of them listed", len(list), listed)
+	}
+}
