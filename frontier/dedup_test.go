@@ -219,7 +219,7 @@ func TestDoneFails(t *testing.T) {
 	})
 }
 
-func TestVerdicts(t *testing.T) {
+func TestAdmitFinishesLinks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := NewMemStore()
 		var asked atomic.Int64

@@ -28,15 +28,15 @@ func (d *domain) partition() uint8 { return uint8(d.id >> 56) }
 // tally counts how a URL of the domain ended, and returns the evidence of it, if
 // there is any. An answer that is a fact about a page ends a row of failures. A plain
 // 403 neither ends nor lengthens it.
-func (d *domain) tally(class pace.Class, v pace.Verdict) (kind EvidenceKind, changed bool) {
+func (d *domain) tally(class pace.Class, v pace.Meaning) (kind EvidenceKind, changed bool) {
 	switch v {
-	case pace.VerdictAnswered:
+	case pace.MeaningAnswered:
 		if class != pace.ClassOK || d.failures == 0 {
 			return 0, false
 		}
 		d.failures = 0
 		return EvidenceDomainAnswered, true
-	case pace.VerdictRefused, pace.VerdictFailed:
+	case pace.MeaningRefused, pace.MeaningFailed:
 		if d.failures < math.MaxUint16 {
 			d.failures++
 		}

@@ -242,7 +242,7 @@ func (l *Lease) endLocked(h *host) {
 type ending struct {
 	lease      *Lease
 	class      pace.Class
-	verdict    pace.Verdict
+	meaning    pace.Meaning
 	until      time.Time // of a robots lease
 	crawlDelay time.Duration
 	domain     *domain // whose evidence is in the record; nil for none
@@ -275,7 +275,7 @@ func (e *ending) land(l *Lease, r *Result) pace.Event {
 	}
 	st := s.schedule.stateOf(h)
 	ch := s.sharing.apply(l.host, st, event)
-	e.verdict = ch.Verdict
+	e.meaning = ch.Meaning
 	if ch.RowChanged || r.RetryAfter > 0 && ch.Has(pace.EffectRested) {
 		// A run that begins before the time is over must know, and one that goes on after
 		// a kill must count on. There is one such answer per rest or backoff, and an answer
@@ -293,7 +293,7 @@ func (e *ending) land(l *Lease, r *Result) pace.Event {
 // apply passes a change of pace on, and acts on its extremes. Waiting is the number of
 // the host's URLs that are pending once the lease has ended.
 func (e *ending) apply(h *host, ch pace.Change, waiting int64) {
-	if ch.Effects == 0 && ch.Verdict != pace.VerdictRefused {
+	if ch.Effects == 0 && ch.Meaning != pace.MeaningRefused {
 		return
 	}
 	l, s := e.lease, e.lease.s
@@ -317,7 +317,7 @@ func (e *ending) apply(h *host, ch pace.Change, waiting int64) {
 // goesBack decides whether the URL will be leased again, and as what.
 func (e *ending) goesBack(r *Result) (bool, Disposition) {
 	l := e.lease
-	failed := e.verdict == pace.VerdictRefused || e.verdict == pace.VerdictFailed || r.Class == pace.ClassDropped
+	failed := e.meaning == pace.MeaningRefused || e.meaning == pace.MeaningFailed || r.Class == pace.ClassDropped
 	switch l.kind {
 	case KindRobots:
 		if failed && r.RobotsAt == (URL{}) {
@@ -375,7 +375,7 @@ func (e *ending) conclude(b *batch, rec *Record) {
 	}
 	if l.kind == KindPage {
 		d := s.hosts.domain(h)
-		if kind, changed := d.tally(e.class, e.verdict); changed {
+		if kind, changed := d.tally(e.class, e.meaning); changed {
 			e.domain = d
 			b.evidence = append(b.evidence, Evidence{Partition: h.id.Partition(), Kind: kind, Subject: d.id})
 			if kind == EvidenceDomainFailed && d.reached(s.f.o.FailureThreshold) {

@@ -121,7 +121,7 @@ func (d *driver) endedRobots(l *Lease, h *modelHost, r Result, ch pace.Change, a
 	if abandoned {
 		at = now.Add(pace.Backoff(l.Attempt(), m.o.Pace.MaxBackoff))
 	}
-	failed := ch.Verdict == pace.VerdictRefused || ch.Verdict == pace.VerdictFailed || r.Class == pace.ClassDropped
+	failed := ch.Meaning == pace.MeaningRefused || ch.Meaning == pace.MeaningFailed || r.Class == pace.ClassDropped
 	switch {
 	case !r.RobotsUntil.IsZero() && q != nil:
 		for _, w := range q.waits {

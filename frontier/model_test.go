@@ -648,7 +648,7 @@ func (d *driver) ended(l *Lease, h *modelHost, r Result, got Disposition, abando
 			h.tickets--
 		}
 	}
-	failed := ch.Verdict == pace.VerdictRefused || ch.Verdict == pace.VerdictFailed
+	failed := ch.Meaning == pace.MeaningRefused || ch.Meaning == pace.MeaningFailed
 	want := Finished
 	switch {
 	case abandoned || r.Finish == nil || r.Class == pace.ClassOurs:
@@ -663,7 +663,7 @@ func (d *driver) ended(l *Lease, h *modelHost, r Result, got Disposition, abando
 		u.state = modelFinished
 		switch {
 		case u.sitemap:
-		case ch.Verdict == pace.VerdictAnswered && r.Class == pace.ClassOK:
+		case ch.Meaning == pace.MeaningAnswered && r.Class == pace.ClassOK:
 			h.failures = 0
 		case failed:
 			if h.failures++; m.o.FailureThreshold != Off && h.failures >= m.o.FailureThreshold {

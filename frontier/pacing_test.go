@@ -106,7 +106,7 @@ func TestEveryRefusalIsNoticed(t *testing.T) {
 		observe := func(n Notice) {
 			mu.Lock()
 			defer mu.Unlock()
-			if n.Kind == NoticePace && n.Change.Verdict == pace.VerdictRefused {
+			if n.Kind == NoticePace && n.Change.Meaning == pace.MeaningRefused {
 				refused = append(refused, n.URL)
 			}
 			if n.Change.Has(pace.EffectRetryAfterLong) {

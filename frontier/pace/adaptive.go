@@ -108,22 +108,22 @@ func (a *aimd) fresh() bool { return a.floor == 0 && !a.steady }
 
 // observe takes one event and returns its effect on the window. counts says that
 // a refusal or failure was the first of its rest or backoff.
-func (a *aimd) observe(c *Config, e *Event, v Verdict, counts bool) Effect {
+func (a *aimd) observe(c *Config, e *Event, v Meaning, counts bool) Effect {
 	old := a.limit(c)
 	a.size = uint16(old)
 	switch {
-	case v == VerdictAnswered:
+	case v == MeaningAnswered:
 		a.calm++
 		a.round.add(e, old, a.norm)
 		if a.round.enough(e, a) {
 			a.endRound(c, e)
 		}
-	case v == VerdictRefused:
+	case v == MeaningRefused:
 		a.calm = 0
 		if counts {
 			a.refuse(e)
 		}
-	case v == VerdictFailed && counts && e.Class == ClassNetwork:
+	case v == MeaningFailed && counts && e.Class == ClassNetwork:
 		// A time-out or a reset may be what overload looks like; an error page, which
 		// one broken template can cause, is not.
 		a.steady = true

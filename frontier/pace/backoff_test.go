@@ -56,7 +56,7 @@ func TestPaceBlocksAtTenthFailure(t *testing.T) {
 			t.Fatalf("blocked after %d failures", n-1)
 		}
 		ch := w.do(at, []Class{ClassNetwork, ClassServerError}[n%2])
-		if ch.Failures != n || ch.Verdict != VerdictFailed || !ch.Has(EffectBackedOff) || ch.Has(EffectBlocked) != (n == 10) {
+		if ch.Failures != n || ch.Meaning != MeaningFailed || !ch.Has(EffectBackedOff) || ch.Has(EffectBlocked) != (n == 10) {
 			t.Fatalf("failure %d: %+v", n, ch)
 		}
 		at += 10*ms + Backoff(n, time.Hour)
@@ -65,7 +65,7 @@ func TestPaceBlocksAtTenthFailure(t *testing.T) {
 	if !w.pace.Blocked() || !w.last.Warning() {
 		t.Error("not blocked after ten")
 	}
-	if ch := w.do(at, ClassNetwork); ch.Effects != 0 || ch.Verdict != VerdictFailed {
+	if ch := w.do(at, ClassNetwork); ch.Effects != 0 || ch.Meaning != MeaningFailed {
 		t.Errorf("a failure of a blocked host: %+v", ch)
 	}
 	w.do(at, ClassOK)

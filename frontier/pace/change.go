@@ -6,20 +6,20 @@ import (
 	"time"
 )
 
-// Verdict is what an event turned out to be, and so what becomes of its URL.
-type Verdict uint8
+// Meaning is what an event says about the host or the page, which decides what becomes of its URL.
+type Meaning uint8
 
 const (
-	// VerdictNothing says nothing about host or page: ClassOurs and ClassNone.
-	VerdictNothing Verdict = iota
-	// VerdictAnswered is a fact about a page: record it.
-	VerdictAnswered
-	// VerdictRefused is the host asking for a slower pace: try the URL again at
+	// MeaningNothing says nothing about host or page: ClassOurs and ClassNone.
+	MeaningNothing Meaning = iota
+	// MeaningAnswered is a fact about a page: record it.
+	MeaningAnswered
+	// MeaningRefused is the host asking for a slower pace: try the URL again at
 	// [Pace.RetryAt], up to the limit of retries.
-	VerdictRefused
-	// VerdictFailed is a host failure: try the URL again at [Pace.RetryAt], up to
+	MeaningRefused
+	// MeaningFailed is a host failure: try the URL again at [Pace.RetryAt], up to
 	// the limit of retries.
-	VerdictFailed
+	MeaningFailed
 )
 
 // Effect is a set of things that one event did to a host's pace.
@@ -69,7 +69,7 @@ func (e Effect) String() string {
 // for the metrics, without a look at the pace before it.
 type Change struct {
 	Class   Class // of the event; ClassNone for a change by robots.txt
-	Verdict Verdict
+	Meaning Meaning
 	Effects Effect
 	// RowChanged means that the host's [Row] is another one than before, and must be kept.
 	RowChanged bool
@@ -105,7 +105,7 @@ func (c Change) Has(e Effect) bool { return c.Effects&e != 0 }
 // even one that changes nothing because the host rests already. Growth of the
 // adaptive window, which comes with every few answers, does not.
 func (c Change) Notable() bool {
-	return c.Verdict == VerdictRefused || c.Effects&^EffectWindowGrew != 0
+	return c.Meaning == MeaningRefused || c.Effects&^EffectWindowGrew != 0
 }
 
 // Warning reports whether the line should be a warning.

@@ -76,28 +76,28 @@ type Event struct {
 
 // judge decides what the event is. It keeps the row of plain 403s, which any
 // other answer breaks and which no answer at all leaves as it is.
-func (e *Event) judge(c *Config, forbidden *uint8) Verdict {
+func (e *Event) judge(c *Config, forbidden *uint8) Meaning {
 	switch e.Class {
 	case ClassForbidden:
 		if e.RetryAfter > 0 {
-			return VerdictRefused
+			return MeaningRefused
 		}
 		*forbidden = satInc(*forbidden)
 		if int(*forbidden) >= c.ForbiddenStreak {
-			return VerdictRefused
+			return MeaningRefused
 		}
-		return VerdictAnswered
+		return MeaningAnswered
 	case ClassOK:
 		*forbidden = 0
-		return VerdictAnswered
+		return MeaningAnswered
 	case ClassThrottled, ClassUnavailable:
 		*forbidden = 0
-		return VerdictRefused
+		return MeaningRefused
 	case ClassServerError:
 		*forbidden = 0
-		return VerdictFailed
+		return MeaningFailed
 	case ClassNetwork:
-		return VerdictFailed
+		return MeaningFailed
 	}
-	return VerdictNothing
+	return MeaningNothing
 }

@@ -53,22 +53,22 @@ func (p Pace) Apply(c *Config, e Event) (Pace, Change) {
 	if p.forgetFloor(c, e.Now) {
 		ch.Effects |= EffectFloorForgotten
 	}
-	ch.Class, ch.Verdict = e.Class, e.judge(c, &p.forbidden)
+	ch.Class, ch.Meaning = e.Class, e.judge(c, &p.forbidden)
 	counts := true
-	switch ch.Verdict {
-	case VerdictAnswered:
+	switch ch.Meaning {
+	case MeaningAnswered:
 		p.answer(c, &e, &ch)
-	case VerdictRefused:
+	case MeaningRefused:
 		counts = p.refuse(c, &e, &ch)
-	case VerdictFailed:
+	case MeaningFailed:
 		p.successes = 0
 		counts = p.fail(c, &e, &ch)
 	}
 	ch.RowChanged = rowsOf(&p) != before
-	if c.Adaptive && ch.Verdict != VerdictNothing {
-		ch.Effects |= p.window.observe(c, &e, ch.Verdict, counts)
+	if c.Adaptive && ch.Meaning != MeaningNothing {
+		ch.Effects |= p.window.observe(c, &e, ch.Meaning, counts)
 	}
-	if ch.Effects != 0 || ch.Verdict == VerdictRefused {
+	if ch.Effects != 0 || ch.Meaning == MeaningRefused {
 		ch.describe(c, Pace{facts: facts{lesson: lesson{learned: learned}}, crawl: p.crawl, window: aimd{size: window}}, &p)
 	}
 	return p, ch

@@ -116,37 +116,37 @@ func TestPaceRefusals(t *testing.T) {
 		name       string
 		class      Class
 		retryAfter time.Duration
-		verdict    Verdict
+		meaning    Meaning
 		rest       time.Duration // from the answer on
 		delay      time.Duration // learned
 	}{
-		{"200", ClassOK, 0, VerdictAnswered, 0, 0},
-		{"200 with Retry-After", ClassOK, time.Minute, VerdictAnswered, 0, 0},
-		{"429", ClassThrottled, 0, VerdictRefused, time.Second, time.Second},
-		{"429 with a short Retry-After", ClassThrottled, 500 * ms, VerdictRefused, time.Second, time.Second},
-		{"429 with a long Retry-After", ClassThrottled, 90 * time.Second, VerdictRefused, 90 * time.Second, time.Second},
-		{"429 with an hour", ClassThrottled, time.Hour, VerdictRefused, time.Hour, time.Second},
-		{"429 with a day", ClassThrottled, 24 * time.Hour, VerdictRefused, 24 * time.Hour, time.Second},
-		{"503 with a week", ClassUnavailable, 7 * 24 * time.Hour, VerdictRefused, 7 * 24 * time.Hour, time.Second},
-		{"403 with a year", ClassForbidden, 365 * 24 * time.Hour, VerdictRefused, 365 * 24 * time.Hour, time.Second},
-		{"429 with no end", ClassThrottled, math.MaxInt64, VerdictRefused, maxRest, time.Second},
-		{"503", ClassUnavailable, 0, VerdictRefused, time.Second, 0},
-		{"503 with Retry-After", ClassUnavailable, 7 * time.Second, VerdictRefused, 7 * time.Second, time.Second},
-		{"403", ClassForbidden, 0, VerdictAnswered, 0, 0},
-		{"403 with Retry-After", ClassForbidden, 7 * time.Second, VerdictRefused, 7 * time.Second, time.Second},
-		{"500", ClassServerError, 0, VerdictFailed, 2 * time.Second, 0},
-		{"500 with Retry-After", ClassServerError, time.Minute, VerdictFailed, 2 * time.Second, 0},
-		{"no connection", ClassNetwork, 0, VerdictFailed, 2 * time.Second, 0},
-		{"no file descriptors", ClassOurs, 0, VerdictNothing, 0, 0},
-		{"cancelled", ClassNone, 0, VerdictNothing, 0, 0},
+		{"200", ClassOK, 0, MeaningAnswered, 0, 0},
+		{"200 with Retry-After", ClassOK, time.Minute, MeaningAnswered, 0, 0},
+		{"429", ClassThrottled, 0, MeaningRefused, time.Second, time.Second},
+		{"429 with a short Retry-After", ClassThrottled, 500 * ms, MeaningRefused, time.Second, time.Second},
+		{"429 with a long Retry-After", ClassThrottled, 90 * time.Second, MeaningRefused, 90 * time.Second, time.Second},
+		{"429 with an hour", ClassThrottled, time.Hour, MeaningRefused, time.Hour, time.Second},
+		{"429 with a day", ClassThrottled, 24 * time.Hour, MeaningRefused, 24 * time.Hour, time.Second},
+		{"503 with a week", ClassUnavailable, 7 * 24 * time.Hour, MeaningRefused, 7 * 24 * time.Hour, time.Second},
+		{"403 with a year", ClassForbidden, 365 * 24 * time.Hour, MeaningRefused, 365 * 24 * time.Hour, time.Second},
+		{"429 with no end", ClassThrottled, math.MaxInt64, MeaningRefused, maxRest, time.Second},
+		{"503", ClassUnavailable, 0, MeaningRefused, time.Second, 0},
+		{"503 with Retry-After", ClassUnavailable, 7 * time.Second, MeaningRefused, 7 * time.Second, time.Second},
+		{"403", ClassForbidden, 0, MeaningAnswered, 0, 0},
+		{"403 with Retry-After", ClassForbidden, 7 * time.Second, MeaningRefused, 7 * time.Second, time.Second},
+		{"500", ClassServerError, 0, MeaningFailed, 2 * time.Second, 0},
+		{"500 with Retry-After", ClassServerError, time.Minute, MeaningFailed, 2 * time.Second, 0},
+		{"no connection", ClassNetwork, 0, MeaningFailed, 2 * time.Second, 0},
+		{"no file descriptors", ClassOurs, 0, MeaningNothing, 0, 0},
+		{"cancelled", ClassNone, 0, MeaningNothing, 0, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := newWalk(t, Polite())
 			ch := w.refused(0, tc.class, tc.retryAfter)
-			if ch.Verdict != tc.verdict {
-				t.Errorf("verdict %d, want %d", ch.Verdict, tc.verdict)
+			if ch.Meaning != tc.meaning {
+				t.Errorf("meaning %d, want %d", ch.Meaning, tc.meaning)
 			}
-			if long := tc.verdict == VerdictRefused && tc.retryAfter > time.Hour; ch.Has(EffectRetryAfterLong) != long || ch.Warning() != long {
+			if long := tc.meaning == MeaningRefused && tc.retryAfter > time.Hour; ch.Has(EffectRetryAfterLong) != long || ch.Warning() != long {
 				t.Errorf("effects %q, a warning about the Retry-After should be %v", ch.Effects, long)
 			}
 			w.wantDelay(tc.delay)
@@ -236,8 +236,8 @@ func TestPaceCountsOncePerRest(t *testing.T) {
 		w := newWalk(t, Polite())
 		w.do(0, ClassThrottled)
 		for range 5 {
-			if ch := started(w, 5*ms, 500*ms, ClassThrottled, 0); ch.Verdict != VerdictRefused || ch.Effects != 0 {
-				t.Errorf("verdict %d, effects %q", ch.Verdict, ch.Effects)
+			if ch := started(w, 5*ms, 500*ms, ClassThrottled, 0); ch.Meaning != MeaningRefused || ch.Effects != 0 {
+				t.Errorf("meaning %d, effects %q", ch.Meaning, ch.Effects)
 			}
 		}
 		// One that took long: its start, not its end, is before the rest's end.
@@ -396,21 +396,21 @@ func TestPaceForbidden(t *testing.T) {
 	t.Run("the fifth in a row and each after it", func(t *testing.T) {
 		w := newWalk(t, Polite())
 		for i := range 4 {
-			if ch := w.do(time.Duration(i)*time.Second, ClassForbidden); ch.Verdict != VerdictAnswered || ch.Effects != 0 {
-				t.Errorf("403 number %d: verdict %d, effects %q", i+1, ch.Verdict, ch.Effects)
+			if ch := w.do(time.Duration(i)*time.Second, ClassForbidden); ch.Meaning != MeaningAnswered || ch.Effects != 0 {
+				t.Errorf("403 number %d: meaning %d, effects %q", i+1, ch.Meaning, ch.Effects)
 			}
 		}
 		w.wantNow()
-		if ch := w.do(4*time.Second, ClassForbidden); ch.Verdict != VerdictRefused {
-			t.Errorf("fifth 403: verdict %d", ch.Verdict)
+		if ch := w.do(4*time.Second, ClassForbidden); ch.Meaning != MeaningRefused {
+			t.Errorf("fifth 403: meaning %d", ch.Meaning)
 		}
 		w.wantReady(5*time.Second + 10*ms)
 		w.do(6*time.Second, ClassForbidden)
 		w.wantReady(8*time.Second + 10*ms)
 		w.wantDelay(0)
 		w.do(10*time.Second, ClassOK)
-		if ch := w.do(11*time.Second, ClassForbidden); ch.Verdict != VerdictAnswered {
-			t.Errorf("403 after a success: verdict %d", ch.Verdict)
+		if ch := w.do(11*time.Second, ClassForbidden); ch.Meaning != MeaningAnswered {
+			t.Errorf("403 after a success: meaning %d", ch.Meaning)
 		}
 	})
 	for _, tc := range []struct {
@@ -430,12 +430,12 @@ func TestPaceForbidden(t *testing.T) {
 				w.do(time.Duration(i)*time.Second, ClassForbidden)
 			}
 			w.do(10*time.Second, tc.class)
-			want := VerdictRefused
+			want := MeaningRefused
 			if tc.breaks {
-				want = VerdictAnswered
+				want = MeaningAnswered
 			}
-			if ch := w.do(20*time.Second, ClassForbidden); ch.Verdict != want {
-				t.Errorf("verdict %d, want %d", ch.Verdict, want)
+			if ch := w.do(20*time.Second, ClassForbidden); ch.Meaning != want {
+				t.Errorf("meaning %d, want %d", ch.Meaning, want)
 			}
 		})
 	}
@@ -445,8 +445,8 @@ func TestPaceForbidden(t *testing.T) {
 			w.do(time.Duration(i)*time.Second, ClassForbidden)
 		}
 		w.refused(10*time.Second, ClassForbidden, time.Second)
-		if ch := w.do(20*time.Second, ClassForbidden); ch.Verdict != VerdictRefused {
-			t.Errorf("verdict %d", ch.Verdict)
+		if ch := w.do(20*time.Second, ClassForbidden); ch.Meaning != MeaningRefused {
+			t.Errorf("meaning %d", ch.Meaning)
 		}
 	})
 }
@@ -636,7 +636,7 @@ func TestPaceInvariants(t *testing.T) {
 				t.Fatalf("seed %d, event %d: not ready before %v", seed, i, p.ReadyAt().Sub(now))
 			case was.Blocked() && !p.Blocked():
 				t.Fatalf("seed %d, event %d: unblocked", seed, i)
-			case ch.Verdict == VerdictRefused && e.RetryAfter > 0 && p.ReadyAt().Before(now.Add(e.RetryAfter)):
+			case ch.Meaning == MeaningRefused && e.RetryAfter > 0 && p.ReadyAt().Before(now.Add(e.RetryAfter)):
 				t.Fatalf("seed %d, event %d: ready at %v with a Retry-After of %v", seed, i, p.ReadyAt().Sub(now), e.RetryAfter)
 			case p.RetryAt(&cfg, e, 1).Before(p.ReadyAt()):
 				t.Fatalf("seed %d, event %d: retry before the host is ready", seed, i)

@@ -246,7 +246,7 @@ func (h *Handle) Apply(p Pace, c *Config, e Event) (Pace, Change, *Handle) {
 	switch {
 	case ch.Has(EffectBackedOff | EffectFailedAgain):
 		s.backoffUntil, s.failStart = max(s.backoffUntil, p.backoffUntil), max(s.failStart, p.failStart)
-	case ch.Verdict == VerdictAnswered && e.Start.UnixNano() > s.failStart:
+	case ch.Meaning == MeaningAnswered && e.Start.UnixNano() > s.failStart:
 		s.backoffUntil, s.failStart = 0, 0
 	}
 	return p, ch, s.offer(h, e.Now.UnixNano())

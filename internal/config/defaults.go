@@ -1,9 +1,10 @@
 package config
 
-import "time"
+import (
+	"time"
 
-// DefaultUserAgent names the product and a page about it. The version is put in by the command.
-const DefaultUserAgent = "Mapwright/1.0 (+https://github.com/mapwright/mapwright)"
+	"github.com/mapwright/mapwright/internal/fetch"
+)
 
 // Defaults are the values of a profile without any other layer. An unknown profile gets those of polite.
 func Defaults(p Profile) *Settings {
@@ -33,7 +34,7 @@ func Defaults(p Profile) *Settings {
 		MaxDepth:                  -1,
 		Grace:                     2 * time.Second,
 		Timeout:                   20 * time.Second,
-		UserAgent:                 DefaultUserAgent,
+		UserAgent:                 fetch.DefaultUserAgent,
 		HTTP2:                     true,
 		MaxBodySize:               10 << 20,
 		Scope:                     "domain",

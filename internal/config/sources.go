@@ -15,7 +15,7 @@ import (
 	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
-// EnvPrefix stands before every environment name that is surely meant for this program.
+// EnvPrefix is the prefix of environment names that belong to this program only.
 const EnvPrefix = "MAPWRIGHT_"
 
 // EnvName is a setting's own environment name.

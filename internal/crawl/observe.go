@@ -75,7 +75,7 @@ func (o *hostObserver) observePace(n *frontier.Notice) {
 	ch := &n.Change
 	o.countEffects(ch.Effects)
 	switch {
-	case ch.Verdict == pace.VerdictRefused:
+	case ch.Meaning == pace.MeaningRefused:
 		status := refusalStatus(ch.Class)
 		o.metrics.Refused(strconv.Itoa(status))
 		o.log.Info("a host refused a request", "host", n.Host, "url", n.URL, "status", status, "change", *ch)

@@ -14,7 +14,7 @@ import (
 // Refusals, retries, cancellations, overrides and changes of pace are one info line and one count of a metric each.
 func TestEveryNoticeIsLoggedAndCounted(t *testing.T) {
 	refused := func(c pace.Class, e pace.Effect) pace.Change {
-		return pace.Change{Class: c, Verdict: pace.VerdictRefused, Effects: e, Refusals: 1}
+		return pace.Change{Class: c, Meaning: pace.MeaningRefused, Effects: e, Refusals: 1}
 	}
 	for _, tt := range []struct {
 		name   string

@@ -37,7 +37,7 @@ func (a *admission) admit(l *frontier.Link, e []frontier.Evidence) []frontier.Ev
 		return e // a sitemap has other rules: see sitemapServer.serve
 	}
 	if l.Source != page.SourceStart {
-		var v traps.Verdict
+		var v traps.Decision
 		if v, e = a.folds.traps.Admit(l, page.IsListed(l.Source), e); v.Skip {
 			l.Skip = uint8(scope.Trapped)
 			return e

@@ -58,7 +58,7 @@
 // [Error.Kind] is one of the outcomes that a crawl records. [Error.Ours] tells the
 // failures of this machine from those of hosts: no file descriptors or memory, no
 // route to IPv4 addresses, no DNS server that answers anything, a proxy that does
-// not let us in. Failures that can be either's are held against the host, since a
+// not accept the connection. Failures that can be of either kind count as the host's, since a
 // crawl that pauses for each of them might never end.
 //
 // # Names

@@ -161,7 +161,7 @@ func (c *call) classify(err error) error {
 	return e
 }
 
-// isProxyDown reports whether the proxy that the user chose did not let us in,
+// isProxyDown reports whether the proxy that the user chose did not accept the connection,
 // which is no fault of the host behind it.
 func isProxyDown(err error) bool {
 	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "proxyconnect" {

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// NoMinRate as Options.MinRate lets bodies come as slowly as they like, within
+// NoMinRate as Options.MinRate sets no least rate for bodies, within
 // the other time-outs.
 const NoMinRate = -1
 
@@ -24,7 +24,7 @@ type Options struct {
 	// The first part is of the requests: what they may reach, what they send and how long
 	// they may take. Each Client has its own.
 
-	// UserAgent is the User-Agent header. Empty means [DefaultUserAgent] of "dev".
+	// UserAgent is the User-Agent header. Empty means [DefaultUserAgent].
 	UserAgent string
 
 	// Header is sent with every request. It may replace the headers that a Client
@@ -137,10 +137,8 @@ type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// DefaultUserAgent names the product, its version and where to read about it.
-func DefaultUserAgent(version string) string {
-	return "Mapwright/" + version + " (+https://github.com/mapwright/mapwright)"
-}
+// DefaultUserAgent names the product and where to read about it.
+const DefaultUserAgent = "Mapwright/1.0 (+https://github.com/mapwright/mapwright)"
 
 // ParseProxy reads a proxy's URL. Without a scheme it is an HTTP proxy.
 func ParseProxy(s string) (*url.URL, error) {
@@ -168,7 +166,7 @@ func checkProxy(u *url.URL) error {
 }
 
 func (o *Options) setDefaults() {
-	def(&o.UserAgent, DefaultUserAgent("dev"))
+	def(&o.UserAgent, DefaultUserAgent)
 	def(&o.MaxInflight, 512)
 	def(&o.MaxIdlePerHost, 4)
 	def(&o.MaxSockets, socketsFor(openFileLimit()))

@@ -47,9 +47,3 @@ func TestNoURL(t *testing.T) {
 		t.Error("fetched nothing")
 	}
 }
-
-func TestDefaultUserAgent(t *testing.T) {
-	if got, want := DefaultUserAgent("1.2"), "Mapwright/1.2 (+https://github.com/mapwright/mapwright)"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-}

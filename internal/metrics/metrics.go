@@ -155,7 +155,7 @@ func (m *Metrics) Retried() {
 	}
 }
 
-// Overridden counts a change of what a host may have in flight, because of what it taught us.
+// Overridden counts a change of what a host may have in flight, because of its answers.
 func (m *Metrics) Overridden() {
 	if m != nil {
 		m.overrides.Inc()

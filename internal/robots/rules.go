@@ -50,7 +50,7 @@ const maxWork = 4 << 20
 
 // TooCostly stands in Match.Rule when a path was refused because the file holds so
 // many rules that all but match it that finding the right one would take too long.
-// No such file is written in good faith.
+// Such files are made to slow crawlers down.
 const TooCostly = "(rules too costly to match)"
 
 // A Match is a decision and the rule that made it.

@@ -148,7 +148,7 @@ func WriteIndex(w io.Writer, parts []Entry) error {
 // IsOurs reports whether a file, of which the beginning is given, was written by this package.
 func IsOurs(head []byte) bool { return bytes.HasPrefix(head, []byte(xmlHead)) }
 
-// HeadLen is how much of a file IsOurs wants to see.
+// HeadLen is how much of a file IsOurs needs to see.
 const HeadLen = len(xmlHead)
 
 // appendTime writes a lastmod, if there is one that the schema can express.

@@ -18,7 +18,7 @@ func history(t testing.TB, rng *rand.Rand) []frontier.Evidence {
 		l := link(t, fmt.Sprintf("/page-%d?sid=%d&a=%d&b=%d", page, rng.IntN(500), rng.IntN(3), rng.IntN(2)))
 		l.Repeats = uint8(rng.IntN(3))
 		l.Parent = link(t, fmt.Sprintf("/parent-%d", rng.IntN(200))).URL
-		var v Verdict
+		var v Decision
 		if v, all = traps.Admit(l, false, all); v.Trap != "" {
 			continue
 		}

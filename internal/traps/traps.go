@@ -87,17 +87,17 @@ func (t *Traps) Begin() { t.pending.RLock() }
 // End ends what Begin began.
 func (t *Traps) End() { t.pending.RUnlock() }
 
-// A Verdict is what becomes of a link.
-type Verdict struct {
+// A Decision is what becomes of a link.
+type Decision struct {
 	Trap string // the link is this trap; "" if it is none
 	Skip bool   // it is not put on record, because enough traps of its kind are
 }
 
 // Admit judges a new link, and appends evidence to e. A link from a start list or a sitemap is not judged by what
 // other pages say: listed is true for it.
-func (t *Traps) Admit(l *frontier.Link, listed bool, e []frontier.Evidence) (Verdict, []frontier.Evidence) {
+func (t *Traps) Admit(l *frontier.Link, listed bool, e []frontier.Evidence) (Decision, []frontier.Evidence) {
 	if trap := t.static(l.URL); trap != "" {
-		return Verdict{Trap: trap}, e
+		return Decision{Trap: trap}, e
 	}
 	combo, combined := t.hash.comboOf(l.URL)
 	partition := l.Key.Host.Partition()
@@ -132,7 +132,7 @@ func (t *Traps) Admit(l *frontier.Link, listed bool, e []frontier.Evidence) (Ver
 	if claims {
 		e = t.claim(rest, url, l.Repeats, partition, e)
 	}
-	return Verdict{}, e
+	return Decision{}, e
 }
 
 // movesClaim reports whether a link is where the owner of a claim redirects to.
@@ -154,12 +154,12 @@ func (t *Traps) static(u urlnorm.URL) string {
 }
 
 // list puts a trap on record, unless there are enough of its subject.
-func (t *Traps) list(trap string, subject uint64, l *frontier.Link, e []frontier.Evidence) (Verdict, []frontier.Evidence) {
+func (t *Traps) list(trap string, subject uint64, l *frontier.Link, e []frontier.Evidence) (Decision, []frontier.Evidence) {
 	if n, _ := t.counts.get(subject); n >= MaxListed {
-		return Verdict{Trap: trap, Skip: true}, e
+		return Decision{Trap: trap, Skip: true}, e
 	}
 	e = t.apply(e, frontier.Evidence{Partition: l.Key.Host.Partition(), Kind: EvidenceListed, Subject: subject, Words: []uint64{t.hash.sum(l.URL.String())}})
-	return Verdict{Trap: trap}, e
+	return Decision{Trap: trap}, e
 }
 
 // Lease judges a URL again that was queued, because much may have been learned since, and returns the trap that
