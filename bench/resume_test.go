@@ -129,7 +129,7 @@ func makeHistory(_, arg string) error {
 		return err
 	}
 	var history *crawl.Crawl
-	web := newPaperWeb(plan.Hosts, plan.Known, plan.Pending, func() {
+	web := newMemoryWeb(plan.Hosts, plan.Known, plan.Pending, func() {
 		// An export reads what is recorded, and waits until all of that is durable.
 		dir := string(plan.Dir) + ".export"
 		err := os.Mkdir(dir, 0o700)

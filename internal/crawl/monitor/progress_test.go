@@ -5,43 +5,43 @@ import (
 	"time"
 )
 
-func TestPulse(t *testing.T) {
-	var p pulse
+func TestProgress(t *testing.T) {
+	var p progress
 	now := time.Unix(1000, 0)
 	if pages, bytes := p.rates(now, 10, 100); pages != 0 || bytes != 0 {
-		t.Errorf("rates before the first beat: %v, %v", pages, bytes)
+		t.Errorf("rates before the first point: %v, %v", pages, bytes)
 	}
 	// A hundred pages in each of twenty seconds, then none.
 	for i := range int64(20) {
-		p.beat(now.Add(time.Duration(i)*time.Second), 100*i, 1000*i, 1100*i)
+		p.add(now.Add(time.Duration(i)*time.Second), 100*i, 1000*i, 1100*i)
 	}
 	now = now.Add(20 * time.Second)
 	if pages, bytes := p.rates(now, 2000, 20000); pages != 100 || bytes != 1000 {
 		t.Errorf("rates %v and %v, want 100 and 1000", pages, bytes)
 	}
-	for i := range int64(pulseBeats) {
-		p.beat(now.Add(time.Duration(i)*time.Second), 2000, 20000, 22000)
+	for i := range int64(progressPoints) {
+		p.add(now.Add(time.Duration(i)*time.Second), 2000, 20000, 22000)
 	}
-	now = now.Add(pulseBeats * time.Second)
+	now = now.Add(progressPoints * time.Second)
 	if pages, _ := p.rates(now, 2000, 20000); pages != 0 {
-		t.Errorf("%v pages/s %d s after the last page", pages, pulseBeats)
+		t.Errorf("%v pages/s %d s after the last page", pages, progressPoints)
 	}
 }
 
 // The first look at a crawl in which nothing moves knows for how long that has been so.
-func TestPulseIdleWithoutLooks(t *testing.T) {
-	var p pulse
+func TestProgressIdleWithoutLooks(t *testing.T) {
+	var p progress
 	now := time.Unix(1000, 0)
 	for i := range 8 {
-		p.beat(now.Add(time.Duration(i)*time.Second), 1, 10, int64(11+min(i, 2)))
+		p.add(now.Add(time.Duration(i)*time.Second), 1, 10, int64(11+min(i, 2)))
 	}
 	if got := p.idle(now.Add(8*time.Second), 13); got != 6*time.Second {
 		t.Errorf("idle for %v, want 6s", got)
 	}
 }
 
-func TestPulseIdle(t *testing.T) {
-	var p pulse
+func TestProgressIdle(t *testing.T) {
+	var p progress
 	now := time.Unix(1000, 0)
 	for _, step := range []struct {
 		after time.Duration

@@ -12,10 +12,10 @@ import (
 	"github.com/mapwright/mapwright/internal/fetch"
 )
 
-// paperWeb is a web without wires, for crawls that are only about what is remembered of them. Pages are numbered, and page n is on
-// host n modulo hosts. The first ones name thirty new pages each, until as many wait as shall; from then on each names one, so that
+// memoryWeb is a web in memory, without a network, for crawls of which only the stored state matters. Pages are numbered, and page n is on
+// host n modulo hosts. The first ones name thirty new pages each, until as many wait as should; from then on each names one, so that
 // the crawl goes on for ever with about as many waiting. Every page names some that are known, too.
-type paperWeb struct {
+type memoryWeb struct {
 	hosts int
 	wide  int // how many pages name thirty
 	// reached is called once, in the middle of the crawl, when the pages fetched are as many as at. From then on no page is answered.
@@ -24,15 +24,15 @@ type paperWeb struct {
 	fetched atomic.Int64 // pages asked for
 }
 
-const paperLinks = 30
+const memoryLinks = 30
 
-// newPaperWeb makes a web in which a crawl, once it knows known URLs, has about pending of them before it.
-func newPaperWeb(hosts, known, pending int, reached func()) *paperWeb {
-	wide := max(1, pending/(paperLinks-1))
-	return &paperWeb{hosts: hosts, wide: wide, at: int64(max(1, known-wide*(paperLinks-1))), reached: reached}
+// newMemoryWeb makes a web in which a crawl, once it knows known URLs, has about pending of them before it.
+func newMemoryWeb(hosts, known, pending int, reached func()) *memoryWeb {
+	wide := max(1, pending/(memoryLinks-1))
+	return &memoryWeb{hosts: hosts, wide: wide, at: int64(max(1, known-wide*(memoryLinks-1))), reached: reached}
 }
 
-func (w *paperWeb) appendURL(b []byte, n int) []byte {
+func (w *memoryWeb) appendURL(b []byte, n int) []byte {
 	b = append(b, "http://www.site-"...)
 	b = strconv.AppendInt(b, int64(n%w.hosts), 10)
 	b = append(b, ".test/catalogue/section-"...)
@@ -43,7 +43,7 @@ func (w *paperWeb) appendURL(b []byte, n int) []byte {
 }
 
 // Do implements crawl.Fetcher.
-func (w *paperWeb) Do(_ context.Context, r fetch.Request) (*fetch.Response, error) {
+func (w *memoryWeb) Do(_ context.Context, r fetch.Request) (*fetch.Response, error) {
 	if r.Wire != nil {
 		if err := r.Wire.Start(); err != nil {
 			return nil, &fetch.Error{Kind: fetch.Canceled, Phase: "connect", Err: err}
@@ -72,15 +72,15 @@ func (w *paperWeb) Do(_ context.Context, r fetch.Request) (*fetch.Response, erro
 	return resp, nil
 }
 
-func (w *paperWeb) page(n int) []byte {
-	first, count := 1+paperLinks*n, paperLinks
+func (w *memoryWeb) page(n int) []byte {
+	first, count := 1+memoryLinks*n, memoryLinks
 	if n >= w.wide {
-		first, count = 1+paperLinks*w.wide+n-w.wide, 1
+		first, count = 1+memoryLinks*w.wide+n-w.wide, 1
 	}
 	b := make([]byte, 0, 128+100*(count+3))
 	b = append(b, "<!doctype html><title>Article "...)
 	b = strconv.AppendInt(b, int64(n), 10)
-	b = append(b, "</title><p>A page on paper, called "...)
+	b = append(b, "</title><p>A page in memory, called "...)
 	for name := n; ; name /= 26 { // each page has a text of its own, or the web would be a trap
 		b = append(b, byte('a'+name%26))
 		if name < 26 {
