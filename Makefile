@@ -61,7 +61,7 @@ bench-peers: ## scenarios (a) and (b) with colly beside the others, which comes 
 bench-compare: ## this tree against the last recorded results
 	./scripts/bench-compare.sh
 
-bench-record: ## three runs of everything, kept in bench/results, and RESULTS.md made anew (about 50 minutes)
+bench-record: ## three runs of everything, kept in bench/results, and RESULTS.md made anew (about an hour)
 	$(GO) run ./bench/record
 
 bench-smoke: ## every benchmark of every package, once, small

@@ -75,8 +75,14 @@ func startWeb(b *testing.B, s Scenario) *Web {
 // ours is the command of our own crawl, with everything on.
 func ours(b *testing.B, w *Web) *exec.Cmd {
 	b.Helper()
+	return oursIn(b, w, filepath.Join(b.TempDir(), "data"))
+}
+
+// oursIn is ours in a given data directory.
+func oursIn(b *testing.B, w *Web, dir string) *exec.Cmd {
+	b.Helper()
 	args := []string{"crawl", "--start-url", w.Start, "--profile", "own-site", "--scope", "any", "--resolve", w.Resolve, "--allow-private",
-		"--data-dir", filepath.Join(b.TempDir(), "data"), "--json", "--log-level", "warn", "--metrics-addr", "127.0.0.1:0"}
+		"--data-dir", dir, "--json", "--log-level", "warn", "--metrics-addr", "127.0.0.1:0"}
 	return exec.Command(program(b, "mapwright", "..", "./cmd/mapwright"), args...)
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"strconv"
@@ -22,6 +23,13 @@ type Figures struct {
 	Connections int64
 	Duplicates  int64
 	ServerCPU   time.Duration
+
+	// By the web's statistics, and of a recrawl:
+	Conditional int64 // requests with conditions
+	NotModified int64 // answers 304
+	Bodies      int64
+	Changed     int64 // pages that changed, by the report
+	Unchanged   int64
 }
 
 // PagesPerSecond is the speed of the crawl phase.
@@ -35,6 +43,10 @@ type childReport struct {
 	CrawlSeconds  float64 `json:"crawl_seconds"`
 	ExportSeconds float64 `json:"export_seconds"`
 	HotSetBytes   float64 `json:"hot_set_bytes"`
+	Changes       struct {
+		Changed   int64 `json:"changed"`
+		Unchanged int64 `json:"unchanged"`
+	} `json:"changes"`
 }
 
 // rssEvery is how often the memory of a crawler is looked at.
@@ -72,6 +84,7 @@ func Measure(w *Web, cmd *exec.Cmd) (Figures, error) {
 	f.Crawl = time.Duration(rep.CrawlSeconds * float64(time.Second))
 	f.Export = time.Duration(rep.ExportSeconds * float64(time.Second))
 	f.HotSetMB = rep.HotSetBytes / (1 << 20)
+	f.Changed, f.Unchanged = rep.Changes.Changed, rep.Changes.Unchanged
 	f.CPU = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	after, err := w.CPU()
 	if err != nil {
@@ -86,6 +99,9 @@ func Measure(w *Web, cmd *exec.Cmd) (Figures, error) {
 	for _, h := range stats.Hosts {
 		f.Pages += int64(h.Pages - h.Duplicates.Count)
 		f.Duplicates += int64(h.Duplicates.Count)
+		f.Conditional += int64(h.Conditional)
+		f.NotModified += int64(h.Status[http.StatusNotModified])
+		f.Bodies += int64(h.Bodies)
 	}
 	return f, nil
 }

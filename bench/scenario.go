@@ -13,6 +13,7 @@ type Scenario struct {
 	PageSize int
 	Links    int
 	Cross    float64 // share of links to other hosts
+	Changes  string  // how pages change between generations, as testweb has it; empty means not at all
 	// Turns is how often each crawler crawls in one run. They take turns, because a crawl takes seconds and the speed of a shared machine
 	// changes from minute to minute: a figure of the run is the median of its turns. A scenario has the more of them the nearer its
 	// figures are to what they must be.
@@ -45,6 +46,13 @@ func Scenarios() []Scenario {
 // Growth is scenario a at other sizes.
 func Growth(pages int) Scenario {
 	return Scenario{Name: "growth_" + strconv.Itoa(pages), Hosts: 1, Pages: pages, PageSize: 10 << 10, Links: 30}
+}
+
+// Recrawl is scenario a at other sizes, on a web where one page in a hundred changes from one generation to the next.
+func Recrawl(pages int) Scenario {
+	s := Growth(pages)
+	s.Name, s.Changes = "recrawl_"+strconv.Itoa(pages), "sometimes=1 rate=0.01"
+	return s
 }
 
 // Smoke says whether the run is only to show that everything runs.

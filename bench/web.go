@@ -30,6 +30,9 @@ type Web struct {
 func StartWeb(path string, s Scenario) (*Web, error) {
 	cmd := exec.Command(path, "-hosts", strconv.Itoa(s.Hosts), "-pages", strconv.Itoa(s.Pages), "-page-size", strconv.Itoa(s.PageSize),
 		"-links", strconv.Itoa(s.Links), "-cross-host", strconv.FormatFloat(s.Cross, 'f', -1, 64), "-admin-addr", "127.0.0.1:0")
+	if s.Changes != "" {
+		cmd.Args = append(cmd.Args, "-changes", s.Changes)
+	}
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
@@ -75,12 +78,20 @@ func (w *Web) CPU() (time.Duration, error) {
 }
 
 // Reset clears the statistics.
-func (w *Web) Reset() error {
-	resp, err := http.Post("http://"+w.admin+"/reset", "", nil)
+func (w *Web) Reset() error { return w.post("/reset") }
+
+// SetGeneration lets the pages change that change in a generation.
+func (w *Web) SetGeneration(n int) error { return w.post("/generation?n=" + strconv.Itoa(n)) }
+
+func (w *Web) post(path string) error {
+	resp, err := http.Post("http://"+w.admin+path, "", nil)
 	if err != nil {
 		return err
 	}
-	return resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("POST %s to the web: %s", path, resp.Status)
+	}
+	return errors.Join(err, resp.Body.Close())
 }
 
 // WriteURLs writes all URLs that a correct crawl finds into a file, one a line.

@@ -24,6 +24,7 @@ type Stats struct {
 	ApplyLatency  time.Duration
 
 	LogBytes   int64         // size of the log
+	LogWritten int64         // bytes written to the log, padding included
 	LogSyncs   uint64        // fsyncs of the log
 	SyncMean   time.Duration // moving average of their duration
 	TableBytes int64         // size of Badger's tables
@@ -41,7 +42,7 @@ func (s *Store) Stats() Stats {
 	st.Durable, st.Applied, st.QueuedBytes = s.marks.snapshot()
 	st.CommitLatency, st.ApplyLatency = s.pipeline.latency.get(oldest)
 	j := s.journal.Stats()
-	st.LogBytes, st.LogSyncs, st.SyncMean = j.Size, j.Syncs, j.SyncMean
+	st.LogBytes, st.LogWritten, st.LogSyncs, st.SyncMean = j.Size, j.Written, j.Syncs, j.SyncMean
 	st.Synced = frontier.Position(s.keeper.synced.Load())
 	use := s.keeper.use.Load()
 	st.TableBytes, st.ValueBytes = use.Tables, use.Values

@@ -23,6 +23,7 @@ const (
 	scenarioC = "Crawl/scenario=c_20000_hosts/crawler="
 	scenarioD = "Crawl/scenario=d_large_pages/crawler="
 	growth    = "Growth/pages="
+	recrawl   = "Recrawl/pages=1000000/crawl="
 	perSecond = "pages/s"
 )
 
@@ -49,6 +50,10 @@ func bars() []bar {
 		{what: "the same: last million, × first", limit: 0.7, name: "FrontierOverBadger/urls=10000000/hosts=100000", unit: "last/first"},
 		{what: "10 million known URLs of 1 host, killed and resumed: seconds to the first fetch", limit: 5, atMost: true, name: "Resume/known=10000000/hosts=1", unit: "first-fetch-s"},
 		{what: "10 million known URLs of 100,000 hosts, killed and resumed: seconds to the first fetch", limit: 5, atMost: true, name: "Resume/known=10000000/hosts=100000", unit: "first-fetch-s"},
+		{what: "1 million pages, 1 % changed, crawled again: speed, × the first crawl", limit: 1, name: recrawl + "again", unit: perSecond, over: recrawl + "first"},
+		{what: "the same: bytes written per page, log and view", limit: 200, atMost: true, name: recrawl + "again", unit: "written-B/page"},
+		{what: "the same: bodies read per page", limit: 0.021, atMost: true, name: recrawl + "again", unit: "bodies/page"},
+		{what: "the same: anonymous RSS, × the first crawl", limit: 1.1, atMost: true, name: recrawl + "again", unit: "anon-MB", over: recrawl + "first"},
 	}
 }
 

@@ -1,6 +1,6 @@
 // Command record runs the benchmarks of whole crawls, keeps what they printed, and makes a page of results from all that was kept.
 //
-//	go run ./bench/record                # three runs of everything, about forty minutes on two cores
+//	go run ./bench/record                # three runs of everything, about an hour on two cores
 //	go run ./bench/record -render        # the page alone
 //	go run ./bench/record -last          # the name of the newest raw file
 //

@@ -21,8 +21,9 @@ func run(args []string) error {
 	flags := flag.NewFlagSet("record", flag.ExitOnError)
 	plan := runPlan{}
 	flags.IntVar(&plan.count, "count", 3, "how many runs to make")
-	flags.StringVar(&plan.bench, "bench", "Crawl|Growth", "which benchmarks, as in go test -bench")
+	flags.StringVar(&plan.bench, "bench", "Crawl|Growth|Recrawl", "which benchmarks, as in go test -bench")
 	flags.IntVar(&plan.growth, "growth", 3_000_000, "the largest size of the growth benchmark, in `URLs`")
+	flags.IntVar(&plan.recrawl, "recrawl", 1_000_000, "the size of the recrawl benchmark, in `pages`")
 	flags.BoolVar(&plan.peers, "peers", true, "run the peers too")
 	out := flags.String("out", "", "the `folder` of the results (bench/results of the module)")
 	render := flags.Bool("render", false, "make the page from what is recorded, and run nothing")

@@ -172,7 +172,7 @@ func TestMetricsOfACrawl(t *testing.T) {
 		"mapwright_fetched_bytes_total", "mapwright_fetch_phase_seconds{phase=total}_count", "mapwright_fetch_phase_seconds{phase=wait}_count",
 		"mapwright_robots_fetches_total{answer=known}", "mapwright_dedup_checks_total{step=hot_set}", "mapwright_dedup_checks_total{step=bloom}",
 		"mapwright_dedup_positives_total{step=hot_set}", "mapwright_dedup_new_total", "mapwright_links_skipped_total{reason=not_http}",
-		"mapwright_wal_fsyncs_total", "mapwright_wal_bytes", "mapwright_commit_seconds{stage=durable}_count", "mapwright_commit_seconds{stage=applied}_count",
+		"mapwright_wal_fsyncs_total", "mapwright_wal_bytes", "mapwright_wal_written_bytes_total", "mapwright_commit_seconds{stage=durable}_count", "mapwright_commit_seconds{stage=applied}_count",
 		"mapwright_checkpoint_seconds_count", "mapwright_host_delay_limit_seconds{bound=max}", "mapwright_host_backoff_limit_seconds", "mapwright_host_failures_limit",
 	} {
 		if n, ok := last[name]; !ok || n == 0 && !strings.Contains(name, "delay") {

@@ -159,6 +159,7 @@ func dedupFigures() []figure {
 func storeFigures() []figure {
 	return []figure{
 		plain("wal_bytes", "Size of the write-ahead log.", false, func(s *sample) int64 { return s.store.LogBytes }),
+		plain("wal_written_bytes_total", "Bytes written to the write-ahead log, padding included.", true, func(s *sample) int64 { return s.store.LogWritten }),
 		plain("wal_fsyncs_total", "Fsyncs of the write-ahead log.", true, func(s *sample) int64 { return int64(s.store.LogSyncs) }),
 		{metrics.Figure{Name: "wal_fsync_mean_seconds", Help: "Moving average of an fsync's time."}, func(s *sample, put func(float64, string)) { put(s.store.SyncMean.Seconds(), "") }},
 		{metrics.Figure{Name: "commit_latency_seconds", Help: "Moving average of a commit's latency, which the governor goes by."}, func(s *sample, put func(float64, string)) { put(s.store.CommitLatency.Seconds(), "") }},
