@@ -27,9 +27,9 @@ import (
 // Monitor is a view of a running crawl for the live view, metrics and the control socket. Its methods may be called by any goroutine at any time; after
 // the run it shows how that ended.
 type Monitor struct {
-	o        Options
-	before   state.Counters // what earlier runs did
-	progress progress
+	o      Options
+	before state.Counters // what earlier runs did
+	meter  rateMeter
 
 	mu   sync.Mutex
 	last *sample // guarded by mu; set when the run is over, since its parts are closed then
@@ -151,7 +151,7 @@ func (m *Monitor) take() *sample {
 		CommitMS: milliseconds(s.store.CommitLatency), LogBytes: s.store.LogBytes,
 		Robots: fs.Robots, Tickets: fs.Tickets, Violations: fs.Violations,
 	}
-	live.PagesPerSecNow, live.BytesPerSecNow = m.progress.rates(now, f.Pages, f.Bytes)
+	live.PagesPerSecNow, live.BytesPerSecNow = m.meter.rates(now, f.Pages, f.Bytes)
 	for _, st := range m.o.Starts[:min(len(m.o.Starts), maxShownStarts)] {
 		live.StartURLs = append(live.StartURLs, st.URL.String())
 	}
@@ -165,7 +165,7 @@ func (m *Monitor) take() *sample {
 	live.Workers.InUse = max(0, live.Workers.InUse-int(fs.Idle))
 	live.Limits = limitUses(m.o.Settings, fs.Tickets, f.Elapsed, live.PagesPerSecNow)
 	m.hosts(live)
-	idle := m.progress.idle(now, work(fs, f.Bytes))
+	idle := m.meter.idle(now, work(fs, f.Bytes))
 	live.Idle = math.Floor(idle.Seconds())
 	live.Waiting = waitingReason(&f, fs, idle)
 	s.live = live
@@ -203,7 +203,7 @@ func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Mi
 
 // Keep measures the rates, and writes metrics.jsonl if the settings ask for it. It returns when ctx ends.
 func (m *Monitor) Keep(ctx context.Context) {
-	tick := time.NewTicker(progressEvery)
+	tick := time.NewTicker(meterEvery)
 	defer tick.Stop()
 	var export <-chan time.Time
 	if every := m.o.Settings.MetricExportIntervalSecs; every > 0 {
@@ -213,7 +213,7 @@ func (m *Monitor) Keep(ctx context.Context) {
 	}
 	for {
 		f, fs := m.o.Figures(), m.o.Frontier.Stats()
-		m.progress.add(time.Now(), f.Pages, f.Bytes, work(&fs, f.Bytes))
+		m.meter.add(time.Now(), f.Pages, f.Bytes, work(&fs, f.Bytes))
 		select {
 		case <-ctx.Done():
 			return

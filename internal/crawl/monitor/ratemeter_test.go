@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-func TestProgress(t *testing.T) {
-	var p progress
+func TestRateMeter(t *testing.T) {
+	var p rateMeter
 	now := time.Unix(1000, 0)
 	if pages, bytes := p.rates(now, 10, 100); pages != 0 || bytes != 0 {
 		t.Errorf("rates before the first point: %v, %v", pages, bytes)
@@ -19,18 +19,18 @@ func TestProgress(t *testing.T) {
 	if pages, bytes := p.rates(now, 2000, 20000); pages != 100 || bytes != 1000 {
 		t.Errorf("rates %v and %v, want 100 and 1000", pages, bytes)
 	}
-	for i := range int64(progressPoints) {
+	for i := range int64(meterPoints) {
 		p.add(now.Add(time.Duration(i)*time.Second), 2000, 20000, 22000)
 	}
-	now = now.Add(progressPoints * time.Second)
+	now = now.Add(meterPoints * time.Second)
 	if pages, _ := p.rates(now, 2000, 20000); pages != 0 {
-		t.Errorf("%v pages/s %d s after the last page", pages, progressPoints)
+		t.Errorf("%v pages/s %d s after the last page", pages, meterPoints)
 	}
 }
 
 // The first look at a crawl in which nothing moves knows for how long that has been so.
-func TestProgressIdleWithoutLooks(t *testing.T) {
-	var p progress
+func TestRateMeterIdleWithoutLooks(t *testing.T) {
+	var p rateMeter
 	now := time.Unix(1000, 0)
 	for i := range 8 {
 		p.add(now.Add(time.Duration(i)*time.Second), 1, 10, int64(11+min(i, 2)))
@@ -40,8 +40,8 @@ func TestProgressIdleWithoutLooks(t *testing.T) {
 	}
 }
 
-func TestProgressIdle(t *testing.T) {
-	var p progress
+func TestRateMeterIdle(t *testing.T) {
+	var p rateMeter
 	now := time.Unix(1000, 0)
 	for _, step := range []struct {
 		after time.Duration
