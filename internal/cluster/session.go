@@ -1,0 +1,112 @@
+package cluster
+
+import "time"
+
+const (
+	// BeatEvery is the time between two beats of a session.
+	BeatEvery = 2 * time.Second
+	// Lease is how long a beat is valid by the engine's clock. After it, others may
+	// claim the session's partitions, which ends the session.
+	Lease = 10 * time.Second
+	// StartWithin is how long after the sending of a beat a session may start requests,
+	// by its own clock.
+	StartWithin = 8 * time.Second
+	// ClockTolerance is how far the clock of a machine that joins may be from the
+	// engine's.
+	ClockTolerance = time.Second
+	// CountedBeats is how many beats a session must have sent before partitions move
+	// to it from others.
+	CountedBeats = 2
+)
+
+// A Session is a machine while it works on a crawl.
+type Session struct {
+	Crawl   CrawlID
+	ID      SessionID
+	Machine MachineID
+	Name    string // of the machine, for people
+}
+
+// Known is what a session has of the crawl already, so that a beat need not bring it.
+type Known struct {
+	Plan  uint64 // version
+	Scope int    // number of scope extensions
+}
+
+// A Member is a session that has not ended. All times are of the engine's clock.
+type Member struct {
+	Session SessionID
+	Machine MachineID
+	Name    string
+	Joined  time.Time
+	// Since is the first beat of a row without a gap longer than a lease. Only a
+	// session with a whole lease since then may take partitions from sessions that
+	// have expired: if the engine was away, all have expired, and none is dead.
+	Since time.Time
+	Beat  time.Time // the last one
+	Beats uint64
+}
+
+// A Token is held by a source that may still add URLs. The crawl is not complete
+// while there is one.
+type Token struct {
+	Name   string
+	Holder SessionID // zero for none
+}
+
+// A Snapshot is the state of a crawl at one moment.
+type Snapshot struct {
+	Now     time.Time // the engine's clock
+	Crawl   Crawl     // Plan is nil if the version is the one known
+	Members []Member  // in the order of Session
+	Parts   [Partitions]Part
+	Tokens  []Token  // in the order of Name
+	Waiting int      // hand-overs that were not received
+	Scope   []string // extensions beyond those known, in order
+	Scopes  int      // number of all extensions
+}
+
+// Alive reports whether the lease of a member is valid.
+func (s *Snapshot) Alive(m *Member) bool { return s.Now.Sub(m.Beat) <= Lease }
+
+// Member returns a member by its session, nil if the session has ended.
+func (s *Snapshot) Member(id SessionID) *Member {
+	for i := range s.Members {
+		if s.Members[i].Session == id {
+			return &s.Members[i]
+		}
+	}
+	return nil
+}
+
+// Complete reports whether nothing is left to do: every partition is idle, every
+// hand-over was received, and there is no token. A later moment cannot differ, because
+// only these three make work.
+func (s *Snapshot) Complete() bool {
+	return s.all(func(p *Part) bool { return p.Status.Idle }) && s.Waiting == 0 && len(s.Tokens) == 0
+}
+
+// LimitReached reports whether as many pages are counted as may be, and nothing is in
+// flight.
+func (s *Snapshot) LimitReached() bool {
+	var counted uint64
+	for i := range s.Parts {
+		counted += s.Parts[i].Status.Counted
+	}
+	return s.Crawl.MaxURLs > 0 && counted >= s.Crawl.MaxURLs && s.all(func(p *Part) bool { return p.Status.Busy == 0 })
+}
+
+// MayRaise reports whether URLs of a depth may be fetched, because none of a lesser
+// depth is left anywhere.
+func (s *Snapshot) MayRaise(depth uint32) bool {
+	return s.all(func(p *Part) bool { return p.Status.Least >= depth }) && s.Waiting == 0 && len(s.Tokens) == 0
+}
+
+func (s *Snapshot) all(ok func(*Part) bool) bool {
+	for i := range s.Parts {
+		if !ok(&s.Parts[i]) {
+			return false
+		}
+	}
+	return true
+}
