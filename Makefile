@@ -16,7 +16,7 @@ PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 wind
 # A package that make race leaves out.
 RACE_WITHOUT = none
 
-.PHONY: help build test test-hard example race fuzz crash bitflips large soak bench bench-peers bench-compare bench-record bench-smoke lint cross docs demo clean
+.PHONY: help build test test-hard example race fuzz crash cluster-test bitflips large soak bench bench-peers bench-compare bench-record bench-smoke lint cross docs demo clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -41,6 +41,11 @@ fuzz: ## fuzz every target for FUZZTIME each (default 2m)
 
 crash: ## kill the real binary CRASHES times (default 100), over plain and over difficult sites and in recrawls, and compare with an unkilled run
 	$(GO) test -count=1 -run TestCrash -timeout 60m ./internal/e2e -crashes $(CRASHES) -v
+
+cluster-test: ## the engine of several machines against a real PostgreSQL server, which the tests start in a directory of their own
+	./scripts/need-postgres.sh
+	$(GO) vet -tags cluster ./internal/cluster/...
+	$(GO) test -tags cluster -count=1 -timeout 20m $(TESTFLAGS) ./internal/cluster/...
 
 bitflips: ## change FLIPS single bits (default 5000) in the files of a closed and of a killed store
 	STATE_BITFLIPS=$(FLIPS) $(GO) test -count=1 -run TestBitFlips -timeout 120m ./state -v

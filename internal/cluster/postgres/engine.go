@@ -1,0 +1,79 @@
+// Package postgres keeps crawls of several machines in PostgreSQL 15 or later. It
+// implements [cluster.Engine]. Open connects and brings the schema up to date, Close
+// ends all connections; in between every method may be called concurrently.
+//
+// Only plain SQL is used, so that databases with PostgreSQL's protocol can serve. The
+// features are listed in the DESIGN.md of package cluster.
+package postgres
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/mapwright/mapwright/internal/cluster"
+)
+
+// An Engine is a database.
+type Engine struct {
+	pool    *pgxpool.Pool
+	secrets []string // what must not be in messages
+}
+
+var _ cluster.Engine = (*Engine)(nil)
+
+// connectTimeout is for one server, if the URL does not say another.
+const connectTimeout = 5 * time.Second
+
+// Open connects to the database of a URL such as postgres://user@host/database, or of
+// a text of the form that libpq reads. Several hosts are tried in turn; of these only
+// one that accepts writes is used.
+func Open(ctx context.Context, address string) (*Engine, error) {
+	config, err := pgxpool.ParseConfig(address)
+	if err != nil {
+		// The text of this error has parts of the address.
+		return nil, errors.New("the address of the cluster's database cannot be read: it must be like postgres://user@host/database")
+	}
+	e := &Engine{secrets: secrets(address, config.ConnConfig.Password)}
+	if config.ConnConfig.ConnectTimeout == 0 {
+		config.ConnConfig.ConnectTimeout = connectTimeout
+	}
+	if config.ConnConfig.RuntimeParams["application_name"] == "" {
+		config.ConnConfig.RuntimeParams["application_name"] = "mapwright"
+	}
+	if config.ConnConfig.ValidateConnect == nil {
+		config.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
+	if e.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
+		return nil, e.classify("connect", err, false)
+	}
+	if err := e.migrate(ctx); err != nil {
+		e.pool.Close()
+		return nil, e.classify("open the cluster's database", err, false)
+	}
+	return e, nil
+}
+
+// secrets are the forms in which a password may be in a message.
+func secrets(address, password string) []string {
+	var list []string
+	if password != "" {
+		list = append(list, password, url.QueryEscape(password), url.PathEscape(password))
+	}
+	if u, err := url.Parse(address); err == nil && u.User != nil {
+		if p, ok := u.User.Password(); ok && p != "" {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// Close implements [cluster.Engine].
+func (e *Engine) Close() error {
+	e.pool.Close()
+	return nil
+}

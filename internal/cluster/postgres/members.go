@@ -1,0 +1,252 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/mapwright/mapwright/internal/cluster"
+)
+
+// countTime adds the time since the last beat of any session to what the crawl has
+// used, unless none was alive in between. It locks the crawl.
+func countTime(ctx context.Context, tx pgx.Tx, id cluster.CrawlID) error {
+	tag, err := tx.Exec(ctx, `
+		UPDATE mapwright_crawl SET active = t.now, used_us = used_us + CASE
+			WHEN state = $2 AND active < t.now AND t.now - active <= $3::bigint * interval '1 microsecond'
+			THEN (extract(epoch FROM t.now - active) * 1000000)::bigint ELSE 0 END
+		FROM (SELECT clock_timestamp() AS now) AS t WHERE id = $1`,
+		id[:], string(cluster.Running), cluster.Lease.Microseconds())
+	if err == nil && tag.RowsAffected() == 0 {
+		err = cluster.ErrNoCrawl
+	}
+	return err
+}
+
+// Join implements [cluster.Members].
+func (e *Engine) Join(ctx context.Context, s cluster.Session) error {
+	err := e.transact(ctx, func(tx pgx.Tx) error {
+		if err := countTime(ctx, tx, s.Crawl); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, `
+			INSERT INTO mapwright_session SELECT $1::bytea, $2::bytea, $3::bytea, $4::text, t.now, t.now, t.now, 1, false, 0, 0, 0
+			FROM (SELECT clock_timestamp() AS now) AS t ON CONFLICT DO NOTHING`,
+			s.Crawl[:], s.ID[:], s.Machine[:], s.Name)
+		if err != nil {
+			return err
+		}
+		_, _, err = lockSessions(ctx, tx, s)
+		return err
+	})
+	return e.classify("join the crawl", err, false)
+}
+
+// Beat implements [cluster.Members].
+func (e *Engine) Beat(ctx context.Context, s cluster.Session, known cluster.Known) (*cluster.Snapshot, error) {
+	err := e.transact(ctx, func(tx pgx.Tx) error {
+		if err := countTime(ctx, tx, s.Crawl); err != nil {
+			return err
+		}
+		if _, _, err := lockSessions(ctx, tx, s); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, `
+			UPDATE mapwright_session SET beat = t.now, beats = beats + 1,
+				since = CASE WHEN t.now - beat > $3::bigint * interval '1 microsecond' THEN t.now ELSE since END
+			FROM (SELECT clock_timestamp() AS now) AS t WHERE crawl = $1 AND id = $2`,
+			s.Crawl[:], s.ID[:], cluster.Lease.Microseconds())
+		return err
+	})
+	if err != nil {
+		return nil, e.classify("beat", err, false)
+	}
+	return e.Look(ctx, s.Crawl, known)
+}
+
+// Leave implements [cluster.Members].
+func (e *Engine) Leave(ctx context.Context, s cluster.Session) error {
+	err := e.transact(ctx, func(tx pgx.Tx) error {
+		if err := lockCrawl(ctx, tx, s.Crawl); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, `UPDATE mapwright_session SET ended = true WHERE crawl = $1 AND id = $2`, s.Crawl[:], s.ID[:])
+		return err
+	})
+	return e.classify("leave the crawl", err, false)
+}
+
+// A lockedSession is the row of a session while a transaction has it locked.
+type lockedSession struct {
+	ended       bool
+	beat, since time.Time
+}
+
+// lockSessions locks the rows of the session, which must not have ended, and of others
+// in the order of their ids. It returns them and the time when all were locked.
+func lockSessions(ctx context.Context, tx pgx.Tx, s cluster.Session, others ...cluster.SessionID) (map[cluster.SessionID]*lockedSession, time.Time, error) {
+	ids := [][]byte{s.ID[:]}
+	for _, o := range others {
+		ids = append(ids, bytes.Clone(o[:]))
+	}
+	var now time.Time
+	rows, err := tx.Query(ctx, `SELECT id, ended, beat, since FROM mapwright_session WHERE crawl = $1 AND id = ANY($2) ORDER BY id FOR UPDATE`, s.Crawl[:], ids)
+	if err != nil {
+		return nil, now, err
+	}
+	locked := map[cluster.SessionID]*lockedSession{}
+	for rows.Next() {
+		l := &lockedSession{}
+		var id []byte
+		if err := rows.Scan(&id, &l.ended, &l.beat, &l.since); err != nil {
+			rows.Close()
+			return nil, now, err
+		}
+		locked[cluster.SessionID(id)] = l
+	}
+	if err := rows.Err(); err != nil {
+		return nil, now, err
+	}
+	switch self := locked[s.ID]; {
+	case self == nil:
+		return nil, now, cluster.ErrRolledBack
+	case self.ended:
+		return nil, now, cluster.ErrFenced
+	}
+	err = tx.QueryRow(ctx, `SELECT clock_timestamp()`).Scan(&now)
+	return locked, now, err
+}
+
+// mayTake reports whether a session may take what another holds, and whether that
+// ends the other.
+func mayTake(self, owner *lockedSession, now time.Time) (take, ends bool) {
+	if owner == nil || owner.ended {
+		return true, false
+	}
+	expired := now.Sub(owner.beat) > cluster.Lease
+	mayEnd := now.Sub(self.beat) <= cluster.Lease && now.Sub(self.since) >= cluster.Lease
+	return owner != self && expired && mayEnd, true
+}
+
+func endSession(ctx context.Context, tx pgx.Tx, crawl cluster.CrawlID, id cluster.SessionID) error {
+	_, err := tx.Exec(ctx, `UPDATE mapwright_session SET ended = true WHERE crawl = $1 AND id = $2`, crawl[:], id[:])
+	return err
+}
+
+// Claim implements [cluster.Members].
+func (e *Engine) Claim(ctx context.Context, s cluster.Session, parts []uint8) (claimed []cluster.Claimed, err error) {
+	numbers := make([]int16, len(parts))
+	for i, p := range parts {
+		numbers[i] = int16(p)
+	}
+	err = e.transact(ctx, func(tx pgx.Tx) error {
+		claimed, err = claim(ctx, tx, s, numbers)
+		return err
+	})
+	if err != nil {
+		return nil, e.classify("claim partitions", err, false)
+	}
+	return claimed, nil
+}
+
+func claim(ctx context.Context, tx pgx.Tx, s cluster.Session, numbers []int16) ([]cluster.Claimed, error) {
+	if err := lockCrawl(ctx, tx, s.Crawl); err != nil {
+		return nil, err
+	}
+	// Until the partitions are locked, a commit may close one; no call may claim one.
+	before, err := readParts(ctx, tx, s.Crawl, numbers, "")
+	if err != nil {
+		return nil, err
+	}
+	var owners []cluster.SessionID
+	for i := range before {
+		owners = append(owners, before[i].Owner)
+	}
+	sessions, now, err := lockSessions(ctx, tx, s, owners...)
+	if err != nil {
+		return nil, err
+	}
+	found, err := readParts(ctx, tx, s.Crawl, numbers, "FOR UPDATE")
+	if err != nil {
+		return nil, err
+	}
+	var claimed []cluster.Claimed
+	var taken []int16
+	var beats []*time.Time
+	for _, c := range found {
+		if c.Owner != s.ID {
+			owner := sessions[c.Owner]
+			take, ends := mayTake(sessions[s.ID], owner, now)
+			if !take {
+				continue
+			}
+			if ends {
+				owner.ended = true
+				if err := endSession(ctx, tx, s.Crawl, c.Owner); err != nil {
+					return nil, err
+				}
+			}
+			if owner != nil && owner.beat.After(c.LastBeat) {
+				c.LastBeat = owner.beat
+			}
+			c.Owner = s.ID
+			c.Epoch++
+			taken = append(taken, int16(c.Partition))
+			beats = append(beats, nullTime(c.LastBeat))
+		}
+		claimed = append(claimed, c)
+	}
+	_, err = tx.Exec(ctx, `
+		UPDATE mapwright_part p SET owner = $2, epoch = epoch + 1, last_beat = u.last_beat
+		FROM unnest($3::smallint[], $4::timestamptz[]) AS u(part, last_beat) WHERE p.crawl = $1 AND p.part = u.part`,
+		s.Crawl[:], s.ID[:], taken, beats)
+	return claimed, err
+}
+
+func nullTime(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+const partColumns = `part, owner, epoch, seq, hash, granted, last_beat, idle, busy, least, counted, counts`
+
+func scanPart(row pgx.CollectableRow) (c cluster.Claimed, err error) {
+	var number int16
+	var owner []byte
+	var epoch, seq, hash, granted, busy, least, counted int64
+	var beat *time.Time
+	err = row.Scan(&number, &owner, &epoch, &seq, &hash, &granted, &beat, &c.Status.Idle, &busy, &least, &counted, &c.Status.Counts)
+	if beat != nil {
+		c.LastBeat = *beat
+	}
+	c.Partition, c.Epoch, c.Granted = uint8(number), uint64(epoch), uint64(granted)
+	copy(c.Owner[:], owner)
+	c.Head = cluster.Place{Seq: uint64(seq), Hash: uint64(hash)}
+	c.Status.Busy, c.Status.Least, c.Status.Counted = uint32(busy), uint32(least), uint64(counted)
+	return c, err
+}
+
+// readParts reads partitions in order, with a clause for locking.
+func readParts(ctx context.Context, tx pgx.Tx, id cluster.CrawlID, numbers []int16, lock string) ([]cluster.Claimed, error) {
+	rows, err := tx.Query(ctx, `SELECT `+partColumns+` FROM mapwright_part WHERE crawl = $1 AND part = ANY($2) ORDER BY part `+lock, id[:], slices.Clone(numbers))
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, scanPart)
+}
+
+// exists returns ErrNoCrawl for a crawl that does not exist.
+func exists(ctx context.Context, tx pgx.Tx, id cluster.CrawlID) error {
+	var one int
+	err := tx.QueryRow(ctx, `SELECT 1 FROM mapwright_crawl WHERE id = $1`, id[:]).Scan(&one)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return cluster.ErrNoCrawl
+	}
+	return err
+}

@@ -1,0 +1,86 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/cluster"
+)
+
+// mostRows is how many rows one answer has at most.
+const mostRows = 4096
+
+// Read implements [cluster.Log]. The row at the place itself is read too, without its
+// body, to compare its hash. The server adds up the lengths of bodies without reading
+// them.
+func (e *Engine) Read(ctx context.Context, id cluster.CrawlID, part uint8, after cluster.Place, limit int) (list []cluster.Row, err error) {
+	first := max(int64(after.Seq), 1)
+	rows, err := e.pool.Query(ctx, `
+		SELECT seq, hash, epoch, session, CASE WHEN seq = $3 THEN NULL ELSE body END FROM (
+			SELECT *, sum(CASE WHEN seq = $3 THEN 0 ELSE octet_length(body) END) OVER (ORDER BY seq) - octet_length(body) AS before
+			FROM (SELECT * FROM `+logTable(id)+` WHERE part = $1 AND seq >= $2 ORDER BY seq LIMIT $4) AS page
+		) AS sized WHERE seq = $3 OR seq = $3 + 1 OR before < $5 ORDER BY seq`,
+		int16(part), first, int64(after.Seq), mostRows, int64(limit))
+	if err == nil {
+		list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (r cluster.Row, err error) {
+			var seq, hash, epoch int64
+			var session []byte
+			err = row.Scan(&seq, &hash, &epoch, &session, &r.Body)
+			r.Place, r.Epoch = cluster.Place{Seq: uint64(seq), Hash: uint64(hash)}, uint64(epoch)
+			copy(r.Session[:], session)
+			return r, err
+		})
+	}
+	switch {
+	case code(err) == undefinedTable:
+		err = cluster.ErrNoCrawl
+	case err == nil && after.Seq > 0 && (len(list) == 0 || list[0].Place != after):
+		err = cluster.ErrRolledBack
+	}
+	if err != nil {
+		return nil, e.classify("read the log", err, false)
+	}
+	if after.Seq > 0 {
+		list = list[1:]
+	}
+	return list, nil
+}
+
+// Inbox implements [cluster.Log].
+func (e *Engine) Inbox(ctx context.Context, s cluster.Session, after []frontier.Mark, limit int) (list []cluster.Handover, err error) {
+	n := len(after)
+	parts, sessions, batches := make([]int16, n), make([][]byte, n), make([]int64, n)
+	for i := range after {
+		parts[i], sessions[i], batches[i] = int16(after[i].Partition), after[i].Session[:], int64(after[i].Batch)
+	}
+	rows, err := e.pool.Query(ctx, `
+		SELECT part, session, batch, body FROM (
+			SELECT *, sum(octet_length(body)) OVER (ORDER BY part, session, batch) - octet_length(body) AS before FROM (
+				SELECT h.part, h.session, h.batch, h.body FROM `+inboxTable(s.Crawl)+` h JOIN mapwright_part p ON p.crawl = $1 AND p.part = h.part AND p.owner = $2
+				WHERE NOT EXISTS (
+					SELECT 1 FROM unnest($3::smallint[], $4::bytea[], $5::bigint[]) AS u(part, session, batch)
+					WHERE h.part = u.part AND h.session = u.session AND h.batch <= u.batch)
+				ORDER BY h.part, h.session, h.batch LIMIT $6) AS page
+		) AS sized WHERE before = 0 OR before < $7 ORDER BY part, session, batch`,
+		s.Crawl[:], s.ID[:], parts, sessions, batches, mostRows, int64(limit))
+	if err == nil {
+		list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (h cluster.Handover, err error) {
+			var part int16
+			var session []byte
+			var batch int64
+			err = row.Scan(&part, &session, &batch, &h.Body)
+			h.To, h.Batch = uint8(part), uint64(batch)
+			copy(h.From[:], session)
+			return h, err
+		})
+	}
+	if code(err) == undefinedTable {
+		err = cluster.ErrNoCrawl
+	}
+	if err != nil {
+		return nil, e.classify("read hand-overs", err, false)
+	}
+	return list, nil
+}
