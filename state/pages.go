@@ -56,17 +56,19 @@ func (q *queries) Page(ctx context.Context, k frontier.Key) (Page, bool, error) 
 	if err := q.flush(ctx); err != nil {
 		return Page{}, false, err
 	}
-	return q.applied(k, false)
+	return q.applied(func(txn *badger.Txn) (Page, bool, error) { return readPage(txn, k, false) })
 }
 
-// Before returns what was recorded of a page or sitemap before the given visit, which is
-// not finished. It waits for the applier only if what it finds is older than that.
+// Before returns what was recorded of a page before the given visit, which is not
+// finished: how the URL was found and named is left out, so that a recrawl reads less. It
+// waits for the applier only if what it finds is older than that.
 func (q *queries) Before(ctx context.Context, k frontier.Key, visit uint32) (Page, bool, error) {
 	for waited := false; ; waited = true {
-		p, ok, err := q.applied(k, false)
-		if err == nil && !ok {
-			p, ok, err = q.applied(k, true)
-		}
+		p, ok, err := q.applied(func(txn *badger.Txn) (Page, bool, error) {
+			p := Page{Link: frontier.Link{Key: k}}
+			ok, err := p.readFinishes(txn, record.FamFinish)
+			return p, ok, err
+		})
 		if err != nil || waited || ok && p.Finish != nil && max(1, p.Finish.Visit)+1 >= visit {
 			return p, ok, err
 		}
@@ -76,8 +78,18 @@ func (q *queries) Before(ctx context.Context, k frontier.Key, visit uint32) (Pag
 	}
 }
 
-// applied returns what is known of one page or sitemap, as far as it has been applied.
-func (q *queries) applied(k frontier.Key, sitemap bool) (_ Page, _ bool, err error) {
+// Found returns how a page was found, if it is known, as far as records have been applied.
+func (q *queries) Found(k frontier.Key) (frontier.Link, bool, error) {
+	p, ok, err := q.applied(func(txn *badger.Txn) (p Page, ok bool, err error) {
+		p.Link.Key = k
+		ok, err = getValue(txn, record.AppendURLKey(nil, record.FamURL, k), p.readLink)
+		return p, ok, err
+	})
+	return p.Link, ok, err
+}
+
+// applied reads of one page what has been applied.
+func (q *queries) applied(read func(*badger.Txn) (Page, bool, error)) (_ Page, _ bool, err error) {
 	defer q.guard(&err)
 	if err := q.enter(); err != nil {
 		return Page{}, false, err
@@ -88,7 +100,7 @@ func (q *queries) applied(k frontier.Key, sitemap bool) (_ Page, _ bool, err err
 	}
 	txn := q.view.newest.take()
 	defer q.view.newest.drop(txn)
-	p, ok, err := readPage(txn.Txn, k, sitemap)
+	p, ok, err := read(txn.Txn)
 	if err != nil {
 		return Page{}, false, fmt.Errorf("read page: %w", err)
 	}
@@ -103,16 +115,23 @@ func readPage(txn *badger.Txn, k frontier.Key, sitemap bool) (Page, bool, error)
 	if err != nil {
 		return p, false, err
 	}
-	done, err := getValue(txn, record.AppendURLKey(nil, finished, k), p.readFinish)
-	if err == nil && done {
-		_, err = getValue(txn, record.AppendURLKey(nil, record.FamVisit, k), p.readKept)
-	}
+	done, err := p.readFinishes(txn, finished)
 	for _, flag := range []byte{record.NamedListed, record.NamedLinked} {
 		if err == nil {
 			_, err = getValue(txn, record.AppendNamedKey(nil, k, flag), func(b []byte) error { return p.readNamed(flag, b) })
 		}
 	}
 	return p, named || done, err
+}
+
+// readFinishes reads the last finish, and the facts that hold. Link.Key is set; the family is that of
+// pages or sitemaps.
+func (p *Page) readFinishes(txn *badger.Txn, family byte) (bool, error) {
+	done, err := getValue(txn, record.AppendURLKey(nil, family, p.Link.Key), p.readFinish)
+	if err == nil && done {
+		_, err = getValue(txn, record.AppendURLKey(nil, record.FamVisit, p.Link.Key), p.readKept)
+	}
+	return done, err
 }
 
 // readLink takes the value of a u or s entry. Link.Key is set.
@@ -351,7 +370,7 @@ func (q *queries) Changes(ctx context.Context, since uint32) iter.Seq2[Change, e
 			err := ctx.Err()
 			var list []Change
 			if err == nil {
-				list, from, err = q.someChanges(from, since)
+				list, from, err = someChanges(q, from, since)
 			}
 			for _, c := range list {
 				if !yield(c, nil) {
@@ -368,7 +387,7 @@ func (q *queries) Changes(ctx context.Context, since uint32) iter.Seq2[Change, e
 
 // someChanges reads some changes, from a key on. It returns the key to go on with, nil
 // at the end.
-func (q *queries) someChanges(from []byte, since uint32) (list []Change, next []byte, err error) {
+func someChanges(q *queries, from []byte, since uint32) (list []Change, next []byte, err error) {
 	defer q.guard(&err)
 	if err := q.enter(); err != nil {
 		return nil, nil, err

@@ -108,6 +108,7 @@ func childRecrawl(dir string) error {
 			if err != nil {
 				return err
 			}
+			before.Link = u.link(h) // which Before leaves out
 			if was, err := u.check(h, before); err != nil || was != visit-1 {
 				return errors.Join(err, fmt.Errorf("page %d: visit %d before %d", u, was, visit))
 			}
@@ -214,6 +215,7 @@ func TestReadersSeeOneVisit(t *testing.T) {
 				}
 				p, _, err := s.Before(t.Context(), u.link(h).Key, 1)
 				if err == nil {
+					p.Link = u.link(h) // which Before leaves out
 					_, err = u.check(h, p)
 				}
 				if err != nil {
@@ -266,6 +268,10 @@ func TestBeforeSeesTheVisitBefore(t *testing.T) {
 		if err != nil || !ok {
 			t.Fatal(ok, err)
 		}
+		if found, ok, err := s.Found(u.link(h).Key); err != nil || !ok || !reflect.DeepEqual(found, u.link(h)) {
+			t.Errorf("it was found as %+v, %v, %v", found, ok, err)
+		}
+		p.Link = u.link(h) // which Before leaves out
 		if got, err := u.check(h, p); err != nil || got != visit+1 {
 			t.Errorf("visit %d, %v; want %d", got, err, visit+1)
 		}

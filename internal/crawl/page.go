@@ -141,6 +141,11 @@ func (w *pageServer) serve(ctx context.Context, l *frontier.Lease) error {
 		}
 		answer.Modified = w.page.Modified
 	}
+	if readable || f.outcome == page.Redirect {
+		if err := w.visits.Complete(&visit, &link); err != nil {
+			return err
+		}
+	}
 	w.traps.Begin()
 	defer w.traps.End()
 	switch {

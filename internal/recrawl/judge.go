@@ -143,17 +143,19 @@ func judgeNotModified(known *Known, now *Answer) Verdict {
 	}
 	v := known.kept()
 	v.NotModified, v.Change, v.Failures = true, page.Unchanged, 0
-	facts := *known.Facts
-	if tag := now.Header.Get("Etag"); tag != "" && !sameTag(tag, facts.ETag) {
-		facts.ETag = tag
+	facts := known.Facts
+	tag, lastMod := facts.ETag, facts.LastModified.Time
+	if given := now.Header.Get("Etag"); given != "" && !sameTag(given, tag) {
+		tag = given
 	}
-	facts.SmallChanges = nil
-	if !facts.NotLastMod && facts.LastModified.IsZero() {
+	if !facts.NotLastMod && lastMod.IsZero() {
 		// It was within a minute of the first answer, and now it has stayed.
-		facts.LastModified.Time = lastModified(facts.LastModifiedHeader, now.Header, now.At)
+		lastMod = lastModified(facts.LastModifiedHeader, now.Header, now.At)
 	}
-	if !bytes.Equal(facts.Append(nil), known.Facts.Append(nil)) {
-		v.KeepFacts, v.Facts = false, &facts
+	if tag != facts.ETag || !lastMod.Equal(facts.LastModified.Time) || facts.SmallChanges != nil {
+		again := *facts
+		again.ETag, again.LastModified.Time, again.SmallChanges = tag, lastMod, nil
+		v.KeepFacts, v.Facts = false, &again
 	}
 	return v
 }

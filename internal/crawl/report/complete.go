@@ -22,6 +22,7 @@ type Store interface {
 	Changes(ctx context.Context, since uint32) iter.Seq2[state.Change, error]
 	Facts() map[string][]byte
 	Page(ctx context.Context, k frontier.Key) (state.Page, bool, error)
+	Before(ctx context.Context, k frontier.Key, visit uint32) (state.Page, bool, error)
 	Host(ctx context.Context, h frontier.HostID) (frontier.HostFact, bool, error)
 	Counters() state.Counters
 	Hasher() frontier.Hasher

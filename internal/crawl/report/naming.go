@@ -44,7 +44,7 @@ func (n *naming) parent(ctx context.Context, u urlnorm.URL) (parentPage, error) 
 	if p, known := n.parents[u.String()]; known {
 		return p, nil
 	}
-	rec, _, err := n.store.Page(ctx, n.hasher.Key(u))
+	rec, _, err := n.store.Before(ctx, n.hasher.Key(u), 0)
 	if err != nil {
 		return parentPage{}, err
 	}

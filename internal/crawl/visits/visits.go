@@ -20,6 +20,7 @@ import (
 // A Store knows what earlier visits recorded.
 type Store interface {
 	Before(ctx context.Context, k frontier.Key, visit uint32) (state.Page, bool, error)
+	Found(k frontier.Key) (frontier.Link, bool, error)
 	Facts() map[string][]byte
 }
 
@@ -75,7 +76,7 @@ func (v *Visits) First() *Visit { return &Visit{generation: v.generation} }
 // ErrNotFinished means that a later visit is leased of a page without an earlier one.
 var ErrNotFinished = errors.New("a page is visited again that was never finished")
 
-// Begin prepares the visit of a page that was leased. A later visit gets the link's depth, source and hops from the store.
+// Begin prepares the visit of a page that was leased.
 func (v *Visits) Begin(ctx context.Context, l *frontier.Link) (Visit, error) {
 	visit := Visit{generation: v.generation}
 	how := v.takeReading(l.Key)
@@ -92,7 +93,6 @@ func (v *Visits) Begin(ctx context.Context, l *frontier.Link) (Visit, error) {
 	if err != nil {
 		return visit, fmt.Errorf("read what is known of %s: %w", l.URL, err)
 	}
-	l.Depth, l.Source, l.Hops = p.Link.Depth, p.Link.Source, p.Link.Hops
 	if visit.known, err = recrawl.KnownFrom(p.Finish); err != nil {
 		return visit, fmt.Errorf("read what is known of %s: %w", l.URL, err)
 	}
@@ -104,6 +104,18 @@ func (v *Visits) Begin(ctx context.Context, l *frontier.Link) (Visit, error) {
 		visit.Header, visit.conditional = h, true
 	}
 	return visit, nil
+}
+
+// Complete gives the link of a later visit the depth that the page was found at, which its place in the queue does not tell. Only links of the page need it.
+func (v *Visits) Complete(visit *Visit, l *frontier.Link) error {
+	if !visit.IsLater() {
+		return nil
+	}
+	found, ok, err := v.store.Found(l.Key)
+	if err == nil && ok {
+		l.Depth = found.Depth
+	}
+	return err
 }
 
 // IsConditional reports whether the server may answer 304.
