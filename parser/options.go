@@ -19,10 +19,6 @@ type URL = urlnorm.URL
 // ParseURL reads an absolute http or https URL.
 func ParseURL(raw string) (URL, error) { return urlnorm.Parse(raw) }
 
-// Version changes whenever the same page may give other facts, among them its hashes, or
-// other links. What was read by another version cannot be compared.
-const Version = 1
-
 // Options say what a Parser looks for. The zero value finds links and facts.
 type Options struct {
 	// Images makes images count as links of their own kind.
