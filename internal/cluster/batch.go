@@ -28,6 +28,7 @@ type Write struct {
 	Partition uint8
 	Epoch     uint64 // as claimed
 	After     Place  // the last row of the log before
+	Granted   uint64 // as the session knows it
 	Body      []byte // the next row; empty for none
 	Status    PartStatus
 	Close     bool // the partition has no owner any more
@@ -118,7 +119,7 @@ func (b *Batch) Digest() uint64 {
 	for i := range b.Writes {
 		w := &b.Writes[i]
 		head := w.Head() // stands for the body
-		for _, n := range []uint64{uint64(w.Partition), w.Epoch, w.After.Seq, w.After.Hash, head.Seq, head.Hash, uint64(w.Status.Busy), uint64(w.Status.Least), w.Status.Counted} {
+		for _, n := range []uint64{uint64(w.Partition), w.Epoch, w.After.Seq, w.After.Hash, w.Granted, head.Seq, head.Hash, uint64(w.Status.Busy), uint64(w.Status.Least), w.Status.Counted} {
 			num(n)
 		}
 		flag(w.Status.Idle)
@@ -147,12 +148,14 @@ func (b *Batch) Digest() uint64 {
 }
 
 // CheckFence compares a write of a session with the row of its partition. An epoch
-// belongs to one session, and only that appends in it. So the engine has lost data if
-// its row is behind what the session knows, or names another owner of the epoch.
+// belongs to one session, and only that appends in it and changes its grant. So the
+// engine has lost data if its row is behind what the session knows, has another grant,
+// or names another owner of the epoch.
 func CheckFence(p *Part, id SessionID, w *Write) error {
 	switch {
 	case p.Epoch < w.Epoch,
 		p.Epoch == w.Epoch && p.Owner == id && p.Head.Seq < w.After.Seq,
+		p.Epoch == w.Epoch && p.Owner == id && p.Granted != w.Granted,
 		p.Epoch == w.Epoch && p.Owner != id && p.Owner != (SessionID{}):
 		return fmt.Errorf("partition %d: %w", w.Partition, ErrRolledBack)
 	case p.Owner != id || p.Epoch != w.Epoch || p.Head != w.After:

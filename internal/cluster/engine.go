@@ -72,6 +72,7 @@ type Members interface {
 	Claim(ctx context.Context, s Session, parts []uint8) ([]Claimed, error)
 	// Change compares and sets something of the crawl. It reports false if the
 	// condition does not hold. A change that was made before by the same call is true.
+	// After ErrAway a Grant must be repeated before the next Commit, which names it.
 	Change(ctx context.Context, s Session, c Change) (bool, error)
 }
 

@@ -45,6 +45,7 @@ type Member struct {
 	Since time.Time
 	Beat  time.Time // the last one
 	Beats uint64
+	Batch uint64 // the last one committed
 }
 
 // A Token is held by a source that may still add URLs. The crawl is not complete
@@ -61,10 +62,14 @@ type Snapshot struct {
 	Members []Member  // in the order of Session
 	Parts   [Partitions]Part
 	Tokens  []Token  // in the order of Name
-	Waiting int      // hand-overs that were not received
+	Waiting int      // hand-overs that were not received; MostWaiting means that or more
 	Scope   []string // extensions beyond those known, in order
 	Scopes  int      // number of all extensions
 }
+
+// MostWaiting is up to where hand-overs are counted: to count them all takes long when
+// there are many.
+const MostWaiting = 10_000
 
 // Alive reports whether the lease of a member is valid.
 func (s *Snapshot) Alive(m *Member) bool { return s.Now.Sub(m.Beat) <= Lease }

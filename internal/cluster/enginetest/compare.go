@@ -85,7 +85,7 @@ func withoutTimes(s *cluster.Snapshot) string {
 	alive := ""
 	for i := range s.Members {
 		m := &s.Members[i]
-		alive += fmt.Sprint(m.Session, m.Machine, m.Name, m.Beats, s.Alive(m), s.Now.Sub(m.Since) >= cluster.Lease, "\n")
+		alive += fmt.Sprint(m.Session, m.Machine, m.Name, m.Beats, m.Batch, s.Alive(m), s.Now.Sub(m.Since) >= cluster.Lease, "\n")
 	}
 	c := s.Crawl
 	c.Created, c.Used = time.Time{}, 0
@@ -120,7 +120,8 @@ func (p *pair) step() {
 		p.same("Leave", func(h *Harness) (any, error) { return nil, h.Engine.Leave(ctx, n.session) })
 	case r < 12:
 		c := p.change(n)
-		p.same(fmt.Sprintf("Change %+v", c), func(h *Harness) (any, error) { return h.Engine.Change(ctx, n.session, c) })
+		done, _ := p.same(fmt.Sprintf("Change %+v", c), func(h *Harness) (any, error) { return h.Engine.Change(ctx, n.session, c) })
+		n.changed(c, done.(bool))
 	case r < 13:
 		part := uint8(p.rng.IntN(contended))
 		after := n.heads[part]

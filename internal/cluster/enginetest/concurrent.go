@@ -255,14 +255,11 @@ func (c *client) grant(ctx context.Context) error {
 		return nil
 	}
 	p := c.known[c.rng.IntN(len(c.known))]
-	s, err := c.k.Engine.Look(ctx, c.k.crawl.ID, cluster.Known{})
-	if err != nil {
-		return ignoreAway(err)
-	}
-	from := s.Parts[p].Granted
 	to := uint64(c.rng.IntN(20))
+	change := cluster.Grant{Partition: p, Epoch: c.node.epochs[p], From: c.node.granted[p], To: to}
 	return c.repeat(func() error {
-		_, err := c.k.Engine.Change(ctx, c.node.session, cluster.Grant{Partition: p, Epoch: c.node.epochs[p], From: from, To: to})
+		done, err := c.k.Engine.Change(ctx, c.node.session, change)
+		c.node.changed(change, done)
 		return err
 	})
 }
@@ -351,4 +348,40 @@ func (c *client) commit(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// testDeleteWorking deletes a crawl while clients work on it. They are told that it is
+// gone.
+func testDeleteWorking(k *checker) {
+	k.create()
+	l := &ledger{batches: map[batchID]*sentBatch{}}
+	errs := make([]error, clients)
+	working := make(chan struct{}, clients)
+	var wg sync.WaitGroup
+	for i := range clients {
+		wg.Go(func() {
+			c := &client{k: k, ledger: l, rng: rand.New(rand.NewPCG(1, uint64(i)))}
+			err := c.join(k.Context())
+			if err == nil {
+				err = c.claim(k.Context())
+			}
+			working <- struct{}{}
+			for err == nil {
+				err = c.step(k.Context())
+			}
+			errs[i] = err
+		})
+	}
+	for range clients {
+		<-working
+	}
+	err := k.Engine.Delete(k.Context(), k.crawl.ID)
+	for errors.Is(err, cluster.ErrAway) {
+		err = k.Engine.Delete(k.Context(), k.crawl.ID)
+	}
+	k.ok(err)
+	wg.Wait()
+	for _, err := range errs {
+		k.fails(err, cluster.ErrNoCrawl)
+	}
 }

@@ -40,6 +40,7 @@ func Run(t *testing.T, open func(t *testing.T) *Harness) {
 		{"a rollback is detected", testRollback}, {"hand-overs are received once", testHandover}, {"a crawl is complete at one moment", testComplete},
 		{"pages are granted within the limit", testLimit}, {"levels rise when nothing is below", testLevel}, {"tokens are held", testTokens},
 		{"plan, state and scope", testChanges}, {"faulty batches are refused", testFaulty}, {"random clients at once", testConcurrent},
+		{"a crawl is deleted while sessions work", testDeleteWorking},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := open(t)
@@ -124,6 +125,7 @@ type node struct {
 	number  uint64 // of its last batch
 	epochs  map[uint8]uint64
 	heads   map[uint8]cluster.Place
+	granted map[uint8]uint64
 }
 
 // join makes a session that has joined the crawl.
@@ -136,7 +138,7 @@ func (k *checker) join() *node {
 
 // node makes a session that has not joined yet.
 func (k *checker) node() *node {
-	return &node{checker: k, epochs: map[uint8]uint64{}, heads: map[uint8]cluster.Place{},
+	return &node{checker: k, epochs: map[uint8]uint64{}, heads: map[uint8]cluster.Place{}, granted: map[uint8]uint64{},
 		session: cluster.Session{Crawl: k.crawl.ID, ID: cluster.NewID(), Machine: cluster.NewID(), Name: "machine"}}
 }
 
@@ -167,7 +169,7 @@ func (n *node) tryClaim(parts ...uint8) []cluster.Claimed {
 
 func (n *node) learn(got []cluster.Claimed) {
 	for _, c := range got {
-		n.epochs[c.Partition], n.heads[c.Partition] = c.Epoch, c.Head
+		n.epochs[c.Partition], n.heads[c.Partition], n.granted[c.Partition] = c.Epoch, c.Head, c.Granted
 	}
 }
 
@@ -181,7 +183,7 @@ func (n *node) batch(parts ...uint8) *cluster.Batch {
 }
 
 func (n *node) write(p uint8, body []byte) cluster.Write {
-	return cluster.Write{Partition: p, Epoch: n.epochs[p], After: n.heads[p], Body: body, Status: cluster.PartStatus{Idle: true, Least: cluster.NoDepth}}
+	return cluster.Write{Partition: p, Epoch: n.epochs[p], After: n.heads[p], Granted: n.granted[p], Body: body, Status: cluster.PartStatus{Idle: true, Least: cluster.NoDepth}}
 }
 
 // tryCommit commits, and takes note if that succeeds.
@@ -209,7 +211,15 @@ func (n *node) change(c cluster.Change) bool {
 	n.Helper()
 	done, err := n.Engine.Change(n.Context(), n.session, c)
 	n.ok(err)
+	n.changed(c, done)
 	return done
+}
+
+// changed takes note of a grant.
+func (n *node) changed(c cluster.Change, done bool) {
+	if g, ok := c.(cluster.Grant); ok && done {
+		n.granted[g.Partition] = g.To
+	}
 }
 
 func (n *node) inbox(after ...frontier.Mark) []cluster.Handover {

@@ -56,7 +56,11 @@ func testFence(k *checker) {
 			k.Fatalf("%s: part of the batch was committed: %+v", name, after)
 		}
 	}
+	if !a.change(cluster.Grant{Partition: 1, Epoch: 1, To: 2}) {
+		k.Fatal("no grant")
+	}
 	for name, ahead := range map[string]func(*cluster.Write){
+		"no grant":    func(w *cluster.Write) { w.Granted = 0 },
 		"epoch ahead": func(w *cluster.Write) { w.Epoch++ }, "place ahead": func(w *cluster.Write) { w.After = w.After.Next([]byte("lost")) },
 	} {
 		bad := a.batch(1)

@@ -65,7 +65,7 @@ func (c *crawl) clone() *crawl {
 }
 
 func (c *crawl) snapshot(now time.Time, known cluster.Known) *cluster.Snapshot {
-	s := &cluster.Snapshot{Now: now, Crawl: c.row, Waiting: len(c.handovers), Scopes: len(c.scope)}
+	s := &cluster.Snapshot{Now: now, Crawl: c.row, Waiting: min(len(c.handovers), cluster.MostWaiting), Scopes: len(c.scope)}
 	if s.Crawl.Plan = nil; known.Plan != c.row.PlanVersion {
 		s.Crawl.Plan = bytes.Clone(c.row.Plan)
 	}
@@ -74,7 +74,9 @@ func (c *crawl) snapshot(now time.Time, known cluster.Known) *cluster.Snapshot {
 	}
 	for _, m := range c.sessions {
 		if !m.ended {
-			s.Members = append(s.Members, m.Member)
+			member := m.Member
+			member.Batch = m.batch
+			s.Members = append(s.Members, member)
 		}
 	}
 	slices.SortFunc(s.Members, func(a, b cluster.Member) int { return bytes.Compare(a.Session[:], b.Session[:]) })

@@ -103,19 +103,19 @@ func queueWrites(want func(n int, sql string, args ...any), s cluster.Session, b
 		return
 	}
 	var (
-		parts                                   = make([]int16, n)
-		epochs, seqs, hashes, heads, headHashes = make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
-		busy, least, counted                    = make([]int64, n), make([]int64, n), make([]int64, n)
-		idle, closed                            = make([]bool, n), make([]bool, n)
-		counts                                  = make([][]byte, n)
-		rowParts                                = make([]int16, 0, n)
-		rowSeqs, rowHashes, rowEpochs           = make([]int64, 0, n), make([]int64, 0, n), make([]int64, 0, n)
-		bodies                                  = make([][]byte, 0, n)
+		parts                                            = make([]int16, n)
+		epochs, seqs, hashes, heads, headHashes, granted = make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
+		busy, least, counted                             = make([]int64, n), make([]int64, n), make([]int64, n)
+		idle, closed                                     = make([]bool, n), make([]bool, n)
+		counts                                           = make([][]byte, n)
+		rowParts                                         = make([]int16, 0, n)
+		rowSeqs, rowHashes, rowEpochs                    = make([]int64, 0, n), make([]int64, 0, n), make([]int64, 0, n)
+		bodies                                           = make([][]byte, 0, n)
 	)
 	for i := range b.Writes {
 		w := &b.Writes[i]
 		head := w.Head()
-		parts[i], epochs[i] = int16(w.Partition), int64(w.Epoch)
+		parts[i], epochs[i], granted[i] = int16(w.Partition), int64(w.Epoch), int64(w.Granted)
 		seqs[i], hashes[i], heads[i], headHashes[i] = int64(w.After.Seq), int64(w.After.Hash), int64(head.Seq), int64(head.Hash)
 		busy[i], least[i], counted[i] = int64(w.Status.Busy), int64(w.Status.Least), int64(w.Status.Counted)
 		idle[i], closed[i], counts[i] = w.Status.Idle, w.Close, notNull(w.Status.Counts)
@@ -128,10 +128,10 @@ func queueWrites(want func(n int, sql string, args ...any), s cluster.Session, b
 	want(n, `
 		UPDATE mapwright_part p SET seq = u.head, hash = u.head_hash, idle = u.idle, busy = u.busy, least = u.least, counted = u.counted, counts = u.counts,
 			owner = CASE WHEN u.closed THEN $3::bytea ELSE p.owner END
-		FROM unnest($4::smallint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::boolean[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bytea[], $15::boolean[])
-			AS u(part, epoch, seq, hash, head, head_hash, idle, busy, least, counted, counts, closed)
-		WHERE p.crawl = $1 AND p.part = u.part AND p.owner = $2 AND p.epoch = u.epoch AND p.seq = u.seq AND p.hash = u.hash`,
-		s.Crawl[:], s.ID[:], none, parts, epochs, seqs, hashes, heads, headHashes, idle, busy, least, counted, counts, closed)
+		FROM unnest($4::smallint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::boolean[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bytea[], $15::boolean[], $16::bigint[])
+			AS u(part, epoch, seq, hash, head, head_hash, idle, busy, least, counted, counts, closed, granted)
+		WHERE p.crawl = $1 AND p.part = u.part AND p.owner = $2 AND p.epoch = u.epoch AND p.seq = u.seq AND p.hash = u.hash AND p.granted = u.granted`,
+		s.Crawl[:], s.ID[:], none, parts, epochs, seqs, hashes, heads, headHashes, idle, busy, least, counted, counts, closed, granted)
 	if len(bodies) > 0 {
 		want(len(bodies), `
 			INSERT INTO `+logTable(s.Crawl)+` SELECT part, seq, hash, epoch, $1::bytea, body

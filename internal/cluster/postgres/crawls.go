@@ -158,17 +158,17 @@ func readSnapshot(ctx context.Context, tx pgx.Tx, id cluster.CrawlID, known clus
 		}
 		return err
 	})
-	b.Queue(`SELECT id, machine, name, joined, since, beat, beats FROM mapwright_session WHERE crawl = $1 AND NOT ended ORDER BY id`, id[:]).Query(func(rows pgx.Rows) error {
+	b.Queue(`SELECT id, machine, name, joined, since, beat, beats, batch FROM mapwright_session WHERE crawl = $1 AND NOT ended ORDER BY id`, id[:]).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			var m cluster.Member
 			var session, machine []byte
-			var beats int64
-			if err := rows.Scan(&session, &machine, &m.Name, &m.Joined, &m.Since, &m.Beat, &beats); err != nil {
+			var beats, batch int64
+			if err := rows.Scan(&session, &machine, &m.Name, &m.Joined, &m.Since, &m.Beat, &beats, &batch); err != nil {
 				return err
 			}
 			copy(m.Session[:], session)
 			copy(m.Machine[:], machine)
-			m.Beats = uint64(beats)
+			m.Beats, m.Batch = uint64(beats), uint64(batch)
 			snap.Members = append(snap.Members, m)
 		}
 		return rows.Err()
@@ -199,7 +199,7 @@ func readSnapshot(ctx context.Context, tx pgx.Tx, id cluster.CrawlID, known clus
 		snap.Scope, err = pgx.CollectRows(rows, pgx.RowTo[string])
 		return err
 	})
-	b.Queue(`SELECT count(*) FROM ` + inboxTable(id)).QueryRow(func(row pgx.Row) error { return row.Scan(&snap.Waiting) })
+	b.Queue(`SELECT count(*) FROM (SELECT 1 FROM `+inboxTable(id)+` LIMIT $1) AS waiting`, cluster.MostWaiting).QueryRow(func(row pgx.Row) error { return row.Scan(&snap.Waiting) })
 	err := tx.SendBatch(ctx, &b).Close()
 	if code(err) == undefinedTable {
 		err = cluster.ErrNoCrawl

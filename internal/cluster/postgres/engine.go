@@ -51,11 +51,29 @@ func Open(ctx context.Context, address string) (*Engine, error) {
 	if e.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return nil, e.classify("connect", err, false)
 	}
-	if err := e.migrate(ctx); err != nil {
+	if err = e.checkDurable(ctx); err == nil {
+		err = e.migrate(ctx)
+	}
+	if err != nil {
 		e.pool.Close()
 		return nil, e.classify("open the cluster's database", err, false)
 	}
 	return e, nil
+}
+
+// checkDurable refuses a server that acknowledges before its disk has the data. A
+// database that has no such settings is not asked.
+func (e *Engine) checkDurable(ctx context.Context) error {
+	for _, name := range []string{"fsync", "synchronous_commit"} {
+		var value *string
+		if err := e.pool.QueryRow(ctx, `SELECT current_setting($1, true)`, name).Scan(&value); err != nil {
+			return err
+		}
+		if value != nil && *value == "off" {
+			return usage("the server's setting %s is off: it would lose what it has acknowledged", name)
+		}
+	}
+	return nil
 }
 
 // secrets are the forms in which a password may be in a message.

@@ -74,6 +74,15 @@ func TestSchema(t *testing.T) {
 	}
 }
 
+// TestNotDurable opens a database that does not wait for its disk.
+func TestNotDurable(t *testing.T) {
+	address := database(t)
+	open(t, address+"&synchronous_commit=local")
+	if _, err := Open(t.Context(), address+"&synchronous_commit=off"); err == nil || errors.Is(err, cluster.ErrAway) || !strings.Contains(err.Error(), "synchronous_commit is off") {
+		t.Errorf("without waiting for the disk: %v", err)
+	}
+}
+
 // TestOneCreates has several processes create a crawl of the same name.
 func TestOneCreates(t *testing.T) {
 	e := open(t, database(t))
