@@ -101,7 +101,7 @@ func unusable(dir datadir.Dir, err error) error {
 	if other, ok := errors.AsType[*state.IdentityError](err); ok {
 		return refusal(other)
 	}
-	for _, known := range []error{state.ErrExists, state.ErrNotOurs, datadir.ErrUnusable, export.ErrNotOurs, crawl.ErrUnfinished} {
+	for _, known := range []error{state.ErrExists, state.ErrNotOurs, datadir.ErrUnusable, export.ErrNotOurs, crawl.ErrNotAgain} {
 		if errors.Is(err, known) {
 			return refusal(err)
 		}

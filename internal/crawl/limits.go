@@ -52,6 +52,9 @@ func (l *limits) nextPages(used int64) int64 {
 	return noMorePages
 }
 
+// safetyPages begins the message of a safe crawl that has had all its pages.
+const safetyPages = "Safety limit: Maximum"
+
 // pagesReached ends the run at the page limit.
 func (l *limits) pagesReached() {
 	if l.safe && l.pages == config.SafePages {
@@ -59,7 +62,7 @@ func (l *limits) pagesReached() {
 		if requested == 0 {
 			requested = l.endings.found()
 		}
-		text := fmt.Sprintf("Safety limit: Maximum %d pages per crawl (requested: %d)", config.SafePages, requested)
+		text := fmt.Sprintf(safetyPages+" %d pages per crawl (requested: %d)", config.SafePages, requested)
 		if l.endings.set(ending{status: report.Partial, success: true, reason: text, errors: []string{text}}) {
 			l.log.Warn(text, "start_url", l.start)
 		}

@@ -263,7 +263,7 @@ func recordStart(store *state.Store, o *Options, reader string) error {
 	generation := sweep.Generation(known)
 	var facts []frontier.CrawlFact
 	if o.Recrawl != nil {
-		if err := checkFinished(store, o.Dir); err != nil {
+		if err := checkFinished(store, o); err != nil {
 			return err
 		}
 		generation++
@@ -292,21 +292,28 @@ func recordStart(store *state.Store, o *Options, reader string) error {
 	return err
 }
 
-// ErrUnfinished means that a crawl must be finished before it can be crawled again.
-var ErrUnfinished = errors.New("is not finished")
+// ErrNotAgain means that a crawl cannot be crawled again as it is.
+var ErrNotAgain = errors.New("cannot be crawled again")
 
-// checkFinished refuses a recrawl of what is not finished. After a recrawl that failed, as when the site was down, the next one may follow: a resume would find nothing to do.
-func checkFinished(store *state.Store, dir datadir.Dir) error {
+// checkFinished refuses a recrawl of what is not finished. After a recrawl that failed, as when the site was down, the next one may follow: a resume would find nothing to do. A safe crawl that
+// reached its page cap has had all the pages that it may have, and a recrawl would go on with it.
+func checkFinished(store *state.Store, o *Options) error {
 	value, _ := runFact(store, report.FactStatus)
-	switch status := report.Status(value); {
+	reason, _ := runFact(store, report.FactReason)
+	status, why := report.Status(value), ""
+	switch {
+	case status == report.Partial && strings.HasPrefix(string(reason), safetyPages):
+		why = "it is a safe crawl that had all its pages; use another profile, in another data directory"
 	case status == report.Complete, status == report.Partial:
 		return nil
 	case status == report.Failed && sweep.Generation(store.Facts()) > 0:
 		return nil
 	case status == report.Failed:
-		return fmt.Errorf("the crawl in data directory %s %w: it failed, so there is nothing to visit again; '%s' deletes it", dir, ErrUnfinished, dir.Command("wipe"))
+		why = fmt.Sprintf("it failed, so there is nothing to visit again; '%s' deletes it", o.Dir.Command("wipe"))
+	default:
+		why = fmt.Sprintf("it is not finished; go on with '%s' first", o.Dir.Command("resume"))
 	}
-	return fmt.Errorf("the crawl in data directory %s %w: go on with '%s', then crawl it again", dir, ErrUnfinished, dir.Command("resume"))
+	return fmt.Errorf("the crawl in data directory %s %w: %s", o.Dir, ErrNotAgain, why)
 }
 
 // isContinued reports whether the run before ended without recording how, or was killed after that while it exported, so that this one goes on in its place: hosts that were

@@ -485,6 +485,64 @@ func TestRecrawlWithALimit(t *testing.T) {
 	})
 }
 
+// A limit of pages for each host counts one generation too.
+func TestRecrawlWithALimitPerHost(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := newMemoryWeb(t, testweb.Config{Seed: 13, Hosts: 2, Pages: 60, PageSize: 2000, Links: 6})
+		r := &recrawled{memoryWeb: web, settings: quick(web.Server), dir: newDir(t)}
+		if _, err := runAlone(t.Context(), web.options(r.settings, r.dir, web.StartURLs()...)); err != nil {
+			t.Fatal(err)
+		}
+		r.settings.MaxURLsPerHost = 25
+		for generation := 1; generation <= 3; generation++ {
+			time.Sleep(time.Hour)
+			r.Reset()
+			rep := r.again(&Recrawl{})
+			visited := map[string]int{}
+			for url, l := range readLines(t, r.dir) {
+				if l.Generation == generation {
+					visited[mustURL(t, url).Host()]++
+				}
+			}
+			// Verifications of answers 304 are visits of the same pages, and count.
+			if rep.Status != report.Partial || len(visited) != 2 {
+				t.Fatalf("generation %d: %s (%s), pages %v", generation, rep.Status, rep.Reason, visited)
+			}
+			for i := range 2 {
+				pages := r.HostStats(i).Pages
+				if n := visited[r.HostName(i)]; n == 0 || n > 25 || pages > 25 {
+					t.Errorf("generation %d: %d pages of %s were visited with %d requests", generation, n, r.HostName(i), pages)
+				}
+			}
+		}
+	})
+}
+
+// A safe crawl that a limit ended is not crawled again: it has its pages once. One that is complete may be, within the same caps.
+func TestRecrawlOfASafeCrawl(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		for _, pages := range []int{20, 80} {
+			web := newMemoryWeb(t, testweb.Config{Seed: 14, Pages: pages, PageSize: 2000, Links: 6})
+			settings := config.Defaults(config.Safe)
+			settings.Resolve = resolveTo(web.Server)
+			r := &recrawled{memoryWeb: web, settings: settings, dir: newDir(t)}
+			rep, err := runAlone(t.Context(), web.options(settings, r.dir, web.StartURLs()...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if pages <= config.SafePages {
+				if again := r.again(&Recrawl{}); rep.Status != report.Complete || again.Status != report.Complete || again.Pages < int64(pages) {
+					t.Errorf("%d pages: %s, then %s (%s) with %d pages", pages, rep.Status, again.Status, again.Reason, again.Pages)
+				}
+				continue
+			}
+			if _, err := runAlone(t.Context(), r.options(&Recrawl{})); rep.Status != report.Partial || !errors.Is(err, ErrNotAgain) || !strings.Contains(err.Error(), "safe crawl") {
+				t.Errorf("%d pages: %s, then %v", pages, rep.Status, err)
+			}
+		}
+	})
+}
+
 // A crawl that is not finished is not crawled again.
 func TestRecrawlOfWhatIsNotFinished(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
@@ -495,7 +553,7 @@ func TestRecrawlOfWhatIsNotFinished(t *testing.T) {
 		if _, err := c.Run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := runAlone(t.Context(), r.options(&Recrawl{})); !errors.Is(err, ErrUnfinished) || !strings.Contains(err.Error(), "mapwright resume --data-dir") {
+		if _, err := runAlone(t.Context(), r.options(&Recrawl{})); !errors.Is(err, ErrNotAgain) || !strings.Contains(err.Error(), "mapwright resume --data-dir") {
 			t.Errorf("a crawl that was stopped: %v", err)
 		}
 		if rep := r.again(nil); rep.Status != report.Complete || rep.Generation != 0 {
