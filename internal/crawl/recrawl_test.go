@@ -485,6 +485,58 @@ func TestRecrawlWithALimit(t *testing.T) {
 	})
 }
 
+// Pages that a sitemap says have changed are visited first, then those that changed most often, then the others.
+func TestRecrawlOrder(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := newMemoryWeb(t, testweb.Config{
+			Seed: 15, Pages: 150, PageSize: 2000, Links: 6, Log: true, Changes: &testweb.Changes{Sometimes: 0.6, Rate: 0.3}, Sitemaps: &testweb.Sitemaps{},
+		})
+		r := &recrawled{memoryWeb: web, settings: quick(web.Server), dir: newDir(t), generations: []int{0}}
+		r.settings.MaxWorkers = 1
+		if _, err := runAlone(t.Context(), web.options(r.settings, r.dir, web.StartURLs()...)); err != nil {
+			t.Fatal(err)
+		}
+		changed := map[string]int{} // visits that saw a change, by URL
+		for generation := 1; generation <= 4; generation++ {
+			time.Sleep(time.Hour)
+			checked := time.Now()
+			time.Sleep(time.Hour)
+			r.Reset()
+			if err := r.SetGenerationAt(generation, time.Now()); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Hour)
+			r.again(&Recrawl{})
+			lines := readLines(t, r.dir)
+			class := func(url string) (newer bool, changes int) {
+				return lines[url].Change == testweb.ChangeChanged && lines[url].LastModified.After(checked), changed[url]
+			}
+			seen, classes := map[string]bool{}, map[bool]int{}
+			before, last := true, 1<<30
+			for _, q := range r.Log() {
+				if l, page := lines[q.URL]; !page || seen[q.URL] || l.Source == "start" {
+					continue // robots.txt, a sitemap, or a verification
+				}
+				seen[q.URL] = true
+				newer, changes := class(q.URL)
+				if newer && !before || newer == before && changes > last {
+					t.Errorf("generation %d: %s (newer %v, %d changes) is visited after one with %v, %d", generation, q.URL, newer, changes, before, last)
+				}
+				before, last = newer, changes
+				classes[newer]++
+			}
+			if classes[true] == 0 || classes[false] == 0 {
+				t.Errorf("generation %d: nothing to compare: %v", generation, classes)
+			}
+			for url, l := range lines {
+				if l.Change == testweb.ChangeChanged {
+					changed[url]++
+				}
+			}
+		}
+	})
+}
+
 // A limit of pages for each host counts one generation too.
 func TestRecrawlWithALimitPerHost(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
