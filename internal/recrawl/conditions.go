@@ -14,7 +14,7 @@ func Conditions(known *Known) http.Header {
 		return nil
 	}
 	h := http.Header{}
-	if tag := known.Facts.ETag; tag != "" {
+	if tag := known.Facts.ETag; tag != "" && tag != anyTag && len(tag) <= maxTag {
 		h.Set("If-None-Match", tagForms(tag))
 	}
 	if date := known.Facts.LastModifiedHeader; date != "" {
@@ -24,6 +24,20 @@ func Conditions(known *Known) http.Header {
 		return nil
 	}
 	return h
+}
+
+const (
+	anyTag = "*"  // no tag: sent back, it would match any page
+	maxTag = 1024 // bytes of a tag that is sent back; many servers refuse requests with more than 8 KiB of headers
+)
+
+// refusesConditions reports whether a server may have answered so because of the conditions, and not because of the page.
+func refusesConditions(status int) bool {
+	switch status {
+	case http.StatusBadRequest, http.StatusPreconditionFailed, http.StatusRequestHeaderFieldsTooLarge:
+		return true
+	}
+	return false
 }
 
 // tagForms is an ETag, and the form that it has without compression. Servers that compress add a suffix, and many compare what they get with the tag of the

@@ -98,7 +98,7 @@ func Judge(known *Known, now *Answer) Verdict {
 	switch {
 	case now.Status == http.StatusNotModified && now.Conditional:
 		return judgeNotModified(known, now)
-	case now.Status == http.StatusNotModified && !now.NoCache:
+	case now.Status == http.StatusNotModified && !now.NoCache, now.Conditional && refusesConditions(now.Status):
 		return Verdict{ReadAgain: ReadAround}
 	case known == nil:
 		v := now.verdict()

@@ -213,6 +213,21 @@ func TestJudgeNotModified(t *testing.T) {
 	}
 }
 
+// A server that refuses the conditions of a request says nothing of the page.
+func TestJudgeRefusedConditions(t *testing.T) {
+	for _, status := range []int{http.StatusBadRequest, http.StatusPreconditionFailed, http.StatusRequestHeaderFieldsTooLarge} {
+		now := failed(page.HTTPError, status)
+		now.Conditional = true
+		if v := Judge(ok(read(1)), now); v.ReadAgain != ReadAround {
+			t.Errorf("%d to a request with conditions: %+v", status, v)
+		}
+		now.Conditional = false
+		if v := Judge(ok(read(1)), now); v.ReadAgain != ReadNothing || v.Change != page.Changed || v.Status != status {
+			t.Errorf("%d to a plain request: %+v", status, v)
+		}
+	}
+}
+
 // A visit that asks whether a 304 was true finds that it was, or not, or cannot tell.
 func TestJudgeVerifies(t *testing.T) {
 	for name, c := range map[string]struct {
