@@ -108,9 +108,13 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop <-chan
 	}
 	learned := &folds{rules: trapRules(settings), seed: store.Seed()}
 	learned.reset()
+	generationBegan, err := sweep.Began(store.Facts())
+	if err != nil {
+		return err
+	}
 	robots := &robotsServer{
 		server: work, ignore: settings.IgnoreRobots, strict: settings.RobotsStrict,
-		cache: robotscache.New(store, robotscache.Reader{Token: robots.ProductToken(settings.UserAgent), Strict: settings.RobotsStrict}, shared.robotsMemory, visited.Generation()),
+		cache: robotscache.New(store, robotscache.Reader{Token: robots.ProductToken(settings.UserAgent), Strict: settings.RobotsStrict}, shared.robotsMemory, robotscache.Generation{Number: visited.Generation(), Began: generationBegan}),
 	}
 	admission := &admission{folds: learned, visits: visited}
 	if !settings.IgnoreRobots {
@@ -267,9 +271,9 @@ func recordStart(store *state.Store, o *Options, reader string) error {
 			return err
 		}
 		generation++
-		terms := sweep.Terms{Include: o.Recrawl.Include, Exclude: o.Recrawl.Exclude}
+		terms := sweep.Terms{Began: time.Now().Truncate(time.Millisecond), Include: o.Recrawl.Include, Exclude: o.Recrawl.Exclude}
 		if o.Recrawl.MaxAge > 0 {
-			terms.CheckedBefore = time.Now().Add(-o.Recrawl.MaxAge)
+			terms.CheckedBefore = terms.Began.Add(-o.Recrawl.MaxAge)
 		}
 		var err error
 		if facts, err = sweep.Begin(generation, terms); err != nil {

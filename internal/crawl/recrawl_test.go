@@ -57,10 +57,10 @@ func (r *recrawled) options(again *Recrawl) Options {
 	return o
 }
 
-// move brings the web to a generation, and lets the time pass after which robots.txt is asked for again.
+// move brings the web to a generation, an hour later. A robots.txt from before would still count in a crawl.
 func (r *recrawled) move(generation int) {
 	r.t.Helper()
-	time.Sleep(30 * time.Hour)
+	time.Sleep(time.Hour)
 	r.Reset()
 	if err := r.SetGeneration(generation); err != nil {
 		r.t.Fatal(err)

@@ -75,13 +75,14 @@ func (w *robotsServer) serveOrigin(ctx context.Context, l *frontier.Lease, task 
 	}
 	var answer frontier.OriginFact // of this lease; its state is unknown if the stored one still counts
 	r := frontier.Result{}
-	if !robotscache.IsValid(&fact) {
+	if !w.cache.IsValid(&fact) {
 		if task.Late {
 			answer = robotscache.Failed(0)
 			w.note(task, &answer, errLateRobots)
 		} else if answer, r, err = w.ask(ctx, l, task); err != nil || answer.State == frontier.OriginUnknown {
 			return err
 		}
+		answer = robotscache.OrEarlier(answer, fact)
 		answer.Host, answer.Origin = fact.Host, fact.Origin
 		answer.SitemapsRequested, answer.SitemapsGeneration = fact.SitemapsRequested, fact.SitemapsGeneration
 		fact = answer
@@ -163,7 +164,7 @@ func (w *robotsServer) known(ctx context.Context, u urlnorm.URL) (frontier.Origi
 		return frontier.OriginFact{}, nil
 	}
 	fact, err := w.cache.Fact(ctx, u.Origin())
-	if err != nil || !robotscache.IsValid(&fact) {
+	if err != nil || !w.cache.IsValid(&fact) {
 		return frontier.OriginFact{}, err
 	}
 	return fact, nil

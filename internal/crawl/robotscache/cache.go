@@ -193,7 +193,7 @@ type Cache struct {
 	reader Reader
 	memory int // bound of size
 
-	generation uint32 // of the crawl
+	generation Generation
 
 	updating sync.Mutex // held while a fact is read, changed and committed
 
@@ -205,8 +205,14 @@ type Cache struct {
 // DefaultMemory is the usual bound of the parsed answers, in bytes. Parsing an answer again takes 30 µs for a usual file, and 10 to 60 ms for one of 500 KiB.
 const DefaultMemory = 32 << 20
 
+// Generation is a crawl or a recrawl. A recrawl asks for every robots.txt again: answers from before it began do not count.
+type Generation struct {
+	Number uint32
+	Began  time.Time // zero in the first crawl
+}
+
 // New makes a cache over a store, for a crawl in a generation. Memory bounds its parsed answers, in bytes.
-func New(s Store, r Reader, memory int, generation uint32) *Cache {
+func New(s Store, r Reader, memory int, generation Generation) *Cache {
 	return &Cache{store: s, hasher: s.Hasher(), reader: r, memory: memory, generation: generation, known: map[string]*Answer{}}
 }
 
@@ -227,15 +233,27 @@ func (k *Cache) Lookup(ctx context.Context, origin string) (*Answer, error) {
 		return a, nil
 	}
 	fact, err := k.Fact(ctx, origin)
-	if err != nil || !IsValid(&fact) {
+	if err != nil || !k.IsValid(&fact) {
 		return nil, err
 	}
 	return k.Remember(&fact), nil
 }
 
 // IsValid reports whether a fact has an answer that still counts.
-func IsValid(fact *frontier.OriginFact) bool {
-	return fact.State != frontier.OriginUnknown && !time.Now().After(fact.Expires)
+func (k *Cache) IsValid(fact *frontier.OriginFact) bool {
+	return fact.State != frontier.OriginUnknown && !time.Now().After(fact.Expires) && !fact.Fetched.Before(k.generation.Began)
+}
+
+// OrEarlier is an answer, or the one that a recrawl has from before it began if robots.txt could not be fetched now and that one is not too old. It counts until robots.txt is to be
+// asked for again.
+func OrEarlier(answer, earlier frontier.OriginFact) frontier.OriginFact {
+	if answer.State != frontier.OriginFailed || earlier.State != frontier.OriginAnswered && earlier.State != frontier.OriginNone || answer.Fetched.After(earlier.Expires) {
+		return answer
+	}
+	if earlier.Fetched = answer.Fetched; answer.Expires.Before(earlier.Expires) {
+		earlier.Expires = answer.Expires
+	}
+	return earlier
 }
 
 // Fact is what the store knows of an origin, at least its name.
@@ -267,12 +285,13 @@ func (k *Cache) Update(ctx context.Context, origin string, answer frontier.Origi
 		return fact, err
 	}
 	if answer.State != frontier.OriginUnknown {
+		answer = OrEarlier(answer, fact)
 		answer.Host, answer.Origin = fact.Host, fact.Origin
 		answer.SitemapsRequested, answer.SitemapsGeneration = fact.SitemapsRequested, fact.SitemapsGeneration
 		fact = answer
 	}
 	if requested {
-		fact.SitemapsRequested, fact.SitemapsGeneration = true, k.generation
+		fact.SitemapsRequested, fact.SitemapsGeneration = true, k.generation.Number
 	}
 	_, err = k.store.Commit(frontier.Record{Origins: []frontier.OriginFact{fact}})
 	return fact, err

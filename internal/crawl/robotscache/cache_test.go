@@ -23,7 +23,7 @@ func TestRobotsUpdatesKeepEachOther(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	k := New(s, Reader{Token: "mapwright"}, DefaultMemory, 0)
+	k := New(s, Reader{Token: "mapwright"}, DefaultMemory, Generation{})
 	const origin = "https://a.test"
 	for i := range 500 {
 		first, err := k.Fact(t.Context(), origin)
@@ -50,5 +50,30 @@ func TestRobotsUpdatesKeepEachOther(t *testing.T) {
 		if got, err := k.Fact(t.Context(), origin); err != nil || !got.SitemapsRequested || !bytes.Equal(got.Body, answer.Body) {
 			t.Fatalf("round %d: %+v, %v", i, got, err)
 		}
+	}
+}
+
+// A recrawl does not go by what robots.txt said before it began, unless robots.txt cannot be fetched now.
+func TestRecrawlAsksAgain(t *testing.T) {
+	began := time.Now()
+	before := frontier.OriginFact{State: frontier.OriginAnswered, Status: 200, Fetched: began.Add(-time.Hour), Expires: began.Add(23 * time.Hour), Body: []byte("x")}
+	first, again := &Cache{}, &Cache{generation: Generation{Number: 1, Began: began}}
+	if !first.IsValid(&before) || again.IsValid(&before) {
+		t.Error("the answer from before does not count in the crawl, or counts in the recrawl")
+	}
+	failed := Failed(503)
+	if got := OrEarlier(failed, before); !again.IsValid(&got) || string(got.Body) != "x" || got.Expires.After(failed.Expires) {
+		t.Errorf("robots.txt cannot be fetched: %+v", got)
+	}
+	old := before
+	old.Expires = began.Add(-time.Minute)
+	none := frontier.OriginFact{State: frontier.OriginNone, Status: 404, Fetched: time.Now(), Expires: time.Now().Add(TTL)}
+	for name, got := range map[string]frontier.OriginFact{"too old": OrEarlier(failed, old), "not known": OrEarlier(failed, frontier.OriginFact{}), "failed before": OrEarlier(failed, Failed(500))} {
+		if got.State != frontier.OriginFailed || got.Status != 503 {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	if got := OrEarlier(none, before); got.State != frontier.OriginNone {
+		t.Errorf("there is none any more: %+v", got)
 	}
 }

@@ -11,8 +11,9 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 )
 
-// Terms say which URLs a recrawl visits again. They are stored with its generation, so that a resume goes on with them.
+// Terms say when a recrawl began, and which URLs it visits again. They are stored with its generation, so that a resume goes on with them.
 type Terms struct {
+	Began         time.Time `json:"began,omitzero"`          // when the recrawl began; in whole milliseconds, as times in the store
 	CheckedBefore time.Time `json:"checked_before,omitzero"` // only URLs that were last checked before this; zero means all
 	Include       []string  `json:"include,omitempty"`       // only URLs that match one of these expressions, if there are any
 	Exclude       []string  `json:"exclude,omitempty"`       // and none of these
@@ -49,6 +50,12 @@ func readTerms(facts map[string][]byte) (t Terms, err error) {
 		}
 	}
 	return t, nil
+}
+
+// Began is when the generation under way began, by the facts of the crawl. It is zero in the first crawl.
+func Began(facts map[string][]byte) (time.Time, error) {
+	t, err := readTerms(facts)
+	return t.Began, err
 }
 
 func (t *Terms) matcher() (*scope.Matcher, error) { return scope.NewMatcher(t.Include, t.Exclude) }
