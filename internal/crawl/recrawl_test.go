@@ -537,6 +537,40 @@ func TestRecrawlOrder(t *testing.T) {
 	})
 }
 
+// A recrawl keeps to the depth of its crawl, and gives new pages the depth that a crawl gives them.
+func TestRecrawlWithADepth(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := newMemoryWeb(t, testweb.Config{
+			Seed: 16, Pages: 300, PageSize: 2000, Links: 4, Changes: &testweb.Changes{Appear: 0.3, Span: 1}, Faults: testweb.On("0", testweb.Validators{Mode: "none"}),
+		})
+		r := &recrawled{memoryWeb: web, settings: quick(web.Server), dir: newDir(t)}
+		r.settings.MaxDepth = 3
+		if _, err := runAlone(t.Context(), web.options(r.settings, r.dir, web.StartURLs()...)); err != nil {
+			t.Fatal(err)
+		}
+		before := readLines(t, r.dir)
+		r.move(1)
+		r.again(&Recrawl{})
+		_, fresh := web.crawlAll(r.settings, web.StartURLs()...)
+		after, added := readLines(t, r.dir), 0
+		for url, l := range after {
+			if _, known := before[url]; known {
+				if l.Depth != before[url].Depth {
+					t.Errorf("%s: depth %d, before that %d", url, l.Depth, before[url].Depth)
+				}
+				continue
+			}
+			added++
+			if f, ok := fresh[url]; !ok || l.Depth < f.Depth || l.Depth > 3 || l.Change != testweb.ChangeNew {
+				t.Errorf("%s: new at depth %d (%q), a crawl now finds it at %d (%v)", url, l.Depth, l.Change, f.Depth, ok)
+			}
+		}
+		if added == 0 || added == len(fresh) {
+			t.Errorf("%d of %d pages are new: nothing was tested", added, len(fresh))
+		}
+	})
+}
+
 // A limit of pages for each host counts one generation too.
 func TestRecrawlWithALimitPerHost(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

@@ -45,6 +45,15 @@ func (s *Sweeper) addJob(host string, release func()) {
 	}
 }
 
+// addOpenJobs adds the jobs that an earlier run of this generation did not end.
+func (s *Sweeper) addOpenJobs() {
+	for name, value := range s.o.Store.Facts() {
+		if host, ok := strings.CutPrefix(name, factDistrust); ok && string(value) == string(number(s.generation))+notRechecked {
+			s.addJob(host, s.o.Frontier.Source())
+		}
+	}
+}
+
 // recheckAll does all jobs.
 func (s *Sweeper) recheckAll(ctx context.Context) error {
 	s.mu.Lock()

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 
@@ -97,11 +96,7 @@ func (s *Sweeper) Begin() (release func()) { return s.o.Frontier.Source() }
 // asks for, until ctx ends. What an earlier run has queued is not queued again.
 func (s *Sweeper) Run(ctx context.Context, release func()) error {
 	defer release()
-	for name, value := range s.o.Store.Facts() {
-		if host, ok := strings.CutPrefix(name, factDistrust); ok && string(value) == string(number(s.generation))+notRechecked {
-			s.addJob(host, s.o.Frontier.Source())
-		}
-	}
+	s.addOpenJobs()
 	err := s.sweepAll(ctx)
 	release()
 	for err == nil {
