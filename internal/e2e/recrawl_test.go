@@ -30,12 +30,12 @@ type crawlSeries struct {
 	lastMods    map[string]string // of sitemap.xml, by URL
 }
 
-// visitedAgain is a web with every kind of change but new rules in robots.txt, which is read once a day.
+// visitedAgain is every kind of change.
 func visitedAgain() *testweb.Changes {
 	const share = 0.07
 	return &testweb.Changes{
 		Always: share, Sometimes: share, Vanish: share, Redirect: share, Move: share, Tokens: share, Counter: share, Title: share,
-		Canonical: share, NoIndex: share, NoIndexHeader: share, Appear: share, Unlink: share,
+		Canonical: share, NoIndex: share, NoIndexHeader: share, Disallow: share, Appear: share, Unlink: share,
 	}
 }
 
@@ -344,14 +344,14 @@ func TestRecrawl(t *testing.T) {
 func (s *crawlSeries) checkRequests(t *testing.T, modes []string, before map[string]line) {
 	t.Helper()
 	type count struct {
-		known    int // pages that were there before
+		known    int // pages that were there before, and are not disallowed now
 		must     int // pages of which the body must be read: new, different by its validators, or by its headers
 		answered int // pages that are answered 304 and are as they were
 	}
 	counts := make([]count, len(modes))
 	for url, e := range s.expected(t) {
 		c := &counts[hostOf(t, s.web, url)]
-		if before[url].Outcome == testweb.OutcomeOK {
+		if before[url].Outcome == testweb.OutcomeOK && e.Outcomes[0] != testweb.OutcomeBlockedByRobots {
 			c.known++
 		}
 		switch {
