@@ -27,7 +27,7 @@ func run(args []string) error {
 	flags.BoolVar(&plan.peers, "peers", true, "run the peers too")
 	out := flags.String("out", "", "the `folder` of the results (bench/results of the module)")
 	render := flags.Bool("render", false, "make the page from what is recorded, and run nothing")
-	last := flags.Bool("last", false, "print the name of the newest raw file, and do nothing else")
+	last := flags.Bool("last", false, "print the name of the newest raw file with the scenarios, and do nothing else")
 	_ = flags.Parse(args)
 
 	root, err := moduleRoot()
@@ -75,10 +75,11 @@ func printLast(dir string) error {
 	if err != nil {
 		return err
 	}
-	if len(all) == 0 {
-		return fmt.Errorf("nothing is recorded in %s: %w", dir, fs.ErrNotExist)
+	whole := newestWhole(all)
+	if whole == nil {
+		return fmt.Errorf("no run of the scenarios is recorded in %s: %w", dir, fs.ErrNotExist)
 	}
-	fmt.Println(filepath.Join(dir, all[0].file))
+	fmt.Println(filepath.Join(dir, whole.file))
 	return nil
 }
 

@@ -16,7 +16,7 @@ the crawler that one writes in a hundred lines, colly is gocolly/colly.
 
 `
 
-// page writes RESULTS.md. The newest recording stands in full, older ones in a line each.
+// page writes RESULTS.md. The newest recording stands in full, and the newest with the scenarios if that is another; older ones have a line each.
 func page(all []*recording, changes string) string {
 	b := &strings.Builder{}
 	b.WriteString(pageHead)
@@ -24,7 +24,12 @@ func page(all []*recording, changes string) string {
 		b.WriteString("Nothing has been recorded yet.\n\n")
 	} else {
 		writeRecording(b, all[0], plotted(all) == all[0])
-		if old := plotted(all); old != nil && old != all[0] {
+		shown := all[0]
+		if whole := newestWhole(all); whole != nil && whole != all[0] {
+			writeRecording(b, whole, plotted(all) == whole)
+			shown = whole
+		}
+		if old := plotted(all); old != nil && old != all[0] && old != shown {
 			fmt.Fprintf(b, "## Growth, as of %s\n\n", title(old))
 			writeGrowth(b, old)
 		}
@@ -36,6 +41,16 @@ func page(all []*recording, changes string) string {
 		writeHistory(b, all)
 	}
 	return strings.TrimRight(b.String(), "\n") + "\n"
+}
+
+// newestWhole is the newest recording that has the scenarios, or nil.
+func newestWhole(all []*recording) *recording {
+	for _, r := range all {
+		if slices.Contains(r.names(), scenarioA+"ours") {
+			return r
+		}
+	}
+	return nil
 }
 
 func title(r *recording) string {

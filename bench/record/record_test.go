@@ -94,6 +94,29 @@ func TestRecordingIsRead(t *testing.T) {
 	}
 }
 
+// A recording without the scenarios does not hide the newest that has them.
+func TestRecordingOfAPart(t *testing.T) {
+	all, err := readAll("testdata/results")
+	if err != nil {
+		t.Fatal(err)
+	}
+	part := &recording{file: "part.txt", facts: map[string]string{"date": "2030-01-01T00:00:00Z", "commit": "fedcba9876"}}
+	for _, line := range []string{"run: 1", "BenchmarkRecrawl/pages=1000000/crawl=first-2 1 100 pages/s", "BenchmarkRecrawl/pages=1000000/crawl=again-2 1 90 pages/s"} {
+		if err := part.line(line); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text := page(append([]*recording{part}, all...), "")
+	for _, want := range []string{"## 2030-01-01, commit fedcba9876", "| **0.90 MISS** |", "### Recrawl", "commit 0123456789\n\nExample CPU", "### (a) one host"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if got := newestWhole(append([]*recording{part}, all...)); got != all[0] {
+		t.Errorf("the newest with the scenarios is %s", got.file)
+	}
+}
+
 func TestTurns(t *testing.T) {
 	r := &recording{facts: map[string]string{}}
 	for _, line := range []string{
