@@ -158,7 +158,11 @@ func (w *pageServer) serve(ctx context.Context, l *frontier.Lease) error {
 		if visit.HasNewText(&f.facts) {
 			repeats, w.pageBuffer.evidence = w.traps.Read(&link, w.page.TextHash, w.page.WordHash, w.pageBuffer.evidence)
 		}
-		r.Links, w.pageBuffer.evidence = w.follow(f, link, u, &w.page, repeats, w.pageBuffer.evidence)
+		names := w.visits.Names()
+		if visit.Confirms(&f.facts) {
+			names = nil
+		}
+		r.Links, w.pageBuffer.evidence = w.follow(f, link, u, &w.page, repeats, names, w.pageBuffer.evidence)
 		r.Evidence, r.Named = w.pageBuffer.evidence, w.named
 	}
 	if !visit.IsLater() { // what a later visit finds is counted already
@@ -397,11 +401,10 @@ func encodingOf(name string) encoding.Encoding {
 	return enc
 }
 
-// follow chooses the links of a page that belong to the crawl, and counts the others by reason. It appends evidence to e.
-func (w *pageServer) follow(f *finish, from frontier.Link, u urlnorm.URL, pg *parser.Page, repeats uint8, e []frontier.Evidence) ([]frontier.Link, []frontier.Evidence) {
+// follow chooses the links of a page that belong to the crawl, and counts the others by reason. It notes them in names, which may be nil, and appends evidence to e.
+func (w *pageServer) follow(f *finish, from frontier.Link, u urlnorm.URL, pg *parser.Page, repeats uint8, names *visits.Names, e []frontier.Evidence) ([]frontier.Link, []frontier.Evidence) {
 	links := w.links[:0]
 	w.named = w.named[:0]
-	names := w.visits.Names()
 	var images []string
 	tooDeep := w.settings.MaxDepth >= 0 && int(from.Depth) >= w.settings.MaxDepth
 	for i := range pg.Links {

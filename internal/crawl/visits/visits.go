@@ -133,6 +133,15 @@ func (v *Visit) HasNewText(f *page.Facts) bool {
 	return before == nil || f.TextHash == nil || *before != *f.TextHash
 }
 
+// Confirms reports whether facts are those of the same body as before, at a visit that verifies a 304. The links of the page are then known, as after the 304 itself.
+func (v *Visit) Confirms(f *page.Facts) bool {
+	if v.known == nil || !v.verifies {
+		return false
+	}
+	before := v.known.Facts.ContentHash
+	return before != nil && f.ContentHash != nil && *before == *f.ContentHash
+}
+
 // Judge says what to record of an answer. In the first crawl it is the answer itself.
 func (v *Visit) Judge(a *recrawl.Answer) recrawl.Verdict {
 	a.Conditional, a.NoCache, a.Verifies = v.conditional, v.noCache, v.verifies

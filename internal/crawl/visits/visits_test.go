@@ -177,3 +177,23 @@ func TestNames(t *testing.T) {
 		t.Errorf("%d names, %d of them listed", len(list), listed)
 	}
 }
+
+// A body that is the same as before confirms a 304, and nothing else does.
+func TestConfirms(t *testing.T) {
+	known := &recrawl.Known{Facts: &page.Facts{ContentHash: new(page.Hash(2))}}
+	for name, c := range map[string]struct {
+		visit Visit
+		facts page.Facts
+		want  bool
+	}{
+		"the same body":                 {Visit{known: known, verifies: true}, page.Facts{ContentHash: new(page.Hash(2))}, true},
+		"another body":                  {Visit{known: known, verifies: true}, page.Facts{ContentHash: new(page.Hash(3))}, false},
+		"no body":                       {Visit{known: known, verifies: true}, page.Facts{}, false},
+		"a visit that verifies nothing": {Visit{known: known}, page.Facts{ContentHash: new(page.Hash(2))}, false},
+		"a first visit":                 {Visit{verifies: true}, page.Facts{ContentHash: new(page.Hash(2))}, false},
+	} {
+		if got := c.visit.Confirms(&c.facts); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
