@@ -159,7 +159,7 @@ func (w *pageServer) serve(ctx context.Context, l *frontier.Lease) error {
 			repeats, w.pageBuffer.evidence = w.traps.Read(&link, w.page.TextHash, w.page.WordHash, w.pageBuffer.evidence)
 		}
 		names := w.visits.Names()
-		if visit.Confirms(&f.facts) {
+		if visit.Confirms(link.Key, &f.facts) {
 			names = nil
 		}
 		r.Links, w.pageBuffer.evidence = w.follow(f, link, u, &w.page, repeats, names, w.pageBuffer.evidence)

@@ -133,9 +133,10 @@ func (v *Visit) HasNewText(f *page.Facts) bool {
 	return before == nil || f.TextHash == nil || *before != *f.TextHash
 }
 
-// Confirms reports whether facts are those of the same body as before, at a visit that verifies a 304. The links of the page are then known, as after the 304 itself.
-func (v *Visit) Confirms(f *page.Facts) bool {
-	if v.known == nil || !v.verifies {
+// Confirms reports whether facts of a page are those of the same body as before, at a visit that verifies a 304 of the sample. The links of the page are then known, as after the 304
+// itself. Pages that were verified as the first of their host name their links again: those of a small host tell which of its URLs nothing names any more.
+func (v *Visit) Confirms(k frontier.Key, f *page.Facts) bool {
+	if v.known == nil || !v.verifies || !recrawl.IsSampled(k, v.generation) {
 		return false
 	}
 	before := v.known.Facts.ContentHash

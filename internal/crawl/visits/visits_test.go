@@ -178,21 +178,28 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A body that is the same as before confirms a 304, and nothing else does.
+// A body that is the same as before confirms a 304 of the sample, and nothing else does.
 func TestConfirms(t *testing.T) {
+	var sampled, other frontier.Key
+	for sampled.Lo = 1; !recrawl.IsSampled(sampled, 3); sampled.Lo++ {
+		other = sampled
+	}
 	known := &recrawl.Known{Facts: &page.Facts{ContentHash: new(page.Hash(2))}}
 	for name, c := range map[string]struct {
 		visit Visit
-		facts page.Facts
+		key   frontier.Key
+		hash  *page.Hash
 		want  bool
 	}{
-		"the same body":                 {Visit{known: known, verifies: true}, page.Facts{ContentHash: new(page.Hash(2))}, true},
-		"another body":                  {Visit{known: known, verifies: true}, page.Facts{ContentHash: new(page.Hash(3))}, false},
-		"no body":                       {Visit{known: known, verifies: true}, page.Facts{}, false},
-		"a visit that verifies nothing": {Visit{known: known}, page.Facts{ContentHash: new(page.Hash(2))}, false},
-		"a first visit":                 {Visit{verifies: true}, page.Facts{ContentHash: new(page.Hash(2))}, false},
+		"the same body":                 {Visit{known: known, verifies: true}, sampled, new(page.Hash(2)), true},
+		"another body":                  {Visit{known: known, verifies: true}, sampled, new(page.Hash(3)), false},
+		"no body":                       {Visit{known: known, verifies: true}, sampled, nil, false},
+		"not of the sample":             {Visit{known: known, verifies: true}, other, new(page.Hash(2)), false},
+		"a visit that verifies nothing": {Visit{known: known}, sampled, new(page.Hash(2)), false},
+		"a first visit":                 {Visit{verifies: true}, sampled, new(page.Hash(2)), false},
 	} {
-		if got := c.visit.Confirms(&c.facts); got != c.want {
+		c.visit.generation = 3
+		if got := c.visit.Confirms(c.key, &page.Facts{ContentHash: c.hash}); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
