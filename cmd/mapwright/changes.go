@@ -71,6 +71,13 @@ func listChanges(ctx context.Context, io stdio, dir datadir.Dir, s *state.Store,
 	if *since > last {
 		return usage("flag --since: %d is not a generation yet; the last one is %d", *since, last)
 	}
+	switch report.Status(s.Facts()[report.FactStatus]) {
+	case report.Complete, report.Failed:
+	case report.Partial:
+		fmt.Fprintf(io.err, "mapwright: a limit ended generation %d, so that not all pages were checked\n", last)
+	default:
+		fmt.Fprintf(io.err, "mapwright: generation %d is not finished, so that not all pages were checked: '%s' goes on with it\n", last, dir.Command("resume"))
+	}
 	if asJSON {
 		return listJSON(ctx, io, s, *since)
 	}

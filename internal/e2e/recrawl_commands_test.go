@@ -77,6 +77,9 @@ func TestRecrawlInterrupted(t *testing.T) {
 	s.web.Release()
 	ended(t, p.wait(), s.dir, 130, "cancelled", "interrupted")
 	refused(t, run(t, "recrawl", s.dir), "not finished", "mapwright resume --data-dir "+s.dir)
+	if got := run(t, "changes", s.dir); !strings.Contains(got.stderr, "generation 2 is not finished") {
+		t.Errorf("'changes' does not say that the recrawl is not finished: %s", got.stderr)
+	}
 	ended(t, run(t, "resume", "--data-dir", s.dir), s.dir, 0, "complete", "")
 	s.over[s.last()] = time.Now()
 	s.check(t)
@@ -89,6 +92,9 @@ func TestRecrawlInterrupted(t *testing.T) {
 	readJSON(t, s.dir, "report.json", &rep)
 	got := run(t, "changes", s.dir)
 	succeeded(t, got)
+	if got.stderr != "" {
+		t.Errorf("'changes' of a complete recrawl says %s", got.stderr)
+	}
 	head, _, _ := strings.Cut(got.stdout, "\n")
 	for _, kind := range []string{"new", "changed", "gone", "back"} {
 		if n := rep.Changes[kind]; n > 0 && !strings.Contains(head, fmt.Sprintf("%d %s", n, kind)) {
