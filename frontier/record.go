@@ -111,7 +111,7 @@ type Finish struct {
 	// KeepFacts means that the facts of an earlier visit still hold. Facts are then about
 	// this visit only.
 	KeepFacts bool
-	// NotModified means that the answer was 304.
+	// NotModified means that the answer was 304, or that the visit was to verify such an answer and failed.
 	NotModified bool
 	Change      uint8     // the caller's code, 0 for none
 	ChangedAt   time.Time // when a change was last seen

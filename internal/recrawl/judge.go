@@ -76,6 +76,8 @@ type Verdict struct {
 	KeepFacts  bool
 
 	NotModified bool
+	// Unverified means that the request before was answered 304, and that whether this is true could not be found out. If the host turns out to be wrong, the page is asked for again.
+	Unverified  bool
 	Change      page.Change
 	ChangedAt   time.Time
 	Changes     uint32
@@ -86,7 +88,7 @@ type Verdict struct {
 // Record sets the fields of a finish, but for its facts.
 func (v *Verdict) Record(f *frontier.Finish) {
 	f.Outcome, f.Status, f.RedirectTo = uint8(v.Outcome), uint16(v.Status), v.RedirectTo
-	f.KeepFacts, f.NotModified, f.Change, f.ChangedAt = v.KeepFacts, v.NotModified, uint8(v.Change), v.ChangedAt
+	f.KeepFacts, f.NotModified, f.Change, f.ChangedAt = v.KeepFacts, v.NotModified || v.Unverified, uint8(v.Change), v.ChangedAt
 	f.Changes, f.Failures, f.Differences = v.Changes, v.Failures, v.Differences
 }
 
@@ -172,7 +174,7 @@ func judgeFailure(known *Known, now *Answer) Verdict {
 		v.Facts.Error = "the last check found that robots.txt could not be fetched"
 	}
 	if now.Verifies {
-		v.Change = page.Unchanged
+		v.Change, v.Unverified = page.Unchanged, true
 		return v
 	}
 	v.Failures++

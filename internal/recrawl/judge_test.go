@@ -246,6 +246,10 @@ func TestJudgeVerifies(t *testing.T) {
 		if v.FalseNotModified != c.isFalse || v.Change != c.change || v.Failures != 0 {
 			t.Errorf("%s: %+v", name, v)
 		}
+		var f frontier.Finish
+		if v.Record(&f); f.NotModified != (name == "cannot tell") {
+			t.Errorf("%s: recorded as answered 304: %v", name, f.NotModified)
+		}
 	}
 	if v := Judge(ok(read(1)), answer(read(2))); v.FalseNotModified {
 		t.Error("a plain visit says that a 304 was false")
