@@ -28,7 +28,7 @@ func newChanges(environ []string, io stdio) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "changes [directory]",
 		Short: "List what recrawls found changed, with the values before and after",
-		Args:  cobra.MaximumNArgs(1),
+		Args:  oneDirectory,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir, err := dir.orArgument(args, nil)
 			if err != nil {

@@ -68,15 +68,15 @@ func newResume(environ []string, io stdio) *cobra.Command {
 		setting *settingFlags
 	)
 	cmd := &cobra.Command{
-		Use:   "resume",
+		Use:   "resume [directory]",
 		Short: "Go on with a crawl or a recrawl that was interrupted, limited or killed",
 		Long: "Go on with a crawl or a recrawl that was interrupted, limited or killed. It keeps its settings; flags and a --config file that are given here replace them, and are remembered. " +
 			"Environment variables change only what is about this process, such as the log; others are ignored with a warning.",
 		Example: `  mapwright resume
   mapwright resume --data-dir site --max-urls 20000`,
-		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			dir, err := dir.existing(setting)
+		Args: oneDirectory,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			dir, err := dir.orArgument(args, setting)
 			if err != nil {
 				return err
 			}
@@ -113,6 +113,14 @@ func addRunFlags(cmd *cobra.Command, print, asJSON *bool) {
 func noArguments(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return usage("%s takes no argument: %q ('%s --help' lists the flags)", cmd.Name(), args[0], cmd.CommandPath())
+	}
+	return nil
+}
+
+// oneDirectory is for commands that take the data directory as an argument too.
+func oneDirectory(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return usage("%s takes one directory: %q is another ('%s --help' lists the flags)", cmd.Name(), args[1], cmd.CommandPath())
 	}
 	return nil
 }

@@ -29,17 +29,17 @@ func newExport(environ []string, io stdio) *cobra.Command {
 		setting *settingFlags
 	)
 	cmd := &cobra.Command{
-		Use:     "export",
+		Use:     "export [directory]",
 		Aliases: []string{"export-sitemap"},
 		Short:   "Write sitemap.jsonl, XML sitemaps, CSV, the link graph or the changes of a crawl, running or not",
-		Args:    noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		Args:    oneDirectory,
+		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, f := range formats {
 				if !slices.Contains(formatNames(), f) {
 					return usage("flag --format: %q is not one of %s", f, strings.Join(formatNames(), ", "))
 				}
 			}
-			dir, err := dir.existing(setting)
+			dir, err := dir.orArgument(args, setting)
 			if err != nil {
 				return err
 			}

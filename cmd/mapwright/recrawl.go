@@ -25,7 +25,7 @@ func newRecrawl(environ []string, io stdio) *cobra.Command {
 		Example: `  mapwright recrawl --data-dir site
   mapwright recrawl site --max-age 7d
   mapwright recrawl site --include /news/`,
-		Args: cobra.MaximumNArgs(1),
+		Args: oneDirectory,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir, err := dir.orArgument(args, setting)
 			if err != nil {

@@ -24,11 +24,11 @@ func newStatus(environ []string, io stdio) *cobra.Command {
 		asJSON bool
 	)
 	cmd := &cobra.Command{
-		Use:   "status",
+		Use:   "status [directory]",
 		Short: "Say how a crawl is, running or not",
-		Args:  noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			dir, err := dir.existing(nil)
+		Args:  oneDirectory,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			dir, err := dir.orArgument(args, nil)
 			if err != nil {
 				return err
 			}
