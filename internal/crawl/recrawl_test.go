@@ -237,7 +237,7 @@ func changingWeb(pages int) testweb.Config {
 // Every kind of page, with every kind of validator: the changes and the dates are those that the web knows.
 func TestRecrawlsSeeWhatChanged(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		r := newRecrawled(t, changingWeb(120))
+		r := newRecrawled(t, changingWeb(50))
 		r.compare()
 		for generation := 1; generation <= 5; generation++ {
 			r.move(generation)
@@ -282,7 +282,7 @@ func newAlone(t *testing.T, o Options) *Crawl {
 // The outcome of a recrawl that is stopped again and again is that of one that is not.
 func TestRecrawlGoesOnAfterStops(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		r := newRecrawled(t, changingWeb(60))
+		r := newRecrawled(t, changingWeb(30))
 		for generation := 1; generation <= 3; generation++ {
 			r.move(generation)
 			again := &Recrawl{}
