@@ -1,5 +1,7 @@
 package frontier
 
+import "sync"
+
 // found has the model take links that were found together: it returns how many are new. Of links that Admit is shown, which it
 // is once of each, evidence and skips are counted.
 func (d *driver) found(links []Link) (added int) {
@@ -36,6 +38,7 @@ func admitSome(l *Link, e []Evidence) []Evidence {
 // A keptStore counts what records add to counts and folds.
 type keptStore struct {
 	*MemStore
+	mu   sync.Mutex // held by Commit; the test reads when nothing commits
 	kept kept
 }
 
@@ -60,6 +63,8 @@ func (k *kept) count(skips []Skip, evidence []Evidence) {
 }
 
 func (s *keptStore) Commit(recs ...Record) (Position, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for i := range recs {
 		s.kept.count(recs[i].Skips, recs[i].Evidence)
 		s.kept.named += len(recs[i].Named)

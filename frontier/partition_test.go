@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -47,15 +48,18 @@ func partLinks(host, page int) []Link {
 	return links
 }
 
-// partitionStore notes in which visit URLs are finished, and what records add.
+// partitionStore notes in which visit URLs are finished, and what records add. While a partition is drained, two goroutines commit.
 type partitionStore struct {
 	*MemStore
+	mu       sync.Mutex // held by Commit; the test reads when nothing commits
 	finishes map[Key][]uint32
 	vouchers map[Key]int
 	kept     kept
 }
 
 func (s *partitionStore) Commit(recs ...Record) (Position, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for i := range recs {
 		s.kept.count(recs[i].Skips, recs[i].Evidence)
 		s.kept.named += len(recs[i].Named)
