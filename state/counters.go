@@ -106,8 +106,8 @@ func (c *Counters) count(s frontier.Summary, by uint64) {
 	c.Status[class] += by
 }
 
-// add adds the counters of another partition.
-func (c *Counters) add(o *Counters) {
+// Add adds the counters of another partition.
+func (c *Counters) Add(o *Counters) {
 	c.Discovered += o.Discovered
 	c.Finished += o.Finished
 	c.Visits += o.Visits
@@ -132,7 +132,8 @@ func (c *Counters) add(o *Counters) {
 	}
 }
 
-func (c *Counters) append(dst []byte) []byte {
+// Append appends the counters as they are stored.
+func (c *Counters) Append(dst []byte) []byte {
 	for _, v := range []uint64{c.Discovered, c.Finished, c.Visits, c.Bytes, uint64(c.Generation), c.Counted} {
 		dst = binary.AppendUvarint(dst, v)
 	}
@@ -150,6 +151,14 @@ func (c *Counters) append(dst []byte) []byte {
 		dst = binary.AppendUvarint(dst, v)
 	}
 	return dst
+}
+
+// DecodeCounters reads what Append wrote, also that of an earlier version. An error is
+// a *CorruptError.
+func DecodeCounters(b []byte) (Counters, error) {
+	r := record.Reader{B: b}
+	c := readCounters(&r)
+	return c, r.Done("counters")
 }
 
 func readCounters(r *record.Reader) Counters {

@@ -15,7 +15,7 @@ func TestCountersRoundTrip(t *testing.T) {
 		c.finished(&frontier.Finish{Outcome: uint8(i), Counted: i%2 == 0, Status: uint16(i * 10), Bytes: 3})
 	}
 	c.Skips = [NumSkipReasons]uint64{1: 7, NumSkipReasons - 1: 9}
-	r := record.Reader{B: c.append(nil)}
+	r := record.Reader{B: c.Append(nil)}
 	if got := readCounters(&r); r.Bad || got != c {
 		t.Errorf("got %+v\nwant %+v", got, c)
 	}
@@ -31,14 +31,14 @@ func TestCountersRoundTrip(t *testing.T) {
 // FuzzCounters decodes anything as counters.
 func FuzzCounters(f *testing.F) {
 	c := Counters{Discovered: 5, Bytes: 7}
-	f.Add(c.append(nil))
+	f.Add(c.Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		r := record.Reader{B: bytes.Clone(b)}
 		c := readCounters(&r)
 		if r.Bad {
 			return
 		}
-		again := record.Reader{B: c.append(nil)}
+		again := record.Reader{B: c.Append(nil)}
 		if got := readCounters(&again); again.Bad || got != c {
 			t.Errorf("got %+v, want %+v", got, c)
 		}

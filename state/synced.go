@@ -44,7 +44,7 @@ func newProgress() progress {
 func (p *progress) total() Counters {
 	var sum Counters
 	for i := range p.parts {
-		sum.add(&p.parts[i].counters)
+		sum.Add(&p.parts[i].counters)
 	}
 	return sum
 }
@@ -138,7 +138,7 @@ func (p *progress) appendParts(dst []byte) []byte {
 		if part := &p.parts[i]; *part != (partProgress{}) {
 			var body int
 			dst, body = record.BeginSized(dst)
-			dst = part.counters.append(append(dst, byte(i), record.Flag(part.open, 1)))
+			dst = part.counters.Append(append(dst, byte(i), record.Flag(part.open, 1)))
 			dst = record.EndSized(dst, body)
 		}
 	}

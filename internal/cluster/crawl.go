@@ -68,7 +68,7 @@ type PartStatus struct {
 	Busy    uint32 // requests in flight, and answers that are not committed
 	Least   uint32 // least depth of its live URLs; NoDepth for none
 	Counted uint64 // pages counted towards MaxURLs
-	Counts  []byte // its counters, for the status; in a form of the owner's
+	Counts  []byte // its state.Counters as their Append writes them, for Snapshot.Counters; empty before the first batch
 }
 
 // NoDepth is the least depth of a partition without live URLs.

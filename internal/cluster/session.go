@@ -1,6 +1,11 @@
 package cluster
 
-import "time"
+import (
+	"fmt"
+	"time"
+
+	"github.com/mapwright/mapwright/state"
+)
 
 const (
 	// BeatEvery is the time between two beats of a session.
@@ -82,6 +87,23 @@ func (s *Snapshot) Member(id SessionID) *Member {
 		}
 	}
 	return nil
+}
+
+// Counters adds up the counters of all partitions.
+func (s *Snapshot) Counters() (state.Counters, error) {
+	var sum state.Counters
+	for p := range s.Parts {
+		counts := s.Parts[p].Status.Counts
+		if len(counts) == 0 {
+			continue
+		}
+		c, err := state.DecodeCounters(counts)
+		if err != nil {
+			return sum, fmt.Errorf("partition %d: %w", p, err)
+		}
+		sum.Add(&c)
+	}
+	return sum, nil
 }
 
 // Complete reports whether nothing is left to do: every partition is idle, every
