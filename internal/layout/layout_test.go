@@ -61,6 +61,7 @@ var allowedImports = map[string][]string{
 	"internal/layout":              {},
 	"internal/metrics":             {},
 	"internal/page":                {"internal/urlnorm", "parser"},
+	"internal/problems":            {},
 	"internal/recrawl":             {"frontier", "internal/page", "internal/urlnorm"},
 	"internal/robots":              {},
 	"internal/seed":                {"internal/fetch", "internal/robots", "internal/sitemap", "internal/urlnorm"},

@@ -1,0 +1,63 @@
+// Package problems says what is wrong with a site: which problems there are, what each means and what to do about it, and which pages of a crawl have them.
+//
+// The table of codes is the only list of problems. Reports, documents and pages for people are made from it.
+package problems
+
+import "math/bits"
+
+// Problem is one check and what it found.
+type Problem struct {
+	Code     string `json:"code"`
+	Severity string `json:"severity"`
+	Result   string `json:"result"`
+	Why      string `json:"why,omitempty"` // why it was not checked
+	Count    int64  `json:"count"`         // distinct URLs that have the problem
+	Explain  string `json:"explain"`       // what it is and why it matters
+	Fix      string `json:"fix"`           // what to do
+	Items    []Item `json:"items"`         // the first, in the order of URLs
+	Cut      int64  `json:"cut,omitempty"` // how many are not among Items
+}
+
+// Item is one URL that has a problem.
+type Item struct {
+	URL     string   `json:"url"`
+	Value   string   `json:"value,omitempty"`   // what is wrong, in the form that the code's entry in docs/problems.md names
+	Related []string `json:"related,omitempty"` // other URLs that the problem is about
+}
+
+// Severities, the worst first.
+const (
+	Error   = "error"
+	Warning = "warning"
+	Notice  = "notice"
+)
+
+// Severities are all of them, the worst first.
+func Severities() []string { return []string{Error, Warning, Notice} }
+
+// Results of a check.
+const (
+	Found      = "found"
+	None       = "none"
+	NotChecked = "not_checked" // Problem.Why says why
+)
+
+// Set are problems of one page: the bit of a code's number is set if the page has the problem.
+type Set uint64
+
+// Add puts a code into the set.
+func (s *Set) Add(c Code) { *s |= 1 << c }
+
+// Has reports whether a code is in the set.
+func (s Set) Has(c Code) bool { return s>>c&1 != 0 }
+
+// Codes are the codes of the set, in the order of the table.
+func (s Set) Codes() []Code {
+	list := make([]Code, 0, bits.OnesCount64(uint64(s)))
+	for _, d := range Table() {
+		if s.Has(d.Code) {
+			list = append(list, d.Code)
+		}
+	}
+	return list
+}
