@@ -36,6 +36,7 @@ var allowedImports = map[string][]string{
 	"parser":                       {"internal/htmltree", "internal/urlnorm"},
 	"bench":                        {"*"},
 	"bench/record":                 {"bench"},
+	"internal/chart":               {"internal/page"},
 	"internal/cluster":             {"frontier", "state"},
 	"internal/cluster/enginetest":  {"frontier", "internal/cluster"},
 	"internal/cluster/memory":      {"frontier", "internal/cluster"},

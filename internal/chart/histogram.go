@@ -1,0 +1,62 @@
+package chart
+
+import "html/template"
+
+// Histogram is vertical bars, one for each row, whose first value counts.
+type Histogram struct {
+	Caption
+	First string // heads the column of labels in the table
+	Name  string // of what is counted
+	Tone  Tone
+	Rows  []Row
+}
+
+// Sizes in pixels.
+const (
+	plotHeight = 140
+	plotTop    = 18
+	axisHeight = 20
+)
+
+// maxBarLabels is how many bars have a label beside the axis; with more bars every second, third … one has.
+const maxBarLabels = 10
+
+// HTML draws the chart.
+func (h *Histogram) HTML() template.HTML {
+	if len(h.Rows) == 0 {
+		return h.empty()
+	}
+	most := 0.0
+	for _, r := range h.Rows {
+		most = max(most, r.Values[0])
+	}
+	top := niceMax(most)
+	f := h.open(plotTop + plotHeight + axisHeight)
+	f.grid(top)
+	n := float64(len(h.Rows))
+	every := (len(h.Rows) + maxBarLabels - 1) / maxBarLabels
+	for i, r := range h.Rows {
+		high := plotHeight * r.Values[0] / top
+		if r.Values[0] > 0 {
+			high = max(high, 1) // what is there is seen
+		}
+		f.add("<rect class=\"mark %s\" x=\"%s\" y=\"%s\" width=\"%s\" height=\"%s\"/>", h.Tone, percent(float64(i)+0.1, n), number(plotTop+plotHeight-high), percent(0.8, n), number(high))
+		if i%every == 0 {
+			f.add("<text class=\"tick middle\" x=\"%s\" y=\"%d\">%s</text>", percent(float64(i)+0.5, n), plotTop+plotHeight+14, esc(Cut(r.Label, 8)))
+		}
+		f.add("\n")
+	}
+	return f.close(h.First, []Series{{h.Name, h.Tone}}, h.Rows)
+}
+
+// grid draws the lines of an axis from 0 to top, with their values.
+func (f *figure) grid(top float64) {
+	for i := range 3 {
+		y := plotTop + plotHeight*i/2
+		f.add("<line class=\"grid\" x1=\"0\" x2=\"100%%\" y1=\"%d\" y2=\"%d\"/>", y, y)
+		if i < 2 {
+			f.add("<text class=\"tick\" x=\"0\" y=\"%d\">%s</text>", y-4, esc(f.caption.format(top*float64(2-i)/2)))
+		}
+		f.add("\n")
+	}
+}
