@@ -245,8 +245,10 @@ func (s opening) replay(synced, end frontier.Position) error {
 		return s.lostRecords(applied, end)
 	}
 	a := s.pipeline.applier
-	if err := a.dropBlocks(s.journal, synced); err != nil {
-		return fmt.Errorf("drop part of queues: %w", err)
+	if !s.found.Created { // a new view has no blocks
+		if err := a.dropBlocks(s.journal, synced); err != nil {
+			return fmt.Errorf("drop part of queues: %w", err)
+		}
 	}
 	err = s.journal.Replay(context.Background(), everywhere(synced), func(at frontier.Position, rec []byte) error {
 		s.found.Applied++

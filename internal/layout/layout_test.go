@@ -42,6 +42,7 @@ var allowedImports = map[string][]string{
 	"internal/cluster/memory":      {"frontier", "internal/cluster"},
 	"internal/cluster/pgtest":      {},
 	"internal/cluster/postgres":    {"frontier", "internal/cluster"},
+	"internal/cluster/replay":      {"frontier", "internal/cluster", "state"},
 	"internal/config":              {"parser", "internal/fetch", "internal/urlnorm"},
 	"internal/crawl":               {"frontier", "frontier/pace", "state", "wal", "parser", "internal/config", "internal/crawl/datadir", "internal/crawl/monitor", "internal/crawl/report", "internal/crawl/robotscache", "internal/crawl/scope", "internal/crawl/seeding", "internal/crawl/sweep", "internal/crawl/visits", "internal/fetch", "internal/robots", "internal/seed", "internal/urlnorm", "internal/metrics", "internal/export", "internal/page", "internal/recrawl", "internal/slot", "internal/traps", "internal/words"},
 	"internal/crawl/datadir":       {"internal/config", "internal/export", "internal/page", "internal/urlnorm", "state"},
