@@ -63,7 +63,7 @@ func Load(layers ...Layer) (*Loaded, error) {
 			if err := setAll(e.Value, given.Texts); err != nil {
 				bad[e.Name] = true
 				for _, err := range leaves(err) {
-					errs = append(errs, fmt.Errorf("%s: %w", given.From, err))
+					errs = append(errs, &settingError{e.Name, given.From, err})
 				}
 				continue
 			}
@@ -167,6 +167,22 @@ func setAll(v Value, texts []string) error {
 	return errors.Join(errs...)
 }
 
+// settingError is a fault of one setting.
+type settingError struct {
+	setting string
+	from    string // a Given's From; empty if no single layer is at fault
+	err     error
+}
+
+func (e *settingError) Error() string {
+	if e.from == "" {
+		return e.err.Error()
+	}
+	return e.from + ": " + e.err.Error()
+}
+
+func (e *settingError) Unwrap() error { return e.err }
+
 // leaves are the errors that were joined into err.
 func leaves(err error) []error {
 	joined, ok := err.(interface{ Unwrap() []error })
@@ -184,10 +200,10 @@ func leaves(err error) []error {
 func (s *Settings) contradictions(bad map[string]bool) []error {
 	var errs []error
 	if s.MinDelayMS > s.MaxDelayMS && !bad["min-delay-ms"] && !bad["max-delay-ms"] {
-		errs = append(errs, fmt.Errorf("min-delay-ms (%d) is larger than max-delay-ms (%d)", s.MinDelayMS, s.MaxDelayMS))
+		errs = append(errs, &settingError{setting: "min-delay-ms", err: fmt.Errorf("min-delay-ms (%d) is larger than max-delay-ms (%d)", s.MinDelayMS, s.MaxDelayMS)})
 	}
 	if s.UnthrottleThresholdMS > s.ThrottleThresholdMS && !bad["unthrottle-threshold-ms"] && !bad["throttle-threshold-ms"] {
-		errs = append(errs, fmt.Errorf("unthrottle-threshold-ms (%d) is larger than throttle-threshold-ms (%d)", s.UnthrottleThresholdMS, s.ThrottleThresholdMS))
+		errs = append(errs, &settingError{setting: "unthrottle-threshold-ms", err: fmt.Errorf("unthrottle-threshold-ms (%d) is larger than throttle-threshold-ms (%d)", s.UnthrottleThresholdMS, s.ThrottleThresholdMS)})
 	}
 	return errs
 }

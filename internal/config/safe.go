@@ -62,7 +62,7 @@ func profileRequests(layers []Layer) (requests []profileRequest, errs []error) {
 		if given, ok := l[ProfileName]; ok {
 			for _, text := range given.Texts {
 				if !slices.Contains(Profiles(), text) {
-					errs = append(errs, fmt.Errorf("%s: %q is not one of polite, own-site, safe", given.From, text))
+					errs = append(errs, &settingError{ProfileName, given.From, fmt.Errorf("%q is not one of polite, own-site, safe", text)})
 					continue
 				}
 				requests = append(requests, profileRequest{i, Profile(text), given.From})
@@ -72,7 +72,7 @@ func profileRequests(layers []Layer) (requests []profileRequest, errs []error) {
 			for _, text := range given.Texts {
 				var on bool
 				if err := (boolValue{&on}).Set(text); err != nil {
-					errs = append(errs, fmt.Errorf("%s: %w", given.From, err))
+					errs = append(errs, &settingError{SafeName, given.From, err})
 					continue
 				}
 				r := profileRequest{layer: i, from: given.From + "=false"}

@@ -77,6 +77,7 @@ type Settings struct {
 	Include         []string
 	Exclude         []string
 	SkipExtensions  []string
+	OnlyHosts       []string // empty means any that the scope allows
 	FollowNofollow  bool
 	StructuredLinks bool
 	Images          bool

@@ -353,7 +353,7 @@ func (w *pageServer) redirect(f *finish, from frontier.Link, u urlnorm.URL, loca
 
 // extendScope takes the target of a start's redirect into the scope, and records that for a resume.
 func (w *pageServer) extendScope(start, target urlnorm.URL) {
-	if scope.ExceedsLimit(target) || w.scope.Contains(target) {
+	if scope.ExceedsLimit(target) || !w.scope.Permits(target) || w.scope.Contains(target) {
 		return
 	}
 	w.scope.Extend(target)

@@ -22,6 +22,8 @@ type Scope struct {
 	kind    string
 	matcher *Matcher
 	skip    map[string]bool // extensions, lower case, without the dot
+	only    config.HostSet  // empty means any host
+	bound   bool            // only is not empty
 
 	// What the start URLs span, by the kind of scope: host names, domains, or directories. There may be millions.
 	starts   map[string]bool // not changed after NewScope
@@ -40,6 +42,10 @@ func New(s *config.Settings, starts []urlnorm.URL) (*Scope, error) {
 	if sc.matcher, err = NewMatcher(s.Include, s.Exclude); err != nil {
 		return nil, err
 	}
+	if sc.only, err = config.NewHostSet(s.OnlyHosts); err != nil {
+		return nil, err
+	}
+	sc.bound = !sc.only.IsEmpty()
 	for _, u := range starts {
 		sc.starts[sc.span(u)] = true
 	}
@@ -85,6 +91,9 @@ func compile(exprs []string) ([]*regexp.Regexp, error) {
 	return out, nil
 }
 
+// Permits says whether the host of u may be asked at all: the setting only-hosts does not exclude it. Start URLs are asked in any case.
+func (s *Scope) Permits(u urlnorm.URL) bool { return !s.bound || s.only.Has(u.Host()) }
+
 // Extend takes a start URL's redirect target into the scope.
 func (s *Scope) Extend(u urlnorm.URL) {
 	s.mu.Lock()
@@ -124,6 +133,9 @@ func Directory(u urlnorm.URL) string {
 
 // Contains says whether u is within what the start URLs span, whatever the filters say.
 func (s *Scope) Contains(u urlnorm.URL) bool {
+	if !s.Permits(u) {
+		return false
+	}
 	switch s.kind {
 	case "any":
 		return true

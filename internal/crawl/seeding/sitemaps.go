@@ -257,9 +257,12 @@ func keysOf(links []frontier.Link) []frontier.Key {
 // countSitemapLocked counts a new sitemap, unless a limit is reached. It warns once for each host whose limit is.
 func (s *Sitemaps) countSitemapLocked(ctx context.Context, l *frontier.Link) (bool, error) {
 	most, setting := s.o.Settings.MaxSitemapsPerHost, "--max-sitemaps-per-host"
-	if !s.inScope(l.URL) {
+	switch inScope := s.inScope(l.URL); {
+	case !inScope && !s.o.Scope.Permits(l.URL):
+		most, setting = 0, "--only-hosts"
+	case !inScope:
 		most, setting = s.o.Settings.MaxForeignSitemaps, "--max-foreign-sitemaps"
-	} else if most == 0 {
+	case most == 0:
 		most = noLimit
 	}
 	host, err := s.hostCountLocked(ctx, l.Key.Host, most)

@@ -1,0 +1,70 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/mapwright/mapwright/internal/urlnorm"
+)
+
+// A HostSet is a set of host names, and of all hosts below some domains. The zero value is empty.
+type HostSet struct {
+	exact map[string]bool
+	below []string // domains with a dot before them: every host that ends so
+}
+
+// NewHostSet reads hosts such as example.com, and *.example.com for all hosts below it.
+func NewHostSet(patterns []string) (HostSet, error) {
+	var s HostSet
+	for _, text := range patterns {
+		domain, wild := strings.CutPrefix(text, "*.")
+		u, err := urlnorm.Parse("http://" + domain + "/")
+		if address := strings.HasPrefix(domain, "[") && strings.HasSuffix(domain, "]"); err != nil || strings.ContainsAny(domain, "*/\\@?#") || !address && strings.Contains(domain, ":") {
+			return HostSet{}, fmt.Errorf("%q is not a host such as www.example.com, or *.example.com for all hosts below", text)
+		}
+		switch {
+		case wild:
+			s.below = append(s.below, "."+u.Host())
+		case s.exact == nil:
+			s.exact = map[string]bool{u.Host(): true}
+		default:
+			s.exact[u.Host()] = true
+		}
+	}
+	return s, nil
+}
+
+// IsEmpty reports whether no host is in the set.
+func (s *HostSet) IsEmpty() bool { return len(s.exact) == 0 && len(s.below) == 0 }
+
+// Has reports whether a host, in the form of urlnorm.URL.Host, is in the set.
+func (s *HostSet) Has(host string) bool { return s.exact[host] || s.hasBelow(host) }
+
+func (s *HostSet) hasBelow(host string) bool {
+	for _, suffix := range s.below {
+		if strings.HasSuffix(host, suffix) {
+			return true
+		}
+	}
+	return false
+}
+
+// Covers reports whether every host of another set is in this one.
+func (s *HostSet) Covers(other HostSet) bool {
+	for host := range other.exact {
+		if !s.Has(host) {
+			return false
+		}
+	}
+	for _, suffix := range other.below {
+		if !s.hasBelow(suffix) {
+			return false
+		}
+	}
+	return true
+}
+
+func checkHostPattern(text string) error {
+	_, err := NewHostSet([]string{text})
+	return err
+}

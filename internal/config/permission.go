@@ -1,0 +1,83 @@
+package config
+
+// A Permission says who may use a setting in a crawl that is submitted to a service. On the command line every setting may be used.
+type Permission string
+
+// The permissions.
+const (
+	// Tenant: every account.
+	Tenant Permission = "tenant"
+	// OwnHost: an account, for hosts that an admin granted to it. Beyond its free range the setting puts more load on hosts than usual.
+	OwnHost Permission = "own_host"
+	// Admin: a caller with the scope admin. The setting reaches into the network of the service, or costs others.
+	Admin Permission = "admin"
+	// Operator: nobody in a request. The setting is about the process that serves.
+	Operator Permission = "operator"
+)
+
+// Permissions are all permissions.
+func Permissions() []Permission { return []Permission{Tenant, OwnHost, Admin, Operator} }
+
+// A Range is a range of numbers, both ends included: durations in seconds, sizes in bytes.
+type Range struct {
+	AtLeast float64  `json:"at_least"`
+	AtMost  *float64 `json:"at_most,omitempty"` // nil is no limit
+}
+
+func between[T int | int64](least, most T) *Range {
+	end := float64(most)
+	return &Range{AtLeast: float64(least), AtMost: &end}
+}
+
+func atLeast(least int) *Range { return &Range{AtLeast: float64(least)} }
+
+func (r *Range) has(n float64) bool { return n >= r.AtLeast && (r.AtMost == nil || n <= *r.AtMost) }
+
+// numberOf is the value of a setting that is a number, a duration in seconds or a size in bytes.
+func numberOf(v Value) (n float64, ok bool) {
+	switch v := JSONValue(v).(type) {
+	case int:
+		return float64(v), true
+	case int64:
+		return float64(v), true
+	case float64:
+		return v, true
+	}
+	return 0, false
+}
+
+// profilePermission says who may choose a profile.
+func profilePermission(p Profile) Permission {
+	if p == OwnSite {
+		return OwnHost
+	}
+	return Tenant
+}
+
+// SettingInfo describes one setting to callers of a service.
+type SettingInfo struct {
+	Name       string     `json:"name"` // its key in a submission, which is its key in a configuration file
+	Kind       string     `json:"kind"`
+	List       bool       `json:"list,omitempty"`    // several values may be given
+	Choices    []string   `json:"choices,omitempty"` // the texts that may be given
+	Default    any        `json:"default"`
+	Group      Group      `json:"group"`
+	Usage      string     `json:"usage"`
+	Permission Permission `json:"permission"`
+	Free       *Range     `json:"free,omitempty"` // values that every account may use, whatever Permission says
+}
+
+// Info describes every setting that a submission may name, with the values of base as defaults: first the profile, then the table's.
+func Info(base *Settings) []SettingInfo {
+	out := []SettingInfo{{Name: ProfileName, Kind: "name", Choices: Profiles(), Default: string(base.Profile), Group: Controls, Permission: Tenant,
+		Usage: "set of defaults; own-site needs the permission own_host"}}
+	for _, e := range base.Redacted().Table() {
+		info := SettingInfo{Name: FileKey(e.Name), Kind: e.Value.Type(), Default: JSONValue(e.Value), Group: e.Group, Usage: e.Usage, Permission: e.Permission, Free: e.Free}
+		_, info.List = e.Value.(listValue)
+		if c, ok := e.Value.(choiceValue); ok {
+			info.Choices = c.Choices()
+		}
+		out = append(out, info)
+	}
+	return out
+}

@@ -1,0 +1,264 @@
+package config
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mapwright/mapwright/internal/fetch"
+)
+
+// probes are values for a setting: the default, and one that differs from it.
+func probes(t *testing.T, e Entry) []any {
+	t.Helper()
+	other := map[string]any{
+		"user-agent": fetch.DefaultUserAgent + " acme", "header": "X-A: b", "header-to": "https://api.example.com", "proxy": "http://p.test:1", "resolve": "a.test:80:10.0.0.1",
+		"ct-base-url": "http://ct.test/", "commoncrawl-base-url": "http://cc.test/", "since": "2026-01-01", "base-url": "https://a.test/", "include": "a", "exclude": "b",
+		"skip-extensions": "pdf", "only-hosts": "own.test", "extract": "a=h1", "seeding-strategy": "ct", "xml-types": "text/plain", "log-file": "x.log", "metrics-addr": "localhost:1",
+		"scope": "any", "log-format": "json", "log-level": "debug",
+	}
+	if v, ok := other[e.Name]; ok {
+		return []any{v}
+	}
+	switch v := JSONValue(e.Value).(type) {
+	case bool:
+		return []any{!v}
+	case int, int64, float64:
+		n, _ := numberOf(e.Value)
+		if e.Free == nil {
+			return []any{n + 1, n}
+		}
+		if e.Name == "bloom-fp-rate" {
+			return []any{0.02}
+		}
+		if e.Free.AtMost == nil {
+			return []any{e.Free.AtLeast - 1, e.Free.AtLeast}
+		}
+		return []any{*e.Free.AtMost + 1, *e.Free.AtMost}
+	}
+	t.Fatalf("no value to try for %s: add one to this test", e.Name)
+	return nil
+}
+
+// Every setting with a usual value and with one beyond what is free, by every kind of caller: it passes exactly if its permission says so, and a refusal
+// names it. A setting without a permission fails.
+func TestEverySettingByEveryCaller(t *testing.T) {
+	callers := []struct {
+		name   string
+		admin  bool
+		hosts  []string
+		passes []Permission // beyond the free range
+	}{
+		{"tenant", false, nil, []Permission{Tenant}},
+		{"tenant of another host", false, []string{"other.test"}, []Permission{Tenant}},
+		{"tenant of the host", false, []string{"own.test"}, []Permission{Tenant, OwnHost}},
+		{"admin", true, nil, []Permission{Tenant, OwnHost, Admin}},
+	}
+	table := Defaults(Polite).Table()
+	seen := map[Permission]int{}
+	for _, e := range table {
+		if !slices.Contains(Permissions(), e.Permission) {
+			t.Errorf("%s has the permission %q, want one of %v", e.Name, e.Permission, Permissions())
+			continue
+		}
+		if _, isNumber := numberOf(e.Value); e.Free != nil && (!isNumber || e.Permission == Tenant || e.Permission == Operator) {
+			t.Errorf("%s has a free range, which means nothing for it", e.Name)
+		}
+		seen[e.Permission]++
+		for _, value := range probes(t, e) {
+			for _, c := range callers {
+				n, isNumber := value.(float64)
+				free := e.Free != nil && isNumber && e.Free.has(n)
+				if free && n != *orEnd(e.Free) {
+					t.Fatalf("%s: the probe %v is not an end of %s", e.Name, n, e.Free)
+				}
+				if off, isBool := value.(bool); isBool && !off && e.Permission != Operator {
+					free = true
+				}
+				want := slices.Contains(c.passes, e.Permission) || free
+				loaded, faults := load(t, Submission{Admin: c.admin, Hosts: c.hosts}, map[string]any{FileKey(e.Name): value})
+				if ok := loaded != nil; ok != want {
+					t.Errorf("%s = %v by %s: passes %v, want %v: %v", e.Name, value, c.name, ok, want, faults)
+				}
+				for _, f := range faults {
+					if f.Field != "settings."+FileKey(e.Name) || f.Detail == "" || f.Code != FaultPermission && f.Code != FaultHost && f.Code != FaultValue {
+						t.Errorf("%s by %s: fault %+v", e.Name, c.name, f)
+					}
+				}
+				if loaded != nil && e.Permission == OwnHost && !free && !c.admin && !slices.Equal(loaded.Settings.OnlyHosts, c.hosts) {
+					t.Errorf("%s by %s: the crawl may ask %q, want it bound to %q", e.Name, c.name, loaded.Settings.OnlyHosts, c.hosts)
+				}
+			}
+		}
+	}
+	for _, p := range Permissions() {
+		if seen[p] == 0 {
+			t.Errorf("no setting has the permission %s", p)
+		}
+	}
+}
+
+func orEnd(r *Range) *float64 {
+	if r.AtMost != nil {
+		return r.AtMost
+	}
+	return &r.AtLeast
+}
+
+// load loads settings as JSON, of a crawl that starts at own.test unless the submission says otherwise.
+func load(t *testing.T, s Submission, settings map[string]any) (*Loaded, []Fault) {
+	t.Helper()
+	if s.StartHosts == nil {
+		s.StartHosts = []string{"own.test"}
+	}
+	text, err := json.Marshal(settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Settings = text
+	loaded, faults := s.Load()
+	if (loaded == nil) == (len(faults) == 0) {
+		t.Fatalf("%s: settings %v and faults %v", text, loaded, faults)
+	}
+	return loaded, faults
+}
+
+func TestSubmissionNamesEveryFault(t *testing.T) {
+	s := Submission{StartHosts: []string{"own.test", "127.0.0.1", "a.localhost", "[::1]", "8.8.8.8"}, Hosts: []string{"own.test"}}
+	s.Settings = json.RawMessage(`{"max_urls": "many", "shards": 2, "profile": "own-site", "proxy": "http://p.test", "max_pages": 3, "max-depth": 1, "colour": "red", "start_url": "x",
+		"max_retries": 9, "gzip": ["a"], "csv": {}, "csv": true, "user_agent": "Evil/1.0", "header": ["Host: x", "X-Ok: 1", "user-agent: y"], "min_delay_ms": 900, "max_delay_ms": 600, "timeout": 500}`)
+	_, faults := s.Load()
+	var got []string
+	for _, f := range faults {
+		got = append(got, f.Field+" "+f.Code)
+	}
+	want := []string{
+		"settings.max_pages unknown_setting", "settings.max-depth unknown_setting", "settings.colour unknown_setting", "settings.start_url unknown_setting",
+		"settings.gzip bad_form", "settings.csv bad_form", "settings.csv bad_form",
+		"settings.shards not_permitted", "settings.proxy not_permitted", "settings.timeout not_permitted",
+		"settings.user_agent not_permitted", "settings.header not_permitted", "settings.header not_permitted",
+		"settings.profile host_not_granted", "settings.max_retries host_not_granted",
+		"start_urls[1] private_address", "start_urls[2] private_address", "start_urls[3] private_address",
+		"settings.max_urls bad_value", "settings.min_delay_ms bad_value",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("faults\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	for _, f := range faults {
+		if strings.Contains(f.Field, "max_pages") && !strings.Contains(f.Detail, "max_urls") || strings.Contains(f.Field, "max-depth") && !strings.Contains(f.Detail, "max_depth") {
+			t.Errorf("%+v does not name the setting", f)
+		}
+	}
+}
+
+func TestSubmissionForms(t *testing.T) {
+	for _, text := range []string{`[]`, `"x"`, `{`, `{"max_urls"}`, `{"max_urls": 1`, `{} {}`, `{"max_urls": 1}]`, `{"include": [["a"]]}`, `{"include": [{}]}`, `{"max_urls": 1.5}`, `{"max_urls": 1e400}`} {
+		s := Submission{Settings: json.RawMessage(text)}
+		if loaded, faults := s.Load(); loaded != nil || len(faults) == 0 {
+			t.Errorf("%s is taken", text)
+		}
+	}
+	for _, text := range []string{``, `null`, ` {} `, `{"max_urls": null}`, `{"max_urls": "10"}`, `{"duration": 1.5}`, `{"include": []}`, `{"safe": true}`, `{"ignore_robots": false}`} {
+		s := Submission{Settings: json.RawMessage(text)}
+		if _, faults := s.Load(); len(faults) > 0 {
+			t.Errorf("%s: %v", text, faults)
+		}
+	}
+}
+
+// What is given to a granted account stays with its hosts.
+func TestGrantedHosts(t *testing.T) {
+	hosts := []string{"own.test", "*.own.test"}
+	for _, c := range []struct {
+		starts []string
+		only   any
+		bound  []string // nil: refused
+	}{
+		{[]string{"own.test"}, nil, hosts},
+		{[]string{"own.test", "a.own.test"}, nil, hosts},
+		{[]string{"own.test", "other.test"}, nil, nil},
+		{[]string{"own.test"}, []string{"a.own.test"}, []string{"a.own.test"}},
+		{[]string{"own.test"}, "a.own.test,*.b.own.test", []string{"a.own.test", "*.b.own.test"}},
+		{[]string{"own.test"}, []string{"a.own.test", "other.test"}, nil},
+		{[]string{"own.test"}, []string{}, nil},
+		{[]string{"own.test"}, []string{"*.test"}, nil},
+	} {
+		settings := map[string]any{"profile": "own-site"}
+		if c.only != nil {
+			settings["only_hosts"] = c.only
+		}
+		loaded, faults := load(t, Submission{StartHosts: c.starts, Hosts: hosts}, settings)
+		switch {
+		case (loaded == nil) != (c.bound == nil):
+			t.Errorf("%v only %v: %v", c.starts, c.only, faults)
+		case loaded != nil && !slices.Equal(loaded.Settings.OnlyHosts, c.bound):
+			t.Errorf("%v only %v: bound to %q, want %q", c.starts, c.only, loaded.Settings.OnlyHosts, c.bound)
+		}
+	}
+}
+
+func TestUserAgentIsExtended(t *testing.T) {
+	base := Layer{"user-agent": {Texts: []string{"Acme/2"}, From: "flag"}}
+	for text, want := range map[string]bool{
+		"Acme/2": true, "Acme/2 (team a)": true, "Acme/21": false, "": false, fetch.DefaultUserAgent: false, "x Acme/2": false, "Acme/2 " + strings.Repeat("x", 300): false,
+	} {
+		loaded, faults := load(t, Submission{Base: []Layer{base}}, map[string]any{"user_agent": text})
+		if (loaded != nil) != want {
+			t.Errorf("%.40q: passes %v, want %v: %v", text, !want, want, faults)
+		}
+	}
+	if loaded, faults := load(t, Submission{Base: []Layer{base}, Admin: true}, map[string]any{"user_agent": "Other/1"}); loaded == nil || loaded.Settings.UserAgent != "Other/1" {
+		t.Errorf("an admin may not replace it: %v", faults)
+	}
+}
+
+// A plan that is safe keeps a crawl safe.
+func TestSafeBase(t *testing.T) {
+	base := Layer{SafeName: {Texts: []string{"true"}, From: "plan free"}}
+	loaded, faults := load(t, Submission{Base: []Layer{base}, Hosts: []string{"own.test"}}, map[string]any{"profile": "own-site", "max_urls": 1000})
+	if loaded == nil || loaded.Settings.Profile != Safe || loaded.Settings.MaxURLs != SafePages || len(loaded.Warnings) == 0 {
+		t.Errorf("%+v, %v", loaded, faults)
+	}
+}
+
+func TestInfoListsEverySetting(t *testing.T) {
+	info := Info(Defaults(Polite))
+	if text, err := json.Marshal(info); err != nil || !strings.Contains(string(text), `"name":"max_urls"`) {
+		t.Errorf("%s, %v", text, err)
+	}
+	if want := len(Defaults(Polite).Table()) + 1; len(info) != want {
+		t.Errorf("%d settings, want %d", len(info), want)
+	}
+	for _, i := range info {
+		if i.Kind == "" || i.Usage == "" || i.Permission == "" || i.Group == "" || i.Default == nil {
+			t.Errorf("%+v", i)
+		}
+	}
+}
+
+func FuzzSubmission(f *testing.F) {
+	f.Add(`{"max_urls": 10, "include": ["a"], "profile": "own-site"}`, false)
+	f.Add(`{"allow_private": true, "resolve": "a:80:127.0.0.1"}`, true)
+	f.Fuzz(func(t *testing.T, text string, admin bool) {
+		s := Submission{Settings: json.RawMessage(text), Admin: admin, Hosts: []string{"own.test"}, StartHosts: []string{"own.test"}}
+		loaded, faults := s.Load()
+		if (loaded == nil) == (len(faults) == 0) {
+			t.Fatalf("settings %v, faults %v", loaded, faults)
+		}
+		if loaded == nil || admin {
+			return
+		}
+		plain := Defaults(loaded.Settings.Profile).Table()
+		for i, e := range loaded.Settings.Table() {
+			same := fmt.Sprint(JSONValue(e.Value)) == fmt.Sprint(JSONValue(plain[i].Value))
+			if !same && (e.Permission == Operator || e.Permission == Admin && e.Free == nil) {
+				t.Errorf("%s became %v", e.Name, e.Value)
+			}
+			if n, ok := numberOf(e.Value); ok && !same && e.Free != nil && !e.Free.has(n) && (e.Permission == Admin || len(loaded.Settings.OnlyHosts) == 0) {
+				t.Errorf("%s became %v", e.Name, e.Value)
+			}
+		}
+	})
+}
