@@ -69,6 +69,7 @@ var allowedImports = map[string][]string{
 	"internal/seed":                {"internal/fetch", "internal/robots", "internal/sitemap", "internal/urlnorm"},
 	"internal/sitemap":             {},
 	"internal/sitemap/sitemaptest": {},
+	"internal/service":             {"internal/crawl/monitor", "internal/crawl/report", "internal/page"},
 	"internal/slot":                {},
 	"internal/testweb":             {},
 	"internal/testweb/cmd/testweb": {"internal/testweb"},

@@ -1,0 +1,141 @@
+package service
+
+import (
+	"encoding/json"
+
+	"github.com/mapwright/mapwright/internal/crawl/monitor"
+	"github.com/mapwright/mapwright/internal/crawl/report"
+	"github.com/mapwright/mapwright/internal/page"
+)
+
+// Crawl is one crawl of the service as users see it.
+type Crawl struct {
+	ID         string   `json:"id"`
+	Account    string   `json:"account"`
+	Name       string   `json:"name"`
+	Labels     []string `json:"labels"`
+	Generation uint32   `json:"generation"` // 0 is the first crawl, 1 the first recrawl
+	State      State    `json:"state"`
+	Desired    Desired  `json:"desired"`
+	Waiting    *Waiting `json:"waiting,omitempty"` // of a queued or paused crawl
+
+	StartURLs     []string       `json:"start_urls"` // the first of them
+	StartURLCount int            `json:"start_url_count"`
+	Profile       string         `json:"profile"`
+	Settings      map[string]any `json:"settings"` // what the submission set, by file key
+	Plan          string         `json:"plan"`
+	Priority      int            `json:"priority"` // 0 to 9; higher ones run first
+	Schedule      string         `json:"schedule,omitempty"`
+
+	Times
+	Result
+	Progress
+
+	Links map[string]string `json:"links"` // filled by the HTTP API
+}
+
+// Times are when things happened to a crawl.
+type Times struct {
+	CreatedAt page.Time `json:"created_at"`
+	StartedAt page.Time `json:"started_at,omitzero"` // of this generation
+	EndedAt   page.Time `json:"ended_at,omitzero"`
+	ExpiresAt page.Time `json:"expires_at,omitzero"` // when retention deletes it
+}
+
+// Result is how a generation of a crawl ended.
+type Result struct {
+	Status   report.Status `json:"status,omitempty"`
+	Success  *bool         `json:"success,omitempty"`
+	Reason   string        `json:"reason,omitempty"`
+	Errors   []string      `json:"errors"`
+	Warnings []string      `json:"warnings"`
+}
+
+// Progress is how far a crawl is: of a running crawl at this moment, of another as it was when it last stopped.
+type Progress struct {
+	Elapsed        float64            `json:"elapsed_seconds"` // of this generation, without pauses
+	Found          int64              `json:"found"`
+	Done           int64              `json:"done"`
+	Pending        int64              `json:"pending"`
+	InFlight       int64              `json:"in_flight"`
+	PagesCounted   int64              `json:"pages_counted"` // towards page limits and the quota
+	Bytes          int64              `json:"bytes"`
+	Outcomes       map[string]int64   `json:"outcomes"`
+	StatusClasses  map[string]int64   `json:"status_classes"`
+	Indexable      *int64             `json:"indexable,omitempty"`
+	PagesPerSecNow float64            `json:"pages_per_second_now"`
+	Limits         []monitor.LimitUse `json:"limits"`
+	Problems       *ProblemCounts     `json:"problems,omitempty"`
+}
+
+// ProblemCounts are how many problems of a site were found, by severity.
+type ProblemCounts struct {
+	Errors   int64 `json:"errors"`
+	Warnings int64 `json:"warnings"`
+	Notices  int64 `json:"notices"`
+}
+
+// Waiting is why a crawl does not run.
+type Waiting struct {
+	Code     WaitCode  `json:"code"`
+	Detail   string    `json:"detail"`
+	Position int       `json:"position,omitempty"` // in the queue, from 1
+	Until    page.Time `json:"until,omitzero"`     // when it ends by itself, if that is known
+}
+
+// WaitCode says what a crawl waits for.
+type WaitCode string
+
+// What a crawl waits for.
+const (
+	WaitSlot     WaitCode = "slot"      // --max-crawls run
+	WaitAccount  WaitCode = "account"   // the account is disabled
+	WaitPlan     WaitCode = "plan"      // the plan's crawls at once run
+	WaitQuota    WaitCode = "quota"     // the month's pages are used
+	WaitDisk     WaitCode = "disk"      // less than --min-free is free
+	WaitSafeSlot WaitCode = "safe_slot" // another safe crawl runs on the machine
+	WaitOperator WaitCode = "operator"  // a key paused it, or the server is shutting down
+	WaitRecovery WaitCode = "recovery"  // the process ended three times while it ran
+)
+
+// Submission is a request for a crawl.
+type Submission struct {
+	StartURLs []string                   `json:"start_urls"`
+	Settings  map[string]json.RawMessage `json:"settings,omitempty"` // by file key
+	Name      string                     `json:"name,omitempty"`
+	Labels    []string                   `json:"labels,omitempty"`
+	Priority  *int                       `json:"priority,omitempty"` // 0 to 9; 5 if it is not given
+	Plan      string                     `json:"plan,omitempty"`     // one that the account may use; the account's own if it is not given
+}
+
+// Edit changes a crawl. Fields that are nil stay as they are. A setting whose value is null becomes its default.
+type Edit struct {
+	Name     *string                    `json:"name,omitempty"`
+	Labels   *[]string                  `json:"labels,omitempty"`
+	Priority *int                       `json:"priority,omitempty"`
+	Settings map[string]json.RawMessage `json:"settings,omitempty"`
+}
+
+// Recrawl says what a recrawl visits again.
+type Recrawl struct {
+	MaxAge  string   `json:"max_age,omitempty"` // only URLs whose last check is longer ago, such as "7d"
+	Include []string `json:"include,omitempty"`
+	Exclude []string `json:"exclude,omitempty"`
+}
+
+// CrawlFilter selects crawls of a list, newest first. Zero values select all.
+type CrawlFilter struct {
+	Account  string // set by the service unless the caller is an admin
+	States   []State
+	Label    string
+	Name     string // part of the name or of a start URL, in any case
+	Schedule string
+	Cursor   string
+	Limit    int // 0 means 50; at most 500
+}
+
+// List is one part of a longer list.
+type List[T any] struct {
+	Items      []T    `json:"items"`
+	NextCursor string `json:"next_cursor,omitempty"`
+}
