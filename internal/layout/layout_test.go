@@ -74,6 +74,7 @@ var allowedImports = map[string][]string{
 	"internal/testweb":             {},
 	"internal/testweb/cmd/testweb": {"internal/testweb"},
 	"internal/traps":               {"frontier", "frontier/dedup", "internal/urlnorm"},
+	"internal/ui":                  {"internal/chart", "internal/page"},
 	"internal/urlnorm":             {},
 	"internal/view":                {"internal/crawl/monitor"},
 	"internal/words":               {},

@@ -1,0 +1,79 @@
+package ui
+
+import (
+	"strconv"
+
+	"github.com/dustin/go-humanize"
+)
+
+// Table is the data of the template table: its first rows, and how many more there are.
+type Table struct {
+	Caption string
+	Columns []Column
+	Rows    [][]Cell
+	Cut     int64  // rows that are not here
+	More    string // where they are: a part of a sentence
+
+	bytes int // about what the rows take
+}
+
+// Column is the head of a column. Class is empty for text, "num" for numbers and "url" for addresses.
+type Column struct{ Name, Class string }
+
+// Limits of one table, so that a page stays small whatever it shows.
+const (
+	maxRows  = 100
+	maxBytes = 100 << 10
+)
+
+// Add adds a row, or only counts it if the table is full.
+func (t *Table) Add(cells ...Cell) {
+	size := 0
+	for _, c := range cells {
+		size += 40 + len(Show(c.Text))
+		if c.Kind == "link" && IsLink(c.Text) {
+			size += 50 + len(c.Text)
+		}
+	}
+	if len(t.Rows) >= maxRows || t.bytes+size > maxBytes {
+		t.Cut++
+		return
+	}
+	t.bytes += size
+	t.Rows = append(t.Rows, cells)
+}
+
+// Cell is a cell of a table. The functions below make cells.
+type Cell struct {
+	Kind string // "", "word", "link", "number" or "badge"
+	Text string
+	Key  string // what the column is sorted by, if not the text
+	Tone string // of a badge: good, info, warn, bad, or empty
+}
+
+// Text is a cell with any text.
+func Text(text string) Cell { return Cell{Text: text} }
+
+// Word is a cell with a short text that is not broken into lines.
+func Word(text string) Cell { return Cell{Kind: "word", Text: text} }
+
+// Link is a cell with an address.
+func Link(url string) Cell { return Cell{Kind: "link", Text: url} }
+
+// Number is a cell with a whole number.
+func Number(n int64) Cell {
+	return Cell{Kind: "number", Text: humanize.Comma(n), Key: strconv.FormatInt(n, 10)}
+}
+
+// Bytes is a cell with a size.
+func Bytes(n int64) Cell { return Cell{Kind: "number", Text: Size(n), Key: strconv.FormatInt(n, 10)} }
+
+// Time is a cell with a duration in milliseconds.
+func Time(ms int64) Cell {
+	return Cell{Kind: "number", Text: Millis(float64(ms)), Key: strconv.FormatInt(ms, 10)}
+}
+
+// Badge is a cell with a badge; rank sorts it.
+func Badge(text, tone string, rank int) Cell {
+	return Cell{Kind: "badge", Text: text, Tone: tone, Key: strconv.Itoa(rank)}
+}

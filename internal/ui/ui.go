@@ -1,0 +1,106 @@
+// Package ui is what report.html and the dashboard share: the style sheet, the script that sorts tables, and pieces of html/template. Everything is embedded.
+//
+// Parse gives a set of templates with the pieces (url, badge, table) and the functions (show, comma, size, seconds, when); a user adds the templates of its own pages.
+package ui
+
+import (
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"html/template"
+	"io/fs"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/mapwright/mapwright/internal/chart"
+	"github.com/mapwright/mapwright/internal/page"
+)
+
+//go:embed style.css sort.js templates
+var files embed.FS
+
+// StyleSheet is the style sheet.
+func StyleSheet() string { return read("style.css") }
+
+// SortScript is the script that makes tables sortable. Pages work without it.
+func SortScript() string { return read("sort.js") }
+
+func read(name string) string {
+	text, err := files.ReadFile(name)
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	return string(text)
+}
+
+// Source is a script or style sheet as a source of a Content-Security-Policy: its hash in quotes. The element must contain the text unchanged.
+func Source(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+}
+
+// Parse reads the templates of pages that use the pieces.
+func Parse(pages fs.FS, patterns ...string) (*template.Template, error) {
+	t, err := template.New("").Funcs(functions()).ParseFS(files, "templates/*.tmpl")
+	if err != nil {
+		return nil, err
+	}
+	return t.ParseFS(pages, patterns...)
+}
+
+func functions() template.FuncMap {
+	return template.FuncMap{
+		"show": Show, "isLink": IsLink, "comma": humanize.Comma, "size": Size, "seconds": Seconds, "when": When,
+		"lower": strings.ToLower,
+	}
+}
+
+// maxShown is how many characters of a text are shown, and maxLink the length of the longest address that is made a link.
+const (
+	maxShown = 300
+	maxLink  = 2048
+)
+
+// Show is a text as it is shown: not too long, and without characters that hide or reverse the text around them.
+func Show(text string) string {
+	return chart.Cut(page.EscapeControls(strings.ToValidUTF8(text, "\uFFFD")), maxShown)
+}
+
+// IsLink reports whether a text is an address that a page may link to.
+func IsLink(text string) bool {
+	return len(text) <= maxLink && (strings.HasPrefix(text, "http://") || strings.HasPrefix(text, "https://"))
+}
+
+// Size writes a number of bytes.
+func Size(n int64) string { return humanize.IBytes(uint64(max(n, 0))) }
+
+// Seconds writes a duration that is given in seconds.
+func Seconds(s float64) string {
+	d := time.Duration(s * float64(time.Second))
+	switch {
+	case d >= time.Minute:
+		return d.Round(time.Second).String()
+	case d >= time.Second:
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return d.Round(time.Millisecond).String()
+}
+
+// Millis writes a duration that is given in milliseconds.
+func Millis(ms float64) string {
+	if ms < 1000 {
+		return humanize.Comma(int64(math.Round(ms))) + " ms"
+	}
+	return humanize.CommafWithDigits(ms/1000, 1) + " s"
+}
+
+// When writes a moment.
+func When(t page.Time) string {
+	if t.IsZero() {
+		return "–"
+	}
+	return t.UTC().Format("2006-01-02 15:04:05 UTC")
+}
