@@ -26,6 +26,7 @@ func newExport(environ []string, io stdio) *cobra.Command {
 		formats []string
 		asJSON  bool
 		dir     *dataDir
+		several *clusterFlags
 		setting *settingFlags
 	)
 	cmd := &cobra.Command{
@@ -39,24 +40,37 @@ func newExport(environ []string, io stdio) *cobra.Command {
 					return usage("flag --format: %q is not one of %s", f, strings.Join(formatNames(), ", "))
 				}
 			}
+			address, err := several.given(setting, environ, args)
+			if err != nil {
+				return err
+			}
 			dir, err := dir.orArgument(args, setting)
 			if err != nil {
 				return err
 			}
-			if err := dir.CheckOld(); err != nil {
+			if err := dir.CheckOld(); err != nil && address == "" {
 				return refusal(err)
 			}
 			if out == "" {
 				out = string(dir)
 			}
-			if err := os.MkdirAll(out, 0o755); err != nil {
-				return refusal(err)
-			}
 			abs, err := filepath.Abs(out)
 			if err != nil {
 				return err
 			}
-			res, err := exportFrom(cmd.Context(), io, dir, abs, formats, setting)
+			var res *export.Result
+			if address == "" {
+				if err := os.MkdirAll(out, 0o755); err != nil {
+					return refusal(err)
+				}
+				res, err = exportFrom(cmd.Context(), io, dir, abs, formats, setting)
+			} else {
+				scratchIn := ""
+				if cmd.Flags().Changed(config.DataDirName) {
+					scratchIn = string(dir)
+				}
+				res, err = exportCluster(cmd.Context(), several, address, scratchIn, abs, formats, setting)
+			}
 			if err != nil {
 				return err
 			}
@@ -81,6 +95,7 @@ func newExport(environ []string, io stdio) *cobra.Command {
 		},
 	}
 	dir = addDataDir(cmd, environ)
+	several = addCluster(cmd)
 	cmd.Flags().StringVarP(&out, "output", "o", "", "`directory` to write to (default: the data directory)")
 	cmd.Flags().StringSliceVar(&formats, "format", nil, "what to write: jsonl, xml, csv, links, changes (default: what the crawl was asked for)")
 	complete(cmd, "format", formatNames())
@@ -105,19 +120,11 @@ func exportFrom(ctx context.Context, io stdio, dir datadir.Dir, out string, form
 	if err != nil {
 		return nil, refusal(err)
 	}
-	starts, err := plan.URLs()
-	if err != nil {
-		return nil, refusal(err)
-	}
-	loaded, err := flags.loadOver(plan.Settings)
+	o, types, err := exportOptions(plan, out, formats, flags)
 	if err != nil {
 		return nil, err
 	}
-	o := report.ExportOptions(loaded.Settings, starts, datadir.Dir(out))
-	o.Only = formats
-	o.CSV = o.CSV || slices.Contains(formats, "csv")
-	o.Links = o.Links || slices.Contains(formats, "links")
-	a, err := monitor.Ask(ctx, dir, monitor.Request{Command: "export", Export: &o, Types: loaded.Settings.XMLTypes})
+	a, err := monitor.Ask(ctx, dir, monitor.Request{Command: "export", Export: o, Types: types})
 	if err == nil {
 		return a.Export, nil
 	}
@@ -128,7 +135,7 @@ func exportFrom(ctx context.Context, io stdio, dir datadir.Dir, out string, form
 	if err != nil {
 		return nil, err
 	}
-	res, err := report.Export(ctx, s, loaded.Settings.XMLTypes, o)
+	res, err := report.Export(ctx, s, types, *o)
 	if err := errors.Join(err, s.Close()); err != nil {
 		if diskFull(err) {
 			err = fmt.Errorf("%w: free some space, then export again; nothing that was recorded is lost", err)
@@ -136,4 +143,21 @@ func exportFrom(ctx context.Context, io stdio, dir datadir.Dir, out string, form
 		return nil, &exitError{exitFailed, err}
 	}
 	return res, nil
+}
+
+// exportOptions are what to write of the crawl of a plan, and the media types that belong into XML sitemaps.
+func exportOptions(plan *datadir.Plan, out string, formats []string, flags *settingFlags) (*export.Options, []string, error) {
+	starts, err := plan.URLs()
+	if err != nil {
+		return nil, nil, refusal(err)
+	}
+	loaded, err := flags.loadOver(plan.Settings)
+	if err != nil {
+		return nil, nil, err
+	}
+	o := report.ExportOptions(loaded.Settings, starts, datadir.Dir(out))
+	o.Only = formats
+	o.CSV = o.CSV || slices.Contains(formats, "csv")
+	o.Links = o.Links || slices.Contains(formats, "links")
+	return &o, loaded.Settings.XMLTypes, nil
 }

@@ -20,14 +20,24 @@ import (
 
 func newStatus(environ []string, io stdio) *cobra.Command {
 	var (
-		dir    *dataDir
-		asJSON bool
+		dir     *dataDir
+		several *clusterFlags
+		asJSON  bool
 	)
 	cmd := &cobra.Command{
 		Use:   "status [directory]",
 		Short: "Say how a crawl is, running or not",
-		Args:  oneDirectory,
+		Long: "Say how a crawl is, running or not. With --cluster, say how a crawl of several machines is, and which machines work on it; without --name, " +
+			"and if there are several crawls, list them.",
+		Args: oneDirectory,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			address, err := several.given(nil, environ, args)
+			if err != nil {
+				return err
+			}
+			if address != "" {
+				return clusterStatus(cmd.Context(), io, several, address, asJSON)
+			}
 			dir, err := dir.orArgument(args, nil)
 			if err != nil {
 				return err
@@ -46,6 +56,7 @@ func newStatus(environ []string, io stdio) *cobra.Command {
 		},
 	}
 	dir = addDataDir(cmd, environ)
+	several = addCluster(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
 }

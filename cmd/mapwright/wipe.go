@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -20,14 +19,27 @@ import (
 
 func newWipe(environ []string, io stdio) *cobra.Command {
 	var (
-		dir *dataDir
-		yes bool
+		dir        *dataDir
+		several    *clusterFlags
+		yes, force bool
 	)
 	cmd := &cobra.Command{
 		Use:   "wipe",
 		Short: "Delete a crawl: the files that Mapwright made, and nothing else",
-		Args:  noArguments,
-		RunE: func(*cobra.Command, []string) error {
+		Long: "Delete a crawl: the files that Mapwright made in a data directory, and nothing else. With --cluster, delete a crawl of several machines from their " +
+			"database; the data directories of the machines stay.",
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			address, err := several.given(nil, environ, args)
+			if err != nil {
+				return err
+			}
+			if address != "" {
+				return wipeCluster(cmd.Context(), io, several, address, yes, force)
+			}
+			if force {
+				return usage("--force is for crawls of several machines: give --cluster too")
+			}
 			dir, err := dir.existing(nil)
 			if err != nil {
 				return err
@@ -36,7 +48,9 @@ func newWipe(environ []string, io stdio) *cobra.Command {
 		},
 	}
 	dir = addDataDir(cmd, environ)
+	several = addCluster(cmd)
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	cmd.Flags().BoolVar(&force, "force", false, "delete a crawl of several machines although some work on it")
 	return cmd
 }
 
@@ -64,12 +78,8 @@ func wipe(io stdio, dir datadir.Dir, yes bool) error {
 			fmt.Fprintf(io.out, "These stay in %s, because Mapwright did not write them: %s\n", dir, page.EscapeControls(strings.Join(foreign, ", ")))
 		}
 		fmt.Fprintf(io.out, "Delete %s in %s? [y/N] ", strings.Join(made, ", "), dir)
-		answer, err := bufio.NewReader(io.in).ReadString('\n')
-		if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
-			if err != nil && a == "" {
-				fmt.Fprintln(io.out)
-			}
-			return &exitError{exitFailed, errors.New("nothing was deleted (--yes deletes without asking)")}
+		if err := confirm(io); err != nil {
+			return err
 		}
 	}
 	foreign, err = remove(dir, made, foreign, hasState)

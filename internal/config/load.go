@@ -23,17 +23,21 @@ type Loaded struct {
 	Warnings []string          // what was clamped or ignored, and why
 }
 
-// Names that are not in the table. The profile decides with which values the table starts, and safe selects a profile. The other two say
-// what a crawl is rather than how it runs. All have the same three forms.
+// Names that are not in the table. The profile decides with which values the table starts, and safe selects a profile. The others say
+// what a crawl is and where it is kept rather than how it runs. All have the same three forms.
 const (
 	ProfileName  = "profile"
 	SafeName     = "safe"
 	StartURLName = "start-url"
 	DataDirName  = "data-dir"
+	ClusterName  = "cluster"
+	CrawlName    = "name"
 )
 
 // Outside are the names that are not in the table.
-func Outside() []string { return []string{ProfileName, SafeName, StartURLName, DataDirName} }
+func Outside() []string {
+	return []string{ProfileName, SafeName, StartURLName, DataDirName, ClusterName, CrawlName}
+}
 
 // Origins that are not a Given's From.
 const (

@@ -69,18 +69,27 @@ func (p Plan) sum() (string, error) {
 	return fmt.Sprintf("%08x", crc32.Checksum(text, crc32.MakeTable(crc32.Castagnoli))), nil
 }
 
-// Write puts the plan into the directory.
-func (p *Plan) Write(dir Dir) error {
+// Encode makes the text of crawl.json, which is also how the engine of several machines keeps a plan.
+func (p *Plan) Encode() ([]byte, error) {
 	sum, err := p.sum()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	p.Checksum = sum
 	text, err := json.MarshalIndent(p, "", "  ")
 	if err != nil {
+		return nil, err
+	}
+	return append(text, '\n'), nil
+}
+
+// Write puts the plan into the directory.
+func (p *Plan) Write(dir Dir) error {
+	text, err := p.Encode()
+	if err != nil {
 		return err
 	}
-	return export.WriteFile(dir.Plan(), export.Private, append(text, '\n'))
+	return export.WriteFile(dir.Plan(), export.Private, text)
 }
 
 // RemovePlan deletes the plan of a crawl that did not begin, if it was written.
@@ -100,9 +109,14 @@ func ReadPlan(dir Dir) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	return DecodePlan(text, dir.Plan())
+}
+
+// DecodePlan reads the text of a plan. Name is of its place, for errors.
+func DecodePlan(text []byte, name string) (*Plan, error) {
 	var p Plan
 	if err := json.Unmarshal(text, &p); err != nil {
-		return nil, &state.CorruptError{What: dir.Plan(), Reason: err.Error()}
+		return nil, &state.CorruptError{What: name, Reason: err.Error()}
 	}
 	sum, err := p.sum()
 	if err != nil {
@@ -110,11 +124,11 @@ func ReadPlan(dir Dir) (*Plan, error) {
 	}
 	switch {
 	case p.SchemaVersion > planVersion:
-		return nil, fmt.Errorf("read %s: version %d is newer than this program knows (%d)", dir.Plan(), p.SchemaVersion, planVersion)
+		return nil, fmt.Errorf("read %s: version %d is newer than this program knows (%d)", name, p.SchemaVersion, planVersion)
 	case p.Checksum != "" && p.Checksum != sum:
-		return nil, &state.CorruptError{What: dir.Plan(), Reason: "its checksum is wrong (if it was edited, undo that: flags of 'mapwright resume' change settings)"}
+		return nil, &state.CorruptError{What: name, Reason: "its checksum is wrong (if it was edited, undo that: flags of 'mapwright resume' change settings)"}
 	case p.SchemaVersion < 1 || len(p.Starts) == 0:
-		return nil, &state.CorruptError{What: dir.Plan(), Reason: "it has no version or no start URL"}
+		return nil, &state.CorruptError{What: name, Reason: "it has no version or no start URL"}
 	}
 	return &p, nil
 }

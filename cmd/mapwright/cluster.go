@@ -1,0 +1,326 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"github.com/mapwright/mapwright/internal/cluster"
+	"github.com/mapwright/mapwright/internal/cluster/overview"
+	"github.com/mapwright/mapwright/internal/cluster/postgres"
+	"github.com/mapwright/mapwright/internal/cluster/replay"
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/crawl/report"
+	"github.com/mapwright/mapwright/internal/export"
+	"github.com/mapwright/mapwright/internal/words"
+)
+
+// redisName is another spelling of --cluster.
+const redisName = "redis-url"
+
+// clusterFlags say which crawl of several machines a command means.
+type clusterFlags struct {
+	cmd           *cobra.Command
+	address, name string
+}
+
+func addCluster(cmd *cobra.Command) *clusterFlags {
+	c := &clusterFlags{cmd: cmd}
+	cmd.Flags().StringVar(&c.address, config.ClusterName, "", "`address` of the database that several machines share, such as postgres://user@host/database (or "+config.EnvName(config.ClusterName)+")")
+	cmd.Flags().StringVar(&c.address, redisName, "", "another spelling of --cluster")
+	_ = cmd.Flags().MarkHidden(redisName) // it was added just now
+	cmd.Flags().StringVar(&c.name, config.CrawlName, "", "`name` of a crawl of several machines")
+	return c
+}
+
+// given returns the address of the cluster, empty if the command is not about one. An address of the environment or of a file does not
+// count for a command that names a directory and no crawl. The settings are nil for a command that has none.
+func (c *clusterFlags) given(settings *settingFlags, environ []string, args []string) (string, error) {
+	flags := c.cmd.Flags()
+	flag := flags.Changed(config.ClusterName) || flags.Changed(redisName)
+	if flags.Changed(config.ClusterName) && flags.Changed(redisName) {
+		return "", usage("--redis-url is another spelling of --cluster: give one of them")
+	}
+	if flag && c.address == "" { // such as a variable of a script that is not set
+		return "", usage("--cluster is empty")
+	}
+	address := c.address
+	if settings == nil {
+		settings = &settingFlags{environ: environ}
+	}
+	last := func(name string) string {
+		if texts := settings.outside(name); len(texts) > 0 {
+			return texts[len(texts)-1]
+		}
+		return ""
+	}
+	directory := len(args) > 0 || flags.Changed(config.DataDirName)
+	if !flag && (!directory || c.name != "") {
+		address = last(config.ClusterName)
+	}
+	switch {
+	case address == "" && c.name != "":
+		return "", usage("--name is of a crawl of several machines: give --cluster too")
+	case address != "" && len(args) > 0:
+		return "", usage("a crawl of several machines has no directory: give --name instead of %q", args[0])
+	case address != "" && c.name == "":
+		c.name = last(config.CrawlName)
+	}
+	return address, nil
+}
+
+// openEngine connects to the database of several machines. No error has a password in it.
+func openEngine(ctx context.Context, address string) (cluster.Engine, error) {
+	scheme, _, _ := strings.Cut(address, "://")
+	switch strings.ToLower(scheme) {
+	case "redis", "rediss", "valkey", "valkeys":
+		return nil, usage("Redis is not supported yet: --cluster takes the address of a PostgreSQL database, such as postgres://user@host/database")
+	}
+	e, err := postgres.Open(ctx, address)
+	if errors.Is(err, cluster.ErrAway) {
+		return nil, &exitError{exitFailed, err}
+	}
+	if err != nil {
+		return nil, refusal(err)
+	}
+	return e, nil
+}
+
+// lookAt finds the crawl that is meant, and how it is now.
+func (c *clusterFlags) lookAt(ctx context.Context, e cluster.Engine) (*cluster.Snapshot, error) {
+	found, err := overview.Find(ctx, e, c.name)
+	if err == nil {
+		var s *cluster.Snapshot
+		if s, err = e.Look(ctx, found.ID, cluster.Known{}); err == nil {
+			return s, nil
+		}
+	}
+	switch {
+	case errors.Is(err, overview.ErrSeveral):
+		return nil, usage("--name is missing: %w", err)
+	case errors.Is(err, cluster.ErrNoCrawl) && c.name == "":
+		return nil, refusal(errors.New("the cluster has no crawl: start one with 'mapwright crawl --cluster ADDRESS --start-url URL'"))
+	case errors.Is(err, cluster.ErrNoCrawl):
+		return nil, refusal(err)
+	}
+	return nil, &exitError{exitFailed, err}
+}
+
+// clusterStatus prints the status of one crawl, or the list if none is named and there is not exactly one.
+func clusterStatus(ctx context.Context, io stdio, flags *clusterFlags, address string, asJSON bool) error {
+	e, err := openEngine(ctx, address)
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	snap, err := flags.lookAt(ctx, e)
+	if errors.Is(err, overview.ErrSeveral) {
+		return listCrawls(ctx, io, e, asJSON)
+	}
+	if err != nil {
+		return err
+	}
+	status, err := overview.Of(snap)
+	if err != nil {
+		return &exitError{exitFailed, err}
+	}
+	if asJSON {
+		return json.NewEncoder(io.out).Encode(status)
+	}
+	return printClusterStatus(io, status)
+}
+
+func listCrawls(ctx context.Context, io stdio, e cluster.Engine, asJSON bool) error {
+	list, err := e.List(ctx)
+	if err != nil {
+		return &exitError{exitFailed, err}
+	}
+	crawls := make([]overview.Crawl, len(list))
+	for i := range list {
+		crawls[i] = overview.Summary(&list[i])
+	}
+	if asJSON {
+		return json.NewEncoder(io.out).Encode(map[string]any{"schema_version": overview.Version, "crawls": crawls})
+	}
+	w := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "NAME\tSTATE\tCREATED\tWORKED FOR")
+	for _, c := range crawls {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", c.Name, stateText(&c), c.CreatedAt.UTC().Format(time.DateTime), seconds(c.Elapsed))
+	}
+	return w.Flush()
+}
+
+func stateText(c *overview.Crawl) string {
+	if c.Reason == "" {
+		return string(c.State)
+	}
+	return fmt.Sprintf("%s (%s)", c.State, c.Reason)
+}
+
+func printClusterStatus(io stdio, s *overview.Status) error {
+	w := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
+	row := func(name, format string, args ...any) { fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
+	row("Crawl", "%s", s.Name)
+	state := stateText(&s.Crawl)
+	alive := s.Alive()
+	if s.State == cluster.Running && len(alive) == 0 {
+		state += ", but no machine works on it: 'mapwright join' with the same --cluster goes on"
+	}
+	row("State", "%s", state)
+	for _, u := range s.StartURLs {
+		row("Start", "%s", u)
+	}
+	row("Profile", "%s", s.Profile)
+	row("Worked for", "%s, in %s", seconds(s.Elapsed), words.Count(int64(s.Run), "run"))
+	if s.Generation > 0 {
+		row("Generation", "%d", s.Generation)
+	}
+	row("Found", "%s", humanize.Comma(s.Found))
+	row("Done", "%s", humanize.Comma(s.Done))
+	row("Pending", "%s", humanize.Comma(s.Pending))
+	if len(alive) > 0 {
+		row("In flight", "%d", s.InFlight)
+	}
+	row("Outcomes", "%s", counts(s.Outcomes))
+	row("Received", "%s", humanize.IBytes(uint64(s.Bytes)))
+	if s.MaxURLs > 0 {
+		row("Limit", "pages: %d of %d", s.Counted, s.MaxURLs)
+	}
+	if s.Handovers > 0 {
+		more := ""
+		if s.Handovers >= cluster.MostWaiting {
+			more = " or more"
+		}
+		row("Hand-overs", "%s%s on their way between machines", humanize.Comma(int64(s.Handovers)), more)
+	}
+	if len(s.Sources) > 0 {
+		row("Sources", "%s may still add URLs", strings.Join(s.Sources, ", "))
+	}
+	if s.Unowned > 0 && s.State == cluster.Running {
+		row("Without machine", "%d of %d partitions", s.Unowned, cluster.Partitions)
+	}
+	if err := w.Flush(); err != nil || len(s.Machines) == 0 {
+		return err
+	}
+	fmt.Fprintln(w, "\nMACHINE\tPARTITIONS\tIN FLIGHT\tBATCHES\tLAST BEAT")
+	for _, m := range s.Machines {
+		beat := fmt.Sprintf("%.1f s ago", m.Silent)
+		if !m.Alive {
+			beat += ": others take over its partitions"
+		}
+		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\n", m.Name, m.Partitions, m.InFlight, humanize.Comma(int64(m.Batches)), beat)
+	}
+	return w.Flush()
+}
+
+// exportCluster writes the files of a crawl of several machines, from a store that is made of all their logs for this purpose.
+func exportCluster(ctx context.Context, c *clusterFlags, address, scratchIn, out string, formats []string, flags *settingFlags) (res *export.Result, err error) {
+	e, err := openEngine(ctx, address)
+	if err != nil {
+		return nil, err
+	}
+	defer e.Close()
+	snap, err := c.lookAt(ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := datadir.DecodePlan(snap.Crawl.Plan, "the plan of crawl "+snap.Crawl.Name)
+	if err != nil {
+		return nil, &exitError{exitFailed, err}
+	}
+	o, types, err := exportOptions(plan, out, formats, flags)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return nil, refusal(err)
+	}
+	if scratchIn != "" {
+		if err := os.MkdirAll(scratchIn, 0o700); err != nil {
+			return nil, refusal(err)
+		}
+	}
+	scratch, err := os.MkdirTemp(scratchIn, "mapwright-export-")
+	if err != nil {
+		return nil, refusal(err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
+	s, err := replay.Open(ctx, e, snap, filepath.Join(scratch, "state"))
+	if other, ok := errors.AsType[*replay.IdentityError](err); ok {
+		return nil, refusal(other)
+	}
+	if err != nil {
+		if diskFull(err) {
+			err = fmt.Errorf("%w: the export needs space for all pages in %s; --data-dir names another directory", err, filepath.Dir(scratch))
+		}
+		return nil, &exitError{exitFailed, err}
+	}
+	res, err = report.Export(ctx, s, types, *o)
+	if err := errors.Join(err, s.Close()); err != nil {
+		return nil, &exitError{exitFailed, err}
+	}
+	return res, nil
+}
+
+// wipeCluster deletes a crawl of several machines from their database.
+func wipeCluster(ctx context.Context, io stdio, c *clusterFlags, address string, yes, force bool) error {
+	e, err := openEngine(ctx, address)
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	snap, err := c.lookAt(ctx, e)
+	if err != nil {
+		return err
+	}
+	var alive []string
+	for i := range snap.Members {
+		if m := &snap.Members[i]; snap.Alive(m) {
+			alive = append(alive, m.Name)
+		}
+	}
+	slices.Sort(alive)
+	if len(alive) > 0 && !force {
+		return refusal(fmt.Errorf("%s on crawl %s (%s): nothing was deleted; stop them first, or wait %s if they were killed; --force deletes the crawl under them, and they end",
+			words.Count(int64(len(alive)), "machine works", "machines work"), snap.Crawl.Name, strings.Join(alive, ", "), cluster.Lease))
+	}
+	counters, err := snap.Counters()
+	if err != nil && !force {
+		return &exitError{exitFailed, err}
+	}
+	if !yes {
+		fmt.Fprintf(io.out, "Delete crawl %s (%s, %s URLs found) from the cluster? [y/N] ", snap.Crawl.Name, snap.Crawl.State, humanize.Comma(int64(counters.Discovered)))
+		if err := confirm(io); err != nil {
+			return err
+		}
+	}
+	if err := e.Delete(ctx, snap.Crawl.ID); err != nil {
+		return &exitError{exitFailed, err}
+	}
+	fmt.Fprintf(io.out, "Deleted crawl %s from the cluster. Data directories of its machines are left: 'mapwright wipe --data-dir DIR' deletes one.\n", snap.Crawl.Name)
+	return nil
+}
+
+// confirm reads the answer to a question. Anything but yes is an error.
+func confirm(io stdio) error {
+	answer, err := bufio.NewReader(io.in).ReadString('\n')
+	if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
+		if err != nil && a == "" {
+			fmt.Fprintln(io.out)
+		}
+		return &exitError{exitFailed, errors.New("nothing was deleted (--yes deletes without asking)")}
+	}
+	return nil
+}
