@@ -68,6 +68,7 @@ var allowedImports = map[string][]string{
 	"internal/recrawl":             {"frontier", "internal/page", "internal/urlnorm"},
 	"internal/robots":              {},
 	"internal/seed":                {"internal/fetch", "internal/robots", "internal/sitemap", "internal/urlnorm"},
+	"internal/service/cron":        {},
 	"internal/sitemap":             {},
 	"internal/sitemap/sitemaptest": {},
 	"internal/service":             {"internal/crawl/monitor", "internal/crawl/report", "internal/page"},
