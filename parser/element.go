@@ -23,12 +23,20 @@ func (w *walker) element(html bool) {
 		w.meta()
 	case t.traits&heading != 0:
 		w.closeHeading()
-		if t.elem == elemH1 && w.facts.h1.start == w.facts.h1.end {
+		switch {
+		case t.elem != elemH1:
+		case w.facts.h1.start == w.facts.h1.end:
 			w.heading.begin(maxH1)
+		default:
+			w.heading.begin(1) // only whether it has text matters
 		}
 	case t.elem == elemImg:
 		w.shown()
 		w.texts.add(w.written(attrAlt))
+		if w.isSecure {
+			w.loads(attrSrc)
+			w.loadsSet()
+		}
 		if w.parser.opts.Images {
 			w.image()
 		}
@@ -40,10 +48,14 @@ func (w *walker) element(html bool) {
 		w.shown()
 	case t.elem == elemIframe:
 		w.texts.addSource(w.written(attrSrc))
+		w.loads(attrSrc)
 		w.source(KindIframe)
 	case t.elem == elemFrame:
 		w.texts.addSource(w.written(attrSrc))
+		w.loads(attrSrc)
 		w.source(KindFrame)
+	case t.elem == elemScript:
+		w.loads(attrSrc)
 	case t.elem == elemBase:
 		if t.has(attrHref) && !w.baseSet && !w.noscript {
 			w.setBase(w.value(attrHref))
@@ -89,6 +101,9 @@ func (w *walker) related(kind Kind, href, rel, hreflang []byte) {
 		case equalFold(token, "next"), equalFold(token, "prev"), equalFold(token, "amphtml"):
 			follow = true
 		case equalFold(token, "stylesheet"):
+			if kind == KindLink {
+				w.loads(attrHref)
+			}
 			return
 		}
 	}

@@ -7,7 +7,7 @@ import (
 
 // Version changes whenever the same page may give other facts, among them its hashes, or
 // other links. What was read by another version cannot be compared.
-const Version = 1
+const Version = 2
 
 // A Page is what Parse found. The zero value is ready for use; one that was used
 // must not be copied. See the package documentation for how long its parts are
@@ -20,6 +20,11 @@ type Page struct {
 	Description string
 	// H1 is the text of the first h1 element that has any, at most 2,048 bytes.
 	H1 string
+	// H1Count is the number of h1 elements that have text.
+	H1Count int
+	// Insecure are the addresses of scripts, style sheets, frames and images that a page
+	// with an https URL loads over http: the first of them, each once, 10 at most.
+	Insecure []string
 	// Canonical is the address that the page gives as its own: that of the
 	// first link element with rel=canonical, or without one of the first such
 	// Link header field. It is empty if that is no http or https URL.
@@ -114,6 +119,7 @@ const (
 	maxProperties  = 64
 	maxProperty    = 1024
 	maxDates       = 32 // that are looked at
+	maxInsecure    = 10
 )
 
 // What a worker's Page may hold on to between two parses. A page in a thousand
@@ -127,6 +133,8 @@ const (
 type facts struct {
 	title, description, h1, language span
 	titleSet                         bool
+	h1Count                          int
+	insecure                         []string
 	languageRank                     uint8 // how good the source of language is
 	canonical                        int   // -1 if there is none
 	hreflang                         []hreflangRecord
@@ -154,7 +162,7 @@ func (w *walker) finish(pg *Page) {
 
 	pg.Title = f.title.in(text)
 	pg.Description = f.description.in(text)
-	pg.H1 = f.h1.in(text)
+	pg.H1, pg.H1Count, pg.Insecure = f.h1.in(text), f.h1Count, f.insecure
 	pg.Language = f.language.in(text)
 	pg.RobotsMeta = robotsMeta.in(text)
 	pg.NoIndex, pg.NoFollow = f.robots.noIndex, f.robots.noFollow

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -230,6 +231,46 @@ func TestNoLinkText(t *testing.T) {
 		pg := read(t, tt.o, body)
 		if len(pg.Links) != 2 || pg.Links[0].Text != tt.text || pg.Links[1].Text != tt.image || pg.WordCount != 3 {
 			t.Errorf("%+v: %+v, %d words", tt.o, pg.Links, pg.WordCount)
+		}
+	}
+}
+
+func TestHeadingsAreCounted(t *testing.T) {
+	for body, want := range map[string]int{
+		"":                       0,
+		"<h1> </h1>":             0,
+		"<h1>a</h1>":             1,
+		"<h1> </h1><h1>b</h1>":   1,
+		"<h1>a</h1><h1> </h1>":   1,
+		"<h1>a</h1><h1>é</h1>":   2,
+		"<h1>a<h2>b</h2><h1>c":   2,
+		"<h1>a</h1><h1><b> x":    2,
+		"<h1><img alt='a'></h1>": 0,
+		"<template><h1>a</h1></template><h1>b</h1>": 1,
+	} {
+		pg := read(t, Options{}, body)
+		if pg.H1Count != want {
+			t.Errorf("%q has %d headings with text, not %d", body, pg.H1Count, want)
+		}
+	}
+}
+
+func TestInsecureContent(t *testing.T) {
+	for body, want := range map[string][]string{
+		`<script src="http://a.example/x.js"></script><script src="/y.js"></script>`:                                    {"http://a.example/x.js"},
+		`<link rel="stylesheet" href="HTTP://a.example/x.css"><link rel="canonical" href="http://example.com/">`:        {"http://a.example/x.css"},
+		`<img src=" http://a.example/1.png"><img src="http://a.example/1.png"><img src="//a.example/2.png">`:            {"http://a.example/1.png"},
+		`<img srcset="https://a.example/1.png 1x, http://a.example/2.png 2x"><iframe src="http://b.example/"></iframe>`: {"http://a.example/2.png", "http://b.example/"},
+		`<base href="http://a.example/"><img src="i.png"><img src="https://a.example/i.png">`:                           {"http://a.example/i.png"},
+		`<a href="http://a.example/">link</a><form action="http://a.example/"></form>`:                                  nil,
+	} {
+		if pg := read(t, Options{}, body); !slices.Equal(pg.Insecure, want) {
+			t.Errorf("%s\nloads %q over http, not %q", body, pg.Insecure, want)
+		}
+		pg := new(Page)
+		parse(t, newParser(t, Options{}), pg, Input{URL: canonical(t, "http://example.com/"), Body: []byte(body)})
+		if pg.Insecure != nil {
+			t.Errorf("%s\non an http page loads %q", body, pg.Insecure)
 		}
 	}
 }

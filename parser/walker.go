@@ -34,6 +34,7 @@ type walker struct {
 	truncated bool
 	base      URL
 	baseSet   bool
+	isSecure  bool // the page's URL is https
 
 	facts facts
 	json  jsonReader
@@ -63,7 +64,7 @@ func (w *walker) begin(p *Parser, in Input) {
 	w.anchor.open, w.heading.open = false, false
 	w.arena, w.scratch, w.links = w.arena[:0], w.scratch[:0], w.links[:0]
 	w.linkBytes, w.linkCount, w.truncated = 0, 0, false
-	w.base, w.baseSet = in.URL, false
+	w.base, w.baseSet, w.isSecure = in.URL, false, in.URL.Scheme() == "https"
 	f := &w.facts
 	*f = facts{
 		canonical: -1,
@@ -222,7 +223,13 @@ func (w *walker) closeAnchor() {
 // first.
 func (w *walker) closeHeading() {
 	if w.heading.open {
-		w.facts.h1 = w.keep(w.heading.end())
+		text := w.heading.end()
+		if len(text) > 0 {
+			w.facts.h1Count++
+		}
+		if w.facts.h1.start == w.facts.h1.end {
+			w.facts.h1 = w.keep(text)
+		}
 	}
 }
 

@@ -143,7 +143,8 @@ func dumpContents(t *testing.T, s *Store) string {
 	put := func(what string, values ...any) {
 		b.WriteString(what)
 		for _, v := range values {
-			b.WriteString(" " + brief(v))
+			// The golden texts are older than NamedIn.Named, which follows from its other fields there.
+			b.WriteString(" " + strings.ReplaceAll(brief(v), "Named:true ", ""))
 		}
 		b.WriteString("\n")
 	}

@@ -236,10 +236,10 @@ func (m *model) apply(r *frontier.Record) {
 	for _, n := range r.Named {
 		in := m.named[n.Key]
 		if n.Linked {
-			in[0] = NamedIn{Generation: n.Generation}
+			in[0] = NamedIn{Named: true, Generation: n.Generation}
 		}
 		if n.Listed {
-			in[1] = NamedIn{n.Generation, n.LastMod}
+			in[1] = NamedIn{true, n.Generation, n.LastMod}
 		}
 		m.named[n.Key] = in
 	}

@@ -29,12 +29,13 @@ type Page struct {
 	FactsGeneration uint32
 	FactsAt         time.Time
 	// Linked and Listed say when a page last linked to the URL, and when a sitemap last
-	// listed it. What generation 0 found is not in it.
+	// listed it. Links of generation 0 are not in it.
 	Linked, Listed NamedIn
 }
 
-// NamedIn is when a URL was last named. It is zero if that was never after generation 0.
+// NamedIn is when a URL was last named. It is zero if that is not on record.
 type NamedIn struct {
+	Named      bool
 	Generation uint32
 	LastMod    time.Time // as the sitemap gives it
 }
@@ -166,6 +167,7 @@ func (p *Page) readNamed(flag byte, b []byte) (err error) {
 	if flag == record.NamedListed {
 		in = &p.Listed
 	}
+	in.Named = true
 	in.Generation, in.LastMod, err = record.DecodeNamed(b)
 	return err
 }

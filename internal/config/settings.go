@@ -102,12 +102,14 @@ type Settings struct {
 	Since              string
 
 	// Output.
-	BaseURL  string
-	Gzip     bool
-	Links    bool
-	CSV      bool
-	Hreflang bool
-	XMLTypes []string
+	BaseURL string
+	Gzip    bool
+	Links   bool
+	// NearDuplicates records a simhash of every page's text.
+	NearDuplicates bool
+	CSV            bool
+	Hreflang       bool
+	XMLTypes       []string
 
 	// Memory, workers and other limits of the program itself.
 	Shards       int

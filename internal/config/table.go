@@ -191,6 +191,8 @@ func (s *Settings) Table() []Entry {
 			Usage: "compress the XML sitemaps"},
 		{Name: "links", Group: Output, Value: boolValue{&s.Links}, Permission: Tenant,
 			Usage: "record every link, and write links.jsonl"},
+		{Name: "near-duplicates", Group: Output, Value: boolValue{&s.NearDuplicates}, Permission: Tenant,
+			Usage: "compare the texts of pages, and report those that are almost the same"},
 		{Name: "csv", Group: Output, Value: boolValue{&s.CSV}, Permission: Tenant,
 			Usage: "write sitemap.csv too"},
 		{Name: "hreflang", Group: Output, Value: boolValue{&s.Hreflang}, Permission: Tenant,

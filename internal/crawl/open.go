@@ -203,7 +203,7 @@ func newParser(s *config.Settings, generation uint32) (*parser.Parser, error) {
 		return nil, err
 	}
 	return parser.New(parser.Options{
-		Images: s.Images, NoLinkText: !s.Links, StructuredLinks: s.StructuredLinks, Extract: extractors, RobotsToken: robots.ProductToken(s.UserAgent), SimHash: generation > 0,
+		Images: s.Images, NoLinkText: !s.Links, StructuredLinks: s.StructuredLinks, Extract: extractors, RobotsToken: robots.ProductToken(s.UserAgent), SimHash: generation > 0 || s.NearDuplicates,
 	})
 }
 

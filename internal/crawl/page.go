@@ -148,10 +148,14 @@ func (w *pageServer) serve(ctx context.Context, l *frontier.Lease) error {
 	}
 	w.traps.Begin()
 	defer w.traps.End()
+	listed := w.linkage.Count()
 	switch {
 	case f.outcome == page.Redirect:
 		r.Links = w.redirect(f, link, u, resp.Location)
 		r.Named = w.nameTarget(r.Links)
+		for i := range r.Links {
+			r.Evidence = w.linkage.Link(r.Links[i].URL.String(), link.Key.Host.Partition(), r.Evidence)
+		}
 	case readable:
 		repeats := link.Repeats
 		w.pageBuffer.evidence = w.pageBuffer.evidence[:0]
@@ -170,7 +174,26 @@ func (w *pageServer) serve(ctx context.Context, l *frontier.Lease) error {
 		w.skipList = w.skips.AppendTo(w.skipList[:0], link.Key.Host.Partition())
 		r.Skips = w.skipList
 	}
-	return w.record(l, &link, &visit, f, &answer, r)
+	if err := w.record(l, &link, &visit, f, &answer, r); err != nil || w.linkage.Count() == listed {
+		return err
+	}
+	return w.linkLate(&link, r.Links)
+}
+
+// linkLate notes links to URLs that a sitemap listed after the page was read and before its links were recorded. Either these URLs are recorded as found by
+// a link, or they were listed before.
+func (w *pageServer) linkLate(from *frontier.Link, links []frontier.Link) error {
+	var e []frontier.Evidence
+	for i := range links {
+		if links[i].Key != from.Key && !links[i].Sitemap {
+			e = w.linkage.Link(links[i].URL.String(), from.Key.Host.Partition(), e)
+		}
+	}
+	if len(e) == 0 {
+		return nil
+	}
+	_, err := w.store.Commit(frontier.Record{Evidence: e})
+	return err
 }
 
 // unlessStopped returns the error, or the lease to the queue if ctx has ended.
@@ -386,7 +409,7 @@ func (w *pageServer) read(ctx context.Context, l *frontier.Lease, f *finish, u u
 		f.facts.Error = err.Error()
 	}
 	f.facts.TakePage(pg, f.at)
-	if w.visits.Generation() > 0 {
+	if w.visits.Generation() > 0 || w.settings.NearDuplicates {
 		f.facts.SimHash = new(page.Hash(pg.SimHash))
 	}
 	return nil
@@ -423,10 +446,12 @@ func (w *pageServer) follow(f *finish, from frontier.Link, u urlnorm.URL, pg *pa
 			w.skips.Add(why)
 			continue
 		}
-		e = w.linkage.Link(l.URL.String(), from.Key.Host.Partition(), e)
 		key := w.keyOf(l.URL, from.Key.Host, u.Host())
-		if names != nil && key != from.Key {
-			w.named = names.Link(w.named, key)
+		if key != from.Key { // a link to the page itself does not make it known to readers
+			e = w.linkage.Link(l.URL.String(), from.Key.Host.Partition(), e)
+			if names != nil {
+				w.named = names.Link(w.named, key)
+			}
 		}
 		links = append(links, frontier.Link{Key: key, URL: l.URL, Depth: from.Depth + 1, Source: page.SourceLink, Repeats: repeats, Parent: from.URL, Discovered: f.at})
 	}

@@ -36,6 +36,8 @@ type Facts struct {
 	Description string `json:"description,omitempty"`
 	// text of the first h1 element. Absent: the page has none
 	H1 string `json:"h1,omitempty"`
+	// how many h1 elements have text, if there are several. Absent: one or none
+	H1Count *int `json:"h1_count,omitempty"`
 	// what the page names as its canonical address, in the page or the Link header. Absent: it names none
 	Canonical string `json:"canonical_url,omitempty" schema:"url"`
 	// `lang` of the html element, else Content-Language. Absent: the page does not say
@@ -49,6 +51,8 @@ type Facts struct {
 	JSONLDTypes []string `json:"json_ld_types,omitempty"`
 	// `og:` properties, the first value of each. Absent: none
 	OpenGraph map[string]string `json:"open_graph,omitempty"`
+	// addresses of scripts, style sheets, frames and images that a page with an https URL loads over http, the first 10. Absent: none
+	MixedContent []string `json:"mixed_content,omitempty" schema:"url"`
 	// words in the text. Absent: the page was not read
 	WordCount *int `json:"word_count,omitempty"`
 	// links on the page, images not counted. Absent: the page was not read
@@ -73,7 +77,7 @@ type Facts struct {
 	LastModifiedHeader string `json:"-"` // as the server wrote it
 	NotLastMod         bool   `json:"-"` // the header named different times for the same text, so that it does not say when the text changed
 	HeaderRules        string `json:"-"` // what the headers X-Robots-Tag and Link say, as the server wrote it; package recrawl makes it
-	SimHash            *Hash  `json:"-"` // that of the text; nil in the first crawl, which does not compute it
+	SimHash            *Hash  `json:"-"` // that of the text; nil in the first crawl without --near-duplicates, which does not compute it
 	SmallChanges       *int   `json:"-"` // visits in a row that found a text that differs in little from the one before; nil means 0
 }
 
@@ -87,7 +91,10 @@ func (f *Facts) TakePage(pg *parser.Page, at time.Time) {
 	f.Canonical, f.Language = pg.Canonical, pg.Language
 	f.RobotsMeta = pg.RobotsMeta
 	f.NoIndex = pg.NoIndex || !pg.UnavailableAfter.IsZero() && at.After(pg.UnavailableAfter)
-	f.JSONLDTypes = pg.JSONLDTypes
+	f.JSONLDTypes, f.MixedContent = pg.JSONLDTypes, pg.Insecure
+	if pg.H1Count > 1 {
+		f.H1Count = new(pg.H1Count)
+	}
 	f.WordCount, f.LinkCount, f.ContentHash = new(pg.WordCount), new(pg.LinkCount), new(Hash(pg.ContentHash))
 	f.TextHash = new(Hash(pg.VisibleHash))
 	for _, h := range pg.Hreflang {
@@ -107,12 +114,12 @@ func (f *Facts) TakePage(pg *parser.Page, at time.Time) {
 }
 
 // byTag are the facts by their numbers in the store: append, never renumber.
-func (f *Facts) byTag() [32]any {
+func (f *Facts) byTag() [34]any {
 	return [...]any{
 		1: &f.Error, 2: &f.RedirectTo, 3: &f.ContentType, 4: &f.ContentLength, 5: &f.ContentHash, 6: &f.ResponseTime, 7: &f.Title, 8: &f.Description, 9: &f.H1,
 		10: &f.Canonical, 11: &f.Language, 12: &f.Hreflang, 13: &f.RobotsMeta, 14: &f.NoIndex, 15: &f.JSONLDTypes, 16: &f.OpenGraph, 17: &f.WordCount,
 		18: &f.LinkCount, 19: &f.LastModified, 20: &f.ETag, 21: &f.Robots, 22: &f.Extracted, 23: &f.Images, 24: &f.Links, 25: &f.Trap,
-		26: &f.TextHash, 27: &f.LastModifiedHeader, 28: &f.NotLastMod, 29: &f.HeaderRules, 30: &f.SimHash, 31: &f.SmallChanges,
+		26: &f.TextHash, 27: &f.LastModifiedHeader, 28: &f.NotLastMod, 29: &f.HeaderRules, 30: &f.SimHash, 31: &f.SmallChanges, 32: &f.H1Count, 33: &f.MixedContent,
 	}
 }
 

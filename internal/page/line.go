@@ -30,6 +30,8 @@ type Line struct {
 
 	Facts
 
+	// true: a sitemap of the site lists it, in a recrawl one that this recrawl read. Absent: none that was read does
+	InSitemap bool `json:"in_sitemap,omitempty"`
 	// whether it belongs into an XML sitemap
 	Indexable bool `json:"indexable"`
 	// why it does not: [below](#why-a-page-is-not-in-the-xml-sitemap). Absent: it does
@@ -53,6 +55,9 @@ type Line struct {
 	Volatile bool `json:"volatile,omitempty"`
 	// true: the page that first linked to it is there, was read again, and links to it no more, and no page or sitemap that was read since names it. Pages that are unchanged are not read again; one of them may still link to it. Absent: not so
 	Unlinked bool `json:"unlinked,omitempty"`
+
+	Linked bool     `json:"-"` // a page links to it or a redirect leads to it, as far as that is on record without its links
+	Hops   []string `json:"-"` // of a redirect: where it leads, from the first target to the last
 }
 
 // LineRobots is the evidence of robots.txt in a line.

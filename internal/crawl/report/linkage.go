@@ -41,6 +41,9 @@ func NewLinkage() *Linkage {
 	return l
 }
 
+// Count is how many URLs are known to be listed.
+func (l *Linkage) Count() int64 { return l.count.Load() }
+
 // Active reports whether some sitemap lists something.
 func (l *Linkage) Active() bool { return l.active.Load() }
 

@@ -14,10 +14,18 @@ import (
 )
 
 // Pages reads a store in the order of an export: by partition, host name and URL, whatever the seed of the crawl, with outcomes settled that only the whole crawl can tell.
-func Pages(s Store, types []string) export.Source {
+func Pages(s Store, types []string) export.Source { return linkedPages(s, types, nil) }
+
+// linkedPages does the same, and tells of each page whether a page links to it, as far as that is on record. The linkage may be nil.
+func linkedPages(s Store, types []string, linkage *Linkage) export.Source {
 	return func(ctx context.Context) iter.Seq2[*page.Line, error] {
 		return func(yield func(*page.Line, error) bool) {
-			p := &pageReader{store: s, types: types, hasher: s.Hasher(), naming: naming{store: s, hasher: s.Hasher()}}
+			var err error
+			p := &pageReader{store: s, types: types, hasher: s.Hasher(), naming: naming{store: s, hasher: s.Hasher()}, linkage: linkage}
+			if p.generation, err = Generation(s); err != nil {
+				yield(nil, err)
+				return
+			}
 			before := s.Counters()
 			var found, finished uint64
 			for rec, err := range sortPages(ctx, s.Pages(ctx), s.Dir(), sortBytes) {
@@ -61,6 +69,9 @@ type pageReader struct {
 	known   bool
 	blocked bool // the present host is blocked
 	naming  naming
+
+	generation uint32
+	linkage    *Linkage // may be nil
 }
 
 func (p *pageReader) read(ctx context.Context, rec *state.Page) (*page.Line, error) {
@@ -80,11 +91,11 @@ func (p *pageReader) read(ctx context.Context, rec *state.Page) (*page.Line, err
 		line.Generation, line.CheckedAt, line.ChangedAt = int(f.Generation), page.Time{Time: f.CheckedAt}, page.Time{Time: f.ChangedAt}
 		line.Change, line.Stale = page.Change(f.Change).String(), int(f.Failures)
 		if outcome == page.Redirect {
-			_, endless, err := p.walk(ctx, l.URL.String(), f.RedirectTo)
+			hops, endless, err := p.walk(ctx, l.URL.String(), f.RedirectTo)
 			if err != nil {
 				return nil, err
 			}
-			if endless {
+			if line.Hops = hops; endless {
 				outcome = page.RedirectLoop
 			}
 		}
@@ -105,10 +116,24 @@ func (p *pageReader) read(ctx context.Context, rec *state.Page) (*page.Line, err
 		line.LastModified.Time = sitemapLastMod(rec)
 	}
 	line.Outcome = outcome.String()
+	line.InSitemap, line.Linked = p.namedBy(rec)
 	line.Indexable, line.IndexableReason = page.Indexable(line.URL, outcome, status, facts, p.types)
 	var err error
 	line.Unlinked, err = p.naming.isUnlinked(ctx, rec)
 	return &line, err
+}
+
+// namedBy says whether a sitemap of the last generation lists a URL, and whether a page links to it or a redirect leads to it. Of a URL that neither a link nor a redirect named
+// first, the latter is known if sitemaps list it, or in a recrawl.
+func (p *pageReader) namedBy(rec *state.Page) (listed, linked bool) {
+	source := rec.Link.Source
+	listed = rec.Listed.Named && rec.Listed.Generation == p.generation || p.generation == 0 && source == page.SourceSitemap
+	linked = rec.Linked.Named || source == page.SourceLink || source == page.SourceRedirect
+	if p.linkage == nil || listed && linked {
+		return listed, linked
+	}
+	inSitemap, onPage := p.linkage.find(rec.Link.URL.String())
+	return listed || inSitemap && p.generation == 0, linked || onPage
 }
 
 // addVisit adds what the last visit found, if it kept the facts of an earlier one.

@@ -31,7 +31,7 @@ type Reading struct {
 	entries  []frontier.Link     // to be added
 	children []frontier.Link     // to be requested
 	listed   []frontier.Evidence // that it lists entries; to be recorded
-	again    []frontier.Named    // the same in a recrawl
+	again    []frontier.Named    // the same, in a recrawl if this run has not recorded it yet
 	named    int                 // sitemaps that it names
 	warnings int                 // about them
 
@@ -163,6 +163,8 @@ func (m *Reading) Read(ctx context.Context, body io.Reader) error {
 		key := m.s.o.Hasher.Key(target)
 		if m.s.o.Generation > 0 {
 			m.again = m.s.o.Names.List(m.again, key, e.LastMod)
+		} else if key.Host.Partition() == m.link.Key.Host.Partition() { // a record of another partition may be another machine's to write
+			m.again = append(m.again, frontier.Named{Key: key, Listed: true, LastMod: e.LastMod})
 		}
 		m.entries = append(m.entries, frontier.Link{
 			Key: key, URL: target, Priority: entryPriority(e, now), Source: page.SourceSitemap, Parent: at, Discovered: now, LastMod: e.LastMod,
