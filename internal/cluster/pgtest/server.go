@@ -1,7 +1,8 @@
 // Package pgtest runs a private PostgreSQL server for tests. Start makes and starts it in
 // a directory of its own, reachable by a Unix socket only, with fsync on; Remove stops
 // it and deletes everything, which also happens if the process ends without that. A
-// server cannot run as root: then user postgres runs it.
+// server cannot run as root: then user postgres runs it. Standby makes a server that follows
+// another, and a Proxy stands for a network that fails.
 package pgtest
 
 import (
@@ -41,6 +42,21 @@ func Start(settings ...string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	s, err := newServer(programs, settings)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.init(); err != nil {
+		return nil, errors.Join(err, s.Remove())
+	}
+	if err := s.Run(); err != nil {
+		return nil, errors.Join(err, s.Remove())
+	}
+	return s, nil
+}
+
+// newServer makes the directory of a server.
+func newServer(programs string, settings []string) (*Server, error) {
 	dir, err := os.MkdirTemp("", "pgtest")
 	if err != nil {
 		return nil, err
@@ -48,12 +64,6 @@ func Start(settings ...string) (*Server, error) {
 	s := &Server{dir: dir, programs: programs, settings: settings}
 	if err := s.startRemover(); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
-	}
-	if err := s.init(); err != nil {
-		return nil, errors.Join(err, s.Remove())
-	}
-	if err := s.Run(); err != nil {
-		return nil, errors.Join(err, s.Remove())
 	}
 	return s, nil
 }

@@ -5,7 +5,9 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -76,16 +78,41 @@ func open(t testing.TB, address string) *Engine {
 	return e
 }
 
+// proxy makes a proxy to the server of all tests.
+func proxy(t *testing.T) *pgtest.Proxy {
+	t.Helper()
+	p, err := pgtest.NewProxy(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+// name is that of the database of an address.
+func name(t *testing.T, address string) string {
+	t.Helper()
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimPrefix(u.Path, "/")
+}
+
 // harness opens an engine through a proxy.
 func harness(t *testing.T, address string) *enginetest.Harness {
 	t.Helper()
-	p := newProxy(t, server.Socket())
+	p := proxy(t)
 	direct := open(t, address)
 	return &enginetest.Harness{
-		Engine:  open(t, p.through(t, address)),
+		Engine:  open(t, p.URL(name(t, address))),
 		Advance: func(d time.Duration) { advance(t, direct, d) },
 		Save:    func() func() { return save(t, address) },
-		Lose:    p.lose,
+		Lose:    p.Lose,
 	}
 }
 

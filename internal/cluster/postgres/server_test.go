@@ -273,15 +273,15 @@ func TestSecrets(t *testing.T) {
 	}
 	closed := refused.Addr().String()
 	_ = refused.Close()
-	p := newProxy(t, server.Socket())
+	p := proxy(t)
 	for _, address := range []string{
 		"postgres://user:" + escaped + "@" + closed + "/db",
 		"postgres://user:" + escaped + "@127.0.0.1:port/db",
 		"postgres://user:" + password + "@127.0.0.1/db",
 		"postgres://user:" + escaped + "@127.0.0.1/db?sslmode=wrong",
 		"host=127.0.0.1 password='" + password + "' port=x",
-		strings.Replace(p.through(t, server.URL("none")), "postgres@", "user:"+escaped+"@", 1),
-		strings.Replace(p.through(t, server.URL("none")), "postgres@", "postgres:"+escaped+"@", 1),
+		strings.Replace(p.URL("none"), "postgres@", "user:"+escaped+"@", 1),
+		strings.Replace(p.URL("none"), "postgres@", "postgres:"+escaped+"@", 1),
 	} {
 		_, err := Open(t.Context(), address)
 		if err == nil {
