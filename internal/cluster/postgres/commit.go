@@ -144,9 +144,6 @@ func queueWrites(want func(n int, sql string, args ...any), s cluster.Session, b
 // writes to the session's row: that is durable, on a synchronous standby too, only when
 // the batch is, so the answer waits for both.
 func examine(ctx context.Context, tx pgx.Tx, s cluster.Session, b *cluster.Batch, digest uint64) (committed bool, err error) {
-	if err := exists(ctx, tx, s.Crawl); err != nil {
-		return false, err
-	}
 	if _, _, err := lockSessions(ctx, tx, s); err != nil {
 		return false, err
 	}

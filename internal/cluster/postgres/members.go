@@ -113,6 +113,10 @@ func lockSessions(ctx context.Context, tx pgx.Tx, s cluster.Session, others ...c
 	}
 	switch self := locked[s.ID]; {
 	case self == nil:
+		// The crawl was deleted, perhaps while this call waited for the row.
+		if err := exists(ctx, tx, s.Crawl); err != nil {
+			return nil, now, err
+		}
 		return nil, now, cluster.ErrRolledBack
 	case self.ended:
 		return nil, now, cluster.ErrFenced
