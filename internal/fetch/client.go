@@ -54,7 +54,7 @@ func New(o Options) (*Client, error) {
 	}
 	n := &network{
 		sockets: &sockets{free: semaphore.NewWeighted(int64(o.MaxSockets))},
-		guarded: &net.Dialer{Control: guardControl},
+		guarded: &net.Dialer{Control: Guard},
 		open:    &net.Dialer{},
 	}
 	if o.Dial != nil {

@@ -25,10 +25,10 @@ func (e *AddressError) Error() string {
 	return fmt.Sprintf("%s has the address %s, which is "+rule, e.Host, e.Addr, e.Reason)
 }
 
-// guardControl is a net.Dialer's Control: it sees the address that the system is
+// Guard is a net.Dialer's Control: it sees the address that the system is
 // about to connect to, after every lookup, so that no answer of DNS can change
-// between check and use.
-func guardControl(_, address string, _ syscall.RawConn) error {
+// between check and use. It refuses addresses that are not public.
+func Guard(_, address string, _ syscall.RawConn) error {
 	ap, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return &AddressError{Reason: fmt.Sprintf("unreadable address %q", address)}

@@ -69,6 +69,7 @@ var allowedImports = map[string][]string{
 	"internal/robots":              {},
 	"internal/seed":                {"internal/fetch", "internal/robots", "internal/sitemap", "internal/urlnorm"},
 	"internal/service/cron":        {},
+	"internal/service/webhook":     {"internal/fetch"},
 	"internal/sitemap":             {},
 	"internal/sitemap/sitemaptest": {},
 	"internal/service":             {"internal/crawl/monitor", "internal/crawl/report", "internal/page"},

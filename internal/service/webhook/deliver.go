@@ -1,0 +1,173 @@
+package webhook
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// A Job is one delivery that is due.
+type Job struct {
+	ID           string // stays the same over all attempts
+	Webhook      string
+	URL          string
+	Secret       string
+	AllowPrivate bool // an admin allowed addresses that are not public
+	Body         []byte
+	Attempts     int // made before
+}
+
+// An Attempt is what became of one try.
+type Attempt struct {
+	Delivery string
+	At       time.Time
+	Status   int       // of the answer; 0 if there was none
+	Error    string    // empty means delivered
+	NextAt   time.Time // zero if there is no further attempt
+}
+
+// A Store keeps deliveries.
+type Store interface {
+	// Collect makes deliveries of events that have come since the last call.
+	Collect(ctx context.Context) error
+	// Due returns deliveries that are due at a time, the oldest first and at most one of each webhook, but none of the webhooks given. Next is when a
+	// delivery of any other webhook is due; zero if there is none.
+	Due(ctx context.Context, at time.Time, not []string, most int) (jobs []Job, next time.Time, err error)
+	// Record stores an attempt.
+	Record(ctx context.Context, a Attempt) error
+}
+
+// Options are the settings of a Deliverer.
+type Options struct {
+	Store     Store
+	UserAgent string
+	Log       *slog.Logger // nil means none
+
+	// Attempted, if not nil, is called after each attempt with whether the delivery arrived. It is for metrics.
+	Attempted func(ok bool)
+}
+
+const (
+	// maxSending is how many attempts are under way at once. A webhook has one of them at most, so a slow receiver does not delay others.
+	maxSending = 8
+	// pollEvery bounds how long new work is not noticed if nothing calls Wake, such as after the clock was set.
+	pollEvery = 10 * time.Second
+)
+
+// delays are the times between attempts: 9 attempts in about two days.
+func delays() []time.Duration {
+	return []time.Duration{10 * time.Second, time.Minute, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour}
+}
+
+// MaxAttempts is how often a delivery is tried.
+func MaxAttempts() int { return len(delays()) + 1 }
+
+// nextAttempt is when a delivery is tried again that has failed so often; zero if it is not.
+func nextAttempt(failed int, now time.Time) time.Time {
+	if failed > len(delays()) {
+		return time.Time{}
+	}
+	return now.Add(delays()[failed-1])
+}
+
+// Deliverer sends what is due. Run it once.
+type Deliverer struct {
+	o      Options
+	sender *sender
+	wake   chan struct{} // holds one signal
+	ended  chan string   // webhooks whose attempt has ended; has room for all
+}
+
+// New makes a Deliverer. Nothing is opened yet.
+func New(o Options) *Deliverer {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &Deliverer{o: o, sender: newSender(o.UserAgent), wake: make(chan struct{}, 1), ended: make(chan string, maxSending)}
+}
+
+// Wake says that there may be new events or deliveries. It does not block.
+func (d *Deliverer) Wake() {
+	select {
+	case d.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run delivers until ctx ends. Attempts that are under way then end with it and are made again by the next Run.
+func (d *Deliverer) Run(ctx context.Context) {
+	defer d.sender.close()
+	var sending sync.WaitGroup
+	defer sending.Wait()
+	busy := map[string]bool{} // webhooks with an attempt under way
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case id := <-d.ended:
+			delete(busy, id)
+		case <-d.wake:
+		case <-timer.C:
+		}
+		jobs, next, err := d.due(ctx, busy)
+		if err != nil && ctx.Err() == nil {
+			d.o.Log.Error("cannot read deliveries of webhooks; trying again", "error", err, "in", pollEvery)
+		}
+		for _, j := range jobs {
+			busy[j.Webhook] = true
+			sending.Go(func() {
+				d.attempt(ctx, &j)
+				d.ended <- j.Webhook
+			})
+		}
+		wait := pollEvery
+		if !next.IsZero() && len(busy) < maxSending {
+			wait = min(wait, max(0, time.Until(next)))
+		}
+		timer.Reset(wait)
+	}
+}
+
+func (d *Deliverer) due(ctx context.Context, busy map[string]bool) ([]Job, time.Time, error) {
+	if err := d.o.Store.Collect(ctx); err != nil {
+		return nil, time.Time{}, err
+	}
+	if len(busy) == maxSending {
+		return nil, time.Time{}, nil
+	}
+	not := make([]string, 0, len(busy))
+	for id := range busy {
+		not = append(not, id)
+	}
+	return d.o.Store.Due(ctx, time.Now(), not, maxSending-len(busy))
+}
+
+// attempt sends a delivery once and records it, unless ctx ended the attempt.
+func (d *Deliverer) attempt(ctx context.Context, j *Job) {
+	now := time.Now()
+	status, err := d.sender.send(ctx, j, now)
+	if err != nil && ctx.Err() != nil {
+		return
+	}
+	a := Attempt{Delivery: j.ID, At: now, Status: status}
+	if err != nil {
+		a.Error, a.NextAt = err.Error(), nextAttempt(j.Attempts+1, time.Now())
+		d.o.Log.Warn("a webhook was not delivered", "webhook", j.Webhook, "delivery", j.ID, "attempt", j.Attempts+1, "next", a.NextAt, "error", err)
+	}
+	if d.o.Attempted != nil {
+		d.o.Attempted(err == nil)
+	}
+	// What was sent is recorded even if ctx ended meanwhile.
+	record, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if err := d.o.Store.Record(record, a); err != nil {
+		d.o.Log.Error("cannot record a delivery, which will be sent again", "webhook", j.Webhook, "delivery", j.ID, "error", err, "in", pollEvery)
+		select { // the webhook counts as busy meanwhile, so that its receiver is not asked in a loop
+		case <-time.After(pollEvery):
+		case <-ctx.Done():
+		}
+	}
+}

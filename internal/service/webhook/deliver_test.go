@@ -1,0 +1,177 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// memoryStore is a Store without a disk.
+type memoryStore struct {
+	mu       sync.Mutex
+	jobs     map[string]Job
+	nextAt   map[string]time.Time // of jobs that are pending
+	attempts []Attempt
+	fail     error // of the next Record
+}
+
+func newMemoryStore(jobs ...Job) *memoryStore {
+	s := &memoryStore{jobs: map[string]Job{}, nextAt: map[string]time.Time{}}
+	for _, j := range jobs {
+		s.jobs[j.ID], s.nextAt[j.ID] = j, time.Now()
+	}
+	return s
+}
+
+func (s *memoryStore) Collect(context.Context) error { return nil }
+
+func (s *memoryStore) Due(_ context.Context, at time.Time, not []string, most int) (due []Job, next time.Time, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var ids []string
+	for id := range s.nextAt {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	for _, id := range ids {
+		j, when := s.jobs[id], s.nextAt[id]
+		switch {
+		case slices.Contains(not, j.Webhook):
+		case !when.After(at) && len(due) < most:
+			due = append(due, j)
+			not = append(not, j.Webhook)
+		case next.IsZero() || when.Before(next):
+			next = when
+		}
+	}
+	return due, next, nil
+}
+
+func (s *memoryStore) Record(_ context.Context, a Attempt) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.fail; err != nil {
+		s.fail = nil
+		return err
+	}
+	s.attempts = append(s.attempts, a)
+	j := s.jobs[a.Delivery]
+	j.Attempts++
+	s.jobs[a.Delivery] = j
+	if delete(s.nextAt, a.Delivery); !a.NextAt.IsZero() {
+		s.nextAt[a.Delivery] = a.NextAt
+	}
+	return nil
+}
+
+// handlerTransport answers requests by a handler, without a network.
+type handlerTransport struct{ http.Handler }
+
+func (h handlerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if err := r.Context().Err(); err != nil {
+		return nil, err
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Result(), r.Context().Err()
+}
+
+// deliverFor runs a Deliverer for some time, whose requests are answered by the handler.
+func deliverFor(t *testing.T, s Store, long time.Duration, handler http.HandlerFunc) {
+	t.Helper()
+	d := New(Options{Store: s})
+	d.sender.guarded = &http.Client{Transport: handlerTransport{handler}}
+	ctx, cancel := context.WithTimeout(t.Context(), long)
+	defer cancel()
+	d.Run(ctx)
+}
+
+// A receiver that fails is tried again at longer and longer intervals with the same id, and given up in the end.
+func TestRetries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newMemoryStore(Job{ID: "d1", Webhook: "w", URL: "http://hook.test/", Secret: NewSecret()})
+		start := time.Now()
+		var at []time.Duration
+		deliverFor(t, s, 7*24*time.Hour, func(w http.ResponseWriter, r *http.Request) {
+			at = append(at, time.Since(start))
+			if id := r.Header.Get(HeaderID); id != "d1" {
+				t.Errorf("id %s", id)
+			}
+			w.WriteHeader(http.StatusBadGateway)
+		})
+		want, sum := []time.Duration{0}, time.Duration(0)
+		for _, d := range delays() {
+			sum += d
+			want = append(want, sum)
+		}
+		if !slices.Equal(at, want) || len(at) != MaxAttempts() {
+			t.Errorf("attempts after %v, want %v", at, want)
+		}
+		last := s.attempts[len(s.attempts)-1]
+		if !last.NextAt.IsZero() || last.Status != http.StatusBadGateway || last.Error == "" || len(s.nextAt) > 0 {
+			t.Errorf("last attempt %+v, pending %v", last, s.nextAt)
+		}
+	})
+}
+
+// A receiver that does not answer delays its own deliveries only, and each attempt of it ends.
+func TestSlowReceiver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newMemoryStore(
+			Job{ID: "a1", Webhook: "slow", URL: "http://slow.test/", Secret: NewSecret()}, Job{ID: "a2", Webhook: "slow", URL: "http://slow.test/", Secret: NewSecret()},
+			Job{ID: "b1", Webhook: "fast", URL: "http://fast.test/", Secret: NewSecret()}, Job{ID: "b2", Webhook: "fast", URL: "http://fast.test/", Secret: NewSecret()})
+		start := time.Now()
+		var mu sync.Mutex
+		busy := map[string]int{}
+		deliverFor(t, s, 3*sendTimeout, func(_ http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			if busy[r.URL.Host]++; busy[r.URL.Host] > 1 {
+				t.Errorf("two deliveries at once to %s", r.URL.Host)
+			}
+			mu.Unlock()
+			if r.URL.Host == "slow.test" {
+				<-r.Context().Done()
+			} else if since := time.Since(start); since > 0 {
+				t.Errorf("%s waited for %v", r.URL.Host, since)
+			}
+			mu.Lock()
+			busy[r.URL.Host]--
+			mu.Unlock()
+		})
+		got := map[string]bool{}
+		for _, a := range s.attempts {
+			got[a.Delivery] = a.Error == ""
+		}
+		if !got["b1"] || !got["b2"] || got["a1"] || got["a2"] || len(got) != 4 {
+			t.Errorf("delivered %v", got)
+		}
+	})
+}
+
+// An attempt that could not be recorded is made again, and so is one during which the process ends: at least once, with the same id.
+func TestAtLeastOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newMemoryStore(Job{ID: "d1", Webhook: "w", URL: "http://hook.test/", Secret: NewSecret()})
+		sent := 0
+		count := func(http.ResponseWriter, *http.Request) { sent++ }
+		deliverFor(t, s, time.Second, func(_ http.ResponseWriter, r *http.Request) {
+			sent++
+			<-r.Context().Done() // ended by deliverFor
+		})
+		if sent != 1 || len(s.attempts) != 0 {
+			t.Fatalf("%d sent, attempts %v", sent, s.attempts)
+		}
+		s.fail = errors.New("disk full")
+		deliverFor(t, s, time.Second, count)
+		deliverFor(t, s, time.Second, count)
+		if sent != 3 || len(s.attempts) != 1 || s.attempts[0].Error != "" || len(s.nextAt) > 0 {
+			t.Errorf("%d sent, attempts %+v", sent, s.attempts)
+		}
+	})
+}

@@ -1,0 +1,110 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/fetch"
+)
+
+const (
+	// sendTimeout is for one attempt, from the look-up of the name to the end of the answer.
+	sendTimeout = 15 * time.Second
+	// maxAnswer is how much of an answer is read, so that the connection can be used again.
+	maxAnswer = 4 << 10
+)
+
+// CheckURL says what is wrong with the address of a webhook. Whether its host has a public address is checked when it is dialled.
+func CheckURL(text string) error {
+	u, err := url.Parse(text)
+	switch {
+	case err != nil || u.Host == "" || u.Hostname() == "" || u.Scheme != "http" && u.Scheme != "https":
+		return errors.New("want a URL such as https://example.com/hook")
+	case u.User != nil:
+		return errors.New("a URL with a user name or password is not taken: verify the signature instead")
+	case len(text) > 2048:
+		return errors.New("it is longer than 2048 bytes")
+	}
+	return nil
+}
+
+// sender makes the requests.
+type sender struct {
+	guarded, open *http.Client // open may reach addresses that are not public
+	userAgent     string
+}
+
+func newSender(userAgent string) *sender {
+	client := func(d *net.Dialer) *http.Client {
+		return &http.Client{
+			Transport: &http.Transport{
+				DialContext: d.DialContext, ForceAttemptHTTP2: true, TLSHandshakeTimeout: 10 * time.Second, MaxIdleConns: 20, MaxIdleConnsPerHost: 1,
+				IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: 64 << 10,
+			},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		}
+	}
+	return &sender{guarded: client(&net.Dialer{Control: fetch.Guard}), open: client(&net.Dialer{}), userAgent: userAgent}
+}
+
+func (s *sender) close() {
+	s.guarded.CloseIdleConnections()
+	s.open.CloseIdleConnections()
+}
+
+// send makes one attempt. It returns the status of the answer, 0 if there is none, and why the delivery has failed.
+func (s *sender) send(ctx context.Context, j *Job, now time.Time) (status int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
+	signature, err := Sign(j.Secret, j.ID, now, j.Body)
+	if err != nil {
+		return 0, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, j.URL, bytes.NewReader(j.Body))
+	if err != nil {
+		return 0, err
+	}
+	req.Header = http.Header{
+		"Content-Type": {"application/json"}, "User-Agent": {s.userAgent},
+		HeaderID: {j.ID}, HeaderTimestamp: {strconv.FormatInt(now.Unix(), 10)}, HeaderSignature: {signature},
+	}
+	client := s.guarded
+	if j.AllowPrivate {
+		client = s.open
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return 0, explain(err)
+	}
+	defer resp.Body.Close()
+	_, _ = io.CopyN(io.Discard, resp.Body, maxAnswer)
+	switch {
+	case resp.StatusCode >= 200 && resp.StatusCode < 300:
+		return resp.StatusCode, nil
+	case resp.StatusCode >= 300 && resp.StatusCode < 400:
+		return resp.StatusCode, fmt.Errorf("the receiver answered %d; redirects are not followed: change the webhook's URL", resp.StatusCode)
+	}
+	return resp.StatusCode, fmt.Errorf("the receiver answered %d; want 2xx", resp.StatusCode)
+}
+
+// explain is an error of net/http without the URL, which the reader knows.
+func explain(err error) error {
+	if refused, ok := errors.AsType[*fetch.AddressError](err); ok {
+		return fmt.Errorf("%s is not a public address (%s); an admin can allow it for this webhook", refused.Addr, refused.Reason)
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("no answer within %v", sendTimeout)
+	}
+	if of, ok := errors.AsType[*url.Error](err); ok {
+		return of.Err
+	}
+	return err
+}

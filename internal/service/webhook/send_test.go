@@ -1,0 +1,107 @@
+package webhook
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// The example of the Standard Webhooks specification.
+func TestSignature(t *testing.T) {
+	got, err := Sign("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "msg_p5jXN8AQM9LWM0D4loKWxJek", time.Unix(1614265330, 0), []byte(`{"test": 2432232314}`))
+	if want := "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="; err != nil || got != want {
+		t.Errorf("%s, %v, want %s", got, err, want)
+	}
+	for _, secret := range []string{"", "abc", "whsec_!", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"} {
+		if _, err := Sign(secret, "a", time.Now(), nil); err == nil {
+			t.Errorf("secret %q is taken", secret)
+		}
+	}
+	a, b := NewSecret(), NewSecret()
+	if _, err := Sign(a, "a", time.Now(), nil); err != nil || a == b {
+		t.Errorf("secrets %s and %s: %v", a, b, err)
+	}
+}
+
+func TestSend(t *testing.T) {
+	secret := NewSecret()
+	key, _ := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
+	var elsewhere atomic.Int64
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /ok", func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		mac := hmac.New(sha256.New, key)
+		mac.Write([]byte(r.Header.Get("webhook-id") + "." + r.Header.Get("webhook-timestamp") + "." + string(body)))
+		if want := "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil)); r.Header.Get("webhook-signature") != want || r.Header.Get("Content-Type") != "application/json" {
+			http.Error(w, "wrong signature", http.StatusForbidden)
+		}
+	})
+	mux.HandleFunc("POST /moved", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
+	})
+	mux.HandleFunc("/elsewhere", func(http.ResponseWriter, *http.Request) { elsewhere.Add(1) })
+	mux.HandleFunc("/endless", func(w http.ResponseWriter, r *http.Request) {
+		for r.Context().Err() == nil {
+			if _, err := w.Write(make([]byte, 1<<16)); err != nil {
+				return
+			}
+		}
+	})
+	mux.HandleFunc("/error", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	s := newSender("Test/1")
+	defer s.close()
+	for _, c := range []struct {
+		path    string
+		private bool
+		status  int
+		says    string
+	}{
+		{"/ok", true, 200, ""},
+		{"/ok", false, 0, "not a public address"},
+		{"/moved", true, 307, "not followed"},
+		{"/endless", true, 200, ""},
+		{"/error", true, 500, "answered 500"},
+		{"/none", true, 404, "answered 404"},
+	} {
+		status, err := s.send(t.Context(), &Job{ID: "d1", URL: server.URL + c.path, Secret: secret, AllowPrivate: c.private, Body: []byte(`{"a":1}`)}, time.Now())
+		if status != c.status || (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %d, %v; want %d, %q", c.path, status, err, c.status, c.says)
+		}
+	}
+	if elsewhere.Load() > 0 {
+		t.Error("a redirect was followed")
+	}
+	// A name that means this machine is as guarded as its address.
+	name := strings.Replace(server.URL, "127.0.0.1", "localhost", 1)
+	if _, err := s.send(t.Context(), &Job{ID: "d1", URL: name + "/ok", Secret: secret}, time.Now()); err == nil || !strings.Contains(err.Error(), "public") {
+		t.Errorf("localhost: %v", err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.send(ended, &Job{ID: "d1", URL: server.URL + "/ok", Secret: secret, AllowPrivate: true}, time.Now()); err == nil {
+		t.Error("sent after the end")
+	}
+}
+
+func TestCheckURL(t *testing.T) {
+	for _, good := range []string{"https://example.com/hook", "http://10.0.0.1:8080/x?y=z"} {
+		if err := CheckURL(good); err != nil {
+			t.Errorf("%s: %v", good, err)
+		}
+	}
+	for _, bad := range []string{"", "example.com", "ftp://example.com/", "https://", "https://:80/", "file:///etc/passwd", "https://u:p@example.com/", "http://a b/", "https://example.com/" + strings.Repeat("a", 2048)} {
+		if CheckURL(bad) == nil {
+			t.Errorf("%.50s is taken", bad)
+		}
+	}
+}
