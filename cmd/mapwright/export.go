@@ -18,6 +18,7 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/export"
+	"github.com/mapwright/mapwright/internal/reporthtml"
 )
 
 func newExport(environ []string, io stdio) *cobra.Command {
@@ -32,7 +33,7 @@ func newExport(environ []string, io stdio) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "export [directory]",
 		Aliases: []string{"export-sitemap"},
-		Short:   "Write sitemap.jsonl, XML sitemaps, CSV, the link graph or the changes of a crawl, running or not",
+		Short:   "Write sitemap.jsonl, XML sitemaps, CSV, the link graph, the changes or report.html of a crawl, running or not",
 		Args:    oneDirectory,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			for _, f := range formats {
@@ -43,6 +44,9 @@ func newExport(environ []string, io stdio) *cobra.Command {
 			address, err := several.given(setting, environ, args)
 			if err != nil {
 				return err
+			}
+			if address != "" && slices.Contains(formats, htmlFormat) {
+				return usage("flag --format: html is made from the report.json of a data directory, and not with --cluster")
 			}
 			dir, err := dir.orArgument(args, setting)
 			if err != nil {
@@ -58,18 +62,25 @@ func newExport(environ []string, io stdio) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var res *export.Result
-			if address == "" {
-				if err := os.MkdirAll(out, 0o755); err != nil {
-					return refusal(err)
-				}
-				res, err = exportFrom(cmd.Context(), io, dir, abs, formats, setting)
-			} else {
+			res := &export.Result{Files: []string{}}
+			onlyHTML := slices.Equal(formats, []string{htmlFormat}) // which needs no pages
+			switch {
+			case address != "":
 				scratchIn := ""
 				if cmd.Flags().Changed(config.DataDirName) {
 					scratchIn = string(dir)
 				}
 				res, err = exportCluster(cmd.Context(), several, address, scratchIn, abs, formats, setting)
+			default:
+				if err := os.MkdirAll(out, 0o755); err != nil {
+					return refusal(err)
+				}
+				if !onlyHTML {
+					res, err = exportFrom(cmd.Context(), io, dir, abs, formats, setting)
+				}
+				if err == nil {
+					err = exportHTML(io, dir, datadir.Dir(abs), formats, res)
+				}
 			}
 			if err != nil {
 				return err
@@ -90,6 +101,10 @@ func newExport(environ []string, io stdio) *cobra.Command {
 			if len(res.Files) > 0 {
 				written = fileNames(res.Files) + " in " + out
 			}
+			if onlyHTML {
+				_, err = fmt.Fprintln(io.out, written)
+				return err
+			}
 			_, err = fmt.Fprintf(io.out, "%s, %s indexable: %s\n", plural(res.Pages, "URL"), humanize.Comma(res.Indexable), written)
 			return err
 		},
@@ -97,7 +112,7 @@ func newExport(environ []string, io stdio) *cobra.Command {
 	dir = addDataDir(cmd, environ)
 	several = addCluster(cmd)
 	cmd.Flags().StringVarP(&out, "output", "o", "", "`directory` to write to (default: the data directory)")
-	cmd.Flags().StringSliceVar(&formats, "format", nil, "what to write: jsonl, xml, csv, links, changes (default: what the crawl was asked for)")
+	cmd.Flags().StringSliceVar(&formats, "format", nil, "what to write: jsonl, xml, csv, links, changes, html (default: what the crawl was asked for)")
 	complete(cmd, "format", formatNames())
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	setting = addSettings(cmd, environ, config.Output)
@@ -112,7 +127,27 @@ func removedText(names []string) string {
 	return "; removed " + fileNames(names) + " of an earlier export"
 }
 
-func formatNames() []string { return []string{"jsonl", "xml", "csv", "links", "changes"} }
+func formatNames() []string { return []string{"jsonl", "xml", "csv", "links", "changes", htmlFormat} }
+
+// htmlFormat is report.html, which is made from report.json.
+const htmlFormat = "html"
+
+// exportHTML makes report.html again, unless other formats were asked for. It adds the file to what was written.
+func exportHTML(io stdio, dir, out datadir.Dir, formats []string, res *export.Result) error {
+	if len(formats) > 0 && !slices.Contains(formats, htmlFormat) {
+		return nil
+	}
+	made, err := reporthtml.Rewrite(dir, out)
+	switch {
+	case err != nil:
+		return &exitError{exitFailed, err}
+	case made:
+		res.Files = append(res.Files, export.ReportHTMLName)
+	case len(formats) > 0:
+		fmt.Fprintln(io.err, "mapwright: no report.html, because there is no report.json yet: a crawl writes it when its run ends")
+	}
+	return nil
+}
 
 // exportFrom lets a running crawl write its own files, and opens the directory of one that does not run.
 func exportFrom(ctx context.Context, io stdio, dir datadir.Dir, out string, formats []string, flags *settingFlags) (*export.Result, error) {

@@ -18,8 +18,8 @@ const (
 	axisHeight = 20
 )
 
-// maxBarLabels is how many bars have a label beside the axis; with more bars every second, third … one has.
-const maxBarLabels = 10
+// maxBarLabels is how many bars have a label at the axis. With more bars, the last has one, and every second, third … before it.
+const maxBarLabels = 6
 
 // HTML draws the chart.
 func (h *Histogram) HTML() template.HTML {
@@ -32,7 +32,7 @@ func (h *Histogram) HTML() template.HTML {
 	}
 	top := niceMax(most)
 	f := h.open(plotTop + plotHeight + axisHeight)
-	f.grid(top)
+	f.grid()
 	n := float64(len(h.Rows))
 	every := (len(h.Rows) + maxBarLabels - 1) / maxBarLabels
 	for i, r := range h.Rows {
@@ -41,22 +41,26 @@ func (h *Histogram) HTML() template.HTML {
 			high = max(high, 1) // what is there is seen
 		}
 		f.add("<rect class=\"mark %s\" x=\"%s\" y=\"%s\" width=\"%s\" height=\"%s\"/>", h.Tone, percent(float64(i)+0.1, n), number(plotTop+plotHeight-high), percent(0.8, n), number(high))
-		if i%every == 0 {
+		if (len(h.Rows)-1-i)%every == 0 {
 			f.add("<text class=\"tick middle\" x=\"%s\" y=\"%d\">%s</text>", percent(float64(i)+0.5, n), plotTop+plotHeight+14, esc(Cut(r.Label, 8)))
 		}
 		f.add("\n")
 	}
+	f.gridValues(top)
 	return f.close(h.First, []Series{{h.Name, h.Tone}}, h.Rows)
 }
 
-// grid draws the lines of an axis from 0 to top, with their values.
-func (f *figure) grid(top float64) {
+// grid draws the lines of an axis.
+func (f *figure) grid() {
 	for i := range 3 {
 		y := plotTop + plotHeight*i/2
-		f.add("<line class=\"grid\" x1=\"0\" x2=\"100%%\" y1=\"%d\" y2=\"%d\"/>", y, y)
-		if i < 2 {
-			f.add("<text class=\"tick\" x=\"0\" y=\"%d\">%s</text>", y-4, esc(f.caption.format(top*float64(2-i)/2)))
-		}
-		f.add("\n")
+		f.add("<line class=\"grid\" x1=\"0\" x2=\"100%%\" y1=\"%d\" y2=\"%d\"/>\n", y, y)
+	}
+}
+
+// gridValues writes the values at the lines of an axis from 0 to top, over what is drawn.
+func (f *figure) gridValues(top float64) {
+	for i := range 2 {
+		f.add("<text class=\"tick over\" x=\"0\" y=\"%d\">%s</text>\n", plotTop+plotHeight*i/2-4, esc(f.caption.format(top*float64(2-i)/2)))
 	}
 }

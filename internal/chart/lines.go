@@ -35,7 +35,7 @@ func (l *Lines) HTML() template.HTML {
 	}
 	top := niceMax(most)
 	f := l.open(plotTop + plotHeight + axisHeight)
-	f.grid(top)
+	f.grid()
 	first, last := l.Points[0].At, l.Points[len(l.Points)-1].At
 	span := max(last.Sub(first), 1)
 	// The inner drawing is stretched to the width; the style sheet keeps its lines as thick as they are.
@@ -54,6 +54,7 @@ func (l *Lines) HTML() template.HTML {
 		f.add("<polyline class=\"line %s\" points=\"%s\"/>\n", s.Tone, points.String())
 	}
 	f.add("</svg>\n")
+	f.gridValues(top)
 	layout := timeLayout(first, last)
 	f.add("<text class=\"tick\" x=\"0\" y=\"%d\">%s</text>", plotTop+plotHeight+14, first.UTC().Format(layout))
 	f.add("<text class=\"tick end\" x=\"100%%\" y=\"%d\">%s UTC</text>\n", plotTop+plotHeight+14, last.UTC().Format(layout))

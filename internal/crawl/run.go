@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/mapwright/mapwright/internal/export"
 	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/reporthtml"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -201,7 +203,20 @@ func (r *run) conclude(ctx context.Context) (*report.Report, error) {
 	}
 	rep.EndedAt, rep.ExportSeconds = page.Time{Time: time.Now()}, time.Since(exporting).Seconds()
 	rep.Elapsed = r.progress.clock.elapsed().Seconds()
-	return rep, report.Write(r.dir, rep)
+	return rep, r.writeReport(rep)
+}
+
+// writeReport writes report.html and report.json. A report.html that Mapwright did not write stays, and report.json says so.
+func (r *run) writeReport(rep *report.Report) error {
+	switch err := reporthtml.Write(r.dir, rep); {
+	case errors.Is(err, export.ErrNotOurs):
+		rep.Warnings = append(rep.Warnings, err.Error())
+		rep.Files = slices.DeleteFunc(rep.Files, func(name string) bool { return name == export.ReportHTMLName })
+		r.log.Warn(err.Error())
+	case err != nil:
+		return err
+	}
+	return report.Write(r.dir, rep)
 }
 
 // report is the part of the report that is known before the pages are read.

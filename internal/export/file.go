@@ -90,3 +90,11 @@ func WriteFile(path string, mode os.FileMode, content []byte) error {
 	}
 	return errors.Join(w.publish(), disk.SyncDir(filepath.Dir(path)))
 }
+
+// ReplaceFile is WriteFile for a file that users may have replaced by their own: if Mapwright did not write it, it returns ErrNotOurs.
+func ReplaceFile(path string, mode os.FileMode, content []byte) error {
+	if err := checkReplace(path); err != nil {
+		return err
+	}
+	return WriteFile(path, mode, content)
+}

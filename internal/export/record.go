@@ -20,6 +20,12 @@ import (
 // durably, before the file gets it. Other directories have no record.
 const RecordName = "mapwright.files"
 
+// ReportHTMLName is the report for people. It begins with reportHTMLMark.
+const (
+	ReportHTMLName = "report.html"
+	reportHTMLMark = "<!doctype html>\n<html lang=\"en\" data-generator=\"mapwright\">"
+)
+
 // ErrNotOurs means that a file which an export would replace was not written by Mapwright.
 var ErrNotOurs = errors.New("was not written by Mapwright and is not replaced: move it, or write to another directory with 'mapwright export --output'")
 
@@ -98,6 +104,8 @@ func Ours(dir, name string) bool {
 		mark = strings.Join(page.NewTable().Columns(), ",") + "\n"
 	case name == "links.jsonl":
 		mark = `{"from":`
+	case name == ReportHTMLName:
+		mark = reportHTMLMark
 	default:
 		return false
 	}

@@ -262,7 +262,7 @@ func TestRecrawlOutputs(t *testing.T) {
 	s.begin()
 	s.visit("same", recrawl.Answer{Outcome: page.HTTPError, Status: 404})
 	rep, _, _ = s.complete(Failed)
-	if readFile(t, filepath.Join(string(s.dir), "sitemap.xml")) != xml || rep.Changes["gone"] != 1 || len(rep.Warnings) == 0 || !slices.Equal(rep.Files, []string{"report.json"}) {
+	if readFile(t, filepath.Join(string(s.dir), "sitemap.xml")) != xml || rep.Changes["gone"] != 1 || len(rep.Warnings) == 0 || !slices.Equal(rep.Files, []string{"report.json", "report.html"}) {
 		t.Errorf("after a recrawl that failed: %+v", rep)
 	}
 	if first == xml {

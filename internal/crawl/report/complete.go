@@ -54,7 +54,12 @@ func (c *Crawl) Complete(ctx context.Context, rep *Report) error {
 	}
 	sum.isProbe = func(l *page.Line) bool { return c.isProbe(ctx, l, bare) }
 	o := ExportOptions(c.Settings, c.Starts, c.Dir)
-	o.Each = sum.see
+	figures := newFigures(c.Store, c.Settings.Links, generation)
+	defer figures.close()
+	o.Each = func(l *page.Line) {
+		sum.see(l)
+		figures.see(l)
+	}
 	if generation > 0 {
 		o.Changes = func(ctx context.Context) iter.Seq2[*recrawl.Line, error] {
 			return sum.changes.tally(Changes(ctx, c.Store, generation, page.NoChange))
@@ -67,6 +72,10 @@ func (c *Crawl) Complete(ctx context.Context, rep *Report) error {
 		return err
 	}
 	sum.fill(rep)
+	if err := figures.fill(ctx, rep); err != nil {
+		return err
+	}
+	rep.Settings = shownSettings(c.Settings)
 	if o.DryRun {
 		rep.Warnings = append(rep.Warnings, "this recrawl failed, so the outputs of the crawl before it were not replaced: '"+c.Dir.Command("export")+"' writes what is recorded")
 	}
@@ -74,7 +83,7 @@ func (c *Crawl) Complete(ctx context.Context, rep *Report) error {
 		return err
 	}
 	rep.Warnings = append(rep.Warnings, sum.warnings(rep, c.Dir)...)
-	rep.Files = append(res.Files, "report.json")
+	rep.Files = append(res.Files, "report.json", "report.html")
 	return nil
 }
 

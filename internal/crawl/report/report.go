@@ -14,6 +14,8 @@ import (
 
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/pagestats"
+	"github.com/mapwright/mapwright/internal/problems"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/internal/words"
 )
@@ -88,6 +90,14 @@ type Report struct {
 	Unlisted       *List[string] `json:"not_in_sitemaps,omitempty"` // indexable, and listed by no sitemap, though there are some
 	SameTitle      *List[Same]   `json:"duplicate_titles,omitempty"`
 	SameContent    *List[Same]   `json:"duplicate_content,omitempty"`
+
+	// Problems are the checks of package problems, in its order.
+	Problems []problems.Problem `json:"problems,omitempty"`
+
+	// Figures are what the charts of report.html show.
+	pagestats.Figures
+	ClickDepths *ClickDepths   `json:"click_depths,omitempty"`
+	Settings    map[string]any `json:"settings,omitempty"` // limits, and what differs from the defaults of the profile
 
 	Files []string `json:"files"`
 }

@@ -1,0 +1,125 @@
+package clickdepth
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/mapwright/mapwright/internal/page"
+)
+
+func depths(t *testing.T, limit int, pages []*page.Line) []uint16 {
+	t.Helper()
+	dir := t.TempDir()
+	g := New(dir, "sort-*", limit)
+	defer g.Close()
+	for _, l := range pages {
+		if err := g.Add(l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := g.Depths(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v (%v)", left, err)
+	}
+	return got
+}
+
+func url(i int) string { return fmt.Sprint("https://a.test/", i) }
+
+func TestSmall(t *testing.T) {
+	start := &page.Line{URL: url(0), Source: "start"}
+	start.Links = []page.Link{{To: url(1)}, {To: url(2)}, {To: "https://elsewhere.test/"}, {To: url(0)}}
+	redirect := &page.Line{URL: url(1), Source: "link"}
+	redirect.RedirectTo = url(3)
+	two := &page.Line{URL: url(2), Source: "link"}
+	two.Links = []page.Link{{To: url(3)}}
+	three := &page.Line{URL: url(3), Source: "redirect"}
+	three.Links = []page.Link{{To: url(4), NoFollow: true}}
+	four, orphan := &page.Line{URL: url(4), Source: "link"}, &page.Line{URL: url(5), Source: "sitemap"}
+	got := depths(t, 1<<20, []*page.Line{four, orphan, start, redirect, two, three})
+	if want := []uint16{2, Unknown, 0, 1, 1, 1}; !slices.Equal(got, want) {
+		t.Errorf("depths are %v, want %v", got, want)
+	}
+	if got := depths(t, 1<<20, nil); len(got) != 0 {
+		t.Errorf("depths of no pages are %v", got)
+	}
+}
+
+// A chain of many pages has as many levels.
+func TestChain(t *testing.T) {
+	var pages []*page.Line
+	for i := range 3000 {
+		l := &page.Line{URL: url(i), Source: "link"}
+		l.Links = []page.Link{{To: url(i + 1)}}
+		pages = append(pages, l)
+	}
+	pages[0].Source = "start"
+	for i, d := range depths(t, 1<<20, pages) {
+		if int(d) != i {
+			t.Fatalf("page %d has the depth %d", i, d)
+		}
+	}
+}
+
+// Random graphs, sorted in memory and in files, have the depths that a relaxation of all links over and over finds.
+func TestAgainstRelaxation(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	for round := range 30 {
+		n := 1 + random.IntN(200)
+		pages := make([]*page.Line, n)
+		for i := range pages {
+			l := &page.Line{URL: url(i), Source: "link"}
+			if random.IntN(50) == 0 {
+				l.Source = "start"
+			}
+			if random.IntN(4) == 0 {
+				l.RedirectTo = url(random.IntN(n))
+			} else {
+				for range random.IntN(4) {
+					l.Links = append(l.Links, page.Link{To: url(random.IntN(n + 5))})
+				}
+			}
+			pages[i] = l
+		}
+		want := relax(pages)
+		for _, limit := range []int{1 << 20, 200} {
+			if got := depths(t, limit, pages); !slices.Equal(got, want) {
+				t.Fatalf("round %d: depths are %v, want %v", round, got, want)
+			}
+		}
+	}
+}
+
+func relax(pages []*page.Line) []uint16 {
+	at, out := map[string]int{}, make([]uint16, len(pages))
+	for i, l := range pages {
+		at[l.URL], out[i] = i, Unknown
+		if l.Source == "start" {
+			out[i] = 0
+		}
+	}
+	for changed := true; changed; {
+		changed = false
+		try := func(to string, depth uint16) {
+			if i, known := at[to]; known && out[i] > depth {
+				out[i], changed = depth, true
+			}
+		}
+		for i, l := range pages {
+			if out[i] == Unknown {
+				continue
+			}
+			try(l.RedirectTo, out[i])
+			for _, link := range l.Links {
+				try(link.To, out[i]+1)
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,132 @@
+package e2e
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	crawlreport "github.com/mapwright/mapwright/internal/crawl/report"
+	"github.com/mapwright/mapwright/internal/reporthtml"
+	"github.com/mapwright/mapwright/internal/testweb"
+)
+
+// The figures of a report are those of its files; report.html shows the report, can be made again, and is not there if there is no report.
+func TestReportHTML(t *testing.T) {
+	t.Parallel()
+	web := serve(t, testweb.Config{Pages: 120, Faults: testweb.OnAll(testweb.RedirectChain{Length: 3}, testweb.StatusPages{}, testweb.NoIndex{}), Sitemaps: &testweb.Sitemaps{Orphans: 4}})
+	dir := filepath.Join(t.TempDir(), "data")
+	succeeded(t, run(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir, "--links"))
+	text, err := os.ReadFile(filepath.Join(dir, "report.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rep := parse[crawlreport.Report](t, string(text))
+	shown, err := reporthtml.Render(&rep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := filepath.Join(dir, "report.html")
+	if got, err := os.ReadFile(page); err != nil || string(got) != string(shown) {
+		t.Errorf("report.html is not the page of report.json (%v)", err)
+	}
+	lines := readLines(t, dir)
+	var inSections, timed, found, settled int64
+	for _, s := range rep.Figures.Sections.Items {
+		inSections += s.URLs
+		of := int64(0)
+		for url := range lines {
+			rest, inside := strings.CutPrefix(url, s.Section)
+			if rest, _, _ := strings.Cut(rest, "?"); inside && (strings.Count(s.Section, "/") > 3 || !strings.Contains(rest, "/")) {
+				of++
+			}
+		}
+		if of != s.URLs {
+			t.Errorf("section %s has %d URLs in the report, %d in sitemap.jsonl", s.Section, s.URLs, of)
+		}
+	}
+	for _, m := range rep.Timeline.Moments {
+		found, settled = found+m.Found, settled+m.Crawled
+	}
+	for _, l := range lines {
+		if l.StatusCode != 0 {
+			timed++
+		}
+	}
+	if n := int64(len(lines)); rep.URLs != n || inSections != n || found != n || settled != n || rep.ResponseTimes.Count != timed {
+		t.Errorf("%d lines with %d answers; the report has %d URLs, %d in sections, %d found, %d settled, %d timed", n, timed, rep.URLs, inSections, found, settled, rep.ResponseTimes.Count)
+	}
+	want := clicks(t, dir, web.StartURLs()[0], lines)
+	if d := rep.ClickDepths; !d.Known || int64(len(lines)-len(want)) != d.Unreachable || d.Unreachable == 0 {
+		t.Errorf("click depths are %+v; %d of %d URLs can be reached", d, len(want), len(lines))
+	}
+	counts := map[int]int64{}
+	for _, n := range want {
+		counts[n]++
+	}
+	for _, d := range rep.ClickDepths.Depths {
+		if counts[d.Clicks] != d.URLs {
+			t.Errorf("%d URLs are %d clicks away, the report has %d", counts[d.Clicks], d.Clicks, d.URLs)
+		}
+	}
+
+	if err := os.Remove(page); err != nil {
+		t.Fatal(err)
+	}
+	got := run(t, "export", dir, "--format", "html")
+	succeeded(t, got)
+	if again, err := os.ReadFile(page); err != nil || string(again) != string(shown) || !strings.HasPrefix(got.stdout, "report.html in ") {
+		t.Errorf("the page that was made again differs (%v): %s", err, got.stdout)
+	}
+	if err := os.Remove(filepath.Join(dir, "report.json")); err != nil {
+		t.Fatal(err)
+	}
+	if got := run(t, "export", dir, "--format", "html", "--output", t.TempDir()); got.code != 0 || !strings.Contains(got.stderr, "no report.html, because there is no report.json yet") {
+		t.Errorf("without report.json: exit status %d, %s", got.code, got.stderr)
+	}
+	succeeded(t, run(t, "wipe", "--yes", "--data-dir", dir))
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("wipe left files")
+	}
+}
+
+// clicks walks breadth-first over links.jsonl and the redirects of sitemap.jsonl.
+func clicks(t *testing.T, dir, start string, lines map[string]line) map[string]int {
+	t.Helper()
+	f, err := os.Open(filepath.Join(dir, "links.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	links := map[string][]string{}
+	for s := bufio.NewScanner(f); s.Scan(); {
+		var e struct{ From, To string }
+		if err := json.Unmarshal(s.Bytes(), &e); err != nil {
+			t.Fatal(err)
+		}
+		links[e.From] = append(links[e.From], e.To)
+	}
+	depth := map[string]int{start: 0}
+	for changed := true; changed; {
+		changed = false
+		see := func(to string, n int) {
+			_, known := lines[to]
+			if had, seen := depth[to]; known && (!seen || had > n) {
+				depth[to], changed = n, true
+			}
+		}
+		for url, l := range lines {
+			n, seen := depth[url]
+			if !seen {
+				continue
+			}
+			see(l.RedirectTo, n)
+			for _, to := range links[url] {
+				see(to, n+1)
+			}
+		}
+	}
+	return depth
+}

@@ -1,0 +1,71 @@
+package pagestats
+
+// histogram counts durations by the millisecond. Longer ones than it has places for count as the longest place.
+type histogram struct {
+	counts       []uint32 // by milliseconds
+	total        int64
+	lowest, most int // range of counts that is not zero
+	max          int64
+}
+
+// longest is the last place of a histogram: more than ten minutes, which no fetch takes.
+const longest = 1<<20 - 1
+
+func (h *histogram) add(ms int64) {
+	h.max = max(h.max, ms)
+	at := int(min(max(ms, 0), longest))
+	if at >= len(h.counts) {
+		grown := make([]uint32, max(at+1, 2*len(h.counts), 1024))
+		copy(grown, h.counts)
+		h.counts = grown
+	}
+	if h.total == 0 || at < h.lowest {
+		h.lowest = at
+	}
+	h.most = max(h.most, at)
+	h.counts[at]++
+	h.total++
+}
+
+// quantile is the smallest duration that is not below a share of all durations: the nearest rank.
+func (h *histogram) quantile(percent int64) int64 {
+	rank := (h.total*percent + 99) / 100
+	for at := h.lowest; at <= h.most; at++ {
+		if rank -= int64(h.counts[at]); rank <= 0 {
+			return int64(at)
+		}
+	}
+	return int64(h.most)
+}
+
+// clear empties the histogram. It touches only what was counted.
+func (h *histogram) clear() {
+	if h.total > 0 {
+		clear(h.counts[h.lowest : h.most+1])
+	}
+	h.total, h.lowest, h.most, h.max = 0, 0, 0, 0
+}
+
+// bounds are the upper bounds of the buckets, in milliseconds.
+func bounds() []int64 { return []int64{50, 100, 200, 500, 1000, 2000, 5000, 10_000} }
+
+func (h *histogram) figures() *ResponseTimes {
+	if h.total == 0 {
+		return nil
+	}
+	r := &ResponseTimes{Count: h.total, P50: h.quantile(50), P95: h.quantile(95), Max: h.max}
+	at := 0
+	for _, bound := range bounds() {
+		b := Bucket{UpTo: bound}
+		for ; at <= h.most && int64(at) <= bound; at++ {
+			b.URLs += int64(h.counts[at])
+		}
+		r.Buckets = append(r.Buckets, b)
+	}
+	last := Bucket{}
+	for ; at <= h.most; at++ {
+		last.URLs += int64(h.counts[at])
+	}
+	r.Buckets = append(r.Buckets, last)
+	return r
+}

@@ -1,0 +1,109 @@
+package pagestats
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/mapwright/mapwright/internal/page"
+)
+
+// sections sums up sections. The URLs of a directory come together, and those of an origin too, so that only one directory and the root around it are summed at a time.
+type sections struct {
+	root, directory open
+	total           int64
+	largest         []Section
+}
+
+// open is a section whose URLs still come.
+type open struct {
+	Section
+	times histogram
+}
+
+// maxSections is how many sections a report has.
+const maxSections = 100
+
+func (s *sections) see(l *page.Line, ms int64) {
+	root, directory := split(l.URL)
+	if root != s.root.Section.Section {
+		s.end()
+		s.root.Section.Section = strings.Clone(root)
+	}
+	if directory == "" {
+		s.root.see(l, ms)
+		return
+	}
+	if directory != s.directory.Section.Section {
+		s.file(&s.directory)
+		s.directory.Section.Section = strings.Clone(directory)
+	}
+	s.directory.see(l, ms)
+}
+
+// split finds the root of a URL's origin, and its first directory, which is empty if the URL is beside the directories.
+func split(url string) (root, directory string) {
+	path, _, _ := strings.Cut(url, "?")
+	at := strings.Index(path, "://")
+	if at < 0 {
+		return url, ""
+	}
+	at += len("://")
+	slash := strings.IndexByte(path[at:], '/')
+	if slash < 0 {
+		return path, ""
+	}
+	at += slash + 1
+	if slash = strings.IndexByte(path[at:], '/'); slash < 0 {
+		return path[:at], ""
+	}
+	return path[:at], path[:at+slash+1]
+}
+
+func (o *open) see(l *page.Line, ms int64) {
+	o.URLs++
+	if l.Indexable {
+		o.Indexable++
+	}
+	if l.ContentLength != nil {
+		o.Bytes += *l.ContentLength
+	}
+	if ms >= 0 {
+		o.times.add(ms)
+	}
+}
+
+// end files what is open.
+func (s *sections) end() {
+	s.file(&s.directory)
+	s.file(&s.root)
+}
+
+// file takes a section that is whole, and makes o ready for the next.
+func (s *sections) file(o *open) {
+	if o.URLs > 0 {
+		s.total++
+		if o.times.total > 0 {
+			o.P50, o.P95 = new(o.times.quantile(50)), new(o.times.quantile(95))
+		}
+		at, _ := slices.BinarySearchFunc(s.largest, o.Section, compareSections)
+		if at < maxSections {
+			s.largest = slices.Insert(s.largest, at, o.Section)
+			s.largest = s.largest[:min(len(s.largest), maxSections)]
+		}
+	}
+	o.Section = Section{}
+	o.times.clear()
+}
+
+// compareSections puts the larger first.
+func compareSections(a, b Section) int {
+	return cmp.Or(cmp.Compare(b.URLs, a.URLs), strings.Compare(a.Section, b.Section))
+}
+
+func (s *sections) list() *Sections {
+	if s.total == 0 {
+		return nil
+	}
+	return &Sections{Total: s.total, Cut: s.total - int64(len(s.largest)), Items: s.largest}
+}

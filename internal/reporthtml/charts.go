@@ -1,0 +1,179 @@
+package reporthtml
+
+import (
+	"fmt"
+	"html/template"
+	"strconv"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/mapwright/mapwright/internal/chart"
+	"github.com/mapwright/mapwright/internal/crawl/report"
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/pagestats"
+	"github.com/mapwright/mapwright/internal/ui"
+)
+
+// charts are the charts of a report, in the order in which they are shown.
+func charts(rep *report.Report) []template.HTML {
+	all := []template.HTML{statusClasses(rep), notIndexable(rep)}
+	if c := rep.ClickDepths; c != nil && c.Known {
+		all = append(all, clickDepths(c))
+	}
+	if t := rep.ResponseTimes; t != nil {
+		all = append(all, responseTimes(t))
+	}
+	if s := rep.Figures.Sections; s != nil {
+		all = append(all, sectionTimes(s), sectionSizes(s))
+	}
+	if t := rep.Timeline; t != nil {
+		all = append(all, discovery(rep, t))
+	}
+	return all
+}
+
+func statusClasses(rep *report.Report) template.HTML {
+	c := &chart.Stack{Caption: chart.Caption{ID: "chart-status", Title: "Answers by status class", Desc: "How many URLs answered with each class of status, and how many had no answer."}, First: "Status class"}
+	none := rep.URLs
+	for _, class := range []struct {
+		name, label string
+		tone        chart.Tone
+	}{{"1xx", "1xx", chart.Muted}, {"2xx", "2xx success", chart.Good}, {"3xx", "3xx redirect", chart.Info}, {"4xx", "4xx client error", chart.Warn}, {"5xx", "5xx server error", chart.Bad}} {
+		n := rep.StatusClasses[class.name]
+		none -= n
+		if n > 0 {
+			c.Parts = append(c.Parts, chart.Part{Label: class.label, Value: float64(n), Tone: class.tone})
+		}
+	}
+	if none > 0 {
+		c.Parts = append(c.Parts, chart.Part{Label: "no answer", Value: float64(none), Tone: chart.Muted})
+	}
+	return c.HTML()
+}
+
+// reasonText says in words why pages are not indexable.
+func reasonText(reason string) string {
+	texts := map[string]string{
+		page.NotFetched: "not fetched", page.NotReached: "no whole answer", page.NotStatus: "status is not 200", page.NotRobots: "blocked by robots.txt", page.NotRedirect: "redirects",
+		page.NotType: "not a page (content type)", page.NotNoIndex: "noindex", page.NotCanon: "another URL is canonical", page.NotLength: "URL is too long",
+	}
+	if text := texts[reason]; text != "" {
+		return text
+	}
+	return reason
+}
+
+func notIndexable(rep *report.Report) template.HTML {
+	c := &chart.Bars{Caption: chart.Caption{ID: "chart-indexable", Title: "Why URLs are not indexable", Desc: "URLs that do not belong into an XML sitemap, by reason."}, First: "Reason", Series: []chart.Series{{Name: "URLs", Tone: chart.Warn}}}
+	for _, reason := range byCount(rep.NotIndexable) {
+		c.Rows = append(c.Rows, chart.Row{Label: reasonText(reason), Values: []float64{float64(rep.NotIndexable[reason])}})
+	}
+	return c.HTML()
+}
+
+// maxDepths is how many click depths have a bar of their own.
+const maxDepths = 20
+
+func clickDepths(d *report.ClickDepths) template.HTML {
+	c := &chart.Histogram{Caption: chart.Caption{ID: "chart-depth", Title: "Click depth", Desc: "URLs by the number of clicks from the nearest start page."}, First: "Clicks", Name: "URLs", Tone: chart.First}
+	more := 0.0
+	for _, at := range d.Depths {
+		if at.Clicks < maxDepths {
+			c.Rows = append(c.Rows, chart.Row{Label: strconv.Itoa(at.Clicks), Values: []float64{float64(at.URLs)}})
+		} else {
+			more += float64(at.URLs)
+		}
+	}
+	if more > 0 {
+		c.Rows = append(c.Rows, chart.Row{Label: fmt.Sprintf("≥%d", maxDepths), Values: []float64{more}})
+	}
+	if d.Unreachable > 0 {
+		c.Rows = append(c.Rows, chart.Row{Label: "no link", Values: []float64{float64(d.Unreachable)}})
+	}
+	return c.HTML()
+}
+
+func responseTimes(t *pagestats.ResponseTimes) template.HTML {
+	c := &chart.Histogram{Caption: chart.Caption{ID: "chart-times", Title: "Response times", Desc: "URLs by the time from the start of the request to the last byte."}, First: "Response time", Name: "URLs", Tone: chart.Third}
+	for i, b := range t.Buckets {
+		label := "≤" + short(b.UpTo)
+		if b.UpTo == 0 && i > 0 {
+			label = ">" + short(t.Buckets[i-1].UpTo)
+		}
+		c.Rows = append(c.Rows, chart.Row{Label: label, Values: []float64{float64(b.URLs)}})
+	}
+	return c.HTML()
+}
+
+// short writes milliseconds in the least space.
+func short(ms int64) string {
+	if ms >= 1000 {
+		return humanize.FtoaWithDigits(float64(ms)/1000, 1) + "s"
+	}
+	return strconv.FormatInt(ms, 10) + "ms"
+}
+
+// shownSections is how many sections the charts show.
+const shownSections = 12
+
+// sectionLabel names a section by its path, if all sections are of one origin.
+func sectionLabel(s *pagestats.Sections) func(string) string {
+	common := ""
+	for i, item := range s.Items {
+		origin := item.Section
+		if at := strings.Index(origin, "://"); at >= 0 {
+			if slash := strings.IndexByte(origin[at+3:], '/'); slash >= 0 {
+				origin = origin[:at+3+slash]
+			}
+		}
+		if i > 0 && origin != common {
+			return func(name string) string {
+				_, rest, ok := strings.Cut(name, "://")
+				if !ok {
+					return name
+				}
+				return rest
+			}
+		}
+		common = origin
+	}
+	return func(name string) string { return strings.TrimPrefix(name, common) }
+}
+
+func sectionTimes(s *pagestats.Sections) template.HTML {
+	c := &chart.Bars{Caption: chart.Caption{ID: "chart-section-times", Title: "Response time by section", Desc: "Median and 95th percentile of the response time in the largest sections of the site.", Format: ui.Millis},
+		First: "Section", Series: []chart.Series{{Name: "p50", Tone: chart.First}, {Name: "p95", Tone: chart.Second}}}
+	label := sectionLabel(s)
+	for _, item := range s.Items[:min(len(s.Items), shownSections)] {
+		if item.P50 != nil && item.P95 != nil {
+			c.Rows = append(c.Rows, chart.Row{Label: label(item.Section), Values: []float64{float64(*item.P50), float64(*item.P95)}})
+		}
+	}
+	return c.HTML()
+}
+
+func sectionSizes(s *pagestats.Sections) template.HTML {
+	c := &chart.Bars{Caption: chart.Caption{ID: "chart-sections", Title: "Largest sections", Desc: "URLs in the largest sections of the site."}, First: "Section", Series: []chart.Series{{Name: "URLs", Tone: chart.First}}}
+	label := sectionLabel(s)
+	for _, item := range s.Items[:min(len(s.Items), shownSections)] {
+		c.Rows = append(c.Rows, chart.Row{Label: label(item.Section), Values: []float64{float64(item.URLs)}})
+	}
+	return c.HTML()
+}
+
+func discovery(rep *report.Report, t *pagestats.Timeline) template.HTML {
+	c := &chart.Lines{Caption: chart.Caption{ID: "chart-discovery", Title: "Found and settled over time", Desc: "How many URLs had been found, and how many had an outcome, at each moment."},
+		Series: []chart.Series{{Name: "Found", Tone: chart.First}, {Name: "Settled", Tone: chart.Second}}}
+	if rep.Generation > 0 {
+		c.Title = "New and checked URLs over time"
+		c.Desc = "How many new URLs this generation had found, and how many URLs it had checked, at each moment."
+		c.Series[0].Name, c.Series[1].Name = "New", "Checked"
+	}
+	var found, crawled int64
+	for _, m := range t.Moments {
+		found, crawled = found+m.Found, crawled+m.Crawled
+		c.Points = append(c.Points, chart.Point{At: m.At.Time, Values: []float64{float64(found), float64(crawled)}})
+	}
+	return c.HTML()
+}

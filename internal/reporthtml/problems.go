@@ -1,0 +1,176 @@
+package reporthtml
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/mapwright/mapwright/internal/crawl/report"
+	"github.com/mapwright/mapwright/internal/problems"
+	"github.com/mapwright/mapwright/internal/ui"
+	"github.com/mapwright/mapwright/internal/words"
+)
+
+// finding is a problem that was found.
+type finding struct {
+	problems.Problem
+	Title string
+	Badge ui.Cell
+	Table *ui.Table
+}
+
+// found is what the checks found.
+type found struct {
+	First        []finding // to fix first
+	NothingToFix string    // says why there is none
+	Checks       *ui.Table // every check
+	Findings     []finding // in the order of checks
+	AllProblems  string    // says where all URLs are
+}
+
+// maxFirst is how many problems are named as the first to fix.
+const maxFirst = 5
+
+func findProblems(rep *report.Report) (v found) {
+	all := rep.Problems
+	v.NothingToFix = "None of the checks found a problem."
+	if len(all) == 0 {
+		v.NothingToFix = "This report has no checks for problems."
+	}
+	v.Checks = &ui.Table{Caption: "Checks", Columns: []ui.Column{{Name: "Check"}, {Name: "Severity"}, {Name: "Result"}, {Name: "URLs", Class: "num"}, {Name: "Why not checked"}}}
+	for i := range all {
+		p := &all[i]
+		v.Checks.Add(ui.Text(heading(p.Code)), badge(p.Severity), result(p.Result), ui.Number(p.Count), ui.Text(p.Why))
+		if p.Result == problems.Found {
+			v.Findings = append(v.Findings, finding{*p, heading(p.Code), badge(p.Severity), items(p)})
+		}
+	}
+	v.AllProblems = "problems.jsonl has all."
+	if !slices.Contains(rep.Files, "problems.jsonl") {
+		v.AllProblems = "report.json has more."
+	}
+	v.First = slices.Clone(v.Findings)
+	slices.SortStableFunc(v.First, func(a, b finding) int {
+		return cmp.Or(cmp.Compare(rank(a.Severity), rank(b.Severity)), cmp.Compare(b.Count, a.Count))
+	})
+	v.First = slices.DeleteFunc(v.First, func(f finding) bool { return f.Severity == problems.Notice })
+	v.First = v.First[:min(len(v.First), maxFirst)]
+	if len(v.First) == 0 && len(v.Findings) > 0 {
+		v.NothingToFix = "Nothing is urgent: the checks found notices only."
+	}
+	return v
+}
+
+// heading is the title of a problem for people.
+func heading(code string) string {
+	if c, ok := problems.Parse(code); ok {
+		if d, ok := c.Definition(); ok {
+			return d.Title
+		}
+	}
+	return code
+}
+
+// rank sorts severities, the worst first.
+func rank(severity string) int { return slices.Index(problems.Severities(), severity) }
+
+func badge(severity string) ui.Cell {
+	tones := map[string]string{problems.Error: "bad", problems.Warning: "warn", problems.Notice: "info"}
+	return ui.Badge(severity, tones[severity], rank(severity))
+}
+
+func result(r string) ui.Cell {
+	switch r {
+	case problems.Found:
+		return ui.Badge("found", "warn", 0)
+	case problems.None:
+		return ui.Badge("none", "good", 2)
+	}
+	return ui.Badge("not checked", "", 1)
+}
+
+// items is the table of a problem's URLs.
+func items(p *problems.Problem) *ui.Table {
+	t := &ui.Table{Caption: words.Count(p.Count, "URL") + " with this problem", Columns: []ui.Column{{Name: "URL", Class: "url"}}, More: "report.json and problems.jsonl have more"}
+	d := problems.Definition{}
+	if c, ok := problems.Parse(p.Code); ok {
+		d, _ = c.Definition()
+	}
+	if d.Value != "" {
+		t.Columns = append(t.Columns, ui.Column{Name: capital(d.Value)})
+	}
+	if d.Related != "" {
+		t.Columns = append(t.Columns, ui.Column{Name: capital(d.Related), Class: "url"})
+	}
+	for _, item := range p.Items {
+		row := []ui.Cell{ui.Link(item.URL)}
+		if d.Value != "" {
+			row = append(row, ui.Text(item.Value))
+		}
+		if d.Related != "" {
+			row = append(row, related(item.Related))
+		}
+		t.Add(row...)
+	}
+	t.Cut += p.Cut
+	return t
+}
+
+// related shows one URL as a link, and several as the first and a count.
+func related(urls []string) ui.Cell {
+	switch len(urls) {
+	case 0:
+		return ui.Text("")
+	case 1:
+		return ui.Link(urls[0])
+	}
+	return ui.Text(ui.Show(urls[0]) + " and " + humanize.Comma(int64(len(urls)-1)) + " more")
+}
+
+func capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
+
+// verdict says in one sentence how the crawl ended and how healthy the site is, and gives it a tone.
+func verdict(rep *report.Report) (text, tone string) {
+	kinds := map[string]int{}
+	notChecked := 0
+	for i := range rep.Problems {
+		switch p := &rep.Problems[i]; p.Result {
+		case problems.Found:
+			kinds[p.Severity]++
+		case problems.NotChecked:
+			notChecked++
+		}
+	}
+	how := map[report.Status]string{report.Complete: "The crawl is complete", report.Partial: "The crawl is partial", report.Cancelled: "The crawl was cancelled", report.Failed: "The crawl failed"}[rep.Status]
+	if how == "" {
+		how = "The crawl is " + string(rep.Status)
+	}
+	if rep.Status != report.Complete && rep.Reason != "" {
+		how += " (" + rep.Reason + ")"
+	}
+	text = how + ": " + words.Count(rep.URLs, "URL was found", "URLs were found") + ", " + humanize.Comma(rep.Indexable) + " of them indexable"
+	switch {
+	case rep.Status == report.Failed:
+		return text + ".", "bad"
+	case len(rep.Problems) == 0:
+		tone = "good"
+	case kinds[problems.Error] > 0:
+		text += ", and " + words.Count(int64(kinds[problems.Error]), "kind of error needs", "kinds of errors need") + " attention"
+		tone = "bad"
+	case kinds[problems.Warning] > 0:
+		text += ", with no errors and " + words.Count(int64(kinds[problems.Warning]), "kind of warning", "kinds of warnings")
+		tone = "warn"
+	case notChecked > 0:
+		text += ", and the checks that could be made found no errors or warnings"
+		tone = "good"
+	default:
+		text += ", and no check found errors or warnings"
+		tone = "good"
+	}
+	if rep.Status != report.Complete && tone == "good" {
+		tone = "warn"
+	}
+	return text + ".", tone
+}

@@ -1,0 +1,246 @@
+package reporthtml
+
+import (
+	"bytes"
+	"cmp"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"maps"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/crawl/report"
+	"github.com/mapwright/mapwright/internal/export"
+	"github.com/mapwright/mapwright/internal/ui"
+)
+
+//go:embed templates
+var files embed.FS
+
+// view is what the template shows.
+type view struct {
+	*report.Report
+	document
+	found
+	Messages               []message
+	Numbers                []number
+	Outcomes               *ui.Table
+	Skipped, Traps         *ui.Table // nil if there are none, as the next three
+	Sections               *ui.Table
+	Changes, ChangedFields *ui.Table
+	Charts                 []template.HTML
+	Hosts                  []titled
+	Settings, Starts       *ui.Table
+}
+
+// document is the frame of the page.
+type document struct {
+	Policy               string // Content-Security-Policy
+	Style                template.CSS
+	Script               template.JS
+	Title, Verdict, Tone string
+}
+
+// message is a list of errors or warnings of the crawl.
+type message struct {
+	Title string
+	Texts []string
+	Cut   int64
+}
+
+// number is one of the large figures.
+type number struct{ Name, Value string }
+
+// titled is a table with a heading.
+type titled struct {
+	Title string
+	Table *ui.Table
+}
+
+// Render writes the page of a report.
+func Render(rep *report.Report) ([]byte, error) {
+	set, err := ui.Parse(files, "templates/*.tmpl")
+	if err != nil {
+		return nil, err
+	}
+	style, script := ui.StyleSheet(), ui.SortScript()
+	v := &view{Report: rep, document: document{Style: template.CSS(style), Script: template.JS(script), Title: title(rep)}, found: findProblems(rep)}
+	v.Policy = "default-src 'none'; style-src " + ui.Source(style) + "; script-src " + ui.Source(script) + "; base-uri 'none'; form-action 'none'"
+	v.Verdict, v.Tone = verdict(rep)
+	for _, m := range []message{{Title: "Errors", Texts: rep.Errors}, {Title: "Warnings", Texts: rep.Warnings}} {
+		if shown := min(len(m.Texts), maxMessages); shown > 0 {
+			v.Messages = append(v.Messages, message{m.Title, m.Texts[:shown], int64(len(m.Texts) - shown)})
+		}
+	}
+	v.Numbers = numbers(rep)
+	v.Outcomes = counts("URLs by outcome", "Outcome", rep.Outcomes)
+	if len(rep.SkippedLinks) > 0 {
+		v.Skipped = counts("Links that do not belong to the crawl, by reason", "Reason", rep.SkippedLinks)
+	}
+	if len(rep.Traps) > 0 {
+		v.Traps = counts("URLs that were recognised as one of endlessly many, by kind", "Trap", rep.Traps)
+	}
+	v.Charts = charts(rep)
+	v.Sections = sections(rep)
+	if len(rep.Changes) > 0 {
+		v.Changes = counts("URLs by what this generation found", "Change", rep.Changes)
+	}
+	if len(rep.ChangedFields) > 0 {
+		v.ChangedFields = counts("Changed URLs by what differs", "Field", rep.ChangedFields)
+	}
+	v.Hosts = hosts(rep)
+	v.Settings = settings(rep)
+	v.Starts = &ui.Table{Caption: "Start URLs", Columns: []ui.Column{{Name: "URL", Class: "url"}}, More: "report.json has all"}
+	for _, u := range rep.StartURLs {
+		v.Starts.Add(ui.Link(u))
+	}
+	out := &bytes.Buffer{}
+	if err := set.ExecuteTemplate(out, "report", v); err != nil {
+		return nil, fmt.Errorf("make report.html: %w", err)
+	}
+	return out.Bytes(), nil
+}
+
+// maxMessages is how many errors and warnings are shown.
+const maxMessages = 50
+
+// Write writes report.html into a directory. A file of that name which Mapwright did not write is not replaced.
+func Write(dir datadir.Dir, rep *report.Report) error {
+	text, err := Render(rep)
+	if err != nil {
+		return err
+	}
+	return export.ReplaceFile(dir.ReportHTML(), export.Public, text)
+}
+
+// Rewrite makes report.html again from the report.json of a data directory, in a directory of choice. It reports whether there is a report.json.
+func Rewrite(from, to datadir.Dir) (bool, error) {
+	text, err := os.ReadFile(from.Report())
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	var rep report.Report
+	if err := json.Unmarshal(text, &rep); err != nil {
+		return true, fmt.Errorf("read %s: %w", filepath.Base(from.Report()), err)
+	}
+	return true, Write(to, &rep)
+}
+
+// title names the site: the host of the first start URL.
+func title(rep *report.Report) string {
+	if len(rep.StartURLs) == 0 {
+		return "Crawl report"
+	}
+	name := rep.StartURLs[0]
+	if u, err := url.Parse(name); err == nil && u.Host != "" {
+		name = u.Host
+	}
+	if more := len(rep.StartURLs) - 1; more > 0 {
+		return fmt.Sprintf("Crawl report: %s and %s more", name, humanize.Comma(int64(more)))
+	}
+	return "Crawl report: " + name
+}
+
+func numbers(rep *report.Report) []number {
+	all := []number{
+		{"URLs", humanize.Comma(rep.URLs)},
+		{"Answered with a page", humanize.Comma(rep.Outcomes["ok"])},
+		{"Indexable", humanize.Comma(rep.Indexable)},
+		{"Not fetched yet", humanize.Comma(rep.Outcomes["pending"] + rep.Outcomes["host_blocked"])},
+		{"Received", ui.Size(rep.Bytes)},
+	}
+	if t := rep.ResponseTimes; t != nil {
+		all = append(all, number{"Response time, median", ui.Millis(float64(t.P50))}, number{"Response time, 95 %", ui.Millis(float64(t.P95))})
+	}
+	all = append(all, number{"Time of the crawl", ui.Seconds(rep.Elapsed)}, number{"Pages in the last run", humanize.Comma(rep.Pages)})
+	if rep.Pages > 0 && rep.CrawlSeconds >= 0.1 {
+		all = append(all, number{"Pages per second", humanize.CommafWithDigits(rep.PagesPerSec, 1)})
+	}
+	return all
+}
+
+// counts is a table of names and counts, the largest first.
+func counts(caption, name string, of map[string]int64) *ui.Table {
+	t := &ui.Table{Caption: caption, Columns: []ui.Column{{Name: name}, {Name: "Count", Class: "num"}}, More: "report.json has all"}
+	for _, key := range byCount(of) {
+		t.Add(ui.Word(key), ui.Number(of[key]))
+	}
+	return t
+}
+
+// byCount are the names, that of the largest count first.
+func byCount(of map[string]int64) []string {
+	return slices.SortedFunc(maps.Keys(of), func(a, b string) int { return cmp.Or(cmp.Compare(of[b], of[a]), strings.Compare(a, b)) })
+}
+
+func sections(rep *report.Report) *ui.Table {
+	if rep.Figures.Sections == nil {
+		return nil
+	}
+	t := &ui.Table{Caption: "Sections by size", More: "sitemap.jsonl has every URL", Columns: []ui.Column{{Name: "Section", Class: "url"}, {Name: "URLs", Class: "num"},
+		{Name: "Indexable", Class: "num"}, {Name: "Bytes", Class: "num"}, {Name: "p50", Class: "num"}, {Name: "p95", Class: "num"}}}
+	for _, s := range rep.Figures.Sections.Items {
+		t.Add(ui.Link(s.Section), ui.Number(s.URLs), ui.Number(s.Indexable), ui.Bytes(s.Bytes), quantile(s.P50), quantile(s.P95))
+	}
+	t.Cut += rep.Figures.Sections.Cut
+	return t
+}
+
+// quantile is a cell with a time, or with nothing.
+func quantile(ms *int64) ui.Cell {
+	if ms == nil {
+		return ui.Cell{Kind: "number", Text: "–", Key: "-1"}
+	}
+	return ui.Time(*ms)
+}
+
+func hosts(rep *report.Report) []titled {
+	var all []titled
+	if len(rep.BlockedHosts) > 0 {
+		t := &ui.Table{Caption: "Hosts that were given up", Columns: []ui.Column{{Name: "Host"}, {Name: "URLs not fetched", Class: "num"}, {Name: "Why"}}}
+		for _, h := range rep.BlockedHosts {
+			t.Add(ui.Text(h.Host), ui.Number(h.Waiting), ui.Text(h.Why))
+		}
+		all = append(all, titled{"Blocked hosts", t})
+	}
+	if len(rep.ThrottledHosts) > 0 {
+		t := &ui.Table{Caption: "Hosts that refused requests because there were too many", Columns: []ui.Column{{Name: "Host"}, {Name: "Throttled URLs", Class: "num"}}}
+		for _, h := range rep.ThrottledHosts {
+			t.Add(ui.Text(h.Host), ui.Number(h.Throttled))
+		}
+		all = append(all, titled{"Throttled hosts", t})
+	}
+	if len(rep.SlowestHosts) > 0 {
+		t := &ui.Table{Caption: "Hosts by mean response time, the slowest first", Columns: []ui.Column{{Name: "Host"}, {Name: "Answers", Class: "num"}, {Name: "Mean response time", Class: "num"}}}
+		for _, h := range rep.SlowestHosts {
+			t.Add(ui.Text(h.Host), ui.Number(h.Pages), ui.Time(h.MeanResponseMS))
+		}
+		all = append(all, titled{"Slowest hosts", t})
+	}
+	return all
+}
+
+func settings(rep *report.Report) *ui.Table {
+	t := &ui.Table{Caption: "Settings and limits", Columns: []ui.Column{{Name: "Setting"}, {Name: "Value"}}, More: "crawl.json has all"}
+	for _, name := range slices.Sorted(maps.Keys(rep.Settings)) {
+		value, err := json.Marshal(rep.Settings[name])
+		if err != nil {
+			value = []byte(fmt.Sprint(rep.Settings[name]))
+		}
+		t.Add(ui.Word(name), ui.Text(string(value)))
+	}
+	return t
+}
