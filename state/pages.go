@@ -182,14 +182,19 @@ func (q *queries) Pages(ctx context.Context) iter.Seq2[Page, error] {
 
 // PagesOf goes through the pages of some hosts, from first to last, as Pages does.
 func (q *queries) PagesOf(ctx context.Context, first, last frontier.HostID) iter.Seq2[Page, error] {
-	return q.of(ctx, first, last, false)
+	return each(ctx, q, frontier.Key{Host: first}, true, last, false)
 }
 
-// of goes through the pages or the sitemaps of some hosts.
-func (q *queries) of(ctx context.Context, first, last frontier.HostID, sitemaps bool) iter.Seq2[Page, error] {
+// PagesAfter goes through the pages behind a key, as Pages does.
+func (q *queries) PagesAfter(ctx context.Context, k frontier.Key) iter.Seq2[Page, error] {
+	return each(ctx, q, k, false, math.MaxUint64, false)
+}
+
+// each goes through the pages or the sitemaps from a key to those of the last host. The key itself belongs to them if including is true.
+func each(ctx context.Context, q *queries, from frontier.Key, including bool, last frontier.HostID, sitemaps bool) iter.Seq2[Page, error] {
 	return func(yield func(Page, error) bool) {
-		after := frontier.Key{Host: first}
-		for first := true; ; first = false {
+		after := from
+		for first := including; ; first = false {
 			if err := ctx.Err(); err != nil {
 				yield(Page{}, err)
 				return

@@ -47,7 +47,7 @@ func (q *queries) ReadSitemaps(ctx context.Context, keys []frontier.Key) (_ []Si
 
 // Sitemaps goes through all sitemaps as [Store.Pages] goes through pages.
 func (q *queries) Sitemaps(ctx context.Context) iter.Seq2[Page, error] {
-	return q.of(ctx, 0, math.MaxUint64, true)
+	return each(ctx, q, frontier.Key{}, true, math.MaxUint64, true)
 }
 
 // readVouchers reads the vouchers of one sitemap. The iterator is one of the family.

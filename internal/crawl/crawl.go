@@ -6,9 +6,12 @@ import (
 	"log/slog"
 	"sync"
 
+	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/export"
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -130,6 +133,43 @@ func (c *Crawl) Status() *monitor.Live {
 		return &live
 	}
 	return &monitor.Live{SchemaVersion: monitor.StatusVersion, State: report.Running, Profile: string(c.o.Settings.Profile)}
+}
+
+// ErrNotRunning is returned by Pages and Page of a crawl that does not run.
+var ErrNotRunning = errors.New("the crawl does not run")
+
+// Pages are the next pages of a running crawl behind a key; see [report.Some].
+func (c *Crawl) Pages(ctx context.Context, after frontier.Key, most int) (lines []*page.Line, next frontier.Key, more bool, err error) {
+	err = c.reading(ctx, func(s *state.Store) (err error) {
+		lines, next, more, err = report.Some(ctx, s, c.o.Settings.XMLTypes, after, most)
+		return err
+	})
+	return lines, next, more, err
+}
+
+// Page is one page of a running crawl; see [report.One].
+func (c *Crawl) Page(ctx context.Context, u urlnorm.URL) (line *page.Line, err error) {
+	err = c.reading(ctx, func(s *state.Store) (err error) {
+		line, err = report.One(ctx, s, c.o.Settings.XMLTypes, u)
+		return err
+	})
+	return line, err
+}
+
+// reading calls read with the store of the run, which stays open meanwhile and has applied what was committed before.
+func (c *Crawl) reading(ctx context.Context, read func(*state.Store) error) error {
+	c.exporting.RLock()
+	defer c.exporting.RUnlock()
+	c.mu.Lock()
+	running := c.running
+	c.mu.Unlock()
+	if running == nil {
+		return ErrNotRunning
+	}
+	if err := running.store.Flush(ctx); err != nil {
+		return err
+	}
+	return read(running.store)
 }
 
 // Export writes the pages that are recorded so far. Types are the content types that XML sitemaps may list. When Run is not under way, it

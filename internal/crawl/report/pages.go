@@ -6,6 +6,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/export"
 	"github.com/mapwright/mapwright/internal/page"
@@ -201,4 +202,39 @@ func (p *pageReader) walk(ctx context.Context, from, to string) (hops []string, 
 		to = next.Finish.RedirectTo
 	}
 	return hops, true, nil
+}
+
+// Some reads the next pages behind a key, in the order of keys, as far as they are recorded. Next is the key to go on behind; more is false if there
+// are no pages behind it. The zero key is before all pages.
+func Some(ctx context.Context, s *state.Store, types []string, after frontier.Key, most int) (lines []*page.Line, next frontier.Key, more bool, err error) {
+	p := &pageReader{store: s, types: types, hasher: s.Hasher(), naming: naming{store: s, hasher: s.Hasher()}}
+	next = after
+	for rec, err := range s.PagesAfter(ctx, after) {
+		if err != nil {
+			return nil, next, false, err
+		}
+		if len(lines) == most {
+			return lines, next, true, nil
+		}
+		next = rec.Link.Key
+		if rec.Link.URL.IsZero() {
+			continue // finished, and its discovery is not applied yet
+		}
+		line, err := p.read(ctx, &rec)
+		if err != nil {
+			return nil, next, false, err
+		}
+		lines = append(lines, line)
+	}
+	return lines, next, false, nil
+}
+
+// One reads the page of a URL as far as it is recorded; nil means that it was not found.
+func One(ctx context.Context, s *state.Store, types []string, u urlnorm.URL) (*page.Line, error) {
+	rec, ok, err := s.Page(ctx, s.Hasher().Key(u))
+	if err != nil || !ok || rec.Link.URL.IsZero() {
+		return nil, err
+	}
+	p := &pageReader{store: s, types: types, hasher: s.Hasher(), naming: naming{store: s, hasher: s.Hasher()}}
+	return p.read(ctx, &rec)
 }
