@@ -137,6 +137,28 @@ func (s *shard) block(i int32, h *host, ch pace.Change, waiting int64) {
 	s.touch(i)
 }
 
+// Block takes a host out of this run, as one is that failed too often. It reports whether the host is
+// known and was not blocked.
+func (f *Frontier) Block(name string) bool {
+	id := f.hasher.HostID(name)
+	s := f.shards.of(id)
+	s.lock()
+	defer s.unlock()
+	i, ok := s.hosts.find(id)
+	if !ok {
+		return false
+	}
+	h := s.hosts.at(i)
+	if h.flags&hostBlocked != 0 {
+		return false
+	}
+	h.flags |= hostBlocked | hostFactDirty
+	s.giveBack(h, 0)
+	s.effects.note(Notice{Kind: NoticeDenied, Host: name, Waiting: h.pages()})
+	s.touch(i)
+	return true
+}
+
 // Unblock lets a blocked host be tried again in this run, with a clean slate. It
 // reports whether the host was blocked.
 func (f *Frontier) Unblock(name string) bool {

@@ -117,10 +117,11 @@ const (
 	NoticeUnblocked                   // it is tried again
 	NoticeAbandoned                   // the host's domain had too many failed URLs in a row
 	NoticeHostLimit                   // Options.MaxURLsPerHost is reached
+	NoticeDenied                      // Block was called for the host
 )
 
 func (k NoticeKind) String() string {
-	return [...]string{"pace", "retry", "blocked", "unblocked", "abandoned", "host limit"}[k]
+	return [...]string{"pace", "retry", "blocked", "unblocked", "abandoned", "host limit", "denied"}[k]
 }
 
 // A Notice is one thing that happened to a host.

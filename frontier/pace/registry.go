@@ -27,11 +27,12 @@ type Registry struct {
 	mu      sync.Mutex // guards everything below, and all hosts and handles
 	hosts   map[string]*sharedHost
 	unasked []*sharedHost // hosts that had no handle when they were added; each once
+	memory  memory
 }
 
 // NewRegistry returns an empty registry.
 func NewRegistry() *Registry {
-	return &Registry{epoch: time.Now(), hosts: map[string]*sharedHost{}}
+	return &Registry{epoch: time.Now(), hosts: map[string]*sharedHost{}, memory: newMemory()}
 }
 
 // Epoch is the zero of the clock that all crawls of the registry must use: the times that they pass are its Unix
@@ -56,7 +57,7 @@ func (r *Registry) Join(host string, p *Pace, wake func(*Handle)) *Handle {
 	r.forgetLocked(2)
 	s := r.hosts[host]
 	if s == nil {
-		s = &sharedHost{r: r, name: host}
+		s = &sharedHost{r: r, name: host, facts: r.memory.facts(host, r.now())}
 		r.hosts[host] = s
 	}
 	s.handles = append(s.handles, h)
@@ -130,7 +131,9 @@ func (h *Handle) Sync(p *Pace) {
 func (h *Handle) Merge(p *Pace) {
 	h.r.mu.Lock()
 	defer h.r.mu.Unlock()
+	before := h.host.facts
 	h.host.facts.merge(&p.facts)
+	h.r.memory.note(h.host.name, &before, &h.host.facts)
 	p.facts = h.host.facts
 }
 
@@ -242,6 +245,7 @@ func (h *Handle) Apply(p Pace, c *Config, e Event) (Pace, Change, *Handle) {
 	s := h.host
 	p.facts = s.facts
 	p, ch := p.Apply(c, e)
+	h.r.memory.note(s.name, &s.facts, &p.facts)
 	s.facts = p.facts
 	switch {
 	case ch.Has(EffectBackedOff | EffectFailedAgain):

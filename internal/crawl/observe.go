@@ -58,6 +58,10 @@ func (o *hostObserver) observe(n frontier.Notice) {
 	case frontier.NoticeBlocked:
 		o.metrics.Blocked()
 		o.log.Warn("[BLOCKED] a host failed too often in a row; its URLs stay recorded, and resume tries it again", "host", n.Host, "failures", n.Change.Failures, "waiting", n.Waiting)
+	case frontier.NoticeDenied:
+		o.metrics.Blocked()
+		o.log.Warn("[BLOCKED] the operator denies requests to a host; its URLs stay recorded", "host", n.Host, "waiting", n.Waiting)
+		o.warn("the operator of the service denies requests to %s: its URLs are recorded as host_blocked", n.Host)
 	case frontier.NoticeUnblocked:
 		o.log.Info("a blocked host is tried again", "host", n.Host)
 	case frontier.NoticeAbandoned:

@@ -11,6 +11,7 @@ import (
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/crawl/denied"
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/crawl/robotscache"
@@ -100,6 +101,9 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop <-chan
 		}
 		work.fetcher = r.client
 	}
+	if shared.denied != nil {
+		work.fetcher = denied.Fetcher{Inner: work.fetcher}
+	}
 	visited := visits.New(store, readerOf(settings))
 	if visited.Generation() > 0 {
 		if reader, err = newParser(settings, visited.Generation()); err != nil {
@@ -155,7 +159,7 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop <-chan
 	limits := newLimits(settings, r.log, r.starts[0].URL.String(), r.endings)
 	governor := newGovernor(settings)
 	r.workers = &workers{
-		server: work, number: settings.MaxWorkers, frontier: r.frontier, gov: governor, gate: shared.gate, crashes: crashes, limits: limits, endings: r.endings,
+		server: work, number: settings.MaxWorkers, frontier: r.frontier, gov: governor, gate: shared.gate, denied: shared.denied, crashes: crashes, limits: limits, endings: r.endings,
 		robots:   robots,
 		sitemaps: &sitemapServer{server: work, robots: robots, sitemaps: robots.sitemaps, crashes: crashes, warnings: r.warnings},
 		pages: &pageTools{

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/crawl/denied"
 	"github.com/mapwright/mapwright/internal/crawl/robotscache"
 	"github.com/mapwright/mapwright/internal/metrics"
 	"github.com/mapwright/mapwright/internal/page"
@@ -32,7 +33,8 @@ type workers struct {
 	number   int
 	frontier *frontier.Frontier
 	gov      *governor
-	gate     *gate // of all crawls of the process
+	gate     *gate        // of all crawls of the process
+	denied   *denied.List // of all crawls of the process; nil if this is the only one
 	crashes  *crashGuard
 	limits   *limits
 	endings  *endings
@@ -129,6 +131,14 @@ func (w *worker) serve(leasing, ctx context.Context, l *frontier.Lease) (err err
 			})
 		}
 	}()
+	if w.denied != nil {
+		inner, flight := w.denied.Begin(ctx, l.URL().Host())
+		if flight == nil {
+			return w.refuse(ctx, l)
+		}
+		defer w.denied.End(flight)
+		ctx = inner
+	}
 	if alone {
 		err := l.Reading()
 		if err == nil {
@@ -148,6 +158,20 @@ func (w *worker) serve(leasing, ctx context.Context, l *frontier.Lease) (err err
 		return w.sitemaps.serve(ctx, l)
 	}
 	return w.page.serve(ctx, l)
+}
+
+// refuse ends a lease of a host that is denied, and blocks the host. An origin whose robots.txt leads to the host goes on as if that could not be fetched.
+func (w *worker) refuse(ctx context.Context, l *frontier.Lease) error {
+	var r frontier.Result
+	if l.Kind() == frontier.KindRobots && l.Robots().Hops > 0 {
+		if err := w.robots.keep(ctx, l.URL(), l.Robots(), robotscache.Failed(0)); err != nil {
+			return err
+		}
+		r.RobotsUntil = time.Now().Add(robotscache.Retry)
+	}
+	_, err := w.done(l, r)
+	w.frontier.Block(l.URL().Host())
+	return err
 }
 
 // done ends a lease and counts what became of it.

@@ -1,0 +1,103 @@
+package crawl
+
+import (
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
+)
+
+// A host that is denied while it is asked: the request ends, no other one is made, and its URLs are host_blocked in every crawl of the process, also in one that
+// begins later. An origin whose robots.txt leads to it is crawled nevertheless. When the host is allowed again, the next run of a crawl reads it.
+func TestDeniedHost(t *testing.T) {
+	t.Parallel()
+	var denied atomic.Bool
+	underWay, ended := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	s := newHandSite(t, map[string]any{
+		"good.test/":  `<html><a href="http://bad.test/1">x</a><a href="http://bad.test/2">y</a><a href="/3">z</a>`,
+		"good.test/3": plainPage, "also.test/": plainPage, "bad.test/2": plainPage,
+		"also.test/robots.txt": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://bad.test/rules", http.StatusMovedPermanently)
+		}),
+		"bad.test/rules": "User-agent: *\n",
+		"bad.test/1": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			if denied.Load() {
+				_, _ = w.Write([]byte(plainPage))
+				return
+			}
+			once.Do(func() {
+				close(underWay)
+				<-r.Context().Done()
+				close(ended)
+			})
+		}),
+	})
+	shared := newShared(t, SharedOptions{})
+	options := func(dir datadir.Dir, start string) Options {
+		set := s.settings(func(o *config.Settings) {
+			o.Scope, o.SeedingStrategy, o.MaxInflightPerHost = "any", []string{"none"}, 1
+		})
+		return Options{Settings: set, Starts: []datadir.Start{{URL: mustURL(t, start)}}, Dir: dir, Metrics: NewMetrics()}
+	}
+	run := func(o Options) map[string]int64 {
+		c, err := New(shared, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rep, err := c.Run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if joined := strings.Join(rep.Warnings, "\n"); denied.Load() && rep.Outcomes["host_blocked"] > 0 && !strings.Contains(joined, "denies requests to bad.test") {
+			t.Errorf("warnings %q do not name the host", rep.Warnings)
+		}
+		return rep.Outcomes
+	}
+	dir := newDataDir(t)
+	var running sync.WaitGroup
+	running.Go(func() {
+		if got := run(options(dir, "http://good.test/")); got["ok"] != 2 || got["host_blocked"] != 2 || len(got) != 2 {
+			t.Errorf("outcomes %v, want 2 ok and 2 host_blocked", got)
+		}
+	})
+	<-underWay
+	denied.Store(true)
+	if err := shared.Deny([]string{"bad.test"}); err != nil {
+		t.Fatal(err)
+	}
+	<-ended
+	running.Wait()
+	before := len(s.requests())
+	if got := run(options(newDataDir(t), "http://also.test/")); got["ok"] != 1 || len(got) != 1 {
+		t.Errorf("a crawl that begins later: %v", got)
+	}
+	for url := range s.requests() {
+		if strings.HasPrefix(url, "bad.test/") && url != "bad.test/1" && url != "bad.test/robots.txt" {
+			t.Errorf("%s was asked", url)
+		}
+	}
+	if len(s.requests()) == before {
+		t.Error("the second crawl asked nothing")
+	}
+	if err := shared.Deny(nil); err != nil {
+		t.Fatal(err)
+	}
+	plan, err := datadir.ReadPlan(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := options(dir, "http://good.test/")
+	o.Plan = plan
+	if got := run(o); got["ok"] != 4 || len(got) != 1 {
+		t.Errorf("after the host is allowed again: %v, want 4 ok", got)
+	}
+	if shared.Deny([]string{"not a host"}) == nil {
+		t.Error("a bad name is taken")
+	}
+}
