@@ -73,6 +73,7 @@ var allowedImports = map[string][]string{
 	"internal/robots":              {},
 	"internal/seed":                {"internal/fetch", "internal/robots", "internal/sitemap", "internal/urlnorm"},
 	"internal/service/cron":        {},
+	"internal/service/schedules":   {"internal/config", "internal/page", "internal/service", "internal/service/cron"},
 	"internal/service/webhook":     {"internal/fetch"},
 	"internal/sitemap":             {},
 	"internal/sitemap/sitemaptest": {},

@@ -1,0 +1,163 @@
+package schedules
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/service"
+	"github.com/mapwright/mapwright/internal/service/cron"
+)
+
+// Input is a new schedule, or a change of one. Fields that are nil stay as they are. An empty text removes what was there.
+type Input struct {
+	Name       *string             `json:"name,omitempty"`
+	Cron       *string             `json:"cron,omitempty"`
+	Interval   *string             `json:"interval,omitempty"`
+	Zone       *string             `json:"zone,omitempty"`
+	Enabled    *bool               `json:"enabled,omitempty"`
+	Submission *service.Submission `json:"submission,omitempty"`
+	Crawl      *string             `json:"crawl,omitempty"`
+	Recrawl    *service.Recrawl    `json:"recrawl,omitempty"`
+}
+
+// applyTo changes a row. A time or a crawl that is given takes the place of the other kind, so that one field is enough for a change.
+func (in *Input) applyTo(r *row) {
+	set := func(to *string, value *string) {
+		if value != nil {
+			*to = *value
+		}
+	}
+	if in.Cron != nil && in.Interval == nil && *in.Cron != "" {
+		r.Interval = ""
+	}
+	if in.Interval != nil && in.Cron == nil && *in.Interval != "" {
+		r.Cron = ""
+	}
+	if in.Submission != nil && in.Crawl == nil {
+		r.Crawl, r.Recrawl = "", nil
+	}
+	if in.Crawl != nil && in.Submission == nil && *in.Crawl != "" {
+		r.Submission = nil
+	}
+	set(&r.Name, in.Name)
+	set(&r.Cron, in.Cron)
+	set(&r.Interval, in.Interval)
+	set(&r.Zone, in.Zone)
+	set(&r.Crawl, in.Crawl)
+	if in.Enabled != nil {
+		r.Enabled = *in.Enabled
+	}
+	if in.Submission != nil {
+		r.Submission = in.Submission
+	}
+	if in.Recrawl != nil {
+		r.Recrawl = in.Recrawl
+	}
+}
+
+// maxName bounds the name of a schedule, in bytes.
+const maxName = 200
+
+// check names every fault of a schedule. It sets the zone, if there is none, and when the schedule is due.
+func (s *Schedules) check(ctx context.Context, c *service.Caller, r *row) error {
+	var faults []service.FieldError
+	fault := func(field, code, detail string) {
+		faults = append(faults, service.FieldError{Field: field, Code: code, Detail: detail})
+	}
+	if len(r.Name) > maxName {
+		fault("name", "invalid", "it is longer than 200 bytes")
+	}
+	if r.Zone == "" {
+		r.Zone = "UTC"
+	}
+	when, field, err := r.when()
+	if err != nil {
+		fault(field, "invalid", err.Error())
+	}
+	switch {
+	case r.Submission == nil && r.Crawl == "":
+		fault("submission", "missing", "give the crawl to start as submission, or the id of a crawl to visit again as crawl")
+	case r.Submission != nil && r.Crawl != "":
+		fault("crawl", "invalid", "give either submission or crawl")
+	case r.Submission != nil && r.Recrawl != nil:
+		fault("recrawl", "invalid", "it belongs to a schedule with crawl")
+	case r.Submission != nil:
+		more, err := fieldsOf("submission.", s.o.Crawls.Check(ctx, c, *r.Submission))
+		if err != nil {
+			return err
+		}
+		faults = append(faults, more...)
+	default:
+		_, err := s.o.Crawls.Get(ctx, c, r.Crawl)
+		more, err := fieldsOf("crawl", err)
+		if err != nil {
+			return err
+		}
+		faults = append(faults, more...)
+		if r.Recrawl != nil && r.Recrawl.MaxAge != "" {
+			if _, err := config.ParseAge(r.Recrawl.MaxAge); err != nil {
+				fault("recrawl.max_age", "invalid", err.Error())
+			}
+		}
+	}
+	if len(faults) > 0 {
+		return &service.Error{Code: service.ErrInvalid, Detail: "the schedule has faults", Fields: faults}
+	}
+	r.NextAt = page.Time{}
+	if r.Enabled {
+		r.setNext(when, time.Now())
+	}
+	return nil
+}
+
+// fieldsOf are the faults that an error of the service names, below a field. Another error is returned.
+func fieldsOf(field string, err error) ([]service.FieldError, error) {
+	if err == nil {
+		return nil, nil
+	}
+	of, ok := errors.AsType[*service.Error](err)
+	switch {
+	case !ok:
+		return nil, err
+	case len(of.Fields) == 0:
+		return []service.FieldError{{Field: field, Code: string(of.Code), Detail: of.Detail}}, nil
+	}
+	var out []service.FieldError
+	for _, f := range of.Fields {
+		out = append(out, service.FieldError{Field: field + f.Field, Code: f.Code, Detail: f.Detail})
+	}
+	return out, nil
+}
+
+// when is the time at which the schedule is due. An error is about the field that is returned with it.
+func (r *row) when() (when cron.Schedule, field string, err error) {
+	switch {
+	case r.Cron == "" && r.Interval == "":
+		return when, "cron", errors.New("give a cron expression such as '0 3 * * *', or an interval such as 6h")
+	case r.Cron != "" && r.Interval != "":
+		return when, "interval", errors.New("give either cron or interval")
+	case r.Interval != "":
+		long, err := config.ParseAge(r.Interval)
+		if err != nil {
+			return when, "interval", err
+		}
+		when, err = cron.Every(long, r.CreatedAt.Time)
+		return when, "interval", err
+	}
+	if _, err := cron.Parse("@daily", r.Zone); err != nil {
+		return when, "zone", err
+	}
+	when, err = cron.Parse(r.Cron, r.Zone)
+	return when, "cron", err
+}
+
+// setNext sets when the schedule is due after a time.
+func (r *row) setNext(when cron.Schedule, after time.Time) {
+	r.NextAt = page.Time{}
+	if next, ok := when.Next(after); ok {
+		r.NextAt = page.Time{Time: next}
+	}
+}

@@ -1,0 +1,198 @@
+package schedules
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/service"
+)
+
+const (
+	// pollEvery bounds how long it takes until a jump of the clock is noticed, and how soon something is tried again that the service could not do.
+	pollEvery = 30 * time.Second
+	// setBack is how far the clock may be set back without what has run running again.
+	setBack = 2 * time.Hour
+)
+
+// Run starts what is due until ctx ends.
+func (s *Schedules) Run(ctx context.Context) {
+	for {
+		next, err := s.startDue(ctx)
+		if err != nil && ctx.Err() == nil {
+			s.o.Log.Error("cannot start what is scheduled; trying again", "error", err, "in", pollEvery)
+		}
+		wait := pollEvery
+		if err == nil && !next.IsZero() {
+			wait = min(wait, max(0, time.Until(next)))
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-s.wake:
+			timer.Stop()
+		case <-timer.C:
+		}
+	}
+}
+
+// startDue starts what is due now, and returns when the next schedule is; zero if none is.
+func (s *Schedules) startDue(ctx context.Context) (next time.Time, err error) {
+	now := time.Now()
+	var rows []row
+	err = s.o.DB.Read(ctx, func(tx *sql.Tx) (err error) {
+		rows, err = query(ctx, tx, `WHERE next_at IS NOT NULL ORDER BY next_at, id`)
+		return err
+	})
+	if err != nil {
+		return next, err
+	}
+	var errs []error
+	for i := range rows {
+		r := &rows[i]
+		due := r.NextAt.Time
+		switch {
+		case !due.After(now):
+			if err := s.start(ctx, r); err != nil {
+				errs = append(errs, fmt.Errorf("schedule %s: %w", r.ID, err))
+			}
+		case later(r.CreatedAt, r.LastAt).After(now.Add(setBack)):
+			// The clock was far ahead when this was computed.
+			errs = append(errs, s.update(ctx, r, func(*row) {}, nil))
+		}
+		if at := r.NextAt.Time; at.After(now) && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	return next, errors.Join(errs...)
+}
+
+func later(a, b page.Time) time.Time {
+	if a.Time.After(b.Time) {
+		return a.Time
+	}
+	return b.Time
+}
+
+// start starts the run of a schedule that is due, or skips it. An error means that it stays due.
+func (s *Schedules) start(ctx context.Context, r *row) error {
+	account, err := s.o.Account(ctx, r.Account)
+	if err != nil {
+		return err
+	}
+	c := &service.Caller{Account: *account, System: "schedule", Schedule: r.ID, Scopes: []service.Scope{service.ScopeWrite}}
+	if r.Admin {
+		c.Scopes = []service.Scope{service.ScopeAdmin}
+	}
+	var id string
+	if r.Crawl == "" {
+		id, err = s.submit(ctx, c, r)
+	} else {
+		id, err = s.recrawl(ctx, c, r)
+	}
+	refused, ok := errors.AsType[*service.Error](err)
+	switch {
+	case err == nil:
+		now := time.Now()
+		s.o.Log.Info("a schedule has started a crawl", "schedule", r.ID, "crawl", id)
+		return s.update(ctx, r, func(r *row) { r.LastAt, r.LastCrawl, r.LastError = page.Time{Time: now.UTC()}, id, "" }, nil)
+	case ok && refused.Code != service.ErrUnavailable:
+		s.o.Log.Warn("a run of a schedule is skipped", "schedule", r.ID, "reason", refused)
+		return s.skip(ctx, r, id, refused.Error())
+	}
+	return err
+}
+
+// errUnfinished skips a run.
+func errUnfinished(id string, state service.State) error {
+	return &service.Error{Code: service.ErrState, State: state, Detail: fmt.Sprintf("the last run has not ended: crawl %s is %s", id, state)}
+}
+
+// submit starts a crawl of its own. The key makes sure that a kill between this and the update of the row does not start a second one.
+func (s *Schedules) submit(ctx context.Context, c *service.Caller, r *row) (id string, err error) {
+	if r.LastCrawl != "" {
+		last, err := s.o.Crawls.Get(ctx, c, r.LastCrawl)
+		if err == nil && !last.State.Ended() && last.State != service.Deleting {
+			return last.ID, errUnfinished(last.ID, last.State)
+		}
+		if of, ok := errors.AsType[*service.Error](err); err != nil && (!ok || of.Code != service.ErrNotFound) {
+			return "", err
+		}
+	}
+	crawl, err := s.o.Crawls.Submit(ctx, c, *r.Submission, fmt.Sprintf("schedule %s %d", r.ID, r.NextAt.Time.UnixMilli()))
+	if err != nil {
+		return "", err
+	}
+	return crawl.ID, nil
+}
+
+// recrawl starts another generation of a crawl.
+func (s *Schedules) recrawl(ctx context.Context, c *service.Caller, r *row) (id string, err error) {
+	crawl, err := s.o.Crawls.Get(ctx, c, r.Crawl)
+	if err != nil {
+		return r.Crawl, err
+	}
+	due := r.NextAt.Time
+	if r.Firing != nil && r.Firing.Due.Equal(due) && (crawl.Generation > r.Firing.Generation || !crawl.State.Ended()) {
+		return crawl.ID, nil // the command was given before the process ended
+	}
+	if !crawl.State.Ended() {
+		return crawl.ID, errUnfinished(crawl.ID, crawl.State)
+	}
+	r.Firing = &firing{Due: due, Generation: crawl.Generation}
+	if err := s.o.DB.Write(ctx, func(tx *sql.Tx) error { return put(ctx, tx, r) }); err != nil {
+		return "", err
+	}
+	what := service.Recrawl{}
+	if r.Recrawl != nil {
+		what = *r.Recrawl
+	}
+	_, err = s.o.Crawls.Command(ctx, c, crawl.ID, service.CommandRecrawl, what)
+	return crawl.ID, err
+}
+
+// skip notes that a run is not started.
+func (s *Schedules) skip(ctx context.Context, r *row, crawl, reason string) error {
+	data, err := json.Marshal(map[string]string{"schedule": r.ID, "name": r.Name, "reason": reason})
+	if err != nil {
+		return err
+	}
+	event := service.Event{At: page.Time{Time: time.Now().UTC()}, Type: service.ScheduleSkipped, Account: r.Account, Crawl: crawl, Actor: service.Actor{System: "schedule"}, Data: data}
+	return s.update(ctx, r, func(r *row) { r.LastError = reason }, &event)
+}
+
+// update changes a row that was due, and computes when it is due next, in one transaction with an event, if there is one. What a user has changed
+// meanwhile stays.
+func (s *Schedules) update(ctx context.Context, r *row, change func(*row), event *service.Event) error {
+	return s.o.DB.Write(ctx, func(tx *sql.Tx) error {
+		list, err := query(ctx, tx, `WHERE id = ?`, r.ID)
+		if err != nil || len(list) == 0 { // deleted meanwhile
+			r.NextAt = page.Time{}
+			return err
+		}
+		now := &list[0]
+		change(now)
+		now.Firing = nil
+		if now.Enabled {
+			when, _, err := now.when()
+			if err != nil {
+				return err
+			}
+			now.setNext(when, time.Now())
+		}
+		if err := put(ctx, tx, now); err != nil {
+			return err
+		}
+		*r = *now
+		if event == nil {
+			return nil
+		}
+		return s.o.Journal.AddEvent(tx, *event)
+	})
+}
