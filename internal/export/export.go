@@ -36,6 +36,8 @@ type Options struct {
 	DryRun bool
 	// Each, when not nil, sees every page.
 	Each func(*page.Line) `json:"-"`
+	// EachLine, when not nil, sees every page with its line in sitemap.jsonl, if that is written.
+	EachLine func(l *page.Line, line []byte) error `json:"-"`
 	// MaxURLs and MaxBytes replace the protocol's limits of one XML file. Zero means those.
 	MaxURLs, MaxBytes int
 }
@@ -52,7 +54,7 @@ type Result struct {
 
 // Write makes one pass over the source and writes everything that was asked for.
 func Write(ctx context.Context, src Source, o Options) (res *Result, err error) {
-	unlock, err := lockDir(ctx, o.Dir)
+	unlock, err := Lock(ctx, o.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("export: %w", err)
 	}
@@ -181,6 +183,11 @@ func (e *exporter) page(l *page.Line) error {
 		e.line = append(e.fields.AppendJSON(e.line[:0], l), '\n')
 		if _, err := e.jsonl.Write(e.line); err != nil {
 			return err
+		}
+		if e.o.EachLine != nil {
+			if err := e.o.EachLine(l, e.line); err != nil {
+				return err
+			}
 		}
 	}
 	if e.csv != nil {

@@ -341,7 +341,7 @@ func TestExportsTakeTurns(t *testing.T) {
 	if n < 1000 || n > 1003 {
 		t.Errorf("%d lines", n)
 	}
-	unlock, err := lockDir(t.Context(), dir)
+	unlock, err := Lock(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -98,3 +98,14 @@ func ReplaceFile(path string, mode os.FileMode, content []byte) error {
 	}
 	return WriteFile(path, mode, content)
 }
+
+// Adopt gives a file that is whole and durable its name in the same directory. If there is a file of that name which Mapwright did not write, it returns ErrNotOurs.
+func Adopt(temp, path string) error {
+	if err := checkReplace(path); err != nil {
+		return err
+	}
+	if err := addToRecord(filepath.Dir(path), filepath.Base(path)); err != nil {
+		return err
+	}
+	return os.Rename(temp, path)
+}

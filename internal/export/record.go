@@ -26,6 +26,12 @@ const (
 	reportHTMLMark = "<!doctype html>\n<html lang=\"en\" data-generator=\"mapwright\">"
 )
 
+// IndexName is the index of pages beside sitemap.jsonl, which package pageindex makes. It begins with indexMark in every version.
+const (
+	IndexName = "pages.index"
+	indexMark = "MWPAGES"
+)
+
 // ErrNotOurs means that a file which an export would replace was not written by Mapwright.
 var ErrNotOurs = errors.New("was not written by Mapwright and is not replaced: move it, or write to another directory with 'mapwright export --output'")
 
@@ -104,6 +110,8 @@ func Ours(dir, name string) bool {
 		mark = strings.Join(page.NewTable().Columns(), ",") + "\n"
 	case name == "links.jsonl":
 		mark = `{"from":`
+	case name == IndexName:
+		mark = indexMark
 	case name == ReportHTMLName:
 		mark = reportHTMLMark
 	default:

@@ -192,7 +192,7 @@ func (d Dir) isWorkFile(e fs.DirEntry) bool {
 }
 
 func (d Dir) isOutput(name string) bool {
-	return export.IsSitemap(name) || slices.Contains([]string{filepath.Base(d.JSONL()), filepath.Base(d.CSV()), filepath.Base(d.Links()), filepath.Base(d.Changes()), filepath.Base(d.Report()), filepath.Base(d.ReportHTML()), filepath.Base(d.Plan())}, name)
+	return export.IsSitemap(name) || strings.HasPrefix(name, export.IndexName+".") || slices.Contains([]string{filepath.Base(d.JSONL()), filepath.Base(d.CSV()), filepath.Base(d.Links()), filepath.Base(d.Changes()), filepath.Base(d.Report()), filepath.Base(d.ReportHTML()), filepath.Base(d.Plan())}, name)
 }
 
 // Make makes a data directory that only its user can enter, since the settings and the log may hold secrets. The mode of a

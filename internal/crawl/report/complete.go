@@ -3,6 +3,7 @@ package report
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"iter"
 	"strings"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/export"
 	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/pageindex"
 	"github.com/mapwright/mapwright/internal/recrawl"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/state"
@@ -60,6 +62,12 @@ func (c *Crawl) Complete(ctx context.Context, rep *Report) error {
 		sum.see(l)
 		figures.see(l)
 	}
+	index, err := pageindex.NewBuilder(string(c.Dir), pageindex.RunPattern)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = index.Close() }() // what cannot be removed is removed by the next run
+	o.EachLine = index.Add
 	if generation > 0 {
 		o.Changes = func(ctx context.Context) iter.Seq2[*recrawl.Line, error] {
 			return sum.changes.tally(Changes(ctx, c.Store, generation, page.NoChange))
@@ -76,6 +84,13 @@ func (c *Crawl) Complete(ctx context.Context, rep *Report) error {
 		return err
 	}
 	rep.Settings = shownSettings(c.Settings)
+	if !o.DryRun {
+		if err := index.Finish(pageindex.Extra{ClickDepths: figures.depths}); errors.Is(err, export.ErrNotOurs) {
+			rep.Warnings = append(rep.Warnings, err.Error())
+		} else if err != nil {
+			return err
+		}
+	}
 	if o.DryRun {
 		rep.Warnings = append(rep.Warnings, "this recrawl failed, so the outputs of the crawl before it were not replaced: '"+c.Dir.Command("export")+"' writes what is recorded")
 	}

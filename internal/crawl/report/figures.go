@@ -29,6 +29,7 @@ type ClickDepth struct {
 type figures struct {
 	stats  *pagestats.Collector
 	graph  *clickdepth.Graph // nil if links are not recorded
+	depths []uint16          // by page, after fill; nil if links are not recorded
 	failed error
 }
 
@@ -55,11 +56,11 @@ func (f *figures) fill(ctx context.Context, r *Report) error {
 	if f.graph == nil || f.failed != nil {
 		return f.failed
 	}
-	depths, err := f.graph.Depths(ctx)
-	if err != nil {
+	var err error
+	if f.depths, err = f.graph.Depths(ctx); err != nil {
 		return err
 	}
-	r.ClickDepths = countDepths(depths)
+	r.ClickDepths = countDepths(f.depths)
 	return nil
 }
 

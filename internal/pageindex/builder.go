@@ -1,0 +1,274 @@
+package pageindex
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/mapwright/mapwright/internal/disk"
+	"github.com/mapwright/mapwright/internal/export"
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/urlnorm"
+)
+
+// A Builder makes the index of a directory: Add for every line of sitemap.jsonl in its order, then Finish when sitemap.jsonl has its name. Close removes what an index
+// that was not finished left, and may be called in any case. The file appears whole or not at all.
+type Builder struct {
+	dir  string
+	rows *os.File // becomes the index
+	urls *os.File
+	out  *bufio.Writer
+	text *bufio.Writer
+
+	header header
+	hash   *xxhash.Digest // of sitemap.jsonl
+	hosts  []run
+	last   string // host of the last page
+	buf    []byte
+}
+
+// run is pages of one host, which follow each other.
+type run struct {
+	host  string
+	first uint32
+	count uint32
+}
+
+// maxLine is the longest line that a row can say the length of.
+const maxLine = math.MaxUint32
+
+// RunPattern is for the names of temporary files of the run that owns the data directory.
+const RunPattern = export.IndexName + ".run-*.tmp"
+
+// NewBuilder begins an index in a directory. Until it is finished it is in temporary files with names by the pattern of os.CreateTemp. What an earlier one left under such
+// names is removed, so no other with the same pattern may be under way.
+func NewBuilder(dir, pattern string) (*Builder, error) {
+	if err := clean(dir, pattern); err != nil {
+		return nil, err
+	}
+	b := &Builder{dir: dir, hash: xxhash.New()}
+	for _, f := range []**os.File{&b.rows, &b.urls} {
+		made, err := os.CreateTemp(dir, pattern)
+		if err != nil {
+			return nil, errors.Join(err, b.Close())
+		}
+		*f = made
+	}
+	if _, err := b.rows.Seek(headerSize, io.SeekStart); err != nil {
+		return nil, errors.Join(err, b.Close())
+	}
+	b.out, b.text = bufio.NewWriterSize(b.rows, 256<<10), bufio.NewWriterSize(b.urls, 256<<10)
+	return b, nil
+}
+
+// clean removes temporary files that a kill left.
+func clean(dir, pattern string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if match, err := filepath.Match(pattern, e.Name()); err != nil || !match || !e.Type().IsRegular() {
+			continue
+		}
+		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close removes temporary files.
+func (b *Builder) Close() error {
+	var errs []error
+	for _, f := range []**os.File{&b.rows, &b.urls} {
+		if *f == nil {
+			continue
+		}
+		_ = (*f).Close() // it may be closed already
+		if err := os.Remove((*f).Name()); err != nil && !errors.Is(err, os.ErrNotExist) {
+			errs = append(errs, err)
+		}
+		*f = nil
+	}
+	return errors.Join(errs...)
+}
+
+// Add takes the next page, and its line as it is written, with the line feed.
+func (b *Builder) Add(l *page.Line, line []byte) error {
+	if b.header.rows == math.MaxUint32 || len(line) > maxLine {
+		return fmt.Errorf("page index: %s: too many pages, or too long a line", l.URL)
+	}
+	r := rowOf(l)
+	r.Offset, r.Length, r.urlAt = int64(b.header.source.size), int64(len(line)), int64(b.header.urlBytes)
+	b.buf = r.append(b.buf[:0])
+	if _, err := b.out.Write(b.buf); err != nil {
+		return err
+	}
+	if _, err := b.text.WriteString(l.URL); err != nil {
+		return err
+	}
+	_, _ = b.hash.Write(line)
+	if host := hostOf(l.URL); host != b.last || len(b.hosts) == 0 {
+		b.last = strings.Clone(host)
+		b.hosts = append(b.hosts, run{host: b.last, first: uint32(b.header.rows)})
+	}
+	b.hosts[len(b.hosts)-1].count++
+	b.header.rows++
+	b.header.source.size += uint64(len(line))
+	b.header.urlBytes += uint64(len(l.URL))
+	return nil
+}
+
+func hostOf(url string) string {
+	u, ok := urlnorm.FromCanonical(url)
+	if !ok {
+		return ""
+	}
+	return u.Host()
+}
+
+// Extra is what is known of pages when all have been seen.
+type Extra struct {
+	// ClickDepths are by page; clickdepth.Unknown if a page cannot be reached. Nil if they are not known.
+	ClickDepths []uint16
+	// Problems are the pages with problems, in the order of sitemap.jsonl. Nil if they are not known.
+	Problems iter.Seq2[Mark, error]
+}
+
+// Finish completes the index of the sitemap.jsonl in the directory and gives it its name.
+func (b *Builder) Finish(x Extra) error {
+	if err := b.finish(x); err != nil {
+		return fmt.Errorf("page index: %w", err)
+	}
+	return nil
+}
+
+func (b *Builder) finish(x Extra) error {
+	if err := errors.Join(b.out.Flush(), b.text.Flush()); err != nil {
+		return err
+	}
+	if info, err := os.Stat(filepath.Join(b.dir, "sitemap.jsonl")); err != nil {
+		return err
+	} else {
+		b.header.source.modTime = info.ModTime()
+	}
+	b.header.source.hash = b.hash.Sum64()
+	if err := b.complete(x); err != nil {
+		return err
+	}
+	if err := b.appendURLs(); err != nil {
+		return err
+	}
+	if _, err := b.rows.WriteAt(b.header.encode(), 0); err != nil {
+		return err
+	}
+	if err := errors.Join(b.rows.Sync(), b.rows.Close()); err != nil {
+		return err
+	}
+	if err := export.Adopt(b.rows.Name(), filepath.Join(b.dir, export.IndexName)); err != nil {
+		return err
+	}
+	return errors.Join(b.Close(), disk.SyncDir(b.dir))
+}
+
+// complete fills in what was not known when a row was written, and computes the sum of rows.
+func (b *Builder) complete(x Extra) error {
+	ranks := b.ranks()
+	if x.ClickDepths != nil {
+		b.header.known |= knowsClickDepths
+	}
+	next, stop := func() (Mark, error, bool) { return Mark{}, nil, false }, func() {}
+	if x.Problems != nil {
+		b.header.known |= knowsProblems
+		next, stop = iter.Pull2(x.Problems)
+	}
+	defer stop()
+	mark, err, more := next()
+	sum := xxhash.New()
+	buf := make([]byte, chunkRows*rowSize)
+	for first := uint64(0); first < b.header.rows; first += chunkRows {
+		chunk := buf[:min(chunkRows, b.header.rows-first)*rowSize]
+		at := headerSize + int64(first)*rowSize
+		if _, err := b.rows.ReadAt(chunk, at); err != nil {
+			return err
+		}
+		for i := uint64(0); i < uint64(len(chunk)/rowSize); i++ {
+			row, id := chunk[i*rowSize:], first+i
+			binary.LittleEndian.PutUint32(row[atRank:], ranks(uint32(id)))
+			if x.ClickDepths != nil {
+				binary.LittleEndian.PutUint16(row[atClickDepth:], x.ClickDepths[id])
+			}
+			for ; err == nil && more && mark.Line <= int64(id); mark, err, more = next() {
+				if mark.Line == int64(id) {
+					binary.LittleEndian.PutUint64(row[atProblems:], uint64(mark.Problems))
+				}
+			}
+			if err != nil {
+				return err
+			}
+		}
+		_, _ = sum.Write(chunk)
+		if _, err := b.rows.WriteAt(chunk, at); err != nil {
+			return err
+		}
+	}
+	b.header.rowsSum = sum.Sum64()
+	return nil
+}
+
+// chunkRows is how many rows are read at once.
+const chunkRows = 4096
+
+// ranks gives each page its place in the order of host names and URLs. Pages of a host follow each other by URL already, so only hosts are sorted. It is called for
+// one page after the other.
+func (b *Builder) ranks() func(id uint32) uint32 {
+	order := make([]int, len(b.hosts))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(i, j int) int {
+		return cmp.Or(strings.Compare(b.hosts[i].host, b.hosts[j].host), cmp.Compare(i, j))
+	})
+	starts := make([]uint32, len(b.hosts))
+	at := uint32(0)
+	for _, i := range order {
+		starts[i] = at
+		at += b.hosts[i].count
+	}
+	now := 0
+	return func(id uint32) uint32 {
+		for id >= b.hosts[now].first+b.hosts[now].count {
+			now++
+		}
+		return starts[now] + id - b.hosts[now].first
+	}
+}
+
+// appendURLs copies the URLs behind the rows.
+func (b *Builder) appendURLs() error {
+	if _, err := b.urls.Seek(0, io.SeekStart); err != nil {
+		return err
+	}
+	if _, err := b.rows.Seek(headerSize+int64(b.header.rows)*rowSize, io.SeekStart); err != nil {
+		return err
+	}
+	sum := xxhash.New()
+	n, err := io.Copy(io.MultiWriter(b.rows, sum), b.urls)
+	if err == nil && uint64(n) != b.header.urlBytes {
+		err = io.ErrUnexpectedEOF
+	}
+	b.header.urlsSum = sum.Sum64()
+	return err
+}
