@@ -15,8 +15,8 @@ import (
 	"github.com/mapwright/mapwright/internal/ui"
 )
 
-// charts are the charts of a report, in the order in which they are shown.
-func charts(rep *report.Report) []template.HTML {
+// Charts are the charts of a report, in the order in which they are shown.
+func Charts(rep *report.Report) []template.HTML {
 	all := []template.HTML{statusClasses(rep), notIndexable(rep)}
 	if c := rep.ClickDepths; c != nil && c.Known {
 		all = append(all, clickDepths(c))

@@ -131,8 +131,8 @@ func related(urls []string) ui.Cell {
 
 func capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
 
-// verdict says in one sentence how the crawl ended and how healthy the site is, and gives it a tone.
-func verdict(rep *report.Report) (text, tone string) {
+// Verdict says in one sentence how the crawl ended and how healthy the site is, and gives it a tone.
+func Verdict(rep *report.Report) (text, tone string) {
 	kinds := map[string]int{}
 	notChecked := 0
 	for i := range rep.Problems {

@@ -76,7 +76,7 @@ func Render(rep *report.Report) ([]byte, error) {
 	style, script := ui.StyleSheet(), ui.SortScript()
 	v := &view{Report: rep, document: document{Style: template.CSS(style), Script: template.JS(script), Title: title(rep)}, found: findProblems(rep)}
 	v.Policy = "default-src 'none'; style-src " + ui.Source(style) + "; script-src " + ui.Source(script) + "; base-uri 'none'; form-action 'none'"
-	v.Verdict, v.Tone = verdict(rep)
+	v.Verdict, v.Tone = Verdict(rep)
 	for _, m := range []message{{Title: "Errors", Texts: rep.Errors}, {Title: "Warnings", Texts: rep.Warnings}} {
 		if shown := min(len(m.Texts), maxMessages); shown > 0 {
 			v.Messages = append(v.Messages, message{m.Title, m.Texts[:shown], int64(len(m.Texts) - shown)})
@@ -90,7 +90,7 @@ func Render(rep *report.Report) ([]byte, error) {
 	if len(rep.Traps) > 0 {
 		v.Traps = counts("URLs that were recognised as one of endlessly many, by kind", "Trap", rep.Traps)
 	}
-	v.Charts = charts(rep)
+	v.Charts = Charts(rep)
 	v.Sections = sections(rep)
 	if len(rep.Changes) > 0 {
 		v.Changes = counts("URLs by what this generation found", "Change", rep.Changes)

@@ -242,7 +242,7 @@ func TestAgreesWithReport(t *testing.T) {
 	rep := sample(30, plainURL)
 	text, root := render(t, rep)
 	checkAgrees(t, rep, root)
-	sentence, _ := verdict(rep)
+	sentence, _ := Verdict(rep)
 	for _, want := range []string{sentence, "900 more rows are not shown here", "What to do:"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page does not contain %q", want)
@@ -311,7 +311,7 @@ func TestVerdict(t *testing.T) {
 		"bad: The crawl is partial (Reached max_urls limit of 2): 2 URLs were found, 1 of them indexable, and 1 kind of error needs attention.": {Status: report.Partial, Reason: "Reached max_urls limit of 2", URLs: 2, Indexable: 1, Problems: found(problems.Error)},
 		"warn: The crawl was cancelled: 2 URLs were found, 1 of them indexable, and the checks that could be made found no errors or warnings.": {Status: report.Cancelled, URLs: 2, Indexable: 1, Problems: []problems.Problem{{Result: problems.NotChecked}}},
 	} {
-		if text, tone := verdict(rep); tone+": "+text != want {
+		if text, tone := Verdict(rep); tone+": "+text != want {
 			t.Errorf("the verdict is %s: %s\nwant %s", tone, text, want)
 		}
 	}

@@ -30,7 +30,7 @@ const (
 func (t *Table) Add(cells ...Cell) {
 	size := 0
 	for _, c := range cells {
-		size += 40 + len(Show(c.Text))
+		size += 40 + len(Show(c.Text)) + len(c.Path)
 		if c.Kind == "link" && IsLink(c.Text) {
 			size += 50 + len(c.Text)
 		}
@@ -45,8 +45,9 @@ func (t *Table) Add(cells ...Cell) {
 
 // Cell is a cell of a table. The functions below make cells.
 type Cell struct {
-	Kind string // "", "word", "link", "number" or "badge"
+	Kind string // "", "word", "link", "inside", "number" or "badge"
 	Text string
+	Path string // of kind inside: the address on the same server
 	Key  string // what the column is sorted by, if not the text
 	Tone string // of a badge: good, info, warn, bad, or empty
 }
@@ -59,6 +60,9 @@ func Word(text string) Cell { return Cell{Kind: "word", Text: text} }
 
 // Link is a cell with an address.
 func Link(url string) Cell { return Cell{Kind: "link", Text: url} }
+
+// Inside is a cell with a text that leads to a page of the same server.
+func Inside(text, path string) Cell { return Cell{Kind: "inside", Text: text, Path: path} }
 
 // Number is a cell with a whole number.
 func Number(n int64) Cell {

@@ -1,6 +1,6 @@
 // Package ui is what report.html and the dashboard share: the style sheet, the script that sorts tables, and pieces of html/template. Everything is embedded.
 //
-// Parse gives a set of templates with the pieces (url, badge, table) and the functions (show, comma, size, seconds, when); a user adds the templates of its own pages.
+// Parse gives a set of templates with the pieces (url, badge, table) and the functions (show, comma, size, seconds, millis, when); a user adds the templates of its own pages.
 package ui
 
 import (
@@ -53,7 +53,7 @@ func Parse(pages fs.FS, patterns ...string) (*template.Template, error) {
 
 func functions() template.FuncMap {
 	return template.FuncMap{
-		"show": Show, "isLink": IsLink, "comma": humanize.Comma, "size": Size, "seconds": Seconds, "when": When,
+		"show": Show, "isLink": IsLink, "comma": humanize.Comma, "size": Size, "seconds": Seconds, "millis": Millis, "when": When,
 		"lower": strings.ToLower,
 	}
 }

@@ -1,0 +1,329 @@
+package web
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/mapwright/mapwright/internal/chart"
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/crawl/monitor"
+	"github.com/mapwright/mapwright/internal/crawl/report"
+	"github.com/mapwright/mapwright/internal/reporthtml"
+	"github.com/mapwright/mapwright/internal/service"
+	"github.com/mapwright/mapwright/internal/ui"
+)
+
+// crawlScreen shows one crawl: while it runs its figures, afterwards what it found.
+type crawlScreen struct{}
+
+// crawlFrame is what the pages of one crawl have in common.
+type crawlFrame struct {
+	frame
+	Crawl  *service.Crawl
+	Label  string
+	Badge  ui.Cell
+	Why    string
+	Tab    string // the page of the crawl
+	Path   string // address of the crawl
+	API    string // address of its results
+	Result bool   // it has written its files
+	Forms  []commandForm
+}
+
+// commandForm is a button.
+type commandForm struct {
+	Command service.Command
+	Label   string
+	Confirm string // what it does, if it cannot be undone
+}
+
+// crawlView is what the page of a crawl shows.
+type crawlView struct {
+	crawlFrame
+	Live     template.HTML // of a crawl that runs
+	Verdict  string        // of one that has ended, as the rest
+	Tone     string
+	Charts   []template.HTML
+	Figures  []figure
+	Outcomes *ui.Table
+	Files    []resultFile
+	Settings *ui.Table
+	Starts   *ui.Table
+}
+
+// figure is one of the large numbers. Field names it for the script.
+type figure struct{ Name, Value, Field string }
+
+// resultFile is a file that the crawl has written.
+type resultFile struct{ Name, Path string }
+
+func (q *request) crawlFrame(c *service.Crawl, tab, title string) crawlFrame {
+	f := q.frame(label(c)+" · "+title, "crawls")
+	out := crawlFrame{frame: f, Crawl: c, Label: label(c), Badge: stateBadge(c.State), Why: why(c), Tab: tab, Path: f.crawlPath(c.ID, ""), API: f.Base + "/v1/crawls/" + url.PathEscape(c.ID)}
+	_, err := os.Stat(q.server.o.Runs.DataDir(c.ID).Report())
+	out.Result = err == nil
+	if f.CanWrite {
+		out.Forms = commandsOf(c)
+	}
+	return out
+}
+
+// commandsOf are the buttons that make sense in a crawl's state. The service decides; a button that came too late is answered with the reason.
+func commandsOf(c *service.Crawl) (forms []commandForm) {
+	safe := c.Profile == "safe"
+	pause, resume := commandForm{Command: service.CommandPause, Label: "Pause"}, commandForm{Command: service.CommandResume, Label: "Resume"}
+	cancel := commandForm{Command: service.CommandCancel, Label: "Cancel", Confirm: "The crawl ends, and its files have what was found so far."}
+	again := commandForm{Command: service.CommandRecrawl, Label: "Recrawl"}
+	switch c.State {
+	case service.Queued:
+		forms = []commandForm{pause, cancel}
+	case service.Running:
+		if !safe {
+			forms = append(forms, pause)
+		}
+		forms = append(forms, cancel)
+	case service.Pausing:
+		forms = []commandForm{resume, cancel}
+	case service.Paused:
+		forms = []commandForm{resume, cancel}
+	case service.Complete:
+		forms = []commandForm{again}
+	case service.Partial:
+		forms = []commandForm{again}
+		if !safe {
+			forms = []commandForm{again, resume}
+		}
+	case service.Failed:
+		if !safe {
+			forms = []commandForm{resume}
+		}
+	}
+	if c.State != service.Deleting {
+		forms = append(forms, commandForm{Command: service.CommandDelete, Label: "Delete", Confirm: "The crawl and all of its files are deleted. This cannot be undone."})
+	}
+	return forms
+}
+
+func (crawlScreen) show(q *request) error {
+	c, err := q.crawl()
+	if err != nil {
+		return err
+	}
+	v := &crawlView{crawlFrame: q.crawlFrame(c, "crawl", "Crawl")}
+	v.Settings, v.Starts = settingsTable(c), startsTable(c)
+	if live := q.server.live.get(c); live != nil {
+		v.Live = template.HTML(live)
+	} else if err := v.addReport(q.server.o.Runs.DataDir(c.ID)); err != nil {
+		return err
+	}
+	return q.render(http.StatusOK, "crawl", v)
+}
+
+// head answers with the state of the crawl and its buttons, for the script.
+func (crawlScreen) head(q *request) error {
+	c, err := q.crawl()
+	if err != nil {
+		return err
+	}
+	return q.render(http.StatusOK, "crawl-head", q.crawlFrame(c, "crawl", "Crawl"))
+}
+
+// live answers with the figures of a running crawl, for the script; 204 if it does not run.
+func (crawlScreen) live(q *request) error {
+	c, err := q.crawl()
+	if err != nil {
+		return err
+	}
+	text := q.server.live.get(c)
+	if text == nil {
+		q.w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	q.send(http.StatusOK, text)
+	return nil
+}
+
+// command does what a button says, and shows the crawl again.
+func (crawlScreen) command(command service.Command) handler {
+	return func(q *request) error {
+		id := q.r.PathValue("id")
+		if command == service.CommandDelete && q.r.PostForm.Get("sure") == "" {
+			return &service.Error{Code: service.ErrInvalid, Detail: "Tick the box beside the button to delete the crawl."}
+		}
+		if _, err := q.server.o.Crawls.Command(q.r.Context(), q.caller, id, command, nil); err != nil {
+			return err
+		}
+		if command == service.CommandDelete {
+			return q.to("/")
+		}
+		return q.to("/crawls/" + url.PathEscape(id))
+	}
+}
+
+// readReport reads report.json of a crawl; nil if there is none.
+func readReport(dir datadir.Dir) (*report.Report, error) {
+	text, err := os.ReadFile(dir.Report())
+	if missing(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var rep report.Report
+	if err := json.Unmarshal(text, &rep); err != nil {
+		return nil, fmt.Errorf("read report.json: %w", err)
+	}
+	return &rep, nil
+}
+
+// addReport adds what a crawl has found, if it has written that.
+func (v *crawlView) addReport(dir datadir.Dir) error {
+	c := v.Crawl
+	v.Figures = figures(&c.Progress)
+	v.Outcomes = countTable("URLs by outcome", "Outcome", c.Outcomes, func(name string) string { return v.Path + "/pages?outcome=" + name })
+	rep, err := readReport(dir)
+	if rep == nil || err != nil {
+		return err
+	}
+	v.Verdict, v.Tone = reporthtml.Verdict(rep)
+	v.Charts = reporthtml.Charts(rep)
+	if c.State.Ended() {
+		v.Outcomes = countTable("URLs by outcome", "Outcome", rep.Outcomes, func(name string) string { return v.Path + "/pages?outcome=" + name })
+	}
+	for _, f := range []struct{ name, rest string }{{"report.html", "/report.html"}, {"report.json", "/report"}, {"sitemap.jsonl", "/pages.jsonl"}, {"sitemap.xml", "/sitemap.xml"},
+		{"links.jsonl", "/links"}, {"changes.jsonl", "/changes"}, {"log", "/log"}} {
+		if f.name == "report.json" || f.name == "log" || slices.Contains(rep.Files, f.name) || f.name == "report.html" && exists(dir.ReportHTML()) {
+			v.Files = append(v.Files, resultFile{f.name, v.API + f.rest})
+		}
+	}
+	return nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// figures are the large numbers of a crawl.
+func figures(p *service.Progress) []figure {
+	return []figure{
+		{"Found", commas(p.Found), "found"}, {"Done", commas(p.Done), "done"}, {"Pending", commas(p.Pending), "pending"}, {"In flight", commas(p.InFlight), "in_flight"},
+		{"Pages per second", decimal(p.PagesPerSecNow), "pages_per_second_now"}, {"Received", ui.Size(p.Bytes), "bytes"}, {"Time", ui.Seconds(p.Elapsed), "elapsed_seconds"},
+	}
+}
+
+// linkedCount is a row of a table of counts.
+type linkedCount struct {
+	Name, Path string
+	Count      int64
+}
+
+// countTable is a table of names and counts, the largest first. Address, if it is not nil, is where a name leads.
+func countTable(caption, name string, of map[string]int64, address func(string) string) *ui.Table {
+	t := &ui.Table{Caption: caption, Columns: []ui.Column{{Name: name}, {Name: "Count", Class: "num"}}}
+	for _, c := range counts(of, address) {
+		name := ui.Word(c.Name)
+		if c.Path != "" {
+			name = ui.Inside(c.Name, c.Path)
+		}
+		t.Add(name, ui.Number(c.Count))
+	}
+	return t
+}
+
+func counts(of map[string]int64, address func(string) string) (all []linkedCount) {
+	for _, key := range slices.SortedFunc(maps.Keys(of), func(a, b string) int { return cmp.Or(cmp.Compare(of[b], of[a]), strings.Compare(a, b)) }) {
+		c := linkedCount{Name: key, Count: of[key]}
+		if address != nil {
+			c.Path = address(key)
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+func settingsTable(c *service.Crawl) *ui.Table {
+	t := &ui.Table{Caption: "Settings that the submission gave", Columns: []ui.Column{{Name: "Setting"}, {Name: "Value"}}}
+	for _, name := range slices.Sorted(maps.Keys(c.Settings)) {
+		t.Add(ui.Word(name), ui.Text(strings.ReplaceAll(settingText(c.Settings[name]), "\n", ", ")))
+	}
+	return t
+}
+
+func startsTable(c *service.Crawl) *ui.Table {
+	t := &ui.Table{Caption: "Start URLs", Columns: []ui.Column{{Name: "URL", Class: "url"}}, More: "the submission has all"}
+	for _, u := range c.StartURLs {
+		t.Add(ui.Link(u))
+	}
+	t.Cut += int64(max(0, c.StartURLCount-len(c.StartURLs)))
+	return t
+}
+
+// liveView is what the figures of a running crawl show. It holds nothing of the caller, since all callers get the same bytes.
+type liveView struct {
+	*monitor.Live
+	Path     string
+	Figures  []figure
+	Limits   []limitBar
+	Outcomes []linkedCount
+	Waits    []linkedCount
+	Charts   []template.HTML
+
+	HostTables []hostTable
+}
+
+// hostTable is a list of hosts at one moment.
+type hostTable struct {
+	Title string
+	Hosts []monitor.HostUse
+}
+
+// limitBar is how much of a limit is used up.
+type limitBar struct {
+	Name, Used, Limit, Left string
+	Value, Max              float64
+}
+
+func liveViewOf(base string, c *service.Crawl, l *monitor.Live, moments []moment) *liveView {
+	v := &liveView{Live: l, Path: base + "/crawls/" + url.PathEscape(c.ID)}
+	v.Figures = figures(&service.Progress{Found: l.Found, Done: l.Done, Pending: l.Pending, InFlight: l.InFlight, PagesPerSecNow: l.PagesPerSecNow, Bytes: l.Bytes, Elapsed: l.Elapsed})
+	for _, u := range l.Limits {
+		b := limitBar{Name: capital(u.Name), Value: min(u.Used, u.Limit), Max: u.Limit, Used: commas(int64(u.Used)), Limit: commas(int64(u.Limit))}
+		if u.Name == "seconds" {
+			b.Name, b.Used, b.Limit = "Time", ui.Seconds(u.Used), ui.Seconds(u.Limit)
+		}
+		if u.Left > 0 {
+			b.Left = "about " + ui.Seconds(float64(int64(u.Left))) + " left at this rate"
+		}
+		v.Limits = append(v.Limits, b)
+	}
+	v.Outcomes = counts(l.Outcomes, func(name string) string { return v.Path + "/pages?outcome=" + url.QueryEscape(name) })
+	v.Waits = counts(l.Hosts, nil)
+	v.HostTables = []hostTable{{"Busiest hosts", l.Busiest}, {"Resting hosts", l.Resting}, {"Slowest hosts", l.Slowest}}
+	v.Charts = liveCharts(moments)
+	return v
+}
+
+// liveCharts are the charts of a running crawl over its whole run.
+func liveCharts(moments []moment) []template.HTML {
+	found := &chart.Lines{Caption: chart.Caption{ID: "chart-found", Title: "Found and done", Desc: "How many URLs were found, and how many were done, at each moment of the run."},
+		Series: []chart.Series{{Name: "Found", Tone: chart.First}, {Name: "Done", Tone: chart.Second}}}
+	rate := &chart.Lines{Caption: chart.Caption{ID: "chart-rate", Title: "Pages per second", Desc: "Pages fetched per second at each moment of the run.", Format: decimal},
+		Series: []chart.Series{{Name: "Pages per second", Tone: chart.Third}}}
+	flight := &chart.Lines{Caption: chart.Caption{ID: "chart-flight", Title: "Requests under way", Desc: "Requests under way at each moment of the run."},
+		Series: []chart.Series{{Name: "In flight", Tone: chart.First}}}
+	for _, m := range moments {
+		found.Points = append(found.Points, chart.Point{At: m.at, Values: []float64{m.found, m.done}})
+		rate.Points = append(rate.Points, chart.Point{At: m.at, Values: []float64{m.rate}})
+		flight.Points = append(flight.Points, chart.Point{At: m.at, Values: []float64{m.inFlight}})
+	}
+	return []template.HTML{found.HTML(), rate.HTML(), flight.HTML()}
+}

@@ -1,0 +1,214 @@
+package web
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/service"
+	"github.com/mapwright/mapwright/internal/ui"
+)
+
+// crawlsScreen lists crawls: first what needs attention, then what runs and what waits, then the others.
+type crawlsScreen struct{}
+
+// crawlsView is what the list shows.
+type crawlsView struct {
+	frame
+	Query  crawlsQuery
+	States []service.State
+	Groups []crawlGroup
+	Next   string // address of the next part of the last group
+	First  string // address of its first part, if this is another one
+}
+
+// crawlsQuery are the filters of the list, as the URL has them.
+type crawlsQuery struct{ Name, State, Label, Cursor string }
+
+// crawlGroup is a table of crawls.
+type crawlGroup struct {
+	ID, Title, Empty string
+	Queue            bool // has positions and reasons
+	Rows             []crawlRow
+	More             string // address of all crawls of the group, if some are not shown
+}
+
+// crawlRow is a crawl in a table.
+type crawlRow struct {
+	*service.Crawl
+	Path, Label string
+	Badge       ui.Cell
+	Why         string    // why it waits or how it ended
+	At          page.Time // the last thing that happened to it
+	Live        bool
+}
+
+func (crawlsScreen) show(q *request) error {
+	v, err := listCrawls(q)
+	if err != nil {
+		return err
+	}
+	return q.render(http.StatusOK, "crawls", v)
+}
+
+// part answers with the tables only, for the script.
+func (crawlsScreen) part(q *request) error {
+	v, err := listCrawls(q)
+	if err != nil {
+		return err
+	}
+	return q.render(http.StatusOK, "crawl-groups", v)
+}
+
+const (
+	shownAttention = 10
+	shownQueue     = 50
+	shownRunning   = 100
+	shownRecent    = 50
+)
+
+func listCrawls(q *request) (*crawlsView, error) {
+	get := q.r.URL.Query()
+	v := &crawlsView{frame: q.frame("Crawls", "crawls"), States: service.States(), Query: crawlsQuery{get.Get("q"), get.Get("state"), get.Get("label"), get.Get("cursor")}}
+	filter := service.CrawlFilter{Name: v.Query.Name, Label: v.Query.Label, Cursor: v.Query.Cursor, Limit: shownRecent}
+	if v.Query.State != "" {
+		if !slices.Contains(v.States, service.State(v.Query.State)) {
+			return nil, &service.Error{Code: service.ErrInvalid, Detail: "There is no such state of a crawl."}
+		}
+		filter.States = []service.State{service.State(v.Query.State)}
+	}
+	last := crawlGroup{ID: "found", Title: "Crawls found", Empty: "No crawl matches these filters."}
+	if (v.Query == crawlsQuery{Cursor: v.Query.Cursor}) {
+		filter.States = []service.State{service.Complete, service.Partial, service.Failed, service.Cancelled, service.Paused, service.Deleting}
+		last = crawlGroup{ID: "ended", Title: "Ended and paused", Empty: "No crawl has ended yet."}
+		if v.Query.Cursor == "" {
+			if err := v.addNow(q); err != nil {
+				return nil, err
+			}
+		}
+	}
+	list, err := q.server.o.Crawls.List(q.r.Context(), q.caller, filter)
+	if err != nil {
+		return nil, err
+	}
+	v.add(q, last, list.Items)
+	if list.NextCursor != "" {
+		v.Next = v.address(list.NextCursor)
+	}
+	if v.Query.Cursor != "" {
+		v.First = v.address("")
+	}
+	return v, nil
+}
+
+// address is that of this list at another place.
+func (v *crawlsView) address(cursor string) string {
+	values := url.Values{}
+	for name, value := range map[string]string{"q": v.Query.Name, "state": v.Query.State, "label": v.Query.Label, "cursor": cursor} {
+		if value != "" {
+			values.Set(name, value)
+		}
+	}
+	return v.Base + "/?" + values.Encode()
+}
+
+// addNow adds the crawls that need attention, run and wait.
+func (v *crawlsView) addNow(q *request) error {
+	find := func(limit int, states ...service.State) (*service.List[*service.Crawl], error) {
+		return q.server.o.Crawls.List(q.r.Context(), q.caller, service.CrawlFilter{States: states, Limit: limit})
+	}
+	stopped, err := find(shownRecent, service.Failed, service.Partial, service.Paused)
+	if err != nil {
+		return err
+	}
+	attention := slices.DeleteFunc(slices.Clone(stopped.Items), func(c *service.Crawl) bool { return !needsAttention(c) })
+	more := ""
+	if len(attention) > shownAttention {
+		attention, more = attention[:shownAttention], v.Base+"/?state="+string(service.Failed)
+	}
+	if len(attention) > 0 {
+		v.add(q, crawlGroup{ID: "attention", Title: "Needs attention", More: more}, attention)
+	}
+	running, err := find(shownRunning, service.Running, service.Pausing, service.Finishing)
+	if err != nil {
+		return err
+	}
+	v.add(q, crawlGroup{ID: "running", Title: "Running", Empty: "No crawl runs."}, running.Items)
+	queue, err := q.server.o.Crawls.Queue(q.r.Context(), q.caller)
+	if err != nil {
+		return err
+	}
+	if more = ""; len(queue) > shownQueue {
+		queue, more = queue[:shownQueue], v.Base+"/?state="+string(service.Queued)
+	}
+	v.add(q, crawlGroup{ID: "queue", Title: "Queue", Empty: "No crawl waits.", Queue: true, More: more}, queue)
+	return nil
+}
+
+// needsAttention says whether a person should look at a crawl: it failed, a limit ended it, or something other than a person paused it.
+func needsAttention(c *service.Crawl) bool {
+	switch c.State {
+	case service.Failed, service.Partial:
+		return true
+	case service.Paused:
+		return c.Waiting != nil && c.Waiting.Code != service.WaitOperator
+	}
+	return false
+}
+
+func (v *crawlsView) add(q *request, g crawlGroup, crawls []*service.Crawl) {
+	for _, c := range crawls {
+		q.server.watch(c)
+		g.Rows = append(g.Rows, rowOf(&v.frame, c))
+	}
+	v.Groups = append(v.Groups, g)
+}
+
+func rowOf(f *frame, c *service.Crawl) crawlRow {
+	return crawlRow{Crawl: c, Path: f.crawlPath(c.ID, ""), Label: label(c), Badge: stateBadge(c.State), Why: why(c), At: lastAt(c), Live: c.State == service.Running || c.State == service.Pausing}
+}
+
+// label names a crawl: by its name, or by its first start URL.
+func label(c *service.Crawl) string {
+	if c.Name != "" {
+		return c.Name
+	}
+	if len(c.StartURLs) == 0 {
+		return c.ID
+	}
+	name := strings.TrimSuffix(strings.TrimPrefix(strings.TrimPrefix(c.StartURLs[0], "https://"), "http://"), "/")
+	if more := c.StartURLCount - 1; more > 0 {
+		name += " and " + humanize.Comma(int64(more)) + " more"
+	}
+	return name
+}
+
+// why says why a crawl waits, or how it ended.
+func why(c *service.Crawl) string {
+	switch {
+	case c.Waiting != nil && !c.State.Ended():
+		return c.Waiting.Detail
+	case c.State.Ended():
+		return c.Reason
+	}
+	return ""
+}
+
+func lastAt(c *service.Crawl) page.Time {
+	for _, t := range []page.Time{c.EndedAt, c.StartedAt} {
+		if !t.IsZero() {
+			return t
+		}
+	}
+	return c.CreatedAt
+}
+
+// stateBadge shows a state. Colours only repeat what the word says.
+func stateBadge(s service.State) ui.Cell {
+	tones := map[service.State]string{service.Running: "info", service.Finishing: "info", service.Complete: "good", service.Partial: "warn", service.Paused: "warn", service.Pausing: "warn", service.Failed: "bad"}
+	return ui.Badge(string(s), tones[s], slices.Index(service.States(), s))
+}

@@ -1,0 +1,69 @@
+package web
+
+import (
+	"bytes"
+	"sync"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/mapwright/mapwright/internal/service"
+)
+
+// liveCache keeps the live part of each running crawl's page for one second, so that a hundred pages that are open cost one sample and one rendering.
+type liveCache struct {
+	server *Server
+
+	mu  sync.Mutex
+	all map[string]*livePart // guarded by mu; by crawl
+}
+
+// livePart is the live part of one crawl. Its mutex is held while it is made, so that requests at the same time wait for one rendering.
+type livePart struct {
+	mu   sync.Mutex
+	at   time.Time // guarded by mu
+	text []byte    // guarded by mu; not changed once it is set
+}
+
+func newLiveCache(s *Server) *liveCache { return &liveCache{server: s, all: map[string]*livePart{}} }
+
+// get is the live part of a crawl, or nil if it does not run.
+func (l *liveCache) get(c *service.Crawl) []byte {
+	l.mu.Lock()
+	part := l.all[c.ID]
+	if part == nil {
+		part = &livePart{}
+		l.all[c.ID] = part
+	}
+	l.mu.Unlock()
+	part.mu.Lock()
+	defer part.mu.Unlock()
+	if now := time.Now(); now.Sub(part.at) >= sampleEvery {
+		part.at, part.text = now, l.make(c)
+	}
+	if part.text == nil {
+		l.mu.Lock()
+		delete(l.all, c.ID)
+		l.mu.Unlock()
+	}
+	return part.text
+}
+
+func (l *liveCache) make(c *service.Crawl) []byte {
+	s := l.server
+	live := s.o.Runs.Live(c.ID)
+	if live == nil {
+		return nil
+	}
+	out := &bytes.Buffer{}
+	if err := s.templates.ExecuteTemplate(out, "live", liveViewOf(s.o.Base, c, live, s.history.moments(c.ID))); err != nil {
+		s.o.Log.Error("page failed", "crawl", c.ID, "error", err)
+		return nil
+	}
+	return out.Bytes()
+}
+
+func commas(n int64) string { return humanize.Comma(n) }
+
+// decimal writes a number with one digit after the point.
+func decimal(v float64) string { return humanize.CommafWithDigits(v, 1) }

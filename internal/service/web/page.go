@@ -1,0 +1,258 @@
+package web
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/pageindex"
+	"github.com/mapwright/mapwright/internal/problems"
+	"github.com/mapwright/mapwright/internal/service"
+	"github.com/mapwright/mapwright/internal/ui"
+	"github.com/mapwright/mapwright/internal/urlnorm"
+)
+
+// pageView is what the page about one URL shows.
+type pageView struct {
+	crawlFrame
+	URL       string
+	Line      pageLine
+	Outcome   ui.Cell
+	Problems  []problems.Definition
+	Facts     *ui.Table // every recorded fact
+	Redirects []linkRow // where it leads, one after the other
+	Links     bool      // links were recorded
+	In, Out   *linkTable
+}
+
+// pageLine is what the head of the page shows of a line of sitemap.jsonl. The table has all.
+type pageLine struct {
+	Title           string           `json:"title"`
+	Outcome         string           `json:"outcome"`
+	StatusCode      int              `json:"status_code"`
+	Error           string           `json:"error"`
+	RedirectTo      string           `json:"redirect_to"`
+	Indexable       bool             `json:"indexable"`
+	IndexableReason string           `json:"indexable_reason"`
+	Robots          *page.LineRobots `json:"robots"`
+}
+
+// linkTable is links of or to a page, of which the first are shown.
+type linkTable struct {
+	Title string
+	Total int64
+	Rows  []linkRow
+}
+
+// linkRow is a link.
+type linkRow struct{ URL, Path, Text, Rel string }
+
+const (
+	maxHops  = 10
+	maxLinks = 100
+)
+
+// finder finds the line of a URL, or nil.
+type finder func(url string) ([]byte, error)
+
+func (pagesScreen) one(q *request) error {
+	c, err := q.crawl()
+	if err != nil {
+		return err
+	}
+	u, err := urlnorm.Parse(q.r.URL.Query().Get("url"))
+	if err != nil {
+		return &service.Error{Code: service.ErrInvalid, Detail: "This is not an http or https URL."}
+	}
+	v := &pageView{crawlFrame: q.crawlFrame(c, "pages", "Page"), URL: u.String()}
+	dir := q.server.o.Runs.DataDir(c.ID)
+	err = q.server.indexes.use(q.r.Context(), dir, func(x *pageindex.Index) error { return v.read(indexFinder(q.r.Context(), x, v)) })
+	if missing(err) {
+		err = v.read(runningFinder(q.r.Context(), q.server.o.Runs.Running(c.ID)))
+	}
+	if err != nil {
+		return err
+	}
+	if err := v.readLinks(q.r.Context(), dir); err != nil {
+		return err
+	}
+	return q.render(http.StatusOK, "page", v)
+}
+
+// indexFinder finds lines of a crawl that has written its files.
+func indexFinder(ctx context.Context, x *pageindex.Index, v *pageView) finder {
+	return func(url string) ([]byte, error) {
+		h, found, err := x.Find(ctx, url)
+		if err != nil || !found {
+			return nil, err
+		}
+		if url == v.URL {
+			for _, code := range h.Problems.Codes() {
+				if d, ok := code.Definition(); ok {
+					v.Problems = append(v.Problems, d)
+				}
+			}
+		}
+		return x.Line(&h)
+	}
+}
+
+// runningFinder finds pages in the store of a running crawl.
+func runningFinder(ctx context.Context, running *crawl.Crawl) finder {
+	table := page.NewTable()
+	return func(url string) ([]byte, error) {
+		if running == nil {
+			return nil, nil
+		}
+		line, err := running.Page(ctx, urlnorm.MustCanonical(url))
+		if errors.Is(err, crawl.ErrNotRunning) || line == nil {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		return table.AppendJSON(nil, line), nil
+	}
+}
+
+// read fills in the facts of the page and its redirects.
+func (v *pageView) read(find finder) error {
+	text, err := find(v.URL)
+	if err != nil {
+		return err
+	}
+	if text == nil {
+		return &service.Error{Code: service.ErrNotFound, Detail: "The crawl has no record of this URL."}
+	}
+	if err := json.Unmarshal(text, &v.Line); err != nil {
+		return err
+	}
+	v.Outcome = outcomeBadge(v.Line.Outcome)
+	if v.Facts, err = v.facts(text); err != nil {
+		return err
+	}
+	seen := map[string]bool{v.URL: true}
+	for at := v.Line; at.RedirectTo != "" && len(v.Redirects) < maxHops; {
+		to := at.RedirectTo
+		row := linkRow{URL: to, Path: v.pagePath(to)}
+		at = pageLine{}
+		if text, err := find(to); err != nil {
+			return err
+		} else if text != nil {
+			if err := json.Unmarshal(text, &at); err != nil {
+				return err
+			}
+			row.Text = strings.ReplaceAll(at.Outcome, "_", " ") + " " + statusText(at.StatusCode)
+		}
+		v.Redirects = append(v.Redirects, row)
+		if seen[to] {
+			break
+		}
+		seen[to] = true
+	}
+	return nil
+}
+
+// facts is the table of all fields of a line, in their order.
+func (v *pageView) facts(text []byte) (*ui.Table, error) {
+	t := &ui.Table{Caption: "Every recorded fact", Columns: []ui.Column{{Name: "Field"}, {Name: "Value", Class: "url"}}}
+	d := json.NewDecoder(bytes.NewReader(text))
+	if _, err := d.Token(); err != nil { // the brace
+		return nil, err
+	}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		var raw json.RawMessage
+		if err := d.Decode(&raw); err != nil {
+			return nil, err
+		}
+		field, _ := name.(string) // nothing else is a key
+		var value string
+		if json.Unmarshal(raw, &value) != nil {
+			value = string(raw)
+		}
+		cell := ui.Text(value)
+		if ui.IsLink(value) {
+			cell = ui.Inside(value, v.pagePath(value))
+		}
+		t.Add(ui.Word(field), cell)
+	}
+	return t, nil
+}
+
+// readLinks reads the links to and of the page from links.jsonl, if the crawl has recorded links.
+func (v *pageView) readLinks(ctx context.Context, dir datadir.Dir) error {
+	f, err := os.Open(dir.Links())
+	if missing(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	v.Links = true
+	v.In, v.Out = &linkTable{Title: "Links to this page"}, &linkTable{Title: "Links of this page"}
+	return eachLine(ctx, f, quoted(v.URL), func(text []byte) {
+		var l struct {
+			From string `json:"from"`
+			To   string `json:"to"`
+			Text string `json:"text"`
+			Rel  string `json:"rel"`
+		}
+		if json.Unmarshal(text, &l) != nil {
+			return
+		}
+		if l.To == v.URL {
+			v.In.add(linkRow{l.From, v.pagePath(l.From), l.Text, l.Rel})
+		}
+		if l.From == v.URL {
+			v.Out.add(linkRow{l.To, v.pagePath(l.To), l.Text, l.Rel})
+		}
+	})
+}
+
+func (t *linkTable) add(row linkRow) {
+	if t.Total++; len(t.Rows) < maxLinks {
+		t.Rows = append(t.Rows, row)
+	}
+}
+
+// quoted is a URL as it stands in files of JSON lines. Only a backslash is escaped there: quotes and controls are not part of a canonical URL.
+func quoted(url string) []byte { return []byte(`"` + strings.ReplaceAll(url, `\`, `\\`) + `"`) }
+
+// eachLine calls see with each line of a file that contains a text.
+func eachLine(ctx context.Context, f io.Reader, contains []byte, see func([]byte)) error {
+	for in := bufio.NewReaderSize(f, 1<<20); ; {
+		text, err := in.ReadSlice('\n')
+		if errors.Is(err, bufio.ErrBufferFull) { // a line of more than a megabyte
+			text = bytes.Clone(text)
+			var rest []byte
+			rest, err = in.ReadBytes('\n')
+			text = append(text, rest...)
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if bytes.Contains(text, contains) {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			see(text)
+		}
+	}
+}

@@ -1,0 +1,389 @@
+package web
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/pageindex"
+	"github.com/mapwright/mapwright/internal/problems"
+	"github.com/mapwright/mapwright/internal/service"
+	"github.com/mapwright/mapwright/internal/ui"
+	"github.com/mapwright/mapwright/internal/urlnorm"
+)
+
+// pagesScreen lists the pages of a crawl and shows one of them.
+type pagesScreen struct{}
+
+// pagesView is what the list shows.
+type pagesView struct {
+	crawlFrame
+	Query    pagesQuery
+	Filtered bool
+	Fault    string // why there is no list
+	Running  bool   // the pages are those of a running crawl: in no order, and not counted
+	Depths   string // what the depth is
+	Total    int64
+	Rows     []pageRow
+	Columns  []sortColumn
+	Next     string // addresses
+	First    string
+	Clear    string
+	Outcomes []string
+	Statuses []string
+	Changes  []string
+	Problems []problems.Definition
+}
+
+// pageRow is a page in the list.
+type pageRow struct {
+	URL, Path, Title string
+	Outcome          ui.Cell
+	Status           string
+	Depth            string
+	Indexable        bool
+	Bytes, Time      string
+	Problems         []string
+	Change           string
+}
+
+// sortColumn is the head of a column.
+type sortColumn struct {
+	Name, Class string
+	Path        string // address of the list sorted by it; empty if it cannot be
+	Sort        string // aria-sort, if the list is sorted by it
+}
+
+// pagesQuery are filters, order and place of the list, as the URL has them.
+type pagesQuery struct {
+	Text, Outcome, Status, Depth, Indexable, Problem, Change string
+	Sort, Dir, Cursor                                        string
+}
+
+func pagesQueryOf(v url.Values) pagesQuery {
+	return pagesQuery{Text: strings.TrimSpace(v.Get("q")), Outcome: v.Get("outcome"), Status: v.Get("status"), Depth: strings.TrimSpace(v.Get("depth")), Indexable: v.Get("indexable"), Problem: v.Get("problem"),
+		Change: v.Get("change"), Sort: v.Get("sort"), Dir: v.Get("dir"), Cursor: v.Get("cursor")}
+}
+
+// filtered says whether there are filters.
+func (p pagesQuery) filtered() bool {
+	p.Sort, p.Dir, p.Cursor = "", "", ""
+	return p != pagesQuery{}
+}
+
+// encode is the query in a URL.
+func (p pagesQuery) encode() string {
+	v := url.Values{}
+	for _, f := range []struct{ name, value string }{{"q", p.Text}, {"outcome", p.Outcome}, {"status", p.Status}, {"depth", p.Depth}, {"indexable", p.Indexable}, {"problem", p.Problem}, {"change", p.Change},
+		{"sort", p.Sort}, {"dir", p.Dir}, {"cursor", p.Cursor}} {
+		if f.value != "" {
+			v.Set(f.name, f.value)
+		}
+	}
+	return v.Encode()
+}
+
+const shownPages = 50
+
+func (pagesScreen) show(q *request) error {
+	c, err := q.crawl()
+	if err != nil {
+		return err
+	}
+	v := &pagesView{crawlFrame: q.crawlFrame(c, "pages", "Pages"), Query: pagesQueryOf(q.r.URL.Query()), Statuses: []string{"2xx", "3xx", "4xx", "5xx", "none"}, Problems: problems.Table()}
+	v.Filtered = v.Query.filtered()
+	v.Clear = v.Path + "/pages"
+	for _, o := range page.Outcomes() {
+		v.Outcomes = append(v.Outcomes, o.String())
+	}
+	for _, change := range page.Changes() {
+		v.Changes = append(v.Changes, change.String())
+	}
+	filter, fault := v.Query.filter()
+	if fault != "" {
+		v.Fault = fault
+		return q.render(http.StatusUnprocessableEntity, "pages", v)
+	}
+	err = q.server.indexes.use(q.r.Context(), q.server.o.Runs.DataDir(c.ID), func(x *pageindex.Index) error { return v.fromIndex(q.r.Context(), x, filter) })
+	switch {
+	case missing(err):
+		err = v.fromRunning(q.r.Context(), q.server.o.Runs.Running(c.ID), filter)
+	case errors.Is(err, pageindex.ErrUnknown):
+		v.Fault, err = capital(err.Error())+".", nil
+	case errors.Is(err, pageindex.ErrOldCursor), errors.Is(err, pageindex.ErrCursor):
+		v.Query.Cursor = "" // the crawl wrote its pages again, or the order is another one: begin with the first
+		return q.to("/crawls/" + url.PathEscape(c.ID) + "/pages?" + v.Query.encode())
+	}
+	if err != nil {
+		return err
+	}
+	if v.Query.Cursor != "" {
+		first := v.Query
+		first.Cursor = ""
+		v.First = v.Path + "/pages?" + first.encode()
+	}
+	return q.render(http.StatusOK, "pages", v)
+}
+
+// filter reads the filters, or says what is wrong with one.
+func (p *pagesQuery) filter() (f *pageindex.Filter, fault string) {
+	f = &pageindex.Filter{Contains: p.Text}
+	if p.Outcome != "" {
+		o, ok := page.ParseOutcome(p.Outcome)
+		if !ok {
+			return nil, "There is no such outcome."
+		}
+		f.Outcomes = []page.Outcome{o}
+	}
+	if p.Status != "" {
+		class, isClass := strings.CutSuffix(p.Status, "xx")
+		n, err := strconv.Atoi(class)
+		switch {
+		case p.Status == "none":
+			f.Classes = []int{0}
+		case err != nil || isClass && (n < 1 || n > 5) || !isClass && (n < 100 || n > 999):
+			return nil, "A status is a number such as 404, a class such as 4xx, or none."
+		case isClass:
+			f.Classes = []int{n}
+		default:
+			f.Statuses = []int{n}
+		}
+	}
+	if p.Depth != "" {
+		n, err := strconv.ParseUint(p.Depth, 10, 16)
+		if err != nil {
+			return nil, "A depth is a whole number such as 2."
+		}
+		depth := int64(n)
+		f.ClickDepth = pageindex.Range{Min: &depth, Max: &depth}
+	}
+	switch p.Indexable {
+	case "":
+	case "true", "false":
+		yes := p.Indexable == "true"
+		f.Indexable = &yes
+	default:
+		return nil, "Indexable is true or false."
+	}
+	if p.Problem == "any" {
+		yes := true
+		f.AnyProblem = &yes
+	} else if p.Problem != "" {
+		code, ok := problems.Parse(p.Problem)
+		if !ok {
+			return nil, "There is no such problem."
+		}
+		f.Problems.Add(code)
+	}
+	if p.Change != "" {
+		at := slices.IndexFunc(page.Changes(), func(c page.Change) bool { return c.String() == p.Change })
+		if at < 0 {
+			return nil, "There is no such change."
+		}
+		f.Changes = []page.Change{page.Changes()[at]}
+	}
+	return f, ""
+}
+
+// fromIndex fills the list with pages of a crawl that has written its files.
+func (v *pagesView) fromIndex(ctx context.Context, x *pageindex.Index, f *pageindex.Filter) error {
+	v.Depths = "clicks"
+	if !x.KnowsClickDepths() {
+		// Without recorded links nothing but the depth of discovery is known.
+		v.Depths = "links"
+		f.Depth, f.ClickDepth = f.ClickDepth, pageindex.Range{}
+	}
+	order, ok := pageindex.ParseOrder(v.Query.Sort)
+	if v.Query.Sort == "" {
+		order, ok = pageindex.ByURL, true
+	}
+	if order == pageindex.ByClickDepth && !x.KnowsClickDepths() {
+		order = pageindex.ByDepth
+	}
+	if !ok || v.Query.Dir != "" && v.Query.Dir != "desc" {
+		return &service.Error{Code: service.ErrInvalid, Detail: "Pages cannot be sorted like that."}
+	}
+	res, err := x.Query(ctx, pageindex.Query{Filter: *f, Order: order, Descending: v.Query.Dir == "desc", Limit: shownPages, Cursor: v.Query.Cursor})
+	if err != nil {
+		return err
+	}
+	v.Total = res.Total
+	v.Columns = v.sortColumns()
+	for i := range res.Hits {
+		h := &res.Hits[i]
+		row := pageRow{URL: h.URL, Outcome: outcomeBadge(h.Outcome.String()), Status: statusText(int(h.Status)), Depth: strconv.Itoa(int(h.Depth)), Indexable: h.Indexable, Bytes: "–", Time: "–", Change: h.Change.String()}
+		if x.KnowsClickDepths() {
+			if row.Depth = "–"; h.ClickDepth >= 0 {
+				row.Depth = strconv.Itoa(int(h.ClickDepth))
+			}
+		}
+		if h.Bytes >= 0 {
+			row.Bytes = ui.Size(h.Bytes)
+		}
+		if h.Millis >= 0 {
+			row.Time = ui.Millis(float64(h.Millis))
+		}
+		for _, code := range h.Problems.Codes() {
+			if d, ok := code.Definition(); ok {
+				row.Problems = append(row.Problems, d.Title)
+			}
+		}
+		text, err := x.Line(h)
+		if err != nil {
+			return err
+		}
+		row.Title = titleOf(text)
+		v.addRow(row)
+	}
+	if res.Next != "" {
+		next := v.Query
+		next.Cursor = res.Next
+		v.Next = v.Path + "/pages?" + next.encode()
+	}
+	return nil
+}
+
+func titleOf(line []byte) string {
+	var l struct {
+		Title string `json:"title"`
+	}
+	if json.Unmarshal(line, &l) != nil {
+		return ""
+	}
+	return l.Title
+}
+
+func (v *pagesView) addRow(row pageRow) {
+	row.Path = v.pagePath(row.URL)
+	v.Rows = append(v.Rows, row)
+}
+
+// pagePath is the address of the page about a URL.
+func (f *crawlFrame) pagePath(u string) string { return f.Path + "/page?url=" + url.QueryEscape(u) }
+
+// sortColumns are the heads of columns with the addresses that sort by them.
+func (v *pagesView) sortColumns() (all []sortColumn) {
+	for _, c := range []struct{ name, class, sort string }{{"URL", "url", "url"}, {"Outcome", "", ""}, {"Status", "num", "status"}, {"Depth", "num", "click_depth"}, {"Indexable", "", ""}, {"Size", "num", "content_length"},
+		{"Time", "num", "response_time"}, {"Problems", "", ""}} {
+		col := sortColumn{Name: c.name, Class: c.class}
+		if c.sort != "" && !v.Running {
+			to := v.Query
+			to.Cursor, to.Sort, to.Dir = "", c.sort, ""
+			if v.Query.Sort == c.sort || v.Query.Sort == "" && c.sort == "url" {
+				if col.Sort = "ascending"; v.Query.Dir == "desc" {
+					col.Sort = "descending"
+				} else {
+					to.Dir = "desc"
+				}
+			}
+			col.Path = v.Path + "/pages?" + to.encode()
+		}
+		all = append(all, col)
+	}
+	return all
+}
+
+// Bounds of one part of a running crawl's list: a filter that few pages pass does not read the whole store for one request.
+const (
+	runningBatch = 500
+	maxBatches   = 20
+)
+
+// fromRunning fills the list with pages of a crawl that has not written its files, in the order of its store.
+func (v *pagesView) fromRunning(ctx context.Context, running *crawl.Crawl, f *pageindex.Filter) error {
+	v.Running, v.Depths = true, "links"
+	v.Columns = v.sortColumns()
+	if running == nil {
+		v.Fault = "The crawl has not recorded any page yet."
+		if v.Crawl.State == service.Paused {
+			v.Fault = "The pages of a paused crawl are shown when it goes on, or has ended."
+		}
+		return nil
+	}
+	if f.Problems != 0 || f.AnyProblem != nil {
+		v.Fault = "Problems are known when the crawl has ended."
+		return nil
+	}
+	var after frontier.Key
+	if v.Query.Cursor != "" {
+		raw, err := base64.RawURLEncoding.DecodeString(v.Query.Cursor)
+		if err == nil && len(raw) == urlnorm.KeySize {
+			after, _ = urlnorm.ParseKey(raw) // its length was checked
+		}
+	}
+	for range maxBatches {
+		lines, next, more, err := running.Pages(ctx, after, runningBatch)
+		if errors.Is(err, crawl.ErrNotRunning) {
+			v.Fault = "The crawl ends just now. Load the page again."
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, l := range lines {
+			if passes(f, l) {
+				v.addRow(runningRow(l))
+			}
+		}
+		if after = next; !more {
+			return nil
+		}
+		if len(v.Rows) >= shownPages {
+			break
+		}
+	}
+	next := v.Query
+	next.Cursor = base64.RawURLEncoding.EncodeToString(after.Append(nil))
+	v.Next = v.Path + "/pages?" + next.encode()
+	return nil
+}
+
+// passes says whether the filters let a page of a running crawl pass.
+func passes(f *pageindex.Filter, l *page.Line) bool {
+	outcome, _ := page.ParseOutcome(l.Outcome)
+	depth := int64(l.Depth)
+	return (len(f.Outcomes) == 0 || slices.Contains(f.Outcomes, outcome)) &&
+		(len(f.Statuses) == 0 || slices.Contains(f.Statuses, l.StatusCode)) &&
+		(len(f.Classes) == 0 || slices.Contains(f.Classes, l.StatusCode/100)) &&
+		(f.ClickDepth.Min == nil || *f.ClickDepth.Min == depth) &&
+		(f.Indexable == nil || *f.Indexable == l.Indexable) &&
+		(len(f.Changes) == 0 || slices.ContainsFunc(f.Changes, func(c page.Change) bool { return c.String() == l.Change })) &&
+		strings.Contains(strings.ToLower(l.URL), strings.ToLower(f.Contains))
+}
+
+func runningRow(l *page.Line) pageRow {
+	row := pageRow{URL: l.URL, Title: l.Title, Outcome: outcomeBadge(l.Outcome), Status: statusText(l.StatusCode), Depth: strconv.Itoa(l.Depth), Indexable: l.Indexable, Bytes: "–", Time: "–", Change: l.Change}
+	if l.ContentLength != nil {
+		row.Bytes = ui.Size(*l.ContentLength)
+	}
+	if l.ResponseTime != nil {
+		row.Time = ui.Millis(float64(*l.ResponseTime) / 1e6)
+	}
+	return row
+}
+
+func statusText(status int) string {
+	if status == 0 {
+		return "–"
+	}
+	return strconv.Itoa(status)
+}
+
+// outcomeBadge shows an outcome.
+func outcomeBadge(name string) ui.Cell {
+	tones := map[string]string{"ok": "good", "redirect": "info", "pending": "", "blocked_by_robots": "", "trap": ""}
+	tone, plain := tones[name]
+	if !plain {
+		tone = "bad"
+	}
+	return ui.Badge(strings.ReplaceAll(name, "_", " "), tone, 0)
+}

@@ -1,0 +1,248 @@
+package web
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mapwright/mapwright/internal/crawl/report"
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/problems"
+	"github.com/mapwright/mapwright/internal/recrawl"
+	"github.com/mapwright/mapwright/internal/reporthtml"
+	"github.com/mapwright/mapwright/internal/service"
+	"github.com/mapwright/mapwright/internal/ui"
+)
+
+// problemsView is what the page of problems shows.
+type problemsView struct {
+	crawlFrame
+	Report     *report.Report // nil if there is none yet
+	Verdict    string
+	Tone       string
+	Severities []severity
+	NotChecked []problemRow
+	None       []problemRow
+}
+
+// severity is the problems of one severity that were found.
+type severity struct {
+	Name  string
+	Badge ui.Cell
+	Rows  []problemRow
+}
+
+// problemRow is one problem.
+type problemRow struct {
+	problems.Problem
+	Title string
+	Pages string // address of the list of its pages
+	Table *ui.Table
+}
+
+func (crawlScreen) problems(q *request) error {
+	c, err := q.crawl()
+	if err != nil {
+		return err
+	}
+	v := &problemsView{crawlFrame: q.crawlFrame(c, "problems", "Problems")}
+	if v.Report, err = readReport(q.server.o.Runs.DataDir(c.ID)); err != nil {
+		return err
+	}
+	if v.Report != nil {
+		v.add(v.Report)
+	}
+	return q.render(http.StatusOK, "problems", v)
+}
+
+func (v *problemsView) add(rep *report.Report) {
+	v.Verdict, v.Tone = reporthtml.Verdict(rep)
+	found := map[string][]problemRow{}
+	for i := range rep.Problems {
+		p := &rep.Problems[i]
+		row := problemRow{Problem: *p, Title: p.Code, Pages: v.Path + "/pages?problem=" + url.QueryEscape(p.Code)}
+		d := problems.Definition{}
+		if code, ok := problems.Parse(p.Code); ok {
+			d, _ = code.Definition()
+			row.Title = d.Title
+		}
+		switch p.Result {
+		case problems.Found:
+			row.Table = v.items(p, &d)
+			found[p.Severity] = append(found[p.Severity], row)
+		case problems.NotChecked:
+			v.NotChecked = append(v.NotChecked, row)
+		default:
+			v.None = append(v.None, row)
+		}
+	}
+	tones := map[string]string{problems.Error: "bad", problems.Warning: "warn", problems.Notice: "info"}
+	for i, name := range problems.Severities() {
+		if rows := found[name]; len(rows) > 0 {
+			slices.SortStableFunc(rows, func(a, b problemRow) int { return int(min(1, max(-1, b.Count-a.Count))) })
+			v.Severities = append(v.Severities, severity{name, ui.Badge(name, tones[name], i), rows})
+		}
+	}
+}
+
+// items is the table of the first pages of a problem.
+func (v *problemsView) items(p *problems.Problem, d *problems.Definition) *ui.Table {
+	t := &ui.Table{Caption: "The first pages of “" + d.Title + "”", Columns: []ui.Column{{Name: "URL", Class: "url"}}}
+	if d.Value != "" {
+		t.Columns = append(t.Columns, ui.Column{Name: capital(d.Value)})
+	}
+	if d.Related != "" {
+		t.Columns = append(t.Columns, ui.Column{Name: capital(d.Related), Class: "url"})
+	}
+	for _, item := range p.Items {
+		row := []ui.Cell{ui.Inside(item.URL, v.pagePath(item.URL))}
+		if d.Value != "" {
+			row = append(row, ui.Text(item.Value))
+		}
+		if d.Related != "" {
+			row = append(row, v.related(item.Related))
+		}
+		t.Add(row...)
+	}
+	t.Cut += p.Cut
+	t.More = "the list of its pages has all"
+	return t
+}
+
+func (v *problemsView) related(urls []string) ui.Cell {
+	switch len(urls) {
+	case 0:
+		return ui.Text("")
+	case 1:
+		return ui.Inside(urls[0], v.pagePath(urls[0]))
+	}
+	return ui.Inside(ui.Show(urls[0])+" and "+commas(int64(len(urls)-1))+" more", v.pagePath(urls[0]))
+}
+
+// changesView is what the page of changes shows.
+type changesView struct {
+	crawlFrame
+	Change      string // the filter
+	Generation  string // likewise
+	Changes     []string
+	Generations []string
+	Counts      *ui.Table // of the last recrawl
+	Fields      *ui.Table
+	Rows        []changeRow
+	Next, First string
+	None        bool // there was no recrawl yet
+}
+
+// changeRow is a page that changed.
+type changeRow struct {
+	URL, Path, Change string
+	Generation        uint32
+	CheckedAt         page.Time
+	Fields            []changedField
+}
+
+// changedField is a fact before and after.
+type changedField struct{ Name, Before, After string }
+
+const shownChanges = 100
+
+func (crawlScreen) changes(q *request) error {
+	c, err := q.crawl()
+	if err != nil {
+		return err
+	}
+	get := q.r.URL.Query()
+	v := &changesView{crawlFrame: q.crawlFrame(c, "changes", "Changes"), Change: get.Get("change"), Generation: get.Get("generation")}
+	for _, change := range page.Changes() {
+		if change != page.Unchanged {
+			v.Changes = append(v.Changes, change.String())
+		}
+	}
+	for g := c.Generation; g > 0 && len(v.Generations) < 50; g-- {
+		v.Generations = append(v.Generations, strconv.FormatUint(uint64(g), 10))
+	}
+	if v.Change != "" && !slices.Contains(v.Changes, v.Change) {
+		return &service.Error{Code: service.ErrInvalid, Detail: "There is no such change."}
+	}
+	dir := q.server.o.Runs.DataDir(c.ID)
+	rep, err := readReport(dir)
+	if err != nil {
+		return err
+	}
+	if rep != nil && len(rep.Changes) > 0 {
+		v.Counts = countTable("What the last recrawl found", "Change", rep.Changes, func(name string) string { return v.Path + "/pages?change=" + url.QueryEscape(name) })
+		if len(rep.ChangedFields) > 0 {
+			v.Fields = countTable("Changed URLs by what differs", "Field", rep.ChangedFields, nil)
+		}
+	}
+	f, err := os.Open(dir.Changes())
+	if missing(err) {
+		v.None = true
+		return q.render(http.StatusOK, "changes", v)
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := v.read(f, get.Get("from")); err != nil {
+		return err
+	}
+	return q.render(http.StatusOK, "changes", v)
+}
+
+// read reads the next changes of the file from a place on.
+func (v *changesView) read(f io.ReadSeeker, from string) error {
+	at, _ := strconv.ParseInt(from, 10, 64) // what is no number is the beginning
+	at = max(at, 0)
+	if at > 0 {
+		v.First = v.address("")
+	}
+	if _, err := f.Seek(at, io.SeekStart); err != nil {
+		return err
+	}
+	for in := bufio.NewReaderSize(f, 256<<10); ; {
+		text, err := in.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		var l recrawl.Line
+		if json.Unmarshal(bytes.TrimSpace(text), &l) == nil && (v.Change == "" || l.Change == v.Change) && (v.Generation == "" || strconv.FormatUint(uint64(l.Generation), 10) == v.Generation) {
+			if len(v.Rows) == shownChanges {
+				v.Next = v.address(strconv.FormatInt(at, 10))
+				return nil
+			}
+			v.Rows = append(v.Rows, v.row(&l))
+		}
+		at += int64(len(text))
+	}
+}
+
+func (v *changesView) row(l *recrawl.Line) changeRow {
+	row := changeRow{URL: l.URL, Path: v.pagePath(l.URL), Change: l.Change, Generation: l.Generation, CheckedAt: l.CheckedAt}
+	for _, name := range slices.Sorted(maps.Keys(l.Fields)) {
+		row.Fields = append(row.Fields, changedField{strings.ReplaceAll(name, "_", " "), settingText(l.Fields[name].Before), settingText(l.Fields[name].After)})
+	}
+	return row
+}
+
+func (v *changesView) address(from string) string {
+	values := url.Values{}
+	for name, value := range map[string]string{"change": v.Change, "generation": v.Generation, "from": from} {
+		if value != "" {
+			values.Set(name, value)
+		}
+	}
+	return v.Path + "/changes?" + values.Encode()
+}

@@ -1,0 +1,166 @@
+package web
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/service"
+	"github.com/mapwright/mapwright/internal/ui"
+)
+
+// settingsScreen shows what belongs to the account: usage, keys and the log of who did what.
+type settingsScreen struct{}
+
+// settingsView is what the page shows.
+type settingsView struct {
+	frame
+	Usage  service.Usage
+	Bars   []limitBar
+	Keys   []keyRow
+	Scopes []service.Scope // that the caller may give to a key
+	Made   *service.Key    // just made: its secret is shown once
+	Fault  string          // of the form for a key
+	Name   string          // as it was given
+	Audit  *ui.Table
+	Older  string // address of older entries of the log
+}
+
+// keyRow is a key.
+type keyRow struct {
+	service.Key
+	Scope string
+	State ui.Cell
+	Mine  bool // the session belongs to it
+}
+
+func (settingsScreen) show(q *request) error {
+	v, err := settingsOf(q)
+	if err != nil {
+		return err
+	}
+	return q.render(http.StatusOK, "settings", v)
+}
+
+const shownAudit = 50
+
+func settingsOf(q *request) (*settingsView, error) {
+	ctx, account := q.r.Context(), q.caller.Account.ID
+	v := &settingsView{frame: q.frame("Settings", "settings")}
+	var err error
+	if v.Usage, err = q.server.o.Accounts.Usage(ctx, account); err != nil {
+		return nil, err
+	}
+	v.Bars = usageBars(&v.Usage)
+	keys, err := q.server.o.Accounts.Keys(ctx, account)
+	if err != nil {
+		return nil, err
+	}
+	for _, k := range keys {
+		v.Keys = append(v.Keys, keyRow{Key: k, Scope: scopeText(k.Scopes), State: keyState(&k), Mine: k.ID == q.caller.Key})
+	}
+	for _, s := range service.Scopes() {
+		if q.caller.Has(s) {
+			v.Scopes = append(v.Scopes, s)
+		}
+	}
+	if !v.Admin {
+		return v, nil
+	}
+	before, _ := strconv.ParseInt(q.r.URL.Query().Get("before"), 10, 64) // what is no number is the newest
+	entries, err := q.server.o.Audit.List(ctx, "", before, shownAudit+1)
+	if err != nil {
+		return nil, err
+	}
+	if len(entries) > shownAudit {
+		entries = entries[:shownAudit]
+		v.Older = v.Base + "/settings?" + url.Values{"before": {strconv.FormatInt(entries[shownAudit-1].ID, 10)}}.Encode() + "#audit"
+	}
+	v.Audit = &ui.Table{Caption: "Who did what, newest first", Columns: []ui.Column{{Name: "Time"}, {Name: "Who"}, {Name: "From"}, {Name: "Action"}, {Name: "Object"}, {Name: "Details"}}}
+	for _, e := range entries {
+		who := e.Actor.System
+		if who == "" {
+			who = "key " + e.Actor.Key
+		}
+		v.Audit.Add(ui.Word(ui.When(e.At)), ui.Text(who), ui.Text(e.Remote), ui.Word(e.Action), ui.Text(e.Object), ui.Text(string(e.Data)))
+	}
+	return v, nil
+}
+
+// usageBars are the parts of the plan that have a limit, as bars.
+func usageBars(u *service.Usage) []limitBar {
+	bars := []limitBar{
+		{Name: "Pages in " + u.Period, Value: float64(u.Pages.Used + u.Pages.Granted), Max: float64(u.Pages.Limit), Used: commas(u.Pages.Used), Limit: commas(u.Pages.Limit), Left: "begins anew on " + ui.When(u.ResetsAt)},
+		{Name: "Crawls that run", Value: float64(u.Crawls.Running), Max: float64(u.Crawls.Limit), Used: commas(int64(u.Crawls.Running)), Limit: commas(int64(u.Crawls.Limit)), Left: commas(int64(u.Crawls.Queued)) + " wait"},
+		{Name: "Disk", Value: float64(u.Disk.Used), Max: float64(u.Disk.Limit), Used: ui.Size(u.Disk.Used), Limit: ui.Size(u.Disk.Limit)},
+	}
+	if u.Pages.Granted > 0 {
+		bars[0].Left = commas(u.Pages.Granted) + " more are reserved by running crawls; " + bars[0].Left
+	}
+	for i := range bars {
+		if bars[i].Max == 0 {
+			bars[i].Limit = ""
+		}
+	}
+	return bars
+}
+
+func scopeText(scopes []service.Scope) string {
+	texts := make([]string, len(scopes))
+	for i, s := range scopes {
+		texts[i] = string(s)
+	}
+	return strings.Join(texts, ", ")
+}
+
+func keyState(k *service.Key) ui.Cell {
+	switch {
+	case !k.RevokedAt.IsZero():
+		return ui.Badge("revoked", "", 2)
+	case !k.ExpiresAt.IsZero() && k.ExpiresAt.Before(time.Now()):
+		return ui.Badge("expired", "", 1)
+	}
+	return ui.Badge("valid", "good", 0)
+}
+
+// createKey makes a key and shows its secret, which is stored nowhere.
+func (settingsScreen) createKey(q *request) error {
+	name, scope := strings.TrimSpace(q.r.PostForm.Get("name")), service.Scope(q.r.PostForm.Get("scope"))
+	if !slices.Contains(service.Scopes(), scope) || !q.caller.Has(scope) {
+		return &service.Error{Code: service.ErrForbidden, Detail: "The session cannot give a key this scope."}
+	}
+	made, err := q.server.o.Accounts.CreateKey(q.r.Context(), q.caller, service.Key{Account: q.caller.Account.ID, Name: name, Scopes: []service.Scope{scope}})
+	fault, refused := errors.AsType[*service.Error](err)
+	if err != nil && !refused {
+		return err
+	}
+	v, err := settingsOf(q)
+	if err != nil {
+		return err
+	}
+	if refused {
+		v.Fault, v.Name = fault.Error(), name
+		return q.render(fault.Code.Status(), "settings", v)
+	}
+	v.Made = &made
+	return q.render(http.StatusOK, "settings", v)
+}
+
+func (settingsScreen) revokeKey(q *request) error {
+	if err := q.server.o.Accounts.RevokeKey(q.r.Context(), q.caller, q.caller.Account.ID, q.r.PostForm.Get("id")); err != nil {
+		return err
+	}
+	return q.to("/settings#keys")
+}
+
+// leave ends the session.
+func (settingsScreen) leave(q *request) error {
+	if err := q.server.o.Sessions.EndSession(q.w, q.r); err != nil {
+		return err
+	}
+	return q.to("/login")
+}
