@@ -79,7 +79,7 @@ func (l *Lease) path() []byte { return textOf(l.url.RequestURI()) }
 // pace counts from Start, and so do page limits. A lease that ends without Start
 // costs no page ticket, unless its Result says that the host failed.
 //
-// The errors are ErrDone, ErrClosed, ErrPartitionClosed, and ErrTooSoon, which without Options.Registry is
+// The errors are ErrDone, ErrClosed, ErrPartitionClosed, ErrNotNow, and ErrTooSoon, which without Options.Registry is
 // not returned for the first request of a lease. Start never waits.
 func (l *Lease) Start() error {
 	s := l.s
@@ -118,6 +118,8 @@ func (l *Lease) refusalLocked() error {
 		return ErrPartitionClosed
 	case l.started != 0 && !l.mayRepeatLocked():
 		return ErrTooSoon
+	case l.f.o.MayStart != nil && !l.f.o.MayStart():
+		return ErrNotNow
 	}
 	return nil
 }

@@ -94,6 +94,9 @@ type Options struct {
 	// crawl does not wait for them.
 	SkipSitemaps bool
 
+	// MayStart, when not nil, is asked by each Start after all else: if it reports false, the
+	// request is refused with ErrNotNow. It is called with locks held, and must not wait.
+	MayStart func() bool
 	// Admit, when not nil, is called for every link that passes the filter as
 	// probably new, before it is recorded. It may set Finish or Skip, and append
 	// evidence, which is recorded also if the link turns out to be known or is skipped.

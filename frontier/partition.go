@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -358,12 +359,68 @@ func (f *Frontier) DrainPartition(ctx context.Context, p uint8) (Closed, error) 
 
 // ClosePartition forgets a partition, drained or not. What is out of it can no
 // longer be done: Start and Done return ErrPartitionClosed, and a lease keeps its
-// host's slot until it ends. Nothing is committed.
-func (f *Frontier) ClosePartition(p uint8) {
+// host's slot until it ends. Nothing is committed. It returns what the partition held.
+func (f *Frontier) ClosePartition(p uint8) PartitionStatus {
 	s := f.shards.ofPartition(p)
 	s.lock()
 	defer s.unlock()
+	status := f.parts.at(p).status()
 	f.parts.close(p, s)
+	return status
+}
+
+// A PartitionStatus is what a partition holds.
+type PartitionStatus struct {
+	Open   bool  // its hosts are leased, or it is being drained
+	Live   int64 // URLs and leases that are left; it has nothing to do without
+	Leases int   // that are out
+}
+
+func (p *partition) status() PartitionStatus {
+	return PartitionStatus{Open: p.takesLinks(), Live: p.live, Leases: p.leases}
+}
+
+// A Member is a frontier as one of several that share the partitions of a crawl.
+type Member struct{ f *Frontier }
+
+// MemberOf returns the frontier as a member.
+func MemberOf(f *Frontier) Member { return Member{f} }
+
+// Hold keeps Next from returning ErrDrained until it is released, since the frontier may
+// receive links from others. Unlike Source it holds no level.
+func (m Member) Hold() (release func()) {
+	f := m.f
+	f.totals.live.Add(1)
+	return sync.OnceFunc(func() {
+		if f.totals.live.Add(-1) == 0 {
+			f.dispatcher.waiting.WakeAll()
+		}
+	})
+}
+
+// IsOpen reports whether links of a partition are recorded here.
+func (m Member) IsOpen(p uint8) bool {
+	s := m.f.shards.ofPartition(p)
+	s.lock()
+	defer s.mu.Unlock()
+	return m.f.parts.at(p).takesLinks()
+}
+
+// Statuses returns what all partitions hold at one moment, at which the given function,
+// which must not call the frontier, returns true. It reports false otherwise.
+func (m Member) Statuses(settled func() bool) (list [partitions]PartitionStatus, ok bool) {
+	f := m.f
+	for _, s := range f.shards.all {
+		s.lock()
+		defer s.mu.Unlock()
+	}
+	if !settled() {
+		return list, false
+	}
+	for p := range list {
+		list[p] = f.parts.at(uint8(p)).status()
+	}
+	return list, true
 }
 
 // Receive records links of one partition that another session found and sent, and

@@ -105,6 +105,8 @@ var (
 	// does not allow another one now. With Options.Registry it is also returned for the
 	// first request of a lease, if another crawl with a longer delay has joined since.
 	ErrTooSoon = errors.New("host's pace does not allow another request now")
+	// ErrNotNow is returned by Start if Options.MayStart reports false.
+	ErrNotNow = errors.New("no request may be started now")
 )
 
 // NoticeKind is what a notice is about.

@@ -100,6 +100,33 @@ func (a *applier) add(at frontier.Position, rec []byte, cost int64) error {
 	if at <= a.next.position {
 		return fmt.Errorf("apply record %d after %d: out of order", at, a.next.position)
 	}
+	if err := a.walk(at, rec); err != nil {
+		return err
+	}
+	a.next.position = at
+	a.done.records++
+	a.done.cost += cost
+	if a.txns.Full(2) {
+		return a.commit(nil)
+	}
+	return nil
+}
+
+// replay applies a record of a partition that another machine wrote. It does not move the
+// position, which is that of this machine's records.
+func (a *applier) replay(at frontier.Position, rec []byte) error {
+	if err := a.walk(at, rec); err != nil {
+		return err
+	}
+	a.done.records++
+	if a.txns.Full(2) {
+		return a.commit(nil)
+	}
+	return nil
+}
+
+// walk turns a record into entries of the transaction.
+func (a *applier) walk(at frontier.Position, rec []byte) error {
 	a.position = at
 	a.cursors = a.cursors[:0]
 	if err := record.Walk(rec, recordApplier{a}); err != nil {
@@ -107,12 +134,6 @@ func (a *applier) add(at frontier.Position, rec []byte, cost int64) error {
 	}
 	if err := a.deleteBlocks(); err != nil {
 		return fmt.Errorf("apply cursors of record %d: %w", at, err)
-	}
-	a.next.position = at
-	a.done.records++
-	a.done.cost += cost
-	if a.txns.Full(2) {
-		return a.commit(nil)
 	}
 	return nil
 }

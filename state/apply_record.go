@@ -177,6 +177,9 @@ func (a recordApplier) Received(m frontier.Mark) error {
 // Links that were sent are for the owner of their partition.
 func (a recordApplier) Sent(*record.LinkView) error { return nil }
 
+// SentVoucher is for that owner too.
+func (a recordApplier) SentVoucher(frontier.HostID) error { return nil }
+
 func (a recordApplier) NotBefore(h frontier.HostID, at time.Time) error {
 	a.view.mu.Lock()
 	defer a.view.mu.Unlock()

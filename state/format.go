@@ -37,7 +37,8 @@ const formatMagic = "mwstate\n"
 type format struct {
 	seed     uint64
 	created  time.Time
-	identity string // of the program that made it
+	identity string   // of the program that made it
+	crawl    [16]byte // of which it is a view; zero for a store with a log of its own
 }
 
 func readFormat(dir string) (format, error) {
@@ -48,6 +49,9 @@ func readFormat(dir string) (format, error) {
 	}
 	r := record.Reader{B: body}
 	f := format{seed: r.U64(), created: r.Time(), identity: string(r.Bytes())}
+	if len(r.B) > 0 {
+		copy(f.crawl[:], r.Take(uint64(len(f.crawl))))
+	}
 	return f, r.Done(path)
 }
 
@@ -55,7 +59,11 @@ func writeFormat(dir string, f format) error {
 	_, err := disk.WriteFrame(filepath.Join(dir, formatName), formatMagic, record.Version, func(w io.Writer) error {
 		b := binary.BigEndian.AppendUint64(nil, f.seed)
 		b = binary.AppendUvarint(b, record.Millis(f.created))
-		_, err := w.Write(record.AppendString(b, f.identity))
+		b = record.AppendString(b, f.identity)
+		if f.crawl != [16]byte{} {
+			b = append(b, f.crawl[:]...)
+		}
+		_, err := w.Write(b)
 		return err
 	})
 	if err != nil {
@@ -110,6 +118,7 @@ type Info struct {
 	Exists  bool      // it holds a store
 	Created time.Time // when that was made
 	PID     int       // of the process that has it open; zero if none has
+	View    bool      // it is a view of a crawl of several machines
 }
 
 // Look says what dir holds and touches nothing. A directory that is missing or
@@ -123,7 +132,7 @@ func Look(dir string) (Info, error) {
 	if err != nil {
 		return Info{}, fmt.Errorf("look at lock: %w", err)
 	}
-	return Info{Exists: true, Created: f.created, PID: pid}, nil
+	return Info{Exists: true, Created: f.created, PID: pid, View: f.crawl != [16]byte{}}, nil
 }
 
 // removeStore deletes all but the lock file, which the caller holds. FORMAT goes

@@ -16,6 +16,69 @@ type Part struct {
 	Body      []byte            // as FORMAT.md describes it
 }
 
+// A PartKind is what a part is about.
+type PartKind uint8
+
+const (
+	PartEvents PartKind = iota // events of its partition
+	PartOpened                 // its partition was opened
+	PartClosed                 // its partition was closed in good order
+	PartSent                   // only links for the owner of its partition, see [Sent]
+)
+
+// Kind is what the part is about. The writer of a part has made it, so it decodes.
+func (p *Part) Kind() PartKind { return PartKind(record.KindOf(p.Body)) }
+
+// Sent returns the links of parts of kind PartSent.
+func Sent(parts ...Part) ([]frontier.Link, error) {
+	var v sentVisitor
+	for _, p := range parts {
+		if err := record.Walk(JoinParts(nil, p), &v); err != nil {
+			return nil, err
+		}
+	}
+	return v.links, nil
+}
+
+// A sentVisitor collects links that were sent.
+type sentVisitor struct {
+	record.NoVisitor
+	links []frontier.Link
+}
+
+func (v *sentVisitor) Sent(l *record.LinkView) error {
+	link, err := l.Link()
+	v.links = append(v.links, link)
+	return err
+}
+
+func (v *sentVisitor) SentVoucher(h frontier.HostID) error {
+	if len(v.links) == 0 {
+		return record.ErrDecode
+	}
+	l := &v.links[len(v.links)-1]
+	l.Vouchers = append(l.Vouchers, h)
+	return nil
+}
+
+// Marks returns the marks in a part of kind PartEvents.
+func Marks(p Part) ([]frontier.Mark, error) {
+	var v markVisitor
+	err := record.Walk(JoinParts(nil, p), &v)
+	return v.marks, err
+}
+
+// A markVisitor collects marks.
+type markVisitor struct {
+	record.NoVisitor
+	marks []frontier.Mark
+}
+
+func (v *markVisitor) Received(m frontier.Mark) error {
+	v.marks = append(v.marks, m)
+	return nil
+}
+
 // Positions are places in a journal, by partition. A partition that is not in it
 // is not meant.
 type Positions map[uint8]frontier.Position

@@ -82,7 +82,7 @@ type Options struct {
 	ValueLogFileSize int64
 
 	// Journal is where records become durable. Nil means the log in the store's
-	// directory. The store closes it, and Open too if it fails after it has
+	// directory; a [SharedJournal] makes the store a view. The store closes it, and Open too if it fails after it has
 	// looked at the directory.
 	Journal Journal
 
@@ -132,6 +132,9 @@ func (o Options) validate() (Options, error) {
 		faults = append(faults, fmt.Errorf("value log file size %d is not between %d and %d",
 			o.ValueLogFileSize, minValueLogSize, maxValueLogSize))
 	}
+	if o.view() != nil && o.Mode != CreateOnly {
+		faults = append(faults, errors.New("the view of a shared journal is made anew"))
+	}
 	if o.Mode > ExistingOnly {
 		faults = append(faults, fmt.Errorf("mode %d is unknown", o.Mode))
 	}
@@ -150,6 +153,15 @@ func (o Options) validate() (Options, error) {
 // badger are the options of the Badger below the store. Fail is called with each error that Badger logs.
 func (o *Options) badger(fail func(error)) badgerfiles.Options {
 	return badgerfiles.Options{MemTableSize: o.MemTableSize, ValueLogFileSize: o.ValueLogFileSize, Logger: o.Logger, Failed: fail}
+}
+
+// view is what the store is a view of; nil for a store of its own.
+func (o *Options) view() *View {
+	if shared, ok := o.Journal.(SharedJournal); ok {
+		v := shared.View()
+		return &v
+	}
+	return nil
 }
 
 // space is the free space that the disk must have.

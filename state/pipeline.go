@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/state/internal/overlay"
+	"github.com/mapwright/mapwright/state/internal/record"
 )
 
 // durableBatches is how many batches may wait for the applier. They are within
@@ -19,7 +21,9 @@ type pipeline struct {
 	journal Journal
 	overlay *overlay.Overlay
 	latency latencies
-	durable chan *Batch // from the writer to the applier
+	durable chan *Batch   // from the writer to the applier
+	replays chan *replay  // from OpenPartition and Follow to the applier
+	ended   chan struct{} // closed when the applier has ended
 
 	// Set by the opening before the goroutines start.
 	applier     *applier
@@ -34,6 +38,7 @@ type pipeline struct {
 func newPipeline(a *access, o *Options) *pipeline {
 	return &pipeline{
 		access: a, overlay: overlay.New(), durable: make(chan *Batch, durableBatches),
+		replays: make(chan *replay), ended: make(chan struct{}),
 		observeDurable: o.ObserveDurable, observeApplied: o.ObserveApplied,
 	}
 }
@@ -66,12 +71,26 @@ func (p *pipeline) write() {
 // apply is the applier goroutine: it brings batches that are durable into
 // Badger. After a failure it only receives them, so that the writer goes on.
 func (p *pipeline) apply() {
+	defer close(p.ended)
 	defer p.applier.txns.Discard()
-	for b := range p.durable {
-		if p.marks.failed() != nil {
-			continue
+	for {
+		var err error
+		select {
+		case b, more := <-p.durable:
+			switch {
+			case !more:
+				return
+			case p.marks.failed() != nil:
+				continue
+			}
+			err = p.applyFrom(b)
+		case r := <-p.replays:
+			if err = p.marks.failed(); err == nil {
+				err = p.applyReplay(r)
+			}
+			r.done <- err
 		}
-		if err := p.applyFrom(b); err != nil {
+		if err != nil {
 			p.fail(err)
 		}
 	}
@@ -108,6 +127,51 @@ func (p *pipeline) applyFrom(b *Batch) (err error) {
 		return err // Badger writes while the next batches are put together
 	}
 	return p.applier.await()
+}
+
+// replay has records of a journal applied that another machine wrote.
+func (p *pipeline) replay(ctx context.Context, r *replay) error {
+	select {
+	case p.replays <- r:
+		return <-r.done
+	case <-p.ended:
+		return ErrClosed
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (p *pipeline) applyReplay(r *replay) (err error) {
+	defer p.guard(&err)
+	if err := p.enter(); err != nil {
+		return err
+	}
+	defer p.leave()
+	facts := factVisitor{view: p.applier.view}
+	for i, rec := range r.recs {
+		if err := p.applier.replay(r.at[i], rec); err != nil {
+			return err
+		}
+		if err := record.Walk(rec, facts); err != nil {
+			return err
+		}
+	}
+	return p.applier.commitAndWait()
+}
+
+// A factVisitor notes facts of the crawl that another machine recorded.
+type factVisitor struct {
+	record.NoVisitor
+	view *view
+}
+
+func (v factVisitor) Fact(partition uint8, name, value []byte, set bool) error {
+	f := frontier.CrawlFact{Partition: partition, Name: string(name)}
+	if set {
+		f.Value = append([]byte{}, value...)
+	}
+	v.view.setFacts([]frontier.CrawlFact{f})
+	return nil
 }
 
 func (p *pipeline) appliedBatch(b *Batch) {

@@ -43,6 +43,21 @@ func (q *queue) begin(next frontier.Position) {
 	q.next = next
 }
 
+// raise makes the positions of all later records greater than at.
+func (q *queue) raise(at frontier.Position) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if at < q.next {
+		return
+	}
+	q.next = at + 1
+	if q.cur.Len() > 0 { // the positions of a batch have no gaps
+		q.full = append(q.full, q.cur)
+		q.cur = q.emptyLocked()
+		q.wakeUp()
+	}
+}
+
 // put appends records, which lie end to end in buf, and returns the position
 // of the last. It calls placed, if that is not nil, before any later record can
 // get a position. It never blocks.

@@ -102,6 +102,8 @@ func (s opening) checkFound(exists bool, f format) error {
 		return fmt.Errorf("%s: %w", s.dir, ErrExists)
 	case !exists && s.opts.Mode == ExistingOnly:
 		return fmt.Errorf("%s: %w", s.dir, ErrNotExist)
+	case exists && f.crawl != [16]byte{}:
+		return fmt.Errorf("%s: %w", s.dir, ErrView)
 	case exists:
 		return f.checkIdentity(s.dir)
 	}
@@ -114,7 +116,11 @@ func (s opening) create() error {
 	}
 	s.seed = cmp.Or(s.opts.Seed, randomSeed())
 	s.found.Created = true
-	if err := writeFormat(s.dir, format{seed: s.seed, created: time.Now(), identity: frontier.Identity()}); err != nil {
+	f := format{seed: s.seed, created: time.Now(), identity: frontier.Identity()}
+	if v := s.opts.view(); v != nil {
+		f.crawl = v.Crawl
+	}
+	if err := writeFormat(s.dir, f); err != nil {
 		return err
 	}
 	return disk.SyncDir(filepath.Dir(s.dir))
@@ -180,6 +186,12 @@ func (s opening) recover() (err error) {
 	}
 	if err := s.openView(reached); err != nil {
 		return err
+	}
+	if v := s.opts.view(); v != nil {
+		s.run = v.Run
+		s.queue.begin(1)
+		s.found.Took = time.Since(start)
+		return s.view.loadFacts()
 	}
 	if err := s.replay(reached.position, end); err != nil {
 		return err

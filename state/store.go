@@ -246,7 +246,11 @@ func (s *Store) Close() error {
 func (s *Store) closeAll() error {
 	// The end of the run goes to the journal even if Badger has failed: pages in
 	// flight did not end the process.
-	s.queue.end(ErrClosed, record.AppendClosed(nil, s.run, s.parts.opened(), nil))
+	var last []byte
+	if s.opts.view() == nil {
+		last = record.AppendClosed(nil, s.run, s.parts.opened(), nil)
+	}
+	s.queue.end(ErrClosed, last)
 	close(s.keeper.stop)
 	ended := make(chan struct{})
 	go func() {

@@ -72,6 +72,22 @@ func (v *view) loadCrashes() error {
 	return nil
 }
 
+// crashedLocked returns what was in flight when a partition ended that was not closed, with the
+// number of such ends of each page.
+func (v *view) crashedLocked(p uint8) map[frontier.Key]record.UncleanEnds {
+	if !v.reached.parts[p].open {
+		return nil
+	}
+	crashed := map[frontier.Key]record.UncleanEnds{}
+	for k, alone := range v.reached.inflight {
+		if k.Host.Partition() == p {
+			before := v.crashes[k]
+			crashed[k] = record.UncleanEnds{Count: before.Count + 1, Alone: before.Alone || alone}
+		}
+	}
+	return crashed
+}
+
 // loadFacts reads the facts of the crawl.
 func (v *view) loadFacts() error {
 	v.mu.Lock()

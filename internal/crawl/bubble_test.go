@@ -26,7 +26,8 @@ func inBubble(t *testing.T, test func(*testing.T)) {
 // memoryWeb is a synthetic web that is reached through pipes, in a bubble.
 type memoryWeb struct {
 	*testweb.Server
-	t *testing.T
+	t   *testing.T
+	cfg testweb.Config
 }
 
 func newMemoryWeb(t *testing.T, cfg testweb.Config) *memoryWeb {
@@ -42,7 +43,7 @@ func newMemoryWeb(t *testing.T, cfg testweb.Config) *memoryWeb {
 			t.Error(err)
 		}
 	})
-	return &memoryWeb{web, t}
+	return &memoryWeb{web, t, cfg}
 }
 
 // anyName resolves every name to one public address. The connections of a bubble are pipes, so nothing connects to it.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/pace"
+	"github.com/mapwright/mapwright/internal/cluster/session"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/crawl/seeding"
@@ -120,7 +121,7 @@ func paceConfig(s *config.Settings) pace.Config {
 }
 
 // newFrontier makes the frontier over the store.
-func newFrontier(s *config.Settings, store *state.Store, registry *pace.Registry, generation uint32, a *admission, hosts *hostObserver) (*frontier.Frontier, error) {
+func newFrontier(s *config.Settings, store *state.Store, registry *pace.Registry, generation uint32, a *admission, hosts *hostObserver, cluster *session.Session) (*frontier.Frontier, error) {
 	counters := store.Counters()
 	if counters.Generation < generation {
 		counters.Counted = 0 // page limits count one generation
@@ -141,6 +142,9 @@ func newFrontier(s *config.Settings, store *state.Store, registry *pace.Registry
 	}
 	if s.Profile == config.OwnSite {
 		o.KeepTurn = ownSiteTurn
+	}
+	if cluster != nil {
+		o.Closed, o.MayStart, o.Continues, o.MaxURLs = true, cluster.MayStart, store.Run(), 0
 	}
 	return frontier.New(o, store)
 }

@@ -27,6 +27,7 @@ type checkpoints struct {
 	store    *state.Store
 	frontier *frontier.Frontier // its filters and its folds
 	folds    *folds
+	view     bool // the store is a view that is not opened again: only the hosts' cursors are noted
 }
 
 // folds is what is computed from evidence, beside the frontier's own. Both are replaced while a run is opened, and not after that.
@@ -91,6 +92,9 @@ func (c *checkpoints) save(ctx context.Context) error {
 	if err := c.frontier.Checkpoint(ctx); err != nil {
 		return fmt.Errorf("checkpoint the frontier: %w", err)
 	}
+	if c.view {
+		return nil
+	}
 	err := c.store.Checkpoint(ctx, func(w *state.SnapshotWriter) error {
 		if err := c.folds.save(w); err != nil {
 			return err
@@ -113,6 +117,9 @@ const rememberBatch = 4096
 // restore gives the frontier, which is new, what earlier runs knew: the dedup filters as of the last checkpoint, the keys recorded since
 // (or all, where the filters cannot be used), and the hosts that have something pending.
 func (c *checkpoints) restore(ctx context.Context) error {
+	if c.view {
+		return nil // partitions are brought up when they are opened
+	}
 	since, err := c.restoreFilters()
 	if err != nil {
 		c.log.Warn("the stored filters cannot be used: computing them again from the store", "error", err)

@@ -37,7 +37,7 @@ func open(ctx context.Context, shared *Shared, o Options, stop <-chan struct{}) 
 		return nil, err
 	}
 	r := &run{
-		settings: settings, log: o.Log, dir: o.Dir, version: o.Version, noControl: o.NoControl, started: o.Started, starts: o.Starts,
+		o: &o, settings: settings, log: o.Log, dir: o.Dir, starts: o.Starts,
 		progress: &progress{clock: clock{opened: time.Now()}}, warnings: &warnings{log: o.Log},
 	}
 	reader, err := newParser(settings, 0)
@@ -66,7 +66,10 @@ func open(ctx context.Context, shared *Shared, o Options, stop <-chan struct{}) 
 	if cut != "" {
 		r.warnings.add("%s", cut)
 	}
-	if err = recordStart(r.store, &o, readerOf(settings)); err == nil {
+	if o.Cluster == nil {
+		err = recordStart(r.store, &o, readerOf(settings))
+	}
+	if err == nil {
 		err = r.build(ctx, shared, &o, stop, reader, indexes)
 	}
 	if err == nil {
@@ -125,11 +128,11 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop <-chan
 		admission.robots = robots.cache
 	}
 	hosts := &hostObserver{log: r.log, metrics: o.Metrics, warn: r.warnings.add, starts: startHosts}
-	if r.frontier, err = newFrontier(settings, store, shared.pace, visited.Generation(), admission, hosts); err != nil {
+	if r.frontier, err = newFrontier(settings, store, shared.pace, visited.Generation(), admission, hosts, o.Cluster); err != nil {
 		return err
 	}
 	r.checkpoints = &checkpoints{
-		log: r.log, metrics: o.Metrics, warnings: r.warnings, every: settings.SaveInterval, store: store, frontier: r.frontier, folds: learned,
+		log: r.log, metrics: o.Metrics, warnings: r.warnings, every: settings.SaveInterval, store: store, frontier: r.frontier, folds: learned, view: o.Cluster != nil,
 	}
 	if err := r.checkpoints.restore(ctx); err != nil {
 		return errors.Join(err, r.frontier.Close())
@@ -138,7 +141,12 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop <-chan
 	hasher := urlnorm.NewHasher(store.Seed())
 	add := newAddLinks(r.frontier, learned.traps)
 	crashes := &crashGuard{store: store, frontier: r.frontier, log: r.log, retry: settings.RetryCrashed, retried: map[frontier.Key]bool{}}
+	var isOpen func(uint8) bool
+	if o.Cluster != nil {
+		isOpen = frontier.MemberOf(r.frontier).IsOpen
+	}
 	robots.sitemaps = seeding.New(seeding.Options{
+		IsOpen:   isOpen,
 		Settings: settings, Scope: within, StartHosts: startHosts, Hasher: hasher, Store: store, Frontier: r.frontier, Linkage: learned.linkage,
 		Add: add, Warn: r.warnings.add, Requested: int(store.Counters().Sitemaps), Generation: visited.Generation(), Names: visited.Names(),
 	})
@@ -159,7 +167,7 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop <-chan
 	limits := newLimits(settings, r.log, r.starts[0].URL.String(), r.endings)
 	governor := newGovernor(settings)
 	r.workers = &workers{
-		server: work, number: settings.MaxWorkers, frontier: r.frontier, gov: governor, gate: shared.gate, denied: shared.denied, crashes: crashes, limits: limits, endings: r.endings,
+		cluster: o.Cluster, server: work, number: settings.MaxWorkers, frontier: r.frontier, gov: governor, gate: shared.gate, denied: shared.denied, crashes: crashes, limits: limits, endings: r.endings,
 		robots:   robots,
 		sitemaps: &sitemapServer{server: work, robots: robots, sitemaps: robots.sitemaps, crashes: crashes, warnings: r.warnings},
 		pages: &pageTools{
@@ -169,6 +177,9 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop <-chan
 	}
 	r.supervisor = &supervisor{
 		settings: settings, log: r.log, metrics: o.Metrics, interrupts: stop, store: store, gov: governor, limits: limits, endings: r.endings, progress: r.progress,
+	}
+	if o.Cluster != nil {
+		r.joinCluster(within, robots.sitemaps)
 	}
 	r.monitor = monitor.New(monitor.Options{
 		Settings: settings, Starts: r.starts, Dir: r.dir, Log: r.log, Metrics: o.Metrics, Frontier: r.frontier, Store: store, Figures: r.figures,
@@ -226,16 +237,22 @@ func parseExtractors(texts []string) ([]parser.Extractor, error) {
 // openStore opens the state directory: of a new crawl it must not be there, of a resumed one it must.
 func openStore(o *Options) (*state.Store, error) {
 	mode := state.CreateOnly
-	if o.Plan != nil {
+	if o.Plan != nil && o.Cluster == nil {
 		mode = state.ExistingOnly
 	} else if err := datadir.Make(string(o.Dir)); err != nil {
 		return nil, fmt.Errorf("data directory %s %w: %w", o.Dir, datadir.ErrUnusable, err)
 	}
-	return state.Open(o.Dir.State(), state.Options{
+	so := state.Options{
 		Mode: mode, BatchRecords: o.Settings.CommitBatch, BatchDelay: o.Settings.CommitEvery, Logger: o.Log, Log: wal.Options{FS: o.LogFS},
 		ObserveDurable: func(d time.Duration, _ int) { o.Metrics.Commit("durable", d) },
 		ObserveApplied: func(d time.Duration, _ int) { o.Metrics.Commit("applied", d) },
-	})
+	}
+	if o.Cluster != nil {
+		if err := viewOf(o, &so); err != nil {
+			return nil, err
+		}
+	}
+	return state.Open(o.Dir.State(), so)
 }
 
 // reportRecovery logs how the run before ended, if it was interrupted, and what could not be read.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/mapwright/mapwright/internal/cluster/session"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
@@ -34,8 +35,12 @@ type Options struct {
 
 	Log     *slog.Logger     // nil means none
 	Metrics *metrics.Metrics // may be nil
-	Fetcher Fetcher          // nil means one of the crawl's own, by the settings
-	LogFS   wal.FS           // where the store's log lives; nil means the operating system
+	// Cluster is this machine's session in a crawl of several machines, whose plan is Plan. Run ends the session. Nil means a crawl
+	// of this machine alone.
+	Cluster *session.Session
+
+	Fetcher Fetcher // nil means one of the crawl's own, by the settings
+	LogFS   wal.FS  // where the store's log lives; nil means the operating system
 
 	// NoControl opens no control socket, so that 'mapwright status' cannot ask the crawl. A goroutine that waits for a socket would
 	// keep the clock of a testing/synctest bubble from advancing.
@@ -74,6 +79,9 @@ func (o *Options) validate() error {
 	}
 	if o.Recrawl != nil {
 		faults = append(faults, o.Recrawl.Check())
+	}
+	if o.Cluster != nil && (o.Plan == nil || o.Recrawl != nil) {
+		faults = append(faults, errors.New("a session in a crawl of several machines needs its plan, and cannot recrawl"))
 	}
 	if err := errors.Join(faults...); err != nil {
 		return fmt.Errorf("crawl options: %w", err)

@@ -48,6 +48,7 @@ type pageTools struct {
 	client   *fetch.Client // the fetcher when it is the run's own, else nil
 	warnings *warnings
 	bare     map[string]bool // start URLs that were bare domains
+	extended func(string)    // tells other machines of a scope extension, before it is recorded; may be nil
 }
 
 // pageServer serves the pages of one worker.
@@ -380,6 +381,9 @@ func (w *pageServer) extendScope(start, target urlnorm.URL) {
 		return
 	}
 	w.scope.Extend(target)
+	if w.extended != nil {
+		w.extended(target.String())
+	}
 	fact := frontier.CrawlFact{Partition: w.hasher.HostID(start.Host()).Partition(), Name: factExtends + target.String(), Value: []byte{1}}
 	_, err := w.store.Commit(frontier.Record{Facts: []frontier.CrawlFact{fact}})
 	if err != nil {

@@ -25,13 +25,12 @@ import (
 
 // run is one crawl while its data directory is open.
 type run struct {
-	settings  *config.Settings // with as many workers as there are sockets for
-	log       *slog.Logger
-	dir       datadir.Dir
-	version   string
-	noControl bool
-	started   func(*monitor.Monitor) // may be nil
-	starts    []datadir.Start
+	o        *Options
+	settings *config.Settings // with as many workers as there are sockets for
+	log      *slog.Logger
+	dir      datadir.Dir
+	starts   []datadir.Start
+	cluster  *member // nil in a crawl of one machine
 
 	store       *state.Store
 	frontier    *frontier.Frontier
@@ -61,7 +60,7 @@ func (r *run) run(ctx context.Context, controlled monitor.Controlled) (rep *repo
 	looking, look := context.WithCancel(context.Background())
 	defer look()
 	watching.Go(func() { r.monitor.Keep(looking) })
-	if r.noControl {
+	if r.o.NoControl {
 		r.log.Debug("no control socket, as asked")
 	} else if control, err := monitor.Listen(r.dir.Socket(), controlled, r.log); err != nil {
 		r.log.Warn("no control socket: 'mapwright status' will not see this crawl run", "error", err)
@@ -70,12 +69,15 @@ func (r *run) run(ctx context.Context, controlled monitor.Controlled) (rep *repo
 		defer control.Close()
 	}
 	r.monitor.Register()
-	if r.started != nil {
-		r.started(r.monitor)
+	if r.o.Started != nil {
+		r.o.Started(r.monitor)
 	}
 	err = r.crawl(ctx)
 	if r.client != nil {
 		err = errors.Join(err, r.client.Close()) // an export can take long, and needs no connections
+	}
+	if r.cluster != nil {
+		return r.cluster.conclude(ctx, err, r.conclude)
 	}
 	if err != nil {
 		return nil, err
@@ -142,7 +144,11 @@ func (r *run) crawl(ctx context.Context) error {
 	background.Go(func() { r.supervisor.run(helpers, stopLeasing, stopFetching) })
 	background.Go(func() { r.checkpoints.run(helpers) })
 
-	err = r.seeds.addStarts(leasing)
+	if r.cluster != nil {
+		background.Go(func() { r.cluster.work(leasing, r.supervisor.ended, func() { stopLeasing(); stopFetching() }) })
+	} else {
+		err = r.seeds.addStarts(leasing)
+	}
 	var sweeping error
 	if err == nil && r.sweeper != nil {
 		release := r.sweeper.Begin()
@@ -154,7 +160,10 @@ func (r *run) crawl(ctx context.Context) error {
 		})
 	}
 	if err == nil {
-		joinIndexes := r.seeds.startIndexes(leasing)
+		joinIndexes := func() {}
+		if r.cluster == nil {
+			joinIndexes = r.seeds.startIndexes(leasing)
+		}
 		err = r.workers.run(leasing, fetching, func() {
 			stopLeasing()
 			stopFetching()
@@ -190,6 +199,9 @@ func (r *run) conclude(ctx context.Context) (*report.Report, error) {
 		return nil, err
 	}
 	rep := r.report(&end, crawled)
+	if r.cluster != nil {
+		r.cluster.describe(rep)
+	}
 	exporting := time.Now()
 	known := len(rep.Warnings)
 	r.exporting.Lock()
@@ -224,7 +236,7 @@ func (r *run) report(end *ending, crawled time.Duration) *report.Report {
 	counters := r.store.Counters()
 	pages := r.progress.tally.fetched()
 	rep := &report.Report{
-		SchemaVersion: report.Version, Version: r.version, Status: end.status, Success: end.success, Reason: end.reason,
+		SchemaVersion: report.Version, Version: r.o.Version, Status: end.status, Success: end.success, Reason: end.reason,
 		Errors: append([]string{}, end.errors...), Warnings: r.warnings.all(), Profile: string(r.settings.Profile), IgnoredRobots: r.settings.IgnoreRobots,
 		StartedAt: page.Time{Time: r.progress.clock.began()}, CrawlSeconds: crawled.Seconds(), Pages: pages, PagesPerSec: float64(pages) / max(crawled.Seconds(), 0.001),
 		Bytes: int64(counters.Bytes), SkippedLinks: scope.SkippedSince(&counters, &state.Counters{}),

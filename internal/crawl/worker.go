@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/cluster/session"
 	"github.com/mapwright/mapwright/internal/crawl/denied"
 	"github.com/mapwright/mapwright/internal/crawl/robotscache"
 	"github.com/mapwright/mapwright/internal/metrics"
@@ -30,6 +31,7 @@ type server struct {
 // workers is what the workers of a run have in common.
 type workers struct {
 	*server
+	cluster  *session.Session // nil in a crawl of one machine
 	number   int
 	frontier *frontier.Frontier
 	gov      *governor
@@ -71,6 +73,9 @@ func (w *worker) work(leasing, fetching context.Context) error {
 		if err := w.breaker.wait(leasing); err != nil {
 			return nil
 		}
+		if w.cluster != nil && w.cluster.WaitForLease(leasing) != nil {
+			return nil
+		}
 		if err := w.gov.acquire(leasing); err != nil {
 			return nil
 		}
@@ -91,7 +96,7 @@ func (w *worker) work(leasing, fetching context.Context) error {
 		}
 		err = w.serve(leasing, fetching, lease)
 		w.gov.release()
-		if err != nil {
+		if err != nil && !errors.Is(err, frontier.ErrPartitionClosed) {
 			return err
 		}
 	}
@@ -177,6 +182,9 @@ func (w *worker) refuse(ctx context.Context, l *frontier.Lease) error {
 // done ends a lease and counts what became of it.
 func (s *server) done(l *frontier.Lease, r frontier.Result) (frontier.Disposition, error) {
 	d, err := l.Done(r)
+	if errors.Is(err, frontier.ErrPartitionClosed) {
+		return d, nil // another machine has the URL now
+	}
 	if err != nil {
 		return d, fmt.Errorf("record %s: %w", l.URL(), err)
 	}

@@ -32,6 +32,8 @@ type Options struct {
 	Add func(ctx context.Context, links []frontier.Link) error
 	// Warn adds a line to the report's warnings.
 	Warn func(format string, args ...any)
+	// IsOpen reports whether a partition is open here; nil means that all are.
+	IsOpen func(partition uint8) bool
 	// Requested is how many sitemaps were requested in earlier runs.
 	Requested int
 	// Generation is that of the crawl. In a recrawl, Names notes that sitemaps list URLs; in the first crawl it is not called.
@@ -214,7 +216,7 @@ func (s *Sitemaps) requestSitemaps(ctx context.Context, links []frontier.Link) e
 	}
 	var fresh, known []frontier.Link
 	for i := range links {
-		if seen[i] {
+		if seen[i] && (s.o.IsOpen == nil || s.o.IsOpen(links[i].Key.Host.Partition())) {
 			known = append(known, links[i])
 			continue
 		}
@@ -231,6 +233,20 @@ func (s *Sitemaps) requestSitemaps(ctx context.Context, links []frontier.Link) e
 	}
 	_, err := s.o.Frontier.Add(ctx, fresh)
 	return err
+}
+
+// Receive requests the sitemaps among links that another machine sent, with their vouchers.
+func (s *Sitemaps) Receive(ctx context.Context, links []frontier.Link) error {
+	var sitemaps []frontier.Link
+	for i := range links {
+		if links[i].Sitemap && len(links[i].Vouchers) > 0 {
+			sitemaps = append(sitemaps, links[i])
+		}
+	}
+	if len(sitemaps) == 0 {
+		return nil
+	}
+	return s.requestSitemaps(ctx, sitemaps)
 }
 
 // distinctSitemaps returns the links with their keys, in their order, each once.

@@ -58,6 +58,8 @@ type Visitor interface {
 	Named(n frontier.Named) error
 	Received(m frontier.Mark) error
 	Sent(l *LinkView) error
+	// SentVoucher is a host that vouches for the sitemap that was sent before it.
+	SentVoucher(h frontier.HostID) error
 	// NotBefore is when a host may be asked again after its partition was closed; for
 	// the partition itself, a HostID without a host, it is when that was.
 	NotBefore(h frontier.HostID, at time.Time) error
@@ -240,7 +242,15 @@ func (l *LinkView) show(e *Reader, tag byte, partition uint8, index int, v Visit
 
 // showSent does the same for a link that was sent.
 func (l *LinkView) showSent(e *Reader, partition uint8, v Visitor) error {
-	kind, inner := e.U8(), e.Sized()
+	kind := e.U8()
+	if kind == sentVoucher {
+		h := e.host()
+		if e.Bad {
+			return ErrDecode
+		}
+		return v.SentVoucher(h)
+	}
+	inner := e.Sized()
 	l.read(&inner)
 	if e.Bad || inner.Bad || kind != sentLink || l.Key.Host.Partition() != partition {
 		return ErrDecode
@@ -308,6 +318,7 @@ func (NoVisitor) Evidence(frontier.Evidence) error              { return nil }
 func (NoVisitor) Named(frontier.Named) error                    { return nil }
 func (NoVisitor) Received(frontier.Mark) error                  { return nil }
 func (NoVisitor) Sent(*LinkView) error                          { return nil }
+func (NoVisitor) SentVoucher(frontier.HostID) error             { return nil }
 func (NoVisitor) NotBefore(frontier.HostID, time.Time) error    { return nil }
 
 // ErrStopped ends a walk early.

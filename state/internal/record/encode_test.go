@@ -123,6 +123,12 @@ func (v *recorder) Sent(l *LinkView) error {
 	return err
 }
 
+func (v *recorder) SentVoucher(h frontier.HostID) error {
+	l := &v.rec.Sent[len(v.rec.Sent)-1]
+	l.Vouchers = append(l.Vouchers, h)
+	return nil
+}
+
 func (v *recorder) NotBefore(h frontier.HostID, at time.Time) error {
 	v.closing = append(v.closing, frontier.HostNotBefore{Host: h, At: at})
 	return nil

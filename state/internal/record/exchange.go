@@ -6,13 +6,22 @@ import (
 	"github.com/mapwright/mapwright/frontier"
 )
 
-// sentLink is the kind of an element of section 17 that is a link.
-const sentLink = 1
+// Kinds of elements of section 17.
+const (
+	sentLink    = 1
+	sentVoucher = 2 // of the sitemap before it
+)
 
 // appendSent appends links of a partition that others own, each without what it
 // shares with the one before.
 func appendSent(dst []byte, p uint8, links []frontier.Link) []byte {
-	dst = beginSection(dst, tagSent, count(links, p, func(l *frontier.Link) uint8 { return l.Key.Host.Partition() }))
+	n := 0
+	for i := range links {
+		if links[i].Key.Host.Partition() == p {
+			n += 1 + len(links[i].Vouchers)
+		}
+	}
+	dst = beginSection(dst, tagSent, n)
 	prev := &frontier.Link{}
 	for i := range links {
 		if l := &links[i]; l.Key.Host.Partition() == p {
@@ -20,6 +29,10 @@ func appendSent(dst []byte, p uint8, links []frontier.Link) []byte {
 			dst, body = BeginSized(dst)
 			dst = EndSized(appendLink(append(dst, sentLink), prev, l), body)
 			prev = l
+			for _, h := range l.Vouchers {
+				dst, body = BeginSized(dst)
+				dst = EndSized(binary.BigEndian.AppendUint64(append(dst, sentVoucher), uint64(h)), body)
+			}
 		}
 	}
 	return dst
@@ -52,6 +65,29 @@ func appendEvidence(dst []byte, p uint8, list []frontier.Evidence) []byte {
 		}
 	}
 	return dst
+}
+
+// KindOf tells what the body of a part is about: its kind, or 3 if it has only links that
+// are sent.
+func KindOf(body []byte) byte {
+	r := Reader{B: body}
+	kind := r.U8()
+	r.Uvarint() // the run
+	if kind == KindEvents && len(r.B) > 0 && r.B[0] == tagSent {
+		return kindClosed + 1
+	}
+	return kind
+}
+
+// Link returns the link with what was written of it.
+func (l *LinkView) Link() (frontier.Link, error) {
+	link, err := DecodeDiscovery(l.Key, AppendDiscovery(nil, l))
+	link.Sitemap, link.Repeats = l.Sitemap, l.repeats
+	if err == nil && l.Finish != nil {
+		link.Finish = &frontier.Finish{}
+		err = ReadFinish(l.Finish, link.Finish)
+	}
+	return link, err
 }
 
 // evidence reads an element of section 11.

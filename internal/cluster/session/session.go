@@ -1,0 +1,220 @@
+// Package session makes a machine work on a crawl of several machines: it joins, beats,
+// claims and closes partitions, passes links on and takes those of others in, and finds out
+// that the crawl has ended. DESIGN.md of package cluster has the rules.
+//
+// The order of calls: Join begins a session, and its beats. The caller makes a store over
+// [Session.Journal] and a frontier over the store, asks [Session.MayStart] before each request, and
+// calls Work, which returns when the crawl has ended or the session is over. Leave closes what
+// the session owns and ends it. If the session is over ([Session.Over]), everything that was
+// made for it is thrown away, and the machine may join again.
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/cluster"
+)
+
+// Options are what a session is joined with.
+type Options struct {
+	Engine  cluster.Engine
+	Crawl   cluster.CrawlID
+	Machine cluster.MachineID
+	Name    string               // of the machine, for people
+	Clock   func() time.Duration // nil means cluster.UptimeClock
+	Log     *slog.Logger         // nil means none
+}
+
+// ErrNotRunning means that the crawl has ended or is paused, so there is nothing to join.
+var ErrNotRunning = errors.New("the crawl does not run")
+
+// A Session is a machine's share in a crawl, from Join to Leave.
+type Session struct {
+	calls
+	id      cluster.Session
+	crawl   cluster.Crawl // as it was when the session joined
+	lease   *cluster.SessionLease
+	journal *Journal
+
+	ctx  context.Context // ends with the session; its cause says why
+	end  context.CancelCauseFunc
+	wg   sync.WaitGroup // of the goroutine that beats
+	news chan struct{}  // has a token when there is a new snapshot
+
+	snapMu sync.Mutex
+	snap   *cluster.Snapshot // guarded by snapMu; of the last beat
+	known  cluster.Known     // guarded by snapMu; what the next beat need not bring
+	at     time.Time         // guarded by snapMu; this machine's time of snap
+}
+
+// Join begins a session. The context is for the call alone.
+func Join(ctx context.Context, o Options) (*Session, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Clock == nil {
+		o.Clock = cluster.UptimeClock()
+	}
+	before := time.Now()
+	snap, err := o.Engine.Look(ctx, o.Crawl, cluster.Known{})
+	if err != nil {
+		return nil, fmt.Errorf("look at the crawl: %w", err)
+	}
+	if err := cluster.CheckClock(before, snap.Now, time.Now()); err != nil {
+		return nil, err
+	}
+	if known := frontier.Identity(); snap.Crawl.Identity != known {
+		return nil, fmt.Errorf("the crawl %q was made with other rules for URLs (%s) than those of this program (%s): use the same version on all machines", snap.Crawl.Name, snap.Crawl.Identity, known)
+	}
+	if snap.Crawl.State != cluster.Running {
+		return nil, fmt.Errorf("%w: it is %s (%s)", ErrNotRunning, snap.Crawl.State, snap.Crawl.Reason)
+	}
+	s := &Session{
+		calls: calls{engine: o.Engine, log: o.Log}, crawl: snap.Crawl, lease: cluster.NewSessionLease(o.Clock),
+		id: cluster.Session{Crawl: o.Crawl, ID: cluster.NewID(), Machine: o.Machine, Name: o.Name}, news: make(chan struct{}, 1),
+		known: cluster.Known{Plan: snap.Crawl.PlanVersion},
+	}
+	s.ctx, s.end = context.WithCancelCause(context.Background())
+	if s.journal, err = newJournal(s.ctx, &s.calls, s.id, snap.Crawl.Run, s.fail); err != nil {
+		return nil, err
+	}
+	if err := s.repeat(ctx, func(ctx context.Context) error { return o.Engine.Join(ctx, s.id) }); err != nil {
+		return nil, fmt.Errorf("join the crawl: %w", err)
+	}
+	s.wg.Go(s.beat)
+	return s, nil
+}
+
+// fail ends the session for a reason, unless it has ended.
+func (s *Session) fail(err error) {
+	s.lease.End()
+	s.end(err)
+}
+
+// Over is why the session ended before Leave, nil if it did not. After ErrFenced and
+// ErrRolledBack the machine may join again.
+func (s *Session) Over() error {
+	if err := context.Cause(s.ctx); !errors.Is(err, errLeft) {
+		return err
+	}
+	return nil
+}
+
+// errLeft ends a session that has left.
+var errLeft = errors.New("the session has left")
+
+// Journal is where the view of this session has its records from, and writes them to.
+func (s *Session) Journal() *Journal { return s.journal }
+
+// Crawl is the crawl as it was when the session joined.
+func (s *Session) Crawl() cluster.Crawl { return s.crawl }
+
+// MayStart reports whether a request may be started now.
+func (s *Session) MayStart() bool { return s.lease.Valid() }
+
+// WaitForLease waits until requests may be started.
+func (s *Session) WaitForLease(ctx context.Context) error {
+	for !s.MayStart() {
+		if err := s.ctx.Err(); err != nil {
+			return err
+		}
+		sleep(ctx, leaseCheck)
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// leaseCheck is how often a worker looks whether the lease is valid again.
+const leaseCheck = 100 * time.Millisecond
+
+// beat is the goroutine that renews the lease. It ends with the session.
+func (s *Session) beat() {
+	for {
+		began := time.Now()
+		hold := s.journal.holdings()
+		s.snapMu.Lock()
+		known, last := s.known, s.snap
+		s.snapMu.Unlock()
+		if last != nil {
+			hold.Run, hold.Plan, hold.Level, hold.Scope = last.Crawl.Run, last.Crawl.PlanVersion, last.Crawl.Level, last.Scopes
+		}
+		var snap *cluster.Snapshot
+		attempt, cancel := context.WithTimeout(s.ctx, cluster.StartWithin)
+		err := s.lease.Beat(attempt, func(ctx context.Context) (err error) {
+			snap, err = s.engine.Beat(ctx, s.id, known)
+			return err
+		})
+		cancel()
+		if s.ctx.Err() != nil {
+			return
+		}
+		s.answered(err)
+		if err == nil {
+			err = hold.Check(snap, s.id.ID)
+		}
+		switch {
+		case err == nil:
+			s.learn(snap)
+		case !isAway(err):
+			s.fail(fmt.Errorf("beat: %w", err))
+			return
+		}
+		sleep(s.ctx, cluster.BeatEvery-time.Since(began))
+	}
+}
+
+// learn takes in a snapshot.
+func (s *Session) learn(snap *cluster.Snapshot) {
+	s.snapMu.Lock()
+	defer s.snapMu.Unlock()
+	s.snap, s.at = snap, time.Now()
+	select {
+	case s.news <- struct{}{}:
+	default:
+	}
+}
+
+// latest is the snapshot of the last beat, with this machine's time of it; nil if there is none.
+func (s *Session) latest() (*cluster.Snapshot, time.Time) {
+	s.snapMu.Lock()
+	defer s.snapMu.Unlock()
+	return s.snap, s.at
+}
+
+// localTime is a time of the engine's clock by the clock of this machine.
+func localTime(engine time.Time, snap *cluster.Snapshot, at time.Time) time.Time {
+	return at.Add(engine.Sub(snap.Now))
+}
+
+// quit ends the session at the engine, if that can be reached, and stops the beats. What it
+// owns and did not close is lost by it: others claim that and wait as after a kill.
+func (s *Session) quit(ctx context.Context) error {
+	s.lease.End()
+	err := s.engine.Leave(ctx, s.id)
+	s.end(errLeft)
+	s.wg.Wait()
+	return err
+}
+
+// quitTimeout is how long a session that ends waits for the engine's answer.
+const quitTimeout = 5 * time.Second
+
+// Close ends the session without closing its partitions, if it has not ended. It is for a
+// machine that cannot go on.
+func (s *Session) Close() {
+	if s.ctx.Err() == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), quitTimeout)
+		defer cancel()
+		_ = s.quit(ctx) // others find out when the lease ends
+	}
+	s.end(errLeft)
+	s.wg.Wait()
+}

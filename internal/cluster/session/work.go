@@ -1,0 +1,325 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/cluster"
+	"github.com/mapwright/mapwright/state"
+)
+
+// Local is the part of the crawl that runs on this machine.
+type Local struct {
+	Frontier *frontier.Frontier // with Options.Closed; the caller has called Hold of its Member
+	Store    *state.Store       // over the session's journal
+	// Timeout is how long a request of any machine of the crawl can take.
+	Timeout time.Duration
+	// Duration is how long the crawl may run in all; zero means no limit.
+	Duration time.Duration
+	// Fold takes in evidence that other machines recorded.
+	Fold func(at frontier.Position, run uint64, e frontier.Evidence)
+	// Seed adds the start URLs and those of public indexes.
+	Seed func(context.Context) error
+	// Extend extends the scope as another machine has.
+	Extend func(target string)
+	// Receive is shown links that other machines sent, before they are recorded.
+	Receive func(context.Context, []frontier.Link) error
+}
+
+// An End is how a crawl ended.
+type End struct {
+	Reason string // as the row of the crawl has it
+	Won    bool   // this session has decided it, and writes the report
+}
+
+// Reasons for which a crawl ends, in its row.
+const (
+	ReasonComplete = "complete"
+	ReasonLimit    = "max-urls"
+	ReasonDuration = "duration"
+)
+
+// TokenStart is the token of the start URLs and public indexes.
+const TokenStart = "start"
+
+const (
+	// pollEvery is how often hand-overs are asked for and the status of partitions is looked at.
+	pollEvery = 100 * time.Millisecond
+	// lookEvery is how often a session that has nothing to do looks whether the crawl is complete.
+	lookEvery = 500 * time.Millisecond
+	// opensAtOnce is how many partitions are opened or closed at the same time.
+	opensAtOnce = 32
+)
+
+// A work is a call of Work.
+type work struct {
+	*Session
+	Local
+	group *errgroup.Group // of seeding, moves and following
+	ctx   context.Context // ends with the work
+
+	mu      sync.Mutex
+	busy    map[uint8]bool // guarded by mu; partitions that are being opened, closed or followed
+	seeding bool           // guarded by mu
+	opening bool           // guarded by mu; a call of open runs
+	scopes  int            // guarded by mu; extensions that are known
+
+	lookAt time.Time // when to look again whether the crawl is complete
+}
+
+// Work takes part in the crawl until that has ended. The error is the context's, or says why the
+// session is over. All goroutines have ended when it returns.
+func (s *Session) Work(ctx context.Context, l Local) (End, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := context.AfterFunc(s.ctx, cancel)
+	defer stop()
+	w := &work{Session: s, Local: l, busy: map[uint8]bool{}}
+	w.group, w.ctx = errgroup.WithContext(ctx)
+	s.journal.countBy(l.Store.PartitionCounters)
+	end, err := w.run()
+	cancel()
+	if failed := w.group.Wait(); err == nil || errors.Is(err, context.Canceled) {
+		if failed != nil && !errors.Is(failed, context.Canceled) {
+			err = failed
+		}
+	}
+	if over := s.Over(); over != nil {
+		return End{}, over
+	}
+	return end, err
+}
+
+func (w *work) run() (End, error) {
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		var end *End
+		var err error
+		select {
+		case <-w.ctx.Done():
+			return End{}, context.Cause(w.ctx)
+		case <-w.news:
+			snap, _ := w.latest()
+			if end, err = w.consider(snap); err == nil && end == nil {
+				err = w.move()
+			}
+		case <-tick.C:
+			end, err = w.poll()
+		}
+		if err != nil {
+			return End{}, err
+		}
+		if end != nil {
+			return *end, nil
+		}
+	}
+}
+
+// consider looks at a snapshot: whether the crawl has ended, and what others have changed of it.
+func (w *work) consider(snap *cluster.Snapshot) (*End, error) {
+	if snap.Crawl.State != cluster.Running {
+		return &End{Reason: snap.Crawl.Reason}, nil
+	}
+	w.extend(snap)
+	switch {
+	case snap.Complete():
+		return w.finish(ReasonComplete, cluster.IfComplete)
+	case snap.LimitReached():
+		return w.finish(ReasonLimit, cluster.IfLimitReached)
+	case w.Duration > 0 && snap.Crawl.Used >= w.Duration:
+		return w.finish(ReasonDuration, cluster.Always)
+	}
+	return nil, w.takeToken(snap)
+}
+
+// finish decides that the crawl has ended, if no other session does.
+func (w *work) finish(reason string, when cluster.Condition) (*End, error) {
+	won, err := w.journal.change(w.ctx, cluster.SetState{From: cluster.Running, To: cluster.Finished, Reason: reason, If: when})
+	if err != nil || !won {
+		return nil, err // the next snapshot says how it ended, or that it goes on
+	}
+	return &End{Reason: reason, Won: true}, nil
+}
+
+// extend takes over scope extensions of other machines.
+func (w *work) extend(snap *cluster.Snapshot) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	first := snap.Scopes - len(snap.Scope) // number of those that the snapshot does not have
+	for i, target := range snap.Scope {
+		if first+i >= w.scopes {
+			w.Extend(target)
+		}
+	}
+	w.scopes = max(w.scopes, snap.Scopes)
+	w.snapMu.Lock()
+	w.Session.known.Scope = w.scopes
+	w.snapMu.Unlock()
+}
+
+// refresh asks the engine for scope extensions. What was handed over, and what a claimed
+// partition holds, may follow from an extension that was committed before it.
+func (w *work) refresh(ctx context.Context) error {
+	w.mu.Lock()
+	known := cluster.Known{Plan: w.crawl.PlanVersion, Scope: w.scopes}
+	w.mu.Unlock()
+	var snap *cluster.Snapshot
+	err := w.repeat(ctx, func(ctx context.Context) (err error) {
+		snap, err = w.engine.Look(ctx, w.id.Crawl, known)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	w.extend(snap)
+	return nil
+}
+
+// takeToken takes the token of the start URLs, if no living session has it, and seeds.
+func (w *work) takeToken(snap *cluster.Snapshot) error {
+	for _, t := range snap.Tokens {
+		holder := snap.Member(t.Holder)
+		if t.Name != TokenStart || holder != nil && snap.Alive(holder) {
+			continue
+		}
+		got, err := w.journal.change(w.ctx, cluster.TakeToken{Name: t.Name})
+		if err != nil {
+			return err
+		}
+		if got {
+			w.group.Go(w.seed)
+		}
+	}
+	return nil
+}
+
+// seed adds URLs from sources, and releases their token when all of them are durable.
+func (w *work) seed() error {
+	w.mu.Lock()
+	again := w.seeding
+	w.seeding = true
+	w.mu.Unlock()
+	if again {
+		return nil
+	}
+	err := w.Seed(w.ctx)
+	if err == nil {
+		err = w.Store.Flush(w.ctx)
+	}
+	if err == nil {
+		w.journal.release(TokenStart)
+	}
+	return err
+}
+
+// poll takes in what others have sent, and tells the engine what partitions hold.
+func (w *work) poll() (*End, error) {
+	if err := w.receive(); err != nil {
+		return nil, err
+	}
+	idle, err := w.report()
+	if err != nil || !idle || time.Now().Before(w.lookAt) {
+		return nil, err
+	}
+	w.lookAt = time.Now().Add(lookEvery)
+	var snap *cluster.Snapshot
+	if err := w.repeat(w.ctx, func(ctx context.Context) (err error) {
+		snap, err = w.engine.Look(ctx, w.id.Crawl, cluster.Known{Plan: w.crawl.PlanVersion})
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	if snap.Crawl.State == cluster.Running && snap.Complete() {
+		return w.finish(ReasonComplete, cluster.IfComplete)
+	}
+	return nil, nil
+}
+
+// report tells the engine what the partitions hold, if that is known exactly now. It reports whether
+// this session has nothing to do.
+func (w *work) report() (idle bool, err error) {
+	if !w.Store.Settled() {
+		return false, nil
+	}
+	return w.journal.report(func() (map[uint8]cluster.PartStatus, bool) {
+		list, ok := frontier.MemberOf(w.Frontier).Statuses(w.Store.Settled)
+		if !ok {
+			return nil, false
+		}
+		statuses := map[uint8]cluster.PartStatus{}
+		for p := range list {
+			if list[p].Open {
+				statuses[uint8(p)] = w.status(uint8(p), list[p])
+			}
+		}
+		return statuses, true
+	})
+}
+
+// status is what the engine is told of a partition when all that was recorded of it is applied.
+func (l *Local) status(p uint8, s frontier.PartitionStatus) cluster.PartStatus {
+	status := cluster.PartStatus{Idle: s.Live == 0, Busy: uint32(s.Leases)}
+	setCounters(&status, l.Store.PartitionCounters(p))
+	if status.Idle {
+		status.Least = cluster.NoDepth
+	}
+	return status
+}
+
+// inboxBytes is how much is taken in at once.
+const inboxBytes = 1 << 20
+
+// receive takes in what others have sent to the partitions that are open here.
+func (w *work) receive() error {
+	var list []cluster.Handover
+	err := w.repeat(w.ctx, func(ctx context.Context) (err error) {
+		list, err = w.engine.Inbox(ctx, w.id, w.journal.underway(), inboxBytes)
+		return err
+	})
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	if err := w.refresh(w.ctx); err != nil {
+		return err
+	}
+	for _, h := range list {
+		if !frontier.MemberOf(w.Frontier).IsOpen(h.To) {
+			continue // it is being opened or closed: its owner receives them then
+		}
+		if err := w.receiveOne(h); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *work) receiveOne(h cluster.Handover) error {
+	parts, err := w.journal.codec.Decode(h.To, cluster.Place{}, h.Body)
+	if err != nil {
+		return err
+	}
+	links, err := state.Sent(parts...)
+	if err != nil {
+		return err
+	}
+	if err := w.Receive(w.ctx, links); err != nil {
+		return err
+	}
+	mark := frontier.Mark{Partition: h.To, Session: h.From, Batch: h.Batch}
+	w.journal.expect(mark)
+	if _, err = w.Frontier.Receive(w.ctx, links, mark); errors.Is(err, frontier.ErrPartitionClosed) {
+		w.journal.forget(mark)
+		return nil // it is being opened or closed: its next owner receives them
+	}
+	if err != nil {
+		return fmt.Errorf("take in links of another machine: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,165 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/cluster/session"
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/crawl/report"
+	"github.com/mapwright/mapwright/internal/crawl/scope"
+	"github.com/mapwright/mapwright/internal/crawl/seeding"
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/state"
+)
+
+// clusterBatch is how long the first record of a batch waits for others in a crawl of several machines. A commit is a transaction of the engine.
+const clusterBatch = 100 * time.Millisecond
+
+// viewOf makes the options of a store those of a view of the session. The view of an earlier session is deleted: the engine has everything.
+func viewOf(o *Options, so *state.Options) error {
+	info, err := state.Look(o.Dir.State())
+	if err != nil {
+		return err
+	}
+	switch {
+	case info.Exists && !info.View:
+		return fmt.Errorf("data directory %s %w: a machine of a cluster needs one of its own", o.Dir, datadir.ErrHas)
+	case info.Exists:
+		if err := state.Wipe(o.Dir.State()); err != nil {
+			return err
+		}
+	}
+	so.Journal, so.Seed = o.Cluster.Journal(), o.Cluster.Crawl().Seed
+	so.BatchDelay = max(so.BatchDelay, clusterBatch)
+	return nil
+}
+
+// A LeftError says that this machine has left a crawl of several machines in good order, without a report.
+type LeftError struct {
+	Finished bool   // the crawl has ended, and another machine writes the report
+	Reason   string // of its end
+}
+
+// Error implements error.
+func (e *LeftError) Error() string {
+	if e.Finished {
+		return fmt.Sprintf("the crawl has ended (%s); another machine writes the report", e.Reason)
+	}
+	return "this machine has left the crawl in good order; other machines go on with it"
+}
+
+// A member is a run's part in a crawl of several machines.
+type member struct {
+	session  *session.Session
+	local    session.Local
+	endings  *endings
+	limits   *limits
+	progress *progress
+
+	// Written by work, and read when that has ended.
+	end    session.End
+	ended  bool
+	failed error
+}
+
+// joinCluster makes the run a member of the crawl of its session.
+func (r *run) joinCluster(within *scope.Scope, sitemaps *seeding.Sitemaps) {
+	s, folds := r.o.Cluster, r.checkpoints.folds
+	frontier.MemberOf(r.frontier).Hold() // links may come from other machines until the session ends
+	r.supervisor.ended = make(chan struct{})
+	limits := r.supervisor.limits
+	r.cluster = &member{session: s, endings: r.endings, limits: limits, progress: r.progress, local: session.Local{
+		Frontier: r.frontier, Store: r.store, Timeout: r.settings.Timeout, Duration: r.settings.Duration,
+		Fold: func(at frontier.Position, run uint64, e frontier.Evidence) {
+			if run >= r.store.Run() {
+				r.frontier.Fold(at, e) // a new run tries domains again
+			}
+			folds.traps.Fold(e)
+			folds.linkage.Fold(e)
+		},
+		Seed: r.seed,
+		Extend: func(target string) {
+			if u, err := urlnorm.Parse(target); err == nil && !within.Contains(u) {
+				within.Extend(u)
+			}
+		},
+		Receive: sitemaps.Receive,
+	}}
+	limits.duration = 0 // the session looks at the time of all machines
+	r.workers.pages.extended = s.Journal().Extend
+}
+
+// seed adds the start URLs and those of the public indexes.
+func (r *run) seed(ctx context.Context) error {
+	if err := r.seeds.addStarts(ctx); err != nil {
+		return err
+	}
+	r.seeds.startIndexes(ctx)()
+	return ctx.Err()
+}
+
+// work takes part in the crawl until it has ended, and closes ended then. If the session is over, it calls stop.
+func (m *member) work(ctx context.Context, ended chan<- struct{}, stop func()) {
+	end, err := m.session.Work(ctx, m.local)
+	switch {
+	case err == nil:
+		m.end, m.ended = end, true
+		m.note(end)
+		close(ended)
+	case ctx.Err() == nil || m.session.Over() != nil:
+		m.failed = err
+		stop()
+	}
+}
+
+// note sets the ending of the run as that of the crawl.
+func (m *member) note(end session.End) {
+	switch end.Reason {
+	case session.ReasonLimit:
+		m.limits.pagesReached()
+	case session.ReasonDuration:
+		atEnd := limits{duration: m.local.Duration, log: m.limits.log, start: m.limits.start, endings: m.endings}
+		atEnd.timeReached(m.local.Duration)
+	default:
+		m.endings.set(drained())
+	}
+}
+
+// conclude ends the session. The machine that has decided the end of the crawl takes all partitions and writes the report; the others close
+// their partitions and leave.
+func (m *member) conclude(ctx context.Context, err error, write func(context.Context) (*report.Report, error)) (*report.Report, error) {
+	defer m.session.Close()
+	if over := m.session.Over(); over != nil {
+		return nil, over
+	}
+	if err = errors.Join(err, m.failed); err != nil {
+		return nil, err
+	}
+	if !m.end.Won {
+		if err := m.session.Leave(ctx, m.local); err != nil {
+			return nil, err
+		}
+		return nil, &LeftError{Finished: m.ended, Reason: m.end.Reason}
+	}
+	if err := m.session.TakeAll(ctx, m.local); err != nil {
+		return nil, err
+	}
+	rep, err := write(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return rep, m.session.Leave(ctx, m.local)
+}
+
+// describe puts what all machines did into the report.
+func (m *member) describe(rep *report.Report) {
+	counters := m.local.Store.Counters()
+	row := m.session.Crawl()
+	rep.StartedAt, rep.Pages = page.Time{Time: row.Created}, int64(counters.Counted)
+	rep.PagesPerSec = float64(rep.Pages) / max(rep.CrawlSeconds, 0.001)
+}

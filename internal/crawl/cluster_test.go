@@ -1,0 +1,363 @@
+package crawl
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/cluster"
+	"github.com/mapwright/mapwright/internal/cluster/memory"
+	"github.com/mapwright/mapwright/internal/cluster/session"
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/crawl/report"
+	"github.com/mapwright/mapwright/internal/testweb"
+)
+
+// A testCluster is a crawl of several machines of one process, over an engine in memory, in a bubble.
+type testCluster struct {
+	*testing.T
+	web      *memoryWeb
+	engine   *memory.Engine
+	settings *config.Settings
+	crawl    cluster.Crawl
+	plan     *datadir.Plan
+}
+
+func newTestCluster(t *testing.T, web *memoryWeb, s *config.Settings, urls ...string) *testCluster {
+	t.Helper()
+	c := &testCluster{T: t, web: web, engine: memory.New(), settings: s}
+	c.crawl = cluster.Crawl{ID: cluster.NewID(), Name: "test", Seed: 7, Identity: frontier.Identity(), MaxURLs: uint64(s.PageCap())}
+	c.plan = datadir.NewPlan(s, starts(t, urls...))
+	if err := c.engine.Create(t.Context(), c.crawl, session.TokenStart); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// A testMachine is a data directory that joins as one session after another.
+type testMachine struct {
+	*testCluster
+	id     cluster.MachineID
+	dir    datadir.Dir
+	engine cluster.Engine // of the cluster, unless the test cuts the machine off
+	log    *slog.Logger
+}
+
+func (c *testCluster) machine() *testMachine {
+	return &testMachine{testCluster: c, id: cluster.NewID(), dir: newDir(c.T), engine: c.engine, log: testLog(c.T, slog.LevelInfo)}
+}
+
+// once runs one session.
+func (m *testMachine) once(ctx context.Context, stop <-chan struct{}) (*report.Report, error) {
+	began := time.Now()
+	joined, err := session.Join(ctx, session.Options{
+		Engine: m.engine, Crawl: m.crawl.ID, Machine: m.id, Log: m.log, Clock: func() time.Duration { return time.Since(began) },
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer joined.Close()
+	s := *m.settings
+	s.UserAgent = "machine-" + m.id.String()
+	o := m.web.options(&s, m.dir)
+	o.Starts, o.Plan, o.Cluster, o.Log = nil, m.plan, joined, m.log
+	return runUntil(ctx, o, stop)
+}
+
+// run joins until the crawl has ended.
+func (m *testMachine) run(ctx context.Context) (*report.Report, error) {
+	for {
+		rep, err := m.once(ctx, nil)
+		if errors.Is(err, cluster.ErrFenced) || errors.Is(err, cluster.ErrRolledBack) {
+			m.log.Info("the session is over", "error", err)
+			continue
+		}
+		return rep, err
+	}
+}
+
+// rows are the lines of sitemap.jsonl in their order, without what may differ between runs: times, attempts, and what follows from the order in which
+// pages were read.
+func rows(t *testing.T, dir datadir.Dir) []string {
+	t.Helper()
+	text, err := os.ReadFile(dir.JSONL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []string
+	scan := bufio.NewScanner(bytes.NewReader(text))
+	scan.Buffer(nil, 1<<20)
+	for scan.Scan() {
+		var row map[string]any
+		if err := json.Unmarshal(scan.Bytes(), &row); err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, fmt.Sprint(row["url"], " ", row["outcome"], " ", row["status_code"], " ", row["title"], " ", row["redirect_to"]))
+	}
+	return list
+}
+
+func compareRows(t *testing.T, what string, got, want []string) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Errorf("%s: %d rows, want %d", what, len(got), len(want))
+	}
+	for i := range min(len(got), len(want)) {
+		if got[i] != want[i] {
+			t.Errorf("%s: row %d is\n%s, want\n%s", what, i, got[i], want[i])
+			return
+		}
+	}
+}
+
+// clusterWeb has hosts with sitemaps that link to each other, so that machines hand links over.
+func clusterWeb() testweb.Config {
+	return testweb.Config{
+		Hosts: 12, Pages: 25, Links: 8, CrossHost: 0.3, PageSize: 1024, Sitemaps: &testweb.Sitemaps{Orphans: 2}, Log: true,
+		Faults: testweb.On("0-11", testweb.Slow{Delay: 500 * time.Millisecond, Jitter: 1500 * time.Millisecond}),
+	}
+}
+
+// clusterSettings are those of a crawl that takes a few minutes of virtual time.
+func clusterSettings(web *testweb.Server) *config.Settings {
+	s := quick(web)
+	s.MaxInflightPerHost, s.Timeout = 2, 10*time.Second
+	return s
+}
+
+// alone is what a crawl of one machine without a cluster writes.
+func (w *memoryWeb) alone(s *config.Settings) []string {
+	w.t.Helper()
+	web := newMemoryWeb(w.t, w.cfg)
+	dir := newDir(w.t)
+	if _, err := runAlone(w.t.Context(), web.options(s, dir, web.StartURLs()...)); err != nil {
+		w.t.Fatal(err)
+	}
+	return rows(w.t, dir)
+}
+
+// One machine over an engine finds what it finds without.
+func TestClusterOfOneMachine(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := newMemoryWeb(t, clusterWeb())
+		s := clusterSettings(web.Server)
+		want := web.alone(s)
+		m := newTestCluster(t, web, s, web.StartURLs()...).machine()
+		rep, err := m.run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rep.Status != report.Complete || rep.URLs != int64(len(want)) {
+			t.Errorf("the report has status %s and %d URLs, want %d", rep.Status, rep.URLs, len(want))
+		}
+		compareRows(t, "one machine", rows(t, m.dir), want)
+	})
+}
+
+// Three machines find what one finds, exactly one of them writes the report, and the others leave.
+func TestClusterOfThreeMachines(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := newMemoryWeb(t, clusterWeb())
+		s := clusterSettings(web.Server)
+		want := web.alone(s)
+		c := newTestCluster(t, web, s, web.StartURLs()...)
+		var wg sync.WaitGroup
+		var mu sync.Mutex
+		var winners []datadir.Dir
+		for range 3 {
+			m := c.machine()
+			wg.Go(func() {
+				rep, err := m.run(t.Context())
+				mu.Lock()
+				defer mu.Unlock()
+				if left := (*LeftError)(nil); errors.As(err, &left) && left.Finished || errors.Is(err, session.ErrNotRunning) {
+					return
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				winners = append(winners, m.dir)
+				if rep.Status != report.Complete {
+					t.Errorf("the report has status %s", rep.Status)
+				}
+			})
+		}
+		wg.Wait()
+		if len(winners) != 1 {
+			t.Fatalf("%d machines have written a report", len(winners))
+		}
+		compareRows(t, "three machines", rows(t, winners[0]), want)
+		if n := len(web.agents("")); n != 3 {
+			t.Errorf("%d machines have made requests", n)
+		}
+		if twice := web.repeated(); len(twice) > 0 {
+			t.Errorf("%d URLs were asked for twice, such as %s", len(twice), twice[0])
+		}
+	})
+}
+
+// agents is how many requests each machine has made for a URL, or for all.
+func (w *memoryWeb) agents(url string) map[string]int {
+	n := map[string]int{}
+	for _, r := range w.Log() {
+		if url == "" || r.URL == url {
+			n[r.Agent]++
+		}
+	}
+	return n
+}
+
+// repeated are the URLs that were asked for more than once.
+func (w *memoryWeb) repeated() []string {
+	times := map[string]int{}
+	var list []string
+	for _, r := range w.Log() {
+		if times[r.URL]++; times[r.URL] == 2 {
+			list = append(list, r.URL)
+		}
+	}
+	return list
+}
+
+// A cut is an engine whose calls fail when it is closed: the machine is cut off for ever.
+type cut struct {
+	cluster.Engine
+	ctx context.Context
+}
+
+func (e cut) gone(ctx context.Context) error {
+	if e.ctx.Err() != nil {
+		<-ctx.Done()
+		return cluster.ErrAway
+	}
+	return nil
+}
+
+func (e cut) Beat(ctx context.Context, s cluster.Session, k cluster.Known) (*cluster.Snapshot, error) {
+	if err := e.gone(ctx); err != nil {
+		return nil, err
+	}
+	return e.Engine.Beat(ctx, s, k)
+}
+
+func (e cut) Commit(ctx context.Context, s cluster.Session, b *cluster.Batch) error {
+	if err := e.gone(ctx); err != nil {
+		return cluster.ErrUnknown
+	}
+	return e.Engine.Commit(ctx, s, b)
+}
+
+func (e cut) Leave(ctx context.Context, s cluster.Session) error {
+	if err := e.gone(ctx); err != nil {
+		return err
+	}
+	return e.Engine.Leave(ctx, s)
+}
+
+// Machines are killed again and again, some of them leave in good order, and the engine loses answers: every URL is recorded once, as without a cluster.
+func TestClusterUnderKills(t *testing.T) {
+	for seed := range uint64(3) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			inBubble(t, func(t *testing.T) { clusterUnderKills(t, seed) })
+		})
+	}
+}
+
+func clusterUnderKills(t *testing.T, seed uint64) {
+	web := newMemoryWeb(t, clusterWeb())
+	s := clusterSettings(web.Server)
+	want := web.alone(s)
+	c := newTestCluster(t, web, s, web.StartURLs()...)
+	faults := rand.New(rand.NewPCG(seed, 1))
+	var mu sync.Mutex
+	c.engine.Fault = func(string) memory.Fault {
+		mu.Lock()
+		defer mu.Unlock()
+		if faults.IntN(20) == 0 {
+			return memory.Fault(1 + faults.IntN(3))
+		}
+		return memory.None
+	}
+	var winner datadir.Dir
+	sessions, began := 0, time.Now()
+	ended := make(chan struct{})
+	var wg sync.WaitGroup
+	for i := range 3 {
+		rng := rand.New(rand.NewPCG(seed, uint64(10+i)))
+		m := c.machine()
+		wg.Go(func() {
+			for range 200 {
+				rep, err := m.disturbed(t.Context(), rng)
+				mu.Lock()
+				sessions++
+				mu.Unlock()
+				switch left := (*LeftError)(nil); {
+				case err == nil && rep != nil:
+					mu.Lock()
+					winner = m.dir
+					mu.Unlock()
+					close(ended)
+					return
+				case errors.As(err, &left) && left.Finished, errors.Is(err, session.ErrNotRunning):
+					return
+				}
+				// A killed machine comes back with an empty directory or with what it had.
+				if rng.IntN(2) == 0 {
+					m.dir = datadir.Dir(filepath.Join(t.TempDir(), "again"))
+				}
+			}
+			t.Error("the crawl does not end")
+		})
+	}
+	wg.Wait()
+	select {
+	case <-ended:
+		compareRows(t, "under kills", rows(t, winner), want)
+		t.Logf("%d sessions, %d URLs asked for more than once, %v of virtual time", sessions, len(web.repeated()), time.Since(began).Round(time.Second))
+	default:
+		// The machine that had decided the end was killed before it had written the report: the log has everything.
+		t.Log("no report")
+	}
+}
+
+// disturbed runs a session that is cut off, stopped or left alone after a while.
+func (m *testMachine) disturbed(ctx context.Context, rng *rand.Rand) (*report.Report, error) {
+	ctx, kill := context.WithCancel(ctx)
+	defer kill()
+	after := time.Duration(5+rng.IntN(60)) * time.Second
+	off, cutOff := context.WithCancel(context.Background())
+	defer cutOff()
+	again := *m
+	again.engine = cut{m.testCluster.engine, off}
+	stop := make(chan struct{})
+	var disturb func()
+	switch rng.IntN(4) {
+	case 0:
+		disturb = func() { close(stop) }
+	case 1: // killed
+		disturb = func() { cutOff(); kill() }
+	case 2: // cut off from the engine, and comes back after the others have taken over
+		disturb = func() {
+			cutOff()
+			time.AfterFunc(30*time.Second, kill)
+		}
+	default:
+		disturb = func() {}
+	}
+	timer := time.AfterFunc(after, disturb)
+	defer timer.Stop()
+	return again.once(ctx, stop)
+}
