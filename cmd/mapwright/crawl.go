@@ -4,10 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
+	"github.com/mapwright/mapwright/internal/cluster"
+	"github.com/mapwright/mapwright/internal/cluster/session"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
@@ -22,6 +26,7 @@ func newCrawl(environ []string, io stdio) *cobra.Command {
 		asJSON  bool
 		dir     *dataDir
 		setting *settingFlags
+		shared  *clusterFlags
 	)
 	cmd := &cobra.Command{
 		Use:   "crawl [--start-url] URL...",
@@ -44,8 +49,12 @@ func newCrawl(environ []string, io stdio) *cobra.Command {
 			// All faults are named at once: those of the settings, of the start URLs and of the directory's name.
 			urls, startsErr := readStarts(given, io.in)
 			dir, dirErr := dir.dir(setting)
-			if err := errors.Join(err, startsErr, dirErr); err != nil {
+			address, clusterErr := shared.toJoin(setting)
+			if err := errors.Join(err, startsErr, dirErr, clusterErr); err != nil {
 				return err
+			}
+			if address != "" {
+				return crawlCluster(cmd.Context(), environ, io, &machine{flags: setting, dir: dir, address: address, name: shared.name}, loaded.Settings, urls, asJSON)
 			}
 			if err := dir.CheckNew(); err != nil {
 				return refusal(err)
@@ -55,9 +64,34 @@ func newCrawl(environ []string, io stdio) *cobra.Command {
 	}
 	cmd.Flags().StringArrayVarP(&starts, config.StartURLName, "u", nil, "`URL`, domain, file with one per line, or - for standard input (repeatable)")
 	dir = addDataDir(cmd, environ)
+	shared = addCluster(cmd)
 	setting = addSettings(cmd, environ)
 	addRunFlags(cmd, &print, &asJSON)
 	return cmd
+}
+
+// crawlCluster makes a crawl of several machines, and works on it.
+func crawlCluster(ctx context.Context, environ []string, io stdio, m *machine, s *config.Settings, starts []datadir.Start, asJSON bool) error {
+	if err := checkMachineDir(m.dir); err != nil {
+		return refusal(err)
+	}
+	var err error
+	if m.engine, err = openEngine(ctx, m.address); err != nil {
+		return err
+	}
+	defer m.engine.Close()
+	if m.name, err = createCrawl(ctx, m.engine, m.name, s, starts); err != nil {
+		return err
+	}
+	fmt.Fprintf(io.err, "mapwright: crawl %s is in the cluster; 'mapwright join --name %s' with the same --cluster adds a machine\n", m.name, m.name)
+	// What is about this process counts here too; the rest is in the plan.
+	for _, e := range config.Defaults(s.Profile).Table() {
+		if !e.PerRun {
+			delete(m.flags.given, e.Name)
+		}
+	}
+	delete(m.flags.given, config.ProfileName)
+	return joinCluster(ctx, environ, io, m, asJSON)
 }
 
 func newResume(environ []string, io stdio) *cobra.Command {
@@ -66,6 +100,7 @@ func newResume(environ []string, io stdio) *cobra.Command {
 		asJSON  bool
 		dir     *dataDir
 		setting *settingFlags
+		shared  *clusterFlags
 	)
 	cmd := &cobra.Command{
 		Use:   "resume [directory]",
@@ -76,9 +111,19 @@ func newResume(environ []string, io stdio) *cobra.Command {
   mapwright resume --data-dir site --max-urls 20000`,
 		Args: oneDirectory,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			address, err := shared.given(setting, environ, args)
+			if err != nil {
+				return err
+			}
 			dir, err := dir.orArgument(args, setting)
 			if err != nil {
 				return err
+			}
+			if address != "" {
+				if err := checkMachineDir(dir); err != nil {
+					return refusal(err)
+				}
+				return joinCluster(cmd.Context(), environ, io, &machine{flags: setting, dir: dir, address: address, name: shared.name, resume: true}, asJSON)
 			}
 			if err := dir.CheckFree(); err != nil {
 				return refusal(err)
@@ -98,6 +143,7 @@ func newResume(environ []string, io stdio) *cobra.Command {
 		},
 	}
 	dir = addDataDir(cmd, environ)
+	shared = addCluster(cmd)
 	setting = addSettings(cmd, environ)
 	addRunFlags(cmd, &print, &asJSON)
 	return cmd
@@ -127,6 +173,11 @@ func oneDirectory(cmd *cobra.Command, args []string) error {
 
 // runCrawl runs a crawl under signals, shows it, and says how it ended.
 func runCrawl(ctx context.Context, environ []string, io stdio, o crawl.Options, warnings []string, asJSON bool) error {
+	return runSession(ctx, environ, io, o, warnings, asJSON, nil)
+}
+
+// runSession is runCrawl for one session in a crawl of several machines, which join begins. The error is errAgain if the machine should join again.
+func runSession(ctx context.Context, environ []string, io stdio, o crawl.Options, warnings []string, asJSON bool, join func(context.Context, *slog.Logger) (*session.Session, error)) error {
 	show := newProgress(environ, io, o.Settings)
 	log, err := newLogger(io, o.Settings, show.terminal != nil)
 	if err != nil {
@@ -149,11 +200,18 @@ func runCrawl(ctx context.Context, environ []string, io stdio, o crawl.Options, 
 		return unusable(o.Dir, err)
 	}
 	defer shared.Close()
+	if join != nil {
+		if o.Cluster, err = join(ctx, log.Logger); err != nil {
+			return joinError(err)
+		}
+		defer o.Cluster.Close()
+	}
 	c, err := crawl.New(shared, o)
 	if err != nil {
 		return unusable(o.Dir, err)
 	}
-	ctx, stop := onSignals(ctx, log.Logger, func() { c.Stop(crawl.Gracefully) }, func() { exitNow(io.err, o.Dir, show.release) })
+	var stopped atomic.Bool
+	ctx, stop := onSignals(ctx, log.Logger, func() { stopped.Store(true); c.Stop(crawl.Gracefully) }, func() { exitNow(io.err, o.Dir, show.release) })
 	defer stop()
 	rep, err := c.Run(ctx)
 	show.stop()
@@ -161,6 +219,8 @@ func runCrawl(ctx context.Context, environ []string, io stdio, o crawl.Options, 
 	switch {
 	case ctx.Err() != nil:
 		return &exitError{exitInterrupted, errors.New(leftAtOnce(o.Dir))}
+	case o.Cluster != nil && err != nil:
+		return sessionEnded(io, log.Logger, o.Dir, err, stopped.Load())
 	case err != nil:
 		return unusable(o.Dir, err)
 	}
@@ -172,6 +232,37 @@ func runCrawl(ctx context.Context, environ []string, io stdio, o crawl.Options, 
 		return err
 	}
 	return exitOf(rep)
+}
+
+// joinError is why a machine could not join a crawl.
+func joinError(err error) error {
+	if errors.Is(err, session.ErrNotRunning) {
+		return errAgain // it has ended a moment ago
+	}
+	return &exitError{exitFailed, err}
+}
+
+// sessionEnded says how a machine's work on a crawl of several ended, and whether it goes on.
+func sessionEnded(io stdio, log *slog.Logger, dir datadir.Dir, err error, stopped bool) error {
+	if left, ok := errors.AsType[*crawl.LeftError](err); ok {
+		fmt.Fprintf(io.out, "Done: %v.\n", left)
+		if left.Finished {
+			return nil
+		}
+		return &exitError{exitInterrupted, nil}
+	}
+	lost := errors.Is(err, cluster.ErrRolledBack)
+	switch {
+	case stopped:
+		return &exitError{exitInterrupted, err}
+	case lost:
+		log.Warn("the engine has lost data that it had acknowledged, as after a failover to a standby that was behind: the crawl goes on from what it has, and pages may be fetched again", "error", err)
+	case errors.Is(err, cluster.ErrFenced):
+		log.Warn("the session is over, since others may have taken its partitions: joining again", "error", err)
+	default:
+		return unusable(dir, err)
+	}
+	return errAgain
 }
 
 // advise logs, once a crawl has begun, what its settings mean that the user may not expect.

@@ -29,15 +29,16 @@ type Journal struct {
 	// again until its end is known. It is a channel of one place, because its holder may wait long.
 	committing chan struct{}
 
-	mu       sync.Mutex
-	batch    uint64                            // guarded by mu; the last one committed
-	owned    map[uint8]*ownedPart              // guarded by mu
-	seen     [cluster.Partitions]cluster.Place // guarded by mu; up to where the view has each log
-	received []frontier.Mark                   // guarded by mu; on their way to the engine
-	pending  pending                           // guarded by mu
-	stats    state.JournalStats                // guarded by mu
-	sent     uint64                            // guarded by mu; hand-overs in all batches
-	counters func(p uint8) state.Counters      // guarded by mu; of the view, as far as it is applied; nil before Work
+	mu        sync.Mutex
+	batch     uint64                            // guarded by mu; the last one committed
+	owned     map[uint8]*ownedPart              // guarded by mu
+	seen      [cluster.Partitions]cluster.Place // guarded by mu; up to where the view has each log
+	received  []frontier.Mark                   // guarded by mu; on their way to the engine
+	pending   pending                           // guarded by mu
+	stats     state.JournalStats                // guarded by mu
+	sent      uint64                            // guarded by mu; hand-overs in all batches
+	takeovers uint64                            // guarded by mu; partitions claimed whose last owner did not close them
+	counters  func(p uint8) state.Counters      // guarded by mu; of the view, as far as it is applied; nil before Work
 }
 
 var _ state.SharedJournal = (*Journal)(nil)
@@ -78,6 +79,9 @@ func (j *Journal) countBy(counters func(p uint8) state.Counters) {
 func (j *Journal) claimed(c *cluster.Claimed) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if j.owned[c.Partition] == nil && c.Head != (cluster.Place{}) && !c.LastBeat.IsZero() {
+		j.takeovers++
+	}
 	j.owned[c.Partition] = &ownedPart{epoch: c.Epoch, head: c.Head, granted: c.Granted, status: c.Status}
 }
 

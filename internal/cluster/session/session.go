@@ -29,6 +29,7 @@ type Options struct {
 	Name    string               // of the machine, for people
 	Clock   func() time.Duration // nil means cluster.UptimeClock
 	Log     *slog.Logger         // nil means none
+	Resume  bool                 // a crawl that does not run is begun again, with the next run
 }
 
 // ErrNotRunning means that the crawl has ended or is paused, so there is nothing to join.
@@ -39,6 +40,7 @@ type Session struct {
 	calls
 	id      cluster.Session
 	crawl   cluster.Crawl // as it was when the session joined
+	resume  bool          // Work begins another run
 	lease   *cluster.SessionLease
 	journal *Journal
 
@@ -72,16 +74,21 @@ func Join(ctx context.Context, o Options) (*Session, error) {
 	if known := frontier.Identity(); snap.Crawl.Identity != known {
 		return nil, fmt.Errorf("the crawl %q was made with other rules for URLs (%s) than those of this program (%s): use the same version on all machines", snap.Crawl.Name, snap.Crawl.Identity, known)
 	}
-	if snap.Crawl.State != cluster.Running {
+	resume := o.Resume && snap.Crawl.State != cluster.Running
+	if snap.Crawl.State != cluster.Running && !resume {
 		return nil, fmt.Errorf("%w: it is %s (%s)", ErrNotRunning, snap.Crawl.State, snap.Crawl.Reason)
 	}
 	s := &Session{
 		calls: calls{engine: o.Engine, log: o.Log}, crawl: snap.Crawl, lease: cluster.NewSessionLease(o.Clock),
 		id: cluster.Session{Crawl: o.Crawl, ID: cluster.NewID(), Machine: o.Machine, Name: o.Name}, news: make(chan struct{}, 1),
-		known: cluster.Known{Plan: snap.Crawl.PlanVersion},
+		known: cluster.Known{Plan: snap.Crawl.PlanVersion}, resume: resume,
+	}
+	run := snap.Crawl.Run
+	if resume {
+		run++
 	}
 	s.ctx, s.end = context.WithCancelCause(context.Background())
-	if s.journal, err = newJournal(s.ctx, &s.calls, s.id, snap.Crawl.Run, s.fail); err != nil {
+	if s.journal, err = newJournal(s.ctx, &s.calls, s.id, run, s.fail); err != nil {
 		return nil, err
 	}
 	if err := s.repeat(ctx, func(ctx context.Context) error { return o.Engine.Join(ctx, s.id) }); err != nil {

@@ -96,6 +96,39 @@ func (s *Session) Work(ctx context.Context, l Local) (End, error) {
 	return end, err
 }
 
+// beginRun opens all partitions and then has the crawl run again. What they held before the run says nothing about
+// it: hosts that were given up are tried again, so a crawl that was complete may have work.
+func (w *work) beginRun() error {
+	select {
+	case <-w.ctx.Done():
+		return context.Cause(w.ctx)
+	case <-w.news: // the first snapshot
+	}
+	if err := w.TakeAll(w.ctx, w.Local); err != nil {
+		return err
+	}
+	for {
+		if err := w.Store.Flush(w.ctx); err != nil {
+			return err
+		}
+		told := false
+		if _, err := w.journal.report(func() (list map[uint8]cluster.PartStatus, ok bool) {
+			list, told = w.statuses()
+			return list, told
+		}); err != nil {
+			return err
+		}
+		if told {
+			break
+		}
+	}
+	done, err := w.journal.change(w.ctx, cluster.SetState{From: w.crawl.State, To: cluster.Running, NewRun: true})
+	if err == nil && !done {
+		err = fmt.Errorf("the crawl has changed its state since: %w", cluster.ErrFenced)
+	}
+	return err
+}
+
 func (w *work) run() (End, error) {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
@@ -124,6 +157,9 @@ func (w *work) run() (End, error) {
 
 // consider looks at a snapshot: whether the crawl has ended, and what others have changed of it.
 func (w *work) consider(snap *cluster.Snapshot) (*End, error) {
+	if snap.Crawl.Run < w.journal.run {
+		return nil, nil // of before this run
+	}
 	if snap.Crawl.State != cluster.Running {
 		return &End{Reason: snap.Crawl.Reason}, nil
 	}
@@ -248,19 +284,22 @@ func (w *work) report() (idle bool, err error) {
 	if !w.Store.Settled() {
 		return false, nil
 	}
-	return w.journal.report(func() (map[uint8]cluster.PartStatus, bool) {
-		list, ok := frontier.MemberOf(w.Frontier).Statuses(w.Store.Settled)
-		if !ok {
-			return nil, false
+	return w.journal.report(w.statuses)
+}
+
+// statuses is what the engine is told of the partitions that are open, false if that is not known now.
+func (w *work) statuses() (map[uint8]cluster.PartStatus, bool) {
+	list, ok := frontier.MemberOf(w.Frontier).Statuses(w.Store.Settled)
+	if !ok {
+		return nil, false
+	}
+	statuses := map[uint8]cluster.PartStatus{}
+	for p := range list {
+		if list[p].Open {
+			statuses[uint8(p)] = w.status(uint8(p), list[p])
 		}
-		statuses := map[uint8]cluster.PartStatus{}
-		for p := range list {
-			if list[p].Open {
-				statuses[uint8(p)] = w.status(uint8(p), list[p])
-			}
-		}
-		return statuses, true
-	})
+	}
+	return statuses, true
 }
 
 // status is what the engine is told of a partition when all that was recorded of it is applied.

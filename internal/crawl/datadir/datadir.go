@@ -30,6 +30,7 @@ func (d Dir) Report() string     { return filepath.Join(string(d), "report.json"
 func (d Dir) ReportHTML() string { return filepath.Join(string(d), export.ReportHTMLName) }
 func (d Dir) MetricsLog() string { return filepath.Join(string(d), "metrics.jsonl") }
 func (d Dir) Log() string        { return filepath.Join(string(d), "mapwright.log") }
+func (d Dir) Machine() string    { return filepath.Join(string(d), "machine") } // identifier of a machine of a cluster
 func (d Dir) Socket() string     { return filepath.Join(string(d), "control.sock") }
 
 // Command is a command of Mapwright for this directory, as a user can paste it into a shell.
@@ -185,7 +186,7 @@ func (d Dir) isWorkFile(e fs.DirEntry) bool {
 	switch e.Name() {
 	case filepath.Base(d.Socket()):
 		return e.Type()&(fs.ModeSymlink|fs.ModeDir) == 0
-	case filepath.Base(d.Plan()), filepath.Base(d.Report()), filepath.Base(d.MetricsLog()), filepath.Base(d.Log()), export.RecordName, export.LockName:
+	case filepath.Base(d.Plan()), filepath.Base(d.Machine()), filepath.Base(d.Report()), filepath.Base(d.MetricsLog()), filepath.Base(d.Log()), export.RecordName, export.LockName:
 		return e.Type().IsRegular()
 	}
 	return false

@@ -1,0 +1,246 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/cluster"
+	"github.com/mapwright/mapwright/internal/cluster/session"
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/export"
+	"github.com/mapwright/mapwright/state"
+)
+
+func newJoin(environ []string, io stdio) *cobra.Command {
+	var (
+		asJSON, print bool
+		dir           *dataDir
+		setting       *settingFlags
+		shared        *clusterFlags
+	)
+	cmd := &cobra.Command{
+		Use:   "join --cluster ADDRESS",
+		Short: "Work on a crawl of several machines",
+		Long: "Work on a crawl of several machines, which 'mapwright crawl --cluster' has made. If there is none that runs, wait for one. The command ends when the crawl does; " +
+			"the first signal makes the machine hand its share over to the others and leave. The crawl has its settings; flags and variables that are about this process count here, such as --log-level. " +
+			"The data directory holds what this machine works with, and can be deleted after that.",
+		Example: `  mapwright join --cluster postgres://mapwright@db.example/crawls
+  mapwright join --cluster postgres://mapwright@db.example/crawls --name example.com --data-dir second`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			dir, dirErr := dir.dir(setting)
+			address, err := shared.toJoin(setting)
+			if err == nil && address == "" {
+				err = usage("--cluster is missing: the address of the database that the machines share")
+			}
+			if err := errors.Join(err, dirErr); err != nil {
+				return err
+			}
+			if err := checkMachineDir(dir); err != nil {
+				return refusal(err)
+			}
+			return joinCluster(cmd.Context(), environ, io, &machine{flags: setting, dir: dir, address: address, name: shared.name, waits: true}, asJSON)
+		},
+	}
+	dir = addDataDir(cmd, environ)
+	shared = addCluster(cmd)
+	setting = addSettings(cmd, environ)
+	addRunFlags(cmd, &print, &asJSON)
+	_ = cmd.Flags().MarkHidden("print-config") // the settings are the crawl's
+	return cmd
+}
+
+// toJoin returns the address of the cluster for a command that crawls, empty for a crawl of this machine alone.
+func (c *clusterFlags) toJoin(settings *settingFlags) (string, error) {
+	address, err := c.given(settings, nil, nil)
+	if err == nil && address == "" && !c.cmd.Flags().Changed(config.ClusterName) && !c.cmd.Flags().Changed(redisName) {
+		if texts := settings.outside(config.ClusterName); len(texts) > 0 {
+			address = texts[len(texts)-1] // also with a data directory: a machine has one
+		}
+	}
+	return address, err
+}
+
+// checkMachineDir says whether a machine of a cluster may use a directory: it is new, or has the view of an earlier session.
+func checkMachineDir(dir datadir.Dir) error {
+	info, err := state.Look(dir.State())
+	switch {
+	case err == nil && info.PID != 0:
+		return &datadir.BusyError{Dir: dir, PID: info.PID}
+	case err == nil && info.View:
+		return nil
+	case err == nil && info.Exists:
+		return fmt.Errorf("data directory %s %w of this machine alone: choose another --data-dir", dir, datadir.ErrHas)
+	}
+	if _, err := os.Stat(dir.Machine()); err == nil {
+		return nil
+	}
+	return dir.CheckNew()
+}
+
+// createCrawl makes a crawl in the cluster, and returns its name.
+func createCrawl(ctx context.Context, e cluster.Engine, name string, s *config.Settings, starts []datadir.Start) (string, error) {
+	if s.Profile == config.Safe {
+		return "", usage("the safe profile is for one machine and at most %d pages: it does not go with --cluster", config.SafePages)
+	}
+	plan, err := datadir.NewPlan(s, starts).Encode()
+	if err != nil {
+		return "", err
+	}
+	var random [12]byte
+	_, _ = rand.Read(random[:]) // it never fails
+	if name == "" {
+		name = fmt.Sprintf("%s-%s", starts[0].URL.Host(), hex.EncodeToString(random[8:]))
+	}
+	row := cluster.Crawl{
+		ID: cluster.NewID(), Name: name, Seed: binary.BigEndian.Uint64(random[:]), Identity: frontier.Identity(), Plan: plan, MaxURLs: uint64(s.PageCap()),
+	}
+	err = e.Create(ctx, row, session.TokenStart)
+	switch {
+	case errors.Is(err, cluster.ErrExists):
+		return "", refusal(fmt.Errorf("the cluster has a crawl %q: 'mapwright join --name %s' works on it, 'mapwright wipe --cluster ADDRESS --name %s' deletes it", name, name, name))
+	case err != nil:
+		return "", &exitError{exitFailed, err}
+	}
+	return name, nil
+}
+
+// A machine is this process as one of several that work on a crawl.
+type machine struct {
+	flags   *settingFlags
+	dir     datadir.Dir
+	address string
+	name    string // of the crawl; empty for any that runs
+	waits   bool   // for a crawl, if there is none
+	resume  bool   // begins another run of a crawl that has ended
+	engine  cluster.Engine
+	id      cluster.MachineID
+}
+
+// joinCluster works on a crawl until it ends. A session that is over is followed by another.
+func joinCluster(ctx context.Context, environ []string, io stdio, m *machine, asJSON bool) error {
+	var err error
+	if m.engine == nil {
+		if m.engine, err = openEngine(ctx, m.address); err != nil {
+			return err
+		}
+		defer m.engine.Close()
+	}
+	if m.id, err = machineID(m.dir); err != nil {
+		return refusal(err)
+	}
+	for {
+		row, err := m.find(ctx, io)
+		if err != nil {
+			return err
+		}
+		if row.State != cluster.Running && !m.resume {
+			fmt.Fprintf(io.out, "Crawl %s is %s (%s): there is nothing to do for this machine.\n", row.Name, row.State, row.Reason)
+			return nil
+		}
+		snap, err := m.engine.Look(ctx, row.ID, cluster.Known{})
+		if err != nil {
+			return &exitError{exitFailed, err}
+		}
+		plan, err := datadir.DecodePlan(snap.Crawl.Plan, "the plan of crawl "+row.Name)
+		if err != nil {
+			return &exitError{exitFailed, err}
+		}
+		loaded, err := m.flags.loadJoined(plan.Settings)
+		if err != nil {
+			return err
+		}
+		o := crawl.Options{Settings: loaded.Settings, Plan: plan, Dir: m.dir}
+		err = runSession(ctx, environ, io, o, loaded.Warnings, asJSON, func(ctx context.Context, log *slog.Logger) (*session.Session, error) {
+			host, _ := os.Hostname()
+			return session.Join(ctx, session.Options{
+				Engine: m.engine, Crawl: row.ID, Machine: m.id, Name: fmt.Sprintf("%s:%d", host, os.Getpid()), Log: log, Resume: m.resume,
+			})
+		})
+		m.resume, m.name = false, row.Name
+		if !errors.Is(err, errAgain) {
+			return err
+		}
+	}
+}
+
+// errAgain means that a session is over, and that the machine should join again.
+var errAgain = errors.New("the session is over")
+
+// find returns the crawl to work on, and waits for one if there is none.
+func (m *machine) find(ctx context.Context, io stdio) (*cluster.Crawl, error) {
+	for said := false; ; said = true {
+		list, err := m.engine.List(ctx)
+		if err != nil && !errors.Is(err, cluster.ErrAway) {
+			return nil, &exitError{exitFailed, err}
+		}
+		if m.name == "" && !m.resume {
+			list = slices.DeleteFunc(list, func(c cluster.Crawl) bool { return c.State != cluster.Running })
+		}
+		var names []string
+		for i := range list {
+			if names = append(names, list[i].Name); list[i].Name == m.name || m.name == "" && len(list) == 1 {
+				return &list[i], nil
+			}
+		}
+		switch {
+		case m.name == "" && len(names) > 1:
+			return nil, usage("there are several crawls: --name says which (%s)", strings.Join(names, ", "))
+		case !m.waits:
+			return nil, refusal(fmt.Errorf("%q: %w", m.name, cluster.ErrNoCrawl))
+		case !said:
+			fmt.Fprintln(io.err, "mapwright: waiting for a crawl: 'mapwright crawl --cluster ADDRESS --start-url URL' makes one")
+		}
+		select {
+		case <-ctx.Done():
+			return nil, &exitError{exitInterrupted, errors.New("no crawl came")}
+		case <-time.After(cluster.BeatEvery):
+		}
+	}
+}
+
+// machineID reads the identifier of the machine whose directory it is, or makes one.
+func machineID(dir datadir.Dir) (id cluster.MachineID, err error) {
+	text, err := os.ReadFile(dir.Machine())
+	if err == nil {
+		if n, err := hex.Decode(id[:], []byte(strings.TrimSpace(string(text)))); err == nil && n == len(id) {
+			return id, nil
+		}
+	}
+	id = cluster.NewID()
+	if err := datadir.Make(string(dir)); err != nil {
+		return id, fmt.Errorf("data directory %s %w: %w", dir, datadir.ErrUnusable, err)
+	}
+	return id, export.WriteFile(dir.Machine(), export.Private, []byte(id.String()+"\n"))
+}
+
+// loadJoined lays what is about this process over the settings of a crawl of several machines. Flags about the crawl are refused: all machines
+// have the same.
+func (f *settingFlags) loadJoined(stored map[string][]string) (*config.Loaded, error) {
+	s := f.sources()
+	var wrong []string
+	for _, e := range config.Defaults(config.Polite).Table() {
+		if given, ok := f.given[e.Name]; ok && !e.PerRun {
+			wrong = append(wrong, given.From)
+		}
+	}
+	if len(wrong) > 0 {
+		return nil, usage("the crawl has its settings, which hold for all its machines: %s cannot be given here", strings.Join(wrong, ", "))
+	}
+	loaded, err := config.Resume(stored, []config.Layer{s.file, s.env}, f.given)
+	return f.checked(loaded, s.fileErr, s.envErr, err)
+}
