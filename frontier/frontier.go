@@ -110,7 +110,7 @@ func New(o Options, s Store) (*Frontier, error) {
 	f.permits.Init(int64(o.MaxInMemory))
 	f.tickets.Init(o.MaxURLs, o.URLsUsed)
 	f.robots.Init(int64(o.MaxRobots), 0)
-	f.gate.init(o.LevelByLevel)
+	f.gate.init(o.LevelByLevel, o.Closed)
 	f.dispatcher.init(f)
 	f.unlocker.init(f)
 	f.recorder.init(f)

@@ -12,6 +12,7 @@ import (
 // robots leases, which can bring sitemaps.
 type gate struct {
 	on    bool
+	told  bool         // levels are opened by Member.OpenLevel only
 	open  atomic.Int32 // the worst priority that may be leased; grows only; written under mu
 	count [depths]atomic.Int64
 	mu    sync.Mutex // held while the gate is being opened
@@ -24,8 +25,8 @@ type gateChange struct {
 	by    int64
 }
 
-func (g *gate) init(on bool) {
-	g.on = on
+func (g *gate) init(on, told bool) {
+	g.on, g.told = on, told
 	g.open.Store(int32(PriorityDepth))
 	if !on {
 		g.open.Store(math.MaxUint8)
@@ -56,6 +57,16 @@ func (g *gate) done() (next int, ok bool) {
 		}
 	}
 	return 0, false
+}
+
+// least is the least depth of what is unfinished, -1 if nothing is.
+func (g *gate) least() int {
+	for d := range g.count {
+		if g.count[d].Load() > 0 {
+			return d
+		}
+	}
+	return -1
 }
 
 // gateChanges are what a call changes of the gate's counts. All of one depth is added
@@ -110,6 +121,9 @@ func (g *gateChanges) forget(q *queues, h *host) {
 // advance opens the next level if the ones above are finished, and has all hosts
 // settled again.
 func (g *gate) advance(shards *shardSet) {
+	if g.told {
+		return
+	}
 	for _, ok := g.done(); ok; _, ok = g.done() {
 		if !g.mu.TryLock() {
 			return // the call that holds it looks again afterwards

@@ -243,7 +243,7 @@ func (l *Lease) disownLocked() {
 	case KindPage, KindSitemap:
 		s.effects.permits++
 		if l.ticket {
-			s.leases.returnTicket(h)
+			returnTicket(s, h)
 		}
 	case KindRobots:
 		l.endRobotsLocked(h)

@@ -116,29 +116,50 @@ func (l *Lease) ofURL(h *host, p pick, now int64) bool {
 // sitemap needs none; but while there are none, no page that it names can be fetched.
 func (l *Lease) reserve(h *host) bool {
 	s := l.s
+	if !mayTakeTicket(s, l.host, h) {
+		return false
+	}
 	if l.kind == KindSitemap {
-		if s.f.tickets.Exhausted() {
-			s.leases.tickets.wait(l.host, h)
-			return false
-		}
 		return true
 	}
 	if !s.leases.reserve(l.host, h) {
 		return false
 	}
+	s.f.parts.of(h.id).grant.used++
 	if s.effects.observed && h.limited(s.f.o.MaxURLsPerHost) {
 		s.effects.note(Notice{Kind: NoticeHostLimit, Host: string(s.hosts.name(h)), Waiting: h.pages() - int64(h.pageLeases) - int64(h.ticketed) - 1})
 	}
 	return true
 }
 
+// mayTakeTicket reports whether there is a page ticket, or has the host wait for one.
+func mayTakeTicket(s *shard, i int32, h *host) bool {
+	if s.f.o.Grants {
+		if g := &s.f.parts.of(h.id).grant; g.exhausted() {
+			g.short = true
+			h.flags |= hostTicketWait // until Member.Grant
+			return false
+		}
+	}
+	if s.f.tickets.Exhausted() {
+		s.leases.tickets.wait(i, h)
+		return false
+	}
+	return true
+}
+
+// returnTicket gives a page ticket back that was not used.
+func returnTicket(s *shard, h *host) {
+	s.f.parts.of(h.id).grant.used--
+	s.leases.returnTicket(h)
+}
+
 // ofRobots makes l a robots lease of an origin, if one may be had; ticket says whether
 // the page that needs it has a ticket already.
 func (l *Lease) ofRobots(h *host, o origin, ticket bool) bool {
 	s := l.s
-	if !ticket && s.f.tickets.Exhausted() {
-		s.leases.tickets.wait(l.host, h) // no page would follow
-		return false
+	if !ticket && !mayTakeTicket(s, l.host, h) {
+		return false // no page would follow
 	}
 	if !s.leases.robots.take(l.host, h) {
 		return false
@@ -194,7 +215,7 @@ func (l *Lease) putBackLocked(at int64, attempts int) {
 	switch l.kind {
 	case KindPage, KindSitemap:
 		if l.ticket && !l.spent {
-			s.leases.returnTicket(h)
+			returnTicket(s, h)
 		}
 		s.queues.addWait(&h.hostQueue, wait{
 			queued: l.queued, until: at, level: l.level, attempts: uint8(min(attempts, 255)), ticket: l.ticket && l.spent,
@@ -421,7 +442,7 @@ func (e *ending) finish() {
 		s.effects.permits++
 		s.count.finished++
 		if !l.spent {
-			s.leases.returnTicket(h)
+			returnTicket(s, h)
 		}
 	case KindSitemap:
 		s.queues.finish(&h.hostQueue, l.level)

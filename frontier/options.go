@@ -66,6 +66,9 @@ type Options struct {
 	URLsUsed int64
 	// MaxURLsPerHost limits the pages of each host likewise. Zero means no limit.
 	MaxURLsPerHost int64
+	// Grants bounds the pages of each partition by what it is granted ([Opening], [Member.Grant]).
+	// It takes the place of MaxURLs where several frontiers share a limit.
+	Grants bool
 	// MaxRetries is how often a refused or failed URL is tried again. Zero means
 	// 3, Off never.
 	MaxRetries int
@@ -82,7 +85,8 @@ type Options struct {
 	// failures in a row go on. Zero or Run means none: all hosts are tried again.
 	Continues uint64
 	// LevelByLevel finishes each depth before the next is opened, so that a URL's
-	// depth does not depend on timing. Depths above 239 are opened together.
+	// depth does not depend on timing. Depths above 239 are opened together. With Closed, levels
+	// are opened by [Member.OpenLevel], since other frontiers may have URLs of a lesser depth.
 	LevelByLevel bool
 	// KeepTurn is how many leases in a row a host without a delay gets before the
 	// next host has its turn: a warm connection is worth some unfairness. Zero

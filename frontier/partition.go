@@ -26,6 +26,9 @@ type Opening struct {
 	At time.Time
 	// NotBefore is the earliest time of a request to any of them; zero means none.
 	NotBefore time.Time
+	// Granted is how many pages the partition may have under Options.Grants, and Used how many
+	// it had.
+	Granted, Used int64
 	// NewRun means that a user asked for another run: blocked and abandoned hosts
 	// are tried again.
 	NewRun bool
@@ -69,10 +72,22 @@ type partition struct {
 	// openedAt counts as the last request to hosts that become known, notBefore is
 	// the earliest time of their first request. Clock; 0 for none.
 	openedAt, notBefore int64
+	// grant bounds the pages under Options.Grants.
+	grant grant
 	// since is the first run whose blocked and abandoned hosts stay so, and whose rows of
 	// failures go on.
 	since uint64
 }
+
+// A grant is how many pages a partition may fetch.
+type grant struct {
+	pages int64 // that it may have
+	used  int64 // tickets taken, with those of pages that are finished
+	short bool  // a host waits for a ticket
+}
+
+// exhausted reports whether there is no ticket left.
+func (g *grant) exhausted() bool { return g.used >= g.pages }
 
 type partitionState uint8
 
@@ -195,7 +210,7 @@ func (p *partition) close(s *shard) {
 func (p *partition) closeHost(s *shard, i int32, h *host) {
 	s.giveBack(h, 0)
 	for range h.ticketed {
-		s.leases.returnTicket(h)
+		returnTicket(s, h)
 	}
 	s.effects.gate.forget(&s.queues, h)
 	s.queues.clear(&h.hostQueue)
@@ -292,6 +307,7 @@ func (f *Frontier) OpenPartition(ctx context.Context, p uint8, o Opening) error 
 	if o.NewRun {
 		part.since = f.o.newRun()
 	}
+	part.grant = grant{pages: o.Granted, used: o.Used}
 	opening := part.opening
 	part.openedAt, part.notBefore = s.time(), 0
 	if !o.At.IsZero() {
@@ -374,10 +390,12 @@ type PartitionStatus struct {
 	Open   bool  // its hosts are leased, or it is being drained
 	Live   int64 // URLs and leases that are left; it has nothing to do without
 	Leases int   // that are out
+	// Short means that a host waits until more pages are granted.
+	Short bool
 }
 
 func (p *partition) status() PartitionStatus {
-	return PartitionStatus{Open: p.takesLinks(), Live: p.live, Leases: p.leases}
+	return PartitionStatus{Open: p.takesLinks(), Live: p.live, Leases: p.leases, Short: p.grant.short}
 }
 
 // A Member is a frontier as one of several that share the partitions of a crawl.
@@ -396,6 +414,55 @@ func (m Member) Hold() (release func()) {
 			f.dispatcher.waiting.WakeAll()
 		}
 	})
+}
+
+// OpenLevel lets URLs of a depth be leased, and all that are less deep. It is for
+// Options.LevelByLevel.
+func (m Member) OpenLevel(depth uint32) {
+	g := &m.f.gate
+	priority := int32(PriorityDepth) + int32(min(int(depth), maxOrderedDepth))
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.on || g.open.Load() >= priority {
+		return
+	}
+	g.open.Store(priority)
+	for _, s := range m.f.shards.all {
+		g.settleHosts(s)
+	}
+}
+
+// LeastDepth is the least depth of what is unfinished here under Options.LevelByLevel, -1 if nothing is. Sitemaps,
+// robots.txt and sources count as depth 0. It may be called by the function that Statuses calls.
+func (m Member) LeastDepth() int { return m.f.gate.least() }
+
+// Grant says how many pages a partition may have, with those that it had.
+func (m Member) Grant(p uint8, pages int64) {
+	s := m.f.shards.ofPartition(p)
+	s.lock()
+	defer s.unlock()
+	part := m.f.parts.at(p)
+	part.grant.pages, part.grant.short = pages, false
+	for i, h := range s.hosts.all(p) {
+		if h.flags&hostTicketWait != 0 {
+			h.flags &^= hostTicketWait
+			s.touch(i)
+		}
+	}
+}
+
+// TakeBack ends the grant of a partition that has nothing to do, and returns how many pages it had. It
+// reports false if it has something to do, or no more than it had.
+func (m Member) TakeBack(p uint8) (used int64, ok bool) {
+	s := m.f.shards.ofPartition(p)
+	s.lock()
+	defer s.mu.Unlock()
+	part := m.f.parts.at(p)
+	if part.state != partitionOpen || part.live > 0 || part.grant.exhausted() {
+		return 0, false
+	}
+	part.grant.pages = part.grant.used
+	return part.grant.used, true
 }
 
 // IsOpen reports whether links of a partition are recorded here.

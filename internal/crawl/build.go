@@ -145,6 +145,7 @@ func newFrontier(s *config.Settings, store *state.Store, registry *pace.Registry
 	}
 	if cluster != nil {
 		o.Closed, o.MayStart, o.Continues, o.MaxURLs = true, cluster.MayStart, store.Run(), 0
+		o.Grants = cluster.Crawl().MaxURLs > 0
 	}
 	return frontier.New(o, store)
 }

@@ -74,7 +74,7 @@ func (r *run) joinCluster(within *scope.Scope, sitemaps *seeding.Sitemaps) {
 	r.supervisor.ended = make(chan struct{})
 	limits := r.supervisor.limits
 	r.cluster = &member{session: s, endings: r.endings, limits: limits, progress: r.progress, local: session.Local{
-		Frontier: r.frontier, Store: r.store, Timeout: r.settings.Timeout, Duration: r.settings.Duration,
+		Frontier: r.frontier, Store: r.store, Timeout: r.settings.Timeout, Duration: r.settings.Duration, Levels: r.settings.MaxDepth >= 0,
 		Fold: func(at frontier.Position, run uint64, e frontier.Evidence) {
 			if run >= r.store.Run() {
 				r.frontier.Fold(at, e) // a new run tries domains again
@@ -103,8 +103,20 @@ func (r *run) seed(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// leaveWithin is how long a machine that leaves waits for an engine that is away. Then it ends as if it were killed.
+const leaveWithin = 30 * time.Second
+
 // work takes part in the crawl until it has ended, and closes ended then. If the session is over, it calls stop.
 func (m *member) work(ctx context.Context, ended chan<- struct{}, stop func()) {
+	left := make(chan struct{})
+	defer close(left)
+	defer context.AfterFunc(ctx, func() {
+		select {
+		case <-left:
+		case <-time.After(leaveWithin):
+			m.session.Abort()
+		}
+	})()
 	end, err := m.session.Work(ctx, m.local)
 	switch {
 	case err == nil:
@@ -134,6 +146,7 @@ func (m *member) note(end session.End) {
 // their partitions and leave.
 func (m *member) conclude(ctx context.Context, err error, write func(context.Context) (*report.Report, error)) (*report.Report, error) {
 	defer m.session.Close()
+	defer context.AfterFunc(ctx, m.session.Abort)()
 	if over := m.session.Over(); over != nil {
 		return nil, over
 	}
@@ -141,6 +154,7 @@ func (m *member) conclude(ctx context.Context, err error, write func(context.Con
 		return nil, err
 	}
 	if !m.end.Won {
+		defer time.AfterFunc(leaveWithin, m.session.Abort).Stop()
 		if err := m.session.Leave(ctx, m.local); err != nil {
 			return nil, err
 		}

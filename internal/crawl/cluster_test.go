@@ -361,3 +361,88 @@ func (m *testMachine) disturbed(ctx context.Context, rng *rand.Rand) (*report.Re
 	defer timer.Stop()
 	return again.once(ctx, stop)
 }
+
+// A page limit is exact: machines together record as many pages as one, also if they are killed.
+func TestClusterPageLimit(t *testing.T) {
+	for seed := range uint64(2) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				web := newMemoryWeb(t, clusterWeb())
+				s := clusterSettings(web.Server)
+				s.MaxURLs = 100
+				c := newTestCluster(t, web, s, web.StartURLs()...)
+				var wg sync.WaitGroup
+				reports := make(chan *report.Report, 3)
+				for i := range 3 {
+					rng := rand.New(rand.NewPCG(seed, uint64(20+i)))
+					m := c.machine()
+					wg.Go(func() {
+						for range 100 {
+							rep, err := m.disturbed(t.Context(), rng)
+							switch left := (*LeftError)(nil); {
+							case err == nil && rep != nil:
+								reports <- rep
+								return
+							case errors.As(err, &left) && left.Finished, errors.Is(err, session.ErrNotRunning):
+								return
+							}
+						}
+						t.Error("the crawl does not end")
+					})
+				}
+				wg.Wait()
+				snap, err := c.engine.Look(t.Context(), c.crawl.ID, cluster.Known{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				counters, err := snap.Counters()
+				if err != nil || counters.Counted != 100 {
+					t.Errorf("%d pages were counted, %v", counters.Counted, err)
+				}
+				if len(reports) > 0 {
+					if rep := <-reports; rep.Status != report.Partial || rep.Pages != 100 {
+						t.Errorf("the report has status %s and %d pages", rep.Status, rep.Pages)
+					}
+				}
+			})
+		})
+	}
+}
+
+// With a depth limit, each URL has the depth that it has on one machine.
+func TestClusterDepth(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		cfg := clusterWeb()
+		cfg.Sitemaps = nil
+		web := newMemoryWeb(t, cfg)
+		s := clusterSettings(web.Server)
+		s.MaxDepth = 3
+		dir := newDir(t)
+		alone := newMemoryWeb(t, cfg)
+		if _, err := runAlone(t.Context(), alone.options(s, dir, web.StartURLs()[0])); err != nil {
+			t.Fatal(err)
+		}
+		want := readLines(t, dir)
+		c := newTestCluster(t, web, s, web.StartURLs()[0])
+		var wg sync.WaitGroup
+		won := make(chan datadir.Dir, 3)
+		for range 3 {
+			m := c.machine()
+			wg.Go(func() {
+				if rep, err := m.run(t.Context()); err == nil && rep != nil {
+					won <- m.dir
+				}
+			})
+		}
+		wg.Wait()
+		got := readLines(t, <-won)
+		if len(got) != len(want) {
+			t.Errorf("%d URLs, want %d", len(got), len(want))
+		}
+		for u, l := range want {
+			if got[u].Depth != l.Depth || got[u].Outcome != l.Outcome {
+				t.Errorf("%s has depth %d (%s), want %d (%s)", u, got[u].Depth, got[u].Outcome, l.Depth, l.Outcome)
+			}
+		}
+	})
+}

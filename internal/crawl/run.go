@@ -145,6 +145,7 @@ func (r *run) crawl(ctx context.Context) error {
 	background.Go(func() { r.checkpoints.run(helpers) })
 
 	if r.cluster != nil {
+		defer context.AfterFunc(ctx, r.cluster.session.Abort)()
 		background.Go(func() { r.cluster.work(leasing, r.supervisor.ended, func() { stopLeasing(); stopFetching() }) })
 	} else {
 		err = r.seeds.addStarts(leasing)

@@ -253,7 +253,7 @@ func (j *Journal) setClosing(p uint8, s cluster.PartStatus) {
 
 // report commits what partitions hold, without rows, if anything of it is new. Sample is
 // called while nothing can be committed. It returns what they hold after all that was
-// committed, or false if that is not known now. It reports whether the session has nothing to do.
+// committed, or false if that is not known now. It reports whether nothing is in flight.
 func (j *Journal) report(sample func() (map[uint8]cluster.PartStatus, bool)) (idle bool, _ error) {
 	j.committing <- struct{}{}
 	defer func() { <-j.committing }()
@@ -270,7 +270,7 @@ func (j *Journal) report(sample func() (map[uint8]cluster.PartStatus, bool)) (id
 			continue
 		}
 		status := list[p]
-		idle = idle && status.Idle
+		idle = idle && status.Busy == 0
 		if !sameStatus(&own.status, &status) {
 			batch.Writes = append(batch.Writes, cluster.Write{Partition: p, Epoch: own.epoch, After: own.head, Granted: own.granted, Status: status})
 		}
@@ -284,6 +284,34 @@ func (j *Journal) report(sample func() (map[uint8]cluster.PartStatus, bool)) (id
 
 func sameStatus(a, b *cluster.PartStatus) bool {
 	return a.Idle == b.Idle && a.Busy == b.Busy && a.Least == b.Least && a.Counted == b.Counted && slices.Equal(a.Counts, b.Counts)
+}
+
+// grant changes how many pages an owned partition may have. It reports false if they cannot be had.
+func (j *Journal) grant(ctx context.Context, p uint8, to func(granted uint64) uint64) (granted uint64, ok bool, err error) {
+	j.committing <- struct{}{}
+	defer func() { <-j.committing }()
+	j.mu.Lock()
+	own := j.owned[p]
+	if own == nil {
+		j.mu.Unlock()
+		return 0, false, nil
+	}
+	g := cluster.Grant{Partition: p, Epoch: own.epoch, From: own.granted, To: to(own.granted)}
+	j.mu.Unlock()
+	if g.From == g.To {
+		return g.To, true, nil
+	}
+	err = j.calls.repeat(ctx, func(ctx context.Context) (err error) {
+		ok, err = j.calls.engine.Change(ctx, j.session, g)
+		return err
+	})
+	if err != nil || !ok {
+		return g.From, false, err
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	own.granted = g.To
+	return g.To, true, nil
 }
 
 // change makes a change of the crawl.

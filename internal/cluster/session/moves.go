@@ -121,7 +121,9 @@ func (w *work) open(ctx context.Context, c *cluster.Claimed, snap *cluster.Snaps
 	if _, _, err := w.Store.OpenPartition(ctx, p); err != nil {
 		return err
 	}
-	return w.Frontier.OpenPartition(ctx, p, w.openingOf(c, snap, at))
+	o := w.openingOf(c, snap, at)
+	o.Granted, o.Used = int64(c.Granted), int64(w.Store.PartitionCounters(p).Counted)
+	return w.Frontier.OpenPartition(ctx, p, o)
 }
 
 // follow brings the view of a partition up to the end of its log. A part of that would be of no use, so
@@ -163,11 +165,12 @@ func (s *Session) closePartition(ctx context.Context, l *Local, p uint8) error {
 	if err != nil {
 		return err
 	}
+	least := frontier.MemberOf(l.Frontier).LeastDepth()
 	held := l.Frontier.ClosePartition(p)
 	if err := l.Store.Flush(s.ctx); err != nil {
 		return err
 	}
-	s.journal.setClosing(p, l.status(p, held))
+	s.journal.setClosing(p, l.status(p, held, least))
 	return l.Store.ClosePartition(s.ctx, p, said)
 }
 

@@ -104,6 +104,11 @@ func (s *Session) fail(err error) {
 	s.end(err)
 }
 
+// Abort ends the session at once, without a word to the engine: others take over when the lease has ended.
+func (s *Session) Abort() { s.fail(errAborted) }
+
+var errAborted = errors.New("the machine has stopped without closing its partitions")
+
 // Over is why the session ended before Leave, nil if it did not. After ErrFenced and
 // ErrRolledBack the machine may join again.
 func (s *Session) Over() error {

@@ -22,6 +22,8 @@ type Local struct {
 	Timeout time.Duration
 	// Duration is how long the crawl may run in all; zero means no limit.
 	Duration time.Duration
+	// Levels means that each depth is finished on all machines before the next is begun.
+	Levels bool
 	// Fold takes in evidence that other machines recorded.
 	Fold func(at frontier.Position, run uint64, e frontier.Evidence)
 	// Seed adds the start URLs and those of public indexes.
@@ -70,6 +72,7 @@ type work struct {
 	opening bool           // guarded by mu; a call of open runs
 	scopes  int            // guarded by mu; extensions that are known
 
+	grants grants    // of run alone
 	lookAt time.Time // when to look again whether the crawl is complete
 }
 
@@ -83,7 +86,14 @@ func (s *Session) Work(ctx context.Context, l Local) (End, error) {
 	w := &work{Session: s, Local: l, busy: map[uint8]bool{}}
 	w.group, w.ctx = errgroup.WithContext(ctx)
 	s.journal.countBy(l.Store.PartitionCounters)
-	end, err := w.run()
+	var end End
+	var err error
+	if s.resume {
+		err = w.beginRun()
+	}
+	if err == nil {
+		end, err = w.run()
+	}
 	cancel()
 	if failed := w.group.Wait(); err == nil || errors.Is(err, context.Canceled) {
 		if failed != nil && !errors.Is(failed, context.Canceled) {
@@ -164,6 +174,10 @@ func (w *work) consider(snap *cluster.Snapshot) (*End, error) {
 		return &End{Reason: snap.Crawl.Reason}, nil
 	}
 	w.extend(snap)
+	w.grants.learn(snap)
+	if err := w.raise(snap); err != nil {
+		return nil, err
+	}
 	switch {
 	case snap.Complete():
 		return w.finish(ReasonComplete, cluster.IfComplete)
@@ -173,6 +187,28 @@ func (w *work) consider(snap *cluster.Snapshot) (*End, error) {
 		return w.finish(ReasonDuration, cluster.Always)
 	}
 	return nil, w.takeToken(snap)
+}
+
+// raise opens the levels that the crawl has come to, and raises the level if no machine has anything less deep left.
+func (w *work) raise(snap *cluster.Snapshot) error {
+	if !w.Levels {
+		return nil
+	}
+	level, least := snap.Crawl.Level, uint32(cluster.NoDepth)
+	for i := range snap.Parts {
+		least = min(least, snap.Parts[i].Status.Least)
+	}
+	if least > level && least != cluster.NoDepth && snap.MayRaise(least) {
+		done, err := w.journal.change(w.ctx, cluster.RaiseLevel{From: level, To: least})
+		if err != nil {
+			return err
+		}
+		if done {
+			level = least
+		}
+	}
+	frontier.MemberOf(w.Frontier).OpenLevel(level)
+	return nil
 }
 
 // finish decides that the crawl has ended, if no other session does.
@@ -260,6 +296,9 @@ func (w *work) poll() (*End, error) {
 	if err := w.receive(); err != nil {
 		return nil, err
 	}
+	if err := w.share(); err != nil {
+		return nil, err
+	}
 	idle, err := w.report()
 	if err != nil || !idle || time.Now().Before(w.lookAt) {
 		return nil, err
@@ -272,14 +311,21 @@ func (w *work) poll() (*End, error) {
 	}); err != nil {
 		return nil, err
 	}
-	if snap.Crawl.State == cluster.Running && snap.Complete() {
-		return w.finish(ReasonComplete, cluster.IfComplete)
+	if snap.Crawl.State != cluster.Running {
+		return nil, nil // the next beat says how it ended
 	}
-	return nil, nil
+	w.grants.learn(snap)
+	switch {
+	case snap.Complete():
+		return w.finish(ReasonComplete, cluster.IfComplete)
+	case snap.LimitReached():
+		return w.finish(ReasonLimit, cluster.IfLimitReached)
+	}
+	return nil, w.raise(snap)
 }
 
 // report tells the engine what the partitions hold, if that is known exactly now. It reports whether
-// this session has nothing to do.
+// nothing is in flight here.
 func (w *work) report() (idle bool, err error) {
 	if !w.Store.Settled() {
 		return false, nil
@@ -289,22 +335,27 @@ func (w *work) report() (idle bool, err error) {
 
 // statuses is what the engine is told of the partitions that are open, false if that is not known now.
 func (w *work) statuses() (map[uint8]cluster.PartStatus, bool) {
-	list, ok := frontier.MemberOf(w.Frontier).Statuses(w.Store.Settled)
+	member, least := frontier.MemberOf(w.Frontier), 0
+	list, ok := member.Statuses(func() bool {
+		least = member.LeastDepth()
+		return w.Store.Settled()
+	})
 	if !ok {
 		return nil, false
 	}
 	statuses := map[uint8]cluster.PartStatus{}
 	for p := range list {
 		if list[p].Open {
-			statuses[uint8(p)] = w.status(uint8(p), list[p])
+			statuses[uint8(p)] = w.status(uint8(p), list[p], least)
 		}
 	}
 	return statuses, true
 }
 
 // status is what the engine is told of a partition when all that was recorded of it is applied.
-func (l *Local) status(p uint8, s frontier.PartitionStatus) cluster.PartStatus {
-	status := cluster.PartStatus{Idle: s.Live == 0, Busy: uint32(s.Leases)}
+// Least is the least depth of what this machine has to do, which is not more than that of the partition.
+func (l *Local) status(p uint8, s frontier.PartitionStatus, least int) cluster.PartStatus {
+	status := cluster.PartStatus{Idle: s.Live == 0, Busy: uint32(s.Leases), Least: uint32(max(0, least))}
 	setCounters(&status, l.Store.PartitionCounters(p))
 	if status.Idle {
 		status.Least = cluster.NoDepth
