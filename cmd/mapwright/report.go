@@ -15,6 +15,7 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/export"
+	"github.com/mapwright/mapwright/internal/problems"
 )
 
 // shownItems is how many items of a list the closing table shows; report.json has more.
@@ -87,12 +88,21 @@ func printFindings(t *table, rep *report.Report) {
 	if l := rep.Loops; l != nil {
 		list(t, "Redirect loops", l.Items, l.Total, func(c report.Chain) string { return c.URL })
 	}
-	if o := rep.Orphans; o != nil {
-		t.row("Orphans", "%s in a sitemap that no page links to", plural(o.Total, "page"))
+	printProblems(t, rep.Problems)
+}
+
+// printProblems writes how many problems the site has, and which are the worst.
+func printProblems(t *table, all []problems.Problem) {
+	if len(all) == 0 {
+		return // the report of an earlier version
 	}
-	if u := rep.Unlisted; u != nil {
-		t.row("Not in sitemaps", "%s", plural(u.Total, "indexable page"))
+	totals, worst := problems.TotalsOf(all), problems.Worst(all)
+	if len(worst) == 0 {
+		t.row("Problems", "none found")
+		return
 	}
+	t.row("Problems", "%s, %s, %s", plural(totals.Errors, "error"), plural(totals.Warnings, "warning"), plural(totals.Notices, "notice"))
+	list(t, "", worst, int64(len(worst)), func(p problems.Problem) string { return fmt.Sprintf("%s: %s", p.Code, plural(p.Count, "URL")) })
 }
 
 // printHosts writes what stands out among the hosts.

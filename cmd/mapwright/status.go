@@ -16,6 +16,7 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/problems"
 )
 
 func newStatus(environ []string, io stdio) *cobra.Command {
@@ -49,16 +50,32 @@ func newStatus(environ []string, io stdio) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return json.NewEncoder(io.out).Encode(live)
+			var found []problems.Problem
+			if live.PID == 0 { // else the report is that of an earlier run
+				found = report.ReadProblems(dir)
 			}
-			return printStatus(io, dir, live)
+			if asJSON {
+				return json.NewEncoder(io.out).Encode(statusJSON(live, found))
+			}
+			return printStatus(io, dir, live, found)
 		},
 	}
 	dir = addDataDir(cmd, environ)
 	several = addCluster(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
+}
+
+// statusJSON is what status --json prints.
+func statusJSON(live *monitor.Live, found []problems.Problem) any {
+	out := struct {
+		*monitor.Live
+		Problems *problems.Totals `json:"problems,omitempty"` // of the last report
+	}{Live: live}
+	if len(found) > 0 {
+		out.Problems = new(problems.TotalsOf(found))
+	}
+	return out
 }
 
 // statusOf asks the running crawl, or reads the directory of one that does not run.
@@ -85,7 +102,7 @@ func statusOf(ctx context.Context, io stdio, dir datadir.Dir) (*monitor.Live, er
 	return live, nil
 }
 
-func printStatus(io stdio, dir datadir.Dir, l *monitor.Live) error {
+func printStatus(io stdio, dir datadir.Dir, l *monitor.Live, found []problems.Problem) error {
 	w := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
 	row := func(name, format string, args ...any) { fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
 	state := string(l.State)
@@ -121,6 +138,7 @@ func printStatus(io stdio, dir datadir.Dir, l *monitor.Live) error {
 	if l.Waiting != "" {
 		row("Waiting", "%s", l.Waiting)
 	}
+	printProblems(&table{w}, found)
 	if l.PID == 0 && l.Pending > 0 {
 		if next := goOn(dir, l.State, l.Reason, l.Profile, l.Outcomes[page.HostBlocked.String()] > 0); next != "" {
 			row("Go on with", "%s", next)

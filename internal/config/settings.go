@@ -105,6 +105,8 @@ type Settings struct {
 	BaseURL string
 	Gzip    bool
 	Links   bool
+	// CheckSoft404 asks each origin with pages for one that does not exist.
+	CheckSoft404 bool
 	// NearDuplicates records a simhash of every page's text.
 	NearDuplicates bool
 	CSV            bool

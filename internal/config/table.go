@@ -193,6 +193,8 @@ func (s *Settings) Table() []Entry {
 			Usage: "record every link, and write links.jsonl"},
 		{Name: "near-duplicates", Group: Output, Value: boolValue{&s.NearDuplicates}, Permission: Tenant,
 			Usage: "compare the texts of pages, and report those that are almost the same"},
+		{Name: "check-soft-404", Group: Output, Value: boolValue{&s.CheckSoft404}, Permission: Tenant,
+			Usage: "ask each origin once for a page that does not exist, and report pages with the same text; off by default, since it costs one request per origin"},
 		{Name: "csv", Group: Output, Value: boolValue{&s.CSV}, Permission: Tenant,
 			Usage: "write sitemap.csv too"},
 		{Name: "hreflang", Group: Output, Value: boolValue{&s.Hreflang}, Permission: Tenant,

@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,7 +56,7 @@ func open(ctx context.Context, shared *Shared, o Options, stop <-chan struct{}) 
 			return nil, err
 		}
 		// The export at the end would fail.
-		if err := export.CheckReplace(report.ExportOptions(settings, r.starts, o.Dir)); err != nil {
+		if err := cmp.Or(export.CheckReplace(report.ExportOptions(settings, r.starts, o.Dir)), export.CheckFile(o.Dir.Problems())); err != nil {
 			return nil, err
 		}
 	}

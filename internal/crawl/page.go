@@ -169,6 +169,9 @@ func (w *pageServer) serve(ctx context.Context, l *frontier.Lease) error {
 		}
 		r.Links, w.pageBuffer.evidence = w.follow(f, link, u, &w.page, repeats, names, w.pageBuffer.evidence)
 		r.Evidence, r.Named = w.pageBuffer.evidence, w.named
+		if w.settings.CheckSoft404 && f.status == http.StatusOK {
+			r.Links = w.addProbe(r.Links, u, f.at)
+		}
 	}
 	if !visit.IsLater() { // what a later visit finds is counted already
 		r.Evidence = w.trapEvidence(l, &link, f, r)

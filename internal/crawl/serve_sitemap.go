@@ -8,6 +8,8 @@ import (
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/pace"
+	"github.com/mapwright/mapwright/internal/crawl/report"
+	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/crawl/seeding"
 	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/page"
@@ -83,6 +85,9 @@ func (w *sitemapServer) serve(ctx context.Context, l *frontier.Lease) error {
 	case fetch.KindOf(err) != "" && fetch.KindOf(err) != fetch.TooLarge:
 		return w.failed(l, m, err)
 	}
+	if resp.OK() && (err != nil || m.IsCut()) {
+		ended.Finish.Outcome = uint8(page.ReadError) // so that nobody takes it for a list of all pages
+	}
 	ended.Finish.Bytes = uint64(max(resp.WireBytes, 0))
 	return w.end(l, m, ended, err)
 }
@@ -127,4 +132,76 @@ func (w *sitemapServer) failed(l *frontier.Lease, m *seeding.Reading, err error)
 		r.Final = m.IsGuessed() || isHopeless(err)
 	}
 	return w.end(l, m, r, err)
+}
+
+// addProbe adds the probe of the page's origin to the links of a page that was read: a URL that does not exist, for --check-soft-404. It is queued in the way of sitemaps, so that it is
+// requested once in a generation, at the host's pace, and is no page.
+func (w *pageServer) addProbe(links []frontier.Link, u urlnorm.URL, at time.Time) []frontier.Link {
+	probe, err := report.ProbeURL(w.hasher, u, w.visits.Generation())
+	if err != nil || w.scope.Check(probe) != scope.InScope {
+		return links
+	}
+	return append(links, frontier.Link{URL: probe, Sitemap: true, Source: report.SourceProbe, Parent: u, Discovered: at})
+}
+
+// probe requests a probe, and records the hash of its text.
+func (w *pageServer) probe(ctx context.Context, l *frontier.Lease) error {
+	u := l.URL()
+	end := func(f *finish, r frontier.Result) error {
+		f.at = time.Now()
+		f.facts = page.Facts{TextHash: f.facts.TextHash, Error: f.facts.Error}
+		r.Finish = f.record()
+		_, err := w.done(l, r)
+		return err
+	}
+	if why := w.crashes.crashedAlone(l); why != "" {
+		return end(&finish{outcome: page.Crashed, facts: page.Facts{Error: why}}, frontier.Result{Final: true})
+	}
+	ev, err := w.robots.evidence(ctx, u)
+	if err != nil {
+		return err
+	}
+	if ev.Checked && !ev.Allowed {
+		return end(&finish{outcome: page.BlockedByRobots}, frontier.Result{Final: true})
+	}
+	resp, err := w.fetcher.Do(ctx, fetch.Request{URL: u, Mode: fetch.Page, Wire: l, NewConn: l.Attempt() > 1})
+	defer resp.Close()
+	if err != nil {
+		return w.probeFailed(l, err, end)
+	}
+	defer w.putBuffer()
+	w.breaker.ok()
+	f := &finish{outcome: outcomeOf(resp.Status, resp.Location), status: resp.Status, at: time.Now(), bytes: resp.WireBytes}
+	if f.outcome == page.OK && resp.Body != nil {
+		if err := w.read(ctx, l, f, u, resp); err != nil {
+			return w.unlessStopped(ctx, l, err)
+		}
+	}
+	return end(f, frontier.Result{
+		Class: pace.ClassOf(resp.Status), Latency: resp.Timings.Wait, Lag: w.lag.value(),
+		RetryAfter: pace.ParseRetryAfter(resp.RetryAfter, resp.Header.Get("Date"), time.Now()),
+	})
+}
+
+// probeFailed ends the lease of a probe whose fetch failed.
+func (w *pageServer) probeFailed(l *frontier.Lease, err error, end func(*finish, frontier.Result) error) error {
+	r := frontier.Result{Class: pace.ClassNetwork, Lag: w.lag.value()}
+	switch {
+	case fetch.KindOf(err) == fetch.Canceled:
+		_, err := w.done(l, frontier.Result{})
+		return err
+	case fetch.IsOurs(err):
+		w.breaker.trip(err)
+		_, err := w.done(l, frontier.Result{Class: pace.ClassOurs})
+		return err
+	case isFirstDrop(l, err):
+		r.Class = pace.ClassDropped
+	case fetch.KindOf(err) == fetch.RefusedAddress:
+		r.Class, r.Final = pace.ClassNone, true
+	case fetch.KindOf(err) == fetch.TooLarge:
+		r.Class, r.Final = pace.ClassOK, true
+	case isHopeless(err):
+		r.Final = true
+	}
+	return end(&finish{outcome: failedOutcome(err), facts: page.Facts{Error: errorText(err)}}, r)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/cluster/session"
 	"github.com/mapwright/mapwright/internal/crawl/denied"
+	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/crawl/robotscache"
 	"github.com/mapwright/mapwright/internal/metrics"
 	"github.com/mapwright/mapwright/internal/page"
@@ -160,6 +161,9 @@ func (w *worker) serve(leasing, ctx context.Context, l *frontier.Lease) (err err
 	case frontier.KindRobots:
 		return w.robots.serve(ctx, l)
 	case frontier.KindSitemap:
+		if l.Link().Source == report.SourceProbe {
+			return w.page.probe(ctx, l)
+		}
 		return w.sitemaps.serve(ctx, l)
 	}
 	return w.page.serve(ctx, l)

@@ -12,28 +12,31 @@ import (
 
 // line is one line of sitemap.jsonl, as its documentation has it: a name that is not here must not be there.
 type line struct {
-	SchemaVersion  int    `json:"schema_version"`
-	URL            string `json:"url"`
-	Depth          int    `json:"depth"`
-	ParentURL      string `json:"parent_url"`
-	Source         string `json:"source"`
-	DiscoveredAt   string `json:"discovered_at"`
-	CrawledAt      string `json:"crawled_at"`
-	Outcome        string `json:"outcome"`
-	StatusCode     int    `json:"status_code"`
-	Error          string `json:"error"`
-	Attempts       int    `json:"attempts"`
-	RedirectTo     string `json:"redirect_to"`
-	ResponseTimeMS int64  `json:"response_time_ms"`
-	ContentType    string `json:"content_type"`
-	ContentLength  int64  `json:"content_length"`
-	ContentHash    string `json:"content_hash"`
-	TextHash       string `json:"text_hash"`
-	Title          string `json:"title"`
-	Description    string `json:"description"`
-	H1             string `json:"h1"`
-	CanonicalURL   string `json:"canonical_url"`
-	Language       string `json:"language"`
+	SchemaVersion  int      `json:"schema_version"`
+	URL            string   `json:"url"`
+	Depth          int      `json:"depth"`
+	ParentURL      string   `json:"parent_url"`
+	Source         string   `json:"source"`
+	DiscoveredAt   string   `json:"discovered_at"`
+	CrawledAt      string   `json:"crawled_at"`
+	Outcome        string   `json:"outcome"`
+	StatusCode     int      `json:"status_code"`
+	Error          string   `json:"error"`
+	Attempts       int      `json:"attempts"`
+	RedirectTo     string   `json:"redirect_to"`
+	ResponseTimeMS int64    `json:"response_time_ms"`
+	ContentType    string   `json:"content_type"`
+	ContentLength  int64    `json:"content_length"`
+	ContentHash    string   `json:"content_hash"`
+	TextHash       string   `json:"text_hash"`
+	Title          string   `json:"title"`
+	Description    string   `json:"description"`
+	H1             string   `json:"h1"`
+	H1Count        int      `json:"h1_count"`
+	MixedContent   []string `json:"mixed_content"`
+	InSitemap      bool     `json:"in_sitemap"`
+	CanonicalURL   string   `json:"canonical_url"`
+	Language       string   `json:"language"`
 	Hreflang       []struct {
 		Lang string `json:"lang"`
 		URL  string `json:"url"`

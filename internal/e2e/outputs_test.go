@@ -25,7 +25,7 @@ func TestOutputs(t *testing.T) {
 	rep := ended(t, got, dir, 0, "complete", "")
 	lines := readLines(t, dir)
 	foundExactly(t, web, testweb.Crawl{Starts: []string{first}, Scope: "any"}, lines)
-	if want := "sitemap.jsonl sitemap.csv links.jsonl sitemap.xml.gz report.json report.html"; strings.Join(rep.Files, " ") != want {
+	if want := "sitemap.jsonl sitemap.csv links.jsonl sitemap.xml.gz report.json report.html problems.jsonl"; strings.Join(rep.Files, " ") != want {
 		t.Errorf("files %q, want %q", rep.Files, want)
 	}
 

@@ -76,11 +76,19 @@ const (
 
 // WriteFile writes a small file whole or not at all.
 func WriteFile(path string, mode os.FileMode, content []byte) error {
+	return WriteStream(path, mode, func(w io.Writer) error {
+		_, err := w.Write(content)
+		return err
+	})
+}
+
+// WriteStream writes a file whole or not at all: what the function writes becomes its content if the function succeeds.
+func WriteStream(path string, mode os.FileMode, write func(io.Writer) error) error {
 	w, err := create(path, mode, false)
 	if err != nil {
 		return err
 	}
-	if _, err := w.Write(content); err != nil {
+	if err := write(w); err != nil {
 		w.discard()
 		return err
 	}

@@ -32,6 +32,9 @@ const (
 	indexMark = "MWPAGES"
 )
 
+// ProblemsName is the file with the problems of the site.
+const ProblemsName = "problems.jsonl"
+
 // ErrNotOurs means that a file which an export would replace was not written by Mapwright.
 var ErrNotOurs = errors.New("was not written by Mapwright and is not replaced: move it, or write to another directory with 'mapwright export --output'")
 
@@ -108,6 +111,8 @@ func Ours(dir, name string) bool {
 		mark = "url," // other versions may have other columns
 	case name == "sitemap.csv":
 		mark = strings.Join(page.NewTable().Columns(), ",") + "\n"
+	case name == ProblemsName:
+		mark = `{"code":`
 	case name == "links.jsonl":
 		mark = `{"from":`
 	case name == IndexName:
@@ -120,6 +125,9 @@ func Ours(dir, name string) bool {
 	head, err := headOf(path, len(mark))
 	return err == nil && string(head) == mark
 }
+
+// CheckFile returns ErrNotOurs if there is a file at the path that Mapwright did not write.
+func CheckFile(path string) error { return checkReplace(path) }
 
 // checkReplace refuses to replace a file that Mapwright did not write. In an empty file nothing is lost.
 func checkReplace(path string) error {

@@ -86,7 +86,7 @@ func millionPages(b *testing.B, n int) *Index {
 		}
 		l.ContentLength, l.ResponseTime = new(random.Int64N(1e6)), new(page.Millis(random.Int64N(int64(5*time.Second))))
 		if i%7 == 0 {
-			marks = append(marks, Mark{int64(i), 1 << problems.Orphan})
+			marks = append(marks, Mark{Line: int64(i), Problems: 1 << problems.Orphan})
 		}
 		line = append(table.AppendJSON(line[:0], l), '\n')
 		if _, err := out.Write(line); err != nil {

@@ -23,6 +23,9 @@ type Item struct {
 	URL     string   `json:"url"`
 	Value   string   `json:"value,omitempty"`   // what is wrong, in the form that the code's entry in docs/problems.md names
 	Related []string `json:"related,omitempty"` // other URLs that the problem is about
+	Texts   []string `json:"texts,omitempty"`   // of links: the text of the link on each of Related
+	// RelatedCut is how many related URLs are not in Related; problems.jsonl has all.
+	RelatedCut int64 `json:"related_cut,omitempty"`
 }
 
 // Severities, the worst first.
@@ -41,6 +44,41 @@ const (
 	None       = "none"
 	NotChecked = "not_checked" // Problem.Why says why
 )
+
+// Totals are how many problems there are by severity. A URL counts once for each problem that it has.
+type Totals struct {
+	Errors   int64 `json:"errors"`
+	Warnings int64 `json:"warnings"`
+	Notices  int64 `json:"notices"`
+}
+
+// TotalsOf adds up the counts of problems.
+func TotalsOf(list []Problem) (t Totals) {
+	for i := range list {
+		switch p := &list[i]; p.Severity {
+		case Error:
+			t.Errors += p.Count
+		case Warning:
+			t.Warnings += p.Count
+		case Notice:
+			t.Notices += p.Count
+		}
+	}
+	return t
+}
+
+// Worst are the problems that were found, the worst first, and those of one severity in the order of the table.
+func Worst(list []Problem) []Problem {
+	var worst []Problem
+	for _, severity := range Severities() {
+		for i := range list {
+			if p := &list[i]; p.Severity == severity && p.Count > 0 {
+				worst = append(worst, *p)
+			}
+		}
+	}
+	return worst
+}
 
 // Set are problems of one page: the bit of a code's number is set if the page has the problem.
 type Set uint64

@@ -26,6 +26,7 @@ func (d Dir) JSONL() string      { return filepath.Join(string(d), "sitemap.json
 func (d Dir) CSV() string        { return filepath.Join(string(d), "sitemap.csv") }
 func (d Dir) Links() string      { return filepath.Join(string(d), "links.jsonl") }
 func (d Dir) Changes() string    { return filepath.Join(string(d), export.ChangesName) }
+func (d Dir) Problems() string   { return filepath.Join(string(d), export.ProblemsName) }
 func (d Dir) Report() string     { return filepath.Join(string(d), "report.json") }
 func (d Dir) ReportHTML() string { return filepath.Join(string(d), export.ReportHTMLName) }
 func (d Dir) MetricsLog() string { return filepath.Join(string(d), "metrics.jsonl") }
@@ -193,7 +194,7 @@ func (d Dir) isWorkFile(e fs.DirEntry) bool {
 }
 
 func (d Dir) isOutput(name string) bool {
-	return export.IsSitemap(name) || strings.HasPrefix(name, export.IndexName+".") || slices.Contains([]string{filepath.Base(d.JSONL()), filepath.Base(d.CSV()), filepath.Base(d.Links()), filepath.Base(d.Changes()), filepath.Base(d.Report()), filepath.Base(d.ReportHTML()), filepath.Base(d.Plan())}, name)
+	return export.IsSitemap(name) || strings.HasPrefix(name, export.IndexName+".") || slices.Contains([]string{filepath.Base(d.JSONL()), filepath.Base(d.CSV()), filepath.Base(d.Links()), filepath.Base(d.Changes()), filepath.Base(d.Problems()), filepath.Base(d.Report()), filepath.Base(d.ReportHTML()), filepath.Base(d.Plan())}, name)
 }
 
 // Make makes a data directory that only its user can enter, since the settings and the log may hold secrets. The mode of a

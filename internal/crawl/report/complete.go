@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"iter"
 	"strings"
 
@@ -24,6 +25,8 @@ type Store interface {
 	Changes(ctx context.Context, since uint32) iter.Seq2[state.Change, error]
 	Facts() map[string][]byte
 	Page(ctx context.Context, k frontier.Key) (state.Page, bool, error)
+	Sitemaps(ctx context.Context) iter.Seq2[state.Page, error]
+	ReadSitemaps(ctx context.Context, keys []frontier.Key) ([]state.Sitemap, error)
 	Before(ctx context.Context, k frontier.Key, visit uint32) (state.Page, bool, error)
 	Host(ctx context.Context, h frontier.HostID) (frontier.HostFact, bool, error)
 	Counters() state.Counters
@@ -46,7 +49,7 @@ func (c *Crawl) Complete(ctx context.Context, rep *Report) error {
 	if err != nil {
 		return err
 	}
-	sum := newSummary(c.Linkage)
+	sum := newSummary()
 	sum.changes.generation = generation
 	bare := map[string]bool{} // start URLs that were bare domains
 	for _, s := range c.Starts {
@@ -56,11 +59,21 @@ func (c *Crawl) Complete(ctx context.Context, rep *Report) error {
 	}
 	sum.isProbe = func(l *page.Line) bool { return c.isProbe(ctx, l, bare) }
 	o := ExportOptions(c.Settings, c.Starts, c.Dir)
+	finder, err := c.newFinder(ctx, generation)
+	if err != nil {
+		return err
+	}
+	defer finder.Close()
 	figures := newFigures(c.Store, c.Settings.Links, generation)
 	defer figures.close()
 	o.Each = func(l *page.Line) {
 		sum.see(l)
 		figures.see(l)
+		if sum.isFailedProbe(l) {
+			finder.Skip()
+		} else {
+			_ = finder.See(l) // Join returns the error again
+		}
 	}
 	index, err := pageindex.NewBuilder(string(c.Dir), pageindex.RunPattern)
 	if err != nil {
@@ -75,7 +88,7 @@ func (c *Crawl) Complete(ctx context.Context, rep *Report) error {
 		// A recrawl that failed replaces no output.
 		o.DryRun = rep.Status == Failed
 	}
-	res, err := export.Write(ctx, Pages(c.Store, c.Settings.XMLTypes), o)
+	res, err := export.Write(ctx, linkedPages(c.Store, c.Settings.XMLTypes, c.Linkage), o)
 	if err != nil {
 		return err
 	}
@@ -84,21 +97,28 @@ func (c *Crawl) Complete(ctx context.Context, rep *Report) error {
 		return err
 	}
 	rep.Settings = shownSettings(c.Settings)
-	if !o.DryRun {
-		if err := index.Finish(pageindex.Extra{ClickDepths: figures.depths}); errors.Is(err, export.ErrNotOurs) {
-			rep.Warnings = append(rep.Warnings, err.Error())
-		} else if err != nil {
-			return err
-		}
-	}
 	if o.DryRun {
 		rep.Warnings = append(rep.Warnings, "this recrawl failed, so the outputs of the crawl before it were not replaced: '"+c.Dir.Command("export")+"' writes what is recorded")
 	}
 	if err := c.follow(ctx, rep); err != nil {
 		return err
 	}
+	found, err := c.find(ctx, finder, rep, o.DryRun)
+	if err != nil {
+		return fmt.Errorf("find problems: %w", err)
+	}
+	defer found.Close()
+	if !o.DryRun {
+		if err := index.Finish(pageindex.Extra{ClickDepths: figures.depths, Problems: found.Marks(ctx)}); errors.Is(err, export.ErrNotOurs) {
+			rep.Warnings = append(rep.Warnings, err.Error())
+		} else if err != nil {
+			return err
+		}
+	}
 	rep.Warnings = append(rep.Warnings, sum.warnings(rep, c.Dir)...)
-	rep.Files = append(res.Files, "report.json", "report.html")
+	if rep.Files = append(res.Files, "report.json", "report.html"); !o.DryRun {
+		rep.Files = append(rep.Files, export.ProblemsName)
+	}
 	return nil
 }
 
@@ -112,7 +132,7 @@ func (c *Crawl) isProbe(ctx context.Context, l *page.Line, bare map[string]bool)
 	return err == nil && ok && page.SourceName(p.Link.Source) == l.Source
 }
 
-// follow fills in what one pass over the pages cannot tell: where redirects end, and every page that links to a broken one.
+// follow fills in what one pass over the pages cannot tell: where redirects end, and why hosts are blocked.
 func (c *Crawl) follow(ctx context.Context, rep *Report) error {
 	reader := &pageReader{store: c.Store, hasher: c.Store.Hasher()}
 	for _, list := range []*List[Chain]{rep.Redirects, rep.Loops} {
@@ -128,34 +148,7 @@ func (c *Crawl) follow(ctx context.Context, rep *Report) error {
 			chain.Hops = hops
 		}
 	}
-	if err := c.explainBlocked(ctx, rep.BlockedHosts); err != nil {
-		return err
-	}
-	if rep.BrokenLinks == nil || !c.Settings.Links {
-		return nil
-	}
-	broken := map[string]*Broken{}
-	for i := range rep.BrokenLinks.Items {
-		broken[rep.BrokenLinks.Items[i].URL] = &rep.BrokenLinks.Items[i]
-	}
-	for p, err := range Pages(c.Store, c.Settings.XMLTypes)(ctx) {
-		if err != nil {
-			return err
-		}
-		seen := map[*Broken]bool{} // a page counts once, however often it links
-		for _, l := range p.Links {
-			b := broken[l.To]
-			if b == nil || seen[b] {
-				continue
-			}
-			seen[b] = true
-			if b.LinkedFrom == nil {
-				b.LinkedFrom = &List[string]{}
-			}
-			b.LinkedFrom.addUpTo(p.URL, maxReferrers)
-		}
-	}
-	return nil
+	return c.explainBlocked(ctx, rep.BlockedHosts)
 }
 
 // explainBlocked says why hosts are given up.

@@ -80,18 +80,18 @@ type Report struct {
 	ChangedFields map[string]int64 `json:"changed_fields,omitempty"` // of a recrawl: changed URLs by what differs
 	Unlinked      int64            `json:"unlinked,omitempty"`       // of a recrawl: URLs that nothing names any more
 
-	SlowestHosts   []HostFigure  `json:"slowest_hosts,omitempty"`
-	ThrottledHosts []HostFigure  `json:"throttled_hosts,omitempty"`
-	BlockedHosts   []HostFigure  `json:"blocked_hosts,omitempty"`
-	BrokenLinks    *List[Broken] `json:"broken_links,omitempty"`
-	Redirects      *List[Chain]  `json:"redirect_chains,omitempty"`
-	Loops          *List[Chain]  `json:"redirect_loops,omitempty"`
-	Orphans        *List[string] `json:"orphans,omitempty"`         // listed by a sitemap, linked by no page
-	Unlisted       *List[string] `json:"not_in_sitemaps,omitempty"` // indexable, and listed by no sitemap, though there are some
-	SameTitle      *List[Same]   `json:"duplicate_titles,omitempty"`
-	SameContent    *List[Same]   `json:"duplicate_content,omitempty"`
+	SlowestHosts   []HostFigure         `json:"slowest_hosts,omitempty"`
+	ThrottledHosts []HostFigure         `json:"throttled_hosts,omitempty"`
+	BlockedHosts   []HostFigure         `json:"blocked_hosts,omitempty"`
+	BrokenLinks    *List[Broken]        `json:"broken_links,omitempty"`
+	Redirects      *List[Chain]         `json:"redirect_chains,omitempty"`
+	Loops          *List[Chain]         `json:"redirect_loops,omitempty"`
+	Orphans        *List[string]        `json:"orphans,omitempty"`         // the problem orphan
+	Unlisted       *List[string]        `json:"not_in_sitemaps,omitempty"` // the problem not_in_sitemap
+	SameTitle      *List[problems.Same] `json:"duplicate_titles,omitempty"`
+	SameContent    *List[problems.Same] `json:"duplicate_content,omitempty"`
 
-	// Problems are the checks of package problems, in its order.
+	// Problems are the checks of package problems, in its order, with what they found. problems.jsonl has all items.
 	Problems []problems.Problem `json:"problems,omitempty"`
 
 	// Figures are what the charts of report.html show.
@@ -158,13 +158,6 @@ type Chain struct {
 	FoundOn string   `json:"found_on,omitempty"`
 }
 
-// Same are pages that share something.
-type Same struct {
-	What  string   `json:"what"`
-	Count int64    `json:"count"`
-	URLs  []string `json:"urls"` // the first few
-}
-
 // summary gathers the figures of a report while the pages go by. Its memory is bounded, whatever the size of the crawl.
 type summary struct {
 	urls, indexable int64
@@ -175,18 +168,13 @@ type summary struct {
 	broken          List[Broken]
 	redirects       redirects
 	forbidden       List[string] // start URLs, and what they redirect to, that robots.txt does not allow
-	titles          sameness
-	contents        sameness
-	orphans         List[string]
-	unlisted        List[string]
 	hosts           hostFigures
 	changes         changeCounts
-	linkage         *Linkage
 	isProbe         func(*page.Line) bool // whether a failed page only showed that there is no https; may be nil
 }
 
-func newSummary(l *Linkage) *summary {
-	return &summary{linkage: l, outcomes: map[string]int64{}, classes: map[string]int64{}, reasons: map[string]int64{}, traps: map[string]int64{}}
+func newSummary() *summary {
+	return &summary{outcomes: map[string]int64{}, classes: map[string]int64{}, reasons: map[string]int64{}, traps: map[string]int64{}}
 }
 
 // see takes one page.
@@ -205,13 +193,6 @@ func (s *summary) see(l *page.Line) {
 		s.traps[l.Trap]++
 	}
 	switch l.Outcome {
-	case page.OK.String():
-		if l.Title != "" {
-			s.titles.see(l.Title, l.URL)
-		}
-		if l.ContentHash != nil {
-			s.contents.see(l.ContentHash.String(), l.URL)
-		}
 	case page.Redirect.String():
 		s.redirects.see(l.URL, l.RedirectTo, l.ParentURL, l.Source, false)
 	case page.RedirectLoop.String():
@@ -221,29 +202,17 @@ func (s *summary) see(l *page.Line) {
 			s.forbidden.addUpTo(ForbiddenText(l.URL, &l.Facts.Robots), MaxStartsNamed)
 		}
 	case page.HTTPError.String(), page.DNSError.String(), page.ConnectError.String(), page.TLSError.String(), page.Timeout.String(), page.ReadError.String(), page.TooLarge.String():
-		if s.isProbe != nil && s.isProbe(l) {
+		if s.isFailedProbe(l) {
 			break
 		}
 		s.broken.add(Broken{URL: l.URL, Outcome: l.Outcome, StatusCode: l.StatusCode, FoundOn: l.ParentURL})
 	}
 	s.hosts.see(l)
-	s.place(l)
 	s.changes.see(l)
 }
 
-// place says whether a page is only in sitemaps, or in none though there are some.
-func (s *summary) place(l *page.Line) {
-	if !s.linkage.active.Load() || l.Outcome != page.OK.String() {
-		return
-	}
-	listed, linked := s.linkage.find(l.URL)
-	switch {
-	case listed && !linked && l.Source == page.SourceName(page.SourceSitemap):
-		s.orphans.add(l.URL)
-	case !listed && l.Indexable && !s.linkage.full.Load():
-		s.unlisted.add(l.URL)
-	}
-}
+// isFailedProbe reports whether a page only showed that there is no https.
+func (s *summary) isFailedProbe(l *page.Line) bool { return s.isProbe != nil && s.isProbe(l) }
 
 // fill puts the figures into a report.
 func (s *summary) fill(r *Report) {
@@ -252,8 +221,6 @@ func (s *summary) fill(r *Report) {
 	r.Generation, r.Changes, r.ChangedFields, r.Unlinked = s.changes.generation, s.changes.kinds, s.changes.fields, s.changes.unlinked
 	r.BrokenLinks = s.broken.orNil()
 	r.Redirects, r.Loops = s.redirects.lists()
-	r.Orphans, r.Unlisted = s.orphans.orNil(), s.unlisted.orNil()
-	r.SameTitle, r.SameContent = s.titles.list(), s.contents.list()
 	s.hosts.end()
 	r.SlowestHosts, r.ThrottledHosts, r.BlockedHosts = s.hosts.slowest, s.hosts.throttled, s.hosts.blocked
 }
@@ -303,55 +270,6 @@ func mostCommon(counts map[string]int64) string {
 		parts = append(parts, "…")
 	}
 	return strings.Join(parts, ", ")
-}
-
-// sameness finds what pages share. It looks at the first maxSame different values.
-type sameness struct {
-	values map[string]*Same
-}
-
-const (
-	maxSame    = 200_000
-	maxSameURL = 10
-)
-
-func (s *sameness) see(value, url string) {
-	if s.values == nil {
-		s.values = map[string]*Same{}
-	}
-	v := s.values[value]
-	if v == nil {
-		if len(s.values) == maxSame {
-			return
-		}
-		v = &Same{What: value}
-		s.values[value] = v
-	}
-	v.Count++
-	if len(v.URLs) < maxSameURL {
-		v.URLs = append(v.URLs, url)
-	}
-}
-
-// List are the values that more than one page has, the most common first.
-func (s *sameness) list() *List[Same] {
-	var all []Same
-	for _, v := range s.values {
-		if v.Count > 1 {
-			all = append(all, *v)
-		}
-	}
-	sort.Slice(all, func(i, j int) bool {
-		if all[i].Count != all[j].Count {
-			return all[i].Count > all[j].Count
-		}
-		return all[i].What < all[j].What
-	})
-	out := &List[Same]{}
-	for _, v := range all {
-		out.add(v)
-	}
-	return out.orNil()
 }
 
 // hostFigures sums up hosts by name, over all their ports. Pages come by host, so one is summed at a time.

@@ -87,6 +87,9 @@ func (m *Reading) Redirect(ctx context.Context, target urlnorm.URL) error {
 // Unmentioned is how many sitemaps the sitemap names that were not read, beyond those that a warning names.
 func (m *Reading) Unmentioned() int { return max(0, m.warnings-maxChildWarnings) }
 
+// IsCut reports whether entries or sitemaps that it names were left out because of a setting.
+func (m *Reading) IsCut() bool { return m.warnings > 0 || m.skips[scope.OlderThan] > 0 }
+
 // Finish ends the lease by the given function and records the reading. If a host has vouched for the sitemap since the reading began, and the reading would bring more with that,
 // the sitemap goes back to the queue instead. Only the first visit that could read it counts the entries that were not followed.
 func (m *Reading) Finish(r frontier.Result, done func(frontier.Result) (frontier.Disposition, error)) (frontier.Disposition, error) {

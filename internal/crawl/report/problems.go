@@ -1,0 +1,234 @@
+package report
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/export"
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/problems"
+	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/state"
+)
+
+// newFinder makes what finds the problems of the site.
+func (c *Crawl) newFinder(ctx context.Context, generation uint32) (*problems.Finder, error) {
+	read, err := c.sitemapsRead(ctx, generation)
+	if err != nil {
+		return nil, err
+	}
+	hasher := c.Store.Hasher()
+	not, notes := c.notChecked()
+	return problems.New(problems.Options{
+		Dir: c.Store.Dir(), Pattern: state.TempPattern, Links: c.Settings.Links, FollowNofollow: c.Settings.FollowNofollow, NearDuplicates: c.Settings.NearDuplicates,
+		NotChecked: not, Notes: notes,
+		Host: func(u urlnorm.URL) (h problems.Host, err error) {
+			h.SitemapsRead = read[hasher.HostID(u.Host())]
+			if c.Settings.CheckSoft404 {
+				h.Probe, err = c.readProbe(ctx, u, generation)
+			}
+			return h, err
+		},
+	}), nil
+}
+
+// judgedInflight is how many requests of one host may be under way at once, while its response times still say something about its pages.
+const judgedInflight = 8
+
+// notChecked says which problems the settings do not allow to look for, and what else must be known of others.
+func (c *Crawl) notChecked() (not, notes map[problems.Code]string) {
+	s := c.Settings
+	not, notes = map[problems.Code]string{}, map[problems.Code]string{}
+	if !s.Links {
+		not[problems.LinkToRedirect] = "links were not recorded (--links)"
+		notes[problems.BrokenLink] = "which pages link to them is not known, because links were not recorded (--links)"
+		if c.Linkage.full.Load() {
+			not[problems.Orphan] = fmt.Sprintf("links were not recorded (--links), and sitemaps list more than %d URLs", maxLinkage)
+		}
+	}
+	if !s.NearDuplicates {
+		not[problems.DuplicateNear] = "the texts of pages were not compared (--near-duplicates)"
+	}
+	if !s.CheckSoft404 {
+		not[problems.SoftNotFound] = "no host was asked for a page that does not exist (--check-soft-404)"
+	}
+	if s.Profile == config.OwnSite && s.MaxInflightPerHost > judgedInflight {
+		not[problems.Slow] = fmt.Sprintf("up to %d requests of a host were under way at once (--max-inflight-per-host), so that response times say little about single pages", s.MaxInflightPerHost)
+	}
+	if !slices.Contains(s.SeedingStrategy, "sitemap") && !slices.Contains(s.SeedingStrategy, "all") {
+		for _, code := range []problems.Code{problems.SitemapNotOK, problems.SitemapNotIndexable, problems.NotInSitemap} {
+			not[code] = "sitemaps were not read (--seeding-strategy)"
+		}
+	}
+	return not, notes
+}
+
+// sitemapsRead are the hosts that have sitemaps, if all of these were read to their ends in the generation. Sitemaps at the usual places that are not there are none.
+func (c *Crawl) sitemapsRead(ctx context.Context, generation uint32) (map[frontier.HostID]bool, error) {
+	read := map[frontier.HostID]bool{}
+	var keys []frontier.Key
+	look := func() error {
+		list, err := c.Store.ReadSitemaps(ctx, keys)
+		for i := range list {
+			m := &list[i]
+			for _, v := range m.Vouchers {
+				switch whole, counts := wasRead(m, generation); {
+				case !counts:
+				case whole:
+					if _, known := read[v.Host]; !known {
+						read[v.Host] = true
+					}
+				default:
+					read[v.Host] = false
+				}
+			}
+		}
+		keys = keys[:0]
+		return err
+	}
+	for m, err := range c.Store.Sitemaps(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if m.Link.Source == SourceProbe {
+			continue
+		}
+		if keys = append(keys, m.Link.Key); len(keys) == 256 {
+			if err := look(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return read, look()
+}
+
+// wasRead reports whether a sitemap was read to its end, and whether it counts as a sitemap of its site.
+func wasRead(m *state.Sitemap, generation uint32) (whole, counts bool) {
+	f := m.Finish
+	if f == nil || f.Generation != generation {
+		return false, true
+	}
+	switch page.Outcome(f.Outcome) {
+	case page.OK:
+		return true, true
+	case page.Redirect:
+		return true, false // its target is another sitemap
+	}
+	// Of a usual place nothing is known but that it is not there.
+	return false, m.Link.Source != sourceGuessed
+}
+
+// sourceGuessed is the source of a sitemap at one of the usual places, as package seeding stores it.
+const sourceGuessed uint8 = 1
+
+// find finds what single pages do not tell, fills in the report and writes problems.jsonl, unless the outputs are not to be replaced.
+func (c *Crawl) find(ctx context.Context, finder *problems.Finder, rep *Report, dryRun bool) (*problems.Result, error) {
+	if err := finder.Join(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.readLinks(ctx, rep, finder); err != nil {
+		return nil, err
+	}
+	var res *problems.Result
+	write := func(w io.Writer) (err error) {
+		enc := json.NewEncoder(page.EscapingWriter{Writer: w})
+		enc.SetEscapeHTML(false)
+		res, err = finder.Finish(ctx, func(e *problems.Entry) error { return enc.Encode(e) })
+		return err
+	}
+	var err error
+	if dryRun {
+		err = write(io.Discard)
+	} else {
+		err = export.WriteStream(c.Dir.Problems(), export.Public, write)
+	}
+	if err != nil {
+		if res != nil {
+			res.Close()
+		}
+		return nil, err
+	}
+	rep.Problems = res.Problems
+	rep.Orphans, rep.Unlisted = urlsOf(res, problems.Orphan), urlsOf(res, problems.NotInSitemap)
+	rep.SameTitle, rep.SameContent = sameOf(res, problems.TitleDuplicate), sameOf(res, problems.DuplicateExact)
+	return res, nil
+}
+
+// ReadProblems are the problems in report.json, none if there is no report.
+func ReadProblems(dir datadir.Dir) []problems.Problem {
+	text, err := os.ReadFile(dir.Report())
+	if err != nil {
+		return nil
+	}
+	var rep struct {
+		Problems []problems.Problem `json:"problems"`
+	}
+	if json.Unmarshal(text, &rep) != nil {
+		return nil
+	}
+	return rep.Problems
+}
+
+// urlsOf are the URLs that have a problem.
+func urlsOf(res *problems.Result, c problems.Code) *List[string] {
+	for i := range res.Problems {
+		p := &res.Problems[i]
+		if p.Code != c.String() {
+			continue
+		}
+		list := &List[string]{Total: p.Count, Cut: p.Cut}
+		for _, item := range p.Items {
+			list.Items = append(list.Items, item.URL)
+		}
+		return list.orNil()
+	}
+	return nil
+}
+
+// sameOf are the texts that several pages have.
+func sameOf(res *problems.Result, c problems.Code) *List[problems.Same] {
+	items, total := res.Same(c)
+	list := &List[problems.Same]{Total: total, Cut: total - int64(len(items)), Items: items}
+	return list.orNil()
+}
+
+// readLinks finds every page that links to broken URLs or redirects, if links are recorded.
+func (c *Crawl) readLinks(ctx context.Context, rep *Report, finder *problems.Finder) error {
+	if !c.Settings.Links || finder.Targets() == 0 && rep.BrokenLinks == nil {
+		return nil
+	}
+	broken := map[string]*Broken{}
+	if rep.BrokenLinks != nil {
+		for i := range rep.BrokenLinks.Items {
+			broken[rep.BrokenLinks.Items[i].URL] = &rep.BrokenLinks.Items[i]
+		}
+	}
+	for p, err := range Pages(c.Store, c.Settings.XMLTypes)(ctx) {
+		if err == nil {
+			err = finder.SeeLinks(p)
+		}
+		if err != nil {
+			return err
+		}
+		seen := map[*Broken]bool{} // a page counts once, however often it links
+		for _, l := range p.Links {
+			b := broken[l.To]
+			if b == nil || seen[b] {
+				continue
+			}
+			seen[b] = true
+			if b.LinkedFrom == nil {
+				b.LinkedFrom = &List[string]{}
+			}
+			b.LinkedFrom.addUpTo(p.URL, maxReferrers)
+		}
+	}
+	return nil
+}

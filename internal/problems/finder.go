@@ -1,0 +1,293 @@
+package problems
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/mapwright/mapwright/internal/extsort"
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/urlnorm"
+)
+
+// Options are what a Finder knows of a crawl beside its pages.
+type Options struct {
+	Dir     string // of temporary files
+	Pattern string // of their names, as in os.CreateTemp
+	Limit   int    // about the bytes that each sort holds in memory; 0 means 16 MiB
+
+	Links          bool // pages have their links
+	FollowNofollow bool // links with nofollow count as followed
+	NearDuplicates bool // pages have a simhash
+	// Host tells about the host of a URL. It is asked again only when the origin changes from one page to the next.
+	Host func(u urlnorm.URL) (Host, error)
+	// NotChecked has the reasons for which problems are not looked for.
+	NotChecked map[Code]string
+	// Notes have what else is to be said of a problem that is looked for.
+	Notes map[Code]string
+}
+
+// Host is what problems depend on beside a host's pages.
+type Host struct {
+	SitemapsRead bool       // it has sitemaps, and all of them were read
+	Probe        *page.Hash // of the text that a random path of its origin answered with status 200; nil if there was none
+}
+
+// A Finder finds the problems of a site. See or Skip is called for each page in the order of sitemap.jsonl, then Join. If Targets is not 0 then, SeeLinks is called for each page once more.
+// At last comes Finish. Close may be called at any time. Its memory does not grow with the number of pages. It is not safe for concurrent use.
+type Finder struct {
+	o    Options
+	line int64 // number of pages seen
+	err  error // the first; See returns it
+
+	found    *extsort.Sorter[finding]
+	subjects *extsort.Sorter[subject]
+	mentions *extsort.Sorter[mention]
+	recent   []uint64 // mentions of links by hash: those that are repeated soon are not sorted twice
+	groups   *extsort.Sorter[member]
+	same     map[Code]*alike
+	near     *nearness
+	targets  targets
+
+	origin   string // of the last page
+	host     Host
+	listed   int64 // pages that sitemaps list
+	unjudged int64 // pages of which it is not known whether others link to them
+	sitemaps int64 // pages of hosts whose sitemaps were all read
+}
+
+// New makes a Finder.
+func New(o Options) *Finder {
+	if o.Limit == 0 {
+		o.Limit = 16 << 20
+	}
+	f := &Finder{o: o, recent: make([]uint64, recentLinks), near: newNearness(&o), same: map[Code]*alike{}}
+	f.found = newSorter(&o, compareFindings, (*finding).size)
+	f.subjects = newSorter(&o, compareSubjects, (*subject).size)
+	f.mentions = newSorter(&o, compareMentions, (*mention).size)
+	f.groups = newSorter(&o, compareMembers, (*member).size)
+	return f
+}
+
+func newSorter[T any](o *Options, compare func(a, b T) int, size func(*T) int) *extsort.Sorter[T] {
+	return extsort.New(extsort.Options[T]{Dir: o.Dir, Pattern: o.Pattern, Limit: o.Limit, Compare: compare, Size: size})
+}
+
+// Close removes temporary files.
+func (f *Finder) Close() {
+	f.found.Close()
+	f.subjects.Close()
+	f.mentions.Close()
+	f.groups.Close()
+	f.near.close()
+}
+
+// looks reports whether a problem is looked for.
+func (f *Finder) looks(c Code) bool { return f.o.NotChecked[c] == "" }
+
+// add notes that a page has a problem.
+func (f *Finder) add(c Code, url string, line int64, value string, related ...string) {
+	if f.err != nil || !f.looks(c) {
+		return
+	}
+	f.err = f.found.Add(finding{Code: c, URL: url, Line: line, Value: value, Related: related})
+}
+
+// Skip takes the next page, and does not judge it.
+func (f *Finder) Skip() { f.line++ }
+
+// See takes the next page.
+func (f *Finder) See(l *page.Line) error {
+	line := f.line
+	f.line++
+	u, ok := urlnorm.FromCanonical(l.URL)
+	if !ok || f.err != nil {
+		return f.err
+	}
+	if origin := u.Origin(); origin != f.origin && f.o.Host != nil {
+		f.host, f.err = f.o.Host(u)
+		f.origin = strings.Clone(origin)
+	}
+	v := view{Line: l, number: line, isPage: isPage(l)}
+	v.isIndexable = v.isPage && l.Indexable
+	add := func(c Code, value string, related ...string) { f.add(c, l.URL, line, value, related...) }
+	f.answer(&v, add)
+	if l.InSitemap {
+		f.listed++
+	}
+	f.sitemap(&v, add)
+	if v.isPage {
+		f.page(&v, add)
+	}
+	if v.isIndexable {
+		f.texts(&v, u.Host(), add)
+	}
+	f.relate(&v)
+	return f.err
+}
+
+// view is a page while it is looked at.
+type view struct {
+	*page.Line
+	number      int64 // its number in sitemap.jsonl, from 0
+	isPage      bool  // outcome ok, status 200, HTML, read
+	isIndexable bool  // a page that is indexable
+}
+
+func isPage(l *page.Line) bool {
+	return l.Outcome == page.OK.String() && l.StatusCode == 200 && l.WordCount != nil && isHTML(l.ContentType)
+}
+
+func isHTML(contentType string) bool {
+	t := page.MediaType(contentType)
+	return t == "text/html" || t == "application/xhtml+xml"
+}
+
+// answer checks how a URL was answered.
+func (f *Finder) answer(v *view, add func(Code, string, ...string)) {
+	switch o := v.Outcome; {
+	case o == page.HTTPError.String() && v.StatusCode >= 500, o == page.Timeout.String(), o == page.ReadError.String():
+		add(ServerError, answerOf(v.Line))
+	case o == page.RedirectLoop.String():
+		hops := v.Hops
+		if len(hops) == 0 && v.RedirectTo != "" {
+			hops = []string{v.RedirectTo}
+		}
+		add(RedirectLoop, "", hops...)
+	case o == page.TooLarge.String() && isHTML(v.ContentType):
+		length := ""
+		if v.ContentLength != nil {
+			length = strconv.FormatInt(*v.ContentLength, 10)
+		}
+		add(Large, length)
+	}
+}
+
+// answerOf is the status code of a URL, or its outcome if there is none or the status does not tell.
+func answerOf(l *page.Line) string {
+	if o := l.Outcome; l.StatusCode == 0 || o == page.Timeout.String() || o == page.ReadError.String() {
+		return o
+	}
+	return strconv.Itoa(l.StatusCode)
+}
+
+// isBroken reports whether a link to the URL leads nowhere.
+func isBroken(l *page.Line) bool {
+	switch l.Outcome {
+	case page.DNSError.String(), page.ConnectError.String(), page.TLSError.String():
+		return true
+	case page.HTTPError.String():
+		return l.StatusCode >= 400 && l.StatusCode < 500 && !slices.Contains([]int{401, 403, 407, 429, 451}, l.StatusCode)
+	}
+	return false
+}
+
+// isSettled reports whether it is known what the URL answers. Of a URL that was not requested it is, if robots.txt forbids it.
+func isSettled(l *page.Line) bool {
+	switch l.Outcome {
+	case page.Pending.String(), page.HostBlocked.String(), page.Trap.String(), page.Crashed.String(), page.RefusedAddress.String():
+		return false
+	}
+	return true
+}
+
+// sitemap checks a URL beside the sitemaps.
+func (f *Finder) sitemap(v *view, add func(Code, string, ...string)) {
+	if f.host.SitemapsRead {
+		f.sitemaps++
+		if v.isIndexable && !v.InSitemap {
+			add(NotInSitemap, "")
+		}
+	}
+	if !v.InSitemap || !isSettled(v.Line) {
+		return
+	}
+	switch reason := v.IndexableReason; {
+	case reason == page.NotCanon:
+		add(SitemapNotIndexable, reason, v.Canonical)
+	case reason == page.NotNoIndex, reason == page.NotRobots:
+		add(SitemapNotIndexable, reason)
+	case v.StatusCode != 200:
+		add(SitemapNotOK, answerOf(v.Line))
+	}
+}
+
+// page checks what a page is and how it was delivered.
+func (f *Finder) page(v *view, add func(Code, string, ...string)) {
+	if blank(v.H1) {
+		add(H1Missing, "")
+	}
+	if v.H1Count != nil {
+		add(H1Several, strconv.Itoa(*v.H1Count))
+	}
+	if len(v.MixedContent) > 0 {
+		add(MixedContent, "", v.MixedContent...)
+	}
+	if t := v.ResponseTime; t != nil && time.Duration(*t) > MaxSeconds*time.Second {
+		add(Slow, strconv.FormatInt(time.Duration(*t).Milliseconds(), 10))
+	}
+	if n := v.ContentLength; n != nil && *n > MaxBytes {
+		add(Large, strconv.FormatInt(*n, 10))
+	}
+	if p := f.host.Probe; p != nil && v.TextHash != nil && *p == *v.TextHash {
+		add(SoftNotFound, p.String())
+	}
+}
+
+// texts checks the texts of an indexable page.
+func (f *Finder) texts(v *view, host string, add func(Code, string, ...string)) {
+	title, description := collapse(v.Title), collapse(v.Description)
+	if title == "" {
+		add(TitleMissing, "")
+	} else {
+		f.group(TitleDuplicate, host, title, v)
+	}
+	if n := utf8.RuneCountInString(title); n > MaxTitle {
+		add(TitleLong, strconv.Itoa(n))
+	}
+	if description == "" {
+		add(DescriptionMissing, "")
+	} else {
+		f.group(DescriptionDuplicate, host, description, v)
+	}
+	if n := utf8.RuneCountInString(description); n > MaxDescription {
+		add(DescriptionLong, strconv.Itoa(n))
+	}
+	words := *v.WordCount
+	if words < ThinWords {
+		add(Thin, strconv.Itoa(words))
+	}
+	if words >= ExactWords && v.TextHash != nil {
+		f.group(DuplicateExact, "", v.TextHash.String(), v)
+	}
+	if words >= NearWords && v.SimHash != nil && v.TextHash != nil && f.looks(DuplicateNear) && f.err == nil {
+		f.err = f.near.add(likeness{Sim: uint64(*v.SimHash), Text: uint64(*v.TextHash), URL: v.URL, Line: v.number})
+	}
+}
+
+// collapse makes one space of each piece of white space, and none at the ends.
+func collapse(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+func blank(text string) bool { return strings.TrimSpace(text) == "" }
+
+// Join finds the problems that more than one page is needed for. It follows the last call of See.
+func (f *Finder) Join(ctx context.Context) error {
+	if f.err == nil {
+		f.err = f.joinGroups(ctx)
+	}
+	if f.err == nil {
+		f.err = f.joinMentions(ctx)
+	}
+	if f.err == nil && f.looks(DuplicateNear) {
+		f.err = f.near.join(ctx, f.add)
+	}
+	return f.err
+}
+
+// hashOf identifies a URL in joins. The chance that two of ten million URLs have the same is 3 in a million.
+func hashOf(url string) uint64 { return xxhash.Sum64String(url) }

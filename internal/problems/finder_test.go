@@ -1,0 +1,168 @@
+package problems
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/parser"
+)
+
+// pageOf is an indexable page with n words.
+func pageOf(url string, words int) *page.Line {
+	l := &page.Line{URL: url, Outcome: page.OK.String(), StatusCode: 200, Source: page.SourceName(page.SourceLink), Linked: true, Indexable: true}
+	l.ContentType, l.WordCount, l.TextHash = "text/html", new(words), new(page.Hash(hashOf(url)))
+	l.Title, l.Description, l.H1 = "Title of "+url, "Description of "+url, "Heading"
+	return l
+}
+
+// found runs a Finder over pages, and returns the URLs of each problem and all lines.
+func found(t *testing.T, o Options, pages ...*page.Line) (map[string][]string, *Result, []Entry) {
+	t.Helper()
+	o.Dir, o.Pattern = t.TempDir(), "problems-*"
+	f := New(o)
+	defer f.Close()
+	for _, l := range pages {
+		if err := f.See(l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.Join(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if f.Targets() > 0 {
+		for _, l := range pages {
+			if err := f.SeeLinks(l); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	var lines []Entry
+	urls := map[string][]string{}
+	r, err := f.Finish(t.Context(), func(e *Entry) error {
+		if lines = append(lines, *e); e.Part == 0 {
+			urls[e.Code] = append(urls[e.Code], e.URL)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Close)
+	for _, p := range r.Problems {
+		if p.Count != int64(len(urls[p.Code])) || (p.Result == Found) != (p.Count > 0) || p.Cut != p.Count-int64(len(p.Items)) {
+			t.Errorf("%s: %s, %d items and %d cut, but %d lines", p.Code, p.Result, len(p.Items), p.Cut, len(urls[p.Code]))
+		}
+	}
+	return urls, r, lines
+}
+
+// Near duplicates equal those of comparing each page with each, also if sorts and comparisons are divided often.
+func TestNearDuplicates(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	var pages []*page.Line
+	var base uint64
+	for i := range 6000 {
+		if i%40 == 0 {
+			base = rng.Uint64()
+		}
+		sim := base
+		if i < 3000 {
+			sim = 0x5a5a // most of its bits are those of many others
+		}
+		for range rng.IntN(8) {
+			sim ^= 1 << rng.IntN(64)
+		}
+		l := pageOf(fmt.Sprintf("https://example.com/%05d", i), 100+i%2*-1)
+		l.SimHash = new(page.Hash(sim))
+		if i%7 == 0 && i > 0 { // the same text
+			l.SimHash, l.TextHash = pages[i-1].SimHash, pages[i-1].TextHash
+		}
+		pages = append(pages, l)
+	}
+	var want []string
+	for _, a := range pages {
+		near := slices.ContainsFunc(pages, func(b *page.Line) bool {
+			return *b.WordCount >= NearWords && *a.TextHash != *b.TextHash && parser.Distance(uint64(*a.SimHash), uint64(*b.SimHash)) <= NearDistance
+		})
+		if near && *a.WordCount >= NearWords {
+			want = append(want, a.URL)
+		}
+	}
+	if len(want) < 500 || len(want) > 2900 {
+		t.Fatalf("%d of %d pages are near others: this tests little", len(want), len(pages))
+	}
+	for _, limit := range []int{0, 20_000} {
+		got, _, lines := found(t, Options{Limit: limit, NearDuplicates: true}, pages...)
+		if !slices.Equal(got["duplicate_near"], want) {
+			t.Errorf("limit %d: %d pages are near others, want %d", limit, len(got["duplicate_near"]), len(want))
+		}
+		for _, e := range lines {
+			if e.Code == "duplicate_near" && (len(e.Related) == 0 || slices.Contains(e.Related, e.URL)) {
+				t.Fatalf("limit %d: %s is related to %v", limit, e.URL, e.Related)
+			}
+		}
+	}
+}
+
+// Everything that is found is the same if each sort needs a file.
+func TestSortsInFiles(t *testing.T) {
+	var pages []*page.Line
+	for i := range 400 {
+		l := pageOf(fmt.Sprintf("https://example.com/%03d", i), 50+i)
+		l.Title = fmt.Sprint("Title ", i%350)
+		l.Links = []page.Link{{To: "https://example.com/gone", Text: fmt.Sprint("text ", i)}, {To: "https://example.com/gone"}, {To: fmt.Sprintf("https://example.com/%03d", i/2)}}
+		l.Hreflang = []page.Alternate{{Lang: "de", URL: fmt.Sprintf("https://example.com/%03d", (i+200)%400)}, {Lang: "fr", URL: "https://example.com/000"}}
+		l.Canonical = l.URL
+		pages = append(pages, l)
+	}
+	gone := &page.Line{URL: "https://example.com/gone", Outcome: page.HTTPError.String(), StatusCode: 404, Source: "link"}
+	copied := pageOf("https://example.com/copy", 500)
+	copied.Canonical, copied.Indexable, copied.IndexableReason = gone.URL, false, page.NotCanon
+	pages = append(pages, copied, gone)
+	got, r, lines := found(t, Options{Links: true}, pages...)
+	small, _, sameLines := found(t, Options{Links: true, Limit: 3000}, pages...)
+	if !maps.EqualFunc(got, small, slices.Equal) || fmt.Sprint(lines) != fmt.Sprint(sameLines) {
+		t.Error("sorts in files find something else")
+	}
+	for code, want := range map[string]int{"broken_link": 1, "canonical_bad": 1, "title_duplicate": 100, "orphan": 200, "hreflang_no_return": 398, "thin": 50} {
+		if len(got[code]) != want {
+			t.Errorf("%s: %d URLs, want %d", code, len(got[code]), want)
+		}
+	}
+	linking, parts := 0, 0
+	for _, e := range lines {
+		if e.Code == "broken_link" {
+			linking += len(e.Related)
+			parts++
+			if len(e.Related) != len(e.Texts) || e.Texts[0] == "" {
+				t.Errorf("%d pages link, with %d texts", len(e.Related), len(e.Texts))
+			}
+		}
+	}
+	if first := r.Problems[BrokenLink].Items[0]; linking != 400 || parts != 4 || len(first.Related) != 100 || first.RelatedCut != 300 || first.Value != "404" {
+		t.Errorf("%d pages link to it, in %d lines; the report has %d and %d more, value %q", linking, parts, len(first.Related), first.RelatedCut, first.Value)
+	}
+	marks := 0
+	for m, err := range r.Marks(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range m.Problems.Codes() {
+			marks++
+			if !slices.Contains(got[c.String()], pages[m.Line].URL) {
+				t.Errorf("page %d is marked with %s", m.Line, c)
+			}
+		}
+	}
+	all := 0
+	for _, urls := range got {
+		all += len(urls)
+	}
+	if marks != all {
+		t.Errorf("%d marks for %d problems", marks, all)
+	}
+}

@@ -1,0 +1,293 @@
+package problems
+
+import (
+	"cmp"
+	"context"
+	"iter"
+	"slices"
+	"strconv"
+
+	"github.com/mapwright/mapwright/internal/extsort"
+	"github.com/mapwright/mapwright/internal/page"
+)
+
+// subject is what others may mention: a URL whose answer is known.
+type subject struct {
+	Hash  uint64
+	URL   string
+	Line  int64
+	Is    uint8
+	Value string   // its answer if it is broken, where it leads if it has moved, else why it is not indexable
+	Hops  []string // of a redirect that needs more than one hop
+}
+
+// What a subject is, as bits.
+const (
+	subjectPage uint8 = 1 << iota
+	subjectIndexable
+	subjectBroken
+	subjectMoved   // 301 or 308
+	subjectChained // a redirect of two hops or more
+	subjectLinked  // links are not recorded, but it is known that a page links to it or a redirect leads to it
+	subjectOrphan  // it is an orphan if no other page links to it
+)
+
+func (s *subject) size() int {
+	n := 80 + len(s.URL) + len(s.Value)
+	for _, h := range s.Hops {
+		n += 16 + len(h)
+	}
+	return n
+}
+
+func compareSubjects(a, b subject) int {
+	return cmp.Or(cmp.Compare(a.Hash, b.Hash), cmp.Compare(a.URL, b.URL))
+}
+
+// mention is that one page says something of another.
+type mention struct {
+	To   uint64 // the hash of the URL that is mentioned
+	Kind uint8
+	Peer uint64 // of names: what is named; of namedBy: the hash of URL
+	URL  string // who mentions it, where that matters
+	Line int64  // of URL
+}
+
+// Kinds of mentions, in the order in which those of one URL are looked at.
+const (
+	mentionFollowed   uint8 = iota // another page has a link to it that is followed
+	mentionLinked                  // another page has a link to it
+	mentionRedirected              // another URL redirects to it
+	mentionCanonical               // a page names it as its canonical address
+	mentionNames                   // it names a language version: no mention, but what those that name it are compared with
+	mentionNamedBy                 // a page names it as a language version
+)
+
+func (m *mention) size() int { return 64 + len(m.URL) }
+
+func compareMentions(a, b mention) int {
+	return cmp.Or(cmp.Compare(a.To, b.To), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.URL, b.URL), cmp.Compare(a.Peer, b.Peer))
+}
+
+// recentLinks is how many links are remembered, to leave out most of those that every page of a site has. It is a power of two.
+const recentLinks = 1 << 18
+
+// relate notes what a page is to others, and others to it.
+func (f *Finder) relate(v *view) {
+	self := hashOf(v.URL)
+	mention := func(m mention) {
+		if f.err == nil {
+			f.err = f.mentions.Add(m)
+		}
+	}
+	if to := v.RedirectTo; to != "" && to != v.URL {
+		mention(newFlag(hashOf(to), mentionRedirected))
+	}
+	if v.isPage && v.Canonical != "" && v.Canonical != v.URL {
+		mention(newMention(hashOf(v.Canonical), mentionCanonical, v, self))
+	}
+	if v.isPage {
+		for _, a := range v.Hreflang {
+			if a.URL != v.URL {
+				mention(newNames(self, hashOf(a.URL)))
+				mention(newMention(hashOf(a.URL), mentionNamedBy, v, self))
+			}
+		}
+	}
+	if f.o.Links {
+		f.relateLinks(v)
+	}
+	if s := f.subject(v, self); isSettled(v.Line) && f.err == nil {
+		f.err = f.subjects.Add(s)
+	}
+}
+
+func newFlag(to uint64, kind uint8) mention { return mention{To: to, Kind: kind} }
+
+func newNames(page, named uint64) mention { return mention{To: page, Kind: mentionNames, Peer: named} }
+
+func newMention(to uint64, kind uint8, from *view, self uint64) mention {
+	return mention{To: to, Kind: kind, Peer: self, URL: from.URL, Line: from.number}
+}
+
+// relateLinks notes which URLs a page links to. Only whether there is a link matters, so one is enough.
+func (f *Finder) relateLinks(v *view) {
+	for i := range v.Links {
+		l := &v.Links[i]
+		if l.To == v.URL || f.err != nil {
+			continue
+		}
+		kind := mentionFollowed
+		if l.NoFollow && !f.o.FollowNofollow {
+			kind = mentionLinked
+		}
+		to := hashOf(l.To)
+		if slot := &f.recent[(to+uint64(kind))%recentLinks]; *slot != to+uint64(kind) {
+			*slot = to + uint64(kind)
+			f.err = f.mentions.Add(newFlag(to, kind))
+		}
+	}
+}
+
+// subject is what a page is to those that mention it.
+func (f *Finder) subject(v *view, self uint64) subject {
+	s := subject{Hash: self, URL: v.URL, Line: v.number, Value: v.IndexableReason}
+	set := func(is bool, bit uint8) {
+		if is {
+			s.Is |= bit
+		}
+	}
+	set(v.isPage, subjectPage)
+	set(v.isIndexable, subjectIndexable)
+	if isBroken(v.Line) {
+		s.Is, s.Value = s.Is|subjectBroken, answerOf(v.Line)
+	}
+	if v.Outcome == page.Redirect.String() {
+		if v.StatusCode == 301 || v.StatusCode == 308 {
+			s.Is, s.Value = s.Is|subjectMoved, v.RedirectTo
+		}
+		if len(v.Hops) > 1 {
+			s.Is, s.Hops = s.Is|subjectChained, v.Hops
+		}
+	}
+	if v.isIndexable && v.Source != page.SourceName(page.SourceStart) {
+		known := f.o.Links || v.Linked || v.InSitemap
+		set(known, subjectOrphan)
+		if !known {
+			f.unjudged++
+		}
+	}
+	set(!f.o.Links && v.Linked, subjectLinked)
+	return s
+}
+
+// sorted is what a sorter holds, in order, as a sequence.
+func sorted[T any](ctx context.Context, s *extsort.Sorter[T]) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) { s.Sort(ctx, yield) }
+}
+
+// joinMentions brings what is mentioned together with those that mention it.
+func (f *Finder) joinMentions(ctx context.Context) error {
+	next, stop := iter.Pull2(sorted(ctx, f.mentions))
+	defer stop()
+	m, err, more := next()
+	for s, failed := range sorted(ctx, f.subjects) {
+		if failed != nil {
+			return failed
+		}
+		for ; more && err == nil && m.To < s.Hash; m, err, more = next() {
+		}
+		j := joining{subject: s, f: f}
+		for ; more && err == nil && m.To == s.Hash; m, err, more = next() {
+			j.take(&m)
+		}
+		j.end()
+		if err := cmp.Or(err, f.err); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// joining is one subject, and what was mentioned of it so far.
+type joining struct {
+	subject
+	f        *Finder
+	followed bool
+	linked   bool
+	reached  bool            // by a redirect
+	names    map[uint64]bool // the language versions that it names
+}
+
+// take looks at the next mention.
+func (j *joining) take(m *mention) {
+	switch m.Kind {
+	case mentionFollowed:
+		j.followed, j.linked = true, true
+	case mentionLinked:
+		j.linked = true
+	case mentionRedirected:
+		j.reached = true
+	case mentionCanonical:
+		if j.Is&subjectIndexable == 0 {
+			j.f.add(CanonicalBad, m.URL, m.Line, j.reason(), j.URL)
+		}
+	case mentionNames:
+		if j.names == nil {
+			j.names = map[uint64]bool{}
+		}
+		j.names[m.Peer] = true
+	case mentionNamedBy:
+		if j.Is&subjectPage != 0 && !j.names[m.Peer] {
+			j.f.add(HreflangNoReturn, m.URL, m.Line, "", j.URL)
+		}
+	}
+}
+
+// reason is why the subject is not indexable.
+func (j *joining) reason() string {
+	switch {
+	case j.Is&subjectBroken != 0:
+		return page.NotStatus
+	case j.Is&subjectMoved != 0:
+		return page.NotRedirect
+	}
+	return j.Value
+}
+
+// end judges the subject, when all mentions are taken.
+func (j *joining) end() {
+	f, is := j.f, func(bit uint8) bool { return j.Is&bit != 0 }
+	if is(subjectChained) && !j.reached {
+		f.add(RedirectChain, j.URL, j.Line, strconv.Itoa(len(j.Hops)), j.Hops...)
+	}
+	if is(subjectOrphan) && !is(subjectLinked) && !j.followed && !j.reached {
+		f.add(Orphan, j.URL, j.Line, "")
+	}
+	if is(subjectBroken) && (j.linked || j.reached || is(subjectLinked)) {
+		f.add(BrokenLink, j.URL, j.Line, j.Value)
+		f.targets.broken = append(f.targets.broken, j.Hash)
+	}
+	if is(subjectMoved) && j.linked {
+		f.add(LinkToRedirect, j.URL, j.Line, j.Value)
+		f.targets.moved = append(f.targets.moved, j.Hash)
+	}
+}
+
+// targets are the hashes of URLs whose linking pages are reported, in order.
+type targets struct{ broken, moved []uint64 }
+
+// Targets is how many URLs there are of which the pages that link to them are to be found by SeeLinks. It may be called after Join.
+func (f *Finder) Targets() int {
+	if !f.o.Links {
+		return 0
+	}
+	return len(f.targets.broken) + len(f.targets.moved)
+}
+
+// SeeLinks notes the links of a page to targets. A page counts once for each, with the text of its first link.
+func (f *Finder) SeeLinks(l *page.Line) error {
+	var seen map[uint64]bool
+	for i := range l.Links {
+		link := &l.Links[i]
+		if link.To == l.URL || f.err != nil {
+			continue
+		}
+		to, code := hashOf(link.To), BrokenLink
+		if _, is := slices.BinarySearch(f.targets.broken, to); !is {
+			code = LinkToRedirect
+			if _, is := slices.BinarySearch(f.targets.moved, to); !is {
+				continue
+			}
+		}
+		if seen[to] {
+			continue
+		}
+		if seen == nil {
+			seen = map[uint64]bool{}
+		}
+		seen[to] = true
+		f.err = f.found.Add(finding{Code: code, URL: link.To, Line: noLine, Seq: 1, Related: []string{l.URL}, Texts: []string{link.Text}})
+	}
+	return f.err
+}

@@ -1,0 +1,239 @@
+package problems
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/mapwright/mapwright/internal/extsort"
+)
+
+// finding is that a URL has a problem, or one part of what is to be said of it. Findings of one code and URL become one item.
+type finding struct {
+	Code    Code
+	URL     string
+	Line    int64 // noLine in a further part
+	Seq     uint8 // 0, and 1 in a further part
+	Value   string
+	Related []string
+	Texts   []string // of links, one for each of Related
+}
+
+const noLine = -1
+
+func (f *finding) size() int {
+	n := 120 + len(f.URL) + len(f.Value)
+	for _, list := range [][]string{f.Related, f.Texts} {
+		for _, text := range list {
+			n += 16 + len(text)
+		}
+	}
+	return n
+}
+
+func compareFindings(a, b finding) int {
+	return cmp.Or(cmp.Compare(a.Code, b.Code), cmp.Compare(a.URL, b.URL), cmp.Compare(a.Seq, b.Seq), slices.Compare(a.Related, b.Related))
+}
+
+// Entry is a line of problems.jsonl. An item with more related URLs than MaxRelated has several lines, one after the other.
+type Entry struct {
+	Code string `json:"code"`
+	Item
+	Part int `json:"part,omitempty"` // 2 in the second line of an item, and so on
+}
+
+const (
+	// MaxItems is how many items a Problem has.
+	MaxItems = 100
+	// MaxRelated is how many related URLs an item, or a line of problems.jsonl, has.
+	MaxRelated = 100
+)
+
+// Mark is which problems a page has.
+type Mark struct {
+	Line     int64 // its number in sitemap.jsonl, from 0
+	Problems Set
+}
+
+type mark struct {
+	Line int64
+	Code Code
+}
+
+// Result are the problems of a site.
+type Result struct {
+	Problems []Problem // one for each entry of the table, in its order
+	marks    *extsort.Sorter[mark]
+	same     map[Code]*alike
+}
+
+// Finish writes every item to each, by the order of codes and URLs, and returns the result.
+func (f *Finder) Finish(ctx context.Context, each func(*Entry) error) (*Result, error) {
+	if f.err != nil {
+		return nil, f.err
+	}
+	r := &Result{marks: newSorter(&f.o, func(a, b mark) int { return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Code, b.Code)) }, func(*mark) int { return 16 }), same: f.same}
+	problems := make([]Problem, numCodes)
+	w := items{r: r, problems: problems, each: each}
+	for found, err := range sorted(ctx, f.found) {
+		if err == nil {
+			err = w.take(&found)
+		}
+		if err != nil {
+			r.Close()
+			return nil, fmt.Errorf("write problems: %w", err)
+		}
+	}
+	if err := w.end(); err != nil {
+		r.Close()
+		return nil, fmt.Errorf("write problems: %w", err)
+	}
+	for _, d := range Table() {
+		p := problems[d.Code]
+		p.Code, p.Severity, p.Explain, p.Fix = d.Name, d.Severity, d.Explain, d.Fix
+		p.Result, p.Why = f.judge(d.Code, p.Count)
+		p.Cut = p.Count - int64(len(p.Items))
+		if p.Items == nil {
+			p.Items = []Item{}
+		}
+		r.Problems = append(r.Problems, p)
+	}
+	return r, nil
+}
+
+// judge says what became of a check, and what is to be said of it.
+func (f *Finder) judge(c Code, count int64) (result, why string) {
+	if why := f.o.NotChecked[c]; why != "" {
+		return NotChecked, why
+	}
+	switch {
+	case count > 0:
+		result, why = Found, f.o.Notes[c]
+	case (c == SitemapNotOK || c == SitemapNotIndexable) && f.listed == 0:
+		return NotChecked, "no sitemap that was read lists a URL of this crawl"
+	case c == NotInSitemap && f.sitemaps == 0:
+		return NotChecked, "there is no host of which all sitemaps were read"
+	case c == Orphan && f.unjudged > 0:
+		result = NotChecked
+	default:
+		result = None
+	}
+	if c == Orphan && f.unjudged > 0 {
+		why = strings.TrimPrefix(why+fmt.Sprintf("; whether others link to them is not known of %d pages, because links were not recorded (--links)", f.unjudged), "; ")
+	}
+	return result, why
+}
+
+// items makes items of findings.
+type items struct {
+	r        *Result
+	problems []Problem // by code
+	each     func(*Entry) error
+	now      finding
+	open     bool
+	part     int
+	related  int64 // in the lines that are written
+	skip     bool  // the findings have no first part: another URL has the same hash
+}
+
+// take takes the next finding.
+func (w *items) take(f *finding) error {
+	if w.open && f.Code == w.now.Code && f.URL == w.now.URL {
+		for len(f.Related) > 0 {
+			room := min(MaxRelated-len(w.now.Related), len(f.Related))
+			w.now.Related = append(w.now.Related, f.Related[:room]...)
+			f.Related = f.Related[room:]
+			if len(f.Texts) > 0 {
+				w.now.Texts = append(w.now.Texts, f.Texts[:room]...)
+				f.Texts = f.Texts[room:]
+			}
+			if len(f.Related) == 0 {
+				break
+			}
+			if err := w.write(); err != nil {
+				return err
+			}
+			w.now.Related, w.now.Texts = nil, nil
+		}
+		return nil
+	}
+	if err := w.end(); err != nil {
+		return err
+	}
+	w.now, w.open, w.part, w.related, w.skip = *f, true, 0, 0, f.Line == noLine
+	w.now.Related, w.now.Texts = slices.Clip(f.Related), slices.Clip(f.Texts)
+	return nil
+}
+
+// end ends the present item.
+func (w *items) end() error {
+	if !w.open {
+		return nil
+	}
+	w.open = false
+	if err := w.write(); err != nil || w.part < 2 {
+		return err
+	}
+	// The first line is full.
+	if p := &w.problems[w.now.Code]; p.Count <= MaxItems {
+		p.Items[p.Count-1].RelatedCut = w.related - MaxRelated
+	}
+	return nil
+}
+
+// write writes a line of the present item.
+func (w *items) write() error {
+	if w.skip {
+		return nil
+	}
+	w.part++
+	w.related += int64(len(w.now.Related))
+	item := Item{URL: w.now.URL, Value: w.now.Value, Related: w.now.Related, Texts: w.now.Texts}
+	if w.part == 1 {
+		p := &w.problems[w.now.Code]
+		p.Count++
+		if len(p.Items) < MaxItems {
+			p.Items = append(p.Items, item)
+		}
+		if err := w.r.marks.Add(mark{w.now.Line, w.now.Code}); err != nil {
+			return err
+		}
+	}
+	if w.each == nil {
+		return nil
+	}
+	e := Entry{Code: w.now.Code.String(), Item: item}
+	if w.part > 1 {
+		e.Part = w.part
+	}
+	return w.each(&e)
+}
+
+// Close removes temporary files.
+func (r *Result) Close() { r.marks.Close() }
+
+// Marks are the problems of the pages that have any, in the order of sitemap.jsonl. It may be called once.
+func (r *Result) Marks(ctx context.Context) iter.Seq2[Mark, error] {
+	return func(yield func(Mark, error) bool) {
+		now := Mark{Line: noLine}
+		for m, err := range sorted(ctx, r.marks) {
+			if err != nil {
+				yield(Mark{}, fmt.Errorf("sort problems: %w", err))
+				return
+			}
+			if m.Line != now.Line {
+				if now.Problems != 0 && !yield(now, nil) {
+					return
+				}
+				now = Mark{Line: m.Line}
+			}
+			now.Problems.Add(m.Code)
+		}
+		if now.Problems != 0 {
+			yield(now, nil)
+		}
+	}
+}
