@@ -165,10 +165,11 @@ func (w *pageServer) probe(ctx context.Context, l *frontier.Lease) error {
 		return end(&finish{outcome: page.BlockedByRobots}, frontier.Result{Final: true})
 	}
 	resp, err := w.fetcher.Do(ctx, fetch.Request{URL: u, Mode: fetch.Page, Wire: l, NewConn: l.Attempt() > 1})
-	defer resp.Close()
 	if err != nil {
+		resp.Close()
 		return w.probeFailed(l, err, end)
 	}
+	defer resp.Close()
 	defer w.putBuffer()
 	w.breaker.ok()
 	f := &finish{outcome: outcomeOf(resp.Status, resp.Location), status: resp.Status, at: time.Now(), bytes: resp.WireBytes}

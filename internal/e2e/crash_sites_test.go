@@ -130,7 +130,8 @@ func findingsIn(t *testing.T, dir string) findings {
 	}
 	readJSON(t, dir, "report.json", &f.report)
 	for _, name := range []string{
-		"started_at", "ended_at", "elapsed_seconds", "crawl_seconds", "export_seconds", "pages_per_second", "slowest_hosts", // times
+		"started_at", "ended_at", "elapsed_seconds", "crawl_seconds", "export_seconds", "pages_per_second", "slowest_hosts", "response_times", "timeline", // times
+		"settings",                        // with the address of the sites
 		"pages_this_run", "hot_set_bytes", // of the last run alone
 	} {
 		delete(f.report, name)
@@ -139,6 +140,12 @@ func findingsIn(t *testing.T, dir string) findings {
 		list, _ := f.report[name].([]any)
 		for _, host := range list {
 			delete(host.(map[string]any), "mean_response_ms") // a time
+		}
+	}
+	if sections, ok := f.report["sections"].(map[string]any); ok {
+		for _, section := range sections["items"].([]any) {
+			delete(section.(map[string]any), "p50_ms")
+			delete(section.(map[string]any), "p95_ms")
 		}
 	}
 	var warnings []any // without those about the kills themselves, and without the name of the directory
@@ -174,7 +181,7 @@ func (f findings) steady() findings {
 			s.sitemap = append(s.sitemap, entry)
 		}
 	}
-	for _, name := range []string{"urls", "bytes", "indexable", "traps", "duplicate_titles"} {
+	for _, name := range []string{"urls", "bytes", "indexable", "traps", "duplicate_titles", "problems", "sections", "depths"} {
 		delete(s.report, name)
 	}
 	for name, counted := range map[string][]string{"outcomes": {"ok", "trap"}, "skipped_links": {"trap"}, "not_indexable": {"error"}, "status_classes": {"2xx"}} {

@@ -229,7 +229,7 @@ func TestLargeMap(t *testing.T) {
 			want = append(want, fmt.Sprintf("sitemap-%05d.xml", i+1))
 		}
 	}
-	if !slices.Equal(rep.Files, append(want, "report.json")) {
+	if !slices.Equal(rep.Files, append(want, "report.json", "report.html", "problems.jsonl")) {
 		t.Errorf("wrote %q", rep.Files)
 	}
 	for _, name := range want[1:] {
