@@ -9,6 +9,7 @@ import (
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/cluster/session"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/crawl/seeding"
@@ -176,4 +177,18 @@ func (m *member) describe(rep *report.Report) {
 	row := m.session.Crawl()
 	rep.StartedAt, rep.Pages = page.Time{Time: row.Created}, int64(counters.Counted)
 	rep.PagesPerSec = float64(rep.Pages) / max(rep.CrawlSeconds, 0.001)
+}
+
+// figures are what the monitor shows of the cluster, and the counters of the partitions that this machine has.
+func (m *member) figures() (*monitor.Cluster, state.Counters) {
+	f := m.session.Figures()
+	var own state.Counters
+	for _, p := range f.Owned {
+		c := m.local.Store.PartitionCounters(p)
+		own.Add(&c)
+	}
+	return &monitor.Cluster{
+		Name: f.Name, Machines: f.Machines, Partitions: len(f.Owned), Unowned: f.Unowned, Handovers: f.Waiting, Sent: f.Sent, Batches: f.Batches,
+		BatchMS: float64(f.Latency.Microseconds()) / 1000, Takeovers: f.Takeovers, Away: f.Away.Seconds(),
+	}, own
 }

@@ -113,6 +113,9 @@ func (r *run) figures() monitor.Figures {
 			f.Outcomes[i] = tally.outcomes[i].Load()
 		}
 	}
+	if r.cluster != nil {
+		f.Cluster, f.Counters = r.cluster.figures()
+	}
 	f.Workers.Limit, f.Workers.InUse, f.Workers.Waiting = r.workers.gov.state()
 	f.PauseReason, f.PauseLeft, f.Pauses = r.workers.breaker.state()
 	return f

@@ -23,6 +23,13 @@ func (p *picture) facts(l *monitor.Live) {
 	p.fact(rankRate, "Rate", fmt.Sprintf("%s pages/s now, %s overall", rate(l.PagesPerSecNow), rate(l.PagesPerSec)))
 	p.fact(rankURLs, "URLs", fmt.Sprintf("%s found, %s done, %s pending, %s in flight", humanize.Comma(l.Found), humanize.Comma(l.Done), humanize.Comma(l.Pending), humanize.Comma(l.InFlight)))
 	p.outcomes(l)
+	if c := l.Cluster; c != nil {
+		text := fmt.Sprintf("%s: machines %s, %d of 256 partitions here; %s hand-overs wait, a batch takes %s", c.Name, humanize.Comma(int64(c.Machines)), c.Partitions, humanize.Comma(int64(c.Handovers)), milliseconds(c.BatchMS))
+		if c.Unowned > 0 {
+			text += fmt.Sprintf("; %d partitions without a machine", c.Unowned)
+		}
+		p.fact(rankOutcomes, "Cluster", text)
+	}
 	if l.Generation > 0 {
 		p.fact(rankOutcomes, "Recrawl", fmt.Sprintf("generation %d; %s of %s conditional requests were answered 304", l.Generation, humanize.Comma(l.NotModified), humanize.Comma(l.Conditional)))
 	}

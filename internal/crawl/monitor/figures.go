@@ -69,7 +69,32 @@ func (m *Monitor) figures() []figure {
 	}
 	all = append(all, m.controlFigures()...)
 	all = append(all, dedupFigures()...)
+	all = append(all, clusterFigures()...)
 	return append(all, storeFigures()...)
+}
+
+// clusterFigures are those of a crawl of several machines. In one of one machine all are 0.
+func clusterFigures() []figure {
+	number := func(name, help string, counter bool, read func(*Cluster) float64) figure {
+		return figure{metrics.Figure{Name: name, Help: help, Counter: counter}, func(s *sample, put func(float64, string)) {
+			value := 0.0
+			if c := s.live.Cluster; c != nil {
+				value = read(c)
+			}
+			put(value, "")
+		}}
+	}
+	return []figure{
+		number("cluster_machines", "Machines that work on the crawl.", false, func(c *Cluster) float64 { return float64(c.Machines) }),
+		number("cluster_partitions", "Partitions that this machine has.", false, func(c *Cluster) float64 { return float64(c.Partitions) }),
+		number("cluster_partitions_without_machine", "Partitions that no living machine has.", false, func(c *Cluster) float64 { return float64(c.Unowned) }),
+		number("cluster_handovers_waiting", "Hand-overs between machines that were not received yet.", false, func(c *Cluster) float64 { return float64(c.Handovers) }),
+		number("cluster_handovers_sent_total", "Hand-overs that this session has sent.", true, func(c *Cluster) float64 { return float64(c.Sent) }),
+		number("cluster_batches_total", "Batches that this session has committed.", true, func(c *Cluster) float64 { return float64(c.Batches) }),
+		number("cluster_takeovers_total", "Partitions that this session took over from a machine that had not closed them.", true, func(c *Cluster) float64 { return float64(c.Takeovers) }),
+		number("cluster_batch_seconds", "Moving average of how long the engine takes for a batch.", false, func(c *Cluster) float64 { return c.BatchMS / 1000 }),
+		number("cluster_engine_away_seconds", "For how long the engine cannot be reached; 0 if it can.", false, func(c *Cluster) float64 { return c.Away }),
+	}
 }
 
 // controlFigures are the limit, the use and the waiting of each control. Two of the ten are times and not numbers: the delay and the

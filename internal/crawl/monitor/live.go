@@ -60,9 +60,25 @@ type Live struct {
 	Slowest []HostUse `json:"slowest_hosts,omitempty"` // of those that are being asked
 	Resting []HostUse `json:"resting_hosts,omitempty"` // after refusals and failures, the longest first
 
+	Cluster *Cluster `json:"cluster,omitempty"` // of a crawl of several machines; what is found, done and pending is then of this machine's partitions
+
 	Robots     int64 `json:"robots_in_flight"`
 	Tickets    int64 `json:"pages_counted"`
 	Violations int64 `json:"inflight_violations"`
+}
+
+// Cluster is this machine's part in a crawl of several machines.
+type Cluster struct {
+	Name       string  `json:"name"` // of the crawl
+	Machines   int     `json:"machines"`
+	Partitions int     `json:"partitions"`                 // that this machine has
+	Unowned    int     `json:"partitions_without_machine"` // that no living machine has
+	Handovers  int     `json:"handovers_waiting"`          // of links between machines; counted up to 10,000
+	Sent       uint64  `json:"handovers_sent"`             // by this machine
+	Batches    uint64  `json:"batches"`                    // that this machine committed
+	BatchMS    float64 `json:"batch_latency_ms"`           // of a commit, moving average
+	Takeovers  uint64  `json:"takeovers"`                  // partitions that this machine took over from one that had not closed them
+	Away       float64 `json:"engine_away_seconds"`        // since when the engine cannot be reached; 0 if it can
 }
 
 // Phase is how far a run has come.

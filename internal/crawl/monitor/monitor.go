@@ -79,6 +79,9 @@ type Figures struct {
 	PauseReason string        // why the crawl pauses; empty if it does not
 	PauseLeft   time.Duration // of a pause because this machine fails
 	Pauses      int           // so far
+
+	Cluster  *Cluster       // of a crawl of several machines, else nil
+	Counters state.Counters // of a crawl of several machines: of the partitions that this one has
 }
 
 // New makes a monitor. Nothing of the run may be recorded before.
@@ -149,7 +152,12 @@ func (m *Monitor) take() *sample {
 		Outcomes: outcomeCounts(&counters, fs.GivenUp), Bytes: int64(counters.Bytes), PagesPerSec: float64(f.Pages) / max(f.Elapsed.Seconds(), 0.001),
 		Memory: residentMemory(), InMemory: fs.InMemory, OnDisk: fs.OnDisk, Hosts: map[string]int64{},
 		CommitMS: milliseconds(s.store.CommitLatency), LogBytes: s.store.LogBytes,
-		Robots: fs.Robots, Tickets: fs.Tickets, Violations: fs.Violations,
+		Robots: fs.Robots, Tickets: fs.Tickets, Violations: fs.Violations, Cluster: f.Cluster,
+	}
+	if f.Cluster != nil {
+		own := &f.Counters
+		live.Found, live.Done, live.Pending = int64(own.Discovered), int64(own.Finished), int64(own.Pending())
+		live.Outcomes, live.Bytes = outcomeCounts(own, fs.GivenUp), int64(own.Bytes)
 	}
 	live.PagesPerSecNow, live.BytesPerSecNow = m.meter.rates(now, f.Pages, f.Bytes)
 	for _, st := range m.o.Starts[:min(len(m.o.Starts), maxShownStarts)] {

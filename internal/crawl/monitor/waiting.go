@@ -21,6 +21,9 @@ func waitingReason(f *Figures, fs *frontier.Stats, idle time.Duration) string {
 	if f.PauseReason != "" {
 		return fmt.Sprintf("this machine fails, not the hosts (%s); trying again in %s", f.PauseReason, words.Span(f.PauseLeft))
 	}
+	if f.Cluster != nil && f.Cluster.Away >= 1 {
+		return fmt.Sprintf("paused: the engine of the cluster cannot be reached for %s", words.Span(time.Duration(f.Cluster.Away*float64(time.Second))))
+	}
 	switch {
 	case f.Phase == Queueing:
 		return f.Note
@@ -30,6 +33,8 @@ func waitingReason(f *Figures, fs *frontier.Stats, idle time.Duration) string {
 		return ""
 	case fs.Leased > 0:
 		return fmt.Sprintf("%s under way, and nothing has come for %s", words.Count(fs.Leased, "request"), words.Span(idle))
+	case fs.Pending == 0 && f.Cluster != nil:
+		return "nothing is queued on this machine; the others have the rest of the crawl"
 	case fs.Pending == 0:
 		return "nothing is queued; sitemaps or other sources are still being read"
 	}
