@@ -436,6 +436,15 @@ func (m Member) OpenLevel(depth uint32) {
 // robots.txt and sources count as depth 0. It may be called by the function that Statuses calls.
 func (m Member) LeastDepth() int { return m.f.gate.least() }
 
+// Ask queues a question of another machine. The answer is what the caller stores for the question's origin.
+func (m Member) Ask(q RobotsQuestion) error { return m.f.unlocker.asks.ask(q) }
+
+// Answered ends the wait of an origin for an answer that another machine has sent and the caller has stored.
+func (m Member) Answered(host HostID, origin string) {
+	w := &robotsWait{host: host, origin: origin, foreign: true}
+	m.f.unlocker.asks.deliver([]robotsNews{{wait: w}})
+}
+
 // Grant says how many pages a partition may have, with those that it had.
 func (m Member) Grant(p uint8, pages int64) {
 	s := m.f.shards.ofPartition(p)

@@ -50,6 +50,8 @@ type Record struct {
 	// Sent are links of partitions that are closed here, for the owners of these. They
 	// do not become known here by that.
 	Sent []Link
+	// Asked are for the owners of partitions that are closed here too.
+	Asked []RobotsQuestion
 	// Marks say which links of other sessions have been received.
 	Marks []Mark
 	// Leased are now in flight, Returned no longer and not finished. With them a

@@ -76,6 +76,14 @@ func (l *Lease) Robots() RobotsTask {
 	return t
 }
 
+// A RobotsQuestion asks the owner of another partition for the robots.txt of an origin, which redirects there.
+type RobotsQuestion struct {
+	Host   HostID // of URL
+	URL    URL
+	Origin string // that waits for the answer
+	Hops   uint8  // redirects that led to the URL
+}
+
 // A robotsWait is an origin that waits for the answer to a question.
 type robotsWait struct {
 	host   HostID
@@ -83,6 +91,8 @@ type robotsWait struct {
 	origin string      // its text
 	until  int64       // clock; when it ends without an answer; guarded by the mutex of the host's shard
 	over   atomic.Bool // written under that mutex
+	// foreign means that the origin is one of another machine. Its wait is there.
+	foreign bool
 }
 
 // A question is a URL where the robots.txt of the waiting origins is said to be.
@@ -245,6 +255,7 @@ type askRouter struct {
 	shards *shardSet
 	parts  *partitionSet
 	hasher Hasher
+	store  Store
 }
 
 // deliver acts on what robots leases mean for other hosts.
@@ -271,7 +282,10 @@ func (r *askRouter) withWait(w *robotsWait, fn func(s *shard, i int32, h *host))
 	s.lock()
 	defer s.unlock()
 	i, ok := s.hosts.find(w.host)
-	if !ok || s.asks.away[i] != w {
+	if !ok {
+		return false
+	}
+	if away := s.asks.away[i]; away == nil || away != w && !(w.foreign && away.origin == w.origin) {
 		return false
 	}
 	fn(s, i, s.hosts.at(i))
@@ -285,7 +299,7 @@ func (r *askRouter) withWait(w *robotsWait, fn func(s *shard, i int32, h *host))
 func (r *askRouter) queue(q question) {
 	id := r.hasher.HostID(q.url.Host())
 	q.waits = slices.DeleteFunc(q.waits, func(w *robotsWait) bool {
-		return !r.withWait(w, func(s *shard, _ int32, _ *host) {
+		return !w.foreign && !r.withWait(w, func(s *shard, _ int32, _ *host) {
 			switch {
 			case w.host == id:
 				w.until = never
@@ -304,8 +318,25 @@ func (r *askRouter) queue(q question) {
 		i, h := s.hostOf(id, name)
 		s.asks.queue(i, h, q)
 		s.touch(i)
-	} else {
-		s.asks.refuse(id, &q)
+		s.unlock()
+		return
 	}
 	s.unlock()
+	// Its owner asks, and the answer comes through the caller. An error of the store is returned to the next call that records.
+	var rec Record
+	for _, w := range q.waits {
+		rec.Asked = append(rec.Asked, RobotsQuestion{Host: id, URL: q.url, Origin: w.origin, Hops: q.hops})
+	}
+	_, _ = r.store.Commit(rec)
+}
+
+// ask queues a question of another machine.
+func (r *askRouter) ask(q RobotsQuestion) error {
+	root, err := ParseURL(q.Origin + "/")
+	if err != nil {
+		return err
+	}
+	at, _ := originOf(root)
+	r.queue(question{url: q.URL, hops: q.Hops, waits: []*robotsWait{{host: r.hasher.HostID(root.Host()), at: at, origin: q.Origin, foreign: true}}})
+	return nil
 }

@@ -113,7 +113,7 @@ type unlocker struct {
 func (u *unlocker) init(f *Frontier) {
 	*u = unlocker{
 		totals: &f.totals, gate: &f.gate, permits: &f.permits, loader: &f.loader, dispatcher: &f.dispatcher,
-		shards: &f.shards, asks: askRouter{&f.shards, &f.parts, f.hasher}, observe: f.o.Observe,
+		shards: &f.shards, asks: askRouter{&f.shards, &f.parts, f.hasher, f.store}, observe: f.o.Observe,
 	}
 }
 

@@ -180,6 +180,9 @@ func (a recordApplier) Sent(*record.LinkView) error { return nil }
 // SentVoucher is for that owner too.
 func (a recordApplier) SentVoucher(frontier.HostID) error { return nil }
 
+// Asked is so as well.
+func (a recordApplier) Asked(frontier.RobotsQuestion) error { return nil }
+
 func (a recordApplier) NotBefore(h frontier.HostID, at time.Time) error {
 	a.view.mu.Lock()
 	defer a.view.mu.Unlock()

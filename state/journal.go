@@ -23,42 +23,61 @@ const (
 	PartEvents PartKind = iota // events of its partition
 	PartOpened                 // its partition was opened
 	PartClosed                 // its partition was closed in good order
-	PartSent                   // only links for the owner of its partition, see [Sent]
+	PartSent                   // only links and questions for the owner of its partition, see [ReadHanded]
 )
 
 // Kind is what the part is about. The writer of a part has made it, so it decodes.
 func (p *Part) Kind() PartKind { return PartKind(record.KindOf(p.Body)) }
 
-// Sent returns the links of parts of kind PartSent.
-func Sent(parts ...Part) ([]frontier.Link, error) {
-	var v sentVisitor
+// Handed is what one machine hands over to another.
+type Handed struct {
+	Links     []frontier.Link
+	Questions []frontier.RobotsQuestion
+	Origins   []frontier.OriginFact // answers to questions
+}
+
+// ReadHanded reads parts for a partition that the owner of another has written.
+func ReadHanded(parts ...Part) (Handed, error) {
+	var v handedVisitor
 	for _, p := range parts {
 		if err := record.Walk(JoinParts(nil, p), &v); err != nil {
-			return nil, err
+			return Handed{}, err
 		}
 	}
-	return v.links, nil
+	return v.Handed, nil
 }
 
-// A sentVisitor collects links that were sent.
-type sentVisitor struct {
+// A handedVisitor collects what was handed over.
+type handedVisitor struct {
 	record.NoVisitor
-	links []frontier.Link
+	Handed
+	bodies record.Bodies
 }
 
-func (v *sentVisitor) Sent(l *record.LinkView) error {
+func (v *handedVisitor) Sent(l *record.LinkView) error {
 	link, err := l.Link()
-	v.links = append(v.links, link)
+	v.Links = append(v.Links, link)
 	return err
 }
 
-func (v *sentVisitor) SentVoucher(h frontier.HostID) error {
-	if len(v.links) == 0 {
+func (v *handedVisitor) SentVoucher(h frontier.HostID) error {
+	if len(v.Links) == 0 {
 		return record.ErrDecode
 	}
-	l := &v.links[len(v.links)-1]
+	l := &v.Links[len(v.Links)-1]
 	l.Vouchers = append(l.Vouchers, h)
 	return nil
+}
+
+func (v *handedVisitor) Asked(q frontier.RobotsQuestion) error {
+	v.Questions = append(v.Questions, q)
+	return nil
+}
+
+func (v *handedVisitor) Origin(h frontier.HostID, origin, value []byte) error {
+	fact, err := v.bodies.DecodeOrigin(h, string(origin), value)
+	v.Origins = append(v.Origins, fact)
+	return err
 }
 
 // Marks returns the marks in a part of kind PartEvents.

@@ -12,7 +12,6 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
-	"github.com/mapwright/mapwright/internal/crawl/seeding"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/state"
@@ -69,7 +68,7 @@ type member struct {
 }
 
 // joinCluster makes the run a member of the crawl of its session.
-func (r *run) joinCluster(within *scope.Scope, sitemaps *seeding.Sitemaps) {
+func (r *run) joinCluster(within *scope.Scope, robots *robotsServer) {
 	s, folds := r.o.Cluster, r.checkpoints.folds
 	frontier.MemberOf(r.frontier).Hold() // links may come from other machines until the session ends
 	r.supervisor.ended = make(chan struct{})
@@ -89,7 +88,11 @@ func (r *run) joinCluster(within *scope.Scope, sitemaps *seeding.Sitemaps) {
 				within.Extend(u)
 			}
 		},
-		Receive: sitemaps.Receive,
+		Receive: robots.sitemaps.Receive,
+		Answer: func(ctx context.Context, fact frontier.OriginFact) error {
+			answer := frontier.OriginFact{State: fact.State, Status: fact.Status, Fetched: fact.Fetched, Expires: fact.Expires, Body: fact.Body}
+			return robots.cache.Keep(ctx, fact.Origin, answer)
+		},
 	}}
 	limits.duration = 0 // the session looks at the time of all machines
 	r.workers.pages.extended = s.Journal().Extend

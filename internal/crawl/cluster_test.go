@@ -29,6 +29,7 @@ import (
 type testCluster struct {
 	*testing.T
 	web      *memoryWeb
+	fetcher  Fetcher // instead of a client of the web, if it is not nil
 	engine   *memory.Engine
 	settings *config.Settings
 	crawl    cluster.Crawl
@@ -71,7 +72,10 @@ func (m *testMachine) once(ctx context.Context, stop <-chan struct{}) (*report.R
 	defer joined.Close()
 	s := *m.settings
 	s.UserAgent = "machine-" + m.id.String()
-	o := m.web.options(&s, m.dir)
+	o := Options{Settings: &s, Fetcher: m.fetcher, NoControl: true, Dir: m.dir, Version: "test"}
+	if m.fetcher == nil {
+		o = m.web.options(&s, m.dir)
+	}
 	o.Starts, o.Plan, o.Cluster, o.Log = nil, m.plan, joined, m.log
 	return runUntil(ctx, o, stop)
 }
@@ -443,6 +447,50 @@ func TestClusterDepth(t *testing.T) {
 			if got[u].Depth != l.Depth || got[u].Outcome != l.Outcome {
 				t.Errorf("%s has depth %d (%s), want %d (%s)", u, got[u].Depth, got[u].Outcome, l.Depth, l.Outcome)
 			}
+		}
+	})
+}
+
+// The robots.txt of an origin that redirects to a host of another machine is asked for there, at that host's pace, and obeyed.
+func TestClusterRobotsOfAnotherMachine(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		const chain, origins = 15, 12
+		w := &timedWeb{answers: map[string]string{"rules.test/shared.txt": forbidsNo}}
+		last := ""
+		for i := range origins {
+			host := fmt.Sprintf("a%d.test", i)
+			w.answers[host+"/robots.txt"] = "> http://rules.test/shared.txt"
+			last += fmt.Sprintf(`<a href="http://%s/no">n</a><a href="http://%s/yes">y</a>`, host, host)
+		}
+		for i := range chain { // meanwhile the machines share the partitions
+			w.answers[fmt.Sprintf("start.test/%d", i)] = fmt.Sprintf(`<a href="/%d">next</a>`, i+1)
+		}
+		w.answers[fmt.Sprintf("start.test/%d", chain)] = last
+		s := w.options(t).Settings
+		s.Scope = "any"
+		c := newTestCluster(t, nil, s, "http://start.test/0")
+		c.fetcher = w
+		won := make(chan datadir.Dir, 3)
+		var wg sync.WaitGroup
+		for range 3 {
+			m := c.machine()
+			wg.Go(func() {
+				rep, err := m.run(t.Context())
+				if left := (*LeftError)(nil); err != nil && !errors.As(err, &left) {
+					t.Error(err)
+				}
+				if rep != nil {
+					won <- m.dir
+				}
+			})
+		}
+		wg.Wait()
+		if len(won) == 0 {
+			t.Fatal("no machine has written a report")
+		}
+		lines := readLines(t, <-won)
+		for i := range origins {
+			wantOutcomes(t, lines, map[string]string{fmt.Sprintf("http://a%d.test/no", i): "blocked_by_robots", fmt.Sprintf("http://a%d.test/yes", i): "ok"})
 		}
 	})
 }

@@ -180,7 +180,7 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop <-chan
 		settings: settings, log: r.log, metrics: o.Metrics, interrupts: stop, store: store, gov: governor, limits: limits, endings: r.endings, progress: r.progress,
 	}
 	if o.Cluster != nil {
-		r.joinCluster(within, robots.sitemaps)
+		r.joinCluster(within, robots)
 	}
 	r.monitor = monitor.New(monitor.Options{
 		Settings: settings, Starts: r.starts, Dir: r.dir, Log: r.log, Metrics: o.Metrics, Frontier: r.frontier, Store: store, Figures: r.figures,

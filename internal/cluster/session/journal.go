@@ -127,7 +127,14 @@ func (j *Journal) gather(b *state.Batch) (*cluster.Batch, error) {
 			sent[p] = append(sent[p], part)
 			continue
 		case j.owned[p] == nil || closed[p]:
-			continue // a fact that came after the partition was closed; its owner finds it out anew
+			// An answer for an origin of another machine. Other facts came after the partition was closed: its owner
+			// finds them out anew.
+			if handed, err := state.ReadHanded(part); err != nil {
+				return nil, err
+			} else if len(handed.Origins) > 0 {
+				sent[p] = append(sent[p], part)
+			}
+			continue
 		case kind == state.PartClosed:
 			closed[p] = true
 		case len(j.received) > 0:

@@ -18,6 +18,11 @@ import (
 func (w *work) move() error {
 	snap, _ := w.latest()
 	moves := cluster.NextMoves(snap, w.id.ID)
+	// The snapshot may be older than what this session has done since.
+	owned := w.journal.owns()
+	isOwned := func(p uint8) bool { return slices.Contains(owned, p) }
+	moves.Close = slices.DeleteFunc(moves.Close, func(p uint8) bool { return !isOwned(p) })
+	moves.Claim, moves.Wait = slices.DeleteFunc(moves.Claim, isOwned), slices.DeleteFunc(moves.Wait, isOwned)
 	for _, p := range moves.Close {
 		if w.begin(p) {
 			w.group.Go(func() error {
@@ -186,9 +191,8 @@ func (s *Session) Leave(ctx context.Context, l Local) error {
 	if err := group.Wait(); err != nil {
 		return fmt.Errorf("leave the crawl: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, quitTimeout)
-	defer cancel()
-	return s.quit(ctx)
+	s.quit(ctx)
+	return nil
 }
 
 // TakeAll makes the session that has won the owner of all partitions, as the others leave or their

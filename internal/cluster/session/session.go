@@ -207,13 +207,17 @@ func localTime(engine time.Time, snap *cluster.Snapshot, at time.Time) time.Time
 }
 
 // quit ends the session at the engine, if that can be reached, and stops the beats. What it
-// owns and did not close is lost by it: others claim that and wait as after a kill.
-func (s *Session) quit(ctx context.Context) error {
+// owns and did not close is lost by it: others claim that and wait as after a kill. If the engine cannot be told, they
+// find out when the lease ends.
+func (s *Session) quit(ctx context.Context) {
 	s.lease.End()
-	err := s.engine.Leave(ctx, s.id)
+	ctx, cancel := context.WithTimeout(ctx, quitTimeout)
+	defer cancel()
+	if err := s.repeat(ctx, func(ctx context.Context) error { return s.engine.Leave(ctx, s.id) }); err != nil {
+		s.log.Debug("the engine was not told that the session ends", "error", err)
+	}
 	s.end(errLeft)
 	s.wg.Wait()
-	return err
 }
 
 // quitTimeout is how long a session that ends waits for the engine's answer.
@@ -223,9 +227,7 @@ const quitTimeout = 5 * time.Second
 // machine that cannot go on.
 func (s *Session) Close() {
 	if s.ctx.Err() == nil {
-		ctx, cancel := context.WithTimeout(context.Background(), quitTimeout)
-		defer cancel()
-		_ = s.quit(ctx) // others find out when the lease ends
+		s.quit(context.Background())
 	}
 	s.end(errLeft)
 	s.wg.Wait()

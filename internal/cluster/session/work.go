@@ -30,6 +30,8 @@ type Local struct {
 	Seed func(context.Context) error
 	// Extend extends the scope as another machine has.
 	Extend func(target string)
+	// Answer stores the robots.txt of an origin that another machine has fetched.
+	Answer func(context.Context, frontier.OriginFact) error
 	// Receive is shown links that other machines sent, before they are recorded.
 	Receive func(context.Context, []frontier.Link) error
 }
@@ -395,12 +397,24 @@ func (w *work) receiveOne(h cluster.Handover) error {
 	if err != nil {
 		return err
 	}
-	links, err := state.Sent(parts...)
+	handed, err := state.ReadHanded(parts...)
 	if err != nil {
 		return err
 	}
+	links, member := handed.Links, frontier.MemberOf(w.Frontier)
 	if err := w.Receive(w.ctx, links); err != nil {
 		return err
+	}
+	for _, q := range handed.Questions {
+		if err := member.Ask(q); err != nil {
+			return err
+		}
+	}
+	for _, fact := range handed.Origins {
+		if err := w.Answer(w.ctx, fact); err != nil {
+			return err
+		}
+		member.Answered(fact.Host, fact.Origin)
 	}
 	mark := frontier.Mark{Partition: h.To, Session: h.From, Batch: h.Batch}
 	w.journal.expect(mark)

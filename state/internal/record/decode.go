@@ -60,6 +60,7 @@ type Visitor interface {
 	Sent(l *LinkView) error
 	// SentVoucher is a host that vouches for the sitemap that was sent before it.
 	SentVoucher(h frontier.HostID) error
+	Asked(q frontier.RobotsQuestion) error
 	// NotBefore is when a host may be asked again after its partition was closed; for
 	// the partition itself, a HostID without a host, it is when that was.
 	NotBefore(h frontier.HostID, at time.Time) error
@@ -243,6 +244,13 @@ func (l *LinkView) show(e *Reader, tag byte, partition uint8, index int, v Visit
 // showSent does the same for a link that was sent.
 func (l *LinkView) showSent(e *Reader, partition uint8, v Visitor) error {
 	kind := e.U8()
+	if kind == sentAsked {
+		q, err := readAsked(e)
+		if err != nil || q.Host.Partition() != partition {
+			return ErrDecode
+		}
+		return v.Asked(q)
+	}
 	if kind == sentVoucher {
 		h := e.host()
 		if e.Bad {
@@ -319,6 +327,7 @@ func (NoVisitor) Named(frontier.Named) error                    { return nil }
 func (NoVisitor) Received(frontier.Mark) error                  { return nil }
 func (NoVisitor) Sent(*LinkView) error                          { return nil }
 func (NoVisitor) SentVoucher(frontier.HostID) error             { return nil }
+func (NoVisitor) Asked(frontier.RobotsQuestion) error           { return nil }
 func (NoVisitor) NotBefore(frontier.HostID, time.Time) error    { return nil }
 
 // ErrStopped ends a walk early.

@@ -78,7 +78,7 @@ func Append(dst []byte, run uint64, r *frontier.Record, c *Bodies) []byte {
 		dst = appendNamed(dst, p, r.Named)
 		dst = appendFacts(dst, p, r.Facts)
 		dst = appendMarks(dst, p, r.Marks)
-		dst = appendSent(dst, p, r.Sent)
+		dst = appendSent(dst, p, r.Sent, r.Asked)
 		dst = EndSized(dst, body)
 	}
 	return dst

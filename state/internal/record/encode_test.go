@@ -129,6 +129,11 @@ func (v *recorder) SentVoucher(h frontier.HostID) error {
 	return nil
 }
 
+func (v *recorder) Asked(q frontier.RobotsQuestion) error {
+	v.rec.Asked = append(v.rec.Asked, q)
+	return nil
+}
+
 func (v *recorder) NotBefore(h frontier.HostID, at time.Time) error {
 	v.closing = append(v.closing, frontier.HostNotBefore{Host: h, At: at})
 	return nil
@@ -238,6 +243,7 @@ func someRecords() map[string]frontier.Record {
 				{Key: key(1), URL: mustURL("https://a.example/x"), Depth: 3, Priority: 19, Source: 1, Hops: 2, Parent: mustURL("https://b.example/"), Discovered: ms(7), LastMod: ms(8)},
 				{Key: second, URL: mustURL("https://c.example/")},
 			},
+			Asked: []frontier.RobotsQuestion{{Host: second.Host, URL: mustURL("https://c.example/robots.txt"), Origin: "http://d.example", Hops: 1}},
 		},
 		"large": {
 			Finish: &frontier.Finish{Facts: []byte(strings.Repeat("f", 1<<14))},

@@ -4,18 +4,20 @@ import (
 	"encoding/binary"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 // Kinds of elements of section 17.
 const (
 	sentLink    = 1
 	sentVoucher = 2 // of the sitemap before it
+	sentAsked   = 3 // a question for a robots.txt
 )
 
 // appendSent appends links of a partition that others own, each without what it
-// shares with the one before.
-func appendSent(dst []byte, p uint8, links []frontier.Link) []byte {
-	n := 0
+// shares with the one before, and questions.
+func appendSent(dst []byte, p uint8, links []frontier.Link, asked []frontier.RobotsQuestion) []byte {
+	n := count(asked, p, func(q *frontier.RobotsQuestion) uint8 { return q.Host.Partition() })
 	for i := range links {
 		if links[i].Key.Host.Partition() == p {
 			n += 1 + len(links[i].Vouchers)
@@ -35,7 +37,26 @@ func appendSent(dst []byte, p uint8, links []frontier.Link) []byte {
 			}
 		}
 	}
+	for i := range asked {
+		if q := &asked[i]; q.Host.Partition() == p {
+			var body int
+			dst, body = BeginSized(dst)
+			dst = binary.BigEndian.AppendUint64(append(dst, sentAsked, q.Hops), uint64(q.Host))
+			dst = EndSized(AppendString(AppendString(dst, q.URL.String()), q.Origin), body)
+		}
+	}
 	return dst
+}
+
+// readAsked reads a question.
+func readAsked(r *Reader) (frontier.RobotsQuestion, error) {
+	q := frontier.RobotsQuestion{Hops: r.U8(), Host: r.host()}
+	u, ok := urlnorm.FromCanonical(string(r.Bytes()))
+	q.URL, q.Origin = u, string(r.Bytes())
+	if r.Bad || !ok {
+		return q, ErrDecode
+	}
+	return q, nil
 }
 
 func appendMarks(dst []byte, p uint8, marks []frontier.Mark) []byte {

@@ -95,6 +95,9 @@ func touched(r *frontier.Record) (s PartitionSet) {
 	for i := range r.Marks {
 		s.Add(r.Marks[i].Partition)
 	}
+	for i := range r.Asked {
+		s.Add(r.Asked[i].Host.Partition())
+	}
 	for i := range r.Sent {
 		s.Add(r.Sent[i].Key.Host.Partition())
 	}
