@@ -10,6 +10,7 @@ FLIPS   ?= 5000
 COUNT   ?= 1
 RUNS    ?= 20
 TESTFLAGS ?=
+SCREENSHOTS ?= bin/screenshots
 
 # What make cross vets.
 PLATFORMS = linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64 windows/arm64 freebsd/amd64 freebsd/arm64
@@ -18,7 +19,7 @@ RACE_WITHOUT = none
 # An expression for tests that make race leaves out.
 RACE_SKIP =
 
-.PHONY: help build test test-hard example race fuzz crash cluster-test bitflips large soak bench bench-peers bench-compare bench-record bench-smoke lint cross docs demo clean
+.PHONY: help build test test-hard example race fuzz crash cluster-test browser-test bitflips large soak bench bench-peers bench-compare bench-record bench-smoke lint cross docs demo clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -48,6 +49,11 @@ cluster-test: ## the engine of several machines against a real PostgreSQL server
 	./scripts/need-postgres.sh
 	$(GO) vet -tags cluster ./internal/cluster/...
 	$(GO) test -tags cluster -count=1 -timeout 20m $(TESTFLAGS) ./internal/cluster/...
+
+browser-test: ## pages in a real browser (Debian's Chromium) with axe-core; pictures of them go to SCREENSHOTS (default bin/screenshots)
+	./scripts/need-chromium.sh
+	$(GO) vet -tags browser ./internal/...
+	MAPWRIGHT_SCREENSHOTS=$(abspath $(SCREENSHOTS)) $(GO) test -tags browser -p 1 -count=1 -timeout 20m $(TESTFLAGS) -run Browser $$(git grep -l '^//go:build browser' -- '*_test.go' | xargs -n 1 dirname | sort -u | sed 's|^|./|')
 
 bitflips: ## change FLIPS single bits (default 5000) in the files of a closed and of a killed store
 	STATE_BITFLIPS=$(FLIPS) $(GO) test -count=1 -run TestBitFlips -timeout 120m ./state -v

@@ -36,6 +36,7 @@ var allowedImports = map[string][]string{
 	"parser":                       {"internal/htmltree", "internal/urlnorm"},
 	"bench":                        {"*"},
 	"bench/record":                 {"bench"},
+	"internal/browsertest":         {},
 	"internal/chart":               {"internal/page"},
 	"internal/clickdepth":          {"internal/extsort", "internal/page"},
 	"internal/cluster":             {"frontier", "state"},
