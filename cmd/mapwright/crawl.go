@@ -256,13 +256,13 @@ func sessionEnded(io stdio, log *slog.Logger, dir datadir.Dir, err error, stoppe
 	case stopped:
 		return &exitError{exitInterrupted, err}
 	case lost:
-		log.Warn("the engine has lost data that it had acknowledged, as after a failover to a standby that was behind: the crawl goes on from what it has, and pages may be fetched again", "error", err)
+		log.Warn(lostText, "error", err)
 	case errors.Is(err, cluster.ErrFenced):
 		log.Warn("the session is over, since others may have taken its partitions: joining again", "error", err)
 	default:
 		return unusable(dir, err)
 	}
-	return errAgain
+	return fmt.Errorf("%w: %w", errAgain, err)
 }
 
 // advise logs, once a crawl has begun, what its settings mean that the user may not expect.

@@ -129,6 +129,8 @@ type machine struct {
 	resume  bool   // begins another run of a crawl that has ended
 	engine  cluster.Engine
 	id      cluster.MachineID
+
+	warnings []string // of earlier sessions, for the report
 }
 
 // joinCluster works on a crawl until it ends. A session that is over is followed by another.
@@ -164,7 +166,7 @@ func joinCluster(ctx context.Context, environ []string, io stdio, m *machine, as
 		if err != nil {
 			return err
 		}
-		o := crawl.Options{Settings: loaded.Settings, Plan: plan, Dir: m.dir}
+		o := crawl.Options{Settings: loaded.Settings, Plan: plan, Dir: m.dir, Warnings: m.warnings}
 		err = runSession(ctx, environ, io, o, loaded.Warnings, asJSON, func(ctx context.Context, log *slog.Logger) (*session.Session, error) {
 			host, _ := os.Hostname()
 			return session.Join(ctx, session.Options{
@@ -175,8 +177,14 @@ func joinCluster(ctx context.Context, environ []string, io stdio, m *machine, as
 		if !errors.Is(err, errAgain) {
 			return err
 		}
+		if errors.Is(err, cluster.ErrRolledBack) {
+			m.warnings = append(m.warnings, lostText)
+		}
 	}
 }
+
+// lostText is about an engine that was rolled back.
+const lostText = "the engine has lost data that it had acknowledged, as after a failover to a standby that was behind: the crawl goes on from what it has, and pages may be fetched again"
 
 // errAgain means that a session is over, and that the machine should join again.
 var errAgain = errors.New("the session is over")

@@ -64,6 +64,9 @@ func open(ctx context.Context, shared *Shared, o Options, stop <-chan struct{}) 
 		return nil, err
 	}
 	r.reportRecovery(r.store.Recovery())
+	for _, text := range o.Warnings {
+		r.warnings.add("%s", text)
+	}
 	if cut != "" {
 		r.warnings.add("%s", cut)
 	}

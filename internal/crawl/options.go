@@ -38,6 +38,8 @@ type Options struct {
 	// Cluster is this machine's session in a crawl of several machines, whose plan is Plan. Run ends the session. Nil means a crawl
 	// of this machine alone.
 	Cluster *session.Session
+	// Warnings are for the report: what happened before the run, such as the end of an earlier session.
+	Warnings []string
 
 	Fetcher Fetcher // nil means one of the crawl's own, by the settings
 	LogFS   wal.FS  // where the store's log lives; nil means the operating system
