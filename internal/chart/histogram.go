@@ -61,6 +61,6 @@ func (f *figure) grid() {
 // gridValues writes the values at the lines of an axis from 0 to top, over what is drawn.
 func (f *figure) gridValues(top float64) {
 	for i := range 2 {
-		f.add("<text class=\"tick over\" x=\"0\" y=\"%d\">%s</text>\n", plotTop+plotHeight*i/2-4, esc(f.caption.format(top*float64(2-i)/2)))
+		f.add("<text class=\"tick over\" paint-order=\"stroke\" x=\"0\" y=\"%d\">%s</text>\n", plotTop+plotHeight*i/2-4, esc(f.caption.format(top*float64(2-i)/2)))
 	}
 }

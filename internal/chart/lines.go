@@ -38,7 +38,7 @@ func (l *Lines) HTML() template.HTML {
 	f.grid()
 	first, last := l.Points[0].At, l.Points[len(l.Points)-1].At
 	span := max(last.Sub(first), 1)
-	// The inner drawing is stretched to the width; the style sheet keeps its lines as thick as they are.
+	// The inner drawing is stretched to the width. Its lines stay as thick as they are.
 	f.add("<svg x=\"0\" y=\"%d\" width=\"100%%\" height=\"%d\" viewBox=\"0 0 1000 %d\" preserveAspectRatio=\"none\">\n", plotTop, plotHeight, plotHeight)
 	for k, s := range l.Series {
 		var points strings.Builder
@@ -51,7 +51,7 @@ func (l *Lines) HTML() template.HTML {
 		if len(l.Points) == 1 {
 			points.WriteString(" 1000," + number(plotHeight-plotHeight*l.Points[0].Values[k]/top))
 		}
-		f.add("<polyline class=\"line %s\" points=\"%s\"/>\n", s.Tone, points.String())
+		f.add("<polyline class=\"line %s\" vector-effect=\"non-scaling-stroke\" points=\"%s\"/>\n", s.Tone, points.String())
 	}
 	f.add("</svg>\n")
 	f.gridValues(top)
