@@ -110,23 +110,12 @@ func items(p *problems.Problem) *ui.Table {
 			row = append(row, ui.Text(item.Value))
 		}
 		if d.Related != "" {
-			row = append(row, related(item.Related))
+			row = append(row, ui.Links(item.Related, item.Texts, item.RelatedCut))
 		}
 		t.Add(row...)
 	}
 	t.Cut += p.Cut
 	return t
-}
-
-// related shows one URL as a link, and several as the first and a count.
-func related(urls []string) ui.Cell {
-	switch len(urls) {
-	case 0:
-		return ui.Text("")
-	case 1:
-		return ui.Link(urls[0])
-	}
-	return ui.Text(ui.Show(urls[0]) + " and " + humanize.Comma(int64(len(urls)-1)) + " more")
 }
 
 func capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }

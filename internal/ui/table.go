@@ -29,11 +29,8 @@ const (
 // Add adds a row, or only counts it if the table is full.
 func (t *Table) Add(cells ...Cell) {
 	size := 0
-	for _, c := range cells {
-		size += 40 + len(Show(c.Text)) + len(c.Path)
-		if c.Kind == "link" && IsLink(c.Text) {
-			size += 50 + len(c.Text)
-		}
+	for i := range cells {
+		size += cells[i].size()
 	}
 	if len(t.Rows) >= maxRows || t.bytes+size > maxBytes {
 		t.Cut++
@@ -45,11 +42,40 @@ func (t *Table) Add(cells ...Cell) {
 
 // Cell is a cell of a table. The functions below make cells.
 type Cell struct {
-	Kind string // "", "word", "link", "inside", "number" or "badge"
+	Kind string // "", "word", "link", "links", "inside", "number" or "badge"
 	Text string
 	Path string // of kind inside: the address on the same server
 	Key  string // what the column is sorted by, if not the text
 	Tone string // of a badge: good, info, warn, bad, or empty
+
+	Anchors []Anchor // of kind links
+	More    int64    // of kind links: how many are not shown
+}
+
+// Anchor is one of several addresses in a cell.
+type Anchor struct {
+	URL  string
+	Text string // of the link; may be empty
+}
+
+// size is about what the cell takes on the page.
+func (c *Cell) size() int {
+	n := 40 + len(Show(c.Text)) + len(c.Path)
+	if c.Kind == "link" {
+		n += linkSize(c.Text)
+	}
+	for _, a := range c.Anchors {
+		n += 80 + len(Show(a.URL)) + len(Show(a.Text)) + linkSize(a.URL)
+	}
+	return n
+}
+
+// linkSize is what an address takes beside its text.
+func linkSize(url string) int {
+	if !IsLink(url) {
+		return 0
+	}
+	return 50 + len(url)
 }
 
 // Text is a cell with any text.
@@ -60,6 +86,26 @@ func Word(text string) Cell { return Cell{Kind: "word", Text: text} }
 
 // Link is a cell with an address.
 func Link(url string) Cell { return Cell{Kind: "link", Text: url} }
+
+// maxAnchors is how many addresses a cell shows.
+const maxAnchors = 3
+
+// Links is a cell with the first of several addresses, each with the text of its link, if there are texts. More is how many there are beside them.
+func Links(urls, texts []string, more int64) Cell {
+	c := Cell{Kind: "links", More: more}
+	for i, url := range urls {
+		if i == maxAnchors {
+			c.More += int64(len(urls) - maxAnchors)
+			break
+		}
+		a := Anchor{URL: url}
+		if i < len(texts) {
+			a.Text = texts[i]
+		}
+		c.Anchors = append(c.Anchors, a)
+	}
+	return c
+}
 
 // Inside is a cell with a text that leads to a page of the same server.
 func Inside(text, path string) Cell { return Cell{Kind: "inside", Text: text, Path: path} }

@@ -78,6 +78,7 @@ func TestTable(t *testing.T) {
 	table.Add(Link("https://a.test/?a=1&b=2"), Number(1234567), Badge("ok", "good", 1))
 	table.Add(Link("javascript:alert(1)"), Number(2), Badge(`"><script>alert(1)</script>`, "bad", 2))
 	table.Add(Link(hostile), Bytes(2048), Time(1500))
+	table.Add(Links([]string{"https://a.test/1", "javascript:alert(1)", "https://a.test/3", "https://a.test/4"}, []string{"one", "<b>two</b>"}, 5), Number(1), Word("b"))
 	for range 200 {
 		table.Add(Link("https://a.test/"), Number(0), Word("a"))
 	}
@@ -108,10 +109,10 @@ func TestTable(t *testing.T) {
 			}
 		}
 	}
-	if rows != 101 || links != 98 { // with the head; two addresses are not links
+	if rows != 101 || links != 99 { // with the head; three addresses are not links
 		t.Errorf("the table has %d rows and %d links", rows, links)
 	}
-	for _, want := range []string{"1,234,567", "2.0 KiB", "1.5 s", "103 more rows are not shown here: sitemap.jsonl has all."} {
+	for _, want := range []string{"1,234,567", "2.0 KiB", "1.5 s", "and 6 more", "“<bdi>one</bdi>”", "&lt;b&gt;two&lt;/b&gt;", "104 more rows are not shown here: sitemap.jsonl has all."} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the table does not contain %q", want)
 		}
