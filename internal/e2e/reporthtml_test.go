@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	crawlreport "github.com/mapwright/mapwright/internal/crawl/report"
+	"github.com/mapwright/mapwright/internal/pageindex"
+	"github.com/mapwright/mapwright/internal/problems"
 	"github.com/mapwright/mapwright/internal/reporthtml"
 	"github.com/mapwright/mapwright/internal/testweb"
 )
@@ -72,6 +74,8 @@ func TestReportHTML(t *testing.T) {
 		}
 	}
 
+	checkIndex(t, dir, &rep, lines)
+
 	if err := os.Remove(page); err != nil {
 		t.Fatal(err)
 	}
@@ -89,6 +93,46 @@ func TestReportHTML(t *testing.T) {
 	succeeded(t, run(t, "wipe", "--yes", "--data-dir", dir))
 	if _, err := os.Stat(dir); err == nil {
 		t.Error("wipe left files")
+	}
+}
+
+// checkIndex compares the index of pages with the report and with sitemap.jsonl.
+func checkIndex(t *testing.T, dir string, rep *crawlreport.Report, lines map[string]line) {
+	t.Helper()
+	x, err := pageindex.Open(t.Context(), dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.Close()
+	counts, err := x.Counts(t.Context(), &pageindex.Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if counts.Total != int64(len(lines)) || counts.Indexable != rep.Indexable || !x.KnowsClickDepths() || !x.KnowsProblems() {
+		t.Errorf("the index has %d pages, %d indexable; sitemap.jsonl %d, the report %d", counts.Total, counts.Indexable, len(lines), rep.Indexable)
+	}
+	for outcome, n := range counts.Outcomes {
+		if rep.Outcomes[outcome.String()] != n {
+			t.Errorf("the index has %d pages with outcome %s, the report %d", n, outcome, rep.Outcomes[outcome.String()])
+		}
+	}
+	found := int64(0)
+	for i := range rep.Problems {
+		p := &rep.Problems[i]
+		code, _ := problems.Parse(p.Code)
+		if counts.Problems[code] != p.Count {
+			t.Errorf("the index has %d pages with the problem %s, the report %d", counts.Problems[code], p.Code, p.Count)
+		}
+		found += p.Count
+	}
+	if found == 0 {
+		t.Error("the site has no problems")
+	}
+	for _, d := range rep.ClickDepths.Depths {
+		at := int64(d.Clicks)
+		if res, err := x.Query(t.Context(), pageindex.Query{Filter: pageindex.Filter{ClickDepth: pageindex.Range{Min: &at, Max: &at}}}); err != nil || res.Total != d.URLs {
+			t.Errorf("the index has %v pages at %d clicks, the report %d (%v)", res, at, d.URLs, err)
+		}
 	}
 }
 
