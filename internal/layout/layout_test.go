@@ -68,7 +68,7 @@ var allowedImports = map[string][]string{
 	"internal/layout":              {},
 	"internal/metrics":             {},
 	"internal/page":                {"internal/urlnorm", "parser"},
-	"internal/problems":            {"internal/extsort", "internal/page", "internal/urlnorm"},
+	"internal/problems":            {"internal/extsort", "internal/page", "internal/urlnorm", "internal/words"},
 	"internal/pageindex":           {"internal/clickdepth", "internal/disk", "internal/export", "internal/extsort", "internal/page", "internal/problems", "internal/urlnorm"},
 	"internal/pagestats":           {"internal/page"},
 	"internal/recrawl":             {"frontier", "internal/page", "internal/urlnorm"},

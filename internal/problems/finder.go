@@ -19,7 +19,7 @@ import (
 type Options struct {
 	Dir     string // of temporary files
 	Pattern string // of their names, as in os.CreateTemp
-	Limit   int    // about the bytes that each sort holds in memory; 0 means 16 MiB
+	Limit   int    // about the bytes that each sort holds in memory; 0 means 8 MiB
 
 	Links          bool // pages have their links
 	FollowNofollow bool // links with nofollow count as followed
@@ -35,7 +35,8 @@ type Options struct {
 // Host is what problems depend on beside a host's pages.
 type Host struct {
 	SitemapsRead bool       // it has sitemaps, and all of them were read
-	Probe        *page.Hash // of the text that a random path of its origin answered with status 200; nil if there was none
+	Probed       bool       // its origin has answered a request for a random path
+	Probe        *page.Hash // of the text of that answer, if its status was 200; else nil
 }
 
 // A Finder finds the problems of a site. See or Skip is called for each page in the order of sitemap.jsonl, then Join. If Targets is not 0 then, SeeLinks is called for each page once more.
@@ -59,12 +60,13 @@ type Finder struct {
 	listed   int64 // pages that sitemaps list
 	unjudged int64 // pages of which it is not known whether others link to them
 	sitemaps int64 // pages of hosts whose sitemaps were all read
+	probed   int64 // pages of origins that have answered a probe
 }
 
 // New makes a Finder.
 func New(o Options) *Finder {
 	if o.Limit == 0 {
-		o.Limit = 16 << 20
+		o.Limit = 8 << 20
 	}
 	f := &Finder{o: o, recent: make([]uint64, recentLinks), near: newNearness(&o), same: map[Code]*alike{}}
 	f.found = newSorter(&o, compareFindings, (*finding).size)
@@ -190,7 +192,7 @@ func isBroken(l *page.Line) bool {
 // isSettled reports whether it is known what the URL answers. Of a URL that was not requested it is, if robots.txt forbids it.
 func isSettled(l *page.Line) bool {
 	switch l.Outcome {
-	case page.Pending.String(), page.HostBlocked.String(), page.Trap.String(), page.Crashed.String(), page.RefusedAddress.String():
+	case page.Pending.String(), page.HostBlocked.String(), page.Throttled.String(), page.Trap.String(), page.Crashed.String(), page.RefusedAddress.String():
 		return false
 	}
 	return true
@@ -233,6 +235,9 @@ func (f *Finder) page(v *view, add func(Code, string, ...string)) {
 	}
 	if n := v.ContentLength; n != nil && *n > MaxBytes {
 		add(Large, strconv.FormatInt(*n, 10))
+	}
+	if f.host.Probed {
+		f.probed++
 	}
 	if p := f.host.Probe; p != nil && v.TextHash != nil && *p == *v.TextHash {
 		add(SoftNotFound, p.String())

@@ -5,9 +5,12 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/parser"
 )
 
@@ -164,5 +167,75 @@ func TestSortsInFiles(t *testing.T) {
 	}
 	if marks != all {
 		t.Errorf("%d marks for %d problems", marks, all)
+	}
+}
+
+// What single pages tell, at the limits of the definitions.
+func TestSinglePages(t *testing.T) {
+	line := func(path string, change func(*page.Line)) *page.Line {
+		l := pageOf("https://example.com/"+path, 200)
+		change(l)
+		return l
+	}
+	millis := func(n int) *page.Millis { return new(page.Millis(time.Duration(n) * time.Millisecond)) }
+	failed := func(o page.Outcome, status int) func(*page.Line) {
+		return func(l *page.Line) {
+			l.Outcome, l.StatusCode, l.Indexable, l.IndexableReason, l.WordCount = o.String(), status, false, page.NotStatus, nil
+		}
+	}
+	probe := new(page.Hash(7))
+	got, r, _ := found(t, Options{Host: func(urlnorm.URL) (Host, error) { return Host{SitemapsRead: true, Probed: true, Probe: probe}, nil }},
+		line("slow", func(l *page.Line) { l.ResponseTime = millis(3001) }), line("quick", func(l *page.Line) { l.ResponseTime = millis(3000) }),
+		line("large", func(l *page.Line) { l.ContentLength = new(int64(2<<20 + 1)) }), line("fits", func(l *page.Line) { l.ContentLength = new(int64(2 << 20)) }),
+		line("too-large", func(l *page.Line) { failed(page.TooLarge, 200)(l) }),
+		line("thin", func(l *page.Line) { l.WordCount = new(99) }), line("words", func(l *page.Line) { l.WordCount = new(100) }),
+		line("title60", func(l *page.Line) { l.Title = strings.Repeat("é", 60) }), line("title61", func(l *page.Line) { l.Title = strings.Repeat("é", 61) }),
+		line("spaces", func(l *page.Line) { l.Title = "  " + strings.Repeat("a \n ", 30) }),
+		line("soft", func(l *page.Line) { l.TextHash = probe }),
+		line("500", failed(page.HTTPError, 500)), line("timeout", failed(page.Timeout, 0)), line("cut", failed(page.ReadError, 200)),
+		line("404", failed(page.HTTPError, 404)), line("403", failed(page.HTTPError, 403)), line("tls", failed(page.TLSError, 0)),
+		line("listed", func(l *page.Line) { failed(page.HTTPError, 404)(l); l.InSitemap, l.Linked = true, false }),
+		line("throttled", func(l *page.Line) { failed(page.Throttled, 429)(l); l.InSitemap = true }),
+		line("blocked", func(l *page.Line) {
+			failed(page.BlockedByRobots, 0)(l)
+			l.InSitemap, l.IndexableReason = true, page.NotRobots
+		}),
+		line("pending", func(l *page.Line) { failed(page.Pending, 0)(l); l.InSitemap = true }),
+		line("pdf", func(l *page.Line) {
+			l.ContentType, l.Title, l.H1 = "application/pdf", "", ""
+			l.WordCount = nil
+			l.Indexable = false
+		}),
+	)
+	delete(got, "not_in_sitemap") // all that are indexable
+	for i := range got {
+		for k, url := range got[i] {
+			got[i][k] = strings.TrimPrefix(url, "https://example.com/")
+		}
+	}
+	want := map[string][]string{
+		"slow": {"slow"}, "large": {"large", "too-large"}, "thin": {"thin"}, "title_long": {"title61"}, "soft_404": {"soft"}, "server_error": {"500", "cut", "timeout"},
+		"broken_link": {"404", "tls"}, "sitemap_not_ok": {"listed"}, "sitemap_not_indexable": {"blocked"},
+	}
+	if !maps.EqualFunc(got, want, slices.Equal) {
+		t.Errorf("found %q\nwant  %q", got, want)
+	}
+	if p := r.Problems[Slow]; p.Items[0].Value != "3001" || p.Severity != Notice {
+		t.Errorf("slow: %+v", p)
+	}
+}
+
+// A check that was not possible says why.
+func TestNotChecked(t *testing.T) {
+	lonely := pageOf("https://example.com/lonely", 200)
+	lonely.Linked, lonely.Source = false, page.SourceName(page.SourceCT)
+	_, r, _ := found(t, Options{NotChecked: map[Code]string{Slow: "because"}, Notes: map[Code]string{TitleMissing: "a note"}}, lonely)
+	for code, want := range map[Code]string{Slow: "because", Orphan: "1 page,", NotInSitemap: "no host", SitemapNotOK: "no sitemap", SoftNotFound: "no origin"} {
+		if p := r.Problems[code]; p.Result != NotChecked || !strings.Contains(p.Why, want) {
+			t.Errorf("%s: %s (%s)", p.Code, p.Result, p.Why)
+		}
+	}
+	if p := r.Problems[TitleMissing]; p.Result != None || p.Why != "" {
+		t.Errorf("%s: %s (%s)", p.Code, p.Result, p.Why)
 	}
 }

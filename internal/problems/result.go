@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 
 	"github.com/mapwright/mapwright/internal/extsort"
+	"github.com/mapwright/mapwright/internal/words"
 )
 
 // finding is that a URL has a problem, or one part of what is to be said of it. Findings of one code and URL become one item.
@@ -78,6 +78,9 @@ func (f *Finder) Finish(ctx context.Context, each func(*Entry) error) (*Result, 
 	r := &Result{marks: newSorter(&f.o, func(a, b mark) int { return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Code, b.Code)) }, func(*mark) int { return 16 }), same: f.same}
 	problems := make([]Problem, numCodes)
 	w := items{r: r, problems: problems, each: each}
+	for _, d := range Table() {
+		w.names[d.Code] = d.Name
+	}
 	for found, err := range sorted(ctx, f.found) {
 		if err == nil {
 			err = w.take(&found)
@@ -116,13 +119,15 @@ func (f *Finder) judge(c Code, count int64) (result, why string) {
 		return NotChecked, "no sitemap that was read lists a URL of this crawl"
 	case c == NotInSitemap && f.sitemaps == 0:
 		return NotChecked, "there is no host of which all sitemaps were read"
+	case c == SoftNotFound && f.probed == 0:
+		return NotChecked, "no origin has answered a request for a page that does not exist"
 	case c == Orphan && f.unjudged > 0:
 		result = NotChecked
 	default:
 		result = None
 	}
 	if c == Orphan && f.unjudged > 0 {
-		why = strings.TrimPrefix(why+fmt.Sprintf("; whether others link to them is not known of %d pages, because links were not recorded (--links)", f.unjudged), "; ")
+		why = fmt.Sprintf("whether others link to it is not known of %s, because links were not recorded (--links)", words.Count(f.unjudged, "page"))
 	}
 	return result, why
 }
@@ -131,6 +136,7 @@ func (f *Finder) judge(c Code, count int64) (result, why string) {
 type items struct {
 	r        *Result
 	problems []Problem // by code
+	names    [numCodes]string
 	each     func(*Entry) error
 	now      finding
 	open     bool
@@ -205,7 +211,7 @@ func (w *items) write() error {
 	if w.each == nil {
 		return nil
 	}
-	e := Entry{Code: w.now.Code.String(), Item: item}
+	e := Entry{Code: w.names[w.now.Code], Item: item}
 	if w.part > 1 {
 		e.Part = w.part
 	}

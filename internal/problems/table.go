@@ -115,7 +115,7 @@ func Table() []Definition {
 		{SitemapNotOK, "sitemap_not_ok", "Sitemap lists URLs that fail or redirect", Error,
 			"The site's own sitemaps list these URLs, but they do not answer with a page. Search engines trust a sitemap less the more of its entries are wrong.",
 			"Remove the URLs from the sitemap, or list the URLs to which they redirect.",
-			"URLs that a sitemap lists, that were requested and did not answer with status 200", "status code, or outcome", ""},
+			"URLs that a sitemap lists, that were requested and did not answer with status 200, other than by 429", "status code, or outcome", ""},
 		{SitemapNotIndexable, "sitemap_not_indexable", "Sitemap lists pages that may not be indexed", Warning,
 			"The site's own sitemaps list these URLs, but the pages themselves, or robots.txt, say that they should not be indexed. Search engines get two answers to one question.",
 			"Remove the URLs from the sitemap, or remove what forbids indexing: noindex, the rule of robots.txt, or the other canonical address.",

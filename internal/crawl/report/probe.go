@@ -22,24 +22,27 @@ func ProbeURL(h frontier.Hasher, u urlnorm.URL, generation uint32) (urlnorm.URL,
 	return urlnorm.Parse(fmt.Sprintf("%s/%016x%016x", u.Origin(), k.Hi, k.Lo))
 }
 
-// readProbe is the hash of the text with which the origin of u answered the probe with status 200, or nil.
-func (c *Crawl) readProbe(ctx context.Context, u urlnorm.URL, generation uint32) (*page.Hash, error) {
+// readProbe says whether the origin of u has answered the probe, and is the hash of the text if the status was 200.
+func (c *Crawl) readProbe(ctx context.Context, u urlnorm.URL, generation uint32) (text *page.Hash, answered bool, err error) {
 	h := c.Store.Hasher()
 	probe, err := ProbeURL(h, u, generation)
 	if err != nil {
-		return nil, nil // the longest host names have no room for it
+		return nil, false, nil // the longest host names have no room for it
 	}
 	list, err := c.Store.ReadSitemaps(ctx, []frontier.Key{frontier.SitemapKey(h, probe)})
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	f := list[0].Finish
-	if f == nil || page.Outcome(f.Outcome) != page.OK || f.Status != 200 {
-		return nil, nil
+	if f == nil || f.Status == 0 {
+		return nil, false, nil
+	}
+	if page.Outcome(f.Outcome) != page.OK || f.Status != 200 {
+		return nil, true, nil
 	}
 	facts, err := page.Decode(f.Facts)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", probe, err)
+		return nil, false, fmt.Errorf("%s: %w", probe, err)
 	}
-	return facts.TextHash, nil
+	return facts.TextHash, true, nil
 }

@@ -32,7 +32,7 @@ func (c *Crawl) newFinder(ctx context.Context, generation uint32) (*problems.Fin
 		Host: func(u urlnorm.URL) (h problems.Host, err error) {
 			h.SitemapsRead = read[hasher.HostID(u.Host())]
 			if c.Settings.CheckSoft404 {
-				h.Probe, err = c.readProbe(ctx, u, generation)
+				h.Probe, h.Probed, err = c.readProbe(ctx, u, generation)
 			}
 			return h, err
 		},
@@ -49,7 +49,7 @@ func (c *Crawl) notChecked() (not, notes map[problems.Code]string) {
 	if !s.Links {
 		not[problems.LinkToRedirect] = "links were not recorded (--links)"
 		notes[problems.BrokenLink] = "which pages link to them is not known, because links were not recorded (--links)"
-		if c.Linkage.full.Load() {
+		if c.Linkage != nil && c.Linkage.full.Load() {
 			not[problems.Orphan] = fmt.Sprintf("links were not recorded (--links), and sitemaps list more than %d URLs", maxLinkage)
 		}
 	}
