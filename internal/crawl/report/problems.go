@@ -137,10 +137,16 @@ func (c *Crawl) find(ctx context.Context, finder *problems.Finder, rep *Report, 
 		return nil, err
 	}
 	var res *problems.Result
+	lists := map[string]*List[string]{problems.Orphan.String(): {}, problems.NotInSitemap.String(): {}}
 	write := func(w io.Writer) (err error) {
 		enc := json.NewEncoder(page.EscapingWriter{Writer: w})
 		enc.SetEscapeHTML(false)
-		res, err = finder.Finish(ctx, func(e *problems.Entry) error { return enc.Encode(e) })
+		res, err = finder.Finish(ctx, func(e *problems.Entry) error {
+			if list := lists[e.Code]; list != nil {
+				list.add(e.URL)
+			}
+			return enc.Encode(e)
+		})
 		return err
 	}
 	var err error
@@ -156,7 +162,7 @@ func (c *Crawl) find(ctx context.Context, finder *problems.Finder, rep *Report, 
 		return nil, err
 	}
 	rep.Problems = res.Problems
-	rep.Orphans, rep.Unlisted = urlsOf(res, problems.Orphan), urlsOf(res, problems.NotInSitemap)
+	rep.Orphans, rep.Unlisted = lists[problems.Orphan.String()].orNil(), lists[problems.NotInSitemap.String()].orNil()
 	rep.SameTitle, rep.SameContent = sameOf(res, problems.TitleDuplicate), sameOf(res, problems.DuplicateExact)
 	return res, nil
 }
@@ -174,22 +180,6 @@ func ReadProblems(dir datadir.Dir) []problems.Problem {
 		return nil
 	}
 	return rep.Problems
-}
-
-// urlsOf are the URLs that have a problem.
-func urlsOf(res *problems.Result, c problems.Code) *List[string] {
-	for i := range res.Problems {
-		p := &res.Problems[i]
-		if p.Code != c.String() {
-			continue
-		}
-		list := &List[string]{Total: p.Count, Cut: p.Cut}
-		for _, item := range p.Items {
-			list.Items = append(list.Items, item.URL)
-		}
-		return list.orNil()
-	}
-	return nil
 }
 
 // sameOf are the texts that several pages have.
