@@ -95,7 +95,7 @@ func checkMachineDir(dir datadir.Dir) error {
 // createCrawl makes a crawl in the cluster, and returns its name.
 func createCrawl(ctx context.Context, e cluster.Engine, name string, s *config.Settings, starts []datadir.Start) (string, error) {
 	if s.Profile == config.Safe {
-		return "", usage("the safe profile is for one machine and at most %d pages: it does not go with --cluster", config.SafePages)
+		return "", errSafe
 	}
 	plan, err := datadir.NewPlan(s, starts).Encode()
 	if err != nil {
@@ -162,7 +162,13 @@ func joinCluster(ctx context.Context, environ []string, io stdio, m *machine, as
 		if err != nil {
 			return &exitError{exitFailed, err}
 		}
-		loaded, err := m.flags.loadJoined(plan.Settings)
+		var loaded *config.Loaded
+		var resume *session.Resume
+		if m.resume && row.State != cluster.Running {
+			loaded, resume, err = m.flags.loadResumed(plan)
+		} else {
+			loaded, err = m.flags.loadJoined(plan.Settings)
+		}
 		if err != nil {
 			return err
 		}
@@ -170,7 +176,7 @@ func joinCluster(ctx context.Context, environ []string, io stdio, m *machine, as
 		err = runSession(ctx, environ, io, o, loaded.Warnings, asJSON, func(ctx context.Context, log *slog.Logger) (*session.Session, error) {
 			host, _ := os.Hostname()
 			return session.Join(ctx, session.Options{
-				Engine: m.engine, Crawl: row.ID, Machine: m.id, Name: fmt.Sprintf("%s:%d", host, os.Getpid()), Log: log, Resume: m.resume,
+				Engine: m.engine, Crawl: row.ID, Machine: m.id, Name: fmt.Sprintf("%s:%d", host, os.Getpid()), Log: log, Resume: resume,
 			})
 		})
 		m.resume, m.name = false, row.Name
@@ -235,6 +241,26 @@ func machineID(dir datadir.Dir) (id cluster.MachineID, err error) {
 	}
 	return id, export.WriteFile(dir.Machine(), export.Private, []byte(id.String()+"\n"))
 }
+
+// loadResumed lays flags over the settings of a crawl of several machines that does not run, and returns what another run changes of it.
+func (f *settingFlags) loadResumed(plan *datadir.Plan) (*config.Loaded, *session.Resume, error) {
+	loaded, err := f.loadOver(plan.Settings)
+	if err != nil {
+		return nil, nil, err
+	}
+	if loaded.Settings.Profile == config.Safe {
+		return nil, nil, errSafe
+	}
+	plan.Settings = loaded.Settings.Stored()
+	text, err := plan.Encode()
+	if err != nil {
+		return nil, nil, err
+	}
+	return loaded, &session.Resume{Plan: text, MaxURLs: uint64(loaded.Settings.PageCap())}, nil
+}
+
+// errSafe refuses the safe profile for several machines.
+var errSafe = usage("the safe profile is for one machine and at most %d pages: it does not go with --cluster", config.SafePages)
 
 // loadJoined lays what is about this process over the settings of a crawl of several machines. Flags about the crawl are refused: all machines
 // have the same.

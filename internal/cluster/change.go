@@ -1,6 +1,6 @@
 package cluster
 
-// A Change is one compare-and-set of the crawl: [SetState], [SetPlan], [RaiseLevel],
+// A Change is one compare-and-set of the crawl: [SetState], [SetPlan], [SetLimit], [RaiseLevel],
 // [Grant] or [TakeToken].
 type Change interface{ change() }
 
@@ -29,6 +29,10 @@ type SetPlan struct {
 	Plan    []byte
 }
 
+// SetLimit changes the number of pages that may be counted, 0 for any. Grants that are
+// out stay.
+type SetLimit struct{ From, To uint64 }
+
 // RaiseLevel raises the depth up to which URLs may be fetched, if Snapshot.MayRaise
 // allows it.
 type RaiseLevel struct{ From, To uint32 }
@@ -48,6 +52,7 @@ type TakeToken struct{ Name string }
 
 func (SetState) change()   {}
 func (SetPlan) change()    {}
+func (SetLimit) change()   {}
 func (RaiseLevel) change() {}
 func (Grant) change()      {}
 func (TakeToken) change()  {}

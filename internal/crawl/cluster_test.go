@@ -54,6 +54,7 @@ type testMachine struct {
 	dir    datadir.Dir
 	engine cluster.Engine // of the cluster, unless the test cuts the machine off
 	log    *slog.Logger
+	resume *session.Resume
 }
 
 func (c *testCluster) machine() *testMachine {
@@ -64,7 +65,7 @@ func (c *testCluster) machine() *testMachine {
 func (m *testMachine) once(ctx context.Context, stop <-chan struct{}) (*report.Report, error) {
 	began := time.Now()
 	joined, err := session.Join(ctx, session.Options{
-		Engine: m.engine, Crawl: m.crawl.ID, Machine: m.id, Log: m.log, Clock: func() time.Duration { return time.Since(began) },
+		Engine: m.engine, Crawl: m.crawl.ID, Machine: m.id, Log: m.log, Resume: m.resume, Clock: func() time.Duration { return time.Since(began) },
 	})
 	if err != nil {
 		return nil, err
@@ -491,6 +492,34 @@ func TestClusterRobotsOfAnotherMachine(t *testing.T) {
 		lines := readLines(t, <-won)
 		for i := range origins {
 			wantOutcomes(t, lines, map[string]string{fmt.Sprintf("http://a%d.test/no", i): "blocked_by_robots", fmt.Sprintf("http://a%d.test/yes", i): "ok"})
+		}
+	})
+}
+
+// A crawl that reached its page limit goes on in another run with a higher one, and is complete then.
+func TestClusterResume(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := newMemoryWeb(t, clusterWeb())
+		s := clusterSettings(web.Server)
+		want := web.alone(s)
+		s.MaxURLs = 50
+		m := newTestCluster(t, web, s, web.StartURLs()...).machine()
+		rep, err := m.run(t.Context())
+		if err != nil || rep.Status != report.Partial || rep.Pages != 50 {
+			t.Fatalf("%+v, %v", rep, err)
+		}
+		if _, err := m.once(t.Context(), nil); !errors.Is(err, session.ErrNotRunning) {
+			t.Errorf("joined a crawl that has ended: %v", err)
+		}
+		s.MaxURLs = 0
+		m.resume = &session.Resume{}
+		if rep, err = m.run(t.Context()); err != nil || rep.Status != report.Complete {
+			t.Fatalf("%+v, %v", rep, err)
+		}
+		compareRows(t, "after the resume", rows(t, m.dir), want)
+		snap, err := m.testCluster.engine.Look(t.Context(), m.crawl.ID, cluster.Known{})
+		if err != nil || snap.Crawl.Run != 2 || snap.Crawl.State != cluster.Finished || snap.Crawl.MaxURLs != 0 {
+			t.Errorf("%+v, %v", snap.Crawl, err)
 		}
 	})
 }

@@ -101,6 +101,13 @@ func testLimit(k *checker) {
 	k.ok(k.Engine.Leave(k.Context(), b.session))
 	equal(k, "granted", a.claim(2)[0].Granted, 7)
 	a.says("limit", true, reached, end)
+
+	limit := k.look().Crawl.MaxURLs
+	equal(k, "change another limit", a.change(cluster.SetLimit{From: limit + 1, To: limit + 2}), false)
+	equal(k, "change the limit", a.change(cluster.SetLimit{From: limit, To: limit + 5}), true)
+	equal(k, "change the limit again", a.change(cluster.SetLimit{From: limit, To: limit + 5}), true)
+	equal(k, "limit", k.look().Crawl.MaxURLs, limit+5)
+	equal(k, "limit reached", k.look().LimitReached(), false)
 }
 
 func testLevel(k *checker) {

@@ -162,7 +162,9 @@ func (p *pair) change(n *node) cluster.Change {
 	rng := p.rng
 	states := []cluster.State{cluster.Running, cluster.Running, cluster.Paused, cluster.Finished}
 	part := uint8(rng.IntN(contended))
-	switch rng.IntN(5) {
+	switch rng.IntN(6) {
+	case 5:
+		return cluster.SetLimit{From: uint64(10 * rng.IntN(3)), To: uint64(10 * rng.IntN(3))}
 	case 0:
 		return cluster.SetState{From: states[rng.IntN(4)], To: states[rng.IntN(4)], Reason: fmt.Sprint(rng.IntN(2)), NewRun: rng.IntN(2) == 0, If: cluster.Condition(rng.IntN(3))}
 	case 1:

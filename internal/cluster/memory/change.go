@@ -28,6 +28,12 @@ func (c *crawl) change(id cluster.SessionID, ch cluster.Change, now time.Time) (
 		row.Plan = bytes.Clone(ch.Plan)
 		row.PlanVersion++
 		return true, nil
+	case cluster.SetLimit:
+		if row.MaxURLs != ch.To && row.MaxURLs != ch.From {
+			return false, nil
+		}
+		row.MaxURLs = ch.To
+		return true, nil
 	case cluster.RaiseLevel:
 		if row.Level == ch.To {
 			return true, nil

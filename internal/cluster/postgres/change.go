@@ -23,6 +23,8 @@ func (e *Engine) Change(ctx context.Context, s cluster.Session, ch cluster.Chang
 			done, err = c.setState(ctx, ch)
 		case cluster.SetPlan:
 			done, err = c.setPlan(ctx, ch)
+		case cluster.SetLimit:
+			done, err = c.setLimit(ctx, ch)
 		case cluster.RaiseLevel:
 			done, err = c.raiseLevel(ctx, ch)
 		case cluster.Grant:
@@ -103,6 +105,22 @@ func (c *changer) setPlan(ctx context.Context, ch cluster.SetPlan) (bool, error)
 		return false, nil
 	}
 	return true, c.set(ctx, `plan_version = $2, plan = $3`, version+1, notNull(ch.Plan))
+}
+
+func (c *changer) setLimit(ctx context.Context, ch cluster.SetLimit) (bool, error) {
+	if err := c.living(ctx); err != nil {
+		return false, err
+	}
+	row, _, err := c.crawl(ctx)
+	switch {
+	case err != nil:
+		return false, err
+	case row.MaxURLs == ch.To:
+		return true, nil
+	case row.MaxURLs != ch.From:
+		return false, nil
+	}
+	return true, c.set(ctx, `max_urls = $2`, int64(ch.To))
 }
 
 func (c *changer) raiseLevel(ctx context.Context, ch cluster.RaiseLevel) (bool, error) {

@@ -29,7 +29,14 @@ type Options struct {
 	Name    string               // of the machine, for people
 	Clock   func() time.Duration // nil means cluster.UptimeClock
 	Log     *slog.Logger         // nil means none
-	Resume  bool                 // a crawl that does not run is begun again, with the next run
+	// Resume, when not nil, begins another run of a crawl that does not run.
+	Resume *Resume
+}
+
+// Resume is what another run of a crawl changes of it.
+type Resume struct {
+	Plan    []byte // settings
+	MaxURLs uint64
 }
 
 // ErrNotRunning means that the crawl has ended or is paused, so there is nothing to join.
@@ -40,7 +47,7 @@ type Session struct {
 	calls
 	id      cluster.Session
 	crawl   cluster.Crawl // as it was when the session joined
-	resume  bool          // Work begins another run
+	resume  *resumption   // another run that Work begins; nil for none
 	lease   *cluster.SessionLease
 	journal *Journal
 
@@ -53,6 +60,12 @@ type Session struct {
 	snap   *cluster.Snapshot // guarded by snapMu; of the last beat
 	known  cluster.Known     // guarded by snapMu; what the next beat need not bring
 	at     time.Time         // guarded by snapMu; this machine's time of snap
+}
+
+// A resumption begins another run of a crawl.
+type resumption struct {
+	from cluster.Crawl // the row before
+	Resume
 }
 
 // Join begins a session. The context is for the call alone.
@@ -74,17 +87,19 @@ func Join(ctx context.Context, o Options) (*Session, error) {
 	if known := frontier.Identity(); snap.Crawl.Identity != known {
 		return nil, fmt.Errorf("the crawl %q was made with other rules for URLs (%s) than those of this program (%s): use the same version on all machines", snap.Crawl.Name, snap.Crawl.Identity, known)
 	}
-	resume := o.Resume && snap.Crawl.State != cluster.Running
+	resume := o.Resume != nil && snap.Crawl.State != cluster.Running
 	if snap.Crawl.State != cluster.Running && !resume {
 		return nil, fmt.Errorf("%w: it is %s (%s)", ErrNotRunning, snap.Crawl.State, snap.Crawl.Reason)
 	}
 	s := &Session{
 		calls: calls{engine: o.Engine, log: o.Log}, crawl: snap.Crawl, lease: cluster.NewSessionLease(o.Clock),
 		id: cluster.Session{Crawl: o.Crawl, ID: cluster.NewID(), Machine: o.Machine, Name: o.Name}, news: make(chan struct{}, 1),
-		known: cluster.Known{Plan: snap.Crawl.PlanVersion}, resume: resume,
+		known: cluster.Known{Plan: snap.Crawl.PlanVersion},
 	}
 	run := snap.Crawl.Run
 	if resume {
+		s.resume = &resumption{from: snap.Crawl, Resume: *o.Resume}
+		s.crawl.MaxURLs = o.Resume.MaxURLs
 		run++
 	}
 	s.ctx, s.end = context.WithCancelCause(context.Background())

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -90,7 +91,7 @@ func (s *Session) Work(ctx context.Context, l Local) (End, error) {
 	s.journal.countBy(l.Store.PartitionCounters)
 	var end End
 	var err error
-	if s.resume {
+	if s.resume != nil {
 		err = w.beginRun()
 	}
 	if err == nil {
@@ -134,11 +135,23 @@ func (w *work) beginRun() error {
 			break
 		}
 	}
-	done, err := w.journal.change(w.ctx, cluster.SetState{From: w.crawl.State, To: cluster.Running, NewRun: true})
-	if err == nil && !done {
-		err = fmt.Errorf("the crawl has changed its state since: %w", cluster.ErrFenced)
+	// If the machine is killed in between, the crawl does not run, and the next resume makes all changes again.
+	r := w.resume
+	changes := []cluster.Change{cluster.SetLimit{From: r.from.MaxURLs, To: r.MaxURLs}}
+	if !bytes.Equal(r.Plan, r.from.Plan) {
+		changes = append(changes, cluster.SetPlan{Version: r.from.PlanVersion, Plan: r.Plan})
 	}
-	return err
+	changes = append(changes, cluster.SetState{From: r.from.State, To: cluster.Running, NewRun: true})
+	for _, c := range changes {
+		done, err := w.journal.change(w.ctx, c)
+		if err == nil && !done {
+			err = fmt.Errorf("the crawl has been changed since: %w", cluster.ErrFenced)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (w *work) run() (End, error) {

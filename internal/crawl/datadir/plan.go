@@ -103,6 +103,9 @@ func RemovePlan(dir Dir) error {
 // ReadPlan reads the plan of the crawl in a directory.
 func ReadPlan(dir Dir) (*Plan, error) {
 	text, err := os.ReadFile(dir.Plan())
+	if info, _ := state.Look(dir.State()); errors.Is(err, fs.ErrNotExist) && info.View {
+		return nil, fmt.Errorf("data directory %s is that of a machine of a cluster, whose database has the crawl: give --cluster ADDRESS --name NAME instead", dir)
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("data directory %s: crawl.json is missing, so the settings of the crawl are not known: restore the file from a copy, or delete the crawl with '%s' and start again", dir, dir.Command("wipe"))
 	}
