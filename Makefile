@@ -9,6 +9,7 @@ SOAK    ?= 10m
 FLIPS   ?= 5000
 COUNT   ?= 1
 RUNS    ?= 20
+CLUSTER ?= full
 TESTFLAGS ?=
 SCREENSHOTS ?= bin/screenshots
 
@@ -19,7 +20,7 @@ RACE_WITHOUT = none
 # An expression for tests that make race leaves out.
 RACE_SKIP =
 
-.PHONY: help build test test-hard example race fuzz crash cluster-test browser-test bitflips large soak bench bench-peers bench-compare bench-record bench-smoke lint cross docs demo clean
+.PHONY: help build test test-hard example race fuzz crash cluster-test cluster-bench browser-test bitflips large soak bench bench-peers bench-compare bench-record bench-smoke lint cross docs demo clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -45,10 +46,15 @@ fuzz: ## fuzz every target for FUZZTIME each (default 2m)
 crash: ## kill the real binary CRASHES times (default 100), over plain and over difficult sites and in recrawls, and compare with an unkilled run
 	$(GO) test -count=1 -run TestCrash -timeout 60m ./internal/e2e -crashes $(CRASHES) -v
 
-cluster-test: ## the engine of several machines against a real PostgreSQL server, which the tests start in a directory of their own
+cluster-test: ## several machines against a real PostgreSQL server with a standby, which the tests start in directories of their own; CLUSTER=short takes a few minutes
 	./scripts/need-postgres.sh
-	$(GO) vet -tags cluster ./internal/cluster/...
+	$(GO) vet -tags cluster ./internal/cluster/... ./internal/e2e ./bench
 	$(GO) test -tags cluster -count=1 -timeout 20m $(TESTFLAGS) ./internal/cluster/...
+	$(GO) test -tags cluster -count=1 -timeout 60m $(TESTFLAGS) -run TestCluster ./internal/e2e -cluster-full=$(if $(filter short,$(CLUSTER)),false,true)
+
+cluster-bench: ## one machine over PostgreSQL beside none in scenario (b), the replay of its log, and the time of a takeover
+	./scripts/need-postgres.sh
+	$(GO) test -tags cluster -run '^$$' -bench 'Cluster|Takeover' -benchtime 1x -count $(COUNT) -timeout 60m ./bench
 
 browser-test: ## pages in a real browser (Debian's Chromium) with axe-core; pictures of them go to SCREENSHOTS (default bin/screenshots)
 	./scripts/need-chromium.sh

@@ -182,6 +182,9 @@ func printClusterStatus(io stdio, s *overview.Status) error {
 	for _, u := range s.StartURLs {
 		row("Start", "%s", u)
 	}
+	if more := s.StartURLCount - len(s.StartURLs); more > 0 {
+		row("", "and %s more", humanize.Comma(int64(more)))
+	}
 	row("Profile", "%s", s.Profile)
 	row("Worked for", "%s, in %s", seconds(s.Elapsed), words.Count(int64(s.Run), "run"))
 	if s.Generation > 0 {
@@ -190,9 +193,6 @@ func printClusterStatus(io stdio, s *overview.Status) error {
 	row("Found", "%s", humanize.Comma(s.Found))
 	row("Done", "%s", humanize.Comma(s.Done))
 	row("Pending", "%s", humanize.Comma(s.Pending))
-	if len(alive) > 0 {
-		row("In flight", "%d", s.InFlight)
-	}
 	row("Outcomes", "%s", counts(s.Outcomes))
 	row("Received", "%s", humanize.IBytes(uint64(s.Bytes)))
 	if s.MaxURLs > 0 {
@@ -214,13 +214,13 @@ func printClusterStatus(io stdio, s *overview.Status) error {
 	if err := w.Flush(); err != nil || len(s.Machines) == 0 {
 		return err
 	}
-	fmt.Fprintln(w, "\nMACHINE\tPARTITIONS\tIN FLIGHT\tBATCHES\tLAST BEAT")
+	fmt.Fprintln(w, "\nMACHINE\tPARTITIONS\tBATCHES\tLAST BEAT")
 	for _, m := range s.Machines {
 		beat := fmt.Sprintf("%.1f s ago", m.Silent)
 		if !m.Alive {
 			beat += ": others take over its partitions"
 		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\n", m.Name, m.Partitions, m.InFlight, humanize.Comma(int64(m.Batches)), beat)
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\n", m.Name, m.Partitions, humanize.Comma(int64(m.Batches)), beat)
 	}
 	return w.Flush()
 }
@@ -258,7 +258,7 @@ func exportCluster(ctx context.Context, c *clusterFlags, address, scratchIn, out
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(scratch)) }()
 	s, err := replay.Open(ctx, e, snap, filepath.Join(scratch, "state"))
-	if other, ok := errors.AsType[*replay.IdentityError](err); ok {
+	if other, ok := errors.AsType[*cluster.IdentityError](err); ok {
 		return nil, refusal(other)
 	}
 	if err != nil {

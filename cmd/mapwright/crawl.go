@@ -239,6 +239,9 @@ func joinError(err error) error {
 	if errors.Is(err, session.ErrNotRunning) {
 		return errAgain // it has ended a moment ago
 	}
+	if other, ok := errors.AsType[*cluster.IdentityError](err); ok {
+		return refusal(other)
+	}
 	return &exitError{exitFailed, err}
 }
 

@@ -3,7 +3,10 @@ package cluster
 import (
 	"crypto/rand"
 	"encoding/hex"
+	"fmt"
 	"time"
+
+	"github.com/mapwright/mapwright/frontier"
 )
 
 // Partitions is the number of partitions of a crawl.
@@ -60,6 +63,23 @@ type Crawl struct {
 	MaxURLs uint64        // pages that may be counted; 0 means no limit
 	Granted uint64        // how many of them partitions may use
 	Used    time.Duration // time in state Running with at least one machine
+}
+
+// An IdentityError says that a crawl was made by a program with other rules for URLs.
+type IdentityError struct{ Name, Crawl, Own string }
+
+// Error implements error.
+func (e *IdentityError) Error() string {
+	return fmt.Sprintf("crawl %s was made with other rules for URLs (%s) than those of this program (%s): use the same version on all machines", e.Name, e.Crawl, e.Own)
+}
+
+// CheckIdentity refuses a crawl whose keys this program would compute in another way. The
+// error is an *IdentityError.
+func (c *Crawl) CheckIdentity() error {
+	if own := frontier.Identity(); c.Identity != own {
+		return &IdentityError{c.Name, c.Identity, own}
+	}
+	return nil
 }
 
 // A PartStatus is what the owner of a partition says about it with every batch.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -26,6 +27,7 @@ type invocation struct {
 	dir   string        // to run in; empty means a new temporary one
 	limit time.Duration // how long it may take. Zero means patience
 	files int           // its limit of open files. Zero means that of the test
+	under []string      // a command that runs the program, whose arguments follow
 
 	stderr *os.File // where standard error goes; nil means to the test
 }
@@ -72,6 +74,9 @@ func (i invocation) start(t *testing.T) *process {
 	p.cmd = exec.CommandContext(ctx, binary, i.args...)
 	if i.files > 0 {
 		p.cmd = exec.CommandContext(ctx, "sh", append([]string{"-c", fmt.Sprintf(`ulimit -n %d && exec "$0" "$@"`, i.files), binary}, i.args...)...)
+	}
+	if len(i.under) > 0 {
+		p.cmd = exec.CommandContext(ctx, i.under[0], slices.Concat(i.under[1:], []string{binary}, i.args)...)
 	}
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = strings.NewReader(i.stdin), &p.out, &p.err
 	if i.stderr != nil {

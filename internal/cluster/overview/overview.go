@@ -76,7 +76,6 @@ type Status struct {
 	Found    int64            `json:"found"`
 	Done     int64            `json:"done"`
 	Pending  int64            `json:"pending"`
-	InFlight int64            `json:"in_flight"`
 	Outcomes map[string]int64 `json:"outcomes"`
 	Bytes    int64            `json:"bytes"`
 	Counted  int64            `json:"pages_counted"` // towards MaxURLs
@@ -97,7 +96,6 @@ type Machine struct {
 	LastBeatAt page.Time `json:"last_beat_at"`
 	Silent     float64   `json:"seconds_since_beat"`
 	Partitions int       `json:"partitions"`
-	InFlight   int64     `json:"in_flight"`
 	Batches    uint64    `json:"batches"`
 }
 
@@ -162,8 +160,6 @@ func (out *Status) addMachines(s *cluster.Snapshot) {
 			continue
 		}
 		out.Machines[i].Partitions++
-		out.Machines[i].InFlight += int64(part.Status.Busy)
-		out.InFlight += int64(part.Status.Busy)
 	}
 }
 

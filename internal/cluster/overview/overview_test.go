@@ -69,9 +69,9 @@ func TestStatus(t *testing.T) {
 		}
 		return s, claimed
 	}
-	commit := func(s cluster.Session, c cluster.Claimed, busy uint32, n state.Counters) {
+	commit := func(s cluster.Session, c cluster.Claimed, n state.Counters) {
 		w := cluster.Write{Partition: c.Partition, Epoch: c.Epoch, After: c.Head, Body: []byte("row")}
-		w.Status = cluster.PartStatus{Busy: busy, Counted: n.Counted, Counts: n.Append(nil)}
+		w.Status = cluster.PartStatus{Counted: n.Counted, Counts: n.Append(nil)}
 		if err := e.Commit(t.Context(), s, &cluster.Batch{Number: 1, Writes: []cluster.Write{w}}); err != nil {
 			t.Fatal(err)
 		}
@@ -79,12 +79,12 @@ func TestStatus(t *testing.T) {
 	first, parts := join("one", 3, 4)
 	counters := state.Counters{Discovered: 9, Finished: 4, Bytes: 1000, Counted: 3}
 	counters.Outcomes[page.OK] = 4
-	commit(first, parts[0], 2, counters)
+	commit(first, parts[0], counters)
 	e.Advance(time.Minute)
 	second, parts := join("two", 7)
 	counters = state.Counters{Discovered: 1, Finished: 1, Bytes: 24, Counted: 1}
 	counters.Outcomes[page.OK] = 1
-	commit(second, parts[0], 1, counters)
+	commit(second, parts[0], counters)
 
 	snap, err := e.Look(t.Context(), id, cluster.Known{})
 	if err != nil {
@@ -97,16 +97,16 @@ func TestStatus(t *testing.T) {
 	if s.Name != "site" || s.State != cluster.Running || s.Run != 1 || s.Profile != "own-site" || !reflect.DeepEqual(s.StartURLs, []string{"https://example.com/"}) {
 		t.Errorf("the crawl: %+v", s)
 	}
-	if want := map[string]int64{"ok": 5, "pending": 5}; s.Found != 10 || s.Done != 5 || s.Pending != 5 || s.InFlight != 3 || s.Bytes != 1024 || s.Counted != 4 || s.MaxURLs != 100 || !reflect.DeepEqual(s.Outcomes, want) {
+	if want := map[string]int64{"ok": 5, "pending": 5}; s.Found != 10 || s.Done != 5 || s.Pending != 5 || s.Bytes != 1024 || s.Counted != 4 || s.MaxURLs != 100 || !reflect.DeepEqual(s.Outcomes, want) {
 		t.Errorf("counts: %+v", s)
 	}
 	if !reflect.DeepEqual(s.Sources, []string{"start"}) || s.Unowned != 253 || len(s.Machines) != 2 {
 		t.Fatalf("machines: %+v", s)
 	}
-	if m := s.Machines[0]; m.Name != "one" || m.Alive || m.Partitions != 2 || m.InFlight != 2 || m.Silent < 60 || m.Batches != 1 || m.ID != first.Machine.String() {
+	if m := s.Machines[0]; m.Name != "one" || m.Alive || m.Partitions != 2 || m.Silent < 60 || m.Batches != 1 || m.ID != first.Machine.String() {
 		t.Errorf("the first machine: %+v", m)
 	}
-	if m := s.Machines[1]; m.Name != "two" || !m.Alive || m.Partitions != 1 || m.InFlight != 1 || m.Silent >= 60 {
+	if m := s.Machines[1]; m.Name != "two" || !m.Alive || m.Partitions != 1 || m.Silent >= 60 {
 		t.Errorf("the second machine: %+v", m)
 	}
 	if names := s.Alive(); !reflect.DeepEqual(names, []string{"two"}) {

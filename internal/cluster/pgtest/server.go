@@ -20,7 +20,7 @@ import (
 	"strings"
 )
 
-// A Server is one that this process has made.
+// A Server is one that this process has made. It is removed when nothing refers to it any more.
 type Server struct {
 	dir      string // data and socket
 	programs string // directory of PostgreSQL's programs

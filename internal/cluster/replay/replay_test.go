@@ -201,7 +201,7 @@ func TestOpenRefusesOtherRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := Open(t.Context(), e, look(t, e, c.ID), t.TempDir()+"/scratch")
-	if other, ok := errors.AsType[*IdentityError](err); !ok || other.Crawl != "url=0" || other.Own != frontier.Identity() {
+	if other, ok := errors.AsType[*cluster.IdentityError](err); !ok || other.Crawl != "url=0" || other.Own != frontier.Identity() {
 		t.Errorf("got %v", err)
 	}
 }

@@ -3,7 +3,6 @@ package replay
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
@@ -11,20 +10,12 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-// An IdentityError says that a crawl was begun by a program with other rules for URLs.
-type IdentityError struct{ Crawl, Own string }
-
-// Error implements error.
-func (e *IdentityError) Error() string {
-	return fmt.Sprintf("the crawl has keys by the rules %q, this program has %q: use the version of the program that began the crawl", e.Crawl, e.Own)
-}
-
 // Open makes a store in a new directory that holds all partitions of a crawl at the
 // moment of a snapshot. What is written to the store stays in it. The caller closes the
 // store and removes the directory.
 func Open(ctx context.Context, r Reader, s *cluster.Snapshot, dir string) (*state.Store, error) {
-	if own := frontier.Identity(); s.Crawl.Identity != own {
-		return nil, &IdentityError{s.Crawl.Identity, own}
+	if err := s.Crawl.CheckIdentity(); err != nil {
+		return nil, err
 	}
 	return state.Open(dir, state.Options{
 		Mode: state.CreateOnly, Seed: s.Crawl.Seed, Journal: &journal{ctx, r, s},

@@ -17,7 +17,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/cluster"
 )
 
@@ -84,8 +83,8 @@ func Join(ctx context.Context, o Options) (*Session, error) {
 	if err := cluster.CheckClock(before, snap.Now, time.Now()); err != nil {
 		return nil, err
 	}
-	if known := frontier.Identity(); snap.Crawl.Identity != known {
-		return nil, fmt.Errorf("the crawl %q was made with other rules for URLs (%s) than those of this program (%s): use the same version on all machines", snap.Crawl.Name, snap.Crawl.Identity, known)
+	if err := snap.Crawl.CheckIdentity(); err != nil {
+		return nil, err
 	}
 	resume := o.Resume != nil && snap.Crawl.State != cluster.Running
 	if snap.Crawl.State != cluster.Running && !resume {

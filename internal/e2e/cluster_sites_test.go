@@ -1,0 +1,249 @@
+//go:build cluster
+
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/testweb"
+)
+
+// A chain of pages leads from host to host, each in another partition, while machines come and go. The crawl does not end before the chain does.
+func TestClusterIsNotEarly(t *testing.T) {
+	t.Parallel()
+	const hosts = 12
+	chain := size(60, 600)
+	s := newMapSite(t, func(w http.ResponseWriter, r *http.Request) bool {
+		n, err := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/"))
+		if err != nil {
+			return false
+		}
+		time.Sleep(20 * time.Millisecond) // the answer takes its time
+		if n < chain {
+			writePage(w, letters(n), fmt.Sprintf("http://c%d.test/%d", (n+1)%hosts, n+1))
+		} else {
+			writePage(w, letters(n))
+		}
+		return true
+	})
+	f, p := newFleet(t, nil, "--start-url", "http://c0.test/0", "--scope", "any", "--profile", "own-site", "--timeout", fetchTimeout.String(), "--resolve", "*:80:"+s.Listener.Addr().String())
+	f.start(3)
+	answered := func(n int) {
+		f.machines[0].until(fmt.Sprint(n, " pages are answered"), func() bool { return len(s.requests("c")) >= n+2*hosts })
+	}
+	answered(chain / 4)
+	f.machines[1].signal(syscall.SIGTERM)
+	f.machines[1].wait()
+	f.join(1)
+	p.SetDelay(150 * time.Millisecond) // hand-overs take longer than pages
+	answered(chain / 2)
+	p.SetDelay(0)
+	f.ends(0, "complete")
+	if got := f.export(); len(got.lines) != chain+1 {
+		t.Errorf("%d URLs are found, want %d", len(got.lines), chain+1)
+	}
+}
+
+// letters is a text of its own for each number, without digits: pages whose texts differ in numbers only are a trap.
+func letters(n int) string {
+	return strings.Map(func(r rune) rune { return r - '0' + 'a' }, strconv.Itoa(n))
+}
+
+// What hosts of different partitions have to do with each other is as on one machine: a start URL that redirects to another domain, a robots.txt that does, a sitemap on
+// another host for which robots.txt vouches, and redirects in a circle.
+func TestClusterAcrossPartitions(t *testing.T) {
+	t.Parallel()
+	answer := func(open <-chan struct{}, w http.ResponseWriter, r *http.Request) bool {
+		to := func(url string) bool {
+			http.Redirect(w, r, url, http.StatusMovedPermanently)
+			return true
+		}
+		switch at := r.Host + r.URL.Path; at {
+		case "start.test/":
+			<-open
+			return to("http://home.test/")
+		case "home.test/":
+			writePage(w, at, "/in", "/private", "/round", "http://elsewhere.test/", "http://other.test/page")
+		case "home.test/in", "home.test/listed", "other.test/page", "home.test/private", "elsewhere.test/":
+			writePage(w, at)
+		case "home.test/round":
+			return to("http://other.test/round")
+		case "other.test/round":
+			return to("http://third.test/round")
+		case "third.test/round":
+			return to("http://home.test/round")
+		case "home.test/robots.txt":
+			return to("http://rules.test/robots.txt")
+		case "rules.test/robots.txt":
+			fmt.Fprint(w, "User-agent: *\nDisallow: /private\nSitemap: http://maps.test/map.xml\n")
+		case "maps.test/map.xml":
+			writeURLs(w, "http://home.test/listed", "http://elsewhere.test/listed")
+		default:
+			return false
+		}
+		return true
+	}
+	flags := func(s *mapSite, scope string) []string {
+		return []string{"--start-url", "http://start.test/", "--scope", scope, "--profile", "own-site", "--timeout", "1m", "--resolve", "*:80:" + s.Listener.Addr().String()}
+	}
+	site := func(t *testing.T) (*mapSite, chan struct{}) {
+		open := make(chan struct{})
+		return newMapSite(t, func(w http.ResponseWriter, r *http.Request) bool { return answer(open, w, r) }), open
+	}
+	for _, scope := range []string{"domain", "any"} {
+		t.Run(scope, func(t *testing.T) {
+			t.Parallel()
+			s, open := site(t)
+			close(open)
+			dir := filepath.Join(t.TempDir(), "alone")
+			if got := run(t, append([]string{"crawl", "--data-dir", dir}, flags(s, scope)...)...); got.code != 0 {
+				t.Fatalf("exit status %d", got.code)
+			}
+			want := resultIn(t, dir)
+			if len(want.lines) < 5 {
+				t.Fatalf("only %d URLs are found by one machine", len(want.lines))
+			}
+			s, open = site(t)
+			f, _ := newFleet(t, nil, flags(s, scope)...)
+			f.start(3)
+			f.shares(f.machines[0], 3)
+			close(open)
+			sameCounts(t, f.ends(0, "complete"), readReport(t, dir))
+			got := f.export()
+			got.same(t, &want)
+			if n := len(s.requests("home.test/private")); n > 0 {
+				t.Errorf("a page that the redirected robots.txt forbids was fetched %d times", n)
+			}
+		})
+	}
+}
+
+// A Crawl-delay of five seconds and a Retry-After hold when the machine that knew of them is killed.
+func TestClusterPaceAcrossTakeovers(t *testing.T) {
+	t.Parallel()
+	const crawlDelay, rest = 5 * time.Second, 20 * time.Second
+	cfg := testweb.Config{Seed: 1, Hosts: 6, Pages: 2, Links: 6, CrossHost: 0.5, Grace: time.Second}
+	cfg.Faults = append(testweb.On("0-2", testweb.CrawlDelay{Delay: crawlDelay}), testweb.On("3-5", testweb.RefuseFirst{Answer: testweb.Answer{RetryAfter: rest}})...)
+	web := serve(t, cfg)
+	f, _ := newFleet(t, web, tableCrawl(web, 0)...)
+	f.start(2)
+	f.shares(f.machines[0], 2)
+	f.machines[0].until("hosts have refused pages", func() bool {
+		n := 0
+		for _, h := range web.Stats().Hosts {
+			n += h.Refused
+		}
+		return n >= 2
+	})
+	time.Sleep(2 * time.Second) // what the hosts said is committed within some 100 ms
+	for n := range 2 {
+		f.machines[n].kill()
+	}
+	for n := range 2 {
+		f.join(n)
+	}
+	f.ends(0, "complete")
+	for name, h := range web.Stats().Hosts {
+		if h.Early.Count > 0 {
+			t.Errorf("%s was asked before its Retry-After was over: %q", name, h.Early.URIs)
+		}
+		if h.Refused == 0 && h.LeastPageGap != testweb.NoGap && h.LeastPageGap < crawlDelay/2 {
+			t.Errorf("%s has a Crawl-delay of %v, and was asked after %v", name, crawlDelay, h.LeastPageGap)
+		}
+	}
+}
+
+// A host that ends every connection is given up, and is not asked again and again because machines are killed.
+func TestClusterBlockedHost(t *testing.T) {
+	t.Parallel()
+	const failures = 10
+	cfg := tableWeb(30, size(10, 30))
+	cfg.Faults = append(cfg.Faults, testweb.On("1", testweb.Down{Generations: []int{0}, Refuse: true})...)
+	flags := []string{"--max-host-failures", strconv.Itoa(failures), "--max-host-backoff-secs", "1"}
+	other := serve(t, cfg)
+	if got := run(t, append(append([]string{"crawl", "--data-dir", filepath.Join(t.TempDir(), "alone")}, tableCrawl(other, 0)...), flags...)...); got.code != 0 {
+		t.Fatalf("exit status %d", got.code)
+	}
+	alone := other.HostStats(1).Requests
+	web := serve(t, cfg)
+	f, _ := newFleet(t, web, append(tableCrawl(web, 500*time.Millisecond), flags...)...)
+	f.start(2)
+	f.shares(f.machines[0], 2)
+	kills := size(3, 20)
+	for n := range kills {
+		at := pages(web)
+		if got := f.machines[n%2].kill(); got.code != -1 {
+			break
+		}
+		f.join(n % 2)
+		f.machines[n%2].untilEnded(func() bool { return pages(web) >= at+30 })
+	}
+	f.ends(0, "complete")
+	// A machine that is killed may have asked once without recording it, and its successor asks for robots.txt again.
+	if asked := web.HostStats(1).Requests; asked > alone+5*kills {
+		t.Errorf("the host that ends every connection was asked %d times, and %d times by one machine alone", asked, alone)
+	} else {
+		t.Logf("asked %d times, %d times by one machine alone", asked, alone)
+	}
+}
+
+// Commands that look at a crawl work with machines and without, and do not show the password.
+func TestClusterCommands(t *testing.T) {
+	t.Parallel()
+	web := serve(t, testweb.Config{Hosts: 3, Pages: 10, CrossHost: 0.5})
+	name, p := database(t)
+	const secret = "s3cretWord"
+	address := strings.Replace(p.URL(name), "postgres@", "postgres:"+secret+"@", 1)
+	got := invocation{args: []string{"status", "--cluster", address}}.run(t)
+	if got.code != 2 || !strings.Contains(got.stderr, "the cluster has no crawl") {
+		t.Errorf("status of an empty database: %d, %s", got.code, got.stderr)
+	}
+	f := fleetAt(t, address, web, tableCrawl(web, 0)...)
+	web.Hold(15)
+	f.start(2)
+	f.answered(16)
+	f.shares(f.machines[0], 2)
+	refused(t, f.invoke("wipe", "--yes").run(t), "machines work on crawl "+clusterCrawl, "--force")
+	text := f.invoke("status").run(t)
+	for _, word := range []string{clusterCrawl, "running", "MACHINE", "PARTITIONS"} {
+		if text.code != 0 || !strings.Contains(text.stdout, word) {
+			t.Errorf("status ends with %d and does not say %q: %s", text.code, word, text.stdout)
+		}
+	}
+	if lines := f.export().lines; len(lines) < 15 {
+		t.Errorf("an export while machines work has %d lines", len(lines))
+	}
+	refused(t, invocation{args: append([]string{"crawl", "--cluster", address, "--name", clusterCrawl, "--data-dir", f.dir(5)}, f.settings...)}.run(t), clusterCrawl, "the cluster has a crawl")
+	web.Release()
+	f.ends(0, "complete")
+	only := invocation{args: []string{"status", "--json"}, env: []string{"MAPWRIGHT_CLUSTER=" + address}}.run(t) // the only crawl is meant
+	if only.code != 0 || !strings.Contains(only.stdout, `"finished"`) {
+		t.Errorf("status of the only crawl: %d, %s%s", only.code, only.stdout, only.stderr)
+	}
+	if lines := f.export().lines; len(lines) != 30 {
+		t.Errorf("an export after the end has %d lines", len(lines))
+	}
+	no := f.invoke("wipe")
+	no.stdin = "n\n"
+	if got := no.run(t); got.code != 1 || !strings.Contains(got.stdout, "30 URLs found") {
+		t.Errorf("wipe that is not confirmed ends with %d: %s", got.code, got.stdout)
+	}
+	if got := f.invoke("wipe", "--yes").run(t); got.code != 0 {
+		t.Errorf("wipe ends with %d: %s", got.code, got.stderr)
+	}
+	if got := f.look(); got.code != 2 {
+		t.Errorf("status of a deleted crawl ends with %d", got.code)
+	}
+	for n, shown := range []result{text, only, f.machines[0].wait(), f.machines[1].wait()} {
+		if strings.Contains(shown.stdout+shown.stderr, secret) {
+			t.Errorf("output %d has the password", n)
+		}
+	}
+}

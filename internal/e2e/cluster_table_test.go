@@ -1,0 +1,331 @@
+//go:build cluster
+
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/cluster"
+	"github.com/mapwright/mapwright/internal/cluster/pgtest"
+	"github.com/mapwright/mapwright/internal/testweb"
+)
+
+// One machine and three find the same as a crawl without a cluster, in the same order, with the same counts.
+func TestClusterSameResult(t *testing.T) {
+	t.Parallel()
+	cfg := tableWeb(size(40, 200), 10)
+	want, rep := alone(t, cfg, 10*time.Millisecond)
+	for _, machines := range []int{1, 3} {
+		t.Run(fmt.Sprint(machines, " machines"), func(t *testing.T) {
+			t.Parallel()
+			web := serve(t, cfg)
+			f, _ := newFleet(t, web, tableCrawl(web, 10*time.Millisecond)...)
+			f.start(machines)
+			sameCounts(t, f.ends(0, "complete"), rep)
+			got := f.export()
+			got.same(t, &want)
+			askedOnce(t, web)
+			oneAtATime(t, web)
+			if s := f.status(); s.State != "finished" || s.Done != len(want.lines) {
+				t.Errorf("status: %+v, want %d URLs", s, len(want.lines))
+			}
+		})
+	}
+}
+
+// Machines that are killed every three seconds, and join again, find the same. What is fetched again is what was in flight or not committed.
+func TestClusterKills(t *testing.T) {
+	t.Parallel()
+	const delay = 500 * time.Millisecond
+	cfg := tableWeb(size(60, 200), size(16, 40))
+	want, rep := alone(t, cfg, delay)
+	web := serve(t, cfg)
+	f, _ := newFleet(t, web, tableCrawl(web, delay)...)
+	f.start(3)
+	f.shares(f.machines[0], 3)
+	kills := size(4, 20)
+	rnd := rand.New(rand.NewPCG(1, uint64(time.Now().UnixNano())))
+	tick := time.NewTicker(3 * time.Second)
+	defer tick.Stop()
+	killed, before := 0, pages(web)
+	for ; killed < kills; killed++ {
+		<-tick.C
+		n := rnd.IntN(3)
+		if got := f.machines[n].kill(); got.code != -1 {
+			break // the crawl has ended
+		}
+		f.join(n)
+	}
+	if killed == 0 {
+		t.Fatal("the crawl ended before a machine was killed")
+	}
+	f.ends(0, "complete")
+	got := f.export()
+	got.same(t, &want)
+	if s := f.status(); s.Done != rep.URLs {
+		t.Errorf("%d URLs are done, want %d", s.Done, rep.URLs)
+	}
+	oneAtATime(t, web)
+	if pages(web) < before+cfg.Hosts {
+		t.Errorf("the web had %d of %d requests before the first kill: the test shows nothing", before, pages(web))
+	}
+	// With a delay of half a second, a host has one request in flight or one answer in a batch that is not committed, if a commit takes no longer.
+	if n, most := repeats(web), killed*cfg.Hosts*2; n > most {
+		t.Errorf("%d pages were fetched again after %d kills, want at most %d", n, killed, most)
+	}
+	t.Logf("%d kills from page %d of %d on; %d pages were fetched again", killed, before, pages(web), repeats(web))
+}
+
+// A machine that is stopped for twice its lease has lost its partitions when it goes on. It starts no request for them, says why, and joins again.
+func TestClusterPausedMachine(t *testing.T) {
+	t.Parallel()
+	const delay = 200 * time.Millisecond
+	cfg := tableWeb(size(40, 200), size(12, 25), testweb.Slow{Delay: 50 * time.Millisecond})
+	want, _ := alone(t, cfg, delay)
+	web := serve(t, cfg)
+	f, _ := newFleet(t, web, tableCrawl(web, delay)...)
+	f.start(3)
+	f.shares(f.machines[0], 3)
+	f.machines[1].signal(syscall.SIGSTOP)
+	time.Sleep(2 * cluster.Lease) // the lease is of the engine's clock
+	f.machines[1].signal(syscall.SIGCONT)
+	f.ends(0, "complete")
+	got := f.export()
+	got.same(t, &want)
+	oneAtATime(t, web)
+	if text := f.machines[1].err.String(); !strings.Contains(text, "session") {
+		t.Errorf("the machine that was stopped does not say that its session has ended: %s", text)
+	}
+}
+
+// A machine that joins gets about its share of the partitions. One that is asked to stop hands over: nothing is fetched again.
+func TestClusterJoinAndLeave(t *testing.T) {
+	t.Parallel()
+	const delay = 200 * time.Millisecond
+	cfg := tableWeb(size(40, 200), size(12, 20))
+	want, _ := alone(t, cfg, delay)
+	web := serve(t, cfg)
+	f, _ := newFleet(t, web, tableCrawl(web, delay)...)
+	f.start(2)
+	f.shares(f.machines[0], 2)
+	f.join(2)
+	f.machines[0].until("each machine has about a third", func() bool {
+		for _, m := range f.shares(f.machines[0], 3).Machines {
+			if m.Partitions < cluster.Partitions/3-40 || m.Partitions > cluster.Partitions/3+40 {
+				return false
+			}
+		}
+		return true
+	})
+	f.machines[1].signal(syscall.SIGTERM)
+	if got := f.machines[1].wait(); got.code != 0 && got.code != 130 {
+		t.Errorf("a machine that is asked to stop ends with %d", got.code)
+	}
+	f.shares(f.machines[0], 2)
+	f.join(1)
+	f.ends(0, "complete")
+	got := f.export()
+	got.same(t, &want)
+	oneAtATime(t, web)
+	askedOnce(t, web)
+}
+
+// An engine that cannot be reached for longer than a lease stops the crawl meanwhile. No machine takes partitions from another, and nothing is fetched again.
+func TestClusterEngineAway(t *testing.T) {
+	t.Parallel()
+	const delay = 200 * time.Millisecond
+	cfg := tableWeb(size(40, 200), 12)
+	want, _ := alone(t, cfg, delay)
+	web := serve(t, cfg)
+	f, p := newFleet(t, web, tableCrawl(web, delay)...)
+	f.start(3)
+	before := f.shares(f.machines[0], 3)
+	p.SetAway(true)
+	f.machines[0].says("cannot be reached")
+	time.Sleep(time.Duration(size(12, 30)) * time.Second) // longer than a lease of the engine's clock
+	p.SetAway(false)
+	after := f.shares(f.machines[0], 3)
+	for i := range before.Machines {
+		if b, a := before.Machines[i], after.Machines[i]; a.ID != b.ID || a.JoinedAt != b.JoinedAt || a.Partitions != b.Partitions {
+			t.Errorf("machine %d had %d partitions and has %d, joined at %s and %s", i, b.Partitions, a.Partitions, b.JoinedAt, a.JoinedAt)
+		}
+	}
+	f.ends(0, "complete")
+	got := f.export()
+	got.same(t, &want)
+	oneAtATime(t, web)
+	askedOnce(t, web)
+}
+
+// servers starts a primary and a standby that it waits for, and returns both.
+func servers(t *testing.T, through *pgtest.Proxy, primary *pgtest.Server) (standby *pgtest.Server) {
+	t.Helper()
+	standby, err := primary.Standby("standby", through)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := standby.Remove(); err != nil {
+			t.Error(err)
+		}
+	})
+	return standby
+}
+
+func privateServer(t *testing.T) *pgtest.Server {
+	t.Helper()
+	s, err := pgtest.Start("max_connections=50")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Remove(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// An engine that is stopped at once and started again, and one whose synchronous standby takes its place, lose nothing.
+func TestClusterFailover(t *testing.T) {
+	t.Parallel()
+	const delay = 200 * time.Millisecond
+	cfg := tableWeb(size(40, 200), 12)
+	want, _ := alone(t, cfg, delay)
+	web := serve(t, cfg)
+	primary := privateServer(t)
+	standby := servers(t, nil, primary)
+	if err := primary.Synchronous("standby"); err != nil {
+		t.Fatal(err)
+	}
+	p := proxyTo(t, primary)
+	f := fleetAt(t, p.URL("postgres"), web, tableCrawl(web, delay)...)
+	f.start(3)
+	f.shares(f.machines[0], 3)
+	for _, step := range []func() error{primary.Crash, primary.Run} {
+		if err := step(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	at := f.status().Done
+	f.machines[0].until("the crawl goes on", func() bool { return f.status().Done > at })
+	for _, step := range []func() error{primary.Crash, standby.Promote} {
+		if err := step(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.SetServer(standby)
+	f.ends(0, "complete")
+	got := f.export()
+	got.same(t, &want)
+	oneAtATime(t, web)
+	askedOnce(t, web)
+}
+
+// A standby that was behind takes the engine's place: what the engine has lost is found out, and the crawl ends with the same result.
+func TestClusterLostData(t *testing.T) {
+	t.Parallel()
+	const delay = 200 * time.Millisecond
+	cfg := tableWeb(size(40, 200), 12)
+	want, _ := alone(t, cfg, delay)
+	web := serve(t, cfg)
+	primary := privateServer(t)
+	line := proxyTo(t, primary)
+	standby := servers(t, line, primary)
+	p := proxyTo(t, primary)
+	f := fleetAt(t, p.URL("postgres"), web, tableCrawl(web, delay)...)
+	f.start(3)
+	f.shares(f.machines[0], 3)
+	line.SetAway(true)
+	at := f.status().Done
+	f.machines[0].until("more is committed than the standby has", func() bool { return f.status().Done > at+50 })
+	for _, step := range []func() error{primary.Crash, standby.Promote} {
+		if err := step(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p.SetServer(standby)
+	rep := f.ends(0, "complete")
+	got := f.export()
+	got.same(t, &want)
+	oneAtATime(t, web)
+	said := strings.Join(rep.Warnings, " ")
+	for _, m := range f.machines {
+		said += m.err.String()
+	}
+	if !strings.Contains(said, "lost acknowledged data") {
+		t.Error("no machine says that the engine has lost data")
+	}
+}
+
+// A network that cuts connections, loses answers to COMMIT and delays answers loses and doubles nothing.
+func TestClusterBadNetwork(t *testing.T) {
+	t.Parallel()
+	const delay = 200 * time.Millisecond
+	cfg := tableWeb(size(40, 200), 12)
+	want, _ := alone(t, cfg, delay)
+	web := serve(t, cfg)
+	f, p := newFleet(t, web, tableCrawl(web, delay)...)
+	f.start(3)
+	f.shares(f.machines[0], 3)
+	p.LoseAnswers(5)
+	total := pages(web)
+	for _, step := range []func(){p.Cut, func() { p.SetDelay(time.Second) }, p.Cut, func() { p.SetDelay(0) }, func() { p.Lose(false) }, p.Cut} {
+		step()
+		total += 10
+		f.answered(total)
+	}
+	if *fullTable {
+		p.SetDelay(5 * time.Second)
+		time.Sleep(15 * time.Second)
+		p.SetDelay(0)
+	}
+	f.ends(0, "complete")
+	p.LoseAnswers(0)
+	got := f.export()
+	got.same(t, &want)
+	oneAtATime(t, web)
+}
+
+// A limit of pages is reached exactly, also if machines are killed.
+func TestClusterMaxURLs(t *testing.T) {
+	t.Parallel()
+	const delay = 100 * time.Millisecond
+	most := size(300, 2000)
+	web := serve(t, tableWeb(size(60, 200), size(12, 30)))
+	f, _ := newFleet(t, web, append(tableCrawl(web, delay), "--max-urls", fmt.Sprint(most))...)
+	f.start(3)
+	f.shares(f.machines[0], 3)
+	for n := range size(2, 6) {
+		f.machines[n%3].kill()
+		f.join(n % 3)
+		f.answered(min(most/2, (n+1)*most/8))
+	}
+	f.ends(3, "partial")
+	s := f.status()
+	if s.Counted != most {
+		t.Errorf("%d pages are counted, want %d", s.Counted, most)
+	}
+	oneAtATime(t, web)
+}
+
+// A program with other rules for URLs does not join.
+func TestClusterOtherRules(t *testing.T) {
+	t.Parallel()
+	web := serve(t, testweb.Config{Pages: 5})
+	web.Hold(0)
+	f, _ := newFleet(t, web, tableCrawl(web, 0)...)
+	f.create()
+	query(t, f.address, `UPDATE mapwright_crawl SET identity = 'url=0 idna=0'`)
+	for _, got := range []result{f.invoke("join", "--data-dir", f.dir(1)).run(t), f.invoke("export", "--output", t.TempDir()).run(t)} {
+		if got.code != 2 || !strings.Contains(got.stderr, "url=0 idna=0") || !strings.Contains(got.stderr, "url=1") {
+			t.Errorf("exit status %d: %s", got.code, got.stderr)
+		}
+	}
+	web.Release()
+}

@@ -1,0 +1,332 @@
+//go:build cluster
+
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/mapwright/mapwright/internal/cluster"
+	"github.com/mapwright/mapwright/internal/cluster/pgtest"
+	"github.com/mapwright/mapwright/internal/testweb"
+)
+
+// Tests of several machines: processes with one CPU each, a real PostgreSQL server that the tests start, and the synthetic web. They run with
+// the build tag cluster, in a short form or whole.
+var fullTable = flag.Bool("cluster-full", false, "run the tests of several machines in their full length")
+
+// sharedServer is the server of all tests that do not stop it: with fsync, and a synchronous standby. It ends with the process of the tests.
+var sharedServer = sync.OnceValues(func() (*pgtest.Server, error) {
+	primary, err := pgtest.Start("max_connections=200")
+	if err != nil {
+		return nil, err
+	}
+	if sharedStandby, err = primary.Standby("standby", nil); err != nil {
+		return nil, err
+	}
+	return primary, primary.Synchronous("standby")
+})
+
+// sharedStandby is kept here, because a server that nothing refers to is removed. Only sharedServer writes it.
+var sharedStandby *pgtest.Server
+
+// database makes a database on the shared server and returns its address, and a proxy to the server.
+func database(t *testing.T) (name string, p *pgtest.Proxy) {
+	t.Helper()
+	server, err := sharedServer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	name = fmt.Sprintf("t%x", cluster.NewID())
+	query(t, server.URL("postgres"), `CREATE DATABASE `+name)
+	return name, proxyTo(t, server)
+}
+
+func proxyTo(t *testing.T, s *pgtest.Server) *pgtest.Proxy {
+	t.Helper()
+	p, err := pgtest.NewProxy(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+// query runs a statement.
+func query(t *testing.T, address, sql string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), address)
+	if err == nil {
+		_, err = conn.Exec(t.Context(), sql)
+		_ = conn.Close(context.WithoutCancel(t.Context()))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+const clusterCrawl = "table"
+
+// A fleet is several machines on one crawl.
+type fleet struct {
+	t        *testing.T
+	address  string
+	web      *testweb.Server // nil if the test has another
+	settings []string        // of the crawl, with its start URLs
+	dirs     string
+	env      []string   // of the processes, beyond what all have
+	machines []*process // by number; the last process of each
+}
+
+// newFleet makes a fleet without machines, on a database of its own.
+func newFleet(t *testing.T, web *testweb.Server, settings ...string) (*fleet, *pgtest.Proxy) {
+	t.Helper()
+	name, p := database(t)
+	return fleetAt(t, p.URL(name), web, settings...), p
+}
+
+func fleetAt(t *testing.T, address string, web *testweb.Server, settings ...string) *fleet {
+	return &fleet{t: t, address: address, web: web, settings: settings, dirs: t.TempDir()}
+}
+
+func (f *fleet) dir(n int) string { return filepath.Join(f.dirs, fmt.Sprint("machine", n)) }
+
+// invoke is a command about the fleet's crawl.
+func (f *fleet) invoke(command string, args ...string) invocation {
+	return invocation{args: append([]string{command, "--cluster", f.address, "--name", clusterCrawl}, args...), env: append([]string{"GOMAXPROCS=1"}, f.env...)}
+}
+
+// create begins the crawl with the first machine.
+func (f *fleet) create() {
+	f.t.Helper()
+	f.machines = append(f.machines, f.invoke("crawl", append([]string{"--data-dir", f.dir(0)}, f.settings...)...).start(f.t))
+	f.machines[0].until("the crawl is there", func() bool { return f.look().code == 0 })
+}
+
+// join starts a machine, a new one or one that has ended.
+func (f *fleet) join(n int) *process {
+	f.t.Helper()
+	p := f.invoke("join", "--data-dir", f.dir(n)).start(f.t)
+	if n == len(f.machines) {
+		f.machines = append(f.machines, p)
+	} else {
+		f.machines[n] = p
+	}
+	return p
+}
+
+// start begins the crawl with so many machines.
+func (f *fleet) start(machines int) {
+	f.t.Helper()
+	f.create()
+	for n := 1; n < machines; n++ {
+		f.join(n)
+	}
+}
+
+// look runs status.
+func (f *fleet) look() result {
+	f.t.Helper()
+	return f.invoke("status", "--json").run(f.t)
+}
+
+// clusterStatus is what of status --json the tests look at.
+type clusterStatus struct {
+	State    string         `json:"state"`
+	Reason   string         `json:"reason"`
+	Found    int            `json:"found"`
+	Done     int            `json:"done"`
+	Counted  int            `json:"pages_counted"`
+	Outcomes map[string]int `json:"outcomes"`
+	Unowned  int            `json:"partitions_without_machine"`
+	Machines []struct {
+		Name       string `json:"name"`
+		ID         string `json:"id"`
+		Alive      bool   `json:"alive"`
+		JoinedAt   string `json:"joined_at"`
+		Partitions int    `json:"partitions"`
+	} `json:"machines"`
+}
+
+func (f *fleet) status() clusterStatus {
+	f.t.Helper()
+	got := f.look()
+	if got.code != 0 {
+		f.t.Fatalf("status ends with %d: %s", got.code, got.stderr)
+	}
+	var s clusterStatus
+	if err := json.Unmarshal([]byte(got.stdout), &s); err != nil {
+		f.t.Fatal(err)
+	}
+	return s
+}
+
+// shares waits until the partitions are shared by so many machines.
+func (f *fleet) shares(p *process, machines int) clusterStatus {
+	f.t.Helper()
+	var s clusterStatus
+	p.until(fmt.Sprintf("the partitions are shared by %d machines", machines), func() bool {
+		s = f.status()
+		n := 0
+		for _, m := range s.Machines {
+			if m.Alive && m.Partitions > 0 {
+				n++
+			}
+		}
+		return n == machines && s.Unowned == 0
+	})
+	return s
+}
+
+// answered waits until the web has had so many requests for pages.
+func (f *fleet) answered(n int) {
+	f.t.Helper()
+	f.machines[0].untilEnded(func() bool { return pages(f.web) >= n })
+	if got := pages(f.web); got < n {
+		f.t.Fatalf("the web had %d requests for pages, want %d by then", got, n)
+	}
+}
+
+// ends waits for the end of all machines, each with one of the exit statuses, and returns the report, which one of them has written.
+func (f *fleet) ends(code int, status string) report {
+	f.t.Helper()
+	var with []int
+	for n, p := range f.machines {
+		if got := p.wait(); got.code != code && got.code != 0 {
+			f.t.Errorf("machine %d ends with %d, want %d", n, got.code, code)
+		}
+		if exists(f.t, f.dir(n), "report.json") {
+			with = append(with, n)
+		}
+	}
+	if len(with) != 1 {
+		f.t.Fatalf("machines %v have written a report, want one of them", with)
+	}
+	rep := readReport(f.t, f.dir(with[0]))
+	if rep.Status != status {
+		f.t.Errorf("the report says %q (%s), want %q", rep.Status, rep.Reason, status)
+	}
+	return rep
+}
+
+// export writes what the crawl has found.
+func (f *fleet) export() clusterResult {
+	f.t.Helper()
+	out := f.t.TempDir()
+	got := f.invoke("export", "--output", out).run(f.t)
+	if got.code != 0 {
+		f.t.Fatalf("export ends with %d: %s", got.code, got.stderr)
+	}
+	return resultIn(f.t, out)
+}
+
+// A clusterResult is what a crawl has found.
+type clusterResult struct {
+	lines map[string]line
+	order []string // of the URLs
+}
+
+func resultIn(t *testing.T, dir string) clusterResult {
+	t.Helper()
+	r := clusterResult{lines: readLines(t, dir)}
+	file, err := os.Open(filepath.Join(dir, "sitemap.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	scan := bufio.NewScanner(file)
+	scan.Buffer(nil, 16<<20)
+	for scan.Scan() {
+		var l struct{ URL string }
+		if err := json.Unmarshal(scan.Bytes(), &l); err != nil {
+			t.Fatal(err)
+		}
+		r.order = append(r.order, l.URL)
+	}
+	return r
+}
+
+// same holds one result against another: URLs, outcomes, facts and order.
+func (r *clusterResult) same(t *testing.T, want *clusterResult) {
+	t.Helper()
+	sameStory(t, story(r.lines), story(want.lines))
+	if !t.Failed() && !slices.Equal(r.order, want.order) {
+		t.Error("the lines of sitemap.jsonl are in another order")
+	}
+}
+
+// sameCounts holds the numbers of one report against those of another.
+func sameCounts(t *testing.T, got, want report) {
+	t.Helper()
+	text := func(r report) string {
+		return fmt.Sprint(r.URLs, r.Outcomes, r.StatusClasses, r.Indexable, r.SkippedLinks)
+	}
+	if text(got) != text(want) {
+		t.Errorf("the report counts\n%s, want\n%s", text(got), text(want))
+	}
+}
+
+// tableWeb is the web of the table: many hosts, each with a little of everything that needs no patience.
+func tableWeb(hosts, pages int, more ...testweb.Fault) testweb.Config {
+	faults := append([]testweb.Fault{
+		testweb.Slow{Delay: 5 * time.Millisecond, Jitter: 20 * time.Millisecond},
+		testweb.Disallow{Count: 1}, testweb.StatusPages{Where: testweb.Where{Count: 1}}, testweb.RedirectChain{Length: 2}, testweb.RedirectLoop{},
+		testweb.NoIndex{},
+	}, more...)
+	return testweb.Config{Seed: 3, Hosts: hosts, Pages: pages, Links: 12, CrossHost: 0.3, PageSize: 2000, Sitemaps: &testweb.Sitemaps{Orphans: 1}, Faults: testweb.OnAll(faults...)}
+}
+
+// fetchTimeout is that of the crawls of the table. A takeover waits for it.
+const fetchTimeout = 3 * time.Second
+
+// tableCrawl are the settings of a crawl of the table: one request at a time to a host, with a delay.
+func tableCrawl(web *testweb.Server, delay time.Duration) []string {
+	ms := fmt.Sprint(delay.Milliseconds())
+	return []string{"--start-url", web.StartURLs()[0], "--scope", "any", "--profile", "own-site", "--max-inflight-per-host", "1", "--min-delay-ms", ms, "--max-delay-ms", ms,
+		"--timeout", fetchTimeout.String(), "--resolve", web.Resolve()}
+}
+
+// alone crawls a web of the same kind without a cluster.
+func alone(t *testing.T, cfg testweb.Config, delay time.Duration, more ...string) (clusterResult, report) {
+	t.Helper()
+	web := serve(t, cfg)
+	dir := filepath.Join(t.TempDir(), "alone")
+	got := run(t, append(append([]string{"crawl", "--data-dir", dir}, tableCrawl(web, delay)...), more...)...)
+	if got.code != 0 && got.code != 3 {
+		t.Fatalf("a crawl without a cluster ends with %d: %s", got.code, got.stderr)
+	}
+	return resultIn(t, dir), readReport(t, dir)
+}
+
+// oneAtATime wants no host to have had two requests at once.
+func oneAtATime(t *testing.T, web *testweb.Server) {
+	t.Helper()
+	for name, h := range web.Stats().Hosts {
+		if h.MostInFlight > 1 {
+			t.Errorf("%s had %d requests at once", name, h.MostInFlight)
+		}
+	}
+}
+
+// size is a number of the short form or of the full one.
+func size(short, full int) int {
+	if *fullTable {
+		return full
+	}
+	return short
+}
