@@ -18,18 +18,19 @@ import (
 	"github.com/mapwright/mapwright/internal/testweb/problemsite"
 )
 
-// Problems are those that the site knows of itself, whatever the order in which it is crawled, with and without recorded links, and if the crawl is killed.
+// Problems are those that the site knows of itself, whatever the order in which it is crawled, with and without recorded links, if the crawl is killed, and after a recrawl.
 func TestProblems(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		seed  uint64
-		links bool
-		kill  bool
-		args  []string
+		seed    uint64
+		links   bool
+		kill    bool
+		recrawl bool
+		args    []string
 	}{
 		"one by one":                  {seed: 1, args: []string{"--workers", "1", "--shards", "1", "--max-inflight-per-host", "1"}},
-		"wide":                        {seed: 1, args: []string{"--workers", "64", "--shards", "4", "--max-inflight-per-host", "8"}},
-		"links":                       {seed: 1, links: true, args: []string{"--workers", "16", "--shards", "2", "--max-inflight-per-host", "3"}},
+		"wide":                        {seed: 1, recrawl: true, args: []string{"--workers", "64", "--shards", "4", "--max-inflight-per-host", "8"}},
+		"links":                       {seed: 1, links: true, recrawl: true, args: []string{"--workers", "16", "--shards", "2", "--max-inflight-per-host", "3"}},
 		"killed":                      {seed: 1, links: true, kill: true, args: []string{"--workers", "8", "--shards", "3", "--max-inflight-per-host", "4"}},
 		"another":                     {seed: 2, args: []string{"--workers", "8", "--max-inflight-per-host", "8"}},
 		"another, with links, killed": {seed: 2, links: true, kill: true, args: []string{"--workers", "16", "--max-inflight-per-host", "8"}},
@@ -54,6 +55,13 @@ func TestProblems(t *testing.T) {
 				t.Fatalf("exit status %d, want 0", got.code)
 			}
 			web.compare(t, dir, tt.links)
+			if tt.recrawl {
+				crawl.args = []string{"recrawl", "--data-dir", dir}
+				if got := crawl.run(t); got.code != 0 {
+					t.Fatalf("recrawl: exit status %d, want 0", got.code)
+				}
+				web.compare(t, dir, tt.links)
+			}
 			status := run(t, "status", "--json", dir)
 			var live struct {
 				Problems problems.Totals `json:"problems"`
