@@ -284,3 +284,32 @@ func TestPanicPaysBack(t *testing.T) {
 		checkEmpty(t, f, store)
 	})
 }
+
+// The page limit can be raised and lowered while calls of Next wait for a ticket: it is exact each time.
+func TestPageLimitChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newTest(t, Options{Pace: fast(20), MaxURLs: 3}, NewMemStore())
+		for i := range 40 {
+			add(t, f, seeds(fmt.Sprintf("http://h%d.example/%d", i%10, i))...)
+		}
+		for _, step := range []struct{ limit, want int64 }{{3, 3}, {10, 10}, {7, 10}, {-1, 10}, {12, 12}, {0, 0}} {
+			f.Pages().SetMost(step.limit)
+			for {
+				l, err := f.Next(t.Context())
+				if err != nil {
+					if step.limit != 0 != errors.Is(err, ErrLimit) {
+						t.Errorf("limit %d: %v", step.limit, err)
+					}
+					break
+				}
+				work(f, l, func() {})
+			}
+			if got := f.Pages().Used(); step.limit != 0 && got != step.want {
+				t.Errorf("limit %d: %d pages were fetched, want %d", step.limit, got, step.want)
+			}
+		}
+		if got := f.Stats().Finished; got != 40 {
+			t.Errorf("without a limit %d pages were finished, want 40", got)
+		}
+	})
+}

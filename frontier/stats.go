@@ -53,8 +53,21 @@ type Stats struct {
 	Violations int64 // times that a host had more in flight than its limit: always 0
 }
 
-// PagesUsed is Stats.Tickets alone, without taking a lock.
-func (f *Frontier) PagesUsed() int64 { return f.tickets.Used() }
+// Pages are the page tickets of a frontier.
+type Pages struct{ f *Frontier }
+
+// Pages are the frontier's page tickets.
+func (f *Frontier) Pages() Pages { return Pages{f} }
+
+// Used is Stats.Tickets alone, without taking a lock.
+func (p Pages) Used() int64 { return p.f.tickets.Used() }
+
+// SetMost changes Options.MaxURLs while the frontier runs. Zero means no limit, and a negative number
+// that no further page may be fetched. Pages that are being fetched are not stopped.
+func (p Pages) SetMost(n int64) {
+	p.f.tickets.SetLimit(n)
+	p.f.dispatcher.waiting.WakeAll()
+}
 
 // Stats returns the figures of this moment.
 func (f *Frontier) Stats() Stats {

@@ -95,7 +95,7 @@ func inspected(ctx context.Context, s *config.Settings, arg, base string, std st
 		}
 		return in, nil
 	}
-	start, err := parseStart(arg)
+	start, err := datadir.ParseStart(arg)
 	if err != nil {
 		return nil, usage("%w", err)
 	}

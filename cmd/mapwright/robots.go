@@ -80,7 +80,7 @@ func newRobots(environ []string, io stdio) *cobra.Command {
 				ask = func(urlnorm.URL) (*robotscache.Answer, error) { return answer, nil }
 			}
 			for _, arg := range args {
-				start, err := parseStart(arg)
+				start, err := datadir.ParseStart(arg)
 				if err != nil {
 					return usage("%w", err)
 				}

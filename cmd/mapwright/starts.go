@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,7 +13,6 @@ import (
 	"golang.org/x/text/transform"
 
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 // readStarts turns the --start-url arguments into start URLs: a URL, a bare domain, a file with one per line, or - for standard
@@ -26,7 +24,7 @@ func readStarts(args []string, stdin io.Reader) ([]datadir.Start, error) {
 		seen   = map[string]bool{}
 	)
 	add := func(text, from string) {
-		s, err := parseStart(text)
+		s, err := datadir.ParseStart(text)
 		switch {
 		case err != nil:
 			errs = append(errs, fmt.Errorf("%s%w", from, err))
@@ -102,32 +100,4 @@ func eachLine(r io.Reader, name string, add func(text, from string)) error {
 		return fmt.Errorf("read %s: %w", name, err)
 	}
 	return nil
-}
-
-var errNotDomain = errors.New("neither a URL nor a domain")
-
-// parseStart reads a URL, a bare domain, or a host with a port and perhaps a path. Without a scheme, a domain is tried with https first, and
-// with http if that is refused. localhost and addresses are taken as http, as browsers do, because certificates are rarely made out to them.
-func parseStart(text string) (datadir.Start, error) {
-	if strings.Contains(text, "://") {
-		u, err := urlnorm.Parse(text)
-		if err != nil {
-			return datadir.Start{}, fmt.Errorf("start URL %q: %w", urlnorm.HideUserinfo(text), err)
-		}
-		return datadir.Start{URL: u}, nil
-	}
-	u, err := urlnorm.Parse("https://" + text)
-	if err == nil && strings.Contains(text, "@") {
-		err = errNotDomain // such as mailto:, which would otherwise pass for a user's name
-	}
-	if err != nil {
-		return datadir.Start{}, fmt.Errorf("start URL %q: %w", urlnorm.HideUserinfo(text), err)
-	}
-	if _, notAddress := netip.ParseAddr(strings.Trim(u.Host(), "[]")); notAddress == nil || u.Host() == "localhost" || strings.HasSuffix(u.Host(), ".localhost") {
-		plain, err := urlnorm.Parse("http://" + text)
-		if err == nil && plain.Port() != "443" && plain.Port() != "8443" {
-			return datadir.Start{URL: plain}, nil
-		}
-	}
-	return datadir.Start{URL: u, Bare: true}, nil
 }

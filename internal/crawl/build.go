@@ -31,10 +31,13 @@ func NewFetcher(s *config.Settings, starts []datadir.Start) (*fetch.Client, erro
 }
 
 // newFetcher makes the client of one crawl, which shares sockets and memory with those of others.
-func newFetcher(shared *fetch.Client, s *config.Settings, starts []datadir.Start) (*fetch.Client, error) {
+func newFetcher(shared *fetch.Client, s *config.Settings, starts []datadir.Start, guardStarts bool) (*fetch.Client, error) {
 	o, err := fetchOptions(s, starts)
 	if err != nil {
 		return nil, err
+	}
+	if guardStarts {
+		o.AllowHosts = nil
 	}
 	return shared.For(o)
 }

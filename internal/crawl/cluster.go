@@ -94,7 +94,7 @@ func (r *run) joinCluster(within *scope.Scope, robots *robotsServer) {
 			return robots.cache.Keep(ctx, fact.Origin, answer)
 		},
 	}}
-	limits.duration = 0 // the session looks at the time of all machines
+	limits.duration.Store(0) // the session looks at the time of all machines
 	r.workers.pages.extended = s.Journal().Extend
 }
 
@@ -139,7 +139,8 @@ func (m *member) note(end session.End) {
 	case session.ReasonLimit:
 		m.limits.pagesReached()
 	case session.ReasonDuration:
-		atEnd := limits{duration: m.local.Duration, log: m.limits.log, start: m.limits.start, endings: m.endings}
+		atEnd := limits{log: m.limits.log, start: m.limits.start, endings: m.endings}
+		atEnd.duration.Store(int64(m.local.Duration))
 		atEnd.timeReached(m.local.Duration)
 	default:
 		m.endings.set(drained())

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
@@ -23,6 +24,8 @@ const (
 	Gracefully StopMode = iota
 	// AtOnce leaves without outputs; the directory stays consistent, and the crawl can be resumed.
 	AtOnce
+	// Pause is as Gracefully, but without outputs: Run returns ErrPaused, and a crawl in the same directory goes on where this one was.
+	Pause
 )
 
 // Crawl is one crawl in a data directory. New makes it; Run may be called once. Stop, Status and Export may be called at any time, from any
@@ -31,22 +34,33 @@ type Crawl struct {
 	shared *Shared
 	o      Options
 
-	stop    chan struct{}   // closed by the first Stop
+	stop    stopSignal
 	leaving context.Context // ended by Stop(AtOnce)
 	leave   context.CancelFunc
 
 	mu       sync.Mutex
 	ran      bool          // guarded by mu; Run was called
-	stopped  bool          // guarded by mu; stop is closed
+	stopped  bool          // guarded by mu; Stop was called
 	running  *run          // guarded by mu; while the store is open
 	finished *monitor.Live // guarded by mu; how the run ended
+	change   func(*run)    // guarded by mu; changes the limits, for a run that is opened later; may be nil
 
 	// exporting is held for reading while an export reads the run's store, and for writing when that is closed.
 	exporting sync.RWMutex
 }
 
-// ErrRan is returned by a second call of Run.
-var ErrRan = errors.New("a crawl runs once: make a new one to go on with it")
+// stopSignal tells a run that Stop was called.
+type stopSignal struct {
+	called  chan struct{} // closed by the first Stop
+	toPause bool          // written before called is closed: the first Stop was Pause
+}
+
+// Errors of Run.
+var (
+	ErrRan    = errors.New("a crawl runs once: make a new one to go on with it")
+	ErrPaused = errors.New("the crawl was paused")
+	ErrQuota  = errors.New("the crawl was paused: its quota is used up")
+)
 
 // New makes a crawl that uses what is shared. Nothing is opened yet.
 func New(shared *Shared, o Options) (*Crawl, error) {
@@ -56,7 +70,7 @@ func New(shared *Shared, o Options) (*Crawl, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	c := &Crawl{shared: shared, o: o, stop: make(chan struct{})}
+	c := &Crawl{shared: shared, o: o, stop: stopSignal{called: make(chan struct{})}}
 	c.leaving, c.leave = context.WithCancel(context.Background())
 	return c, nil
 }
@@ -86,10 +100,13 @@ func (c *Crawl) Run(ctx context.Context) (*report.Report, error) {
 func (c *Crawl) open(ctx context.Context) (*run, error) {
 	c.exporting.Lock()
 	defer c.exporting.Unlock()
-	r, err := open(ctx, c.shared, c.o, c.stop)
+	r, err := open(ctx, c.shared, c.o, &c.stop)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.running = r
+	if c.change != nil && r != nil {
+		c.change(r)
+	}
 	return r, err
 }
 
@@ -113,10 +130,31 @@ func (c *Crawl) Stop(mode StopMode) {
 	defer c.mu.Unlock()
 	if !c.stopped {
 		c.stopped = true
-		close(c.stop)
+		c.stop.toPause = mode == Pause
+		close(c.stop.called)
 	}
 	if mode == AtOnce {
 		c.leave()
+	}
+}
+
+// Change changes the page limit and the time limit of the run; zero means none. It is not for safe crawls.
+func (c *Crawl) Change(maxURLs int, duration time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.change = func(r *run) { r.change(maxURLs, duration) }
+	if c.running != nil {
+		c.change(c.running)
+	}
+}
+
+// Regrant has a crawl that runs ask its quota again, because that has changed.
+func (c *Crawl) Regrant(ctx context.Context) {
+	c.mu.Lock()
+	running := c.running
+	c.mu.Unlock()
+	if running != nil {
+		running.workers.quota.refresh(ctx)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 // ending is why a run ended. The first reason counts.
 type ending struct {
 	set     bool
+	paused  error // ErrPaused or ErrQuota: the run ends, and the crawl does not
 	status  report.Status
 	success bool
 	reason  string   // for people
@@ -39,6 +40,7 @@ type endings struct {
 	store      *state.Store
 	frontier   *frontier.Frontier
 	hosts      *hostObserver
+	finishing  func() // called when the status is decided; may be nil
 
 	mu  sync.Mutex
 	end ending // guarded by mu
@@ -69,14 +71,8 @@ func (e *endings) get() ending {
 func (e *endings) settle(ctx context.Context) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !e.end.set {
-		e.end = drained()
-	}
-	counters := e.store.Counters()
-	st := e.frontier.Stats()
-	left := int64(counters.Pending()) - st.GivenUp
-	sitemaps := min(int64(counters.PendingSitemaps()), st.Sitemaps-st.Unwanted) // the second is an estimate, and never too low
-	if e.end.status == report.Partial && left <= 0 && sitemaps <= 0 && sweep.IsSwept(e.store.Facts()) {
+	left, nothing := e.left()
+	if !e.end.set || e.end.paused != nil || e.end.status == report.Partial && nothing {
 		e.end = drained()
 	}
 	if e.end.status != report.Complete {
@@ -93,6 +89,7 @@ func (e *endings) settle(ctx context.Context) error {
 		return nil
 	}
 	answered, forbidden, why, err := e.startAnswered(ctx)
+	counters := e.store.Counters()
 	if err != nil || answered || forbidden > 0 && anyAnswer(&counters) {
 		return err
 	}
@@ -109,6 +106,15 @@ func (e *endings) settle(ctx context.Context) error {
 		e.log.Error(text)
 	}
 	return nil
+}
+
+// left is how many pages are pending that a limit may hold back, and whether nothing at all is left to fetch. All records must be applied.
+func (e *endings) left() (pages int64, nothing bool) {
+	counters := e.store.Counters()
+	st := e.frontier.Stats()
+	pages = int64(counters.Pending()) - st.GivenUp
+	sitemaps := min(int64(counters.PendingSitemaps()), st.Sitemaps-st.Unwanted) // the second is an estimate, and never too low
+	return pages, pages <= 0 && sitemaps <= 0 && sweep.IsSwept(e.store.Facts())
 }
 
 // anyAnswer says whether any page of the crawl had an answer.

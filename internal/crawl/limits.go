@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
 	"math"
@@ -9,19 +10,21 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/report"
 )
 
 // limits ends a crawl at its limits and warns before. Safety caps come first, then what the user asked for.
 type limits struct {
-	pages     int           // 0 is none
-	requested int           // safe profile only: pages that the user asked for; 0 if no number was given
-	duration  time.Duration // 0 is none
+	pages     atomic.Int64 // 0 is none; written by change
+	requested int          // safe profile only: pages that the user asked for; 0 if no number was given
+	duration  atomic.Int64 // in ns; 0 is none; written by change
 	safe      bool
 
 	log     *slog.Logger
-	start   string // the first start URL, for the log
+	notify  func(Notice) // may be nil
+	start   string       // the first start URL, for the log
 	endings *endings
 
 	warnAt atomic.Int64 // pages in use at which the next warning is due; noMorePages if none is
@@ -34,18 +37,29 @@ const noMorePages = math.MaxInt64
 // warnPercents returns the shares of a limit at which a warning is due.
 func warnPercents() []int64 { return []int64{80, 95} }
 
-func newLimits(s *config.Settings, log *slog.Logger, start string, e *endings) *limits {
+func newLimits(s *config.Settings, log *slog.Logger, notify func(Notice), start string, e *endings) *limits {
 	l := &limits{
-		pages: s.PageCap(), requested: s.RequestedURLs, duration: s.Duration, safe: s.Profile == config.Safe, log: log, start: start, endings: e,
+		requested: s.RequestedURLs, safe: s.Profile == config.Safe, log: log, notify: notify, start: start, endings: e,
 	}
+	l.pages.Store(int64(s.PageCap()))
+	l.duration.Store(int64(s.Duration))
 	l.warnAt.Store(l.nextPages(0))
 	return l
+}
+
+// change changes the limits; zero is none.
+func (l *limits) change(pages int, duration time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pages.Store(int64(pages))
+	l.duration.Store(int64(duration))
+	l.warnAt.Store(l.nextPages(0))
 }
 
 // nextPages is the smallest number of pages above used at which a warning is due.
 func (l *limits) nextPages(used int64) int64 {
 	for _, percent := range warnPercents() {
-		if due := (int64(l.pages)*percent + 99) / 100; due > used {
+		if due := (l.pages.Load()*percent + 99) / 100; due > used {
 			return due
 		}
 	}
@@ -57,7 +71,7 @@ const safetyPages = "Safety limit: Maximum"
 
 // pagesReached ends the run at the page limit.
 func (l *limits) pagesReached() {
-	if l.safe && l.pages == config.SafePages {
+	if l.safe && l.pages.Load() == config.SafePages {
 		requested := int64(l.requested)
 		if requested == 0 {
 			requested = l.endings.found()
@@ -68,7 +82,7 @@ func (l *limits) pagesReached() {
 		}
 		return
 	}
-	text := fmt.Sprintf("Reached max_urls limit of %d, stopping crawl", l.pages)
+	text := fmt.Sprintf("Reached max_urls limit of %d, stopping crawl", l.pages.Load())
 	if l.endings.set(ending{status: report.Partial, success: true, reason: text}) {
 		l.log.Info(text)
 	}
@@ -76,7 +90,8 @@ func (l *limits) pagesReached() {
 
 // timeReached ends the run at the time limit, and says whether the run must stop at once.
 func (l *limits) timeReached(elapsed time.Duration) (atOnce bool) {
-	if l.safe && l.duration == config.SafeDuration {
+	duration := time.Duration(l.duration.Load())
+	if l.safe && duration == config.SafeDuration {
 		text := fmt.Sprintf("Safety limit: Crawl timeout exceeded (%dms)", config.SafeDuration.Milliseconds())
 		if l.endings.set(ending{status: report.Partial, success: false, reason: text, errors: []string{text}}) {
 			l.log.Warn(text, "start_url", l.start)
@@ -84,10 +99,10 @@ func (l *limits) timeReached(elapsed time.Duration) (atOnce bool) {
 		return true
 	}
 	unit := time.Second
-	if l.duration%time.Second != 0 {
+	if duration%time.Second != 0 {
 		unit = time.Millisecond // whole seconds would show an elapsed time below the limit
 	}
-	text := fmt.Sprintf("Reached duration limit of %ss (elapsed: %ss), stopping crawl", seconds(l.duration), seconds(elapsed.Truncate(unit)))
+	text := fmt.Sprintf("Reached duration limit of %ss (elapsed: %ss), stopping crawl", seconds(duration), seconds(elapsed.Truncate(unit)))
 	if l.endings.set(ending{status: report.Partial, success: true, reason: text}) {
 		l.log.Info(text)
 	}
@@ -110,8 +125,9 @@ func (l *limits) pagesUsed(used int64) {
 	}
 	l.warnAt.Store(l.nextPages(used))
 	for _, percent := range slices.Backward(warnPercents()) {
-		if used*100 >= int64(l.pages)*percent {
-			l.log.Warn(fmt.Sprintf("%d %% of the page limit is used", percent), "used", used, "limit", l.pages)
+		if used*100 >= l.pages.Load()*percent {
+			l.log.Warn(fmt.Sprintf("%d %% of the page limit is used", percent), "used", used, "limit", l.pages.Load())
+			Notice{Limit: "pages", Percent: percent}.notice(l.notify)
 			return
 		}
 	}
@@ -119,18 +135,147 @@ func (l *limits) pagesUsed(used int64) {
 
 // timeMarks are the times since the crawl's begin at which a warning is due, and at the end the time limit itself. Without a limit there are none.
 func (l *limits) timeMarks() []time.Duration {
-	if l.duration <= 0 {
+	duration := time.Duration(l.duration.Load())
+	if duration <= 0 {
 		return nil
 	}
 	var marks []time.Duration
 	for _, percent := range warnPercents() {
-		marks = append(marks, l.duration/100*time.Duration(percent)+l.duration%100*time.Duration(percent)/100)
+		marks = append(marks, duration/100*time.Duration(percent)+duration%100*time.Duration(percent)/100)
 	}
-	return append(marks, l.duration)
+	return append(marks, duration)
 }
 
 // timeUsed warns that a share of the time limit is used up: that of the given index in timeMarks.
 func (l *limits) timeUsed(mark int) {
 	percent := warnPercents()[mark]
-	l.log.Warn(fmt.Sprintf("%d %% of the time limit is used", percent), "used", l.timeMarks()[mark], "limit", l.duration)
+	Notice{Limit: "seconds", Percent: percent}.notice(l.notify)
+	l.log.Warn(fmt.Sprintf("%d %% of the time limit is used", percent), "used", l.timeMarks()[mark], "limit", time.Duration(l.duration.Load()))
+}
+
+// Quota grants the pages that a crawl may fetch.
+type Quota interface {
+	// Grant returns how many pages of the generation may be counted in all, math.MaxInt64 if there is no limit. Used is how many were counted so far. If the answer is not
+	// greater than used, nothing is left, and the crawl pauses. It is called from one goroutine at a time, each time that most of what was granted is used.
+	Grant(ctx context.Context, used int64) (total int64, err error)
+}
+
+// quota keeps the frontier's page limit at what is granted, or at the limit of the settings if that is lower. A nil quota limits nothing.
+type quota struct {
+	grants   Quota
+	frontier *frontier.Frontier
+	limits   *limits
+	endings  *endings
+	log      *slog.Logger
+
+	askAt atomic.Int64 // pages in use from which more are asked for; written under mu
+	mu    sync.Mutex
+	total int64 // guarded by mu; pages that are granted
+	over  bool  // guarded by mu; nothing was left
+}
+
+func newQuota(q Quota, f *frontier.Frontier, l *limits, e *endings, log *slog.Logger) *quota {
+	if q == nil {
+		return nil
+	}
+	return &quota{grants: q, frontier: f, limits: l, endings: e, log: log}
+}
+
+// pagesUsed is called when the number of pages in use has changed. One of the workers asks for more before none are left; the others go on meanwhile.
+func (q *quota) pagesUsed(ctx context.Context, used int64) {
+	if q == nil || used < q.askAt.Load() || !q.mu.TryLock() {
+		return
+	}
+	defer q.mu.Unlock()
+	if used >= q.askAt.Load() && !q.limitReachedLocked() {
+		q.grantLocked(ctx)
+	}
+}
+
+// extend is called when all pages are used. It says whether there are more now; if nothing is left but the limit of the settings is not reached, it has set the ending.
+func (q *quota) extend(ctx context.Context) bool {
+	if q == nil {
+		return false
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.over || q.limitReachedLocked() {
+		return false
+	}
+	return q.frontier.Pages().Used() < q.total || q.askLocked(ctx)
+}
+
+// limitReachedLocked says whether the limit of the settings is used up, which no grant extends.
+func (q *quota) limitReachedLocked() bool {
+	pages := q.limits.pages.Load()
+	return pages > 0 && q.frontier.Pages().Used() >= pages
+}
+
+// isUsedUp says whether the quota ended the run.
+func (q *quota) isUsedUp() bool {
+	if q == nil {
+		return false
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.over
+}
+
+// refresh asks for the first pages, or again, because what may be granted has changed. Without any, the workers find out whether the crawl needs a page.
+func (q *quota) refresh(ctx context.Context) {
+	if q == nil {
+		return
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.grantLocked(ctx)
+}
+
+// setLimit sets the frontier's limit anew after the limit of the settings has changed.
+func (q *quota) setLimit() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.setLimitLocked()
+}
+
+// askLocked asks for more pages and says whether there are any; if not, it sets the ending.
+func (q *quota) askLocked(ctx context.Context) bool {
+	if !q.grantLocked(ctx) {
+		return false
+	}
+	if q.over = q.total <= q.frontier.Pages().Used(); q.over {
+		q.endings.set(ending{paused: ErrQuota})
+	}
+	return !q.over
+}
+
+// grantLocked asks for more pages and sets the frontier's limit. It says whether there was an answer; without one the run pauses when what it has is used.
+func (q *quota) grantLocked(ctx context.Context) bool {
+	used := q.frontier.Pages().Used()
+	total, err := q.grants.Grant(ctx, used)
+	if err != nil {
+		if ctx.Err() == nil {
+			q.log.Error("cannot ask for more pages of the quota", "error", err)
+			q.over = used >= q.total
+			if q.over {
+				q.endings.set(ending{paused: ErrQuota})
+			}
+		}
+		return false
+	}
+	q.total = total
+	q.askAt.Store(total - max(0, total-used)/4)
+	q.setLimitLocked()
+	return true
+}
+
+func (q *quota) setLimitLocked() {
+	most := q.total
+	if pages := q.limits.pages.Load(); pages > 0 {
+		most = min(most, pages)
+	}
+	if most == 0 {
+		most = -1 // for the frontier, 0 is no limit
+	}
+	q.frontier.Pages().SetMost(most)
 }

@@ -28,7 +28,7 @@ func TestPageWarnings(t *testing.T) {
 			}
 			return a
 		}}))
-		l := newLimits(&config.Settings{MaxURLs: limit}, log, "", nil)
+		l := newLimits(&config.Settings{MaxURLs: limit}, log, nil, "", nil)
 		var want []string
 		at80, at95 := (limit*80+99)/100, (limit*95+99)/100
 		if at80 < at95 {
@@ -43,7 +43,7 @@ func TestPageWarnings(t *testing.T) {
 			t.Fatalf("limit %d: %q, want %q", limit, got, want)
 		}
 	}
-	newLimits(&config.Settings{}, nil, "", nil).pagesUsed(1 << 40) // without a limit nothing is logged
+	newLimits(&config.Settings{}, nil, nil, "", nil).pagesUsed(1 << 40) // without a limit nothing is logged
 }
 
 // eventLog is a log handler that keeps each message with the time since the log was made.
@@ -147,7 +147,9 @@ func TestTimeWarnings(t *testing.T) {
 
 func TestTimeMarks(t *testing.T) {
 	for _, d := range []time.Duration{1, 3, 99, time.Second, 5 * time.Second, 37 * time.Millisecond, time.Minute, 100*24*time.Hour + 7, 1<<63 - 1} {
-		marks := (&limits{duration: d}).timeMarks()
+		l := &limits{}
+		l.change(0, d)
+		marks := l.timeMarks()
 		if len(marks) != 3 || marks[2] != d || !slices.IsSorted(marks) {
 			t.Errorf("%v: %v", d, marks)
 		}

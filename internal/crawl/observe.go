@@ -40,6 +40,7 @@ type hostObserver struct {
 	log     *slog.Logger
 	metrics *metrics.Metrics
 	warn    func(format string, args ...any) // adds a line to the report's warnings
+	notify  func(Notice)                     // may be nil
 	starts  map[string]bool                  // hosts of the start URLs; not changed any more
 
 	limited atomic.Bool // some host reached max-urls-per-host; written by observe
@@ -58,9 +59,11 @@ func (o *hostObserver) observe(n frontier.Notice) {
 	case frontier.NoticeBlocked:
 		o.metrics.Blocked()
 		o.log.Warn("[BLOCKED] a host failed too often in a row; its URLs stay recorded, and resume tries it again", "host", n.Host, "failures", n.Change.Failures, "waiting", n.Waiting)
+		Notice{Host: n.Host, Reason: "it failed too often in a row"}.notice(o.notify)
 	case frontier.NoticeDenied:
 		o.metrics.Blocked()
 		o.log.Warn("[BLOCKED] the operator denies requests to a host; its URLs stay recorded", "host", n.Host, "waiting", n.Waiting)
+		Notice{Host: n.Host, Reason: "the operator denies requests to it"}.notice(o.notify)
 		o.warn("the operator of the service denies requests to %s: its URLs are recorded as host_blocked", n.Host)
 	case frontier.NoticeUnblocked:
 		o.log.Info("a blocked host is tried again", "host", n.Host)

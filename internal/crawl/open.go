@@ -31,7 +31,7 @@ import (
 )
 
 // open makes or opens the store and builds everything around it. Nothing runs yet.
-func open(ctx context.Context, shared *Shared, o Options, stop <-chan struct{}) (*run, error) {
+func open(ctx context.Context, shared *Shared, o Options, stop *stopSignal) (*run, error) {
 	// The plan keeps the settings as they were given; the run has as many workers as there are sockets for.
 	settings, cut, err := fitWorkers(o.Settings)
 	if err != nil {
@@ -39,7 +39,7 @@ func open(ctx context.Context, shared *Shared, o Options, stop <-chan struct{}) 
 	}
 	r := &run{
 		o: &o, settings: settings, log: o.Log, dir: o.Dir, starts: o.Starts,
-		progress: &progress{clock: clock{opened: time.Now()}}, warnings: &warnings{log: o.Log},
+		progress: &progress{clock: clock{opened: time.Now(), before: o.Managed.Elapsed}}, warnings: &warnings{log: o.Log},
 	}
 	reader, err := newParser(settings, 0)
 	if err != nil {
@@ -88,7 +88,7 @@ func open(ctx context.Context, shared *Shared, o Options, stop <-chan struct{}) 
 }
 
 // build makes the parts of a run over its open store. Whatever fails, the caller closes the store.
-func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop <-chan struct{}, reader *parser.Parser, indexes *seeding.Indexes) error {
+func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop *stopSignal, reader *parser.Parser, indexes *seeding.Indexes) error {
 	settings, store := r.settings, r.store
 	startHosts, bare := map[string]bool{}, map[string]bool{}
 	for _, s := range r.starts {
@@ -103,7 +103,7 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop <-chan
 	}
 	work := &server{log: r.log, metrics: o.Metrics, fetcher: o.Fetcher, breaker: &breaker{log: r.log}, lag: &lagMeter{}, tally: &r.progress.tally}
 	if work.fetcher == nil {
-		if r.client, err = newFetcher(shared.client, settings, r.starts); err != nil {
+		if r.client, err = newFetcher(shared.client, settings, r.starts, o.Managed.GuardStarts); err != nil {
 			return err
 		}
 		work.fetcher = r.client
@@ -131,7 +131,7 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop <-chan
 	if !settings.IgnoreRobots {
 		admission.robots = robots.cache
 	}
-	hosts := &hostObserver{log: r.log, metrics: o.Metrics, warn: r.warnings.add, starts: startHosts}
+	hosts := &hostObserver{log: r.log, metrics: o.Metrics, warn: r.warnings.add, notify: o.Managed.Notify, starts: startHosts}
 	if r.frontier, err = newFrontier(settings, store, shared.pace, visited.Generation(), admission, hosts, o.Cluster); err != nil {
 		return err
 	}
@@ -167,20 +167,20 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop <-chan
 			return errors.Join(err, r.frontier.Close())
 		}
 	}
-	r.endings = &endings{log: r.log, perHost: settings.MaxURLsPerHost, generation: visited.Generation(), starts: r.starts, store: store, frontier: r.frontier, hosts: hosts}
-	limits := newLimits(settings, r.log, r.starts[0].URL.String(), r.endings)
+	r.endings = &endings{log: r.log, perHost: settings.MaxURLsPerHost, generation: visited.Generation(), starts: r.starts, store: store, frontier: r.frontier, hosts: hosts, finishing: o.Managed.Finishing}
+	limits := newLimits(settings, r.log, o.Managed.Notify, r.starts[0].URL.String(), r.endings)
 	governor := newGovernor(settings)
 	r.workers = &workers{
-		cluster: o.Cluster, server: work, number: settings.MaxWorkers, frontier: r.frontier, gov: governor, gate: shared.gate, denied: shared.denied, crashes: crashes, limits: limits, endings: r.endings,
+		cluster: o.Cluster, server: work, number: settings.MaxWorkers, frontier: r.frontier, gov: governor, gate: shared.gate.Join(o.Managed.Account), quota: newQuota(o.Managed.Quota, r.frontier, limits, r.endings, r.log), denied: shared.denied, crashes: crashes, limits: limits, endings: r.endings,
 		robots:   robots,
 		sitemaps: &sitemapServer{server: work, robots: robots, sitemaps: robots.sitemaps, crashes: crashes, warnings: r.warnings},
 		pages: &pageTools{
 			server: work, settings: settings, store: store, scope: within, hasher: hasher, visits: visited, sweeper: r.sweeper, robots: robots, crashes: crashes, traps: learned.traps, linkage: learned.linkage,
-			parser: reader, parsing: newSemaphore(settings.ParseSemaphoreLimit), client: r.client, warnings: r.warnings, bare: bare,
+			parser: reader, parsing: newSemaphore(settings.ParseSemaphoreLimit), client: r.client, warnings: r.warnings, bare: bare, rescoped: o.Managed.Rescoped,
 		},
 	}
 	r.supervisor = &supervisor{
-		settings: settings, log: r.log, metrics: o.Metrics, interrupts: stop, store: store, gov: governor, limits: limits, endings: r.endings, progress: r.progress,
+		settings: settings, log: r.log, metrics: o.Metrics, stop: stop, limitsChanged: make(chan struct{}, 1), hasSlot: o.Managed.HasSlot, store: store, gov: governor, limits: limits, endings: r.endings, progress: r.progress,
 	}
 	if o.Cluster != nil {
 		r.joinCluster(within, robots)
@@ -291,7 +291,7 @@ func recordStart(store *state.Store, o *Options, reader string) error {
 	known := store.Facts()
 	generation := sweep.Generation(known)
 	var facts []frontier.CrawlFact
-	if o.Recrawl != nil {
+	if o.Recrawl != nil && (o.Recrawl.Generation == 0 || generation < o.Recrawl.Generation) {
 		if err := checkFinished(store, o); err != nil {
 			return err
 		}

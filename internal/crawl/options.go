@@ -32,6 +32,7 @@ type Options struct {
 	Recrawl  *Recrawl        // begins a recrawl of the crawl of the plan; nil goes on with what is under way
 	Dir      datadir.Dir
 	Version  string
+	Managed  Managed
 
 	Log     *slog.Logger     // nil means none
 	Metrics *metrics.Metrics // may be nil
@@ -52,8 +53,45 @@ type Options struct {
 	Started func(*monitor.Monitor)
 }
 
+// Managed is what a program that runs many crawls decides for each of them. The zero value is a crawl that runs by itself.
+type Managed struct {
+	// Account names whose crawl it is: accounts take turns when all workers of the process are busy.
+	Account string
+	// Elapsed is how long earlier runs of this generation have crawled. It counts towards the time limit.
+	Elapsed time.Duration
+	// Quota grants the pages that may be fetched. Nil means that only the settings limit them.
+	Quota Quota
+	// Finishing, when not nil, is called once before the outputs are written, when nothing can change the result any more.
+	Finishing func()
+	// HasSlot means that the caller holds the slot of safe crawls.
+	HasSlot bool
+	// GuardStarts means that start URLs that name an address which is not public are refused like others.
+	GuardStarts bool
+	// Rescoped means that the scope has changed since URLs were queued: those outside of it end as excluded.
+	Rescoped bool
+	// Notify, when not nil, is told what a user should know at once. It must return soon, and must not call the crawl.
+	Notify func(Notice)
+}
+
+// Notice is something that a user should know while a crawl runs: that a share of a limit is used, or that a host is not asked any more.
+type Notice struct {
+	Limit   string `json:"limit,omitempty"` // pages or seconds
+	Percent int64  `json:"percent,omitempty"`
+	Host    string `json:"host,omitempty"`
+	Reason  string `json:"reason,omitempty"` // why the host is not asked
+}
+
+// notice tells a Notify that may be nil.
+func (n Notice) notice(notify func(Notice)) {
+	if notify != nil {
+		notify(n)
+	}
+}
+
 // Recrawl says which URLs of a finished crawl are visited again. It holds for one generation.
 type Recrawl struct {
+	// Generation is the one to begin. If it has begun already, the run goes on with it. Zero means the one after the last.
+	Generation       uint32
 	MaxAge           time.Duration // only URLs whose last check is longer ago; zero means all
 	Include, Exclude []string      // expressions that URLs must match, and must not
 }

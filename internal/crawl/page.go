@@ -48,6 +48,7 @@ type pageTools struct {
 	client   *fetch.Client // the fetcher when it is the run's own, else nil
 	warnings *warnings
 	bare     map[string]bool // start URLs that were bare domains
+	rescoped bool            // the scope has changed since URLs were queued
 	extended func(string)    // tells other machines of a scope extension, before it is recorded; may be nil
 }
 
@@ -90,6 +91,10 @@ func (w *pageServer) serve(ctx context.Context, l *frontier.Lease) error {
 	w.skips = scope.Skips{}
 	if why := w.crashes.crashedAlone(l); why != "" {
 		_, err := w.done(l, frontier.Result{Finish: failure(page.Crashed, why+"; 'resume --retry-crashed' tries it again", page.Robots{}), Final: true})
+		return err
+	}
+	if w.rescoped && link.Source != page.SourceStart && w.scope.Check(u) != scope.InScope {
+		_, err := w.done(l, frontier.Result{Finish: failure(page.Excluded, "outside of the scope of the crawl, which was changed", page.Robots{}), Final: true})
 		return err
 	}
 	if trap := w.trapOf(&link); trap != "" {

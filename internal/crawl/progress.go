@@ -20,6 +20,7 @@ type progress struct {
 // clock measures how long a run crawls. A safe crawl that waits for another one to end has not begun: its seconds do not count.
 type clock struct {
 	opened time.Time                 // when the data directory was opened; written before the run is shared
+	before time.Duration             // how long earlier runs of the generation crawled, where that counts; written before the run is shared
 	start  atomic.Pointer[time.Time] // when the crawl began; nil before. Written by begin
 }
 
@@ -36,6 +37,9 @@ func (c *clock) elapsed() time.Duration {
 	}
 	return 0
 }
+
+// counted is the time that counts towards the time limit.
+func (c *clock) counted() time.Duration { return c.before + c.elapsed() }
 
 // began is when the crawl began, or, as long as it has not, when it was opened.
 func (c *clock) began() time.Time {
@@ -88,7 +92,7 @@ func (t *tally) fetched() int64 {
 	total := int64(0)
 	for i := range t.outcomes {
 		switch page.Outcome(i) {
-		case page.BlockedByRobots, page.Trap, page.Crashed: // no request was made
+		case page.BlockedByRobots, page.Trap, page.Crashed, page.Excluded: // no request was made
 		default:
 			total += t.outcomes[i].Load()
 		}

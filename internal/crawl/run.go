@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -82,7 +83,29 @@ func (r *run) run(ctx context.Context, controlled monitor.Controlled) (rep *repo
 	if err != nil {
 		return nil, err
 	}
+	if paused := r.endings.get().paused; paused != nil {
+		if err := r.store.Flush(ctx); err != nil {
+			return nil, fmt.Errorf("commit: %w", err)
+		}
+		if _, nothing := r.endings.left(); !nothing || paused != ErrQuota {
+			return nil, cmp.Or(r.checkpoints.save(ctx), paused)
+		}
+	}
 	return r.conclude(ctx)
+}
+
+// change changes the limits of the run.
+func (r *run) change(maxURLs int, duration time.Duration) {
+	r.workers.limits.change(maxURLs, duration)
+	if r.workers.quota == nil {
+		r.frontier.Pages().SetMost(int64(maxURLs))
+	} else {
+		r.workers.quota.setLimit()
+	}
+	select {
+	case r.supervisor.limitsChanged <- struct{}{}:
+	default: // it will look anyway
+	}
 }
 
 // close closes the frontier and the store.
@@ -113,8 +136,10 @@ func (r *run) figures() monitor.Figures {
 			f.Outcomes[i] = tally.outcomes[i].Load()
 		}
 	}
+	f.Limits = monitor.Limits{Pages: int(r.workers.limits.pages.Load()), Time: time.Duration(r.workers.limits.duration.Load()), Counted: r.progress.clock.counted()}
 	if r.cluster != nil {
 		f.Cluster, f.Counters = r.cluster.figures()
+		f.Limits.Time = r.settings.Duration // which the session looks at
 	}
 	f.Workers.Limit, f.Workers.InUse, f.Workers.Waiting = r.workers.gov.state()
 	f.PauseReason, f.PauseLeft, f.Pauses = r.workers.breaker.state()
@@ -133,6 +158,7 @@ func (r *run) crawl(ctx context.Context) error {
 	}
 	r.progress.clock.begin()
 	r.progress.phase.enter(monitor.Crawling, "")
+	r.workers.quota.refresh(ctx)
 
 	// Leasing ends first, so that nothing new begins; fetching ends when the grace period is over.
 	leasing, stopLeasing := context.WithCancel(ctx)
@@ -193,6 +219,9 @@ func (r *run) conclude(ctx context.Context) (*report.Report, error) {
 	if err := r.endings.settle(ctx); err != nil {
 		return nil, err
 	}
+	if r.endings.finishing != nil {
+		r.endings.finishing()
+	}
 	end := r.endings.get()
 	// complete is written only now, after everything that it speaks of is durable.
 	ended := []frontier.CrawlFact{{Name: report.FactStatus, Value: []byte(end.status)}, {Name: report.FactReason, Value: []byte(end.reason)}}
@@ -218,7 +247,7 @@ func (r *run) conclude(ctx context.Context) (*report.Report, error) {
 		r.log.Warn(text)
 	}
 	rep.EndedAt, rep.ExportSeconds = page.Time{Time: time.Now()}, time.Since(exporting).Seconds()
-	rep.Elapsed = r.progress.clock.elapsed().Seconds()
+	rep.Elapsed = r.progress.clock.counted().Seconds()
 	return rep, r.writeReport(rep)
 }
 

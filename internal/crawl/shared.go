@@ -2,14 +2,12 @@ package crawl
 
 import (
 	"cmp"
-	"context"
 	"math"
-
-	weighted "golang.org/x/sync/semaphore"
 
 	"github.com/mapwright/mapwright/frontier/pace"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/denied"
+	"github.com/mapwright/mapwright/internal/crawl/gate"
 	"github.com/mapwright/mapwright/internal/crawl/robotscache"
 	"github.com/mapwright/mapwright/internal/fetch"
 )
@@ -46,7 +44,7 @@ type Shared struct {
 	client       *fetch.Client  // the clients of the crawls are made of it
 	pace         *pace.Registry // nil if there is one crawl only
 	denied       *denied.List   // nil if there is one crawl only
-	gate         *gate
+	gate         *gate.Gate
 }
 
 // NewShared makes what crawls share. Nothing is opened yet.
@@ -55,7 +53,7 @@ func NewShared(o SharedOptions) (*Shared, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Shared{robotsMemory: cmp.Or(o.RobotsMemory, robotscache.DefaultMemory), gate: newGate(cmp.Or(o.MaxWorkers, math.MaxInt))}
+	s := &Shared{robotsMemory: cmp.Or(o.RobotsMemory, robotscache.DefaultMemory), gate: gate.New(cmp.Or(o.MaxWorkers, math.MaxInt))}
 	s.client, err = fetch.New(fetch.Options{MaxInflight: min(o.MaxWorkers, most), MaxIdlePerHost: o.MaxIdlePerHost, MaxMemory: o.BodyMemory})
 	if err != nil {
 		return nil, err
@@ -81,50 +79,3 @@ func mostWorkers() (int, error) {
 	sockets, err := fetch.SocketLimit()
 	return max(1, sockets/2), err
 }
-
-// A gate lets up to a number of leases be served at the same time, or one page with nothing else being read. If the process ends then, that page
-// is the cause.
-type gate struct {
-	// serving has weight 1 taken for each lease that is being served, and all of it for a page that is tried alone. It is first in, first out: leases
-	// that come later wait for that page. A lease that is being served waits for no other lease, so the page's turn comes.
-	serving *weighted.Weighted
-	// indexes has weight 1 taken while a public index is asked about a domain, and all of it for a page that is tried alone. That can take minutes,
-	// so the page waits for it first, and leases do not wait meanwhile.
-	indexes *weighted.Weighted
-	most    int64 // weight of serving
-}
-
-const allIndexes = math.MaxInt64
-
-func newGate(most int) *gate {
-	return &gate{serving: weighted.NewWeighted(int64(most)), indexes: weighted.NewWeighted(allIndexes), most: int64(most)}
-}
-
-// enter waits until a lease may be served. Leave follows, unless it returns an error, which is that of ctx.
-func (g *gate) enter(ctx context.Context, alone bool) error {
-	if !alone {
-		return g.serving.Acquire(ctx, 1)
-	}
-	if err := g.indexes.Acquire(ctx, allIndexes); err != nil {
-		return err
-	}
-	if err := g.serving.Acquire(ctx, g.most); err != nil {
-		g.indexes.Release(allIndexes)
-		return err
-	}
-	return nil
-}
-
-func (g *gate) leave(alone bool) {
-	if alone {
-		g.serving.Release(g.most)
-		g.indexes.Release(allIndexes)
-	} else {
-		g.serving.Release(1)
-	}
-}
-
-// EnterIndex waits until a public index may be asked. LeaveIndex follows, unless it returns an error, which is that of ctx.
-func (g *gate) EnterIndex(ctx context.Context) error { return g.indexes.Acquire(ctx, 1) }
-
-func (g *gate) LeaveIndex() { g.indexes.Release(1) }

@@ -23,16 +23,19 @@ import (
 
 // supervisor ends a run for what comes from outside: the time limit and the stop of the user. It also takes the governor's steps.
 type supervisor struct {
-	settings   *config.Settings
-	log        *slog.Logger
-	metrics    *metrics.Metrics
-	interrupts <-chan struct{} // closed by Crawl.Stop
-	store      *state.Store
-	gov        *governor
-	limits     *limits
-	endings    *endings
-	progress   *progress
-	ended      chan struct{} // closed when the crawl of several machines has ended; nil in one of one machine
+	settings *config.Settings
+	log      *slog.Logger
+	metrics  *metrics.Metrics
+	stop     *stopSignal
+	hasSlot  bool // the caller holds the slot of safe crawls
+	store    *state.Store
+	gov      *governor
+	limits   *limits
+	endings  *endings
+	progress *progress
+
+	ended         chan struct{} // closed when the crawl of several machines has ended; nil in one of one machine
+	limitsChanged chan struct{} // has room for one: the time limit was changed
 }
 
 // run watches what can end a run from outside (time, stop), warns before the time limit, and takes the governor's steps. It
@@ -41,46 +44,60 @@ func (s *supervisor) run(ctx context.Context, stopLeasing, stopFetching context.
 	tick := time.NewTicker(governorEvery)
 	defer tick.Stop()
 	// One timer goes from mark to mark, so that on a busy machine too the warnings come before the end.
-	marks := s.limits.timeMarks()
-	mark, timer := 0, time.NewTimer(time.Hour)
+	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
-	var due <-chan time.Time
-	if len(marks) > 0 {
-		timer.Reset(marks[0] - s.progress.clock.elapsed())
-		due = timer.C
+	var (
+		marks []time.Duration
+		mark  int
+		due   <-chan time.Time
+	)
+	setMarks := func() {
+		marks, mark, due = s.limits.timeMarks(), 0, nil
+		elapsed := s.progress.clock.counted()
+		for mark < len(marks)-1 && marks[mark] < elapsed {
+			mark++ // an earlier run has warned
+		}
+		if len(marks) > 0 {
+			timer.Reset(marks[mark] - elapsed)
+			due = timer.C
+		}
 	}
+	setMarks()
 	var graceOver <-chan time.Time
-	stop := func(grace time.Duration) {
+	end := func(grace time.Duration) {
 		stopLeasing()
 		graceOver = time.After(grace)
 	}
-	interrupted, ended := s.interrupts, s.ended
+	interrupted, ended := s.stop.called, s.ended
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-interrupted:
 			interrupted = nil
-			s.endings.set(ending{status: report.Cancelled, reason: "interrupted"})
+			s.endings.set(s.stop.ending())
 			s.progress.phase.enter(monitor.Stopping, "")
 			s.log.Info("stopping: no new fetches, those under way may finish", "grace", s.settings.Grace)
-			stop(s.settings.Grace)
+			end(s.settings.Grace)
+		case <-s.limitsChanged:
+			setMarks()
 		case <-ended:
 			ended = nil
 			s.progress.phase.enter(monitor.Stopping, "")
-			stop(s.settings.Grace)
+			end(s.settings.Grace)
 		case <-due:
 			if mark < len(marks)-1 {
 				s.limits.timeUsed(mark)
 				mark++
-				timer.Reset(marks[mark] - s.progress.clock.elapsed())
+				timer.Reset(marks[mark] - s.progress.clock.counted())
 				continue
 			}
 			s.progress.phase.enter(monitor.Stopping, "")
-			if s.limits.timeReached(s.progress.clock.elapsed()) {
-				stop(0)
+			due = nil
+			if s.limits.timeReached(s.progress.clock.counted()) {
+				end(0)
 			} else {
-				stop(s.settings.Grace)
+				end(s.settings.Grace)
 			}
 		case <-graceOver:
 			stopFetching()
@@ -88,6 +105,14 @@ func (s *supervisor) run(ctx context.Context, stopLeasing, stopFetching context.
 			s.govern()
 		}
 	}
+}
+
+// ending is how a run ends that was stopped.
+func (s *stopSignal) ending() ending {
+	if s.toPause {
+		return ending{paused: ErrPaused}
+	}
+	return ending{status: report.Cancelled, reason: "interrupted"}
 }
 
 // govern takes one step of the governor by what commits take now.
@@ -109,8 +134,8 @@ func (s *supervisor) govern() {
 // interrupted says whether the run was stopped already, and ends it then.
 func (s *supervisor) interrupted() bool {
 	select {
-	case <-s.interrupts:
-		s.endings.set(ending{status: report.Cancelled, reason: "interrupted"})
+	case <-s.stop.called:
+		s.endings.set(s.stop.ending())
 		return true
 	default:
 		return false
@@ -119,14 +144,14 @@ func (s *supervisor) interrupted() bool {
 
 // holdSlot waits for the machine-wide slot of safe crawls. A nil release without an error means that the wait was interrupted.
 func (s *supervisor) holdSlot(ctx context.Context, start urlnorm.URL, dir datadir.Dir) (release func(), err error) {
-	if s.settings.Profile != config.Safe {
+	if s.settings.Profile != config.Safe || s.hasSlot {
 		return func() {}, nil
 	}
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
 		select {
-		case <-s.interrupts:
+		case <-s.stop.called:
 			cancel()
 		case <-waiting.Done():
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/cluster/session"
 	"github.com/mapwright/mapwright/internal/crawl/denied"
+	"github.com/mapwright/mapwright/internal/crawl/gate"
 	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/crawl/robotscache"
 	"github.com/mapwright/mapwright/internal/metrics"
@@ -36,7 +37,8 @@ type workers struct {
 	number   int
 	frontier *frontier.Frontier
 	gov      *governor
-	gate     *gate        // of all crawls of the process
+	gate     *gate.Party  // of the gate of all crawls of the process
+	quota    *quota       // nil without one
 	denied   *denied.List // of all crawls of the process; nil if this is the only one
 	crashes  *crashGuard
 	limits   *limits
@@ -84,6 +86,8 @@ func (w *worker) work(leasing, fetching context.Context) error {
 		if err != nil {
 			w.gov.release()
 			switch {
+			case errors.Is(err, frontier.ErrLimit) && w.quota.extend(leasing):
+				continue
 			case errors.Is(err, frontier.ErrDrained), errors.Is(err, frontier.ErrLimit):
 				w.ended(err)
 				return nil
@@ -93,7 +97,9 @@ func (w *worker) work(leasing, fetching context.Context) error {
 			return fmt.Errorf("take a lease: %w", err)
 		}
 		if lease.Kind() == frontier.KindPage {
-			w.limits.pagesUsed(w.frontier.PagesUsed())
+			used := w.frontier.Pages().Used()
+			w.limits.pagesUsed(used)
+			w.quota.pagesUsed(leasing, used)
 		}
 		err = w.serve(leasing, fetching, lease)
 		w.gov.release()
@@ -106,7 +112,9 @@ func (w *worker) work(leasing, fetching context.Context) error {
 // ended notes why there are no more leases.
 func (w *worker) ended(err error) {
 	if errors.Is(err, frontier.ErrLimit) {
-		w.limits.pagesReached()
+		if !w.quota.isUsedUp() {
+			w.limits.pagesReached()
+		}
 	} else {
 		w.endings.set(drained())
 	}
@@ -117,11 +125,11 @@ func (w *worker) ended(err error) {
 func (w *worker) serve(leasing, ctx context.Context, l *frontier.Lease) (err error) {
 	defer l.Abandon()
 	alone := w.crashes.mustBeAlone(l)
-	if err := w.gate.enter(leasing, alone); err != nil {
+	if err := w.gate.Enter(leasing, alone); err != nil {
 		_, err := w.done(l, frontier.Result{})
 		return err
 	}
-	defer w.gate.leave(alone)
+	defer w.gate.Leave(alone)
 	defer func() {
 		if p := recover(); p != nil {
 			// A page that makes the crawler panic must not be leased again: that would never end.

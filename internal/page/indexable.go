@@ -8,7 +8,7 @@ import (
 
 // Reasons why a page is not listed in XML sitemaps.
 const (
-	NotFetched  = "not_fetched" // pending, or its host is blocked
+	NotFetched  = "not_fetched" // pending, its host is blocked, or it was excluded
 	NotReached  = "error"       // no whole answer came: a network error, a trap, too large
 	NotStatus   = "status"
 	NotRobots   = "robots"
@@ -26,7 +26,7 @@ const MaxIndexableURL = 2048
 func Indexable(url string, o Outcome, status int, f *Facts, types []string) (bool, string) {
 	switch o {
 	case OK:
-	case Pending, HostBlocked:
+	case Pending, HostBlocked, Excluded:
 		return false, NotFetched
 	case Redirect, RedirectLoop:
 		return false, NotRedirect

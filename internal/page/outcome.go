@@ -24,6 +24,7 @@ const (
 	Trap
 	Crashed
 	HostBlocked
+	Excluded
 	numOutcomes
 )
 
@@ -32,6 +33,7 @@ func names() [numOutcomes]string {
 		Pending: "pending", OK: "ok", Redirect: "redirect", RedirectLoop: "redirect_loop", HTTPError: "http_error", Throttled: "throttled",
 		BlockedByRobots: "blocked_by_robots", Timeout: "timeout", DNSError: "dns_error", ConnectError: "connect_error", TLSError: "tls_error",
 		ReadError: "read_error", RefusedAddress: "refused_address", TooLarge: "too_large", Trap: "trap", Crashed: "crashed", HostBlocked: "host_blocked",
+		Excluded: "excluded",
 	}
 }
 

@@ -2,6 +2,7 @@ package service
 
 import (
 	"slices"
+	"time"
 
 	"github.com/mapwright/mapwright/internal/page"
 )
@@ -105,6 +106,8 @@ type Caller struct {
 	Scopes   []Scope
 	Remote   string // address of the client, for the audit log
 	Schedule string // id of the schedule that submits a crawl
+
+	lastUsed time.Time // when the key was used before
 }
 
 // Has says whether the caller has a scope.

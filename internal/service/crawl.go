@@ -75,6 +75,16 @@ type ProblemCounts struct {
 	Notices  int64 `json:"notices"`
 }
 
+// Run is one ended generation of a crawl.
+type Run struct {
+	Generation uint32    `json:"generation"`
+	State      State     `json:"state"`
+	StartedAt  page.Time `json:"started_at,omitzero"`
+	EndedAt    page.Time `json:"ended_at,omitzero"`
+	Result
+	Progress
+}
+
 // Waiting is why a crawl does not run.
 type Waiting struct {
 	Code     WaitCode  `json:"code"`
@@ -110,10 +120,11 @@ type Submission struct {
 
 // Edit changes a crawl. Fields that are nil stay as they are. A setting whose value is null becomes its default.
 type Edit struct {
-	Name     *string                    `json:"name,omitempty"`
-	Labels   *[]string                  `json:"labels,omitempty"`
-	Priority *int                       `json:"priority,omitempty"`
-	Settings map[string]json.RawMessage `json:"settings,omitempty"`
+	StartURLs *[]string                  `json:"start_urls,omitempty"` // only before the crawl has begun
+	Name      *string                    `json:"name,omitempty"`
+	Labels    *[]string                  `json:"labels,omitempty"`
+	Priority  *int                       `json:"priority,omitempty"`
+	Settings  map[string]json.RawMessage `json:"settings,omitempty"`
 }
 
 // Recrawl says what a recrawl visits again.

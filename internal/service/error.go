@@ -101,3 +101,8 @@ func (e *Error) Error() string {
 	}
 	return text.String()
 }
+
+// notFound is the error for an id that does not exist or is of another account.
+func notFound(what, id string) *Error {
+	return &Error{Code: ErrNotFound, Detail: fmt.Sprintf("there is no %s %q", what, id)}
+}

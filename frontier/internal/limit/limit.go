@@ -55,26 +55,30 @@ func (p *Permits) Plenty() bool { return p.used.Load() < p.limit-p.limit/4 }
 // Slots are a bounded number of slots that are taken one by one, and the number of hosts that wait for one. Who they
 // are is the caller's to know.
 type Slots struct {
-	limit   int64 // 0 for none
+	limit   atomic.Int64 // 0 for none; written by Init and SetLimit
 	used    atomic.Int64
 	waiting atomic.Int64
 }
 
 // Init sets the limit, 0 for none, and how many slots are in use. It is called before anything else.
 func (s *Slots) Init(limit, used int64) {
-	s.limit = limit
+	s.limit.Store(limit)
 	s.used.Store(used)
 }
 
+// SetLimit changes the limit: 0 is none, and a negative one allows no slot. More slots than it allows may be in use already.
+func (s *Slots) SetLimit(limit int64) { s.limit.Store(limit) }
+
 // Take takes a slot, if there is one.
 func (s *Slots) Take() bool {
-	if s.limit == 0 {
+	limit := s.limit.Load()
+	if limit == 0 {
 		s.used.Add(1)
 		return true
 	}
 	for {
 		used := s.used.Load()
-		if used >= s.limit {
+		if used >= limit {
 			return false
 		}
 		if s.used.CompareAndSwap(used, used+1) {
@@ -90,7 +94,10 @@ func (s *Slots) Release() { s.used.Add(-1) }
 func (s *Slots) Used() int64 { return s.used.Load() }
 
 // Exhausted reports whether all slots are in use.
-func (s *Slots) Exhausted() bool { return s.limit > 0 && s.used.Load() >= s.limit }
+func (s *Slots) Exhausted() bool {
+	limit := s.limit.Load()
+	return limit != 0 && s.used.Load() >= limit
+}
 
 // Queue counts a host that waits for a slot, and Dequeue one that no longer does.
 func (s *Slots) Queue()   { s.waiting.Add(1) }

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io/fs"
+	"net/netip"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/mapwright/mapwright/internal/config"
@@ -147,4 +149,32 @@ func (p *Plan) URLs() ([]Start, error) {
 		starts = append(starts, Start{u, s.Bare})
 	}
 	return starts, nil
+}
+
+var errNotDomain = errors.New("neither a URL nor a domain")
+
+// ParseStart reads a URL, a bare domain, or a host with a port and perhaps a path. Without a scheme, a domain is tried with https first, and
+// with http if that is refused. localhost and addresses are taken as http, as browsers do, because certificates are rarely made out to them.
+func ParseStart(text string) (Start, error) {
+	if strings.Contains(text, "://") {
+		u, err := urlnorm.Parse(text)
+		if err != nil {
+			return Start{}, fmt.Errorf("start URL %q: %w", urlnorm.HideUserinfo(text), err)
+		}
+		return Start{URL: u}, nil
+	}
+	u, err := urlnorm.Parse("https://" + text)
+	if err == nil && strings.Contains(text, "@") {
+		err = errNotDomain // such as mailto:, which would otherwise pass for a user's name
+	}
+	if err != nil {
+		return Start{}, fmt.Errorf("start URL %q: %w", urlnorm.HideUserinfo(text), err)
+	}
+	if _, notAddress := netip.ParseAddr(strings.Trim(u.Host(), "[]")); notAddress == nil || u.Host() == "localhost" || strings.HasSuffix(u.Host(), ".localhost") {
+		plain, err := urlnorm.Parse("http://" + text)
+		if err == nil && plain.Port() != "443" && plain.Port() != "8443" {
+			return Start{URL: plain}, nil
+		}
+	}
+	return Start{URL: u, Bare: true}, nil
 }

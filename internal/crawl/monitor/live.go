@@ -3,7 +3,6 @@ package monitor
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/config"
@@ -124,17 +123,17 @@ type HostUse struct {
 }
 
 // limitUses are how much of each limit are used up. Rate is pages per second at present.
-func limitUses(s *config.Settings, pages int64, elapsed time.Duration, rate float64) []LimitUse {
+func limitUses(l *Limits, pages int64, rate float64) []LimitUse {
 	var all []LimitUse
-	if most := s.PageCap(); most > 0 {
-		u := LimitUse{Name: "pages", Used: float64(pages), Limit: float64(most)}
+	if l.Pages > 0 {
+		u := LimitUse{Name: "pages", Used: float64(pages), Limit: float64(l.Pages)}
 		if rate > 0 {
 			u.Left = max(0, u.Limit-u.Used) / rate
 		}
 		all = append(all, u)
 	}
-	if s.Duration > 0 {
-		all = append(all, LimitUse{Name: "seconds", Used: elapsed.Seconds(), Limit: s.Duration.Seconds(), Left: max(0, s.Duration-elapsed).Seconds()})
+	if l.Time > 0 {
+		all = append(all, LimitUse{Name: "seconds", Used: l.Counted.Seconds(), Limit: l.Time.Seconds(), Left: max(0, l.Time-l.Counted).Seconds()})
 	}
 	return all
 }

@@ -60,12 +60,20 @@ type Store interface {
 	Counters() state.Counters
 }
 
+// Limits are the limits of a run at one moment.
+type Limits struct {
+	Pages   int           // 0 is none
+	Time    time.Duration // 0 is none
+	Counted time.Duration // what counts towards Time so far
+}
+
 // Figures are what only the crawl itself counts.
 type Figures struct {
 	Phase       Phase
 	Note        string // what is waited for in this phase, for people
 	Began       time.Time
 	Elapsed     time.Duration
+	Limits      Limits
 	Pages       int64 // that this run fetched
 	Bytes       int64 // likewise
 	Workers     ControlUse
@@ -147,7 +155,7 @@ func (m *Monitor) take() *sample {
 	}
 	live := &Live{
 		SchemaVersion: StatusVersion, State: report.Running, Generation: f.Generation, Conditional: f.Conditional, NotModified: f.NotModified, Phase: f.Phase, PID: os.Getpid(), Profile: string(m.o.Settings.Profile),
-		StartURLCount: len(m.o.Starts), StartedAt: page.Time{Time: f.Began}, Elapsed: f.Elapsed.Seconds(),
+		StartURLCount: len(m.o.Starts), StartedAt: page.Time{Time: f.Began}, Elapsed: f.Limits.Counted.Seconds(),
 		Found: found, Done: done, Pending: max(0, found-done), InFlight: fs.Leased,
 		Outcomes: outcomeCounts(&counters, fs.GivenUp), Bytes: int64(counters.Bytes), PagesPerSec: float64(f.Pages) / max(f.Elapsed.Seconds(), 0.001),
 		Memory: residentMemory(), InMemory: fs.InMemory, OnDisk: fs.OnDisk, Hosts: map[string]int64{},
@@ -171,7 +179,7 @@ func (m *Monitor) take() *sample {
 	// A worker waits for its lease with a permit in hand; it is at work when it has one.
 	live.Workers = f.Workers
 	live.Workers.InUse = max(0, live.Workers.InUse-int(fs.Idle))
-	live.Limits = limitUses(m.o.Settings, fs.Tickets, f.Elapsed, live.PagesPerSecNow)
+	live.Limits = limitUses(&f.Limits, fs.Tickets, live.PagesPerSecNow)
 	m.hosts(live)
 	idle := m.meter.idle(now, work(fs, f.Bytes))
 	live.Idle = math.Floor(idle.Seconds())

@@ -1,0 +1,218 @@
+// Package gate bounds how many leases the crawls of a process serve at the same time, shares that number between accounts, and lets one page be
+// tried with nothing else being read.
+//
+// New makes a gate. A crawl takes part by a Party, which Join makes; it may be used by any number of goroutines and needs no end.
+package gate
+
+import (
+	"context"
+	"math"
+	"sync"
+
+	"golang.org/x/sync/semaphore"
+)
+
+// Gate lets up to a number of leases be served at the same time, or one page with nothing else being read. If the process ends then, that page
+// is the cause. While leases wait, accounts take turns, and the crawls of an account take turns among each other.
+type Gate struct {
+	// indexes has weight 1 taken while a public index is asked about a domain, and all of it for a page that is tried alone. That can take minutes,
+	// so the page waits for it first, and leases do not wait meanwhile.
+	indexes *semaphore.Weighted
+	most    int
+
+	mu       sync.Mutex
+	free     int                 // guarded by mu
+	alone    []*waiter           // guarded by mu; pages that are to be tried alone, which go before all leases
+	turns    []*account          // guarded by mu; accounts with leases that wait; the first has the next turn
+	accounts map[string]*account // guarded by mu; those in turns, by name
+}
+
+// account is the leases that wait of the crawls of one account. It is guarded by the gate's lock.
+type account struct {
+	name  string
+	turns []*Party // with leases that wait; the first has the next turn
+}
+
+// Party is one crawl at the gate.
+type Party struct {
+	gate    *Gate
+	account string
+	queue   []*waiter // guarded by the gate's lock; first in, first out
+}
+
+// waiter is a lease that waits.
+type waiter struct {
+	ready chan struct{} // closed when it may be served
+}
+
+const allIndexes = math.MaxInt64
+
+// New makes a gate for a number of leases.
+func New(most int) *Gate {
+	return &Gate{indexes: semaphore.NewWeighted(allIndexes), most: most, free: most, accounts: map[string]*account{}}
+}
+
+// Join makes a crawl of an account take part.
+func (g *Gate) Join(account string) *Party { return &Party{gate: g, account: account} }
+
+// Enter waits until a lease may be served. Leave follows, unless it returns an error, which is that of ctx.
+func (p *Party) Enter(ctx context.Context, alone bool) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if alone {
+		return p.gate.enterAlone(ctx)
+	}
+	g := p.gate
+	g.mu.Lock()
+	if g.free > 0 && len(g.turns) == 0 && len(g.alone) == 0 {
+		g.free--
+		g.mu.Unlock()
+		return nil
+	}
+	w := &waiter{ready: make(chan struct{})}
+	p.waitLocked(w)
+	g.mu.Unlock()
+	return g.await(ctx, w, false, func() { p.queue = without(p.queue, w) })
+}
+
+func (g *Gate) enterAlone(ctx context.Context) error {
+	if err := g.indexes.Acquire(ctx, allIndexes); err != nil {
+		return err
+	}
+	w := &waiter{ready: make(chan struct{})}
+	g.mu.Lock()
+	g.alone = append(g.alone, w)
+	g.admitLocked()
+	g.mu.Unlock()
+	err := g.await(ctx, w, true, func() { g.alone = without(g.alone, w) })
+	if err != nil {
+		g.indexes.Release(allIndexes)
+	}
+	return err
+}
+
+// await waits for a waiter's turn. If ctx ends first, remove takes the waiter out of its queue, under the lock.
+func (g *Gate) await(ctx context.Context, w *waiter, alone bool, remove func()) error {
+	select {
+	case <-w.ready:
+		return nil
+	case <-ctx.Done():
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	select {
+	case <-w.ready: // its turn came at the same moment
+		g.releaseLocked(alone)
+	default:
+		remove()
+		g.admitLocked()
+	}
+	return ctx.Err()
+}
+
+// waitLocked puts a waiter into its crawl's queue, and the crawl and its account among those that take turns.
+func (p *Party) waitLocked(w *waiter) {
+	g := p.gate
+	p.queue = append(p.queue, w)
+	if len(p.queue) > 1 {
+		return
+	}
+	a := g.accounts[p.account]
+	if a == nil {
+		a = &account{name: p.account}
+		g.accounts[p.account] = a
+		g.turns = append(g.turns, a)
+	}
+	for _, known := range a.turns {
+		if known == p {
+			return // its waiters had gone, and its turn has not come since
+		}
+	}
+	a.turns = append(a.turns, p)
+}
+
+// Leave ends what Enter began.
+func (p *Party) Leave(alone bool) {
+	g := p.gate
+	g.mu.Lock()
+	g.releaseLocked(alone)
+	g.mu.Unlock()
+	if alone {
+		g.indexes.Release(allIndexes)
+	}
+}
+
+func (g *Gate) releaseLocked(alone bool) {
+	if alone {
+		g.free = g.most
+	} else {
+		g.free++
+	}
+	g.admitLocked()
+}
+
+// admitLocked admits those whose turn it is, as long as there is room. A page that is to be tried alone waits until nothing is being served, and leases wait for it:
+// a lease that is being served waits for no other, so the page's turn comes.
+func (g *Gate) admitLocked() {
+	if len(g.alone) > 0 {
+		if g.free == g.most {
+			g.free = 0
+			close(g.alone[0].ready)
+			g.alone = g.alone[1:]
+		}
+		return
+	}
+	for g.free > 0 {
+		w := g.nextLocked()
+		if w == nil {
+			return
+		}
+		g.free--
+		close(w.ready)
+	}
+}
+
+// nextLocked takes the waiter whose turn it is. Its crawl and its account go to the end of their turns, or out of them if nothing of them waits any more.
+func (g *Gate) nextLocked() *waiter {
+	for len(g.turns) > 0 {
+		a := g.turns[0]
+		g.turns = g.turns[1:]
+		var w *waiter
+		for w == nil && len(a.turns) > 0 {
+			p := a.turns[0]
+			a.turns = a.turns[1:]
+			if len(p.queue) == 0 {
+				continue
+			}
+			w, p.queue = p.queue[0], p.queue[1:]
+			if len(p.queue) > 0 {
+				a.turns = append(a.turns, p)
+			}
+		}
+		if len(a.turns) > 0 {
+			g.turns = append(g.turns, a)
+		} else {
+			delete(g.accounts, a.name)
+		}
+		if w != nil {
+			return w
+		}
+	}
+	return nil
+}
+
+func without(queue []*waiter, w *waiter) []*waiter {
+	for i, is := range queue {
+		if is == w {
+			return append(queue[:i:i], queue[i+1:]...)
+		}
+	}
+	return queue
+}
+
+// EnterIndex waits until a public index may be asked. LeaveIndex follows, unless it returns an error, which is that of ctx.
+func (g *Gate) EnterIndex(ctx context.Context) error { return g.indexes.Acquire(ctx, 1) }
+
+// LeaveIndex ends what EnterIndex began.
+func (g *Gate) LeaveIndex() { g.indexes.Release(1) }

@@ -1,0 +1,186 @@
+package gate
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A page that is tried alone waits for the leases that are being served, those that come later wait for it, and a page that stops waiting lets them go on.
+func TestAloneGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := New(math.MaxInt)
+		p := g.Join("a")
+		if err := g.EnterIndex(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var order []string
+		enter := func(ctx context.Context, name string, alone bool) {
+			go func() {
+				if p.Enter(ctx, alone) == nil {
+					order = append(order, name)
+				}
+			}()
+			synctest.Wait()
+		}
+		want := func(names ...string) {
+			t.Helper()
+			if len(order) != len(names) {
+				t.Fatalf("served %q, want %q", order, names)
+			}
+			for i, name := range names {
+				if order[i] != name {
+					t.Fatalf("served %q, want %q", order, names)
+				}
+			}
+		}
+		leave := func(alone bool) {
+			p.Leave(alone)
+			synctest.Wait()
+		}
+		ctx := t.Context()
+		enter(ctx, "first", false)
+		enter(ctx, "index", true)
+		enter(ctx, "second", false)
+		want("first", "second") // while an index is read, only the page waits
+		g.LeaveIndex()
+		synctest.Wait()
+		enter(ctx, "third", false)
+		leave(false)
+		want("first", "second")
+		leave(false)
+		want("first", "second", "index")
+		leave(true)
+		want("first", "second", "index", "third")
+		stopped, stop := context.WithCancel(ctx)
+		enter(stopped, "stopped", true)
+		enter(ctx, "fourth", false)
+		want("first", "second", "index", "third")
+		stop()
+		synctest.Wait()
+		want("first", "second", "index", "third", "fourth")
+		leave(false)
+		leave(false)
+	})
+}
+
+// While all places are taken, accounts take turns, and so do the crawls of an account, however many leases each of them has waiting.
+func TestTurns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := New(1)
+		holder := g.Join("holder")
+		if err := holder.Enter(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+		var order []string
+		stopped, stop := context.WithCancel(t.Context())
+		wait := func(ctx context.Context, p *Party, name string, n int) {
+			for range n {
+				go func() {
+					if p.Enter(ctx, false) == nil {
+						order = append(order, name)
+						p.Leave(false)
+					}
+				}()
+				synctest.Wait()
+			}
+		}
+		huge, other, gone := g.Join("a"), g.Join("a"), g.Join("c")
+		wait(t.Context(), huge, "A", 6)
+		wait(stopped, gone, "C", 3)
+		wait(t.Context(), other, "a", 2)
+		wait(t.Context(), g.Join("b"), "b", 4)
+		stop()
+		synctest.Wait()
+		holder.Leave(false)
+		synctest.Wait()
+		if got, want := strings.Join(order, ""), "AbabAbabAAAA"; got != want {
+			t.Errorf("served in the order %s, want %s", got, want)
+		}
+	})
+}
+
+// Of fifty crawls, one has a hundred times as many leases waiting as any other. Every other one gets at least half of its fair share, be it of the same account or of another.
+func TestOneHugeCrawl(t *testing.T) {
+	for _, name := range []func(int) string{
+		func(i int) string { return fmt.Sprint("account ", i) },
+		func(int) string { return "one account" },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			const crawls, places = 50, 8
+			g := New(places)
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			var served [crawls]atomic.Int64
+			var all sync.WaitGroup
+			for i := range crawls {
+				p := g.Join(name(i))
+				workers := 2
+				if i == 0 {
+					workers = 200
+				}
+				for range workers {
+					all.Go(func() {
+						for p.Enter(ctx, false) == nil {
+							time.Sleep(10 * time.Millisecond)
+							served[i].Add(1)
+							p.Leave(false)
+						}
+					})
+				}
+			}
+			all.Wait()
+			total := int64(0)
+			for i := range served {
+				total += served[i].Load()
+			}
+			if want := int64(places * 10 * 100); total < want*9/10 {
+				t.Errorf("%d leases were served, want about %d", total, want)
+			}
+			for i := range served {
+				if got := served[i].Load(); got < total/crawls/2 {
+					t.Errorf("crawl %d was served %d of %d leases", i, got, total)
+				}
+			}
+		})
+	}
+}
+
+// A waiter whose context ends at the same moment as its turn comes gives its place to the next one, so that no place is lost.
+func TestNoPlaceIsLost(t *testing.T) {
+	g := New(2)
+	p := g.Join("a")
+	for range 200 {
+		if err := p.Enter(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.Enter(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan bool)
+		for _, alone := range []bool{false, true} {
+			go func() {
+				err := p.Enter(ctx, alone)
+				if err == nil {
+					p.Leave(alone)
+				}
+				done <- err == nil
+			}()
+		}
+		go cancel()
+		p.Leave(false)
+		p.Leave(false)
+		<-done
+		<-done
+	}
+	if g.free != 2 || len(g.alone) != 0 {
+		t.Errorf("%d of 2 places are free, %d pages wait", g.free, len(g.alone))
+	}
+}

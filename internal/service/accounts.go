@@ -1,0 +1,253 @@
+package service
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/service/db"
+)
+
+// Accounts are the accounts with their plans, keys and usage. The caller of its methods has checked the scope admin, unless a method says otherwise.
+type Accounts struct{ s *Service }
+
+// DefaultAccount is the name of the account that exists from the start.
+const DefaultAccount = "default"
+
+// makeDefaults makes the default plan and the default account of a new database.
+func (a *Accounts) makeDefaults(ctx context.Context) error {
+	var plans int
+	if err := a.s.db.Read().QueryRowContext(ctx, "SELECT COUNT(*) FROM plan").Scan(&plans); err != nil || plans > 0 {
+		return err
+	}
+	return a.s.Write(ctx, func(tx *Tx) error {
+		for _, p := range []Plan{{Name: DefaultPlan, MaxPriority: 9}, {Name: "safe", Safe: true, MaxPriority: 9, MaxCrawls: 1}} {
+			if _, err := tx.exec("INSERT INTO plan (name, terms_json) VALUES (?, ?) ON CONFLICT (name) DO NOTHING", p.Name, toJSON(p)); err != nil {
+				return err
+			}
+		}
+		_, err := tx.exec("INSERT INTO account (id, name, plan, own_hosts_json, disabled, created_at) VALUES (?, ?, ?, '[]', 0, ?) ON CONFLICT (name) DO NOTHING",
+			newID(), DefaultAccount, DefaultPlan, millis(tx.now))
+		return err
+	})
+}
+
+const accountColumns = "account.id, account.name, account.plan, account.own_hosts_json, account.disabled, account.created_at"
+
+// accountDest is where the accountColumns of a row go; take completes the account.
+type accountDest struct {
+	account Account
+	hosts   string
+	created int64
+}
+
+func (d *accountDest) dest() []any {
+	return []any{&d.account.ID, &d.account.Name, &d.account.Plan, &d.hosts, &d.account.Disabled, &d.created}
+}
+
+func (d *accountDest) take() (Account, error) {
+	d.account.CreatedAt = timeOf(d.created)
+	return d.account, fromJSON(d.hosts, &d.account.OwnHosts)
+}
+
+func scanAccount(row scanner) (Account, error) {
+	var d accountDest
+	if err := row.Scan(d.dest()...); err != nil {
+		return Account{}, err
+	}
+	return d.take()
+}
+
+// Get returns the account with an id or a name.
+func (a *Accounts) Get(ctx context.Context, id string) (Account, error) {
+	return getAccount(ctx, a.s.db.Read(), id)
+}
+
+func getAccount(ctx context.Context, q queryer, id string) (Account, error) {
+	account, err := scanAccount(q.QueryRowContext(ctx, "SELECT "+accountColumns+" FROM account WHERE id = ? OR name = ?", id, id))
+	if errors.Is(err, sql.ErrNoRows) {
+		return Account{}, notFound("account", id)
+	}
+	return account, err
+}
+
+// List returns all accounts in the order of their names.
+func (a *Accounts) List(ctx context.Context) ([]Account, error) {
+	return collect(ctx, a.s.db.Read(), scanAccount, "SELECT "+accountColumns+" FROM account ORDER BY name")
+}
+
+// Create makes an account.
+func (a *Accounts) Create(ctx context.Context, c *Caller, account Account) (Account, error) {
+	account.ID = newID()
+	if account.Plan == "" {
+		account.Plan = DefaultPlan
+	}
+	if account.OwnHosts == nil {
+		account.OwnHosts = []string{}
+	}
+	err := a.s.Write(ctx, func(tx *Tx) error {
+		if err := checkAccount(ctx, tx, &account); err != nil {
+			return err
+		}
+		account.CreatedAt = timeOf(millis(tx.now))
+		err := tx.change("INSERT INTO account (id, name, plan, own_hosts_json, disabled, created_at) VALUES (?, ?, ?, ?, ?, ?)",
+			account.ID, account.Name, account.Plan, toJSON(account.OwnHosts), account.Disabled, millis(tx.now))
+		if db.IsTaken(err) {
+			return &Error{Code: ErrExists, Detail: fmt.Sprintf("there is an account %q already", account.Name)}
+		}
+		return errors.Join(err, tx.Audit(c, "account.create", account.ID, account))
+	})
+	return account, err
+}
+
+// Edit changes an account. A plan acts on quotas and safe caps at once, and on its other limits when the next crawl starts.
+func (a *Accounts) Edit(ctx context.Context, c *Caller, id string, e AccountEdit) (account Account, err error) {
+	err = a.s.Write(ctx, func(tx *Tx) error {
+		if account, err = getAccount(ctx, tx, id); err != nil {
+			return err
+		}
+		set(&account.Name, e.Name)
+		set(&account.Plan, e.Plan)
+		set(&account.OwnHosts, e.OwnHosts)
+		set(&account.Disabled, e.Disabled)
+		if err := checkAccount(ctx, tx, &account); err != nil {
+			return err
+		}
+		err := tx.change("UPDATE account SET name = ?, plan = ?, own_hosts_json = ?, disabled = ? WHERE id = ?",
+			account.Name, account.Plan, toJSON(account.OwnHosts), account.Disabled, account.ID)
+		if db.IsTaken(err) {
+			return &Error{Code: ErrExists, Detail: fmt.Sprintf("there is an account %q already", account.Name)}
+		}
+		return errors.Join(err, tx.Audit(c, "account.edit", account.ID, e))
+	})
+	if err == nil {
+		a.s.Crawls.dispatch.regrant()
+	}
+	return account, err
+}
+
+// set sets a value, if one is given.
+func set[T any](p *T, value *T) {
+	if value != nil {
+		*p = *value
+	}
+}
+
+// checkAccount names every fault of an account.
+func checkAccount(ctx context.Context, q queryer, account *Account) error {
+	faults := checkName("name", account.Name)
+	if _, err := getPlan(ctx, q, account.Plan); err != nil {
+		if e := (*Error)(nil); !errors.As(err, &e) {
+			return err
+		}
+		faults = append(faults, FieldError{"plan", "unknown", fmt.Sprintf("there is no plan %q", account.Plan)})
+	}
+	if _, err := config.NewHostSet(account.OwnHosts); err != nil {
+		faults = append(faults, FieldError{"own_hosts", "invalid", err.Error()})
+	}
+	return invalid("the account", faults)
+}
+
+// maxName bounds names, in bytes.
+const maxName = 200
+
+// checkName says what is wrong with a name.
+func checkName(field, name string) []FieldError {
+	switch {
+	case strings.TrimSpace(name) == "":
+		return []FieldError{{field, "missing", "it is empty"}}
+	case len(name) > maxName:
+		return []FieldError{{field, "too_long", fmt.Sprintf("it has %d bytes, at most %d are allowed", len(name), maxName)}}
+	case strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsGraphic(r) }):
+		return []FieldError{{field, "invalid", "it has characters that cannot be shown"}}
+	}
+	return nil
+}
+
+// invalid is the error for a request with faults, or nil without any.
+func invalid(what string, faults []FieldError) error {
+	if len(faults) == 0 {
+		return nil
+	}
+	return &Error{Code: ErrInvalid, Detail: what + " has faults", Fields: faults}
+}
+
+// Plans returns all plans in the order of their names. Every caller may ask.
+func (a *Accounts) Plans(ctx context.Context) ([]Plan, error) {
+	return collect(ctx, a.s.db.Read(), scanPlan, "SELECT terms_json FROM plan ORDER BY name")
+}
+
+// Plan returns a plan by its name.
+func (a *Accounts) Plan(ctx context.Context, name string) (Plan, error) {
+	return getPlan(ctx, a.s.db.Read(), name)
+}
+
+func getPlan(ctx context.Context, q queryer, name string) (Plan, error) {
+	plan, err := scanPlan(q.QueryRowContext(ctx, "SELECT terms_json FROM plan WHERE name = ?", name))
+	if errors.Is(err, sql.ErrNoRows) {
+		return plan, notFound("plan", name)
+	}
+	return plan, err
+}
+
+func scanPlan(row scanner) (p Plan, err error) {
+	var terms string
+	if err := row.Scan(&terms); err != nil {
+		return p, err
+	}
+	return p, fromJSON(terms, &p)
+}
+
+// PutPlan makes a plan or replaces it.
+func (a *Accounts) PutPlan(ctx context.Context, c *Caller, p Plan) error {
+	faults := checkName("name", p.Name)
+	if p.MaxURLs < 0 || p.MaxCrawls < 0 || p.MaxQueued < 0 || p.PagesPerMonth < 0 || p.DiskBytes < 0 {
+		faults = append(faults, FieldError{"", "invalid", "limits must not be negative; 0 is no limit"})
+	}
+	if p.MaxPriority < 0 || p.MaxPriority > maxPriority {
+		faults = append(faults, FieldError{"max_priority", "invalid", "it must be 0 to 9"})
+	}
+	known := map[string]bool{config.ProfileName: true}
+	for _, e := range new(config.Settings).Table() {
+		known[config.FileKey(e.Name)] = true
+	}
+	for _, name := range p.Refused {
+		if !known[name] {
+			faults = append(faults, FieldError{"refused_settings", "unknown", fmt.Sprintf("there is no setting %q", name)})
+		}
+	}
+	if err := invalid("the plan", faults); err != nil {
+		return err
+	}
+	err := a.s.Write(ctx, func(tx *Tx) error {
+		return errors.Join(tx.change("INSERT INTO plan (name, terms_json) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET terms_json = excluded.terms_json", p.Name, toJSON(p)),
+			tx.Audit(c, "plan.put", p.Name, p))
+	})
+	if err == nil {
+		a.s.Crawls.dispatch.regrant()
+	}
+	return err
+}
+
+// DeletePlan deletes a plan that no account and no crawl uses.
+func (a *Accounts) DeletePlan(ctx context.Context, c *Caller, name string) error {
+	return a.s.Write(ctx, func(tx *Tx) error {
+		var users int
+		err := tx.QueryRowContext(ctx, "SELECT (SELECT COUNT(*) FROM account WHERE plan = ?) + (SELECT COUNT(*) FROM crawl WHERE plan = ?)", name, name).Scan(&users)
+		if err != nil {
+			return err
+		}
+		if users > 0 || name == DefaultPlan {
+			return &Error{Code: ErrExists, Detail: fmt.Sprintf("plan %q is in use: give its accounts and crawls another one first", name)}
+		}
+		n, err := tx.exec("DELETE FROM plan WHERE name = ?", name)
+		if err == nil && n == 0 {
+			return notFound("plan", name)
+		}
+		return errors.Join(err, tx.Audit(c, "plan.delete", name, nil))
+	})
+}

@@ -1,0 +1,430 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/crawl/monitor"
+)
+
+// Crawls are the crawls of the service. A caller without the scope admin finds those of its account only; other scopes are checked by the caller of its methods.
+type Crawls struct {
+	s        *Service
+	dispatch *dispatcher
+}
+
+func newCrawls(s *Service) *Crawls { return &Crawls{s: s, dispatch: newDispatcher(s)} }
+
+const (
+	maxPriority     = 9
+	defaultPriority = 5
+	maxStarts       = 10_000
+	maxLabels       = 20
+	keepIdempotency = 24 * time.Hour
+)
+
+// visible is the account whose crawls a caller finds; empty means all.
+func visible(c *Caller) string {
+	if c.Has(ScopeAdmin) {
+		return ""
+	}
+	return c.Account.ID
+}
+
+// Submit accepts a crawl. Once it returns, the crawl is durable and can be read. Key, if it is given, is an idempotency key: the same submission with the same
+// key within 24 hours is the same crawl, and another one is refused.
+func (c *Crawls) Submit(ctx context.Context, caller *Caller, sub Submission, key string) (*Crawl, error) {
+	r, err := c.newRow(ctx, caller, &sub)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256([]byte(toJSON(sub)))
+	hash := hex.EncodeToString(sum[:])
+	err = c.s.Write(ctx, func(tx *Tx) error {
+		if key != "" {
+			earlier, err := findIdempotent(ctx, tx, caller.Account.ID, key, hash)
+			if err != nil || earlier != nil {
+				r = earlier
+				return err
+			}
+			err = tx.change("INSERT INTO idempotency (account, key, request_hash, crawl, created_at) VALUES (?, ?, ?, ?, ?)", r.Account, key, hash, r.ID, millis(tx.now))
+			if err != nil {
+				return err
+			}
+		}
+		if err := checkQueueLength(ctx, tx, &caller.Account); err != nil {
+			return err
+		}
+		r.CreatedAt = timeOf(millis(tx.now))
+		r.queuedAt = millis(tx.now)
+		return errors.Join(r.insert(tx), r.move(tx, caller.Actor(), CrawlQueued, nil), tx.Audit(caller, "crawl.submit", r.ID, nil))
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.dispatch.wake()
+	return c.show(r), nil
+}
+
+// findIdempotent returns the crawl that was submitted with an idempotency key, or nil.
+func findIdempotent(ctx context.Context, tx *Tx, account, key, hash string) (*row, error) {
+	if err := tx.change("DELETE FROM idempotency WHERE created_at < ?", millis(tx.now.Add(-keepIdempotency))); err != nil {
+		return nil, err
+	}
+	var had, id string
+	err := tx.QueryRowContext(ctx, "SELECT request_hash, crawl FROM idempotency WHERE account = ? AND key = ?", account, key).Scan(&had, &id)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case had != hash:
+		return nil, &Error{Code: ErrReused, Detail: "this Idempotency-Key came with another request within the last 24 hours: use a new one",
+			Fields: []FieldError{{"Idempotency-Key", "reused", "it belongs to crawl " + id}}}
+	}
+	return getRow(ctx, tx, account, id)
+}
+
+// checkQueueLength refuses a crawl if the account has as many waiting as its plan allows.
+func checkQueueLength(ctx context.Context, tx *Tx, account *Account) error {
+	plan, err := getPlan(ctx, tx, account.Plan)
+	if err != nil || plan.MaxQueued == 0 {
+		return err
+	}
+	var queued int
+	err = tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM crawl WHERE account = ? AND state = ?", account.ID, Queued).Scan(&queued)
+	if err == nil && queued >= plan.MaxQueued {
+		return &Error{Code: ErrPlanLimit, Detail: fmt.Sprintf("plan %q allows %d waiting crawls, and so many wait: try again when one has begun", plan.Name, plan.MaxQueued)}
+	}
+	return err
+}
+
+// newRow makes the row of a submission, or names every fault of it.
+func (c *Crawls) newRow(ctx context.Context, caller *Caller, sub *Submission) (*row, error) {
+	r := &row{starts: sub.StartURLs, given: map[string]any{}}
+	r.ID, r.Account, r.State, r.Desired = newID(), caller.Account.ID, Queued, DesiredRun
+	r.Name, r.Labels, r.Schedule = sub.Name, sub.Labels, caller.Schedule
+	if r.Labels == nil {
+		r.Labels = []string{}
+	}
+	r.fillEmpty()
+	plan, faults, err := c.choosePlan(ctx, caller, sub.Plan)
+	if err != nil {
+		return nil, err
+	}
+	r.Plan, r.Priority = plan.Name, min(defaultPriority, plan.MaxPriority)
+	if sub.Priority != nil {
+		r.Priority = *sub.Priority
+	}
+	for name, value := range sub.Settings {
+		r.given[name] = value
+	}
+	faults = append(faults, r.checkWords(&plan)...)
+	faults = append(faults, c.load(r, caller, &plan)...)
+	if err := invalid("the submission", faults); err != nil {
+		return nil, err
+	}
+	r.StartURLCount = len(r.starts)
+	r.StartURLs = r.starts[:min(len(r.starts), shownStarts)]
+	return r, nil
+}
+
+// choosePlan finds the plan of a submission: the account's own, a safe one, or any if the caller is an admin.
+func (c *Crawls) choosePlan(ctx context.Context, caller *Caller, name string) (Plan, []FieldError, error) {
+	plan, err := c.s.Accounts.Plan(ctx, cmp.Or(name, caller.Account.Plan))
+	if e := (*Error)(nil); errors.As(err, &e) {
+		return Plan{MaxPriority: maxPriority}, []FieldError{{"plan", "unknown", e.Detail}}, nil
+	}
+	if err == nil && name != "" && name != caller.Account.Plan && !plan.Safe && !caller.Has(ScopeAdmin) {
+		return plan, []FieldError{{"plan", "not_permitted", fmt.Sprintf("the account has plan %q; only an admin may choose another one that is not safe", caller.Account.Plan)}}, nil
+	}
+	return plan, nil, err
+}
+
+// checkWords says what is wrong with name, labels and priority.
+func (r *row) checkWords(plan *Plan) (faults []FieldError) {
+	if r.Name != "" {
+		faults = checkName("name", r.Name)
+	}
+	if len(r.Labels) > maxLabels {
+		faults = append(faults, FieldError{"labels", "too_many", fmt.Sprintf("there are %d, at most %d are allowed", len(r.Labels), maxLabels)})
+	}
+	for i, label := range r.Labels {
+		faults = append(faults, checkName(fmt.Sprintf("labels[%d]", i), label)...)
+	}
+	switch {
+	case r.Priority < 0 || r.Priority > maxPriority:
+		faults = append(faults, FieldError{"priority", "bad_value", "it must be 0 to 9"})
+	case r.Priority > plan.MaxPriority:
+		faults = append(faults, FieldError{"priority", "not_permitted", fmt.Sprintf("plan %q allows priorities up to %d", plan.Name, plan.MaxPriority)})
+	}
+	return faults
+}
+
+// load reads start URLs and settings of a row for a caller, sets what follows from them, and names every fault.
+func (c *Crawls) load(r *row, caller *Caller, plan *Plan) (faults []FieldError) {
+	starts, faults := parseStarts(r.starts)
+	submitted := config.Submission{Base: c.s.o.Base, Settings: []byte(toJSON(r.given)), Admin: caller.Has(ScopeAdmin), Hosts: caller.Account.OwnHosts}
+	for _, s := range starts {
+		submitted.StartHosts = append(submitted.StartHosts, s.URL.Host())
+	}
+	if plan.Safe {
+		submitted.Base = append(slices.Clone(submitted.Base), config.Layer{config.SafeName: {Texts: []string{"true"}, From: "plan " + plan.Name}})
+	}
+	for _, name := range plan.Refused {
+		if _, ok := r.given[name]; ok {
+			faults = append(faults, FieldError{"settings." + name, "not_permitted", fmt.Sprintf("plan %q does not allow this setting", plan.Name)})
+		}
+	}
+	loaded, bad := submitted.Load()
+	for _, f := range bad {
+		faults = append(faults, FieldError(f))
+	}
+	if len(faults) > 0 {
+		return faults
+	}
+	if pages := loaded.Settings.MaxURLs; plan.MaxURLs > 0 && pages > plan.MaxURLs && !plan.Safe {
+		return []FieldError{{"settings.max_urls", "not_permitted", fmt.Sprintf("plan %q allows %d pages in a crawl (requested: %d)", plan.Name, plan.MaxURLs, pages)}}
+	}
+	r.Profile, r.stored = string(loaded.Settings.Profile), loaded.Settings.Stored()
+	r.Warnings = append([]string{}, loaded.Warnings...)
+	r.Settings = map[string]any{}
+	for _, e := range loaded.Settings.Redacted().Table() {
+		if _, ok := r.given[config.FileKey(e.Name)]; ok {
+			r.Settings[config.FileKey(e.Name)] = config.JSONValue(e.Value)
+		}
+	}
+	for _, name := range []string{config.ProfileName, config.SafeName} {
+		if value, ok := r.given[name]; ok {
+			r.Settings[name] = value
+		}
+	}
+	return nil
+}
+
+// parseStarts reads start URLs, each once, and names every fault.
+func parseStarts(texts []string) (starts []datadir.Start, faults []FieldError) {
+	if len(texts) == 0 {
+		return nil, []FieldError{{"start_urls", "missing", "at least one start URL is needed"}}
+	}
+	if len(texts) > maxStarts {
+		return nil, []FieldError{{"start_urls", "too_many", fmt.Sprintf("there are %d, at most %d are allowed", len(texts), maxStarts)}}
+	}
+	seen := map[string]bool{}
+	for i, text := range texts {
+		s, err := datadir.ParseStart(strings.TrimSpace(text))
+		switch {
+		case err != nil:
+			faults = append(faults, FieldError{fmt.Sprintf("start_urls[%d]", i), "bad_value", err.Error()})
+		case !seen[s.URL.String()]:
+			seen[s.URL.String()] = true
+			starts = append(starts, s)
+		}
+	}
+	return starts, faults
+}
+
+// Get returns a crawl.
+func (c *Crawls) Get(ctx context.Context, caller *Caller, id string) (*Crawl, error) {
+	r, err := getRow(ctx, c.s.db.Read(), visible(caller), id)
+	if err != nil {
+		return nil, err
+	}
+	return c.show(r), nil
+}
+
+// show completes a row with what is not stored: figures of a running crawl, the place in the queue, when it is deleted.
+func (c *Crawls) show(r *row) *Crawl {
+	crawl := r.Crawl
+	c.dispatch.complete(&crawl)
+	if c.s.o.Retention > 0 && crawl.State.Ended() && !crawl.EndedAt.IsZero() {
+		crawl.ExpiresAt = timeOf(millis(crawl.EndedAt.Add(c.s.o.Retention)))
+	}
+	return &crawl
+}
+
+// List returns crawls, newest first.
+func (c *Crawls) List(ctx context.Context, caller *Caller, f CrawlFilter) (*List[*Crawl], error) {
+	query, args := "SELECT "+rowColumns+" FROM crawl WHERE 1 = 1", []any{}
+	where := func(condition string, values ...any) {
+		query, args = query+" AND "+condition, append(args, values...)
+	}
+	if account := visible(caller); account != "" {
+		where("account = ?", account)
+	} else if f.Account != "" {
+		where("account = ?", f.Account)
+	}
+	if len(f.States) > 0 {
+		values := make([]any, len(f.States))
+		for i, s := range f.States {
+			values[i] = s
+		}
+		where("state IN (?"+strings.Repeat(", ?", len(f.States)-1)+")", values...)
+	}
+	if f.Label != "" {
+		where("labels_json LIKE ? ESCAPE '!'", "%"+escapeLike(toJSON(f.Label))+"%")
+	}
+	if f.Name != "" {
+		pattern := "%" + escapeLike(strings.ToLower(f.Name)) + "%"
+		where("(LOWER(name) LIKE ? ESCAPE '!' OR LOWER(starts_json) LIKE ? ESCAPE '!')", pattern, pattern)
+	}
+	if f.Schedule != "" {
+		where("schedule = ?", f.Schedule)
+	}
+	if f.Cursor != "" {
+		at, id, err := parseCursor(f.Cursor)
+		if err != nil {
+			return nil, err
+		}
+		where("(created_at < ? OR created_at = ? AND id < ?)", at, at, id)
+	}
+	limit := min(cmp.Or(max(f.Limit, 0), 50), 500)
+	rows, err := collect(ctx, c.s.db.Read(), scanRow, query+" ORDER BY created_at DESC, id DESC LIMIT ?", append(args, limit+1)...)
+	if err != nil {
+		return nil, err
+	}
+	out := &List[*Crawl]{Items: []*Crawl{}}
+	if len(rows) > limit {
+		last := rows[limit-1]
+		rows = rows[:limit]
+		out.NextCursor = fmt.Sprintf("%d.%s", millis(last.CreatedAt.Time), last.ID)
+	}
+	for _, r := range rows {
+		out.Items = append(out.Items, c.show(r))
+	}
+	return out, nil
+}
+
+func escapeLike(text string) string {
+	return strings.NewReplacer("!", "!!", "%", "!%", "_", "!_").Replace(text)
+}
+
+func parseCursor(text string) (at int64, id string, err error) {
+	before, id, found := strings.Cut(text, ".")
+	at, err = strconv.ParseInt(before, 10, 64)
+	if err != nil || !found || !IsID(id) {
+		return 0, "", &Error{Code: ErrInvalid, Detail: "the cursor is not valid", Fields: []FieldError{{"cursor", "bad_value", "use the value of next_cursor as it was given"}}}
+	}
+	return at, id, nil
+}
+
+// Command does what a user asks of a crawl. To repeat a command is fine. Recrawl is used by CommandRecrawl only and may be nil.
+func (c *Crawls) Command(ctx context.Context, caller *Caller, id string, command Command, recrawl *Recrawl) (*Crawl, error) {
+	if command == CommandRecrawl {
+		if recrawl == nil {
+			recrawl = &Recrawl{}
+		}
+		if err := recrawl.check(); err != nil {
+			return nil, err
+		}
+	}
+	var r *row
+	err := c.s.Write(ctx, func(tx *Tx) (err error) {
+		if r, err = getRow(ctx, tx, visible(caller), id); err != nil {
+			return err
+		}
+		before := *r
+		event, err := r.decide(command, tx.now)
+		if err != nil {
+			return err
+		}
+		if command == CommandRecrawl {
+			r.recrawl = recrawl
+			if err := checkQueueLength(ctx, tx, &caller.Account); err != nil {
+				return err
+			}
+		}
+		if before.State == r.State && before.Desired == r.Desired && before.Waiting == r.Waiting {
+			return nil
+		}
+		return errors.Join(r.move(tx, caller.Actor(), event, nil), tx.Audit(caller, "crawl."+string(command), r.ID, nil))
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.dispatch.wake()
+	return c.show(r), nil
+}
+
+// check names every fault of what a recrawl visits.
+func (r *Recrawl) check() error {
+	var faults []FieldError
+	if _, err := r.options(); err != nil {
+		faults = append(faults, FieldError{"max_age", "bad_value", err.Error()})
+	}
+	if err := (&crawl.Recrawl{Include: r.Include, Exclude: r.Exclude}).Check(); err != nil {
+		faults = append(faults, FieldError{"include", "bad_value", err.Error()})
+	}
+	return invalid("the recrawl", faults)
+}
+
+// options are the terms of a recrawl for package crawl.
+func (r *Recrawl) options() (*crawl.Recrawl, error) {
+	o := &crawl.Recrawl{Include: r.Include, Exclude: r.Exclude}
+	var err error
+	if r.MaxAge != "" {
+		o.MaxAge, err = config.ParseAge(r.MaxAge)
+	}
+	return o, err
+}
+
+// Delete deletes a crawl in any state. Its usage stays.
+func (c *Crawls) Delete(ctx context.Context, caller *Caller, id string) (*Crawl, error) {
+	return c.Command(ctx, caller, id, CommandDelete, nil)
+}
+
+// Queue returns the waiting crawls in their order.
+func (c *Crawls) Queue(ctx context.Context, caller *Caller) ([]*Crawl, error) {
+	list, err := c.List(ctx, caller, CrawlFilter{States: []State{Queued}, Limit: 500})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(list.Items, func(a, b *Crawl) int {
+		return cmp.Compare(position(a), position(b))
+	})
+	return list.Items, nil
+}
+
+func position(c *Crawl) int {
+	if c.Waiting == nil || c.Waiting.Position == 0 {
+		return int(^uint(0) >> 1)
+	}
+	return c.Waiting.Position
+}
+
+// Live is the status of a crawl that runs, or nil. The caller has read the crawl before.
+func (c *Crawls) Live(id string) *monitor.Live { return c.dispatch.live(id) }
+
+// Running is the running crawl, for reading its pages, or nil.
+func (c *Crawls) Running(id string) *crawl.Crawl { return c.dispatch.running(id) }
+
+// DataDir is the directory of a crawl. Before the crawl has begun it does not exist.
+func (c *Crawls) DataDir(id string) datadir.Dir { return datadir.Dir(c.s.crawlDir(id)) }
+
+// Runs returns the ended generations of a crawl, newest first.
+func (c *Crawls) Runs(ctx context.Context, caller *Caller, id string) ([]Run, error) {
+	if _, err := getRow(ctx, c.s.db.Read(), visible(caller), id); err != nil {
+		return nil, err
+	}
+	return collect(ctx, c.s.db.Read(), func(from scanner) (r Run, err error) {
+		var started, ended int64
+		var result, progress string
+		if err := from.Scan(&r.Generation, &r.State, &started, &ended, &result, &progress); err != nil {
+			return r, err
+		}
+		r.StartedAt, r.EndedAt = timeOf(started), timeOf(ended)
+		return r, errors.Join(fromJSON(result, &r.Result), fromJSON(progress, &r.Progress))
+	}, "SELECT generation, state, started_at, ended_at, result_json, progress_json FROM crawl_run WHERE crawl = ? ORDER BY generation DESC", id)
+}

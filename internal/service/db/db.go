@@ -1,0 +1,127 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+)
+
+// Name is the file of the database in the data directory.
+const Name = "service.db"
+
+// Options are what a database needs.
+type Options struct {
+	Dir     string              // the data directory, which exists
+	Observe func(time.Duration) // called with what each transaction that writes has taken; may be nil
+}
+
+// DB is an open database.
+type DB struct {
+	o       Options
+	writer  *sql.DB // one connection, whose transactions lock the database when they begin
+	reader  *sql.DB
+	reserve reserve
+}
+
+// readers is how many queries run at the same time.
+const readers = 8
+
+// Open opens the database of a data directory, makes it if there is none, and brings it to the form of this program.
+func Open(ctx context.Context, o Options) (*DB, error) {
+	path := filepath.Join(o.Dir, Name)
+	d := &DB{o: o, reserve: reserve{path: filepath.Join(o.Dir, reserveName)}}
+	var err error
+	if d.writer, err = open(path, "&_txlock=immediate", 1); err != nil {
+		return nil, fmt.Errorf("open database %s: %w", path, err)
+	}
+	if err = d.migrate(ctx, path); err == nil {
+		err = d.reserve.fill()
+	}
+	if err == nil {
+		d.reader, err = open(path, "&_pragma=query_only(1)", readers)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("open database %s: %w", path, err), d.writer.Close())
+	}
+	return d, nil
+}
+
+func open(path, more string, connections int) (*sql.DB, error) {
+	name := "file:" + (&url.URL{Path: filepath.ToSlash(path)}).EscapedPath() +
+		"?_pragma=busy_timeout(10000)&_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=foreign_keys(1)" + more
+	pool, err := sql.Open("sqlite", name)
+	if err != nil {
+		return nil, err
+	}
+	pool.SetMaxOpenConns(connections)
+	pool.SetMaxIdleConns(connections)
+	return pool, nil
+}
+
+// Close closes the database. It may be called again.
+func (d *DB) Close() error { return errors.Join(d.reader.Close(), d.writer.Close()) }
+
+// Read is where queries are made. They cannot write.
+func (d *DB) Read() *sql.DB { return d.reader }
+
+// Write runs a transaction: it is durable when Write returns nil, and has done nothing if it returns an error. No other transaction writes
+// meanwhile, so what fn reads stays true until its end. If the disk is full, the reserve is released and fn runs once more.
+func (d *DB) Write(ctx context.Context, fn func(tx *sql.Tx) error) error {
+	began := time.Now()
+	err := d.transact(ctx, fn)
+	if isFull(err) && d.reserve.release() {
+		err = d.transact(ctx, fn)
+	}
+	if d.o.Observe != nil {
+		d.o.Observe(time.Since(began))
+	}
+	return err
+}
+
+func (d *DB) transact(ctx context.Context, fn func(tx *sql.Tx) error) error {
+	tx, err := d.writer.BeginTx(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("begin a transaction: %w", err)
+	}
+	if err := fn(tx); err != nil {
+		return errors.Join(err, ignoreDone(tx.Rollback()))
+	}
+	if err := tx.Commit(); err != nil {
+		return fmt.Errorf("commit: %w", err)
+	}
+	return nil
+}
+
+// ignoreDone is the error of a rollback; a transaction whose context ended is rolled back already.
+func ignoreDone(err error) error {
+	if errors.Is(err, sql.ErrTxDone) {
+		return nil
+	}
+	return err
+}
+
+// Refill makes the reserve again when the disk has space. Call it now and then.
+func (d *DB) Refill() error { return d.reserve.fill() }
+
+// isFull says whether a transaction failed because the disk is full.
+func isFull(err error) bool {
+	var e *sqlite.Error
+	if errors.As(err, &e) && e.Code()&0xff == sqlite3.SQLITE_FULL {
+		return true
+	}
+	return errors.Is(err, syscall.ENOSPC)
+}
+
+// IsTaken says whether a statement failed because a value that must be unique exists already.
+func IsTaken(err error) bool {
+	var e *sqlite.Error
+	return errors.As(err, &e) && (e.Code() == sqlite3.SQLITE_CONSTRAINT_UNIQUE || e.Code() == sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY)
+}

@@ -1,0 +1,121 @@
+package db
+
+import (
+	"database/sql"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func openTest(t *testing.T, dir string) *DB {
+	t.Helper()
+	d, err := Open(t.Context(), Options{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+func count(t *testing.T, d *DB) (n int) {
+	t.Helper()
+	if err := d.Read().QueryRowContext(t.Context(), "SELECT COUNT(*) FROM plan").Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func insert(t *testing.T, d *DB, name string, fail error) error {
+	t.Helper()
+	return d.Write(t.Context(), func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(t.Context(), "INSERT INTO plan (name, terms_json) VALUES (?, '{}')", name); err != nil {
+			return err
+		}
+		return fail
+	})
+}
+
+func TestTransactions(t *testing.T) {
+	dir := t.TempDir()
+	d, other := openTest(t, dir), openTest(t, dir) // as two processes
+	broken := errors.New("broken")
+	if err := insert(t, d, "a", broken); !errors.Is(err, broken) || count(t, d) != 0 {
+		t.Errorf("%v, %d rows", err, count(t, d))
+	}
+	if err := errors.Join(insert(t, d, "a", nil), insert(t, other, "b", nil)); err != nil || count(t, d) != 2 || count(t, other) != 2 {
+		t.Errorf("%v, %d and %d rows", err, count(t, d), count(t, other))
+	}
+	if err := insert(t, d, "a", nil); !IsTaken(err) {
+		t.Errorf("a name that is taken: %v", err)
+	}
+	if _, err := d.Read().ExecContext(t.Context(), "DELETE FROM plan"); err == nil {
+		t.Error("the connections for reading can write")
+	}
+}
+
+// Before a step the database is copied, and one that is newer than the program is refused.
+func TestMigrations(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, Name)
+	d := openTest(t, dir)
+	texts, err := steps()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := insert(t, d, "kept", nil); err != nil {
+		t.Fatal(err)
+	}
+	next := "CREATE TABLE added (id TEXT PRIMARY KEY);\nINSERT INTO added (id) VALUES ('x; y');\n"
+	version := len(texts)
+	if err := d.copyTo(t.Context(), path+".before"); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.step(t.Context(), version, next); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.step(t.Context(), version, next); err != nil { // as another process that was slower
+		t.Errorf("a step that was taken: %v", err)
+	}
+	if err := d.step(t.Context(), version+1, "CREATE TABLE more (id TEXT);\nCREATE TABLE added (id TEXT);\n"); err == nil {
+		t.Error("a step that fails is taken")
+	}
+	var n int
+	if err := d.Read().QueryRowContext(t.Context(), "SELECT COUNT(*) FROM more").Scan(&n); err == nil {
+		t.Error("half of a step that failed was done")
+	}
+	if _, err := Open(t.Context(), Options{Dir: dir}); !errors.Is(err, ErrNewer) {
+		t.Errorf("a newer database: %v", err)
+	}
+	older := t.TempDir()
+	if err := os.Rename(path+".before", filepath.Join(older, Name)); err != nil {
+		t.Fatal(err)
+	}
+	if n := count(t, openTest(t, older)); n != 1 {
+		t.Errorf("the copy has %d plans", n)
+	}
+}
+
+// The reserve is there after Open, is released once, and comes back.
+func TestReserve(t *testing.T) {
+	dir := t.TempDir()
+	d := openTest(t, dir)
+	path := filepath.Join(dir, reserveName)
+	size := func() int64 {
+		info, err := os.Stat(path)
+		if err != nil {
+			return 0
+		}
+		return info.Size()
+	}
+	if size() != reserveBytes || !d.reserve.release() || d.reserve.release() || size() != 0 {
+		t.Error("the reserve is not released once")
+	}
+	if err := d.Refill(); err != nil || size() != reserveBytes {
+		t.Errorf("%v, %d bytes", err, size())
+	}
+}

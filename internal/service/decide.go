@@ -1,0 +1,145 @@
+package service
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/crawl/report"
+	"github.com/mapwright/mapwright/internal/page"
+)
+
+// Why commands are refused.
+const (
+	refusedSafe      = "a safe crawl runs once: it cannot be paused, resumed or crawled again; submit a new one"
+	refusedCancelled = "the crawl is being cancelled"
+)
+
+// decide changes the row as a command wants, and returns the type of the event to record, or none. What the engine does by itself, such as the way
+// from running to paused, is not here: a command writes what is desired, and the state only where no work is needed.
+func (r *row) decide(c Command, now time.Time) (EventType, error) {
+	changed := *r
+	event, refusal := changed.apply(c, now)
+	if refusal == "" {
+		*r = changed
+		return event, nil
+	}
+	return "", &Error{Code: ErrState, Detail: refusal, State: r.State, Allowed: r.allowed(now)}
+}
+
+// allowed lists the commands that decide does not refuse.
+func (r *row) allowed(now time.Time) []Command {
+	return slices.DeleteFunc(Commands(), func(c Command) bool {
+		try := *r
+		_, refusal := try.apply(c, now)
+		return refusal != ""
+	})
+}
+
+// apply is decide with the reason of a refusal, after which the row is of no use.
+func (r *row) apply(c Command, now time.Time) (event EventType, refusal string) {
+	if c == CommandDelete {
+		r.State, r.Desired = Deleting, DesiredDelete
+		return "", ""
+	}
+	if r.Desired == DesiredCancel && !r.State.Ended() && c != CommandCancel {
+		return "", refusedCancelled
+	}
+	switch r.State {
+	case Queued, Paused:
+		return r.applyWaiting(c, now)
+	case Running, Pausing:
+		switch {
+		case c == CommandPause && r.isSafe():
+			return "", refusedSafe
+		case c == CommandPause:
+			r.Desired = DesiredPause
+			return "", ""
+		case c == CommandResume:
+			r.Desired = DesiredRun
+			return "", ""
+		case c == CommandCancel:
+			r.Desired = DesiredCancel
+			return "", ""
+		}
+	case Finishing, Cancelled:
+		if c == CommandCancel && r.Desired == DesiredCancel {
+			return "", ""
+		}
+	case Complete, Partial, Failed:
+		return r.applyEnded(c, now)
+	}
+	return "", fmt.Sprintf("a crawl that is %s cannot do this: %s", r.State, c)
+}
+
+// applyWaiting is apply for a crawl that is queued or paused.
+func (r *row) applyWaiting(c Command, now time.Time) (event EventType, refusal string) {
+	switch {
+	case c == CommandPause && r.isSafe() && r.hasStarted():
+		return "", refusedSafe
+	case c == CommandPause:
+		if r.State == Queued {
+			event = CrawlPaused
+		}
+		r.State, r.Desired = Paused, DesiredPause
+		r.Waiting = &Waiting{Code: WaitOperator, Detail: "paused by a key: resume it to go on"}
+		return event, ""
+	case c == CommandResume && r.State == Queued:
+		return "", ""
+	case c == CommandResume:
+		r.State, r.Desired, r.Waiting, r.trial = Queued, DesiredRun, nil, noTrial
+		return CrawlResumed, ""
+	case c == CommandCancel && r.hasStarted():
+		r.Desired = DesiredCancel // the engine writes the outputs of what was found
+		return "", ""
+	case c == CommandCancel:
+		r.State, r.Desired, r.Waiting = Cancelled, DesiredCancel, nil
+		r.Result = Result{Status: report.Cancelled, Success: new(bool), Reason: "cancelled before it began"}
+		r.EndedAt = page.Time{Time: now}
+		return CrawlFinished, ""
+	}
+	return "", fmt.Sprintf("a crawl that is %s cannot do this: %s", r.State, c)
+}
+
+// applyEnded is apply for a crawl that is complete, partial or failed.
+func (r *row) applyEnded(c Command, now time.Time) (event EventType, refusal string) {
+	switch {
+	case c == CommandRecrawl && r.State != Failed:
+		if r.isSafe() && r.State == Partial {
+			return "", refusedSafe
+		}
+		r.beginGeneration(now)
+		return CrawlQueued, ""
+	case c == CommandResume && r.State != Complete:
+		if r.isSafe() {
+			return "", refusedSafe
+		}
+		if limit := r.limitInTheWay(); limit != "" && r.State == Partial {
+			return "", fmt.Sprintf("the crawl has used its limit %s: raise it first", limit)
+		}
+		r.State, r.Desired, r.queuedAt = Queued, DesiredRun, millis(now)
+		r.EndedAt, r.Result = page.Time{}, Result{}
+		return CrawlResumed, ""
+	}
+	return "", fmt.Sprintf("a crawl that is %s cannot do this: %s", r.State, c)
+}
+
+// beginGeneration queues the next generation of an ended crawl.
+func (r *row) beginGeneration(now time.Time) {
+	r.Generation++
+	r.State, r.Desired, r.Waiting, r.queuedAt = Queued, DesiredRun, nil, millis(now)
+	r.StartedAt, r.EndedAt, r.Result = page.Time{}, page.Time{}, Result{}
+	r.elapsed, r.counted, r.rescope = 0, 0, false
+	r.PagesCounted, r.Problems = 0, nil
+}
+
+// limitInTheWay names the limit that a resume would reach at once, or is empty.
+func (r *row) limitInTheWay() string {
+	if pages := r.number("max-urls"); pages > 0 && r.PagesCounted >= int64(pages) {
+		return "max_urls"
+	}
+	if d := r.duration("duration"); d > 0 && r.elapsed >= d {
+		return "duration"
+	}
+	return ""
+}

@@ -1,0 +1,448 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/internal/crawl/monitor"
+)
+
+// dispatcher moves crawls towards what is desired. Its own goroutine, which Run is, takes all decisions; each running crawl has a goroutine of its own (runner), and so have
+// the removal of a crawl and the wait for the slot of safe crawls.
+type dispatcher struct {
+	s     *Service
+	woken chan struct{} // has room for one
+	jobs  sync.WaitGroup
+	slot  safeSlot
+
+	// Of the goroutine of Run alone.
+	diskLow bool
+	month   string
+	saved   time.Time // when the progress of running crawls was last recorded
+
+	mu       sync.Mutex
+	runners  map[string]*runner // guarded by mu; crawls that hold a slot
+	waits    map[string]Waiting // guarded by mu; of queued crawls, as of the last step
+	removing map[string]bool    // guarded by mu; crawls whose directory is being removed
+	turned   bool               // guarded by mu; quotas have changed
+}
+
+func newDispatcher(s *Service) *dispatcher {
+	return &dispatcher{s: s, woken: make(chan struct{}, 1), runners: map[string]*runner{}, waits: map[string]Waiting{}, removing: map[string]bool{}}
+}
+
+// stepEvery is how often the dispatcher looks at what nobody tells it: free disk, retention, crawls of other processes.
+const stepEvery = time.Second
+
+// wake has the dispatcher look at the database.
+func (d *dispatcher) wake() {
+	select {
+	case d.woken <- struct{}{}:
+	default: // it will look anyway
+	}
+}
+
+// regrant has the dispatcher ask for the quotas of all running crawls again.
+func (d *dispatcher) regrant() {
+	d.mu.Lock()
+	d.turned = true
+	d.mu.Unlock()
+	d.wake()
+}
+
+// Run runs crawls until ctx ends. It then pauses those that run, so that the next process goes on with them, and returns. It may be called once.
+func (s *Service) Run(ctx context.Context) error {
+	if s.lock == nil {
+		return errors.New("the service was opened for its records only")
+	}
+	d := s.Crawls.dispatch
+	for _, dir := range []string{s.crawlsDir(), s.trashDir()} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+	}
+	process, err := s.recover(context.WithoutCancel(ctx))
+	if err == nil {
+		d.loop(ctx)
+		d.drain()
+		err = s.endWell(process)
+	}
+	return err
+}
+
+// loop takes steps until ctx ends.
+func (d *dispatcher) loop(ctx context.Context) {
+	d.month = monthOf(time.Now())
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-d.woken:
+		case <-timer.C:
+		}
+		if err := d.step(ctx); err != nil && ctx.Err() == nil {
+			d.s.o.Log.Error("cannot look after the crawls; this is tried again", "error", err)
+		}
+		now := time.Now()
+		timer.Reset(min(stepEvery, nextMonth(now).Sub(now)))
+	}
+}
+
+// drain pauses all crawls and waits until their goroutines have ended.
+func (d *dispatcher) drain() {
+	d.mu.Lock()
+	for _, r := range d.runners {
+		r.stop(crawl.Pause, nil)
+	}
+	d.mu.Unlock()
+	d.slot.release(d)
+	d.jobs.Wait()
+	d.slot.release(d)
+}
+
+// step brings all crawls one step further.
+func (d *dispatcher) step(ctx context.Context) error {
+	now := time.Now()
+	d.turnMonth(ctx, now)
+	d.lookAtDisk()
+	if err := d.saveProgress(ctx, now); err != nil {
+		return err
+	}
+	if err := d.expire(ctx, now); err != nil {
+		return err
+	}
+	entries, err := loadEntries(ctx, d.s.db.Read())
+	if err != nil {
+		return err
+	}
+	accounts, err := loadTerms(ctx, d.s.db.Read(), now)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	var queued, finish []*entry
+	trials := false
+	for _, e := range entries {
+		if accounts[e.account] == nil {
+			continue // its last crawl has ended since the entries were read
+		}
+		r := d.runner(e.id)
+		if r != nil {
+			accounts[e.account].running++
+			trials = trials || r.onTrial(now)
+			errs = append(errs, d.command(ctx, r, e))
+			continue
+		}
+		switch {
+		case e.state == Deleting:
+			d.remove(e.id)
+		case e.mustFinish():
+			finish = append(finish, e)
+		case e.state == Queued, e.state == Running: // a running one without a runner: its end could not be recorded
+			queued = append(queued, e)
+		case e.state == Pausing:
+			errs = append(errs, d.repairPause(ctx, e.id))
+		case e.state == Paused:
+			errs = append(errs, d.goOn(ctx, e, accounts[e.account], &trials))
+		}
+	}
+	for _, e := range finish {
+		if d.slotsUsed() < d.s.o.MaxCrawls {
+			errs = append(errs, d.start(ctx, e))
+		}
+	}
+	return errors.Join(append(errs, d.startQueued(ctx, queued, accounts, now))...)
+}
+
+// startQueued starts the queued crawls whose turn it is, and notes what the others wait for.
+func (d *dispatcher) startQueued(ctx context.Context, queued []*entry, accounts map[string]*terms, now time.Time) error {
+	running := map[string]int{}
+	for id, t := range accounts {
+		running[id] = t.running
+	}
+	var errs []error
+	waits := map[string]Waiting{}
+	position, wantsSlot := 0, ""
+	for _, e := range inOrder(queued, running) {
+		t := accounts[e.account]
+		wait := t.hindrance(now)
+		switch {
+		case wait != nil:
+		case d.diskLow:
+			wait = &Waiting{Code: WaitDisk, Detail: d.diskDetail()}
+		case d.slotsUsed() >= d.s.o.MaxCrawls:
+			wait = &Waiting{Code: WaitSlot, Detail: fmt.Sprintf("%d crawls run, and no more run at once", d.s.o.MaxCrawls)}
+		case e.isSafe() && !d.slot.isHeldFor(e.id):
+			if wantsSlot == "" {
+				wantsSlot = e.id
+			}
+			wait = &Waiting{Code: WaitSafeSlot, Detail: d.slot.detail()}
+		default:
+			if err := d.start(ctx, e); err != nil {
+				errs = append(errs, err)
+				wait = &Waiting{Code: WaitSlot, Detail: "it could not be started, which is tried again"}
+			} else {
+				t.running++
+				continue
+			}
+		}
+		position++
+		wait.Position = position
+		waits[e.id] = *wait
+	}
+	d.slot.want(d, wantsSlot, func(id string) bool {
+		_, waits := waits[id]
+		return waits || d.runner(id) != nil
+	})
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.waits = waits
+	return errors.Join(errs...)
+}
+
+// command makes a running crawl do what is desired.
+func (d *dispatcher) command(ctx context.Context, r *runner, e *entry) error {
+	switch {
+	case e.desired == DesiredDelete:
+		r.stop(crawl.AtOnce, nil)
+	case e.state == Running && e.desired == DesiredCancel:
+		r.stop(crawl.Gracefully, nil)
+	case e.state == Running && e.desired == DesiredPause:
+		return d.pause(ctx, r, &Waiting{Code: WaitOperator, Detail: "paused by a key: resume it to go on"}, Actor{System: "dispatcher"})
+	case e.state == Running && d.diskLow && !e.isSafe():
+		return d.pause(ctx, r, &Waiting{Code: WaitDisk, Detail: d.diskDetail()}, Actor{System: "disk"})
+	}
+	return nil
+}
+
+// pause begins to pause a running crawl.
+func (d *dispatcher) pause(ctx context.Context, r *runner, why *Waiting, by Actor) error {
+	err := d.s.Write(ctx, func(tx *Tx) error {
+		row, err := getRow(ctx, tx, "", r.id)
+		if err != nil || row.State != Running {
+			return err
+		}
+		row.State, row.Waiting = Pausing, why
+		return row.move(tx, by, CrawlPausing, map[string]any{"state": Pausing, "waiting": why})
+	})
+	if err == nil {
+		r.stop(crawl.Pause, why)
+	}
+	return err
+}
+
+// goOn queues a crawl again that the service paused, if the cause is gone.
+func (d *dispatcher) goOn(ctx context.Context, e *entry, t *terms, trials *bool) error {
+	next := e.trial
+	switch {
+	case e.desired != DesiredRun:
+		return nil
+	case e.wait == WaitDisk && !d.diskLow:
+	case e.wait == WaitQuota && t.quotaLeft():
+	case e.wait == WaitRecovery && e.trial == awaitsTrial && !*trials:
+		*trials, next = true, onTrial
+	default:
+		return nil
+	}
+	return d.s.Write(ctx, func(tx *Tx) error {
+		row, err := getRow(ctx, tx, "", e.id)
+		if err != nil || row.State != Paused || row.Desired != DesiredRun {
+			return err
+		}
+		row.State, row.Waiting, row.trial = Queued, nil, next
+		d.wake()
+		return row.move(tx, Actor{System: "dispatcher"}, CrawlResumed, nil)
+	})
+}
+
+// repairPause records that a crawl is paused whose end could not be recorded.
+func (d *dispatcher) repairPause(ctx context.Context, id string) error {
+	return d.s.Write(ctx, func(tx *Tx) error {
+		row, err := getRow(ctx, tx, "", id)
+		if err != nil || row.State != Pausing || d.runner(id) != nil {
+			return err
+		}
+		return row.paused(tx, Actor{System: "dispatcher"}, row.Waiting)
+	})
+}
+
+// lookAtDisk notes whether too little disk is free. What is needed to go on is a tenth more than what is needed to stop.
+func (d *dispatcher) lookAtDisk() {
+	o := &d.s.o
+	if o.MinFree < 0 {
+		return
+	}
+	free, err := o.FreeBytes(o.Dir)
+	if err != nil {
+		o.Log.Warn("cannot see how much of the disk is free", "error", err)
+		return
+	}
+	was := d.diskLow
+	if d.diskLow {
+		d.diskLow = free < o.MinFree+o.MinFree/10
+	} else {
+		d.diskLow = free < o.MinFree
+	}
+	switch {
+	case d.diskLow && !was:
+		o.Log.Warn("little disk is free: crawls pause until there is more", "free", humanize.IBytes(uint64(max(0, free))), "needed", humanize.IBytes(uint64(o.MinFree)))
+	case was && !d.diskLow:
+		o.Log.Info("enough disk is free again: crawls go on")
+		if err := d.s.db.Refill(); err != nil {
+			o.Log.Warn("cannot reserve disk for the database", "error", err)
+		}
+	}
+}
+
+func (d *dispatcher) diskDetail() string {
+	return fmt.Sprintf("less than %s of the server's disk is free; the crawl goes on by itself when there is more", humanize.IBytes(uint64(d.s.o.MinFree)))
+}
+
+// turnMonth has running crawls ask for pages of the new month when the UTC month turns, and of the changed quota when a plan has changed.
+func (d *dispatcher) turnMonth(ctx context.Context, now time.Time) {
+	month := monthOf(now)
+	d.mu.Lock()
+	turned := d.turned || month != d.month
+	d.turned = false
+	d.mu.Unlock()
+	d.month = month
+	if turned {
+		for _, r := range d.all() {
+			r.crawl.Regrant(ctx)
+			d.capSafe(ctx, r)
+		}
+	}
+}
+
+// capSafe gives a running crawl the caps of a safe one, if its plan has become safe. A later start makes it a safe crawl.
+func (d *dispatcher) capSafe(ctx context.Context, r *runner) {
+	plan, err := d.s.Accounts.Plan(ctx, r.plan.Name)
+	if err != nil || !plan.Safe || r.plan.Safe {
+		return
+	}
+	pages := config.SafePages
+	if most := r.settings.MaxURLs; most > 0 {
+		pages = min(pages, most)
+	}
+	duration := config.SafeDuration
+	if most := r.settings.Duration; most > 0 {
+		duration = min(duration, most)
+	}
+	r.crawl.Change(pages, duration)
+}
+
+// saveEvery is how often the progress of running crawls is recorded.
+const saveEvery = 10 * time.Second
+
+// saveProgress records how far running crawls are, and what their users should know.
+func (d *dispatcher) saveProgress(ctx context.Context, now time.Time) error {
+	due := now.Sub(d.saved) >= saveEvery
+	notices := map[*runner][]crawl.Notice{}
+	for _, r := range d.all() {
+		if list := r.takeNotices(); due || len(list) > 0 {
+			notices[r] = list
+		}
+	}
+	if due {
+		d.saved = now
+	}
+	if len(notices) == 0 {
+		return nil
+	}
+	return d.s.Write(ctx, func(tx *Tx) error {
+		for r, list := range notices {
+			if err := r.save(tx, list); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// expire deletes crawls whose retention is over.
+func (d *dispatcher) expire(ctx context.Context, now time.Time) error {
+	if d.s.o.Retention == 0 {
+		return nil
+	}
+	before := millis(now.Add(-d.s.o.Retention))
+	const ended = "state IN ('complete', 'partial', 'failed', 'cancelled') AND ended_at > 0 AND ended_at <= ?"
+	var n int
+	if err := d.s.db.Read().QueryRowContext(ctx, "SELECT COUNT(*) FROM crawl WHERE "+ended, before).Scan(&n); err != nil || n == 0 {
+		return err
+	}
+	return d.s.Write(ctx, func(tx *Tx) error {
+		return errors.Join(tx.change("UPDATE crawl SET state = 'deleting', desired = 'delete' WHERE "+ended, before),
+			tx.Audit(&Caller{System: "retention"}, "crawl.delete", "", map[string]any{"crawls": n}))
+	})
+}
+
+// all are the running crawls.
+func (d *dispatcher) all() []*runner {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Collect(maps.Values(d.runners))
+}
+
+// runner returns the goroutine of a running crawl, or nil.
+func (d *dispatcher) runner(id string) *runner {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.runners[id]
+}
+
+func (d *dispatcher) slotsUsed() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.runners)
+}
+
+// running is the running crawl, or nil.
+func (d *dispatcher) running(id string) *crawl.Crawl {
+	if r := d.runner(id); r != nil {
+		return r.crawl
+	}
+	return nil
+}
+
+// live is the status of a running crawl, at most half a second old, or nil.
+func (d *dispatcher) live(id string) *monitor.Live {
+	if r := d.runner(id); r != nil {
+		return r.live()
+	}
+	return nil
+}
+
+// changed tells a running crawl of new limits, and the dispatcher of a new priority.
+func (d *dispatcher) changed(r *row) {
+	if run := d.runner(r.ID); run != nil {
+		run.setLimits(r)
+	}
+	d.wake()
+}
+
+// complete adds to a crawl what is not stored.
+func (d *dispatcher) complete(c *Crawl) {
+	d.mu.Lock()
+	run, wait := d.runners[c.ID], d.waits[c.ID]
+	d.mu.Unlock()
+	switch {
+	case c.State == Queued && wait.Code != "":
+		c.Waiting = &wait
+	case c.State == Queued:
+		c.Waiting = &Waiting{Code: WaitSlot, Detail: "it was queued just now"}
+	case run != nil && (c.State == Running || c.State == Pausing || c.State == Finishing):
+		c.Progress.take(run.live())
+	}
+}

@@ -1,0 +1,438 @@
+package service
+
+import (
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/crawl/monitor"
+	"github.com/mapwright/mapwright/internal/disk"
+	"github.com/mapwright/mapwright/internal/testweb"
+)
+
+// While little disk is free nothing starts and what runs pauses; when there is more, all go on by themselves and nothing is lost.
+func TestDiskFillsUp(t *testing.T) {
+	web := startWeb(t, testweb.Config{Pages: 60})
+	var free atomic.Int64
+	free.Store(1000)
+	ts := openService(t, Options{Base: quick(web), MinFree: 100, FreeBytes: func(string) (int64, error) { return free.Load(), nil }}).run()
+	web.Hold(20)
+	c := ts.submit(ts.admin, web.StartURLs()[0])
+	awaitPages(t, web, 21)
+	free.Store(99)
+	ts.awaitState(c.ID, Pausing, Paused)
+	web.Release()
+	c = ts.awaitState(c.ID, Paused)
+	if c.Waiting == nil || c.Waiting.Code != WaitDisk {
+		t.Errorf("it waits for %+v", c.Waiting)
+	}
+	other := ts.submit(ts.admin, web.StartURLs()[0])
+	free.Store(105) // less than a tenth more
+	ts.Crawls.dispatch.wake()
+	free.Store(110)
+	for _, id := range []string{c.ID, other.ID} {
+		if c := ts.awaitState(id, Complete); c.Done != 60 {
+			t.Errorf("%d pages done", c.Done)
+		}
+	}
+}
+
+// Safe crawls run one at a time. Those that wait hold no crawl slot, and say for what they wait.
+func TestSafeCrawlsTakeTurns(t *testing.T) {
+	web := startWeb(t, testweb.Config{Hosts: 3, Pages: 5})
+	ts := openService(t, Options{Base: quick(web), MaxCrawls: 2}).run()
+	web.Hold(1)
+	first := ts.submit(ts.admin, web.StartURLs()[0], "safe", "true")
+	ts.awaitState(first.ID, Running)
+	second := ts.submit(ts.admin, web.StartURLs()[1], "safe", "true")
+	polite := ts.submit(ts.admin, web.StartURLs()[2])
+	ts.awaitState(polite.ID, Running)
+	awaitStep(ts, second.ID, func(c *Crawl) bool { return c.State == Queued && c.Waiting.Position == 1 })
+	_, err := ts.Crawls.Command(t.Context(), ts.admin, first.ID, CommandPause, nil)
+	if refusal := (*Error)(nil); !errors.As(err, &refusal) || refusal.Code != ErrState || slices.Contains(refusal.Allowed, CommandPause) {
+		t.Errorf("a safe crawl was paused: %v", err)
+	}
+	web.Release()
+	for _, c := range []*Crawl{first, second, polite} {
+		if c = ts.awaitState(c.ID, Complete); c.Done != 5 {
+			t.Errorf("%s crawl: %d pages done", c.Profile, c.Done)
+		}
+	}
+}
+
+// The crawls of an account do not take more slots than its plan allows, and the reason says so.
+func TestPlanLimits(t *testing.T) {
+	web := startWeb(t, testweb.Config{Hosts: 3, Pages: 8})
+	ts := openService(t, Options{Base: quick(web), MaxCrawls: 3})
+	ts.setPlan(Plan{MaxCrawls: 1, MaxURLs: 6, MaxQueued: 2})
+	ts.run()
+	web.Hold(1)
+	first := ts.submit(ts.admin, web.StartURLs()[0])
+	ts.awaitState(first.ID, Running)
+	second := ts.submit(ts.admin, web.StartURLs()[1])
+	third := ts.submit(ts.admin, web.StartURLs()[2])
+	ts.Crawls.dispatch.wake()
+	waits := func(id string, position int) func(*Crawl) bool {
+		return func(c *Crawl) bool {
+			return c.Waiting != nil && c.Waiting.Code == WaitPlan && c.Waiting.Position == position
+		}
+	}
+	awaitStep(ts, second.ID, waits(second.ID, 1))
+	awaitStep(ts, third.ID, waits(third.ID, 2))
+	_, err := ts.Crawls.Submit(t.Context(), ts.admin, Submission{StartURLs: web.StartURLs()[:1]}, "")
+	if refusal := (*Error)(nil); !errors.As(err, &refusal) || refusal.Code != ErrPlanLimit {
+		t.Errorf("a third waiting crawl: %v", err)
+	}
+	web.Release()
+	for _, c := range []*Crawl{first, second, third} {
+		if c = ts.awaitState(c.ID, Partial); c.PagesCounted != 6 || c.Reason != "Reached max_urls limit of 6, stopping crawl" {
+			t.Errorf("%d pages, %q", c.PagesCounted, c.Reason)
+		}
+	}
+}
+
+// awaitStep waits for something that the next step of the dispatcher brings about, without an event.
+func awaitStep(ts *testService, id string, want func(*Crawl) bool) {
+	ts.t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); <-tick.C {
+		c, err := ts.Crawls.Get(ts.t.Context(), ts.admin, id)
+		if err != nil {
+			ts.t.Fatal(err)
+		}
+		if want(c) {
+			return
+		}
+		ts.Crawls.dispatch.wake()
+	}
+	ts.t.Fatal("the dispatcher did not bring it about")
+}
+
+// A limit that is raised while a crawl runs holds at once.
+func TestEditWhileRunning(t *testing.T) {
+	web := startWeb(t, testweb.Config{Pages: 40})
+	ts := openService(t, Options{Base: quick(web)}).run()
+	web.Hold(5)
+	c := ts.submit(ts.admin, web.StartURLs()[0], "max_urls", "10")
+	ts.awaitState(c.ID, Running)
+	name := "renamed"
+	c, err := ts.Crawls.Edit(t.Context(), ts.admin, c.ID, Edit{Name: &name, Settings: raw("max_urls", "25")})
+	if err != nil || c.Name != name || fmt.Sprint(c.Settings["max_urls"]) != "25" {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	_, err = ts.Crawls.Edit(t.Context(), ts.admin, c.ID, Edit{Settings: raw("scope", `"domain"`, "user_agent", `"x"`)})
+	if refusal := (*Error)(nil); !errors.As(err, &refusal) || refusal.Code != ErrInvalid || len(refusal.Fields) != 2 {
+		t.Errorf("settings that cannot be changed now: %v", err)
+	}
+	web.Release()
+	if c = ts.awaitState(c.ID, Partial); c.PagesCounted != 25 {
+		t.Errorf("%d pages, want 25", c.PagesCounted)
+	}
+	_, err = ts.Crawls.Command(t.Context(), ts.admin, c.ID, CommandResume, nil)
+	if refusal := (*Error)(nil); !errors.As(err, &refusal) || refusal.State != Partial {
+		t.Errorf("resumed at its limit: %v", err)
+	}
+	if _, err = ts.Crawls.Edit(t.Context(), ts.admin, c.ID, Edit{Settings: raw("max_urls", "null")}); err != nil {
+		t.Fatal(err)
+	}
+	ts.do(c.ID, CommandResume)
+	if c = ts.awaitState(c.ID, Complete); c.Done != 40 {
+		t.Errorf("%d pages done", c.Done)
+	}
+}
+
+func TestCancel(t *testing.T) {
+	web := startWeb(t, testweb.Config{Pages: 40})
+	ts := openService(t, Options{Base: quick(web), MaxCrawls: 1}).run()
+	web.Hold(10)
+	c := ts.submit(ts.admin, web.StartURLs()[0])
+	ts.awaitState(c.ID, Running)
+	queued := ts.submit(ts.admin, web.StartURLs()[0])
+	if c := ts.do(queued.ID, CommandCancel); c.State != Cancelled || c.EndedAt.IsZero() {
+		t.Errorf("a queued crawl that is cancelled is %s", c.State)
+	}
+	ts.do(c.ID, CommandPause)
+	ts.awaitState(c.ID, Pausing, Paused)
+	web.Release()
+	ts.awaitState(c.ID, Paused)
+	ts.do(c.ID, CommandCancel)
+	c = ts.awaitState(c.ID, Cancelled)
+	checkFiles(t, ts, c.ID)
+	if got := ts.eventTypes(c.ID); !slices.Equal(got[len(got)-2:], []EventType{CrawlFinishing, CrawlFinished}) {
+		t.Errorf("events %v", got)
+	}
+}
+
+// After a restore a row without a directory is failed, and a directory without a row is listed and stays.
+func TestRestoredDatabase(t *testing.T) {
+	web := startWeb(t, testweb.Config{Pages: 5})
+	dir := t.TempDir()
+	ts := openService(t, Options{Dir: dir, Base: quick(web)}).run()
+	lost, kept := ts.submit(ts.admin, web.StartURLs()[0]), ts.submit(ts.admin, web.StartURLs()[0])
+	ts.awaitState(lost.ID, Complete)
+	ts.awaitState(kept.ID, Complete)
+	ts.end()
+	if err := os.RemoveAll(string(ts.Crawls.DataDir(lost.ID))); err != nil {
+		t.Fatal(err)
+	}
+	stray := filepath.Join(dir, "crawls", newID())
+	if err := os.Mkdir(stray, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	again := openService(t, Options{Dir: dir, Base: quick(web)}).run()
+	if c := again.await(lost.ID, func(c *Crawl) bool { return c.State == Failed }); len(c.Errors) != 1 || !strings.Contains(c.Errors[0], "directory is missing") {
+		t.Errorf("%q", c.Errors)
+	}
+	again.awaitState(kept.ID, Complete)
+	again.end()
+	if strays, err := openService(t, Options{Dir: dir}).Strays(t.Context()); err != nil || !slices.Equal(strays, []string{stray}) {
+		t.Errorf("strays %v, %v", strays, err)
+	}
+}
+
+// After three unclean ends within ten minutes the crawls that ran come back one at a time, and one with which the process ends again stays paused.
+func TestUnstableProcess(t *testing.T) {
+	web := startWeb(t, testweb.Config{Pages: 5})
+	dir := t.TempDir()
+	ts := openService(t, Options{Dir: dir, Base: quick(web)})
+	var ids []string
+	for range 2 {
+		ids = append(ids, ts.submit(ts.admin, web.StartURLs()[0]).ID)
+	}
+	unclean := func(at time.Time) {
+		if _, err := ts.recover(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := ts.db.Write(t.Context(), func(tx *sql.Tx) error {
+			_, err := tx.Exec("UPDATE crawl SET state = 'running', started_at = 1 WHERE state = 'queued'")
+			_, timeErr := tx.Exec("UPDATE process SET started_at = ? WHERE id = (SELECT MAX(id) FROM process)", at.UnixMilli())
+			return errors.Join(err, timeErr)
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	now := time.Now()
+	for i := range 3 {
+		unclean(now.Add(time.Duration(i-9) * time.Minute))
+	}
+	states := func() (all []string) {
+		for _, id := range ids {
+			c, err := ts.Crawls.Get(t.Context(), ts.admin, id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := string(c.State)
+			if c.State == Paused {
+				text += " " + string(c.Waiting.Code)
+			}
+			all = append(all, text)
+		}
+		return all
+	}
+	if _, err := ts.recover(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := states(); !slices.Equal(got, []string{"paused recovery", "paused recovery"}) {
+		t.Fatalf("after three unclean ends: %v", got)
+	}
+	// One goes on.
+	d := ts.Crawls.dispatch
+	entries, err := loadEntries(t.Context(), ts.db.Read())
+	if err != nil {
+		t.Fatal(err)
+	}
+	trials := false
+	for _, e := range entries {
+		if err := d.goOn(t.Context(), e, &terms{}, &trials); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := states(); !slices.Equal(got, []string{"queued", "paused recovery"}) {
+		t.Fatalf("one at a time: %v", got)
+	}
+	// The process ends while that one runs.
+	unclean(now)
+	if _, err := ts.recover(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ts.run()
+	if c := ts.awaitState(ids[1], Complete); c.Done != 5 {
+		t.Errorf("the other crawl: %d pages done", c.Done)
+	}
+	if c := ts.awaitState(ids[0], Paused); c.Waiting.Detail != convictText {
+		t.Errorf("the crawl with which the process ended waits for %+v", c.Waiting)
+	}
+	ts.do(ids[0], CommandResume)
+	ts.awaitState(ids[0], Complete)
+}
+
+// Only one process runs the crawls of a directory; others may read and write records.
+func TestOneProcess(t *testing.T) {
+	dir := t.TempDir()
+	ts := openService(t, Options{Dir: dir})
+	if _, err := Open(t.Context(), Options{Dir: dir}); err == nil {
+		t.Error("a second process may run crawls")
+	} else if locked := (*disk.LockedError)(nil); !errors.As(err, &locked) {
+		t.Errorf("a second process: %v", err)
+	}
+	records := openService(t, Options{Dir: dir, RecordsOnly: true})
+	key, err := records.Accounts.CreateKey(t.Context(), ts.admin, Key{Scopes: []Scope{ScopeRead}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if caller, err := ts.Accounts.Authenticate(t.Context(), key.Secret); err != nil || caller.Has(ScopeWrite) || !caller.Has(ScopeRead) {
+		t.Errorf("%+v, %v", caller, err)
+	}
+}
+
+// When the scope of a paused crawl is changed, pending URLs outside of it end as excluded, without a request.
+func TestScopeOfAPausedCrawl(t *testing.T) {
+	web := startWeb(t, testweb.Config{Pages: 60})
+	ts := openService(t, Options{Base: quick(web)}).run()
+	web.Hold(10)
+	c := ts.submit(ts.admin, web.StartURLs()[0])
+	awaitPages(t, web, 11)
+	ts.do(c.ID, CommandPause)
+	ts.awaitState(c.ID, Pausing, Paused)
+	web.Release()
+	c = ts.awaitState(c.ID, Paused)
+	if c.Done == 0 || c.Pending == 0 {
+		t.Fatalf("%d pages done, %d pending", c.Done, c.Pending)
+	}
+	if _, err := ts.Crawls.Edit(t.Context(), ts.admin, c.ID, Edit{Settings: raw("exclude", `["."]`)}); err != nil {
+		t.Fatal(err)
+	}
+	before := web.HostStats(0).Pages
+	ts.do(c.ID, CommandResume)
+	done := ts.awaitState(c.ID, Complete)
+	if got := done.Outcomes["excluded"]; got != c.Pending || web.HostStats(0).Pages != before || done.PagesCounted != c.PagesCounted {
+		t.Errorf("%d of %d pending pages are excluded, and %d were asked for", got, c.Pending, web.HostStats(0).Pages-before)
+	}
+}
+
+// Limits that are nearly used are durable events.
+func TestLimitWarnings(t *testing.T) {
+	web := startWeb(t, testweb.Config{Pages: 40})
+	ts := openService(t, Options{Base: quick(web)}).run()
+	c := ts.submit(ts.admin, web.StartURLs()[0], "max_urls", "20")
+	ts.awaitState(c.ID, Partial)
+	n := 0
+	for _, e := range ts.eventTypes(c.ID) {
+		if e == LimitWarning {
+			n++
+		}
+	}
+	if n != 2 {
+		t.Errorf("%d warnings, want 2", n)
+	}
+}
+
+// A plan that becomes safe caps the crawls that run under it at once.
+func TestPlanBecomesSafe(t *testing.T) {
+	web := startWeb(t, testweb.Config{Pages: 80})
+	ts := openService(t, Options{Base: quick(web)}).run()
+	web.Hold(20)
+	c := ts.submit(ts.admin, web.StartURLs()[0])
+	awaitPages(t, web, 21)
+	ts.setPlan(Plan{Safe: true})
+	awaitStep(ts, c.ID, func(*Crawl) bool {
+		live := ts.Crawls.Running(c.ID).Status()
+		return slices.ContainsFunc(live.Limits, func(l monitor.LimitUse) bool { return l.Name == "pages" && l.Limit == 50 })
+	})
+	web.Release()
+	if c = ts.awaitState(c.ID, Partial); c.PagesCounted != 50 {
+		t.Errorf("%d pages, want 50", c.PagesCounted)
+	}
+}
+
+// The caller of an account finds its own crawls only, and only with valid keys.
+func TestAccountsAreApart(t *testing.T) {
+	ts := openService(t, Options{})
+	other, err := ts.Accounts.Create(t.Context(), ts.admin, Account{Name: "other"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := ts.Accounts.CreateKey(t.Context(), ts.admin, Key{Account: other.ID, Scopes: []Scope{ScopeWrite}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	caller, err := ts.Accounts.Authenticate(t.Context(), key.Secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs := ts.submit(ts.admin, "https://www.example.com/")
+	own := ts.submit(caller, "https://www.example.org/")
+	code := func(err error) ErrorCode {
+		if e := (*Error)(nil); errors.As(err, &e) {
+			return e.Code
+		}
+		return ""
+	}
+	for _, id := range []string{theirs.ID, newID(), "../" + own.ID, "", strings.ToUpper(own.ID)} {
+		if _, err := ts.Crawls.Get(t.Context(), caller, id); code(err) != ErrNotFound {
+			t.Errorf("%q: %v", id, err)
+		}
+	}
+	list, err := ts.Crawls.List(t.Context(), caller, CrawlFilter{Account: ts.admin.Account.ID})
+	if err != nil || len(list.Items) != 1 || list.Items[0].ID != own.ID {
+		t.Errorf("%+v, %v", list, err)
+	}
+	if all, err := ts.Crawls.List(t.Context(), ts.admin, CrawlFilter{Limit: 1}); err != nil || len(all.Items) != 1 || all.NextCursor == "" {
+		t.Errorf("%+v, %v", all, err)
+	} else if rest, err := ts.Crawls.List(t.Context(), ts.admin, CrawlFilter{Limit: 1, Cursor: all.NextCursor}); err != nil || len(rest.Items) != 1 || rest.NextCursor != "" || rest.Items[0].ID == all.Items[0].ID {
+		t.Errorf("%+v, %v", rest, err)
+	}
+	for name, secret := range map[string]string{"none": "", "cut": key.Secret[:len(key.Secret)-1], "longer": key.Secret + "A", "other id": keyPrefix + newID() + "_" + strings.Repeat("A", 26)} {
+		if _, err := ts.Accounts.Authenticate(t.Context(), secret); code(err) != ErrUnauthorized {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := ts.Accounts.RevokeKey(t.Context(), ts.admin, "", key.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ts.Accounts.Authenticate(t.Context(), key.Secret); code(err) != ErrUnauthorized {
+		t.Errorf("a revoked key: %v", err)
+	}
+}
+
+// A submission with an idempotency key is accepted once; another one with the same key is refused; all faults of one are named.
+func TestSubmissions(t *testing.T) {
+	ts := openService(t, Options{})
+	sub := Submission{StartURLs: []string{"https://www.example.com/"}, Name: "one"}
+	first, err := ts.Crawls.Submit(t.Context(), ts.admin, sub, "key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := ts.Crawls.Submit(t.Context(), ts.admin, sub, "key"); err != nil || again.ID != first.ID {
+		t.Errorf("the same submission again: %+v, %v", again, err)
+	}
+	sub.Name = "two"
+	_, err = ts.Crawls.Submit(t.Context(), ts.admin, sub, "key")
+	if e := (*Error)(nil); !errors.As(err, &e) || e.Code != ErrReused {
+		t.Errorf("another submission with the same key: %v", err)
+	}
+	priority := 11
+	bad := Submission{StartURLs: []string{"ftp://x/", "https://www.example.com/", ""}, Priority: &priority, Plan: "none", Labels: []string{""}, Settings: raw("max_urls", `"many"`, "shards", "1", "nonsense", "1")}
+	_, err = ts.Crawls.Submit(t.Context(), &Caller{Account: ts.admin.Account, Key: "k", Scopes: []Scope{ScopeWrite}}, bad, "")
+	refusal := (*Error)(nil)
+	if !errors.As(err, &refusal) || refusal.Code != ErrInvalid {
+		t.Fatalf("a bad submission: %v", err)
+	}
+	var fields []string
+	for _, f := range refusal.Fields {
+		fields = append(fields, f.Field)
+	}
+	slices.Sort(fields)
+	want := []string{"labels[0]", "plan", "priority", "settings.max_urls", "settings.nonsense", "settings.shards", "start_urls[0]", "start_urls[2]"}
+	if !slices.Equal(fields, want) {
+		t.Errorf("faults of %v, want %v", fields, want)
+	}
+}

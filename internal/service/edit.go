@@ -1,0 +1,108 @@
+package service
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Edit changes a crawl, as far as its state allows: a queued one in everything, a paused one also in its scope, another one in name, labels, priority and limits.
+func (c *Crawls) Edit(ctx context.Context, caller *Caller, id string, e Edit) (*Crawl, error) {
+	var r *row
+	err := c.s.Write(ctx, func(tx *Tx) (err error) {
+		if r, err = getRow(ctx, tx, visible(caller), id); err != nil {
+			return err
+		}
+		return c.edit(ctx, tx, caller, r, &e)
+	})
+	if err != nil {
+		return nil, err
+	}
+	c.dispatch.changed(r)
+	return c.show(r), nil
+}
+
+func (c *Crawls) edit(ctx context.Context, tx *Tx, caller *Caller, r *row, e *Edit) error {
+	if r.State == Deleting {
+		return &Error{Code: ErrState, Detail: "the crawl is being deleted", State: r.State, Allowed: r.allowed(tx.now)}
+	}
+	plan, err := getPlan(ctx, tx, r.Plan)
+	if err != nil {
+		return err
+	}
+	set(&r.Name, e.Name)
+	set(&r.Labels, e.Labels)
+	set(&r.Priority, e.Priority)
+	if r.Labels == nil {
+		r.Labels = []string{}
+	}
+	faults := r.checkWords(&plan)
+	editable := r.editable()
+	if e.StartURLs != nil {
+		if editable != nil {
+			faults = append(faults, FieldError{"start_urls", "wrong_state", "the start URLs of a crawl that has begun cannot be changed"})
+		}
+		r.starts = *e.StartURLs
+	}
+	rescoped := false
+	for name, value := range e.Settings {
+		if editable != nil && !slices.Contains(editable, name) {
+			faults = append(faults, FieldError{"settings." + name, "wrong_state", fmt.Sprintf("this setting of a crawl that is %s cannot be changed; those that can: %s", r.State, strings.Join(editable, ", "))})
+			continue
+		}
+		rescoped = rescoped || slices.Contains(scopeSettings(), name)
+		if string(value) == "null" {
+			delete(r.given, name)
+		} else {
+			r.given[name] = json.RawMessage(value)
+		}
+	}
+	if len(e.Settings) > 0 || e.StartURLs != nil {
+		warnings := r.Warnings
+		owner, err := c.owner(ctx, tx, caller, r)
+		if err != nil {
+			return err
+		}
+		faults = append(faults, c.load(r, owner, &plan)...)
+		if r.State != Queued {
+			r.Warnings = warnings
+		}
+		r.rescope = r.rescope || rescoped && r.hasStarted()
+	}
+	if err := invalid("the change", faults); err != nil {
+		return err
+	}
+	err = tx.change("UPDATE crawl SET name = ?, labels_json = ?, priority = ?, profile = ?, starts_json = ?, start_count = ?, settings_json = ?, shown_json = ?, stored_json = ?, rescope = ? WHERE id = ?",
+		r.Name, toJSON(r.Labels), r.Priority, r.Profile, toJSON(r.starts), len(r.starts), toJSON(r.given), toJSON(r.Settings), toJSON(r.stored), r.rescope, r.ID)
+	return errors.Join(err, tx.Audit(caller, "crawl.edit", r.ID, map[string]any{"settings": slices.Sorted(maps.Keys(e.Settings))}))
+}
+
+// owner is a caller with the rights of the given one and the hosts of the crawl's account.
+func (c *Crawls) owner(ctx context.Context, tx *Tx, caller *Caller, r *row) (*Caller, error) {
+	account, err := getAccount(ctx, tx, r.Account)
+	as := *caller
+	as.Account = account
+	return &as, err
+}
+
+// editable lists the settings that the crawl's state allows to change; nil means all.
+func (r *row) editable() []string {
+	limits := []string{"max_urls", "duration"}
+	switch {
+	case !r.hasStarted() && (r.State == Queued || r.State == Paused) && r.Generation == 0:
+		return nil
+	case r.State == Queued, r.State == Paused, r.State == Partial, r.State == Failed:
+		limits = append(limits, "max_urls_per_host", "max_depth")
+		if r.State == Queued || r.State == Paused {
+			limits = append(limits, scopeSettings()...)
+		}
+	}
+	return limits
+}
+
+// scopeSettings are the settings that say which URLs belong to a crawl.
+func scopeSettings() []string { return []string{"scope", "include", "exclude", "skip_extensions"} }

@@ -1,0 +1,156 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// keyPrefix begins every key, so that people and scanners recognise one.
+const keyPrefix = "mw_"
+
+// touchEvery is how exactly the last use of a key is recorded.
+const touchEvery = time.Minute
+
+const keyColumns = "api_key.id, api_key.account, api_key.name, api_key.scopes_json, api_key.created_at, api_key.last_used_at, api_key.expires_at, api_key.revoked_at"
+
+func scanKey(row scanner, more ...any) (k Key, err error) {
+	var scopes string
+	var created, used, expires, revoked int64
+	if err := row.Scan(append([]any{&k.ID, &k.Account, &k.Name, &scopes, &created, &used, &expires, &revoked}, more...)...); err != nil {
+		return k, err
+	}
+	k.CreatedAt, k.LastUsedAt, k.ExpiresAt, k.RevokedAt = timeOf(created), timeOf(used), timeOf(expires), timeOf(revoked)
+	return k, fromJSON(scopes, &k.Scopes)
+}
+
+// CreateKey makes a key of an account, which may be given by its name. Secret is in the answer only.
+func (a *Accounts) CreateKey(ctx context.Context, c *Caller, k Key) (Key, error) {
+	var faults []FieldError
+	if k.Name != "" {
+		faults = checkName("name", k.Name)
+	}
+	if len(k.Scopes) == 0 {
+		k.Scopes = []Scope{ScopeRead, ScopeWrite}
+	}
+	for _, s := range k.Scopes {
+		if !slices.Contains(Scopes(), s) {
+			faults = append(faults, FieldError{"scopes", "unknown", fmt.Sprintf("there is no scope %q; scopes are read, write and admin", s)})
+		}
+	}
+	if !k.ExpiresAt.IsZero() && !k.ExpiresAt.After(time.Now()) {
+		faults = append(faults, FieldError{"expires_at", "invalid", "it is in the past"})
+	}
+	if err := invalid("the key", faults); err != nil {
+		return Key{}, err
+	}
+	k.ID = newID()
+	k.Secret = keyPrefix + k.ID + "_" + rand.Text()
+	err := a.s.Write(ctx, func(tx *Tx) error {
+		account, err := getAccount(ctx, tx, cmp.Or(k.Account, DefaultAccount))
+		if err != nil {
+			return err
+		}
+		k.Account, k.CreatedAt = account.ID, timeOf(millis(tx.now))
+		err = tx.change("INSERT INTO api_key (id, account, name, hash, scopes_json, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
+			k.ID, k.Account, k.Name, hashOf(k.Secret), toJSON(k.Scopes), millis(tx.now), millis(k.ExpiresAt.Time))
+		return errors.Join(err, tx.Audit(c, "key.create", k.ID, map[string]any{"account": k.Account, "name": k.Name, "scopes": k.Scopes}))
+	})
+	if err != nil {
+		return Key{}, err
+	}
+	return k, nil
+}
+
+// hashOf is the stored form of a secret. Secrets are random and long, so that a slow hash would gain nothing.
+func hashOf(secret string) string {
+	sum := sha256.Sum256([]byte(secret))
+	return hex.EncodeToString(sum[:])
+}
+
+// Keys returns the keys of an account, or of all accounts if none is given, oldest first.
+func (a *Accounts) Keys(ctx context.Context, account string) ([]Key, error) {
+	return collect(ctx, a.s.db.Read(), func(row scanner) (Key, error) { return scanKey(row) },
+		"SELECT "+keyColumns+" FROM api_key WHERE account = ? OR ? = '' ORDER BY id", account, account)
+}
+
+// RevokeKey makes a key invalid. Account, if it is given, is the only one whose keys may be revoked. To revoke a key again is fine.
+func (a *Accounts) RevokeKey(ctx context.Context, c *Caller, account, id string) error {
+	return a.s.Write(ctx, func(tx *Tx) error {
+		n, err := tx.exec("UPDATE api_key SET revoked_at = CASE revoked_at WHEN 0 THEN ? ELSE revoked_at END WHERE id = ? AND (account = ? OR ? = '')",
+			millis(tx.now), id, account, account)
+		if err == nil && n == 0 {
+			return notFound("key", id)
+		}
+		return errors.Join(err, tx.Audit(c, "key.revoke", id, nil))
+	})
+}
+
+// errBadKey does not say whether the key is unknown, expired or revoked.
+var errBadKey = &Error{Code: ErrUnauthorized, Detail: "the key is not valid: it may be mistyped, expired or revoked"}
+
+// Authenticate finds the caller with a key. The error is an *Error if the key is not valid.
+func (a *Accounts) Authenticate(ctx context.Context, secret string) (*Caller, error) {
+	text, ok := strings.CutPrefix(secret, keyPrefix)
+	id, _, found := strings.Cut(text, "_")
+	if !ok || !found || !IsID(id) {
+		return nil, errBadKey
+	}
+	caller, hash, err := a.caller(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if subtle.ConstantTimeCompare([]byte(hash), []byte(hashOf(secret))) != 1 {
+		return nil, errBadKey
+	}
+	return caller, a.touch(ctx, caller)
+}
+
+// touch records that a key was used.
+func (a *Accounts) touch(ctx context.Context, c *Caller) error {
+	if time.Since(c.lastUsed) < touchEvery {
+		return nil
+	}
+	return a.s.Write(ctx, func(tx *Tx) error {
+		return tx.change("UPDATE api_key SET last_used_at = ? WHERE id = ?", millis(tx.now), c.Key)
+	})
+}
+
+// CallerOf finds the caller with the id of a key, as a session stores it. The error is an *Error if the key is not valid any more.
+func (a *Accounts) CallerOf(ctx context.Context, key string) (*Caller, error) {
+	caller, _, err := a.caller(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return caller, a.touch(ctx, caller)
+}
+
+func (a *Accounts) caller(ctx context.Context, id string) (c *Caller, hash string, err error) {
+	var d accountDest
+	key, err := scanKey(a.s.db.Read().QueryRowContext(ctx, "SELECT "+keyColumns+", api_key.hash, "+accountColumns+
+		" FROM api_key JOIN account ON account.id = api_key.account WHERE api_key.id = ?", id), append([]any{&hash}, d.dest()...)...)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, "", errBadKey
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	now := time.Now()
+	if !key.RevokedAt.IsZero() || !key.ExpiresAt.IsZero() && !now.Before(key.ExpiresAt.Time) {
+		return nil, "", errBadKey
+	}
+	account, err := d.take()
+	if err != nil {
+		return nil, "", err
+	}
+	return &Caller{Account: account, Key: key.ID, Scopes: key.Scopes, lastUsed: key.LastUsedAt.Time}, hash, nil
+}

@@ -1,0 +1,232 @@
+package service
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/testweb"
+)
+
+// childDir, when set, makes the test binary a service that runs until it is killed.
+const childDir = "MAPWRIGHT_TEST_SERVICE"
+
+// runChild runs a service and prints its events as they come.
+func runChild() error {
+	var o struct {
+		Dir, Resolve, Slot string
+	}
+	if err := json.Unmarshal([]byte(os.Getenv(childDir)), &o); err != nil {
+		return err
+	}
+	layer := config.Layer{}
+	for name, text := range map[string]string{"profile": "own-site", "max-host-backoff-secs": "1", "bloom-capacity": "20000", "resolve": o.Resolve} {
+		layer[name] = config.Given{Texts: []string{text}, From: "test"}
+	}
+	ctx := context.Background()
+	s, err := Open(ctx, Options{Dir: o.Dir, Base: []config.Layer{layer}, MinFree: -1, SlotDir: o.Slot})
+	if err != nil {
+		return err
+	}
+	go func() {
+		last, err := s.Events.Last(ctx)
+		for err == nil {
+			added := s.Events.Added()
+			var events []Event
+			events, err = s.Events.Since(ctx, EventFilter{After: last})
+			for _, e := range events {
+				last = e.ID
+				fmt.Println(e.Crawl, e.Type)
+			}
+			<-added
+		}
+		fmt.Println("error", err)
+	}()
+	fmt.Println("ready")
+	return s.Run(ctx)
+}
+
+// child is a service in a process of its own.
+type child struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	lines chan string
+}
+
+func startChild(t *testing.T, dir, slot string, web *testweb.Server) *child {
+	t.Helper()
+	text, err := json.Marshal(map[string]string{"Dir": dir, "Resolve": web.Resolve(), "Slot": slot})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^$")
+	cmd.Env = append(os.Environ(), childDir+"="+string(text))
+	cmd.Stderr = t.Output()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	c := &child{t: t, cmd: cmd, lines: make(chan string, 1000)}
+	go func() {
+		defer close(c.lines)
+		for scan := bufio.NewScanner(out); scan.Scan(); {
+			c.lines <- scan.Text()
+		}
+	}()
+	t.Cleanup(c.kill)
+	return c
+}
+
+// await waits for a line with a text.
+func (c *child) await(text string) {
+	c.t.Helper()
+	for line := range c.lines {
+		if strings.Contains(line, text) {
+			return
+		}
+	}
+	c.t.Fatalf("the process ended before it printed %q", text)
+}
+
+// kill ends the process without notice. It may be called again.
+func (c *child) kill() {
+	if c.cmd.ProcessState != nil {
+		return
+	}
+	if err := c.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		c.t.Error(err)
+	}
+	for range c.lines {
+	}
+	_ = c.cmd.Wait() // it was killed
+}
+
+// A process that is killed in any state loses no crawl, runs none twice, and the quota is exact to the page.
+func TestKilledInEveryState(t *testing.T) {
+	const middle EventType = "middle"
+	for _, at := range []EventType{CrawlQueued, CrawlStarted, middle, CrawlPausing, CrawlPaused, CrawlResumed, CrawlFinishing, CrawlFinished} {
+		t.Run(string(at), func(t *testing.T) {
+			t.Parallel()
+			web := startWeb(t, testweb.Config{Pages: 60})
+			dir, slot := t.TempDir(), t.TempDir()+"/slot"
+			ts := openService(t, Options{Dir: dir, SlotDir: slot, Base: quick(web)})
+			ts.setPlan(Plan{PagesPerMonth: 70})
+			c := ts.submit(ts.admin, web.StartURLs()[0])
+			ts.end()
+			if slices.Contains([]EventType{middle, CrawlPausing, CrawlPaused, CrawlResumed}, at) {
+				web.Hold(25)
+			}
+			child := startChild(t, dir, slot, web)
+			records, err := Open(t.Context(), Options{Dir: dir, RecordsOnly: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			command := func(command Command) {
+				if _, err := records.Crawls.Command(t.Context(), ts.admin, c.ID, command, nil); err != nil {
+					t.Error(err)
+				}
+			}
+			switch at {
+			case CrawlQueued:
+				child.await("ready")
+			case middle:
+				awaitPages(t, web, 26)
+			case CrawlPausing, CrawlPaused, CrawlResumed:
+				awaitPages(t, web, 26)
+				command(CommandPause)
+				child.await(string(CrawlPausing))
+				if at != CrawlPausing {
+					web.Release()
+					child.await(string(CrawlPaused))
+				}
+				if at == CrawlResumed {
+					command(CommandResume)
+				}
+			default:
+				child.await(string(at))
+			}
+			child.kill()
+			web.Release()
+			if err := records.Close(); err != nil {
+				t.Error(err)
+			}
+
+			again := openService(t, Options{Dir: dir, SlotDir: slot, Base: quick(web)})
+			if c, err = again.Crawls.Get(t.Context(), again.admin, c.ID); err != nil {
+				t.Fatal(err)
+			}
+			if c.State == Complete {
+				checkFiles(t, again, c.ID)
+			}
+			again.run()
+			if at == CrawlPausing || at == CrawlPaused {
+				paused := again.awaitState(c.ID, Paused)
+				if used, granted := again.used(); granted != 0 || used < paused.PagesCounted {
+					t.Errorf("paused: %d pages used, %d reserved, %d counted", used, granted, paused.PagesCounted)
+				}
+				again.do(c.ID, CommandResume)
+			}
+			c = again.awaitState(c.ID, Complete)
+			if c.Done != 60 || c.Found != 60 {
+				t.Errorf("%d of %d pages done", c.Done, c.Found)
+			}
+			if used, granted := again.used(); used != 60 || granted != 0 {
+				t.Errorf("%d pages used, %d reserved; the crawl has 60", used, granted)
+			}
+			checkFiles(t, again, c.ID)
+		})
+	}
+}
+
+// checkFiles checks that a complete crawl has its outputs.
+func checkFiles(t *testing.T, ts *testService, id string) {
+	t.Helper()
+	for _, path := range []string{ts.Crawls.DataDir(id).JSONL(), ts.Crawls.DataDir(id).Report()} {
+		if _, err := os.Stat(path); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A deletion that was interrupted goes on, and the pages stay used.
+func TestKilledWhileDeleting(t *testing.T) {
+	web := startWeb(t, testweb.Config{Pages: 30})
+	dir, slot := t.TempDir(), t.TempDir()+"/slot"
+	ts := openService(t, Options{Dir: dir, SlotDir: slot, Base: quick(web)})
+	c := ts.submit(ts.admin, web.StartURLs()[0])
+	ts.end()
+	web.Hold(20)
+	child := startChild(t, dir, slot, web)
+	awaitPages(t, web, 21)
+	records, err := Open(t.Context(), Options{Dir: dir, RecordsOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	child.kill()
+	if _, err := records.Crawls.Delete(t.Context(), ts.admin, c.ID); err != nil {
+		t.Error(err)
+	}
+	if err := records.Close(); err != nil {
+		t.Error(err)
+	}
+	again := openService(t, Options{Dir: dir, SlotDir: slot, Base: quick(web)}).run()
+	awaitGone(again, c.ID)
+	if used, granted := again.used(); used == 0 || used > 30 || granted != 0 {
+		t.Errorf("%d pages used, %d reserved", used, granted)
+	}
+	if entries, err := os.ReadDir(again.trashDir()); err != nil && !errors.Is(err, fs.ErrNotExist) || len(entries) > 0 {
+		t.Errorf("left in the trash: %v, %v", entries, err)
+	}
+}

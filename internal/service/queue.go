@@ -1,0 +1,144 @@
+package service
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/page"
+)
+
+// entry is a crawl as the dispatcher sees it.
+type entry struct {
+	id, account, plan, profile string
+	state                      State
+	desired                    Desired
+	priority                   int
+	queuedAt                   int64
+	hasStarted, resumeFirst    bool
+	trial                      trial
+	wait                       WaitCode
+}
+
+// isSafe says whether the crawl has the safe profile.
+func (e *entry) isSafe() bool { return e.profile == string(config.Safe) }
+
+// mustFinish says whether nothing but the outputs of the crawl is left to do.
+func (e *entry) mustFinish() bool {
+	return e.state == Finishing || e.desired == DesiredCancel && (e.state == Queued || e.state == Paused)
+}
+
+// loadEntries reads the crawls that the dispatcher has to do with.
+func loadEntries(ctx context.Context, q queryer) ([]*entry, error) {
+	return collect(ctx, q, func(row scanner) (*entry, error) {
+		e := &entry{}
+		var started int64
+		err := row.Scan(&e.id, &e.account, &e.plan, &e.profile, &e.state, &e.desired, &e.priority, &e.queuedAt, &started, &e.resumeFirst, &e.trial, &e.wait)
+		e.hasStarted = started != 0
+		return e, err
+	}, "SELECT id, account, plan, profile, state, desired, priority, queued_at, started_at, resume_first, trial, wait_code FROM crawl "+
+		"WHERE state IN ('queued', 'running', 'pausing', 'finishing', 'deleting') OR state = 'paused' AND (desired = 'cancel' OR wait_code IN ('disk', 'quota', 'recovery')) "+
+		"ORDER BY queued_at, id")
+}
+
+// terms are what limits the crawls of an account now.
+type terms struct {
+	plan     Plan
+	disabled bool
+	pages    PageUse
+	disk     int64
+	running  int // crawls that hold a slot
+}
+
+// loadTerms reads the terms of the accounts with crawls that wait or run.
+func loadTerms(ctx context.Context, q queryer, now time.Time) (map[string]*terms, error) {
+	all := map[string]*terms{}
+	month := monthOf(now)
+	_, err := collect(ctx, q, func(row scanner) (struct{}, error) {
+		t := &terms{}
+		var id, text string
+		if err := row.Scan(&id, &t.disabled, &text, &t.pages.Used, &t.pages.Granted, &t.disk); err != nil {
+			return struct{}{}, err
+		}
+		all[id] = t
+		return struct{}{}, fromJSON(text, &t.plan)
+	}, "SELECT account.id, account.disabled, plan.terms_json, "+
+		"(SELECT COALESCE(SUM(pages), 0) FROM page_usage WHERE page_usage.account = account.id AND page_usage.month = ?), "+
+		"(SELECT COALESCE(SUM(granted), 0) FROM crawl WHERE crawl.account = account.id AND grant_month = ?), "+
+		"(SELECT COALESCE(SUM(disk_bytes), 0) FROM crawl WHERE crawl.account = account.id) "+
+		"FROM account JOIN plan ON plan.name = account.plan WHERE account.id IN (SELECT account FROM crawl WHERE state IN ('queued', 'running', 'pausing', 'paused', 'finishing', 'deleting'))", month, month)
+	return all, err
+}
+
+// quotaLeft says whether the account may use another page.
+func (t *terms) quotaLeft() bool {
+	return t.plan.PagesPerMonth == 0 || t.pages.Used+t.pages.Granted < t.plan.PagesPerMonth
+}
+
+// hindrance says why a crawl of the account may not start now, however many slots are free; nil if it may.
+func (t *terms) hindrance(now time.Time) *Waiting {
+	switch {
+	case t.disabled:
+		return &Waiting{Code: WaitAccount, Detail: "the account is disabled"}
+	case t.plan.MaxCrawls > 0 && t.running >= t.plan.MaxCrawls:
+		return &Waiting{Code: WaitPlan, Detail: fmt.Sprintf("plan %q allows %d crawls at once, and so many run", t.plan.Name, t.plan.MaxCrawls)}
+	case t.plan.DiskBytes > 0 && t.disk >= t.plan.DiskBytes:
+		return &Waiting{Code: WaitPlan, Detail: fmt.Sprintf("the account's crawls use the %d bytes of disk that plan %q allows: delete some", t.plan.DiskBytes, t.plan.Name)}
+	case !t.quotaLeft():
+		return &Waiting{Code: WaitQuota, Detail: quotaDetail(&t.plan, now), Until: page.Time{Time: nextMonth(now)}}
+	}
+	return nil
+}
+
+// inOrder puts queued crawls into the order in which they start: first those that ran when the process ended, then by priority, then those of the account with the fewest
+// running crawls, then by age. Each crawl that is chosen counts as a running one of its account for the choice of the next.
+func inOrder(queued []*entry, running map[string]int) []*entry {
+	type line struct {
+		account string
+		entries []*entry // in the order of the account's own crawls
+	}
+	byOwn := func(a, b *entry) int {
+		return cmp.Or(compareBool(b.resumeFirst, a.resumeFirst), cmp.Compare(b.priority, a.priority), cmp.Compare(a.queuedAt, b.queuedAt), cmp.Compare(a.id, b.id))
+	}
+	lines := map[string]*line{}
+	for _, e := range queued {
+		if lines[e.account] == nil {
+			lines[e.account] = &line{account: e.account}
+		}
+		lines[e.account].entries = append(lines[e.account].entries, e)
+	}
+	count := map[string]int{}
+	var open []*line
+	for _, l := range lines {
+		slices.SortFunc(l.entries, byOwn)
+		count[l.account] = running[l.account]
+		open = append(open, l)
+	}
+	order := make([]*entry, 0, len(queued))
+	for len(open) > 0 {
+		best := slices.MinFunc(open, func(x, y *line) int {
+			a, b := x.entries[0], y.entries[0]
+			return cmp.Or(compareBool(b.resumeFirst, a.resumeFirst), cmp.Compare(b.priority, a.priority), cmp.Compare(count[a.account], count[b.account]), cmp.Compare(a.queuedAt, b.queuedAt), cmp.Compare(a.id, b.id))
+		})
+		order = append(order, best.entries[0])
+		count[best.account]++
+		if best.entries = best.entries[1:]; len(best.entries) == 0 {
+			open = slices.DeleteFunc(open, func(l *line) bool { return l == best })
+		}
+	}
+	return order
+}
+
+// compareBool orders false before true.
+func compareBool(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}

@@ -1,0 +1,172 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/page"
+)
+
+// Pages of the quota are reserved for a running crawl in blocks: granted pages are those that it may still count. When more are asked for, when the month turns and when
+// the crawl stops, what it has counted since is booked: used pages move from the reservation into the usage of the month in which they were reserved. The number that the crawl
+// itself counts never shrinks but by a kill, after which it counts the same URLs again; so a number that is not greater than what is booked adds nothing.
+
+// Sizes of a block: most of what is left, so that few transactions are made, and few near the end, so that little is reserved by a crawl that does not need it.
+const (
+	mostGranted  = 500
+	leastGranted = 10
+)
+
+// monthOf names a UTC month.
+func monthOf(t time.Time) string { return t.UTC().Format("2006-01") }
+
+// nextMonth is when the UTC month of a time is over.
+func nextMonth(t time.Time) time.Time {
+	t = t.UTC()
+	return time.Date(t.Year(), t.Month()+1, 1, 0, 0, 0, 0, time.UTC)
+}
+
+// account of a crawl's pages, as it is stored.
+type pageAccount struct {
+	crawl, owner string
+	counted      int64
+	granted      int64
+	month        string
+}
+
+func (tx *Tx) pageAccount(id string) (p pageAccount, err error) {
+	p.crawl = id
+	err = tx.QueryRowContext(tx.ctx, "SELECT account, counted, granted, grant_month FROM crawl WHERE id = ?", id).Scan(&p.owner, &p.counted, &p.granted, &p.month)
+	return p, err
+}
+
+// book books the pages that a crawl has counted, in the month in which they were reserved.
+func (tx *Tx) book(p *pageAccount, counted int64) error {
+	now := monthOf(tx.now)
+	if p.month == "" {
+		p.month = now
+	}
+	more := max(0, counted-p.counted)
+	if more > 0 {
+		err := tx.change("INSERT INTO page_usage (account, month, pages) VALUES (?, ?, ?) ON CONFLICT (account, month) DO UPDATE SET pages = page_usage.pages + excluded.pages",
+			p.owner, p.month, more)
+		if err != nil {
+			return err
+		}
+	}
+	p.counted += more
+	p.granted = max(0, p.granted-more)
+	if p.month != now {
+		p.month, p.granted = now, 0
+	}
+	return nil
+}
+
+// save stores what book and grants have changed.
+func (p *pageAccount) save(tx *Tx) error {
+	return tx.change("UPDATE crawl SET counted = ?, granted = ?, grant_month = ? WHERE id = ?", p.counted, p.granted, p.month, p.crawl)
+}
+
+// left is how many pages of this month's quota are neither used nor reserved; math.MaxInt64 without a limit.
+func (tx *Tx) left(owner string) (int64, error) {
+	account, err := getAccount(tx.ctx, tx, owner)
+	if err != nil {
+		return 0, err
+	}
+	plan, err := getPlan(tx.ctx, tx, account.Plan)
+	if err != nil || plan.PagesPerMonth == 0 {
+		return math.MaxInt64, err
+	}
+	use, err := pageUse(tx.ctx, tx, owner, monthOf(tx.now))
+	return max(0, plan.PagesPerMonth-use.Used-use.Granted), err
+}
+
+// pageUse is how many pages of a month an account has used and reserved.
+func pageUse(ctx context.Context, q queryer, owner, month string) (use PageUse, err error) {
+	err = q.QueryRowContext(ctx, "SELECT (SELECT COALESCE(SUM(pages), 0) FROM page_usage WHERE account = ? AND month = ?), "+
+		"(SELECT COALESCE(SUM(granted), 0) FROM crawl WHERE account = ? AND grant_month = ?)", owner, month, owner, month).Scan(&use.Used, &use.Granted)
+	return use, err
+}
+
+// grants reserves pages for one running crawl. It implements crawl.Quota.
+type grants struct {
+	s     *Service
+	crawl string
+}
+
+// Grant implements crawl.Quota.
+func (g *grants) Grant(ctx context.Context, used int64) (total int64, err error) {
+	err = g.s.Write(ctx, func(tx *Tx) error {
+		p, err := tx.pageAccount(g.crawl)
+		if err != nil {
+			return err
+		}
+		if err := errors.Join(tx.book(&p, used), p.save(tx)); err != nil {
+			return err
+		}
+		left, err := tx.left(p.owner)
+		if err != nil {
+			return err
+		}
+		if left == math.MaxInt64 {
+			p.granted, total = 0, math.MaxInt64
+			return p.save(tx)
+		}
+		p.granted += min(left, max(leastGranted, min(mostGranted, left/8)))
+		total = p.counted + p.granted
+		return p.save(tx)
+	})
+	return total, err
+}
+
+// settle books what a crawl has counted and gives back what it does not need any more.
+func (tx *Tx) settle(id string, counted int64) error {
+	p, err := tx.pageAccount(id)
+	if err != nil {
+		return err
+	}
+	err = tx.book(&p, counted)
+	p.granted = 0
+	return errors.Join(err, p.save(tx))
+}
+
+// quotaReached records once in a month that an account has used its quota.
+func (tx *Tx) quotaReached(r *row) error {
+	month := monthOf(tx.now)
+	n, err := tx.exec("UPDATE page_usage SET told = 1 WHERE account = ? AND month = ? AND told = 0", r.Account, month)
+	if err != nil || n == 0 {
+		return err
+	}
+	return tx.Record(Event{Type: QuotaReached, Account: r.Account, Crawl: r.ID, Generation: r.Generation, Actor: Actor{System: "quota"}, Data: []byte(toJSON(map[string]string{"period": month}))})
+}
+
+// Usage returns what an account has used in the present UTC month. Every caller may ask for its own account.
+func (a *Accounts) Usage(ctx context.Context, id string) (Usage, error) {
+	account, err := a.Get(ctx, id)
+	if err != nil {
+		return Usage{}, err
+	}
+	plan, err := a.Plan(ctx, account.Plan)
+	if err != nil {
+		return Usage{}, err
+	}
+	now := time.Now()
+	u := Usage{Account: account.ID, Plan: account.Plan, Period: monthOf(now), ResetsAt: page.Time{Time: nextMonth(now)}}
+	q := a.s.db.Read()
+	if u.Pages, err = pageUse(ctx, q, account.ID, u.Period); err != nil {
+		return u, err
+	}
+	err = q.QueryRowContext(ctx, "SELECT COALESCE(SUM(CASE WHEN state IN ('running', 'pausing', 'finishing') THEN 1 ELSE 0 END), 0), COALESCE(SUM(CASE WHEN state = 'queued' THEN 1 ELSE 0 END), 0), "+
+		"COALESCE(SUM(disk_bytes), 0) FROM crawl WHERE account = ?", account.ID).Scan(&u.Crawls.Running, &u.Crawls.Queued, &u.Disk.Used)
+	u.Pages.Limit, u.Crawls.Limit, u.Disk.Limit = plan.PagesPerMonth, plan.MaxCrawls, plan.DiskBytes
+	return u, err
+}
+
+// quotaDetail says why a crawl waits for the quota.
+func quotaDetail(plan *Plan, now time.Time) string {
+	return fmt.Sprintf("the account has used the %d pages of plan %q for %s; the quota begins anew on %s, and the crawl goes on then by itself", plan.PagesPerMonth, plan.Name, monthOf(now),
+		nextMonth(now).Format(time.DateOnly))
+}

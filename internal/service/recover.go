@@ -1,0 +1,226 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/state"
+)
+
+// trial says how a crawl is treated that ran when the process ended three times within ten minutes. One of these crawls may be the cause, so they run one at a time.
+type trial int
+
+const (
+	noTrial     trial = iota
+	awaitsTrial       // paused until those before it have run
+	onTrial           // runs, and no other of them
+	convicted         // the process ended while it was on trial: it stays paused until a key resumes it
+)
+
+const (
+	uncleanEnds  = 3                // in a row
+	uncleanSpan  = 10 * time.Minute // between the first and the last of them
+	trialTime    = time.Minute      // a crawl that has run so long is not the cause
+	recoveryText = "the server ended three times within ten minutes while this crawl ran; it goes on by itself, one crawl at a time"
+	convictText  = "the server ended while this crawl ran and no other that it might have been; it may be the cause: resume it to try again, or delete it"
+)
+
+func (s *Service) crawlDir(id string) string { return filepath.Join(s.crawlsDir(), id) }
+
+// recover brings the states of crawls in line with the fact that none runs, and records that a process begins, whose id it returns.
+func (s *Service) recover(ctx context.Context) (process int64, err error) {
+	if err := removeAll(s.trashDir()); err != nil {
+		return 0, err
+	}
+	strays, err := s.Strays(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, dir := range strays {
+		s.o.Log.Warn("there is a crawl's directory that the database does not know; it is left alone", "directory", dir)
+	}
+	rows, err := collect(ctx, s.db.Read(), scanRow, "SELECT "+rowColumns+" FROM crawl WHERE begun = 1 OR state IN ('running', 'pausing')")
+	if err != nil {
+		return 0, err
+	}
+	err = s.Write(ctx, func(tx *Tx) error {
+		unstable, err := tx.isUnstable()
+		if err != nil {
+			return err
+		}
+		res, err := tx.ExecContext(ctx, "INSERT INTO process (started_at) VALUES (?)", millis(tx.now))
+		if err != nil {
+			return err
+		}
+		if process, err = res.LastInsertId(); err != nil {
+			return err
+		}
+		for _, r := range rows {
+			if err := s.recoverRow(tx, r, unstable); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return process, err
+}
+
+// isUnstable says whether the last three processes ended without notice, within ten minutes. A process was ended at the latest when the next one began.
+func (tx *Tx) isUnstable() (bool, error) {
+	type process struct {
+		started int64
+		well    bool
+	}
+	last, err := collect(tx.ctx, tx, func(row scanner) (p process, err error) { return p, row.Scan(&p.started, &p.well) },
+		"SELECT started_at, ended_well FROM process ORDER BY id DESC LIMIT ?", uncleanEnds)
+	if err != nil || len(last) < uncleanEnds {
+		return false, err
+	}
+	if slices.ContainsFunc(last, func(p process) bool { return p.well }) {
+		return false, nil
+	}
+	firstEnd := time.UnixMilli(last[uncleanEnds-2].started)
+	return tx.now.Sub(firstEnd) <= uncleanSpan, nil
+}
+
+// recoverRow brings one row in line.
+func (s *Service) recoverRow(tx *Tx, r *row, unstable bool) error {
+	by := Actor{System: "recovery"}
+	if r.begun && r.State != Deleting && r.State != Failed {
+		if _, err := os.Stat(s.crawlDir(r.ID)); errors.Is(err, fs.ErrNotExist) {
+			return r.fail(tx, by, errors.New("the crawl's directory is missing: the database may have been restored without it; submit the crawl again"))
+		}
+	}
+	switch {
+	case r.State == Pausing:
+		if r.Waiting == nil {
+			r.Waiting = &Waiting{Code: WaitOperator, Detail: "paused by a key: resume it to go on"}
+		}
+		if counted, err := countedIn(s.Crawls.DataDir(r.ID), r.Generation); err == nil {
+			if err := tx.settle(r.ID, counted); err != nil {
+				return err
+			}
+			r.counted = max(r.counted, counted)
+		}
+		return r.paused(tx, by, r.Waiting)
+	case r.State != Running:
+		return nil
+	case r.trial == onTrial:
+		r.State, r.trial, r.Waiting = Paused, convicted, &Waiting{Code: WaitRecovery, Detail: convictText}
+		return r.move(tx, by, CrawlPaused, map[string]any{"state": Paused, "waiting": r.Waiting})
+	case unstable && r.Desired == DesiredRun:
+		r.State, r.trial, r.Waiting = Paused, awaitsTrial, &Waiting{Code: WaitRecovery, Detail: recoveryText}
+		return r.move(tx, by, CrawlPaused, map[string]any{"state": Paused, "waiting": r.Waiting})
+	case r.Desired == DesiredPause:
+		return r.paused(tx, by, &Waiting{Code: WaitOperator, Detail: "paused by a key: resume it to go on"})
+	}
+	r.State, r.resumeFirst = Queued, true
+	return r.move(tx, by, "", nil)
+}
+
+// countedIn is how many pages of a generation the crawl in a directory has counted.
+func countedIn(dir datadir.Dir, generation uint32) (int64, error) {
+	store, err := state.Open(dir.State(), state.Options{Mode: state.ExistingOnly})
+	if err != nil {
+		return 0, err
+	}
+	counters := store.Counters()
+	if counters.Generation != generation {
+		counters.Counted = 0
+	}
+	return int64(counters.Counted), store.Close()
+}
+
+// endWell records that a process ended with notice.
+func (s *Service) endWell(process int64) error {
+	return s.Write(context.Background(), func(tx *Tx) error { return tx.change("UPDATE process SET ended_well = 1 WHERE id = ?", process) })
+}
+
+// Strays lists the directories of crawls that the database does not know, as after an older database was restored. They are never deleted.
+func (s *Service) Strays(ctx context.Context) ([]string, error) {
+	entries, err := os.ReadDir(s.crawlsDir())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	known, err := collect(ctx, s.db.Read(), func(row scanner) (id string, err error) { return id, row.Scan(&id) }, "SELECT id FROM crawl ORDER BY id")
+	if err != nil {
+		return nil, err
+	}
+	strays := []string{}
+	for _, e := range entries {
+		if _, found := slices.BinarySearch(known, e.Name()); !found {
+			strays = append(strays, filepath.Join(s.crawlsDir(), e.Name()))
+		}
+	}
+	return strays, nil
+}
+
+// remove deletes a crawl, in a goroutine. A kill at any point leaves the row with the state deleting, and the removal begins again.
+func (d *dispatcher) remove(id string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.removing[id] {
+		return
+	}
+	d.removing[id] = true
+	d.jobs.Go(func() {
+		if err := d.s.removeCrawl(context.Background(), id); err != nil {
+			d.s.o.Log.Error("cannot delete a crawl; this is tried again", "crawl", id, "error", err)
+		}
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		delete(d.removing, id)
+	})
+}
+
+// removeCrawl books what the crawl has counted, renames its directory, removes it, and then its row.
+func (s *Service) removeCrawl(ctx context.Context, id string) error {
+	r, err := getRow(ctx, s.db.Read(), "", id)
+	if err != nil {
+		return err
+	}
+	counted, err := countedIn(s.Crawls.DataDir(id), r.Generation)
+	if err != nil {
+		counted = 0 // it has not begun, or cannot be read; what was booked stays
+	}
+	trash := filepath.Join(s.trashDir(), id)
+	if err := os.RemoveAll(trash); err != nil {
+		return err
+	}
+	if err := os.Rename(s.crawlDir(id), trash); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := os.RemoveAll(trash); err != nil {
+		return err
+	}
+	return s.Write(ctx, func(tx *Tx) error {
+		if err := tx.settle(id, counted); err != nil {
+			return err
+		}
+		for _, statement := range []string{"DELETE FROM crawl WHERE id = ?", "DELETE FROM crawl_run WHERE crawl = ?", "DELETE FROM idempotency WHERE crawl = ?"} {
+			if err := tx.change(statement, id); err != nil {
+				return err
+			}
+		}
+		return tx.Record(Event{Type: CrawlDeleted, Account: r.Account, Crawl: id, Generation: r.Generation, Actor: Actor{System: "dispatcher"}, Data: []byte(toJSON(map[string]any{"name": r.Name, "at": page.Time{Time: tx.now}}))})
+	})
+}
+
+// removeAll empties a directory.
+func removeAll(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	for _, e := range entries {
+		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
+	}
+	return err
+}

@@ -1,0 +1,158 @@
+package service
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl/monitor"
+)
+
+// row is a crawl as it is stored.
+type row struct {
+	Crawl
+	starts      []string            // all start URLs
+	given       map[string]any      // what the submission and edits set, by file key
+	stored      map[string][]string // the effective settings
+	recrawl     *Recrawl            // nil in the first generation
+	queuedAt    int64
+	begun       bool // it has a directory
+	resumeFirst bool
+	trial       trial
+	rescope     bool
+	elapsed     time.Duration // of this generation
+	counted     int64         // pages of this generation that are booked
+	granted     int64         // pages that are reserved and not booked
+	grantMonth  string
+	disk        int64
+}
+
+// shownStarts is how many start URLs of a crawl are shown.
+const shownStarts = 10
+
+const rowColumns = "id, account, name, labels_json, generation, state, desired, wait_code, wait_detail, starts_json, start_count, profile, settings_json, shown_json, stored_json, " +
+	"recrawl_json, plan, priority, schedule, created_at, queued_at, started_at, ended_at, begun, resume_first, trial, rescope, elapsed_ms, counted, granted, grant_month, disk_bytes, " +
+	"result_json, progress_json"
+
+func scanRow(from scanner) (*row, error) {
+	r := &row{}
+	var labels, starts, settings, shown, stored, recrawl, result, progress string
+	var waiting Waiting
+	var created, started, ended, elapsed int64
+	err := from.Scan(&r.ID, &r.Account, &r.Name, &labels, &r.Generation, &r.State, &r.Desired, &waiting.Code, &waiting.Detail, &starts, &r.StartURLCount, &r.Profile, &settings, &shown, &stored,
+		&recrawl, &r.Plan, &r.Priority, &r.Schedule, &created, &r.queuedAt, &started, &ended, &r.begun, &r.resumeFirst, &r.trial, &r.rescope, &elapsed, &r.counted, &r.granted, &r.grantMonth, &r.disk,
+		&result, &progress)
+	if err != nil {
+		return nil, err
+	}
+	if recrawl != "" {
+		err = fromJSON(recrawl, &r.recrawl)
+	}
+	err = errors.Join(err, fromJSON(labels, &r.Labels), fromJSON(starts, &r.starts), fromJSON(settings, &r.given), fromJSON(shown, &r.Settings), fromJSON(stored, &r.stored),
+		fromJSON(result, &r.Result), fromJSON(progress, &r.Progress))
+	r.CreatedAt, r.StartedAt, r.EndedAt = timeOf(created), timeOf(started), timeOf(ended)
+	r.elapsed = time.Duration(elapsed) * time.Millisecond
+	r.Elapsed = r.elapsed.Seconds()
+	if waiting.Code != "" {
+		r.Waiting = &waiting
+	}
+	r.StartURLs = r.starts[:min(len(r.starts), shownStarts)]
+	r.PagesCounted = max(r.PagesCounted, r.counted)
+	r.fillEmpty()
+	return r, err
+}
+
+// fillEmpty makes lists and objects of what is not there, as the documented shape has them.
+func (r *row) fillEmpty() {
+	if r.Errors == nil {
+		r.Errors = []string{}
+	}
+	if r.Warnings == nil {
+		r.Warnings = []string{}
+	}
+	if r.Outcomes == nil {
+		r.Outcomes = map[string]int64{}
+	}
+	if r.StatusClasses == nil {
+		r.StatusClasses = map[string]int64{}
+	}
+	if r.Limits == nil {
+		r.Limits = []monitor.LimitUse{}
+	}
+	r.Links = map[string]string{}
+}
+
+// getRow reads a crawl. Account, if it is given, is the only one whose crawls are found.
+func getRow(ctx context.Context, q queryer, account, id string) (*row, error) {
+	if !IsID(id) {
+		return nil, notFound("crawl", id)
+	}
+	r, err := scanRow(q.QueryRowContext(ctx, "SELECT "+rowColumns+" FROM crawl WHERE id = ? AND (account = ? OR ? = '')", id, account, account))
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, notFound("crawl", id)
+	}
+	return r, err
+}
+
+// insert stores a new crawl.
+func (r *row) insert(tx *Tx) error {
+	return tx.change("INSERT INTO crawl (id, account, state, desired, plan, priority, profile, name, labels_json, schedule, starts_json, start_count, settings_json, shown_json, stored_json, created_at, queued_at) "+
+		"VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		r.ID, r.Account, r.State, r.Desired, r.Plan, r.Priority, r.Profile, r.Name, toJSON(r.Labels), r.Schedule, toJSON(r.starts), len(r.starts), toJSON(r.given), toJSON(r.Settings), toJSON(r.stored),
+		millis(tx.now), millis(tx.now))
+}
+
+// move stores the state, what is desired and what follows from them, and records an event of the given type, unless that is empty.
+func (r *row) move(tx *Tx, by Actor, event EventType, data any) error {
+	code, detail := WaitCode(""), ""
+	if r.Waiting != nil && (r.State == Paused || r.State == Pausing) {
+		code, detail = r.Waiting.Code, r.Waiting.Detail
+	}
+	recrawl := ""
+	if r.recrawl != nil {
+		recrawl = toJSON(r.recrawl)
+	}
+	err := tx.change("UPDATE crawl SET state = ?, desired = ?, generation = ?, wait_code = ?, wait_detail = ?, recrawl_json = ?, started_at = ?, ended_at = ?, begun = ?, resume_first = ?, trial = ?, rescope = ?, "+
+		"elapsed_ms = ?, counted = ?, queued_at = ?, disk_bytes = ?, result_json = ?, progress_json = ? WHERE id = ?",
+		r.State, r.Desired, r.Generation, code, detail, recrawl, millis(r.StartedAt.Time), millis(r.EndedAt.Time), r.begun, r.resumeFirst, r.trial, r.rescope,
+		r.elapsed.Milliseconds(), r.counted, r.queuedAt, r.disk, toJSON(r.Result), toJSON(r.Progress), r.ID)
+	if err != nil || event == "" {
+		return err
+	}
+	e := Event{Type: event, Account: r.Account, Crawl: r.ID, Generation: r.Generation, Actor: by}
+	if data == nil {
+		data = map[string]any{"state": r.State}
+	}
+	e.Data = []byte(toJSON(data))
+	return tx.Record(e)
+}
+
+// hasStarted says whether the present generation has begun to crawl.
+func (r *row) hasStarted() bool { return !r.StartedAt.IsZero() }
+
+// isSafe says whether the crawl has the safe profile.
+func (r *row) isSafe() bool { return r.Profile == string(config.Safe) }
+
+// number is an effective setting that is a number, by its name; 0 if it is none.
+func (r *row) number(name string) int {
+	texts := r.stored[name]
+	if len(texts) == 0 {
+		return 0
+	}
+	n, _ := strconv.Atoi(texts[len(texts)-1])
+	return n
+}
+
+// duration is an effective setting that is a duration, by its name.
+func (r *row) duration(name string) time.Duration {
+	texts := r.stored[name]
+	if len(texts) == 0 {
+		return 0
+	}
+	d, _ := config.ParseDuration(strings.TrimSpace(texts[len(texts)-1]))
+	return d
+}

@@ -1,0 +1,491 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/crawl/monitor"
+	"github.com/mapwright/mapwright/internal/crawl/report"
+	"github.com/mapwright/mapwright/internal/disk"
+	"github.com/mapwright/mapwright/internal/export"
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/problems"
+)
+
+// runner is one crawl that holds a slot, from its start to the record of its end.
+type runner struct {
+	d        *dispatcher
+	id       string
+	dir      datadir.Dir
+	crawl    *crawl.Crawl
+	log      *os.File
+	plan     Plan // as it was when the crawl started
+	settings *config.Settings
+	began    time.Time
+	isTrial  bool
+
+	mu     sync.Mutex
+	why    *Waiting      // guarded by mu; why it was asked to pause; nil if the process ends
+	sample *monitor.Live // guarded by mu
+	at     time.Time     // guarded by mu; of sample
+
+	notices []crawl.Notice // guarded by mu; not yet recorded as events
+}
+
+// sampleFor is how long a sample of a running crawl is shown, so that many readers cost no more than one.
+const sampleFor = 500 * time.Millisecond
+
+// start starts a crawl, unless it is not to run any more.
+func (d *dispatcher) start(ctx context.Context, e *entry) error {
+	var r *row
+	starts := false
+	err := d.s.Write(ctx, func(tx *Tx) (err error) {
+		starts = false
+		if r, err = getRow(ctx, tx, "", e.id); err != nil {
+			return err
+		}
+		by := Actor{System: "dispatcher"}
+		switch {
+		case r.State == Finishing:
+			starts = true
+			return nil
+		case e.mustFinish() && r.Desired == DesiredCancel && (r.State == Queued || r.State == Paused):
+			r.State, r.Waiting, starts = Finishing, nil, true
+			return r.move(tx, by, CrawlFinishing, nil)
+		case r.Desired == DesiredRun && (r.State == Queued || r.State == Running):
+			resumed := r.hasStarted()
+			if !resumed {
+				r.StartedAt = page.Time{Time: tx.now}
+			}
+			r.State, r.Waiting, r.resumeFirst, starts = Running, nil, false, true
+			return r.move(tx, by, CrawlStarted, map[string]any{"state": Running, "resumed": resumed})
+		}
+		return nil
+	})
+	if err != nil || !starts {
+		return err
+	}
+	run := &runner{d: d, id: r.ID, dir: d.s.Crawls.DataDir(r.ID), began: time.Now(), isTrial: r.trial == onTrial}
+	if err := run.prepare(ctx, r); err != nil {
+		return errors.Join(run.end(nil, err), run.closeLog())
+	}
+	d.mu.Lock()
+	d.runners[run.id] = run
+	d.mu.Unlock()
+	d.jobs.Go(run.run)
+	// An edit since the row was read did not find the runner.
+	if r, err = getRow(ctx, d.s.db.Read(), "", r.ID); err != nil {
+		return err
+	}
+	run.setLimits(r)
+	return nil
+}
+
+// setLimits gives the crawl the limits of a row, under those of its plan. The caps of a safe crawl stay.
+func (r *runner) setLimits(row *row) {
+	if row.isSafe() || r.plan.Safe {
+		return
+	}
+	pages := row.number("max-urls")
+	if r.plan.MaxURLs > 0 && (pages == 0 || pages > r.plan.MaxURLs) {
+		pages = r.plan.MaxURLs
+	}
+	r.crawl.Change(pages, row.duration("duration"))
+}
+
+// prepare makes the crawl of a row.
+func (r *runner) prepare(ctx context.Context, row *row) error {
+	s := r.d.s
+	starts, faults := parseStarts(row.starts)
+	if err := invalid("the crawl", faults); err != nil {
+		return err
+	}
+	var err error
+	if r.plan, err = s.Accounts.Plan(ctx, row.Plan); err != nil {
+		return err
+	}
+	settings, err := s.o.settings(row, &r.plan)
+	if err != nil {
+		return err
+	}
+	r.settings = settings
+	// The directory says whether the crawl is new: a kill can come between its making and any record of it.
+	exists, err := r.dir.Holds()
+	if err != nil {
+		return err
+	}
+	if err := datadir.Make(string(r.dir)); err != nil {
+		return err
+	}
+	if r.log, err = os.OpenFile(r.dir.Log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
+		return err
+	}
+	o := crawl.Options{
+		Settings: settings, Starts: starts, Dir: r.dir, Version: s.o.Version, NoControl: true, Fetcher: s.o.Fetcher, Started: func(*monitor.Monitor) { r.hasBegun() },
+		Log: slog.New(slog.NewJSONHandler(r.log, &slog.HandlerOptions{Level: slog.LevelInfo})),
+		Managed: crawl.Managed{
+			Account: row.Account, Elapsed: row.elapsed, Quota: &grants{s, row.ID}, Finishing: r.finishing, HasSlot: true, GuardStarts: true, Rescoped: row.rescope, Notify: r.notify,
+		},
+	}
+	if exists {
+		o.Plan = datadir.NewPlan(settings, starts)
+		o.Plan.CreatedAt = row.CreatedAt
+		if row.recrawl != nil && row.Generation > 0 {
+			if o.Recrawl, err = row.recrawl.options(); err != nil {
+				return err
+			}
+			o.Recrawl.Generation = row.Generation
+		}
+	}
+	if r.crawl, err = crawl.New(s.shared, o); err != nil {
+		return err
+	}
+	if row.State == Finishing && row.Desired == DesiredCancel {
+		r.crawl.Stop(crawl.Gracefully)
+	}
+	return nil
+}
+
+// hasBegun records that the crawl has a directory, so that its loss is noticed.
+func (r *runner) hasBegun() {
+	err := r.d.s.Write(context.Background(), func(tx *Tx) error { return tx.change("UPDATE crawl SET begun = 1 WHERE id = ?", r.id) })
+	if err != nil {
+		r.d.s.o.Log.Error("cannot record that a crawl has begun", "crawl", r.id, "error", err)
+	}
+}
+
+// run runs the crawl and records its end.
+func (r *runner) run() {
+	rep, err := r.crawl.Run(context.Background())
+	if err := errors.Join(r.end(rep, err), r.closeLog()); err != nil {
+		r.d.s.o.Log.Error("cannot record how a crawl ended; it is started again", "crawl", r.id, "error", err)
+	}
+	r.d.slot.releaseOf(r.d, r.id)
+	r.d.mu.Lock()
+	delete(r.d.runners, r.id)
+	r.d.mu.Unlock()
+	r.d.wake()
+}
+
+func (r *runner) closeLog() error {
+	if r.log == nil {
+		return nil
+	}
+	return r.log.Close()
+}
+
+// stop stops the crawl. Why is the reason of a pause, nil if the process ends.
+func (r *runner) stop(mode crawl.StopMode, why *Waiting) {
+	r.mu.Lock()
+	r.why = why
+	r.mu.Unlock()
+	r.crawl.Stop(mode)
+}
+
+// live is the status of the crawl, at most half a second old.
+func (r *runner) live() *monitor.Live {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now := time.Now(); r.sample == nil || now.Sub(r.at) >= sampleFor {
+		r.sample, r.at = r.crawl.Status(), now
+	}
+	return r.sample
+}
+
+// maxNotices bounds the notices that wait to be recorded.
+const maxNotices = 1000
+
+// notify takes a notice of the crawl. The dispatcher records it with its next step, so that the crawl does not wait for the database.
+func (r *runner) notify(n crawl.Notice) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.notices) < maxNotices {
+		r.notices = append(r.notices, n)
+	}
+}
+
+// takeNotices takes the notices that are not yet recorded.
+func (r *runner) takeNotices() []crawl.Notice {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := r.notices
+	r.notices = nil
+	return all
+}
+
+// recordNotices records notices of a crawl as events.
+func (r *row) recordNotices(tx *Tx, notices []crawl.Notice) error {
+	for _, n := range notices {
+		e := Event{Type: LimitWarning, Account: r.Account, Crawl: r.ID, Generation: r.Generation, Actor: Actor{System: "crawl"}, Data: []byte(toJSON(n))}
+		if n.Host != "" {
+			e.Type = HostBlocked
+		}
+		if err := tx.Record(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// save records notices and how far the crawl is, so that little is lost with the process.
+func (r *runner) save(tx *Tx, notices []crawl.Notice) error {
+	row, err := getRow(tx.ctx, tx, "", r.id)
+	if err != nil {
+		return err
+	}
+	row.take(r.live())
+	err = tx.change("UPDATE crawl SET elapsed_ms = ?, progress_json = ? WHERE id = ?", row.elapsed.Milliseconds(), toJSON(row.Progress), row.ID)
+	return errors.Join(err, row.recordNotices(tx, notices))
+}
+
+// onTrial says whether the crawl runs alone of those that may have ended the process.
+func (r *runner) onTrial(now time.Time) bool { return r.isTrial && now.Sub(r.began) < trialTime }
+
+// finishing records that the outputs are being written.
+func (r *runner) finishing() {
+	ctx := context.Background()
+	err := r.d.s.Write(ctx, func(tx *Tx) error {
+		row, err := getRow(ctx, tx, "", r.id)
+		if err != nil || row.State != Running && row.State != Pausing {
+			return err
+		}
+		row.State, row.Waiting = Finishing, nil
+		row.take(r.crawl.Status())
+		return row.move(tx, Actor{System: "dispatcher"}, CrawlFinishing, nil)
+	})
+	if err != nil {
+		r.d.s.o.Log.Error("cannot record that a crawl writes its outputs", "crawl", r.id, "error", err)
+	}
+}
+
+// end records how the run ended.
+func (r *runner) end(rep *report.Report, runErr error) error {
+	ctx := context.Background()
+	size := sizeOf(string(r.dir))
+	notices := r.takeNotices()
+	r.mu.Lock()
+	why := r.why
+	r.mu.Unlock()
+	if rep != nil {
+		if err := r.keepReport(rep); err != nil {
+			r.d.s.o.Log.Warn("cannot keep the report of a generation", "crawl", r.id, "error", err)
+		}
+	}
+	return r.d.s.Write(ctx, func(tx *Tx) error {
+		var live *monitor.Live
+		if r.crawl != nil {
+			live = r.crawl.Status()
+			if err := tx.settle(r.id, live.Tickets); err != nil {
+				return err
+			}
+		}
+		row, err := getRow(ctx, tx, "", r.id)
+		if err != nil {
+			return err
+		}
+		if err := row.recordNotices(tx, notices); err != nil {
+			return err
+		}
+		row.disk, row.trial = size, noTrial
+		if live != nil {
+			row.take(live)
+		}
+		if row.State == Deleting {
+			return row.move(tx, Actor{}, "", nil)
+		}
+		by := Actor{System: "dispatcher"}
+		switch {
+		case rep != nil:
+			return row.finish(tx, by, rep)
+		case errors.Is(runErr, crawl.ErrPaused) && why == nil:
+			return row.move(tx, by, "", nil) // the process ends; the next one goes on
+		case errors.Is(runErr, crawl.ErrPaused):
+			return row.paused(tx, by, why)
+		case errors.Is(runErr, crawl.ErrQuota):
+			account, err := getAccount(ctx, tx, row.Account)
+			if err != nil {
+				return err
+			}
+			plan, err := getPlan(ctx, tx, account.Plan)
+			if err != nil {
+				return err
+			}
+			why := &Waiting{Code: WaitQuota, Detail: quotaDetail(&plan, tx.now)}
+			return errors.Join(row.paused(tx, by, why), tx.quotaReached(row))
+		case errors.Is(runErr, disk.ErrFull), errors.Is(runErr, syscall.ENOSPC):
+			return row.paused(tx, Actor{System: "disk"}, &Waiting{Code: WaitDisk, Detail: r.d.diskDetail()})
+		}
+		return row.fail(tx, by, runErr)
+	})
+}
+
+// paused records that the crawl is paused. If it was resumed meanwhile, it is queued again at once.
+func (r *row) paused(tx *Tx, by Actor, why *Waiting) error {
+	r.State, r.Waiting = Paused, why
+	if err := r.move(tx, by, CrawlPaused, map[string]any{"state": Paused, "waiting": why}); err != nil || r.Desired != DesiredRun || why.Code != WaitOperator {
+		return err
+	}
+	r.State, r.Waiting = Queued, nil
+	return r.move(tx, by, CrawlResumed, nil)
+}
+
+// finish records the end of a generation. Its outputs are in place.
+func (r *row) finish(tx *Tx, by Actor, rep *report.Report) error {
+	success := rep.Success
+	r.State, r.Waiting = stateOf(rep.Status), nil
+	r.Result = Result{Status: rep.Status, Success: &success, Reason: rep.Reason, Errors: rep.Errors, Warnings: append(r.Warnings, rep.Warnings...)}
+	r.EndedAt = rep.EndedAt
+	r.Found, r.Outcomes, r.StatusClasses, r.Indexable = rep.URLs, rep.Outcomes, rep.StatusClasses, &rep.Indexable
+	r.InFlight, r.PagesPerSecNow = 0, 0
+	r.Problems = countProblems(rep.Problems)
+	r.elapsed = time.Duration(rep.Elapsed * float64(time.Second))
+	return r.recordEnd(tx, by)
+}
+
+// countProblems counts problems of a site by severity.
+func countProblems(all []problems.Problem) *ProblemCounts {
+	counts := &ProblemCounts{}
+	for _, p := range all {
+		switch p.Severity {
+		case problems.Error:
+			counts.Errors += p.Count
+		case problems.Warning:
+			counts.Warnings += p.Count
+		case problems.Notice:
+			counts.Notices += p.Count
+		}
+	}
+	return counts
+}
+
+// fail records a crawl that cannot go on.
+func (r *row) fail(tx *Tx, by Actor, err error) error {
+	r.State, r.Waiting = Failed, nil
+	r.Result = Result{Status: report.Failed, Success: new(bool), Reason: "the crawl could not go on", Errors: []string{err.Error()}, Warnings: r.Warnings}
+	r.EndedAt = page.Time{Time: tx.now}
+	return r.recordEnd(tx, by)
+}
+
+// recordEnd stores an ended crawl and its run.
+func (r *row) recordEnd(tx *Tx, by Actor) error {
+	err := tx.change("INSERT INTO crawl_run (crawl, generation, state, started_at, ended_at, result_json, progress_json) VALUES (?, ?, ?, ?, ?, ?, ?) "+
+		"ON CONFLICT (crawl, generation) DO UPDATE SET state = excluded.state, ended_at = excluded.ended_at, result_json = excluded.result_json, progress_json = excluded.progress_json",
+		r.ID, r.Generation, r.State, millis(r.StartedAt.Time), millis(r.EndedAt.Time), toJSON(r.Result), toJSON(r.Progress))
+	return errors.Join(err, r.move(tx, by, CrawlFinished, map[string]any{"state": r.State, "status": r.Status, "success": r.Success, "reason": r.Reason}))
+}
+
+func stateOf(status report.Status) State {
+	switch status {
+	case report.Complete:
+		return Complete
+	case report.Partial:
+		return Partial
+	case report.Cancelled:
+		return Cancelled
+	}
+	return Failed
+}
+
+// take takes figures of a run over.
+func (r *row) take(live *monitor.Live) {
+	if live.Phase == "" && live.Found == 0 {
+		return // the run did not begin
+	}
+	r.Progress.take(live)
+	r.elapsed = time.Duration(live.Elapsed * float64(time.Second))
+}
+
+// take takes the figures of a running crawl over.
+func (p *Progress) take(live *monitor.Live) {
+	if live.StartedAt.IsZero() {
+		return
+	}
+	p.Elapsed, p.Found, p.Done, p.Pending, p.InFlight = live.Elapsed, live.Found, live.Done, live.Pending, live.InFlight
+	p.PagesCounted, p.Bytes, p.PagesPerSecNow = max(p.PagesCounted, live.Tickets), live.Bytes, live.PagesPerSecNow
+	if live.Outcomes != nil {
+		p.Outcomes = live.Outcomes
+	}
+	if live.Limits != nil {
+		p.Limits = live.Limits
+	}
+}
+
+// keepReport keeps the report of this generation beside those of others.
+func (r *runner) keepReport(rep *report.Report) error {
+	text, err := os.ReadFile(r.dir.Report())
+	if err != nil {
+		return err
+	}
+	path := r.d.s.Crawls.ReportFile(r.id, rep.Generation)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	return export.WriteFile(path, export.Private, text)
+}
+
+// ReportFile is the report.json of one generation of a crawl.
+func (c *Crawls) ReportFile(id string, generation uint32) string {
+	return filepath.Join(string(c.DataDir(id)), "reports", strconv.FormatUint(uint64(generation), 10)+".json")
+}
+
+// sizeOf is how many bytes of disk a directory uses; files that vanish meanwhile are not counted.
+func sizeOf(dir string) (bytes int64) {
+	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return nil
+		}
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
+			bytes += disk.Allocated(info)
+		}
+		return nil
+	})
+	return bytes
+}
+
+// settings are the effective settings of a crawl that starts now: those of the row, under the limits of its plan and the budgets of the service.
+func (o *Options) settings(r *row, plan *Plan) (*config.Settings, error) {
+	layers := []config.Layer{config.FromStored(r.stored)}
+	if plan.Safe {
+		layers = append(layers, config.Layer{config.SafeName: {Texts: []string{"true"}, From: "plan " + plan.Name}})
+	}
+	loaded, err := config.Load(layers...)
+	if err != nil {
+		return nil, fmt.Errorf("settings of the crawl: %w", err)
+	}
+	s := loaded.Settings
+	if plan.MaxURLs > 0 && (s.MaxURLs == 0 || s.MaxURLs > plan.MaxURLs) {
+		s.MaxURLs = plan.MaxURLs
+	}
+	share := o.MemoryLimit / int64(o.MaxCrawls)
+	s.HotSetMB = int(clamp(share/8>>20, 1, 64))
+	s.GlobalFrontierSizeLimit = int(clamp(share/4/bytesPerURL, 1000, int64(s.GlobalFrontierSizeLimit)))
+	s.ReadyHeapSizeLimit = int(clamp(share/8/bytesPerHost, 100, int64(s.ReadyHeapSizeLimit)))
+	s.MaxWorkers = min(s.MaxWorkers, o.MaxWorkers)
+	return s, nil
+}
+
+// What one queued URL and one host take in memory, rounded up.
+const (
+	bytesPerURL  = 256
+	bytesPerHost = 1024
+)
+
+func clamp(n, least, most int64) int64 { return max(least, min(n, most)) }
+
+// shared are the budgets that all crawls share.
+func (o *Options) shared() crawl.SharedOptions {
+	share := o.MemoryLimit / int64(o.MaxCrawls)
+	return crawl.SharedOptions{MaxWorkers: o.MaxWorkers, BodyMemory: o.MemoryLimit / 4, RobotsMemory: int(clamp(share/16, 1<<20, 16<<20))}
+}

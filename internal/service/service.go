@@ -1,0 +1,291 @@
+package service
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"encoding/base32"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/internal/disk"
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/service/db"
+)
+
+// Options are what a service needs.
+type Options struct {
+	Dir     string // the data directory; it is made if it is not there
+	Version string
+	Log     *slog.Logger // nil means none
+
+	// RecordsOnly opens the database without the right to run crawls, as for a command that makes a key. Another process may run them meanwhile.
+	RecordsOnly bool
+
+	MaxCrawls   int            // crawls that run at once; 0 means 4
+	MaxWorkers  int            // requests of all crawls at once; 0 means 512
+	MemoryLimit int64          // bytes for the budgets of all crawls; 0 means 2 GiB
+	MinFree     int64          // bytes of free disk below which crawls pause; 0 means 1 GiB, negative means not to look
+	Retention   time.Duration  // how long an ended crawl is kept; 0 means for ever
+	Base        []config.Layer // settings of the operator for all crawls, the lowest layer first
+
+	// Observe, when not nil, is called with what each transaction that writes has taken.
+	Observe func(time.Duration)
+	// Fetcher, when not nil, makes the requests of all crawls.
+	Fetcher crawl.Fetcher
+	// SlotDir is the directory of the slot of safe crawls. Empty means that of the machine.
+	SlotDir string
+	// FreeBytes, when not nil, is asked instead of the system how much of the disk is free.
+	FreeBytes func(dir string) (int64, error)
+}
+
+func (o *Options) setDefaults() {
+	set := func(p *int64, n int64) {
+		if *p == 0 {
+			*p = n
+		}
+	}
+	if o.MaxCrawls == 0 {
+		o.MaxCrawls = 4
+	}
+	if o.MaxWorkers == 0 {
+		o.MaxWorkers = 512
+	}
+	set(&o.MemoryLimit, 2<<30)
+	set(&o.MinFree, 1<<30)
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.FreeBytes == nil {
+		o.FreeBytes = disk.FreeBytes
+	}
+}
+
+// validate names every fault of the options.
+func (o *Options) validate() error {
+	var faults []error
+	bad := func(is bool, text string) {
+		if is {
+			faults = append(faults, errors.New(text))
+		}
+	}
+	bad(o.Dir == "", "no data directory")
+	bad(o.MaxCrawls < 0, "a negative number of crawls at once")
+	bad(o.MaxWorkers < 0, "a negative number of workers")
+	bad(o.MemoryLimit < 0, "a negative memory limit")
+	bad(o.Retention < 0, "a negative retention")
+	if _, err := config.Load(o.Base...); err != nil {
+		faults = append(faults, err)
+	}
+	if err := errors.Join(faults...); err != nil {
+		return fmt.Errorf("service options: %w", err)
+	}
+	return nil
+}
+
+// Service is an open service. Its parts may be used by any goroutine until Close.
+type Service struct {
+	Crawls   *Crawls
+	Accounts *Accounts
+	Events   *Events
+	Audit    *Audit
+
+	o      Options
+	db     *db.DB
+	lock   *disk.Lock    // of the data directory; nil with RecordsOnly
+	shared *crawl.Shared // nil with RecordsOnly
+}
+
+// Open opens the service of a data directory. The error is a *disk.LockedError if another process runs it.
+func Open(ctx context.Context, o Options) (*Service, error) {
+	o.setDefaults()
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	s := &Service{o: o}
+	if err := s.open(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func (s *Service) open(ctx context.Context) (err error) {
+	if !s.o.RecordsOnly {
+		if s.lock, err = disk.Acquire(s.o.Dir); err != nil {
+			return err
+		}
+		if s.shared, err = crawl.NewShared(s.o.shared()); err != nil {
+			return err
+		}
+	}
+	if s.db, err = db.Open(ctx, db.Options{Dir: s.o.Dir, Observe: s.o.Observe}); err != nil {
+		return err
+	}
+	s.Events = newEvents(s.db)
+	s.Audit = &Audit{s.db}
+	s.Accounts = &Accounts{s: s}
+	s.Crawls = newCrawls(s)
+	return s.Accounts.makeDefaults(ctx)
+}
+
+// Close closes the database. Run must have returned.
+func (s *Service) Close() error {
+	var errs []error
+	if s.db != nil {
+		errs = append(errs, s.db.Close())
+	}
+	if s.shared != nil {
+		errs = append(errs, s.shared.Close())
+		s.shared = nil
+	}
+	if s.lock != nil {
+		errs = append(errs, s.lock.Release())
+		s.lock = nil
+	}
+	return errors.Join(errs...)
+}
+
+// DB is the database, for parts of the service in other packages.
+func (s *Service) DB() *db.DB { return s.db }
+
+// Shared is what all crawls share; nil with RecordsOnly.
+func (s *Service) Shared() *crawl.Shared { return s.shared }
+
+// Dir is the data directory.
+func (s *Service) Dir() string { return s.o.Dir }
+
+func (s *Service) crawlsDir() string { return filepath.Join(s.o.Dir, "crawls") }
+func (s *Service) trashDir() string  { return filepath.Join(s.o.Dir, "trash") }
+
+// Tx is a transaction that writes, and the events that it records.
+type Tx struct {
+	*sql.Tx
+	ctx    context.Context
+	now    time.Time
+	events bool // some were recorded
+}
+
+// Write runs a transaction, and tells those who wait for events of its events when it is durable.
+func (s *Service) Write(ctx context.Context, fn func(tx *Tx) error) error {
+	var last *Tx
+	err := s.db.Write(ctx, func(sqlTx *sql.Tx) error {
+		last = &Tx{Tx: sqlTx, ctx: ctx, now: time.Now()}
+		return fn(last)
+	})
+	if err == nil && last.events {
+		s.Events.tell()
+	}
+	return err
+}
+
+// exec runs a statement and returns how many rows it changed.
+func (tx *Tx) exec(query string, args ...any) (int64, error) {
+	res, err := tx.ExecContext(tx.ctx, query, args...)
+	if err != nil {
+		return 0, err
+	}
+	return res.RowsAffected()
+}
+
+// change runs a statement.
+func (tx *Tx) change(query string, args ...any) error {
+	_, err := tx.exec(query, args...)
+	return err
+}
+
+// queryer is a database or a transaction.
+type queryer interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// collect reads all rows of a query.
+func collect[T any](ctx context.Context, q queryer, scan func(scanner) (T, error), query string, args ...any) (items []T, err error) {
+	rows, err := q.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	items = []T{}
+	for rows.Next() {
+		item, err := scan(rows)
+		if err != nil {
+			return nil, err
+		}
+		items = append(items, item)
+	}
+	return items, rows.Err()
+}
+
+// scanner is a row.
+type scanner interface{ Scan(dest ...any) error }
+
+// millis is a time as it is stored.
+func millis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+// timeOf is a stored time.
+func timeOf(ms int64) page.Time {
+	if ms == 0 {
+		return page.Time{}
+	}
+	return page.Time{Time: time.UnixMilli(ms).UTC()}
+}
+
+// toJSON is a value that always can be encoded.
+func toJSON(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("encode %T: %v", v, err)) // only values of types that can be encoded are passed
+	}
+	return string(text)
+}
+
+// fromJSON reads what toJSON has written.
+func fromJSON(text string, v any) error {
+	if err := json.Unmarshal([]byte(text), v); err != nil {
+		return fmt.Errorf("read stored JSON: %w", err)
+	}
+	return nil
+}
+
+// newID makes an id of lower-case letters and digits. Ids that are made later are greater, to the millisecond.
+func newID() string {
+	var b [15]byte
+	binary.BigEndian.PutUint64(b[:8], uint64(time.Now().UnixMilli())<<16)
+	_, _ = rand.Read(b[6:]) // it never fails
+	return encodeID(b[:])
+}
+
+func encodeID(b []byte) string {
+	return strings.ToLower(base32.HexEncoding.WithPadding(base32.NoPadding).EncodeToString(b))
+}
+
+// IsID says whether a text has the form of an id.
+func IsID(text string) bool {
+	if len(text) != 24 {
+		return false
+	}
+	for _, c := range text {
+		if (c < '0' || c > '9') && (c < 'a' || c > 'v') {
+			return false
+		}
+	}
+	return true
+}
