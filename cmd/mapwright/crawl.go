@@ -119,6 +119,9 @@ func newResume(environ []string, io stdio) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if address != "" && print {
+				return usage("--print-config shows the settings of a crawl of this machine alone")
+			}
 			if address != "" {
 				if err := checkMachineDir(dir); err != nil {
 					return refusal(err)

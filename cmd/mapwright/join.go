@@ -27,10 +27,10 @@ import (
 
 func newJoin(environ []string, io stdio) *cobra.Command {
 	var (
-		asJSON, print bool
-		dir           *dataDir
-		setting       *settingFlags
-		shared        *clusterFlags
+		asJSON  bool
+		dir     *dataDir
+		setting *settingFlags
+		shared  *clusterFlags
 	)
 	cmd := &cobra.Command{
 		Use:   "join --cluster ADDRESS",
@@ -59,8 +59,7 @@ func newJoin(environ []string, io stdio) *cobra.Command {
 	dir = addDataDir(cmd, environ)
 	shared = addCluster(cmd)
 	setting = addSettings(cmd, environ)
-	addRunFlags(cmd, &print, &asJSON)
-	_ = cmd.Flags().MarkHidden("print-config") // the settings are the crawl's
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the report, if this machine writes it, as JSON instead of a table")
 	return cmd
 }
 

@@ -50,7 +50,7 @@ func (e *LeftError) Error() string {
 	if e.Finished {
 		return fmt.Sprintf("the crawl has ended (%s); another machine writes the report", e.Reason)
 	}
-	return "this machine has left the crawl in good order; other machines go on with it"
+	return "this machine has left the crawl in good order; other machines go on with it, or 'mapwright join'"
 }
 
 // A member is a run's part in a crawl of several machines.
