@@ -20,6 +20,7 @@ type queue struct {
 
 	mu     sync.Mutex
 	next   frontier.Position // guarded by mu; of the next record
+	newest frontier.Position // guarded by mu; of the last record. It may be less than next-1, after raise
 	number uint64            // guarded by mu; of the last batch that was taken
 	cur    *Batch            // guarded by mu; being filled, may be empty
 	full   []*Batch          // guarded by mu; waiting to be taken, oldest first
@@ -40,7 +41,7 @@ func newQueue(o Options) *queue {
 func (q *queue) begin(next frontier.Position) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.next = next
+	q.next, q.newest = next, next-1
 }
 
 // raise makes the positions of all later records greater than at.
@@ -93,6 +94,7 @@ func (q *queue) addLocked(rec []byte) {
 	}
 	b.buf = append(b.buf, rec...)
 	b.ends = append(b.ends, len(b.buf))
+	q.newest = q.next
 	q.next++
 }
 
@@ -224,5 +226,5 @@ func (q *queue) last() (at frontier.Position, oldest time.Time) {
 	case q.cur.Len() > 0:
 		oldest = q.cur.at
 	}
-	return q.next - 1, oldest
+	return q.newest, oldest
 }

@@ -133,3 +133,25 @@ func TestLatency(t *testing.T) {
 		}
 	})
 }
+
+// After raise, the last record is still the one that was put: a call that waits for everything does not wait for a position that no
+// record has.
+func TestQueueRaise(t *testing.T) {
+	q := testQueue(10, 1000)
+	last := func(want frontier.Position) {
+		t.Helper()
+		if at, _ := q.last(); at != want {
+			t.Errorf("the last record is at %d, want %d", at, want)
+		}
+	}
+	last(0)
+	q.putOne(t, 1)
+	last(1)
+	q.raise(100)
+	last(1)
+	q.putOne(t, 1)
+	last(101)
+	q.raise(50)
+	q.putOne(t, 1)
+	last(102)
+}
