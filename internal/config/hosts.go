@@ -13,25 +13,36 @@ type HostSet struct {
 	below []string // domains with a dot before them: every host that ends so
 }
 
-// NewHostSet reads hosts such as example.com, and *.example.com for all hosts below it.
-func NewHostSet(patterns []string) (HostSet, error) {
-	var s HostSet
+// NormalHosts brings hosts such as example.com, and *.example.com for all hosts below it, to the one form in which hosts are compared.
+func NormalHosts(patterns []string) ([]string, error) {
+	var out []string
 	for _, text := range patterns {
 		domain, wild := strings.CutPrefix(text, "*.")
 		u, err := urlnorm.Parse("http://" + domain + "/")
 		if address := strings.HasPrefix(domain, "[") && strings.HasSuffix(domain, "]"); err != nil || strings.ContainsAny(domain, "*/\\@?#") || !address && strings.Contains(domain, ":") {
-			return HostSet{}, fmt.Errorf("%q is not a host such as www.example.com, or *.example.com for all hosts below", text)
+			return nil, fmt.Errorf("%q is not a host such as www.example.com, or *.example.com for all hosts below", text)
 		}
-		switch {
-		case wild:
-			s.below = append(s.below, "."+u.Host())
-		case s.exact == nil:
-			s.exact = map[string]bool{u.Host(): true}
-		default:
-			s.exact[u.Host()] = true
+		if host := strings.Clone(u.Host()); wild {
+			out = append(out, "*."+host)
+		} else {
+			out = append(out, host)
 		}
 	}
-	return s, nil
+	return out, nil
+}
+
+// NewHostSet reads hosts such as example.com, and *.example.com for all hosts below it.
+func NewHostSet(patterns []string) (HostSet, error) {
+	s := HostSet{exact: map[string]bool{}}
+	hosts, err := NormalHosts(patterns)
+	for _, host := range hosts {
+		if suffix, wild := strings.CutPrefix(host, "*"); wild {
+			s.below = append(s.below, suffix)
+		} else {
+			s.exact[host] = true
+		}
+	}
+	return s, err
 }
 
 // IsEmpty reports whether no host is in the set.

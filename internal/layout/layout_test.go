@@ -77,6 +77,8 @@ var allowedImports = map[string][]string{
 	"internal/robots":              {},
 	"internal/seed":                {"internal/fetch", "internal/robots", "internal/sitemap", "internal/urlnorm"},
 	"internal/service/cron":        {},
+	"internal/service/hooks":       {"internal/fetch", "internal/page", "internal/service", "internal/service/webhook"},
+	"internal/service/hosts":       {"frontier/pace", "internal/config", "internal/crawl", "internal/page", "internal/service"},
 	"internal/service/schedules":   {"internal/config", "internal/page", "internal/service", "internal/service/cron"},
 	"internal/service/web":         {"frontier", "internal/chart", "internal/config", "internal/crawl", "internal/crawl/datadir", "internal/crawl/monitor", "internal/crawl/report", "internal/page", "internal/pageindex", "internal/problems", "internal/recrawl", "internal/reporthtml", "internal/service", "internal/ui", "internal/urlnorm"},
 	"internal/service/webhook":     {"internal/fetch"},

@@ -78,6 +78,12 @@ func (c *Crawls) Submit(ctx context.Context, caller *Caller, sub Submission, key
 	return c.show(r), nil
 }
 
+// Check names every fault of a submission, without making a crawl.
+func (c *Crawls) Check(ctx context.Context, caller *Caller, sub Submission) error {
+	_, err := c.newRow(ctx, caller, &sub)
+	return err
+}
+
 // findIdempotent returns the crawl that was submitted with an idempotency key, or nil.
 func findIdempotent(ctx context.Context, tx *Tx, account, key, hash string) (*row, error) {
 	if err := tx.change("DELETE FROM idempotency WHERE created_at < ?", millis(tx.now.Add(-keepIdempotency))); err != nil {

@@ -25,13 +25,15 @@ type Schedule struct {
 
 // Webhook is an address that is told of events.
 type Webhook struct {
-	ID        string      `json:"id"`
-	Account   string      `json:"account"`
-	URL       string      `json:"url"`
-	Events    []EventType `json:"events"`
-	Enabled   bool        `json:"enabled"`
-	CreatedAt page.Time   `json:"created_at"`
-	Secret    string      `json:"secret,omitempty"` // only in the answer to its creation
+	ID      string      `json:"id"`
+	Account string      `json:"account"`
+	URL     string      `json:"url"`
+	Events  []EventType `json:"events"`
+	Enabled bool        `json:"enabled"`
+	// AllowPrivate is set by an admin: the address may be one that is not public.
+	AllowPrivate bool      `json:"allow_private,omitempty"`
+	CreatedAt    page.Time `json:"created_at"`
+	Secret       string    `json:"secret,omitempty"` // only in the answer to its creation, and to a change that draws another one
 }
 
 // Delivery is one event for one webhook.

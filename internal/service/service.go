@@ -232,6 +232,15 @@ func collect[T any](ctx context.Context, q queryer, scan func(scanner) (T, error
 // scanner is a row.
 type scanner interface{ Scan(dest ...any) error }
 
+// Millis is a time as it is stored.
+func Millis(t time.Time) int64 { return millis(t) }
+
+// TimeOf is a stored time.
+func TimeOf(ms int64) page.Time { return timeOf(ms) }
+
+// NewID makes an id for a record of a part of the service. Ids that are made later are greater, to the millisecond.
+func NewID() string { return newID() }
+
 // millis is a time as it is stored.
 func millis(t time.Time) int64 {
 	if t.IsZero() {

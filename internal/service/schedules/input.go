@@ -85,13 +85,13 @@ func (s *Schedules) check(ctx context.Context, c *service.Caller, r *row) error 
 	case r.Submission != nil && r.Recrawl != nil:
 		fault("recrawl", "invalid", "it belongs to a schedule with crawl")
 	case r.Submission != nil:
-		more, err := fieldsOf("submission.", s.o.Crawls.Check(ctx, c, *r.Submission))
+		more, err := fieldsOf("submission.", s.service.Crawls.Check(ctx, c, *r.Submission))
 		if err != nil {
 			return err
 		}
 		faults = append(faults, more...)
 	default:
-		_, err := s.o.Crawls.Get(ctx, c, r.Crawl)
+		_, err := s.service.Crawls.Get(ctx, c, r.Crawl)
 		more, err := fieldsOf("crawl", err)
 		if err != nil {
 			return err

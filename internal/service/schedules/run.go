@@ -2,7 +2,6 @@ package schedules
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,7 +23,7 @@ func (s *Schedules) Run(ctx context.Context) {
 	for {
 		next, err := s.startDue(ctx)
 		if err != nil && ctx.Err() == nil {
-			s.o.Log.Error("cannot start what is scheduled; trying again", "error", err, "in", pollEvery)
+			s.log.Error("cannot start what is scheduled; trying again", "error", err, "in", pollEvery)
 		}
 		wait := pollEvery
 		if err == nil && !next.IsZero() {
@@ -45,11 +44,7 @@ func (s *Schedules) Run(ctx context.Context) {
 // startDue starts what is due now, and returns when the next schedule is; zero if none is.
 func (s *Schedules) startDue(ctx context.Context) (next time.Time, err error) {
 	now := time.Now()
-	var rows []row
-	err = s.o.DB.Read(ctx, func(tx *sql.Tx) (err error) {
-		rows, err = query(ctx, tx, `WHERE next_at IS NOT NULL ORDER BY next_at, id`)
-		return err
-	})
+	rows, err := query(ctx, s.service.DB().Read(), "WHERE enabled <> 0 AND next_at <> 0 ORDER BY next_at, id")
 	if err != nil {
 		return next, err
 	}
@@ -82,14 +77,11 @@ func later(a, b page.Time) time.Time {
 
 // start starts the run of a schedule that is due, or skips it. An error means that it stays due.
 func (s *Schedules) start(ctx context.Context, r *row) error {
-	account, err := s.o.Account(ctx, r.Account)
+	account, err := s.service.Accounts.Get(ctx, r.Account)
 	if err != nil {
 		return err
 	}
-	c := &service.Caller{Account: *account, System: "schedule", Schedule: r.ID, Scopes: []service.Scope{service.ScopeWrite}}
-	if r.Admin {
-		c.Scopes = []service.Scope{service.ScopeAdmin}
-	}
+	c := &service.Caller{Account: account, System: "schedule", Schedule: r.ID, Scopes: r.scopes}
 	var id string
 	if r.Crawl == "" {
 		id, err = s.submit(ctx, c, r)
@@ -100,10 +92,10 @@ func (s *Schedules) start(ctx context.Context, r *row) error {
 	switch {
 	case err == nil:
 		now := time.Now()
-		s.o.Log.Info("a schedule has started a crawl", "schedule", r.ID, "crawl", id)
+		s.log.Info("a schedule has started a crawl", "schedule", r.ID, "crawl", id)
 		return s.update(ctx, r, func(r *row) { r.LastAt, r.LastCrawl, r.LastError = page.Time{Time: now.UTC()}, id, "" }, nil)
 	case ok && refused.Code != service.ErrUnavailable:
-		s.o.Log.Warn("a run of a schedule is skipped", "schedule", r.ID, "reason", refused)
+		s.log.Warn("a run of a schedule is skipped", "schedule", r.ID, "reason", refused)
 		return s.skip(ctx, r, id, refused.Error())
 	}
 	return err
@@ -117,7 +109,7 @@ func errUnfinished(id string, state service.State) error {
 // submit starts a crawl of its own. The key makes sure that a kill between this and the update of the row does not start a second one.
 func (s *Schedules) submit(ctx context.Context, c *service.Caller, r *row) (id string, err error) {
 	if r.LastCrawl != "" {
-		last, err := s.o.Crawls.Get(ctx, c, r.LastCrawl)
+		last, err := s.service.Crawls.Get(ctx, c, r.LastCrawl)
 		if err == nil && !last.State.Ended() && last.State != service.Deleting {
 			return last.ID, errUnfinished(last.ID, last.State)
 		}
@@ -125,7 +117,7 @@ func (s *Schedules) submit(ctx context.Context, c *service.Caller, r *row) (id s
 			return "", err
 		}
 	}
-	crawl, err := s.o.Crawls.Submit(ctx, c, *r.Submission, fmt.Sprintf("schedule %s %d", r.ID, r.NextAt.Time.UnixMilli()))
+	crawl, err := s.service.Crawls.Submit(ctx, c, *r.Submission, fmt.Sprintf("schedule %s %d", r.ID, r.NextAt.Time.UnixMilli()))
 	if err != nil {
 		return "", err
 	}
@@ -134,26 +126,22 @@ func (s *Schedules) submit(ctx context.Context, c *service.Caller, r *row) (id s
 
 // recrawl starts another generation of a crawl.
 func (s *Schedules) recrawl(ctx context.Context, c *service.Caller, r *row) (id string, err error) {
-	crawl, err := s.o.Crawls.Get(ctx, c, r.Crawl)
+	crawl, err := s.service.Crawls.Get(ctx, c, r.Crawl)
 	if err != nil {
 		return r.Crawl, err
 	}
 	due := r.NextAt.Time
-	if r.Firing != nil && r.Firing.Due.Equal(due) && (crawl.Generation > r.Firing.Generation || !crawl.State.Ended()) {
+	if r.firing != nil && r.firing.Due.Equal(due) && (crawl.Generation > r.firing.Generation || !crawl.State.Ended()) {
 		return crawl.ID, nil // the command was given before the process ended
 	}
 	if !crawl.State.Ended() {
 		return crawl.ID, errUnfinished(crawl.ID, crawl.State)
 	}
-	r.Firing = &firing{Due: due, Generation: crawl.Generation}
-	if err := s.o.DB.Write(ctx, func(tx *sql.Tx) error { return put(ctx, tx, r) }); err != nil {
+	r.firing = &firing{Due: due, Generation: crawl.Generation}
+	if err := s.write(ctx, func(tx *service.Tx) error { return put(ctx, tx, r) }); err != nil {
 		return "", err
 	}
-	what := service.Recrawl{}
-	if r.Recrawl != nil {
-		what = *r.Recrawl
-	}
-	_, err = s.o.Crawls.Command(ctx, c, crawl.ID, service.CommandRecrawl, what)
+	_, err = s.service.Crawls.Command(ctx, c, crawl.ID, service.CommandRecrawl, r.Recrawl)
 	return crawl.ID, err
 }
 
@@ -163,22 +151,22 @@ func (s *Schedules) skip(ctx context.Context, r *row, crawl, reason string) erro
 	if err != nil {
 		return err
 	}
-	event := service.Event{At: page.Time{Time: time.Now().UTC()}, Type: service.ScheduleSkipped, Account: r.Account, Crawl: crawl, Actor: service.Actor{System: "schedule"}, Data: data}
+	event := service.Event{Type: service.ScheduleSkipped, Account: r.Account, Crawl: crawl, Actor: service.Actor{System: "schedule"}, Data: data}
 	return s.update(ctx, r, func(r *row) { r.LastError = reason }, &event)
 }
 
 // update changes a row that was due, and computes when it is due next, in one transaction with an event, if there is one. What a user has changed
 // meanwhile stays.
 func (s *Schedules) update(ctx context.Context, r *row, change func(*row), event *service.Event) error {
-	return s.o.DB.Write(ctx, func(tx *sql.Tx) error {
-		list, err := query(ctx, tx, `WHERE id = ?`, r.ID)
+	return s.write(ctx, func(tx *service.Tx) error {
+		list, err := query(ctx, tx, "WHERE id = ?", r.ID)
 		if err != nil || len(list) == 0 { // deleted meanwhile
 			r.NextAt = page.Time{}
 			return err
 		}
 		now := &list[0]
 		change(now)
-		now.Firing = nil
+		now.firing = nil
 		if now.Enabled {
 			when, _, err := now.when()
 			if err != nil {
@@ -193,6 +181,6 @@ func (s *Schedules) update(ctx context.Context, r *row, change func(*row), event
 		if event == nil {
 			return nil
 		}
-		return s.o.Journal.AddEvent(tx, *event)
+		return tx.Record(*event)
 	})
 }

@@ -2,79 +2,40 @@ package schedules
 
 import (
 	"context"
-	"crypto/rand"
 	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"time"
 
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/service"
 )
 
-// Schema makes the table.
-const Schema = `CREATE TABLE schedule (
-	id      TEXT NOT NULL PRIMARY KEY,
-	account TEXT NOT NULL,
-	next_at INTEGER, -- Unix milliseconds; NULL if it is not due at any time
-	data    TEXT NOT NULL -- JSON of row
-);
-CREATE INDEX schedule_account ON schedule (account, id);
-CREATE INDEX schedule_next ON schedule (next_at) WHERE next_at IS NOT NULL;`
-
-// DB is the database.
-type DB interface {
-	Read(ctx context.Context, fn func(*sql.Tx) error) error
-	Write(ctx context.Context, fn func(*sql.Tx) error) error
-}
-
-// Crawls are the crawls of the service.
-type Crawls interface {
-	// Check says what is wrong with a submission, without making a crawl.
-	Check(ctx context.Context, c *service.Caller, s service.Submission) error
-	Submit(ctx context.Context, c *service.Caller, s service.Submission, idempotencyKey string) (*service.Crawl, error)
-	Get(ctx context.Context, c *service.Caller, id string) (*service.Crawl, error)
-	Command(ctx context.Context, c *service.Caller, id string, cmd service.Command, r service.Recrawl) (*service.Crawl, error)
-}
-
-// Journal keeps what happened, in the transaction that it is given.
-type Journal interface {
-	AddEvent(tx *sql.Tx, e service.Event) error
-	AddAudit(tx *sql.Tx, c *service.Caller, action, object string, data any) error
-}
-
-// Options are what Schedules need.
-type Options struct {
-	DB      DB
-	Crawls  Crawls
-	Journal Journal
-	// Account returns an account by its id.
-	Account func(ctx context.Context, id string) (*service.Account, error)
-	Log     *slog.Logger // nil means none
-}
-
-// Schedules are all schedules of the service.
+// Schedules are all schedules of a service.
 type Schedules struct {
-	o    Options
-	wake chan struct{} // holds one signal
+	service *service.Service
+	log     *slog.Logger
+	wake    chan struct{} // holds one signal
+	// write is that of the service. Tests let it fail where a process would be killed.
+	write func(ctx context.Context, fn func(tx *service.Tx) error) error
 }
 
-// New makes Schedules. The database has the table of Schema.
-func New(o Options) *Schedules {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
+// New makes the schedules of a service. The log may be nil.
+func New(s *service.Service, log *slog.Logger) *Schedules {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
 	}
-	return &Schedules{o: o, wake: make(chan struct{}, 1)}
+	return &Schedules{service: s, log: log, wake: make(chan struct{}, 1), write: s.Write}
 }
 
 // row is a schedule as it is stored.
 type row struct {
 	service.Schedule
-	Admin  bool    `json:"admin,omitempty"` // what it starts may use what an admin may
-	Firing *firing `json:"firing,omitempty"`
+	createdBy string          // id of a key
+	scopes    []service.Scope // what the maker might do, and so may what the schedule starts
+	firing    *firing
 }
 
 // firing is a recrawl that is being started. It is stored before the command and removed after it, so that after a kill in between the crawl tells
@@ -84,54 +45,70 @@ type firing struct {
 	Generation uint32    `json:"generation"` // of the crawl before the command
 }
 
-func (r *row) unmarshal(data string, nextAt sql.NullInt64) error {
-	if err := json.Unmarshal([]byte(data), r); err != nil {
-		return fmt.Errorf("read a schedule: %w", err)
-	}
-	r.NextAt = page.Time{}
-	if nextAt.Valid {
-		r.NextAt = page.Time{Time: time.UnixMilli(nextAt.Int64).UTC()}
-	}
-	return nil
-}
+const columns = "id, account, name, cron, every, zone, enabled, submission_json, crawl, recrawl_json, created_by, scopes_json, firing_json, created_at, next_at, last_at, last_crawl, last_error"
 
 // put stores a row.
-func put(ctx context.Context, tx *sql.Tx, r *row) error {
-	data, err := json.Marshal(r)
-	if err != nil {
-		return err
+func put(ctx context.Context, tx *service.Tx, r *row) error {
+	var texts [4]string // a value that is nil is an empty text
+	for i, v := range []any{r.Submission, r.Recrawl, r.firing, r.scopes} {
+		text, err := json.Marshal(v)
+		if err != nil {
+			return err
+		}
+		if string(text) != "null" {
+			texts[i] = string(text)
+		}
 	}
-	next := sql.NullInt64{Int64: r.NextAt.Time.UnixMilli(), Valid: !r.NextAt.Time.IsZero()}
-	_, err = tx.ExecContext(ctx, `INSERT INTO schedule (id, account, next_at, data) VALUES (?, ?, ?, ?)
-		ON CONFLICT (id) DO UPDATE SET next_at = excluded.next_at, data = excluded.data`, r.ID, r.Account, next, string(data))
+	_, err := tx.ExecContext(ctx, "INSERT INTO schedule ("+columns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "+
+		"ON CONFLICT (id) DO UPDATE SET name = excluded.name, cron = excluded.cron, every = excluded.every, zone = excluded.zone, enabled = excluded.enabled, "+
+		"submission_json = excluded.submission_json, crawl = excluded.crawl, recrawl_json = excluded.recrawl_json, created_by = excluded.created_by, scopes_json = excluded.scopes_json, "+
+		"firing_json = excluded.firing_json, next_at = excluded.next_at, last_at = excluded.last_at, last_crawl = excluded.last_crawl, last_error = excluded.last_error",
+		r.ID, r.Account, r.Name, r.Cron, r.Interval, r.Zone, r.Enabled, texts[0], r.Crawl, texts[1], r.createdBy, texts[3], texts[2],
+		service.Millis(r.CreatedAt.Time), service.Millis(r.NextAt.Time), service.Millis(r.LastAt.Time), r.LastCrawl, r.LastError)
 	return err
 }
 
+// querier is a database or a transaction.
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+}
+
 // query returns the rows that the condition selects.
-func query(ctx context.Context, tx *sql.Tx, where string, args ...any) (list []row, err error) {
-	rows, err := tx.QueryContext(ctx, `SELECT data, next_at FROM schedule `+where, args...)
+func query(ctx context.Context, q querier, where string, args ...any) (list []row, err error) {
+	rows, err := q.QueryContext(ctx, "SELECT "+columns+" FROM schedule "+where, args...)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var data string
-		var next sql.NullInt64
-		if err := rows.Scan(&data, &next); err != nil {
-			return nil, err
-		}
 		var r row
-		if err := r.unmarshal(data, next); err != nil {
+		var submission, recrawl, firing, scopes string
+		var created, next, last int64
+		err := rows.Scan(&r.ID, &r.Account, &r.Name, &r.Cron, &r.Interval, &r.Zone, &r.Enabled, &submission, &r.Crawl, &recrawl, &r.createdBy, &scopes, &firing, &created, &next, &last, &r.LastCrawl, &r.LastError)
+		if err != nil {
 			return nil, err
 		}
+		err = errors.Join(read(submission, &r.Submission), read(recrawl, &r.Recrawl), read(firing, &r.firing), read(scopes, &r.scopes))
+		if err != nil {
+			return nil, fmt.Errorf("read schedule %s: %w", r.ID, err)
+		}
+		r.CreatedAt, r.NextAt, r.LastAt = service.TimeOf(created), service.TimeOf(next), service.TimeOf(last)
 		list = append(list, r)
 	}
 	return list, rows.Err()
 }
 
+// read reads JSON, if there is any.
+func read(text string, v any) error {
+	if text == "" {
+		return nil
+	}
+	return json.Unmarshal([]byte(text), v)
+}
+
 // get returns a row that the caller may see.
-func get(ctx context.Context, tx *sql.Tx, c *service.Caller, id string) (*row, error) {
-	list, err := query(ctx, tx, `WHERE id = ?`, id)
+func get(ctx context.Context, q querier, c *service.Caller, id string) (*row, error) {
+	list, err := query(ctx, q, "WHERE id = ?", id)
 	if err != nil {
 		return nil, err
 	}
@@ -142,27 +119,22 @@ func get(ctx context.Context, tx *sql.Tx, c *service.Caller, id string) (*row, e
 }
 
 // List returns the schedules of an account, the oldest first; of all accounts if the account is empty.
-func (s *Schedules) List(ctx context.Context, account string) (list []service.Schedule, err error) {
-	err = s.o.DB.Read(ctx, func(tx *sql.Tx) error {
-		rows, err := query(ctx, tx, `WHERE account = ? OR ? = '' ORDER BY id`, account, account)
-		for i := range rows {
-			list = append(list, rows[i].Schedule)
-		}
-		return err
-	})
+func (s *Schedules) List(ctx context.Context, account string) ([]service.Schedule, error) {
+	rows, err := query(ctx, s.service.DB().Read(), "WHERE account = ? OR ? = '' ORDER BY id", account, account)
+	list := []service.Schedule{}
+	for i := range rows {
+		list = append(list, rows[i].Schedule)
+	}
 	return list, err
 }
 
 // Get returns a schedule.
-func (s *Schedules) Get(ctx context.Context, c *service.Caller, id string) (found *service.Schedule, err error) {
-	err = s.o.DB.Read(ctx, func(tx *sql.Tx) error {
-		r, err := get(ctx, tx, c, id)
-		if err == nil {
-			found = &r.Schedule
-		}
-		return err
-	})
-	return found, err
+func (s *Schedules) Get(ctx context.Context, c *service.Caller, id string) (*service.Schedule, error) {
+	r, err := get(ctx, s.service.DB().Read(), c, id)
+	if err != nil {
+		return nil, err
+	}
+	return &r.Schedule, nil
 }
 
 // maxPerAccount bounds the schedules of an account.
@@ -170,23 +142,23 @@ const maxPerAccount = 1000
 
 // Create makes a schedule. It is enabled unless the input says otherwise.
 func (s *Schedules) Create(ctx context.Context, c *service.Caller, in Input) (*service.Schedule, error) {
-	now := time.Now().UTC().Truncate(time.Second)
-	// Ids are in the order of creation.
-	id := fmt.Sprintf("s%011x%s", now.UnixMilli(), strings.ToLower(rand.Text()[:10]))
-	r := &row{Schedule: service.Schedule{ID: id, Account: c.Account.ID, Enabled: true, CreatedAt: page.Time{Time: now}}, Admin: c.Has(service.ScopeAdmin)}
+	r := &row{
+		Schedule:  service.Schedule{ID: service.NewID(), Account: c.Account.ID, Enabled: true, CreatedAt: page.Time{Time: time.Now().UTC().Truncate(time.Second)}},
+		createdBy: c.Key, scopes: c.Scopes,
+	}
 	in.applyTo(r)
 	if err := s.check(ctx, c, r); err != nil {
 		return nil, err
 	}
-	err := s.o.DB.Write(ctx, func(tx *sql.Tx) error {
+	err := s.write(ctx, func(tx *service.Tx) error {
 		var n int
-		if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM schedule WHERE account = ?`, r.Account).Scan(&n); err != nil {
+		if err := tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM schedule WHERE account = ?", r.Account).Scan(&n); err != nil {
 			return err
 		}
 		if n >= maxPerAccount {
 			return &service.Error{Code: service.ErrPlanLimit, Detail: fmt.Sprintf("an account may have %d schedules: delete one first", maxPerAccount)}
 		}
-		return errors.Join(put(ctx, tx, r), s.o.Journal.AddAudit(tx, c, "schedule.create", r.ID, nil))
+		return errors.Join(put(ctx, tx, r), tx.Audit(c, "schedule.create", r.ID, nil))
 	})
 	if err != nil {
 		return nil, err
@@ -195,31 +167,24 @@ func (s *Schedules) Create(ctx context.Context, c *service.Caller, in Input) (*s
 	return &r.Schedule, nil
 }
 
-// Edit changes a schedule.
+// Edit changes a schedule. What it starts from then on may use what the caller may.
 func (s *Schedules) Edit(ctx context.Context, c *service.Caller, id string, in Input) (*service.Schedule, error) {
-	var before *row
-	err := s.o.DB.Read(ctx, func(tx *sql.Tx) (err error) {
-		before, err = get(ctx, tx, c, id)
-		return err
-	})
+	checked, err := get(ctx, s.service.DB().Read(), c, id)
 	if err != nil {
 		return nil, err
 	}
-	// The check may ask the database itself, so it is not made in the transaction.
-	checked := *before
-	in.applyTo(&checked)
-	checked.Admin = c.Has(service.ScopeAdmin) // what it starts is what this caller may start
-	if err := s.check(ctx, c, &checked); err != nil {
+	in.applyTo(checked)
+	if err := s.check(ctx, c, checked); err != nil {
 		return nil, err
 	}
 	var after *row
-	err = s.o.DB.Write(ctx, func(tx *sql.Tx) (err error) {
+	err = s.write(ctx, func(tx *service.Tx) (err error) {
 		if after, err = get(ctx, tx, c, id); err != nil {
 			return err
 		}
 		in.applyTo(after)
-		after.Admin, after.Zone, after.NextAt = checked.Admin, checked.Zone, checked.NextAt
-		return errors.Join(put(ctx, tx, after), s.o.Journal.AddAudit(tx, c, "schedule.edit", id, in))
+		after.createdBy, after.scopes, after.Zone, after.NextAt = c.Key, c.Scopes, checked.Zone, checked.NextAt
+		return errors.Join(put(ctx, tx, after), tx.Audit(c, "schedule.edit", id, nil))
 	})
 	if err != nil {
 		return nil, err
@@ -230,12 +195,12 @@ func (s *Schedules) Edit(ctx context.Context, c *service.Caller, id string, in I
 
 // Delete removes a schedule. The crawls that it has started stay.
 func (s *Schedules) Delete(ctx context.Context, c *service.Caller, id string) error {
-	return s.o.DB.Write(ctx, func(tx *sql.Tx) error {
+	return s.write(ctx, func(tx *service.Tx) error {
 		if _, err := get(ctx, tx, c, id); err != nil {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, `DELETE FROM schedule WHERE id = ?`, id)
-		return errors.Join(err, s.o.Journal.AddAudit(tx, c, "schedule.delete", id, nil))
+		_, err := tx.ExecContext(ctx, "DELETE FROM schedule WHERE id = ?", id)
+		return errors.Join(err, tx.Audit(c, "schedule.delete", id, nil))
 	})
 }
 

@@ -2,164 +2,57 @@ package schedules
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	_ "modernc.org/sqlite"
-
-	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/service"
 )
 
-// testDB is a database in a file. Writes fail while fail is not nil, as if the process ended there.
-type testDB struct {
-	*sql.DB
-	fail error
-}
-
-func newDB(t *testing.T) *testDB {
-	t.Helper()
-	db, err := sql.Open("sqlite", filepath.Join(t.TempDir(), "test.db"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	db.SetMaxOpenConns(1)
-	t.Cleanup(func() { db.Close() })
-	if _, err := db.Exec(Schema); err != nil {
-		t.Fatal(err)
-	}
-	return &testDB{DB: db}
-}
-
-func (db *testDB) Read(ctx context.Context, fn func(*sql.Tx) error) error {
-	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback()
-	return fn(tx)
-}
-
-func (db *testDB) Write(ctx context.Context, fn func(*sql.Tx) error) error {
-	if db.fail != nil {
-		return db.fail
-	}
-	tx, err := db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback()
-	if err := fn(tx); err != nil {
-		return err
-	}
-	return tx.Commit()
-}
-
-// testCrawls stands for the crawls of a service: they run until the test ends them.
-type testCrawls struct {
-	byKey map[string]*service.Crawl
-	byID  map[string]*service.Crawl
-	made  []time.Time // when crawls and recrawls were started
-	after func()      // called after one was started
-	limit error       // of Submit
-}
-
-func newCrawls() *testCrawls {
-	return &testCrawls{byKey: map[string]*service.Crawl{}, byID: map[string]*service.Crawl{}, after: func() {}}
-}
-
-func (c *testCrawls) Check(_ context.Context, _ *service.Caller, s service.Submission) error {
-	if len(s.StartURLs) == 0 {
-		return &service.Error{Code: service.ErrInvalid, Fields: []service.FieldError{{Field: "start_urls", Code: "missing", Detail: "give one"}}}
-	}
-	return nil
-}
-
-func (c *testCrawls) Submit(_ context.Context, caller *service.Caller, _ service.Submission, key string) (*service.Crawl, error) {
-	defer c.after()
-	if c.limit != nil {
-		return nil, c.limit
-	}
-	if c.byKey[key] == nil {
-		crawl := &service.Crawl{ID: fmt.Sprintf("c%d", len(c.byID)), Account: caller.Account.ID, State: service.Queued}
-		c.byKey[key], c.byID[crawl.ID] = crawl, crawl
-		c.made = append(c.made, time.Now().UTC())
-	}
-	return c.byKey[key], nil
-}
-
-func (c *testCrawls) Get(_ context.Context, caller *service.Caller, id string) (*service.Crawl, error) {
-	crawl := c.byID[id]
-	if crawl == nil || crawl.Account != caller.Account.ID {
-		return nil, &service.Error{Code: service.ErrNotFound, Detail: "there is no such crawl"}
-	}
-	return crawl, nil
-}
-
-func (c *testCrawls) Command(_ context.Context, _ *service.Caller, id string, cmd service.Command, _ service.Recrawl) (*service.Crawl, error) {
-	defer c.after()
-	crawl := c.byID[id]
-	if cmd != service.CommandRecrawl || !crawl.State.Ended() {
-		return nil, &service.Error{Code: service.ErrState, State: crawl.State}
-	}
-	crawl.State = service.Queued
-	crawl.Generation++
-	c.made = append(c.made, time.Now().UTC())
-	return crawl, nil
-}
-
-func (c *testCrawls) endAll() {
-	for _, crawl := range c.byID {
-		crawl.State = service.Complete
-	}
-}
-
-type testJournal struct {
-	events []service.Event
-	audit  []string
-}
-
-func (j *testJournal) AddEvent(_ *sql.Tx, e service.Event) error {
-	j.events = append(j.events, e)
-	return nil
-}
-
-func (j *testJournal) AddAudit(_ *sql.Tx, _ *service.Caller, action, object string, _ any) error {
-	j.audit = append(j.audit, action+" "+object)
-	return nil
-}
-
+// fixture is a service that keeps records and runs nothing: crawls stay queued until the test ends them.
 type fixture struct {
-	t       *testing.T
-	db      *testDB
-	crawls  *testCrawls
-	journal *testJournal
+	t *testing.T
 	*Schedules
+	caller, stranger *service.Caller
 }
 
 func newFixture(t *testing.T) *fixture {
-	f := &fixture{t: t, db: newDB(t), crawls: newCrawls(), journal: &testJournal{}}
-	f.Schedules = New(Options{DB: f.db, Crawls: f.crawls, Journal: f.journal, Account: func(_ context.Context, id string) (*service.Account, error) {
-		return &service.Account{ID: id}, nil
-	}})
+	t.Helper()
+	s, err := service.Open(t.Context(), service.Options{Dir: t.TempDir(), RecordsOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	f := &fixture{t: t, Schedules: New(s, nil)}
+	f.caller, f.stranger = f.account("a"), f.account("b")
 	return f
 }
 
-func caller(account string, scopes ...service.Scope) *service.Caller {
-	return &service.Caller{Account: service.Account{ID: account}, Key: "k", Scopes: append(scopes, service.ScopeWrite)}
+// account makes an account, and returns a caller of it that may write.
+func (f *fixture) account(name string) *service.Caller {
+	f.t.Helper()
+	admin := &service.Caller{System: "test", Scopes: []service.Scope{service.ScopeAdmin}}
+	account, err := f.service.Accounts.Create(f.t.Context(), admin, service.Account{Name: name})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return &service.Caller{Account: account, Key: "k", Scopes: []service.Scope{service.ScopeWrite}}
+}
+
+func asAdmin(c *service.Caller) *service.Caller {
+	admin := *c
+	admin.Scopes = []service.Scope{service.ScopeAdmin}
+	return &admin
 }
 
 func (f *fixture) create(in Input) *service.Schedule {
 	f.t.Helper()
-	s, err := f.Create(f.t.Context(), caller("a"), in)
+	s, err := f.Create(f.t.Context(), f.caller, in)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -175,17 +68,61 @@ func (f *fixture) run(long time.Duration) {
 
 func (f *fixture) get(id string) *service.Schedule {
 	f.t.Helper()
-	s, err := f.Get(f.t.Context(), caller("a"), id)
+	s, err := f.Get(f.t.Context(), f.caller, id)
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	return s
 }
 
+// sql changes the database behind the back of the service.
+func (f *fixture) sql(query string, args ...any) {
+	f.t.Helper()
+	err := f.service.Write(f.t.Context(), func(tx *service.Tx) error {
+		_, err := tx.ExecContext(f.t.Context(), query, args...)
+		return err
+	})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// endAll ends all crawls.
+func (f *fixture) endAll() { f.sql("UPDATE crawl SET state = 'complete'") }
+
+// events are the events of a type.
+func (f *fixture) events(kind service.EventType) (list []service.Event) {
+	f.t.Helper()
+	all, err := f.service.Events.Since(f.t.Context(), service.EventFilter{})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return slices.DeleteFunc(all, func(e service.Event) bool { return e.Type != kind })
+}
+
+// started are the times at which crawls and recrawls were queued.
+func (f *fixture) started() (list []time.Time) {
+	for _, e := range f.events(service.CrawlQueued) {
+		list = append(list, e.At.Time)
+	}
+	return list
+}
+
+// crawl makes a crawl of an account that has ended.
+func (f *fixture) crawl(c *service.Caller) string {
+	f.t.Helper()
+	crawl, err := f.service.Crawls.Submit(f.t.Context(), c, *daily().Submission, "")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.endAll()
+	return crawl.ID
+}
+
 func text(s string) *string { return &s }
 
 func daily() Input {
-	return Input{Cron: text("0 3 * * *"), Submission: &service.Submission{StartURLs: []string{"https://example.com/"}}}
+	return Input{Cron: text("0 3 * * *"), Submission: &service.Submission{StartURLs: []string{"https://example.com/"}, Settings: map[string]json.RawMessage{"max_urls": json.RawMessage("5")}}}
 }
 
 func wantTimes(t *testing.T, got []time.Time, want ...string) {
@@ -203,29 +140,37 @@ func wantTimes(t *testing.T, got []time.Time, want ...string) {
 func TestDaily(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t)
-		f.crawls.after = f.crawls.endAll
 		s := f.create(daily())
 		if at := s.NextAt.Format(time.RFC3339); at != "2000-01-01T03:00:00Z" || !s.Enabled || s.Zone != "UTC" {
 			t.Errorf("created %+v", s)
 		}
-		f.run(50 * time.Hour)
-		wantTimes(t, f.crawls.made, "01-01 03:00:00", "01-02 03:00:00")
-		if s := f.get(s.ID); s.LastCrawl != "c1" || s.LastAt.Format("02 15") != "02 03" || s.LastError != "" || s.NextAt.Format("02 15") != "03 03" {
+		for range 2 {
+			f.run(25 * time.Hour)
+			f.endAll()
+		}
+		wantTimes(t, f.started(), "01-01 03:00:00", "01-02 03:00:00")
+		if s := f.get(s.ID); s.LastCrawl == "" || s.LastAt.Format("02 15") != "02 03" || s.LastError != "" || s.NextAt.Format("02 15") != "03 03" {
 			t.Errorf("after two runs %+v", s)
+		}
+		crawl, err := f.service.Crawls.Get(t.Context(), f.caller, f.get(s.ID).LastCrawl)
+		if err != nil || crawl.Schedule != s.ID || crawl.Account != f.caller.Account.ID {
+			t.Errorf("crawl %+v, %v", crawl, err)
 		}
 		// Down for ten days: what was missed runs once.
 		time.Sleep(10 * 24 * time.Hour)
+		f.run(time.Minute)
+		f.endAll()
 		f.run(24 * time.Hour)
-		wantTimes(t, f.crawls.made[2:], "01-13 02:00:00", "01-13 03:00:00")
-		if len(f.journal.events) != 0 {
-			t.Errorf("events %v", f.journal.events)
+		wantTimes(t, f.started()[2:], "01-13 02:00:00", "01-13 03:00:00")
+		if skipped := f.events(service.ScheduleSkipped); len(skipped) != 0 {
+			t.Errorf("events %v", skipped)
 		}
 		off := false
-		if _, err := f.Edit(t.Context(), caller("a"), s.ID, Input{Enabled: &off}); err != nil {
+		if _, err := f.Edit(t.Context(), f.caller, s.ID, Input{Enabled: &off}); err != nil {
 			t.Fatal(err)
 		}
 		f.run(48 * time.Hour)
-		if n := len(f.crawls.made); n != 4 || !f.get(s.ID).NextAt.IsZero() {
+		if n := len(f.started()); n != 4 || !f.get(s.ID).NextAt.IsZero() {
 			t.Errorf("%d starts though it is off", n)
 		}
 	})
@@ -237,62 +182,76 @@ func TestSkipped(t *testing.T) {
 		f := newFixture(t)
 		s := f.create(daily())
 		f.run(30 * time.Hour) // the first stays queued, the second is skipped
-		wantTimes(t, f.crawls.made, "01-01 03:00:00")
-		if len(f.journal.events) != 1 {
-			t.Fatalf("events %v", f.journal.events)
+		wantTimes(t, f.started(), "01-01 03:00:00")
+		skipped := f.events(service.ScheduleSkipped)
+		if len(skipped) != 1 {
+			t.Fatalf("events %v", skipped)
 		}
-		e := f.journal.events[0]
+		e, last := skipped[0], f.get(s.ID)
 		var data map[string]string
-		if err := json.Unmarshal(e.Data, &data); err != nil || e.Type != service.ScheduleSkipped || e.Account != "a" || e.Crawl != "c0" || data["schedule"] != s.ID || !strings.Contains(data["reason"], "queued") {
+		if err := json.Unmarshal(e.Data, &data); err != nil || e.Account != f.caller.Account.ID || e.Crawl != last.LastCrawl || data["schedule"] != s.ID || !strings.Contains(data["reason"], "queued") {
 			t.Errorf("event %+v %s", e, e.Data)
 		}
-		if got := f.get(s.ID); !strings.Contains(got.LastError, "not ended") || got.LastCrawl != "c0" {
+		if !strings.Contains(last.LastError, "not ended") {
+			t.Errorf("%+v", last)
+		}
+		// The plan allows no crawl.
+		f.endAll()
+		f.sql("UPDATE plan SET terms_json = '{\"name\":\"default\",\"refused_settings\":[\"max_urls\"]}'")
+		f.run(24 * time.Hour)
+		if got := f.get(s.ID); !strings.Contains(got.LastError, "does not allow") || len(f.events(service.ScheduleSkipped)) != 2 {
 			t.Errorf("%+v", got)
 		}
-		f.crawls.endAll()
-		f.crawls.limit = &service.Error{Code: service.ErrPlanLimit, Detail: "too many wait"}
+		f.sql("UPDATE plan SET terms_json = '{\"name\":\"default\",\"max_priority\":9}'")
 		f.run(24 * time.Hour)
-		if got := f.get(s.ID); got.LastError != "too many wait" || len(f.journal.events) != 2 {
-			t.Errorf("%+v, %d events", got, len(f.journal.events))
+		wantTimes(t, f.started()[1:], "01-04 03:00:00")
+		if got := f.get(s.ID); got.LastError != "" {
+			t.Errorf("%+v", got)
 		}
-		// What the service cannot do now stays due.
-		f.crawls.limit = &service.Error{Code: service.ErrUnavailable, Detail: "the disk is full"}
-		f.run(24 * time.Hour)
-		f.crawls.limit = nil
-		f.run(time.Minute)
-		wantTimes(t, f.crawls.made[1:], "01-04 06:00:00")
 		// A crawl that was deleted does not hold up the next one.
-		delete(f.crawls.byID, "c1")
+		f.sql("DELETE FROM crawl")
 		f.run(24 * time.Hour)
-		wantTimes(t, f.crawls.made[2:], "01-05 03:00:00")
+		wantTimes(t, f.started()[2:], "01-05 03:00:00")
 	})
 }
 
 // Killed between starting a run and noting that: it is not started a second time.
 func TestStartedOnce(t *testing.T) {
-	for name, in := range map[string]Input{"crawl": daily(), "recrawl": {Cron: text("0 3 * * *"), Crawl: text("old")}} {
+	for _, recrawl := range []bool{false, true} {
 		for _, ended := range []bool{false, true} {
-			t.Run(fmt.Sprint(name, " ended ", ended), func(t *testing.T) {
+			t.Run(fmt.Sprintf("recrawl %v, ended %v", recrawl, ended), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					f := newFixture(t)
-					f.crawls.byID["old"] = &service.Crawl{ID: "old", Account: "a", State: service.Complete}
+					in, before := daily(), 0
+					if recrawl {
+						in, before = Input{Cron: text("0 3 * * *"), Crawl: text(f.crawl(f.caller))}, 1
+					}
 					s := f.create(in)
-					f.crawls.after = func() {
-						f.db.fail = errors.New("killed")
-						if ended {
-							f.crawls.endAll()
+					f.write = func(ctx context.Context, fn func(*service.Tx) error) error {
+						if len(f.started()) > before {
+							return errors.New("killed")
 						}
+						return f.service.Write(ctx, fn)
 					}
 					f.run(3*time.Hour + time.Second)
-					if len(f.crawls.made) != 1 {
-						t.Fatalf("%d started", len(f.crawls.made))
+					if n := len(f.started()) - before; n != 1 {
+						t.Fatalf("%d started", n)
 					}
-					f.db.fail, f.crawls.after = nil, func() {}
+					if ended {
+						f.endAll()
+					}
+					f.write = f.service.Write
 					f.run(time.Hour)
-					wantTimes(t, f.crawls.made, "01-01 03:00:00")
-					if got := f.get(s.ID); got.LastError != "" || got.LastCrawl == "" || got.NextAt.Format("02 15") != "02 03" || len(f.journal.events) > 0 {
-						t.Errorf("%+v, events %v", got, f.journal.events)
+					wantTimes(t, f.started()[before:], "01-01 03:00:00")
+					got := f.get(s.ID)
+					if got.LastError != "" || got.LastCrawl == "" || got.NextAt.Format("02 15") != "02 03" || len(f.events(service.ScheduleSkipped)) > 0 {
+						t.Errorf("%+v", got)
 					}
+					if !ended {
+						return
+					}
+					f.run(24 * time.Hour)
+					wantTimes(t, f.started()[before:], "01-01 03:00:00", "01-02 03:00:00")
 				})
 			})
 		}
@@ -305,17 +264,7 @@ func TestClockSetBack(t *testing.T) {
 		f := newFixture(t)
 		s := f.create(daily())
 		set := func(last, next time.Duration) {
-			err := f.db.Write(t.Context(), func(tx *sql.Tx) error {
-				r, err := get(t.Context(), tx, caller("a"), s.ID)
-				if err != nil {
-					return err
-				}
-				r.LastAt, r.NextAt = page.Time{Time: time.Now().Add(last)}, page.Time{Time: time.Now().Add(next)}
-				return put(t.Context(), tx, r)
-			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			f.sql("UPDATE schedule SET last_at = ?, next_at = ?", time.Now().Add(last).UnixMilli(), time.Now().Add(next).UnixMilli())
 		}
 		set(time.Hour, 27*time.Hour)
 		f.run(time.Minute)
@@ -330,28 +279,58 @@ func TestClockSetBack(t *testing.T) {
 	})
 }
 
+// Once in the night in which clocks go forward, and once in that in which they go back.
+func TestNightsOfClockChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		in := daily()
+		in.Cron, in.Zone = text("30 2 * * *"), text("Europe/Berlin")
+		f.create(in)
+		for _, from := range []string{"2000-03-25T12:00:00Z", "2000-10-28T12:00:00Z"} {
+			at, err := time.Parse(time.RFC3339, from)
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Until(at))
+			f.endAll()
+			f.sql("UPDATE schedule SET next_at = ?", at.UnixMilli()) // what was missed
+			f.run(time.Minute)
+			before := len(f.started())
+			for range 2 {
+				f.endAll()
+				f.run(24 * time.Hour)
+			}
+			if n := len(f.started()) - before; n != 2 {
+				t.Errorf("%d runs in two nights after %s", n, from)
+			}
+		}
+		wantTimes(t, f.started()[1:3], "03-26 01:00:00", "03-27 00:30:00")
+		wantTimes(t, f.started()[4:], "10-29 00:30:00", "10-30 01:30:00")
+	})
+}
+
 func TestFaults(t *testing.T) {
 	f := newFixture(t)
-	f.crawls.byID["mine"] = &service.Crawl{ID: "mine", Account: "a", State: service.Complete}
-	f.crawls.byID["other"] = &service.Crawl{ID: "other", Account: "b", State: service.Complete}
-	good := &service.Submission{StartURLs: []string{"https://example.com/"}}
+	mine, other := f.crawl(f.caller), f.crawl(f.stranger)
+	good := daily().Submission
+	bad := &service.Submission{StartURLs: []string{"http://127.0.0.1/"}, Settings: map[string]json.RawMessage{"shards": json.RawMessage("3")}}
 	for name, c := range map[string]struct {
 		in     Input
 		fields []string
 	}{
 		"nothing":        {Input{}, []string{"cron", "submission"}},
 		"both times":     {Input{Cron: text("@daily"), Interval: text("6h"), Submission: good}, []string{"interval"}},
-		"both crawls":    {Input{Cron: text("@daily"), Submission: good, Crawl: text("mine")}, []string{"crawl"}},
+		"both crawls":    {Input{Cron: text("@daily"), Submission: good, Crawl: text(mine)}, []string{"crawl"}},
 		"bad expression": {Input{Cron: text("0 25 * * *"), Submission: good}, []string{"cron"}},
 		"bad zone":       {Input{Cron: text("@daily"), Zone: text("Nowhere"), Submission: good}, []string{"zone"}},
 		"short interval": {Input{Interval: text("10s"), Submission: good}, []string{"interval"}},
-		"bad submission": {Input{Interval: text("1d"), Submission: &service.Submission{}}, []string{"submission.start_urls"}},
-		"other account":  {Input{Interval: text("1d"), Crawl: text("other")}, []string{"crawl"}},
-		"bad age":        {Input{Interval: text("1d"), Crawl: text("mine"), Recrawl: &service.Recrawl{MaxAge: "x"}}, []string{"recrawl.max_age"}},
+		"bad submission": {Input{Interval: text("1d"), Submission: bad}, []string{"submission.settings.shards", "submission.start_urls[0]"}},
+		"other account":  {Input{Interval: text("1d"), Crawl: text(other)}, []string{"crawl"}},
+		"bad age":        {Input{Interval: text("1d"), Crawl: text(mine), Recrawl: &service.Recrawl{MaxAge: "x"}}, []string{"recrawl.max_age"}},
 		"long name":      {Input{Name: text(strings.Repeat("x", 201)), Interval: text("1d"), Submission: good}, []string{"name"}},
 		"all at once":    {Input{Name: text(strings.Repeat("x", 201)), Cron: text("x"), Submission: &service.Submission{}}, []string{"name", "cron", "submission.start_urls"}},
 	} {
-		_, err := f.Create(t.Context(), caller("a"), c.in)
+		_, err := f.Create(t.Context(), f.caller, c.in)
 		of, ok := errors.AsType[*service.Error](err)
 		if !ok || of.Code != service.ErrInvalid {
 			t.Errorf("%s: %v", name, err)
@@ -370,48 +349,60 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// What a schedule starts may use what its maker might, and what the last one might who changed it. Keys play no part.
 func TestOwners(t *testing.T) {
 	f := newFixture(t)
-	s, err := f.Create(t.Context(), caller("a", service.ScopeAdmin), daily())
+	in := daily()
+	in.Submission.Settings["allow_private"] = json.RawMessage("true")
+	if _, err := f.Create(t.Context(), f.caller, in); err == nil {
+		t.Error("a tenant may use the setting of an admin")
+	}
+	s, err := f.Create(t.Context(), asAdmin(f.caller), in)
 	if err != nil {
 		t.Fatal(err)
 	}
-	isAdmin := func() (admin bool) {
-		_ = f.db.Read(t.Context(), func(tx *sql.Tx) error {
-			r, err := get(t.Context(), tx, caller("a"), s.ID)
-			admin = err == nil && r.Admin
-			return err
-		})
-		return admin
+	f.sql("UPDATE schedule SET next_at = 1")
+	f.run(time.Second)
+	if len(f.started()) != 1 {
+		t.Errorf("not started: %+v", f.get(s.ID))
 	}
-	if !isAdmin() {
-		t.Error("the schedule of an admin may not do what an admin may")
-	}
-	stranger := caller("b")
-	_, getErr := f.Get(t.Context(), stranger, s.ID)
-	_, editErr := f.Edit(t.Context(), stranger, s.ID, Input{Name: text("x")})
-	for _, err := range []error{getErr, editErr, f.Delete(t.Context(), stranger, s.ID)} {
+	_, getErr := f.Get(t.Context(), f.stranger, s.ID)
+	_, editErr := f.Edit(t.Context(), f.stranger, s.ID, Input{Name: text("x")})
+	for _, err := range []error{getErr, editErr, f.Delete(t.Context(), f.stranger, s.ID)} {
 		if of, ok := errors.AsType[*service.Error](err); !ok || of.Code != service.ErrNotFound {
 			t.Errorf("another account gets %v", err)
 		}
 	}
-	if _, err := f.Get(t.Context(), caller("b", service.ScopeAdmin), s.ID); err != nil {
+	if _, err := f.Get(t.Context(), asAdmin(f.stranger), s.ID); err != nil {
 		t.Error(err)
 	}
-	changed, err := f.Edit(t.Context(), caller("a"), s.ID, Input{Interval: text("6h"), Name: text("each")})
-	if err != nil || changed.Cron != "" || changed.Interval != "6h" || changed.Name != "each" || isAdmin() {
-		t.Errorf("%+v, %v, admin %v", changed, err, isAdmin())
+	if _, err := f.Edit(t.Context(), f.caller, s.ID, Input{Name: text("each")}); err == nil {
+		t.Error("a tenant may keep the setting of an admin")
 	}
-	if list, err := f.List(t.Context(), "a"); err != nil || len(list) != 1 || list[0].Name != "each" {
+	changed, err := f.Edit(t.Context(), f.caller, s.ID, Input{Interval: text("6h"), Name: text("each"), Submission: daily().Submission})
+	if err != nil || changed.Cron != "" || changed.Interval != "6h" || changed.Name != "each" {
+		t.Errorf("%+v, %v", changed, err)
+	}
+	if list, err := f.List(t.Context(), f.caller.Account.ID); err != nil || len(list) != 1 || list[0].Name != "each" {
 		t.Errorf("%v, %v", list, err)
 	}
-	if list, err := f.List(t.Context(), "b"); err != nil || len(list) != 0 {
+	if list, err := f.List(t.Context(), f.stranger.Account.ID); err != nil || len(list) != 0 {
 		t.Errorf("%v, %v", list, err)
 	}
-	if err := f.Delete(t.Context(), caller("a"), s.ID); err != nil {
+	if err := f.Delete(t.Context(), f.caller, s.ID); err != nil {
 		t.Error(err)
 	}
-	if got := strings.Join(f.journal.audit, ", "); got != "schedule.create "+s.ID+", schedule.edit "+s.ID+", schedule.delete "+s.ID {
-		t.Errorf("audit %s", got)
+	audit, err := f.service.Audit.List(t.Context(), f.caller.Account.ID, 0, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var actions []string
+	for _, e := range audit {
+		if e.Object == s.ID {
+			actions = append(actions, e.Action)
+		}
+	}
+	if want := []string{"schedule.delete", "schedule.edit", "schedule.create"}; !slices.Equal(actions, want) {
+		t.Errorf("audit %q, want %q", actions, want)
 	}
 }

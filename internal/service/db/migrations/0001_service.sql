@@ -130,6 +130,7 @@ CREATE TABLE schedule (
 	recrawl_json TEXT NOT NULL,
 	created_by TEXT NOT NULL,             -- id of the key
 	scopes_json TEXT NOT NULL,            -- what the maker might do
+	firing_json TEXT NOT NULL DEFAULT '', -- a recrawl that is being started
 	created_at BIGINT NOT NULL,
 	next_at BIGINT NOT NULL DEFAULT 0,
 	last_at BIGINT NOT NULL DEFAULT 0,
@@ -145,12 +146,13 @@ CREATE TABLE webhook (
 	events_json TEXT NOT NULL,
 	enabled INTEGER NOT NULL,
 	allow_private INTEGER NOT NULL DEFAULT 0,
+	after_event BIGINT NOT NULL,          -- only later events are delivered
 	created_at BIGINT NOT NULL
 );
 CREATE TABLE delivery (
 	id TEXT PRIMARY KEY,
 	webhook TEXT NOT NULL,
-	event BIGINT NOT NULL,
+	event BIGINT NOT NULL,                -- 0 for a test
 	type TEXT NOT NULL,
 	crawl TEXT NOT NULL,
 	body TEXT NOT NULL,
@@ -162,8 +164,9 @@ CREATE TABLE delivery (
 	last_status INTEGER NOT NULL DEFAULT 0,
 	last_error TEXT NOT NULL DEFAULT ''
 );
-CREATE INDEX delivery_webhook ON delivery (webhook, created_at);
-CREATE INDEX delivery_next ON delivery (state, next_at);
+CREATE INDEX delivery_webhook ON delivery (webhook, id);
+CREATE INDEX delivery_next ON delivery (state, webhook, next_at);
+CREATE INDEX delivery_done ON delivery (done_at);
 CREATE TABLE cursor (                 -- how far a reader of events is
 	reader TEXT PRIMARY KEY,
 	event BIGINT NOT NULL

@@ -1,0 +1,115 @@
+package hooks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/service"
+)
+
+// Deliveries returns a part of the delivery log of a webhook, the newest first. Limit 0 means 50; at most 500.
+func (h *Hooks) Deliveries(ctx context.Context, c *service.Caller, id, cursor string, limit int) (list service.List[service.Delivery], err error) {
+	if limit <= 0 {
+		limit = 50
+	}
+	limit = min(limit, 500)
+	list.Items = []service.Delivery{}
+	q := h.service.DB().Read()
+	if _, err := get(ctx, q, c, id); err != nil {
+		return list, err
+	}
+	// Ids of deliveries are in the order of their creation.
+	found, err := queryDeliveries(ctx, q, "WHERE webhook = ? AND (? = '' OR id < ?) ORDER BY id DESC LIMIT ?", id, cursor, cursor, limit+1)
+	if len(found) > limit {
+		found = found[:limit]
+		list.NextCursor = found[limit-1].ID
+	}
+	list.Items = append(list.Items, found...)
+	return list, err
+}
+
+// Redeliver sends a delivery again, whatever became of it. It keeps its id; its attempts begin anew.
+func (h *Hooks) Redeliver(ctx context.Context, c *service.Caller, id, delivery string) (d *service.Delivery, err error) {
+	err = h.service.Write(ctx, func(tx *service.Tx) error {
+		if _, err := get(ctx, tx, c, id); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, "UPDATE delivery SET state = ?, attempts = 0, next_at = ?, done_at = 0 WHERE id = ? AND webhook = ?", service.DeliveryPending, time.Now().UnixMilli(), delivery, id)
+		if err != nil {
+			return err
+		}
+		list, err := queryDeliveries(ctx, tx, "WHERE id = ? AND webhook = ?", delivery, id)
+		if err != nil {
+			return err
+		}
+		if len(list) == 0 {
+			return &service.Error{Code: service.ErrNotFound, Detail: "there is no such delivery; the log keeps them for 30 days"}
+		}
+		d = &list[0]
+		return tx.Audit(c, "webhook.redeliver", delivery, nil)
+	})
+	if err != nil {
+		return nil, err
+	}
+	h.deliverer.Wake()
+	return d, nil
+}
+
+// Test sends an event of the type TestEvent to a webhook.
+func (h *Hooks) Test(ctx context.Context, c *service.Caller, id string) (d *service.Delivery, err error) {
+	now := page.Time{Time: time.Now().UTC()}
+	err = h.service.Write(ctx, func(tx *service.Tx) error {
+		w, err := get(ctx, tx, c, id)
+		if err != nil {
+			return err
+		}
+		data, err := json.Marshal(map[string]string{"webhook": id})
+		if err != nil {
+			return err
+		}
+		event := service.Event{At: now, Type: TestEvent, Account: w.Account, Actor: c.Actor(), Data: data}
+		d = &service.Delivery{ID: service.NewID(), Webhook: id, Type: TestEvent, State: service.DeliveryPending, CreatedAt: now, NextAt: now}
+		return errors.Join(insert(ctx, tx, d, &event), tx.Audit(c, "webhook.test", id, nil))
+	})
+	if err != nil {
+		return nil, err
+	}
+	h.deliverer.Wake()
+	return d, nil
+}
+
+// insert stores a new delivery of an event.
+func insert(ctx context.Context, tx *service.Tx, d *service.Delivery, e *service.Event) error {
+	body, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, "INSERT INTO delivery (id, webhook, event, type, crawl, body, state, created_at, next_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		d.ID, d.Webhook, d.Event, d.Type, d.Crawl, string(body), d.State, service.Millis(d.CreatedAt.Time), service.Millis(d.NextAt.Time))
+	return err
+}
+
+// queryDeliveries returns the deliveries that the condition selects.
+func queryDeliveries(ctx context.Context, q querier, where string, args ...any) (list []service.Delivery, err error) {
+	rows, err := q.QueryContext(ctx, "SELECT id, webhook, event, type, crawl, state, attempts, created_at, next_at, done_at, last_status, last_error FROM delivery "+where, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var d service.Delivery
+		var created, next, done int64
+		if err := rows.Scan(&d.ID, &d.Webhook, &d.Event, &d.Type, &d.Crawl, &d.State, &d.Attempts, &created, &next, &done, &d.LastStatus, &d.LastError); err != nil {
+			return nil, err
+		}
+		d.CreatedAt, d.DoneAt = service.TimeOf(created), service.TimeOf(done)
+		if d.State == service.DeliveryPending {
+			d.NextAt = service.TimeOf(next)
+		}
+		list = append(list, d)
+	}
+	return list, rows.Err()
+}

@@ -1,0 +1,272 @@
+package hooks
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/fetch"
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/service"
+	"github.com/mapwright/mapwright/internal/service/webhook"
+)
+
+// Hooks are all webhooks of a service.
+type Hooks struct {
+	service   *service.Service
+	deliverer *webhook.Deliverer
+}
+
+// Options are what Hooks need.
+type Options struct {
+	Service   *service.Service
+	UserAgent string
+	Log       *slog.Logger // nil means none
+	// Attempted, if not nil, is called after each attempt with whether the delivery arrived. It is for metrics.
+	Attempted func(ok bool)
+}
+
+// New makes the webhooks of a service.
+func New(o Options) *Hooks {
+	return &Hooks{
+		service:   o.Service,
+		deliverer: webhook.New(webhook.Options{Store: &store{service: o.Service}, UserAgent: o.UserAgent, Log: o.Log, Attempted: o.Attempted}),
+	}
+}
+
+// Run delivers until ctx ends.
+func (h *Hooks) Run(ctx context.Context) {
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		for {
+			added := h.service.Events.Added()
+			h.deliverer.Wake() // for events that came before added was taken
+			select {
+			case <-ctx.Done():
+				return
+			case <-added:
+			}
+		}
+	})
+	h.deliverer.Run(ctx)
+	watching.Wait()
+}
+
+// TestEvent is the type of a delivery that a user asked for to try a webhook.
+const TestEvent service.EventType = "webhook.test"
+
+// EventTypes are the types of events that a webhook can be told of.
+func EventTypes() []service.EventType {
+	return []service.EventType{service.CrawlStarted, service.CrawlPaused, service.CrawlFinished, service.QuotaReached}
+}
+
+// Input is a new webhook, or a change of one. Fields that are nil stay as they are.
+type Input struct {
+	URL          *string              `json:"url,omitempty"`
+	Events       *[]service.EventType `json:"events,omitempty"` // none means all
+	Enabled      *bool                `json:"enabled,omitempty"`
+	AllowPrivate *bool                `json:"allow_private,omitempty"` // admins only
+	NewSecret    bool                 `json:"new_secret,omitempty"`    // draws another secret
+}
+
+// applyTo changes a webhook, and names every fault.
+func (in *Input) applyTo(w *service.Webhook, c *service.Caller) error {
+	var faults []service.FieldError
+	fault := func(field, code, format string, args ...any) {
+		faults = append(faults, service.FieldError{Field: field, Code: code, Detail: fmt.Sprintf(format, args...)})
+	}
+	if in.Enabled != nil {
+		w.Enabled = *in.Enabled
+	}
+	if in.AllowPrivate != nil && *in.AllowPrivate != w.AllowPrivate {
+		w.AllowPrivate = *in.AllowPrivate
+		if w.AllowPrivate && !c.Has(service.ScopeAdmin) {
+			fault("allow_private", "not_permitted", "only an admin may allow private addresses")
+		}
+	}
+	if in.URL != nil && *in.URL != w.URL {
+		w.URL = *in.URL
+		if in.AllowPrivate == nil && !c.Has(service.ScopeAdmin) {
+			w.AllowPrivate = false // it was allowed for another address
+		}
+	}
+	if w.URL == "" {
+		fault("url", "missing", "give the address that is told of events")
+	} else if err := webhook.CheckURL(w.URL); err != nil {
+		fault("url", "invalid", "%v", err)
+	} else if why := privateAddress(w.URL); why != "" && !w.AllowPrivate {
+		fault("url", "private_address", "it is not a public address (%s); an admin can allow it with allow_private", why)
+	}
+	if in.Events != nil {
+		w.Events = slices.Compact(slices.Sorted(slices.Values(*in.Events)))
+	}
+	for _, e := range w.Events {
+		if !slices.Contains(EventTypes(), e) {
+			fault("events", "invalid", "%q is not one of %s", e, joinTypes(EventTypes(), ", "))
+		}
+	}
+	if len(w.Events) == 0 {
+		w.Events = EventTypes()
+	}
+	if len(faults) > 0 {
+		return &service.Error{Code: service.ErrInvalid, Detail: "the webhook has faults", Fields: faults}
+	}
+	return nil
+}
+
+// privateAddress says why the address in a URL is not public; empty if it is, or if the host is a name.
+func privateAddress(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return ""
+	}
+	if addr, err := netip.ParseAddr(u.Hostname()); err == nil {
+		return fetch.NotPublic(addr)
+	}
+	if name := strings.ToLower(u.Hostname()); name == "localhost" || strings.HasSuffix(name, ".localhost") {
+		return "loopback"
+	}
+	return ""
+}
+
+func joinTypes(list []service.EventType, by string) string {
+	var texts []string
+	for _, e := range list {
+		texts = append(texts, string(e))
+	}
+	return strings.Join(texts, by)
+}
+
+// maxPerAccount bounds the webhooks of an account: each of its events is delivered to each of them.
+const maxPerAccount = 50
+
+// Create makes a webhook. The answer has the secret, which is not shown again.
+func (h *Hooks) Create(ctx context.Context, c *service.Caller, in Input) (*service.Webhook, error) {
+	w := &service.Webhook{ID: service.NewID(), Account: c.Account.ID, Enabled: true, CreatedAt: page.Time{Time: time.Now().UTC()}, Secret: webhook.NewSecret()}
+	if err := in.applyTo(w, c); err != nil {
+		return nil, err
+	}
+	last, err := h.service.Events.Last(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = h.service.Write(ctx, func(tx *service.Tx) error {
+		var n int
+		if err := tx.QueryRowContext(ctx, "SELECT count(*) FROM webhook WHERE account = ?", w.Account).Scan(&n); err != nil {
+			return err
+		}
+		if n >= maxPerAccount {
+			return &service.Error{Code: service.ErrPlanLimit, Detail: fmt.Sprintf("an account may have %d webhooks: delete one first", maxPerAccount)}
+		}
+		_, err := tx.ExecContext(ctx, "INSERT INTO webhook (id, account, url, events_json, enabled, allow_private, secret, after_event, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+			w.ID, w.Account, w.URL, typesJSON(w.Events), w.Enabled, w.AllowPrivate, w.Secret, last, w.CreatedAt.UnixMilli())
+		return errors.Join(err, tx.Audit(c, "webhook.create", w.ID, nil))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+// Edit changes a webhook.
+func (h *Hooks) Edit(ctx context.Context, c *service.Caller, id string, in Input) (w *service.Webhook, err error) {
+	err = h.service.Write(ctx, func(tx *service.Tx) (err error) {
+		if w, err = get(ctx, tx, c, id); err != nil {
+			return err
+		}
+		if err := in.applyTo(w, c); err != nil {
+			return err
+		}
+		if in.NewSecret {
+			w.Secret = webhook.NewSecret()
+			if _, err := tx.ExecContext(ctx, "UPDATE webhook SET secret = ? WHERE id = ?", w.Secret, id); err != nil {
+				return err
+			}
+		}
+		_, err = tx.ExecContext(ctx, "UPDATE webhook SET url = ?, events_json = ?, enabled = ?, allow_private = ? WHERE id = ?", w.URL, typesJSON(w.Events), w.Enabled, w.AllowPrivate, id)
+		return errors.Join(err, tx.Audit(c, "webhook.edit", id, in))
+	})
+	if err != nil {
+		return nil, err
+	}
+	h.deliverer.Wake()
+	return w, nil
+}
+
+// Delete removes a webhook with its deliveries.
+func (h *Hooks) Delete(ctx context.Context, c *service.Caller, id string) error {
+	return h.service.Write(ctx, func(tx *service.Tx) error {
+		if _, err := get(ctx, tx, c, id); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, "DELETE FROM delivery WHERE webhook = ?", id)
+		_, err2 := tx.ExecContext(ctx, "DELETE FROM webhook WHERE id = ?", id)
+		return errors.Join(err, err2, tx.Audit(c, "webhook.delete", id, nil))
+	})
+}
+
+// List returns the webhooks of an account, the oldest first; of all accounts if the account is empty.
+func (h *Hooks) List(ctx context.Context, account string) ([]service.Webhook, error) {
+	return query(ctx, h.service.DB().Read(), "WHERE account = ? OR ? = '' ORDER BY id", account, account)
+}
+
+// Get returns a webhook.
+func (h *Hooks) Get(ctx context.Context, c *service.Caller, id string) (*service.Webhook, error) {
+	return get(ctx, h.service.DB().Read(), c, id)
+}
+
+// querier is a database or a transaction.
+type querier interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+func typesJSON(list []service.EventType) string {
+	text, _ := json.Marshal(list) // texts always can be encoded
+	return string(text)
+}
+
+// get returns a webhook that the caller may see.
+func get(ctx context.Context, q querier, c *service.Caller, id string) (*service.Webhook, error) {
+	list, err := query(ctx, q, "WHERE id = ?", id)
+	if err != nil {
+		return nil, err
+	}
+	if len(list) == 0 || list[0].Account != c.Account.ID && !c.Has(service.ScopeAdmin) {
+		return nil, &service.Error{Code: service.ErrNotFound, Detail: "there is no such webhook"}
+	}
+	return &list[0], nil
+}
+
+// query returns the webhooks that the condition selects, without their secrets.
+func query(ctx context.Context, q querier, where string, args ...any) (list []service.Webhook, err error) {
+	rows, err := q.QueryContext(ctx, "SELECT id, account, url, events_json, enabled, allow_private, created_at FROM webhook "+where, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	list = []service.Webhook{}
+	for rows.Next() {
+		var w service.Webhook
+		var events string
+		var created int64
+		if err := rows.Scan(&w.ID, &w.Account, &w.URL, &events, &w.Enabled, &w.AllowPrivate, &created); err != nil {
+			return nil, err
+		}
+		if err := json.Unmarshal([]byte(events), &w.Events); err != nil {
+			return nil, fmt.Errorf("read webhook %s: %w", w.ID, err)
+		}
+		w.CreatedAt = service.TimeOf(created)
+		list = append(list, w)
+	}
+	return list, rows.Err()
+}

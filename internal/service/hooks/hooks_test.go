@@ -1,0 +1,364 @@
+package hooks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/service"
+	"github.com/mapwright/mapwright/internal/service/webhook"
+)
+
+// fixture is a service that keeps records and runs nothing.
+type fixture struct {
+	t *testing.T
+	*service.Service
+	a, b *service.Caller // of two accounts, may write
+}
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	s, err := service.Open(t.Context(), service.Options{Dir: t.TempDir(), RecordsOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	f := &fixture{t: t, Service: s}
+	f.a, f.b = f.account("a"), f.account("b")
+	return f
+}
+
+func (f *fixture) account(name string) *service.Caller {
+	f.t.Helper()
+	account, err := f.Accounts.Create(f.t.Context(), &service.Caller{System: "test", Scopes: []service.Scope{service.ScopeAdmin}}, service.Account{Name: name})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return &service.Caller{Account: account, Key: "k", Scopes: []service.Scope{service.ScopeWrite}}
+}
+
+// add records events of an account.
+func (f *fixture) add(of *service.Caller, kinds ...service.EventType) {
+	f.t.Helper()
+	err := f.Write(f.t.Context(), func(tx *service.Tx) (err error) {
+		for _, kind := range kinds {
+			err = errors.Join(err, tx.Record(service.Event{Type: kind, Account: of.Account.ID, Crawl: "c1", Data: json.RawMessage(`{"state":"complete"}`)}))
+		}
+		return err
+	})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *fixture) hooks() *Hooks { return New(Options{Service: f.Service, UserAgent: "Test/1"}) }
+
+// receiver is a receiver of webhooks.
+type receiver struct {
+	*httptest.Server
+	got    chan request
+	status func(path string) int
+	hold   chan struct{} // if it is not nil, answers wait until it is closed
+}
+
+type request struct{ path, id, body string }
+
+func newReceiver(t *testing.T) *receiver {
+	r := &receiver{got: make(chan request, 1000), status: func(string) int { return http.StatusNoContent }}
+	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		body, _ := io.ReadAll(q.Body)
+		r.got <- request{q.URL.Path, q.Header.Get(webhook.HeaderID), string(body)}
+		if r.hold != nil {
+			select {
+			case <-r.hold:
+			case <-q.Context().Done():
+			}
+		}
+		w.WriteHeader(r.status(q.URL.Path))
+	}))
+	t.Cleanup(r.Close)
+	return r
+}
+
+func admin(c *service.Caller) *service.Caller {
+	more := *c
+	more.Scopes = []service.Scope{service.ScopeAdmin}
+	return &more
+}
+
+// running runs hooks until the returned function is called.
+func running(t *testing.T, h *Hooks) (stop func()) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var done sync.WaitGroup
+	done.Go(func() { h.Run(ctx) })
+	stop = func() {
+		cancel()
+		done.Wait()
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+func create(t *testing.T, h *Hooks, c *service.Caller, url string, events ...service.EventType) *service.Webhook {
+	t.Helper()
+	yes := true
+	w, err := h.Create(t.Context(), c, Input{URL: &url, Events: &events, AllowPrivate: &yes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// logOf waits until no delivery of a webhook waits for its first attempt, and returns the log.
+func logOf(t *testing.T, h *Hooks, c *service.Caller, id string, want int) []service.Delivery {
+	t.Helper()
+	for {
+		list, err := h.Deliveries(t.Context(), c, id, "", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(list.Items) >= want && !slices.ContainsFunc(list.Items, func(d service.Delivery) bool { return d.Attempts == 0 }) {
+			return list.Items
+		}
+		time.Sleep(time.Millisecond) // the test ends by its time-out if it never comes
+	}
+}
+
+func TestDeliver(t *testing.T) {
+	f, r := newFixture(t), newReceiver(t)
+	h := f.hooks()
+	f.add(f.a, service.CrawlFinished) // before there is a webhook
+	w := create(t, h, admin(f.a), r.URL+"/a", service.CrawlFinished, service.QuotaReached)
+	create(t, h, admin(f.b), r.URL+"/b")
+	if !strings.HasPrefix(w.Secret, "whsec_") {
+		t.Errorf("secret %q", w.Secret)
+	}
+	running(t, h)
+	f.add(f.a, service.CrawlStarted, service.CrawlQueued, service.CrawlFinished)
+	f.add(f.b, service.CrawlStarted)
+	got := map[string]request{}
+	for range 2 {
+		q := <-r.got
+		got[q.path] = q
+	}
+	var event service.Event
+	if err := json.Unmarshal([]byte(got["/a"].body), &event); err != nil || event.ID != 4 || event.Type != service.CrawlFinished || !strings.Contains(string(event.Data), "complete") {
+		t.Errorf("account a gets %s", got["/a"].body)
+	}
+	if !strings.Contains(got["/b"].body, `"crawl.started"`) {
+		t.Errorf("account b gets %s", got["/b"].body)
+	}
+	log := logOf(t, h, f.a, w.ID, 1)
+	if d := log[0]; len(log) != 1 || d.ID != got["/a"].id || d.State != service.Delivered || d.LastStatus != 204 || d.Event != 4 || d.DoneAt.IsZero() || !d.NextAt.IsZero() {
+		t.Errorf("log %+v", log)
+	}
+	// Sent again, with the same id; and a test.
+	if _, err := h.Redeliver(t.Context(), f.a, w.ID, log[0].ID); err != nil {
+		t.Fatal(err)
+	}
+	if q := <-r.got; q.id != log[0].ID || q.body != got["/a"].body {
+		t.Errorf("sent again: %+v", q)
+	}
+	if _, err := h.Test(t.Context(), f.a, w.ID); err != nil {
+		t.Fatal(err)
+	}
+	if q := <-r.got; !strings.Contains(q.body, string(TestEvent)) {
+		t.Errorf("test: %+v", q)
+	}
+	if log := logOf(t, h, f.a, w.ID, 2); len(log) != 2 || log[0].Type != TestEvent || log[1].State != service.Delivered {
+		t.Errorf("log %+v", log)
+	}
+}
+
+// The process ends while a receiver has not answered: the next one sends the same delivery, and makes no second one of the event.
+func TestKilledWhileSending(t *testing.T) {
+	f, r := newFixture(t), newReceiver(t)
+	r.hold = make(chan struct{})
+	h := f.hooks()
+	w := create(t, h, admin(f.a), r.URL+"/a")
+	stop := running(t, h)
+	f.add(f.a, service.CrawlFinished)
+	first := <-r.got
+	stop()
+	close(r.hold)
+	h = f.hooks()
+	running(t, h)
+	if again := <-r.got; again != first {
+		t.Errorf("first %+v, then %+v", first, again)
+	}
+	if log := logOf(t, h, f.a, w.ID, 1); len(log) != 1 || log[0].State != service.Delivered || log[0].Attempts != 1 {
+		t.Errorf("log %+v", log)
+	}
+}
+
+func TestFailedAndDisabled(t *testing.T) {
+	f, r := newFixture(t), newReceiver(t)
+	r.status = func(string) int { return http.StatusInternalServerError }
+	h := f.hooks()
+	w := create(t, h, admin(f.a), r.URL+"/a")
+	running(t, h)
+	f.add(f.a, service.CrawlPaused)
+	<-r.got
+	log := logOf(t, h, f.a, w.ID, 1)
+	if d := log[0]; d.State != service.DeliveryPending || d.LastStatus != 500 || d.LastError == "" || d.NextAt.Sub(d.CreatedAt.Time) < 9*time.Second {
+		t.Errorf("log %+v", log)
+	}
+	off := false
+	if _, err := h.Edit(t.Context(), f.a, w.ID, Input{Enabled: &off}); err != nil {
+		t.Fatal(err)
+	}
+	f.add(f.a, service.CrawlFinished)
+	other := create(t, h, admin(f.a), r.URL+"/other")
+	f.add(f.a, service.CrawlStarted)
+	if q := <-r.got; q.path != "/other" {
+		t.Errorf("%+v was sent though the webhook is off", q)
+	}
+	logOf(t, h, f.a, other.ID, 1)
+	if log := logOf(t, h, f.a, w.ID, 1); len(log) != 1 {
+		t.Errorf("log %+v", log)
+	}
+}
+
+func TestFaults(t *testing.T) {
+	f := newFixture(t)
+	h := f.hooks()
+	yes, url := true, "https://example.com/hook"
+	for name, c := range map[string]struct {
+		by    *service.Caller
+		in    Input
+		field string
+	}{
+		"nothing":           {f.a, Input{}, "url"},
+		"no URL":            {f.a, Input{URL: new("example.com")}, "url"},
+		"password":          {f.a, Input{URL: new("https://u:p@example.com/")}, "url"},
+		"private":           {f.a, Input{URL: new("http://10.0.0.1/")}, "url"},
+		"localhost":         {admin(f.a), Input{URL: new("http://LOCALHOST:80/")}, "url"},
+		"allow by a tenant": {f.a, Input{URL: &url, AllowPrivate: &yes}, "allow_private"},
+		"event":             {f.a, Input{URL: &url, Events: &[]service.EventType{"crawl.exploded"}}, "events"},
+	} {
+		_, err := h.Create(t.Context(), c.by, c.in)
+		if of, ok := errors.AsType[*service.Error](err); !ok || of.Code != service.ErrInvalid || len(of.Fields) != 1 || of.Fields[0].Field != c.field {
+			t.Errorf("%s: %v, want a fault of %s", name, err, c.field)
+		}
+	}
+	for i := range maxPerAccount + 1 {
+		_, err := h.Create(t.Context(), f.a, Input{URL: &url})
+		if of, ok := errors.AsType[*service.Error](err); (i == maxPerAccount) != (ok && of.Code == service.ErrPlanLimit) {
+			t.Fatalf("webhook %d: %v", i, err)
+		}
+	}
+}
+
+func TestOwners(t *testing.T) {
+	f := newFixture(t)
+	h := f.hooks()
+	w := create(t, h, admin(f.a), "http://10.0.0.1/hook")
+	d, err := h.Test(t.Context(), f.a, w.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stranger := f.b
+	_, getErr := h.Get(t.Context(), stranger, w.ID)
+	_, editErr := h.Edit(t.Context(), stranger, w.ID, Input{NewSecret: true})
+	_, testErr := h.Test(t.Context(), stranger, w.ID)
+	_, logErr := h.Deliveries(t.Context(), stranger, w.ID, "", 0)
+	_, againErr := h.Redeliver(t.Context(), stranger, w.ID, d.ID)
+	_, noneErr := h.Redeliver(t.Context(), f.a, w.ID, "d0")
+	for i, err := range []error{getErr, editErr, testErr, logErr, againErr, noneErr, h.Delete(t.Context(), stranger, w.ID)} {
+		if of, ok := errors.AsType[*service.Error](err); !ok || of.Code != service.ErrNotFound {
+			t.Errorf("call %d: %v", i, err)
+		}
+	}
+	got, err := h.Edit(t.Context(), f.a, w.ID, Input{NewSecret: true})
+	if err != nil || got.Secret == "" || got.Secret == w.Secret || !got.AllowPrivate {
+		t.Errorf("%+v, %v", got, err)
+	}
+	// What an admin allowed is for that address only.
+	if got, err := h.Edit(t.Context(), f.a, w.ID, Input{URL: new("http://10.0.0.2/hook")}); err == nil {
+		t.Errorf("a tenant moved it to %+v", got)
+	}
+	if got, err := h.Edit(t.Context(), f.a, w.ID, Input{URL: new("https://inside.example.com/")}); err != nil || got.AllowPrivate || got.Secret != "" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for i := range 4 {
+		if _, err := h.Test(t.Context(), f.a, w.ID); err != nil {
+			t.Fatal(i, err)
+		}
+	}
+	seen := map[string]bool{}
+	for cursor := ""; ; {
+		list, err := h.Deliveries(t.Context(), f.a, w.ID, cursor, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range list.Items {
+			seen[d.ID] = true
+		}
+		if cursor = list.NextCursor; cursor == "" {
+			break
+		}
+	}
+	if len(seen) != 5 {
+		t.Errorf("the log has %d deliveries in parts", len(seen))
+	}
+	if err := h.Delete(t.Context(), f.a, w.ID); err != nil {
+		t.Error(err)
+	}
+	if list, err := h.List(t.Context(), ""); err != nil || len(list) != 0 {
+		t.Errorf("%v, %v", list, err)
+	}
+}
+
+// More events than one transaction takes, most of which concern no webhook; and the log is not kept for ever.
+func TestManyEvents(t *testing.T) {
+	f := newFixture(t)
+	h := f.hooks()
+	w, err := h.Create(t.Context(), f.a, Input{URL: new("https://example.com/hook")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.add(f.b, slices.Repeat([]service.EventType{service.CrawlStarted}, 2*collectBatch+3)...)
+	f.add(f.a, service.CrawlFinished)
+	s := &store{service: f.Service}
+	for range 2 {
+		if err := s.Collect(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	jobs, next, err := s.Due(t.Context(), time.Now(), nil, 8)
+	if err != nil || len(jobs) != 1 || jobs[0].Webhook != w.ID || jobs[0].AllowPrivate || !next.IsZero() {
+		t.Fatalf("%+v, %v, %v", jobs, next, err)
+	}
+	if jobs, next, err := s.Due(t.Context(), time.Now(), []string{w.ID}, 8); err != nil || len(jobs) != 0 || !next.IsZero() {
+		t.Errorf("of a busy webhook: %+v, %v, %v", jobs, next, err)
+	}
+	if jobs, next, err := s.Due(t.Context(), time.Now().Add(-time.Hour), nil, 8); err != nil || len(jobs) != 0 || next.IsZero() {
+		t.Errorf("before it is due: %+v, %v, %v", jobs, next, err)
+	}
+	if err := s.Record(t.Context(), webhook.Attempt{Delivery: jobs[0].ID, At: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	old := time.Now().Add(-keepLog - time.Hour).UnixMilli()
+	err = f.Write(t.Context(), func(tx *service.Tx) error {
+		_, err := tx.Exec("UPDATE delivery SET done_at = ?", old)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.prunedAt = time.Time{}
+	if err := s.Collect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := h.Deliveries(t.Context(), f.a, w.ID, "", 0); err != nil || len(list.Items) != 0 {
+		t.Errorf("%+v, %v", list, err)
+	}
+}

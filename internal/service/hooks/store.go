@@ -1,0 +1,165 @@
+package hooks
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/service"
+	"github.com/mapwright/mapwright/internal/service/webhook"
+)
+
+const (
+	// collectBatch is how many events are made into deliveries in one transaction.
+	collectBatch = 500
+	// reader is the name of the mark up to which events were made into deliveries.
+	reader = "webhooks"
+	// keepLog is how long a delivery stays in the log after its end.
+	keepLog = 30 * 24 * time.Hour
+)
+
+// store is the webhook.Store in the database. Collect is called by one goroutine.
+type store struct {
+	service  *service.Service
+	prunedAt time.Time // used by Collect only
+}
+
+// Collect makes deliveries of the events since the last call. The mark moves in the same transaction.
+func (s *store) Collect(ctx context.Context) error {
+	for {
+		var last int64
+		err := s.service.DB().Read().QueryRowContext(ctx, "SELECT COALESCE(MAX(event), 0) FROM cursor WHERE reader = ?", reader).Scan(&last)
+		if err != nil {
+			return err
+		}
+		events, err := s.service.Events.Since(ctx, service.EventFilter{After: last, Limit: collectBatch})
+		if err != nil {
+			return err
+		}
+		if len(events) > 0 {
+			if err := s.service.Write(ctx, func(tx *service.Tx) error { return collect(ctx, tx, events) }); err != nil {
+				return err
+			}
+		}
+		if len(events) < collectBatch {
+			return s.prune(ctx)
+		}
+	}
+}
+
+func collect(ctx context.Context, tx *service.Tx, events []service.Event) error {
+	now := page.Time{Time: time.Now().UTC()}
+	for i := range events {
+		e := &events[i]
+		if !slices.Contains(EventTypes(), e.Type) {
+			continue
+		}
+		hooks, err := query(ctx, tx, "WHERE account = ? AND enabled <> 0 AND after_event < ? ORDER BY id", e.Account, e.ID)
+		if err != nil {
+			return err
+		}
+		for _, w := range hooks {
+			if !slices.Contains(w.Events, e.Type) {
+				continue
+			}
+			d := service.Delivery{ID: service.NewID(), Webhook: w.ID, Event: e.ID, Type: e.Type, Crawl: e.Crawl, State: service.DeliveryPending, CreatedAt: now, NextAt: now}
+			if err := insert(ctx, tx, &d, e); err != nil {
+				return err
+			}
+		}
+	}
+	_, err := tx.ExecContext(ctx, "INSERT INTO cursor (reader, event) VALUES (?, ?) ON CONFLICT (reader) DO UPDATE SET event = excluded.event", reader, events[len(events)-1].ID)
+	return err
+}
+
+// prune removes old entries of the log, once an hour.
+func (s *store) prune(ctx context.Context) error {
+	now := time.Now()
+	if now.Sub(s.prunedAt).Abs() < time.Hour {
+		return nil
+	}
+	s.prunedAt = now
+	return s.service.Write(ctx, func(tx *service.Tx) error {
+		_, err := tx.ExecContext(ctx, "DELETE FROM delivery WHERE done_at > 0 AND done_at < ?", now.Add(-keepLog).UnixMilli())
+		return err
+	})
+}
+
+// Due returns deliveries that are due, at most one of each webhook.
+func (s *store) Due(ctx context.Context, at time.Time, not []string, most int) (jobs []webhook.Job, next time.Time, err error) {
+	q := s.service.DB().Read()
+	waiting, err := nextOfEach(ctx, q)
+	if err != nil {
+		return nil, next, err
+	}
+	for _, w := range waiting {
+		if slices.Contains(not, w.id) {
+			continue
+		}
+		if w.next.After(at) || len(jobs) == most {
+			return jobs, w.next, nil
+		}
+		j := webhook.Job{Webhook: w.id}
+		err := q.QueryRowContext(ctx, "SELECT delivery.id, url, secret, allow_private, body, attempts FROM delivery JOIN webhook ON webhook.id = delivery.webhook "+
+			"WHERE state = ? AND delivery.webhook = ? AND next_at = ? ORDER BY delivery.id LIMIT 1", service.DeliveryPending, w.id, w.next.UnixMilli()).Scan(&j.ID, &j.URL, &j.Secret, &j.AllowPrivate, &j.Body, &j.Attempts)
+		if errors.Is(err, sql.ErrNoRows) {
+			continue // deleted meanwhile
+		}
+		if err != nil {
+			return nil, next, err
+		}
+		jobs = append(jobs, j)
+	}
+	return jobs, next, nil
+}
+
+// waitingHook is a webhook with a pending delivery.
+type waitingHook struct {
+	id   string
+	next time.Time
+}
+
+// nextOfEach are the webhooks that have something to deliver, and when, the earliest first.
+func nextOfEach(ctx context.Context, q querier) (list []waitingHook, err error) {
+	rows, err := q.QueryContext(ctx, "SELECT webhook.id, MIN(next_at) FROM webhook JOIN delivery ON delivery.webhook = webhook.id WHERE enabled <> 0 AND state = ? GROUP BY webhook.id ORDER BY 2, 1", service.DeliveryPending)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var w waitingHook
+		var next int64
+		if err := rows.Scan(&w.id, &next); err != nil {
+			return nil, err
+		}
+		w.next = time.UnixMilli(next)
+		list = append(list, w)
+	}
+	return list, rows.Err()
+}
+
+// Record stores an attempt. If a user asked to send the delivery again meanwhile, that stays due.
+func (s *store) Record(ctx context.Context, a webhook.Attempt) error {
+	state, next, done := service.Delivered, int64(0), a.At.UnixMilli()
+	switch {
+	case !a.NextAt.IsZero():
+		state, next, done = service.DeliveryPending, a.NextAt.UnixMilli(), 0
+	case a.Error != "":
+		state = service.DeliveryFailed
+	}
+	return s.service.Write(ctx, func(tx *service.Tx) error {
+		r, err := tx.ExecContext(ctx, "UPDATE delivery SET state = ?, attempts = attempts + 1, next_at = ?, done_at = ?, last_status = ?, last_error = ? WHERE id = ? AND state = ? AND next_at <= ?",
+			state, next, done, a.Status, a.Error, a.Delivery, service.DeliveryPending, a.At.UnixMilli())
+		if err != nil {
+			return err
+		}
+		if n, err := r.RowsAffected(); err != nil || n > 0 {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, "UPDATE delivery SET last_status = ?, last_error = ? WHERE id = ?", a.Status, a.Error, a.Delivery)
+		return err
+	})
+}

@@ -1,0 +1,271 @@
+package hosts
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/mapwright/mapwright/frontier/pace"
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/service"
+)
+
+// Host is what is known of a host, as users see it.
+type Host struct {
+	Host         string     `json:"host"`
+	Denied       bool       `json:"denied"`
+	DeniedReason string     `json:"denied_reason,omitempty"`
+	DeniedAt     page.Time  `json:"denied_at,omitzero"`
+	Pace         Pace       `json:"pace"`
+	Crawls       CrawlCount `json:"crawls"`
+}
+
+// Pace is how fast a host is asked, as far as it was learned. A crawl's own settings and robots.txt can make it slower.
+type Pace struct {
+	Delay       page.Millis `json:"learned_delay_ms"`         // least time between two requests
+	Floor       page.Millis `json:"floor_ms"`                 // shorter delays were refused
+	LastSuccess page.Time   `json:"last_success_at,omitzero"` // last answer that was no refusal
+	RestUntil   page.Time   `json:"rest_until,omitzero"`      // after a refusal; none if the host does not rest
+	Backoff     page.Time   `json:"backoff_until,omitzero"`   // after failures
+	Refusals    int         `json:"refusals"`                 // in a row
+	InFlight    int         `json:"in_flight"`                // requests of all crawls that are under way
+}
+
+// CrawlCount is how many running crawls ask a host, and how many of them wait for another one's turn.
+type CrawlCount struct {
+	Asking  int `json:"asking"`
+	Waiting int `json:"waiting"`
+}
+
+const (
+	// writeEvery is how often changes are written. A host that changes more often is written once.
+	writeEvery = 10 * time.Second
+	// keepLearned is how long a pace is remembered after its last change. A host may recover, and no crawl would find out.
+	keepLearned = 30 * 24 * time.Hour
+)
+
+// Hosts are the hosts of a service.
+type Hosts struct {
+	service *service.Service
+	shared  *crawl.Shared
+	log     *slog.Logger
+	unsaved map[string]pace.Learned // used by Run only: what could not be written yet
+
+	denying sync.Mutex // held while a host is denied or allowed, so that the crawls are told in the order of the database
+}
+
+// New loads what is known of hosts and gives it to the crawls of a service. The log may be nil.
+func New(ctx context.Context, s *service.Service, log *slog.Logger) (*Hosts, error) {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	h := &Hosts{service: s, shared: s.Shared(), log: log, unsaved: map[string]pace.Learned{}}
+	rows, err := s.DB().Read().QueryContext(ctx, "SELECT name, learned FROM host WHERE learned <> '' AND updated_at > ?", time.Now().Add(-keepLearned).UnixMilli())
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var name, text string
+		if err := rows.Scan(&name, &text); err != nil {
+			return nil, err
+		}
+		var l pace.Learned
+		if err := json.Unmarshal([]byte(text), &l); err != nil {
+			return nil, fmt.Errorf("read the pace of host %s: %w", name, err)
+		}
+		h.shared.Pace().Remember(name, l)
+	}
+	return h, errors.Join(rows.Err(), h.applyDenied(ctx))
+}
+
+// Run writes what crawls learn of hosts until ctx ends, and once more then.
+func (h *Hosts) Run(ctx context.Context) {
+	tick := time.NewTicker(writeEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			h.save(ctx)
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+			defer cancel()
+			h.save(last)
+			return
+		}
+	}
+}
+
+// save writes what has changed. What cannot be written is kept for the next time.
+func (h *Hosts) save(ctx context.Context) {
+	maps.Copy(h.unsaved, h.shared.Pace().Changes())
+	if len(h.unsaved) == 0 {
+		return
+	}
+	err := h.service.Write(ctx, func(tx *service.Tx) error {
+		for name, l := range h.unsaved {
+			text, err := json.Marshal(l)
+			if err != nil {
+				return err
+			}
+			if l.Delay == 0 && l.Floor == 0 && !l.AskedUntil.After(tx.Now()) {
+				text = nil // nothing is left to know
+			}
+			_, err = tx.ExecContext(ctx, "INSERT INTO host (name, learned, updated_at) VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE SET learned = excluded.learned, updated_at = excluded.updated_at",
+				name, string(text), tx.Now().UnixMilli())
+			if err != nil {
+				return err
+			}
+		}
+		_, err := tx.ExecContext(ctx, "DELETE FROM host WHERE denied = 0 AND (learned = '' OR updated_at < ?)", tx.Now().Add(-keepLearned).UnixMilli())
+		return err
+	})
+	if err != nil {
+		h.log.Error("cannot write what was learned of hosts; trying again", "hosts", len(h.unsaved), "error", err)
+		return
+	}
+	clear(h.unsaved)
+}
+
+// Get says what is known of a host.
+func (h *Hosts) Get(ctx context.Context, name string) (*Host, error) {
+	name, err := normal(name)
+	if err != nil {
+		return nil, err
+	}
+	out := &Host{Host: name}
+	var at int64
+	err = h.service.DB().Read().QueryRowContext(ctx, "SELECT denied, denied_reason, denied_at FROM host WHERE name = ?", name).Scan(&out.Denied, &out.DeniedReason, &at)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return nil, err
+	}
+	out.DeniedAt = service.TimeOf(at)
+	state, _ := h.shared.Pace().Host(name)
+	out.Pace = Pace{
+		Delay: page.Millis(state.Delay), Floor: page.Millis(state.Floor), LastSuccess: timeOf(state.LastSuccess), RestUntil: timeOf(state.RestUntil), Backoff: timeOf(state.BackoffUntil),
+		Refusals: state.Refusals, InFlight: state.Inflight,
+	}
+	out.Crawls = CrawlCount{Asking: state.Crawls, Waiting: state.Waiting}
+	return out, nil
+}
+
+func timeOf(t time.Time) page.Time {
+	if t.IsZero() {
+		return page.Time{}
+	}
+	return page.Time{Time: t.UTC()}
+}
+
+// List returns the hosts that are denied or need a slower pace, in the order of their names. Cursor is the last name of the part before; limit 0 means 100, at most 1000.
+func (h *Hosts) List(ctx context.Context, cursor string, limit int) (list service.List[*Host], err error) {
+	if limit <= 0 {
+		limit = 100
+	}
+	limit = min(limit, 1000)
+	names, err := h.names(ctx, "SELECT name FROM host WHERE name > ? ORDER BY name LIMIT ?", cursor, limit+1)
+	if err != nil {
+		return list, err
+	}
+	if len(names) > limit {
+		names = names[:limit]
+		list.NextCursor = names[limit-1]
+	}
+	list.Items = []*Host{}
+	for _, name := range names {
+		host, err := h.Get(ctx, name)
+		if err != nil {
+			return list, err
+		}
+		list.Items = append(list.Items, host)
+	}
+	return list, nil
+}
+
+func (h *Hosts) names(ctx context.Context, query string, args ...any) (names []string, err error) {
+	rows, err := h.service.DB().Read().QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, err
+		}
+		names = append(names, name)
+	}
+	return names, rows.Err()
+}
+
+// Deny ends all requests to a host, in all crawls: its URLs become host_blocked. The name may be *.example.com for all hosts below a domain. Only an admin may do so.
+func (h *Hosts) Deny(ctx context.Context, c *service.Caller, name, reason string) (*Host, error) {
+	if len(reason) > maxReason {
+		return nil, &service.Error{Code: service.ErrInvalid, Detail: "the request has faults", Fields: []service.FieldError{{Field: "reason", Code: "too_long", Detail: fmt.Sprintf("it has more than %d bytes", maxReason)}}}
+	}
+	return h.change(ctx, c, "host.deny", name, func(tx *service.Tx, name string) error {
+		_, err := tx.ExecContext(ctx, "INSERT INTO host (name, learned, updated_at, denied, denied_reason, denied_at) VALUES (?, '', ?, 1, ?, ?) "+
+			"ON CONFLICT (name) DO UPDATE SET denied = 1, denied_reason = excluded.denied_reason, denied_at = excluded.denied_at",
+			name, tx.Now().UnixMilli(), reason, tx.Now().UnixMilli())
+		return err
+	})
+}
+
+// maxReason bounds the reason of a denial, in bytes.
+const maxReason = 500
+
+// Allow ends a denial. Crawls that have blocked the host try it again when they are resumed.
+func (h *Hosts) Allow(ctx context.Context, c *service.Caller, name string) (*Host, error) {
+	return h.change(ctx, c, "host.allow", name, func(tx *service.Tx, name string) error {
+		_, err := tx.ExecContext(ctx, "UPDATE host SET denied = 0, denied_reason = '', denied_at = 0 WHERE name = ?", name)
+		return err
+	})
+}
+
+// change changes a host for an admin. The crawls are told after it is durable.
+func (h *Hosts) change(ctx context.Context, c *service.Caller, action, name string, fn func(tx *service.Tx, name string) error) (*Host, error) {
+	if !c.Has(service.ScopeAdmin) {
+		return nil, &service.Error{Code: service.ErrForbidden, Detail: "only an admin may deny or allow a host"}
+	}
+	name, err := normal(name)
+	if err != nil {
+		return nil, err
+	}
+	h.denying.Lock()
+	defer h.denying.Unlock()
+	err = h.service.Write(ctx, func(tx *service.Tx) error {
+		return errors.Join(fn(tx, name), tx.Audit(c, action, name, nil))
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := h.applyDenied(ctx); err != nil {
+		return nil, err
+	}
+	return h.Get(ctx, name)
+}
+
+// applyDenied tells the crawls which hosts are denied.
+func (h *Hosts) applyDenied(ctx context.Context) error {
+	names, err := h.names(ctx, "SELECT name FROM host WHERE denied <> 0")
+	if err != nil {
+		return err
+	}
+	return h.shared.Deny(names)
+}
+
+// normal is the form in which a host, or *. and a domain, is stored.
+func normal(name string) (string, error) {
+	names, err := config.NormalHosts([]string{name})
+	if err != nil {
+		return "", &service.Error{Code: service.ErrInvalid, Detail: "the host is not valid", Fields: []service.FieldError{{Field: "host", Code: "bad_value", Detail: err.Error()}}}
+	}
+	return names[0], nil
+}
