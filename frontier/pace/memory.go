@@ -1,6 +1,7 @@
 package pace
 
 import (
+	"maps"
 	"slices"
 	"time"
 )
@@ -63,11 +64,10 @@ func (r *Registry) Changes() map[string]Learned {
 			r.memory.learned[host] = l
 		}
 		out[host] = l
-		if l.Delay == 0 && l.Floor == 0 && l.AskedUntil.UnixNano() < r.now() {
-			delete(r.memory.learned, host)
-		}
 	}
 	clear(r.memory.changed)
+	now := time.Unix(0, r.now())
+	maps.DeleteFunc(r.memory.learned, func(_ string, l Learned) bool { return l.Delay == 0 && l.Floor == 0 && l.AskedUntil.Before(now) })
 	return out
 }
 

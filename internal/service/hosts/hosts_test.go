@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -115,12 +117,22 @@ func (f *fixture) await(id string) *service.Crawl {
 	}
 }
 
+// events are the events of a type of a crawl.
+func (f *fixture) events(id string, kind service.EventType) []service.Event {
+	f.t.Helper()
+	all, err := f.Events.Since(f.t.Context(), service.EventFilter{Crawl: id})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return slices.DeleteFunc(all, func(e service.Event) bool { return e.Type != kind })
+}
+
 // Ten accounts crawl one host, each with other settings, one of them as its owner: by the web's own statistics the longest delay and the smallest limit of
 // all hold from the first request to the last, and each crawl finds what it should.
 func TestTenAccountsOneHost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pages, strict = 30, 700 // ms
-		f := newFixture(t, t.TempDir(), testweb.Config{Seed: 5, Hosts: 1, Pages: pages, PageSize: 800, Links: 8, Faults: testweb.OnAll(testweb.Slow{Delay: 900 * time.Millisecond})})
+		f := newFixture(t, t.TempDir(), testweb.Config{Seed: 5, Hosts: 1, Pages: pages, PageSize: 800, Links: 8, Faults: testweb.OnAll(testweb.Slow{Delay: 250 * time.Millisecond})})
 		start := f.web.StartURLs()[0]
 		name := f.web.HostName(0)
 		slowest := f.submit(f.account("slowest"), map[string]any{"min_delay_ms": strict, "max_delay_ms": strict, "max_inflight_per_host": 1, "scope": "host"}, start)
@@ -140,9 +152,23 @@ func TestTenAccountsOneHost(t *testing.T) {
 			settings["scope"] = "host"
 			ids = append(ids, f.submit(f.account(fmt.Sprint("account ", i), name), settings, start))
 		}
+		saysWhy := false // of a crawl that waits, its status says for what
+		for range 20 {
+			time.Sleep(time.Second)
+			for _, id := range ids {
+				live := f.Crawls.Live(id)
+				saysWhy = saysWhy || live != nil && strings.Contains(live.Waiting, "asked by another crawl")
+			}
+		}
+		if !saysWhy {
+			t.Error("no crawl says that it waits for another one")
+		}
 		for i, id := range ids {
 			if crawl := f.await(id); crawl.State != service.Partial || crawl.Outcomes["ok"]+crawl.Outcomes["redirect"] == 0 {
 				t.Errorf("crawl %d: %s with %v: %q", i, crawl.State, crawl.Outcomes, crawl.Errors)
+			}
+			if got := f.events(id, service.LimitWarning); len(got) == 0 {
+				t.Errorf("crawl %d: warnings of limits %v", i, got)
 			}
 		}
 		if crawl, err := f.Crawls.Get(t.Context(), f.admin, slowest); err != nil || crawl.State != service.Running {
@@ -215,6 +241,9 @@ func TestDeny(t *testing.T) {
 		crawl := f.await(id)
 		if crawl.Outcomes["host_blocked"] == 0 || crawl.Outcomes["ok"] == 0 {
 			t.Errorf("%s with %v", crawl.State, crawl.Outcomes)
+		}
+		if got := f.events(id, service.HostBlocked); len(got) != 1 || !strings.Contains(string(got[0].Data), bad) || !strings.Contains(string(got[0].Data), "operator") {
+			t.Errorf("events %v", got)
 		}
 		if n := f.web.HostStats(0).Requests; n != asked {
 			t.Errorf("%d requests after the host was denied", n-asked)
