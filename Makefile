@@ -20,7 +20,7 @@ RACE_WITHOUT = none
 # An expression for tests that make race leaves out.
 RACE_SKIP =
 
-.PHONY: help build test test-hard example race fuzz crash cluster-test cluster-bench browser-test bitflips large soak bench bench-peers bench-compare bench-record bench-smoke lint cross docs demo clean
+.PHONY: help build test test-hard example race fuzz crash cluster-test service-test cluster-bench browser-test bitflips large soak bench bench-peers bench-compare bench-record bench-smoke lint cross docs demo clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -60,6 +60,11 @@ browser-test: ## pages in a real browser (Debian's Chromium) with axe-core; pict
 	./scripts/need-chromium.sh
 	$(GO) vet -tags browser ./internal/...
 	MAPWRIGHT_SCREENSHOTS=$(abspath $(SCREENSHOTS)) $(GO) test -tags browser -p 1 -count=1 -timeout 20m $(TESTFLAGS) -run Browser $$(git grep -l '^//go:build browser' -- '*_test.go' | xargs -n 1 dirname | sort -u | sed 's|^|./|')
+
+service-test: ## the service behind a real nginx, and the commands of docs/service.md
+	./scripts/need-nginx.sh
+	$(GO) vet -tags service ./internal/service/story
+	$(GO) test -tags service -count=1 -timeout 20m $(TESTFLAGS) ./internal/service/story
 
 bitflips: ## change FLIPS single bits (default 5000) in the files of a closed and of a killed store
 	STATE_BITFLIPS=$(FLIPS) $(GO) test -count=1 -run TestBitFlips -timeout 120m ./state -v

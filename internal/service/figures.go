@@ -23,7 +23,10 @@ func (s *Service) Figures(ctx context.Context) (f Figures, err error) {
 		n      int
 		oldest int64
 	}
-	counts, err := collect(ctx, s.db.Read(), func(row scanner) (c count, err error) { return c, row.Scan(&c.state, &c.n, &c.oldest) },
+	counts, err := collect(ctx, s.db.Read(), func(row scanner) (c count, err error) {
+		err = row.Scan(&c.state, &c.n, &c.oldest)
+		return c, err
+	},
 		"SELECT state, COUNT(*), MIN(queued_at) FROM crawl GROUP BY state")
 	if err != nil {
 		return f, err

@@ -1,0 +1,269 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/service"
+	"github.com/mapwright/mapwright/internal/service/client"
+)
+
+// Environment variables of 'mapwright remote'.
+const (
+	serverVariable = config.EnvPrefix + "SERVER"
+	keyVariable    = config.EnvPrefix + "KEY"
+)
+
+const defaultServer = "http://127.0.0.1:8080"
+
+// remote is the server that the commands below 'mapwright remote' use.
+type remote struct {
+	environ []string
+	io      stdio
+	server  string
+	key     string
+	keyFile string
+}
+
+func newRemote(environ []string, io stdio) *cobra.Command {
+	r := &remote{environ: environ, io: io}
+	cmd := &cobra.Command{
+		Use:   "remote",
+		Short: "Use a server that 'mapwright serve' runs",
+		Long: "Use a server that 'mapwright serve' runs. The server and the key are given by flags, or by the environment variables " + serverVariable + " and " + keyVariable +
+			", which other users of the machine cannot see.",
+		Example: `  export ` + keyVariable + `=$(mapwright keys create --scope write)
+  mapwright remote submit https://example.com/ --max-urls 1000 --watch
+  mapwright remote list
+  mapwright remote get ID pages.jsonl --output pages.jsonl`,
+		Args: oneOfTheCommands,
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	flags := cmd.PersistentFlags()
+	flags.StringVar(&r.server, "server", cmp.Or(lookup(environ, serverVariable), defaultServer), "`URL` of the server, with its base path")
+	flags.StringVar(&r.key, "key", "", "`key` of an account; other users of the machine may see it here")
+	flags.StringVar(&r.keyFile, "key-file", "", "`file` that holds the key")
+	cmd.AddCommand(r.submit(), r.list(), r.get(), r.watch(), r.edit(),
+		r.command(service.CommandPause, "Pause a crawl; 'remote resume' goes on with it"),
+		r.command(service.CommandResume, "Go on with a crawl that is paused, partial or failed"),
+		r.command(service.CommandCancel, "End a crawl; what it found is written"),
+		r.command(service.CommandRecrawl, "Visit the URLs of a finished crawl again"),
+		r.command(service.CommandDelete, "Delete a crawl and all its data"))
+	return cmd
+}
+
+// client makes the client of a command.
+func (r *remote) client() (*client.Client, error) {
+	key := r.key
+	if r.keyFile != "" {
+		if key != "" {
+			return nil, usage("the key is given twice, by --key and by --key-file")
+		}
+		text, err := os.ReadFile(r.keyFile)
+		if err != nil {
+			return nil, refusal(fmt.Errorf("read the key: %w", err))
+		}
+		key = strings.TrimSpace(string(text))
+	}
+	key = cmp.Or(key, lookup(r.environ, keyVariable))
+	if key == "" {
+		return nil, usage("no key: set %s, or give --key-file; 'mapwright keys create' makes one", keyVariable)
+	}
+	c, err := client.New(client.Options{URL: r.server, Key: key})
+	if err != nil {
+		return nil, refusal(err)
+	}
+	return c, nil
+}
+
+// failed is the error of a request: what the server refused is the caller's mistake.
+func (r *remote) failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	if e, ok := errors.AsType[*client.Error](err); ok && e.Status < 500 {
+		return refusal(err)
+	}
+	return &exitError{exitFailed, fmt.Errorf("server %s: %w", r.server, err)}
+}
+
+// printJSON prints a value as one line.
+func (r *remote) printJSON(v any) error { return json.NewEncoder(r.io.out).Encode(v) }
+
+func (r *remote) submit() *cobra.Command {
+	var (
+		starts   []string
+		s        service.Submission
+		priority int
+		repeat   string
+		follow   bool
+		asJSON   bool
+		setting  *settingFlags
+	)
+	cmd := &cobra.Command{
+		Use:   "submit [--start-url] URL...",
+		Short: "Submit a crawl",
+		Long:  "Submit a crawl. The settings are those of 'mapwright crawl'; the server says which of them the key may use.",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			settings, err := givenSettings(setting)
+			urls, startsErr := readStarts(append(starts, args...), r.io.in)
+			if err := errors.Join(err, startsErr); err != nil {
+				return err
+			}
+			for _, u := range urls {
+				text := u.URL.String()
+				if u.Bare {
+					text = u.URL.Host()
+				}
+				s.StartURLs = append(s.StartURLs, text)
+			}
+			s.Settings = settings
+			if cmd.Flags().Changed("queue-priority") {
+				s.Priority = &priority
+			}
+			c, err := r.client()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			crawl, err := c.Submit(cmd.Context(), s, repeat)
+			if err != nil {
+				return r.failed(err)
+			}
+			if follow {
+				return r.follow(cmd.Context(), c, crawl.ID, asJSON)
+			}
+			if asJSON {
+				return r.printJSON(crawl)
+			}
+			_, err = fmt.Fprintln(r.io.out, crawl.ID)
+			return err
+		},
+	}
+	cmd.Flags().StringArrayVarP(&starts, config.StartURLName, "u", nil, "`URL`, domain, file with one per line, or - for standard input (repeatable)")
+	cmd.Flags().StringVar(&s.Name, "name", "", "`name` of the crawl")
+	cmd.Flags().StringArrayVar(&s.Labels, "label", nil, "`label` of the crawl (repeatable)")
+	cmd.Flags().IntVar(&priority, "queue-priority", 5, "0 to 9; crawls with a higher `number` run first")
+	cmd.Flags().StringVar(&s.Plan, "plan", "", "`name` of a plan that the account may use")
+	cmd.Flags().StringVar(&repeat, "idempotency-key", "", "any `text` that names this request: if it is repeated, no second crawl is made")
+	cmd.Flags().BoolVarP(&follow, "watch", "w", false, "show the crawl until it ends")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	setting = addSettings(cmd, nil)
+	return cmd
+}
+
+// givenSettings are the settings that flags or a configuration file give, as the API takes them. The environment is that of this machine, and does
+// not count.
+func givenSettings(f *settingFlags) (map[string]json.RawMessage, error) {
+	loaded, err := f.load()
+	if err != nil {
+		return nil, err
+	}
+	given := map[string]bool{}
+	for _, layer := range []config.Layer{f.sources().file, f.given} {
+		for name := range layer {
+			given[name] = true
+		}
+	}
+	out := map[string]json.RawMessage{}
+	put := func(name string, value any) error {
+		text, err := json.Marshal(value)
+		out[config.FileKey(name)] = text
+		return err
+	}
+	if given[config.ProfileName] || given[config.SafeName] {
+		if err := put(config.ProfileName, loaded.Settings.Profile); err != nil {
+			return nil, err
+		}
+	}
+	for _, e := range loaded.Settings.Table() {
+		if given[e.Name] {
+			if err := put(e.Name, config.JSONValue(e.Value)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return out, nil
+}
+
+func (r *remote) edit() *cobra.Command {
+	var (
+		name     string
+		labels   []string
+		priority int
+		asJSON   bool
+		setting  *settingFlags
+	)
+	cmd := &cobra.Command{
+		Use:   "edit ID",
+		Short: "Change a crawl: its name, labels, priority, limits or, while it is paused, its scope",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			settings, err := givenSettings(setting)
+			if err != nil {
+				return err
+			}
+			e := service.Edit{Settings: settings}
+			if cmd.Flags().Changed("name") {
+				e.Name = &name
+			}
+			if cmd.Flags().Changed("label") {
+				e.Labels = &labels
+			}
+			if cmd.Flags().Changed("queue-priority") {
+				e.Priority = &priority
+			}
+			c, err := r.client()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			crawl, err := c.Edit(cmd.Context(), args[0], e)
+			if err != nil {
+				return r.failed(err)
+			}
+			return r.print(crawl, asJSON)
+		},
+	}
+	cmd.Flags().StringVar(&name, "name", "", "`name` of the crawl")
+	cmd.Flags().StringArrayVar(&labels, "label", nil, "`label` of the crawl, instead of those that it has (repeatable)")
+	cmd.Flags().IntVar(&priority, "queue-priority", 5, "0 to 9; crawls with a higher `number` run first")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	setting = addSettings(cmd, nil)
+	return cmd
+}
+
+// command is the command for one thing that a crawl can be asked to do.
+func (r *remote) command(command service.Command, short string) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   string(command) + " ID...",
+		Short: short,
+		Args:  cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := r.client()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			var failed []error
+			for _, id := range args {
+				crawl, err := c.Command(cmd.Context(), id, command)
+				if err == nil {
+					err = r.print(crawl, asJSON)
+				}
+				failed = append(failed, err)
+			}
+			return r.failed(errors.Join(failed...))
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}

@@ -1,0 +1,268 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"github.com/mapwright/mapwright/internal/crawl/monitor"
+	"github.com/mapwright/mapwright/internal/service"
+	"github.com/mapwright/mapwright/internal/service/client"
+)
+
+func (r *remote) list() *cobra.Command {
+	var (
+		states []string
+		f      service.CrawlFilter
+		asJSON bool
+	)
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List crawls, the newest first",
+		Args:  noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			for _, s := range states {
+				if !slices.Contains(service.States(), service.State(s)) {
+					return usage("flag --state: %q is not one of %v", s, service.States())
+				}
+				f.States = append(f.States, service.State(s))
+			}
+			c, err := r.client()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			list, err := c.Crawls(cmd.Context(), f)
+			if err != nil {
+				return r.failed(err)
+			}
+			if asJSON {
+				return r.printJSON(list)
+			}
+			w := tabwriter.NewWriter(r.io.out, 0, 0, 2, ' ', 0)
+			fmt.Fprintln(w, "ID\tSTATE\tDONE\tPENDING\tCREATED\tNAME")
+			for _, crawl := range list.Items {
+				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", crawl.ID, crawlState(&crawl), humanize.Comma(crawl.Done), humanize.Comma(crawl.Pending),
+					crawl.CreatedAt.Local().Format("2006-01-02 15:04"), cmp.Or(crawl.Name, strings.Join(crawl.StartURLs, " ")))
+			}
+			if err := w.Flush(); err != nil {
+				return err
+			}
+			if list.NextCursor != "" {
+				fmt.Fprintf(r.io.err, "mapwright: there are more: --cursor %s shows the next\n", list.NextCursor)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().StringSliceVar(&states, "state", nil, "only crawls in this `state` (repeatable)")
+	cmd.Flags().StringVar(&f.Label, "label", "", "only crawls with this `label`")
+	cmd.Flags().StringVar(&f.Name, "search", "", "only crawls whose name or a start URL contains this `text`")
+	cmd.Flags().StringVar(&f.Account, "account", "", "`id` of another account, or * for all; needs the scope admin")
+	cmd.Flags().IntVar(&f.Limit, "limit", 100, "at most this many")
+	cmd.Flags().StringVar(&f.Cursor, "cursor", "", "`cursor` that the last list ended with")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (r *remote) get() *cobra.Command {
+	var (
+		out    string
+		asJSON bool
+	)
+	cmd := &cobra.Command{
+		Use:   "get ID [RESULT]",
+		Short: "Show a crawl, or read one of its results: pages.jsonl, sitemap.xml, report, report.html, links, changes, log",
+		Args:  cobra.RangeArgs(1, 2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := r.client()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			if len(args) == 2 {
+				return r.download(cmd.Context(), c, args[0], args[1], out)
+			}
+			crawl, err := c.Crawl(cmd.Context(), args[0])
+			if err != nil {
+				return r.failed(err)
+			}
+			return r.print(crawl, asJSON)
+		},
+	}
+	cmd.Flags().StringVarP(&out, "output", "o", "", "`file` to write the result to (default: standard output)")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// download reads a result. A file appears whole or not at all.
+func (r *remote) download(ctx context.Context, c *client.Client, id, name, path string) error {
+	body, err := c.Result(ctx, id, name)
+	if err != nil {
+		return r.failed(err)
+	}
+	defer body.Close()
+	if path == "" {
+		_, err = io.Copy(r.io.out, body)
+		return r.failed(err)
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".tmp-")
+	if err != nil {
+		return refusal(err)
+	}
+	_, err = io.Copy(f, body)
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return r.failed(errors.Join(err, os.Remove(f.Name())))
+	}
+	return nil
+}
+
+func (r *remote) watch() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "watch ID",
+		Short: "Show what happens to a crawl until it ends; the exit status is that of 'mapwright crawl'",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := r.client()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			return r.follow(cmd.Context(), c, args[0], asJSON)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print each event as a line of JSON")
+	return cmd
+}
+
+// follow prints the events and samples of a crawl until it has ended.
+func (r *remote) follow(ctx context.Context, c *client.Client, id string, asJSON bool) error {
+	for event, err := range c.Events(ctx, id, 0) {
+		if err != nil {
+			return r.failed(err)
+		}
+		if asJSON {
+			err = r.printJSON(event)
+		} else {
+			_, err = fmt.Fprintln(r.io.out, eventText(&event))
+		}
+		if err != nil {
+			return err
+		}
+		if event.Type != service.CrawlFinished && event.Type != service.CrawlDeleted {
+			continue
+		}
+		crawl, err := c.Crawl(ctx, id)
+		if client.IsNotFound(err) {
+			return &exitError{exitFailed, fmt.Errorf("crawl %s was deleted", id)}
+		}
+		if err != nil {
+			return r.failed(err)
+		}
+		if crawl.State.Ended() { // not the event of an earlier run
+			return exitOfCrawl(crawl)
+		}
+	}
+	return nil
+}
+
+// exitOfCrawl is the exit status of a crawl that ended on a server.
+func exitOfCrawl(crawl *service.Crawl) error {
+	switch crawl.State {
+	case service.Complete:
+		return nil
+	case service.Partial:
+		return &exitError{exitPartial, nil}
+	case service.Cancelled:
+		return &exitError{exitInterrupted, nil}
+	}
+	return &exitError{exitFailed, nil}
+}
+
+// eventText is an event as one line for people.
+func eventText(e *service.Event) string {
+	at := e.At.Local().Format("15:04:05")
+	if e.Type == service.Sample {
+		var live monitor.Live
+		if json.Unmarshal(e.Data, &live) == nil {
+			text := fmt.Sprintf("%s  %s done, %s pending, %d in flight, %.1f pages/s", at, humanize.Comma(live.Done), humanize.Comma(live.Pending), live.InFlight, live.PagesPerSecNow)
+			if live.Waiting != "" {
+				text += "; " + live.Waiting
+			}
+			return text
+		}
+	}
+	text := fmt.Sprintf("%s  %s", at, e.Type)
+	if len(e.Data) > 0 && string(e.Data) != "{}" && string(e.Data) != "null" {
+		text += " " + string(e.Data)
+	}
+	return text
+}
+
+// crawlState is the state of a crawl, and why it waits.
+func crawlState(crawl *service.Crawl) string {
+	text := string(crawl.State)
+	if w := crawl.Waiting; w != nil {
+		text += " (" + string(w.Code)
+		if w.Position > 0 {
+			text += fmt.Sprintf(", %s", humanize.Ordinal(w.Position))
+		}
+		text += ")"
+	}
+	return text
+}
+
+// print prints a crawl.
+func (r *remote) print(crawl *service.Crawl, asJSON bool) error {
+	if asJSON {
+		return r.printJSON(crawl)
+	}
+	w := tabwriter.NewWriter(r.io.out, 0, 0, 2, ' ', 0)
+	row := func(name, format string, args ...any) { fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
+	row("Crawl", "%s", crawl.ID)
+	if crawl.Name != "" {
+		row("Name", "%s", crawl.Name)
+	}
+	row("State", "%s", crawlState(crawl))
+	if crawl.Waiting != nil {
+		row("Waiting", "%s", crawl.Waiting.Detail)
+	}
+	if crawl.Reason != "" {
+		row("Reason", "%s", crawl.Reason)
+	}
+	for _, text := range crawl.Errors {
+		row("Error", "%s", text)
+	}
+	for _, text := range crawl.Warnings {
+		row("Warning", "%s", text)
+	}
+	for _, u := range crawl.StartURLs {
+		row("Start", "%s", u)
+	}
+	row("Profile", "%s", crawl.Profile)
+	row("Found", "%s", humanize.Comma(crawl.Found))
+	row("Done", "%s", humanize.Comma(crawl.Done))
+	row("Pending", "%s", humanize.Comma(crawl.Pending))
+	if len(crawl.Outcomes) > 0 {
+		row("Outcomes", "%s", counts(crawl.Outcomes))
+	}
+	row("Received", "%s", humanize.IBytes(uint64(max(0, crawl.Bytes))))
+	for _, u := range crawl.Limits {
+		row("Limit", "%s: %.0f of %.0f", u.Name, u.Used, u.Limit)
+	}
+	return w.Flush()
+}

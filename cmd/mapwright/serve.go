@@ -1,0 +1,362 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/disk"
+	"github.com/mapwright/mapwright/internal/service"
+	"github.com/mapwright/mapwright/internal/service/api"
+	"github.com/mapwright/mapwright/internal/service/hooks"
+	"github.com/mapwright/mapwright/internal/service/hosts"
+	"github.com/mapwright/mapwright/internal/service/schedules"
+	"github.com/mapwright/mapwright/internal/service/web"
+)
+
+// serveFlags are the flags of 'mapwright serve'.
+type serveFlags struct {
+	listen         string
+	publicURL      string
+	trustedProxies []string
+	tlsCert        string
+	tlsKey         string
+	insecureHTTP   bool
+	rateLimit      float64
+	maxCrawls      int
+	maxWorkers     int
+	memoryLimit    sizeFlag
+	minFree        sizeFlag
+	retention      ageFlag
+	logLevel       string
+	logFormat      string
+	config         string
+}
+
+func newServe(environ []string, io stdio) *cobra.Command {
+	var (
+		f   serveFlags
+		dir *dataDir
+	)
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run crawls for people and programs, over HTTP",
+		Long: "Run crawls for people and programs: an HTTP API (/openapi.json describes it), a queue, accounts with keys and plans, schedules and webhooks. " +
+			"Crawls that were accepted survive any restart, and those that ran go on. Each flag is also an environment variable: --max-crawls is " + config.EnvName("max-crawls") + ".",
+		Example: `  mapwright serve
+  mapwright serve --listen 127.0.0.1:9000 --data-dir /var/lib/mapwright --max-crawls 8
+  mapwright serve --listen 0.0.0.0:443 --tls-cert cert.pem --tls-key key.pem
+  mapwright serve --public-url https://example.com/crawls --trusted-proxies 127.0.0.1`,
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := flagsFromEnv(cmd.Flags(), environ); err != nil {
+				return err
+			}
+			name, err := dir.dir(&settingFlags{environ: environ})
+			if err != nil {
+				return err
+			}
+			var base []config.Layer
+			if f.config != "" {
+				layer, err := config.FromFile(f.config)
+				if err != nil {
+					return usage("%w", err)
+				}
+				base = append(base, layer)
+			}
+			return f.run(cmd.Context(), io, string(name), base)
+		},
+	}
+	fs := cmd.Flags()
+	fs.SortFlags = false
+	f.memoryLimit, f.minFree = 2<<30, 1<<30
+	fs.StringVar(&f.listen, "listen", "127.0.0.1:8080", "`address` to listen on; port 0 chooses a free one")
+	dir = addDataDir(cmd, environ)
+	fs.Lookup(config.DataDirName).Usage = "`directory` of the database and of all crawls"
+	fs.IntVar(&f.maxCrawls, "max-crawls", 4, "crawls that run at once; others wait")
+	fs.IntVar(&f.maxWorkers, "max-workers", 512, "fetches and parses under way at once, over all crawls")
+	fs.Var(&f.memoryLimit, "memory-limit", "`size` of the memory that the crawls share")
+	fs.Var(&f.minFree, "min-free", "crawls pause while less than this `size` is free on the disk")
+	fs.Var(&f.retention, "retention", "`time` after which finished crawls are deleted with all their data, such as 30d (0 is never)")
+	fs.StringVar(&f.config, "config", "", "YAML `file` with settings for all crawls, as for 'mapwright crawl'; submissions override what they may")
+	fs.StringVar(&f.publicURL, "public-url", "", "`URL` under which users reach the server if a proxy stands before it; its path is the base path")
+	fs.StringSliceVar(&f.trustedProxies, "trusted-proxies", nil, "`addresses` or networks of proxies whose X-Forwarded-For is believed")
+	fs.StringVar(&f.tlsCert, "tls-cert", "", "`file` with the certificate, to speak https")
+	fs.StringVar(&f.tlsKey, "tls-key", "", "`file` with the key of the certificate")
+	fs.BoolVar(&f.insecureHTTP, "insecure-http", false, "allow plain HTTP on addresses beyond this machine: keys can be read on the way")
+	fs.Float64Var(&f.rateLimit, "rate-limit", api.DefaultRate, "requests per second of one key (0 is no limit)")
+	fs.StringVar(&f.logLevel, "log-level", "info", "least level that is logged: debug, info, warn or error")
+	fs.StringVar(&f.logFormat, "log-format", "text", "text or json")
+	complete(cmd, "log-level", []string{"debug", "info", "warn", "error"})
+	complete(cmd, "log-format", []string{"text", "json"})
+	return cmd
+}
+
+// flagsFromEnv sets flags that were not given from environment variables. All bad values are named at once.
+func flagsFromEnv(fs *pflag.FlagSet, environ []string) error {
+	var bad []error
+	fs.VisitAll(func(flag *pflag.Flag) {
+		name := config.EnvName(flag.Name)
+		value := lookup(environ, name)
+		if value == "" || flag.Changed || flag.Name == "help" {
+			return
+		}
+		if err := fs.Set(flag.Name, value); err != nil {
+			bad = append(bad, fmt.Errorf("environment %s: %w", name, err))
+		}
+	})
+	if err := errors.Join(bad...); err != nil {
+		return usage("%w", err)
+	}
+	return nil
+}
+
+// sizeFlag is a number of bytes.
+type sizeFlag int64
+
+func (s *sizeFlag) Set(text string) error {
+	n, err := humanize.ParseBytes(text)
+	if err != nil || n > 1<<62 {
+		return fmt.Errorf("%q is not a size such as 2GiB", text)
+	}
+	*s = sizeFlag(n)
+	return nil
+}
+
+func (s *sizeFlag) String() string { return strings.ReplaceAll(humanize.IBytes(uint64(*s)), " ", "") }
+
+func (s *sizeFlag) Type() string { return "size" }
+
+// checked are the flags after their checks.
+type checked struct {
+	public  *url.URL
+	proxies []netip.Prefix
+	tls     *tls.Config
+	log     *slog.Logger
+}
+
+// check names every fault of the flags.
+func (f *serveFlags) check(io stdio) (c checked, _ error) {
+	var bad []error
+	fault := func(format string, args ...any) { bad = append(bad, fmt.Errorf(format, args...)) }
+	if f.publicURL != "" {
+		u, err := url.Parse(f.publicURL)
+		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+			fault("flag --public-url: %q is not an http or https URL such as https://example.com/crawls", f.publicURL)
+		} else {
+			c.public = u
+		}
+	}
+	for _, text := range f.trustedProxies {
+		prefix, err := parsePrefix(text)
+		if err != nil {
+			fault("flag --trusted-proxies: %q is not an address or a network such as 10.0.0.0/8", text)
+		}
+		c.proxies = append(c.proxies, prefix)
+	}
+	if (f.tlsCert == "") != (f.tlsKey == "") {
+		fault("--tls-cert and --tls-key go together")
+	} else if f.tlsCert != "" {
+		pair, err := tls.LoadX509KeyPair(f.tlsCert, f.tlsKey)
+		if err != nil {
+			fault("flag --tls-cert: %w", err)
+		}
+		c.tls = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
+	}
+	host, _, err := net.SplitHostPort(f.listen)
+	if err != nil {
+		fault("flag --listen: %q is not an address such as 127.0.0.1:8080", f.listen)
+	} else if !isLoopback(host) && f.tlsCert == "" && !f.insecureHTTP {
+		fault("--listen %s can be reached from other machines, and keys would travel as plain text: give --tls-cert and --tls-key, or listen on 127.0.0.1 behind a proxy that speaks https, or give --insecure-http if the network is safe", f.listen)
+	}
+	if f.maxCrawls < 1 {
+		fault("flag --max-crawls: must be at least 1")
+	}
+	if f.maxWorkers < 1 {
+		fault("flag --max-workers: must be at least 1")
+	}
+	if f.rateLimit < 0 {
+		fault("flag --rate-limit: must not be negative")
+	}
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
+		fault("flag --log-level: %q is not debug, info, warn or error", f.logLevel)
+	}
+	switch options := (&slog.HandlerOptions{Level: level, ReplaceAttr: roundDuration}); f.logFormat {
+	case "text":
+		c.log = slog.New(slog.NewTextHandler(io.err, options))
+	case "json":
+		options.ReplaceAttr = durationInSeconds
+		c.log = slog.New(slog.NewJSONHandler(io.err, options))
+	default:
+		fault("flag --log-format: %q is not text or json", f.logFormat)
+	}
+	if err := errors.Join(bad...); err != nil {
+		return c, usage("%w", err)
+	}
+	return c, nil
+}
+
+func parsePrefix(text string) (netip.Prefix, error) {
+	if addr, err := netip.ParseAddr(text); err == nil {
+		return addr.Prefix(addr.BitLen())
+	}
+	return netip.ParsePrefix(text)
+}
+
+// isLoopback says whether only this machine can reach an address.
+func isLoopback(host string) bool {
+	if strings.EqualFold(host, "localhost") {
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	return err == nil && addr.IsLoopback()
+}
+
+// run serves until a signal ends it.
+func (f *serveFlags) run(ctx context.Context, io stdio, dir string, base []config.Layer) error {
+	c, err := f.check(io)
+	if err != nil {
+		return err
+	}
+	figures := api.NewFigures()
+	svc, err := service.Open(ctx, service.Options{
+		Dir: dir, Version: version, Log: c.log, MaxCrawls: f.maxCrawls, MaxWorkers: f.maxWorkers, MemoryLimit: int64(f.memoryLimit), MinFree: int64(f.minFree),
+		Retention: time.Duration(f.retention), Base: base, Observe: figures.Wrote,
+	})
+	if locked, ok := errors.AsType[*disk.LockedError](err); ok {
+		return refusal(fmt.Errorf("data directory %s is served by process %d already: one server per data directory", dir, locked.PID))
+	}
+	if err != nil {
+		return &exitError{exitFailed, err}
+	}
+	return errors.Join(f.serve(ctx, io, svc, c, figures), svc.Close())
+}
+
+// serve answers requests and runs crawls. The first signal drains: event streams end, running crawls stop within their grace time, then the server closes. The
+// second ends the process at once.
+func (f *serveFlags) serve(ctx context.Context, io stdio, svc *service.Service, c checked, figures *api.Figures) error {
+	listener, err := net.Listen("tcp", f.listen)
+	if err != nil {
+		return refusal(err)
+	}
+	scheme, rate := "http", f.rateLimit
+	if c.tls != nil {
+		scheme = "https"
+		listener = tls.NewListener(listener, c.tls)
+	}
+	if rate == 0 {
+		rate = -1
+	}
+	known, err := hosts.New(ctx, svc, c.log)
+	if err != nil {
+		return &exitError{exitFailed, errors.Join(err, listener.Close())}
+	}
+	parts := api.Parts{Service: svc, Hosts: known, Schedules: schedules.New(svc, c.log), Hooks: hooks.New(hooks.Options{Service: svc, UserAgent: "mapwright/" + version, Log: c.log, Attempted: figures.Attempted})}
+	server, err := api.New(api.Options{Parts: parts, Log: c.log, PublicURL: c.public, Listen: f.listen, TLS: c.tls != nil, TrustedProxies: c.proxies, RatePerKey: rate, Figures: figures})
+	var dashboard *web.Server
+	if err == nil {
+		dashboard, err = web.New(web.Options{Base: server.Base(), Version: version, Log: c.log, Sessions: server, Crawls: svc.Crawls, Runs: svc.Crawls, Accounts: svc.Accounts, Audit: svc.Audit})
+	}
+	if err == nil {
+		server.SetPages(dashboard)
+		err = announce(ctx, io, svc, server, scheme+"://"+listener.Addr().String())
+	}
+	if err != nil {
+		return &exitError{exitFailed, errors.Join(err, listener.Close())}
+	}
+	running, drain := context.WithCancel(ctx)
+	defer drain()
+	leaving, stop := onSignals(ctx, c.log, func() { server.Drain(); drain() }, func() { os.Exit(exitInterrupted) })
+	defer stop()
+	hard, leave := context.WithCancel(leaving) // ended by the second signal
+	defer leave()
+	h := server.HTTP()
+	var group errgroup.Group
+	group.Go(func() error {
+		defer drain()
+		if err := h.Serve(api.Limit(listener)); !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return nil
+	})
+	for _, run := range []func(context.Context){server.Run, parts.Hosts.Run, parts.Schedules.Run, parts.Hooks.Run} {
+		group.Go(func() error {
+			defer drain()
+			run(running)
+			return nil
+		})
+	}
+	answering, closed := context.WithCancel(context.WithoutCancel(ctx)) // ends when no request comes any more
+	group.Go(func() error {
+		dashboard.Run(answering)
+		return nil
+	})
+	group.Go(func() error {
+		defer drain()
+		defer closed()
+		err := svc.Run(running)
+		ctx, cancel := context.WithTimeout(hard, closeWithin)
+		defer cancel()
+		if h.Shutdown(ctx) != nil {
+			_ = h.Close() // clients that do not end are left
+		}
+		server.Close()
+		return err
+	})
+	if err := group.Wait(); err != nil {
+		return &exitError{exitFailed, err}
+	}
+	return nil
+}
+
+// closeWithin is how long answers under way may take when the server closes.
+const closeWithin = 5 * time.Second
+
+// announce prints where the data is, until somebody has logged in a login link, and then where the server listens.
+func announce(ctx context.Context, io stdio, svc *service.Service, server *api.Server, address string) error {
+	fmt.Fprintf(io.out, "data directory: %s\n", svc.Dir())
+	address += server.Base() + "/"
+	sessions := service.NewSessions(svc)
+	needed, err := sessions.NeedsLogin(ctx)
+	if err != nil {
+		return err
+	}
+	if needed {
+		token, err := sessions.NewLogin(ctx)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(io.out, "log in once with this link, within a day: %s\n", server.LoginLink(address, token))
+	}
+	fmt.Fprintf(io.out, "mapwright %s listening on %s\n", version, address)
+	return nil
+}
+
+// ageFlag is a duration that may be given in days.
+type ageFlag time.Duration
+
+func (a *ageFlag) Set(text string) error {
+	d, err := config.ParseAge(text)
+	*a = ageFlag(d)
+	return err
+}
+
+func (a *ageFlag) String() string { return time.Duration(*a).String() }
+
+func (a *ageFlag) Type() string { return "time" }

@@ -1,0 +1,107 @@
+package pageindex
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// Cache keeps the indexes that were used last open, since opening one reads all of it. The zero value is ready. It is safe for concurrent use.
+type Cache struct {
+	mu  sync.Mutex
+	all []*cached // guarded by mu; the one that was used last is first
+}
+
+// cached is an index with the number of its users. It is closed when it has left the list and has no users.
+type cached struct {
+	*Index
+	dir     string
+	version fileVersion
+	users   int // guarded by Cache.mu, with one for the list
+}
+
+// fileVersion tells one sitemap.jsonl from the next.
+type fileVersion struct {
+	size int64
+	at   time.Time
+}
+
+const maxCached = 8
+
+// Use calls fn with the index of a directory. The error is fs.ErrNotExist if there is no sitemap.jsonl.
+func (c *Cache) Use(ctx context.Context, dir string, fn func(*Index) error) error {
+	info, err := os.Stat(filepath.Join(dir, "sitemap.jsonl"))
+	if err != nil {
+		return err
+	}
+	version := fileVersion{info.Size(), info.ModTime()}
+	one := c.find(dir, version)
+	if one == nil {
+		opened, err := Open(ctx, dir)
+		if err != nil {
+			return err
+		}
+		one = &cached{Index: opened, dir: dir, version: version, users: 2}
+		c.keep(one)
+	}
+	return errors.Join(fn(one.Index), c.release(one))
+}
+
+// find is the open index of a version, with one more user, or nil.
+func (c *Cache) find(dir string, version fileVersion) *cached {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, one := range c.all {
+		if one.dir == dir && one.version == version {
+			copy(c.all[1:i+1], c.all[:i])
+			c.all[0] = one
+			one.users++
+			return one
+		}
+	}
+	return nil
+}
+
+// keep puts an index at the head of the list, and drops those that are too many or of the same directory.
+func (c *Cache) keep(one *cached) {
+	c.mu.Lock()
+	var dropped []*cached
+	kept := []*cached{one}
+	for _, other := range c.all {
+		if other.dir == one.dir || len(kept) == maxCached {
+			dropped = append(dropped, other)
+		} else {
+			kept = append(kept, other)
+		}
+	}
+	c.all = kept
+	c.mu.Unlock()
+	for _, other := range dropped {
+		_ = c.release(other) // it was only read
+	}
+}
+
+func (c *Cache) release(one *cached) error {
+	c.mu.Lock()
+	one.users--
+	last := one.users == 0
+	c.mu.Unlock()
+	if last {
+		return one.Close()
+	}
+	return nil
+}
+
+// Close closes the indexes that are not in use. The others are closed by their last user.
+func (c *Cache) Close() {
+	c.mu.Lock()
+	all := c.all
+	c.all = nil
+	c.mu.Unlock()
+	for _, one := range all {
+		_ = c.release(one) // it was only read
+	}
+}

@@ -1,0 +1,59 @@
+package pageindex
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+)
+
+// The cache opens an index once, sees that its file was replaced, and keeps a bounded number open.
+func TestCache(t *testing.T) {
+	var c Cache
+	defer c.Close()
+	dirs := make([]string, maxCached+2)
+	write := func(dir string, pages int) {
+		text := ""
+		for i := range pages {
+			text += `{"schema_version":1,"url":"http://a.test/` + strconv.Itoa(i) + `","outcome":"ok"}` + "\n"
+		}
+		if err := os.WriteFile(filepath.Join(dir, "sitemap.jsonl"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	use := func(dir string) (x *Index) {
+		if err := c.Use(t.Context(), dir, func(got *Index) error { x = got; return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+	for i := range dirs {
+		dirs[i] = t.TempDir()
+		write(dirs[i], 3)
+		if first := use(dirs[i]); first.Len() != 3 || use(dirs[i]) != first {
+			t.Errorf("the index of %d pages is opened again", first.Len())
+		}
+	}
+	if len(c.all) != maxCached {
+		t.Errorf("%d indexes are open", len(c.all))
+	}
+	err := c.Use(t.Context(), dirs[0], func(old *Index) error {
+		write(dirs[0], 4)
+		if x := use(dirs[0]); x.Len() != 4 || old.Len() != 3 {
+			t.Errorf("%d pages after the file was replaced, %d before", x.Len(), old.Len())
+		}
+		_, found, err := old.Find(t.Context(), "http://a.test/1")
+		if !found {
+			t.Error("an index that is in use was closed")
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	if err := c.Use(t.Context(), t.TempDir(), func(*Index) error { return nil }); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without a file: %v", err)
+	}
+}

@@ -1,0 +1,227 @@
+package api
+
+import (
+	"math"
+	"net/http"
+	"strconv"
+
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/service"
+)
+
+// accountRoutes are the routes of accounts, keys, plans and usage.
+type accountRoutes struct{ server *Server }
+
+func (a accountRoutes) accounts() *service.Accounts { return a.server.service.Accounts }
+
+// me is who the caller is.
+type me struct {
+	Account service.Account `json:"account"`
+	Key     string          `json:"key,omitempty"`
+	Scopes  []service.Scope `json:"scopes"`
+	CSRF    string          `json:"csrf_token,omitempty"`
+}
+
+func (a accountRoutes) me(c *call) error {
+	m := me{Account: c.caller.Account, Key: c.caller.Key, Scopes: c.caller.Scopes}
+	if c.cred.session {
+		m.Key, m.CSRF = "", c.cred.csrf
+	}
+	return c.json(http.StatusOK, m)
+}
+
+func (a accountRoutes) usage(c *call) error {
+	q := c.query()
+	account := c.account(q)
+	if account == "" {
+		q.fault("account", "invalid", "usage is of one account")
+	}
+	if err := q.done(); err != nil {
+		return err
+	}
+	u, err := a.accounts().Usage(c.r.Context(), account)
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, u)
+}
+
+func (a accountRoutes) listKeys(c *call) error {
+	q := c.query()
+	account := c.account(q)
+	if err := q.done(); err != nil {
+		return err
+	}
+	keys, err := a.accounts().Keys(c.r.Context(), account)
+	if err != nil {
+		return err
+	}
+	return items(c, keys)
+}
+
+// keyInput is a request for a key.
+type keyInput struct {
+	Name      string          `json:"name"`
+	Scopes    []service.Scope `json:"scopes"`
+	Account   string          `json:"account"`
+	ExpiresAt page.Time       `json:"expires_at"`
+}
+
+// createKey makes a key with at most the scopes of the caller, of the caller's account or, for an admin, of another.
+func (a accountRoutes) createKey(c *call) error {
+	var in keyInput
+	if err := c.body(&in); err != nil {
+		return err
+	}
+	var faults []service.FieldError
+	for _, scope := range in.Scopes {
+		if !c.caller.Has(scope) {
+			faults = append(faults, service.FieldError{Field: "scopes", Code: "not_allowed", Detail: "a key cannot give a scope that it does not have: " + shorten(string(scope))})
+		}
+	}
+	if in.Account == "" {
+		in.Account = c.caller.Account.ID
+	}
+	if in.Account != c.caller.Account.ID && !c.caller.Has(service.ScopeAdmin) {
+		faults = append(faults, service.FieldError{Field: "account", Code: "not_allowed", Detail: "other accounts need the scope admin"})
+	}
+	if len(faults) > 0 {
+		return refuse(service.ErrInvalid, "the body has faults", faults...)
+	}
+	key, err := a.accounts().CreateKey(c.r.Context(), c.caller, service.Key{Account: in.Account, Name: in.Name, Scopes: in.Scopes, ExpiresAt: in.ExpiresAt})
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusCreated, key)
+}
+
+func (a accountRoutes) revokeKey(c *call) error {
+	id, err := c.id("id")
+	if err != nil {
+		return err
+	}
+	account := c.caller.Account.ID
+	if c.caller.Has(service.ScopeAdmin) {
+		account = ""
+	}
+	if err := a.accounts().RevokeKey(c.r.Context(), c.caller, account, id); err != nil {
+		return err
+	}
+	return c.noContent()
+}
+
+func (a accountRoutes) list(c *call) error {
+	all, err := a.accounts().List(c.r.Context())
+	if err != nil {
+		return err
+	}
+	return items(c, all)
+}
+
+// accountInput is a request for an account.
+type accountInput struct {
+	Name     string   `json:"name"`
+	Plan     string   `json:"plan"`
+	OwnHosts []string `json:"own_hosts"`
+}
+
+func (a accountRoutes) create(c *call) error {
+	var in accountInput
+	if err := c.body(&in); err != nil {
+		return err
+	}
+	account, err := a.accounts().Create(c.r.Context(), c.caller, service.Account{Name: in.Name, Plan: in.Plan, OwnHosts: in.OwnHosts})
+	if err != nil {
+		return err
+	}
+	c.w.Header().Set("Location", c.link("/v1/accounts/"+account.ID))
+	return c.json(http.StatusCreated, account)
+}
+
+func (a accountRoutes) get(c *call) error {
+	id, err := c.id("id")
+	if err != nil {
+		return err
+	}
+	if id != c.caller.Account.ID && !c.caller.Has(service.ScopeAdmin) {
+		return refuse(service.ErrNotFound, "there is no such account")
+	}
+	account, err := a.accounts().Get(c.r.Context(), id)
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, account)
+}
+
+func (a accountRoutes) edit(c *call) error {
+	id, err := c.id("id")
+	if err != nil {
+		return err
+	}
+	var e service.AccountEdit
+	if err := c.body(&e); err != nil {
+		return err
+	}
+	account, err := a.accounts().Edit(c.r.Context(), c.caller, id, e)
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, account)
+}
+
+func (a accountRoutes) plans(c *call) error {
+	all, err := a.accounts().Plans(c.r.Context())
+	if err != nil {
+		return err
+	}
+	return items(c, all)
+}
+
+// planInput is a plan without its name, which the path has.
+type planInput struct {
+	Safe          bool     `json:"safe"`
+	MaxURLs       int      `json:"max_urls"`
+	MaxCrawls     int      `json:"max_crawls"`
+	MaxQueued     int      `json:"max_queued"`
+	MaxPriority   *int     `json:"max_priority"`
+	PagesPerMonth int64    `json:"pages_per_month"`
+	DiskBytes     int64    `json:"disk_bytes"`
+	Refused       []string `json:"refused_settings"`
+}
+
+func (a accountRoutes) putPlan(c *call) error {
+	name, err := c.id("name")
+	if err != nil {
+		return err
+	}
+	var in planInput
+	if err := c.body(&in); err != nil {
+		return err
+	}
+	p := service.Plan{Name: name, Safe: in.Safe, MaxURLs: in.MaxURLs, MaxCrawls: in.MaxCrawls, MaxQueued: in.MaxQueued, MaxPriority: 9,
+		PagesPerMonth: in.PagesPerMonth, DiskBytes: in.DiskBytes, Refused: in.Refused}
+	if in.MaxPriority != nil {
+		p.MaxPriority = *in.MaxPriority
+	}
+	if err := a.accounts().PutPlan(c.r.Context(), c.caller, p); err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, p)
+}
+
+func (a accountRoutes) audit(c *call) error {
+	q := c.query()
+	before, limit := q.number("cursor", 1, math.MaxInt, 0), q.number("limit", 1, mostItems, someItems)
+	if err := q.done(); err != nil {
+		return err
+	}
+	entries, err := a.server.service.Audit.List(c.r.Context(), "", int64(before), limit)
+	if err != nil {
+		return err
+	}
+	list := service.List[service.AuditEntry]{Items: entries}
+	if len(entries) == limit {
+		list.NextCursor = strconv.FormatInt(entries[limit-1].ID, 10)
+	}
+	return c.json(http.StatusOK, list)
+}

@@ -1,0 +1,177 @@
+package api
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/mapwright/mapwright/internal/service"
+)
+
+// crawlRoutes are the routes of crawls and their queue.
+type crawlRoutes struct{ server *Server }
+
+func (a crawlRoutes) crawls() *service.Crawls { return a.server.service.Crawls }
+
+func (a crawlRoutes) list(c *call) error {
+	q := c.query()
+	f := service.CrawlFilter{Label: q.text("label"), Name: q.text("q"), Schedule: q.text("schedule"), Cursor: q.text("cursor"), Limit: q.number("limit", 1, mostItems, someItems)}
+	f.Account = c.account(q)
+	for name := range strings.SplitSeq(q.text("state"), ",") {
+		if state := service.State(name); slices.Contains(service.States(), state) {
+			f.States = append(f.States, state)
+		} else if name != "" {
+			q.fault("state", "invalid", "there is no state "+shorten(name))
+		}
+	}
+	if err := q.done(); err != nil {
+		return err
+	}
+	list, err := a.crawls().List(c.r.Context(), c.caller, f)
+	if err != nil {
+		return err
+	}
+	return c.crawlList(list)
+}
+
+// account is the account that a list is about: the caller's own, or another for an admin. Empty means all.
+func (c *call) account(q *query) string {
+	switch account := q.text("account"); {
+	case account == "" || account == c.caller.Account.ID:
+		return c.caller.Account.ID
+	case !c.caller.Has(service.ScopeAdmin):
+		q.fault("account", "not_allowed", "other accounts need the scope admin")
+		return c.caller.Account.ID
+	case account == "*":
+		return ""
+	default:
+		return account
+	}
+}
+
+func (c *call) crawlList(list *service.List[*service.Crawl]) error {
+	for _, crawl := range list.Items {
+		c.addLinks(crawl)
+	}
+	return c.json(http.StatusOK, list)
+}
+
+func (a crawlRoutes) queue(c *call) error {
+	q := c.query()
+	account := c.account(q)
+	if err := q.done(); err != nil {
+		return err
+	}
+	waiting, err := a.crawls().Queue(c.r.Context(), c.caller)
+	if err != nil {
+		return err
+	}
+	waiting = slices.DeleteFunc(waiting, func(one *service.Crawl) bool { return account != "" && one.Account != account })
+	return c.crawlList(&service.List[*service.Crawl]{Items: waiting})
+}
+
+func (a crawlRoutes) submit(c *call) error {
+	var s service.Submission
+	if err := c.body(&s); err != nil {
+		return err
+	}
+	const most = 255
+	key := c.r.Header.Get("Idempotency-Key")
+	if len(key) > most {
+		return refuse(service.ErrInvalid, "the request has faults", service.FieldError{Field: "Idempotency-Key", Code: "too_long", Detail: "must have at most 255 bytes"})
+	}
+	crawl, err := a.crawls().Submit(c.r.Context(), c.caller, s, key)
+	if err != nil {
+		return err
+	}
+	return c.accepted(crawl)
+}
+
+// accepted answers with a crawl that a command acts on.
+func (c *call) accepted(crawl *service.Crawl) error {
+	c.addLinks(crawl)
+	c.w.Header().Set("Location", c.link("/v1/crawls/"+crawl.ID))
+	return c.json(http.StatusAccepted, crawl)
+}
+
+// addLinks names the addresses of what there is of a crawl. Lists are never null.
+func (c *call) addLinks(crawl *service.Crawl) {
+	for _, list := range []*[]string{&crawl.Labels, &crawl.Errors, &crawl.Warnings, &crawl.StartURLs} {
+		if *list == nil {
+			*list = []string{}
+		}
+	}
+	self := c.link("/v1/crawls/" + crawl.ID)
+	crawl.Links = map[string]string{"self": self}
+	for _, name := range []string{"pages", "events", "log", "runs", "problems", "report", "report.html", "pages.jsonl", "sitemap.xml", "links", "changes"} {
+		crawl.Links[name] = self + "/" + name
+	}
+}
+
+func (a crawlRoutes) get(c *call) error {
+	crawl, err := a.find(c)
+	if err != nil {
+		return err
+	}
+	c.addLinks(crawl)
+	return c.json(http.StatusOK, crawl)
+}
+
+// find reads the crawl that the path names.
+func (a crawlRoutes) find(c *call) (*service.Crawl, error) {
+	id, err := c.id("id")
+	if err != nil {
+		return nil, err
+	}
+	return a.crawls().Get(c.r.Context(), c.caller, id)
+}
+
+func (a crawlRoutes) edit(c *call) error {
+	id, err := c.id("id")
+	if err != nil {
+		return err
+	}
+	var e service.Edit
+	if err := c.body(&e); err != nil {
+		return err
+	}
+	crawl, err := a.crawls().Edit(c.r.Context(), c.caller, id, e)
+	if err != nil {
+		return err
+	}
+	c.addLinks(crawl)
+	return c.json(http.StatusOK, crawl)
+}
+
+// command is the handler of a command without a body.
+func (a crawlRoutes) command(command service.Command) func(*call) error {
+	return func(c *call) error {
+		id, err := c.id("id")
+		if err != nil {
+			return err
+		}
+		var recrawl service.Recrawl
+		if command == service.CommandRecrawl {
+			if err := c.optionalBody(&recrawl); err != nil {
+				return err
+			}
+		}
+		crawl, err := a.crawls().Command(c.r.Context(), c.caller, id, command, &recrawl)
+		if err != nil {
+			return err
+		}
+		return c.accepted(crawl)
+	}
+}
+
+func (a crawlRoutes) runs(c *call) error {
+	id, err := c.id("id")
+	if err != nil {
+		return err
+	}
+	all, err := a.crawls().Runs(c.r.Context(), c.caller, id)
+	if err != nil {
+		return err
+	}
+	return items(c, all)
+}

@@ -1,0 +1,120 @@
+package api
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/mapwright/mapwright/internal/service"
+	"github.com/mapwright/mapwright/internal/service/schedules"
+)
+
+func bodyRequest(kind, body string) *http.Request {
+	r := httptest.NewRequest(http.MethodPost, "/v1/crawls", strings.NewReader(body))
+	if kind != "" {
+		r.Header.Set("Content-Type", kind)
+	}
+	return r
+}
+
+// Every fault of a body is named at once, and nothing that is not in the document passes.
+func TestBodies(t *testing.T) {
+	const json = "application/json"
+	for _, c := range []struct {
+		kind, body string
+		code       service.ErrorCode // "" means that it passes
+		fields     []string
+	}{
+		{json, `{"start_urls":["https://a.test/"],"priority":3}`, "", nil},
+		{json + "; charset=utf-8", ` {"start_urls":[]} `, "", nil},
+		{json, `{"Start_URLs":1,"name":5,"labels":"x","priority":"high","settings":[1],"more":{}}`, service.ErrInvalid, []string{"Start_URLs", "labels", "more", "name", "priority", "settings"}},
+		{json, `{"priority":1.5}`, service.ErrInvalid, []string{"priority"}},
+		{json, `{"priority":99999999999999999999}`, service.ErrInvalid, []string{"priority"}},
+		{json, `[]`, service.ErrInvalid, []string{""}},
+		{json, `null`, service.ErrInvalid, []string{""}},
+		{json, `"x"`, service.ErrInvalid, []string{""}},
+		{json, `{} {}`, errBody, nil},
+		{json, ``, errBody, nil},
+		{json, `{"name":`, errBody, nil},
+		{json, strings.Repeat("[", 100_000), errBody, nil},
+		{json, `{"name":"` + strings.Repeat("x", maxBody) + `"}`, errTooLarge, nil},
+		{"", `{}`, errMediaType, nil},
+		{"text/plain", `{}`, errMediaType, nil},
+		{"application/x-www-form-urlencoded", `name=x`, errMediaType, nil},
+		{"application/json-patch+json", `[]`, errMediaType, nil},
+		{"application/merge-patch+json", `{}`, errMediaType, nil}, // only for PATCH
+	} {
+		var s service.Submission
+		err := readBody(httptest.NewRecorder(), bodyRequest(c.kind, c.body), &s, false)
+		name := c.body[:min(len(c.body), 60)]
+		if c.code == "" {
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		e, ok := errors.AsType[*service.Error](err)
+		if !ok || e.Code != c.code {
+			t.Errorf("%s: %v, want %s", name, err, c.code)
+			continue
+		}
+		var fields []string
+		for _, f := range e.Fields {
+			fields = append(fields, f.Field)
+		}
+		if !slices.Equal(fields, c.fields) {
+			t.Errorf("%s: faults of %q, want %q", name, fields, c.fields)
+		}
+	}
+}
+
+// A body that may be missing need not have a type.
+func TestOptionalBodies(t *testing.T) {
+	for body, want := range map[string]bool{"": true, "{}": false} {
+		var recrawl service.Recrawl
+		if err := readBody(httptest.NewRecorder(), bodyRequest("", body), &recrawl, true); (err == nil) != want {
+			t.Errorf("%q without a type: %v", body, err)
+		}
+	}
+}
+
+// Objects inside of objects are checked too.
+func TestNestedFaults(t *testing.T) {
+	var s schedules.Input
+	err := readBody(httptest.NewRecorder(), bodyRequest("application/json", `{"submission":{"start_urls":7,"x":1},"recrawl":[]}`), &s, false)
+	e, ok := errors.AsType[*service.Error](err)
+	if !ok || len(e.Fields) != 3 || e.Fields[0].Field != "recrawl" || e.Fields[1].Field != "submission.start_urls" || e.Fields[2].Field != "submission.x" {
+		t.Errorf("%+v", err)
+	}
+}
+
+// No body makes a handler fail, and every fault has a field and a text.
+func FuzzBodies(f *testing.F) {
+	f.Add([]byte(`{"start_urls":["https://a.test/"],"settings":{"max_urls":5},"labels":["a"],"priority":3}`))
+	f.Add([]byte(`{"name":null,"labels":[null],"\u0000":1}`))
+	f.Add([]byte(`{"a":1,"a":2}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		for _, dst := range []any{&service.Submission{}, &service.Edit{}, &schedules.Input{}, &keyInput{}, &planInput{}} {
+			err := readBody(httptest.NewRecorder(), bodyRequest("application/json", string(body)), dst, false)
+			if err == nil {
+				continue
+			}
+			e, ok := errors.AsType[*service.Error](err)
+			if !ok {
+				t.Fatalf("%q: %v is no error of the request", body, err)
+			}
+			if status, _ := statusOf(e.Code); status < 400 || status > 499 {
+				t.Fatalf("%q: status %d", body, status)
+			}
+			for _, field := range e.Fields {
+				if field.Detail == "" || field.Code == "" || !utf8.ValidString(field.Field) {
+					t.Fatalf("%q: fault %+v", body, field)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,304 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/crawl/monitor"
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/service"
+)
+
+const (
+	heartbeat   = 15 * time.Second
+	sampleEvery = time.Second
+	eventTime   = 20 * time.Second // for a client to take what was written
+	eventsAtA   = 500              // events that are read from the database at once
+	mostStreams = 1000
+	eventKind   = "text/event-stream"
+)
+
+// streams are the clients of event streams. Durable events are read from the database after the last one that a client has, so a slow client loses
+// none and costs no memory. Of samples a client gets the newest of each crawl only.
+type streams struct {
+	server *Server
+
+	mu  sync.Mutex
+	all map[*stream]bool // guarded by mu
+}
+
+// stream is one client.
+type stream struct {
+	account string // empty means all accounts
+	crawl   string // empty means all crawls
+	sampled chan struct{}
+
+	mu      sync.Mutex
+	samples map[string][]byte // guarded by mu; the newest of each crawl that was not sent yet
+}
+
+func newStreams(s *Server) *streams { return &streams{server: s, all: map[*stream]bool{}} }
+
+// count is the number of clients.
+func (s *streams) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.all)
+}
+
+func (s *streams) add(one *stream) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.all) >= mostStreams {
+		return false
+	}
+	s.all[one] = true
+	return true
+}
+
+func (s *streams) remove(one *stream) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.all, one)
+}
+
+// run offers samples to the clients until ctx ends.
+func (s *streams) run(ctx context.Context) {
+	tick := time.NewTicker(sampleEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			s.sample(ctx)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// sample takes a sample of each running crawl that a client watches.
+func (s *streams) sample(ctx context.Context) {
+	s.mu.Lock()
+	clients := make([]*stream, 0, len(s.all))
+	for one := range s.all {
+		clients = append(clients, one)
+	}
+	s.mu.Unlock()
+	if len(clients) == 0 {
+		return
+	}
+	running, err := s.server.service.Crawls.List(ctx, &service.Caller{System: "monitor", Scopes: []service.Scope{service.ScopeAdmin}},
+		service.CrawlFilter{States: []service.State{service.Running, service.Pausing, service.Finishing}, Limit: mostItems})
+	if err != nil {
+		if ctx.Err() == nil {
+			s.server.log.Error("cannot take samples of running crawls", "error", err)
+		}
+		return
+	}
+	for _, crawl := range running.Items {
+		var text []byte
+		for _, one := range clients {
+			if !one.wants(crawl.Account, crawl.ID) {
+				continue
+			}
+			if text == nil {
+				live := s.server.service.Crawls.Live(crawl.ID)
+				if live == nil {
+					break // it has ended
+				}
+				text = sampleText(crawl.ID, live)
+			}
+			one.offer(crawl.ID, text)
+		}
+	}
+}
+
+// sampleText is a sample as an event without id.
+func sampleText(id string, live *monitor.Live) []byte {
+	data, err := json.Marshal(live)
+	if err != nil {
+		return nil
+	}
+	text, err := json.Marshal(service.Event{At: page.Time{Time: time.Now().UTC()}, Type: service.Sample, Crawl: id, Generation: live.Generation, Actor: service.Actor{System: "monitor"}, Data: data})
+	if err != nil {
+		return nil
+	}
+	return fmt.Appendf(nil, "event: %s\ndata: %s\n\n", service.Sample, text)
+}
+
+func (o *stream) wants(account, crawl string) bool {
+	return (o.account == "" || o.account == account) && (o.crawl == "" || o.crawl == crawl)
+}
+
+func (o *stream) offer(crawl string, text []byte) {
+	o.mu.Lock()
+	o.samples[crawl] = text
+	o.mu.Unlock()
+	select {
+	case o.sampled <- struct{}{}:
+	default:
+	}
+}
+
+func (o *stream) take() map[string][]byte {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	taken := o.samples
+	o.samples = map[string][]byte{}
+	return taken
+}
+
+// eventRoutes are the routes of event streams.
+type eventRoutes struct{ server *Server }
+
+func (e eventRoutes) all(c *call) error {
+	account := c.caller.Account.ID
+	if c.caller.Has(service.ScopeAdmin) {
+		account = ""
+	}
+	return e.stream(c, &stream{account: account})
+}
+
+func (e eventRoutes) ofCrawl(c *call) error {
+	id, err := c.id("id")
+	if err != nil {
+		return err
+	}
+	if _, err := e.server.service.Crawls.Get(c.r.Context(), c.caller, id); err != nil {
+		return err
+	}
+	return e.stream(c, &stream{crawl: id})
+}
+
+// stream sends events until the client goes, the server drains or the credential ends.
+func (e eventRoutes) stream(c *call, one *stream) error {
+	after, err := e.after(c)
+	if err != nil {
+		return err
+	}
+	one.sampled, one.samples = make(chan struct{}, 1), map[string][]byte{}
+	if !e.server.streams.add(one) {
+		return refuse(service.ErrUnavailable, "too many event streams are open")
+	}
+	defer e.server.streams.remove(one)
+	h := c.w.Header()
+	h.Set("Content-Type", eventKind)
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Accel-Buffering", "no") // for nginx
+	out := &eventWriter{w: c.w, control: http.NewResponseController(c.w)}
+	// The id tells a client where to go on if the stream breaks before the first event.
+	if err := out.send(fmt.Appendf(nil, "retry: 1000\nid: %d\n\n", after)); err != nil {
+		return nil
+	}
+	beat := time.NewTicker(heartbeat)
+	defer beat.Stop()
+	var changed <-chan struct{}
+	for due := true; ; {
+		if due {
+			changed = e.server.service.Events.Added() // before reading, so that nothing is missed
+			if after, err = e.sendEvents(c, one, out, after); err != nil {
+				return e.ended(c, err)
+			}
+			due = false
+		}
+		select {
+		case <-changed:
+			due = true
+		case <-one.sampled:
+			for _, text := range one.take() {
+				if err := out.send(text); err != nil {
+					return nil
+				}
+			}
+		case <-beat.C:
+			if _, err := e.server.caller(c.r, &c.cred); err != nil {
+				return nil // the key was revoked
+			}
+			if err := out.send([]byte(": \n\n")); err != nil {
+				return nil
+			}
+		case <-e.server.draining:
+			return nil
+		case <-c.r.Context().Done():
+			return nil
+		}
+	}
+}
+
+// after is the id of the last event that the client has.
+func (e eventRoutes) after(c *call) (int64, error) {
+	q := c.query()
+	text := q.text("since")
+	if err := q.done(); err != nil {
+		return 0, err
+	}
+	name := "since"
+	if last := c.r.Header.Get("Last-Event-ID"); last != "" {
+		text, name = last, "Last-Event-ID"
+	}
+	if text == "" {
+		return e.server.service.Events.Last(c.r.Context())
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 {
+		return 0, refuse(service.ErrInvalid, "the query has faults", service.FieldError{Field: name, Code: "invalid", Detail: "must be the id of an event"})
+	}
+	return n, nil
+}
+
+// errGone means that the client does not take what is written.
+type errGone struct{ error }
+
+// sendEvents sends the durable events that the client does not have, and returns the id of the last one.
+func (e eventRoutes) sendEvents(c *call, one *stream, out *eventWriter, after int64) (int64, error) {
+	for {
+		events, err := e.server.service.Events.Since(c.r.Context(), service.EventFilter{Account: one.account, Crawl: one.crawl, After: after, Limit: eventsAtA})
+		if err != nil {
+			return after, err
+		}
+		var text []byte
+		for _, event := range events {
+			data, err := json.Marshal(event)
+			if err != nil {
+				return after, err
+			}
+			text = fmt.Appendf(text, "id: %d\nevent: %s\ndata: %s\n\n", event.ID, event.Type, data)
+			after = event.ID
+		}
+		if len(events) > 0 {
+			if err := out.send(text); err != nil {
+				return after, errGone{err}
+			}
+		}
+		if len(events) < eventsAtA {
+			return after, nil
+		}
+	}
+}
+
+// ended logs why a stream ended, unless the client ended it. The answer has begun, so the client cannot be told.
+func (e eventRoutes) ended(c *call, err error) error {
+	if _, gone := err.(errGone); !gone && c.r.Context().Err() == nil {
+		e.server.log.Error("an event stream ended", "request", requestID(c.r), "error", err)
+	}
+	return nil
+}
+
+// eventWriter writes to a client that may be slow.
+type eventWriter struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+}
+
+func (o *eventWriter) send(text []byte) error {
+	_ = o.control.SetWriteDeadline(time.Now().Add(eventTime)) // not supported by recorders of tests
+	if _, err := o.w.Write(text); err != nil {
+		return err
+	}
+	return o.control.Flush()
+}

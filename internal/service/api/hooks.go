@@ -1,0 +1,240 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/mapwright/mapwright/internal/service"
+	"github.com/mapwright/mapwright/internal/service/hooks"
+	"github.com/mapwright/mapwright/internal/service/hosts"
+	"github.com/mapwright/mapwright/internal/service/schedules"
+)
+
+// scheduleRoutes are the routes of schedules.
+type scheduleRoutes struct{ schedules *schedules.Schedules }
+
+func (a scheduleRoutes) list(c *call) error {
+	q := c.query()
+	account := c.account(q)
+	if err := q.done(); err != nil {
+		return err
+	}
+	all, err := a.schedules.List(c.r.Context(), account)
+	if err != nil {
+		return err
+	}
+	return items(c, all)
+}
+
+func (a scheduleRoutes) create(c *call) error {
+	var in schedules.Input
+	if err := c.body(&in); err != nil {
+		return err
+	}
+	s, err := a.schedules.Create(c.r.Context(), c.caller, in)
+	if err != nil {
+		return err
+	}
+	c.w.Header().Set("Location", c.link("/v1/schedules/"+s.ID))
+	return c.json(http.StatusCreated, s)
+}
+
+func (a scheduleRoutes) get(c *call) error {
+	id, err := c.id("id")
+	if err != nil {
+		return err
+	}
+	s, err := a.schedules.Get(c.r.Context(), c.caller, id)
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, s)
+}
+
+func (a scheduleRoutes) edit(c *call) error {
+	id, err := c.id("id")
+	if err != nil {
+		return err
+	}
+	var in schedules.Input
+	if err := c.body(&in); err != nil {
+		return err
+	}
+	s, err := a.schedules.Edit(c.r.Context(), c.caller, id, in)
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, s)
+}
+
+func (a scheduleRoutes) delete(c *call) error {
+	id, err := c.id("id")
+	if err != nil {
+		return err
+	}
+	if err := a.schedules.Delete(c.r.Context(), c.caller, id); err != nil {
+		return err
+	}
+	return c.noContent()
+}
+
+// hookRoutes are the routes of webhooks.
+type hookRoutes struct{ hooks *hooks.Hooks }
+
+func (a hookRoutes) list(c *call) error {
+	q := c.query()
+	account := c.account(q)
+	if err := q.done(); err != nil {
+		return err
+	}
+	all, err := a.hooks.List(c.r.Context(), account)
+	if err != nil {
+		return err
+	}
+	return items(c, all)
+}
+
+func (a hookRoutes) create(c *call) error {
+	var in hooks.Input
+	if err := c.body(&in); err != nil {
+		return err
+	}
+	w, err := a.hooks.Create(c.r.Context(), c.caller, in)
+	if err != nil {
+		return err
+	}
+	c.w.Header().Set("Location", c.link("/v1/webhooks/"+w.ID))
+	return c.json(http.StatusCreated, w)
+}
+
+func (a hookRoutes) get(c *call) error {
+	id, err := c.id("id")
+	if err != nil {
+		return err
+	}
+	w, err := a.hooks.Get(c.r.Context(), c.caller, id)
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, w)
+}
+
+func (a hookRoutes) edit(c *call) error {
+	id, err := c.id("id")
+	if err != nil {
+		return err
+	}
+	var in hooks.Input
+	if err := c.body(&in); err != nil {
+		return err
+	}
+	w, err := a.hooks.Edit(c.r.Context(), c.caller, id, in)
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, w)
+}
+
+func (a hookRoutes) delete(c *call) error {
+	id, err := c.id("id")
+	if err != nil {
+		return err
+	}
+	if err := a.hooks.Delete(c.r.Context(), c.caller, id); err != nil {
+		return err
+	}
+	return c.noContent()
+}
+
+func (a hookRoutes) test(c *call) error {
+	id, err := c.id("id")
+	if err != nil {
+		return err
+	}
+	d, err := a.hooks.Test(c.r.Context(), c.caller, id)
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusAccepted, d)
+}
+
+func (a hookRoutes) deliveries(c *call) error {
+	id, err := c.id("id")
+	if err != nil {
+		return err
+	}
+	q := c.query()
+	cursor, limit := q.text("cursor"), q.number("limit", 1, mostItems, someItems)
+	if err := q.done(); err != nil {
+		return err
+	}
+	list, err := a.hooks.Deliveries(c.r.Context(), c.caller, id, cursor, limit)
+	if err != nil {
+		return err
+	}
+	if list.Items == nil {
+		list.Items = []service.Delivery{}
+	}
+	return c.json(http.StatusOK, list)
+}
+
+func (a hookRoutes) redeliver(c *call) error {
+	id, err := c.id("id")
+	if err != nil {
+		return err
+	}
+	delivery, err := c.id("delivery")
+	if err != nil {
+		return err
+	}
+	d, err := a.hooks.Redeliver(c.r.Context(), c.caller, id, delivery)
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusAccepted, d)
+}
+
+// hostRoutes are the routes of hosts.
+type hostRoutes struct{ hosts *hosts.Hosts }
+
+func (a hostRoutes) list(c *call) error {
+	q := c.query()
+	cursor, limit := q.text("cursor"), q.number("limit", 1, mostItems, someItems)
+	if err := q.done(); err != nil {
+		return err
+	}
+	list, err := a.hosts.List(c.r.Context(), cursor, limit)
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, list)
+}
+
+func (a hostRoutes) get(c *call) error {
+	h, err := a.hosts.Get(c.r.Context(), c.r.PathValue("host"))
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, h)
+}
+
+func (a hostRoutes) deny(c *call) error {
+	var in struct {
+		Reason string `json:"reason"`
+	}
+	if err := c.optionalBody(&in); err != nil {
+		return err
+	}
+	h, err := a.hosts.Deny(c.r.Context(), c.caller, c.r.PathValue("host"), in.Reason)
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, h)
+}
+
+func (a hostRoutes) allow(c *call) error {
+	h, err := a.hosts.Allow(c.r.Context(), c.caller, c.r.PathValue("host"))
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, h)
+}

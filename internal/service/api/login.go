@@ -1,0 +1,94 @@
+package api
+
+import (
+	_ "embed"
+	"errors"
+	"html/template"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/service"
+)
+
+//go:embed login.html
+var loginHTML string
+
+// logins are the routes by which people begin and end a session of the web pages.
+type logins struct {
+	server *Server
+	page   *template.Template
+}
+
+func newLogins(s *Server) *logins {
+	return &logins{server: s, page: template.Must(template.New("login").Parse(loginHTML))}
+}
+
+// loginView is what the login page shows.
+type loginView struct {
+	Action string // address of the form
+	Token  string // of a login link; empty asks for a key
+	Error  string
+}
+
+// show answers with the login page. Reading it changes nothing: programs that look at links in messages must not use the token up.
+func (l *logins) show(c *call) error {
+	q := c.query()
+	view := loginView{Token: q.text("token")}
+	if err := q.done(); err != nil {
+		return err
+	}
+	return l.render(c, http.StatusOK, view)
+}
+
+func (l *logins) render(c *call, status int, view loginView) error {
+	view.Action = c.link("/login")
+	var text strings.Builder
+	if err := l.page.Execute(&text, view); err != nil {
+		return err
+	}
+	h := c.w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
+	c.w.WriteHeader(status)
+	_, _ = c.w.Write([]byte(text.String())) // a client that has gone
+	return nil
+}
+
+const loginBody = 16 << 10 // bytes of the form
+
+// enter begins a session, by the token of a login link, which is used up, or by a key.
+func (l *logins) enter(c *call) error {
+	if err := l.server.origins.Check(c.r); err != nil {
+		return refuse(service.ErrForbidden, "the request comes from another site")
+	}
+	remote := l.server.remote(c.r)
+	if wait, ok := l.server.limits.failures.take(remote); !ok {
+		return tooMany(c.w, wait)
+	}
+	_ = http.NewResponseController(c.w).SetReadDeadline(time.Now().Add(bodyTime)) // not supported by recorders of tests
+	c.r.Body = http.MaxBytesReader(c.w, c.r.Body, loginBody)
+	if err := c.r.ParseForm(); err != nil {
+		return refuse(errBody, "the form cannot be read")
+	}
+	token, key := c.r.PostForm.Get("token"), strings.TrimSpace(c.r.PostForm.Get("key"))
+	secret, err := l.server.sessions.Begin(c.r.Context(), token, key, remote)
+	if e, ok := errors.AsType[*service.Error](err); ok && e.Code == service.ErrUnauthorized {
+		return l.render(c, http.StatusUnauthorized, loginView{Error: e.Detail})
+	}
+	if err != nil {
+		return err
+	}
+	http.SetCookie(c.w, l.server.cookie(secret, int(service.SessionTime.Seconds())))
+	http.Redirect(c.w, c.r, c.link("/"), http.StatusSeeOther)
+	return nil
+}
+
+// leave ends the session of the caller.
+func (l *logins) leave(c *call) error {
+	if err := l.server.EndSession(c.w, c.r); err != nil {
+		return err
+	}
+	return c.noContent()
+}

@@ -1,0 +1,228 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/pageindex"
+	"github.com/mapwright/mapwright/internal/problems"
+	"github.com/mapwright/mapwright/internal/service"
+	"github.com/mapwright/mapwright/internal/urlnorm"
+)
+
+// pageQuery reads the filters, the order and the cursor of a request.
+func pageQuery(q *query) pageindex.Query {
+	out := pageindex.Query{Limit: q.number("limit", 1, mostItems, someItems), Cursor: q.text("cursor")}
+	f := &out.Filter
+	f.Contains, f.Prefix = q.text("q"), q.text("prefix")
+	each := func(name string, add func(text string) bool) {
+		for text := range strings.SplitSeq(q.text(name), ",") {
+			if text != "" && !add(text) {
+				q.fault(name, "invalid", "there is no "+name+" "+shorten(text))
+			}
+		}
+	}
+	each("outcome", func(text string) bool {
+		outcome, ok := page.ParseOutcome(text)
+		f.Outcomes = append(f.Outcomes, outcome)
+		return ok
+	})
+	each("change", func(text string) bool {
+		i := slices.IndexFunc(page.Changes(), func(c page.Change) bool { return c.String() == text })
+		if i >= 0 {
+			f.Changes = append(f.Changes, page.Changes()[i])
+		}
+		return i >= 0
+	})
+	each("problem", func(text string) bool {
+		code, ok := problems.Parse(text)
+		f.Problems.Add(code)
+		return ok
+	})
+	if status := q.text("status"); status != "" {
+		class, isClass := strings.CutSuffix(status, "xx")
+		n, err := strconv.Atoi(class)
+		switch {
+		case err == nil && isClass && n >= 1 && n <= 5:
+			f.Classes = []int{n}
+		case err == nil && !isClass && n >= 100 && n <= 599:
+			f.Statuses = []int{n}
+		default:
+			q.fault("status", "invalid", "must be a status code such as 404, or a class such as 4xx")
+		}
+	}
+	if depth := int64(q.number("depth", 0, 1<<16, -1)); depth >= 0 {
+		f.Depth = pageindex.Range{Min: &depth, Max: &depth}
+	}
+	switch text := q.text("indexable"); text {
+	case "":
+	case "true", "false":
+		yes := text == "true"
+		f.Indexable = &yes
+	default:
+		q.fault("indexable", "invalid", "must be true or false")
+	}
+	if text := q.text("sort"); text != "" {
+		name, down := strings.CutPrefix(text, "-")
+		order, ok := pageindex.ParseOrder(name)
+		if !ok {
+			q.fault("sort", "invalid", "there is no such order")
+		}
+		out.Order, out.Descending = order, down
+	}
+	return out
+}
+
+// pageList is one part of a list of pages.
+type pageList struct {
+	Items      []json.RawMessage `json:"items"`
+	Total      *int64            `json:"total,omitempty"` // pages that pass the filters; not known of a running crawl
+	NextCursor string            `json:"next_cursor,omitempty"`
+}
+
+// pages lists pages of a crawl: those of its file by the index or, if it has none yet and runs, those that are recorded in the order of their keys.
+func (a resultRoutes) pages(c *call) error {
+	q := c.query()
+	wanted := pageQuery(q)
+	if err := q.done(); err != nil {
+		return err
+	}
+	crawl, dir, err := a.dir(c)
+	if err != nil {
+		return err
+	}
+	list, err := a.indexedPages(c.r.Context(), dir, wanted)
+	if errors.Is(err, fs.ErrNotExist) {
+		list, err = a.runningPages(c, crawl, wanted)
+	}
+	fault := func(field, code string) error {
+		return refuse(service.ErrInvalid, "the query has faults", service.FieldError{Field: field, Code: code, Detail: err.Error()})
+	}
+	switch {
+	case errors.Is(err, pageindex.ErrCursor), errors.Is(err, pageindex.ErrOldCursor):
+		return fault("cursor", "invalid")
+	case errors.Is(err, pageindex.ErrUnknown) && wanted.Filter.Problems != 0:
+		return fault("problem", "not_known")
+	case errors.Is(err, pageindex.ErrUnknown):
+		return fault("sort", "not_known")
+	case err != nil:
+		return err
+	}
+	return c.json(http.StatusOK, list)
+}
+
+// indexedPages answers from the files of the last run that ended.
+func (a resultRoutes) indexedPages(ctx context.Context, dir datadir.Dir, wanted pageindex.Query) (*pageList, error) {
+	list := &pageList{Items: []json.RawMessage{}}
+	return list, a.server.indexes.Use(ctx, string(dir), func(x *pageindex.Index) error {
+		found, err := x.Query(ctx, wanted)
+		if err != nil {
+			return err
+		}
+		list.Total, list.NextCursor = &found.Total, found.Next
+		for i := range found.Hits {
+			line, err := indexedLine(x, &found.Hits[i])
+			if err != nil {
+				return err
+			}
+			list.Items = append(list.Items, line)
+		}
+		return nil
+	})
+}
+
+// indexedLine is the line of a page, with what the index knows beyond it.
+func indexedLine(x *pageindex.Index, hit *pageindex.Hit) ([]byte, error) {
+	line, err := x.Line(hit)
+	if err != nil {
+		return nil, err
+	}
+	more := struct {
+		ClickDepth *int32   `json:"click_depth,omitempty"`
+		Problems   []string `json:"problems,omitempty"`
+	}{}
+	if hit.ClickDepth >= 0 {
+		more.ClickDepth = &hit.ClickDepth
+	}
+	if x.KnowsProblems() {
+		for _, code := range hit.Problems.Codes() {
+			more.Problems = append(more.Problems, code.String())
+		}
+	}
+	text, err := json.Marshal(more)
+	if err != nil {
+		return nil, err
+	}
+	return join(line, text), nil
+}
+
+// join makes one object of two that have no names in common.
+func join(a, b []byte) []byte {
+	a = bytes.TrimSuffix(bytes.TrimRight(a, "\n"), []byte("}"))
+	if len(b) <= len("{}") {
+		return append(a, '}')
+	}
+	return append(append(a, ','), b[1:]...)
+}
+
+// runningPages answers from the store of a running crawl. A cursor is the key of the last page.
+func (a resultRoutes) runningPages(c *call, crawl *service.Crawl, wanted pageindex.Query) (*pageList, error) {
+	if wanted.Order != pageindex.ByURL || wanted.Descending || wanted.Filter.Problems != 0 {
+		return nil, &service.Error{Code: service.ErrInvalid, State: crawl.State, Detail: "the query has faults", Fields: []service.FieldError{
+			{Field: "sort", Code: "not_yet", Detail: "pages of a crawl that has written no files yet cannot be sorted, or selected by problems"}}}
+	}
+	running := a.crawls().Running(crawl.ID)
+	if running == nil {
+		return nil, a.missing(crawl, "list of pages")
+	}
+	var after frontier.Key
+	if wanted.Cursor != "" {
+		raw, err := base64.RawURLEncoding.DecodeString(wanted.Cursor)
+		var ok bool
+		if after, ok = urlnorm.ParseKey(raw); err != nil || !ok {
+			return nil, pageindex.ErrCursor
+		}
+	}
+	list, table := &pageList{Items: []json.RawMessage{}}, page.NewTable()
+	for {
+		lines, next, more, err := running.Pages(c.r.Context(), after, wanted.Limit-len(list.Items))
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range lines {
+			if passes(&wanted.Filter, l) {
+				list.Items = append(list.Items, table.AppendJSON(nil, l))
+			}
+		}
+		if after = next; !more {
+			return list, nil
+		}
+		if len(list.Items) == wanted.Limit {
+			list.NextCursor = base64.RawURLEncoding.EncodeToString(after.Append(nil))
+			return list, nil
+		}
+	}
+}
+
+// passes says whether a page of a running crawl passes the filters that a request can have.
+func passes(f *pageindex.Filter, l *page.Line) bool {
+	outcome, _ := page.ParseOutcome(l.Outcome)
+	return (len(f.Outcomes) == 0 || slices.Contains(f.Outcomes, outcome)) &&
+		(len(f.Statuses) == 0 || slices.Contains(f.Statuses, l.StatusCode)) &&
+		(len(f.Classes) == 0 || slices.Contains(f.Classes, l.StatusCode/100)) &&
+		(f.Depth.Min == nil || int64(l.Depth) == *f.Depth.Min) &&
+		(f.Indexable == nil || l.Indexable == *f.Indexable) &&
+		(len(f.Changes) == 0 || slices.ContainsFunc(f.Changes, func(c page.Change) bool { return c.String() == l.Change })) &&
+		strings.Contains(strings.ToLower(l.URL), strings.ToLower(f.Contains)) && strings.HasPrefix(l.URL, f.Prefix)
+}

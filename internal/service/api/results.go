@@ -1,0 +1,204 @@
+package api
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/export"
+	"github.com/mapwright/mapwright/internal/service"
+)
+
+// resultRoutes are the routes of what a crawl found. They read files of the crawl's directory, which are replaced as a whole, so a file that is being
+// sent stays as it was when the answer began.
+type resultRoutes struct{ crawlRoutes }
+
+// dir is the directory of the crawl that the path names.
+func (a resultRoutes) dir(c *call) (*service.Crawl, datadir.Dir, error) {
+	crawl, err := a.find(c)
+	if err != nil {
+		return nil, "", err
+	}
+	return crawl, a.crawls().DataDir(crawl.ID), nil
+}
+
+// file is the handler of a result that is a file of the crawl's directory.
+func (a resultRoutes) file(path func(datadir.Dir) string, kind string) func(*call) error {
+	return func(c *call) error {
+		crawl, dir, err := a.dir(c)
+		if err != nil {
+			return err
+		}
+		return a.send(c, crawl, path(dir), kind)
+	}
+}
+
+// sitemap sends sitemap.xml, or the compressed form of it that the crawl was asked for.
+func (a resultRoutes) sitemap(c *call) error {
+	crawl, dir, err := a.dir(c)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(string(dir), "sitemap.xml")
+	if _, err := os.Stat(path + ".gz"); err == nil {
+		return a.send(c, crawl, path+".gz", gzipKind)
+	}
+	return a.send(c, crawl, path, xmlKind)
+}
+
+const (
+	xmlKind   = "application/xml"
+	gzipKind  = "application/gzip"
+	linesKind = "application/jsonl"
+	jsonKind  = "application/json"
+	htmlKind  = "text/html; charset=utf-8"
+)
+
+func (a resultRoutes) part(c *call) error {
+	name := c.r.PathValue("part")
+	if !export.IsSitemap(name) {
+		return refuse(service.ErrNotFound, "there is no such result of a crawl; /openapi.json lists what there is")
+	}
+	crawl, dir, err := a.dir(c)
+	if err != nil {
+		return err
+	}
+	kind := xmlKind
+	if strings.HasSuffix(name, ".gz") {
+		kind = gzipKind
+	}
+	return a.send(c, crawl, filepath.Join(string(dir), name), kind)
+}
+
+// send sends a file of a crawl, or the part of it that the client asks for.
+func (a resultRoutes) send(c *call, crawl *service.Crawl, path, kind string) error {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return a.missing(crawl, filepath.Base(path))
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() {
+		return a.missing(crawl, filepath.Base(path))
+	}
+	h := c.w.Header()
+	h.Set("Content-Type", kind)
+	h.Set("Cache-Control", "private, no-cache")
+	h.Set("ETag", fmt.Sprintf(`"%x-%x"`, info.ModTime().UnixNano(), info.Size()))
+	h.Set("Content-Disposition", fmt.Sprintf(`inline; filename="%s-%s"`, crawl.ID, filepath.Base(path)))
+	if kind == htmlKind {
+		// The page is made of text that crawled servers chose: its own policy allows its one script, and this one lets it have no origin.
+		h.Set("Content-Security-Policy", "sandbox allow-scripts; frame-ancestors 'none'")
+	}
+	out := &slowWriter{ResponseWriter: c.w, control: http.NewResponseController(c.w)}
+	http.ServeContent(out, c.r, "", info.ModTime(), f)
+	if out.badRange {
+		h.Set("Content-Range", fmt.Sprintf("bytes */%d", info.Size()))
+		return refuse(errRange, "the file does not have this range")
+	}
+	return nil
+}
+
+// missing is the error for a result that does not exist, or not yet.
+func (a resultRoutes) missing(crawl *service.Crawl, name string) error {
+	detail := fmt.Sprintf("the crawl has no %s", name)
+	switch {
+	case !crawl.State.Ended():
+		detail += fmt.Sprintf(" yet: it is %s, and files are written when it ends", crawl.State)
+	case name == "links.jsonl":
+		detail += ": links are kept only by a crawl with the setting links"
+	case name == export.ChangesName:
+		detail += ": there was no recrawl yet"
+	case strings.HasPrefix(name, "sitemap"):
+		detail += ": no page is indexable, or it has another number of parts"
+	}
+	return &service.Error{Code: service.ErrNotFound, Detail: detail, State: crawl.State}
+}
+
+const fileTime = 30 * time.Second // for a client to take one piece of a file
+
+// slowWriter lets an answer take any time as long as the client goes on reading.
+type slowWriter struct {
+	http.ResponseWriter
+	control  *http.ResponseController
+	badRange bool // http.ServeContent refused the range: nothing was sent
+}
+
+func (s *slowWriter) WriteHeader(status int) {
+	if status == http.StatusRequestedRangeNotSatisfiable {
+		s.badRange = true
+		return
+	}
+	s.ResponseWriter.WriteHeader(status)
+}
+
+func (s *slowWriter) Write(p []byte) (int, error) {
+	if s.badRange {
+		return len(p), nil
+	}
+	_ = s.control.SetWriteDeadline(time.Now().Add(fileTime)) // not supported by recorders of tests
+	return s.ResponseWriter.Write(p)
+}
+
+// log sends the last lines of the crawl's log.
+func (a resultRoutes) log(c *call) error {
+	q := c.query()
+	lines := q.number("lines", 1, 10000, 1000)
+	if err := q.done(); err != nil {
+		return err
+	}
+	crawl, dir, err := a.dir(c)
+	if err != nil {
+		return err
+	}
+	f, err := os.Open(dir.Log())
+	if errors.Is(err, fs.ErrNotExist) {
+		return a.missing(crawl, "log")
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	text, err := tail(f, lines)
+	if err != nil {
+		return err
+	}
+	c.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = c.w.Write(text) // a client that has gone
+	return nil
+}
+
+// tail reads the last lines of a file, at most 4 MiB of them.
+func tail(f *os.File, lines int) ([]byte, error) {
+	const most = 4 << 20
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return nil, err
+	}
+	from := max(0, size-most)
+	text := make([]byte, size-from)
+	if n, err := f.ReadAt(text, from); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	} else if text = text[:n]; from > 0 {
+		_, text, _ = bytes.Cut(text, []byte("\n"))
+	}
+	at := len(bytes.TrimSuffix(text, []byte("\n")))
+	for ; lines > 0 && at >= 0; lines-- {
+		at = bytes.LastIndexByte(text[:at], '\n')
+	}
+	return text[at+1:], nil
+}

@@ -1,0 +1,259 @@
+package api
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"path"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/pageindex"
+	"github.com/mapwright/mapwright/internal/service"
+	"github.com/mapwright/mapwright/internal/service/hooks"
+	"github.com/mapwright/mapwright/internal/service/hosts"
+	"github.com/mapwright/mapwright/internal/service/schedules"
+)
+
+// Parts are the parts of the service that the API uses.
+type Parts struct {
+	Service   *service.Service
+	Schedules *schedules.Schedules
+	Hooks     *hooks.Hooks
+	Hosts     *hosts.Hosts
+}
+
+// Options are what a Server needs.
+type Options struct {
+	Parts
+	Log *slog.Logger // nil means none
+
+	// PublicURL is where users reach the server if a proxy stands before it: it sets the base path, the allowed host and whether cookies are Secure.
+	// Nil means that there is no proxy.
+	PublicURL *url.URL
+	// Listen is the address that the server listens on; its name is an allowed host.
+	Listen string
+	// TLS says that the server itself speaks TLS.
+	TLS bool
+	// TrustedProxies are the addresses whose X-Forwarded-For is believed.
+	TrustedProxies []netip.Prefix
+	// RatePerKey is how many requests per second a key may make; zero means DefaultRate, a negative number no limit.
+	RatePerKey float64
+	// Figures are the metrics that /metrics shows; nil means new ones.
+	Figures *Figures
+}
+
+// DefaultRate is how many requests per second a key may make.
+const DefaultRate = 100
+
+// Server answers requests.
+type Server struct {
+	parts    Parts
+	service  *service.Service
+	sessions *service.Sessions
+	log      *slog.Logger
+	base     string   // path below which everything is; empty, or with a leading and without a trailing slash
+	public   *url.URL // where users reach the server; nil if there is no proxy
+	secure   bool     // users reach the server by https
+	hosts    hostCheck
+	origins  *http.CrossOriginProtection
+	proxies  []netip.Prefix
+	limits   *rateLimits
+	streams  *streams
+	figures  *Figures
+	metrics  http.Handler
+	mux      *http.ServeMux
+	pages    http.Handler
+	indexes  pageindex.Cache
+
+	drain    sync.Once
+	draining chan struct{} // closed by Drain
+}
+
+// New makes a server.
+func New(o Options) (*Server, error) {
+	s := &Server{
+		parts: o.Parts, service: o.Service, sessions: service.NewSessions(o.Service), log: o.Log, secure: o.TLS, proxies: o.TrustedProxies, limits: newRateLimits(o.RatePerKey),
+		hosts: newHostCheck(o.Listen, o.PublicURL), draining: make(chan struct{}), mux: http.NewServeMux(), origins: http.NewCrossOriginProtection(),
+	}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	if u := o.PublicURL; u != nil {
+		s.public = u
+		s.base = strings.TrimSuffix(path.Clean("/"+u.Path), "/")
+		s.secure = s.secure || u.Scheme == "https"
+		if err := s.origins.AddTrustedOrigin(u.Scheme + "://" + u.Host); err != nil {
+			return nil, fmt.Errorf("public URL: %w", err)
+		}
+	}
+	s.streams = newStreams(s)
+	if s.figures = o.Figures; s.figures == nil {
+		s.figures = NewFigures()
+	}
+	s.metrics = s.figures.handler(s)
+	for _, route := range s.routes() {
+		s.mux.Handle(route.method+" "+route.path, s.serve(route))
+	}
+	return s, nil
+}
+
+// SetPages lets another handler answer what no route of the API answers, such as the dashboard. The paths of its requests are without the base. It is called before
+// the first request.
+func (s *Server) SetPages(h http.Handler) { s.pages = h }
+
+// Base is the path below which everything is.
+func (s *Server) Base() string { return s.base }
+
+// LoginLink is the address at which a person uses the token of a login. Address is where the server listens.
+func (s *Server) LoginLink(address, token string) string {
+	if s.public != nil {
+		address = s.public.String()
+	}
+	return LoginLink(address, token)
+}
+
+// LoginLink is the address at which a person uses the token of a login, for a server that people reach under an address with its base path.
+func LoginLink(address, token string) string {
+	return strings.TrimSuffix(address, "/") + "/login?token=" + url.QueryEscape(token)
+}
+
+// Drain ends event streams, and makes /readyz answer 503.
+func (s *Server) Drain() { s.drain.Do(func() { close(s.draining) }) }
+
+// Run sends samples to event streams until ctx ends.
+func (s *Server) Run(ctx context.Context) { s.streams.run(ctx) }
+
+// Close closes files that are kept open. No request may come after it.
+func (s *Server) Close() { s.indexes.Close() }
+
+type requestIDKey struct{}
+
+// requestID is the id of a request, for the log.
+func requestID(r *http.Request) string {
+	id, _ := r.Context().Value(requestIDKey{}).(string)
+	return id
+}
+
+// Handler answers all requests.
+func (s *Server) Handler() http.Handler {
+	return http.HandlerFunc(func(plain http.ResponseWriter, r *http.Request) {
+		r = r.WithContext(context.WithValue(r.Context(), requestIDKey{}, rand.Text()))
+		w, began := &answer{ResponseWriter: plain, status: http.StatusOK}, time.Now()
+		defer func() {
+			if v := recover(); v != nil && v != http.ErrAbortHandler {
+				s.log.Error("panic in a request", "request", requestID(r), "path", r.URL.Path, "panic", v, "stack", string(debug.Stack()))
+				if w.began {
+					panic(http.ErrAbortHandler) // the client must not take what it has for the whole
+				}
+				s.fail(w, r, fmt.Errorf("panic: %v", v))
+			}
+			if w.Header().Get("Content-Type") != eventKind {
+				s.figures.see(r.Method, w.status, time.Since(began))
+			}
+		}()
+		secureHeaders(w.Header(), s.secure)
+		if !s.hosts.allows(r.Host) {
+			s.fail(w, r, refuse(errHost, "use an address, localhost, the name given to --listen, or that of --public-url"))
+			return
+		}
+		// Answers that take longer, such as files and streams, move the deadline themselves.
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTime)) // not supported by recorders of tests
+		s.route(w, r)
+	})
+}
+
+// answer remembers the status of an answer.
+type answer struct {
+	http.ResponseWriter
+	began  bool
+	status int
+}
+
+func (a *answer) WriteHeader(status int) {
+	if !a.began {
+		a.began, a.status = true, status
+	}
+	a.ResponseWriter.WriteHeader(status)
+}
+
+func (a *answer) Write(p []byte) (int, error) {
+	a.began = true
+	return a.ResponseWriter.Write(p)
+}
+
+// Unwrap is for http.ResponseController.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// route gives a request to its route, or to the pages.
+func (s *Server) route(w http.ResponseWriter, r *http.Request) {
+	notFound := refuse(service.ErrNotFound, "there is nothing at this address; /openapi.json lists what there is")
+	below, ok := strings.CutPrefix(r.URL.Path, s.base)
+	if ok && below == "" && s.base != "" {
+		http.Redirect(w, r, s.base+"/", http.StatusPermanentRedirect)
+		return
+	}
+	if !ok || !isClean(below) {
+		s.fail(w, r, notFound)
+		return
+	}
+	if s.base != "" {
+		inner := *r.URL
+		inner.Path, inner.RawPath = below, strings.TrimPrefix(r.URL.RawPath, s.base)
+		r = r.WithContext(r.Context()) // a copy
+		r.URL = &inner
+	}
+	if _, pattern := s.mux.Handler(r); pattern != "" {
+		s.mux.ServeHTTP(w, r)
+		return
+	}
+	if s.pages != nil && !strings.HasPrefix(below, "/v1/") && len(s.methods(r)) == 0 {
+		s.pages.ServeHTTP(w, r)
+		return
+	}
+	if methods := s.methods(r); len(methods) > 0 {
+		w.Header().Set("Allow", strings.Join(methods, ", "))
+		s.fail(w, r, refuse(errMethod, "allowed here: "+strings.Join(methods, ", ")))
+		return
+	}
+	s.fail(w, r, notFound)
+}
+
+// isClean says whether a path has no empty, "." or ".." segments.
+func isClean(p string) bool {
+	return p == "/" || strings.HasPrefix(p, "/") && path.Clean(p) == strings.TrimSuffix(p, "/")
+}
+
+// methods are the methods that the address of a request has.
+func (s *Server) methods(r *http.Request) (all []string) {
+	for _, m := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+		other := *r
+		other.Method = m
+		if _, pattern := s.mux.Handler(&other); pattern != "" {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// answerTime is how long an ordinary answer may take to be made and sent.
+const answerTime = 60 * time.Second
+
+// secureHeaders are set on every answer. Pages that need more than this policy set their own.
+func secureHeaders(h http.Header, secure bool) {
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("X-Frame-Options", "DENY")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	if secure {
+		h.Set("Strict-Transport-Security", "max-age=31536000")
+	}
+}

@@ -1,0 +1,47 @@
+package api
+
+import (
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/service"
+)
+
+// serverRoutes are the routes about the server itself.
+type serverRoutes struct{ server *Server }
+
+func (a serverRoutes) health(c *call) error { return c.text("ok\n") }
+
+// ready says whether the server takes crawls.
+func (a serverRoutes) ready(c *call) error {
+	select {
+	case <-a.server.draining:
+		return refuse(service.ErrUnavailable, "the server is shutting down")
+	default:
+		return c.text("ready\n")
+	}
+}
+
+func (c *call) text(text string) error {
+	c.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	c.w.Header().Set("Cache-Control", "no-store")
+	_, _ = c.w.Write([]byte(text)) // a client that has gone
+	return nil
+}
+
+func (a serverRoutes) document(c *call) error {
+	text, err := Document(a.server.base)
+	if err != nil {
+		return err
+	}
+	c.w.Header().Set("Content-Type", "application/json")
+	_, _ = c.w.Write(text) // a client that has gone
+	return nil
+}
+
+func (a serverRoutes) settings(c *call) error {
+	return items(c, config.Info(config.Defaults(config.Polite)))
+}
+
+func (a serverRoutes) metrics(c *call) error {
+	a.server.metrics.ServeHTTP(c.w, c.r)
+	return nil
+}

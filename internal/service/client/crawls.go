@@ -1,0 +1,123 @@
+package client
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/mapwright/mapwright/internal/service"
+)
+
+func crawlPath(id string, more ...string) string {
+	path := "/v1/crawls/" + url.PathEscape(id)
+	for _, m := range more {
+		path += "/" + m
+	}
+	return path
+}
+
+// Submit submits a crawl. The key names the request: if it is repeated, the answer is the same and no second crawl is made. An empty one is chosen.
+func (c *Client) Submit(ctx context.Context, s service.Submission, key string) (*service.Crawl, error) {
+	if key == "" {
+		key = rand.Text()
+	}
+	out := &service.Crawl{}
+	return out, c.do(ctx, call{method: http.MethodPost, path: "/v1/crawls", body: s, header: http.Header{"Idempotency-Key": {key}}, repeat: true}, out)
+}
+
+// Crawl reads one crawl.
+func (c *Client) Crawl(ctx context.Context, id string) (*service.Crawl, error) {
+	out := &service.Crawl{}
+	return out, c.do(ctx, call{method: http.MethodGet, path: crawlPath(id)}, out)
+}
+
+// Crawls reads a part of the list of crawls, the newest first.
+func (c *Client) Crawls(ctx context.Context, f service.CrawlFilter) (*service.List[service.Crawl], error) {
+	q := url.Values{}
+	var states []string
+	for _, s := range f.States {
+		states = append(states, string(s))
+	}
+	for name, value := range map[string]string{"state": strings.Join(states, ","), "label": f.Label, "schedule": f.Schedule, "q": f.Name, "account": f.Account, "cursor": f.Cursor} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	if f.Limit > 0 {
+		q.Set("limit", strconv.Itoa(f.Limit))
+	}
+	out := &service.List[service.Crawl]{}
+	return out, c.do(ctx, call{method: http.MethodGet, path: "/v1/crawls", query: q}, out)
+}
+
+// Queue reads the crawls that wait, in the order in which they start.
+func (c *Client) Queue(ctx context.Context) (*service.List[service.Crawl], error) {
+	out := &service.List[service.Crawl]{}
+	return out, c.do(ctx, call{method: http.MethodGet, path: "/v1/queue"}, out)
+}
+
+// Edit changes a crawl.
+func (c *Client) Edit(ctx context.Context, id string, e service.Edit) (*service.Crawl, error) {
+	out := &service.Crawl{}
+	return out, c.do(ctx, call{method: http.MethodPatch, path: crawlPath(id), body: e, repeat: true}, out)
+}
+
+// Command asks a crawl to do something. Repeating a command is fine, but for a recrawl.
+func (c *Client) Command(ctx context.Context, id string, command service.Command) (*service.Crawl, error) {
+	if command == service.CommandDelete {
+		return c.Delete(ctx, id)
+	}
+	out := &service.Crawl{}
+	return out, c.do(ctx, call{method: http.MethodPost, path: crawlPath(id, string(command)), repeat: command != service.CommandRecrawl}, out)
+}
+
+// Recrawl visits the URLs of a finished crawl again.
+func (c *Client) Recrawl(ctx context.Context, id string, r service.Recrawl) (*service.Crawl, error) {
+	out := &service.Crawl{}
+	return out, c.do(ctx, call{method: http.MethodPost, path: crawlPath(id, "recrawl"), body: r}, out)
+}
+
+// Delete deletes a crawl and its data.
+func (c *Client) Delete(ctx context.Context, id string) (*service.Crawl, error) {
+	out := &service.Crawl{}
+	return out, c.do(ctx, call{method: http.MethodDelete, path: crawlPath(id), repeat: true}, out)
+}
+
+// Pages reads a part of the pages of a crawl. The query has the filters of the API.
+func (c *Client) Pages(ctx context.Context, id string, query url.Values) (*service.List[json.RawMessage], error) {
+	out := &service.List[json.RawMessage]{}
+	return out, c.do(ctx, call{method: http.MethodGet, path: crawlPath(id, "pages"), query: query}, out)
+}
+
+// Result opens one of the results of a crawl, such as pages.jsonl, sitemap.xml, report, links or changes. The caller closes it.
+func (c *Client) Result(ctx context.Context, id, name string) (io.ReadCloser, error) {
+	res, err := c.send(ctx, call{method: http.MethodGet, path: crawlPath(id, url.PathEscape(name))})
+	if err != nil {
+		return nil, err
+	}
+	return res.Body, nil
+}
+
+// Me is who the server takes the caller for.
+type Me struct {
+	Account service.Account `json:"account"`
+	Key     string          `json:"key"`
+	Scopes  []service.Scope `json:"scopes"`
+}
+
+// Me asks who the caller is.
+func (c *Client) Me(ctx context.Context) (*Me, error) {
+	out := &Me{}
+	return out, c.do(ctx, call{method: http.MethodGet, path: "/v1/me"}, out)
+}
+
+// Usage reads what the caller's account used of its plan.
+func (c *Client) Usage(ctx context.Context) (*service.Usage, error) {
+	out := &service.Usage{}
+	return out, c.do(ctx, call{method: http.MethodGet, path: "/v1/usage"}, out)
+}

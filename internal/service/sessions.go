@@ -1,0 +1,125 @@
+package service
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/page"
+)
+
+const (
+	// SessionTime is how long a session of a browser lasts.
+	SessionTime = 24 * time.Hour
+	// LoginTime is how long a login link can be used.
+	LoginTime = 24 * time.Hour
+)
+
+// Sessions are the sessions of browsers. A session has a key: that which began it, or one that was made for it by a login link. It ends with that key.
+type Sessions struct{ s *Service }
+
+// NewSessions gives access to the sessions of a service.
+func NewSessions(s *Service) *Sessions { return &Sessions{s} }
+
+// browserKey is the name of keys that login links make.
+const browserKey = "browser session"
+
+// NewLogin makes the token of a login link, which begins one session of the default account with all scopes. Earlier links that were not used end.
+func (s *Sessions) NewLogin(ctx context.Context) (token string, err error) {
+	token = rand.Text()
+	return token, s.s.Write(ctx, func(tx *Tx) error {
+		return errors.Join(
+			tx.change("DELETE FROM login"),
+			tx.change("INSERT INTO login (hash, account, created_at, expires_at) VALUES (?, ?, ?, ?)", hashOf(token), DefaultAccount, millis(tx.now), millis(tx.now.Add(LoginTime))),
+			tx.Audit(&Caller{System: "operator"}, "login.create", "", nil))
+	})
+}
+
+// NeedsLogin says whether nobody has logged in yet.
+func (s *Sessions) NeedsLogin(ctx context.Context) (bool, error) {
+	var n int
+	err := s.s.db.Read().QueryRowContext(ctx, "SELECT COUNT(*) FROM audit WHERE action = 'session.begin'").Scan(&n)
+	return n == 0, err
+}
+
+// errBadLogin does not say whether the token is unknown, expired or used.
+var errBadLogin = &Error{Code: ErrUnauthorized, Detail: "the login link was used already, or is too old: 'mapwright keys login' makes another"}
+
+// Begin begins a session and returns its secret. It uses up the token of a login link or, if there is none, takes a key.
+func (s *Sessions) Begin(ctx context.Context, token, key, remote string) (secret string, err error) {
+	var caller *Caller
+	if token == "" {
+		if caller, err = s.s.Accounts.Authenticate(ctx, key); err != nil {
+			return "", err
+		}
+		caller.Remote = remote
+	}
+	secret = rand.Text() + rand.Text()
+	return secret, s.s.Write(ctx, func(tx *Tx) error {
+		if err := errors.Join(tx.change("DELETE FROM login WHERE expires_at <= ?", millis(tx.now)), tx.change("DELETE FROM session WHERE expires_at <= ?", millis(tx.now))); err != nil {
+			return err
+		}
+		ends := millis(tx.now.Add(SessionTime))
+		if token != "" {
+			var name string
+			err := tx.QueryRowContext(ctx, "SELECT account FROM login WHERE hash = ?", hashOf(token)).Scan(&name)
+			if errors.Is(err, sql.ErrNoRows) {
+				return errBadLogin
+			}
+			if err != nil {
+				return err
+			}
+			account, err := getAccount(ctx, tx, name)
+			if err != nil {
+				return err
+			}
+			caller = &Caller{Account: account, Key: newID(), Remote: remote}
+			err = errors.Join(
+				tx.change("DELETE FROM login WHERE hash = ?", hashOf(token)),
+				tx.change("INSERT INTO api_key (id, account, name, hash, scopes_json, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
+					caller.Key, account.ID, browserKey, "", toJSON([]Scope{ScopeAdmin}), millis(tx.now), ends)) // no secret has an empty hash
+			if err != nil {
+				return err
+			}
+		}
+		return errors.Join(
+			tx.change("INSERT INTO session (hash, api_key, csrf, created_at, expires_at) VALUES (?, ?, ?, ?, ?)", hashOf(secret), caller.Key, rand.Text(), millis(tx.now), ends),
+			tx.Audit(caller, "session.begin", caller.Key, nil))
+	})
+}
+
+// Session is one session of a browser.
+type Session struct {
+	Caller    *Caller
+	CSRF      string // what requests that change something carry
+	ExpiresAt page.Time
+}
+
+// Get finds a session by its secret. The error is an *Error if it is not valid.
+func (s *Sessions) Get(ctx context.Context, secret string) (*Session, error) {
+	var key, csrf string
+	var expires int64
+	err := s.s.db.Read().QueryRowContext(ctx, "SELECT api_key, csrf, expires_at FROM session WHERE hash = ?", hashOf(secret)).Scan(&key, &csrf, &expires)
+	if errors.Is(err, sql.ErrNoRows) || err == nil && expires <= millis(time.Now()) {
+		return nil, &Error{Code: ErrUnauthorized, Detail: "the session has ended: log in again"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	caller, err := s.s.Accounts.CallerOf(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	return &Session{Caller: caller, CSRF: csrf, ExpiresAt: timeOf(expires)}, nil
+}
+
+// End ends a session, and the key that was made for it.
+func (s *Sessions) End(ctx context.Context, secret string) error {
+	return s.s.Write(ctx, func(tx *Tx) error {
+		return errors.Join(
+			tx.change("UPDATE api_key SET revoked_at = ? WHERE revoked_at = 0 AND name = ? AND hash = '' AND id IN (SELECT api_key FROM session WHERE hash = ?)", millis(tx.now), browserKey, hashOf(secret)),
+			tx.change("DELETE FROM session WHERE hash = ?", hashOf(secret)))
+	})
+}
