@@ -34,13 +34,16 @@ type facts struct {
 }
 
 // merge adds what another crawl knows, of this run or an earlier one. A rest counts, whichever crawl was asked for it. What was
-// learned is taken from the crawl that has had an answer last.
+// learned is taken from the crawl that has had an answer last. If that was the same answer, the longer row of refusals counts.
 func (f *facts) merge(other *facts) {
-	rest, asked := max(f.restUntil, other.restUntil), max(f.askedUntil, other.askedUntil)
-	if *f == (facts{}) || other.lastSuccess > f.lastSuccess || other.lastSuccess == f.lastSuccess && other.learned > f.learned {
+	before := *f
+	if before == (facts{}) || other.lastSuccess > f.lastSuccess || other.lastSuccess == f.lastSuccess && other.learned >= f.learned {
 		*f = *other
 	}
-	f.restUntil, f.askedUntil = rest, asked
+	f.restUntil, f.askedUntil = max(before.restUntil, other.restUntil), max(before.askedUntil, other.askedUntil)
+	if before.lastSuccess == other.lastSuccess {
+		f.refusals, f.atCap = max(before.refusals, other.refusals), max(before.atCap, other.atCap)
+	}
 }
 
 // Apply returns the pace after an event, and what changed.

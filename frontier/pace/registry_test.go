@@ -59,17 +59,20 @@ func TestFactsMerge(t *testing.T) {
 		f, other   facts
 		learned    uint32
 		rest, last int64
+		refusals   uint8
 	}{
-		{"newer comes", older, newer, 1000, 9, 2},
-		{"older comes", newer, older, 1000, 9, 2},
-		{"first", facts{}, facts{refusals: 3, restUntil: 4}, 0, 4, 0},
-		{"never answered", facts{lesson: lesson{learned: 1}}, facts{lesson: lesson{learned: 7}}, 7, 0, 0},
+		{"newer comes", older, newer, 1000, 9, 2, 0},
+		{"older comes", newer, older, 1000, 9, 2, 0},
+		{"first", facts{}, facts{refusals: 3, restUntil: 4}, 0, 4, 0, 3},
+		{"never answered", facts{lesson: lesson{learned: 1}}, facts{lesson: lesson{learned: 7}}, 7, 0, 0, 0},
+		{"a row of refusals that the registry has forgotten", facts{lesson: lesson{learned: 7}}, facts{refusals: 2, lesson: lesson{learned: 7}}, 7, 0, 0, 2},
+		{"a shorter row of refusals comes", facts{refusals: 4, lesson: lesson{learned: 7}}, facts{refusals: 2, lesson: lesson{learned: 7}}, 7, 0, 0, 4},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			f := tc.f
 			f.merge(&tc.other)
-			if f.learned != tc.learned || f.restUntil != tc.rest || f.lastSuccess != tc.last {
-				t.Errorf("learned %d, rest until %d, last success %d; want %d, %d, %d", f.learned, f.restUntil, f.lastSuccess, tc.learned, tc.rest, tc.last)
+			if f.learned != tc.learned || f.restUntil != tc.rest || f.lastSuccess != tc.last || f.refusals != tc.refusals {
+				t.Errorf("learned %d, rest until %d, last success %d, %d refusals; want %d, %d, %d, %d", f.learned, f.restUntil, f.lastSuccess, f.refusals, tc.learned, tc.rest, tc.last, tc.refusals)
 			}
 		})
 	}
