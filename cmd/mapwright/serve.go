@@ -271,7 +271,10 @@ func (f *serveFlags) serve(ctx context.Context, io stdio, svc *service.Service, 
 	server, err := api.New(api.Options{Parts: parts, Log: c.log, PublicURL: c.public, Listen: f.listen, TLS: c.tls != nil, TrustedProxies: c.proxies, RatePerKey: rate, Figures: figures})
 	var dashboard *web.Server
 	if err == nil {
-		dashboard, err = web.New(web.Options{Base: server.Base(), Version: version, Log: c.log, Sessions: server, Crawls: svc.Crawls, Runs: svc.Crawls, Accounts: svc.Accounts, Audit: svc.Audit})
+		dashboard, err = web.New(web.Options{
+			Base: server.Base(), Version: version, Log: c.log, Sessions: server, Crawls: svc.Crawls, Commands: svc.Crawls, Runs: svc.Crawls, Events: svc.Events, Accounts: svc.Accounts, Audit: svc.Audit,
+			Schedules: parts.Schedules, Webhooks: parts.Hooks, Hosts: parts.Hosts,
+		})
 	}
 	if err == nil {
 		server.SetPages(dashboard)

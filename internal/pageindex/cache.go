@@ -5,6 +5,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"sync"
 	"time"
 )
@@ -20,7 +22,8 @@ type cached struct {
 	*Index
 	dir     string
 	version fileVersion
-	users   int // guarded by Cache.mu, with one for the list
+	users   int       // guarded by Cache.mu, with one for the list
+	used    time.Time // guarded by Cache.mu
 }
 
 // fileVersion tells one sitemap.jsonl from the next.
@@ -30,6 +33,9 @@ type fileVersion struct {
 }
 
 const maxCached = 8
+
+// canKeep says whether a file can be replaced and removed while it is open. On Windows it cannot, so no index is kept there.
+const canKeep = runtime.GOOS != "windows"
 
 // Use calls fn with the index of a directory. The error is fs.ErrNotExist if there is no sitemap.jsonl.
 func (c *Cache) Use(ctx context.Context, dir string, fn func(*Index) error) error {
@@ -44,7 +50,7 @@ func (c *Cache) Use(ctx context.Context, dir string, fn func(*Index) error) erro
 		if err != nil {
 			return err
 		}
-		one = &cached{Index: opened, dir: dir, version: version, users: 2}
+		one = &cached{Index: opened, dir: dir, version: version, users: 2, used: time.Now()}
 		c.keep(one)
 	}
 	return errors.Join(fn(one.Index), c.release(one))
@@ -58,7 +64,7 @@ func (c *Cache) find(dir string, version fileVersion) *cached {
 		if one.dir == dir && one.version == version {
 			copy(c.all[1:i+1], c.all[:i])
 			c.all[0] = one
-			one.users++
+			one.users, one.used = one.users+1, time.Now()
 			return one
 		}
 	}
@@ -68,19 +74,34 @@ func (c *Cache) find(dir string, version fileVersion) *cached {
 // keep puts an index at the head of the list, and drops those that are too many or of the same directory.
 func (c *Cache) keep(one *cached) {
 	c.mu.Lock()
-	var dropped []*cached
-	kept := []*cached{one}
-	for _, other := range c.all {
-		if other.dir == one.dir || len(kept) == maxCached {
-			dropped = append(dropped, other)
-		} else {
-			kept = append(kept, other)
-		}
-	}
-	c.all = kept
+	c.all = append([]*cached{one}, c.all...)
 	c.mu.Unlock()
-	for _, other := range dropped {
-		_ = c.release(other) // it was only read
+	seen := 0
+	c.drop(func(other *cached) bool {
+		seen++
+		return !canKeep || seen > maxCached || other != one && other.dir == one.dir
+	})
+}
+
+// Sweep closes the indexes that nobody has used for a time, so that the files of deleted crawls do not stay on the disk.
+func (c *Cache) Sweep(now time.Time, unused time.Duration) {
+	c.drop(func(one *cached) bool { return now.Sub(one.used) > unused })
+}
+
+// drop takes indexes off the list.
+func (c *Cache) drop(which func(*cached) bool) {
+	c.mu.Lock()
+	var dropped []*cached
+	c.all = slices.DeleteFunc(c.all, func(one *cached) bool {
+		if !which(one) {
+			return false
+		}
+		dropped = append(dropped, one)
+		return true
+	})
+	c.mu.Unlock()
+	for _, one := range dropped {
+		_ = c.release(one) // it was only read
 	}
 }
 
@@ -96,12 +117,4 @@ func (c *Cache) release(one *cached) error {
 }
 
 // Close closes the indexes that are not in use. The others are closed by their last user.
-func (c *Cache) Close() {
-	c.mu.Lock()
-	all := c.all
-	c.all = nil
-	c.mu.Unlock()
-	for _, one := range all {
-		_ = c.release(one) // it was only read
-	}
-}
+func (c *Cache) Close() { c.drop(func(*cached) bool { return true }) }

@@ -17,6 +17,7 @@ import (
 const (
 	heartbeat   = 15 * time.Second
 	sampleEvery = time.Second
+	keepIndex   = time.Minute      // a page index that nobody uses
 	eventTime   = 20 * time.Second // for a client to take what was written
 	eventsAtA   = 500              // events that are read from the database at once
 	mostStreams = 1000
@@ -73,8 +74,9 @@ func (s *streams) run(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		select {
-		case <-tick.C:
+		case now := <-tick.C:
 			s.sample(ctx)
+			s.server.indexes.Sweep(now, keepIndex)
 		case <-ctx.Done():
 			return
 		}

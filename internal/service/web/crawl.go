@@ -1,6 +1,7 @@
 package web
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -31,7 +32,6 @@ type crawlFrame struct {
 	Label  string
 	Badge  ui.Cell
 	Why    string
-	Tab    string // the page of the crawl
 	Path   string // address of the crawl
 	API    string // address of its results
 	Result bool   // it has written its files
@@ -57,6 +57,9 @@ type crawlView struct {
 	Files    []resultFile
 	Settings *ui.Table
 	Starts   *ui.Table
+	Runs     *ui.Table // earlier generations; nil if there are none
+	Edit     *editForm
+	Schedule string // address of the form for a schedule
 }
 
 // figure is one of the large numbers. Field names it for the script.
@@ -67,7 +70,8 @@ type resultFile struct{ Name, Path string }
 
 func (q *request) crawlFrame(c *service.Crawl, tab, title string) crawlFrame {
 	f := q.frame(label(c)+" · "+title, "crawls")
-	out := crawlFrame{frame: f, Crawl: c, Label: label(c), Badge: stateBadge(c.State), Why: why(c), Tab: tab, Path: f.crawlPath(c.ID, ""), API: f.Base + "/v1/crawls/" + url.PathEscape(c.ID)}
+	f.Tab = tab
+	out := crawlFrame{frame: f, Crawl: c, Label: label(c), Badge: stateBadge(c.State), Why: why(c), Path: f.crawlPath(c.ID, ""), API: f.Base + "/v1/crawls/" + url.PathEscape(c.ID)}
 	_, err := os.Stat(q.server.o.Runs.DataDir(c.ID).Report())
 	out.Result = err == nil
 	if f.CanWrite {
@@ -112,19 +116,41 @@ func commandsOf(c *service.Crawl) (forms []commandForm) {
 	return forms
 }
 
-func (crawlScreen) show(q *request) error {
-	c, err := q.crawl()
+// showCrawl answers with the page of a crawl.
+func (q *request) showCrawl(status int, c *service.Crawl, edit *editForm) error {
+	v := &crawlView{crawlFrame: q.crawlFrame(c, "crawl", "Crawl"), Edit: edit}
+	v.Settings, v.Starts, v.Schedule = settingsTable(c), startsTable(c), v.schedulePath(c.ID)
+	runs, err := q.server.o.Crawls.Runs(q.r.Context(), q.caller, c.ID)
 	if err != nil {
 		return err
 	}
-	v := &crawlView{crawlFrame: q.crawlFrame(c, "crawl", "Crawl")}
-	v.Settings, v.Starts = settingsTable(c), startsTable(c)
-	if live := q.server.live.get(c); live != nil {
-		v.Live = template.HTML(live)
-	} else if err := v.addReport(q.server.o.Runs.DataDir(c.ID)); err != nil {
+	if len(runs) > 1 {
+		v.Runs = runsTable(runs)
+	}
+	live, err := q.livePart(c)
+	if err != nil {
 		return err
 	}
-	return q.render(http.StatusOK, "crawl", v)
+	if v.Live = template.HTML(live); live == nil {
+		if err := v.addReport(q.server.o.Runs.DataDir(c.ID)); err != nil {
+			return err
+		}
+	}
+	return q.render(status, "crawl", v)
+}
+
+// livePart is the part of a page that follows a crawl which runs or will run soon; nil of another one.
+func (q *request) livePart(c *service.Crawl) ([]byte, error) {
+	if c.State.Ended() || c.State == service.Paused || c.State == service.Deleting {
+		return nil, nil
+	}
+	if text := q.server.live.get(c); text != nil {
+		return text, nil
+	}
+	// The crawl waits, or begins or ends at this moment.
+	out := &bytes.Buffer{}
+	err := q.server.templates.ExecuteTemplate(out, "figures", figures(&c.Progress))
+	return out.Bytes(), err
 }
 
 // head answers with the state of the crawl and its buttons, for the script.
@@ -136,13 +162,16 @@ func (crawlScreen) head(q *request) error {
 	return q.render(http.StatusOK, "crawl-head", q.crawlFrame(c, "crawl", "Crawl"))
 }
 
-// live answers with the figures of a running crawl, for the script; 204 if it does not run.
+// live answers with the live part, for the script; 204 if there is none.
 func (crawlScreen) live(q *request) error {
 	c, err := q.crawl()
 	if err != nil {
 		return err
 	}
-	text := q.server.live.get(c)
+	text, err := q.livePart(c)
+	if err != nil {
+		return err
+	}
 	if text == nil {
 		q.w.WriteHeader(http.StatusNoContent)
 		return nil
@@ -158,7 +187,7 @@ func (crawlScreen) command(command service.Command) handler {
 		if command == service.CommandDelete && q.r.PostForm.Get("sure") == "" {
 			return &service.Error{Code: service.ErrInvalid, Detail: "Tick the box beside the button to delete the crawl."}
 		}
-		if _, err := q.server.o.Crawls.Command(q.r.Context(), q.caller, id, command, nil); err != nil {
+		if _, err := q.server.o.Commands.Command(q.r.Context(), q.caller, id, command, nil); err != nil {
 			return err
 		}
 		if command == service.CommandDelete {
@@ -254,6 +283,14 @@ func settingsTable(c *service.Crawl) *ui.Table {
 	t := &ui.Table{Caption: "Settings that the submission gave", Columns: []ui.Column{{Name: "Setting"}, {Name: "Value"}}}
 	for _, name := range slices.Sorted(maps.Keys(c.Settings)) {
 		t.Add(ui.Word(name), ui.Text(strings.ReplaceAll(settingText(c.Settings[name]), "\n", ", ")))
+	}
+	return t
+}
+
+func runsTable(runs []service.Run) *ui.Table {
+	t := &ui.Table{Caption: "Generations that have ended, newest first", Columns: []ui.Column{{Name: "Generation", Class: "num"}, {Name: "State"}, {Name: "Started"}, {Name: "Ended"}, {Name: "Found", Class: "num"}, {Name: "Done", Class: "num"}, {Name: "Reason"}}}
+	for _, r := range runs {
+		t.Add(ui.Number(int64(r.Generation)), stateBadge(r.State), ui.Word(ui.When(r.StartedAt)), ui.Word(ui.When(r.EndedAt)), ui.Number(r.Found), ui.Number(r.Done), ui.Text(r.Reason))
 	}
 	return t
 }

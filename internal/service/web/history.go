@@ -2,7 +2,6 @@ package web
 
 import (
 	"bufio"
-	"context"
 	"encoding/json"
 	"io"
 	"os"
@@ -77,20 +76,7 @@ func (h *history) watch(id string, generation uint32) {
 	h.all[id] = s
 }
 
-// run takes a sample of each watched crawl in each second until ctx ends. A crawl that runs no more is forgotten.
-func (h *history) run(ctx context.Context) {
-	tick := time.NewTicker(sampleEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			h.sample(time.Now())
-		}
-	}
-}
-
+// sample takes a sample of each watched crawl. A crawl that runs no more is forgotten.
 func (h *history) sample(now time.Time) {
 	h.mu.Lock()
 	ids := make([]string, 0, len(h.all))

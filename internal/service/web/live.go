@@ -38,15 +38,24 @@ func (l *liveCache) get(c *service.Crawl) []byte {
 	l.mu.Unlock()
 	part.mu.Lock()
 	defer part.mu.Unlock()
-	if now := time.Now(); now.Sub(part.at) >= sampleEvery {
+	if now := time.Now(); part.text == nil || now.Sub(part.at) >= sampleEvery {
 		part.at, part.text = now, l.make(c)
 	}
-	if part.text == nil {
-		l.mu.Lock()
-		delete(l.all, c.ID)
-		l.mu.Unlock()
-	}
 	return part.text
+}
+
+// sweep forgets the parts that no page has asked for lately.
+func (l *liveCache) sweep(now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id, part := range l.all {
+		if part.mu.TryLock() { // one that is locked is in use
+			if now.Sub(part.at) > keepUnused {
+				delete(l.all, id)
+			}
+			part.mu.Unlock()
+		}
+	}
 }
 
 func (l *liveCache) make(c *service.Crawl) []byte {

@@ -58,8 +58,16 @@ func TestLivePartIsMadeOnce(t *testing.T) {
 			time.Sleep(time.Second)
 		}
 		runs.live = nil
-		if s.live.get(c) != nil || len(s.live.all) != 0 {
+		if s.live.get(c) != nil {
 			t.Error("a crawl that has ended has a live part")
+		}
+		s.live.sweep(time.Now())
+		if len(s.live.all) != 1 {
+			t.Error("a part that was just asked for is forgotten")
+		}
+		time.Sleep(2 * keepUnused)
+		if s.live.sweep(time.Now()); len(s.live.all) != 0 {
+			t.Error("a part that no page asks for is kept")
 		}
 	})
 }

@@ -111,12 +111,7 @@ func settingText(value any) string {
 // submit makes a crawl of the form, or shows the form again with every fault beside its field.
 func (newScreen) submit(q *request) error {
 	form := q.r.PostForm
-	sub := service.Submission{Name: strings.TrimSpace(form.Get("name")), StartURLs: lines(form.Get("start_urls")), Settings: map[string]json.RawMessage{}}
-	for label := range strings.SplitSeq(form.Get("labels"), ",") {
-		if label = strings.TrimSpace(label); label != "" {
-			sub.Labels = append(sub.Labels, label)
-		}
-	}
+	sub := service.Submission{Name: strings.TrimSpace(form.Get("name")), StartURLs: lines(form.Get("start_urls")), Labels: words(form.Get("labels")), Settings: map[string]json.RawMessage{}}
 	var faults []service.FieldError
 	if text := strings.TrimSpace(form.Get("priority")); text != "" {
 		n, err := strconv.Atoi(text)
@@ -131,7 +126,7 @@ func (newScreen) submit(q *request) error {
 		}
 	}
 	if len(faults) == 0 {
-		c, err := q.server.o.Crawls.Submit(q.r.Context(), q.caller, sub, form.Get("key"))
+		c, err := q.server.o.Commands.Submit(q.r.Context(), q.caller, sub, form.Get("key"))
 		if err == nil {
 			return q.to("/crawls/" + url.PathEscape(c.ID))
 		}
@@ -239,7 +234,7 @@ func mayUse(c *service.Caller, info *config.SettingInfo) bool {
 }
 
 func settingField(info config.SettingInfo) field {
-	f := field{Name: "settings." + info.Name, Label: capital(strings.ReplaceAll(info.Name, "_", " ")), Usage: info.Usage, Default: settingText(info.Default), Kind: "text"}
+	f := field{Name: "settings." + info.Name, Label: capital(strings.ReplaceAll(strings.ReplaceAll(info.Name, "_", " "), "urls", "URLs")), Usage: strings.ReplaceAll(info.Usage, "(repeatable)", "(one in a line)"), Default: settingText(info.Default), Kind: "text"}
 	switch {
 	case info.List:
 		f.Kind = "area"

@@ -75,7 +75,7 @@ func (pagesScreen) one(q *request) error {
 	}
 	v := &pageView{crawlFrame: q.crawlFrame(c, "pages", "Page"), URL: u.String()}
 	dir := q.server.o.Runs.DataDir(c.ID)
-	err = q.server.indexes.use(q.r.Context(), dir, func(x *pageindex.Index) error { return v.read(indexFinder(q.r.Context(), x, v)) })
+	err = q.server.indexes.Use(q.r.Context(), string(dir), func(x *pageindex.Index) error { return v.read(indexFinder(q.r.Context(), x, v)) })
 	if missing(err) {
 		err = v.read(runningFinder(q.r.Context(), q.server.o.Runs.Running(c.ID)))
 	}
@@ -164,7 +164,7 @@ func (v *pageView) read(find finder) error {
 
 // facts is the table of all fields of a line, in their order.
 func (v *pageView) facts(text []byte) (*ui.Table, error) {
-	t := &ui.Table{Caption: "Every recorded fact", Columns: []ui.Column{{Name: "Field"}, {Name: "Value", Class: "url"}}}
+	t := &ui.Table{Caption: "Every recorded fact", Columns: []ui.Column{{Name: "Field"}, {Name: "Value"}}}
 	d := json.NewDecoder(bytes.NewReader(text))
 	if _, err := d.Token(); err != nil { // the brace
 		return nil, err

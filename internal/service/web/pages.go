@@ -113,7 +113,7 @@ func (pagesScreen) show(q *request) error {
 		v.Fault = fault
 		return q.render(http.StatusUnprocessableEntity, "pages", v)
 	}
-	err = q.server.indexes.use(q.r.Context(), q.server.o.Runs.DataDir(c.ID), func(x *pageindex.Index) error { return v.fromIndex(q.r.Context(), x, filter) })
+	err = q.server.indexes.Use(q.r.Context(), string(q.server.o.Runs.DataDir(c.ID)), func(x *pageindex.Index) error { return v.fromIndex(q.r.Context(), x, filter) })
 	switch {
 	case missing(err):
 		err = v.fromRunning(q.r.Context(), q.server.o.Runs.Running(c.ID), filter)

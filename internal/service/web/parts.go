@@ -8,6 +8,9 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/service"
+	"github.com/mapwright/mapwright/internal/service/hooks"
+	"github.com/mapwright/mapwright/internal/service/hosts"
+	"github.com/mapwright/mapwright/internal/service/schedules"
 )
 
 // Sessions tells who asks. The server of the HTTP API implements it.
@@ -20,12 +23,18 @@ type Sessions interface {
 	EndSession(w http.ResponseWriter, r *http.Request) error
 }
 
-// Crawls are the crawls that pages show and change.
+// Crawls are the crawls that pages show.
 type Crawls interface {
-	Submit(ctx context.Context, caller *service.Caller, sub service.Submission, key string) (*service.Crawl, error)
 	Get(ctx context.Context, caller *service.Caller, id string) (*service.Crawl, error)
 	List(ctx context.Context, caller *service.Caller, f service.CrawlFilter) (*service.List[*service.Crawl], error)
 	Queue(ctx context.Context, caller *service.Caller) ([]*service.Crawl, error)
+	Runs(ctx context.Context, caller *service.Caller, id string) ([]service.Run, error)
+}
+
+// Commands are what forms do to crawls.
+type Commands interface {
+	Submit(ctx context.Context, caller *service.Caller, sub service.Submission, key string) (*service.Crawl, error)
+	Edit(ctx context.Context, caller *service.Caller, id string, e service.Edit) (*service.Crawl, error)
 	Command(ctx context.Context, caller *service.Caller, id string, command service.Command, recrawl *service.Recrawl) (*service.Crawl, error)
 }
 
@@ -34,6 +43,11 @@ type Runs interface {
 	Live(id string) *monitor.Live
 	Running(id string) *crawl.Crawl
 	DataDir(id string) datadir.Dir
+}
+
+// Events are what happened.
+type Events interface {
+	Last(ctx context.Context) (id int64, err error)
 }
 
 // Accounts are what the settings page shows of the caller's account.
@@ -47,4 +61,28 @@ type Accounts interface {
 // Audit is the log of who did what, newest first.
 type Audit interface {
 	List(ctx context.Context, account string, before int64, limit int) ([]service.AuditEntry, error)
+}
+
+// Schedules start crawls at given times.
+type Schedules interface {
+	List(ctx context.Context, account string) ([]service.Schedule, error)
+	Create(ctx context.Context, caller *service.Caller, in schedules.Input) (*service.Schedule, error)
+	Edit(ctx context.Context, caller *service.Caller, id string, in schedules.Input) (*service.Schedule, error)
+	Delete(ctx context.Context, caller *service.Caller, id string) error
+}
+
+// Webhooks are addresses that are told of events.
+type Webhooks interface {
+	List(ctx context.Context, account string) ([]service.Webhook, error)
+	Create(ctx context.Context, caller *service.Caller, in hooks.Input) (*service.Webhook, error)
+	Delete(ctx context.Context, caller *service.Caller, id string) error
+	Test(ctx context.Context, caller *service.Caller, id string) (*service.Delivery, error)
+	Deliveries(ctx context.Context, caller *service.Caller, id, cursor string, limit int) (service.List[service.Delivery], error)
+}
+
+// Hosts are the hosts that crawls ask.
+type Hosts interface {
+	List(ctx context.Context, cursor string, limit int) (service.List[*hosts.Host], error)
+	Deny(ctx context.Context, caller *service.Caller, name, reason string) (*hosts.Host, error)
+	Allow(ctx context.Context, caller *service.Caller, name string) (*hosts.Host, error)
 }

@@ -3,7 +3,6 @@ package web
 import (
 	"errors"
 	"net/http"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,8 +12,8 @@ import (
 	"github.com/mapwright/mapwright/internal/ui"
 )
 
-// settingsScreen shows what belongs to the account: usage, keys and the log of who did what.
-type settingsScreen struct{}
+// accountScreen shows usage and keys of the account, and the log of who did what.
+type accountScreen struct{}
 
 // settingsView is what the page shows.
 type settingsView struct {
@@ -26,8 +25,13 @@ type settingsView struct {
 	Made   *service.Key    // just made: its secret is shown once
 	Fault  string          // of the form for a key
 	Name   string          // as it was given
-	Audit  *ui.Table
-	Older  string // address of older entries of the log
+}
+
+// auditView is what the log shows.
+type auditView struct {
+	frame
+	Table *ui.Table
+	Older string // address of older entries
 }
 
 // keyRow is a key.
@@ -38,7 +42,7 @@ type keyRow struct {
 	Mine  bool // the session belongs to it
 }
 
-func (settingsScreen) show(q *request) error {
+func (accountScreen) show(q *request) error {
 	v, err := settingsOf(q)
 	if err != nil {
 		return err
@@ -46,11 +50,9 @@ func (settingsScreen) show(q *request) error {
 	return q.render(http.StatusOK, "settings", v)
 }
 
-const shownAudit = 50
-
 func settingsOf(q *request) (*settingsView, error) {
 	ctx, account := q.r.Context(), q.caller.Account.ID
-	v := &settingsView{frame: q.frame("Settings", "settings")}
+	v := &settingsView{frame: q.settingsFrame("account", "Account")}
 	var err error
 	if v.Usage, err = q.server.o.Accounts.Usage(ctx, account); err != nil {
 		return nil, err
@@ -68,27 +70,42 @@ func settingsOf(q *request) (*settingsView, error) {
 			v.Scopes = append(v.Scopes, s)
 		}
 	}
-	if !v.Admin {
-		return v, nil
+	return v, nil
+}
+
+// settingsFrame is the frame of one of the pages of settings.
+func (q *request) settingsFrame(tab, title string) frame {
+	f := q.frame("Settings · "+title, "settings")
+	f.Tab = tab
+	return f
+}
+
+const shownAudit = 50
+
+// audit shows the log of who did what.
+func (accountScreen) audit(q *request) error {
+	if err := q.admin(); err != nil {
+		return err
 	}
+	v := &auditView{frame: q.settingsFrame("audit", "Audit log")}
 	before, _ := strconv.ParseInt(q.r.URL.Query().Get("before"), 10, 64) // what is no number is the newest
-	entries, err := q.server.o.Audit.List(ctx, "", before, shownAudit+1)
+	entries, err := q.server.o.Audit.List(q.r.Context(), "", before, shownAudit+1)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if len(entries) > shownAudit {
 		entries = entries[:shownAudit]
-		v.Older = v.Base + "/settings?" + url.Values{"before": {strconv.FormatInt(entries[shownAudit-1].ID, 10)}}.Encode() + "#audit"
+		v.Older = v.Base + "/settings/audit?before=" + strconv.FormatInt(entries[shownAudit-1].ID, 10)
 	}
-	v.Audit = &ui.Table{Caption: "Who did what, newest first", Columns: []ui.Column{{Name: "Time"}, {Name: "Who"}, {Name: "From"}, {Name: "Action"}, {Name: "Object"}, {Name: "Details"}}}
+	v.Table = &ui.Table{Caption: "Who did what, newest first", Columns: []ui.Column{{Name: "Time"}, {Name: "Who"}, {Name: "From"}, {Name: "Action"}, {Name: "Object"}, {Name: "Details"}}}
 	for _, e := range entries {
 		who := e.Actor.System
 		if who == "" {
 			who = "key " + e.Actor.Key
 		}
-		v.Audit.Add(ui.Word(ui.When(e.At)), ui.Text(who), ui.Text(e.Remote), ui.Word(e.Action), ui.Text(e.Object), ui.Text(string(e.Data)))
+		v.Table.Add(ui.Word(ui.When(e.At)), ui.Text(who), ui.Text(e.Remote), ui.Word(e.Action), ui.Text(e.Object), ui.Text(string(e.Data)))
 	}
-	return v, nil
+	return q.render(http.StatusOK, "audit", v)
 }
 
 // usageBars are the parts of the plan that have a limit, as bars.
@@ -128,7 +145,7 @@ func keyState(k *service.Key) ui.Cell {
 }
 
 // createKey makes a key and shows its secret, which is stored nowhere.
-func (settingsScreen) createKey(q *request) error {
+func (accountScreen) createKey(q *request) error {
 	name, scope := strings.TrimSpace(q.r.PostForm.Get("name")), service.Scope(q.r.PostForm.Get("scope"))
 	if !slices.Contains(service.Scopes(), scope) || !q.caller.Has(scope) {
 		return &service.Error{Code: service.ErrForbidden, Detail: "The session cannot give a key this scope."}
@@ -150,7 +167,7 @@ func (settingsScreen) createKey(q *request) error {
 	return q.render(http.StatusOK, "settings", v)
 }
 
-func (settingsScreen) revokeKey(q *request) error {
+func (accountScreen) revokeKey(q *request) error {
 	if err := q.server.o.Accounts.RevokeKey(q.r.Context(), q.caller, q.caller.Account.ID, q.r.PostForm.Get("id")); err != nil {
 		return err
 	}
@@ -158,7 +175,7 @@ func (settingsScreen) revokeKey(q *request) error {
 }
 
 // leave ends the session.
-func (settingsScreen) leave(q *request) error {
+func (accountScreen) leave(q *request) error {
 	if err := q.server.o.Sessions.EndSession(q.w, q.r); err != nil {
 		return err
 	}

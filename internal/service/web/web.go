@@ -13,20 +13,27 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mapwright/mapwright/internal/pageindex"
 	"github.com/mapwright/mapwright/internal/service"
 	"github.com/mapwright/mapwright/internal/ui"
 )
 
 // Options are what the pages need. All parts must be given.
 type Options struct {
-	Base     string // path below which everything is; empty, or with a leading and without a trailing slash
-	Version  string // of the program
-	Log      *slog.Logger
-	Sessions Sessions
-	Crawls   Crawls
-	Runs     Runs
-	Accounts Accounts
-	Audit    Audit
+	Base    string // path below which everything is; empty, or with a leading and without a trailing slash
+	Version string // of the program
+	Log     *slog.Logger
+
+	Sessions  Sessions
+	Crawls    Crawls
+	Commands  Commands
+	Runs      Runs
+	Events    Events
+	Accounts  Accounts
+	Audit     Audit
+	Schedules Schedules
+	Webhooks  Webhooks
+	Hosts     Hosts
 }
 
 // Server answers requests for pages. The path of a request is without the base.
@@ -36,7 +43,7 @@ type Server struct {
 	assets    *assets
 	history   *history
 	live      *liveCache
-	indexes   *indexes
+	indexes   pageindex.Cache
 	mux       *http.ServeMux
 }
 
@@ -45,7 +52,7 @@ func New(o Options) (*Server, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Server{o: o, assets: newAssets(), history: newHistory(o.Runs), indexes: &indexes{}, mux: http.NewServeMux()}
+	s := &Server{o: o, assets: newAssets(), history: newHistory(o.Runs), mux: http.NewServeMux()}
 	s.live = newLiveCache(s)
 	templates, err := ui.Parse(files, "templates/*.tmpl")
 	if err != nil {
@@ -64,23 +71,36 @@ type handler func(*request) error
 
 // routes are all pages, and what their forms do.
 func (s *Server) routes() map[string]handler {
-	list, create, one, pages, settings := crawlsScreen{}, newScreen{}, crawlScreen{}, pagesScreen{}, settingsScreen{}
+	list, create, one, pages, account := crawlsScreen{}, newScreen{}, crawlScreen{}, pagesScreen{}, accountScreen{}
+	times, hooks, hosts := schedulesScreen{}, webhooksScreen{}, hostsScreen{}
 	routes := map[string]handler{
-		"GET /{$}":                   list.show,
-		"GET /list":                  list.part,
-		"GET /new":                   create.show,
-		"POST /new":                  create.submit,
-		"GET /crawls/{id}":           one.show,
-		"GET /crawls/{id}/head":      one.head,
-		"GET /crawls/{id}/live":      one.live,
-		"GET /crawls/{id}/pages":     pages.show,
-		"GET /crawls/{id}/page":      pages.one,
-		"GET /crawls/{id}/problems":  one.problems,
-		"GET /crawls/{id}/changes":   one.changes,
-		"GET /settings":              settings.show,
-		"POST /settings/keys":        settings.createKey,
-		"POST /settings/keys/revoke": settings.revokeKey,
-		"POST /leave":                settings.leave,
+		"GET /{$}":                        list.show,
+		"GET /list":                       list.part,
+		"GET /new":                        create.show,
+		"POST /new":                       create.submit,
+		"GET /crawls/{id}":                one.show,
+		"GET /crawls/{id}/head":           one.head,
+		"GET /crawls/{id}/live":           one.live,
+		"POST /crawls/{id}/edit":          one.edit,
+		"GET /crawls/{id}/pages":          pages.show,
+		"GET /crawls/{id}/page":           pages.one,
+		"GET /crawls/{id}/problems":       one.problems,
+		"GET /crawls/{id}/changes":        one.changes,
+		"GET /settings":                   account.show,
+		"POST /settings/keys":             account.createKey,
+		"POST /settings/keys/revoke":      account.revokeKey,
+		"GET /settings/audit":             account.audit,
+		"GET /settings/schedules":         times.show,
+		"POST /settings/schedules":        times.create,
+		"POST /settings/schedules/edit":   times.edit,
+		"POST /settings/schedules/delete": times.delete,
+		"GET /settings/webhooks":          hooks.show,
+		"POST /settings/webhooks":         hooks.create,
+		"POST /settings/webhooks/test":    hooks.test,
+		"POST /settings/webhooks/delete":  hooks.delete,
+		"GET /settings/hosts":             hosts.show,
+		"POST /settings/hosts":            hosts.change,
+		"POST /leave":                     account.leave,
 	}
 	for _, c := range service.Commands() {
 		routes["POST /crawls/{id}/"+string(c)] = one.command(c)
@@ -88,11 +108,25 @@ func (s *Server) routes() map[string]handler {
 	return routes
 }
 
-// Run keeps the figures of running crawls for their charts until ctx ends. No request may come after it has returned.
+// Run keeps the figures of running crawls for their charts, and forgets what no page has used for a while, until ctx ends. No request may come after it has returned.
 func (s *Server) Run(ctx context.Context) {
-	s.history.run(ctx)
-	s.indexes.close()
+	tick := time.NewTicker(sampleEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			s.indexes.Close()
+			return
+		case now := <-tick.C:
+			s.history.sample(now)
+			s.live.sweep(now)
+			s.indexes.Sweep(now, keepUnused)
+		}
+	}
 }
+
+// keepUnused is how long something is kept that no page uses.
+const keepUnused = time.Minute
 
 // watch begins to keep the figures of a crawl that runs.
 func (s *Server) watch(c *service.Crawl) {
@@ -124,6 +158,7 @@ func (s *Server) serve(h handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Security-Policy", policy)
 		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("Referrer-Policy", "same-origin") // without a referrer, forms have the origin null
 		q := &request{server: s, w: w, r: r}
 		if err := q.run(h); err != nil {
 			q.fail(err)
@@ -138,6 +173,7 @@ type request struct {
 	r      *http.Request
 	caller *service.Caller
 	token  string // of forms
+	since  int64  // id of the last event before anything was read: the script asks for those after it
 }
 
 func (q *request) run(h handler) (err error) {
@@ -156,6 +192,9 @@ func (q *request) run(h handler) (err error) {
 		if !q.caller.Has(service.ScopeWrite) && q.r.URL.Path != "/leave" {
 			return &service.Error{Code: service.ErrForbidden, Detail: "This session may only look: its key has the scope read."}
 		}
+	}
+	if q.since, err = q.server.o.Events.Last(q.r.Context()); err != nil {
+		return err
 	}
 	return h(q)
 }
@@ -192,15 +231,16 @@ type frame struct {
 	Base, Version  string
 	Style, Script  string // addresses
 	Sort, Icon     string
-	Token          string
-	Account        string
+	Token, Account string
+	Since          int64 // id of the last event that the page shows
 	CanWrite       bool
 	Admin          bool
+	Tab            string // which page of a crawl or of the settings it is
 }
 
 func (q *request) frame(title, section string) frame {
 	s := q.server
-	f := frame{Title: title, Section: section, Base: s.o.Base, Version: s.o.Version, Token: q.token,
+	f := frame{Title: title, Section: section, Base: s.o.Base, Version: s.o.Version, Token: q.token, Since: q.since,
 		Style: s.o.Base + s.assets.path("style.css"), Script: s.o.Base + s.assets.path("app.js"), Sort: s.o.Base + s.assets.path("sort.js"), Icon: s.o.Base + s.assets.path("icon.svg")}
 	if q.caller != nil {
 		f.Account, f.CanWrite, f.Admin = q.caller.Account.Name, q.caller.Has(service.ScopeWrite), q.caller.Has(service.ScopeAdmin)
@@ -253,3 +293,11 @@ func (q *request) crawl() (*service.Crawl, error) {
 
 // missing reports whether a file does not exist.
 func missing(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+
+// admin refuses callers that are no admins.
+func (q *request) admin() error {
+	if q.caller.Has(service.ScopeAdmin) {
+		return nil
+	}
+	return &service.Error{Code: service.ErrForbidden, Detail: "Only an admin may see and change this."}
+}

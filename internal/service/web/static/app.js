@@ -1,6 +1,6 @@
 // Pages work without this script. With it, numbers of running crawls follow the event stream, and parts of the page are asked for again when they have changed.
 
-const base = document.documentElement.dataset.base;
+const { base, since } = document.documentElement.dataset;
 const live = document.querySelector("[data-live]");
 const connection = document.getElementById("connection");
 
@@ -36,33 +36,42 @@ function inUse(part) {
   return part.matches(":hover") && part.querySelector("table:hover, details:hover, a:hover") !== null || part.contains(document.activeElement) && document.activeElement !== document.body;
 }
 
-// refresh asks for a part again. A part that is in use is asked for later.
-const waiting = new Set();
-async function refresh(id) {
+// load asks for a part again and puts it in its place. It returns false if that must wait.
+async function load(id) {
   const part = document.getElementById(id);
-  if (!part?.dataset.part || waiting.has(id)) return;
-  waiting.add(id);
-  try {
-    const answer = await fetch(part.dataset.part + location.search, { headers: { Accept: "text/html" } });
-    if (answer.status === 204) return location.reload(); // the crawl does not run any more
-    if (answer.redirected || !answer.ok) return;
-    const text = await answer.text();
-    const now = document.getElementById(id);
-    if (!now || inUse(now)) return now?.classList.add("held");
-    const made = document.createElement("template");
-    made.innerHTML = text;
-    const same = made.content.getElementById(id);
-    const open = [...now.querySelectorAll("details[open]")].map((d) => d.querySelector("summary").textContent);
-    if (same) now.replaceWith(same);
-    else now.replaceChildren(made.content);
-    const shown = document.getElementById(id);
-    shown.classList.remove("held");
-    for (const d of shown.querySelectorAll("details")) d.open ||= open.includes(d.querySelector("summary").textContent);
-  } catch {
-    // The stream says that the server is away.
-  } finally {
-    waiting.delete(id);
-  }
+  if (!part?.dataset.part) return true;
+  if (inUse(part)) return hold(part);
+  const answer = await fetch(part.dataset.part + location.search, { headers: { Accept: "text/html" } });
+  if (answer.status === 204) return location.reload(); // the crawl does not run any more
+  if (answer.redirected || !answer.ok) return true;
+  const made = document.createElement("template");
+  made.innerHTML = await answer.text();
+  const now = document.getElementById(id);
+  if (inUse(now)) return hold(now);
+  const open = [...now.querySelectorAll("details[open] > summary")].map((s) => s.textContent);
+  const same = made.content.getElementById(id);
+  if (same) now.replaceWith(same);
+  else now.replaceChildren(made.content);
+  const shown = document.getElementById(id);
+  shown.classList.remove("held");
+  for (const summary of shown.querySelectorAll("details > summary")) if (open.includes(summary.textContent)) summary.parentElement.open = true;
+  return true;
+}
+
+function hold(part) {
+  part.classList.add("held");
+  return false;
+}
+
+// refresh loads a part once at a time, and again a second later if it must wait or something happened meanwhile.
+const busy = new Map(); // by part: whether it is to be loaded again
+async function refresh(id) {
+  if (busy.has(id)) return busy.set(id, true);
+  busy.set(id, false);
+  const loaded = await load(id).catch(() => true); // the stream says that the server is away
+  const again = busy.get(id) || !loaded;
+  busy.delete(id);
+  if (again) setTimeout(refresh, 1000, id);
 }
 
 const crawl = live?.dataset.live;
@@ -85,6 +94,7 @@ function onSample(event) {
 
 // onChange follows what happened to a crawl: its state, its buttons, its place in lists.
 function onChange(event) {
+  last = event.lastEventId;
   const { crawl: id, type } = JSON.parse(event.data);
   if (crawl === "crawls") return refresh("groups");
   if (id !== crawl) return;
@@ -96,10 +106,11 @@ function onChange(event) {
 
 const changes = ["crawl.queued", "crawl.started", "crawl.pausing", "crawl.paused", "crawl.resumed", "crawl.finishing", "crawl.finished", "crawl.deleted"];
 let stream = null;
+let last = since; // the last event that the page shows
 
 function connect() {
   if (stream || !crawl || document.hidden) return;
-  stream = new EventSource(base + "/v1/events");
+  stream = new EventSource(base + "/v1/events?since=" + last);
   stream.addEventListener("open", () => { connection.textContent = "Live"; });
   stream.addEventListener("error", () => { connection.textContent = "Not connected: numbers are those of the last moment. Trying again."; });
   stream.addEventListener("sample", onSample);

@@ -1,0 +1,93 @@
+package web
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/mapwright/mapwright/internal/service"
+)
+
+// editForm is the form that changes a crawl: what its state allows to change, and what people change.
+type editForm struct {
+	Name, Labels, Priority string
+	MaxURLs, Duration      string // empty if the submission did not give them
+	Fault                  *service.Error
+}
+
+// editFormOf is the form of a crawl as it is.
+func editFormOf(c *service.Crawl) *editForm {
+	return &editForm{Name: c.Name, Labels: strings.Join(c.Labels, ", "), Priority: strconv.Itoa(c.Priority), MaxURLs: settingText(c.Settings["max_urls"]), Duration: settingText(c.Settings["duration"])}
+}
+
+// edit changes a crawl. Only values that differ are sent, so that a form that was open for long undoes nothing else.
+func (crawlScreen) edit(q *request) error {
+	c, err := q.crawl()
+	if err != nil {
+		return err
+	}
+	was := editFormOf(c)
+	get := func(name string) string { return strings.TrimSpace(q.r.PostForm.Get(name)) }
+	form := &editForm{Name: get("name"), Labels: get("labels"), Priority: get("priority"), MaxURLs: get("max_urls"), Duration: get("duration")}
+	e := service.Edit{}
+	if form.Name != was.Name {
+		e.Name = &form.Name
+	}
+	if form.Labels != was.Labels {
+		labels := words(form.Labels)
+		e.Labels = &labels
+	}
+	if form.Priority != was.Priority {
+		n, err := strconv.Atoi(form.Priority)
+		if err != nil {
+			n = -1 // the service says what it must be
+		}
+		e.Priority = &n
+	}
+	for _, s := range []struct{ name, value, was string }{{"max_urls", form.MaxURLs, was.MaxURLs}, {"duration", form.Duration, was.Duration}} {
+		if s.value == s.was {
+			continue
+		}
+		if e.Settings == nil {
+			e.Settings = map[string]json.RawMessage{}
+		}
+		if e.Settings[s.name] = json.RawMessage("null"); s.value != "" {
+			text, err := json.Marshal(s.value)
+			if err != nil {
+				return err
+			}
+			e.Settings[s.name] = text
+		}
+	}
+	_, err = q.server.o.Commands.Edit(q.r.Context(), q.caller, c.ID, e)
+	if fault, ok := errors.AsType[*service.Error](err); ok && fault.Code != service.ErrNotFound {
+		form.Fault = fault
+		return q.showCrawl(fault.Code.Status(), c, form)
+	}
+	if err != nil {
+		return err
+	}
+	return q.to("/crawls/" + url.PathEscape(c.ID))
+}
+
+// words are the parts of a text between commas.
+func words(text string) []string {
+	all := []string{}
+	for part := range strings.SplitSeq(text, ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			all = append(all, part)
+		}
+	}
+	return all
+}
+
+func (crawlScreen) show(q *request) error {
+	c, err := q.crawl()
+	if err != nil {
+		return err
+	}
+	return q.showCrawl(http.StatusOK, c, editFormOf(c))
+}

@@ -1,0 +1,157 @@
+package web
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/service"
+	"github.com/mapwright/mapwright/internal/service/hooks"
+	"github.com/mapwright/mapwright/internal/service/hosts"
+	"github.com/mapwright/mapwright/internal/ui"
+)
+
+// webhooksScreen shows and changes the webhooks of the account.
+type webhooksScreen struct{}
+
+// webhooksView is what the page shows.
+type webhooksView struct {
+	frame
+	Rows   []service.Webhook
+	Made   *service.Webhook // just made: its secret is shown once
+	Log    *ui.Table        // deliveries of one of them; nil if none is asked for
+	URL    string           // as it was given
+	Events []service.EventType
+	Fault  *service.Error
+}
+
+func (webhooksScreen) show(q *request) error { return q.showWebhooks(http.StatusOK, &webhooksView{}) }
+
+const shownDeliveries = 50
+
+func (q *request) showWebhooks(status int, v *webhooksView) (err error) {
+	v.frame = q.settingsFrame("webhooks", "Webhooks")
+	v.Events = []service.EventType{service.CrawlStarted, service.CrawlPaused, service.CrawlFinished, service.QuotaReached}
+	if v.Rows, err = q.server.o.Webhooks.List(q.r.Context(), q.caller.Account.ID); err != nil {
+		return err
+	}
+	if id := q.r.URL.Query().Get("log"); id != "" {
+		list, err := q.server.o.Webhooks.Deliveries(q.r.Context(), q.caller, id, "", shownDeliveries)
+		if err != nil {
+			return err
+		}
+		v.Log = &ui.Table{Caption: "The last deliveries", Columns: []ui.Column{{Name: "Made"}, {Name: "Event"}, {Name: "State"}, {Name: "Attempts", Class: "num"}, {Name: "Status", Class: "num"}, {Name: "Next attempt"}, {Name: "Error"}}}
+		for _, d := range list.Items {
+			tone := map[service.DeliveryState]string{service.Delivered: "good", service.DeliveryFailed: "bad"}[d.State]
+			v.Log.Add(ui.Word(ui.When(d.CreatedAt)), ui.Word(string(d.Type)), ui.Badge(string(d.State), tone, 0), ui.Number(int64(d.Attempts)), ui.Number(int64(d.LastStatus)), ui.Word(ui.When(d.NextAt)), ui.Text(d.LastError))
+		}
+	}
+	return q.render(status, "webhooks", v)
+}
+
+func (webhooksScreen) create(q *request) error {
+	address := strings.TrimSpace(q.r.PostForm.Get("url"))
+	in := hooks.Input{URL: &address}
+	if given := q.r.PostForm["events"]; len(given) > 0 {
+		events := make([]service.EventType, len(given))
+		for i, name := range given {
+			events[i] = service.EventType(name)
+		}
+		in.Events = &events
+	}
+	made, err := q.server.o.Webhooks.Create(q.r.Context(), q.caller, in)
+	if fault, ok := errors.AsType[*service.Error](err); ok {
+		return q.showWebhooks(fault.Code.Status(), &webhooksView{URL: address, Fault: fault})
+	}
+	if err != nil {
+		return err
+	}
+	return q.showWebhooks(http.StatusOK, &webhooksView{Made: made})
+}
+
+func (webhooksScreen) test(q *request) error {
+	id := q.r.PostForm.Get("id")
+	if _, err := q.server.o.Webhooks.Test(q.r.Context(), q.caller, id); err != nil {
+		return err
+	}
+	return q.to("/settings/webhooks?log=" + url.QueryEscape(id) + "#log")
+}
+
+func (webhooksScreen) delete(q *request) error {
+	if err := q.server.o.Webhooks.Delete(q.r.Context(), q.caller, q.r.PostForm.Get("id")); err != nil {
+		return err
+	}
+	return q.to("/settings/webhooks")
+}
+
+// hostsScreen shows what was learned of hosts. It is for admins, because hosts tell what other accounts crawl.
+type hostsScreen struct{}
+
+// hostsView is what the page shows.
+type hostsView struct {
+	frame
+	Rows  []hostRow
+	Next  string
+	Fault *service.Error
+}
+
+// hostRow is a host.
+type hostRow struct {
+	*hosts.Host
+	Delay, Rests string
+}
+
+const shownHosts = 100
+
+func (hostsScreen) show(q *request) error { return q.showHosts(http.StatusOK, nil) }
+
+func (q *request) showHosts(status int, fault *service.Error) error {
+	if err := q.admin(); err != nil {
+		return err
+	}
+	v := &hostsView{frame: q.settingsFrame("hosts", "Hosts"), Fault: fault}
+	list, err := q.server.o.Hosts.List(q.r.Context(), q.r.URL.Query().Get("cursor"), shownHosts)
+	if err != nil {
+		return err
+	}
+	for _, h := range list.Items {
+		row := hostRow{Host: h, Delay: ui.Millis(float64(time.Duration(h.Pace.Delay).Milliseconds()))}
+		for _, at := range []struct {
+			why string
+			ui  string
+			set bool
+		}{{"", ui.When(h.Pace.RestUntil), !h.Pace.RestUntil.IsZero()}, {"failures, ", ui.When(h.Pace.Backoff), !h.Pace.Backoff.IsZero()}} {
+			if at.set && row.Rests == "" {
+				row.Rests = at.why + at.ui
+			}
+		}
+		v.Rows = append(v.Rows, row)
+	}
+	if list.NextCursor != "" {
+		v.Next = v.Base + "/settings/hosts?cursor=" + url.QueryEscape(list.NextCursor)
+	}
+	return q.render(status, "hosts-page", v)
+}
+
+// change denies a host, or allows it again.
+func (hostsScreen) change(q *request) (err error) {
+	if err := q.admin(); err != nil {
+		return err
+	}
+	name := strings.TrimSpace(q.r.PostForm.Get("host"))
+	if deny, _ := strconv.ParseBool(q.r.PostForm.Get("deny")); deny {
+		_, err = q.server.o.Hosts.Deny(q.r.Context(), q.caller, name, strings.TrimSpace(q.r.PostForm.Get("reason")))
+	} else {
+		_, err = q.server.o.Hosts.Allow(q.r.Context(), q.caller, name)
+	}
+	if fault, ok := errors.AsType[*service.Error](err); ok {
+		return q.showHosts(fault.Code.Status(), fault)
+	}
+	if err != nil {
+		return err
+	}
+	return q.to("/settings/hosts")
+}
