@@ -76,7 +76,7 @@ func TestStory(t *testing.T) {
 	checkPages(t, f, b, id)
 	detail := b.get("/crawls/" + id + "/page?url=" + url.QueryEscape(f.site.StartURLs()[0]))
 	detail.want("Links to this page", "Links of this page", "content_hash", "robots.txt allows this URL")
-	b.get("/crawls/" + id + "/problems").want("The crawl is complete")
+	checkProblems(t, f, b, id)
 	b.get("/crawls/" + id + "/changes").want("There was no recrawl yet")
 	b.get("/crawls/" + id + "/page?url=https%3A%2F%2Fnowhere.test%2F").want("The crawl has no record of this URL.")
 
@@ -155,6 +155,40 @@ func checkPages(t *testing.T, f *fixture, b *browser, id string) {
 	first := b.get("/crawls/" + id + "/pages?sort=status&dir=desc").rows("Pages")[0]
 	if first[2] != "404" {
 		t.Errorf("the page with the largest status is %q", first)
+	}
+}
+
+// checkProblems compares the page of problems, and the lists of their pages, with report.json.
+func checkProblems(t *testing.T, f *fixture, b *browser, id string) {
+	t.Helper()
+	text, err := os.ReadFile(f.svc.Crawls.DataDir(id).Report())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rep struct {
+		Problems []struct {
+			Code, Result, Fix string
+			Count             int
+		}
+	}
+	if err := json.Unmarshal(text, &rep); err != nil {
+		t.Fatal(err)
+	}
+	p, found := b.get("/crawls/"+id+"/problems"), 0
+	for _, problem := range rep.Problems {
+		if problem.Result != "found" {
+			continue
+		}
+		found++
+		p.want(problem.Fix)
+		noun := "URLs match"
+		if problem.Count == 1 {
+			noun = "URL matches"
+		}
+		b.get("/crawls/" + id + "/pages?problem=" + problem.Code).want(fmt.Sprintf("%d %s the filters", problem.Count, noun))
+	}
+	if found == 0 {
+		t.Error("the report has no problems, though links of the site are broken")
 	}
 }
 
