@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -36,7 +37,7 @@ type Options struct {
 	MemoryLimit int64          // bytes for the budgets of all crawls; 0 means 2 GiB
 	MinFree     int64          // bytes of free disk below which crawls pause; 0 means 1 GiB, negative means not to look
 	Retention   time.Duration  // how long an ended crawl is kept; 0 means for ever
-	Base        []config.Layer // settings of the operator for all crawls, the lowest layer first
+	Base        []config.Layer // settings of the operator for all crawls, the lowest layer first; they are laid over links and near-duplicates, which are on
 
 	// Observe, when not nil, is called with what each transaction that writes has taken.
 	Observe func(time.Duration)
@@ -54,6 +55,7 @@ func (o *Options) setDefaults() {
 			*p = n
 		}
 	}
+	o.Base = slices.Concat([]config.Layer{ownDefaults()}, o.Base)
 	if o.MaxCrawls == 0 {
 		o.MaxCrawls = 4
 	}
@@ -68,6 +70,13 @@ func (o *Options) setDefaults() {
 	if o.FreeBytes == nil {
 		o.FreeBytes = disk.FreeBytes
 	}
+}
+
+// ownDefaults are the settings in which a crawl of the service differs from one of the command line: its pages show links in and out, and all
+// problems of a site.
+func ownDefaults() config.Layer {
+	on := config.Given{Texts: []string{"true"}, From: "default of the service"}
+	return config.Layer{"links": on, "near-duplicates": on}
 }
 
 // validate names every fault of the options.
