@@ -21,8 +21,7 @@ import (
 
 // keys are the commands below 'mapwright keys'. They work on the database of a server, whether or not it runs.
 type keys struct {
-	io  stdio
-	dir *dataDir
+	io stdio
 }
 
 func newKeys(environ []string, io stdio) *cobra.Command {
