@@ -127,8 +127,20 @@ func document(t *testing.T, name string, change func(text string) string) {
 func TestFieldsAreDocumented(t *testing.T) {
 	document(t, "sitemap-jsonl.md", func(text string) string {
 		text = replaceTable(t, text, "## Fields\n", reflect.TypeFor[Line]())
-		return replaceTable(t, text, "### robots\n", reflect.TypeFor[LineRobots]())
+		text = replaceTable(t, text, "### robots\n", reflect.TypeFor[LineRobots]())
+		return replaceColumns(t, text)
 	})
+}
+
+// replaceColumns writes the list of the columns of sitemap.csv.
+func replaceColumns(t *testing.T, text string) string {
+	const heading = "The columns are\n\n"
+	before, rest, found := strings.Cut(text, heading)
+	_, after, ended := strings.Cut(rest, "\n\n")
+	if !found || !ended {
+		t.Fatalf("no list below %q", heading)
+	}
+	return before + heading + "`" + strings.Join(NewTable().Columns(), "` `") + "`\n\n" + after
 }
 
 func replaceTable(t *testing.T, text, heading string, of reflect.Type) string {
