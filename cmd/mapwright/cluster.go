@@ -214,13 +214,16 @@ func printClusterStatus(io stdio, s *overview.Status) error {
 	if err := w.Flush(); err != nil || len(s.Machines) == 0 {
 		return err
 	}
-	fmt.Fprintln(w, "\nMACHINE\tPARTITIONS\tBATCHES\tLAST BEAT")
+	fmt.Fprintln(w, "\nMACHINE\tPARTITIONS\tBATCHES\tA BATCH TAKES\tTAKEN OVER\tFENCED\tLAST BEAT")
 	for _, m := range s.Machines {
 		beat := fmt.Sprintf("%.1f s ago", m.Silent)
 		if !m.Alive {
 			beat += ": others take over its partitions"
 		}
-		fmt.Fprintf(w, "%s\t%d\t%s\t%s\n", m.Name, m.Partitions, humanize.Comma(int64(m.Batches)), beat)
+		if m.Alive && m.Replaying > 0 {
+			beat += fmt.Sprintf(": reads the logs of %s, %s left", words.Count(int64(m.Replaying), "partition"), words.Count(int64(m.RowsLeft), "row"))
+		}
+		fmt.Fprintf(w, "%s\t%d\t%s\t%.1f ms\t%d\t%d\t%s\n", m.Name, m.Partitions, humanize.Comma(int64(m.Batches)), m.BatchMS, m.Takeovers, m.Fenced, beat)
 	}
 	return w.Flush()
 }

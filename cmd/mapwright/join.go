@@ -129,7 +129,8 @@ type machine struct {
 	engine  cluster.Engine
 	id      cluster.MachineID
 
-	warnings []string // of earlier sessions, for the report
+	warnings []string      // of earlier sessions, for the report
+	earlier  cluster.Tally // of earlier sessions
 }
 
 // joinCluster works on a crawl until it ends. A session that is over is followed by another.
@@ -172,13 +173,18 @@ func joinCluster(ctx context.Context, environ []string, io stdio, m *machine, as
 			return err
 		}
 		o := crawl.Options{Settings: loaded.Settings, Plan: plan, Dir: m.dir, Warnings: m.warnings}
-		err = runSession(ctx, environ, io, o, loaded.Warnings, asJSON, func(ctx context.Context, log *slog.Logger) (*session.Session, error) {
+		var joined *session.Session
+		err = runSession(ctx, environ, io, o, loaded.Warnings, asJSON, func(ctx context.Context, log *slog.Logger) (_ *session.Session, err error) {
 			host, _ := os.Hostname()
-			return session.Join(ctx, session.Options{
-				Engine: m.engine, Crawl: row.ID, Machine: m.id, Name: fmt.Sprintf("%s:%d", host, os.Getpid()), Log: log, Resume: resume,
+			joined, err = session.Join(ctx, session.Options{
+				Engine: m.engine, Crawl: row.ID, Machine: m.id, Name: fmt.Sprintf("%s:%d", host, os.Getpid()), Log: log, Resume: resume, Earlier: m.earlier,
 			})
+			return joined, err
 		})
 		m.resume, m.name = false, row.Name
+		if joined != nil {
+			m.earlier = joined.Tally()
+		}
 		if !errors.Is(err, errAgain) {
 			return err
 		}

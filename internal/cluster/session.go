@@ -30,6 +30,16 @@ type Session struct {
 	ID      SessionID
 	Machine MachineID
 	Name    string // of the machine, for people
+	Tally   Tally  // stored by each beat
+}
+
+// A Tally is what a session says about its work, for people. Nothing is decided by it.
+type Tally struct {
+	Takeovers uint64        // partitions claimed whose last owner did not close them, by all sessions of the process
+	Fenced    uint64        // sessions of the process that ended because others had claimed their partitions
+	Batch     time.Duration // that a commit takes, moving average
+	Replaying uint32        // partitions whose log is being read
+	RowsLeft  uint64        // of those logs
 }
 
 // Known is what a session has of the crawl already, so that a beat need not bring it.
@@ -51,6 +61,7 @@ type Member struct {
 	Beat  time.Time // the last one
 	Beats uint64
 	Batch uint64 // the last one committed
+	Tally Tally  // of the last beat but the first
 }
 
 // A Token is held by a source that may still add URLs. The crawl is not complete

@@ -193,6 +193,7 @@ func (m *member) figures() (*monitor.Cluster, state.Counters) {
 	}
 	return &monitor.Cluster{
 		Name: f.Name, Machines: f.Machines, Partitions: len(f.Owned), Unowned: f.Unowned, Handovers: f.Waiting, Sent: f.Sent, Batches: f.Batches,
-		BatchMS: float64(f.Latency.Microseconds()) / 1000, Takeovers: f.Takeovers, Away: f.Away.Seconds(),
+		BatchMS: float64(f.Tally.Batch.Microseconds()) / 1000, Takeovers: f.Tally.Takeovers, Fenced: f.Tally.Fenced,
+		Replaying: int(f.Tally.Replaying), RowsLeft: f.Tally.RowsLeft, ReadBytes: f.ReadBytes, Away: f.Away.Seconds(),
 	}, own
 }

@@ -28,6 +28,15 @@ func (p *picture) facts(l *monitor.Live) {
 		if c.Unowned > 0 {
 			text += fmt.Sprintf("; %d partitions without a machine", c.Unowned)
 		}
+		if c.Replaying > 0 {
+			text += fmt.Sprintf("; reading the logs of %d, %s rows left", c.Replaying, humanize.Comma(int64(c.RowsLeft)))
+		}
+		if c.Takeovers > 0 {
+			text += fmt.Sprintf("; %s partitions taken over", humanize.Comma(int64(c.Takeovers)))
+		}
+		if c.Fenced > 0 {
+			text += fmt.Sprintf("; sessions fenced: %s", humanize.Comma(int64(c.Fenced)))
+		}
 		p.fact(rankOutcomes, "Cluster", text)
 	}
 	if l.Generation > 0 {

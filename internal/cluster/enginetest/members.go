@@ -84,8 +84,13 @@ func testSessions(k *checker) {
 	if !slices.IsSortedFunc(s.Members, func(a, b cluster.Member) int { return slices.Compare(a.Session[:], b.Session[:]) }) {
 		k.Fatalf("members are not in order: %v", s.Members)
 	}
+	if m.Tally != (cluster.Tally{}) {
+		k.Fatalf("the tally of a session that has none is %+v", m.Tally)
+	}
 	k.Advance(cluster.Lease - time.Second)
-	a.beat()
+	a.session.Tally = cluster.Tally{Takeovers: 1, Fenced: 2, Batch: 3 * time.Millisecond, Replaying: 4, RowsLeft: 5}
+	equal(k, "tally", a.beat().Member(a.session.ID).Tally, a.session.Tally)
+	equal(k, "tally of the other", k.look().Member(b.session.ID).Tally, cluster.Tally{})
 	k.Advance(2 * time.Second)
 	s = k.look()
 	if !s.Alive(s.Member(a.session.ID)) || s.Alive(s.Member(b.session.ID)) {

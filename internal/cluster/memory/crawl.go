@@ -114,8 +114,8 @@ func (c *crawl) join(s cluster.Session, now time.Time) error {
 	return nil
 }
 
-func (c *crawl) beat(id cluster.SessionID, now time.Time) error {
-	s, err := c.living(id)
+func (c *crawl) beat(by cluster.Session, now time.Time) error {
+	s, err := c.living(by.ID)
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func (c *crawl) beat(id cluster.SessionID, now time.Time) error {
 	if now.Sub(s.Beat) > cluster.Lease {
 		s.Since = now
 	}
-	s.Beat = now
+	s.Beat, s.Tally = now, by.Tally
 	s.Beats++
 	return nil
 }

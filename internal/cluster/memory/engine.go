@@ -165,7 +165,7 @@ func (e *Engine) Join(ctx context.Context, s cluster.Session) error {
 // Beat implements [cluster.Members].
 func (e *Engine) Beat(ctx context.Context, s cluster.Session, known cluster.Known) (snap *cluster.Snapshot, err error) {
 	err = e.do(ctx, "Beat", s.Crawl, cluster.ErrAway, func(c *crawl, now time.Time) error {
-		if err := c.beat(s.ID, now); err != nil {
+		if err := c.beat(s, now); err != nil {
 			return err
 		}
 		snap = c.snapshot(now, known)

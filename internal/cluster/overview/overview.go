@@ -97,6 +97,11 @@ type Machine struct {
 	Silent     float64   `json:"seconds_since_beat"`
 	Partitions int       `json:"partitions"`
 	Batches    uint64    `json:"batches"`
+	BatchMS    float64   `json:"batch_latency_ms"`    // of a commit, moving average
+	Takeovers  uint64    `json:"takeovers"`           // partitions that it took over from machines that had not closed them
+	Fenced     uint64    `json:"fenced"`              // its sessions that ended because others had taken its partitions over
+	Replaying  uint32    `json:"partitions_replayed"` // whose log it is reading
+	RowsLeft   uint64    `json:"replay_rows_left"`    // of those logs
 }
 
 // maxShownStarts bounds the list of start URLs.
@@ -149,6 +154,7 @@ func (out *Status) addMachines(s *cluster.Snapshot) {
 		out.Machines = append(out.Machines, Machine{
 			Name: m.Name, ID: m.Machine.String(), Alive: s.Alive(m), JoinedAt: page.Time{Time: m.Joined}, LastBeatAt: page.Time{Time: m.Beat},
 			Silent: max(0, s.Now.Sub(m.Beat)).Round(time.Millisecond).Seconds(), Batches: m.Batch,
+			BatchMS: float64(m.Tally.Batch.Microseconds()) / 1000, Takeovers: m.Tally.Takeovers, Fenced: m.Tally.Fenced, Replaying: m.Tally.Replaying, RowsLeft: m.Tally.RowsLeft,
 		})
 	}
 	for p := range s.Parts {

@@ -85,6 +85,10 @@ func TestStatus(t *testing.T) {
 	counters = state.Counters{Discovered: 1, Finished: 1, Bytes: 24, Counted: 1}
 	counters.Outcomes[page.OK] = 1
 	commit(second, parts[0], counters)
+	second.Tally = cluster.Tally{Takeovers: 1, Fenced: 2, Batch: 3 * time.Millisecond, Replaying: 4, RowsLeft: 5}
+	if _, err := e.Beat(t.Context(), second, cluster.Known{}); err != nil {
+		t.Fatal(err)
+	}
 
 	snap, err := e.Look(t.Context(), id, cluster.Known{})
 	if err != nil {
@@ -106,7 +110,7 @@ func TestStatus(t *testing.T) {
 	if m := s.Machines[0]; m.Name != "one" || m.Alive || m.Partitions != 2 || m.Silent < 60 || m.Batches != 1 || m.ID != first.Machine.String() {
 		t.Errorf("the first machine: %+v", m)
 	}
-	if m := s.Machines[1]; m.Name != "two" || !m.Alive || m.Partitions != 1 || m.Silent >= 60 {
+	if m := s.Machines[1]; m.Name != "two" || !m.Alive || m.Partitions != 1 || m.Silent >= 60 || m.Takeovers != 1 || m.Fenced != 2 || m.BatchMS != 3 || m.Replaying != 4 || m.RowsLeft != 5 {
 		t.Errorf("the second machine: %+v", m)
 	}
 	if names := s.Alive(); !reflect.DeepEqual(names, []string{"two"}) {

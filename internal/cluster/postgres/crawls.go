@@ -158,17 +158,22 @@ func readSnapshot(ctx context.Context, tx pgx.Tx, id cluster.CrawlID, known clus
 		}
 		return err
 	})
-	b.Queue(`SELECT id, machine, name, joined, since, beat, beats, batch FROM mapwright_session WHERE crawl = $1 AND NOT ended ORDER BY id`, id[:]).Query(func(rows pgx.Rows) error {
+	b.Queue(`
+		SELECT id, machine, name, joined, since, beat, beats, batch, takeovers, fenced, batch_us, replaying, rows_left
+		FROM mapwright_session WHERE crawl = $1 AND NOT ended ORDER BY id`, id[:]).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			var m cluster.Member
 			var session, machine []byte
-			var beats, batch int64
-			if err := rows.Scan(&session, &machine, &m.Name, &m.Joined, &m.Since, &m.Beat, &beats, &batch); err != nil {
+			var beats, batch, takeovers, fenced, batchUS, replaying, left int64
+			if err := rows.Scan(&session, &machine, &m.Name, &m.Joined, &m.Since, &m.Beat, &beats, &batch, &takeovers, &fenced, &batchUS, &replaying, &left); err != nil {
 				return err
 			}
 			copy(m.Session[:], session)
 			copy(m.Machine[:], machine)
 			m.Beats, m.Batch = uint64(beats), uint64(batch)
+			m.Tally = cluster.Tally{
+				Takeovers: uint64(takeovers), Fenced: uint64(fenced), Batch: time.Duration(batchUS) * time.Microsecond, Replaying: uint32(replaying), RowsLeft: uint64(left),
+			}
 			snap.Members = append(snap.Members, m)
 		}
 		return rows.Err()

@@ -34,7 +34,8 @@ func (e *Engine) Join(ctx context.Context, s cluster.Session) error {
 			return err
 		}
 		_, err := tx.Exec(ctx, `
-			INSERT INTO mapwright_session SELECT $1::bytea, $2::bytea, $3::bytea, $4::text, t.now, t.now, t.now, 1, false, 0, 0, 0
+			INSERT INTO mapwright_session (crawl, id, machine, name, joined, since, beat, beats, ended, batch, digest, confirmed)
+			SELECT $1::bytea, $2::bytea, $3::bytea, $4::text, t.now, t.now, t.now, 1, false, 0, 0, 0
 			FROM (SELECT clock_timestamp() AS now) AS t ON CONFLICT DO NOTHING`,
 			s.Crawl[:], s.ID[:], s.Machine[:], s.Name)
 		if err != nil {
@@ -57,9 +58,11 @@ func (e *Engine) Beat(ctx context.Context, s cluster.Session, known cluster.Know
 		}
 		_, err := tx.Exec(ctx, `
 			UPDATE mapwright_session SET beat = t.now, beats = beats + 1,
-				since = CASE WHEN t.now - beat > $3::bigint * interval '1 microsecond' THEN t.now ELSE since END
+				since = CASE WHEN t.now - beat > $3::bigint * interval '1 microsecond' THEN t.now ELSE since END,
+				takeovers = $4, fenced = $5, batch_us = $6, replaying = $7, rows_left = $8
 			FROM (SELECT clock_timestamp() AS now) AS t WHERE crawl = $1 AND id = $2`,
-			s.Crawl[:], s.ID[:], cluster.Lease.Microseconds())
+			s.Crawl[:], s.ID[:], cluster.Lease.Microseconds(),
+			int64(s.Tally.Takeovers), int64(s.Tally.Fenced), s.Tally.Batch.Microseconds(), int64(s.Tally.Replaying), int64(s.Tally.RowsLeft))
 		return err
 	})
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 
 // schemaVersion is the version that this program writes. It is the number of steps in
 // migrations.
-const schemaVersion = 1
+const schemaVersion = 2
 
 // migrations bring the schema from each version to the next. A step is never changed
 // after a release; a new one is appended. There are no foreign keys: they would lock
@@ -78,6 +78,13 @@ var migrations = [schemaVersion][]string{{
 		number bigint NOT NULL,
 		scope  text NOT NULL,
 		PRIMARY KEY (crawl, number))`,
+}, {
+	`ALTER TABLE mapwright_session
+		ADD COLUMN takeovers bigint NOT NULL DEFAULT 0,
+		ADD COLUMN fenced    bigint NOT NULL DEFAULT 0,
+		ADD COLUMN batch_us  bigint NOT NULL DEFAULT 0,
+		ADD COLUMN replaying bigint NOT NULL DEFAULT 0,
+		ADD COLUMN rows_left bigint NOT NULL DEFAULT 0`,
 }}
 
 // migrate brings the schema up to schemaVersion. If it is there already, that needs

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"errors"
 	"time"
 
 	"github.com/mapwright/mapwright/internal/cluster"
@@ -16,8 +17,8 @@ type Figures struct {
 	Waiting   int           // hand-overs that no machine has received yet
 	Batches   uint64        // committed by this session
 	Sent      uint64        // hand-overs of this session
-	Takeovers uint64        // partitions whose last owner did not close them, claimed by this session
-	Latency   time.Duration // of a commit, moving average
+	ReadBytes uint64        // of logs, by this session
+	Tally     cluster.Tally
 }
 
 // Figures returns the figures as of the last beat.
@@ -29,8 +30,9 @@ func (s *Session) Figures() Figures {
 	j := s.journal
 	f.Owned = j.owns()
 	j.mu.Lock()
-	f.Batches, f.Sent, f.Takeovers, f.Latency = j.batch, j.sent, j.takeovers, j.stats.SyncMean
+	f.Batches, f.Sent, f.ReadBytes = j.batch, j.sent, j.replays.bytes
 	j.mu.Unlock()
+	f.Tally = s.Tally()
 	snap, _ := s.latest()
 	if snap == nil {
 		return f
@@ -48,4 +50,24 @@ func (s *Session) Figures() Figures {
 		}
 	}
 	return f
+}
+
+// Tally is what the session says of its work and that of the sessions before.
+func (s *Session) Tally() cluster.Tally {
+	t := cluster.Tally{Takeovers: s.earlier.Takeovers, Fenced: s.earlier.Fenced}
+	if errors.Is(s.Over(), cluster.ErrFenced) {
+		t.Fenced++
+	}
+	snap, _ := s.latest()
+	j := s.journal
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	t.Takeovers += j.takeovers
+	t.Batch, t.Replaying = j.stats.SyncMean, uint32(len(j.replays.reading))
+	for p := range j.replays.reading {
+		if snap != nil {
+			t.RowsLeft += max(snap.Parts[p].Head.Seq, j.seen[p].Seq) - j.seen[p].Seq
+		}
+	}
+	return t
 }

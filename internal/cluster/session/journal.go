@@ -38,6 +38,7 @@ type Journal struct {
 	stats     state.JournalStats                // guarded by mu
 	sent      uint64                            // guarded by mu; hand-overs in all batches
 	takeovers uint64                            // guarded by mu; partitions claimed whose last owner did not close them
+	replays   replays                           // guarded by mu
 	counters  func(p uint8) state.Counters      // guarded by mu; of the view, as far as it is applied; nil before Work
 }
 
@@ -52,6 +53,12 @@ type ownedPart struct {
 	closing *cluster.PartStatus // goes with the row that closes it
 }
 
+// replays is what is read of logs.
+type replays struct {
+	reading map[uint8]bool // partitions that are being read
+	bytes   uint64         // of all rows that were read
+}
+
 // pending goes with the next batch.
 type pending struct {
 	hold, release, scope []string
@@ -62,7 +69,7 @@ func newJournal(ctx context.Context, c *calls, s cluster.Session, run uint64, fa
 	if err != nil {
 		return nil, err
 	}
-	return &Journal{ctx: ctx, calls: c, session: s, run: run, codec: codec, fail: fail, committing: make(chan struct{}, 1), owned: map[uint8]*ownedPart{}}, nil
+	return &Journal{ctx: ctx, calls: c, session: s, run: run, codec: codec, fail: fail, committing: make(chan struct{}, 1), owned: map[uint8]*ownedPart{}, replays: replays{reading: map[uint8]bool{}}}, nil
 }
 
 // View implements [state.SharedJournal].
@@ -364,7 +371,13 @@ func (j *Journal) replay(ctx context.Context, p uint8, fn func(frontier.Position
 	if own != nil {
 		head = own.head
 	}
+	j.replays.reading[p] = true
 	j.mu.Unlock()
+	defer func() {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		delete(j.replays.reading, p)
+	}()
 	var rec []byte
 	for own == nil || at != head {
 		var rows []cluster.Row
@@ -380,8 +393,10 @@ func (j *Journal) replay(ctx context.Context, p uint8, fn func(frontier.Position
 		case len(rows) == 0:
 			return nil
 		}
+		size := 0
 		for i := range rows {
 			row := &rows[i]
+			size += len(row.Body)
 			if !row.Follows(at) {
 				return fmt.Errorf("partition %d, row %d: %w", p, row.Seq, cluster.ErrRolledBack)
 			}
@@ -399,6 +414,7 @@ func (j *Journal) replay(ctx context.Context, p uint8, fn func(frontier.Position
 		}
 		j.mu.Lock()
 		j.seen[p] = at
+		j.replays.bytes += uint64(size)
 		j.mu.Unlock()
 	}
 	return nil

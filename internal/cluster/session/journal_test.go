@@ -117,6 +117,9 @@ func TestPartitionMoves(t *testing.T) {
 		}
 		m.commit(frontier.Record{Links: []frontier.Link{testLink(7, uint64(10+i))}, Finish: &frontier.Finish{Key: testKey(7, uint64(1+i)), Outcome: 1}})
 	}
+	if r := a.journal.replays; r.bytes == 0 || len(r.reading) != 0 {
+		t.Errorf("read of logs: %+v", r)
+	}
 	snap, err := e.Look(t.Context(), crawl, cluster.Known{})
 	if err != nil {
 		t.Fatal(err)

@@ -28,6 +28,8 @@ type Options struct {
 	Name    string               // of the machine, for people
 	Clock   func() time.Duration // nil means cluster.UptimeClock
 	Log     *slog.Logger         // nil means none
+	// Earlier is the tally of the sessions of this process before.
+	Earlier cluster.Tally
 	// Resume, when not nil, begins another run of a crawl that does not run.
 	Resume *Resume
 }
@@ -49,6 +51,7 @@ type Session struct {
 	resume  *resumption   // another run that Work begins; nil for none
 	lease   *cluster.SessionLease
 	journal *Journal
+	earlier cluster.Tally // of sessions before
 
 	ctx  context.Context // ends with the session; its cause says why
 	end  context.CancelCauseFunc
@@ -92,7 +95,7 @@ func Join(ctx context.Context, o Options) (*Session, error) {
 	}
 	s := &Session{
 		calls: calls{engine: o.Engine, log: o.Log}, crawl: snap.Crawl, lease: cluster.NewSessionLease(o.Clock),
-		id: cluster.Session{Crawl: o.Crawl, ID: cluster.NewID(), Machine: o.Machine, Name: o.Name}, news: make(chan struct{}, 1),
+		id: cluster.Session{Crawl: o.Crawl, ID: cluster.NewID(), Machine: o.Machine, Name: o.Name}, news: make(chan struct{}, 1), earlier: o.Earlier,
 		known: cluster.Known{Plan: snap.Crawl.PlanVersion},
 	}
 	run := snap.Crawl.Run
@@ -173,9 +176,11 @@ func (s *Session) beat() {
 			hold.Run, hold.Plan, hold.Level, hold.Scope = last.Crawl.Run, last.Crawl.PlanVersion, last.Crawl.Level, last.Scopes
 		}
 		var snap *cluster.Snapshot
+		by := s.id
+		by.Tally = s.Tally()
 		attempt, cancel := context.WithTimeout(s.ctx, cluster.StartWithin)
 		err := s.lease.Beat(attempt, func(ctx context.Context) (err error) {
-			snap, err = s.engine.Beat(ctx, s.id, known)
+			snap, err = s.engine.Beat(ctx, by, known)
 			return err
 		})
 		cancel()

@@ -91,7 +91,11 @@ func clusterFigures() []figure {
 		number("cluster_handovers_waiting", "Hand-overs between machines that were not received yet.", false, func(c *Cluster) float64 { return float64(c.Handovers) }),
 		number("cluster_handovers_sent_total", "Hand-overs that this session has sent.", true, func(c *Cluster) float64 { return float64(c.Sent) }),
 		number("cluster_batches_total", "Batches that this session has committed.", true, func(c *Cluster) float64 { return float64(c.Batches) }),
-		number("cluster_takeovers_total", "Partitions that this session took over from a machine that had not closed them.", true, func(c *Cluster) float64 { return float64(c.Takeovers) }),
+		number("cluster_takeovers_total", "Partitions that this process took over from a machine that had not closed them.", true, func(c *Cluster) float64 { return float64(c.Takeovers) }),
+		number("cluster_fenced_total", "Sessions of this process that ended because other machines had taken its partitions over.", true, func(c *Cluster) float64 { return float64(c.Fenced) }),
+		number("cluster_partitions_replayed", "Partitions whose log this machine is reading.", false, func(c *Cluster) float64 { return float64(c.Replaying) }),
+		number("cluster_replay_rows_left", "Rows that are left of the logs that this machine is reading.", false, func(c *Cluster) float64 { return float64(c.RowsLeft) }),
+		number("cluster_replay_bytes_total", "Bytes of logs that this session has read.", true, func(c *Cluster) float64 { return float64(c.ReadBytes) }),
 		number("cluster_batch_seconds", "Moving average of how long the engine takes for a batch.", false, func(c *Cluster) float64 { return c.BatchMS / 1000 }),
 		number("cluster_engine_away_seconds", "For how long the engine cannot be reached; 0 if it can.", false, func(c *Cluster) float64 { return c.Away }),
 	}

@@ -77,6 +77,10 @@ type Cluster struct {
 	Batches    uint64  `json:"batches"`                    // that this machine committed
 	BatchMS    float64 `json:"batch_latency_ms"`           // of a commit, moving average
 	Takeovers  uint64  `json:"takeovers"`                  // partitions that this machine took over from one that had not closed them
+	Fenced     uint64  `json:"fenced"`                     // sessions of this machine that ended because others had taken its partitions over
+	Replaying  int     `json:"partitions_replayed"`        // whose log this machine is reading
+	RowsLeft   uint64  `json:"replay_rows_left"`           // of those logs; a row is what one batch holds for one partition
+	ReadBytes  uint64  `json:"replay_bytes"`               // that this session has read of logs
 	Away       float64 `json:"engine_away_seconds"`        // since when the engine cannot be reached; 0 if it can
 }
 
