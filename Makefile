@@ -10,6 +10,7 @@ FLIPS   ?= 5000
 COUNT   ?= 1
 RUNS    ?= 20
 CLUSTER ?= full
+PARTITION ?= 5000000
 TESTFLAGS ?=
 SCREENSHOTS ?= bin/screenshots
 
@@ -52,9 +53,9 @@ cluster-test: ## several machines against a real PostgreSQL server with a standb
 	$(GO) test -tags cluster -count=1 -timeout 20m $(TESTFLAGS) ./internal/cluster/...
 	$(GO) test -tags cluster -count=1 -timeout 60m $(TESTFLAGS) -run TestCluster ./internal/e2e -cluster-full=$(if $(filter short,$(CLUSTER)),false,true)
 
-cluster-bench: ## one machine over PostgreSQL beside none in scenario (b), the replay of its log, and the time of a takeover
+cluster-bench: ## one machine over PostgreSQL beside none in scenario (b), the replay of its log, 1 to 3 machines over a slow web, and the time of takeovers, one of them of a partition of PARTITION URLs (default 5 million)
 	./scripts/need-postgres.sh
-	$(GO) test -tags cluster -run '^$$' -bench 'Cluster|Takeover' -benchtime 1x -count $(COUNT) -timeout 60m ./bench
+	MAPWRIGHT_BENCH_PARTITION=$(PARTITION) $(GO) test -tags cluster -run '^$$' -bench 'Cluster|Takeover' -benchtime 1x -count $(COUNT) -timeout 60m ./bench
 
 browser-test: ## pages in a real browser (Debian's Chromium) with axe-core; pictures of them go to SCREENSHOTS (default bin/screenshots)
 	./scripts/need-chromium.sh

@@ -181,7 +181,7 @@ func sizeOf(b *testing.B, variable string, small, smoke int) int {
 }
 
 // report measures a crawl and fails if it is not complete.
-func report(b *testing.B, w *Web, s Scenario, cmd *exec.Cmd) {
+func report(b *testing.B, w *Web, s Scenario, cmd *exec.Cmd) Figures {
 	b.Helper()
 	f, err := Measure(w, cmd)
 	if err != nil {
@@ -198,4 +198,5 @@ func report(b *testing.B, w *Web, s Scenario, cmd *exec.Cmd) {
 	b.ReportMetric(float64(f.Connections)/float64(s.Hosts), "conns/host")
 	b.ReportMetric(f.Export.Seconds(), "export-s")
 	b.ReportMetric(0, "ns/op")
+	return f
 }

@@ -3,11 +3,13 @@
 package bench
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 	"github.com/mapwright/mapwright/internal/cluster/pgtest"
 	"github.com/mapwright/mapwright/internal/cluster/postgres"
 	"github.com/mapwright/mapwright/internal/cluster/replay"
+	"github.com/mapwright/mapwright/internal/testweb"
 )
 
 // startServer starts a PostgreSQL server with fsync for a benchmark.
@@ -40,12 +43,14 @@ func overCluster(cmd *exec.Cmd, s *pgtest.Server, crawl string) *exec.Cmd {
 	return cmd
 }
 
-// BenchmarkCluster crawls scenario (b) without a cluster and as one machine over PostgreSQL, in turns. engine-µs/page is the processor time of the server. Then it
-// replays the log of one crawl (replay).
+// BenchmarkCluster crawls scenario (b) without a cluster and as one machine over PostgreSQL, in turns, and then replays the log of one crawl. Ratio compares the medians of
+// both; engine-ms/100pages is the processor time of the server.
 func BenchmarkCluster(b *testing.B) {
 	s := Scenarios()[1]
 	w, server := startWeb(b, s), startServer(b)
 	last := ""
+	speed := map[string][]float64{}
+	var engine []float64
 	for turn := range s.Turns {
 		for _, kind := range []string{"none", "postgres"} {
 			b.Run(fmt.Sprintf("cluster=%s/turn=%d", kind, turn+1), func(b *testing.B) {
@@ -59,21 +64,40 @@ func BenchmarkCluster(b *testing.B) {
 						last = fmt.Sprint("turn", turn, time.Now().UnixNano())
 						overCluster(cmd, server, last)
 					}
-					report(b, w, s, cmd)
+					speed[kind] = append(speed[kind], report(b, w, s, cmd).PagesPerSecond())
 					after, err := server.CPU()
 					if err != nil {
 						b.Fatal(err)
 					}
-					b.ReportMetric(float64((after-before).Microseconds())/float64(s.URLs()), "engine-µs/page")
+					if kind == "postgres" {
+						engine = append(engine, (after-before).Seconds()*1000/float64(s.URLs())*100)
+						b.ReportMetric(engine[len(engine)-1], "engine-ms/100pages")
+					}
 				}
 			})
 		}
 	}
+	b.Run("ratio", func(b *testing.B) {
+		for b.Loop() {
+			b.ReportMetric(median(b, speed["postgres"])/median(b, speed["none"]), "of-no-cluster")
+			b.ReportMetric(median(b, engine), "engine-ms/100pages")
+			b.ReportMetric(0, "ns/op")
+		}
+	})
 	b.Run("replay", func(b *testing.B) {
 		for b.Loop() {
 			benchmarkReplay(b, server, last)
 		}
 	})
+}
+
+func median(b *testing.B, list []float64) float64 {
+	b.Helper()
+	if len(list) == 0 {
+		b.Fatal("nothing was measured")
+	}
+	slices.Sort(list)
+	return list[len(list)/2]
 }
 
 func benchmarkReplay(b *testing.B, server *pgtest.Server, name string) {
@@ -99,8 +123,8 @@ func benchmarkReplay(b *testing.B, server *pgtest.Server, name string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	var bytes int64
-	err = conn.QueryRow(b.Context(), `SELECT sum(octet_length(body)) FROM mapwright_log_`+snap.Crawl.ID.String()).Scan(&bytes)
+	var size int64
+	err = conn.QueryRow(b.Context(), `SELECT sum(octet_length(body)) FROM mapwright_log_`+snap.Crawl.ID.String()).Scan(&size)
 	_ = conn.Close(b.Context())
 	if err != nil {
 		b.Fatal(err)
@@ -115,95 +139,238 @@ func benchmarkReplay(b *testing.B, server *pgtest.Server, name string) {
 	if err := s.Close(); err != nil {
 		b.Fatal(err)
 	}
-	b.ReportMetric(float64(bytes)/1e6/took.Seconds(), "log-MB/s")
+	b.ReportMetric(float64(size)/1e6/took.Seconds(), "log-MB/s")
 	b.ReportMetric(float64(records)/took.Seconds(), "records/s")
 	b.ReportMetric(0, "ns/op")
 }
 
-// BenchmarkTakeover kills one of two machines and measures how long its hosts wait for their next request.
+// A machineSet is machines of one crawl, each a process with one processor.
+type machineSet struct {
+	*testing.B
+	server *pgtest.Server
+	name   string // of the crawl
+}
+
+func newMachines(b *testing.B, server *pgtest.Server) *machineSet {
+	return &machineSet{b, server, fmt.Sprint("crawl", time.Now().UnixNano())}
+}
+
+// start starts a machine. The end of the benchmark kills it.
+func (m *machineSet) start(command string, args ...string) *exec.Cmd {
+	m.Helper()
+	cmd := exec.Command(program(m.B, "mapwright", "..", "./cmd/mapwright"), append([]string{command, "--data-dir", filepath.Join(m.TempDir(), "data"), "--log-level", "warn"}, args...)...)
+	overCluster(cmd, m.server, m.name)
+	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
+	var said bytes.Buffer
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		m.Fatal(err)
+	}
+	m.Cleanup(func() {
+		kill(cmd)
+		if m.Failed() {
+			m.Logf("%s said: %s", command, tail(said.String(), 2000))
+		}
+	})
+	return cmd
+}
+
+// crawl starts the first machine, with settings of the crawl, and waits for the crawl.
+func (m *machineSet) crawl(w *Web, settings ...string) *exec.Cmd {
+	m.Helper()
+	if err := w.Reset(); err != nil {
+		m.Fatal(err)
+	}
+	cmd := m.start("crawl", append([]string{"--start-url", w.Start, "--profile", "own-site", "--scope", "any", "--resolve", w.Resolve, "--allow-private"}, settings...)...)
+	waitFor(m.B, "the crawl is there", func() bool { return m.status() != nil })
+	return cmd
+}
+
+func kill(cmd *exec.Cmd) {
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+}
+
+// clusterStatus is what status says of a crawl.
+type clusterStatus struct {
+	Found    int
+	Machines []struct{ Partitions int }
+}
+
+// status is that of the crawl; nil if there is none yet.
+func (m *machineSet) status() *clusterStatus {
+	m.Helper()
+	cmd := exec.Command(program(m.B, "mapwright", "..", "./cmd/mapwright"), "status", "--json")
+	out, err := overCluster(cmd, m.server, m.name).Output()
+	if err != nil {
+		return nil
+	}
+	s := &clusterStatus{}
+	if err := json.Unmarshal(out, s); err != nil {
+		m.Fatal(err)
+	}
+	return s
+}
+
+// owners is how many machines have partitions.
+func (m *machineSet) owners() (n int) {
+	m.Helper()
+	s := m.status()
+	if s == nil {
+		return 0
+	}
+	for _, machine := range s.Machines {
+		if machine.Partitions > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// BenchmarkClusterSlowWeb has 1, 2 and 3 machines crawl 500 hosts that take half a second for an answer and are asked at most five times a second. The speed is that
+// between a fifth and four fifths of the pages, when all machines have their partitions. of-linear is that of n machines beside n times that of one.
+func BenchmarkClusterSlowWeb(b *testing.B) {
+	s := Scenario{Name: "slow", Hosts: 500, Pages: 60, PageSize: 2 << 10, Links: 30, Cross: 0.2, Web: []string{"-fault", "kind=slow delay=500ms"}}
+	workers := "100"
+	if Smoke() {
+		s.Hosts, s.Pages, workers, s.Web = 60, 30, "10", []string{"-fault", "kind=slow delay=200ms"}
+	}
+	w, server := startWeb(b, s), startServer(b)
+	one := 0.0
+	for machines := 1; machines <= 3; machines++ {
+		b.Run(fmt.Sprintf("machines=%d", machines), func(b *testing.B) {
+			for b.Loop() {
+				m := newMachines(b, server)
+				m.crawl(w, "--max-workers", workers, "--max-inflight-per-host", "1", "--min-delay-ms", "200", "--max-delay-ms", "200")
+				for range machines - 1 {
+					m.start("join")
+				}
+				var pages int
+				var at time.Time
+				passed := func(share float64) func() bool {
+					return func() bool {
+						pages, at = pagesOf(b, w), time.Now()
+						return float64(pages) >= share*float64(s.URLs())
+					}
+				}
+				waitFor(b, "all machines have partitions", func() bool { return m.owners() == machines })
+				waitFor(b, "a fifth of the pages is fetched", passed(0.2))
+				first, began := pages, at
+				waitFor(b, "four fifths of the pages are fetched", passed(0.8))
+				speed := float64(pages-first) / at.Sub(began).Seconds()
+				if machines == 1 {
+					one = speed
+				}
+				if one == 0 {
+					b.Fatal("the speed of one machine was not measured")
+				}
+				b.ReportMetric(speed, "pages/s")
+				b.ReportMetric(speed/one/float64(machines), "of-linear")
+				b.ReportMetric(0, "ns/op")
+			}
+		})
+	}
+}
+
+// pagesOf is how many pages the web has been asked for.
+func pagesOf(b *testing.B, w *Web) (n int) {
+	b.Helper()
+	stats, err := w.Stats()
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, h := range stats.Hosts {
+		n += h.Pages
+	}
+	return n
+}
+
+// takeoverTimeout is how long a fetch may take in the benchmarks of takeovers, in which hosts are asked every second. The time of a takeover is from the kill to the next
+// request to one of the hosts of the machine that was killed.
+const takeoverTimeout = 5 * time.Second
+
+func takeoverSettings() []string {
+	return []string{"--max-inflight-per-host", "1", "--min-delay-ms", "1000", "--max-delay-ms", "1000", "--timeout", takeoverTimeout.String()}
+}
+
+// BenchmarkTakeover kills one of two machines.
 func BenchmarkTakeover(b *testing.B) {
 	s := Scenario{Name: "takeover", Hosts: 200, Pages: 1000, PageSize: 2 << 10, Links: 30, Cross: 0.2}
-	const timeout = 5 * time.Second
 	w, server := startWeb(b, s), startServer(b)
 	for b.Loop() {
-		name := fmt.Sprint("takeover", time.Now().UnixNano())
-		start := func(command string, args ...string) *exec.Cmd {
-			cmd := exec.Command(program(b, "mapwright", "..", "./cmd/mapwright"), append([]string{command, "--cluster", server.URL("postgres"), "--name", name, "--data-dir", filepath.Join(b.TempDir(), command)}, args...)...)
-			cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
-			if err := cmd.Start(); err != nil {
-				b.Fatal(err)
-			}
-			b.Cleanup(func() { _ = cmd.Process.Kill() })
-			return cmd
-		}
-		first := start("crawl", "--start-url", w.Start, "--profile", "own-site", "--scope", "any", "--resolve", w.Resolve, "--allow-private", "--max-inflight-per-host", "1", "--min-delay-ms", "500", "--timeout", timeout.String())
-		waitFor(b, "the crawl is there", func() bool { return partitions(b, server, name) != nil })
-		second := start("join")
+		m := newMachines(b, server)
+		first := m.crawl(w, takeoverSettings()...)
+		second := m.start("join")
 		waitFor(b, "both machines have partitions and all hosts are asked", func() bool {
 			stats, err := w.Stats()
-			return err == nil && len(stats.Hosts) == s.Hosts && len(partitions(b, server, name)) == 2
+			return err == nil && len(stats.Hosts) == s.Hosts && m.owners() == 2
 		})
-		if err := second.Process.Kill(); err != nil {
-			b.Fatal(err)
-		}
+		kill(second)
+		reportTakeover(b, w, time.Now())
+		kill(first)
+	}
+}
+
+// BenchmarkTakeoverLarge kills the only machine of a crawl whose URLs are all in one partition, and has another join at once. MAPWRIGHT_BENCH_PARTITION is their number.
+func BenchmarkTakeoverLarge(b *testing.B) {
+	s := Scenario{Name: "partition", Hosts: 1, Pages: sizeOf(b, "MAPWRIGHT_BENCH_PARTITION", 5_000_000, 5_000), PageSize: 2 << 10, Links: 30, Web: []string{"-sitemap-per-file", "50000"}}
+	w, server := startWeb(b, s), startServer(b)
+	for b.Loop() {
+		m := newMachines(b, server)
+		first := m.crawl(w, takeoverSettings()...)
+		waitFor(b, "all URLs are found", func() bool { now := m.status(); return now != nil && now.Found >= s.Pages })
+		kill(first)
 		killed := time.Now()
-		_ = second.Wait()
-		waitFor(b, "hosts are left alone", func() bool { return time.Since(killed) > 5*time.Second })
-		var left []string
+		second := m.start("join")
+		reportTakeover(b, w, killed)
+		b.ReportMetric(float64(s.Pages), "URLs")
+		kill(second)
+	}
+}
+
+// reportTakeover waits until a host is asked again that was not asked for five seconds since the kill.
+func reportTakeover(b *testing.B, w *Web, killed time.Time) {
+	b.Helper()
+	const quiet = 5 * time.Second // hosts of machines that live are asked within it
+	waitFor(b, "hosts are left alone", func() bool { return time.Since(killed) > quiet })
+	hosts := func() map[string]testweb.HostStats {
 		stats, err := w.Stats()
 		if err != nil {
 			b.Fatal(err)
 		}
-		for host, h := range stats.Hosts {
-			if h.Last.Before(killed.Add(time.Second)) {
-				left = append(left, host)
+		return stats.Hosts
+	}
+	var left []string
+	for host, h := range hosts() {
+		if h.Last.Before(killed.Add(time.Second)) {
+			left = append(left, host)
+		}
+	}
+	if len(left) == 0 {
+		b.Fatal("the machine that was killed had no hosts")
+	}
+	var again time.Time
+	waitFor(b, "one of them is asked again", func() bool {
+		now := hosts()
+		for _, host := range left {
+			if at := now[host].Last; at.After(killed.Add(quiet)) && (again.IsZero() || at.Before(again)) {
+				again = at
 			}
 		}
-		var again time.Time
-		waitFor(b, "one of them is asked again", func() bool {
-			stats, err := w.Stats()
-			if err != nil {
-				b.Fatal(err)
-			}
-			for _, host := range left {
-				if at := stats.Hosts[host].Last; at.After(killed.Add(5*time.Second)) && (again.IsZero() || at.Before(again)) {
-					again = at
-				}
-			}
-			return !again.IsZero()
-		})
-		_ = first.Process.Kill()
-		_ = first.Wait()
-		b.ReportMetric(again.Sub(killed).Seconds(), "takeover-s")
-		b.ReportMetric(float64(len(left)), "hosts-left")
-		b.ReportMetric(0, "ns/op")
-	}
+		return !again.IsZero()
+	})
+	b.ReportMetric(again.Sub(killed).Seconds(), "takeover-s")
+	b.ReportMetric(float64(len(left)), "hosts-left")
+	b.ReportMetric(0, "ns/op")
 }
 
-// partitions are how many partitions each machine of a crawl has that has any; nil if there is no such crawl.
-func partitions(b *testing.B, server *pgtest.Server, name string) []int {
-	b.Helper()
-	out, err := exec.Command(program(b, "mapwright", "..", "./cmd/mapwright"), "status", "--cluster", server.URL("postgres"), "--name", name, "--json").Output()
-	if err != nil {
-		return nil
-	}
-	var s struct{ Machines []struct{ Partitions int } }
-	if err := json.Unmarshal(out, &s); err != nil {
-		b.Fatal(err)
-	}
-	all := []int{}
-	for _, m := range s.Machines {
-		if m.Partitions > 0 {
-			all = append(all, m.Partitions)
-		}
-	}
-	return all
-}
+// waitAtMost is long enough for a crawl to find five million URLs.
+const waitAtMost = 30 * time.Minute
 
 // waitFor waits until something is so.
 func waitFor(b *testing.B, what string, so func() bool) {
 	b.Helper()
-	tick, late := time.NewTicker(100*time.Millisecond), time.After(5*time.Minute)
+	tick, late := time.NewTicker(100*time.Millisecond), time.After(waitAtMost)
 	defer tick.Stop()
 	for !so() {
 		select {

@@ -12,8 +12,9 @@ type Scenario struct {
 	Pages    int // of each host
 	PageSize int
 	Links    int
-	Cross    float64 // share of links to other hosts
-	Changes  string  // how pages change between generations, as testweb has it; empty means not at all
+	Cross    float64  // share of links to other hosts
+	Changes  string   // how pages change between generations, as testweb has it; empty means not at all
+	Web      []string // further flags of testweb
 	// Turns is how often each crawler crawls in one run. They take turns, because a crawl takes seconds and the speed of a shared machine
 	// changes from minute to minute: a figure of the run is the median of its turns. A scenario has the more of them the nearer its
 	// figures are to what they must be.

@@ -33,6 +33,7 @@ func StartWeb(path string, s Scenario) (*Web, error) {
 	if s.Changes != "" {
 		cmd.Args = append(cmd.Args, "-changes", s.Changes)
 	}
+	cmd.Args = append(cmd.Args, s.Web...)
 	cmd.Stderr = os.Stderr
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
