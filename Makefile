@@ -21,7 +21,7 @@ RACE_WITHOUT = none
 # An expression for tests that make race leaves out.
 RACE_SKIP =
 
-.PHONY: help build test test-hard example race fuzz crash cluster-test service-test cluster-bench browser-test bitflips large soak bench bench-peers bench-compare bench-record bench-smoke lint cross docs demo clean
+.PHONY: help build test test-hard example race fuzz crash cluster-test service-test cluster-bench service-bench browser-test bitflips large soak bench bench-peers bench-compare bench-record bench-smoke lint cross docs demo clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  %-14s %s\n", $$1, $$2}'
@@ -56,6 +56,10 @@ cluster-test: ## several machines against a real PostgreSQL server with a standb
 cluster-bench: ## one machine over PostgreSQL beside none in scenario (b), the replay of its log, 1 to 3 machines over a slow web, and the time of takeovers, one of them of a partition of PARTITION URLs (default 5 million)
 	./scripts/need-postgres.sh
 	MAPWRIGHT_BENCH_PARTITION=$(PARTITION) $(GO) test -tags cluster -run '^$$' -bench 'Cluster|Takeover' -benchtime 1x -count $(COUNT) -timeout 60m ./bench
+
+service-bench: ## the processor time of 100 open dashboards beside a crawl, and the 99th percentile of every filter and order of a million pages
+	$(GO) test -run '^$$' -bench Dashboards -benchtime 1x -count $(COUNT) -timeout 60m ./bench
+	$(GO) test -run '^$$' -bench Query -benchtime 100x -count $(COUNT) -timeout 60m ./internal/pageindex
 
 browser-test: ## pages in a real browser (Debian's Chromium) with axe-core; pictures of them go to SCREENSHOTS (default bin/screenshots)
 	./scripts/need-chromium.sh

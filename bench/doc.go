@@ -14,6 +14,7 @@
 // The scenarios are (a) one host with 50,000 pages of 10 KB with 30 links each, (b) 500 hosts with 200 such pages, (c) 20,000 hosts
 // with 5, and (d) one host with 5,000 pages of 200 KB. BenchmarkGrowth is (a) at other sizes, up to MAPWRIGHT_BENCH_GROWTH pages.
 // BenchmarkRecrawl crawls a site of MAPWRIGHT_BENCH_RECRAWL pages, lets one page in a hundred change and crawls it again.
+// BenchmarkDashboards crawls a site of MAPWRIGHT_BENCH_DASHBOARDS pages through the service, with and without 100 open pages that show it.
 // BenchmarkFrontierOverBadger and BenchmarkResume leave the fetching out: MAPWRIGHT_BENCH_FRONTIER and MAPWRIGHT_BENCH_RESUME are how many
 // URLs they are about. With MAPWRIGHT_BENCH=smoke everything is tiny, which shows only that it runs.
 //
