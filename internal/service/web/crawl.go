@@ -187,7 +187,7 @@ func (crawlScreen) command(command service.Command) handler {
 		if command == service.CommandDelete && q.r.PostForm.Get("sure") == "" {
 			return &service.Error{Code: service.ErrInvalid, Detail: "Tick the box beside the button to delete the crawl."}
 		}
-		if _, err := q.server.o.Commands.Command(q.r.Context(), q.caller, id, command, nil); err != nil {
+		if _, err := q.server.o.Commands.Command(q.r.Context(), q.caller, id, command, recrawlOf(command, q.r.PostForm)); err != nil {
 			return err
 		}
 		if command == service.CommandDelete {
@@ -195,6 +195,15 @@ func (crawlScreen) command(command service.Command) handler {
 		}
 		return q.to("/crawls/" + url.PathEscape(id))
 	}
+}
+
+// recrawlOf is which pages a recrawl visits again; nil if it is all of them, or the command is another one.
+func recrawlOf(command service.Command, form url.Values) *service.Recrawl {
+	r := &service.Recrawl{MaxAge: strings.TrimSpace(form.Get("max_age")), Include: lines(form.Get("include")), Exclude: lines(form.Get("exclude"))}
+	if command != service.CommandRecrawl || r.MaxAge == "" && len(r.Include) == 0 && len(r.Exclude) == 0 {
+		return nil
+	}
+	return r
 }
 
 // readReport reads report.json of a crawl; nil if there is none.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"testing"
 
@@ -232,7 +233,15 @@ func TestSettings(t *testing.T) {
 		t.Errorf("a bad address of a webhook answers %d", p.status)
 	}
 	log := b.submit(hook, "/webhooks/test", nil)
-	log.want("Deliveries", "The last deliveries")
+	log.want("Deliveries", "test", "Send now")
+	b.submit(log, "/webhooks/again", nil).want("pending", "Send now")
+	hookOff := b.submit(log, "/webhooks/edit", nil)
+	if rows := hookOff.rows("Webhooks"); len(rows) != 1 || !strings.Contains(rows[0][0], "off") {
+		t.Errorf("the webhooks are %q", rows)
+	}
+	if rows := b.submit(hookOff, "/webhooks/edit", nil).rows("Webhooks"); len(rows) != 1 || strings.Contains(rows[0][0], "off") {
+		t.Errorf("the webhooks are %q", rows)
+	}
 	if rows := b.submit(log, "/webhooks/delete", nil).rows("Webhooks"); len(rows) != 0 {
 		t.Errorf("the webhooks are %q", rows)
 	}
@@ -242,7 +251,7 @@ func TestSettings(t *testing.T) {
 		t.Errorf("the hosts are %q", rows)
 	}
 	audit := fmt.Sprint(b.get("/settings/audit").rows("Who did what, newest first"))
-	for _, action := range []string{"session.begin", "key.create", "key.revoke", "schedule.create", "webhook.create", "host.deny"} {
+	for _, action := range []string{"session.begin", "key.create", "key.revoke", "schedule.create", "webhook.create", "webhook.edit", "webhook.redeliver", "host.deny"} {
 		if !strings.Contains(audit, action) {
 			t.Errorf("the audit log lacks %s: %s", action, audit)
 		}
@@ -267,6 +276,11 @@ func TestEdit(t *testing.T) {
 	b.submit(p, "/resume", nil)
 	f.await(c.ID, service.Complete)
 	again := b.get("/crawls/" + c.ID)
+	if bad := b.submit(again, "/recrawl", map[string]string{"max_age": "soon", "include": "("}); bad.status != http.StatusUnprocessableEntity {
+		t.Errorf("a recrawl of pages that cannot be told answers %d", bad.status)
+	} else {
+		bad.want("soon", "include")
+	}
 	f.site.Hold(0)
 	b.submit(again, "/recrawl", nil)
 	if c := f.await(c.ID, service.Running); c.Generation != 1 || c.Name != "Renamed" || fmt.Sprint(c.Labels) != "[a b]" {
@@ -275,4 +289,23 @@ func TestEdit(t *testing.T) {
 	f.site.Release()
 	f.await(c.ID, service.Complete)
 	b.get("/crawls/" + c.ID + "/changes").want("What the last recrawl found")
+
+	// A recrawl of some pages leaves the others as they were checked before.
+	for _, name := range []string{"max_age", "include", "exclude"} {
+		if byID(b.get("/crawls/"+c.ID), name).Data == "" {
+			t.Errorf("the form of a recrawl has no field %s", name)
+		}
+	}
+	b.submit(b.get("/crawls/"+c.ID), "/recrawl", map[string]string{"include": "^" + f.site.StartURLs()[0] + "$\n"})
+	waitFor(t, "the second recrawl is over", func() bool {
+		now, err := f.svc.Crawls.Get(t.Context(), f.admin, c.ID)
+		return err == nil && now.Generation == 2 && now.State == service.Complete
+	})
+	text, err := os.ReadFile(f.svc.Crawls.DataDir(c.ID).JSONL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(text), `"generation":2`); n != 1 {
+		t.Errorf("a recrawl of one page checked %d", n)
+	}
 }

@@ -76,7 +76,9 @@ type Webhooks interface {
 	List(ctx context.Context, account string) ([]service.Webhook, error)
 	Create(ctx context.Context, caller *service.Caller, in hooks.Input) (*service.Webhook, error)
 	Delete(ctx context.Context, caller *service.Caller, id string) error
+	Edit(ctx context.Context, caller *service.Caller, id string, in hooks.Input) (*service.Webhook, error)
 	Test(ctx context.Context, caller *service.Caller, id string) (*service.Delivery, error)
+	Redeliver(ctx context.Context, caller *service.Caller, id, delivery string) (*service.Delivery, error)
 	Deliveries(ctx context.Context, caller *service.Caller, id, cursor string, limit int) (service.List[service.Delivery], error)
 }
 

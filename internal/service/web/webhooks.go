@@ -22,10 +22,23 @@ type webhooksView struct {
 	frame
 	Rows   []service.Webhook
 	Made   *service.Webhook // just made: its secret is shown once
-	Log    *ui.Table        // deliveries of one of them; nil if none is asked for
+	Log    *deliveryLog     // of one of them; nil if none is asked for
 	URL    string           // as it was given
 	Events []service.EventType
 	Fault  *service.Error
+}
+
+// deliveryLog are the last deliveries of a webhook.
+type deliveryLog struct {
+	Webhook string
+	Rows    []deliveryRow
+}
+
+// deliveryRow is a delivery.
+type deliveryRow struct {
+	service.Delivery
+	Badge ui.Cell
+	Again string // what the button says by which it is sent
 }
 
 func (webhooksScreen) show(q *request) error { return q.showWebhooks(http.StatusOK, &webhooksView{}) }
@@ -43,10 +56,14 @@ func (q *request) showWebhooks(status int, v *webhooksView) (err error) {
 		if err != nil {
 			return err
 		}
-		v.Log = &ui.Table{Caption: "The last deliveries", Columns: []ui.Column{{Name: "Made"}, {Name: "Event"}, {Name: "State"}, {Name: "Attempts", Class: "num"}, {Name: "Status", Class: "num"}, {Name: "Next attempt"}, {Name: "Error"}}}
+		v.Log = &deliveryLog{Webhook: id}
 		for _, d := range list.Items {
 			tone := map[service.DeliveryState]string{service.Delivered: "good", service.DeliveryFailed: "bad"}[d.State]
-			v.Log.Add(ui.Word(ui.When(d.CreatedAt)), ui.Word(string(d.Type)), ui.Badge(string(d.State), tone, 0), ui.Number(int64(d.Attempts)), ui.Number(int64(d.LastStatus)), ui.Word(ui.When(d.NextAt)), ui.Text(d.LastError))
+			again := "Send again"
+			if d.State == service.DeliveryPending {
+				again = "Send now"
+			}
+			v.Log.Rows = append(v.Log.Rows, deliveryRow{d, ui.Badge(string(d.State), tone, 0), again})
 		}
 	}
 	return q.render(status, "webhooks", v)
@@ -72,9 +89,27 @@ func (webhooksScreen) create(q *request) error {
 	return q.showWebhooks(http.StatusOK, &webhooksView{Made: made})
 }
 
+// edit switches a webhook on or off.
+func (webhooksScreen) edit(q *request) error {
+	enabled := q.r.PostForm.Get("enabled") == "true"
+	if _, err := q.server.o.Webhooks.Edit(q.r.Context(), q.caller, q.r.PostForm.Get("id"), hooks.Input{Enabled: &enabled}); err != nil {
+		return err
+	}
+	return q.to("/settings/webhooks")
+}
+
 func (webhooksScreen) test(q *request) error {
 	id := q.r.PostForm.Get("id")
 	if _, err := q.server.o.Webhooks.Test(q.r.Context(), q.caller, id); err != nil {
+		return err
+	}
+	return q.to("/settings/webhooks?log=" + url.QueryEscape(id) + "#log")
+}
+
+// again sends a delivery again.
+func (webhooksScreen) again(q *request) error {
+	id := q.r.PostForm.Get("id")
+	if _, err := q.server.o.Webhooks.Redeliver(q.r.Context(), q.caller, id, q.r.PostForm.Get("delivery")); err != nil {
 		return err
 	}
 	return q.to("/settings/webhooks?log=" + url.QueryEscape(id) + "#log")
