@@ -231,16 +231,25 @@ func runSession(ctx context.Context, environ []string, io stdio, o crawl.Options
 		if err := json.NewEncoder(io.out).Encode(rep); err != nil {
 			return err
 		}
-	} else if err := printReport(io, o.Dir, rep); err != nil {
+	} else if err := printReport(io, o.Dir, resumeOf(&o), rep); err != nil {
 		return err
 	}
 	return exitOf(rep)
 }
 
+// resumeOf is the command that goes on with a crawl.
+func resumeOf(o *crawl.Options) string {
+	command := o.Dir.Command("resume")
+	if o.Cluster != nil {
+		command += " --name " + o.Cluster.Crawl().Name
+	}
+	return command
+}
+
 // joinError is why a machine could not join a crawl.
 func joinError(err error) error {
-	if errors.Is(err, session.ErrNotRunning) {
-		return errAgain // it has ended a moment ago
+	if errors.Is(err, session.ErrNotRunning) || errors.Is(err, cluster.ErrAway) {
+		return fmt.Errorf("%w: %w", errAgain, err) // it has ended a moment ago, or the engine is away
 	}
 	if other, ok := errors.AsType[*cluster.IdentityError](err); ok {
 		return refusal(other)

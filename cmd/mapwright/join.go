@@ -155,6 +155,9 @@ func joinCluster(ctx context.Context, environ []string, io stdio, m *machine, as
 			return nil
 		}
 		snap, err := m.engine.Look(ctx, row.ID, cluster.Known{})
+		if errors.Is(err, cluster.ErrAway) {
+			continue // find waits for it
+		}
 		if err != nil {
 			return &exitError{exitFailed, err}
 		}
@@ -181,7 +184,10 @@ func joinCluster(ctx context.Context, environ []string, io stdio, m *machine, as
 			})
 			return joined, err
 		})
-		m.resume, m.name = false, row.Name
+		m.name = row.Name
+		if !errors.Is(err, cluster.ErrAway) {
+			m.resume = false // the run has begun, or another machine has begun it
+		}
 		if joined != nil {
 			m.earlier = joined.Tally()
 		}
@@ -200,11 +206,19 @@ const lostText = "the engine has lost data that it had acknowledged, as after a 
 // errAgain means that a session is over, and that the machine should join again.
 var errAgain = errors.New("the session is over")
 
-// find returns the crawl to work on, and waits for one if there is none.
+// find returns the crawl to work on, and waits for one if there is none, and for an engine that is away.
 func (m *machine) find(ctx context.Context, io stdio) (*cluster.Crawl, error) {
-	for said := false; ; said = true {
+	said := ""
+	say := func(text string) {
+		if text != said {
+			fmt.Fprintln(io.err, "mapwright: "+text)
+		}
+		said = text
+	}
+	for {
 		list, err := m.engine.List(ctx)
-		if err != nil && !errors.Is(err, cluster.ErrAway) {
+		away := errors.Is(err, cluster.ErrAway)
+		if err != nil && !away {
 			return nil, &exitError{exitFailed, err}
 		}
 		if m.name == "" && !m.resume {
@@ -217,12 +231,14 @@ func (m *machine) find(ctx context.Context, io stdio) (*cluster.Crawl, error) {
 			}
 		}
 		switch {
+		case away:
+			say("waiting for the engine, which cannot be reached")
 		case m.name == "" && len(names) > 1:
 			return nil, usage("there are several crawls: --name says which (%s)", strings.Join(names, ", "))
 		case !m.waits:
 			return nil, refusal(fmt.Errorf("%q: %w", m.name, cluster.ErrNoCrawl))
-		case !said:
-			fmt.Fprintln(io.err, "mapwright: waiting for a crawl: 'mapwright crawl --cluster ADDRESS --start-url URL' makes one")
+		default:
+			say("waiting for a crawl: 'mapwright crawl --cluster ADDRESS --start-url URL' makes one")
 		}
 		select {
 		case <-ctx.Done():

@@ -40,7 +40,7 @@ func list[T any](t *table, name string, items []T, total int64, text func(T) str
 }
 
 // printReport writes the closing table.
-func printReport(io stdio, dir datadir.Dir, rep *report.Report) error {
+func printReport(io stdio, dir datadir.Dir, resume string, rep *report.Report) error {
 	out := &strings.Builder{}
 	t := &table{tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)}
 	t.row("Status", "%s (%s)", rep.Status, rep.Reason)
@@ -61,7 +61,7 @@ func printReport(io stdio, dir datadir.Dir, rep *report.Report) error {
 	list(t, "Errors", rep.Errors, int64(len(rep.Errors)), same)
 	list(t, "Warnings", rep.Warnings, int64(len(rep.Warnings)), same)
 	t.row("Files", "%s in %s", fileNames(rep.Files), dir)
-	if next := goOn(dir, rep.Status, rep.Reason, rep.Profile, len(rep.BlockedHosts) > 0); next != "" {
+	if next := goOn(resume, rep.Status, rep.Reason, rep.Profile, len(rep.BlockedHosts) > 0); next != "" {
 		t.row("Go on with", "%s", next)
 	}
 	if err := t.w.Flush(); err != nil {
@@ -125,8 +125,7 @@ func printHosts(t *table, rep *report.Report) {
 
 // goOn is the command that continues a crawl which ended with this status and reason, or what else to do; empty if there is nothing left
 // to do. Blocked says whether hosts are blocked.
-func goOn(dir datadir.Dir, status report.Status, reason, profile string, blocked bool) string {
-	resume := dir.Command("resume")
+func goOn(resume string, status report.Status, reason, profile string, blocked bool) string {
 	bounds := "(in all; 0 is no limit)"
 	if profile == string(config.Safe) {
 		bounds = fmt.Sprintf("(in all; at most %d in a safe crawl)", config.SafePages)

@@ -80,7 +80,7 @@ func TestGoOn(t *testing.T) {
 		{report.Complete, "nothing left to fetch", "polite", true, resume + " (tries the blocked hosts again)"},
 		{report.Complete, "nothing left to fetch", "polite", false, ""},
 	} {
-		if got := goOn("d", tt.status, tt.reason, tt.profile, tt.blocked); got != tt.want {
+		if got := goOn("mapwright resume --data-dir d", tt.status, tt.reason, tt.profile, tt.blocked); got != tt.want {
 			t.Errorf("%s (%s): %q, want %q", tt.status, tt.reason, got, tt.want)
 		}
 	}
@@ -91,7 +91,7 @@ func TestReportOfRecrawl(t *testing.T) {
 	for generation, want := range map[uint32]string{0: "", 3: "Changes   unchanged 1,200, changed 12, gone 3 (generation 3)\n"} {
 		out := &strings.Builder{}
 		rep := &report.Report{Status: report.Complete, Generation: generation, Changes: map[string]int64{"changed": 12, "unchanged": 1200, "gone": 3}}
-		if err := printReport(stdio{out: out}, datadir.Dir("d"), rep); err != nil {
+		if err := printReport(stdio{out: out}, datadir.Dir("d"), "mapwright resume --data-dir d", rep); err != nil {
 			t.Fatal(err)
 		}
 		if has := strings.Contains(out.String(), "Changes "); has != (want != "") || !strings.Contains(out.String(), want) {

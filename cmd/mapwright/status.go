@@ -140,7 +140,7 @@ func printStatus(io stdio, dir datadir.Dir, l *monitor.Live, found []problems.Pr
 	}
 	printProblems(&table{w}, found)
 	if l.PID == 0 && l.Pending > 0 {
-		if next := goOn(dir, l.State, l.Reason, l.Profile, l.Outcomes[page.HostBlocked.String()] > 0); next != "" {
+		if next := goOn(dir.Command("resume"), l.State, l.Reason, l.Profile, l.Outcomes[page.HostBlocked.String()] > 0); next != "" {
 			row("Go on with", "%s", next)
 		}
 	}

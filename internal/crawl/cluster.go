@@ -71,7 +71,7 @@ type member struct {
 func (r *run) joinCluster(within *scope.Scope, robots *robotsServer) {
 	s, folds := r.o.Cluster, r.checkpoints.folds
 	frontier.MemberOf(r.frontier).Hold() // links may come from other machines until the session ends
-	r.supervisor.ended = make(chan struct{})
+	r.supervisor.ended, r.supervisor.away = make(chan struct{}), s.Away
 	limits := r.supervisor.limits
 	r.cluster = &member{session: s, endings: r.endings, limits: limits, progress: r.progress, local: session.Local{
 		Frontier: r.frontier, Store: r.store, Timeout: r.settings.Timeout, Duration: r.settings.Duration, Levels: r.settings.MaxDepth >= 0,
@@ -143,6 +143,9 @@ func (m *member) note(end session.End) {
 		atEnd.duration.Store(int64(m.local.Duration))
 		atEnd.timeReached(m.local.Duration)
 	default:
+		if m.endings.perHost > 0 {
+			m.endings.hosts.limited.Store(true) // perhaps on another machine; what is left decides
+		}
 		m.endings.set(drained())
 	}
 }

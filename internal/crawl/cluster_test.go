@@ -414,6 +414,48 @@ func TestClusterPageLimit(t *testing.T) {
 	}
 }
 
+// A limit of pages per host makes the report partial, whichever machines have met it.
+func TestClusterPagesPerHost(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := newMemoryWeb(t, clusterWeb())
+		s := clusterSettings(web.Server)
+		s.MaxURLsPerHost = 5
+		c := newTestCluster(t, web, s, web.StartURLs()...)
+		first := c.machine()
+		met := &countHosts{Handler: first.log.Handler(), left: 12, none: make(chan struct{})}
+		first.log = slog.New(met)
+		if _, err := first.once(t.Context(), met.none); !errors.As(err, new(*LeftError)) {
+			t.Fatal(err)
+		}
+		rep, err := c.machine().run(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rep.Status != report.Partial || rep.Pages != 60 {
+			t.Errorf("status %s (%s), %d pages", rep.Status, rep.Reason, rep.Pages)
+		}
+	})
+}
+
+// countHosts closes none when so many hosts as left have met their limit.
+type countHosts struct {
+	slog.Handler
+	mu   sync.Mutex
+	left int // guarded by mu
+	none chan struct{}
+}
+
+func (h *countHosts) Handle(ctx context.Context, r slog.Record) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if r.Message == "a host reached max-urls-per-host" {
+		if h.left--; h.left == 0 {
+			close(h.none)
+		}
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
 // With a depth limit, each URL has the depth that it has on one machine.
 func TestClusterDepth(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

@@ -35,6 +35,8 @@ type supervisor struct {
 	progress *progress
 
 	ended         chan struct{} // closed when the crawl of several machines has ended; nil in one of one machine
+	away          func() bool   // the engine of several machines cannot be reached; nil in a crawl of one machine
+	backAt        time.Time     // when the engine was last away
 	limitsChanged chan struct{} // has room for one: the time limit was changed
 }
 
@@ -115,11 +117,21 @@ func (s *stopSignal) ending() ending {
 	return ending{status: report.Cancelled, reason: "interrupted"}
 }
 
+// awayCounts is how long the moving average of commit latency shows that the engine was away.
+const awayCounts = 5 * time.Second
+
 // govern takes one step of the governor by what commits take now.
 func (s *supervisor) govern() {
 	latency := s.store.Stats().CommitLatency
 	if s.ended != nil {
 		latency -= clusterBatch // a batch of several machines' journal waits so long on purpose
+		// While the engine is away requests end with the lease, and fewer workers would help nothing.
+		if s.away() {
+			s.backAt = time.Now()
+		}
+		if time.Since(s.backAt) < awayCounts {
+			return
+		}
 	}
 	switch from, to := s.gov.step(latency); {
 	case to < from:

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -152,8 +153,14 @@ func isAway(code string) bool {
 	return false
 }
 
-// redact removes the password from a text.
+// redact removes the password from a text, and makes it one line: pgx has one for each attempt to connect, and makes two of each
+// where encryption is not demanded.
 func (e *Engine) redact(text string) string {
+	first, attempts, several := strings.Cut(text, "\n\t")
+	if several {
+		list := strings.Split(attempts, "\n\t")
+		text = first + " " + strings.Join(slices.Compact(list), "; ")
+	}
 	for _, secret := range e.secrets {
 		text = strings.ReplaceAll(text, secret, "***")
 	}

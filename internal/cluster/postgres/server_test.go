@@ -288,6 +288,8 @@ func TestSecrets(t *testing.T) {
 			t.Errorf("%s: opened", address)
 		} else if strings.Contains(err.Error(), "s3cr") || strings.Contains(err.Error(), "Word") {
 			t.Errorf("the password is in: %v", err)
+		} else if strings.ContainsAny(err.Error(), "\n\t") {
+			t.Errorf("not one line: %v", err)
 		}
 	}
 }

@@ -70,6 +70,9 @@ func (c *calls) answered(err error) {
 	}
 }
 
+// Away reports whether the engine cannot be reached.
+func (c *calls) Away() bool { return !c.awaySince().IsZero() }
+
 // awaySince is since when the engine cannot be reached; the zero time if it can.
 func (c *calls) awaySince() time.Time {
 	c.mu.Lock()

@@ -47,7 +47,7 @@ func (w *work) share() error {
 			if !ok {
 				continue
 			}
-			to, done, err := w.journal.grant(w.ctx, p, func(granted uint64) uint64 {
+			to, done, err := w.journal.grant(p, func(granted uint64) uint64 {
 				g.left += granted - min(granted, uint64(used))
 				return min(granted, uint64(used))
 			})
@@ -59,7 +59,7 @@ func (w *work) share() error {
 			}
 		case list[n].Short && g.left > 0:
 			var block uint64
-			to, done, err := w.journal.grant(w.ctx, p, func(granted uint64) uint64 {
+			to, done, err := w.journal.grant(p, func(granted uint64) uint64 {
 				block = min(g.left, max(1, min(mostGranted, g.left/grantShare)))
 				return granted + block
 			})

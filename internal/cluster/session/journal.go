@@ -82,11 +82,11 @@ func (j *Journal) countBy(counters func(p uint8) state.Counters) {
 	j.counters = counters
 }
 
-// claimed notes that the session owns a partition.
-func (j *Journal) claimed(c *cluster.Claimed) {
+// claimed notes that the session owns a partition. Takeover means that its owner before did not close it.
+func (j *Journal) claimed(c *cluster.Claimed, takeover bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.owned[c.Partition] == nil && c.Head != (cluster.Place{}) && !c.LastBeat.IsZero() {
+	if j.owned[c.Partition] == nil && takeover {
 		j.takeovers++
 	}
 	j.owned[c.Partition] = &ownedPart{epoch: c.Epoch, head: c.Head, granted: c.Granted, status: c.Status}
@@ -300,8 +300,9 @@ func sameStatus(a, b *cluster.PartStatus) bool {
 	return a.Idle == b.Idle && a.Busy == b.Busy && a.Least == b.Least && a.Counted == b.Counted && slices.Equal(a.Counts, b.Counts)
 }
 
-// grant changes how many pages an owned partition may have. It reports false if they cannot be had.
-func (j *Journal) grant(ctx context.Context, p uint8, to func(granted uint64) uint64) (granted uint64, ok bool, err error) {
+// grant changes how many pages an owned partition may have. It reports false if they cannot be had. Only the end of the session
+// ends the wait for the engine: the next batch names what was granted, so that must be known.
+func (j *Journal) grant(p uint8, to func(granted uint64) uint64) (granted uint64, ok bool, err error) {
 	j.committing <- struct{}{}
 	defer func() { <-j.committing }()
 	j.mu.Lock()
@@ -315,7 +316,7 @@ func (j *Journal) grant(ctx context.Context, p uint8, to func(granted uint64) ui
 	if g.From == g.To {
 		return g.To, true, nil
 	}
-	err = j.calls.repeat(ctx, func(ctx context.Context) (err error) {
+	err = j.calls.repeat(j.ctx, func(ctx context.Context) (err error) {
 		ok, err = j.calls.engine.Change(ctx, j.session, g)
 		return err
 	})
@@ -328,11 +329,11 @@ func (j *Journal) grant(ctx context.Context, p uint8, to func(granted uint64) ui
 	return g.To, true, nil
 }
 
-// change makes a change of the crawl.
-func (j *Journal) change(ctx context.Context, c cluster.Change) (done bool, err error) {
+// change makes a change of the crawl. It waits as grant does: whoever has decided the end of the crawl must know it.
+func (j *Journal) change(c cluster.Change) (done bool, err error) {
 	j.committing <- struct{}{}
 	defer func() { <-j.committing }()
-	err = j.calls.repeat(ctx, func(ctx context.Context) (err error) {
+	err = j.calls.repeat(j.ctx, func(ctx context.Context) (err error) {
 		done, err = j.calls.engine.Change(ctx, j.session, c)
 		return err
 	})

@@ -55,7 +55,7 @@ func (m *testMachine) open(p uint8) {
 	if err != nil || len(claimed) != 1 {
 		m.Fatalf("claimed %d, %v", len(claimed), err)
 	}
-	m.journal.claimed(&claimed[0])
+	m.journal.claimed(&claimed[0], false)
 	err = m.store.Follow(m.Context(), p, func(frontier.Position, uint64, frontier.Evidence) {})
 	if err == nil {
 		_, _, err = m.store.OpenPartition(m.Context(), p)
@@ -184,5 +184,31 @@ func TestFencedBatch(t *testing.T) {
 	}
 	if !errors.Is(err, cluster.ErrFenced) || !errors.Is(a.failed, cluster.ErrFenced) {
 		t.Errorf("commit: %v; the session: %v", err, a.failed)
+	}
+}
+
+// A grant whose answer was lost is asked for again, so that the next batch names what the engine has.
+func TestLostAnswerToGrant(t *testing.T) {
+	e, crawl := memory.New(), cluster.Crawl{ID: cluster.NewID(), Name: "test", MaxURLs: 100}
+	if err := e.Create(t.Context(), crawl); err != nil {
+		t.Fatal(err)
+	}
+	m := newTestMachine(t, e, crawl.ID)
+	m.open(3)
+	lost := 2
+	e.Fault = func(call string) memory.Fault {
+		if call != "Change" || lost == 0 {
+			return memory.None
+		}
+		lost--
+		return memory.AnswerLost
+	}
+	granted, ok, err := m.journal.grant(3, func(granted uint64) uint64 { return granted + 7 })
+	if err != nil || !ok || granted != 7 || lost != 0 {
+		t.Errorf("granted %d, %v, %v", granted, ok, err)
+	}
+	m.commit(frontier.Record{Links: []frontier.Link{testLink(3, 1)}})
+	if m.failed != nil {
+		t.Errorf("the session is over: %v", m.failed)
 	}
 }

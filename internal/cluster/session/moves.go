@@ -103,10 +103,19 @@ func (w *work) claim(ctx context.Context, parts []uint8) error {
 	group.SetLimit(opensAtOnce)
 	for i := range claimed {
 		c := &claimed[i]
-		w.journal.claimed(c)
+		w.journal.claimed(c, isLost(snap, c.Partition))
 		group.Go(func() error { return w.open(ctx, c, snap, at) })
 	}
 	return group.Wait()
+}
+
+// isLost reports whether the owner of a partition has ended without closing it.
+func isLost(snap *cluster.Snapshot, p uint8) bool {
+	if snap == nil || snap.Parts[p].Owner == (cluster.SessionID{}) {
+		return false
+	}
+	owner := snap.Member(snap.Parts[p].Owner)
+	return owner == nil || !snap.Alive(owner)
 }
 
 // failIfOver ends the session if an error of the engine means that.

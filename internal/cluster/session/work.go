@@ -143,7 +143,7 @@ func (w *work) beginRun() error {
 	}
 	changes = append(changes, cluster.SetState{From: r.from.State, To: cluster.Running, NewRun: true})
 	for _, c := range changes {
-		done, err := w.journal.change(w.ctx, c)
+		done, err := w.journal.change(c)
 		if err == nil && !done {
 			err = fmt.Errorf("the crawl has been changed since: %w", cluster.ErrFenced)
 		}
@@ -214,7 +214,7 @@ func (w *work) raise(snap *cluster.Snapshot) error {
 		least = min(least, snap.Parts[i].Status.Least)
 	}
 	if least > level && least != cluster.NoDepth && snap.MayRaise(least) {
-		done, err := w.journal.change(w.ctx, cluster.RaiseLevel{From: level, To: least})
+		done, err := w.journal.change(cluster.RaiseLevel{From: level, To: least})
 		if err != nil {
 			return err
 		}
@@ -228,7 +228,7 @@ func (w *work) raise(snap *cluster.Snapshot) error {
 
 // finish decides that the crawl has ended, if no other session does.
 func (w *work) finish(reason string, when cluster.Condition) (*End, error) {
-	won, err := w.journal.change(w.ctx, cluster.SetState{From: cluster.Running, To: cluster.Finished, Reason: reason, If: when})
+	won, err := w.journal.change(cluster.SetState{From: cluster.Running, To: cluster.Finished, Reason: reason, If: when})
 	if err != nil || !won {
 		return nil, err // the next snapshot says how it ended, or that it goes on
 	}
@@ -276,7 +276,7 @@ func (w *work) takeToken(snap *cluster.Snapshot) error {
 		if t.Name != TokenStart || holder != nil && snap.Alive(holder) {
 			continue
 		}
-		got, err := w.journal.change(w.ctx, cluster.TakeToken{Name: t.Name})
+		got, err := w.journal.change(cluster.TakeToken{Name: t.Name})
 		if err != nil {
 			return err
 		}
