@@ -60,6 +60,15 @@ func (q *queries) Page(ctx context.Context, k frontier.Key) (Page, bool, error) 
 	return q.applied(func(txn *badger.Txn) (Page, bool, error) { return readPage(txn, k, false) })
 }
 
+// IsListed reports whether a sitemap lists a URL, by what is applied.
+func IsListed(s *Store, k frontier.Key) (bool, error) {
+	_, ok, err := s.applied(func(txn *badger.Txn) (p Page, ok bool, err error) {
+		ok, err = getValue(txn, record.AppendNamedKey(nil, k, record.NamedListed), func([]byte) error { return nil })
+		return p, ok, err
+	})
+	return ok, err
+}
+
 // Before returns what was recorded of a page before the given visit, which is not
 // finished: how the URL was found and named is left out, so that a recrawl reads less. It
 // waits for the applier only if what it finds is older than that.

@@ -456,11 +456,10 @@ func (h *countHosts) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
-// With a depth limit, each URL has the depth that it has on one machine.
+// With a depth limit, each URL has the depth that it has on one machine, also if a machine leaves that knew of lesser depths.
 func TestClusterDepth(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		cfg := clusterWeb()
-		cfg.Sitemaps = nil
 		web := newMemoryWeb(t, cfg)
 		s := clusterSettings(web.Server)
 		s.MaxDepth = 3
@@ -471,6 +470,12 @@ func TestClusterDepth(t *testing.T) {
 		}
 		want := readLines(t, dir)
 		c := newTestCluster(t, web, s, web.StartURLs()[0])
+		// The first machine leaves when it knows by the sitemap that links of the start page are less deep.
+		leave := make(chan struct{})
+		time.AfterFunc(8*time.Second, func() { close(leave) })
+		if _, err := c.machine().once(t.Context(), leave); !errors.As(err, new(*LeftError)) {
+			t.Fatal(err)
+		}
 		var wg sync.WaitGroup
 		won := make(chan datadir.Dir, 3)
 		for range 3 {

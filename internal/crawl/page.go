@@ -101,6 +101,16 @@ func (w *pageServer) serve(ctx context.Context, l *frontier.Lease) error {
 		_, err := w.done(l, frontier.Result{Finish: trapped(trap), Final: true})
 		return err
 	}
+	if w.settings.MaxDepth >= 0 && link.Depth > 0 && (w.extended != nil || w.store.Run() > 1) {
+		// The frontier of an earlier run, or of another machine, knew that the depth is less, in memory.
+		listed, err := state.IsListed(w.store, link.Key)
+		if err != nil {
+			return err
+		}
+		if listed {
+			link.Depth = 0
+		}
+	}
 	visit, err := w.visits.Begin(ctx, &link)
 	if err != nil {
 		return w.unlessStopped(ctx, l, err)
