@@ -31,29 +31,31 @@ func save(t *testing.T, rep *report.Report) string {
 
 // A page with everything, one with hostile texts and one of a crawl that failed are shown without faults at every size, in dark and light, with and without scripts.
 func TestBrowserShowsReports(t *testing.T) {
-	b := browsertest.Start(t)
 	for name, rep := range map[string]*report.Report{
 		"report-everything": sample(12, plainURL), "report-hostile": sample(8, hostile),
 		"report-failed": {Status: report.Failed, Reason: "no start URL answered", StartURLs: []string{"https://a.test/"}, Errors: []string{"https://a.test/: no answer"}},
 	} {
-		path := save(t, rep)
-		for _, look := range browsertest.Looks() {
-			t.Run(name+"-"+look.String(), func(t *testing.T) {
-				tab := b.Tab(t, look)
-				tab.OpenFile(path)
-				tab.FitsWidth()
-				tab.Axe()
-				tab.Screenshot(name)
-				ground := browsertest.Eval[string](tab, "getComputedStyle(document.body).backgroundColor")
-				if want := map[bool]string{false: "rgb(255, 255, 255)", true: "rgb(13, 17, 23)"}[look.Dark]; ground != want {
-					t.Errorf("the background is %s, want %s", ground, want)
-				}
-				scripts := browsertest.Eval[int](tab, "document.querySelectorAll('script').length")
-				if images := browsertest.Eval[int](tab, "document.querySelectorAll('img, iframe, object, embed').length"); scripts != 1 || images > 0 {
-					t.Errorf("%d scripts and %d images or frames", scripts, images)
-				}
-			})
-		}
+		t.Run(name, func(t *testing.T) {
+			path := save(t, rep)
+			b := browsertest.Start(t)
+			for _, look := range browsertest.Looks() {
+				t.Run(look.String(), func(t *testing.T) {
+					tab := b.Tab(t, look)
+					tab.OpenFile(path)
+					tab.FitsWidth()
+					tab.Axe()
+					tab.Screenshot(name)
+					ground := browsertest.Eval[string](tab, "getComputedStyle(document.body).backgroundColor")
+					if want := map[bool]string{false: "rgb(255, 255, 255)", true: "rgb(13, 17, 23)"}[look.Dark]; ground != want {
+						t.Errorf("the background is %s, want %s", ground, want)
+					}
+					scripts := browsertest.Eval[int](tab, "document.querySelectorAll('script').length")
+					if images := browsertest.Eval[int](tab, "document.querySelectorAll('img, iframe, object, embed').length"); scripts != 1 || images > 0 {
+						t.Errorf("%d scripts and %d images or frames", scripts, images)
+					}
+				})
+			}
+		})
 	}
 }
 
