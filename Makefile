@@ -57,7 +57,8 @@ cluster-bench: ## one machine over PostgreSQL beside none in scenario (b), the r
 	./scripts/need-postgres.sh
 	MAPWRIGHT_BENCH_PARTITION=$(PARTITION) $(GO) test -tags cluster -run '^$$' -bench 'Cluster|Takeover' -benchtime 1x -count $(COUNT) -timeout 60m ./bench
 
-service-bench: ## the processor time of 100 open dashboards beside a crawl, and the 99th percentile of every filter and order of a million pages
+service-bench: ## reads, memory and events of a server with 1,000 crawls and 300 clients, the processor time of 100 open dashboards beside a crawl, and the 99th percentile of every filter and order of a million pages
+	$(GO) test -run '^$$' -bench BenchmarkService -benchtime 1x -count $(COUNT) -timeout 60m ./internal/service/story
 	$(GO) test -run '^$$' -bench Dashboards -benchtime 1x -count $(COUNT) -timeout 60m ./bench
 	$(GO) test -run '^$$' -bench Query -benchtime 100x -count $(COUNT) -timeout 60m ./internal/pageindex
 

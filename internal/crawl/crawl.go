@@ -44,6 +44,7 @@ type Crawl struct {
 	running  *run          // guarded by mu; while the store is open
 	finished *monitor.Live // guarded by mu; how the run ended
 	change   func(*run)    // guarded by mu; changes the limits, for a run that is opened later; may be nil
+	capped   bool          // guarded by mu; CapSafe was called
 
 	// exporting is held for reading while an export reads the run's store, and for writing when that is closed.
 	exporting sync.RWMutex
@@ -138,13 +139,37 @@ func (c *Crawl) Stop(mode StopMode) {
 	}
 }
 
-// Change changes the page limit and the time limit of the run; zero means none. It is not for safe crawls.
+// Change changes the page limit and the time limit of the run; zero means none. It is not for safe crawls. After CapSafe it does nothing.
 func (c *Crawl) Change(maxURLs int, duration time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.change = func(r *run) { r.change(maxURLs, duration) }
+	if !c.capped {
+		c.apply(func(r *run) { r.change(maxURLs, duration) })
+	}
+}
+
+// CapSafe gives the run the caps of the safe profile for pages and time, and their messages. It may be called again.
+func (c *Crawl) CapSafe() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.capped {
+		return
+	}
+	c.capped = true
+	before := c.change
+	c.apply(func(r *run) {
+		if before != nil {
+			before(r)
+		}
+		r.capSafe()
+	})
+}
+
+// apply has the run make a change now, or at its begin. The caller holds mu.
+func (c *Crawl) apply(change func(*run)) {
+	c.change = change
 	if c.running != nil {
-		c.change(c.running)
+		change(c.running)
 	}
 }
 

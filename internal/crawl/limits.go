@@ -18,9 +18,9 @@ import (
 // limits ends a crawl at its limits and warns before. Safety caps come first, then what the user asked for.
 type limits struct {
 	pages     atomic.Int64 // 0 is none; written by change
-	requested int          // safe profile only: pages that the user asked for; 0 if no number was given
+	requested atomic.Int64 // safe profile only: pages that the user asked for; 0 if no number was given
 	duration  atomic.Int64 // in ns; 0 is none; written by change
-	safe      bool
+	safe      atomic.Bool  // the caps of the safe profile hold; written by capSafe
 
 	log     *slog.Logger
 	notify  func(Notice) // may be nil
@@ -39,8 +39,10 @@ func warnPercents() []int64 { return []int64{80, 95} }
 
 func newLimits(s *config.Settings, log *slog.Logger, notify func(Notice), start string, e *endings) *limits {
 	l := &limits{
-		requested: s.RequestedURLs, safe: s.Profile == config.Safe, log: log, notify: notify, start: start, endings: e,
+		log: log, notify: notify, start: start, endings: e,
 	}
+	l.requested.Store(int64(s.RequestedURLs))
+	l.safe.Store(s.Profile == config.Safe)
 	l.pages.Store(int64(s.PageCap()))
 	l.duration.Store(int64(s.Duration))
 	l.warnAt.Store(l.nextPages(0))
@@ -54,6 +56,26 @@ func (l *limits) change(pages int, duration time.Duration) {
 	l.pages.Store(int64(pages))
 	l.duration.Store(int64(duration))
 	l.warnAt.Store(l.nextPages(0))
+}
+
+// capSafe lowers the limits to the caps of the safe profile, whose messages end the crawl from now on. It returns the page limit.
+func (l *limits) capSafe() (pages int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.safe.Load() {
+		return l.pages.Load()
+	}
+	l.requested.Store(l.pages.Load())
+	if pages = l.pages.Load(); pages == 0 || pages > config.SafePages {
+		pages = config.SafePages
+	}
+	if d := l.duration.Load(); d == 0 || d > int64(config.SafeDuration) {
+		l.duration.Store(int64(config.SafeDuration))
+	}
+	l.pages.Store(pages)
+	l.safe.Store(true)
+	l.warnAt.Store(l.nextPages(0))
+	return pages
 }
 
 // nextPages is the smallest number of pages above used at which a warning is due.
@@ -71,8 +93,8 @@ const safetyPages = "Safety limit: Maximum"
 
 // pagesReached ends the run at the page limit.
 func (l *limits) pagesReached() {
-	if l.safe && l.pages.Load() == config.SafePages {
-		requested := int64(l.requested)
+	if l.safe.Load() && l.pages.Load() == config.SafePages {
+		requested := l.requested.Load()
 		if requested == 0 {
 			requested = l.endings.found()
 		}
@@ -91,7 +113,7 @@ func (l *limits) pagesReached() {
 // timeReached ends the run at the time limit, and says whether the run must stop at once.
 func (l *limits) timeReached(elapsed time.Duration) (atOnce bool) {
 	duration := time.Duration(l.duration.Load())
-	if l.safe && duration == config.SafeDuration {
+	if l.safe.Load() && duration == config.SafeDuration {
 		text := fmt.Sprintf("Safety limit: Crawl timeout exceeded (%dms)", config.SafeDuration.Milliseconds())
 		if l.endings.set(ending{status: report.Partial, success: false, reason: text, errors: []string{text}}) {
 			l.log.Warn(text, "start_url", l.start)

@@ -123,6 +123,47 @@ func TestSafeTimeCap(t *testing.T) {
 	})
 }
 
+// A crawl that gets the caps of a safe one while it runs ends at them with their messages, and no other limit lifts them.
+func TestCapSafe(t *testing.T) {
+	for _, tt := range []struct {
+		name, message string
+		delay         time.Duration // of each page, one at a time
+		success       bool
+	}{
+		{"time", "Safety limit: Crawl timeout exceeded (60000ms)", 2 * time.Second, false},
+		{"pages", "Safety limit: Maximum 50 pages per crawl (requested: 150)", 400 * time.Millisecond, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			inSlotOfItsOwn(t, func(t *testing.T) {
+				web := newMemoryWeb(t, testweb.Config{Pages: 200, Faults: testweb.OnAll(testweb.Slow{Delay: tt.delay})})
+				s := quick(web.Server)
+				s.MaxInflightPerHost, s.MaxURLs = 1, 150
+				shared, err := NewShared(ForOneCrawl(s))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer shared.Close()
+				c, err := New(shared, web.options(s, newDir(t), web.StartURLs()[0]))
+				if err != nil {
+					t.Fatal(err)
+				}
+				time.AfterFunc(10*time.Second, func() {
+					c.CapSafe()
+					c.CapSafe()
+					c.Change(1000, time.Hour)
+				})
+				rep, err := c.Run(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if rep.Status != report.Partial || rep.Success != tt.success || rep.Reason != tt.message || !slices.Equal(rep.Errors, []string{tt.message}) {
+					t.Errorf("%s, success %v (%s), errors %q after %v s", rep.Status, rep.Success, rep.Reason, rep.Errors, rep.CrawlSeconds)
+				}
+			})
+		})
+	}
+}
+
 // The warnings of a time limit come at their moments, before the end, however short it is.
 func TestTimeWarnings(t *testing.T) {
 	for _, limit := range []time.Duration{time.Second, 5 * time.Second, 37 * time.Second} {

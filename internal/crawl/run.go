@@ -97,8 +97,16 @@ func (r *run) run(ctx context.Context, controlled monitor.Controlled) (rep *repo
 // change changes the limits of the run.
 func (r *run) change(maxURLs int, duration time.Duration) {
 	r.workers.limits.change(maxURLs, duration)
+	r.limitsChanged(int64(maxURLs))
+}
+
+// capSafe gives the run the caps of the safe profile.
+func (r *run) capSafe() { r.limitsChanged(r.workers.limits.capSafe()) }
+
+// limitsChanged makes changed limits hold.
+func (r *run) limitsChanged(pages int64) {
 	if r.workers.quota == nil {
-		r.frontier.Pages().SetMost(int64(maxURLs))
+		r.frontier.Pages().SetMost(pages)
 	} else {
 		r.workers.quota.setLimit()
 	}

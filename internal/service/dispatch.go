@@ -12,7 +12,6 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl"
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
 )
@@ -328,19 +327,9 @@ func (d *dispatcher) turnMonth(ctx context.Context, now time.Time) {
 
 // capSafe gives a running crawl the caps of a safe one, if its plan has become safe. A later start makes it a safe crawl.
 func (d *dispatcher) capSafe(ctx context.Context, r *runner) {
-	plan, err := d.s.Accounts.Plan(ctx, r.plan.Name)
-	if err != nil || !plan.Safe || r.plan.Safe {
-		return
+	if plan, err := d.s.Accounts.Plan(ctx, r.plan.Name); err == nil && plan.Safe && !r.plan.Safe {
+		r.crawl.CapSafe()
 	}
-	pages := config.SafePages
-	if most := r.settings.MaxURLs; most > 0 {
-		pages = min(pages, most)
-	}
-	duration := config.SafeDuration
-	if most := r.settings.Duration; most > 0 {
-		duration = min(duration, most)
-	}
-	r.crawl.Change(pages, duration)
 }
 
 // saveEvery is how often the progress of running crawls is recorded.

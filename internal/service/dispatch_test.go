@@ -340,16 +340,20 @@ func TestPlanBecomesSafe(t *testing.T) {
 	web := startWeb(t, testweb.Config{Pages: 80})
 	ts := openService(t, Options{Base: quick(web)}).run()
 	web.Hold(20)
-	c := ts.submit(ts.admin, web.StartURLs()[0])
+	c := ts.submit(ts.admin, web.StartURLs()[0], "max_urls", "70")
 	awaitPages(t, web, 21)
 	ts.setPlan(Plan{Safe: true})
 	awaitStep(ts, c.ID, func(*Crawl) bool {
 		live := ts.Crawls.Running(c.ID).Status()
 		return slices.ContainsFunc(live.Limits, func(l monitor.LimitUse) bool { return l.Name == "pages" && l.Limit == 50 })
 	})
+	if _, err := ts.Crawls.Edit(t.Context(), ts.admin, c.ID, Edit{Settings: raw("max_urls", "1000")}); err != nil {
+		t.Fatal(err)
+	}
 	web.Release()
-	if c = ts.awaitState(c.ID, Partial); c.PagesCounted != 50 {
-		t.Errorf("%d pages, want 50", c.PagesCounted)
+	const message = "Safety limit: Maximum 50 pages per crawl (requested: 70)"
+	if c = ts.awaitState(c.ID, Partial); c.PagesCounted != 50 || c.Reason != message || !slices.Equal(c.Errors, []string{message}) {
+		t.Errorf("%d pages, want 50; reason %q, errors %q", c.PagesCounted, c.Reason, c.Errors)
 	}
 }
 

@@ -26,7 +26,7 @@ import (
 const patience = 3 * time.Minute
 
 // web starts a synthetic web of several hosts that lasts as long as the test.
-func web(t *testing.T, cfg testweb.Config) *testweb.Server {
+func web(t testing.TB, cfg testweb.Config) *testweb.Server {
 	t.Helper()
 	w, err := testweb.Start(cfg)
 	if err != nil {
@@ -42,7 +42,7 @@ func web(t *testing.T, cfg testweb.Config) *testweb.Server {
 
 // server is a running 'mapwright serve'.
 type server struct {
-	t    *testing.T
+	t    testing.TB
 	dir  string
 	url  string // with the base path
 	base string // path
@@ -70,12 +70,12 @@ func (b *buffer) String() string {
 }
 
 // environment is one without the settings of the user who runs the tests.
-func environment(t *testing.T, more ...string) []string {
+func environment(t testing.TB, more ...string) []string {
 	return append([]string{"PATH=" + filepath.Dir(program) + ":" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TMPDIR=" + t.TempDir()}, more...)
 }
 
 // startServer starts the server in a directory, and waits until it answers.
-func startServer(t *testing.T, dir string, args ...string) *server {
+func startServer(t testing.TB, dir string, args ...string) *server {
 	t.Helper()
 	s := &server{t: t, dir: dir, done: make(chan struct{})}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
@@ -150,7 +150,7 @@ func (s *server) stop() {
 }
 
 // httpClient is one that compares every exchange with the document.
-func httpClient(t *testing.T, base string) *http.Client {
+func httpClient(t testing.TB, base string) *http.Client {
 	t.Helper()
 	inner := &http.Transport{}
 	t.Cleanup(inner.CloseIdleConnections)
@@ -172,7 +172,7 @@ func (s *server) client(key string) *client.Client {
 }
 
 // run runs a command of the program and returns what it prints.
-func run(t *testing.T, env []string, args ...string) (string, error) {
+func run(t testing.TB, env []string, args ...string) (string, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -187,8 +187,8 @@ func run(t *testing.T, env []string, args ...string) (string, error) {
 }
 
 // must gives the result of a call, or fails the test.
-func must[T any](v T, err error) func(*testing.T) T {
-	return func(t *testing.T) T {
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
