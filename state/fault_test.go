@@ -167,6 +167,51 @@ func TestDiskFull(t *testing.T) {
 	m.check(t, s)
 }
 
+// A disk without any space leaves the directory locked, until Reclaim finds space. Then the same process opens it.
+func TestReclaim(t *testing.T) {
+	dir := t.TempDir() + "/store"
+	var free atomic.Int64
+	free.Store(1 << 30)
+	o := small()
+	o.MinFree = 1 << 20
+	o.freeBytes = func(string) (int64, error) { return free.Load(), nil }
+	s, err := Open(dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := newModel(7)
+	for range 50 {
+		commit(t, s, m.record())
+	}
+	if err := s.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	free.Store(0)
+	for range 50 {
+		if _, err := s.Commit(m.record()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantErr(t, ErrDiskFull, s.Flush(t.Context()), "flush")
+	wantErr(t, ErrDiskFull, s.Close(), "close")
+	wantErr(t, ErrDiskFull, s.Reclaim(), "reclaim with a full disk")
+	free.Store(1 << 30)
+	if _, err := Open(dir, o); !isLocked(err) {
+		t.Errorf("opened before it was reclaimed: %v", err)
+	}
+	for range 2 { // again does nothing
+		if err := s.Reclaim(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m.check(t, open(t, dir, o))
+}
+
+func isLocked(err error) bool {
+	_, locked := errors.AsType[*LockedError](err)
+	return locked
+}
+
 // TestInterruptedRecovery breaks recovery off after each of its transactions in
 // turn, and begins it again.
 func TestInterruptedRecovery(t *testing.T) {

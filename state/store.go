@@ -47,6 +47,7 @@ type Store struct {
 	running sync.WaitGroup // of the goroutines that start begins
 
 	closeOnce func() error // closeAll, or what it returned before
+	reclaim   func() error // guarded by checkpoints.making; closes what Close has left open; nil if that is nothing
 }
 
 type encodeBuffer struct {
@@ -287,25 +288,50 @@ const abandonAfter = 10 * time.Second
 // abandon closes what it can of a store that failed. Badger retries without end
 // to write a memtable that the disk does not take; meanwhile the applier waits
 // and Badger does not close. If the disk is full, the write ends the process.
-// In both cases Badger is left open, and the directory stays locked until the
-// process ends. Nothing is lost: the journal has what Badger did not write.
+// In both cases Badger is left open, and the directory stays locked until
+// Reclaim or the end of the process. Nothing is lost: the journal has what
+// Badger did not write.
 func (s *Store) abandon(ended <-chan struct{}) error {
-	// Badger writes a memtable when it closes. Other files may have taken what MinFree left for it.
-	if s.opts.space().Below(s.dir, 4) {
-		return s.journal.Close()
+	closed, closeJournal := make(chan error, 1), sync.OnceValue(s.journal.Close)
+	begin := sync.OnceFunc(func() {
+		go func() {
+			err := s.access.close(s.view)
+			<-ended
+			closed <- err
+		}()
+	})
+	s.reclaim = func() error {
+		// Badger writes a memtable when it closes. Other files may have taken what MinFree left for it.
+		if s.opts.space().Below(s.dir, 4) {
+			return fmt.Errorf("%s: %w: Badger is left open", s.dir, ErrDiskFull)
+		}
+		begin()
+		t := time.NewTimer(abandonAfter)
+		defer t.Stop()
+		select {
+		case err := <-closed:
+			s.reclaim = nil
+			return errors.Join(err, closeJournal(), s.lock.Release())
+		case <-t.C:
+			return errors.New("badger does not close")
+		}
 	}
-	closed := make(chan error, 1)
-	go func() {
-		err := s.access.close(s.view)
-		<-ended
-		closed <- err
-	}()
-	t := time.NewTimer(abandonAfter)
-	defer t.Stop()
-	select {
-	case err := <-closed:
-		return errors.Join(err, s.journal.Close(), s.lock.Release())
-	case <-t.C:
-		return errors.New("badger does not close")
+	err := s.reclaim()
+	if errors.Is(err, ErrDiskFull) {
+		err = errors.Join(err, closeJournal())
 	}
+	return err
+}
+
+// Reclaim closes what Close had to leave open because the disk was full, and
+// unlocks the directory, so that this process can open it again. It returns an
+// error while that is not possible, or once of what has failed in it; call it
+// again when the disk has space. Close must have returned.
+func (s *Store) Reclaim() error {
+	s.checkpoints.making.Lock()
+	defer s.checkpoints.making.Unlock()
+	if s.reclaim == nil {
+		return nil
+	}
+	return s.reclaim()
 }

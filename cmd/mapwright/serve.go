@@ -29,6 +29,9 @@ import (
 	"github.com/mapwright/mapwright/internal/service/web"
 )
 
+// leastFree is below what a crawl writes nothing to its disk.
+const leastFree = 256 << 20
+
 // serveFlags are the flags of 'mapwright serve'.
 type serveFlags struct {
 	listen         string
@@ -91,7 +94,7 @@ func newServe(environ []string, io stdio) *cobra.Command {
 	fs.IntVar(&f.maxCrawls, "max-crawls", 4, "crawls that run at once; others wait")
 	fs.IntVar(&f.maxWorkers, "max-workers", 512, "fetches and parses under way at once, over all crawls")
 	fs.Var(&f.memoryLimit, "memory-limit", "`size` of the memory that the crawls share")
-	fs.Var(&f.minFree, "min-free", "crawls pause while less than this `size` is free on the disk")
+	fs.Var(&f.minFree, "min-free", "crawls pause while less than this `size` is free on the disk; at least 256MiB, which the store of a crawl needs")
 	fs.Var(&f.retention, "retention", "`time` after which finished crawls are deleted with all their data, such as 30d (0 is never)")
 	fs.StringVar(&f.config, "config", "", "YAML `file` with settings for all crawls, as for 'mapwright crawl'; submissions override what they may")
 	fs.StringVar(&f.publicURL, "public-url", "", "`URL` under which users reach the server if a proxy stands before it; its path is the base path")
@@ -236,7 +239,7 @@ func (f *serveFlags) run(ctx context.Context, io stdio, dir string, base []confi
 	}
 	figures := api.NewFigures()
 	svc, err := service.Open(ctx, service.Options{
-		Dir: dir, Version: version, Log: c.log, MaxCrawls: f.maxCrawls, MaxWorkers: f.maxWorkers, MemoryLimit: int64(f.memoryLimit), MinFree: int64(f.minFree),
+		Dir: dir, Version: version, Log: c.log, MaxCrawls: f.maxCrawls, MaxWorkers: f.maxWorkers, MemoryLimit: int64(f.memoryLimit), MinFree: max(int64(f.minFree), leastFree),
 		Retention: time.Duration(f.retention), Base: base, Observe: figures.Wrote,
 	})
 	if locked, ok := errors.AsType[*disk.LockedError](err); ok {

@@ -45,6 +45,7 @@ type Crawl struct {
 	finished *monitor.Live // guarded by mu; how the run ended
 	change   func(*run)    // guarded by mu; changes the limits, for a run that is opened later; may be nil
 	capped   bool          // guarded by mu; CapSafe was called
+	closed   *state.Store  // guarded by mu; of the run that has ended; nil before
 
 	// exporting is held for reading while an export reads the run's store, and for writing when that is closed.
 	exporting sync.RWMutex
@@ -118,11 +119,23 @@ func (c *Crawl) close(r *run, rep *report.Report) error {
 	err := r.close()
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.closed = r.store
 	c.running, c.finished = nil, r.monitor.Live()
 	if rep != nil {
 		c.finished.State, c.finished.Reason, c.finished.Phase = rep.Status, rep.Reason, ""
 	}
 	return err
+}
+
+// Reclaim closes what Run had to leave open because the disk was full, so that this process can go on with the crawl. See [state.Store.Reclaim]. Run must have returned.
+func (c *Crawl) Reclaim() error {
+	c.mu.Lock()
+	store := c.closed
+	c.mu.Unlock()
+	if store == nil {
+		return nil
+	}
+	return store.Reclaim()
 }
 
 // Stop ends the crawl. It does not wait: Run returns when the crawl has ended. Stop before Run makes Run end as soon as it has begun.

@@ -25,19 +25,22 @@ type dispatcher struct {
 	slot  safeSlot
 
 	// Of the goroutine of Run alone.
-	diskLow bool
-	month   string
-	saved   time.Time // when the progress of running crawls was last recorded
+	diskLow   bool // nothing starts
+	diskAmple bool // a crawl that found the disk full may go on
+	month     string
+	saved     time.Time // when the progress of running crawls was last recorded
 
 	mu       sync.Mutex
 	runners  map[string]*runner // guarded by mu; crawls that hold a slot
 	waits    map[string]Waiting // guarded by mu; of queued crawls, as of the last step
 	removing map[string]bool    // guarded by mu; crawls whose directory is being removed
 	turned   bool               // guarded by mu; quotas have changed
+
+	unclosed map[string]*crawl.Crawl // guarded by mu; ended crawls whose store is open because the disk was full
 }
 
 func newDispatcher(s *Service) *dispatcher {
-	return &dispatcher{s: s, woken: make(chan struct{}, 1), runners: map[string]*runner{}, waits: map[string]Waiting{}, removing: map[string]bool{}}
+	return &dispatcher{s: s, woken: make(chan struct{}, 1), runners: map[string]*runner{}, waits: map[string]Waiting{}, removing: map[string]bool{}, unclosed: map[string]*crawl.Crawl{}}
 }
 
 // stepEvery is how often the dispatcher looks at what nobody tells it: free disk, retention, crawls of other processes.
@@ -248,7 +251,7 @@ func (d *dispatcher) goOn(ctx context.Context, e *entry, t *terms, trials *bool)
 	switch {
 	case e.desired != DesiredRun:
 		return nil
-	case e.wait == WaitDisk && !d.diskLow:
+	case e.wait == WaitDisk && d.diskAmple:
 	case e.wait == WaitQuota && t.quotaLeft():
 	case e.wait == WaitRecovery && e.trial == awaitsTrial && !*trials:
 		*trials, next = true, onTrial
@@ -266,6 +269,23 @@ func (d *dispatcher) goOn(ctx context.Context, e *entry, t *terms, trials *bool)
 	})
 }
 
+// reclaim closes the store of a crawl that ended while the disk was full, which must be done before anything else opens its directory.
+func (d *dispatcher) reclaim(id string) error {
+	d.mu.Lock()
+	c := d.unclosed[id]
+	d.mu.Unlock()
+	if c == nil {
+		return nil
+	}
+	if err := c.Reclaim(); err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.unclosed, id)
+	return nil
+}
+
 // repairPause records that a crawl is paused whose end could not be recorded.
 func (d *dispatcher) repairPause(ctx context.Context, id string) error {
 	return d.s.Write(ctx, func(tx *Tx) error {
@@ -281,6 +301,7 @@ func (d *dispatcher) repairPause(ctx context.Context, id string) error {
 func (d *dispatcher) lookAtDisk() {
 	o := &d.s.o
 	if o.MinFree < 0 {
+		d.diskAmple = true
 		return
 	}
 	free, err := o.FreeBytes(o.Dir)
@@ -289,11 +310,8 @@ func (d *dispatcher) lookAtDisk() {
 		return
 	}
 	was := d.diskLow
-	if d.diskLow {
-		d.diskLow = free < o.MinFree+o.MinFree/10
-	} else {
-		d.diskLow = free < o.MinFree
-	}
+	d.diskAmple = free >= o.MinFree+o.MinFree/10
+	d.diskLow = free < o.MinFree || d.diskLow && !d.diskAmple
 	switch {
 	case d.diskLow && !was:
 		o.Log.Warn("little disk is free: crawls pause until there is more", "free", humanize.IBytes(uint64(max(0, free))), "needed", humanize.IBytes(uint64(o.MinFree)))

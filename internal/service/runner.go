@@ -49,6 +49,9 @@ const sampleFor = 500 * time.Millisecond
 
 // start starts a crawl, unless it is not to run any more.
 func (d *dispatcher) start(ctx context.Context, e *entry) error {
+	if err := d.reclaim(e.id); err != nil {
+		return err
+	}
 	var r *row
 	starts := false
 	err := d.s.Write(ctx, func(tx *Tx) (err error) {
@@ -173,7 +176,11 @@ func (r *runner) run() {
 		r.d.s.o.Log.Error("cannot record how a crawl ended; it is started again", "crawl", r.id, "error", err)
 	}
 	r.d.slot.releaseOf(r.d, r.id)
+	left := r.crawl.Reclaim() != nil
 	r.d.mu.Lock()
+	if left {
+		r.d.unclosed[r.id] = r.crawl
+	}
 	delete(r.d.runners, r.id)
 	r.d.mu.Unlock()
 	r.d.wake()

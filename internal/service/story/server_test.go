@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -77,9 +78,16 @@ func environment(t testing.TB, more ...string) []string {
 // startServer starts the server in a directory, and waits until it answers.
 func startServer(t testing.TB, dir string, args ...string) *server {
 	t.Helper()
+	return startUnder(t, nil, dir, args...)
+}
+
+// startUnder starts the server by another command, to which it is given as arguments.
+func startUnder(t testing.TB, under []string, dir string, args ...string) *server {
+	t.Helper()
 	s := &server{t: t, dir: dir, done: make(chan struct{})}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
-	s.cmd = exec.CommandContext(ctx, program, append([]string{"serve", "--listen", "127.0.0.1:0", "--data-dir", dir}, args...)...)
+	line := slices.Concat(under, []string{program, "serve", "--listen", "127.0.0.1:0", "--data-dir", dir}, args)
+	s.cmd = exec.CommandContext(ctx, line[0], line[1:]...)
 	s.cmd.Stdout, s.cmd.Stderr, s.cmd.Env = &s.out, &s.out, environment(t)
 	if err := s.cmd.Start(); err != nil {
 		cancel()
