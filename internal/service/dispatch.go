@@ -36,11 +36,11 @@ type dispatcher struct {
 	removing map[string]bool    // guarded by mu; crawls whose directory is being removed
 	turned   bool               // guarded by mu; quotas have changed
 
-	unclosed map[string]*crawl.Crawl // guarded by mu; ended crawls whose store is open because the disk was full
+	unclosed unclosed
 }
 
 func newDispatcher(s *Service) *dispatcher {
-	return &dispatcher{s: s, woken: make(chan struct{}, 1), runners: map[string]*runner{}, waits: map[string]Waiting{}, removing: map[string]bool{}, unclosed: map[string]*crawl.Crawl{}}
+	return &dispatcher{s: s, woken: make(chan struct{}, 1), runners: map[string]*runner{}, waits: map[string]Waiting{}, removing: map[string]bool{}, unclosed: unclosed{all: map[string]*crawl.Crawl{}}}
 }
 
 // stepEvery is how often the dispatcher looks at what nobody tells it: free disk, retention, crawls of other processes.
@@ -144,7 +144,7 @@ func (d *dispatcher) step(ctx context.Context) error {
 		if r != nil {
 			accounts[e.account].running++
 			trials = trials || r.onTrial(now)
-			errs = append(errs, d.command(ctx, r, e))
+			errs = append(errs, d.command(ctx, r, e, accounts[e.account]))
 			continue
 		}
 		switch {
@@ -215,7 +215,7 @@ func (d *dispatcher) startQueued(ctx context.Context, queued []*entry, accounts 
 }
 
 // command makes a running crawl do what is desired.
-func (d *dispatcher) command(ctx context.Context, r *runner, e *entry) error {
+func (d *dispatcher) command(ctx context.Context, r *runner, e *entry, t *terms) error {
 	switch {
 	case e.desired == DesiredDelete:
 		r.stop(crawl.AtOnce, nil)
@@ -225,6 +225,8 @@ func (d *dispatcher) command(ctx context.Context, r *runner, e *entry) error {
 		return d.pause(ctx, r, &Waiting{Code: WaitOperator, Detail: "paused by a key: resume it to go on"}, Actor{System: "dispatcher"})
 	case e.state == Running && d.diskLow && !e.isSafe():
 		return d.pause(ctx, r, &Waiting{Code: WaitDisk, Detail: d.diskDetail()}, Actor{System: "disk"})
+	case e.state == Running && t.disabled && !e.isSafe():
+		return d.pause(ctx, r, &Waiting{Code: WaitAccount, Detail: "the account is disabled; the crawl goes on by itself when it is enabled"}, Actor{System: "dispatcher"})
 	}
 	return nil
 }
@@ -253,6 +255,7 @@ func (d *dispatcher) goOn(ctx context.Context, e *entry, t *terms, trials *bool)
 		return nil
 	case e.wait == WaitDisk && d.diskAmple:
 	case e.wait == WaitQuota && t.quotaLeft():
+	case e.wait == WaitAccount && !t.disabled:
 	case e.wait == WaitRecovery && e.trial == awaitsTrial && !*trials:
 		*trials, next = true, onTrial
 	default:
@@ -267,23 +270,6 @@ func (d *dispatcher) goOn(ctx context.Context, e *entry, t *terms, trials *bool)
 		d.wake()
 		return row.move(tx, Actor{System: "dispatcher"}, CrawlResumed, nil)
 	})
-}
-
-// reclaim closes the store of a crawl that ended while the disk was full, which must be done before anything else opens its directory.
-func (d *dispatcher) reclaim(id string) error {
-	d.mu.Lock()
-	c := d.unclosed[id]
-	d.mu.Unlock()
-	if c == nil {
-		return nil
-	}
-	if err := c.Reclaim(); err != nil {
-		return err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.unclosed, id)
-	return nil
 }
 
 // repairPause records that a crawl is paused whose end could not be recorded.
@@ -452,4 +438,33 @@ func (d *dispatcher) complete(c *Crawl) {
 	case run != nil && (c.State == Running || c.State == Pausing || c.State == Finishing):
 		c.Progress.take(run.live())
 	}
+}
+
+// unclosed are crawls that have ended and whose store is open because the disk was full.
+type unclosed struct {
+	mu  sync.Mutex
+	all map[string]*crawl.Crawl // guarded by mu
+}
+
+func (u *unclosed) add(id string, c *crawl.Crawl) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.all[id] = c
+}
+
+// reclaim closes the store of a crawl, which must be done before anything else opens its directory.
+func (u *unclosed) reclaim(id string) error {
+	u.mu.Lock()
+	c := u.all[id]
+	u.mu.Unlock()
+	if c == nil {
+		return nil
+	}
+	if err := c.Reclaim(); err != nil {
+		return err
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	delete(u.all, id)
+	return nil
 }

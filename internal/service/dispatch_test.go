@@ -335,6 +335,34 @@ func TestLimitWarnings(t *testing.T) {
 	}
 }
 
+// The running crawls of an account that is disabled pause, and go on by themselves when it is enabled.
+func TestDisabledAccount(t *testing.T) {
+	web := startWeb(t, testweb.Config{Pages: 60})
+	ts := openService(t, Options{Base: quick(web)}).run()
+	account, err := ts.Accounts.Create(t.Context(), ts.admin, Account{Name: "other"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	web.Hold(20)
+	c := ts.submit(&Caller{Account: account, Key: "k", Scopes: []Scope{ScopeWrite}}, web.StartURLs()[0])
+	awaitPages(t, web, 21)
+	disable := func(disabled bool) {
+		if _, err := ts.Accounts.Edit(t.Context(), ts.admin, account.ID, AccountEdit{Disabled: &disabled}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	disable(true)
+	ts.awaitState(c.ID, Pausing, Paused)
+	web.Release()
+	if c = ts.awaitState(c.ID, Paused); c.Waiting == nil || c.Waiting.Code != WaitAccount {
+		t.Errorf("it waits for %+v", c.Waiting)
+	}
+	disable(false)
+	if c = ts.awaitState(c.ID, Complete); c.Done != 60 || c.PagesCounted != 60 {
+		t.Errorf("%d pages done, %d counted", c.Done, c.PagesCounted)
+	}
+}
+
 // A plan that becomes safe caps the crawls that run under it at once.
 func TestPlanBecomesSafe(t *testing.T) {
 	web := startWeb(t, testweb.Config{Pages: 80})

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -228,5 +229,128 @@ func TestKilledWhileDeleting(t *testing.T) {
 	}
 	if entries, err := os.ReadDir(again.trashDir()); err != nil && !errors.Is(err, fs.ErrNotExist) || len(entries) > 0 {
 		t.Errorf("left in the trash: %v, %v", entries, err)
+	}
+}
+
+// What a kill between two steps of an end or of a deletion leaves behind is brought to the same result. The situations are made from a crawl that has ended, since no kill from
+// outside meets the moment.
+func TestKilledBetweenTwoSteps(t *testing.T) {
+	const finishing, deleting = "UPDATE crawl SET state = 'finishing' WHERE id = ?", "UPDATE crawl SET state = 'deleting', desired = 'delete' WHERE id = ?"
+	remove := func(ts *testService, id string) error { return os.RemoveAll(ts.crawlDir(id)) }
+	rename := func(ts *testService, id string) error {
+		return os.Rename(ts.crawlDir(id), filepath.Join(ts.trashDir(), id))
+	}
+	for _, tt := range []struct {
+		name, statement string
+		leave           func(ts *testService, id string) error
+	}{
+		{"outputs written, end not recorded", finishing, nil},
+		{"a part of the outputs written", finishing, func(ts *testService, id string) error { return os.Remove(ts.Crawls.DataDir(id).Report()) }},
+		{"no output written", finishing, func(ts *testService, id string) error {
+			return errors.Join(os.Remove(ts.Crawls.DataDir(id).Report()), os.Remove(ts.Crawls.DataDir(id).JSONL()))
+		}},
+		{"deletion recorded", deleting, nil},
+		{"directory in the trash", deleting, rename},
+		{"a part of the trash removed", deleting, func(ts *testService, id string) error {
+			return errors.Join(os.RemoveAll(string(ts.Crawls.DataDir(id).State())), rename(ts, id))
+		}},
+		{"directory removed", deleting, remove},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			web := startWeb(t, testweb.Config{Pages: 20})
+			o := Options{Dir: t.TempDir(), SlotDir: t.TempDir() + "/slot", Base: quick(web)}
+			ts := openService(t, o).run()
+			c := ts.submit(ts.admin, web.StartURLs()[0])
+			ts.awaitState(c.ID, Complete)
+			ts.end()
+			ts = openService(t, o)
+			err := ts.Write(t.Context(), func(tx *Tx) error {
+				return errors.Join(tx.change(tt.statement, c.ID), tx.change("DELETE FROM crawl_run WHERE crawl = ?", c.ID))
+			})
+			if err == nil && tt.leave != nil {
+				err = tt.leave(ts, c.ID)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			ts.end()
+
+			again := openService(t, o).run()
+			if tt.statement == finishing {
+				if c = again.awaitState(c.ID, Complete); c.Done != 20 {
+					t.Errorf("%d pages done", c.Done)
+				}
+				checkFiles(t, again, c.ID)
+			} else {
+				awaitGone(again, c.ID)
+			}
+			if pages := web.HostStats(0).Pages; pages != 20 {
+				t.Errorf("%d pages were asked for, want 20", pages)
+			}
+			if used, granted := again.used(); used != 20 || granted != 0 {
+				t.Errorf("%d pages used, %d reserved", used, granted)
+			}
+			again.end()
+			if entries, err := os.ReadDir(again.trashDir()); err != nil || len(entries) > 0 {
+				t.Errorf("left in the trash: %v, %v", entries, err)
+			}
+		})
+	}
+}
+
+// A crawl that is to be cancelled when the process is killed is cancelled by the next one, with the outputs of what was found.
+func TestKilledWhileCancelling(t *testing.T) {
+	web := startWeb(t, testweb.Config{Pages: 40})
+	o := Options{Dir: t.TempDir(), SlotDir: t.TempDir() + "/slot", Base: quick(web)}
+	ts := openService(t, o)
+	c := ts.submit(ts.admin, web.StartURLs()[0])
+	ts.end()
+	web.Hold(20)
+	child := startChild(t, o.Dir, o.SlotDir, web)
+	awaitPages(t, web, 21)
+	records, err := Open(t.Context(), Options{Dir: o.Dir, RecordsOnly: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = records.Crawls.Command(t.Context(), ts.admin, c.ID, CommandCancel, nil)
+	child.kill()
+	if err = errors.Join(err, records.Close()); err != nil {
+		t.Fatal(err)
+	}
+	again := openService(t, o).run()
+	c = again.awaitState(c.ID, Cancelled)
+	checkFiles(t, again, c.ID)
+	if used, granted := again.used(); used != c.PagesCounted || used > 40 || granted != 0 {
+		t.Errorf("%d pages used, %d reserved, %d counted", used, granted, c.PagesCounted)
+	}
+}
+
+// A recrawl that is killed goes on, and the outputs of the generation before are there until then.
+func TestKilledWhileRecrawling(t *testing.T) {
+	web := startWeb(t, testweb.Config{Pages: 40})
+	o := Options{Dir: t.TempDir(), SlotDir: t.TempDir() + "/slot", Base: quick(web)}
+	ts := openService(t, o).run()
+	c := ts.submit(ts.admin, web.StartURLs()[0])
+	ts.awaitState(c.ID, Complete)
+	ts.end()
+	records := openService(t, o)
+	records.do(c.ID, CommandRecrawl)
+	records.end()
+	before := web.HostStats(0).Pages
+	web.Hold(10)
+	child := startChild(t, o.Dir, o.SlotDir, web)
+	awaitPages(t, web, before+11)
+	child.kill()
+	web.Release()
+	again := openService(t, o)
+	checkFiles(t, again, c.ID)
+	again.run()
+	c = again.await(c.ID, func(c *Crawl) bool { return c.Generation == 1 && c.State.Ended() })
+	if c.State != Complete || c.Found != 40 {
+		t.Errorf("%s, %d pages found", c.State, c.Found)
+	}
+	if used, granted := again.used(); used != 40+c.PagesCounted || granted != 0 {
+		t.Errorf("%d pages used, %d reserved, %d counted in the recrawl", used, granted, c.PagesCounted)
 	}
 }

@@ -40,7 +40,7 @@ func loadEntries(ctx context.Context, q queryer) ([]*entry, error) {
 		e.hasStarted = started != 0
 		return e, err
 	}, "SELECT id, account, plan, profile, state, desired, priority, queued_at, started_at, resume_first, trial, wait_code FROM crawl "+
-		"WHERE state IN ('queued', 'running', 'pausing', 'finishing', 'deleting') OR state = 'paused' AND (desired = 'cancel' OR wait_code IN ('disk', 'quota', 'recovery')) "+
+		"WHERE state IN ('queued', 'running', 'pausing', 'finishing', 'deleting') OR state = 'paused' AND (desired = 'cancel' OR wait_code IN ('account', 'disk', 'quota', 'recovery')) "+
 		"ORDER BY queued_at, id")
 }
 

@@ -49,7 +49,7 @@ const sampleFor = 500 * time.Millisecond
 
 // start starts a crawl, unless it is not to run any more.
 func (d *dispatcher) start(ctx context.Context, e *entry) error {
-	if err := d.reclaim(e.id); err != nil {
+	if err := d.unclosed.reclaim(e.id); err != nil {
 		return err
 	}
 	var r *row
@@ -176,11 +176,10 @@ func (r *runner) run() {
 		r.d.s.o.Log.Error("cannot record how a crawl ended; it is started again", "crawl", r.id, "error", err)
 	}
 	r.d.slot.releaseOf(r.d, r.id)
-	left := r.crawl.Reclaim() != nil
-	r.d.mu.Lock()
-	if left {
-		r.d.unclosed[r.id] = r.crawl
+	if r.crawl.Reclaim() != nil {
+		r.d.unclosed.add(r.id, r.crawl)
 	}
+	r.d.mu.Lock()
 	delete(r.d.runners, r.id)
 	r.d.mu.Unlock()
 	r.d.wake()
