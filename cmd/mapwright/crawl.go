@@ -85,12 +85,7 @@ func crawlCluster(ctx context.Context, environ []string, io stdio, m *machine, s
 	}
 	fmt.Fprintf(io.err, "mapwright: crawl %s is in the cluster; 'mapwright join --name %s' with the same --cluster adds a machine\n", m.name, m.name)
 	// What is about this process counts here too; the rest is in the plan.
-	for _, e := range config.Defaults(s.Profile).Table() {
-		if !e.PerRun {
-			delete(m.flags.given, e.Name)
-		}
-	}
-	delete(m.flags.given, config.ProfileName)
+	m.flags.keepProcess()
 	return joinCluster(ctx, environ, io, m, asJSON)
 }
 
@@ -260,6 +255,9 @@ func joinError(err error) error {
 // sessionEnded says how a machine's work on a crawl of several ended, and whether it goes on.
 func sessionEnded(io stdio, log *slog.Logger, dir datadir.Dir, err error, stopped bool) error {
 	if left, ok := errors.AsType[*crawl.LeftError](err); ok {
+		if left.Changed && !stopped {
+			return fmt.Errorf("%w: %w", errAgain, err)
+		}
 		fmt.Fprintf(io.out, "Done: %v.\n", left)
 		if left.Finished {
 			return nil

@@ -167,7 +167,7 @@ func joinCluster(ctx context.Context, environ []string, io stdio, m *machine, as
 		}
 		var loaded *config.Loaded
 		var resume *session.Resume
-		if m.resume && row.State != cluster.Running {
+		if m.resume && (row.State != cluster.Running || len(m.flags.ofCrawl()) > 0) {
 			loaded, resume, err = m.flags.loadResumed(plan)
 		} else {
 			loaded, err = m.flags.loadJoined(plan.Settings)
@@ -180,16 +180,17 @@ func joinCluster(ctx context.Context, environ []string, io stdio, m *machine, as
 		err = runSession(ctx, environ, io, o, loaded.Warnings, asJSON, func(ctx context.Context, log *slog.Logger) (_ *session.Session, err error) {
 			host, _ := os.Hostname()
 			joined, err = session.Join(ctx, session.Options{
-				Engine: m.engine, Crawl: row.ID, Machine: m.id, Name: fmt.Sprintf("%s:%d", host, os.Getpid()), Log: log, Resume: resume, Earlier: m.earlier,
+				Engine: m.engine, Crawl: row.ID, Machine: m.id, Name: fmt.Sprintf("%s:%d", host, os.Getpid()), Log: log, Resume: resume, Earlier: m.earlier, PlanVersion: snap.Crawl.PlanVersion,
 			})
 			return joined, err
 		})
 		m.name = row.Name
-		if !errors.Is(err, cluster.ErrAway) {
-			m.resume = false // the run has begun, or another machine has begun it
-		}
 		if joined != nil {
 			m.earlier = joined.Tally()
+			if joined.Resumed() {
+				m.resume = false
+				m.flags.keepProcess()
+			}
 		}
 		if !errors.Is(err, errAgain) {
 			return err
@@ -263,7 +264,7 @@ func machineID(dir datadir.Dir) (id cluster.MachineID, err error) {
 	return id, export.WriteFile(dir.Machine(), export.Private, []byte(id.String()+"\n"))
 }
 
-// loadResumed lays flags over the settings of a crawl of several machines that does not run, and returns what another run changes of it.
+// loadResumed lays flags over the settings of a crawl of several machines, and returns what that changes of it.
 func (f *settingFlags) loadResumed(plan *datadir.Plan) (*config.Loaded, *session.Resume, error) {
 	loaded, err := f.loadOver(plan.Settings)
 	if err != nil {
@@ -280,21 +281,35 @@ func (f *settingFlags) loadResumed(plan *datadir.Plan) (*config.Loaded, *session
 	return loaded, &session.Resume{Plan: text, MaxURLs: uint64(loaded.Settings.PageCap())}, nil
 }
 
+// keepProcess forgets the flags that are about the crawl: they are in its plan.
+func (f *settingFlags) keepProcess() {
+	for _, e := range config.Defaults(config.Polite).Table() {
+		if !e.PerRun {
+			delete(f.given, e.Name)
+		}
+	}
+	delete(f.given, config.ProfileName)
+}
+
 // errSafe refuses the safe profile for several machines.
 var errSafe = usage("the safe profile is for one machine and at most %d pages: it does not go with --cluster", config.SafePages)
+
+// ofCrawl returns the flags that are about the crawl, and not about this process.
+func (f *settingFlags) ofCrawl() (names []string) {
+	for _, e := range config.Defaults(config.Polite).Table() {
+		if given, ok := f.given[e.Name]; ok && !e.PerRun {
+			names = append(names, given.From)
+		}
+	}
+	return names
+}
 
 // loadJoined lays what is about this process over the settings of a crawl of several machines. Flags about the crawl are refused: all machines
 // have the same.
 func (f *settingFlags) loadJoined(stored map[string][]string) (*config.Loaded, error) {
 	s := f.sources()
-	var wrong []string
-	for _, e := range config.Defaults(config.Polite).Table() {
-		if given, ok := f.given[e.Name]; ok && !e.PerRun {
-			wrong = append(wrong, given.From)
-		}
-	}
-	if len(wrong) > 0 {
-		return nil, usage("the crawl has its settings, which hold for all its machines: %s cannot be given here", strings.Join(wrong, ", "))
+	if wrong := f.ofCrawl(); len(wrong) > 0 {
+		return nil, usage("the crawl has its settings, which hold for all its machines: %s cannot be given here; 'mapwright resume' changes them", strings.Join(wrong, ", "))
 	}
 	loaded, err := config.Resume(stored, []config.Layer{s.file, s.env}, f.given)
 	return f.checked(loaded, s.fileErr, s.envErr, err)

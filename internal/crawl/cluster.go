@@ -42,11 +42,15 @@ func viewOf(o *Options, so *state.Options) error {
 // A LeftError says that this machine has left a crawl of several machines in good order, without a report.
 type LeftError struct {
 	Finished bool   // the crawl has ended, and another machine writes the report
+	Changed  bool   // the settings of the crawl have changed; the machine may join again
 	Reason   string // of its end
 }
 
 // Error implements error.
 func (e *LeftError) Error() string {
+	if e.Changed {
+		return "this machine has left the crawl in good order, to join again with its new settings"
+	}
 	if e.Finished {
 		return fmt.Sprintf("the crawl has ended (%s); another machine writes the report", e.Reason)
 	}
@@ -124,8 +128,10 @@ func (m *member) work(ctx context.Context, ended chan<- struct{}, stop func()) {
 	end, err := m.session.Work(ctx, m.local)
 	switch {
 	case err == nil:
-		m.end, m.ended = end, true
-		m.note(end)
+		m.end, m.ended = end, !end.Changed
+		if m.ended {
+			m.note(end)
+		}
 		close(ended)
 	case ctx.Err() == nil || m.session.Over() != nil:
 		m.failed = err
@@ -166,7 +172,7 @@ func (m *member) conclude(ctx context.Context, err error, write func(context.Con
 		if err := m.session.Leave(ctx, m.local); err != nil {
 			return nil, err
 		}
-		return nil, &LeftError{Finished: m.ended, Reason: m.end.Reason}
+		return nil, &LeftError{Finished: m.ended, Changed: m.end.Changed, Reason: m.end.Reason}
 	}
 	if err := m.session.TakeAll(ctx, m.local); err != nil {
 		return nil, err

@@ -570,3 +570,84 @@ func TestClusterResume(t *testing.T) {
 		}
 	})
 }
+
+// A resume of a crawl that runs changes its settings: the other machine leaves, joins again, and the new page limit is exact.
+func TestClusterChangedWhileItRuns(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := newMemoryWeb(t, clusterWeb())
+		s := clusterSettings(web.Server)
+		s.MaxURLs = 100
+		c := newTestCluster(t, web, s, web.StartURLs()...)
+		first, second := c.machine(), c.machine()
+		second.resume = &session.Resume{Plan: []byte("another"), MaxURLs: 150}
+		var wg sync.WaitGroup
+		reports := make(chan *report.Report, 2)
+		work := func(m *testMachine) {
+			rep, err := m.run(t.Context())
+			if left := (*LeftError)(nil); err != nil && !errors.As(err, &left) {
+				t.Error(err)
+			}
+			if rep != nil {
+				reports <- rep
+			}
+		}
+		wg.Go(func() {
+			_, err := first.once(t.Context(), nil)
+			if left := (*LeftError)(nil); !errors.As(err, &left) || !left.Changed || left.Finished {
+				t.Errorf("the settings have changed, and the machine says: %v", err)
+				return
+			}
+			work(first)
+		})
+		time.Sleep(500 * time.Millisecond)
+		wg.Go(func() { work(second) })
+		wg.Wait()
+		if len(reports) != 1 {
+			t.Fatalf("%d reports", len(reports))
+		}
+		snap, err := c.engine.Look(t.Context(), c.crawl.ID, cluster.Known{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		counters, err := snap.Counters()
+		if rep := <-reports; err != nil || rep.Pages != 150 || counters.Counted != 150 || snap.Crawl.PlanVersion != 2 || snap.Crawl.Run != 1 {
+			t.Errorf("%d pages in the report, %d counted, plan %d, run %d; %v", rep.Pages, counters.Counted, snap.Crawl.PlanVersion, snap.Crawl.Run, err)
+		}
+	})
+}
+
+// The time limit holds for the crawl, and not for each machine.
+func TestClusterDuration(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := newMemoryWeb(t, clusterWeb())
+		s := clusterSettings(web.Server)
+		s.Duration, s.MinDelayMS, s.MaxDelayMS = 10*time.Second, 2000, 2000
+		c := newTestCluster(t, web, s, web.StartURLs()...)
+		began := time.Now()
+		var wg sync.WaitGroup
+		reports := make(chan *report.Report, 2)
+		for range 2 {
+			m := c.machine()
+			wg.Go(func() {
+				rep, err := m.run(t.Context())
+				if left := (*LeftError)(nil); err != nil && !errors.As(err, &left) {
+					t.Error(err)
+				}
+				if rep != nil {
+					reports <- rep
+				}
+			})
+		}
+		wg.Wait()
+		snap, err := c.engine.Look(t.Context(), c.crawl.ID, cluster.Known{})
+		if err != nil || snap.Crawl.Reason != session.ReasonDuration || snap.Crawl.Used < s.Duration || snap.Crawl.Used > s.Duration+2*cluster.BeatEvery {
+			t.Errorf("%+v, %v", snap.Crawl, err)
+		}
+		if len(reports) != 1 {
+			t.Fatalf("%d reports", len(reports))
+		}
+		if rep := <-reports; rep.Status != report.Partial {
+			t.Errorf("the report has status %s after %v", rep.Status, time.Since(began))
+		}
+	})
+}

@@ -10,11 +10,13 @@
 package session
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mapwright/mapwright/internal/cluster"
@@ -30,11 +32,13 @@ type Options struct {
 	Log     *slog.Logger         // nil means none
 	// Earlier is the tally of the sessions of this process before.
 	Earlier cluster.Tally
-	// Resume, when not nil, begins another run of a crawl that does not run.
+	// Resume, when not nil, begins another run of a crawl that does not run, or changes the settings of one that runs.
 	Resume *Resume
+	// PlanVersion is the version of the settings that the machine works with. Zero means that of the crawl.
+	PlanVersion uint64
 }
 
-// Resume is what another run of a crawl changes of it.
+// Resume is what is changed of a crawl.
 type Resume struct {
 	Plan    []byte // settings
 	MaxURLs uint64
@@ -48,7 +52,7 @@ type Session struct {
 	calls
 	id      cluster.Session
 	crawl   cluster.Crawl // as it was when the session joined
-	resume  *resumption   // another run that Work begins; nil for none
+	resume  *resumption   // what Work changes of the crawl first; nil for nothing
 	lease   *cluster.SessionLease
 	journal *Journal
 	earlier cluster.Tally // of sessions before
@@ -64,11 +68,19 @@ type Session struct {
 	at     time.Time         // guarded by snapMu; this machine's time of snap
 }
 
-// A resumption begins another run of a crawl.
+// A resumption changes a crawl.
 type resumption struct {
-	from cluster.Crawl // the row before
+	from   cluster.Crawl // the row before
+	newRun bool          // begin another run
+	done   atomic.Bool   // written by Work
 	Resume
 }
+
+// newPlan reports whether the settings change.
+func (r *resumption) newPlan() bool { return !bytes.Equal(r.Plan, r.from.Plan) }
+
+// Resumed reports whether the crawl was changed as Options.Resume says, or there was nothing to change.
+func (s *Session) Resumed() bool { return s.resume == nil || s.resume.done.Load() }
 
 // Join begins a session. The context is for the call alone.
 func Join(ctx context.Context, o Options) (*Session, error) {
@@ -89,8 +101,10 @@ func Join(ctx context.Context, o Options) (*Session, error) {
 	if err := snap.Crawl.CheckIdentity(); err != nil {
 		return nil, err
 	}
-	resume := o.Resume != nil && snap.Crawl.State != cluster.Running
-	if snap.Crawl.State != cluster.Running && !resume {
+	if o.PlanVersion != 0 {
+		snap.Crawl.PlanVersion = o.PlanVersion // of before, if the settings have changed since: the first beat brings the new one
+	}
+	if snap.Crawl.State != cluster.Running && o.Resume == nil {
 		return nil, fmt.Errorf("%w: it is %s (%s)", ErrNotRunning, snap.Crawl.State, snap.Crawl.Reason)
 	}
 	s := &Session{
@@ -99,10 +113,15 @@ func Join(ctx context.Context, o Options) (*Session, error) {
 		known: cluster.Known{Plan: snap.Crawl.PlanVersion},
 	}
 	run := snap.Crawl.Run
-	if resume {
-		s.resume = &resumption{from: snap.Crawl, Resume: *o.Resume}
+	if o.Resume != nil {
+		s.resume = &resumption{from: snap.Crawl, newRun: snap.Crawl.State != cluster.Running, Resume: *o.Resume}
 		s.crawl.MaxURLs = o.Resume.MaxURLs
-		run++
+		if s.resume.newPlan() {
+			s.crawl.PlanVersion++
+		}
+		if s.resume.newRun {
+			run++
+		}
 	}
 	s.ctx, s.end = context.WithCancelCause(context.Background())
 	if s.journal, err = newJournal(s.ctx, &s.calls, s.id, run, s.fail); err != nil {

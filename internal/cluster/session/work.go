@@ -1,7 +1,6 @@
 package session
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -41,6 +40,8 @@ type Local struct {
 type End struct {
 	Reason string // as the row of the crawl has it
 	Won    bool   // this session has decided it, and writes the report
+	// Changed means that the crawl has not ended: its settings have changed, and the machine leaves to join again with them.
+	Changed bool
 }
 
 // Reasons for which a crawl ends, in its row.
@@ -91,8 +92,11 @@ func (s *Session) Work(ctx context.Context, l Local) (End, error) {
 	s.journal.countBy(l.Store.PartitionCounters)
 	var end End
 	var err error
-	if s.resume != nil {
-		err = w.beginRun()
+	if s.resume != nil && s.resume.newRun {
+		err = w.openAll()
+	}
+	if s.resume != nil && err == nil {
+		err = w.changeCrawl()
 	}
 	if err == nil {
 		end, err = w.run()
@@ -109,9 +113,9 @@ func (s *Session) Work(ctx context.Context, l Local) (End, error) {
 	return end, err
 }
 
-// beginRun opens all partitions and then has the crawl run again. What they held before the run says nothing about
+// openAll opens all partitions before another run. What they held before the run says nothing about
 // it: hosts that were given up are tried again, so a crawl that was complete may have work.
-func (w *work) beginRun() error {
+func (w *work) openAll() error {
 	select {
 	case <-w.ctx.Done():
 		return context.Cause(w.ctx)
@@ -132,16 +136,22 @@ func (w *work) beginRun() error {
 			return err
 		}
 		if told {
-			break
+			return nil
 		}
 	}
-	// If the machine is killed in between, the crawl does not run, and the next resume makes all changes again.
+}
+
+// changeCrawl changes limit, settings and state of the crawl. If the machine is killed in between, the next resume makes all changes
+// again. The settings come after the limit: other machines join again when they see them.
+func (w *work) changeCrawl() error {
 	r := w.resume
 	changes := []cluster.Change{cluster.SetLimit{From: r.from.MaxURLs, To: r.MaxURLs}}
-	if !bytes.Equal(r.Plan, r.from.Plan) {
+	if r.newPlan() {
 		changes = append(changes, cluster.SetPlan{Version: r.from.PlanVersion, Plan: r.Plan})
 	}
-	changes = append(changes, cluster.SetState{From: r.from.State, To: cluster.Running, NewRun: true})
+	if r.newRun {
+		changes = append(changes, cluster.SetState{From: r.from.State, To: cluster.Running, NewRun: true})
+	}
 	for _, c := range changes {
 		done, err := w.journal.change(c)
 		if err == nil && !done {
@@ -151,6 +161,7 @@ func (w *work) beginRun() error {
 			return err
 		}
 	}
+	r.done.Store(true)
 	return nil
 }
 
@@ -187,6 +198,10 @@ func (w *work) consider(snap *cluster.Snapshot) (*End, error) {
 	}
 	if snap.Crawl.State != cluster.Running {
 		return &End{Reason: snap.Crawl.Reason}, nil
+	}
+	if snap.Crawl.PlanVersion > w.crawl.PlanVersion {
+		w.log.Info("the settings of the crawl have changed: this machine joins again with them")
+		return &End{Changed: true}, nil
 	}
 	w.extend(snap)
 	w.grants.learn(snap)
