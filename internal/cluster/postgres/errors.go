@@ -19,6 +19,7 @@ import (
 const (
 	undefinedTable       = "42P01"
 	duplicateTable       = "42P07"
+	duplicateObject      = "42710" // here: the row type of a table that another has just made
 	uniqueViolation      = "23505"
 	serializationFailure = "40001"
 	completionUnknown    = "40003"
@@ -44,7 +45,7 @@ func retry(ctx context.Context, fn func() error) error {
 	for try := 1; ; try++ {
 		err := fn()
 		switch code(err) {
-		case serializationFailure, deadlockDetected, duplicateTable:
+		case serializationFailure, deadlockDetected, duplicateTable, duplicateObject:
 		case uniqueViolation:
 			if e, _ := errors.AsType[*pgconn.PgError](err); !strings.HasPrefix(e.ConstraintName, "pg_") {
 				return err
