@@ -14,6 +14,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/cluster"
 	"github.com/mapwright/mapwright/internal/cluster/pgtest"
 	"github.com/mapwright/mapwright/internal/cluster/postgres"
@@ -132,6 +133,11 @@ func benchmarkReplay(b *testing.B, server *pgtest.Server, name string) {
 	if err := s.Close(); err != nil {
 		b.Fatal(err)
 	}
+	whole := 0
+	if err := replay.Records(b.Context(), e, snap, func(_ frontier.Position, rec []byte) error { whole += len(rec); return nil }); err != nil {
+		b.Fatal(err)
+	}
+	b.ReportMetric(float64(whole)/1e6/took.Seconds(), "uncompressed-MB/s")
 	b.ReportMetric(float64(size)/1e6/took.Seconds(), "log-MB/s")
 	b.ReportMetric(float64(records)/took.Seconds(), "records/s")
 	b.ReportMetric(0, "ns/op")

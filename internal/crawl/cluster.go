@@ -18,7 +18,7 @@ import (
 )
 
 // clusterBatch is how long the first record of a batch waits for others in a crawl of several machines. A commit is a transaction of the engine.
-const clusterBatch = 100 * time.Millisecond
+const clusterBatch = 200 * time.Millisecond
 
 // viewOf makes the options of a store those of a view of the session. The view of an earlier session is deleted: the engine has everything.
 func viewOf(o *Options, so *state.Options) error {

@@ -202,7 +202,7 @@ func TestClusterFullDisk(t *testing.T) {
 	const delay = 300 * time.Millisecond
 	cfg := tableWeb(size(40, 200), 16)
 	want, _ := alone(t, cfg, delay)
-	web := serve(t, cfg)
+	web := serveSlowly(t, cfg)
 	f, _ := newFleet(t, web, tableCrawl(web, delay)...)
 	f.start(2)
 	small := filepath.Join(f.dirs, "small")
@@ -230,6 +230,7 @@ func TestClusterFullDisk(t *testing.T) {
 	if got := p.wait(); got.code != 1 || !strings.Contains(got.stderr, "disk") {
 		t.Errorf("the machine without space ends with %d: %s", got.code, got.stderr)
 	}
+	web.SetLatency(0)
 	f.ends(0, "complete")
 	got := f.export()
 	got.same(t, &want)

@@ -172,7 +172,7 @@ func TestClusterBlockedHost(t *testing.T) {
 		t.Fatalf("exit status %d", got.code)
 	}
 	alone := other.HostStats(1).Requests
-	web := serve(t, cfg)
+	web := serveSlowly(t, cfg)
 	f, _ := newFleet(t, web, append(tableCrawl(web, 500*time.Millisecond), flags...)...)
 	f.start(2)
 	f.shares(f.machines[0], 2)
@@ -185,6 +185,7 @@ func TestClusterBlockedHost(t *testing.T) {
 		f.join(n % 2)
 		f.machines[n%2].untilEnded(func() bool { return pages(web) >= at+30 })
 	}
+	web.SetLatency(0)
 	f.ends(0, "complete")
 	// A machine that is killed may have asked once without recording it, and its successor asks for robots.txt again.
 	if asked := web.HostStats(1).Requests; asked > alone+5*kills {

@@ -44,7 +44,7 @@ func TestClusterKills(t *testing.T) {
 	const delay = 500 * time.Millisecond
 	cfg := tableWeb(size(60, 200), size(16, 40))
 	want, rep := alone(t, cfg, delay)
-	web := serve(t, cfg)
+	web := serveSlowly(t, cfg)
 	f, _ := newFleet(t, web, tableCrawl(web, delay)...)
 	f.start(3)
 	f.shares(f.machines[0], 3)
@@ -64,6 +64,7 @@ func TestClusterKills(t *testing.T) {
 	if killed == 0 {
 		t.Fatal("the crawl ended before a machine was killed")
 	}
+	web.SetLatency(0)
 	f.ends(0, "complete")
 	got := f.export()
 	got.same(t, &want)
@@ -87,13 +88,14 @@ func TestClusterPausedMachine(t *testing.T) {
 	const delay = 200 * time.Millisecond
 	cfg := tableWeb(size(40, 200), size(12, 25), testweb.Slow{Delay: 50 * time.Millisecond})
 	want, _ := alone(t, cfg, delay)
-	web := serve(t, cfg)
+	web := serveSlowly(t, cfg)
 	f, _ := newFleet(t, web, tableCrawl(web, delay)...)
 	f.start(3)
 	f.shares(f.machines[0], 3)
 	f.machines[1].signal(syscall.SIGSTOP)
 	time.Sleep(2 * cluster.Lease) // the lease is of the engine's clock
 	f.machines[1].signal(syscall.SIGCONT)
+	web.SetLatency(0)
 	f.ends(0, "complete")
 	got := f.export()
 	got.same(t, &want)
@@ -109,7 +111,7 @@ func TestClusterJoinAndLeave(t *testing.T) {
 	const delay = 200 * time.Millisecond
 	cfg := tableWeb(size(40, 200), size(12, 20))
 	want, _ := alone(t, cfg, delay)
-	web := serve(t, cfg)
+	web := serveSlowly(t, cfg)
 	f, _ := newFleet(t, web, tableCrawl(web, delay)...)
 	f.start(2)
 	f.shares(f.machines[0], 2)
@@ -128,6 +130,7 @@ func TestClusterJoinAndLeave(t *testing.T) {
 	}
 	f.shares(f.machines[0], 2)
 	f.join(1)
+	web.SetLatency(0)
 	f.ends(0, "complete")
 	got := f.export()
 	got.same(t, &want)
@@ -141,7 +144,7 @@ func TestClusterEngineAway(t *testing.T) {
 	const delay = 200 * time.Millisecond
 	cfg := tableWeb(size(40, 200), 12)
 	want, _ := alone(t, cfg, delay)
-	web := serve(t, cfg)
+	web := serveSlowly(t, cfg)
 	f, p := newFleet(t, web, tableCrawl(web, delay)...)
 	f.start(3)
 	before := f.shares(f.machines[0], 3)
@@ -155,6 +158,7 @@ func TestClusterEngineAway(t *testing.T) {
 			t.Errorf("machine %d had %d partitions and has %d, joined at %s and %s", i, b.Partitions, a.Partitions, b.JoinedAt, a.JoinedAt)
 		}
 	}
+	web.SetLatency(0)
 	f.ends(0, "complete")
 	got := f.export()
 	got.same(t, &want)
@@ -197,7 +201,7 @@ func TestClusterFailover(t *testing.T) {
 	const delay = 200 * time.Millisecond
 	cfg := tableWeb(size(40, 200), 12)
 	want, _ := alone(t, cfg, delay)
-	web := serve(t, cfg)
+	web := serveSlowly(t, cfg)
 	primary := privateServer(t)
 	standby := servers(t, nil, primary)
 	if err := primary.Synchronous("standby"); err != nil {
@@ -220,6 +224,7 @@ func TestClusterFailover(t *testing.T) {
 		}
 	}
 	p.SetServer(standby)
+	web.SetLatency(0)
 	f.ends(0, "complete")
 	got := f.export()
 	got.same(t, &want)
@@ -233,7 +238,7 @@ func TestClusterLostData(t *testing.T) {
 	const delay = 200 * time.Millisecond
 	cfg := tableWeb(size(40, 200), 12)
 	want, _ := alone(t, cfg, delay)
-	web := serve(t, cfg)
+	web := serveSlowly(t, cfg)
 	primary := privateServer(t)
 	line := proxyTo(t, primary)
 	standby := servers(t, line, primary)
@@ -250,6 +255,7 @@ func TestClusterLostData(t *testing.T) {
 		}
 	}
 	p.SetServer(standby)
+	web.SetLatency(0)
 	rep := f.ends(0, "complete")
 	got := f.export()
 	got.same(t, &want)
@@ -269,7 +275,7 @@ func TestClusterBadNetwork(t *testing.T) {
 	const delay = 200 * time.Millisecond
 	cfg := tableWeb(size(40, 200), 12)
 	want, _ := alone(t, cfg, delay)
-	web := serve(t, cfg)
+	web := serveSlowly(t, cfg)
 	f, p := newFleet(t, web, tableCrawl(web, delay)...)
 	f.start(3)
 	f.shares(f.machines[0], 3)
@@ -285,6 +291,7 @@ func TestClusterBadNetwork(t *testing.T) {
 		time.Sleep(15 * time.Second)
 		p.SetDelay(0)
 	}
+	web.SetLatency(0)
 	f.ends(0, "complete")
 	p.LoseAnswers(0)
 	got := f.export()
@@ -297,7 +304,7 @@ func TestClusterMaxURLs(t *testing.T) {
 	t.Parallel()
 	const delay = 100 * time.Millisecond
 	most := size(300, 2000)
-	web := serve(t, tableWeb(size(60, 200), size(12, 30)))
+	web := serveSlowly(t, tableWeb(size(60, 200), size(12, 30)))
 	f, _ := newFleet(t, web, append(tableCrawl(web, delay), "--max-urls", fmt.Sprint(most))...)
 	f.start(3)
 	f.shares(f.machines[0], 3)
@@ -306,6 +313,7 @@ func TestClusterMaxURLs(t *testing.T) {
 		f.join(n % 3)
 		f.answered(min(most/2, (n+1)*most/8))
 	}
+	web.SetLatency(0)
 	f.ends(3, "partial")
 	s := f.status()
 	if s.Counted != most {

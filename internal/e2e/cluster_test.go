@@ -291,6 +291,15 @@ func tableWeb(hosts, pages int, more ...testweb.Fault) testweb.Config {
 	return testweb.Config{Seed: 3, Hosts: hosts, Pages: pages, Links: 12, CrossHost: 0.3, PageSize: 2000, Sitemaps: &testweb.Sitemaps{Orphans: 1}, Faults: testweb.OnAll(faults...)}
 }
 
+// serveSlowly serves the web with answers that take a second, until the test has done to the crawl what it wants to do and sets the latency to nothing. A host has at least
+// twelve pages and is asked for one at a time, so the crawl lasts longer than machines need to share the partitions.
+func serveSlowly(t *testing.T, cfg testweb.Config) *testweb.Server {
+	t.Helper()
+	web := serve(t, cfg)
+	web.SetLatency(time.Second)
+	return web
+}
+
 // fetchTimeout is that of the crawls of the table. A takeover waits for it.
 const fetchTimeout = 3 * time.Second
 

@@ -39,6 +39,9 @@ func (s *Server) Release() {
 	}
 }
 
+// SetLatency makes every answer take so much longer, from the next request on. So a test decides how long a crawl lasts at least, and may shorten it again.
+func (s *Server) SetLatency(d time.Duration) { s.latency.Store(int64(d)) }
+
 // passHold waits if the request is held. It reports false if the client went away meanwhile.
 func (x *exchange) passHold() bool {
 	h := x.s.held.Load()

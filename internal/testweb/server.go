@@ -23,6 +23,7 @@ type Server struct {
 	buffers  sync.Pool // *buffer
 	lastDate atomic.Pointer[dateText]
 	held     atomic.Pointer[hold] // nil unless requests are held
+	latency  atomic.Int64         // nanoseconds; see SetLatency
 
 	generation atomic.Pointer[generation] // the present one; written under genMu
 	genMu      sync.Mutex

@@ -95,8 +95,10 @@ func write(ctx context.Context, tx pgx.Tx, s cluster.Session, b *cluster.Batch, 
 	return tx.SendBatch(ctx, &q).Close()
 }
 
-// queueWrites locks the partitions in order, moves their heads if all are as the
-// session knows them, and appends the rows.
+// queueWrites locks the partitions in order if the session owns them, moves their heads if
+// all are as it knows them, and appends the rows. The update does not ask for the owner:
+// PostgreSQL would expect it to match a row at most, and compare every partition of the
+// batch with every row.
 func queueWrites(want func(n int, sql string, args ...any), s cluster.Session, b *cluster.Batch) {
 	n := len(b.Writes)
 	if n == 0 {
@@ -124,14 +126,14 @@ func queueWrites(want func(n int, sql string, args ...any), s cluster.Session, b
 			rowSeqs, rowHashes, rowEpochs = append(rowSeqs, heads[i]), append(rowHashes, headHashes[i]), append(rowEpochs, epochs[i])
 		}
 	}
-	want(n, `SELECT part FROM mapwright_part WHERE crawl = $1 AND part = ANY($2) ORDER BY part FOR UPDATE`, s.Crawl[:], parts)
+	want(n, `SELECT part FROM mapwright_part WHERE crawl = $1 AND part = ANY($2) AND owner = $3 ORDER BY part FOR UPDATE`, s.Crawl[:], parts, s.ID[:])
 	want(n, `
 		UPDATE mapwright_part p SET seq = u.head, hash = u.head_hash, idle = u.idle, busy = u.busy, least = u.least, counted = u.counted, counts = u.counts,
-			owner = CASE WHEN u.closed THEN $3::bytea ELSE p.owner END
-		FROM unnest($4::smallint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::boolean[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bytea[], $15::boolean[], $16::bigint[])
+			owner = CASE WHEN u.closed THEN $2::bytea ELSE p.owner END
+		FROM unnest($3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::boolean[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bytea[], $14::boolean[], $15::bigint[])
 			AS u(part, epoch, seq, hash, head, head_hash, idle, busy, least, counted, counts, closed, granted)
-		WHERE p.crawl = $1 AND p.part = u.part AND p.owner = $2 AND p.epoch = u.epoch AND p.seq = u.seq AND p.hash = u.hash AND p.granted = u.granted`,
-		s.Crawl[:], s.ID[:], none, parts, epochs, seqs, hashes, heads, headHashes, idle, busy, least, counted, counts, closed, granted)
+		WHERE p.crawl = $1 AND p.part = u.part AND p.epoch = u.epoch AND p.seq = u.seq AND p.hash = u.hash AND p.granted = u.granted`,
+		s.Crawl[:], none, parts, epochs, seqs, hashes, heads, headHashes, idle, busy, least, counted, counts, closed, granted)
 	if len(bodies) > 0 {
 		want(len(bodies), `
 			INSERT INTO `+logTable(s.Crawl)+` SELECT part, seq, hash, epoch, $1::bytea, body

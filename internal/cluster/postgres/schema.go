@@ -167,16 +167,17 @@ func createTables(ctx context.Context, tx pgx.Tx, id cluster.CrawlID) error {
 	return nil
 }
 
-// tuneTables sets how the bodies are stored: they are compressed already. A database
-// that speaks PostgreSQL's protocol and does not know these settings works without
-// them.
+// tuneTables sets how the bodies are stored, which are compressed already, and counts the rows of mapwright_part: without that PostgreSQL takes them to be few, and compares
+// every partition of a batch with every row. A database that speaks PostgreSQL's protocol and does not know these statements works without them.
 func (e *Engine) tuneTables(ctx context.Context, id cluster.CrawlID) error {
+	var statements []string
 	for _, table := range []string{logTable(id), inboxTable(id)} {
-		for _, setting := range []string{`ALTER COLUMN body SET STORAGE EXTERNAL`, `SET (toast_tuple_target = 8160)`} {
-			_, err := e.pool.Exec(ctx, `ALTER TABLE `+table+` `+setting)
-			if _, answered := errors.AsType[*pgconn.PgError](err); err != nil && !answered {
-				return err
-			}
+		statements = append(statements, `ALTER TABLE `+table+` ALTER COLUMN body SET STORAGE EXTERNAL`, `ALTER TABLE `+table+` SET (toast_tuple_target = 8160)`)
+	}
+	for _, sql := range append(statements, `ANALYZE mapwright_part`) {
+		_, err := e.pool.Exec(ctx, sql)
+		if _, answered := errors.AsType[*pgconn.PgError](err); err != nil && !answered {
+			return err
 		}
 	}
 	return nil

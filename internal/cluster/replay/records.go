@@ -4,9 +4,9 @@
 package replay
 
 import (
+	"container/heap"
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/cluster"
@@ -32,7 +32,7 @@ func Records(ctx context.Context, r Reader, s *cluster.Snapshot, fn func(at fron
 	if err != nil {
 		return err
 	}
-	var logs []*partLog
+	logs := &logHeap{}
 	for p := range s.Parts {
 		l := &partLog{reader: r, codec: codec, crawl: s.Crawl.ID, partition: uint8(p), end: s.Parts[p].Head}
 		more, err := l.fill(ctx)
@@ -40,41 +40,52 @@ func Records(ctx context.Context, r Reader, s *cluster.Snapshot, fn func(at fron
 			return err
 		}
 		if more {
-			logs = append(logs, l)
+			heap.Push(logs, l)
 		}
 	}
 	var (
 		parts []state.Part
 		rec   []byte
 	)
-	for len(logs) > 0 {
-		at := logs[0].parts[0].At
-		for _, l := range logs[1:] {
-			at = min(at, l.parts[0].At)
-		}
-		parts = parts[:0]
-		ended := false
-		for _, l := range logs {
-			if l.parts[0].At != at {
-				continue
-			}
+	for logs.Len() > 0 {
+		at := logs.first().At
+		for parts = parts[:0]; logs.Len() > 0 && logs.first().At == at; {
+			l := (*logs)[0]
 			parts = append(parts, l.parts[0])
 			l.parts = l.parts[1:]
 			more, err := l.fill(ctx)
 			if err != nil {
 				return err
 			}
-			ended = ended || !more
+			if more {
+				heap.Fix(logs, 0)
+			} else {
+				heap.Pop(logs)
+			}
 		}
 		rec = state.JoinParts(rec[:0], parts...)
 		if err := fn(at, rec); err != nil {
 			return err
 		}
-		if ended {
-			logs = slices.DeleteFunc(logs, func(l *partLog) bool { return len(l.parts) == 0 })
-		}
 	}
 	return nil
+}
+
+// A logHeap has the log first whose next part has the least position, and of those with the same position the least partition.
+type logHeap []*partLog
+
+func (h logHeap) first() *state.Part { return &h[0].parts[0] }
+func (h logHeap) Len() int           { return len(h) }
+func (h logHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h logHeap) Less(i, j int) bool {
+	a, b := h[i], h[j]
+	return a.parts[0].At < b.parts[0].At || a.parts[0].At == b.parts[0].At && a.partition < b.partition
+}
+func (h *logHeap) Push(l any) { *h = append(*h, l.(*partLog)) }
+func (h *logHeap) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
 }
 
 // A partLog is the log of a partition, read page by page.

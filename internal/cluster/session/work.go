@@ -60,7 +60,7 @@ const (
 	// lookEvery is how often a session that has nothing to do looks whether the crawl is complete.
 	lookEvery = 500 * time.Millisecond
 	// opensAtOnce is how many partitions are opened or closed at the same time.
-	opensAtOnce = 32
+	opensAtOnce = cluster.Partitions
 )
 
 // A work is a call of Work.
