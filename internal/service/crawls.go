@@ -296,8 +296,8 @@ func (c *Crawls) List(ctx context.Context, caller *Caller, f CrawlFilter) (*List
 		}
 		where("(created_at < ? OR created_at = ? AND id < ?)", at, at, id)
 	}
-	limit := min(cmp.Or(max(f.Limit, 0), 50), 500)
-	rows, err := collect(ctx, c.s.db.Read(), scanRow, query+" ORDER BY created_at DESC, id DESC LIMIT ?", append(args, limit+1)...)
+	limit := listLimit(f.Limit)
+	rows, err := collect(ctx, c.s.db.Read(), scanShown, query+" ORDER BY created_at DESC, id DESC LIMIT ?", append(args, limit+1)...)
 	if err != nil {
 		return nil, err
 	}
@@ -317,11 +317,18 @@ func escapeLike(text string) string {
 	return strings.NewReplacer("!", "!!", "%", "!%", "_", "!_").Replace(text)
 }
 
+// listLimit is how many items a part of a list has, if a caller asks for so many.
+func listLimit(asked int) int { return min(cmp.Or(max(asked, 0), 50), 500) }
+
+func badCursor() error {
+	return &Error{Code: ErrInvalid, Detail: "the cursor is not valid", Fields: []FieldError{{"cursor", "bad_value", "use the value of next_cursor as it was given"}}}
+}
+
 func parseCursor(text string) (at int64, id string, err error) {
 	before, id, found := strings.Cut(text, ".")
 	at, err = strconv.ParseInt(before, 10, 64)
 	if err != nil || !found || !IsID(id) {
-		return 0, "", &Error{Code: ErrInvalid, Detail: "the cursor is not valid", Fields: []FieldError{{"cursor", "bad_value", "use the value of next_cursor as it was given"}}}
+		return 0, "", badCursor()
 	}
 	return at, id, nil
 }
@@ -391,23 +398,38 @@ func (c *Crawls) Delete(ctx context.Context, caller *Caller, id string) (*Crawl,
 	return c.Command(ctx, caller, id, CommandDelete, nil)
 }
 
-// Queue returns the waiting crawls in their order.
-func (c *Crawls) Queue(ctx context.Context, caller *Caller) ([]*Crawl, error) {
-	list, err := c.List(ctx, caller, CrawlFilter{States: []State{Queued}, Limit: 500})
-	if err != nil {
-		return nil, err
+// Queue returns waiting crawls in their order, as of the last look of the dispatcher, which follows every change. Of the filter it uses the account, the limit and the cursor.
+func (c *Crawls) Queue(ctx context.Context, caller *Caller, f CrawlFilter) (*List[*Crawl], error) {
+	account := cmp.Or(visible(caller), f.Account)
+	after := 0
+	if f.Cursor != "" {
+		var err error
+		if after, err = strconv.Atoi(f.Cursor); err != nil || after < 0 {
+			return nil, badCursor()
+		}
 	}
-	slices.SortStableFunc(list.Items, func(a, b *Crawl) int {
-		return cmp.Compare(position(a), position(b))
-	})
-	return list.Items, nil
-}
-
-func position(c *Crawl) int {
-	if c.Waiting == nil || c.Waiting.Position == 0 {
-		return int(^uint(0) >> 1)
+	limit := listLimit(f.Limit)
+	out := &List[*Crawl]{Items: []*Crawl{}}
+	for i, place := range c.dispatch.queue() {
+		if i < after || account != "" && place.account != account {
+			continue
+		}
+		if len(out.Items) == limit {
+			out.NextCursor = strconv.Itoa(i)
+			break
+		}
+		r, err := oneRow(ctx, c.s.db.Read(), scanShown, "", place.id)
+		if e, ok := errors.AsType[*Error](err); ok && e.Code == ErrNotFound {
+			continue // deleted since
+		}
+		if err != nil {
+			return nil, err
+		}
+		if r.State == Queued {
+			out.Items = append(out.Items, c.show(r))
+		}
 	}
-	return c.Waiting.Position
+	return out, nil
 }
 
 // Live is the status of a crawl that runs, or nil. The caller has read the crawl before.

@@ -33,6 +33,7 @@ type dispatcher struct {
 	mu       sync.Mutex
 	runners  map[string]*runner // guarded by mu; crawls that hold a slot
 	waits    map[string]Waiting // guarded by mu; of queued crawls, as of the last step
+	order    []place            // guarded by mu; of queued crawls, as of the last step; a step replaces it
 	removing map[string]bool    // guarded by mu; crawls whose directory is being removed
 	turned   bool               // guarded by mu; quotas have changed
 
@@ -175,8 +176,8 @@ func (d *dispatcher) startQueued(ctx context.Context, queued []*entry, accounts 
 		running[id] = t.running
 	}
 	var errs []error
-	waits := map[string]Waiting{}
-	position, wantsSlot := 0, ""
+	waits, order := map[string]Waiting{}, []place{}
+	wantsSlot := ""
 	for _, e := range inOrder(queued, running) {
 		t := accounts[e.account]
 		wait := t.hindrance(now)
@@ -200,8 +201,8 @@ func (d *dispatcher) startQueued(ctx context.Context, queued []*entry, accounts 
 				continue
 			}
 		}
-		position++
-		wait.Position = position
+		order = append(order, place{e.id, e.account})
+		wait.Position = len(order)
 		waits[e.id] = *wait
 	}
 	d.slot.want(d, wantsSlot, func(id string) bool {
@@ -210,8 +211,15 @@ func (d *dispatcher) startQueued(ctx context.Context, queued []*entry, accounts 
 	})
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.waits = waits
+	d.waits, d.order = waits, order
 	return errors.Join(errs...)
+}
+
+// queue is the crawls that wait, in the order in which they start.
+func (d *dispatcher) queue() []place {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.order
 }
 
 // command makes a running crawl do what is desired.

@@ -86,6 +86,18 @@ func TestPlanLimits(t *testing.T) {
 	}
 	awaitStep(ts, second.ID, waits(second.ID, 1))
 	awaitStep(ts, third.ID, waits(third.ID, 2))
+	cursor := ""
+	for _, want := range []*Crawl{second, third} {
+		part, err := ts.Crawls.Queue(t.Context(), ts.admin, CrawlFilter{Limit: 1, Cursor: cursor})
+		if err != nil || len(part.Items) != 1 || part.Items[0].ID != want.ID || (part.NextCursor == "") != (want == third) {
+			t.Errorf("the queue after %q: %+v, %v; want %s", cursor, part, err, want.ID)
+			break
+		}
+		cursor = part.NextCursor
+	}
+	if part, err := ts.Crawls.Queue(t.Context(), ts.admin, CrawlFilter{Account: "other"}); err != nil || len(part.Items) > 0 {
+		t.Errorf("the queue of another account: %+v, %v", part, err)
+	}
 	_, err := ts.Crawls.Submit(t.Context(), ts.admin, Submission{StartURLs: web.StartURLs()[:1]}, "")
 	if refusal := (*Error)(nil); !errors.As(err, &refusal) || refusal.Code != ErrPlanLimit {
 		t.Errorf("a third waiting crawl: %v", err)

@@ -23,6 +23,9 @@ type entry struct {
 	wait                       WaitCode
 }
 
+// place is a crawl in the queue.
+type place struct{ id, account string }
+
 // isSafe says whether the crawl has the safe profile.
 func (e *entry) isSafe() bool { return e.profile == string(config.Safe) }
 

@@ -38,7 +38,13 @@ const rowColumns = "id, account, name, labels_json, generation, state, desired, 
 	"recrawl_json, plan, priority, schedule, created_at, queued_at, started_at, ended_at, begun, resume_first, trial, rescope, elapsed_ms, counted, granted, grant_month, disk_bytes, " +
 	"result_json, progress_json"
 
-func scanRow(from scanner) (*row, error) {
+// scanRow reads a whole row.
+func scanRow(from scanner) (*row, error) { return scan(from, true) }
+
+// scanShown reads what is shown of a crawl, without the settings as they were given and as they are stored, which are most of a row.
+func scanShown(from scanner) (*row, error) { return scan(from, false) }
+
+func scan(from scanner, whole bool) (*row, error) {
 	r := &row{}
 	var labels, starts, settings, shown, stored, recrawl, result, progress string
 	var waiting Waiting
@@ -52,8 +58,10 @@ func scanRow(from scanner) (*row, error) {
 	if recrawl != "" {
 		err = fromJSON(recrawl, &r.recrawl)
 	}
-	err = errors.Join(err, fromJSON(labels, &r.Labels), fromJSON(starts, &r.starts), fromJSON(settings, &r.given), fromJSON(shown, &r.Settings), fromJSON(stored, &r.stored),
-		fromJSON(result, &r.Result), fromJSON(progress, &r.Progress))
+	if whole {
+		err = errors.Join(err, fromJSON(settings, &r.given), fromJSON(stored, &r.stored))
+	}
+	err = errors.Join(err, fromJSON(labels, &r.Labels), fromJSON(starts, &r.starts), fromJSON(shown, &r.Settings), fromJSON(result, &r.Result), fromJSON(progress, &r.Progress))
 	r.CreatedAt, r.StartedAt, r.EndedAt = timeOf(created), timeOf(started), timeOf(ended)
 	r.elapsed = time.Duration(elapsed) * time.Millisecond
 	r.Elapsed = r.elapsed.Seconds()
@@ -91,7 +99,11 @@ func getRow(ctx context.Context, q queryer, account, id string) (*row, error) {
 	if !IsID(id) {
 		return nil, notFound("crawl", id)
 	}
-	r, err := scanRow(q.QueryRowContext(ctx, "SELECT "+rowColumns+" FROM crawl WHERE id = ? AND (account = ? OR ? = '')", id, account, account))
+	return oneRow(ctx, q, scanRow, account, id)
+}
+
+func oneRow(ctx context.Context, q queryer, scan func(scanner) (*row, error), account, id string) (*row, error) {
+	r, err := scan(q.QueryRowContext(ctx, "SELECT "+rowColumns+" FROM crawl WHERE id = ? AND (account = ? OR ? = '')", id, account, account))
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, notFound("crawl", id)
 	}

@@ -58,16 +58,15 @@ func (c *call) crawlList(list *service.List[*service.Crawl]) error {
 
 func (a crawlRoutes) queue(c *call) error {
 	q := c.query()
-	account := c.account(q)
+	f := service.CrawlFilter{Account: c.account(q), Cursor: q.text("cursor"), Limit: q.number("limit", 1, mostItems, someItems)}
 	if err := q.done(); err != nil {
 		return err
 	}
-	waiting, err := a.crawls().Queue(c.r.Context(), c.caller)
+	list, err := a.crawls().Queue(c.r.Context(), c.caller, f)
 	if err != nil {
 		return err
 	}
-	waiting = slices.DeleteFunc(waiting, func(one *service.Crawl) bool { return account != "" && one.Account != account })
-	return c.crawlList(&service.List[*service.Crawl]{Items: waiting})
+	return c.crawlList(list)
 }
 
 func (a crawlRoutes) submit(c *call) error {

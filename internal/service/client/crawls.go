@@ -38,6 +38,15 @@ func (c *Client) Crawl(ctx context.Context, id string) (*service.Crawl, error) {
 
 // Crawls reads a part of the list of crawls, the newest first.
 func (c *Client) Crawls(ctx context.Context, f service.CrawlFilter) (*service.List[service.Crawl], error) {
+	return c.list(ctx, "/v1/crawls", f)
+}
+
+// Queue reads crawls that wait, in the order in which they start. Of the filter it uses the account, the limit and the cursor.
+func (c *Client) Queue(ctx context.Context, f service.CrawlFilter) (*service.List[service.Crawl], error) {
+	return c.list(ctx, "/v1/queue", service.CrawlFilter{Account: f.Account, Limit: f.Limit, Cursor: f.Cursor})
+}
+
+func (c *Client) list(ctx context.Context, path string, f service.CrawlFilter) (*service.List[service.Crawl], error) {
 	q := url.Values{}
 	var states []string
 	for _, s := range f.States {
@@ -52,13 +61,7 @@ func (c *Client) Crawls(ctx context.Context, f service.CrawlFilter) (*service.Li
 		q.Set("limit", strconv.Itoa(f.Limit))
 	}
 	out := &service.List[service.Crawl]{}
-	return out, c.do(ctx, call{method: http.MethodGet, path: "/v1/crawls", query: q}, out)
-}
-
-// Queue reads the crawls that wait, in the order in which they start.
-func (c *Client) Queue(ctx context.Context) (*service.List[service.Crawl], error) {
-	out := &service.List[service.Crawl]{}
-	return out, c.do(ctx, call{method: http.MethodGet, path: "/v1/queue"}, out)
+	return out, c.do(ctx, call{method: http.MethodGet, path: path, query: q}, out)
 }
 
 // Edit changes a crawl.

@@ -144,7 +144,7 @@ func (l load) poll(ctx context.Context, api *client.Client, ids []string) *polls
 				case 1:
 					_, err = api.Crawls(ctx, service.CrawlFilter{})
 				case 2:
-					_, err = api.Queue(ctx)
+					_, err = api.Queue(ctx, service.CrawlFilter{})
 				case 3:
 					err = api.Do(ctx, http.MethodGet, "/v1/usage", nil, &service.Usage{})
 				}

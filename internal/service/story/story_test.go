@@ -96,7 +96,7 @@ func TestStory(t *testing.T) {
 		crawl := must(first.Crawl(t.Context(), cancelled))(t)
 		return crawl.State == service.Queued && crawl.Waiting != nil && crawl.Waiting.Detail != "" && crawl.Waiting.Position > 0
 	})
-	if queue := must(admin.Queue(t.Context()))(t); len(queue.Items) != 0 {
+	if queue := must(admin.Queue(t.Context(), service.CrawlFilter{}))(t); len(queue.Items) != 0 {
 		t.Errorf("the queue of an account without crawls: %+v", queue)
 	}
 

@@ -138,14 +138,14 @@ func (v *crawlsView) addNow(q *request) error {
 		return err
 	}
 	v.add(q, crawlGroup{ID: "running", Title: "Running", Empty: "No crawl runs."}, running.Items)
-	queue, err := q.server.o.Crawls.Queue(q.r.Context(), q.caller)
+	queue, err := q.server.o.Crawls.Queue(q.r.Context(), q.caller, service.CrawlFilter{Limit: shownQueue})
 	if err != nil {
 		return err
 	}
-	if more = ""; len(queue) > shownQueue {
-		queue, more = queue[:shownQueue], v.Base+"/?state="+string(service.Queued)
+	if more = ""; queue.NextCursor != "" {
+		more = v.Base + "/?state=" + string(service.Queued)
 	}
-	v.add(q, crawlGroup{ID: "queue", Title: "Queue", Empty: "No crawl waits.", Queue: true, More: more}, queue)
+	v.add(q, crawlGroup{ID: "queue", Title: "Queue", Empty: "No crawl waits.", Queue: true, More: more}, queue.Items)
 	return nil
 }
 

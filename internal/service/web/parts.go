@@ -27,7 +27,7 @@ type Sessions interface {
 type Crawls interface {
 	Get(ctx context.Context, caller *service.Caller, id string) (*service.Crawl, error)
 	List(ctx context.Context, caller *service.Caller, f service.CrawlFilter) (*service.List[*service.Crawl], error)
-	Queue(ctx context.Context, caller *service.Caller) ([]*service.Crawl, error)
+	Queue(ctx context.Context, caller *service.Caller, f service.CrawlFilter) (*service.List[*service.Crawl], error)
 	Runs(ctx context.Context, caller *service.Caller, id string) ([]service.Run, error)
 }
 
