@@ -410,24 +410,27 @@ func (c *Crawls) Queue(ctx context.Context, caller *Caller, f CrawlFilter) (*Lis
 	}
 	limit := listLimit(f.Limit)
 	out := &List[*Crawl]{Items: []*Crawl{}}
+	at, ids := map[string]int{}, []any{}
 	for i, place := range c.dispatch.queue() {
 		if i < after || account != "" && place.account != account {
 			continue
 		}
-		if len(out.Items) == limit {
+		if len(ids) == limit {
 			out.NextCursor = strconv.Itoa(i)
 			break
 		}
-		r, err := oneRow(ctx, c.s.db.Read(), scanShown, "", place.id)
-		if e, ok := errors.AsType[*Error](err); ok && e.Code == ErrNotFound {
-			continue // deleted since
-		}
-		if err != nil {
-			return nil, err
-		}
-		if r.State == Queued {
-			out.Items = append(out.Items, c.show(r))
-		}
+		at[place.id], ids = i, append(ids, place.id)
+	}
+	if len(ids) == 0 {
+		return out, nil
+	}
+	rows, err := collect(ctx, c.s.db.Read(), scanShown, "SELECT "+rowColumns+" FROM crawl WHERE state = 'queued' AND id IN (?"+strings.Repeat(", ?", len(ids)-1)+")", ids...)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(rows, func(a, b *row) int { return cmp.Compare(at[a.ID], at[b.ID]) })
+	for _, r := range rows {
+		out.Items = append(out.Items, c.show(r))
 	}
 	return out, nil
 }

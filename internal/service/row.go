@@ -99,11 +99,7 @@ func getRow(ctx context.Context, q queryer, account, id string) (*row, error) {
 	if !IsID(id) {
 		return nil, notFound("crawl", id)
 	}
-	return oneRow(ctx, q, scanRow, account, id)
-}
-
-func oneRow(ctx context.Context, q queryer, scan func(scanner) (*row, error), account, id string) (*row, error) {
-	r, err := scan(q.QueryRowContext(ctx, "SELECT "+rowColumns+" FROM crawl WHERE id = ? AND (account = ? OR ? = '')", id, account, account))
+	r, err := scanRow(q.QueryRowContext(ctx, "SELECT "+rowColumns+" FROM crawl WHERE id = ? AND (account = ? OR ? = '')", id, account, account))
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, notFound("crawl", id)
 	}
