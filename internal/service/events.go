@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mapwright/mapwright/internal/service/db"
@@ -12,13 +14,18 @@ import (
 
 // Events are the durable events. Their ids ascend in the order in which they were committed.
 type Events struct {
-	db *db.DB
+	db     *db.DB
+	recent recentEvents
 
 	mu    sync.Mutex
 	added chan struct{} // guarded by mu; closed and replaced when events are added
 }
 
-func newEvents(d *db.DB) *Events { return &Events{db: d, added: make(chan struct{})} }
+func newEvents(d *db.DB) *Events {
+	e := &Events{db: d, added: make(chan struct{})}
+	e.recent.changed.Store(true)
+	return e
+}
 
 // Added is closed when events are added after this call. Call it before Since, so that none is missed between the two.
 func (e *Events) Added() <-chan struct{} {
@@ -28,6 +35,7 @@ func (e *Events) Added() <-chan struct{} {
 }
 
 func (e *Events) tell() {
+	e.recent.changed.Store(true)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	close(e.added)
@@ -36,6 +44,16 @@ func (e *Events) tell() {
 
 // Since returns the events that the filter selects, oldest first.
 func (e *Events) Since(ctx context.Context, f EventFilter) ([]Event, error) {
+	f.Limit = cmp.Or(f.Limit, 1000)
+	events, known, err := e.recent.since(ctx, e, &f)
+	if known || err != nil {
+		return events, err
+	}
+	return e.read(ctx, &f)
+}
+
+// read reads events from the database.
+func (e *Events) read(ctx context.Context, f *EventFilter) ([]Event, error) {
 	query, args := "SELECT id, at, type, account, crawl, generation, actor_key, actor_system, data_json FROM event WHERE id > ?", []any{f.After}
 	if f.Account != "" {
 		query, args = query+" AND account = ?", append(args, f.Account)
@@ -43,7 +61,76 @@ func (e *Events) Since(ctx context.Context, f EventFilter) ([]Event, error) {
 	if f.Crawl != "" {
 		query, args = query+" AND crawl = ?", append(args, f.Crawl)
 	}
-	return collect(ctx, e.db.Read(), scanEvent, query+" ORDER BY id LIMIT ?", append(args, cmp.Or(f.Limit, 1000))...)
+	return collect(ctx, e.db.Read(), scanEvent, query+" ORDER BY id LIMIT ?", append(args, f.Limit)...)
+}
+
+// recentMost is how many events are kept in memory at least, if there are so many. Twice as many are kept at most.
+const recentMost = 4096
+
+// recentEvents are the newest events, so that a new one is read from the database once and not by every client that waits for it.
+type recentEvents struct {
+	changed atomic.Bool // there may be events in the database that are not here
+
+	mu     sync.Mutex
+	loaded bool    // guarded by mu
+	before int64   // guarded by mu; all events with higher ids are here
+	events []Event // guarded by mu; oldest first
+}
+
+// since returns the events that the filter selects, if all events after the one it names are known.
+func (r *recentEvents) since(ctx context.Context, e *Events, f *EventFilter) (found []Event, known bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.update(ctx, e); err != nil {
+		return nil, false, err
+	}
+	if f.After < r.before {
+		return nil, false, nil
+	}
+	from, _ := slices.BinarySearchFunc(r.events, f.After+1, func(e Event, id int64) int { return cmp.Compare(e.ID, id) })
+	found = []Event{}
+	for i := from; i < len(r.events) && len(found) < f.Limit; i++ {
+		if one := &r.events[i]; (f.Account == "" || one.Account == f.Account) && (f.Crawl == "" || one.Crawl == f.Crawl) {
+			found = append(found, *one)
+		}
+	}
+	return found, true, nil
+}
+
+// update takes in what was added.
+func (r *recentEvents) update(ctx context.Context, e *Events) (err error) {
+	if !r.changed.Swap(false) {
+		return nil
+	}
+	defer func() {
+		if err != nil {
+			r.changed.Store(true)
+		}
+	}()
+	if !r.loaded {
+		if r.before, err = e.Last(ctx); err != nil {
+			return err
+		}
+		r.loaded = true
+	}
+	for {
+		after := r.before
+		if n := len(r.events); n > 0 {
+			after = r.events[n-1].ID
+		}
+		more, err := e.read(ctx, &EventFilter{After: after, Limit: recentMost})
+		if err != nil {
+			return err
+		}
+		r.events = append(r.events, more...)
+		if over := len(r.events) - recentMost; over > recentMost {
+			r.before = r.events[over-1].ID
+			r.events = slices.Clone(r.events[over:])
+		}
+		if len(more) < recentMost {
+			return nil
+		}
+	}
 }
 
 // Last is the id of the newest event, or 0.
