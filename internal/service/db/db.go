@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"time"
 
@@ -31,8 +32,10 @@ type DB struct {
 	reserve reserve
 }
 
-// readers is how many queries run at the same time.
-const readers = 8
+const (
+	readers = 8    // queries that run at the same time
+	cacheKB = 8000 // of a connection: some thousand crawls
+)
 
 // Open opens the database of a data directory, makes it if there is none, and brings it to the form of this program.
 func Open(ctx context.Context, o Options) (*DB, error) {
@@ -56,7 +59,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 
 func open(path, more string, connections int) (*sql.DB, error) {
 	name := "file:" + (&url.URL{Path: filepath.ToSlash(path)}).EscapedPath() +
-		"?_pragma=busy_timeout(10000)&_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=foreign_keys(1)" + more
+		"?_pragma=busy_timeout(10000)&_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=foreign_keys(1)&_pragma=cache_size(" + strconv.Itoa(-cacheKB) + ")" + more
 	pool, err := sql.Open("sqlite", name)
 	if err != nil {
 		return nil, err
