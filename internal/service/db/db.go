@@ -73,7 +73,24 @@ func open(path, more string, connections int) (*sql.DB, error) {
 func (d *DB) Close() error { return errors.Join(d.reader.Close(), d.writer.Close()) }
 
 // Read is where queries are made. They cannot write.
-func (d *DB) Read() *sql.DB { return d.reader }
+func (d *DB) Read() Reader { return Reader{d.reader} }
+
+// A Reader makes queries. They are short, so they run to their end also if nobody waits for the answer any more: for a context that can end, the driver and database/sql start
+// a goroutine each, and wait for it, which takes long beside busy crawls.
+type Reader struct{ pool *sql.DB }
+
+// QueryContext is that of [sql.DB].
+func (r Reader) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return r.pool.QueryContext(context.WithoutCancel(ctx), query, args...)
+}
+
+// QueryRowContext is that of [sql.DB].
+func (r Reader) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	return r.pool.QueryRowContext(context.WithoutCancel(ctx), query, args...)
+}
 
 // Write runs a transaction: it is durable when Write returns nil, and has done nothing if it returns an error. No other transaction writes
 // meanwhile, so what fn reads stays true until its end. If the disk is full, the reserve is released and fn runs once more.

@@ -53,7 +53,7 @@ func TestTransactions(t *testing.T) {
 	if err := insert(t, d, "a", nil); !IsTaken(err) {
 		t.Errorf("a name that is taken: %v", err)
 	}
-	if _, err := d.Read().ExecContext(t.Context(), "DELETE FROM plan"); err == nil {
+	if _, err := d.reader.ExecContext(t.Context(), "DELETE FROM plan"); err == nil {
 		t.Error("the connections for reading can write")
 	}
 }
