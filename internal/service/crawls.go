@@ -424,10 +424,11 @@ func (c *Crawls) Queue(ctx context.Context, caller *Caller, f CrawlFilter) (*Lis
 	if len(ids) == 0 {
 		return out, nil
 	}
-	rows, err := collect(ctx, c.s.db.Read(), scanShown, "SELECT "+rowColumns+" FROM crawl WHERE state = 'queued' AND id IN (?"+strings.Repeat(", ?", len(ids)-1)+")", ids...)
+	rows, err := collect(ctx, c.s.db.Read(), scanShown, "SELECT "+rowColumns+" FROM crawl WHERE id IN (?"+strings.Repeat(", ?", len(ids)-1)+")", ids...)
 	if err != nil {
 		return nil, err
 	}
+	rows = slices.DeleteFunc(rows, func(r *row) bool { return r.State != Queued }) // it has started since
 	slices.SortFunc(rows, func(a, b *row) int { return cmp.Compare(at[a.ID], at[b.ID]) })
 	for _, r := range rows {
 		out.Items = append(out.Items, c.show(r))
