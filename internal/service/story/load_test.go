@@ -27,13 +27,14 @@ type load struct {
 	pages            int // of a crawl
 	pollers, streams int
 	every            time.Duration // between two requests of a poller
+	delay            int           // milliseconds between two requests to a host, so that as many crawls run as may and the queue lasts
 }
 
 func loadSize() load {
 	if os.Getenv("MAPWRIGHT_BENCH") == "smoke" {
-		return load{crawls: 12, running: 4, pages: 10, pollers: 6, streams: 4, every: 50 * time.Millisecond}
+		return load{crawls: 12, running: 4, pages: 10, pollers: 6, streams: 4, every: 50 * time.Millisecond, delay: 10}
 	}
-	return load{crawls: 1000, running: 50, pages: 40, pollers: 200, streams: 100, every: time.Second}
+	return load{crawls: 1000, running: 50, pages: 40, pollers: 200, streams: 100, every: time.Second, delay: 250}
 }
 
 // BenchmarkService puts a full queue, pollers and event streams on one server. It reports how long reads take beside the crawls, the largest memory of the server, and the
@@ -93,7 +94,7 @@ func (l load) put(b *testing.B) {
 // submit submits all crawls.
 func (l load) submit(b *testing.B, api *client.Client, w *testweb.Server) []string {
 	b.Helper()
-	settings := settingsFor(w, map[string]any{"timeout": "120s"})
+	settings := settingsFor(w, map[string]any{"timeout": "120s", "min_delay_ms": l.delay, "max_delay_ms": l.delay, "max_inflight_per_host": 1})
 	ids := make([]string, l.crawls)
 	g, ctx := errgroup.WithContext(b.Context())
 	g.SetLimit(8)
