@@ -118,6 +118,9 @@ func (s *streams) sample(ctx context.Context) {
 			one.offer(crawl.ID, text)
 		}
 	}
+	for _, one := range clients {
+		one.wake()
+	}
 }
 
 // sampleText is a sample as an event without id.
@@ -139,20 +142,33 @@ func (o *stream) wants(account, crawl string) bool {
 
 func (o *stream) offer(crawl string, text []byte) {
 	o.mu.Lock()
+	defer o.mu.Unlock()
 	o.samples[crawl] = text
-	o.mu.Unlock()
+}
+
+// wake has the client sent its samples, if there are any.
+func (o *stream) wake() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.samples) == 0 {
+		return
+	}
 	select {
 	case o.sampled <- struct{}{}:
 	default:
 	}
 }
 
-func (o *stream) take() map[string][]byte {
+// take returns the samples that were not sent yet.
+func (o *stream) take() []byte {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	taken := o.samples
-	o.samples = map[string][]byte{}
-	return taken
+	var text []byte
+	for _, sample := range o.samples {
+		text = append(text, sample...)
+	}
+	clear(o.samples)
+	return text
 }
 
 // eventRoutes are the routes of event streams.
@@ -212,10 +228,8 @@ func (e eventRoutes) stream(c *call, one *stream) error {
 		case <-changed:
 			due = true
 		case <-one.sampled:
-			for _, text := range one.take() {
-				if err := out.send(text); err != nil {
-					return nil
-				}
+			if err := out.send(one.take()); err != nil {
+				return nil
 			}
 		case <-beat.C:
 			if _, err := e.server.caller(c.r, &c.cred); err != nil {

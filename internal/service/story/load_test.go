@@ -129,7 +129,9 @@ func (l load) poll(ctx context.Context, api *client.Client, ids []string) *polls
 	p := &polls{cancel: cancel}
 	for i := range l.pollers {
 		p.group.Go(func() {
-			timer := time.NewTimer(l.every * time.Duration(i) / time.Duration(l.pollers)) // they do not ask all at once
+			// Each asks at times of its own, whatever the answers take: clients that wait after an answer come to ask all at once.
+			next := time.Now().Add(l.every * time.Duration(i) / time.Duration(l.pollers))
+			timer := time.NewTimer(time.Until(next))
 			defer timer.Stop()
 			for n := i; ; n++ {
 				select {
@@ -153,7 +155,10 @@ func (l load) poll(ctx context.Context, api *client.Client, ids []string) *polls
 					return
 				}
 				p.add(time.Since(began), err)
-				timer.Reset(l.every)
+				for next = next.Add(l.every); time.Until(next) < 0; {
+					next = next.Add(l.every)
+				}
+				timer.Reset(time.Until(next))
 			}
 		})
 	}
