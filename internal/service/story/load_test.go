@@ -34,7 +34,7 @@ func loadSize() load {
 	if os.Getenv("MAPWRIGHT_BENCH") == "smoke" {
 		return load{crawls: 12, running: 4, pages: 10, pollers: 6, streams: 4, every: 50 * time.Millisecond, delay: 10}
 	}
-	return load{crawls: 1000, running: 50, pages: 40, pollers: 200, streams: 100, every: time.Second, delay: 250}
+	return load{crawls: 1000, running: 50, pages: 25, pollers: 200, streams: 100, every: time.Second, delay: 250}
 }
 
 // BenchmarkService puts a full queue, pollers and event streams on one server. It reports how long reads take beside the crawls, the largest memory of the server, and the
