@@ -20,15 +20,15 @@ const maxWordBytes = 64
 // add takes a piece of text as written. A word that markup divides counts as two.
 func (s *similarity) add(text []byte) {
 	for i := 0; i < len(text); {
-		start, digit := i, false
-		for i < len(text) && isWordByte(text[i]) {
-			digit = digit || isDigit(text[i])
+		start, seen := i, byte(0)
+		for i < len(text) && wordBytes[text[i]] != 0 {
+			seen |= wordBytes[text[i]]
 			i++
 		}
 		switch word := text[start:i]; {
 		case len(word) == 0:
 			i++
-		case !digit:
+		case seen == letterByte:
 			h, _ := mixText(textPrime, word[:min(len(word), maxWordBytes)])
 			s.vote(spread(h))
 		}
@@ -42,9 +42,23 @@ func spread(h uint64) uint64 {
 	return h ^ h>>32
 }
 
-func isWordByte(c byte) bool {
-	return c >= 0x80 || isDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'z'
-}
+// What a byte of a word is; 0 of other bytes.
+const (
+	letterByte = 1 << iota
+	digitByte
+)
+
+var wordBytes = func() (table [256]byte) {
+	for c := range table {
+		switch {
+		case isDigit(byte(c)):
+			table[c] = digitByte
+		case c >= 0x80 || 'a' <= c|0x20 && c|0x20 <= 'z':
+			table[c] = letterByte
+		}
+	}
+	return table
+}()
 
 func (s *similarity) vote(h uint64) {
 	s.words++

@@ -57,10 +57,23 @@ func AppendEscaped[T string | []byte](dst []byte, text T) []byte {
 type EscapingWriter struct{ io.Writer }
 
 func (e EscapingWriter) Write(text []byte) (int, error) {
+	if isPlain(text) {
+		return e.Writer.Write(text)
+	}
 	if _, err := e.Writer.Write(AppendEscaped(nil, text)); err != nil {
 		return 0, err
 	}
 	return len(text), nil
+}
+
+// isPlain reports whether text has nothing but printable ASCII and line feeds, which nothing escapes.
+func isPlain(text []byte) bool {
+	for _, c := range text {
+		if (c < ' ' || c >= 0x7f) && c != '\n' {
+			return false
+		}
+	}
+	return true
 }
 
 // appendHex writes a character below U+10000 as JSON escapes it.
