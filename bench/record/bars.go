@@ -54,6 +54,16 @@ func bars() []bar {
 		{what: "the same: bytes written per page, log and view", limit: 200, atMost: true, name: recrawl + "again", unit: "written-B/page"},
 		{what: "the same: bodies read per page", limit: 0.021, atMost: true, name: recrawl + "again", unit: "bodies/page"},
 		{what: "the same: anonymous RSS, × the first crawl", limit: 1.1, atMost: true, name: recrawl + "again", unit: "anon-MB", over: recrawl + "first"},
+		{what: "(b) over PostgreSQL: speed, × without a cluster", limit: 0.7, name: "Cluster/ratio", unit: "of-no-cluster"},
+		{what: "the same: CPU of the engine for 100 pages, ms", limit: 0.5, atMost: true, name: "Cluster/ratio", unit: "engine-ms/100pages"},
+		{what: "replay of its log, MB/s without compression", limit: 30, name: "Cluster/replay", unit: "uncompressed-MB/s"},
+		{what: "three machines over a slow web: speed, × three times one", limit: 0.95, name: "ClusterSlowWeb/machines=3", unit: "of-linear"},
+		{what: "a machine is killed, its requests take 5 s at most: seconds until its hosts are asked again", limit: 20, atMost: true, name: "Takeover", unit: "takeover-s"},
+		{what: "the same, a partition of a million URLs", limit: 34, atMost: true, name: "TakeoverLarge", unit: "takeover-s"},
+		{what: "1,000 crawls, 50 at once, 200 clients, 100 event streams: 99th percentile of reads, ms", limit: 200, atMost: true, name: "Service", unit: "read-p99-ms"},
+		{what: "the same: lost events", limit: 0, atMost: true, name: "Service", unit: "lost-events"},
+		{what: "100 open dashboards: CPU, % of the crawl's", limit: 5, atMost: true, name: "Dashboards/share", unit: "dashboards-cpu-%"},
+		{what: "a million pages, the slowest filter: 99th percentile, ms", limit: 300, atMost: true, name: "Query/filter=contains-many", unit: "p99-ms"},
 	}
 }
 
