@@ -170,7 +170,8 @@ func jsonTexts(value any) (texts []string, ok bool) {
 	case string:
 		return []string{v}, true
 	case json.Number:
-		return []string{v.String()}, true
+		_, err := v.Float64() // readers of the settings may keep numbers so
+		return []string{v.String()}, err == nil
 	case bool:
 		return []string{fmt.Sprint(v)}, true
 	case []any:

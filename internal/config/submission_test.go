@@ -154,7 +154,7 @@ func TestSubmissionNamesEveryFault(t *testing.T) {
 }
 
 func TestSubmissionForms(t *testing.T) {
-	for _, text := range []string{`[]`, `"x"`, `{`, `{"max_urls"}`, `{"max_urls": 1`, `{} {}`, `{"max_urls": 1}]`, `{"include": [["a"]]}`, `{"include": [{}]}`, `{"max_urls": 1.5}`, `{"max_urls": 1e400}`} {
+	for _, text := range []string{`[]`, `"x"`, `{`, `{"max_urls"}`, `{"max_urls": 1`, `{} {}`, `{"max_urls": 1}]`, `{"include": [["a"]]}`, `{"include": [{}]}`, `{"max_urls": 1.5}`, `{"max_urls": 1e400}`, `{"include": 1e400}`} {
 		s := Submission{Settings: json.RawMessage(text)}
 		if loaded, faults := s.Load(); loaded != nil || len(faults) == 0 {
 			t.Errorf("%s is taken", text)

@@ -146,14 +146,21 @@ func checkAccount(ctx context.Context, q queryer, account *Account) error {
 		}
 		faults = append(faults, FieldError{"plan", "unknown", fmt.Sprintf("there is no plan %q", account.Plan)})
 	}
+	for i, host := range account.OwnHosts {
+		if len(host) > maxHost {
+			faults = append(faults, FieldError{fmt.Sprintf("own_hosts[%d]", i), "too_long", fmt.Sprintf("a host has at most %d bytes", maxHost)})
+		}
+	}
 	if _, err := config.NewHostSet(account.OwnHosts); err != nil {
 		faults = append(faults, FieldError{"own_hosts", "invalid", err.Error()})
 	}
 	return invalid("the account", faults)
 }
 
-// maxName bounds names, in bytes.
-const maxName = 200
+const (
+	maxName = 200 // bytes
+	maxHost = 253 // bytes, as in DNS
+)
 
 // checkName says what is wrong with a name.
 func checkName(field, name string) []FieldError {

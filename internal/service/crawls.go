@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -31,6 +32,7 @@ const (
 	maxPriority     = 9
 	defaultPriority = 5
 	maxStarts       = 10_000
+	maxStartLength  = 4096 // bytes
 	maxLabels       = 20
 	keepIdempotency = 24 * time.Hour
 )
@@ -119,7 +121,7 @@ func checkQueueLength(ctx context.Context, tx *Tx, account *Account) error {
 
 // newRow makes the row of a submission, or names every fault of it.
 func (c *Crawls) newRow(ctx context.Context, caller *Caller, sub *Submission) (*row, error) {
-	r := &row{starts: sub.StartURLs, given: map[string]any{}}
+	r := &row{starts: sub.StartURLs, given: map[string]json.RawMessage{}}
 	r.ID, r.Account, r.State, r.Desired = newID(), caller.Account.ID, Queued, DesiredRun
 	r.Name, r.Labels, r.Schedule = sub.Name, sub.Labels, caller.Schedule
 	if r.Labels == nil {
@@ -232,6 +234,8 @@ func parseStarts(texts []string) (starts []datadir.Start, faults []FieldError) {
 	for i, text := range texts {
 		s, err := datadir.ParseStart(strings.TrimSpace(text))
 		switch {
+		case len(text) > maxStartLength:
+			faults = append(faults, FieldError{fmt.Sprintf("start_urls[%d]", i), "too_long", fmt.Sprintf("it has %d bytes, at most %d are allowed", len(text), maxStartLength)})
 		case err != nil:
 			faults = append(faults, FieldError{fmt.Sprintf("start_urls[%d]", i), "bad_value", err.Error()})
 		case !seen[s.URL.String()]:

@@ -2,7 +2,6 @@ package service
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -58,7 +57,7 @@ func (c *Crawls) edit(ctx context.Context, tx *Tx, caller *Caller, r *row, e *Ed
 		if string(value) == "null" {
 			delete(r.given, name)
 		} else {
-			r.given[name] = json.RawMessage(value)
+			r.given[name] = value
 		}
 	}
 	if len(e.Settings) > 0 || e.StartURLs != nil {

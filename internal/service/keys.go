@@ -39,8 +39,11 @@ func (a *Accounts) CreateKey(ctx context.Context, c *Caller, k Key) (Key, error)
 	if k.Name != "" {
 		faults = checkName("name", k.Name)
 	}
-	if len(k.Scopes) == 0 {
+	switch {
+	case k.Scopes == nil:
 		k.Scopes = []Scope{ScopeRead, ScopeWrite}
+	case len(k.Scopes) == 0:
+		faults = append(faults, FieldError{"scopes", "missing", "at least one scope is needed; scopes are read, write and admin"})
 	}
 	for _, s := range k.Scopes {
 		if !slices.Contains(Scopes(), s) {

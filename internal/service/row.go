@@ -3,6 +3,7 @@ package service
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"strconv"
 	"strings"
@@ -15,10 +16,10 @@ import (
 // row is a crawl as it is stored.
 type row struct {
 	Crawl
-	starts      []string            // all start URLs
-	given       map[string]any      // what the submission and edits set, by file key
-	stored      map[string][]string // the effective settings
-	recrawl     *Recrawl            // nil in the first generation
+	starts      []string                   // all start URLs
+	given       map[string]json.RawMessage // what the submission and edits set, by file key
+	stored      map[string][]string        // the effective settings
+	recrawl     *Recrawl                   // nil in the first generation
 	queuedAt    int64
 	begun       bool // it has a directory
 	resumeFirst bool

@@ -84,7 +84,11 @@ func fill(prefix string, text []byte, dst reflect.Value) (faults []service.Field
 			continue
 		}
 		value := object[name]
-		if inner := field.Type(); inner.Kind() == reflect.Pointer && inner.Elem().Kind() == reflect.Struct && string(value) != "null" && !isText(inner.Elem()) {
+		if string(value) == "null" {
+			faults = append(faults, service.FieldError{Field: prefix + name, Code: "type", Detail: "must be " + kindOf(field.Type()) + "; leave the field out if it is not meant to be given"})
+			continue
+		}
+		if inner := field.Type(); inner.Kind() == reflect.Pointer && inner.Elem().Kind() == reflect.Struct && !isText(inner.Elem()) {
 			field.Set(reflect.New(inner.Elem()))
 			faults = append(faults, fill(prefix+name+".", value, field.Elem())...)
 			continue
