@@ -444,7 +444,12 @@ func (c *Crawls) Queue(ctx context.Context, caller *Caller, f CrawlFilter) (*Lis
 func (c *Crawls) Live(id string) *monitor.Live { return c.dispatch.live(id) }
 
 // Running is the running crawl, for reading its pages, or nil.
-func (c *Crawls) Running(id string) *crawl.Crawl { return c.dispatch.running(id) }
+func (c *Crawls) Running(id string) *crawl.Crawl {
+	if r := c.dispatch.runner(id); r != nil {
+		return r.crawl
+	}
+	return nil
+}
 
 // DataDir is the directory of a crawl. Before the crawl has begun it does not exist.
 func (c *Crawls) DataDir(id string) datadir.Dir { return datadir.Dir(c.s.crawlDir(id)) }

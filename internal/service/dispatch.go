@@ -409,14 +409,6 @@ func (d *dispatcher) slotsUsed() int {
 	return len(d.runners)
 }
 
-// running is the running crawl, or nil.
-func (d *dispatcher) running(id string) *crawl.Crawl {
-	if r := d.runner(id); r != nil {
-		return r.crawl
-	}
-	return nil
-}
-
 // live is the status of a running crawl, at most half a second old, or nil.
 func (d *dispatcher) live(id string) *monitor.Live {
 	if r := d.runner(id); r != nil {

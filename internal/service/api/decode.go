@@ -32,8 +32,9 @@ func readBody(w http.ResponseWriter, r *http.Request, dst any, optional bool) er
 		allowed = append(allowed, "application/merge-patch+json")
 	}
 	typed := err == nil && slices.Contains(allowed, kind)
-	if !typed && !(optional && r.ContentLength == 0) {
-		return refuse(errMediaType, "send the body as "+strings.Join(allowed, " or "))
+	mistyped := refuse(errMediaType, "send the body as "+strings.Join(allowed, " or "))
+	if !typed && !optional {
+		return mistyped
 	}
 	if r.Header.Get("Content-Encoding") != "" {
 		return refuse(errMediaType, "send the body without Content-Encoding")
@@ -52,7 +53,10 @@ func readBody(w http.ResponseWriter, r *http.Request, dst any, optional bool) er
 		return refuse(errBody, "the body did not arrive whole")
 	}
 	if optional && len(bytes.TrimSpace(text)) == 0 {
-		return nil
+		return nil // whatever its type; the length of a body in chunks is not known before
+	}
+	if !typed {
+		return mistyped
 	}
 	if !json.Valid(text) {
 		var any any

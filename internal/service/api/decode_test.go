@@ -75,9 +75,13 @@ func TestBodies(t *testing.T) {
 // A body that may be missing need not have a type.
 func TestOptionalBodies(t *testing.T) {
 	for body, want := range map[string]bool{"": true, "{}": false} {
-		var recrawl service.Recrawl
-		if err := readBody(httptest.NewRecorder(), bodyRequest("", body), &recrawl, true); (err == nil) != want {
-			t.Errorf("%q without a type: %v", body, err)
+		for _, length := range []int64{int64(len(body)), -1} { // -1: sent in chunks
+			var recrawl service.Recrawl
+			r := bodyRequest("", body)
+			r.ContentLength = length
+			if err := readBody(httptest.NewRecorder(), r, &recrawl, true); (err == nil) != want {
+				t.Errorf("%q without a type, length %d: %v", body, length, err)
+			}
 		}
 	}
 }
