@@ -52,6 +52,9 @@ func printReport(io stdio, dir datadir.Dir, resume string, rep *report.Report) e
 	}
 	t.row("Received", "%s", humanize.IBytes(uint64(rep.Bytes)))
 	t.row("This run", "%s in %s%s, export %s", plural(rep.Pages, "page"), seconds(rep.CrawlSeconds), rate(rep), seconds(rep.ExportSeconds))
+	if c := rep.Cluster; c != nil {
+		t.row("Machines", "%s", machinesText(c))
+	}
 	if len(rep.SkippedLinks) > 0 {
 		t.row("Not followed", "%s", counts(rep.SkippedLinks))
 	}
@@ -69,6 +72,26 @@ func printReport(io stdio, dir datadir.Dir, resume string, rep *report.Report) e
 	}
 	_, err := fmt.Fprint(io.out, out)
 	return err
+}
+
+// machinesText says how many machines worked on a crawl, and what became of them.
+func machinesText(c *report.Cluster) string {
+	text, lost := humanize.Comma(int64(len(c.Machines))), 0
+	for i := range c.Machines {
+		if c.Machines[i].Lost {
+			lost++
+		}
+	}
+	if lost > 0 {
+		text += fmt.Sprintf(", %d of them lost", lost)
+	}
+	if c.Takeovers > 0 {
+		text += fmt.Sprintf(", %s taken over", plural(int64(c.Takeovers), "partition"))
+	}
+	if c.Fenced > 0 {
+		text += fmt.Sprintf(", %s fenced", plural(int64(c.Fenced), "session"))
+	}
+	return text
 }
 
 // printFindings writes what an owner of the pages may want to correct.

@@ -86,6 +86,18 @@ func TestGoOn(t *testing.T) {
 	}
 }
 
+// The closing table says how many machines worked on the crawl, and what happened to them.
+func TestMachinesText(t *testing.T) {
+	for want, c := range map[string]report.Cluster{
+		"1": {Machines: []report.Machine{{}}},
+		"3, 1 of them lost, 85 partitions taken over, 1 session fenced": {Machines: []report.Machine{{}, {Lost: true}, {}}, Takeovers: 85, Fenced: 1},
+	} {
+		if got := machinesText(&c); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 // The closing table has a row for the changes of a recrawl, and none for a first crawl.
 func TestReportOfRecrawl(t *testing.T) {
 	for generation, want := range map[uint32]string{0: "", 3: "Changes   unchanged 1,200, changed 12, gone 3 (generation 3)\n"} {

@@ -1,6 +1,6 @@
 package cluster
 
-// A Change is one compare-and-set of the crawl: [SetState], [SetPlan], [SetLimit], [RaiseLevel],
+// A Change is one compare-and-set of the crawl: [SetState], [SetPlan], [RaiseLevel],
 // [Grant] or [TakeToken].
 type Change interface{ change() }
 
@@ -22,16 +22,13 @@ const (
 	IfLimitReached           // Snapshot.LimitReached
 )
 
-// SetPlan replaces the settings of the crawl, if they have the given version. The new
-// version is the next one.
+// SetPlan replaces the settings of the crawl, and with them its page limit, if they have
+// the given version. The new version is the next one. Grants that are out stay.
 type SetPlan struct {
 	Version uint64
 	Plan    []byte
+	MaxURLs uint64 // 0 means no limit
 }
-
-// SetLimit changes the number of pages that may be counted, 0 for any. Grants that are
-// out stay.
-type SetLimit struct{ From, To uint64 }
 
 // RaiseLevel raises the depth up to which URLs may be fetched, if Snapshot.MayRaise
 // allows it.
@@ -52,7 +49,6 @@ type TakeToken struct{ Name string }
 
 func (SetState) change()   {}
 func (SetPlan) change()    {}
-func (SetLimit) change()   {}
 func (RaiseLevel) change() {}
 func (Grant) change()      {}
 func (TakeToken) change()  {}

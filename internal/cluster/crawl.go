@@ -58,11 +58,19 @@ type Crawl struct {
 	State  State
 	Reason string // of the state, for people and the report
 	Run    uint64 // from 1; a state change with NewRun adds 1
+	Begun  Begun  // of the run
 
 	Level   uint32        // URLs of this depth and less may be fetched
 	MaxURLs uint64        // pages that may be counted; 0 means no limit
 	Granted uint64        // how many of them partitions may use
 	Used    time.Duration // time in state Running with at least one machine
+}
+
+// Begun is how a crawl was when its run began.
+type Begun struct {
+	At      time.Time
+	Used    time.Duration
+	Counted uint64 // pages
 }
 
 // An IdentityError says that a crawl was made by a program with other rules for URLs.

@@ -51,6 +51,9 @@ type Catalog interface {
 	List(ctx context.Context) ([]Crawl, error)
 	// Look returns the crawl at one moment. It changes nothing.
 	Look(ctx context.Context, id CrawlID, known Known) (*Snapshot, error)
+	// Sessions returns all sessions of the crawl, those that have ended too, in the order
+	// in which they joined.
+	Sessions(ctx context.Context, id CrawlID) ([]Member, error)
 	// Delete removes everything of a crawl. Its sessions are fenced. A crawl that does
 	// not exist is no error.
 	Delete(ctx context.Context, id CrawlID) error

@@ -30,7 +30,7 @@ type Session struct {
 	ID      SessionID
 	Machine MachineID
 	Name    string // of the machine, for people
-	Tally   Tally  // stored by each beat
+	Tally   Tally  // stored by each beat, and by Leave
 }
 
 // A Tally is what a session says about its work, for people. Nothing is decided by it.
@@ -40,6 +40,7 @@ type Tally struct {
 	Batch     time.Duration // that a commit takes, moving average
 	Replaying uint32        // partitions whose log is being read
 	RowsLeft  uint64        // of those logs
+	Pages     uint64        // fetched by all sessions of the process
 }
 
 // Known is what a session has of the crawl already, so that a beat need not bring it.
@@ -48,7 +49,7 @@ type Known struct {
 	Scope int    // number of scope extensions
 }
 
-// A Member is a session that has not ended. All times are of the engine's clock.
+// A Member is a session. All times are of the engine's clock.
 type Member struct {
 	Session SessionID
 	Machine MachineID
@@ -62,6 +63,8 @@ type Member struct {
 	Beats uint64
 	Batch uint64 // the last one committed
 	Tally Tally  // of the last beat but the first
+	Ended bool   // it has no rights any more
+	Left  bool   // it has ended by Leave, and not because of another session
 }
 
 // A Token is held by a source that may still add URLs. The crawl is not complete
@@ -75,7 +78,7 @@ type Token struct {
 type Snapshot struct {
 	Now     time.Time // the engine's clock
 	Crawl   Crawl     // Plan is nil if the version is the one known
-	Members []Member  // in the order of Session
+	Members []Member  // that have not ended, in the order of Session
 	Parts   [Partitions]Part
 	Tokens  []Token  // in the order of Name
 	Waiting int      // hand-overs that were not received; MostWaiting means that or more
@@ -124,14 +127,18 @@ func (s *Snapshot) Complete() bool {
 	return s.all(func(p *Part) bool { return p.Status.Idle }) && s.Waiting == 0 && len(s.Tokens) == 0
 }
 
-// LimitReached reports whether as many pages are counted as may be, and nothing is in
-// flight.
-func (s *Snapshot) LimitReached() bool {
-	var counted uint64
+// Counted is the number of pages that all partitions have counted.
+func (s *Snapshot) Counted() (counted uint64) {
 	for i := range s.Parts {
 		counted += s.Parts[i].Status.Counted
 	}
-	return s.Crawl.MaxURLs > 0 && counted >= s.Crawl.MaxURLs && s.all(func(p *Part) bool { return p.Status.Busy == 0 })
+	return counted
+}
+
+// LimitReached reports whether as many pages are counted as may be, and nothing is in
+// flight.
+func (s *Snapshot) LimitReached() bool {
+	return s.Crawl.MaxURLs > 0 && s.Counted() >= s.Crawl.MaxURLs && s.all(func(p *Part) bool { return p.Status.Busy == 0 })
 }
 
 // MayRaise reports whether URLs of a depth may be fetched, because none of a lesser

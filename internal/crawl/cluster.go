@@ -78,7 +78,7 @@ func (r *run) joinCluster(within *scope.Scope, robots *robotsServer) {
 	r.supervisor.ended, r.supervisor.away = make(chan struct{}), s.Away
 	limits := r.supervisor.limits
 	r.cluster = &member{session: s, endings: r.endings, limits: limits, progress: r.progress, local: session.Local{
-		Frontier: r.frontier, Store: r.store, Timeout: r.settings.Timeout, Duration: r.settings.Duration, Levels: r.settings.MaxDepth >= 0,
+		Frontier: r.frontier, Store: r.store, Pages: r.progress.tally.fetched, Timeout: r.settings.Timeout, Duration: r.settings.Duration, Levels: r.settings.MaxDepth >= 0,
 		Fold: func(at frontier.Position, run uint64, e frontier.Evidence) {
 			if run >= r.store.Run() {
 				r.frontier.Fold(at, e) // a new run tries domains again
@@ -184,12 +184,42 @@ func (m *member) conclude(ctx context.Context, err error, write func(context.Con
 	return rep, m.session.Leave(ctx, m.local)
 }
 
+// settle tells the engine how the crawl has ended, when its records have shown that. The end was decided without them.
+func (m *member) settle(status report.Status) error {
+	reason := m.end.Reason
+	switch {
+	case status == report.Complete:
+		reason = session.ReasonComplete
+	case status == report.Failed:
+		reason = session.ReasonFailed
+	case reason == session.ReasonComplete:
+		reason = session.ReasonPerHost
+	}
+	if reason == m.end.Reason {
+		return nil
+	}
+	return m.session.Settle(reason)
+}
+
 // describe puts what all machines did into the report.
-func (m *member) describe(rep *report.Report) {
-	counters := m.local.Store.Counters()
-	row := m.session.Crawl()
-	rep.StartedAt, rep.Pages = page.Time{Time: row.Created}, int64(counters.Counted)
+func (m *member) describe(ctx context.Context, rep *report.Report) error {
+	h, err := m.session.History(ctx)
+	if err != nil {
+		return err
+	}
+	rep.StartedAt, rep.Pages, rep.CrawlSeconds, rep.Elapsed = page.Time{Time: h.Began}, int64(h.RunPages), h.RunUsed.Seconds(), h.Used.Seconds()
 	rep.PagesPerSec = float64(rep.Pages) / max(rep.CrawlSeconds, 0.001)
+	rep.Cluster = &report.Cluster{Name: h.Name, Run: h.Run}
+	for i := range h.Machines {
+		f := &h.Machines[i]
+		rep.Cluster.Takeovers += f.Takeovers
+		rep.Cluster.Fenced += f.Fenced
+		rep.Cluster.Machines = append(rep.Cluster.Machines, report.Machine{
+			Name: f.Name, ID: f.ID, JoinedAt: page.Time{Time: f.Joined}, LastBeatAt: page.Time{Time: f.LastBeat}, Sessions: f.Sessions,
+			Pages: f.Pages, Batches: f.Batches, Takeovers: f.Takeovers, Fenced: f.Fenced, Lost: f.Lost,
+		})
+	}
+	return nil
 }
 
 // figures are what the monitor shows of the cluster, and the counters of the partitions that this machine has.

@@ -47,6 +47,16 @@ func newTestCluster(t *testing.T, web *memoryWeb, s *config.Settings, urls ...st
 	return c
 }
 
+// look is the crawl as it is now.
+func (c *testCluster) look() *cluster.Snapshot {
+	c.Helper()
+	snap, err := c.engine.Look(c.Context(), c.crawl.ID, cluster.Known{})
+	if err != nil {
+		c.Fatal(err)
+	}
+	return snap
+}
+
 // A testMachine is a data directory that joins as one session after another.
 type testMachine struct {
 	*testCluster
@@ -198,6 +208,7 @@ func TestClusterOfThreeMachines(t *testing.T) {
 				if rep.Status != report.Complete {
 					t.Errorf("the report has status %s", rep.Status)
 				}
+				wantMachines(t, rep, 3)
 			})
 		}
 		wg.Wait()
@@ -212,6 +223,23 @@ func TestClusterOfThreeMachines(t *testing.T) {
 			t.Errorf("%d URLs were asked for twice, such as %s", len(twice), twice[0])
 		}
 	})
+}
+
+// wantMachines wants the report of a crawl in which no machine was lost to know all machines, and what each has fetched.
+func wantMachines(t *testing.T, rep *report.Report, n int) {
+	t.Helper()
+	if rep.Cluster == nil || len(rep.Cluster.Machines) != n || rep.Cluster.Takeovers != 0 || rep.Cluster.Fenced != 0 {
+		t.Fatalf("the report says of the machines: %+v", rep.Cluster)
+	}
+	pages := int64(0)
+	for _, m := range rep.Cluster.Machines {
+		if pages += int64(m.Pages); m.Pages == 0 || m.Batches == 0 || m.Sessions != 1 || m.Lost {
+			t.Errorf("the report says of a machine: %+v", m)
+		}
+	}
+	if pages != rep.Pages || rep.Pages == 0 {
+		t.Errorf("the machines fetched %d pages, and the report says %d", pages, rep.Pages)
+	}
 }
 
 // agents is how many requests each machine has made for a URL, or for all.
@@ -434,6 +462,9 @@ func TestClusterPagesPerHost(t *testing.T) {
 		if rep.Status != report.Partial || rep.Pages != 60 {
 			t.Errorf("status %s (%s), %d pages", rep.Status, rep.Reason, rep.Pages)
 		}
+		if got := c.look().Crawl; got.State != cluster.Finished || got.Reason != session.ReasonPerHost {
+			t.Errorf("the engine says %s (%s)", got.State, got.Reason)
+		}
 	})
 }
 
@@ -560,8 +591,16 @@ func TestClusterResume(t *testing.T) {
 		}
 		s.MaxURLs = 0
 		m.resume = &session.Resume{}
+		began := time.Now()
 		if rep, err = m.run(t.Context()); err != nil || rep.Status != report.Complete {
 			t.Fatalf("%+v, %v", rep, err)
+		}
+		counters, err := m.look().Counters()
+		if got, want := rep.Pages, int64(counters.Counted)-50; err != nil || got != want {
+			t.Errorf("the second run has %d pages, want %d; %v", got, want, err)
+		}
+		if rep.StartedAt.Before(began) || rep.CrawlSeconds > time.Since(began).Seconds() || rep.Elapsed <= rep.CrawlSeconds || rep.Cluster.Run != 2 {
+			t.Errorf("the second run began at %v and took %.1f s of %.1f s, run %d", rep.StartedAt, rep.CrawlSeconds, rep.Elapsed, rep.Cluster.Run)
 		}
 		compareRows(t, "after the resume", rows(t, m.dir), want)
 		snap, err := m.testCluster.engine.Look(t.Context(), m.crawl.ID, cluster.Known{})

@@ -239,10 +239,12 @@ func (r *run) conclude(ctx context.Context) (*report.Report, error) {
 	if err := r.checkpoints.save(ctx); err != nil {
 		return nil, err
 	}
-	rep := r.report(&end, crawled)
 	if r.cluster != nil {
-		r.cluster.describe(rep)
+		if err := r.cluster.settle(end.status); err != nil {
+			return nil, err
+		}
 	}
+	rep := r.report(&end, crawled)
 	exporting := time.Now()
 	known := len(rep.Warnings)
 	r.exporting.Lock()
@@ -256,6 +258,11 @@ func (r *run) conclude(ctx context.Context) (*report.Report, error) {
 	}
 	rep.EndedAt, rep.ExportSeconds = page.Time{Time: time.Now()}, time.Since(exporting).Seconds()
 	rep.Elapsed = r.progress.clock.counted().Seconds()
+	if r.cluster != nil {
+		if err := r.cluster.describe(ctx, rep); err != nil {
+			return nil, err
+		}
+	}
 	return rep, r.writeReport(rep)
 }
 

@@ -65,7 +65,10 @@ func TestClusterKills(t *testing.T) {
 		t.Fatal("the crawl ended before a machine was killed")
 	}
 	web.SetLatency(0)
-	f.ends(0, "complete")
+	final := f.ends(0, "complete")
+	if c := final.Cluster; c == nil || len(c.Machines) != 3 || c.Takeovers == 0 {
+		t.Errorf("after %d kills the report says of the machines: %+v", killed, c)
+	}
 	got := f.export()
 	got.same(t, &want)
 	if s := f.status(); s.Done != rep.URLs {

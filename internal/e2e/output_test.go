@@ -85,6 +85,15 @@ type report struct {
 	SkippedLinks  map[string]int   `json:"skipped_links"`
 	BlockedHosts  []map[string]any `json:"blocked_hosts"`
 	Files         []string         `json:"files"`
+	Cluster       *struct {
+		Takeovers int `json:"takeovers"`
+		Machines  []struct {
+			Name     string `json:"name"`
+			Sessions int    `json:"sessions"`
+			Pages    int    `json:"pages"`
+			Lost     bool   `json:"lost"`
+		} `json:"machines"`
+	} `json:"cluster"`
 }
 
 // readLines reads sitemap.jsonl, by URL.

@@ -41,6 +41,7 @@ type view struct {
 	Charts                 []template.HTML
 	Hosts                  []titled
 	Settings, Starts       *ui.Table
+	Machines               *ui.Table // nil for a crawl of one machine
 }
 
 // document is the frame of the page.
@@ -100,6 +101,9 @@ func Render(rep *report.Report) ([]byte, error) {
 	}
 	v.Hosts = hosts(rep)
 	v.Settings = settings(rep)
+	if rep.Cluster != nil {
+		v.Machines = machines(rep.Cluster)
+	}
 	v.Starts = &ui.Table{Caption: "Start URLs", Columns: []ui.Column{{Name: "URL", Class: "url"}}, More: "report.json has all"}
 	for _, u := range rep.StartURLs {
 		v.Starts.Add(ui.Link(u))
@@ -231,6 +235,20 @@ func hosts(rep *report.Report) []titled {
 		all = append(all, titled{"Slowest hosts", t})
 	}
 	return all
+}
+
+func machines(c *report.Cluster) *ui.Table {
+	t := &ui.Table{Caption: "Machines that worked on the crawl", More: "report.json has all", Columns: []ui.Column{
+		{Name: "Machine"}, {Name: "Pages", Class: "num"}, {Name: "Sessions", Class: "num"}, {Name: "Partitions taken over", Class: "num"}, {Name: "Fenced", Class: "num"}, {Name: "End"},
+	}}
+	for i := range c.Machines {
+		m, end := &c.Machines[i], "left"
+		if m.Lost {
+			end = "lost"
+		}
+		t.Add(ui.Text(m.Name), ui.Number(int64(m.Pages)), ui.Number(int64(m.Sessions)), ui.Number(int64(m.Takeovers)), ui.Number(int64(m.Fenced)), ui.Text(end))
+	}
+	return t
 }
 
 func settings(rep *report.Report) *ui.Table {

@@ -39,6 +39,9 @@ func sample(rows int, text func(int) string) *report.Report {
 		ClickDepths: &report.ClickDepths{Known: true, Unreachable: 7},
 		Settings:    map[string]any{"max_urls": 0, "include": []string{text(1)}},
 		Files:       []string{"sitemap.jsonl", "report.json", "problems.jsonl", "report.html"},
+		Cluster: &report.Cluster{Name: text(0), Machines: []report.Machine{
+			{Name: text(1), Sessions: 1, Pages: 654321}, {Name: text(2), Sessions: 3, Takeovers: 85, Fenced: 2, Lost: true},
+		}},
 	}
 	for i := range 25 {
 		rep.ClickDepths.Depths = append(rep.ClickDepths.Depths, report.ClickDepth{Clicks: i, URLs: int64(i)})
@@ -243,7 +246,7 @@ func TestAgreesWithReport(t *testing.T) {
 	text, root := render(t, rep)
 	checkAgrees(t, rep, root)
 	sentence, _ := Verdict(rep)
-	for _, want := range []string{sentence, "900 more rows are not shown here", "What to do:"} {
+	for _, want := range []string{sentence, "Machines that worked on the crawl", "654,321", ">lost<", "900 more rows are not shown here", "What to do:"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page does not contain %q", want)
 		}

@@ -102,10 +102,14 @@ func testLimit(k *checker) {
 	equal(k, "granted", a.claim(2)[0].Granted, 7)
 	a.says("limit", true, reached, end)
 
+	resume := cluster.SetState{From: cluster.Finished, To: cluster.Running, NewRun: true}
+	equal(k, "pages of earlier runs in the first", k.look().Crawl.Begun.Counted, 0)
+	equal(k, "resume", a.change(resume), true)
+	equal(k, "pages of earlier runs", k.look().Crawl.Begun.Counted, 10)
 	limit := k.look().Crawl.MaxURLs
-	equal(k, "change another limit", a.change(cluster.SetLimit{From: limit + 1, To: limit + 2}), false)
-	equal(k, "change the limit", a.change(cluster.SetLimit{From: limit, To: limit + 5}), true)
-	equal(k, "change the limit again", a.change(cluster.SetLimit{From: limit, To: limit + 5}), true)
+	equal(k, "change the limit", a.change(cluster.SetPlan{Version: 1, MaxURLs: limit + 5}), true)
+	equal(k, "change the limit again", a.change(cluster.SetPlan{Version: 1, MaxURLs: limit + 5}), true)
+	equal(k, "another limit for the same version", a.change(cluster.SetPlan{Version: 1, MaxURLs: limit + 6}), false)
 	equal(k, "limit", k.look().Crawl.MaxURLs, limit+5)
 	equal(k, "limit reached", k.look().LimitReached(), false)
 }

@@ -85,10 +85,10 @@ func withoutTimes(s *cluster.Snapshot) string {
 	alive := ""
 	for i := range s.Members {
 		m := &s.Members[i]
-		alive += fmt.Sprint(m.Session, m.Machine, m.Name, m.Beats, m.Batch, s.Alive(m), s.Now.Sub(m.Since) >= cluster.Lease, "\n")
+		alive += fmt.Sprint(m.Session, m.Machine, m.Name, m.Beats, m.Batch, m.Tally, s.Alive(m), s.Now.Sub(m.Since) >= cluster.Lease, "\n")
 	}
 	c := s.Crawl
-	c.Created, c.Used = time.Time{}, 0
+	c.Created, c.Used, c.Begun.At, c.Begun.Used = time.Time{}, 0, time.Time{}, 0
 	return alive + fmt.Sprintf("%+v %+v %+v %d %q %d", c, s.Parts[:contended+1], s.Tokens, s.Waiting, s.Scope, s.Scopes)
 }
 
@@ -162,13 +162,11 @@ func (p *pair) change(n *node) cluster.Change {
 	rng := p.rng
 	states := []cluster.State{cluster.Running, cluster.Running, cluster.Paused, cluster.Finished}
 	part := uint8(rng.IntN(contended))
-	switch rng.IntN(6) {
-	case 5:
-		return cluster.SetLimit{From: uint64(10 * rng.IntN(3)), To: uint64(10 * rng.IntN(3))}
+	switch rng.IntN(5) {
 	case 0:
 		return cluster.SetState{From: states[rng.IntN(4)], To: states[rng.IntN(4)], Reason: fmt.Sprint(rng.IntN(2)), NewRun: rng.IntN(2) == 0, If: cluster.Condition(rng.IntN(3))}
 	case 1:
-		return cluster.SetPlan{Version: uint64(1 + rng.IntN(4)), Plan: fmt.Append(nil, rng.IntN(2))}
+		return cluster.SetPlan{Version: uint64(1 + rng.IntN(4)), Plan: fmt.Append(nil, rng.IntN(2)), MaxURLs: uint64(10 * rng.IntN(3))}
 	case 2:
 		from := uint32(rng.IntN(3))
 		return cluster.RaiseLevel{From: from, To: from + 1}

@@ -88,7 +88,7 @@ func testSessions(k *checker) {
 		k.Fatalf("the tally of a session that has none is %+v", m.Tally)
 	}
 	k.Advance(cluster.Lease - time.Second)
-	a.session.Tally = cluster.Tally{Takeovers: 1, Fenced: 2, Batch: 3 * time.Millisecond, Replaying: 4, RowsLeft: 5}
+	a.session.Tally = cluster.Tally{Takeovers: 1, Fenced: 2, Batch: 3 * time.Millisecond, Replaying: 4, RowsLeft: 5, Pages: 6}
 	equal(k, "tally", a.beat().Member(a.session.ID).Tally, a.session.Tally)
 	equal(k, "tally of the other", k.look().Member(b.session.ID).Tally, cluster.Tally{})
 	k.Advance(2 * time.Second)
@@ -100,11 +100,33 @@ func testSessions(k *checker) {
 	if m := s.Member(b.session.ID); !s.Alive(m) || !m.Since.Equal(m.Beat) || m.Since.Equal(m.Joined) {
 		k.Fatalf("after a gap: %+v", m)
 	}
+	a.session.Tally.Pages = 7 // since the last beat
 	k.ok(k.Engine.Leave(ctx, a.session))
 	k.ok(k.Engine.Leave(ctx, a.session))
 	a.over(cluster.ErrFenced)
 	k.fails(k.Engine.Join(ctx, a.session), cluster.ErrFenced)
 	equal(k, "members", len(k.look().Members), 1)
+
+	b.claim(1)
+	k.Advance(cluster.Lease + time.Second)
+	c := k.join()
+	k.Advance(cluster.Lease - time.Second)
+	c.beat()
+	k.Advance(2 * time.Second)
+	c.claim(1) // which ends b
+	k.ok(k.Engine.Leave(ctx, b.session))
+	list, err := k.Engine.Sessions(ctx, k.crawl.ID)
+	k.ok(err)
+	if len(list) != 3 || list[0].Session != a.session.ID || list[1].Session != b.session.ID || list[2].Session != c.session.ID {
+		k.Fatalf("sessions are %+v", list)
+	}
+	equal(k, "tally at the end", list[0].Tally, a.session.Tally)
+	for i, want := range []struct{ ended, left bool }{{true, true}, {true, false}, {false, false}} {
+		equal(k, "has ended", list[i].Ended, want.ended)
+		equal(k, "has left", list[i].Left, want.left)
+	}
+	_, err = k.Engine.Sessions(ctx, cluster.NewID())
+	k.fails(err, cluster.ErrNoCrawl)
 }
 
 func testUsed(k *checker) {
@@ -116,14 +138,30 @@ func testUsed(k *checker) {
 		k.Fatalf("used %v after 5 s", used)
 	}
 	k.Advance(time.Hour) // no machine was there
-	equal(k, "used", n.beat().Crawl.Used, used)
+	if more := n.beat().Crawl.Used - used; more >= time.Second {
+		k.Fatalf("used %v more without a machine", more)
+	}
+	k.Advance(3 * time.Second)
+	if used = k.look().Crawl.Used; used < 8*time.Second {
+		k.Fatalf("used %v after 8 s, of which 3 came after the last beat", used)
+	}
 	if !n.change(cluster.SetState{From: cluster.Running, To: cluster.Paused}) {
 		k.Fatal("not paused")
 	}
 	k.Advance(time.Second)
-	if got := n.beat().Crawl.Used; got-used >= time.Second {
+	if got := n.beat().Crawl.Used; got < used || got-used >= time.Second {
 		k.Fatalf("used %v while paused", got-used)
 	}
+	if !n.change(cluster.SetState{From: cluster.Paused, To: cluster.Running, NewRun: true}) {
+		k.Fatal("not resumed")
+	}
+	if c := k.look().Crawl; c.Begun.Used < used || c.Begun.Used > c.Used || c.Begun.At.Before(c.Created) {
+		k.Fatalf("used %v, and %v when the run began at %v; made at %v", c.Used, c.Begun.Used, c.Begun.At, c.Created)
+	}
+	k.ok(k.Engine.Leave(k.Context(), n.session))
+	used = k.look().Crawl.Used
+	k.Advance(5 * time.Second) // no machine is there
+	equal(k, "used after all have left", k.look().Crawl.Used, used)
 }
 
 func testClaim(k *checker) {

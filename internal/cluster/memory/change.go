@@ -19,20 +19,14 @@ func (c *crawl) change(id cluster.SessionID, ch cluster.Change, now time.Time) (
 	case cluster.SetState:
 		return c.setState(id, ch, now), nil
 	case cluster.SetPlan:
-		if row.PlanVersion == ch.Version+1 && bytes.Equal(row.Plan, ch.Plan) {
+		if row.PlanVersion == ch.Version+1 && bytes.Equal(row.Plan, ch.Plan) && row.MaxURLs == ch.MaxURLs {
 			return true, nil
 		}
 		if row.PlanVersion != ch.Version {
 			return false, nil
 		}
-		row.Plan = bytes.Clone(ch.Plan)
+		row.Plan, row.MaxURLs = bytes.Clone(ch.Plan), ch.MaxURLs
 		row.PlanVersion++
-		return true, nil
-	case cluster.SetLimit:
-		if row.MaxURLs != ch.To && row.MaxURLs != ch.From {
-			return false, nil
-		}
-		row.MaxURLs = ch.To
 		return true, nil
 	case cluster.RaiseLevel:
 		if row.Level == ch.To {
@@ -69,13 +63,16 @@ func (c *crawl) setState(id cluster.SessionID, ch cluster.SetState, now time.Tim
 	if row.State != ch.From {
 		return false
 	}
-	switch snap := c.snapshot(now, cluster.Known{}); {
+	snap := c.snapshot(now, cluster.Known{})
+	switch {
 	case ch.If == cluster.IfComplete && !snap.Complete(), ch.If == cluster.IfLimitReached && !snap.LimitReached():
 		return false
 	}
+	c.countTime(now)
 	row.State, row.Reason, c.decidedBy = ch.To, ch.Reason, id
 	if ch.NewRun {
 		row.Run++
+		row.Begun = cluster.Begun{At: now, Used: row.Used, Counted: snap.Counted()}
 	}
 	return true
 }

@@ -26,9 +26,7 @@ type crawl struct {
 
 type session struct {
 	cluster.Member
-	ended  bool
-	batch  uint64 // the last one committed
-	digest uint64 // of it
+	digest uint64 // of the last batch
 }
 
 type part struct {
@@ -39,7 +37,7 @@ type part struct {
 func newCrawl(row cluster.Crawl, tokens []string, now time.Time) *crawl {
 	c := &crawl{sessions: map[cluster.SessionID]*session{}, tokens: map[string]cluster.SessionID{}}
 	c.row = cluster.Crawl{ID: row.ID, Name: row.Name, Seed: row.Seed, Identity: row.Identity, Plan: bytes.Clone(row.Plan), MaxURLs: row.MaxURLs}
-	c.row.Created, c.row.PlanVersion, c.row.State, c.row.Run = now, 1, cluster.Running, 1
+	c.row.Created, c.row.PlanVersion, c.row.State, c.row.Run, c.row.Begun.At = now, 1, cluster.Running, 1, now
 	for p := range c.parts {
 		c.parts[p].Status = cluster.PartStatus{Idle: true, Least: cluster.NoDepth}
 	}
@@ -65,7 +63,7 @@ func (c *crawl) clone() *crawl {
 }
 
 func (c *crawl) snapshot(now time.Time, known cluster.Known) *cluster.Snapshot {
-	s := &cluster.Snapshot{Now: now, Crawl: c.row, Waiting: min(len(c.handovers), cluster.MostWaiting), Scopes: len(c.scope)}
+	s := &cluster.Snapshot{Now: now, Crawl: c.rowAt(now), Waiting: min(len(c.handovers), cluster.MostWaiting), Scopes: len(c.scope)}
 	if s.Crawl.Plan = nil; known.Plan != c.row.PlanVersion {
 		s.Crawl.Plan = bytes.Clone(c.row.Plan)
 	}
@@ -73,10 +71,8 @@ func (c *crawl) snapshot(now time.Time, known cluster.Known) *cluster.Snapshot {
 		s.Scope = slices.Clone(c.scope[known.Scope:])
 	}
 	for _, m := range c.sessions {
-		if !m.ended {
-			member := m.Member
-			member.Batch = m.batch
-			s.Members = append(s.Members, member)
+		if !m.Ended {
+			s.Members = append(s.Members, m.Member)
 		}
 	}
 	slices.SortFunc(s.Members, func(a, b cluster.Member) int { return bytes.Compare(a.Session[:], b.Session[:]) })
@@ -95,7 +91,7 @@ func (c *crawl) living(id cluster.SessionID) (*session, error) {
 	switch s := c.sessions[id]; {
 	case s == nil:
 		return nil, cluster.ErrRolledBack
-	case s.ended:
+	case s.Ended:
 		return nil, cluster.ErrFenced
 	default:
 		return s, nil
@@ -128,25 +124,61 @@ func (c *crawl) beat(by cluster.Session, now time.Time) error {
 	return nil
 }
 
-// countTime adds the time since the last beat of any session.
-func (c *crawl) countTime(now time.Time) {
-	if gap := now.Sub(c.active); c.row.State == cluster.Running && gap > 0 && gap <= cluster.Lease {
-		c.row.Used += gap
+// countTime adds the time since the last call, if a machine was there.
+func (c *crawl) countTime(now time.Time) { c.row, c.active = c.rowAt(now), now }
+
+// rowAt is the row with the time that is used until now.
+func (c *crawl) rowAt(now time.Time) cluster.Crawl {
+	row := c.row
+	if gap := now.Sub(c.active); row.State == cluster.Running && gap > 0 && gap <= cluster.Lease && c.hasMembers() {
+		row.Used += gap
 	}
-	c.active = now
+	return row
+}
+
+// hasMembers reports whether there is a session that has not ended.
+func (c *crawl) hasMembers() bool {
+	for _, s := range c.sessions {
+		if !s.Ended {
+			return true
+		}
+	}
+	return false
+}
+
+// leave ends a session for itself, unless it has ended.
+func (c *crawl) leave(by cluster.Session, now time.Time) {
+	s := c.sessions[by.ID]
+	if s == nil {
+		return
+	}
+	c.countTime(now)
+	s.Left, s.Ended, s.Tally = s.Left || !s.Ended, true, by.Tally
+}
+
+// allSessions returns the sessions in the order in which they joined.
+func (c *crawl) allSessions() []cluster.Member {
+	var list []cluster.Member
+	for _, s := range c.sessions {
+		list = append(list, s.Member)
+	}
+	slices.SortFunc(list, func(a, b cluster.Member) int {
+		return cmp.Or(a.Joined.Compare(b.Joined), bytes.Compare(a.Session[:], b.Session[:]))
+	})
+	return list
 }
 
 // release reports whether a session has nothing any more: it is none, has ended, or
 // has expired and is ended by this call, which s makes.
 func (c *crawl) release(owner cluster.SessionID, s *session, now time.Time) bool {
 	o := c.sessions[owner]
-	if o == nil || o.ended {
+	if o == nil || o.Ended {
 		return true
 	}
 	expired := now.Sub(o.Beat) > cluster.Lease
 	mayEnd := now.Sub(s.Beat) <= cluster.Lease && now.Sub(s.Since) >= cluster.Lease
 	if expired && mayEnd && o != s {
-		o.ended = true
+		o.Ended = true
 		return true
 	}
 	return false
@@ -182,14 +214,14 @@ func (c *crawl) commit(id cluster.SessionID, b *cluster.Batch) error {
 	switch {
 	case err != nil:
 		return err
-	case b.Number == s.batch && b.Digest() == s.digest:
+	case b.Number == s.Batch && b.Digest() == s.digest:
 		return nil
-	case b.Number == s.batch:
+	case b.Number == s.Batch:
 		return fmt.Errorf("batch %d was committed with another content", b.Number)
-	case b.Number > s.batch+1:
+	case b.Number > s.Batch+1:
 		return cluster.ErrRolledBack
-	case b.Number <= s.batch:
-		return fmt.Errorf("batch %d comes after batch %d", b.Number, s.batch)
+	case b.Number <= s.Batch:
+		return fmt.Errorf("batch %d comes after batch %d", b.Number, s.Batch)
 	}
 	for i := range b.Writes {
 		if err := c.fence(id, &b.Writes[i]); err != nil {
@@ -207,7 +239,7 @@ func (c *crawl) commit(id cluster.SessionID, b *cluster.Batch) error {
 		}
 	}
 
-	s.batch, s.digest = b.Number, b.Digest()
+	s.Batch, s.digest = b.Number, b.Digest()
 	for i := range b.Writes {
 		c.write(id, &b.Writes[i])
 	}

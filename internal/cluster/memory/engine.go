@@ -145,6 +145,15 @@ func (e *Engine) Look(ctx context.Context, id cluster.CrawlID, known cluster.Kno
 	return ifDone(snap, err)
 }
 
+// Sessions implements [cluster.Catalog].
+func (e *Engine) Sessions(ctx context.Context, id cluster.CrawlID) (list []cluster.Member, err error) {
+	err = e.do(ctx, "Sessions", id, cluster.ErrAway, func(c *crawl, _ time.Time) error {
+		list = c.allSessions()
+		return nil
+	})
+	return ifDone(list, err)
+}
+
 // Delete implements [cluster.Catalog].
 func (e *Engine) Delete(ctx context.Context, id cluster.CrawlID) error {
 	err := e.do(ctx, "Delete", id, cluster.ErrAway, func(*crawl, time.Time) error {
@@ -177,9 +186,7 @@ func (e *Engine) Beat(ctx context.Context, s cluster.Session, known cluster.Know
 // Leave implements [cluster.Members].
 func (e *Engine) Leave(ctx context.Context, s cluster.Session) error {
 	return e.do(ctx, "Leave", s.Crawl, cluster.ErrAway, func(c *crawl, now time.Time) error {
-		if m := c.sessions[s.ID]; m != nil {
-			m.ended = true
-		}
+		c.leave(s, now)
 		return nil
 	})
 }

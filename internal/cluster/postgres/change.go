@@ -23,8 +23,6 @@ func (e *Engine) Change(ctx context.Context, s cluster.Session, ch cluster.Chang
 			done, err = c.setState(ctx, ch)
 		case cluster.SetPlan:
 			done, err = c.setPlan(ctx, ch)
-		case cluster.SetLimit:
-			done, err = c.setLimit(ctx, ch)
 		case cluster.RaiseLevel:
 			done, err = c.raiseLevel(ctx, ch)
 		case cluster.Grant:
@@ -73,54 +71,40 @@ func (c *changer) setState(ctx context.Context, ch cluster.SetState) (bool, erro
 	case row.State != ch.From:
 		return false, nil
 	}
-	if ch.If != cluster.Always {
-		sums, err := c.sum(ctx)
-		if err != nil {
+	sums, err := c.sum(ctx)
+	if err != nil {
+		return false, err
+	}
+	if ch.If == cluster.IfComplete && !sums.complete() || ch.If == cluster.IfLimitReached && !sums.limitReached(row.MaxURLs) {
+		return false, nil
+	}
+	if err := countTime(ctx, c.tx, c.session.Crawl); err != nil {
+		return false, err
+	}
+	if ch.NewRun {
+		if err := c.set(ctx, `run = run + 1, begun = clock_timestamp(), begun_used_us = used_us, begun_counted = $2`, sums.counted); err != nil {
 			return false, err
 		}
-		if ch.If == cluster.IfComplete && !sums.complete() || ch.If == cluster.IfLimitReached && !sums.limitReached(row.MaxURLs) {
-			return false, nil
-		}
 	}
-	run := row.Run
-	if ch.NewRun {
-		run++
-	}
-	return true, c.set(ctx, `state = $2, reason = $3, decided_by = $4, run = $5`, string(ch.To), ch.Reason, c.session.ID[:], int64(run))
+	return true, c.set(ctx, `state = $2, reason = $3, decided_by = $4`, string(ch.To), ch.Reason, c.session.ID[:])
 }
 
 func (c *changer) setPlan(ctx context.Context, ch cluster.SetPlan) (bool, error) {
 	if err := c.living(ctx); err != nil {
 		return false, err
 	}
-	var version int64
+	var version, maxURLs int64
 	var plan []byte
-	err := c.tx.QueryRow(ctx, `SELECT plan_version, plan FROM mapwright_crawl WHERE id = $1`, c.session.Crawl[:]).Scan(&version, &plan)
+	err := c.tx.QueryRow(ctx, `SELECT plan_version, plan, max_urls FROM mapwright_crawl WHERE id = $1`, c.session.Crawl[:]).Scan(&version, &plan, &maxURLs)
 	switch {
 	case err != nil:
 		return false, err
-	case uint64(version) == ch.Version+1 && bytes.Equal(plan, ch.Plan):
+	case uint64(version) == ch.Version+1 && bytes.Equal(plan, ch.Plan) && uint64(maxURLs) == ch.MaxURLs:
 		return true, nil
 	case uint64(version) != ch.Version:
 		return false, nil
 	}
-	return true, c.set(ctx, `plan_version = $2, plan = $3`, version+1, notNull(ch.Plan))
-}
-
-func (c *changer) setLimit(ctx context.Context, ch cluster.SetLimit) (bool, error) {
-	if err := c.living(ctx); err != nil {
-		return false, err
-	}
-	row, _, err := c.crawl(ctx)
-	switch {
-	case err != nil:
-		return false, err
-	case row.MaxURLs == ch.To:
-		return true, nil
-	case row.MaxURLs != ch.From:
-		return false, nil
-	}
-	return true, c.set(ctx, `max_urls = $2`, int64(ch.To))
+	return true, c.set(ctx, `plan_version = $2, plan = $3, max_urls = $4`, version+1, notNull(ch.Plan), int64(ch.MaxURLs))
 }
 
 func (c *changer) raiseLevel(ctx context.Context, ch cluster.RaiseLevel) (bool, error) {

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -20,7 +21,7 @@ func (e *Engine) Create(ctx context.Context, c cluster.Crawl, tokens ...string) 
 		made = false
 		tag, err := tx.Exec(ctx, `
 			INSERT INTO mapwright_crawl
-			VALUES ($1, $2, $3, $4, clock_timestamp(), $5, 1, $6, '', $7, 1, 0, $8, 0, 0, '1970-01-01 00:00:00+00')
+			VALUES ($1, $2, $3, $4, clock_timestamp(), $5, 1, $6, '', $7, 1, 0, $8, 0, 0, '1970-01-01 00:00:00+00', clock_timestamp(), 0, 0)
 			ON CONFLICT DO NOTHING`,
 			c.ID[:], c.Name, int64(c.Seed), c.Identity, notNull(c.Plan), string(cluster.Running), none, int64(c.MaxURLs))
 		if err != nil {
@@ -64,16 +65,22 @@ func notNull(b []byte) []byte {
 	return b
 }
 
-const crawlColumns = `id, name, seed, identity, created, plan_version, state, reason, run, level, max_urls, granted, used_us`
+// sinceActive is the time in microseconds since the last call of countTime, 0 if no machine was there meanwhile.
+var sinceActive = fmt.Sprintf(`CASE WHEN state = '%s' AND clock_timestamp() BETWEEN active AND active + interval '%d microseconds'
+		AND EXISTS (SELECT 1 FROM mapwright_session s WHERE s.crawl = mapwright_crawl.id AND NOT s.ended)
+	THEN (extract(epoch FROM clock_timestamp() - active) * 1000000)::bigint ELSE 0 END`, cluster.Running, cluster.Lease.Microseconds())
+
+var crawlColumns = `id, name, seed, identity, created, plan_version, state, reason, run, level, max_urls, granted, begun, begun_used_us, begun_counted, used_us + ` + sinceActive
 
 func scanCrawl(row pgx.Row, more ...any) (c cluster.Crawl, err error) {
 	var id []byte
-	var seed, planVersion, run, level, maxURLs, granted, used int64
+	var seed, planVersion, run, level, maxURLs, granted, usedBefore, countedBefore, used int64
 	var state string
-	err = row.Scan(append([]any{&id, &c.Name, &seed, &c.Identity, &c.Created, &planVersion, &state, &c.Reason, &run, &level, &maxURLs, &granted, &used}, more...)...)
+	err = row.Scan(append([]any{&id, &c.Name, &seed, &c.Identity, &c.Created, &planVersion, &state, &c.Reason, &run, &level, &maxURLs, &granted, &c.Begun.At, &usedBefore, &countedBefore, &used}, more...)...)
 	copy(c.ID[:], id)
 	c.Seed, c.PlanVersion, c.State, c.Run = uint64(seed), uint64(planVersion), cluster.State(state), uint64(run)
 	c.Level, c.MaxURLs, c.Granted, c.Used = uint32(level), uint64(maxURLs), uint64(granted), time.Duration(used)*time.Microsecond
+	c.Begun.Used, c.Begun.Counted = time.Duration(usedBefore)*time.Microsecond, uint64(countedBefore)
 	return c, err
 }
 
@@ -158,25 +165,9 @@ func readSnapshot(ctx context.Context, tx pgx.Tx, id cluster.CrawlID, known clus
 		}
 		return err
 	})
-	b.Queue(`
-		SELECT id, machine, name, joined, since, beat, beats, batch, takeovers, fenced, batch_us, replaying, rows_left
-		FROM mapwright_session WHERE crawl = $1 AND NOT ended ORDER BY id`, id[:]).Query(func(rows pgx.Rows) error {
-		for rows.Next() {
-			var m cluster.Member
-			var session, machine []byte
-			var beats, batch, takeovers, fenced, batchUS, replaying, left int64
-			if err := rows.Scan(&session, &machine, &m.Name, &m.Joined, &m.Since, &m.Beat, &beats, &batch, &takeovers, &fenced, &batchUS, &replaying, &left); err != nil {
-				return err
-			}
-			copy(m.Session[:], session)
-			copy(m.Machine[:], machine)
-			m.Beats, m.Batch = uint64(beats), uint64(batch)
-			m.Tally = cluster.Tally{
-				Takeovers: uint64(takeovers), Fenced: uint64(fenced), Batch: time.Duration(batchUS) * time.Microsecond, Replaying: uint32(replaying), RowsLeft: uint64(left),
-			}
-			snap.Members = append(snap.Members, m)
-		}
-		return rows.Err()
+	b.Queue(`SELECT `+sessionColumns+` FROM mapwright_session WHERE crawl = $1 AND NOT ended ORDER BY id`, id[:]).Query(func(rows pgx.Rows) (err error) {
+		snap.Members, err = pgx.CollectRows(rows, scanSession)
+		return err
 	})
 	b.Queue(`SELECT `+partColumns+` FROM mapwright_part WHERE crawl = $1`, id[:]).Query(func(rows pgx.Rows) error {
 		for rows.Next() {

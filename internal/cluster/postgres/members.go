@@ -12,15 +12,9 @@ import (
 	"github.com/mapwright/mapwright/internal/cluster"
 )
 
-// countTime adds the time since the last beat of any session to what the crawl has
-// used, unless none was alive in between. It locks the crawl.
+// countTime adds the time since the last call to what the crawl has used, unless no machine was there meanwhile. It locks the crawl.
 func countTime(ctx context.Context, tx pgx.Tx, id cluster.CrawlID) error {
-	tag, err := tx.Exec(ctx, `
-		UPDATE mapwright_crawl SET active = t.now, used_us = used_us + CASE
-			WHEN state = $2 AND active < t.now AND t.now - active <= $3::bigint * interval '1 microsecond'
-			THEN (extract(epoch FROM t.now - active) * 1000000)::bigint ELSE 0 END
-		FROM (SELECT clock_timestamp() AS now) AS t WHERE id = $1`,
-		id[:], string(cluster.Running), cluster.Lease.Microseconds())
+	tag, err := tx.Exec(ctx, `UPDATE mapwright_crawl SET used_us = used_us + `+sinceActive+`, active = clock_timestamp() WHERE id = $1`, id[:])
 	if err == nil && tag.RowsAffected() == 0 {
 		err = cluster.ErrNoCrawl
 	}
@@ -59,10 +53,9 @@ func (e *Engine) Beat(ctx context.Context, s cluster.Session, known cluster.Know
 		_, err := tx.Exec(ctx, `
 			UPDATE mapwright_session SET beat = t.now, beats = beats + 1,
 				since = CASE WHEN t.now - beat > $3::bigint * interval '1 microsecond' THEN t.now ELSE since END,
-				takeovers = $4, fenced = $5, batch_us = $6, replaying = $7, rows_left = $8
+				`+tallyColumns+`
 			FROM (SELECT clock_timestamp() AS now) AS t WHERE crawl = $1 AND id = $2`,
-			s.Crawl[:], s.ID[:], cluster.Lease.Microseconds(),
-			int64(s.Tally.Takeovers), int64(s.Tally.Fenced), s.Tally.Batch.Microseconds(), int64(s.Tally.Replaying), int64(s.Tally.RowsLeft))
+			append([]any{s.Crawl[:], s.ID[:], cluster.Lease.Microseconds()}, tallyValues(&s.Tally)...)...)
 		return err
 	})
 	if err != nil {
@@ -71,13 +64,54 @@ func (e *Engine) Beat(ctx context.Context, s cluster.Session, known cluster.Know
 	return e.Look(ctx, s.Crawl, known)
 }
 
+// tallyColumns sets the columns of a tally to the values of tallyValues, which are the parameters from $4 on.
+const tallyColumns = `takeovers = $4, fenced = $5, batch_us = $6, replaying = $7, rows_left = $8, pages = $9`
+
+func tallyValues(t *cluster.Tally) []any {
+	return []any{int64(t.Takeovers), int64(t.Fenced), t.Batch.Microseconds(), int64(t.Replaying), int64(t.RowsLeft), int64(t.Pages)}
+}
+
+const sessionColumns = `id, machine, name, joined, since, beat, beats, batch, ended, has_left, takeovers, fenced, batch_us, replaying, rows_left, pages`
+
+func scanSession(row pgx.CollectableRow) (m cluster.Member, err error) {
+	var session, machine []byte
+	var beats, batch, takeovers, fenced, batchUS, replaying, rowsLeft, pages int64
+	err = row.Scan(&session, &machine, &m.Name, &m.Joined, &m.Since, &m.Beat, &beats, &batch, &m.Ended, &m.Left, &takeovers, &fenced, &batchUS, &replaying, &rowsLeft, &pages)
+	copy(m.Session[:], session)
+	copy(m.Machine[:], machine)
+	m.Beats, m.Batch = uint64(beats), uint64(batch)
+	m.Tally = cluster.Tally{
+		Takeovers: uint64(takeovers), Fenced: uint64(fenced), Batch: time.Duration(batchUS) * time.Microsecond, Replaying: uint32(replaying), RowsLeft: uint64(rowsLeft), Pages: uint64(pages),
+	}
+	return m, err
+}
+
+// Sessions implements [cluster.Catalog].
+func (e *Engine) Sessions(ctx context.Context, id cluster.CrawlID) (list []cluster.Member, err error) {
+	err = e.transact(ctx, func(tx pgx.Tx) error {
+		if err := exists(ctx, tx, id); err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, `SELECT `+sessionColumns+` FROM mapwright_session WHERE crawl = $1 ORDER BY joined, id`, id[:])
+		if err == nil {
+			list, err = pgx.CollectRows(rows, scanSession)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, e.classify("list the sessions", err, false)
+	}
+	return list, nil
+}
+
 // Leave implements [cluster.Members].
 func (e *Engine) Leave(ctx context.Context, s cluster.Session) error {
 	err := e.transact(ctx, func(tx pgx.Tx) error {
-		if err := lockCrawl(ctx, tx, s.Crawl); err != nil {
+		if err := countTime(ctx, tx, s.Crawl); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, `UPDATE mapwright_session SET ended = true WHERE crawl = $1 AND id = $2`, s.Crawl[:], s.ID[:])
+		_, err := tx.Exec(ctx, `UPDATE mapwright_session SET has_left = has_left OR NOT ended, ended = $3, `+tallyColumns+` WHERE crawl = $1 AND id = $2`,
+			append([]any{s.Crawl[:], s.ID[:], true}, tallyValues(&s.Tally)...)...)
 		return err
 	})
 	return e.classify("leave the crawl", err, false)

@@ -13,7 +13,7 @@ import (
 
 // schemaVersion is the version that this program writes. It is the number of steps in
 // migrations.
-const schemaVersion = 2
+const schemaVersion = 3
 
 // migrations bring the schema from each version to the next. A step is never changed
 // after a release; a new one is appended. There are no foreign keys: they would lock
@@ -85,6 +85,15 @@ var migrations = [schemaVersion][]string{{
 		ADD COLUMN batch_us  bigint NOT NULL DEFAULT 0,
 		ADD COLUMN replaying bigint NOT NULL DEFAULT 0,
 		ADD COLUMN rows_left bigint NOT NULL DEFAULT 0`,
+}, {
+	`ALTER TABLE mapwright_session
+		ADD COLUMN pages    bigint NOT NULL DEFAULT 0,
+		ADD COLUMN has_left boolean NOT NULL DEFAULT false`,
+	`ALTER TABLE mapwright_crawl
+		ADD COLUMN begun         timestamptz NOT NULL DEFAULT '1970-01-01 00:00:00+00',
+		ADD COLUMN begun_used_us bigint NOT NULL DEFAULT 0,
+		ADD COLUMN begun_counted bigint NOT NULL DEFAULT 0`,
+	`UPDATE mapwright_crawl SET begun = created`,
 }}
 
 // migrate brings the schema up to schemaVersion. If it is there already, that needs

@@ -54,7 +54,7 @@ func (s *Session) Figures() Figures {
 
 // Tally is what the session says of its work and that of the sessions before.
 func (s *Session) Tally() cluster.Tally {
-	t := cluster.Tally{Takeovers: s.earlier.Takeovers, Fenced: s.earlier.Fenced}
+	t := cluster.Tally{Takeovers: s.earlier.Takeovers, Fenced: s.earlier.Fenced, Pages: s.earlier.Pages}
 	if errors.Is(s.Over(), cluster.ErrFenced) {
 		t.Fenced++
 	}
@@ -63,6 +63,9 @@ func (s *Session) Tally() cluster.Tally {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	t.Takeovers += j.takeovers
+	if j.pages != nil {
+		t.Pages += uint64(j.pages())
+	}
 	t.Batch, t.Replaying = j.stats.SyncMean, uint32(len(j.replays.reading))
 	for p := range j.replays.reading {
 		if snap != nil {

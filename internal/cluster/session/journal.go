@@ -40,6 +40,7 @@ type Journal struct {
 	takeovers uint64                            // guarded by mu; partitions claimed whose last owner did not close them
 	replays   replays                           // guarded by mu
 	counters  func(p uint8) state.Counters      // guarded by mu; of the view, as far as it is applied; nil before Work
+	pages     func() int64                      // guarded by mu; fetched by this session; nil before Work
 }
 
 var _ state.SharedJournal = (*Journal)(nil)
@@ -75,11 +76,11 @@ func newJournal(ctx context.Context, c *calls, s cluster.Session, run uint64, fa
 // View implements [state.SharedJournal].
 func (j *Journal) View() state.View { return state.View{Crawl: j.session.Crawl, Run: j.run} }
 
-// countBy says where the counters of partitions come from.
-func (j *Journal) countBy(counters func(p uint8) state.Counters) {
+// countBy says where the counters of partitions and the number of pages come from.
+func (j *Journal) countBy(counters func(p uint8) state.Counters, pages func() int64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.counters = counters
+	j.counters, j.pages = counters, pages
 }
 
 // claimed notes that the session owns a partition. Takeover means that its owner before did not close it.

@@ -77,7 +77,9 @@ type resumption struct {
 }
 
 // newPlan reports whether the settings change.
-func (r *resumption) newPlan() bool { return !bytes.Equal(r.Plan, r.from.Plan) }
+func (r *resumption) newPlan() bool {
+	return !bytes.Equal(r.Plan, r.from.Plan) || r.MaxURLs != r.from.MaxURLs
+}
 
 // Resumed reports whether the crawl was changed as Options.Resume says, or there was nothing to change.
 func (s *Session) Resumed() bool { return s.resume == nil || s.resume.done.Load() }
@@ -251,7 +253,9 @@ func (s *Session) quit(ctx context.Context) {
 	s.lease.End()
 	ctx, cancel := context.WithTimeout(ctx, quitTimeout)
 	defer cancel()
-	if err := s.repeat(ctx, func(ctx context.Context) error { return s.engine.Leave(ctx, s.id) }); err != nil {
+	by := s.id
+	by.Tally = s.Tally()
+	if err := s.repeat(ctx, func(ctx context.Context) error { return s.engine.Leave(ctx, by) }); err != nil {
 		s.log.Debug("the engine was not told that the session ends", "error", err)
 	}
 	s.end(errLeft)

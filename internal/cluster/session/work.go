@@ -24,6 +24,8 @@ type Local struct {
 	Duration time.Duration
 	// Levels means that each depth is finished on all machines before the next is begun.
 	Levels bool
+	// Pages is how many pages this session has fetched.
+	Pages func() int64
 	// Fold takes in evidence that other machines recorded.
 	Fold func(at frontier.Position, run uint64, e frontier.Evidence)
 	// Seed adds the start URLs and those of public indexes.
@@ -49,6 +51,8 @@ const (
 	ReasonComplete = "complete"
 	ReasonLimit    = "max-urls"
 	ReasonDuration = "duration"
+	ReasonPerHost  = "max-urls-per-host" // by Settle, as the next
+	ReasonFailed   = "failed"
 )
 
 // TokenStart is the token of the start URLs and public indexes.
@@ -89,7 +93,7 @@ func (s *Session) Work(ctx context.Context, l Local) (End, error) {
 	defer stop()
 	w := &work{Session: s, Local: l, busy: map[uint8]bool{}}
 	w.group, w.ctx = errgroup.WithContext(ctx)
-	s.journal.countBy(l.Store.PartitionCounters)
+	s.journal.countBy(l.Store.PartitionCounters, l.Pages)
 	var end End
 	var err error
 	if s.resume != nil && s.resume.newRun {
@@ -141,13 +145,13 @@ func (w *work) openAll() error {
 	}
 }
 
-// changeCrawl changes limit, settings and state of the crawl. If the machine is killed in between, the next resume makes all changes
-// again. The settings come after the limit: other machines join again when they see them.
+// changeCrawl changes settings and state of the crawl. If the machine is killed in between, the crawl has the new settings and does not run; the next resume
+// begins the run.
 func (w *work) changeCrawl() error {
 	r := w.resume
-	changes := []cluster.Change{cluster.SetLimit{From: r.from.MaxURLs, To: r.MaxURLs}}
+	var changes []cluster.Change
 	if r.newPlan() {
-		changes = append(changes, cluster.SetPlan{Version: r.from.PlanVersion, Plan: r.Plan})
+		changes = append(changes, cluster.SetPlan{Version: r.from.PlanVersion, Plan: r.Plan, MaxURLs: r.MaxURLs})
 	}
 	if r.newRun {
 		changes = append(changes, cluster.SetState{From: r.from.State, To: cluster.Running, NewRun: true})

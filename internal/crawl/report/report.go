@@ -99,7 +99,32 @@ type Report struct {
 	ClickDepths *ClickDepths   `json:"click_depths,omitempty"`
 	Settings    map[string]any `json:"settings,omitempty"` // limits, and what differs from the defaults of the profile
 
+	Cluster *Cluster `json:"cluster,omitempty"` // of a crawl of several machines
+
 	Files []string `json:"files"`
+}
+
+// Cluster is what the report says of several machines, in all runs of the crawl.
+type Cluster struct {
+	Name      string    `json:"name"` // of the crawl
+	Run       uint64    `json:"run"`
+	Takeovers uint64    `json:"takeovers"` // of all machines, as the next
+	Fenced    uint64    `json:"fenced"`
+	Machines  []Machine `json:"machines"` // in the order in which they first joined
+}
+
+// A Machine is one of several that worked on a crawl: a data directory.
+type Machine struct {
+	Name       string    `json:"name"` // host and process of its last session
+	ID         string    `json:"id"`
+	JoinedAt   page.Time `json:"joined_at"`
+	LastBeatAt page.Time `json:"last_beat_at"`
+	Sessions   int       `json:"sessions"`  // how often it joined
+	Pages      uint64    `json:"pages"`     // that it fetched, also those whose record was refused; a process that was killed counts up to its last beat
+	Batches    uint64    `json:"batches"`   // that it committed
+	Takeovers  uint64    `json:"takeovers"` // partitions that it took over from machines that had not closed them
+	Fenced     uint64    `json:"fenced"`    // its sessions that ended because others had taken its partitions over
+	Lost       bool      `json:"lost"`      // its last session ended without leaving, as by a kill
 }
 
 // List is a list of which only the first were kept.
