@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -689,4 +690,96 @@ func TestClusterDuration(t *testing.T) {
 			t.Errorf("the report has status %s after %v", rep.Status, time.Since(began))
 		}
 	})
+}
+
+// slowInbox is an engine that delivers hand-overs late, and notes when the last work was committed and when the crawl ended.
+type slowInbox struct {
+	cluster.Engine
+	late time.Duration
+
+	mu     sync.Mutex
+	sent   map[cluster.SessionID]map[uint64]time.Time // guarded by mu; when a hand-over was first seen, by its sender and batch
+	worked time.Time                                  // guarded by mu; the last commit of records, hand-overs or tokens in state Running
+	ended  time.Time                                  // guarded by mu
+}
+
+func (e *slowInbox) Inbox(ctx context.Context, s cluster.Session, after []frontier.Mark, limit int) ([]cluster.Handover, error) {
+	list, err := e.Engine.Inbox(ctx, s, after, limit)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.DeleteFunc(list, func(h cluster.Handover) bool {
+		batches := e.sent[h.From]
+		if batches == nil {
+			batches = map[uint64]time.Time{}
+			e.sent[h.From] = batches
+		}
+		if batches[h.Batch].IsZero() {
+			batches[h.Batch] = time.Now()
+		}
+		return time.Since(batches[h.Batch]) < e.late
+	}), err
+}
+
+func (e *slowInbox) Commit(ctx context.Context, s cluster.Session, b *cluster.Batch) error {
+	err := e.Engine.Commit(ctx, s, b)
+	works := len(b.Sent)+len(b.Received)+len(b.Release) > 0 || slices.ContainsFunc(b.Writes, func(w cluster.Write) bool { return len(w.Body) > 0 && !w.Close })
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if works && err == nil && e.ended.IsZero() {
+		e.worked = time.Now()
+	}
+	return err
+}
+
+func (e *slowInbox) Change(ctx context.Context, s cluster.Session, ch cluster.Change) (bool, error) {
+	done, err := e.Engine.Change(ctx, s, ch)
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if set, ok := ch.(cluster.SetState); ok && set.To == cluster.Finished && done && e.ended.IsZero() {
+		e.ended = time.Now()
+	}
+	return done, err
+}
+
+// The end of a crawl is found at most a second after the last record, also if hand-overs come late, and never before all have come.
+func TestClusterEndIsNotLate(t *testing.T) {
+	for _, late := range []time.Duration{0, 700 * time.Millisecond, 7 * time.Second} {
+		t.Run(late.String(), func(t *testing.T) {
+			inBubble(t, func(t *testing.T) {
+				web := newMemoryWeb(t, clusterWeb())
+				s := clusterSettings(web.Server)
+				want := web.alone(s)
+				c := newTestCluster(t, web, s, web.StartURLs()...)
+				e := &slowInbox{Engine: c.engine, late: late, sent: map[cluster.SessionID]map[uint64]time.Time{}}
+				var wg sync.WaitGroup
+				reports := make(chan datadir.Dir, 3)
+				for range 3 {
+					m := c.machine()
+					m.engine = e
+					wg.Go(func() {
+						rep, err := m.run(t.Context())
+						if err != nil && !errors.As(err, new(*LeftError)) {
+							t.Error(err)
+						}
+						if rep != nil {
+							reports <- m.dir
+						}
+					})
+				}
+				wg.Wait()
+				if len(reports) != 1 {
+					t.Fatalf("%d reports", len(reports))
+				}
+				if len(e.sent) != 3 {
+					t.Errorf("%d machines have handed links over", len(e.sent))
+				}
+				compareRows(t, "hand-overs that come late", rows(t, <-reports), want)
+				if took := e.ended.Sub(e.worked); took < 0 || took > time.Second {
+					t.Errorf("the crawl ended %v after the last record", took)
+				} else {
+					t.Logf("the crawl ended %v after the last record", took)
+				}
+			})
+		})
+	}
 }
