@@ -172,7 +172,7 @@ func (w *problemWeb) compare(t *testing.T, dir string, links bool) {
 		if p.Count != int64(len(want[p.Code])) || p.Result != result || p.Result == problems.NotChecked && p.Why == "" {
 			t.Errorf("%s: %s, %d URLs (%s), want %s, %d", p.Code, p.Result, p.Count, p.Why, result, len(want[p.Code]))
 		}
-		if p.Result == problems.None && p.Code != "slow" {
+		if p.Result == problems.None {
 			t.Errorf("%s: the site has no such problem, so this tests little", p.Code)
 		}
 		if !strings.Contains("broken_link link_to_redirect", p.Code) {

@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/mapwright/mapwright/parser"
 )
 
-// Expect are the URLs that have each problem, in order, as a crawl with or without recorded links must find them. Problems that depend on time are not among them.
+// Expect are the URLs that have each problem, in order, as a crawl with or without recorded links must find them.
 func (s *Site) Expect(links bool) (map[string][]string, error) {
 	e := &expectation{site: s, links: links, crawled: s.reachable(), found: map[string][]string{}}
 	for _, p := range e.crawled {
@@ -68,6 +69,7 @@ func (e *expectation) single(p *Page) {
 	e.add(read && headings == 0, "h1_missing", p)
 	e.add(read && headings > 1, "h1_several", p)
 	e.add(read && p.Insecure != "", "mixed_content", p)
+	e.add(read && p.Wait > 3*time.Second, "slow", p)
 	e.add(read && p.Size > 2<<20, "large", p)
 	e.add(indexable && len(strings.Fields(p.Text)) < 60, "thin", p)
 	e.add(read && p.host() == Soft && p.Text == e.site.missing("").Text, "soft_404", p)

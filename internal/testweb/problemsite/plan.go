@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // plan makes the pages: ordinary ones, and a few with each problem, or with what looks like it.
@@ -171,7 +172,7 @@ func (s *Site) planTexts(put putter, some func() int) {
 	}
 }
 
-// planHosts makes pages of the other hosts.
+// planHosts makes pages of the other hosts, and one that takes long.
 func (s *Site) planHosts(some func() int, linked *[]*Page) {
 	for i := range 1 + some() {
 		for _, host := range []string{Soft, Part} {
@@ -182,6 +183,7 @@ func (s *Site) planHosts(some func() int, linked *[]*Page) {
 		s.byURL[lost.URL] = lost
 		*linked = append(*linked, lost)
 	}
+	*linked = append(*linked, s.add(Main, "/slow", func(p *Page) { p.Wait = 3200 * time.Millisecond }))
 	// Titles are compared within a host only.
 	*linked = append(*linked, s.add(Soft, "/same", func(p *Page) { p.Title, p.Listed = "The same title", false }))
 }

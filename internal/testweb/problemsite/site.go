@@ -4,6 +4,7 @@
 package problemsite
 
 import (
+	"context"
 	"encoding/xml"
 	"fmt"
 	"html"
@@ -12,6 +13,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Hosts of every site. Main has sitemaps that list its pages. Soft answers everything, has no sitemap, and Part has one that cannot be read.
@@ -44,6 +46,8 @@ type Page struct {
 	Listed      bool   // by a sitemap
 	Size        int    // the page is filled up to this many bytes
 	Refused     bool   // there is no answer
+
+	Wait time.Duration // before the answer
 }
 
 // Link is one that a page has.
@@ -92,6 +96,7 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case p == nil:
 		http.NotFound(w, r)
+	case !p.wait(r.Context()):
 	case p.Redirect != "":
 		http.Redirect(w, r, p.Redirect, p.Status)
 	default:
@@ -100,6 +105,16 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(p.Status)
 		}
 		_, _ = io.WriteString(w, p.HTML())
+	}
+}
+
+// wait lets the time of the page pass. It reports false if the client has gone.
+func (p *Page) wait(ctx context.Context) bool {
+	select {
+	case <-time.After(p.Wait):
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 
