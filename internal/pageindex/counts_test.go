@@ -69,16 +69,35 @@ func compareCounts(t testing.TB, x *Index, path string, cases []filterCase) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	want := make([]int64, len(cases))
+	want, lines := make([]int64, len(cases)), make([]int64, len(cases))
+	passes := make([]func(*page.Line) bool, len(cases))
+	for i, c := range cases {
+		if c.holds == nil {
+			continue
+		}
+		if passes[i], err = c.filter.Lines(); err != nil {
+			t.Fatal(err)
+		}
+	}
 	in := bufio.NewScanner(f)
 	for in.Scan() {
 		l := &plainLine{}
 		if err := json.Unmarshal(in.Bytes(), l); err != nil {
 			t.Fatal(err)
 		}
+		known := &page.Line{}
+		if err := json.Unmarshal(in.Bytes(), known); err != nil {
+			t.Fatal(err)
+		}
 		for i, c := range cases {
-			if c.holds != nil && c.holds(l) {
+			if c.holds == nil {
+				continue
+			}
+			if c.holds(l) {
 				want[i]++
+			}
+			if passes[i](known) {
+				lines[i]++
 			}
 		}
 	}
@@ -95,6 +114,9 @@ func compareCounts(t testing.TB, x *Index, path string, cases []filterCase) {
 		}
 		if res.Total != want[i] || want[i] == 0 {
 			t.Errorf("%s: %d pages pass, a scan of sitemap.jsonl counts %d", c.name, res.Total, want[i])
+		}
+		if lines[i] != want[i] {
+			t.Errorf("%s: %d lines pass, a scan of sitemap.jsonl counts %d", c.name, lines[i], want[i])
 		}
 	}
 }

@@ -305,7 +305,7 @@ type matcher struct {
 	f        *Filter
 	outcomes [256]bool
 	changes  [256]bool
-	statuses map[uint16]bool
+	statuses [1000]bool
 	classes  [10]bool
 	exact    []byte // nil if not asked for, as the next two
 	prefix   []byte
@@ -330,10 +330,10 @@ func (f *Filter) compile(x *Index) (*matcher, error) {
 		m.changes[c] = true
 	}
 	for _, s := range f.Statuses {
-		if m.statuses == nil {
-			m.statuses = map[uint16]bool{}
+		if s < 0 || s >= len(m.statuses) {
+			return nil, fmt.Errorf("there is no status %d", s)
 		}
-		m.statuses[uint16(s)] = true
+		m.statuses[s] = true
 	}
 	for _, c := range f.Classes {
 		if c < 0 || c > 9 {
@@ -375,7 +375,7 @@ func (m *matcher) row(r stored) bool {
 	switch {
 	case len(f.Outcomes) > 0 && !m.outcomes[r.outcome()],
 		len(f.Changes) > 0 && !m.changes[r.change()],
-		m.statuses != nil && !m.statuses[r.status()],
+		len(f.Statuses) > 0 && !m.statuses[min(int(r.status()), len(m.statuses)-1)],
 		len(f.Classes) > 0 && !m.classes[min(r.status()/100, 9)],
 		f.Indexable != nil && *f.Indexable != r.has(flagIndexable),
 		f.Unlinked != nil && *f.Unlinked != r.has(flagUnlinked),
@@ -394,6 +394,25 @@ func (m *matcher) row(r stored) bool {
 // url reports whether a URL passes, but for Contains.
 func (m *matcher) url(url []byte) bool {
 	return (m.exact == nil || bytes.Equal(url, m.exact)) && (m.prefix == nil || bytes.HasPrefix(url, m.prefix))
+}
+
+// Lines is the filter for pages that are in no index yet, such as those of a running crawl. It must not ask for problems or click depths, which are not known of them.
+// The function is not safe for concurrent use.
+func (f *Filter) Lines() (passes func(*page.Line) bool, err error) {
+	m, err := f.compile(&Index{})
+	if err != nil {
+		return nil, err
+	}
+	var row, url []byte
+	return func(l *page.Line) bool {
+		r := rowOf(l)
+		row, url = r.append(row[:0]), append(url[:0], l.URL...)
+		if !m.row(row) || !m.url(url) {
+			return false
+		}
+		fold(url)
+		return bytes.Contains(url, m.contains)
+	}, nil
 }
 
 // Counts are numbers of pages that a filter lets pass.

@@ -39,7 +39,7 @@ func findProblems(rep *report.Report) (v found) {
 	if len(all) == 0 {
 		v.NothingToFix = "This report has no checks for problems."
 	}
-	v.Checks = &ui.Table{Caption: "Checks", Columns: []ui.Column{{Name: "Check"}, {Name: "Severity"}, {Name: "Result"}, {Name: "URLs", Class: "num"}, {Name: "Why not checked"}}}
+	v.Checks = &ui.Table{Caption: "Checks", Columns: []ui.Column{{Name: "Check"}, {Name: "Severity"}, {Name: "Result"}, {Name: "URLs", Class: "num"}, {Name: "Note"}}}
 	for i := range all {
 		p := &all[i]
 		v.Checks.Add(ui.Text(heading(p.Code)), badge(p.Severity), result(p.Result), ui.Number(p.Count), ui.Text(p.Why))

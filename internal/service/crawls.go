@@ -381,8 +381,11 @@ func (r *Recrawl) check() error {
 	if _, err := r.options(); err != nil {
 		faults = append(faults, FieldError{"max_age", "bad_value", err.Error()})
 	}
-	if err := (&crawl.Recrawl{Include: r.Include, Exclude: r.Exclude}).Check(); err != nil {
+	if err := (&crawl.Recrawl{Include: r.Include}).Check(); err != nil {
 		faults = append(faults, FieldError{"include", "bad_value", err.Error()})
+	}
+	if err := (&crawl.Recrawl{Exclude: r.Exclude}).Check(); err != nil {
+		faults = append(faults, FieldError{"exclude", "bad_value", err.Error()})
 	}
 	return invalid("the recrawl", faults)
 }

@@ -194,6 +194,10 @@ func (a resultRoutes) runningPages(c *call, crawl *service.Crawl, wanted pageind
 			return nil, pageindex.ErrCursor
 		}
 	}
+	passes, err := wanted.Filter.Lines()
+	if err != nil {
+		return nil, err
+	}
 	list, table := &pageList{Items: []json.RawMessage{}}, page.NewTable()
 	for {
 		lines, next, more, err := running.Pages(c.r.Context(), after, wanted.Limit-len(list.Items))
@@ -201,7 +205,7 @@ func (a resultRoutes) runningPages(c *call, crawl *service.Crawl, wanted pageind
 			return nil, err
 		}
 		for _, l := range lines {
-			if passes(&wanted.Filter, l) {
+			if passes(l) {
 				list.Items = append(list.Items, table.AppendJSON(nil, l))
 			}
 		}
@@ -213,16 +217,4 @@ func (a resultRoutes) runningPages(c *call, crawl *service.Crawl, wanted pageind
 			return list, nil
 		}
 	}
-}
-
-// passes says whether a page of a running crawl passes the filters that a request can have.
-func passes(f *pageindex.Filter, l *page.Line) bool {
-	outcome, _ := page.ParseOutcome(l.Outcome)
-	return (len(f.Outcomes) == 0 || slices.Contains(f.Outcomes, outcome)) &&
-		(len(f.Statuses) == 0 || slices.Contains(f.Statuses, l.StatusCode)) &&
-		(len(f.Classes) == 0 || slices.Contains(f.Classes, l.StatusCode/100)) &&
-		(f.Depth.Min == nil || int64(l.Depth) == *f.Depth.Min) &&
-		(f.Indexable == nil || l.Indexable == *f.Indexable) &&
-		(len(f.Changes) == 0 || slices.ContainsFunc(f.Changes, func(c page.Change) bool { return c.String() == l.Change })) &&
-		strings.Contains(strings.ToLower(l.URL), strings.ToLower(f.Contains)) && strings.HasPrefix(l.URL, f.Prefix)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"html/template"
 	"maps"
@@ -35,7 +36,15 @@ type crawlFrame struct {
 	Path   string // address of the crawl
 	API    string // address of its results
 	Result bool   // it has written its files
+	Old    bool   // and goes on since, so that they are of an earlier moment
 	Forms  []commandForm
+
+	Recrawl []field // of the form for a recrawl of some pages
+}
+
+// OpenRecrawl says whether that form is shown, because it has faults.
+func (f *crawlFrame) OpenRecrawl() bool {
+	return slices.ContainsFunc(f.Recrawl, func(f field) bool { return len(f.Errors) > 0 })
 }
 
 // commandForm is a button.
@@ -74,8 +83,9 @@ func (q *request) crawlFrame(c *service.Crawl, tab, title string) crawlFrame {
 	out := crawlFrame{frame: f, Crawl: c, Label: label(c), Badge: stateBadge(c.State), Why: why(c), Path: f.crawlPath(c.ID, ""), API: f.Base + "/v1/crawls/" + url.PathEscape(c.ID)}
 	_, err := os.Stat(q.server.o.Runs.DataDir(c.ID).Report())
 	out.Result = err == nil
+	out.Old = out.Result && !c.State.Ended() && c.State != service.Deleting
 	if f.CanWrite {
-		out.Forms = commandsOf(c)
+		out.Forms, out.Recrawl = commandsOf(c), recrawlFields(nil, nil)
 	}
 	return out
 }
@@ -116,9 +126,12 @@ func commandsOf(c *service.Crawl) (forms []commandForm) {
 	return forms
 }
 
-// showCrawl answers with the page of a crawl.
-func (q *request) showCrawl(status int, c *service.Crawl, edit *editForm) error {
+// showCrawl answers with the page of a crawl. If recrawl is not nil, it is the form for a recrawl as it was sent.
+func (q *request) showCrawl(status int, c *service.Crawl, edit *editForm, recrawl []field) error {
 	v := &crawlView{crawlFrame: q.crawlFrame(c, "crawl", "Crawl"), Edit: edit}
+	if recrawl != nil {
+		v.Recrawl = recrawl
+	}
 	v.Settings, v.Starts, v.Schedule = settingsTable(c), startsTable(c), v.schedulePath(c.ID)
 	runs, err := q.server.o.Crawls.Runs(q.r.Context(), q.caller, c.ID)
 	if err != nil {
@@ -187,7 +200,15 @@ func (crawlScreen) command(command service.Command) handler {
 		if command == service.CommandDelete && q.r.PostForm.Get("sure") == "" {
 			return &service.Error{Code: service.ErrInvalid, Detail: "Tick the box beside the button to delete the crawl."}
 		}
-		if _, err := q.server.o.Commands.Command(q.r.Context(), q.caller, id, command, recrawlOf(command, q.r.PostForm)); err != nil {
+		_, err := q.server.o.Commands.Command(q.r.Context(), q.caller, id, command, recrawlOf(command, q.r.PostForm))
+		if fault, ok := errors.AsType[*service.Error](err); ok && command == service.CommandRecrawl && len(fault.Fields) > 0 {
+			c, err := q.crawl()
+			if err != nil {
+				return err
+			}
+			return q.showCrawl(fault.Code.Status(), c, editFormOf(c), recrawlFields(q.r.PostForm, fault.Fields))
+		}
+		if err != nil {
 			return err
 		}
 		if command == service.CommandDelete {
@@ -195,6 +216,25 @@ func (crawlScreen) command(command service.Command) handler {
 		}
 		return q.to("/crawls/" + url.PathEscape(id))
 	}
+}
+
+// recrawlFields are the fields of the form for a recrawl of some pages.
+func recrawlFields(values url.Values, faults []service.FieldError) []field {
+	fields := []field{
+		{Name: "max_age", Label: "Last check is longer ago than", Usage: "Such as 12h or 7d; empty means whenever it was", Kind: "text"},
+		{Name: "include", Label: "Only URLs that match", Usage: "Regular expressions, one in a line; empty means all", Kind: "area"},
+		{Name: "exclude", Label: "No URLs that match", Usage: "Regular expressions, one in a line", Kind: "area"},
+	}
+	for i := range fields {
+		f := &fields[i]
+		f.Value = values.Get(f.Name)
+		for _, fault := range faults {
+			if fault.Field == f.Name {
+				f.Errors = append(f.Errors, fault.Detail)
+			}
+		}
+	}
+	return fields
 }
 
 // recrawlOf is which pages a recrawl visits again; nil if it is all of them, or the command is another one.

@@ -65,7 +65,7 @@ func (crawlScreen) edit(q *request) error {
 	_, err = q.server.o.Commands.Edit(q.r.Context(), q.caller, c.ID, e)
 	if fault, ok := errors.AsType[*service.Error](err); ok && fault.Code != service.ErrNotFound {
 		form.Fault = fault
-		return q.showCrawl(fault.Code.Status(), c, form)
+		return q.showCrawl(fault.Code.Status(), c, form, nil)
 	}
 	if err != nil {
 		return err
@@ -89,5 +89,5 @@ func (crawlScreen) show(q *request) error {
 	if err != nil {
 		return err
 	}
-	return q.showCrawl(http.StatusOK, c, editFormOf(c))
+	return q.showCrawl(http.StatusOK, c, editFormOf(c), nil)
 }

@@ -232,6 +232,23 @@ func TestSettings(t *testing.T) {
 	if p := b.submit(b.get("/settings/webhooks"), "/settings/webhooks", map[string]string{"url": "ftp://x"}); p.status != http.StatusUnprocessableEntity {
 		t.Errorf("a bad address of a webhook answers %d", p.status)
 	}
+	edit := ""
+	for _, n := range hook.all("a") {
+		if textOf(n) == "Edit" {
+			edit = attr(n, "href")
+		}
+	}
+	if p := b.submit(b.get(edit), "/webhooks/edit", map[string]string{"enabled": "", "url": "http://127.0.0.1:9/hook"}); p.status != http.StatusUnprocessableEntity || !fieldHasFault(p, "url") {
+		t.Errorf("a private address of a webhook answers %d, or the fault is not beside it", p.status)
+	}
+	changed := b.submit(b.get(edit), "/webhooks/edit", map[string]string{"enabled": "", "url": "http://127.0.0.1:9/hook", "allow_private": "yes", "events": "crawl.paused"})
+	if rows := changed.rows("Webhooks"); len(rows) != 1 || rows[0][0] != "http://127.0.0.1:9/hook" || rows[0][1] != "crawl.paused" {
+		t.Errorf("the webhooks are %q", rows)
+	}
+	b.submit(b.get(edit), "/webhooks/edit", map[string]string{"enabled": "", "url": "https://example.com/hook"}) // without a tick, all events
+	if rows := b.get("/settings/webhooks").rows("Webhooks"); len(rows) != 1 || rows[0][0] != "https://example.com/hook" || !strings.Contains(rows[0][1], "crawl.finished") {
+		t.Errorf("the webhooks are %q", rows)
+	}
 	log := b.submit(hook, "/webhooks/test", nil)
 	log.want("Deliveries", "test", "Send now")
 	b.submit(log, "/webhooks/again", nil).want("pending", "Send now")
@@ -276,13 +293,21 @@ func TestEdit(t *testing.T) {
 	b.submit(p, "/resume", nil)
 	f.await(c.ID, service.Complete)
 	again := b.get("/crawls/" + c.ID)
-	if bad := b.submit(again, "/recrawl", map[string]string{"max_age": "soon", "include": "("}); bad.status != http.StatusUnprocessableEntity {
+	if bad := b.submit(again, "/recrawl", map[string]string{"max_age": "soon", "include": "(", "exclude": "["}); bad.status != http.StatusUnprocessableEntity {
 		t.Errorf("a recrawl of pages that cannot be told answers %d", bad.status)
 	} else {
-		bad.want("soon", "include")
+		for _, name := range []string{"max_age", "include", "exclude"} {
+			if !fieldHasFault(bad, name) {
+				t.Errorf("the fault of %s is not beside it", name)
+			}
+		}
+		bad.want("soon")
 	}
 	f.site.Hold(0)
 	b.submit(again, "/recrawl", nil)
+	for _, path := range []string{"/pages", "/problems"} {
+		b.get("/crawls/" + c.ID + path).want("what it found until it last ended")
+	}
 	if c := f.await(c.ID, service.Running); c.Generation != 1 || c.Name != "Renamed" || fmt.Sprint(c.Labels) != "[a b]" {
 		t.Errorf("the crawl is %+v", c)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/pageindex"
 	"github.com/mapwright/mapwright/internal/problems"
@@ -29,9 +30,9 @@ type pagesView struct {
 	crawlFrame
 	Query    pagesQuery
 	Filtered bool
-	Fault    string // why there is no list
-	Running  bool   // the pages are those of a running crawl: in no order, and not counted
-	Depths   string // what the depth is
+	Fault    string        // why there is no list
+	Running  *monitor.Live // of a crawl that has written no files yet: its pages are in no order, and those that match filters are not counted
+	Depths   string        // what the depth is
 	Total    int64
 	Rows     []pageRow
 	Columns  []sortColumn
@@ -116,6 +117,9 @@ func (pagesScreen) show(q *request) error {
 	err = q.server.indexes.Use(q.r.Context(), string(q.server.o.Runs.DataDir(c.ID)), func(x *pageindex.Index) error { return v.fromIndex(q.r.Context(), x, filter) })
 	switch {
 	case missing(err):
+		if v.Running = q.server.o.Runs.Live(c.ID); v.Running == nil {
+			v.Running = &monitor.Live{Found: c.Found, Done: c.Done}
+		}
 		err = v.fromRunning(q.r.Context(), q.server.o.Runs.Running(c.ID), filter)
 	case errors.Is(err, pageindex.ErrUnknown):
 		v.Fault, err = capital(err.Error())+".", nil
@@ -275,7 +279,7 @@ func (v *pagesView) sortColumns() (all []sortColumn) {
 	for _, c := range []struct{ name, class, sort string }{{"URL", "url", "url"}, {"Outcome", "", ""}, {"Status", "num", "status"}, {"Depth", "num", "click_depth"}, {"Indexable", "", ""}, {"Size", "num", "content_length"},
 		{"Time", "num", "response_time"}, {"Problems", "", ""}} {
 		col := sortColumn{Name: c.name, Class: c.class}
-		if c.sort != "" && !v.Running {
+		if c.sort != "" && v.Running == nil {
 			to := v.Query
 			to.Cursor, to.Sort, to.Dir = "", c.sort, ""
 			if v.Query.Sort == c.sort || v.Query.Sort == "" && c.sort == "url" {
@@ -300,7 +304,7 @@ const (
 
 // fromRunning fills the list with pages of a crawl that has not written its files, in the order of its store.
 func (v *pagesView) fromRunning(ctx context.Context, running *crawl.Crawl, f *pageindex.Filter) error {
-	v.Running, v.Depths = true, "links"
+	v.Depths = "links"
 	v.Columns = v.sortColumns()
 	if running == nil {
 		v.Fault = "The crawl has not recorded any page yet."
@@ -310,8 +314,13 @@ func (v *pagesView) fromRunning(ctx context.Context, running *crawl.Crawl, f *pa
 		return nil
 	}
 	if f.Problems != 0 || f.AnyProblem != nil {
-		v.Fault = "Problems are known when the crawl has ended."
+		v.Fault = "Problems are known when the crawl has ended: many of them need all of its pages. Clear this filter to see the pages that are recorded so far."
 		return nil
+	}
+	f.Depth, f.ClickDepth = f.ClickDepth, pageindex.Range{}
+	passes, err := f.Lines()
+	if err != nil {
+		return err
 	}
 	var after frontier.Key
 	if v.Query.Cursor != "" {
@@ -330,7 +339,7 @@ func (v *pagesView) fromRunning(ctx context.Context, running *crawl.Crawl, f *pa
 			return err
 		}
 		for _, l := range lines {
-			if passes(f, l) {
+			if passes(l) {
 				v.addRow(runningRow(l))
 			}
 		}
@@ -345,19 +354,6 @@ func (v *pagesView) fromRunning(ctx context.Context, running *crawl.Crawl, f *pa
 	next.Cursor = base64.RawURLEncoding.EncodeToString(after.Append(nil))
 	v.Next = v.Path + "/pages?" + next.encode()
 	return nil
-}
-
-// passes says whether the filters let a page of a running crawl pass.
-func passes(f *pageindex.Filter, l *page.Line) bool {
-	outcome, _ := page.ParseOutcome(l.Outcome)
-	depth := int64(l.Depth)
-	return (len(f.Outcomes) == 0 || slices.Contains(f.Outcomes, outcome)) &&
-		(len(f.Statuses) == 0 || slices.Contains(f.Statuses, l.StatusCode)) &&
-		(len(f.Classes) == 0 || slices.Contains(f.Classes, l.StatusCode/100)) &&
-		(f.ClickDepth.Min == nil || *f.ClickDepth.Min == depth) &&
-		(f.Indexable == nil || *f.Indexable == l.Indexable) &&
-		(len(f.Changes) == 0 || slices.ContainsFunc(f.Changes, func(c page.Change) bool { return c.String() == l.Change })) &&
-		strings.Contains(strings.ToLower(l.URL), strings.ToLower(f.Contains))
 }
 
 func runningRow(l *page.Line) pageRow {

@@ -57,6 +57,12 @@ func TestStory(t *testing.T) {
 	if rows := b.get("/crawls/" + id + "/pages?outcome=ok").rows("Pages"); len(rows) == 0 || len(rows) > 20 {
 		t.Errorf("%d pages of the running crawl are listed as ok", len(rows))
 	}
+	pages := b.get("/crawls/" + id + "/pages")
+	pages.want("found so far", "the filter by problem come with the files")
+	if n := f.svc.Crawls.Live(id).Done; n < 20 || !strings.Contains(textOf(pages.root), fmt.Sprintf("%d of them done", n)) {
+		t.Errorf("the list of pages does not say that %d are done", n)
+	}
+	b.get("/crawls/" + id + "/pages?problem=any").want("Problems are known when the crawl has ended")
 	b.get("/crawls/"+id+"/page?url="+url.QueryEscape(f.site.StartURLs()[0])).want("status 200", "robots.txt", "discovered_at")
 	b.get("/crawls/" + id + "/problems").want("Problems are known when the crawl has ended.")
 

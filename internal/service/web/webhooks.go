@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -20,12 +21,53 @@ type webhooksScreen struct{}
 // webhooksView is what the page shows.
 type webhooksView struct {
 	frame
-	Rows   []service.Webhook
-	Made   *service.Webhook // just made: its secret is shown once
-	Log    *deliveryLog     // of one of them; nil if none is asked for
-	URL    string           // as it was given
-	Events []service.EventType
-	Fault  *service.Error
+	Rows []service.Webhook
+	Made *service.Webhook // just made: its secret is shown once
+	Log  *deliveryLog     // of one of them; nil if none is asked for
+	Form *webhookForm     // of a new one, or of one to be changed
+}
+
+// webhookForm is the form that makes or changes a webhook.
+type webhookForm struct {
+	ID      string // empty if it is to be made
+	URL     string
+	Events  []service.EventType // that are ticked
+	All     []service.EventType
+	Private bool // private addresses are allowed
+	Fault   *service.Error
+}
+
+// Ticked says whether the webhook is told of an event.
+func (f *webhookForm) Ticked(e service.EventType) bool { return slices.Contains(f.Events, e) }
+
+// FaultsOf are the faults of a field.
+func (f *webhookForm) FaultsOf(field string) (all []string) {
+	if f.Fault != nil {
+		for _, fault := range f.Fault.Fields {
+			if fault.Field == field {
+				all = append(all, fault.Detail)
+			}
+		}
+	}
+	return all
+}
+
+// input is what a form that was sent asks for.
+func (f *webhookForm) input(admin bool) hooks.Input {
+	in := hooks.Input{URL: &f.URL, Events: &f.Events}
+	if admin {
+		in.AllowPrivate = &f.Private
+	}
+	return in
+}
+
+// webhookFormOf reads a form that was sent.
+func webhookFormOf(form url.Values) *webhookForm {
+	f := &webhookForm{ID: form.Get("id"), URL: strings.TrimSpace(form.Get("url")), Events: []service.EventType{}, Private: form.Get("allow_private") != ""}
+	for _, name := range form["events"] {
+		f.Events = append(f.Events, service.EventType(name))
+	}
+	return f
 }
 
 // deliveryLog are the last deliveries of a webhook.
@@ -47,10 +89,18 @@ const shownDeliveries = 50
 
 func (q *request) showWebhooks(status int, v *webhooksView) (err error) {
 	v.frame = q.settingsFrame("webhooks", "Webhooks")
-	v.Events = []service.EventType{service.CrawlStarted, service.CrawlPaused, service.CrawlFinished, service.QuotaReached}
 	if v.Rows, err = q.server.o.Webhooks.List(q.r.Context(), q.caller.Account.ID); err != nil {
 		return err
 	}
+	if v.Form == nil {
+		v.Form = &webhookForm{}
+		at := slices.IndexFunc(v.Rows, func(w service.Webhook) bool { return w.ID == q.r.URL.Query().Get("edit") })
+		if at >= 0 {
+			w := &v.Rows[at]
+			v.Form = &webhookForm{ID: w.ID, URL: w.URL, Events: w.Events, Private: w.AllowPrivate}
+		}
+	}
+	v.Form.All = hooks.EventTypes()
 	if id := q.r.URL.Query().Get("log"); id != "" {
 		list, err := q.server.o.Webhooks.Deliveries(q.r.Context(), q.caller, id, "", shownDeliveries)
 		if err != nil {
@@ -70,32 +120,36 @@ func (q *request) showWebhooks(status int, v *webhooksView) (err error) {
 }
 
 func (webhooksScreen) create(q *request) error {
-	address := strings.TrimSpace(q.r.PostForm.Get("url"))
-	in := hooks.Input{URL: &address}
-	if given := q.r.PostForm["events"]; len(given) > 0 {
-		events := make([]service.EventType, len(given))
-		for i, name := range given {
-			events[i] = service.EventType(name)
-		}
-		in.Events = &events
-	}
-	made, err := q.server.o.Webhooks.Create(q.r.Context(), q.caller, in)
-	if fault, ok := errors.AsType[*service.Error](err); ok {
-		return q.showWebhooks(fault.Code.Status(), &webhooksView{URL: address, Fault: fault})
-	}
+	form := webhookFormOf(q.r.PostForm)
+	form.ID = ""
+	made, err := q.server.o.Webhooks.Create(q.r.Context(), q.caller, form.input(q.caller.Has(service.ScopeAdmin)))
 	if err != nil {
-		return err
+		return q.webhookFault(form, err)
 	}
 	return q.showWebhooks(http.StatusOK, &webhooksView{Made: made})
 }
 
-// edit switches a webhook on or off.
+// edit switches a webhook on or off, or changes its address and events.
 func (webhooksScreen) edit(q *request) error {
-	enabled := q.r.PostForm.Get("enabled") == "true"
-	if _, err := q.server.o.Webhooks.Edit(q.r.Context(), q.caller, q.r.PostForm.Get("id"), hooks.Input{Enabled: &enabled}); err != nil {
-		return err
+	form := webhookFormOf(q.r.PostForm)
+	in := form.input(q.caller.Has(service.ScopeAdmin))
+	if text := q.r.PostForm.Get("enabled"); text != "" {
+		in = hooks.Input{Enabled: new(text == "true")}
+	}
+	if _, err := q.server.o.Webhooks.Edit(q.r.Context(), q.caller, form.ID, in); err != nil {
+		return q.webhookFault(form, err)
 	}
 	return q.to("/settings/webhooks")
+}
+
+// webhookFault shows a form again whose fields have faults.
+func (q *request) webhookFault(form *webhookForm, err error) error {
+	fault, ok := errors.AsType[*service.Error](err)
+	if !ok || len(fault.Fields) == 0 {
+		return err
+	}
+	form.Fault = fault
+	return q.showWebhooks(fault.Code.Status(), &webhooksView{Form: form})
 }
 
 func (webhooksScreen) test(q *request) error {
