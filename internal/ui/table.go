@@ -42,7 +42,7 @@ func (t *Table) Add(cells ...Cell) {
 
 // Cell is a cell of a table. The functions below make cells.
 type Cell struct {
-	Kind string // "", "word", "link", "links", "inside", "number" or "badge"
+	Kind string // "", "word", "whole", "link", "links", "inside", "number" or "badge"
 	Text string
 	Path string // of kind inside: the address on the same server
 	Key  string // what the column is sorted by, if not the text
@@ -61,8 +61,11 @@ type Anchor struct {
 // size is about what the cell takes on the page.
 func (c *Cell) size() int {
 	n := 40 + len(Show(c.Text)) + len(c.Path)
-	if c.Kind == "link" {
+	switch c.Kind {
+	case "link":
 		n += linkSize(c.Text)
+	case "whole":
+		n = 40 + len(show(c.Text, maxWhole))
 	}
 	for _, a := range c.Anchors {
 		n += 80 + len(Show(a.URL)) + len(Show(a.Text)) + linkSize(a.URL)
@@ -80,6 +83,9 @@ func linkSize(url string) int {
 
 // Text is a cell with any text.
 func Text(text string) Cell { return Cell{Text: text} }
+
+// Whole is a cell with a text that is shown whole, up to a length that only hostile sites have.
+func Whole(text string) Cell { return Cell{Kind: "whole", Text: text} }
 
 // Word is a cell with a short text that is not broken into lines.
 func Word(text string) Cell { return Cell{Kind: "word", Text: text} }

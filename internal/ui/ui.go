@@ -1,6 +1,6 @@
 // Package ui is what report.html and the dashboard share: the style sheet, the script that sorts tables, and pieces of html/template. Everything is embedded.
 //
-// Parse gives a set of templates with the pieces (url, badge, table) and the functions (show, comma, size, seconds, millis, when); a user adds the templates of its own pages.
+// Parse gives a set of templates with the pieces (url, badge, table) and the functions (show, whole, comma, size, seconds, millis, when); a user adds the templates of its own pages.
 package ui
 
 import (
@@ -53,20 +53,23 @@ func Parse(pages fs.FS, patterns ...string) (*template.Template, error) {
 
 func functions() template.FuncMap {
 	return template.FuncMap{
-		"show": Show, "isLink": IsLink, "comma": humanize.Comma, "size": Size, "seconds": Seconds, "millis": Millis, "when": When,
+		"show": Show, "whole": func(text string) string { return show(text, maxWhole) }, "isLink": IsLink, "comma": humanize.Comma, "size": Size, "seconds": Seconds, "millis": Millis, "when": When,
 		"lower": strings.ToLower,
 	}
 }
 
-// maxShown is how many characters of a text are shown, and maxLink the length of the longest address that is made a link.
+// maxShown is how many characters of a text are shown, maxWhole how many where all of it matters, and maxLink the length of the longest address that is made a link.
 const (
 	maxShown = 300
+	maxWhole = 4000
 	maxLink  = 2048
 )
 
 // Show is a text as it is shown: not too long, and without characters that hide or reverse the text around them.
-func Show(text string) string {
-	return chart.Cut(page.EscapeControls(strings.ToValidUTF8(text, "\uFFFD")), maxShown)
+func Show(text string) string { return show(text, maxShown) }
+
+func show(text string, length int) string {
+	return chart.Cut(page.EscapeControls(strings.ToValidUTF8(text, "\uFFFD")), length)
 }
 
 // IsLink reports whether a text is an address that a page may link to.

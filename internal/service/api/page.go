@@ -1,16 +1,12 @@
 package api
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"io/fs"
 	"net/http"
 	"os"
-	"strings"
 
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/page"
@@ -76,7 +72,7 @@ func (a resultRoutes) page(c *call) error {
 	} else if len(hops) > 0 {
 		extra["redirects"] = hops
 	}
-	if in, out, err := linksOf(dir, u.String()); err != nil {
+	if in, out, err := linksOf(c.r.Context(), dir, u.String()); err != nil {
 		return err
 	} else if in != nil {
 		extra["links_in"], extra["links_out"] = in, out
@@ -105,40 +101,6 @@ func (a resultRoutes) indexFinder(ctx context.Context, dir datadir.Dir) finder {
 			return err
 		})
 		return line, err
-	}
-}
-
-// quoted is a URL as it stands in files of JSON lines. Only a backslash is escaped there: quotes and controls are not part of a canonical URL.
-func quoted(url string) []byte {
-	return []byte(`"` + strings.ReplaceAll(url, `\`, `\\`) + `"`)
-}
-
-// eachLine calls see with each line of a file that contains a text, until it returns false. There are no lines in a file that does not exist.
-func eachLine(path string, contains []byte, see func([]byte) bool) error {
-	f, err := os.Open(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	for in := bufio.NewReaderSize(f, 1<<20); ; {
-		text, err := in.ReadSlice('\n')
-		if errors.Is(err, bufio.ErrBufferFull) { // a line of more than a megabyte
-			whole := bytes.Clone(text)
-			text, err = in.ReadBytes('\n')
-			text = append(whole, text...)
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if bytes.Contains(text, contains) && !see(bytes.TrimSuffix(text, []byte("\n"))) {
-			return nil
-		}
 	}
 }
 
@@ -180,12 +142,12 @@ func redirects(line []byte, find finder) (hops []string, err error) {
 }
 
 // linksOf are the links to and of a page, or nil if the crawl kept none.
-func linksOf(dir datadir.Dir, url string) (in, out *pageLinks, err error) {
+func linksOf(ctx context.Context, dir datadir.Dir, url string) (in, out *pageLinks, err error) {
 	if _, err := os.Stat(dir.Links()); err != nil {
 		return nil, nil, nil
 	}
 	in, out = &pageLinks{Items: []pageLink{}}, &pageLinks{Items: []pageLink{}}
-	return in, out, eachLine(dir.Links(), quoted(url), func(text []byte) bool {
+	return in, out, pageindex.EachLine(ctx, dir.Links(), pageindex.Quoted(url), func(text []byte) bool {
 		var l struct {
 			From string `json:"from"`
 			To   string `json:"to"`

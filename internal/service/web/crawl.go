@@ -80,7 +80,7 @@ type resultFile struct{ Name, Path string }
 func (q *request) crawlFrame(c *service.Crawl, tab, title string) crawlFrame {
 	f := q.frame(label(c)+" · "+title, "crawls")
 	f.Tab = tab
-	out := crawlFrame{frame: f, Crawl: c, Label: label(c), Badge: stateBadge(c.State), Why: why(c), Path: f.crawlPath(c.ID, ""), API: f.Base + "/v1/crawls/" + url.PathEscape(c.ID)}
+	out := crawlFrame{frame: f, Crawl: c, Label: label(c), Badge: stateBadge(c.State), Why: capital(why(c)), Path: f.crawlPath(c.ID, ""), API: f.Base + "/v1/crawls/" + url.PathEscape(c.ID)}
 	_, err := os.Stat(q.server.o.Runs.DataDir(c.ID).Report())
 	out.Result = err == nil
 	out.Old = out.Result && !c.State.Ended() && c.State != service.Deleting
@@ -265,7 +265,7 @@ func readReport(dir datadir.Dir) (*report.Report, error) {
 // addReport adds what a crawl has found, if it has written that.
 func (v *crawlView) addReport(dir datadir.Dir) error {
 	c := v.Crawl
-	v.Figures = figures(&c.Progress)
+	v.Figures = lastFigures(c.Progress)
 	v.Outcomes = countTable("URLs by outcome", "Outcome", c.Outcomes, func(name string) string { return v.Path + "/pages?outcome=" + name })
 	rep, err := readReport(dir)
 	if rep == nil || err != nil {
@@ -288,6 +288,21 @@ func (v *crawlView) addReport(dir datadir.Dir) error {
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
+}
+
+// lastFigures are the large numbers of a crawl that does not run: nothing is in flight, and the rate is that of the whole run.
+func lastFigures(p service.Progress) []figure {
+	p.InFlight, p.PagesPerSecNow = 0, 0
+	if p.Elapsed > 0 {
+		p.PagesPerSecNow = float64(p.Done) / p.Elapsed
+	}
+	all := figures(&p)
+	for i := range all {
+		if all[i].Field == "pages_per_second_now" {
+			all[i].Name = "Pages per second, mean"
+		}
+	}
+	return all
 }
 
 // figures are the large numbers of a crawl.

@@ -1,8 +1,11 @@
 package web
 
 import (
+	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -205,5 +208,29 @@ func TestPagesQuery(t *testing.T) {
 		if passes(line(change)) {
 			t.Errorf("page %d passes", i)
 		}
+	}
+}
+
+// The search for the links of a page ends with its time, and the page says so.
+func TestLinksHaveATime(t *testing.T) {
+	dir := datadir.Dir(t.TempDir())
+	line := `{"from":"http://h.test/","to":"http://h.test/a","text":"a"}` + "\n"
+	if err := os.WriteFile(dir.Links(), []byte(strings.Repeat(line, 30_000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	whole := &pageView{URL: "http://h.test/a"}
+	if err := whole.readLinks(t.Context(), dir); err != nil || !whole.Links || whole.LinksCut || whole.In.Total != 30_000 || len(whole.In.Rows) != maxLinks || whole.Out.Total != 0 {
+		t.Errorf("%+v, %+v, %v", whole.In.Total, whole.Out.Total, err)
+	}
+	ended, cancel := context.WithDeadline(t.Context(), time.Unix(1, 0))
+	defer cancel()
+	part := &pageView{URL: "http://h.test/a"}
+	if err := part.readLinks(ended, dir); err != nil || !part.Links || !part.LinksCut {
+		t.Errorf("%+v, %v", part, err)
+	}
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	if err := (&pageView{URL: "http://h.test/a"}).readLinks(gone, dir); !errors.Is(err, context.Canceled) {
+		t.Errorf("the search goes on without the client: %v", err)
 	}
 }

@@ -1,15 +1,14 @@
 package web
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
-	"os"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/mapwright/mapwright/internal/crawl"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
@@ -24,14 +23,17 @@ import (
 // pageView is what the page about one URL shows.
 type pageView struct {
 	crawlFrame
-	URL       string
-	Line      pageLine
-	Outcome   ui.Cell
-	Problems  []problems.Definition
-	Facts     *ui.Table // every recorded fact
-	Redirects []linkRow // where it leads, one after the other
-	Links     bool      // links were recorded
-	In, Out   *linkTable
+	URL      string
+	Line     pageLine
+	Outcome  ui.Cell
+	Problems []problems.Definition
+
+	ClickDepth int32     // -1 if it is not known
+	Facts      *ui.Table // every recorded fact
+	Redirects  []linkRow // where it leads, one after the other
+	Links      bool      // links were recorded
+	LinksCut   bool      // and not all of them were looked at
+	In, Out    *linkTable
 }
 
 // pageLine is what the head of the page shows of a line of sitemap.jsonl. The table has all.
@@ -73,16 +75,22 @@ func (pagesScreen) one(q *request) error {
 	if err != nil {
 		return &service.Error{Code: service.ErrInvalid, Detail: "This is not an http or https URL."}
 	}
-	v := &pageView{crawlFrame: q.crawlFrame(c, "pages", "Page"), URL: u.String()}
+	v := &pageView{crawlFrame: q.crawlFrame(c, "pages", "Page"), URL: u.String(), ClickDepth: -1}
 	dir := q.server.o.Runs.DataDir(c.ID)
 	err = q.server.indexes.Use(q.r.Context(), string(dir), func(x *pageindex.Index) error { return v.read(indexFinder(q.r.Context(), x, v)) })
 	if missing(err) {
-		err = v.read(runningFinder(q.r.Context(), q.server.o.Runs.Running(c.ID)))
+		running := q.server.o.Runs.Running(c.ID)
+		if running == nil {
+			return &service.Error{Code: service.ErrNotFound, Detail: notRecorded(c)}
+		}
+		err = v.read(runningFinder(q.r.Context(), running))
 	}
 	if err != nil {
 		return err
 	}
-	if err := v.readLinks(q.r.Context(), dir); err != nil {
+	ctx, cancel := context.WithTimeout(q.r.Context(), linksTime)
+	defer cancel()
+	if err := v.readLinks(ctx, dir); err != nil {
 		return err
 	}
 	return q.render(http.StatusOK, "page", v)
@@ -96,6 +104,7 @@ func indexFinder(ctx context.Context, x *pageindex.Index, v *pageView) finder {
 			return nil, err
 		}
 		if url == v.URL {
+			v.ClickDepth = h.ClickDepth
 			for _, code := range h.Problems.Codes() {
 				if d, ok := code.Definition(); ok {
 					v.Problems = append(v.Problems, d)
@@ -110,9 +119,6 @@ func indexFinder(ctx context.Context, x *pageindex.Index, v *pageView) finder {
 func runningFinder(ctx context.Context, running *crawl.Crawl) finder {
 	table := page.NewTable()
 	return func(url string) ([]byte, error) {
-		if running == nil {
-			return nil, nil
-		}
 		line, err := running.Page(ctx, urlnorm.MustCanonical(url))
 		if errors.Is(err, crawl.ErrNotRunning) || line == nil {
 			return nil, nil
@@ -164,7 +170,7 @@ func (v *pageView) read(find finder) error {
 
 // facts is the table of all fields of a line, in their order.
 func (v *pageView) facts(text []byte) (*ui.Table, error) {
-	t := &ui.Table{Caption: "Every recorded fact", Columns: []ui.Column{{Name: "Field"}, {Name: "Value"}}}
+	t := &ui.Table{Caption: "Every recorded fact", Columns: []ui.Column{{Name: "Field"}, {Name: "Value"}}, More: "sitemap.jsonl has all"}
 	d := json.NewDecoder(bytes.NewReader(text))
 	if _, err := d.Token(); err != nil { // the brace
 		return nil, err
@@ -183,28 +189,25 @@ func (v *pageView) facts(text []byte) (*ui.Table, error) {
 		if json.Unmarshal(raw, &value) != nil {
 			value = string(raw)
 		}
-		cell := ui.Text(value)
+		cell := ui.Whole(value)
 		if ui.IsLink(value) {
 			cell = ui.Inside(value, v.pagePath(value))
 		}
 		t.Add(ui.Word(field), cell)
 	}
+	if v.ClickDepth >= 0 {
+		t.Add(ui.Word("click_depth"), ui.Text(strconv.Itoa(int(v.ClickDepth))))
+	}
 	return t, nil
 }
 
-// readLinks reads the links to and of the page from links.jsonl, if the crawl has recorded links.
+// linksTime bounds the search for links: links.jsonl of a large site has many gigabytes.
+const linksTime = 5 * time.Second
+
+// readLinks reads the links to and of the page from links.jsonl, if the crawl has recorded links. If ctx has a deadline, what was found until then is shown.
 func (v *pageView) readLinks(ctx context.Context, dir datadir.Dir) error {
-	f, err := os.Open(dir.Links())
-	if missing(err) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	v.Links = true
 	v.In, v.Out = &linkTable{Title: "Links to this page"}, &linkTable{Title: "Links of this page"}
-	return eachLine(ctx, f, quoted(v.URL), func(text []byte) {
+	err := pageindex.EachLine(ctx, dir.Links(), pageindex.Quoted(v.URL), func(text []byte) bool {
 		var l struct {
 			From string `json:"from"`
 			To   string `json:"to"`
@@ -212,7 +215,7 @@ func (v *pageView) readLinks(ctx context.Context, dir datadir.Dir) error {
 			Rel  string `json:"rel"`
 		}
 		if json.Unmarshal(text, &l) != nil {
-			return
+			return true
 		}
 		if l.To == v.URL {
 			v.In.add(linkRow{l.From, v.pagePath(l.From), l.Text, l.Rel})
@@ -220,39 +223,20 @@ func (v *pageView) readLinks(ctx context.Context, dir datadir.Dir) error {
 		if l.From == v.URL {
 			v.Out.add(linkRow{l.To, v.pagePath(l.To), l.Text, l.Rel})
 		}
+		return true
 	})
+	switch {
+	case missing(err):
+		return nil
+	case errors.Is(err, context.DeadlineExceeded):
+		v.LinksCut, err = true, nil
+	}
+	v.Links = true
+	return err
 }
 
 func (t *linkTable) add(row linkRow) {
 	if t.Total++; len(t.Rows) < maxLinks {
 		t.Rows = append(t.Rows, row)
-	}
-}
-
-// quoted is a URL as it stands in files of JSON lines. Only a backslash is escaped there: quotes and controls are not part of a canonical URL.
-func quoted(url string) []byte { return []byte(`"` + strings.ReplaceAll(url, `\`, `\\`) + `"`) }
-
-// eachLine calls see with each line of a file that contains a text.
-func eachLine(ctx context.Context, f io.Reader, contains []byte, see func([]byte)) error {
-	for in := bufio.NewReaderSize(f, 1<<20); ; {
-		text, err := in.ReadSlice('\n')
-		if errors.Is(err, bufio.ErrBufferFull) { // a line of more than a megabyte
-			text = bytes.Clone(text)
-			var rest []byte
-			rest, err = in.ReadBytes('\n')
-			text = append(text, rest...)
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		if bytes.Contains(text, contains) {
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			see(text)
-		}
 	}
 }

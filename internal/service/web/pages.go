@@ -307,10 +307,7 @@ func (v *pagesView) fromRunning(ctx context.Context, running *crawl.Crawl, f *pa
 	v.Depths = "links"
 	v.Columns = v.sortColumns()
 	if running == nil {
-		v.Fault = "The crawl has not recorded any page yet."
-		if v.Crawl.State == service.Paused {
-			v.Fault = "The pages of a paused crawl are shown when it goes on, or has ended."
-		}
+		v.Fault = notRecorded(v.Crawl)
 		return nil
 	}
 	if f.Problems != 0 || f.AnyProblem != nil {
@@ -354,6 +351,14 @@ func (v *pagesView) fromRunning(ctx context.Context, running *crawl.Crawl, f *pa
 	next.Cursor = base64.RawURLEncoding.EncodeToString(after.Append(nil))
 	v.Next = v.Path + "/pages?" + next.encode()
 	return nil
+}
+
+// notRecorded says why a crawl that does not run and has no files shows no pages.
+func notRecorded(c *service.Crawl) string {
+	if c.State == service.Paused {
+		return "The pages of a paused crawl are shown when it goes on, or has ended."
+	}
+	return "The crawl has not recorded any page yet."
 }
 
 func runningRow(l *page.Line) pageRow {

@@ -69,7 +69,10 @@ func TestStory(t *testing.T) {
 	b.submit(running, "/pause", nil)
 	f.await(id, service.Paused)
 	paused := b.get("/crawls/" + id)
-	paused.want("paused", "Resume")
+	paused.want("paused", "Resume", "Paused by a key", "Pages per second, mean")
+	if p := b.get("/crawls/" + id + "/page?url=" + url.QueryEscape(f.site.StartURLs()[0])); p.status != http.StatusNotFound || !strings.Contains(p.text, "paused crawl") {
+		t.Errorf("a page of a paused crawl answers %d: %s", p.status, textOf(p.root))
+	}
 	if rows := b.get("/").rows("Ended and paused"); len(rows) != 1 {
 		t.Errorf("the list shows as paused: %q", rows)
 	}
@@ -81,7 +84,7 @@ func TestStory(t *testing.T) {
 
 	checkPages(t, f, b, id)
 	detail := b.get("/crawls/" + id + "/page?url=" + url.QueryEscape(f.site.StartURLs()[0]))
-	detail.want("Links to this page", "Links of this page", "content_hash", "robots.txt allows this URL")
+	detail.want("Links to this page", "Links of this page", "content_hash", "robots.txt allows this URL", "click_depth", "My <b>site</b>")
 	checkProblems(t, f, b, id)
 	b.get("/crawls/" + id + "/changes").want("There was no recrawl yet")
 	b.get("/crawls/" + id + "/page?url=https%3A%2F%2Fnowhere.test%2F").want("The crawl has no record of this URL.")

@@ -31,9 +31,14 @@ function setFields(root, sample) {
   }
 }
 
+// editing says whether a field within an element is being filled in. Its text must not be lost then.
+function editing(root) {
+  return [...root.querySelectorAll("input:not([type=hidden]), textarea")].some((f) => f === document.activeElement || f.value !== f.defaultValue || f.checked !== f.defaultChecked);
+}
+
 // inUse says whether the pointer or the keyboard is in a part. Its rows must not move then.
 function inUse(part) {
-  return part.matches(":hover") && part.querySelector("table:hover, details:hover, a:hover") !== null || part.contains(document.activeElement) && document.activeElement !== document.body;
+  return editing(part) || part.matches(":hover") && part.querySelector("table:hover, details:hover, a:hover") !== null || part.contains(document.activeElement) && document.activeElement !== document.body;
 }
 
 // load asks for a part again and puts it in its place. It returns false if that must wait.
@@ -42,8 +47,9 @@ async function load(id) {
   if (!part?.dataset.part) return true;
   if (inUse(part)) return hold(part);
   const answer = await fetch(part.dataset.part + location.search, { headers: { Accept: "text/html" } });
-  if (answer.status === 204) return location.reload(); // the crawl does not run any more
-  if (answer.redirected || !answer.ok) return true;
+  if (answer.status === 204) return reload(); // the crawl does not run any more
+  if (answer.redirected) return reload(); // the session has ended: the login page follows
+  if (!answer.ok) return true;
   const made = document.createElement("template");
   made.innerHTML = await answer.text();
   const now = document.getElementById(id);
@@ -55,6 +61,13 @@ async function load(id) {
   const shown = document.getElementById(id);
   shown.classList.remove("held");
   for (const summary of shown.querySelectorAll("details > summary")) if (open.includes(summary.textContent)) summary.parentElement.open = true;
+  return true;
+}
+
+// reload loads the whole page again. It returns false if that must wait.
+function reload() {
+  if (editing(document.querySelector("main"))) return false;
+  location.reload();
   return true;
 }
 
@@ -100,7 +113,7 @@ function onChange(event) {
   if (id !== crawl) return;
   const head = document.getElementById("crawl-head");
   const calm = !head || !inUse(head);
-  if (calm && ["crawl.started", "crawl.paused", "crawl.finished", "crawl.deleted"].includes(type)) return location.reload();
+  if (calm && ["crawl.started", "crawl.paused", "crawl.finished", "crawl.deleted"].includes(type) && reload()) return;
   refresh("crawl-head");
 }
 
@@ -112,7 +125,13 @@ function connect() {
   if (stream || !crawl || document.hidden) return;
   stream = new EventSource(base + "/v1/events?since=" + last);
   stream.addEventListener("open", () => { connection.textContent = "Live"; });
-  stream.addEventListener("error", () => { connection.textContent = "Not connected: numbers are those of the last moment. Trying again."; });
+  stream.addEventListener("error", () => {
+    connection.textContent = "Not connected: numbers are those of the last moment. Trying again.";
+    if (stream?.readyState !== EventSource.CLOSED) return; // the browser tries again
+    // The server, or a proxy before it, has refused. A browser gives up then.
+    stream = null;
+    setTimeout(follow, 3000);
+  });
   stream.addEventListener("sample", onSample);
   for (const type of changes) stream.addEventListener(type, onChange);
 }
@@ -123,8 +142,13 @@ document.addEventListener("visibilitychange", () => {
     stream?.close();
     stream = null;
   } else {
-    connect();
-    for (const id of ["groups", "crawl-head", "live"]) refresh(id);
+    follow();
   }
 });
+
+// follow connects, and loads what may have changed meanwhile.
+function follow() {
+  connect();
+  for (const id of ["groups", "crawl-head", "live"]) refresh(id);
+}
 connect();
