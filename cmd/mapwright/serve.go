@@ -259,7 +259,8 @@ func (f *serveFlags) serve(ctx context.Context, io stdio, svc *service.Service, 
 		return refusal(err)
 	}
 	scheme, rate := "http", f.rateLimit
-	if c.tls != nil {
+	listener = api.Limit(listener)
+	if c.tls != nil { // outermost, since the HTTP server speaks HTTP/2 only where it sees TLS
 		scheme = "https"
 		listener = tls.NewListener(listener, c.tls)
 	}
@@ -296,7 +297,7 @@ func (f *serveFlags) serve(ctx context.Context, io stdio, svc *service.Service, 
 	var group errgroup.Group
 	group.Go(func() error {
 		defer drain()
-		if err := h.Serve(api.Limit(listener)); !errors.Is(err, http.ErrServerClosed) {
+		if err := h.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			return err
 		}
 		return nil

@@ -104,7 +104,7 @@ func startUnder(t testing.TB, under []string, dir string, args ...string) *serve
 			t.Logf("mapwright serve, exit status %d:\n%s", s.cmd.ProcessState.ExitCode(), s.out.String())
 		}
 	})
-	address := regexp.MustCompile(`listening on (http://127\.0\.0\.1:\d+)`)
+	address := regexp.MustCompile(`listening on (https?://127\.0\.0\.1:\d+)`)
 	s.until("it listens", func() bool {
 		found := address.FindStringSubmatch(s.out.String())
 		if found != nil {
