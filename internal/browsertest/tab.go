@@ -257,6 +257,12 @@ func (p *Tab) picture(name string, take chromedp.Action[[]byte]) {
 	}
 }
 
+// OpenDetails opens everything that is folded, and reports whether there was any.
+func (p *Tab) OpenDetails() bool {
+	p.t.Helper()
+	return Eval[int](p, `[...document.querySelectorAll("details:not([open])")].filter(d => d.open = true).length`) > 0
+}
+
 // FitsWidth fails the test if the page is wider than the tab, so that people must scroll sideways. What is wider in an element that scrolls by itself does not count.
 func (p *Tab) FitsWidth() {
 	p.t.Helper()

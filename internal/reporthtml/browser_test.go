@@ -45,6 +45,10 @@ func TestBrowserShowsReports(t *testing.T) {
 					tab.FitsWidth()
 					tab.Axe()
 					tab.Screenshot(name)
+					if tab.OpenDetails() {
+						tab.FitsWidth()
+						tab.Axe()
+					}
 					ground := browsertest.Eval[string](tab, "getComputedStyle(document.body).backgroundColor")
 					if want := map[bool]string{false: "rgb(255, 255, 255)", true: "rgb(13, 17, 23)"}[look.Dark]; ground != want {
 						t.Errorf("the background is %s, want %s", ground, want)

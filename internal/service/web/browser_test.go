@@ -15,6 +15,7 @@ import (
 
 	"github.com/mapwright/mapwright/internal/browsertest"
 	"github.com/mapwright/mapwright/internal/service"
+	"github.com/mapwright/mapwright/internal/service/hooks"
 	"github.com/mapwright/mapwright/internal/testweb"
 )
 
@@ -165,9 +166,16 @@ func TestBrowserLooks(t *testing.T) {
 	running := f.submit(service.Submission{Name: hostile, Labels: []string{hostile}, StartURLs: f.site.StartURLs()[1:2], Settings: map[string]json.RawMessage{"max_urls": json.RawMessage("500"), "duration": json.RawMessage(`"1h"`)}})
 	f.await(running.ID, service.Running)
 	waitFor(t, "pages of the running crawl are done", func() bool { live := f.svc.Crawls.Live(running.ID); return live != nil && live.Done > 0 })
+	hook, err := f.hooks.Create(t.Context(), f.admin, hooks.Input{URL: new("https://example.com/" + strings.Repeat("hook", 50))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.hooks.Test(t.Context(), f.admin, hook.ID); err != nil {
+		t.Fatal(err)
+	}
 	screens := map[string]string{
 		"crawls": "/", "new": "/new", "crawl-running": "/crawls/" + running.ID, "crawl": "/crawls/" + ended.ID, "pages": "/crawls/" + ended.ID + "/pages", "pages-running": "/crawls/" + running.ID + "/pages",
-		"page": "/crawls/" + ended.ID + "/page?url=" + url.QueryEscape(f.site.StartURLs()[0]), "problems": "/crawls/" + ended.ID + "/problems", "changes": "/crawls/" + ended.ID + "/changes", "settings": "/settings", "schedules": "/settings/schedules", "webhooks": "/settings/webhooks", "hosts": "/settings/hosts", "audit": "/settings/audit", "login": "/login",
+		"page": "/crawls/" + ended.ID + "/page?url=" + url.QueryEscape(f.site.StartURLs()[0]), "problems": "/crawls/" + ended.ID + "/problems", "changes": "/crawls/" + ended.ID + "/changes", "settings": "/settings", "schedules": "/settings/schedules", "webhooks": "/settings/webhooks?log=" + hook.ID + "&edit=" + hook.ID, "hosts": "/settings/hosts", "audit": "/settings/audit", "login": "/login",
 	}
 	for _, look := range browsertest.Looks() {
 		t.Run(look.String(), func(t *testing.T) {
@@ -179,6 +187,11 @@ func TestBrowserLooks(t *testing.T) {
 					tab.FitsWidth()
 					tab.Axe()
 					tab.Screenshot(name)
+					if tab.OpenDetails() {
+						tab.FitsWidth()
+						tab.Axe()
+						tab.Screenshot(name + "-open")
+					}
 					ground := browsertest.Eval[string](tab, "getComputedStyle(document.body).backgroundColor")
 					if want := map[bool]string{false: "rgb(255, 255, 255)", true: "rgb(13, 17, 23)"}[look.Dark]; ground != want {
 						t.Errorf("the background is %s, want %s", ground, want)
@@ -187,4 +200,34 @@ func TestBrowserLooks(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A page goes on after the server has refused its stream, and does not lose what a person types when the crawl ends meanwhile.
+func TestBrowserFollows(t *testing.T) {
+	f := newFixture(t, smallSite(), "")
+	b := logIn(t, f)
+	f.site.Hold(10)
+	c := f.submit(service.Submission{Name: "Before"})
+	f.await(c.ID, service.Running)
+	tab := b.Tab(t, browsertest.Look{})
+	p := &person{t, tab}
+	f.refuse.Store(true)
+	tab.Open(f.url + "/crawls/" + c.ID)
+	p.sees("that there is no stream", "document.getElementById('connection').textContent.startsWith('Not connected')")
+	tab.Faults() // the browser reports the refusal
+	f.refuse.Store(false)
+	p.sees("the stream", "document.getElementById('connection').textContent === 'Live'")
+	tab.Faults()
+	p.focus("the name", field("name"))
+	p.press(" and after")
+	browsertest.Eval[chromedp.Void](tab, "window.same = true; undefined")
+	f.site.Release()
+	f.await(c.ID, service.Complete)
+	p.sees("the crawl is complete", heading("complete"))
+	if !tab.Holds("window.same && document.activeElement.name === 'name' && document.activeElement.value.includes('and after')") {
+		t.Error("what was typed is lost")
+	}
+	p.press(kb.Enter)
+	p.sees("the new name", heading("and after"))
+	p.sees("the charts of the report", "document.querySelector('#chart-status') !== null")
 }

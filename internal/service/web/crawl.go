@@ -43,7 +43,7 @@ type crawlFrame struct {
 }
 
 // OpenRecrawl says whether that form is shown, because it has faults.
-func (f *crawlFrame) OpenRecrawl() bool {
+func (f crawlFrame) OpenRecrawl() bool {
 	return slices.ContainsFunc(f.Recrawl, func(f field) bool { return len(f.Errors) > 0 })
 }
 

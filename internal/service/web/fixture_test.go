@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,6 +35,9 @@ type fixture struct {
 	site  *testweb.Server
 	admin *service.Caller
 	url   string // of the pages, without a slash at the end
+	hooks *hooks.Hooks
+
+	refuse atomic.Bool // event streams are refused
 }
 
 func newFixture(t *testing.T, cfg testweb.Config, base string) *fixture {
@@ -70,6 +74,7 @@ func newFixture(t *testing.T, cfg testweb.Config, base string) *fixture {
 		t.Fatal(err)
 	}
 	parts := api.Parts{Service: svc, Hosts: known, Schedules: schedules.New(svc, log), Hooks: hooks.New(hooks.Options{Service: svc, Log: log})}
+	f.hooks = parts.Hooks
 	server, err := api.New(api.Options{Parts: parts, Log: log, RatePerKey: -1, PublicURL: public})
 	if err != nil {
 		t.Fatal(err)
@@ -81,6 +86,14 @@ func newFixture(t *testing.T, cfg testweb.Config, base string) *fixture {
 	}
 	server.SetPages(pages)
 	h := server.HTTP()
+	whole := h.Handler
+	h.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if f.refuse.Load() && strings.HasSuffix(r.URL.Path, "/v1/events") {
+			http.Error(w, "away", http.StatusBadGateway)
+			return
+		}
+		whole.ServeHTTP(w, r)
+	})
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { server.Run(ctx) })

@@ -82,6 +82,9 @@ func TestStory(t *testing.T) {
 	ended := b.get("/crawls/" + id)
 	ended.want("The crawl is complete", "report.html", "Answers by status class", "max_urls")
 
+	if head := b.get("/crawls/" + id + "/head"); head.status != http.StatusOK || !strings.Contains(head.text, "Recrawl some pages") {
+		t.Errorf("the head alone answers %d", head.status)
+	}
 	checkPages(t, f, b, id)
 	detail := b.get("/crawls/" + id + "/page?url=" + url.QueryEscape(f.site.StartURLs()[0]))
 	detail.want("Links to this page", "Links of this page", "content_hash", "robots.txt allows this URL", "click_depth", "My <b>site</b>")
