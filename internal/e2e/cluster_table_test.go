@@ -5,6 +5,7 @@ package e2e
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -339,4 +340,51 @@ func TestClusterOtherRules(t *testing.T) {
 		}
 	}
 	web.Release()
+}
+
+// resume of a crawl that runs changes its settings for all machines: those that work on it join again with them, and the limit is exact.
+func TestClusterResumeWhileItRuns(t *testing.T) {
+	t.Parallel()
+	const delay = 200 * time.Millisecond
+	web := serve(t, tableWeb(40, 25))
+	web.SetLatency(2 * time.Second) // 40 hosts, one request at a time to each: 500 pages take 25 s at least, and the machines join again in a third of that
+	f, _ := newFleet(t, web, append(tableCrawl(web, delay), "--max-urls", "900")...)
+	f.start(2)
+	before := f.shares(f.machines[0], 2)
+	const most = 500
+	refused(t, f.invoke("join", "--data-dir", f.dir(2), "--max-urls", fmt.Sprint(most)).run(t), "--max-urls", "mapwright resume")
+	f.machines = append(f.machines, f.invoke("resume", "--data-dir", f.dir(2), "--max-urls", fmt.Sprint(most)).start(t))
+	f.machines[0].until("all machines have the new settings", func() bool {
+		s := f.status()
+		again := 0 // machines that have joined since
+		for _, m := range s.Machines {
+			if m.Alive && !slices.ContainsFunc(before.Machines, func(b clusterMachine) bool { return b.JoinedAt == m.JoinedAt }) {
+				again++
+			}
+		}
+		return s.MaxURLs == most && again == 3
+	})
+	web.SetLatency(0)
+	rep := f.ends(3, "partial")
+	if s := f.status(); s.Counted != most || s.Run != 1 || s.Reason != "max-urls" {
+		t.Errorf("%d pages are counted in run %d (%s), want %d", s.Counted, s.Run, s.Reason, most)
+	}
+	if c := rep.Cluster; c == nil || len(c.Machines) != 3 || c.Takeovers != 0 || rep.Pages != most {
+		t.Errorf("the report says %d pages, and of the machines %+v", rep.Pages, c)
+	}
+	for n := range 2 {
+		if text := f.machines[n].err.String(); !strings.Contains(text, "settings of the crawl have changed") {
+			t.Errorf("machine %d does not say that the settings have changed: %s", n, text)
+		}
+	}
+	oneAtATime(t, web)
+
+	// With all machines gone, resume begins another run.
+	if got := f.invoke("resume", "--data-dir", f.dir(0), "--max-urls", "0").run(t); got.code != 0 {
+		t.Fatalf("resume ends with %d: %s", got.code, got.stderr)
+	}
+	s := f.status()
+	if last := readReport(t, f.dir(0)); last.Pages != s.Counted-most || last.Status != "complete" || s.Run != 2 {
+		t.Errorf("run %d has status %s and %d pages, want %d", s.Run, last.Status, last.Pages, s.Counted-most)
+	}
 }

@@ -147,20 +147,24 @@ func (f *fleet) look() result {
 
 // clusterStatus is what of status --json the tests look at.
 type clusterStatus struct {
-	State    string         `json:"state"`
-	Reason   string         `json:"reason"`
-	Found    int            `json:"found"`
-	Done     int            `json:"done"`
-	Counted  int            `json:"pages_counted"`
-	Outcomes map[string]int `json:"outcomes"`
-	Unowned  int            `json:"partitions_without_machine"`
-	Machines []struct {
-		Name       string `json:"name"`
-		ID         string `json:"id"`
-		Alive      bool   `json:"alive"`
-		JoinedAt   string `json:"joined_at"`
-		Partitions int    `json:"partitions"`
-	} `json:"machines"`
+	State    string           `json:"state"`
+	Reason   string           `json:"reason"`
+	Found    int              `json:"found"`
+	Done     int              `json:"done"`
+	Counted  int              `json:"pages_counted"`
+	Outcomes map[string]int   `json:"outcomes"`
+	Unowned  int              `json:"partitions_without_machine"`
+	MaxURLs  int              `json:"max_urls"`
+	Run      int              `json:"run"`
+	Machines []clusterMachine `json:"machines"`
+}
+
+type clusterMachine struct {
+	Name       string `json:"name"`
+	ID         string `json:"id"`
+	Alive      bool   `json:"alive"`
+	JoinedAt   string `json:"joined_at"`
+	Partitions int    `json:"partitions"`
 }
 
 func (f *fleet) status() clusterStatus {

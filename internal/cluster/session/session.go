@@ -165,8 +165,13 @@ func (s *Session) Journal() *Journal { return s.journal }
 // Crawl is the crawl as it was when the session joined.
 func (s *Session) Crawl() cluster.Crawl { return s.crawl }
 
-// MayStart reports whether a request may be started now.
-func (s *Session) MayStart() bool { return s.lease.Valid() }
+// MayStart reports whether a request may be started now. Before another run has begun, none may: its pages would count as those of the run before.
+func (s *Session) MayStart() bool {
+	if r := s.resume; r != nil && r.newRun && !r.done.Load() {
+		return false
+	}
+	return s.lease.Valid()
+}
 
 // WaitForLease waits until requests may be started.
 func (s *Session) WaitForLease(ctx context.Context) error {
