@@ -18,6 +18,9 @@ const (
 	axisHeight = 20
 )
 
+// axisShare is the part of the width that the values at the axis take.
+const axisShare = 0.14
+
 // maxBarLabels is how many bars have a label at the axis. With more bars, the last has one, and every second, third … before it.
 const maxBarLabels = 6
 
@@ -33,16 +36,19 @@ func (h *Histogram) HTML() template.HTML {
 	top := niceMax(most)
 	f := h.open(plotTop + plotHeight + axisHeight)
 	f.grid()
+	// The bars begin beside the values of the axis.
 	n := float64(len(h.Rows))
+	wide := n / (1 - axisShare)
+	left := wide - n
 	every := (len(h.Rows) + maxBarLabels - 1) / maxBarLabels
 	for i, r := range h.Rows {
 		high := plotHeight * r.Values[0] / top
 		if r.Values[0] > 0 {
 			high = max(high, 1) // what is there is seen
 		}
-		f.add("<rect class=\"mark %s\" x=\"%s\" y=\"%s\" width=\"%s\" height=\"%s\"/>", h.Tone, percent(float64(i)+0.1, n), number(plotTop+plotHeight-high), percent(0.8, n), number(high))
+		f.add("<rect class=\"mark %s\" x=\"%s\" y=\"%s\" width=\"%s\" height=\"%s\"/>", h.Tone, percent(left+float64(i)+0.1, wide), number(plotTop+plotHeight-high), percent(0.8, wide), number(high))
 		if (len(h.Rows)-1-i)%every == 0 {
-			f.add("<text class=\"tick middle\" x=\"%s\" y=\"%d\">%s</text>", percent(float64(i)+0.5, n), plotTop+plotHeight+14, esc(Cut(r.Label, 8)))
+			f.add("<text class=\"tick middle\" x=\"%s\" y=\"%d\">%s</text>", percent(left+float64(i)+0.5, wide), plotTop+plotHeight+14, esc(Cut(r.Label, 8)))
 		}
 		f.add("\n")
 	}

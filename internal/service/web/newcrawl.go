@@ -243,6 +243,9 @@ func settingField(info config.SettingInfo) field {
 	case info.Default == true, info.Default == false:
 		f.Kind, f.Choices = "choice", []string{"true", "false"}
 	}
+	if (f.Default == "0" || f.Default == "-1") && strings.Contains(f.Usage, f.Default+" is no limit") {
+		f.Default = "no limit"
+	}
 	switch info.Permission {
 	case config.OwnHost:
 		f.Note = "hosts that an admin granted to the account"
