@@ -331,7 +331,7 @@ func (d *dispatcher) turnMonth(ctx context.Context, now time.Time) {
 	d.month = month
 	if turned {
 		for _, r := range d.all() {
-			r.crawl.Regrant(ctx)
+			r.current().Regrant(ctx)
 			d.capSafe(ctx, r)
 		}
 	}
@@ -340,7 +340,7 @@ func (d *dispatcher) turnMonth(ctx context.Context, now time.Time) {
 // capSafe gives a running crawl the caps of a safe one, if its plan has become safe. A later start makes it a safe crawl.
 func (d *dispatcher) capSafe(ctx context.Context, r *runner) {
 	if plan, err := d.s.Accounts.Plan(ctx, r.plan.Name); err == nil && plan.Safe && !r.plan.Safe {
-		r.crawl.CapSafe()
+		r.current().CapSafe()
 	}
 }
 
@@ -350,21 +350,25 @@ const saveEvery = 10 * time.Second
 // saveProgress records how far running crawls are, and what their users should know.
 func (d *dispatcher) saveProgress(ctx context.Context, now time.Time) error {
 	due := now.Sub(d.saved) >= saveEvery
-	notices := map[*runner][]crawl.Notice{}
+	type news struct {
+		live    *monitor.Live
+		notices []crawl.Notice
+	}
+	all := map[*runner]news{}
 	for _, r := range d.all() {
 		if list := r.takeNotices(); due || len(list) > 0 {
-			notices[r] = list
+			all[r] = news{r.live(), list}
 		}
 	}
 	if due {
 		d.saved = now
 	}
-	if len(notices) == 0 {
+	if len(all) == 0 {
 		return nil
 	}
 	return d.s.Write(ctx, func(tx *Tx) error {
-		for r, list := range notices {
-			if err := r.save(tx, list); err != nil {
+		for r, n := range all {
+			if err := r.save(tx, n.live, n.notices); err != nil {
 				return err
 			}
 		}
@@ -418,11 +422,12 @@ func (d *dispatcher) live(id string) *monitor.Live {
 }
 
 // changed tells a running crawl of new limits, and the dispatcher of a new priority.
-func (d *dispatcher) changed(r *row) {
-	if run := d.runner(r.ID); run != nil {
-		run.setLimits(r)
-	}
+func (d *dispatcher) changed(ctx context.Context, id string) error {
 	d.wake()
+	if run := d.runner(id); run != nil {
+		return run.setLimits(ctx)
+	}
+	return nil
 }
 
 // complete adds to a crawl what is not stored.

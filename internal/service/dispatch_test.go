@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/disk"
 	"github.com/mapwright/mapwright/internal/testweb"
@@ -158,6 +159,66 @@ func TestEditWhileRunning(t *testing.T) {
 	ts.do(c.ID, CommandResume)
 	if c = ts.awaitState(c.ID, Complete); c.Done != 40 {
 		t.Errorf("%d pages done", c.Done)
+	}
+}
+
+// Every limit can be changed while a crawl runs. For those that the run itself does not change, it begins again, in the same state and with nothing lost or fetched twice; a command that
+// comes meanwhile is obeyed.
+func TestEveryLimitWhileRunning(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		begin   []string // settings
+		change  []string
+		command Command // given while the run stops
+		want    State
+		pages   int64
+	}{
+		{"raised", []string{"max_urls_per_host", "10"}, []string{"max_urls_per_host", "25"}, "", Partial, 25},
+		{"removed", []string{"max_urls_per_host", "10"}, []string{"max_urls_per_host", "null", "max_sitemaps", "3", "timeout", `"7s"`}, "", Complete, 40},
+		{"lowered", []string{"max_urls_per_host", "30"}, []string{"max_depth", "9", "max_urls_per_host", "12"}, "", Partial, 12},
+		{"paused", []string{"max_urls_per_host", "10"}, []string{"max_urls_per_host", "25"}, CommandPause, Paused, 0},
+		{"cancelled", []string{"max_urls_per_host", "10"}, []string{"max_urls_per_host", "25"}, CommandCancel, Cancelled, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			web := startWeb(t, testweb.Config{Pages: 40})
+			ts := openService(t, Options{Base: quick(web)}).run()
+			web.Hold(5)
+			crawl := ts.submit(ts.admin, web.StartURLs()[0], c.begin...)
+			awaitPages(t, web, 6)
+			if _, err := ts.Crawls.Edit(t.Context(), ts.admin, crawl.ID, Edit{Settings: raw(c.change...)}); err != nil {
+				t.Fatal(err)
+			}
+			if c.command != "" {
+				ts.do(crawl.ID, c.command)
+			}
+			web.Release()
+			if crawl = ts.awaitState(crawl.ID, c.want); c.pages > 0 && crawl.PagesCounted != c.pages {
+				t.Errorf("%d pages, want %d", crawl.PagesCounted, c.pages)
+			}
+			got := ts.eventTypes(crawl.ID)
+			if c.command == "" && !slices.Equal(got, []EventType{CrawlQueued, CrawlStarted, CrawlFinishing, CrawlFinished}) {
+				t.Errorf("events %v", got)
+			}
+			if used, granted := ts.used(); used != crawl.PagesCounted || granted != 0 {
+				t.Errorf("%d pages are booked and %d reserved, %d counted", used, granted, crawl.PagesCounted)
+			}
+		})
+	}
+}
+
+// What says which settings are limits names settings, all of the group.
+func TestLimitSettings(t *testing.T) {
+	table := map[string]config.Entry{}
+	for _, e := range new(config.Settings).Table() {
+		table[e.Name] = e
+		if e.Group == config.Limits && e.Permission == config.Tenant && !slices.Contains(limitSettings(), e.Name) {
+			t.Errorf("%s is a limit that cannot be changed while a crawl runs", e.Name)
+		}
+	}
+	for _, name := range limitSettings() {
+		if table[name].Name == "" {
+			t.Errorf("there is no setting %s", name)
+		}
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/mapwright/mapwright/internal/config"
 )
 
 // Edit changes a crawl, as far as its state allows: a queued one in everything, a paused one also in its scope, another one in name, labels, priority and limits.
@@ -21,7 +23,9 @@ func (c *Crawls) Edit(ctx context.Context, caller *Caller, id string, e Edit) (*
 	if err != nil {
 		return nil, err
 	}
-	c.dispatch.changed(r)
+	if err := c.dispatch.changed(context.WithoutCancel(ctx), r.ID); err != nil {
+		return nil, err
+	}
 	return c.show(r), nil
 }
 
@@ -50,7 +54,7 @@ func (c *Crawls) edit(ctx context.Context, tx *Tx, caller *Caller, r *row, e *Ed
 	rescoped := false
 	for name, value := range e.Settings {
 		if editable != nil && !slices.Contains(editable, name) {
-			faults = append(faults, FieldError{"settings." + name, "wrong_state", fmt.Sprintf("this setting of a crawl that is %s cannot be changed; those that can: %s", r.State, strings.Join(editable, ", "))})
+			faults = append(faults, r.refuseSetting(name, editable))
 			continue
 		}
 		rescoped = rescoped || slices.Contains(scopeSettings(), name)
@@ -90,18 +94,39 @@ func (c *Crawls) owner(ctx context.Context, tx *Tx, caller *Caller, r *row) (*Ca
 
 // editable lists the settings that the crawl's state allows to change; nil means all.
 func (r *row) editable() []string {
-	limits := []string{"max_urls", "duration"}
+	waits := r.State == Queued || r.State == Paused
 	switch {
-	case !r.hasStarted() && (r.State == Queued || r.State == Paused) && r.Generation == 0:
+	case waits && !r.hasStarted() && r.Generation == 0:
 		return nil
-	case r.State == Queued, r.State == Paused, r.State == Partial, r.State == Failed:
-		limits = append(limits, "max_urls_per_host", "max_depth")
-		if r.State == Queued || r.State == Paused {
-			limits = append(limits, scopeSettings()...)
-		}
+	case r.isSafe() && !waits && !r.State.Ended():
+		return []string{}
 	}
-	return limits
+	keys := []string{}
+	for _, name := range limitSettings() {
+		keys = append(keys, config.FileKey(name))
+	}
+	if waits {
+		keys = append(keys, scopeSettings()...)
+	}
+	return keys
 }
 
-// scopeSettings are the settings that say which URLs belong to a crawl.
+// refuseSetting says why a setting cannot be changed, and what to do.
+func (r *row) refuseSetting(name string, editable []string) FieldError {
+	detail := fmt.Sprintf("this setting of a crawl that has begun cannot be changed: submit another crawl; settings that can be changed now: %s", strings.Join(editable, ", "))
+	switch {
+	case len(editable) == 0:
+		detail = "settings of a safe crawl that is " + string(r.State) + " cannot be changed"
+	case slices.Contains(scopeSettings(), name) && (r.State == Running || r.State == Pausing):
+		detail = "the scope of a crawl that is " + string(r.State) + " cannot be changed: pause it first"
+	}
+	return FieldError{"settings." + name, "wrong_state", detail}
+}
+
+// limitSettings are the settings that bound a crawl. They can be changed while it runs.
+func limitSettings() []string {
+	return []string{"max-urls", "duration", "max-urls-per-host", "max-depth", "max-sitemaps", "max-sitemaps-per-host", "max-foreign-sitemaps", "max-sitemap-depth", "max-sitemap-children", "max-body-size", "timeout"}
+}
+
+// scopeSettings are the settings that say which URLs belong to a crawl, by file key.
 func scopeSettings() []string { return []string{"scope", "include", "exclude", "skip_extensions"} }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -26,22 +27,26 @@ import (
 
 // runner is one crawl that holds a slot, from its start to the record of its end.
 type runner struct {
-	d        *dispatcher
-	id       string
-	dir      datadir.Dir
-	crawl    *crawl.Crawl
-	log      *os.File
-	plan     Plan // as it was when the crawl started
-	settings *config.Settings
-	began    time.Time
-	isTrial  bool
+	d       *dispatcher
+	id      string
+	dir     datadir.Dir
+	log     *os.File
+	plan    Plan // as it was when the crawl started
+	began   time.Time
+	isTrial bool
 
-	mu     sync.Mutex
-	why    *Waiting      // guarded by mu; why it was asked to pause; nil if the process ends
-	sample *monitor.Live // guarded by mu
-	at     time.Time     // guarded by mu; of sample
+	// editing is held while the crawl takes the settings of its row over, so that of two edits the later one holds.
+	editing sync.Mutex
 
-	notices []crawl.Notice // guarded by mu; not yet recorded as events
+	mu       sync.Mutex
+	crawl    *crawl.Crawl     // guarded by mu; nil if it could not be made; replaced by again
+	settings *config.Settings // guarded by mu; with the limits of the last edit
+	renew    bool             // guarded by mu; the run stops only to begin again with other limits
+	mode     *crawl.StopMode  // guarded by mu; how it was asked to stop; nil if it was not
+	why      *Waiting         // guarded by mu; why it was asked to pause; nil if the process ends
+	sample   *monitor.Live    // guarded by mu
+	at       time.Time        // guarded by mu; of sample
+	notices  []crawl.Notice   // guarded by mu; not yet recorded as events
 }
 
 // sampleFor is how long a sample of a running crawl is shown, so that many readers cost no more than one.
@@ -88,24 +93,61 @@ func (d *dispatcher) start(ctx context.Context, e *entry) error {
 	d.runners[run.id] = run
 	d.mu.Unlock()
 	d.jobs.Go(run.run)
-	// An edit since the row was read did not find the runner.
-	if r, err = getRow(ctx, d.s.db.Read(), "", r.ID); err != nil {
+	return run.setLimits(ctx) // an edit since the row was read did not find the runner
+}
+
+// setLimits gives the crawl the limits of its row, under those of its plan. The caps of a safe crawl stay. Pages and time are changed in the run; for others the run is paused and begins again.
+func (r *runner) setLimits(ctx context.Context) error {
+	r.editing.Lock()
+	defer r.editing.Unlock()
+	row, err := getRow(ctx, r.d.s.db.Read(), "", r.id)
+	if err != nil || row.isSafe() || r.plan.Safe {
 		return err
 	}
-	run.setLimits(r)
+	settings, err := r.d.s.o.settings(row, &r.plan)
+	if err != nil {
+		return err
+	}
+	r.current().Change(settings.MaxURLs, settings.Duration)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	before, now := r.settings.Stored(), settings.Stored()
+	r.settings = settings
+	differs := func(name string) bool {
+		return name != "max-urls" && name != "duration" && !slices.Equal(before[name], now[name])
+	}
+	if slices.ContainsFunc(limitSettings(), differs) {
+		r.renew = true
+		r.crawl.Stop(crawl.Pause)
+	}
 	return nil
 }
 
-// setLimits gives the crawl the limits of a row, under those of its plan. The caps of a safe crawl stay.
-func (r *runner) setLimits(row *row) {
-	if row.isSafe() || r.plan.Safe {
-		return
+// again makes the crawl anew, if its run was paused only for the sake of its limits. It says whether there is a run to make.
+func (r *runner) again() (bool, error) {
+	r.editing.Lock()
+	defer r.editing.Unlock()
+	r.mu.Lock()
+	ended := r.crawl
+	renew := r.renew && (r.mode == nil || *r.mode == crawl.Gracefully) // a crawl that is cancelled writes its outputs
+	r.renew = false
+	r.mu.Unlock()
+	if !renew {
+		return false, nil
 	}
-	pages := row.number("max-urls")
-	if r.plan.MaxURLs > 0 && (pages == 0 || pages > r.plan.MaxURLs) {
-		pages = r.plan.MaxURLs
+	if err := ended.Reclaim(); err != nil {
+		return false, err
 	}
-	r.crawl.Change(pages, row.duration("duration"))
+	ctx := context.Background()
+	live, notices := ended.Status(), r.takeNotices()
+	if err := r.d.s.Write(ctx, func(tx *Tx) error { return r.save(tx, live, notices) }); err != nil {
+		return false, err
+	}
+	row, err := getRow(ctx, r.d.s.db.Read(), "", r.id)
+	if err != nil {
+		return false, err
+	}
+	return true, r.prepare(ctx, row)
 }
 
 // prepare makes the crawl of a row.
@@ -123,7 +165,6 @@ func (r *runner) prepare(ctx context.Context, row *row) error {
 	if err != nil {
 		return err
 	}
-	r.settings = settings
 	// The directory says whether the crawl is new: a kill can come between its making and any record of it.
 	exists, err := r.dir.Holds()
 	if err != nil {
@@ -132,8 +173,10 @@ func (r *runner) prepare(ctx context.Context, row *row) error {
 	if err := datadir.Make(string(r.dir)); err != nil {
 		return err
 	}
-	if r.log, err = os.OpenFile(r.dir.Log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
-		return err
+	if r.log == nil {
+		if r.log, err = os.OpenFile(r.dir.Log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
+			return err
+		}
 	}
 	o := crawl.Options{
 		Settings: settings, Starts: starts, Dir: r.dir, Version: s.o.Version, NoControl: true, Fetcher: s.o.Fetcher, Started: func(*monitor.Monitor) { r.hasBegun() },
@@ -152,13 +195,27 @@ func (r *runner) prepare(ctx context.Context, row *row) error {
 			o.Recrawl.Generation = row.Generation
 		}
 	}
-	if r.crawl, err = crawl.New(s.shared, o); err != nil {
+	made, err := crawl.New(s.shared, o)
+	if err != nil {
 		return err
 	}
 	if row.State == Finishing && row.Desired == DesiredCancel {
-		r.crawl.Stop(crawl.Gracefully)
+		made.Stop(crawl.Gracefully)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.crawl, r.settings = made, settings
+	if r.mode != nil { // it was asked to stop after the run before had ended
+		made.Stop(*r.mode)
 	}
 	return nil
+}
+
+// current is the crawl of the run that is under way, or nil if it could not be made.
+func (r *runner) current() *crawl.Crawl {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.crawl
 }
 
 // hasBegun records that the crawl has a directory, so that its loss is noticed.
@@ -171,13 +228,23 @@ func (r *runner) hasBegun() {
 
 // run runs the crawl and records its end.
 func (r *runner) run() {
-	rep, err := r.crawl.Run(context.Background())
+	rep, err := r.current().Run(context.Background())
+	for errors.Is(err, crawl.ErrPaused) {
+		more, failed := r.again()
+		if failed != nil {
+			err = failed
+		}
+		if !more || failed != nil {
+			break
+		}
+		rep, err = r.current().Run(context.Background())
+	}
 	if err := errors.Join(r.end(rep, err), r.closeLog()); err != nil {
 		r.d.s.o.Log.Error("cannot record how a crawl ended; it is started again", "crawl", r.id, "error", err)
 	}
 	r.d.slot.releaseOf(r.d, r.id)
-	if r.crawl.Reclaim() != nil {
-		r.d.unclosed.add(r.id, r.crawl)
+	if ended := r.current(); ended.Reclaim() != nil {
+		r.d.unclosed.add(r.id, ended)
 	}
 	r.d.mu.Lock()
 	delete(r.d.runners, r.id)
@@ -195,8 +262,8 @@ func (r *runner) closeLog() error {
 // stop stops the crawl. Why is the reason of a pause, nil if the process ends.
 func (r *runner) stop(mode crawl.StopMode, why *Waiting) {
 	r.mu.Lock()
-	r.why = why
-	r.mu.Unlock()
+	defer r.mu.Unlock()
+	r.why, r.mode = why, &mode
 	r.crawl.Stop(mode)
 }
 
@@ -205,7 +272,10 @@ func (r *runner) live() *monitor.Live {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if now := time.Now(); r.sample == nil || now.Sub(r.at) >= sampleFor {
-		r.sample, r.at = r.crawl.Status(), now
+		if live := r.crawl.Status(); r.sample == nil || !live.StartedAt.IsZero() { // a run that begins again has no figures yet
+			r.sample = live
+		}
+		r.at = now
 	}
 	return r.sample
 }
@@ -245,13 +315,14 @@ func (r *row) recordNotices(tx *Tx, notices []crawl.Notice) error {
 	return nil
 }
 
-// save records notices and how far the crawl is, so that little is lost with the process.
-func (r *runner) save(tx *Tx, notices []crawl.Notice) error {
+// save records notices and how far the crawl is, so that little is lost with the process. The status is taken before the transaction: a crawl that is asked for it may wait for one that
+// waits for a transaction.
+func (r *runner) save(tx *Tx, live *monitor.Live, notices []crawl.Notice) error {
 	row, err := getRow(tx.ctx, tx, "", r.id)
 	if err != nil {
 		return err
 	}
-	row.take(r.live())
+	row.take(live)
 	err = tx.change("UPDATE crawl SET elapsed_ms = ?, progress_json = ? WHERE id = ?", row.elapsed.Milliseconds(), toJSON(row.Progress), row.ID)
 	return errors.Join(err, row.recordNotices(tx, notices))
 }
@@ -262,13 +333,14 @@ func (r *runner) onTrial(now time.Time) bool { return r.isTrial && now.Sub(r.beg
 // finishing records that the outputs are being written.
 func (r *runner) finishing() {
 	ctx := context.Background()
+	live := r.current().Status()
 	err := r.d.s.Write(ctx, func(tx *Tx) error {
 		row, err := getRow(ctx, tx, "", r.id)
 		if err != nil || row.State != Running && row.State != Pausing {
 			return err
 		}
 		row.State, row.Waiting = Finishing, nil
-		row.take(r.crawl.Status())
+		row.take(live)
 		return row.move(tx, Actor{System: "dispatcher"}, CrawlFinishing, nil)
 	})
 	if err != nil {
@@ -289,10 +361,12 @@ func (r *runner) end(rep *report.Report, runErr error) error {
 			r.d.s.o.Log.Warn("cannot keep the report of a generation", "crawl", r.id, "error", err)
 		}
 	}
+	var live *monitor.Live
+	if ended := r.current(); ended != nil {
+		live = ended.Status()
+	}
 	return r.d.s.Write(ctx, func(tx *Tx) error {
-		var live *monitor.Live
-		if r.crawl != nil {
-			live = r.crawl.Status()
+		if live != nil {
 			if err := tx.settle(r.id, live.Tickets); err != nil {
 				return err
 			}
