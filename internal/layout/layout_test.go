@@ -88,7 +88,7 @@ var allowedImports = map[string][]string{
 	"internal/service/webhook":     {"internal/fetch"},
 	"internal/sitemap":             {},
 	"internal/sitemap/sitemaptest": {},
-	"internal/service":             {"internal/config", "internal/crawl", "internal/crawl/datadir", "internal/crawl/monitor", "internal/crawl/report", "internal/disk", "internal/export", "internal/page", "internal/problems", "internal/service/db", "internal/slot", "state"},
+	"internal/service":             {"frontier", "internal/config", "internal/crawl", "internal/crawl/datadir", "internal/crawl/monitor", "internal/crawl/report", "internal/disk", "internal/export", "internal/page", "internal/problems", "internal/service/db", "internal/slot", "internal/urlnorm", "state"},
 	"internal/service/db":          {"internal/disk"},
 	"internal/slot":                {},
 	"internal/testweb":             {},

@@ -446,14 +446,6 @@ func (c *Crawls) Queue(ctx context.Context, caller *Caller, f CrawlFilter) (*Lis
 // Live is the status of a crawl that runs, or nil. The caller has read the crawl before.
 func (c *Crawls) Live(id string) *monitor.Live { return c.dispatch.live(id) }
 
-// Running is the running crawl, for reading its pages, or nil.
-func (c *Crawls) Running(id string) *crawl.Crawl {
-	if r := c.dispatch.runner(id); r != nil {
-		return r.crawl
-	}
-	return nil
-}
-
 // DataDir is the directory of a crawl. Before the crawl has begun it does not exist.
 func (c *Crawls) DataDir(id string) datadir.Dir { return datadir.Dir(c.s.crawlDir(id)) }
 

@@ -38,10 +38,11 @@ type dispatcher struct {
 	turned   bool               // guarded by mu; quotas have changed
 
 	unclosed unclosed
+	resting  restingStores
 }
 
 func newDispatcher(s *Service) *dispatcher {
-	return &dispatcher{s: s, woken: make(chan struct{}, 1), runners: map[string]*runner{}, waits: map[string]Waiting{}, removing: map[string]bool{}, unclosed: unclosed{all: map[string]*crawl.Crawl{}}}
+	return &dispatcher{s: s, woken: make(chan struct{}, 1), runners: map[string]*runner{}, waits: map[string]Waiting{}, removing: map[string]bool{}, unclosed: unclosed{all: map[string]*crawl.Crawl{}}, resting: newRestingStores()}
 }
 
 // stepEvery is how often the dispatcher looks at what nobody tells it: free disk, retention, crawls of other processes.
@@ -76,9 +77,10 @@ func (s *Service) Run(ctx context.Context) error {
 	}
 	process, err := s.recover(context.WithoutCancel(ctx))
 	if err == nil {
+		d.resting.open()
 		d.loop(ctx)
 		d.drain()
-		err = s.endWell(process)
+		err = errors.Join(d.resting.close(), s.endWell(process))
 	}
 	return err
 }
@@ -120,6 +122,7 @@ func (d *dispatcher) step(ctx context.Context) error {
 	now := time.Now()
 	d.turnMonth(ctx, now)
 	d.lookAtDisk()
+	d.resting.sweep(now)
 	if err := d.saveProgress(ctx, now); err != nil {
 		return err
 	}

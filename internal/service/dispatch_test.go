@@ -445,7 +445,7 @@ func TestPlanBecomesSafe(t *testing.T) {
 	awaitPages(t, web, 21)
 	ts.setPlan(Plan{Safe: true})
 	awaitStep(ts, c.ID, func(*Crawl) bool {
-		live := ts.Crawls.Running(c.ID).Status()
+		live := ts.Crawls.dispatch.runner(c.ID).current().Status()
 		return slices.ContainsFunc(live.Limits, func(l monitor.LimitUse) bool { return l.Name == "pages" && l.Limit == 50 })
 	})
 	if _, err := ts.Crawls.Edit(t.Context(), ts.admin, c.ID, Edit{Settings: raw("max_urls", "1000")}); err != nil {

@@ -171,6 +171,8 @@ func (d *dispatcher) remove(id string) {
 	}
 	d.removing[id] = true
 	d.jobs.Go(func() {
+		defer d.resting.allow(id)
+		_ = d.resting.bar(id)
 		_ = d.unclosed.reclaim(id) // a store that cannot be closed is removed all the same, which may be what frees the disk
 		if err := d.s.removeCrawl(context.Background(), id); err != nil {
 			d.s.o.Log.Error("cannot delete a crawl; this is tried again", "crawl", id, "error", err)

@@ -53,13 +53,19 @@ type runner struct {
 const sampleFor = 500 * time.Millisecond
 
 // start starts a crawl, unless it is not to run any more.
-func (d *dispatcher) start(ctx context.Context, e *entry) error {
-	if err := d.unclosed.reclaim(e.id); err != nil {
+func (d *dispatcher) start(ctx context.Context, e *entry) (err error) {
+	if err := errors.Join(d.unclosed.reclaim(e.id), d.resting.bar(e.id)); err != nil {
+		d.resting.allow(e.id)
 		return err
 	}
+	defer func() {
+		if d.runner(e.id) == nil {
+			d.resting.allow(e.id)
+		}
+	}()
 	var r *row
 	starts := false
-	err := d.s.Write(ctx, func(tx *Tx) (err error) {
+	err = d.s.Write(ctx, func(tx *Tx) (err error) {
 		starts = false
 		if r, err = getRow(ctx, tx, "", e.id); err != nil {
 			return err
@@ -249,6 +255,7 @@ func (r *runner) run() {
 	r.d.mu.Lock()
 	delete(r.d.runners, r.id)
 	r.d.mu.Unlock()
+	r.d.resting.allow(r.id)
 	r.d.wake()
 }
 

@@ -57,7 +57,7 @@ func (a resultRoutes) page(c *call) error {
 	find := a.indexFinder(c.r.Context(), dir)
 	line, err := find(u.String())
 	if errors.Is(err, fs.ErrNotExist) {
-		find = a.runningFinder(c, crawl)
+		find = a.recordedFinder(c, crawl)
 		line, err = find(u.String())
 	}
 	if err != nil {
@@ -104,14 +104,11 @@ func (a resultRoutes) indexFinder(ctx context.Context, dir datadir.Dir) finder {
 	}
 }
 
-// runningFinder finds pages in the store of a running crawl.
-func (a resultRoutes) runningFinder(c *call, crawl *service.Crawl) finder {
-	table, running := page.NewTable(), a.crawls().Running(crawl.ID)
+// recordedFinder finds pages in the store of a crawl.
+func (a resultRoutes) recordedFinder(c *call, crawl *service.Crawl) finder {
+	table, recorded := page.NewTable(), a.crawls().Recorded(crawl.ID)
 	return func(url string) ([]byte, error) {
-		if running == nil {
-			return nil, a.missing(crawl, "list of pages")
-		}
-		line, err := running.Page(c.r.Context(), urlnorm.MustCanonical(url))
+		line, err := recorded.Page(c.r.Context(), urlnorm.MustCanonical(url))
 		if err != nil || line == nil {
 			return nil, err
 		}

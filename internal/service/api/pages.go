@@ -91,7 +91,7 @@ type pageList struct {
 	NextCursor string            `json:"next_cursor,omitempty"`
 }
 
-// pages lists pages of a crawl: those of its file by the index or, if it has none yet and runs, those that are recorded in the order of their keys.
+// pages lists pages of a crawl: those of its file by the index or, if it has none yet, those that are recorded, in the order of their keys.
 func (a resultRoutes) pages(c *call) error {
 	q := c.query()
 	wanted := pageQuery(q)
@@ -104,7 +104,7 @@ func (a resultRoutes) pages(c *call) error {
 	}
 	list, err := a.indexedPages(c.r.Context(), dir, wanted)
 	if errors.Is(err, fs.ErrNotExist) {
-		list, err = a.runningPages(c, crawl, wanted)
+		list, err = a.recordedPages(c, crawl, wanted)
 	}
 	fault := func(field, code string) error {
 		return refuse(service.ErrInvalid, "the query has faults", service.FieldError{Field: field, Code: code, Detail: err.Error()})
@@ -176,16 +176,16 @@ func join(a, b []byte) []byte {
 	return append(append(a, ','), b[1:]...)
 }
 
-// runningPages answers from the store of a running crawl. A cursor is the key of the last page.
-func (a resultRoutes) runningPages(c *call, crawl *service.Crawl, wanted pageindex.Query) (*pageList, error) {
+// mostReads is how often one request reads from the store of a crawl: a filter that few pages pass does not read a whole store for one answer.
+const mostReads = 50
+
+// recordedPages answers from the store of a crawl that has written no files, whether it runs or not. A cursor is the key of the last page.
+func (a resultRoutes) recordedPages(c *call, crawl *service.Crawl, wanted pageindex.Query) (*pageList, error) {
 	if wanted.Order != pageindex.ByURL || wanted.Descending || wanted.Filter.Problems != 0 {
 		return nil, &service.Error{Code: service.ErrInvalid, State: crawl.State, Detail: "the query has faults", Fields: []service.FieldError{
 			{Field: "sort", Code: "not_yet", Detail: "pages of a crawl that has written no files yet cannot be sorted, or selected by problems"}}}
 	}
-	running := a.crawls().Running(crawl.ID)
-	if running == nil {
-		return nil, a.missing(crawl, "list of pages")
-	}
+	recorded := a.crawls().Recorded(crawl.ID)
 	var after frontier.Key
 	if wanted.Cursor != "" {
 		raw, err := base64.RawURLEncoding.DecodeString(wanted.Cursor)
@@ -199,8 +199,8 @@ func (a resultRoutes) runningPages(c *call, crawl *service.Crawl, wanted pageind
 		return nil, err
 	}
 	list, table := &pageList{Items: []json.RawMessage{}}, page.NewTable()
-	for {
-		lines, next, more, err := running.Pages(c.r.Context(), after, wanted.Limit-len(list.Items))
+	for reads := 1; ; reads++ {
+		lines, next, more, err := recorded.Pages(c.r.Context(), after, wanted.Limit-len(list.Items))
 		if err != nil {
 			return nil, err
 		}
@@ -212,7 +212,7 @@ func (a resultRoutes) runningPages(c *call, crawl *service.Crawl, wanted pageind
 		if after = next; !more {
 			return list, nil
 		}
-		if len(list.Items) == wanted.Limit {
+		if len(list.Items) == wanted.Limit || reads == mostReads {
 			list.NextCursor = base64.RawURLEncoding.EncodeToString(after.Append(nil))
 			return list, nil
 		}

@@ -117,8 +117,14 @@ func (a resultRoutes) send(c *call, crawl *service.Crawl, path, kind string) err
 func (a resultRoutes) missing(crawl *service.Crawl, name string) error {
 	detail := fmt.Sprintf("the crawl has no %s", name)
 	switch {
+	case name == "log":
+		detail += ": it has not begun"
+	case crawl.State == service.Paused:
+		detail += " yet: it is paused, and files are written when it ends. Resume it, or cancel it to have the files of what was found; /pages lists the pages that are recorded"
 	case !crawl.State.Ended():
-		detail += fmt.Sprintf(" yet: it is %s, and files are written when it ends", crawl.State)
+		detail += fmt.Sprintf(" yet: it is %s, and files are written when it ends; /pages lists the pages that are recorded", crawl.State)
+	case crawl.StartedAt.IsZero():
+		detail += ": it ended before it began"
 	case name == "links.jsonl":
 		detail += ": links are kept only by a crawl with the setting links"
 	case name == export.ChangesName:

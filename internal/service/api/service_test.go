@@ -250,6 +250,17 @@ func TestLifeOfACrawl(t *testing.T) {
 	f.want(404, "GET", at+"/page?url=http://elsewhere.test/", key, "")
 	f.want(202, "POST", at+"/pause", key, "")
 	f.until(c, id, 0, service.CrawlPaused)
+	// A paused crawl shows what it has recorded, and says what to do for its files.
+	if text := f.want(200, "GET", at+"/pages?limit=200", key, ""); strings.Count(text, `"url":`) < len(seen) {
+		t.Errorf("pages of a paused crawl: %s", text)
+	}
+	f.want(200, "GET", at+"/page?url="+f.web.StartURLs()[0], key, "")
+	f.want(200, "GET", at+"/log", key, "")
+	for _, name := range []string{"pages.jsonl", "report", "problems"} {
+		if text := f.want(404, "GET", at+"/"+name, key, ""); !strings.Contains(text, "cancel it to have the files") {
+			t.Errorf("%s of a paused crawl: %s", name, text)
+		}
+	}
 	f.want(200, "PATCH", at, key, `{"name":"renamed","labels":["a","b"],"priority":7,"settings":{"max_urls":1000}}`)
 	f.want(202, "POST", at+"/resume", key, "")
 	f.web.Release()

@@ -15,7 +15,6 @@ import (
 
 	"golang.org/x/net/html"
 
-	"github.com/mapwright/mapwright/internal/crawl"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/page"
@@ -33,8 +32,8 @@ func (s *samples) Live(string) *monitor.Live {
 	s.asked.Add(1)
 	return s.live
 }
-func (s *samples) Running(string) *crawl.Crawl { return nil }
-func (s *samples) DataDir(string) datadir.Dir  { return datadir.Dir("/does/not/exist") }
+func (s *samples) Recorded(string) service.PageReader { return nil }
+func (s *samples) DataDir(string) datadir.Dir         { return datadir.Dir("/does/not/exist") }
 
 // A hundred pages that are open cost one sample in a second.
 func TestLivePartIsMadeOnce(t *testing.T) {

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mapwright/mapwright/internal/crawl"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/pageindex"
@@ -79,11 +78,7 @@ func (pagesScreen) one(q *request) error {
 	dir := q.server.o.Runs.DataDir(c.ID)
 	err = q.server.indexes.Use(q.r.Context(), string(dir), func(x *pageindex.Index) error { return v.read(indexFinder(q.r.Context(), x, v)) })
 	if missing(err) {
-		running := q.server.o.Runs.Running(c.ID)
-		if running == nil {
-			return &service.Error{Code: service.ErrNotFound, Detail: notRecorded(c)}
-		}
-		err = v.read(runningFinder(q.r.Context(), running))
+		err = v.read(recordedFinder(q.r.Context(), q.server.o.Runs.Recorded(c.ID)))
 	}
 	if err != nil {
 		return err
@@ -115,15 +110,12 @@ func indexFinder(ctx context.Context, x *pageindex.Index, v *pageView) finder {
 	}
 }
 
-// runningFinder finds pages in the store of a running crawl.
-func runningFinder(ctx context.Context, running *crawl.Crawl) finder {
+// recordedFinder finds pages in the store of a crawl that has written no files.
+func recordedFinder(ctx context.Context, recorded service.PageReader) finder {
 	table := page.NewTable()
 	return func(url string) ([]byte, error) {
-		line, err := running.Page(ctx, urlnorm.MustCanonical(url))
-		if errors.Is(err, crawl.ErrNotRunning) || line == nil {
-			return nil, nil
-		}
-		if err != nil {
+		line, err := recorded.Page(ctx, urlnorm.MustCanonical(url))
+		if err != nil || line == nil {
 			return nil, err
 		}
 		return table.AppendJSON(nil, line), nil

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/mapwright/mapwright/frontier"
-	"github.com/mapwright/mapwright/internal/crawl"
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/pageindex"
@@ -120,7 +119,7 @@ func (pagesScreen) show(q *request) error {
 		if v.Running = q.server.o.Runs.Live(c.ID); v.Running == nil {
 			v.Running = &monitor.Live{Found: c.Found, Done: c.Done}
 		}
-		err = v.fromRunning(q.r.Context(), q.server.o.Runs.Running(c.ID), filter)
+		err = v.fromRecorded(q.r.Context(), q.server.o.Runs.Recorded(c.ID), filter)
 	case errors.Is(err, pageindex.ErrUnknown):
 		v.Fault, err = capital(err.Error())+".", nil
 	case errors.Is(err, pageindex.ErrOldCursor), errors.Is(err, pageindex.ErrCursor):
@@ -302,14 +301,10 @@ const (
 	maxBatches   = 20
 )
 
-// fromRunning fills the list with pages of a crawl that has not written its files, in the order of its store.
-func (v *pagesView) fromRunning(ctx context.Context, running *crawl.Crawl, f *pageindex.Filter) error {
+// fromRecorded fills the list with pages of a crawl that has not written its files, in the order of its store.
+func (v *pagesView) fromRecorded(ctx context.Context, recorded service.PageReader, f *pageindex.Filter) error {
 	v.Depths = "links"
 	v.Columns = v.sortColumns()
-	if running == nil {
-		v.Fault = notRecorded(v.Crawl)
-		return nil
-	}
 	if f.Problems != 0 || f.AnyProblem != nil {
 		v.Fault = "Problems are known when the crawl has ended: many of them need all of its pages. Clear this filter to see the pages that are recorded so far."
 		return nil
@@ -327,11 +322,7 @@ func (v *pagesView) fromRunning(ctx context.Context, running *crawl.Crawl, f *pa
 		}
 	}
 	for range maxBatches {
-		lines, next, more, err := running.Pages(ctx, after, runningBatch)
-		if errors.Is(err, crawl.ErrNotRunning) {
-			v.Fault = "The crawl ends just now. Load the page again."
-			return nil
-		}
+		lines, next, more, err := recorded.Pages(ctx, after, runningBatch)
 		if err != nil {
 			return err
 		}
@@ -341,6 +332,9 @@ func (v *pagesView) fromRunning(ctx context.Context, running *crawl.Crawl, f *pa
 			}
 		}
 		if after = next; !more {
+			if len(v.Rows) == 0 && !v.Filtered && v.Query.Cursor == "" {
+				v.Fault = "The crawl has not recorded any page yet."
+			}
 			return nil
 		}
 		if len(v.Rows) >= shownPages {
@@ -351,14 +345,6 @@ func (v *pagesView) fromRunning(ctx context.Context, running *crawl.Crawl, f *pa
 	next.Cursor = base64.RawURLEncoding.EncodeToString(after.Append(nil))
 	v.Next = v.Path + "/pages?" + next.encode()
 	return nil
-}
-
-// notRecorded says why a crawl that does not run and has no files shows no pages.
-func notRecorded(c *service.Crawl) string {
-	if c.State == service.Paused {
-		return "The pages of a paused crawl are shown when it goes on, or has ended."
-	}
-	return "The crawl has not recorded any page yet."
 }
 
 func runningRow(l *page.Line) pageRow {

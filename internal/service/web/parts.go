@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/mapwright/mapwright/internal/crawl"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/service"
@@ -41,7 +40,7 @@ type Commands interface {
 // Runs are the crawls as they run, and their files. The caller of these methods has found the crawl before.
 type Runs interface {
 	Live(id string) *monitor.Live
-	Running(id string) *crawl.Crawl
+	Recorded(id string) service.PageReader
 	DataDir(id string) datadir.Dir
 }
 

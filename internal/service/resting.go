@@ -1,0 +1,287 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl"
+	"github.com/mapwright/mapwright/internal/crawl/report"
+	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/state"
+)
+
+// PageReader reads the pages that a crawl has recorded, in the order of their keys.
+type PageReader interface {
+	// Pages are the next pages behind a key; see [report.Some].
+	Pages(ctx context.Context, after frontier.Key, most int) (lines []*page.Line, next frontier.Key, more bool, err error)
+	// Page is one page, nil if there is none; see [report.One].
+	Page(ctx context.Context, u urlnorm.URL) (*page.Line, error)
+}
+
+// Recorded reads the pages of a crawl from its store, whether it runs or not; for crawls that have written no files yet. The caller has read the crawl before.
+func (c *Crawls) Recorded(id string) PageReader { return &recordedPages{c, id} }
+
+// recordedPages implements PageReader: by the crawl if it runs, else by its store, which is opened.
+type recordedPages struct {
+	c  *Crawls
+	id string
+}
+
+// Pages implements PageReader.
+func (r *recordedPages) Pages(ctx context.Context, after frontier.Key, most int) (lines []*page.Line, next frontier.Key, more bool, err error) {
+	err = r.read(ctx, func(running *crawl.Crawl) (err error) {
+		lines, next, more, err = running.Pages(ctx, after, most)
+		return err
+	}, func(s *state.Store, types []string) (err error) {
+		lines, next, more, err = report.Some(ctx, s, types, after, most)
+		return err
+	})
+	return lines, next, more, err
+}
+
+// Page implements PageReader.
+func (r *recordedPages) Page(ctx context.Context, u urlnorm.URL) (line *page.Line, err error) {
+	err = r.read(ctx, func(running *crawl.Crawl) (err error) {
+		line, err = running.Page(ctx, u)
+		return err
+	}, func(s *state.Store, types []string) (err error) {
+		line, err = report.One(ctx, s, types, u)
+		return err
+	})
+	return line, err
+}
+
+// How long a reader waits for a crawl that starts or ends at this moment.
+const (
+	mostMoves = 40
+	movePause = 50 * time.Millisecond
+)
+
+// read calls one of the two functions: with the running crawl, or with the store and the content types of XML sitemaps.
+func (r *recordedPages) read(ctx context.Context, running func(*crawl.Crawl) error, resting func(*state.Store, []string) error) error {
+	for range mostMoves {
+		var err error
+		if run := r.c.dispatch.runner(r.id); run != nil {
+			err = running(run.current())
+		} else {
+			err = r.readResting(ctx, resting)
+		}
+		if !errors.Is(err, crawl.ErrNotRunning) {
+			return err
+		}
+		select {
+		case <-time.After(movePause):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return &Error{Code: ErrUnavailable, Detail: "the crawl starts or ends just now: try again"}
+}
+
+// readResting calls see with the store of a crawl that does not run. A crawl that has no store has no pages.
+func (r *recordedPages) readResting(ctx context.Context, see func(*state.Store, []string) error) error {
+	row, err := getRow(ctx, r.c.s.db.Read(), "", r.id)
+	if err != nil {
+		return err
+	}
+	loaded, err := config.Load(config.FromStored(row.stored))
+	if err != nil {
+		return err
+	}
+	err = r.c.dispatch.resting.read(r.id, r.c.DataDir(r.id).State(), func(s *state.Store) error { return see(s, loaded.Settings.XMLTypes) })
+	switch {
+	case errors.Is(err, state.ErrNotExist):
+		return nil
+	case errors.Is(err, state.ErrDiskFull):
+		return &Error{Code: ErrUnavailable, State: row.State, Detail: "the pages of a crawl that does not run cannot be read while the server's disk is full: try again when there is space"}
+	}
+	return err
+}
+
+const (
+	mostResting = 4                // stores that are open at once
+	restingFor  = 10 * time.Second // a store is open after it was last used
+)
+
+// restingStores are the stores of crawls that do not run, while somebody reads them. A crawl's own run and its removal need the store for themselves: they bar it before, and allow it after.
+type restingStores struct {
+	mu     sync.Mutex
+	opened bool                     // guarded by mu; stores may be read; false before the recovery and after the drain
+	barred map[string]bool          // guarded by mu
+	all    map[string]*restingStore // guarded by mu; those that were read since they were last barred
+}
+
+// restingStore is the store of one crawl.
+type restingStore struct {
+	use    sync.RWMutex // held for reading while the store is read, for writing while it is opened or closed
+	store  *state.Store // guarded by use; nil if it is closed
+	barred bool         // guarded by use; it must not be opened any more
+
+	mu   sync.Mutex
+	last time.Time // guarded by mu; when it was last used
+}
+
+func newRestingStores() restingStores {
+	return restingStores{barred: map[string]bool{}, all: map[string]*restingStore{}}
+}
+
+// open allows stores to be read.
+func (r *restingStores) open() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.opened = true
+}
+
+// read calls see with the store of a crawl, which it opens if need be.
+func (r *restingStores) read(id, dir string, see func(*state.Store) error) error {
+	one, err := r.get(id)
+	if err != nil {
+		return err
+	}
+	one.use.RLock()
+	defer func() { one.use.RUnlock() }()
+	for one.store == nil && !one.barred {
+		one.use.RUnlock()
+		err := r.openStore(one, dir)
+		one.use.RLock()
+		if err != nil {
+			return err
+		}
+	}
+	if one.barred {
+		return crawl.ErrNotRunning
+	}
+	defer one.used(time.Now())
+	return see(one.store)
+}
+
+func (r *restingStores) get(id string) (*restingStore, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.opened || r.barred[id] {
+		return nil, crawl.ErrNotRunning
+	}
+	if r.all[id] == nil {
+		r.all[id] = &restingStore{}
+	}
+	return r.all[id], nil
+}
+
+// openStore opens a store, unless it is open or barred. If too many are open, one that is not being read is closed.
+func (r *restingStores) openStore(one *restingStore, dir string) error {
+	one.use.Lock()
+	defer one.use.Unlock()
+	if one.store != nil || one.barred {
+		return nil
+	}
+	if err := r.makeRoom(); err != nil {
+		return err
+	}
+	store, err := state.Open(dir, state.Options{Mode: state.ExistingOnly, GCInterval: state.Off})
+	if err == nil {
+		one.store = store
+		one.used(time.Now())
+	}
+	return err
+}
+
+// makeRoom closes stores that are not being read until another one may be opened.
+func (r *restingStores) makeRoom() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	open := 0
+	for _, other := range r.all {
+		if !other.use.TryLock() {
+			open++ // it is being read, opened or closed
+			continue
+		}
+		if other.store != nil {
+			if open++; open >= mostResting {
+				open--
+				_ = other.closeLocked() // what it recorded was durable before it was opened
+			}
+		}
+		other.use.Unlock()
+	}
+	if open > mostResting { // this one is counted too
+		return &Error{Code: ErrUnavailable, Detail: "the pages of too many crawls that do not run are being read: try again"}
+	}
+	return nil
+}
+
+func (o *restingStore) used(now time.Time) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.last = now
+}
+
+func (o *restingStore) isIdle(now time.Time) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return now.Sub(o.last) >= restingFor
+}
+
+func (o *restingStore) closeLocked() error {
+	if o.store == nil {
+		return nil
+	}
+	err := o.store.Close()
+	o.store = nil
+	return err
+}
+
+// sweep closes stores that were not read for a while.
+func (r *restingStores) sweep(now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, one := range r.all {
+		if one.isIdle(now) && one.use.TryLock() {
+			_ = one.closeLocked() // as above
+			one.use.Unlock()
+		}
+	}
+}
+
+// bar closes the store of a crawl, waits for its readers, and lets nobody read it until allow.
+func (r *restingStores) bar(id string) error {
+	r.mu.Lock()
+	one := r.all[id]
+	delete(r.all, id)
+	r.barred[id] = true
+	r.mu.Unlock()
+	if one == nil {
+		return nil
+	}
+	one.use.Lock()
+	defer one.use.Unlock()
+	one.barred = true
+	return one.closeLocked()
+}
+
+// allow allows the store of a crawl to be read again.
+func (r *restingStores) allow(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.barred, id)
+}
+
+// close closes all stores for good.
+func (r *restingStores) close() error {
+	r.mu.Lock()
+	r.opened = false
+	ids := []string{}
+	for id := range r.all {
+		ids = append(ids, id)
+	}
+	r.mu.Unlock()
+	var errs []error
+	for _, id := range ids {
+		errs = append(errs, r.bar(id))
+	}
+	return errors.Join(errs...)
+}
