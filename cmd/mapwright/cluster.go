@@ -20,6 +20,7 @@ import (
 	"github.com/mapwright/mapwright/internal/cluster/overview"
 	"github.com/mapwright/mapwright/internal/cluster/postgres"
 	"github.com/mapwright/mapwright/internal/cluster/replay"
+	"github.com/mapwright/mapwright/internal/cluster/session"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/crawl/report"
@@ -211,6 +212,9 @@ func printClusterStatus(io stdio, s *overview.Status) error {
 	if s.Unowned > 0 && s.State == cluster.Running {
 		row("Without machine", "%d of %d partitions", s.Unowned, cluster.Partitions)
 	}
+	if next := clusterGoOn(s.Name, s.Reason); next != "" && s.State == cluster.Finished {
+		row("Go on with", "%s", next)
+	}
 	if err := w.Flush(); err != nil || len(s.Machines) == 0 {
 		return err
 	}
@@ -226,6 +230,15 @@ func printClusterStatus(io stdio, s *overview.Status) error {
 		fmt.Fprintf(w, "%s\t%d\t%s\t%.1f ms\t%d\t%d\t%s\n", m.Name, m.Partitions, humanize.Comma(int64(m.Batches)), m.BatchMS, m.Takeovers, m.Fenced, beat)
 	}
 	return w.Flush()
+}
+
+// clusterGoOn is the command that continues a crawl of several machines which a limit has ended, empty for another reason.
+func clusterGoOn(name, reason string) string {
+	flag := map[string]string{session.ReasonLimit: "--max-urls N", session.ReasonPerHost: "--max-urls-per-host N", session.ReasonDuration: "--duration D"}[reason]
+	if flag == "" {
+		return ""
+	}
+	return fmt.Sprintf("mapwright resume --cluster ADDRESS --name %s %s (in all; 0 is no limit)", name, flag)
 }
 
 // exportCluster writes the files of a crawl of several machines, from a store that is made of all their logs for this purpose.
@@ -277,6 +290,20 @@ func exportCluster(ctx context.Context, c *clusterFlags, address, scratchIn, out
 	return res, nil
 }
 
+// working are the names of the machines that work on a crawl. When it has ended, that is only the one that writes the report, which has partitions.
+func working(s *cluster.Snapshot) []string {
+	var names []string
+	for i := range s.Members {
+		m := &s.Members[i]
+		owns := slices.ContainsFunc(s.Parts[:], func(p cluster.Part) bool { return p.Owner == m.Session })
+		if s.Alive(m) && (owns || s.Crawl.State == cluster.Running) {
+			names = append(names, m.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 // wipeCluster deletes a crawl of several machines from their database.
 func wipeCluster(ctx context.Context, io stdio, c *clusterFlags, address string, yes, force bool) error {
 	e, err := openEngine(ctx, address)
@@ -288,13 +315,7 @@ func wipeCluster(ctx context.Context, io stdio, c *clusterFlags, address string,
 	if err != nil {
 		return err
 	}
-	var alive []string
-	for i := range snap.Members {
-		if m := &snap.Members[i]; snap.Alive(m) {
-			alive = append(alive, m.Name)
-		}
-	}
-	slices.Sort(alive)
+	alive := working(snap)
 	if len(alive) > 0 && !force {
 		return refusal(fmt.Errorf("%s on crawl %s (%s): nothing was deleted; stop them first, or wait %s if they were killed; --force deletes the crawl under them, and they end",
 			words.Count(int64(len(alive)), "machine works", "machines work"), snap.Crawl.Name, strings.Join(alive, ", "), cluster.Lease))

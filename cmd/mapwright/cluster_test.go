@@ -3,9 +3,55 @@ package main
 import (
 	"bytes"
 	"os"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/cluster"
+	"github.com/mapwright/mapwright/internal/cluster/session"
 )
+
+// The help of join lists what it takes, and not what is set for all machines.
+func TestHelpOfJoin(t *testing.T) {
+	var out bytes.Buffer
+	if code := run(t.Context(), []string{"join", "--help"}, nil, stdio{strings.NewReader(""), &out, &out}); code != 0 {
+		t.Fatalf("exit status %d: %s", code, &out)
+	}
+	for flag, want := range map[string]bool{"--log-level ": true, "--data-dir ": true, "--max-urls ": false, "--scope ": false, "--profile ": false, "--safe ": false} {
+		if got := strings.Contains(out.String(), "      "+flag) || strings.Contains(out.String(), "  -d, "+flag); got != want {
+			t.Errorf("the help has %s: %v\n%s", flag, got, &out)
+		}
+	}
+}
+
+// A crawl that has ended is worked on by a machine that has partitions, and not by one that was killed a moment ago.
+func TestWorking(t *testing.T) {
+	now, writes, killed := time.Now(), cluster.SessionID{1}, cluster.SessionID{2}
+	s := &cluster.Snapshot{Now: now, Crawl: cluster.Crawl{State: cluster.Finished}, Members: []cluster.Member{
+		{Session: writes, Name: "writes", Beat: now}, {Session: killed, Name: "killed", Beat: now.Add(-time.Second)}, {Session: cluster.SessionID{3}, Name: "gone", Beat: now.Add(-time.Hour)},
+	}}
+	s.Parts[7].Owner = writes
+	if got := working(s); !slices.Equal(got, []string{"writes"}) {
+		t.Errorf("on a crawl that has ended: %v", got)
+	}
+	s.Crawl.State = cluster.Running
+	if got := working(s); !slices.Equal(got, []string{"killed", "writes"}) {
+		t.Errorf("on a crawl that runs: %v", got)
+	}
+}
+
+// The status of a crawl that a limit has ended says how to go on.
+func TestClusterGoOn(t *testing.T) {
+	for reason, want := range map[string]string{
+		session.ReasonComplete: "", session.ReasonLimit: "mapwright resume --cluster ADDRESS --name a --max-urls N (in all; 0 is no limit)",
+		session.ReasonPerHost: "mapwright resume --cluster ADDRESS --name a --max-urls-per-host N (in all; 0 is no limit)", session.ReasonDuration: "mapwright resume --cluster ADDRESS --name a --duration D (in all; 0 is no limit)",
+	} {
+		if got := clusterGoOn("a", reason); got != want {
+			t.Errorf("%s: %q, want %q", reason, got, want)
+		}
+	}
+}
 
 // Mistakes about clusters are refused before anything is connected to. No message has a password.
 func TestClusterFlags(t *testing.T) {
@@ -27,6 +73,8 @@ func TestClusterFlags(t *testing.T) {
 		{"status --cluster postgres://u:secret@127.0.0.1:1/db", "", 1, "the engine cannot be reached"},
 		{"status", env, 1, "the engine cannot be reached"},
 		{"wipe --name a --data-dir dir", env, 1, "the engine cannot be reached"},
+		{"join --max-urls 5", env, 2, "flag --max-urls cannot be given here"}, // before it waits for a crawl
+		{"join --profile polite", env, 2, "flag --profile cannot be given here"},
 		// A directory that is named is meant, also if the environment has a cluster.
 		{"status dir", env, 2, "holds no crawl"},
 		{"wipe --data-dir dir --yes", env, 2, "holds no crawl"},

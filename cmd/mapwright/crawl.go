@@ -236,7 +236,7 @@ func runSession(ctx context.Context, environ []string, io stdio, o crawl.Options
 func resumeOf(o *crawl.Options) string {
 	command := o.Dir.Command("resume")
 	if o.Cluster != nil {
-		command += " --name " + o.Cluster.Crawl().Name
+		command += " --cluster ADDRESS --name " + o.Cluster.Crawl().Name
 	}
 	return command
 }

@@ -69,7 +69,7 @@ const exitStatuses = `Exit status:
 func otherNames(out io.Writer, cmd *cobra.Command) {
 	var flags, env []string
 	for _, e := range new(config.Settings).Table() {
-		if cmd.Flags().Lookup(e.Name) == nil {
+		if flag := cmd.Flags().Lookup(e.Name); flag == nil || flag.Hidden {
 			continue
 		}
 		for _, name := range e.Flags {

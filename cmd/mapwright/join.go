@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/cluster"
@@ -47,7 +48,7 @@ func newJoin(environ []string, io stdio) *cobra.Command {
 			if err == nil && address == "" {
 				err = usage("--cluster is missing: the address of the database that the machines share")
 			}
-			if err := errors.Join(err, dirErr); err != nil {
+			if err := errors.Join(err, dirErr, setting.checkJoined()); err != nil {
 				return err
 			}
 			if err := checkMachineDir(dir); err != nil {
@@ -59,6 +60,7 @@ func newJoin(environ []string, io stdio) *cobra.Command {
 	dir = addDataDir(cmd, environ)
 	shared = addCluster(cmd)
 	setting = addSettings(cmd, environ)
+	hideOfCrawl(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the report, if this machine writes it, as JSON instead of a table")
 	return cmd
 }
@@ -283,12 +285,30 @@ func (f *settingFlags) loadResumed(plan *datadir.Plan) (*config.Loaded, *session
 
 // keepProcess forgets the flags that are about the crawl: they are in its plan.
 func (f *settingFlags) keepProcess() {
+	for _, name := range namesOfCrawl() {
+		delete(f.given, name)
+	}
+}
+
+// namesOfCrawl are the names of the settings that are about a crawl, and not about a process.
+func namesOfCrawl() []string {
+	names := []string{config.ProfileName, config.SafeName}
 	for _, e := range config.Defaults(config.Polite).Table() {
 		if !e.PerRun {
-			delete(f.given, e.Name)
+			names = append(names, e.Name)
 		}
 	}
-	delete(f.given, config.ProfileName)
+	return names
+}
+
+// hideOfCrawl leaves the flags that are about the crawl out of the help of a command that refuses them.
+func hideOfCrawl(cmd *cobra.Command) {
+	names := namesOfCrawl()
+	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
+		if r, ok := flag.Value.(*recorder); ok && slices.Contains(names, r.setting) {
+			flag.Hidden = true
+		}
+	})
 }
 
 // errSafe refuses the safe profile for several machines.
@@ -296,21 +316,25 @@ var errSafe = usage("the safe profile is for one machine and at most %d pages: i
 
 // ofCrawl returns the flags that are about the crawl, and not about this process.
 func (f *settingFlags) ofCrawl() (names []string) {
-	for _, e := range config.Defaults(config.Polite).Table() {
-		if given, ok := f.given[e.Name]; ok && !e.PerRun {
+	for _, name := range namesOfCrawl() {
+		if given, ok := f.given[name]; ok {
 			names = append(names, given.From)
 		}
 	}
 	return names
 }
 
-// loadJoined lays what is about this process over the settings of a crawl of several machines. Flags about the crawl are refused: all machines
-// have the same.
+// checkJoined refuses flags about the crawl: all machines have the same.
+func (f *settingFlags) checkJoined() error {
+	if wrong := f.ofCrawl(); len(wrong) > 0 {
+		return usage("the crawl has its settings, which hold for all its machines: %s cannot be given here; 'mapwright resume' changes them", strings.Join(wrong, ", "))
+	}
+	return nil
+}
+
+// loadJoined lays what is about this process over the settings of a crawl of several machines.
 func (f *settingFlags) loadJoined(stored map[string][]string) (*config.Loaded, error) {
 	s := f.sources()
-	if wrong := f.ofCrawl(); len(wrong) > 0 {
-		return nil, usage("the crawl has its settings, which hold for all its machines: %s cannot be given here; 'mapwright resume' changes them", strings.Join(wrong, ", "))
-	}
 	loaded, err := config.Resume(stored, []config.Layer{s.file, s.env}, f.given)
 	return f.checked(loaded, s.fileErr, s.envErr, err)
 }
