@@ -163,7 +163,7 @@ func (r *remote) follow(ctx context.Context, c *client.Client, id string, asJSON
 		if err != nil {
 			return err
 		}
-		if event.Type != service.CrawlFinished && event.Type != service.CrawlDeleted {
+		if event.Type != service.CrawlFinished && event.Type != service.CrawlDeleted && event.Type != service.Gap {
 			continue
 		}
 		crawl, err := c.Crawl(ctx, id)
@@ -173,7 +173,7 @@ func (r *remote) follow(ctx context.Context, c *client.Client, id string, asJSON
 		if err != nil {
 			return r.failed(err)
 		}
-		if crawl.State.Ended() { // not the event of an earlier run
+		if crawl.State.Ended() { // not the event of an earlier run; after a gap, its end may be among what is missing
 			return exitOfCrawl(crawl)
 		}
 	}

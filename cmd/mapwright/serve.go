@@ -29,6 +29,8 @@ import (
 	"github.com/mapwright/mapwright/internal/service/web"
 )
 
+const day24 = 24 * time.Hour
+
 // leastFree is below what a crawl writes nothing to its disk.
 const leastFree = 256 << 20
 
@@ -46,6 +48,8 @@ type serveFlags struct {
 	memoryLimit    sizeFlag
 	minFree        sizeFlag
 	retention      ageFlag
+	keepEvents     ageFlag
+	keepAudit      ageFlag
 	logLevel       string
 	logFormat      string
 	config         string
@@ -88,6 +92,7 @@ func newServe(environ []string, io stdio) *cobra.Command {
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	f.memoryLimit, f.minFree = 2<<30, 1<<30
+	f.keepEvents, f.keepAudit = ageFlag(90*day24), ageFlag(2*365*day24)
 	fs.StringVar(&f.listen, "listen", "127.0.0.1:8080", "`address` to listen on; port 0 chooses a free one")
 	dir = addDataDir(cmd, environ)
 	fs.Lookup(config.DataDirName).Usage = "`directory` of the database and of all crawls"
@@ -96,6 +101,8 @@ func newServe(environ []string, io stdio) *cobra.Command {
 	fs.Var(&f.memoryLimit, "memory-limit", "`size` of the memory that the crawls share")
 	fs.Var(&f.minFree, "min-free", "crawls pause while less than this `size` is free on the disk; at least 256MiB, which the store of a crawl needs")
 	fs.Var(&f.retention, "retention", "`time` after which finished crawls are deleted with all their data, such as 30d (0 is never)")
+	fs.Var(&f.keepEvents, "keep-events", "`time` for which events are kept, such as 30d (0 is for ever)")
+	fs.Var(&f.keepAudit, "keep-audit", "`time` for which the audit log is kept, such as 365d (0 is for ever)")
 	fs.StringVar(&f.config, "config", "", "YAML `file` with settings for all crawls, as for 'mapwright crawl'; submissions override what they may")
 	fs.StringVar(&f.publicURL, "public-url", "", "`URL` under which users reach the server if a proxy stands before it; its path is the base path")
 	fs.StringSliceVar(&f.trustedProxies, "trusted-proxies", nil, "`addresses` or networks of proxies whose X-Forwarded-For is believed")
@@ -240,7 +247,7 @@ func (f *serveFlags) run(ctx context.Context, io stdio, dir string, base []confi
 	figures := api.NewFigures()
 	svc, err := service.Open(ctx, service.Options{
 		Dir: dir, Version: version, Log: c.log, MaxCrawls: f.maxCrawls, MaxWorkers: f.maxWorkers, MemoryLimit: int64(f.memoryLimit), MinFree: max(int64(f.minFree), leastFree),
-		Retention: time.Duration(f.retention), Base: base, Observe: figures.Wrote,
+		Retention: time.Duration(f.retention), KeepEvents: time.Duration(f.keepEvents), KeepAudit: time.Duration(f.keepAudit), Base: base, Observe: figures.Wrote,
 	})
 	if locked, ok := errors.AsType[*disk.LockedError](err); ok {
 		return refusal(fmt.Errorf("data directory %s is served by process %d already: one server per data directory", dir, locked.PID))
@@ -364,6 +371,11 @@ func (a *ageFlag) Set(text string) error {
 	return err
 }
 
-func (a *ageFlag) String() string { return time.Duration(*a).String() }
+func (a *ageFlag) String() string {
+	if d := time.Duration(*a); d > 0 && d%day24 == 0 {
+		return fmt.Sprintf("%dd", d/day24)
+	}
+	return time.Duration(*a).String()
+}
 
 func (a *ageFlag) Type() string { return "time" }

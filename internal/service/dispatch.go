@@ -29,6 +29,7 @@ type dispatcher struct {
 	diskAmple bool // a crawl that found the disk full may go on
 	month     string
 	saved     time.Time // when the progress of running crawls was last recorded
+	pruneAt   time.Time // when old events are looked for again
 
 	mu       sync.Mutex
 	runners  map[string]*runner // guarded by mu; crawls that hold a slot
@@ -128,6 +129,15 @@ func (d *dispatcher) step(ctx context.Context) error {
 	}
 	if err := d.expire(ctx, now); err != nil {
 		return err
+	}
+	if !now.Before(d.pruneAt) {
+		more, err := d.s.prune(ctx, now)
+		if err != nil {
+			return err
+		}
+		if !more {
+			d.pruneAt = now.Add(pruneEvery)
+		}
 	}
 	entries, err := loadEntries(ctx, d.s.db.Read())
 	if err != nil {

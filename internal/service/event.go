@@ -36,6 +36,7 @@ const (
 	QuotaReached    EventType = "quota.reached"
 	ScheduleSkipped EventType = "schedule.skipped"
 	Sample          EventType = "sample" // never stored: the live status
+	Gap             EventType = "gap"    // never stored: events that the client asked for are not kept any more
 )
 
 // EventTypes are all types of durable events.

@@ -133,9 +133,9 @@ func (r *recentEvents) update(ctx context.Context, e *Events) (err error) {
 	}
 }
 
-// Last is the id of the newest event, or 0.
+// Last is the id of the newest event, whether or not it is still kept, or 0.
 func (e *Events) Last(ctx context.Context) (id int64, err error) {
-	err = e.db.Read().QueryRowContext(ctx, "SELECT COALESCE(MAX(id), 0) FROM event").Scan(&id)
+	err = e.db.Read().QueryRowContext(ctx, "SELECT COALESCE(MAX(id), 0) FROM (SELECT MAX(id) AS id FROM event UNION ALL SELECT event FROM cursor WHERE reader = ?) AS ids", pruned).Scan(&id)
 	return id, err
 }
 

@@ -3,6 +3,7 @@ package service
 import (
 	"fmt"
 	"testing"
+	"time"
 )
 
 // Events are the same from memory and from the database, whatever the first one is, and also when more are added than are kept in memory.
@@ -48,5 +49,91 @@ func TestRecentEvents(t *testing.T) {
 	}
 	if n := len(ts.Events.recent.events); n == 0 || n > 2*recentMost {
 		t.Errorf("%d events are in memory", n)
+	}
+}
+
+// Events and the audit log are removed in bounded steps when they were kept long enough, never before webhooks were told, and never one behind one that stays. A client that misses some is told so, and no other.
+func TestOldEventsAreRemoved(t *testing.T) {
+	ts := openService(t, Options{KeepEvents: 24 * time.Hour, KeepAudit: 48 * time.Hour})
+	now := time.Now()
+	old := func(table string, ids string, age time.Duration) {
+		t.Helper()
+		if err := ts.Write(t.Context(), func(tx *Tx) error {
+			return tx.change("UPDATE "+table+" SET at = ? WHERE "+ids, millis(now.Add(-age)))
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	gap := func(f EventFilter, want int64, wantMissing bool) {
+		t.Helper()
+		if after, missing, err := ts.Events.Gap(t.Context(), f); err != nil || after != want || missing != wantMissing {
+			t.Errorf("%+v: goes on after %d, missing %v, %v; want %d, %v", f, after, missing, err, want, wantMissing)
+		}
+	}
+	prune := func(wantMore bool) {
+		t.Helper()
+		if more, err := ts.prune(t.Context(), now); err != nil || more != wantMore {
+			t.Errorf("more to remove: %v, %v", more, err)
+		}
+	}
+	count := func(table string) (n int) {
+		if err := ts.db.Read().QueryRowContext(t.Context(), "SELECT COUNT(*) FROM "+table).Scan(&n); err != nil {
+			t.Error(err)
+		}
+		return n
+	}
+	first := ts.submit(ts.admin, "https://a.test/")
+	err := ts.Write(t.Context(), func(tx *Tx) error {
+		for range pruneStep + 10 {
+			if err := tx.Record(Event{Type: LimitWarning, Account: first.Account, Crawl: first.ID}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := ts.submit(ts.admin, "https://b.test/")
+	last := int64(pruneStep + 12)
+	prune(false)
+	gap(EventFilter{}, 0, false)
+	gap(EventFilter{After: last + 1}, last, true) // of another database
+
+	old("event", "id < 1012", 25*time.Hour)
+	old("event", "id = 1008", time.Hour) // the clock jumped
+	if err := ts.Write(t.Context(), func(tx *Tx) error { return tx.change("INSERT INTO cursor (reader, event) VALUES ('webhooks', 500)") }); err != nil {
+		t.Fatal(err)
+	}
+	prune(true)
+	if n := count("event"); int64(n) != last-500 {
+		t.Errorf("%d events are left, webhooks were told of 500", n)
+	}
+	if err := ts.Write(t.Context(), func(tx *Tx) error { return tx.change("UPDATE cursor SET event = ? WHERE reader = 'webhooks'", last) }); err != nil {
+		t.Fatal(err)
+	}
+	prune(false)
+	if n := count("event"); n != 5 {
+		t.Errorf("%d events are left, want 5", n)
+	}
+	gap(EventFilter{}, 1007, true)
+	gap(EventFilter{After: 1006, Account: first.Account}, 1007, true)
+	gap(EventFilter{After: 1007}, 1007, false)
+	gap(EventFilter{Crawl: first.ID}, 1007, true)
+	gap(EventFilter{Crawl: second.ID}, 0, false) // all of its events are there
+	if id, err := ts.Events.Last(t.Context()); err != nil || id != last {
+		t.Errorf("the last event is %d, %v", id, err)
+	}
+
+	old("event", "id > 0", 25*time.Hour)
+	prune(false)
+	if id, err := ts.Events.Last(t.Context()); err != nil || id != last || count("event") != 0 {
+		t.Errorf("the last event is %d, %v; %d are left", id, err, count("event"))
+	}
+	entries := count("audit")
+	old("audit", "id = 1", 49*time.Hour)
+	prune(false)
+	if n := count("audit"); n != entries-1 {
+		t.Errorf("%d of %d entries of the audit log are left", n, entries)
 	}
 }

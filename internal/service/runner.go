@@ -470,7 +470,7 @@ func (r *row) recordEnd(tx *Tx, by Actor) error {
 	err := tx.change("INSERT INTO crawl_run (crawl, generation, state, started_at, ended_at, result_json, progress_json) VALUES (?, ?, ?, ?, ?, ?, ?) "+
 		"ON CONFLICT (crawl, generation) DO UPDATE SET state = excluded.state, ended_at = excluded.ended_at, result_json = excluded.result_json, progress_json = excluded.progress_json",
 		r.ID, r.Generation, r.State, millis(r.StartedAt.Time), millis(r.EndedAt.Time), toJSON(r.Result), toJSON(r.Progress))
-	return errors.Join(err, r.move(tx, by, CrawlFinished, map[string]any{"state": r.State, "status": r.Status, "success": r.Success, "reason": r.Reason}))
+	return errors.Join(err, r.pruneRuns(tx), r.move(tx, by, CrawlFinished, map[string]any{"state": r.State, "status": r.Status, "success": r.Success, "reason": r.Reason}))
 }
 
 func stateOf(status report.Status) State {
@@ -518,6 +518,11 @@ func (r *runner) keepReport(rep *report.Report) error {
 	path := r.d.s.Crawls.ReportFile(r.id, rep.Generation)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
+	}
+	if rep.Generation >= keptRuns {
+		if err := os.Remove(r.d.s.Crawls.ReportFile(r.id, rep.Generation-keptRuns)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
 	return export.WriteFile(path, export.Private, text)
 }

@@ -37,6 +37,8 @@ type Options struct {
 	MemoryLimit int64          // bytes for the budgets of all crawls; 0 means 2 GiB
 	MinFree     int64          // bytes of free disk below which crawls pause; 0 means 1 GiB, negative means not to look
 	Retention   time.Duration  // how long an ended crawl is kept; 0 means for ever
+	KeepEvents  time.Duration  // how long events are kept; 0 means for ever
+	KeepAudit   time.Duration  // how long entries of the audit log are kept; 0 means for ever
 	Base        []config.Layer // settings of the operator for all crawls, the lowest layer first; they are laid over links and near-duplicates, which are on
 
 	// Observe, when not nil, is called with what each transaction that writes has taken.
@@ -92,6 +94,7 @@ func (o *Options) validate() error {
 	bad(o.MaxWorkers < 0, "a negative number of workers")
 	bad(o.MemoryLimit < 0, "a negative memory limit")
 	bad(o.Retention < 0, "a negative retention")
+	bad(o.KeepEvents < 0 || o.KeepAudit < 0, "a negative time to keep events or the audit log")
 	if _, err := config.Load(o.Base...); err != nil {
 		faults = append(faults, err)
 	}

@@ -136,6 +136,23 @@ func sampleText(id string, live *monitor.Live) []byte {
 	return fmt.Appendf(nil, "event: %s\ndata: %s\n\n", service.Sample, text)
 }
 
+// gapText tells a client that it does not get all events after the one that it has.
+func gapText(crawl string, has, from int64) []byte {
+	detail := "events after the one with the id has are not kept any more: read the crawls again; the stream goes on after the id from"
+	if has > from {
+		detail = "there is no event with the id has: the database may be an older copy. Read the crawls again; the stream goes on after the id from"
+	}
+	data, err := json.Marshal(map[string]any{"has": has, "from": from, "detail": detail})
+	if err != nil {
+		return nil
+	}
+	text, err := json.Marshal(service.Event{At: page.Time{Time: time.Now().UTC()}, Type: service.Gap, Crawl: crawl, Actor: service.Actor{System: "events"}, Data: data})
+	if err != nil {
+		return nil
+	}
+	return fmt.Appendf(nil, "retry: 1000\nid: %d\nevent: %s\ndata: %s\n\n", from, service.Gap, text)
+}
+
 func (o *stream) wants(account, crawl string) bool {
 	return (o.account == "" || o.account == account) && (o.crawl == "" || o.crawl == crawl)
 }
@@ -209,8 +226,16 @@ func (e eventRoutes) stream(c *call, one *stream) error {
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no") // for nginx
 	out := &eventWriter{w: c.w, control: http.NewResponseController(c.w)}
+	from, missing, err := e.server.service.Events.Gap(c.r.Context(), service.EventFilter{Account: one.account, Crawl: one.crawl, After: after})
+	if err != nil {
+		return err
+	}
 	// The id tells a client where to go on if the stream breaks before the first event.
-	if err := out.send(fmt.Appendf(nil, "retry: 1000\nid: %d\n\n", after)); err != nil {
+	begin := fmt.Appendf(nil, "retry: 1000\nid: %d\n\n", after)
+	if missing {
+		begin, after = gapText(one.crawl, after, from), from
+	}
+	if err := out.send(begin); err != nil {
 		return nil
 	}
 	beat := time.NewTicker(heartbeat)

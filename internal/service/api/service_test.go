@@ -583,6 +583,7 @@ func TestEventStreams(t *testing.T) {
 		}
 		streams = append(streams, s)
 	}
+	ahead := open("/v1/events", "Last-Event-ID", "4000") // of another database
 	f.want(422, "GET", "/v1/events", key, "", "Last-Event-ID", "x")
 	f.want(422, "GET", "/v1/events?since=-1", key, "")
 	f.want(404, "GET", "/v1/crawls/000000000000000000000000/events", key, "")
@@ -598,6 +599,10 @@ func TestEventStreams(t *testing.T) {
 		if !bytes.Contains(text, []byte("\nid: ")) {
 			t.Errorf("stream %d says not where it begins: %s", i, text)
 		}
+	}
+	text, err := io.ReadAll(ahead.Body)
+	if err := errors.Join(err, ahead.Body.Close()); err != nil || !bytes.Contains(text, []byte("event: gap\n")) || !bytes.Contains(text, []byte(`"has":4000`)) {
+		t.Errorf("a client with the id of an event that does not exist: %v, %s", err, text)
 	}
 	f.want(503, "GET", "/readyz", "", "")
 }

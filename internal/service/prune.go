@@ -1,0 +1,92 @@
+package service
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+const (
+	pruneEvery = time.Minute
+	pruneStep  = 1000 // rows that one transaction removes
+	keptRuns   = 100  // ended generations of a crawl, and their reports
+
+	pruned = "pruned" // the mark up to which events were removed
+)
+
+// prune removes events and entries of the audit log that were kept long enough, a bounded number at a time. It says whether there are more.
+func (s *Service) prune(ctx context.Context, now time.Time) (more bool, err error) {
+	for _, p := range []struct {
+		table string
+		keep  time.Duration
+	}{{"event", s.o.KeepEvents}, {"audit", s.o.KeepAudit}} {
+		if p.keep <= 0 {
+			continue
+		}
+		again, err := s.pruneTable(ctx, p.table, millis(now.Add(-p.keep)))
+		if err != nil {
+			return false, err
+		}
+		more = more || again
+	}
+	return more, nil
+}
+
+// pruneTable removes the first rows of a table that were recorded before a time. Rows are in the order of their ids, so no row is removed behind one that stays, whatever the clock did.
+func (s *Service) pruneTable(ctx context.Context, table string, before int64) (more bool, err error) {
+	type entry struct{ id, at int64 }
+	first, err := collect(ctx, s.db.Read(), func(row scanner) (e entry, err error) { return e, row.Scan(&e.id, &e.at) },
+		"SELECT id, at FROM "+table+" ORDER BY id LIMIT ?", pruneStep)
+	if err != nil {
+		return false, err
+	}
+	n := slices.IndexFunc(first, func(e entry) bool { return e.at >= before })
+	if n < 0 {
+		n = len(first)
+	}
+	if n == 0 {
+		return false, nil
+	}
+	last := first[n-1].id
+	err = s.Write(ctx, func(tx *Tx) error {
+		if table == "event" {
+			// Webhooks are told of every event first.
+			var collected int64
+			if err := tx.QueryRowContext(ctx, "SELECT COALESCE(MIN(event), ?) FROM cursor WHERE reader <> ?", last, pruned).Scan(&collected); err != nil {
+				return err
+			}
+			last = min(last, collected)
+			if err := tx.change("INSERT INTO cursor (reader, event) VALUES (?, ?) ON CONFLICT (reader) DO UPDATE SET event = excluded.event", pruned, last); err != nil {
+				return err
+			}
+		}
+		return tx.change("DELETE FROM "+table+" WHERE id <= ?", last)
+	})
+	return err == nil && n == pruneStep, err
+}
+
+// Gap says whether a client that has the events up to an id would miss some: those that are not kept any more, or all of them, if the id is of another database. After is the id with which it can go on.
+func (e *Events) Gap(ctx context.Context, f EventFilter) (after int64, missing bool, err error) {
+	var removed int64
+	err = e.db.Read().QueryRowContext(ctx, "SELECT COALESCE(MAX(event), 0) FROM cursor WHERE reader = ?", pruned).Scan(&removed)
+	if err != nil {
+		return 0, false, err
+	}
+	if f.After >= removed {
+		last, err := e.Last(ctx)
+		return min(f.After, last), f.After > last, err
+	}
+	if f.Crawl != "" {
+		var first int
+		err := e.db.Read().QueryRowContext(ctx, "SELECT COUNT(*) FROM event WHERE crawl = ? AND type = ? AND generation = 0", f.Crawl, CrawlQueued).Scan(&first)
+		if err != nil || first > 0 {
+			return f.After, false, err // nothing of this crawl was removed
+		}
+	}
+	return removed, true, nil
+}
+
+// pruneRuns forgets the runs of a crawl before its newest ones.
+func (r *row) pruneRuns(tx *Tx) error {
+	return tx.change("DELETE FROM crawl_run WHERE crawl = ? AND generation <= ?", r.ID, int64(r.Generation)-keptRuns)
+}
