@@ -34,6 +34,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type fixture struct {
 	t         *testing.T
 	svc       *service.Service
+	schedules *schedules.Schedules
 	server    *api.Server
 	url       string
 	transport *apitest.Transport
@@ -61,6 +62,7 @@ func newFixture(t *testing.T, change func(*service.Options)) *fixture {
 		t.Fatal(err)
 	}
 	parts := api.Parts{Service: svc, Hosts: known, Schedules: schedules.New(svc, nil), Hooks: hooks.New(hooks.Options{Service: svc})}
+	f.schedules = parts.Schedules
 	if f.server, err = api.New(api.Options{Parts: parts, RatePerKey: -1, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,98 @@
+package api_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/service"
+)
+
+// The keys of an account are replaced while a crawl runs. The crawl, the schedule and the usage belong to the account and do not change.
+func TestKeysRotatedInMidCrawl(t *testing.T) {
+	f := newFixture(t, nil)
+	old := f.key("team", service.ScopeAdmin)
+	f.want(200, "PUT", "/v1/plans/default", old, `{"pages_per_month":1000}`)
+	f.web.Hold(10)
+	id := f.submit(f.client(old), f.submission(0, nil))
+	f.until(f.client(old), id, 0, service.CrawlStarted)
+	submission := must(json.Marshal(f.submission(1, nil)))
+	var schedule service.Schedule
+	if err := json.Unmarshal([]byte(f.want(201, "POST", "/v1/schedules", old, `{"cron":"0 3 1 1 *","submission":`+submission+`}`)), &schedule); err != nil {
+		t.Fatal(err)
+	}
+
+	var key service.Key
+	if err := json.Unmarshal([]byte(f.want(201, "POST", "/v1/keys", old, `{"scopes":["admin"]}`)), &key); err != nil {
+		t.Fatal(err)
+	}
+	f.want(204, "DELETE", "/v1/keys/"+strings.Split(old, "_")[1], key.Secret, "")
+	f.want(401, "GET", "/v1/crawls/"+id, old, "")
+	f.web.Release()
+	c := f.client(key.Secret)
+	f.until(c, id, 0, service.CrawlFinished)
+	if crawl, err := c.Crawl(t.Context(), id); err != nil || crawl.State != service.Complete || crawl.PagesCounted != 25 {
+		t.Errorf("%+v, %v", crawl, err)
+	}
+
+	// The schedule that the old key made is due.
+	err := f.svc.Write(t.Context(), func(tx *service.Tx) error {
+		_, err := tx.ExecContext(t.Context(), "UPDATE schedule SET next_at = ? WHERE id = ?", time.Now().UnixMilli(), schedule.ID)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	last, err := f.svc.Events.Last(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.schedules.Wake()
+	f.until(c, "", last, service.CrawlFinished)
+	list, err := c.Crawls(t.Context(), service.CrawlFilter{})
+	if err != nil || len(list.Items) != 2 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	if crawl := list.Items[0]; crawl.Schedule != schedule.ID || crawl.State != service.Complete || crawl.Account != key.Account {
+		t.Errorf("the crawl of the schedule: %+v", crawl)
+	}
+	var used service.Usage
+	if err := json.Unmarshal([]byte(f.want(200, "GET", "/v1/usage", key.Secret, "")), &used); err != nil || used.Pages.Used != 50 || used.Pages.Granted != 0 {
+		t.Errorf("usage %+v, %v", used.Pages, err)
+	}
+}
+
+// With 10,000 keys each is found, none of them for another, and the list is whole.
+func TestManyKeys(t *testing.T) {
+	f := newFixture(t, nil)
+	first := f.key("default", service.ScopeRead)
+	var account string
+	err := f.svc.Write(t.Context(), func(tx *service.Tx) error {
+		if err := tx.QueryRowContext(t.Context(), "SELECT account FROM api_key").Scan(&account); err != nil {
+			return err
+		}
+		for i := range 9998 {
+			_, err := tx.ExecContext(t.Context(), "INSERT INTO api_key (id, account, name, hash, scopes_json, created_at, expires_at) VALUES (?, ?, ?, ?, '[\"read\"]', 1, 0)",
+				service.NewID(), account, fmt.Sprintf("key %d", i), strings.Repeat("0", 64))
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := f.key("default", service.ScopeRead)
+	for _, key := range []string{first, last} {
+		f.want(200, "GET", "/v1/me", key, "")
+	}
+	firstID, lastID := strings.Split(first, "_")[1], strings.Split(last, "_")[1]
+	f.want(401, "GET", "/v1/me", strings.Replace(first, firstID, lastID, 1), "")
+	text := f.want(200, "GET", "/v1/keys", last, "")
+	if n := strings.Count(text, `"created_at"`); n != 10_000 {
+		t.Errorf("%d keys are listed", n)
+	}
+}
