@@ -56,6 +56,7 @@ type Cell struct {
 type Anchor struct {
 	URL  string
 	Text string // of the link; may be empty
+	Path string // the address on the same server that it leads to, if not to URL
 }
 
 // size is about what the cell takes on the page.
@@ -68,7 +69,7 @@ func (c *Cell) size() int {
 		n = 40 + len(show(c.Text, maxWhole))
 	}
 	for _, a := range c.Anchors {
-		n += 80 + len(Show(a.URL)) + len(Show(a.Text)) + linkSize(a.URL)
+		n += 80 + len(Show(a.URL)) + len(Show(a.Text)) + len(a.Path) + linkSize(a.URL)
 	}
 	return n
 }

@@ -219,6 +219,19 @@ func TestSettings(t *testing.T) {
 	if rows := times.rows("Schedules"); len(rows) != 1 || rows[0][0] != "nightly" || !strings.Contains(rows[0][1], "0 3 * * *") {
 		t.Errorf("the schedules are %q", rows)
 	}
+	change := ""
+	for _, n := range times.all("a") {
+		if textOf(n) == "Edit" {
+			change = attr(n, "href")
+		}
+	}
+	if p := b.submit(b.get(change), "/schedules/edit", map[string]string{"enabled": "", "when": "99 99 * * *"}); p.status != http.StatusUnprocessableEntity {
+		t.Errorf("a bad time of a schedule answers %d", p.status)
+	}
+	times = b.submit(b.get(change), "/schedules/edit", map[string]string{"enabled": "", "name": "often", "when": "6h"})
+	if rows := times.rows("Schedules"); len(rows) != 1 || rows[0][0] != "often" || !strings.Contains(rows[0][1], "every 6h") {
+		t.Errorf("the schedules are %q", rows)
+	}
 	off := b.submit(times, "/schedules/edit", nil)
 	if rows := off.rows("Schedules"); len(rows) != 1 || !strings.Contains(rows[0][0], "off") {
 		t.Errorf("the schedules are %q", rows)

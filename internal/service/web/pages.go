@@ -50,7 +50,7 @@ type pageRow struct {
 	Outcome          ui.Cell
 	Status           string
 	Depth            string
-	Indexable        bool
+	Indexable        string
 	Bytes, Time      string
 	Problems         []string
 	Change           string
@@ -223,7 +223,7 @@ func (v *pagesView) fromIndex(ctx context.Context, x *pageindex.Index, f *pagein
 	v.Columns = v.sortColumns()
 	for i := range res.Hits {
 		h := &res.Hits[i]
-		row := pageRow{URL: h.URL, Outcome: outcomeBadge(h.Outcome.String()), Status: statusText(int(h.Status)), Depth: strconv.Itoa(int(h.Depth)), Indexable: h.Indexable, Bytes: "–", Time: "–", Change: h.Change.String()}
+		row := pageRow{URL: h.URL, Outcome: outcomeBadge(h.Outcome.String()), Status: statusText(int(h.Status)), Depth: strconv.Itoa(int(h.Depth)), Indexable: indexableText(h.Outcome.String(), h.Indexable), Bytes: "–", Time: "–", Change: h.Change.String()}
 		if x.KnowsClickDepths() {
 			if row.Depth = "–"; h.ClickDepth >= 0 {
 				row.Depth = strconv.Itoa(int(h.ClickDepth))
@@ -321,8 +321,12 @@ func (v *pagesView) fromRecorded(ctx context.Context, recorded service.PageReade
 			after, _ = urlnorm.ParseKey(raw) // its length was checked
 		}
 	}
+	batch := shownPages
+	if v.Filtered {
+		batch = runningBatch
+	}
 	for range maxBatches {
-		lines, next, more, err := recorded.Pages(ctx, after, runningBatch)
+		lines, next, more, err := recorded.Pages(ctx, after, batch)
 		if err != nil {
 			return err
 		}
@@ -348,7 +352,7 @@ func (v *pagesView) fromRecorded(ctx context.Context, recorded service.PageReade
 }
 
 func runningRow(l *page.Line) pageRow {
-	row := pageRow{URL: l.URL, Title: l.Title, Outcome: outcomeBadge(l.Outcome), Status: statusText(l.StatusCode), Depth: strconv.Itoa(l.Depth), Indexable: l.Indexable, Bytes: "–", Time: "–", Change: l.Change}
+	row := pageRow{URL: l.URL, Title: l.Title, Outcome: outcomeBadge(l.Outcome), Status: statusText(l.StatusCode), Depth: strconv.Itoa(l.Depth), Indexable: indexableText(l.Outcome, l.Indexable), Bytes: "–", Time: "–", Change: l.Change}
 	if l.ContentLength != nil {
 		row.Bytes = ui.Size(*l.ContentLength)
 	}
@@ -356,6 +360,17 @@ func runningRow(l *page.Line) pageRow {
 		row.Time = ui.Millis(float64(*l.ResponseTime) / 1e6)
 	}
 	return row
+}
+
+// indexableText says whether a page is indexable, if it was looked at.
+func indexableText(outcome string, is bool) string {
+	switch {
+	case is:
+		return "yes"
+	case outcome == page.Pending.String():
+		return "–"
+	}
+	return "no"
 }
 
 func statusText(status int) string {

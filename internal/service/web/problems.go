@@ -109,7 +109,7 @@ func (v *problemsView) items(p *problems.Problem, d *problems.Definition) *ui.Ta
 			row = append(row, ui.Text(item.Value))
 		}
 		if d.Related != "" {
-			row = append(row, v.related(item.Related))
+			row = append(row, v.related(&item))
 		}
 		t.Add(row...)
 	}
@@ -118,14 +118,15 @@ func (v *problemsView) items(p *problems.Problem, d *problems.Definition) *ui.Ta
 	return t
 }
 
-func (v *problemsView) related(urls []string) ui.Cell {
-	switch len(urls) {
-	case 0:
-		return ui.Text("")
-	case 1:
-		return ui.Inside(urls[0], v.pagePath(urls[0]))
+// related are the pages that an item names, with the texts of their links.
+func (v *problemsView) related(item *problems.Item) ui.Cell {
+	cell := ui.Links(item.Related, item.Texts, item.RelatedCut)
+	for i := range cell.Anchors {
+		if a := &cell.Anchors[i]; ui.IsLink(a.URL) {
+			a.Path = v.pagePath(a.URL)
+		}
 	}
-	return ui.Inside(ui.Show(urls[0])+" and "+commas(int64(len(urls)-1))+" more", v.pagePath(urls[0]))
+	return cell
 }
 
 // changesView is what the page of changes shows.

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"net/url"
@@ -29,8 +30,28 @@ type endedCrawl struct {
 	At        page.Time
 }
 
-// scheduleForm are the values of the form.
-type scheduleForm struct{ Name, When, Zone, Crawl, Starts string }
+// scheduleForm are the values of the form. With an ID it changes a schedule, but not what is crawled.
+type scheduleForm struct{ ID, Name, When, Zone, Crawl, Starts string }
+
+// input is what the form asks for.
+func (f *scheduleForm) input() schedules.Input {
+	in := schedules.Input{Name: &f.Name}
+	if strings.HasPrefix(f.When, "@") || len(strings.Fields(f.When)) > 1 {
+		in.Cron = &f.When
+	} else {
+		in.Interval = &f.When
+	}
+	if f.Zone != "" {
+		in.Zone = &f.Zone
+	}
+	return in
+}
+
+// scheduleFormOf reads a form that was sent.
+func scheduleFormOf(form url.Values) scheduleForm {
+	get := func(name string) string { return strings.TrimSpace(form.Get(name)) }
+	return scheduleForm{get("id"), get("name"), get("when"), get("zone"), get("crawl"), form.Get("start_urls")}
+}
 
 func (schedulesScreen) show(q *request) error {
 	return q.showSchedules(http.StatusOK, scheduleForm{Crawl: q.r.URL.Query().Get("crawl")}, nil)
@@ -41,6 +62,11 @@ func (q *request) showSchedules(status int, form scheduleForm, fault *service.Er
 	var err error
 	if v.Rows, err = q.server.o.Schedules.List(q.r.Context(), q.caller.Account.ID); err != nil {
 		return err
+	}
+	for _, s := range v.Rows {
+		if fault == nil && s.ID == q.r.URL.Query().Get("edit") {
+			v.Form = scheduleForm{ID: s.ID, Name: s.Name, When: cmp.Or(s.Cron, s.Interval), Zone: s.Zone}
+		}
 	}
 	list, err := q.server.o.Crawls.List(q.r.Context(), q.caller, service.CrawlFilter{Account: q.caller.Account.ID, States: []service.State{service.Complete, service.Partial}, Limit: 100})
 	if err != nil {
@@ -53,17 +79,9 @@ func (q *request) showSchedules(status int, form scheduleForm, fault *service.Er
 }
 
 func (schedulesScreen) create(q *request) error {
-	get := func(name string) string { return strings.TrimSpace(q.r.PostForm.Get(name)) }
-	form := scheduleForm{get("name"), get("when"), get("zone"), get("crawl"), q.r.PostForm.Get("start_urls")}
-	in := schedules.Input{Name: &form.Name}
-	if strings.HasPrefix(form.When, "@") || len(strings.Fields(form.When)) > 1 {
-		in.Cron = &form.When
-	} else {
-		in.Interval = &form.When
-	}
-	if form.Zone != "" {
-		in.Zone = &form.Zone
-	}
+	form := scheduleFormOf(q.r.PostForm)
+	form.ID = ""
+	in := form.input()
 	if starts := lines(form.Starts); len(starts) > 0 {
 		in.Submission = &service.Submission{StartURLs: starts, Name: form.Name}
 	}
@@ -71,19 +89,26 @@ func (schedulesScreen) create(q *request) error {
 		in.Crawl = &form.Crawl
 	}
 	_, err := q.server.o.Schedules.Create(q.r.Context(), q.caller, in)
-	if fault, ok := errors.AsType[*service.Error](err); ok {
+	return q.afterSchedule(form, err)
+}
+
+// edit switches a schedule on or off, or changes its name and times.
+func (schedulesScreen) edit(q *request) error {
+	form := scheduleFormOf(q.r.PostForm)
+	in := form.input()
+	if text := q.r.PostForm.Get("enabled"); text != "" {
+		in = schedules.Input{Enabled: new(text == "true")}
+	}
+	_, err := q.server.o.Schedules.Edit(q.r.Context(), q.caller, form.ID, in)
+	return q.afterSchedule(form, err)
+}
+
+// afterSchedule shows the schedules after a form, or the form with its faults.
+func (q *request) afterSchedule(form scheduleForm, err error) error {
+	if fault, ok := errors.AsType[*service.Error](err); ok && fault.Code != service.ErrNotFound {
 		return q.showSchedules(fault.Code.Status(), form, fault)
 	}
 	if err != nil {
-		return err
-	}
-	return q.to("/settings/schedules")
-}
-
-// edit switches a schedule on or off.
-func (schedulesScreen) edit(q *request) error {
-	enabled := q.r.PostForm.Get("enabled") == "true"
-	if _, err := q.server.o.Schedules.Edit(q.r.Context(), q.caller, q.r.PostForm.Get("id"), schedules.Input{Enabled: &enabled}); err != nil {
 		return err
 	}
 	return q.to("/settings/schedules")

@@ -215,7 +215,9 @@ func (q *request) fail(err error) {
 		http.Redirect(q.w, q.r, q.path("/login"), http.StatusSeeOther)
 		return
 	}
-	view := &errorView{frame: q.frame(known.Code.Title(), ""), Error: known}
+	shown := *known
+	shown.Detail = capital(known.Detail)
+	view := &errorView{frame: q.frame(known.Code.Title(), ""), Error: &shown}
 	if err := q.render(known.Code.Status(), "error", view); err != nil {
 		q.server.o.Log.Error("page failed", "method", q.r.Method, "path", q.r.URL.Path, "error", err)
 		http.Error(q.w, known.Detail, known.Code.Status())

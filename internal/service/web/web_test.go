@@ -58,6 +58,11 @@ func TestStory(t *testing.T) {
 		t.Errorf("%d pages of the running crawl are listed as ok", len(rows))
 	}
 	pages := b.get("/crawls/" + id + "/pages")
+	for _, row := range pages.rows("Pages") {
+		if strings.Contains(row[1], "pending") != (row[4] == "–") {
+			t.Errorf("whether a page is indexable: %q", row)
+		}
+	}
 	pages.want("found so far", "the filter by problem come with the files")
 	if n := f.svc.Crawls.Live(id).Done; n < 20 || !strings.Contains(textOf(pages.root), fmt.Sprintf("%d of them done", n)) {
 		t.Errorf("the list of pages does not say that %d are done", n)
@@ -187,6 +192,15 @@ func checkProblems(t *testing.T, f *fixture, b *browser, id string) {
 		t.Fatal(err)
 	}
 	p, found := b.get("/crawls/"+id+"/problems"), 0
+	broken := p.rows("The first pages of “Broken links”")
+	if len(broken) == 0 {
+		t.Error("no broken link is listed")
+	}
+	for _, row := range broken {
+		if !strings.Contains(row[2], "“") {
+			t.Errorf("the link to a broken page has no text: %q", row)
+		}
+	}
 	for _, problem := range rep.Problems {
 		if problem.Result != "found" {
 			continue
