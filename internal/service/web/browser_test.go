@@ -69,10 +69,16 @@ func heading(text string) string {
 
 // A person makes a crawl, sees its numbers move, pauses it, lets it go on, filters its pages and reads its report, with the keyboard only.
 func TestBrowserStory(t *testing.T) {
+	for _, look := range []browsertest.Look{{Width: 1200, Height: 900}, {Width: 360, Height: 740, Dark: true}} {
+		t.Run(look.String(), func(t *testing.T) { testBrowserStory(t, look) })
+	}
+}
+
+func testBrowserStory(t *testing.T, look browsertest.Look) {
 	site := testweb.Config{Seed: 7, Hosts: 3, HostName: "www%d.example.test", Pages: 150, PageSize: 3000, Links: 12, CrossHost: 0.2,
 		Faults: []testweb.HostFault{{Hosts: "*", Fault: testweb.StatusPages{Where: testweb.Where{Count: 3}}}, {Hosts: "*", Fault: testweb.RedirectChain{}}, {Hosts: "*", Fault: testweb.Slow{Delay: 300 * time.Millisecond, Jitter: 700 * time.Millisecond}}}}
 	f := newFixture(t, site, "")
-	tab := browsertest.Start(t).Tab(t, browsertest.Look{Width: 1200, Height: 900})
+	tab := browsertest.Start(t).Tab(t, look)
 	p := &person{t, tab}
 	f.site.Hold(0)
 	tab.Open(f.loginLink())

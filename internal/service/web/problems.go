@@ -3,6 +3,8 @@ package web
 import (
 	"bufio"
 	"bytes"
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -194,14 +196,14 @@ func (crawlScreen) changes(q *request) error {
 		return err
 	}
 	defer f.Close()
-	if err := v.read(f, get.Get("from")); err != nil {
+	if err := v.read(q.r.Context(), f, get.Get("from")); err != nil {
 		return err
 	}
 	return q.render(http.StatusOK, "changes", v)
 }
 
 // read reads the next changes of the file from a place on.
-func (v *changesView) read(f io.ReadSeeker, from string) error {
+func (v *changesView) read(ctx context.Context, f io.ReadSeeker, from string) error {
 	at, _ := strconv.ParseInt(from, 10, 64) // what is no number is the beginning
 	at = max(at, 0)
 	if at > 0 {
@@ -215,6 +217,7 @@ func (v *changesView) read(f io.ReadSeeker, from string) error {
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
+		err = cmp.Or(err, ctx.Err()) // the client may have gone
 		if err != nil {
 			return err
 		}
