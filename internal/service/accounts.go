@@ -104,12 +104,13 @@ func (a *Accounts) Create(ctx context.Context, c *Caller, account Account) (Acco
 	return account, err
 }
 
-// Edit changes an account. A plan acts on quotas and safe caps at once, and on its other limits when the next crawl starts.
+// Edit changes an account. Its crawls get a new plan too, unless an admin gave them another one. A plan acts on quotas and safe caps at once, and on its other limits when the next crawl starts.
 func (a *Accounts) Edit(ctx context.Context, c *Caller, id string, e AccountEdit) (account Account, err error) {
 	err = a.s.Write(ctx, func(tx *Tx) error {
 		if account, err = getAccount(ctx, tx, id); err != nil {
 			return err
 		}
+		before := account.Plan
 		set(&account.Name, e.Name)
 		set(&account.Plan, e.Plan)
 		set(&account.OwnHosts, e.OwnHosts)
@@ -121,6 +122,9 @@ func (a *Accounts) Edit(ctx context.Context, c *Caller, id string, e AccountEdit
 			account.Name, account.Plan, toJSON(account.OwnHosts), account.Disabled, account.ID)
 		if db.IsTaken(err) {
 			return &Error{Code: ErrExists, Detail: fmt.Sprintf("there is an account %q already", account.Name)}
+		}
+		if account.Plan != before {
+			err = errors.Join(err, tx.change("UPDATE crawl SET plan = ? WHERE account = ? AND plan = ?", account.Plan, account.ID, before))
 		}
 		return errors.Join(err, tx.Audit(c, "account.edit", account.ID, e))
 	})

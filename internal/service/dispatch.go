@@ -147,10 +147,15 @@ func (d *dispatcher) step(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	plans, err := d.s.Accounts.Plans(ctx)
+	if err != nil {
+		return err
+	}
 	var errs []error
 	var queued, finish []*entry
 	trials := false
 	for _, e := range entries {
+		e.safePlan = slices.ContainsFunc(plans, func(p Plan) bool { return p.Name == e.plan && p.Safe })
 		if accounts[e.account] == nil {
 			continue // its last crawl has ended since the entries were read
 		}
@@ -350,9 +355,13 @@ func (d *dispatcher) turnMonth(ctx context.Context, now time.Time) {
 	}
 }
 
-// capSafe gives a running crawl the caps of a safe one, if its plan has become safe. A later start makes it a safe crawl.
+// capSafe gives a running crawl the caps of a safe one, if its plan has become safe, or its account has got a safe plan. A later start makes it a safe crawl.
 func (d *dispatcher) capSafe(ctx context.Context, r *runner) {
-	if plan, err := d.s.Accounts.Plan(ctx, r.plan.Name); err == nil && plan.Safe && !r.plan.Safe {
+	safe, err := r.hasSafePlan(ctx)
+	if err != nil {
+		d.s.o.Log.Error("cannot read the plan of a running crawl", "crawl", r.id, "error", err)
+	}
+	if safe && !r.plan.Safe {
 		r.current().CapSafe()
 	}
 }

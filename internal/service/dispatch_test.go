@@ -438,12 +438,24 @@ func TestDisabledAccount(t *testing.T) {
 
 // A plan that becomes safe caps the crawls that run under it at once.
 func TestPlanBecomesSafe(t *testing.T) {
+	t.Run("plan", func(t *testing.T) { planBecomesSafe(t, func(ts *testService) { ts.setPlan(Plan{Safe: true}) }) })
+	t.Run("account", func(t *testing.T) {
+		planBecomesSafe(t, func(ts *testService) {
+			plan := "safe"
+			if _, err := ts.Accounts.Edit(ts.t.Context(), ts.admin, DefaultAccount, AccountEdit{Plan: &plan}); err != nil {
+				ts.t.Fatal(err)
+			}
+		})
+	})
+}
+
+func planBecomesSafe(t *testing.T, change func(*testService)) {
 	web := startWeb(t, testweb.Config{Pages: 80})
 	ts := openService(t, Options{Base: quick(web)}).run()
 	web.Hold(20)
 	c := ts.submit(ts.admin, web.StartURLs()[0], "max_urls", "70")
 	awaitPages(t, web, 21)
-	ts.setPlan(Plan{Safe: true})
+	change(ts)
 	awaitStep(ts, c.ID, func(*Crawl) bool {
 		live := ts.Crawls.dispatch.runner(c.ID).current().Status()
 		return slices.ContainsFunc(live.Limits, func(l monitor.LimitUse) bool { return l.Name == "pages" && l.Limit == 50 })

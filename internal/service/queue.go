@@ -21,13 +21,14 @@ type entry struct {
 	hasStarted, resumeFirst    bool
 	trial                      trial
 	wait                       WaitCode
+	safePlan                   bool // set by the dispatcher
 }
 
 // place is a crawl in the queue.
 type place struct{ id, account string }
 
-// isSafe says whether the crawl has the safe profile.
-func (e *entry) isSafe() bool { return e.profile == string(config.Safe) }
+// isSafe says whether the crawl has the safe profile, or gets it by its plan when it starts.
+func (e *entry) isSafe() bool { return e.profile == string(config.Safe) || e.safePlan }
 
 // mustFinish says whether nothing but the outputs of the crawl is left to do.
 func (e *entry) mustFinish() bool {

@@ -110,6 +110,9 @@ func (r *runner) setLimits(ctx context.Context) error {
 	if err != nil || row.isSafe() || r.plan.Safe {
 		return err
 	}
+	if safe, err := r.hasSafePlan(ctx); err != nil || safe {
+		return err
+	}
 	settings, err := r.d.s.o.settings(row, &r.plan)
 	if err != nil {
 		return err
@@ -127,6 +130,16 @@ func (r *runner) setLimits(ctx context.Context) error {
 		r.crawl.Stop(crawl.Pause)
 	}
 	return nil
+}
+
+// hasSafePlan says whether the crawl's plan is safe now.
+func (r *runner) hasSafePlan(ctx context.Context) (bool, error) {
+	row, err := getRow(ctx, r.d.s.db.Read(), "", r.id)
+	if err != nil {
+		return false, err
+	}
+	plan, err := r.d.s.Accounts.Plan(ctx, row.Plan)
+	return plan.Safe, err
 }
 
 // again makes the crawl anew, if its run was paused only for the sake of its limits. It says whether there is a run to make.
