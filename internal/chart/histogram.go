@@ -48,7 +48,11 @@ func (h *Histogram) HTML() template.HTML {
 		}
 		f.add("<rect class=\"mark %s\" x=\"%s\" y=\"%s\" width=\"%s\" height=\"%s\"/>", h.Tone, percent(left+float64(i)+0.1, wide), number(plotTop+plotHeight-high), percent(0.8, wide), number(high))
 		if (len(h.Rows)-1-i)%every == 0 {
-			f.add("<text class=\"tick middle\" x=\"%s\" y=\"%d\">%s</text>", percent(left+float64(i)+0.5, wide), plotTop+plotHeight+14, esc(Cut(r.Label, 8)))
+			anchor, x := "middle", left+float64(i)+0.5
+			if every > 1 && i == len(h.Rows)-1 {
+				anchor, x = "end", wide // bars are narrow: in the middle of the last, a word would be cut off
+			}
+			f.add("<text class=\"tick %s\" x=\"%s\" y=\"%d\">%s</text>", anchor, percent(x, wide), plotTop+plotHeight+14, esc(Cut(r.Label, 8)))
 		}
 		f.add("\n")
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
@@ -59,6 +60,20 @@ func TestBrowserShowsReports(t *testing.T) {
 					}
 				})
 			}
+		})
+	}
+}
+
+// On paper nothing is cut off at the right: a table cannot be scrolled there.
+func TestBrowserPrintsReports(t *testing.T) {
+	b := browsertest.Start(t)
+	for name, rep := range map[string]*report.Report{"print-everything": sample(12, plainURL), "print-hostile": sample(8, hostile)} {
+		t.Run(name, func(t *testing.T) {
+			tab := b.Tab(t, browsertest.Look{Width: 718, Height: 1000}) // A4 with usual margins
+			tab.OpenFile(save(t, rep))
+			tab.Do(browsertest.Call(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: "print"}))
+			tab.FitsWidth()
+			tab.Screenshot(name)
 		})
 	}
 }
