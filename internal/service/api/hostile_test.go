@@ -58,6 +58,7 @@ func TestHostileBodies(t *testing.T) {
 		"editAccount":    {"/v1/accounts/" + made("/v1/accounts", `{"name":"other"}`), `{}`},
 		"putPlan":        {"/v1/plans/small", `{}`},
 	}
+	f.transport.QuickRefusals = true
 	type request struct{ method, path, body string }
 	requests := make(chan request)
 	var senders sync.WaitGroup

@@ -26,6 +26,9 @@ type Transport struct {
 	base   string
 	router routers.Router
 
+	// QuickRefusals compares answers with an error by their type only, for a test that sends thousands of bad requests. Set it before the first one.
+	QuickRefusals bool
+
 	mu   sync.Mutex
 	used map[string]bool // guarded by mu; operations that were answered with success
 }
@@ -109,6 +112,9 @@ func (t *Transport) check(req *http.Request, sent []byte, res *http.Response) er
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	if res.StatusCode >= 400 && kind != "application/problem+json" && !strings.HasSuffix(req.URL.Path, "/login") {
 		return fmt.Errorf("an error of the type %q is no problem document", kind)
+	}
+	if t.QuickRefusals && res.StatusCode >= 400 {
+		return nil
 	}
 	// The document's paths have no host and no base path.
 	plain := httptest.NewRequest(req.Method, "/", bytes.NewReader(sent))
