@@ -167,7 +167,7 @@ func numbers(rep *report.Report) []number {
 		{"Received", ui.Size(rep.Bytes)},
 	}
 	if t := rep.ResponseTimes; t != nil {
-		all = append(all, number{"Response time, median", ui.Millis(float64(t.P50))}, number{"Response time, 95 %", ui.Millis(float64(t.P95))})
+		all = append(all, number{"Response time, median", ui.Millis(float64(t.P50))}, number{"Response time, 95\u00A0%", ui.Millis(float64(t.P95))})
 	}
 	all = append(all, number{"Time of the crawl", ui.Seconds(rep.Elapsed)}, number{"Pages in the last run", humanize.Comma(rep.Pages)})
 	if rep.Pages > 0 && rep.CrawlSeconds >= 0.1 {

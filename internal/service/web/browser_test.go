@@ -117,7 +117,8 @@ func testBrowserStory(t *testing.T, look browsertest.Look) {
 	}
 	p.focus("the link after the figures", "e.textContent === 'API'")
 	p.sees("a chart", "document.querySelector('#chart-found polyline')?.points.length > 8 && window.same")
-	tab.ScreenshotOfView("dashboard")
+	browsertest.Eval[chromedp.Void](tab, "scrollTo(0, 0)")
+	tab.ScreenshotOfView("dashboard") // README.md shows it
 	p.focus("the button", button("Pause"))
 	p.press(kb.Enter)
 	p.sees("the crawl is paused", heading("paused"))
