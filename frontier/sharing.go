@@ -83,7 +83,7 @@ func (sh *sharing) plan(i int32, h *host, at int64, why Why, now int64) (int64, 
 	}
 	ready, wake := handle.Plan(sh.terms(h), wants, due, now)
 	sh.s.effects.wake(wake)
-	if ready <= now {
+	if ready <= now || at != never && ready <= at { // its own reason lasts as long
 		return at, why
 	}
 	return max(at, ready), WhyOtherCrawl

@@ -135,7 +135,10 @@ func oneOfTheCommands(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	hint := "'mapwright help' lists the commands"
+	hint := fmt.Sprintf("'%s --help' lists the commands", cmd.CommandPath())
+	if !cmd.HasParent() {
+		hint = "'mapwright help' lists the commands"
+	}
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 		hint = fmt.Sprintf("did you mean %s?", strings.Join(near, " or "))
 	} else if strings.Contains(args[0], ".") {

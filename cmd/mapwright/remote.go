@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
+	"net"
 	"os"
 	"strings"
 
@@ -50,7 +52,7 @@ func newRemote(environ []string, io stdio) *cobra.Command {
 	flags.StringVar(&r.server, "server", cmp.Or(lookup(environ, serverVariable), defaultServer), "`URL` of the server, with its base path")
 	flags.StringVar(&r.key, "key", "", "`key` of an account; other users of the machine may see it here")
 	flags.StringVar(&r.keyFile, "key-file", "", "`file` that holds the key")
-	cmd.AddCommand(r.submit(), r.list(), r.get(), r.watch(), r.edit(),
+	cmd.AddCommand(r.submit(), r.list(), r.queue(), r.get(), r.watch(), r.edit(),
 		r.command(service.CommandPause, "Pause a crawl; 'remote resume' goes on with it"),
 		r.command(service.CommandResume, "Go on with a crawl that is paused, partial or failed"),
 		r.command(service.CommandCancel, "End a crawl; what it found is written"),
@@ -91,7 +93,23 @@ func (r *remote) failed(err error) error {
 	if e, ok := errors.AsType[*client.Error](err); ok && e.Status < 500 {
 		return refusal(err)
 	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+		return &exitError{exitFailed, fmt.Errorf("cannot reach server %s: %w; does 'mapwright serve' run there? --server or %s gives another address", r.server, op.Err, serverVariable)}
+	}
 	return &exitError{exitFailed, fmt.Errorf("server %s: %w", r.server, err)}
+}
+
+// crawlIDs checks that a command has as many arguments as it takes.
+func crawlIDs(least, most int) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch {
+		case len(args) < least:
+			return usage("no crawl: give its ID, as 'mapwright remote list' shows it")
+		case len(args) > most:
+			return usage("%s takes no argument %q: '%s --help' shows its use", cmd.Name(), args[most], cmd.CommandPath())
+		}
+		return nil
+	}
 }
 
 // printJSON prints a value as one line.
@@ -138,6 +156,7 @@ func (r *remote) submit() *cobra.Command {
 				return r.failed(err)
 			}
 			if follow {
+				fmt.Fprintf(r.io.err, "mapwright: crawl %s is accepted\n", crawl.ID)
 				return r.follow(cmd.Context(), c, crawl.ID, asJSON)
 			}
 			if asJSON {
@@ -204,7 +223,7 @@ func (r *remote) edit() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "edit ID",
 		Short: "Change a crawl: its name, labels, priority, limits or, while it is paused, its scope",
-		Args:  cobra.ExactArgs(1),
+		Args:  crawlIDs(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			settings, err := givenSettings(setting)
 			if err != nil {
@@ -246,7 +265,7 @@ func (r *remote) command(command service.Command, short string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   string(command) + " ID...",
 		Short: short,
-		Args:  cobra.MinimumNArgs(1),
+		Args:  crawlIDs(1, math.MaxInt),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := r.client()
 			if err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
+	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/service"
 	"github.com/mapwright/mapwright/internal/service/client"
 )
@@ -50,19 +51,9 @@ func (r *remote) list() *cobra.Command {
 			if asJSON {
 				return r.printJSON(list)
 			}
-			w := tabwriter.NewWriter(r.io.out, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "ID\tSTATE\tDONE\tPENDING\tCREATED\tNAME")
-			for _, crawl := range list.Items {
-				fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", crawl.ID, crawlState(&crawl), humanize.Comma(crawl.Done), humanize.Comma(crawl.Pending),
-					crawl.CreatedAt.Local().Format("2006-01-02 15:04"), cmp.Or(crawl.Name, strings.Join(crawl.StartURLs, " ")))
-			}
-			if err := w.Flush(); err != nil {
-				return err
-			}
-			if list.NextCursor != "" {
-				fmt.Fprintf(r.io.err, "mapwright: there are more: --cursor %s shows the next\n", list.NextCursor)
-			}
-			return nil
+			return r.table(list, "ID\tSTATE\tDONE\tPENDING\tCREATED\tNAME", func(crawl *service.Crawl) []any {
+				return []any{crawl.ID, crawlState(crawl), humanize.Comma(crawl.Done), humanize.Comma(crawl.Pending), minute(crawl.CreatedAt), crawlName(crawl)}
+			})
 		},
 	}
 	cmd.Flags().StringSliceVar(&states, "state", nil, "only crawls in this `state` (repeatable)")
@@ -75,6 +66,66 @@ func (r *remote) list() *cobra.Command {
 	return cmd
 }
 
+func (r *remote) queue() *cobra.Command {
+	var (
+		f      service.CrawlFilter
+		asJSON bool
+	)
+	cmd := &cobra.Command{
+		Use:   "queue",
+		Short: "List crawls that wait, in the order in which they start, and why they wait",
+		Args:  noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := r.client()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			list, err := c.Queue(cmd.Context(), f)
+			if err != nil {
+				return r.failed(err)
+			}
+			if asJSON {
+				return r.printJSON(list)
+			}
+			return r.table(list, "PLACE\tID\tPRIORITY\tCREATED\tNAME\tWAITS", func(crawl *service.Crawl) []any {
+				wait := cmp.Or(crawl.Waiting, &service.Waiting{})
+				return []any{wait.Position, crawl.ID, crawl.Priority, minute(crawl.CreatedAt), crawlName(crawl), wait.Detail}
+			})
+		},
+	}
+	cmd.Flags().StringVar(&f.Account, "account", "", "`id` of another account, or * for all; needs the scope admin")
+	cmd.Flags().IntVar(&f.Limit, "limit", 100, "at most this many")
+	cmd.Flags().StringVar(&f.Cursor, "cursor", "", "`cursor` that the last list ended with")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// table prints a part of a list, one crawl in a line.
+func (r *remote) table(list *service.List[service.Crawl], head string, cells func(*service.Crawl) []any) error {
+	w := tabwriter.NewWriter(r.io.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, head)
+	for i := range list.Items {
+		row := cells(&list.Items[i])
+		fmt.Fprintf(w, strings.TrimSuffix(strings.Repeat("%v\t", len(row)), "\t")+"\n", row...)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if list.NextCursor != "" {
+		fmt.Fprintf(r.io.err, "mapwright: there are more: --cursor %s shows the next\n", list.NextCursor)
+	}
+	return nil
+}
+
+// minute is a time in a list.
+func minute(t page.Time) string { return t.Local().Format("2006-01-02 15:04") }
+
+// crawlName is how a list names a crawl.
+func crawlName(crawl *service.Crawl) string {
+	return cmp.Or(crawl.Name, strings.Join(crawl.StartURLs, " "))
+}
+
 func (r *remote) get() *cobra.Command {
 	var (
 		out    string
@@ -83,7 +134,7 @@ func (r *remote) get() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get ID [RESULT]",
 		Short: "Show a crawl, or read one of its results: pages.jsonl, sitemap.xml, report, report.html, links, changes, log",
-		Args:  cobra.RangeArgs(1, 2),
+		Args:  crawlIDs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := r.client()
 			if err != nil {
@@ -135,7 +186,7 @@ func (r *remote) watch() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "watch ID",
 		Short: "Show what happens to a crawl until it ends; the exit status is that of 'mapwright crawl'",
-		Args:  cobra.ExactArgs(1),
+		Args:  crawlIDs(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := r.client()
 			if err != nil {

@@ -253,7 +253,7 @@ func (f *serveFlags) run(ctx context.Context, io stdio, dir string, base []confi
 		return refusal(fmt.Errorf("data directory %s is served by process %d already: one server per data directory", dir, locked.PID))
 	}
 	if err != nil {
-		return &exitError{exitFailed, err}
+		return &exitError{exitFailed, fmt.Errorf("data directory %s: %w", dir, err)}
 	}
 	return errors.Join(f.serve(ctx, io, svc, c, figures), svc.Close())
 }
@@ -263,7 +263,10 @@ func (f *serveFlags) run(ctx context.Context, io stdio, dir string, base []confi
 func (f *serveFlags) serve(ctx context.Context, io stdio, svc *service.Service, c checked, figures *api.Figures) error {
 	listener, err := net.Listen("tcp", f.listen)
 	if err != nil {
-		return refusal(err)
+		if op, ok := errors.AsType[*net.OpError](err); ok {
+			err = op.Err
+		}
+		return refusal(fmt.Errorf("cannot listen on %s: %w; --listen gives another address", f.listen, err))
 	}
 	scheme, rate := "http", f.rateLimit
 	listener = api.Limit(listener)

@@ -142,7 +142,7 @@ type CrawlFilter struct {
 	Name     string // part of the name or of a start URL, in any case
 	Schedule string
 	Cursor   string
-	Limit    int // 0 means 50; at most 500
+	Limit    int // 0 means 50; at most 1000
 }
 
 // List is one part of a longer list.

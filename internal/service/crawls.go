@@ -322,7 +322,7 @@ func escapeLike(text string) string {
 }
 
 // listLimit is how many items a part of a list has, if a caller asks for so many.
-func listLimit(asked int) int { return min(cmp.Or(max(asked, 0), 50), 500) }
+func listLimit(asked int) int { return min(cmp.Or(max(asked, 0), 50), 1000) }
 
 func badCursor() error {
 	return &Error{Code: ErrInvalid, Detail: "the cursor is not valid", Fields: []FieldError{{"cursor", "bad_value", "use the value of next_cursor as it was given"}}}
