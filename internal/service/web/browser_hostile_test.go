@@ -70,7 +70,7 @@ func TestBrowserHostile(t *testing.T) {
 	f := newFixture(t, smallSite(), "")
 	site := hostileSite(t)
 	label := strings.Repeat("w", 63)
-	starts := []string{"http://" + label + "." + label + "." + label + ".test/", "http://\u05D0\u05D1\u05D2.test/", "http://a.test/" + strings.Repeat("W", 10_000)}
+	starts := []string{"http://" + label + "." + label + "." + label + ".test/", "http://\u05D0\u05D1\u05D2.test/", "http://a.test/" + strings.Repeat("W", 4000)}
 	resolve, err := json.Marshal([]string{"*:80:" + site.Listener.Addr().String()})
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +81,7 @@ func TestBrowserHostile(t *testing.T) {
 	path := "/crawls/" + c.ID
 	at := func(u string) string { return path + "/page?url=" + url.QueryEscape(u) }
 	screens := map[string]string{"crawls": "/", "crawl": path, "pages": path + "/pages", "filtered": path + "/pages?q=" + url.QueryEscape(attack), "problems": path + "/problems", "long-host": at(starts[0]), "hosts": "/settings/hosts"}
-	for name, q := range map[string]string{"markup": "/?q=%22", "turned": "gnp.exe", "long": strings.Repeat("W", 9000), "moved": "/moved", "gone": "/gone"} {
+	for name, q := range map[string]string{"markup": "/?q=%22", "turned": "gnp.exe", "long": strings.Repeat("W", 8000), "moved": "/moved", "gone": "/gone"} {
 		screens[name] = at(urlWith(t, string(f.svc.Crawls.DataDir(c.ID)), q))
 	}
 	for _, look := range []browsertest.Look{{Width: 1440, Height: 900}, {Width: 360, Height: 740, Dark: true}} {
@@ -91,6 +91,7 @@ func TestBrowserHostile(t *testing.T) {
 				t.Run(name, func(t *testing.T) {
 					tab := b.Tab(t, look)
 					tab.Open(f.url + path)
+					tab.OpenDetails()
 					tab.FitsWidth()
 					tab.Axe()
 					tab.Screenshot("hostile-" + name)
