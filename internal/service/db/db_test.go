@@ -3,9 +3,12 @@ package db
 import (
 	"database/sql"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"golang.org/x/sync/errgroup"
 )
 
 func openTest(t *testing.T, dir string) *DB {
@@ -75,13 +78,13 @@ func TestMigrations(t *testing.T) {
 	if err := d.copyTo(t.Context(), path+".before"); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.step(t.Context(), version, next); err != nil {
+	if err := d.step(t.Context(), version, next, ""); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.step(t.Context(), version, next); err != nil { // as another process that was slower
+	if err := d.step(t.Context(), version, next, ""); err != nil { // as another process that was slower
 		t.Errorf("a step that was taken: %v", err)
 	}
-	if err := d.step(t.Context(), version+1, "CREATE TABLE more (id TEXT);\nCREATE TABLE added (id TEXT);\n"); err == nil {
+	if err := d.step(t.Context(), version+1, "CREATE TABLE more (id TEXT);\nCREATE TABLE added (id TEXT);\n", ""); err == nil {
 		t.Error("a step that fails is taken")
 	}
 	var n int
@@ -97,6 +100,51 @@ func TestMigrations(t *testing.T) {
 	}
 	if n := count(t, openTest(t, older)); n != 1 {
 		t.Errorf("the copy has %d plans", n)
+	}
+}
+
+// Several processes open a database at the same time that is new, or of an older version. Each finds it as it should be, and an older one was copied.
+func TestOpenedAtTheSameTime(t *testing.T) {
+	texts, err := steps()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, isNew := range []bool{true, false} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, Name)
+		if !isNew {
+			d := &DB{o: Options{Dir: dir}}
+			if d.writer, err = open(path, "&_txlock=immediate", 1); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := d.writer.ExecContext(t.Context(), "CREATE TABLE schema_version (version INTEGER NOT NULL)"); err != nil {
+				t.Fatal(err)
+			}
+			if err := errors.Join(d.step(t.Context(), 0, texts[0], ""), d.writer.Close()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var group errgroup.Group
+		for range 6 {
+			group.Go(func() error {
+				d, err := Open(t.Context(), Options{Dir: dir})
+				if err != nil {
+					return err
+				}
+				version, err := readVersion(t.Context(), d.Read())
+				if version != len(texts) {
+					err = errors.Join(err, fmt.Errorf("version %d, want %d", version, len(texts)))
+				}
+				return errors.Join(err, d.Close())
+			})
+		}
+		if err := group.Wait(); err != nil {
+			t.Errorf("new %v: %v", isNew, err)
+		}
+		copies, err := filepath.Glob(path + ".before-*")
+		if want := len(texts) - 1; err != nil || isNew && len(copies) > want || !isNew && len(copies) != want {
+			t.Errorf("new %v: copies %v, %v", isNew, copies, err)
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 )
 
@@ -36,8 +37,8 @@ func steps() ([]string, error) {
 	return texts, nil
 }
 
-// migrate brings the database to the last version. Before each step the database is copied to a file beside it, which is never overwritten: if
-// the step was interrupted, the copy of the first attempt is the one to keep.
+// migrate brings the database to the last version. Before each step of a database that is not new it is copied to a file beside it, which is never overwritten: if
+// the step was interrupted, the copy of the first attempt is the one to keep. Several processes may do this at the same time.
 func (d *DB) migrate(ctx context.Context, path string) error {
 	texts, err := steps()
 	if err != nil {
@@ -46,7 +47,7 @@ func (d *DB) migrate(ctx context.Context, path string) error {
 	if _, err := d.writer.ExecContext(ctx, "CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)"); err != nil {
 		return err
 	}
-	for {
+	for isNew := false; ; {
 		version, err := readVersion(ctx, d.writer)
 		switch {
 		case err != nil:
@@ -56,12 +57,12 @@ func (d *DB) migrate(ctx context.Context, path string) error {
 		case version == len(texts):
 			return nil
 		}
-		if version > 0 {
-			if err := d.copyTo(ctx, fmt.Sprintf("%s.before-%d", path, version+1)); err != nil {
-				return fmt.Errorf("copy the database before it is changed: %w", err)
-			}
+		isNew = isNew || version == 0
+		before := ""
+		if !isNew {
+			before = fmt.Sprintf("%s.before-%d", path, version+1)
 		}
-		if err := d.step(ctx, version, texts[version]); err != nil {
+		if err := d.step(ctx, version, texts[version], before); err != nil {
 			return fmt.Errorf("change the database to version %d: %w", version+1, err)
 		}
 	}
@@ -77,7 +78,7 @@ func readVersion(ctx context.Context, q querier) (version int, err error) {
 	return version, err
 }
 
-// copyTo writes a copy of the database, unless there is one.
+// copyTo writes a copy of the database, unless there is one. No other process may do so meanwhile.
 func (d *DB) copyTo(ctx context.Context, path string) error {
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -86,17 +87,29 @@ func (d *DB) copyTo(ctx context.Context, path string) error {
 	if err := os.Remove(whole); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if _, err := d.writer.ExecContext(ctx, "VACUUM INTO ?", whole); err != nil {
+	// The connection that writes has a transaction, in which this is not allowed.
+	other, err := open(filepath.Join(d.o.Dir, Name), "", 1)
+	if err != nil {
+		return err
+	}
+	_, err = other.ExecContext(ctx, "VACUUM INTO ?", whole)
+	if err := errors.Join(err, other.Close()); err != nil {
 		return err
 	}
 	return os.Rename(whole, path)
 }
 
-// step takes one step, unless another process has done so meanwhile.
-func (d *DB) step(ctx context.Context, from int, text string) error {
+// step takes one step, unless another process has done so meanwhile. Before, if it is given, is where a copy of the database goes first: the transaction
+// keeps other processes from making one at the same time.
+func (d *DB) step(ctx context.Context, from int, text, before string) error {
 	return d.transact(ctx, func(tx *sql.Tx) error {
 		if now, err := readVersion(ctx, tx); err != nil || now != from {
 			return err
+		}
+		if before != "" {
+			if err := d.copyTo(ctx, before); err != nil {
+				return fmt.Errorf("copy the database before it is changed: %w", err)
+			}
 		}
 		for statement := range strings.SplitSeq(text, ";\n") {
 			if strings.TrimSpace(statement) == "" {
