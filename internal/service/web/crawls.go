@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/service"
@@ -43,6 +44,7 @@ type crawlRow struct {
 	Path, Label string
 	Badge       ui.Cell
 	Why         string    // why it waits or how it ended
+	Site        string    // how many problems of the site were found
 	At          page.Time // the last thing that happened to it
 	Live        bool
 }
@@ -169,7 +171,7 @@ func (v *crawlsView) add(q *request, g crawlGroup, crawls []*service.Crawl) {
 }
 
 func rowOf(f *frame, c *service.Crawl) crawlRow {
-	return crawlRow{Crawl: c, Path: f.crawlPath(c.ID, ""), Label: label(c), Badge: stateBadge(c.State), Why: why(c), At: lastAt(c), Live: c.State == service.Running || c.State == service.Pausing}
+	return crawlRow{Crawl: c, Path: f.crawlPath(c.ID, ""), Label: label(c), Badge: stateBadge(c.State), Why: why(c), Site: siteText(c.Problems), At: lastAt(c), Live: c.State == service.Running || c.State == service.Pausing}
 }
 
 // label names a crawl: by its name, or by its first start URL.
@@ -196,6 +198,18 @@ func why(c *service.Crawl) string {
 		return c.Reason
 	}
 	return ""
+}
+
+// siteText says how many errors and warnings a crawl found; empty if none.
+func siteText(p *service.ProblemCounts) string {
+	var parts []string
+	if p != nil && p.Errors > 0 {
+		parts = append(parts, humanize.Comma(p.Errors)+" "+english.PluralWord(int(p.Errors), "error", ""))
+	}
+	if p != nil && p.Warnings > 0 {
+		parts = append(parts, humanize.Comma(p.Warnings)+" "+english.PluralWord(int(p.Warnings), "warning", ""))
+	}
+	return strings.Join(parts, ", ")
 }
 
 func lastAt(c *service.Crawl) page.Time {

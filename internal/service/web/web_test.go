@@ -94,6 +94,9 @@ func TestStory(t *testing.T) {
 	detail := b.get("/crawls/" + id + "/page?url=" + url.QueryEscape(f.site.StartURLs()[0]))
 	detail.want("Links to this page", "Links of this page", "content_hash", "robots.txt allows this URL", "click_depth", "My <b>site</b>")
 	checkProblems(t, f, b, id)
+	if rows := b.get("/").rows("Ended and paused"); len(rows) != 1 || !strings.Contains(rows[0][0], "errors") {
+		t.Errorf("the list does not say what is wrong with the site: %q", rows)
+	}
 	b.get("/crawls/" + id + "/changes").want("There was no recrawl yet")
 	b.get("/crawls/" + id + "/page?url=https%3A%2F%2Fnowhere.test%2F").want("The crawl has no record of this URL.")
 
