@@ -389,3 +389,18 @@ func TestClosedPartitionFreesOtherCrawls(t *testing.T) {
 		}
 	})
 }
+
+// A host that backs off says so, and not that another crawl asks it, if no other one does.
+func TestReasonWithoutOtherCrawls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true, Registry: pace.NewRegistry()}, NewMemStore())
+		add(t, f, seeds("http://a.example/1", "http://a.example/2")...)
+		synctest.Wait()
+		l := next(t, f)
+		startLease(t, l)
+		done(t, l, Result{Class: pace.ClassNetwork, Finish: &Finish{}})
+		if st := f.Stats(); st.Hosts[WhyBackoff] != 1 || st.Hosts[WhyOtherCrawl] != 0 {
+			t.Errorf("why hosts wait: %v, want one that backs off", st.Hosts)
+		}
+	})
+}

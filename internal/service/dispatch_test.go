@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl"
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/disk"
 	"github.com/mapwright/mapwright/internal/testweb"
@@ -218,6 +219,57 @@ func TestLimitSettings(t *testing.T) {
 	for _, name := range limitSettings() {
 		if table[name].Name == "" {
 			t.Errorf("there is no setting %s", name)
+		}
+	}
+}
+
+// A host says which running crawls do not ask it any more, to those who may see them.
+func TestBlockedOn(t *testing.T) {
+	web := startWeb(t, testweb.Config{Pages: 5})
+	ts := openService(t, Options{Base: quick(web)}).run()
+	web.Hold(1)
+	c := ts.submit(ts.admin, web.StartURLs()[0])
+	awaitPages(t, web, 2)
+	ts.Crawls.dispatch.runner(c.ID).notify(crawl.Notice{Host: "gone.test", Reason: "it failed too often in a row"})
+	other, err := ts.Accounts.Create(t.Context(), ts.admin, Account{Name: "other"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []struct {
+		caller *Caller
+		host   string
+		blocks []HostBlock
+	}{
+		{ts.admin, "gone.test", []HostBlock{{c.ID, "it failed too often in a row"}}},
+		{ts.admin, "h0.test", nil},
+		{&Caller{Account: other, Key: "k", Scopes: []Scope{ScopeWrite}}, "gone.test", nil},
+	} {
+		if got, err := ts.Crawls.BlockedOn(t.Context(), want.caller, want.host); err != nil || !slices.Equal(got, want.blocks) {
+			t.Errorf("%s: %v, %v; want %v", want.host, got, err, want.blocks)
+		}
+	}
+	web.Release()
+	ts.awaitState(c.ID, Complete)
+}
+
+// The budgets of a crawl are its share of the memory of the service.
+func TestBudgets(t *testing.T) {
+	ts := openService(t, Options{RecordsOnly: true})
+	ts.submit(ts.admin, "https://a.test/")
+	rows, err := collect(t.Context(), ts.db.Read(), scanRow, "SELECT "+rowColumns+" FROM crawl")
+	if err != nil || len(rows) != 1 {
+		t.Fatal(rows, err)
+	}
+	used := func(memory int64, crawls int) (bytes int64) {
+		s, err := (&Options{MemoryLimit: memory, MaxCrawls: crawls, MaxWorkers: 512}).settings(rows[0], &Plan{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return int64(s.HotSetMB)<<20 + int64(s.GlobalFrontierSizeLimit)*bytesPerURL + int64(s.ReadyHeapSizeLimit)*bytesPerHost + int64(s.BloomCapacity)*bytesPerKey
+	}
+	for _, crawls := range []int{1, 4, 50} {
+		if n, share := used(2<<30, crawls), int64(2<<30)/int64(crawls); n > share {
+			t.Errorf("%d crawls: one has budgets of %d bytes, its share is %d", crawls, n, share)
 		}
 	}
 }

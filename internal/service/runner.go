@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -39,14 +40,15 @@ type runner struct {
 	editing sync.Mutex
 
 	mu       sync.Mutex
-	crawl    *crawl.Crawl     // guarded by mu; nil if it could not be made; replaced by again
-	settings *config.Settings // guarded by mu; with the limits of the last edit
-	renew    bool             // guarded by mu; the run stops only to begin again with other limits
-	mode     *crawl.StopMode  // guarded by mu; how it was asked to stop; nil if it was not
-	why      *Waiting         // guarded by mu; why it was asked to pause; nil if the process ends
-	sample   *monitor.Live    // guarded by mu
-	at       time.Time        // guarded by mu; of sample
-	notices  []crawl.Notice   // guarded by mu; not yet recorded as events
+	crawl    *crawl.Crawl      // guarded by mu; nil if it could not be made; replaced by again
+	settings *config.Settings  // guarded by mu; with the limits of the last edit
+	renew    bool              // guarded by mu; the run stops only to begin again with other limits
+	mode     *crawl.StopMode   // guarded by mu; how it was asked to stop; nil if it was not
+	why      *Waiting          // guarded by mu; why it was asked to pause; nil if the process ends
+	sample   *monitor.Live     // guarded by mu
+	at       time.Time         // guarded by mu; of sample
+	notices  []crawl.Notice    // guarded by mu; not yet recorded as events
+	blocked  map[string]string // guarded by mu; hosts that this run does not ask any more, and why
 }
 
 // sampleFor is how long a sample of a running crawl is shown, so that many readers cost no more than one.
@@ -223,7 +225,7 @@ func (r *runner) prepare(ctx context.Context, row *row) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.crawl, r.settings = made, settings
+	r.crawl, r.settings, r.blocked = made, settings, map[string]string{}
 	if r.mode != nil { // it was asked to stop after the run before had ended
 		made.Stop(*r.mode)
 	}
@@ -310,6 +312,9 @@ func (r *runner) notify(n crawl.Notice) {
 	if len(r.notices) < maxNotices {
 		r.notices = append(r.notices, n)
 	}
+	if n.Host != "" && len(r.blocked) < maxNotices {
+		r.blocked[n.Host] = n.Reason
+	}
 }
 
 // takeNotices takes the notices that are not yet recorded.
@@ -319,6 +324,35 @@ func (r *runner) takeNotices() []crawl.Notice {
 	all := r.notices
 	r.notices = nil
 	return all
+}
+
+// HostBlock is a running crawl that does not ask a host any more.
+type HostBlock struct {
+	Crawl  string `json:"crawl"` // its id
+	Reason string `json:"reason"`
+}
+
+// BlockedOn lists the running crawls that do not ask a host any more, in the order of their ids.
+func (c *Crawls) BlockedOn(ctx context.Context, caller *Caller, host string) ([]HostBlock, error) {
+	list := []HostBlock{}
+	for _, r := range c.dispatch.all() {
+		r.mu.Lock()
+		reason, blocked := r.blocked[host]
+		r.mu.Unlock()
+		if !blocked {
+			continue
+		}
+		_, err := getRow(ctx, c.s.db.Read(), visible(caller), r.id)
+		if _, hidden := errors.AsType[*Error](err); hidden {
+			continue // it is of another account
+		}
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, HostBlock{r.id, reason})
+	}
+	slices.SortFunc(list, func(a, b HostBlock) int { return strings.Compare(a.Crawl, b.Crawl) })
+	return list, nil
 }
 
 // recordNotices records notices of a crawl as events.
@@ -576,6 +610,7 @@ func (o *Options) settings(r *row, plan *Plan) (*config.Settings, error) {
 	share := o.MemoryLimit / int64(o.MaxCrawls)
 	s.HotSetMB = int(clamp(share/8>>20, 1, 64))
 	s.GlobalFrontierSizeLimit = int(clamp(share/4/bytesPerURL, 1000, int64(s.GlobalFrontierSizeLimit)))
+	s.BloomCapacity = int(clamp(share/16/bytesPerKey, 10_000, int64(s.BloomCapacity)))
 	s.ReadyHeapSizeLimit = int(clamp(share/8/bytesPerHost, 100, int64(s.ReadyHeapSizeLimit)))
 	s.MaxWorkers = min(s.MaxWorkers, o.MaxWorkers)
 	return s, nil
@@ -585,6 +620,7 @@ func (o *Options) settings(r *row, plan *Plan) (*config.Settings, error) {
 const (
 	bytesPerURL  = 256
 	bytesPerHost = 1024
+	bytesPerKey  = 2 // in the dedup filter
 )
 
 func clamp(n, least, most int64) int64 { return max(least, min(n, most)) }

@@ -214,7 +214,14 @@ func (a hostRoutes) get(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.json(http.StatusOK, h)
+	blocked, err := c.server.service.Crawls.BlockedOn(c.r.Context(), c.caller, h.Host)
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, struct {
+		*hosts.Host
+		Blocked []service.HostBlock `json:"blocked"`
+	}{h, blocked})
 }
 
 func (a hostRoutes) deny(c *call) error {

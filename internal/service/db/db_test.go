@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sync/errgroup"
@@ -165,5 +166,35 @@ func TestReserve(t *testing.T) {
 	}
 	if err := d.Refill(); err != nil || size() != reserveBytes {
 		t.Errorf("%v, %d bytes", err, size())
+	}
+}
+
+// A transaction that finds the disk full runs once more when the reserve is released, and is written once; without a reserve it fails.
+func TestFullDisk(t *testing.T) {
+	d := openTest(t, t.TempDir())
+	runs := 0
+	write := func(name string, full int) error {
+		runs = 0
+		return d.Write(t.Context(), func(tx *sql.Tx) error {
+			if _, err := tx.ExecContext(t.Context(), "INSERT INTO plan (name, terms_json) VALUES (?, '{}')", name); err != nil {
+				return err
+			}
+			if runs++; runs <= full {
+				return fmt.Errorf("write: %w", syscall.ENOSPC)
+			}
+			return nil
+		})
+	}
+	if err := write("a", 1); err != nil || runs != 2 || count(t, d) != 1 {
+		t.Errorf("with a reserve: %v after %d runs, %d rows", err, runs, count(t, d))
+	}
+	if err := write("b", 1); !errors.Is(err, syscall.ENOSPC) || runs != 1 || count(t, d) != 1 {
+		t.Errorf("without a reserve: %v after %d runs, %d rows", err, runs, count(t, d))
+	}
+	if err := d.Refill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := write("b", 2); !errors.Is(err, syscall.ENOSPC) || runs != 2 || count(t, d) != 1 {
+		t.Errorf("a disk that stays full: %v after %d runs, %d rows", err, runs, count(t, d))
 	}
 }
