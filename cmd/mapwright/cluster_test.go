@@ -25,6 +25,18 @@ func TestHelpOfJoin(t *testing.T) {
 	}
 }
 
+// The name of a crawl can be given to other commands as it is printed.
+func TestCheckName(t *testing.T) {
+	for name, want := range map[string]bool{
+		"": true, "demo": true, "example.com-0a2c9885": true, "127.0.0.1:8080-1": true, "[::1]:80-1": true, "bücher.example_2": true, strings.Repeat("x", maxName): true,
+		"-demo": false, "my crawl": false, "a\x1b[31m": false, "a\nb": false, "a'b": false, "a/b": false, "$a": false, strings.Repeat("x", maxName+1): false,
+	} {
+		if err := checkName(name); (err == nil) != want {
+			t.Errorf("%.20q: %v", name, err)
+		}
+	}
+}
+
 // A crawl that has ended is worked on by a machine that has partitions, and not by one that was killed a moment ago.
 func TestWorking(t *testing.T) {
 	now, writes, killed := time.Now(), cluster.SessionID{1}, cluster.SessionID{2}

@@ -9,9 +9,12 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -93,10 +96,30 @@ func checkMachineDir(dir datadir.Dir) error {
 	return dir.CheckNew()
 }
 
+// checkName refuses a name for a crawl that would have to be quoted in a command, or that a terminal would not show.
+func checkName(name string) error {
+	for i, r := range name {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) || i > 0 && r == '-' || strings.ContainsRune("._:@+[]", r) {
+			continue
+		}
+		return usage("--name %q cannot be the name of a crawl: letters, digits and . _ - : @ + can, and - not at the beginning", name)
+	}
+	if len(name) > maxName {
+		return usage("--name has %d bytes, at most %d are allowed", len(name), maxName)
+	}
+	return nil
+}
+
+// maxName bounds the name of a crawl, which may hold that of a host.
+const maxName = 300
+
 // createCrawl makes a crawl in the cluster, and returns its name.
 func createCrawl(ctx context.Context, e cluster.Engine, name string, s *config.Settings, starts []datadir.Start) (string, error) {
 	if s.Profile == config.Safe {
 		return "", errSafe
+	}
+	if err := checkName(name); err != nil {
+		return "", err
 	}
 	plan, err := datadir.NewPlan(s, starts).Encode()
 	if err != nil {
@@ -211,6 +234,8 @@ var errAgain = errors.New("the session is over")
 
 // find returns the crawl to work on, and waits for one if there is none, and for an engine that is away.
 func (m *machine) find(ctx context.Context, io stdio) (*cluster.Crawl, error) {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
 	said := ""
 	say := func(text string) {
 		if text != said {
@@ -221,6 +246,9 @@ func (m *machine) find(ctx context.Context, io stdio) (*cluster.Crawl, error) {
 	for {
 		list, err := m.engine.List(ctx)
 		away := errors.Is(err, cluster.ErrAway)
+		if ctx.Err() != nil {
+			return nil, &exitError{exitInterrupted, errors.New("interrupted while it waited for a crawl")}
+		}
 		if err != nil && !away {
 			return nil, &exitError{exitFailed, err}
 		}
@@ -244,8 +272,7 @@ func (m *machine) find(ctx context.Context, io stdio) (*cluster.Crawl, error) {
 			say("waiting for a crawl: 'mapwright crawl --cluster ADDRESS --start-url URL' makes one")
 		}
 		select {
-		case <-ctx.Done():
-			return nil, &exitError{exitInterrupted, errors.New("no crawl came")}
+		case <-ctx.Done(): // List returns at once
 		case <-time.After(cluster.BeatEvery):
 		}
 	}

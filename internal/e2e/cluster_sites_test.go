@@ -207,6 +207,12 @@ func TestClusterCommands(t *testing.T) {
 		t.Errorf("status of an empty database: %d, %s", got.code, got.stderr)
 	}
 	f := fleetAt(t, address, web, tableCrawl(web, 0)...)
+	waits := f.invoke("join", "--data-dir", f.dir(9)).start(t)
+	waits.until("the machine waits for a crawl", func() bool { return strings.Contains(waits.err.String(), "waiting for a crawl") })
+	waits.signal(syscall.SIGTERM)
+	if got := waits.wait(); got.code != 130 || !strings.Contains(got.stderr, "interrupted while it waited") {
+		t.Errorf("a machine that is stopped while it waits for a crawl ends with %d: %s", got.code, got.stderr)
+	}
 	web.Hold(15)
 	f.start(2)
 	f.answered(16)
