@@ -116,8 +116,8 @@ func (c *child) kill() {
 
 // A process that is killed in any state loses no crawl, runs none twice, and the quota is exact to the page.
 func TestKilledInEveryState(t *testing.T) {
-	const middle EventType = "middle"
-	for _, at := range []EventType{CrawlQueued, CrawlStarted, middle, CrawlPausing, CrawlPaused, CrawlResumed, CrawlFinishing, CrawlFinished} {
+	const middle, pauseAsked EventType = "middle", "pause asked for"
+	for _, at := range []EventType{CrawlQueued, CrawlStarted, middle, pauseAsked, CrawlPausing, CrawlPaused, CrawlResumed, CrawlFinishing, CrawlFinished} {
 		t.Run(string(at), func(t *testing.T) {
 			t.Parallel()
 			web := startWeb(t, testweb.Config{Pages: 60})
@@ -126,7 +126,7 @@ func TestKilledInEveryState(t *testing.T) {
 			ts.setPlan(Plan{PagesPerMonth: 70})
 			c := ts.submit(ts.admin, web.StartURLs()[0])
 			ts.end()
-			if slices.Contains([]EventType{middle, CrawlPausing, CrawlPaused, CrawlResumed}, at) {
+			if slices.Contains([]EventType{middle, pauseAsked, CrawlPausing, CrawlPaused, CrawlResumed}, at) {
 				web.Hold(25)
 			}
 			child := startChild(t, dir, slot, web)
@@ -144,6 +144,9 @@ func TestKilledInEveryState(t *testing.T) {
 				child.await("ready")
 			case middle:
 				awaitPages(t, web, 26)
+			case pauseAsked: // and killed before the dispatcher has seen it, or just after
+				awaitPages(t, web, 26)
+				command(CommandPause)
 			case CrawlPausing, CrawlPaused, CrawlResumed:
 				awaitPages(t, web, 26)
 				command(CommandPause)
@@ -172,10 +175,13 @@ func TestKilledInEveryState(t *testing.T) {
 				checkFiles(t, again, c.ID)
 			}
 			again.run()
-			if at == CrawlPausing || at == CrawlPaused {
+			if at == pauseAsked || at == CrawlPausing || at == CrawlPaused {
 				paused := again.awaitState(c.ID, Paused)
-				if used, granted := again.used(); granted != 0 || used < paused.PagesCounted {
+				if used, granted := again.used(); granted != 0 || used != paused.PagesCounted {
 					t.Errorf("paused: %d pages used, %d reserved, %d counted", used, granted, paused.PagesCounted)
+				}
+				if paused.Found == 0 || paused.Found != paused.Done+paused.Pending {
+					t.Errorf("paused: %d found, %d done, %d pending", paused.Found, paused.Done, paused.Pending)
 				}
 				again.do(c.ID, CommandResume)
 			}

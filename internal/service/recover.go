@@ -103,13 +103,7 @@ func (s *Service) recoverRow(tx *Tx, r *row, unstable bool) error {
 		if r.Waiting == nil {
 			r.Waiting = &Waiting{Code: WaitOperator, Detail: "paused by a key: resume it to go on"}
 		}
-		if counted, err := countedIn(s.Crawls.DataDir(r.ID), r.Generation); err == nil {
-			if err := tx.settle(r.ID, counted); err != nil {
-				return err
-			}
-			r.counted = max(r.counted, counted)
-		}
-		return r.paused(tx, by, r.Waiting)
+		return errors.Join(s.takeStored(tx, r), r.paused(tx, by, r.Waiting))
 	case r.State != Running:
 		return nil
 	case r.trial == onTrial:
@@ -119,23 +113,37 @@ func (s *Service) recoverRow(tx *Tx, r *row, unstable bool) error {
 		r.State, r.trial, r.Waiting = Paused, awaitsTrial, &Waiting{Code: WaitRecovery, Detail: recoveryText}
 		return r.move(tx, by, CrawlPaused, map[string]any{"state": Paused, "waiting": r.Waiting})
 	case r.Desired == DesiredPause:
-		return r.paused(tx, by, &Waiting{Code: WaitOperator, Detail: "paused by a key: resume it to go on"})
+		return errors.Join(s.takeStored(tx, r), r.paused(tx, by, &Waiting{Code: WaitOperator, Detail: "paused by a key: resume it to go on"}))
 	}
 	r.State, r.resumeFirst = Queued, true
 	return r.move(tx, by, "", nil)
 }
 
-// countedIn is how many pages of a generation the crawl in a directory has counted.
-func countedIn(dir datadir.Dir, generation uint32) (int64, error) {
+// takeStored books what a crawl that stays paused has counted, gives back what was reserved for it, and takes over how far it is, since what was recorded may be ten seconds old.
+func (s *Service) takeStored(tx *Tx, r *row) error {
+	counters, err := countersIn(s.Crawls.DataDir(r.ID), r.Generation)
+	if err != nil {
+		return nil // it has not begun, or cannot be read; what was booked stays
+	}
+	r.counted = max(r.counted, int64(counters.Counted))
+	r.InFlight, r.PagesPerSecNow = 0, 0
+	if r.Generation == 0 { // a recrawl counts in another way
+		r.Found, r.Done, r.Pending = int64(counters.Discovered), int64(counters.Finished), int64(counters.Pending())
+	}
+	return tx.settle(r.ID, int64(counters.Counted))
+}
+
+// countersIn is what the crawl in a directory has counted, of which Counted is of one generation.
+func countersIn(dir datadir.Dir, generation uint32) (state.Counters, error) {
 	store, err := state.Open(dir.State(), state.Options{Mode: state.ExistingOnly})
 	if err != nil {
-		return 0, err
+		return state.Counters{}, err
 	}
 	counters := store.Counters()
 	if counters.Generation != generation {
 		counters.Counted = 0
 	}
-	return int64(counters.Counted), store.Close()
+	return counters, store.Close()
 }
 
 // endWell records that a process ended with notice.
@@ -189,9 +197,9 @@ func (s *Service) removeCrawl(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	counted, err := countedIn(s.Crawls.DataDir(id), r.Generation)
+	counters, err := countersIn(s.Crawls.DataDir(id), r.Generation)
 	if err != nil {
-		counted = 0 // it has not begun, or cannot be read; what was booked stays
+		counters.Counted = 0 // it has not begun, or cannot be read; what was booked stays
 	}
 	trash := filepath.Join(s.trashDir(), id)
 	if err := os.RemoveAll(trash); err != nil {
@@ -204,7 +212,7 @@ func (s *Service) removeCrawl(ctx context.Context, id string) error {
 		return err
 	}
 	return s.Write(ctx, func(tx *Tx) error {
-		if err := tx.settle(id, counted); err != nil {
+		if err := tx.settle(id, int64(counters.Counted)); err != nil {
 			return err
 		}
 		for _, statement := range []string{"DELETE FROM crawl WHERE id = ?", "DELETE FROM crawl_run WHERE crawl = ?", "DELETE FROM idempotency WHERE crawl = ?"} {
