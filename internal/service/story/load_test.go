@@ -2,6 +2,7 @@ package story
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -25,6 +26,7 @@ import (
 type load struct {
 	crawls, running  int // in all, and at once
 	pages            int // of a crawl
+	enough           int // crawls that are complete when the measurement ends
 	pollers, streams int
 	every            time.Duration // between two requests of a poller
 	delay            int           // milliseconds between two requests to a host, so that as many crawls run as may and the queue lasts
@@ -32,12 +34,12 @@ type load struct {
 
 func loadSize() load {
 	if os.Getenv("MAPWRIGHT_BENCH") == "smoke" {
-		return load{crawls: 12, running: 4, pages: 10, pollers: 6, streams: 4, every: 50 * time.Millisecond, delay: 10}
+		return load{crawls: 12, running: 4, pages: 10, enough: 6, pollers: 6, streams: 4, every: 50 * time.Millisecond, delay: 10}
 	}
-	return load{crawls: 1000, running: 50, pages: 25, pollers: 200, streams: 100, every: time.Second, delay: 250}
+	return load{crawls: 1050, running: 50, pages: 100, enough: 150, pollers: 200, streams: 100, every: time.Second, delay: 250}
 }
 
-// BenchmarkService puts a full queue, pollers and event streams on one server. It reports how long reads take beside the crawls, the largest memory of the server, and the
+// BenchmarkService puts a full queue, pollers and event streams on one server, and cancels what is left when enough crawls are complete. It reports how long reads take beside the crawls, the largest memory of the server, and the
 // events that a stream has not got. An event that is lost, a request that is refused or a crawl that is not complete fails it.
 func BenchmarkService(b *testing.B) {
 	for b.Loop() {
@@ -66,11 +68,14 @@ func (l load) put(b *testing.B) {
 	polls := l.poll(ctx, api, ids)
 	began := time.Now()
 	w.Release()
-	for _, id := range ids {
-		s.reaches(api, id, service.Complete)
+	every := time.NewTicker(l.every) // a client that asks all the time would be a load of its own
+	defer every.Stop()
+	for done := 0; done < l.enough; <-every.C {
+		done = len(must(api.Crawls(ctx, service.CrawlFilter{States: []service.State{service.Complete}, Limit: 500}))(b).Items)
 	}
 	took := time.Since(began)
 	polls.stop()
+	l.cancel(b, s, api, ids)
 	lost := watchers.lost(s)
 	memory := residentMB(s.cmd.Process.Pid)
 	s.stop()
@@ -85,7 +90,7 @@ func (l load) put(b *testing.B) {
 	b.ReportMetric(polls.percentile(50), "read-p50-ms")
 	b.ReportMetric(polls.percentile(99), "read-p99-ms")
 	b.ReportMetric(float64(len(polls.all))/took.Seconds(), "reads/s")
-	b.ReportMetric(float64(l.crawls)/took.Minutes(), "crawls/min")
+	b.ReportMetric(float64(l.enough)/took.Minutes(), "crawls/min")
 	if memory > 0 {
 		b.ReportMetric(memory, "rss-MB")
 	}
@@ -113,6 +118,31 @@ func (l load) submit(b *testing.B, api *client.Client, w *testweb.Server) []stri
 	return ids
 }
 
+// cancel ends what is left.
+func (l load) cancel(b *testing.B, s *server, api *client.Client, ids []string) {
+	b.Helper()
+	g, ctx := errgroup.WithContext(b.Context())
+	g.SetLimit(8)
+	for _, id := range ids {
+		g.Go(func() error {
+			crawl, err := api.Crawl(ctx, id)
+			if err == nil && !crawl.State.Ended() {
+				_, err = api.Command(ctx, id, service.CommandCancel)
+			}
+			if refused, ok := errors.AsType[*client.Error](err); ok && refused.Status == http.StatusConflict {
+				return nil // it has ended since
+			}
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		b.Fatal(err)
+	}
+	for _, id := range ids {
+		s.reaches(api, id, service.Complete, service.Cancelled)
+	}
+}
+
 // polls are clients that read again and again.
 type polls struct {
 	cancel context.CancelFunc
@@ -123,7 +153,7 @@ type polls struct {
 	fault error           // guarded by mu until stop
 }
 
-// poll starts the clients. Each reads one crawl, the list, the queue and the usage in turn.
+// poll starts the clients. Of ten reads, seven are of one crawl, and one each of the list, the queue and the usage.
 func (l load) poll(ctx context.Context, api *client.Client, ids []string) *polls {
 	ctx, cancel := context.WithCancel(ctx)
 	p := &polls{cancel: cancel}
@@ -141,15 +171,15 @@ func (l load) poll(ctx context.Context, api *client.Client, ids []string) *polls
 				}
 				began := time.Now()
 				var err error
-				switch n % 4 {
+				switch n % 10 {
 				case 0:
-					_, err = api.Crawl(ctx, ids[n%len(ids)])
-				case 1:
 					_, err = api.Crawls(ctx, service.CrawlFilter{})
-				case 2:
+				case 1:
 					_, err = api.Queue(ctx, service.CrawlFilter{})
-				case 3:
+				case 2:
 					err = api.Do(ctx, http.MethodGet, "/v1/usage", nil, &service.Usage{})
+				default:
+					_, err = api.Crawl(ctx, ids[n%len(ids)])
 				}
 				if ctx.Err() != nil {
 					return
