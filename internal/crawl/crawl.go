@@ -102,6 +102,9 @@ func (c *Crawl) Run(ctx context.Context) (*report.Report, error) {
 func (c *Crawl) open(ctx context.Context) (*run, error) {
 	c.exporting.Lock()
 	defer c.exporting.Unlock()
+	if c.o.Plan == nil {
+		defer c.shared.turns.take(ctx)()
+	}
 	r, err := open(ctx, c.shared, c.o, &c.stop)
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -38,7 +38,7 @@ func open(ctx context.Context, shared *Shared, o Options, stop *stopSignal) (*ru
 		return nil, err
 	}
 	r := &run{
-		o: &o, settings: settings, log: o.Log, dir: o.Dir, starts: o.Starts,
+		o: &o, settings: settings, log: o.Log, dir: o.Dir, starts: o.Starts, turns: shared.turns,
 		progress: &progress{clock: clock{opened: time.Now(), before: o.Managed.Elapsed}}, warnings: &warnings{log: o.Log},
 	}
 	reader, err := newParser(settings, 0)

@@ -31,6 +31,7 @@ type run struct {
 	log      *slog.Logger
 	dir      datadir.Dir
 	starts   []datadir.Start
+	turns    turns
 	cluster  *member // nil in a crawl of one machine
 
 	store       *state.Store
@@ -245,6 +246,9 @@ func (r *run) conclude(ctx context.Context) (*report.Report, error) {
 		}
 	}
 	rep := r.report(&end, crawled)
+	if r.store.Counters().Discovered <= smallCrawl {
+		defer r.turns.take(ctx)()
+	}
 	exporting := time.Now()
 	known := len(rep.Warnings)
 	r.exporting.Lock()

@@ -2,7 +2,9 @@ package crawl
 
 import (
 	"cmp"
+	"context"
 	"math"
+	"runtime"
 
 	"github.com/mapwright/mapwright/frontier/pace"
 	"github.com/mapwright/mapwright/internal/config"
@@ -45,6 +47,7 @@ type Shared struct {
 	pace         *pace.Registry // nil if there is one crawl only
 	denied       *denied.List   // nil if there is one crawl only
 	gate         *gate.Gate
+	turns        turns
 }
 
 // NewShared makes what crawls share. Nothing is opened yet.
@@ -53,7 +56,7 @@ func NewShared(o SharedOptions) (*Shared, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Shared{robotsMemory: cmp.Or(o.RobotsMemory, robotscache.DefaultMemory), gate: gate.New(cmp.Or(o.MaxWorkers, math.MaxInt))}
+	s := &Shared{robotsMemory: cmp.Or(o.RobotsMemory, robotscache.DefaultMemory), gate: gate.New(cmp.Or(o.MaxWorkers, math.MaxInt)), turns: make(turns, max(1, runtime.GOMAXPROCS(0)/2))}
 	s.client, err = fetch.New(fetch.Options{MaxInflight: min(o.MaxWorkers, most), MaxIdlePerHost: o.MaxIdlePerHost, MaxMemory: o.BodyMemory})
 	if err != nil {
 		return nil, err
@@ -78,4 +81,21 @@ func (s *Shared) Close() error { return s.client.Close() }
 func mostWorkers() (int, error) {
 	sockets, err := fetch.SocketLimit()
 	return max(1, sockets/2), err
+}
+
+// turns are taken by crawls that begin, and by small ones that write their outputs. Each needs a processor for a moment: many at once would keep everything else in the
+// process waiting. Large crawls take none, so that no other waits for them.
+type turns chan struct{}
+
+// smallCrawl is how many URLs a crawl has found at most that takes a turn for its outputs, which take about a second then.
+const smallCrawl = 10_000
+
+// take waits for a turn, or for the end of ctx. The caller calls done.
+func (t turns) take(ctx context.Context) (done func()) {
+	select {
+	case t <- struct{}{}:
+		return func() { <-t }
+	case <-ctx.Done():
+		return func() {}
+	}
 }
