@@ -218,10 +218,13 @@ func (a hostRoutes) get(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.json(http.StatusOK, struct {
-		*hosts.Host
-		Blocked []service.HostBlock `json:"blocked"`
-	}{h, blocked})
+	return c.json(http.StatusOK, hostAnswer{*h, blocked})
+}
+
+// hostAnswer is a host and the crawls that do not ask it any more.
+type hostAnswer struct {
+	hosts.Host
+	Blocked []service.HostBlock `json:"blocked"`
 }
 
 func (a hostRoutes) deny(c *call) error {
