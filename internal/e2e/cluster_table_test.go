@@ -158,8 +158,9 @@ func TestClusterEngineAway(t *testing.T) {
 	p.SetAway(false)
 	after := f.shares(f.machines[0], 3)
 	for i := range before.Machines {
-		if b, a := before.Machines[i], after.Machines[i]; a.ID != b.ID || a.JoinedAt != b.JoinedAt || a.Partitions != b.Partitions {
-			t.Errorf("machine %d had %d partitions and has %d, joined at %s and %s", i, b.Partitions, a.Partitions, b.JoinedAt, a.JoinedAt)
+		// Partitions may still move, in good order, until the shares are equal.
+		if b, a := before.Machines[i], after.Machines[i]; a.ID != b.ID || a.JoinedAt != b.JoinedAt || a.Takeovers > 0 {
+			t.Errorf("machine %d joined at %s and %s, and has taken over %d partitions", i, b.JoinedAt, a.JoinedAt, a.Takeovers)
 		}
 	}
 	web.SetLatency(0)

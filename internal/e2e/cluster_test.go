@@ -165,6 +165,7 @@ type clusterMachine struct {
 	Alive      bool   `json:"alive"`
 	JoinedAt   string `json:"joined_at"`
 	Partitions int    `json:"partitions"`
+	Takeovers  int    `json:"takeovers"`
 }
 
 func (f *fleet) status() clusterStatus {
