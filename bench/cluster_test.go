@@ -61,7 +61,7 @@ func BenchmarkCluster(b *testing.B) {
 					}
 					cmd := ours(b, w)
 					if kind == "postgres" {
-						last = fmt.Sprint("turn", turn, time.Now().UnixNano())
+						last = fmt.Sprintf("turn%d-%d", turn, time.Now().UnixNano())
 						overCluster(cmd, server, last)
 					}
 					speed[kind] = append(speed[kind], report(b, w, s, cmd).PagesPerSecond())

@@ -9,9 +9,11 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -47,6 +49,14 @@ func Open(ctx context.Context, address string) (*Engine, error) {
 	}
 	if config.ConnConfig.ValidateConnect == nil {
 		config.ConnConfig.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
+	}
+	// A machine that is stopped in the middle of a transaction holds locks that others wait for who take its partitions over. A database without this setting works too.
+	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, fmt.Sprintf("SET idle_in_transaction_session_timeout = %d", (cluster.Lease/2).Milliseconds()))
+		if _, answered := errors.AsType[*pgconn.PgError](err); answered {
+			return nil
+		}
+		return err
 	}
 	if e.pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return nil, e.classify("connect", err, false)

@@ -25,6 +25,7 @@ const (
 	completionUnknown    = "40003"
 	deadlockDetected     = "40P01"
 	readOnlyTransaction  = "25006"
+	idleInTransaction    = "25P03"
 )
 
 // code is the code of a server's error, empty for any other error.
@@ -141,10 +142,11 @@ func isUse(err error) bool {
 }
 
 // isAway reports whether a server that answers cannot work now: it starts, stops, has
-// no connection free, is a standby, or has lost its disk or memory.
+// no connection free, is a standby, or has lost its disk or memory; or it has ended a
+// connection whose transaction went on for too long without a statement.
 func isAway(code string) bool {
 	switch code {
-	case readOnlyTransaction, completionUnknown:
+	case readOnlyTransaction, completionUnknown, idleInTransaction:
 		return true
 	}
 	switch code[:2] {
