@@ -166,9 +166,10 @@ func Inspect(s *config.Settings, in *Inspected) (*Inspection, error) {
 		}
 		f.facts.TakePage(&pg, f.at)
 		out.Base = pg.Base.String()
+		links := within.OfPage(in.URL)
 		for i := range pg.Links {
 			l := &pg.Links[i]
-			out.Links = append(out.Links, in.judge(s, within, known, l, l.NoFollow || pg.NoFollow))
+			out.Links = append(out.Links, in.judge(s, &links, known, l, l.NoFollow || pg.NoFollow))
 			if l.Kind == parser.KindImage && !l.URL.IsZero() {
 				f.facts.Images = append(f.facts.Images, l.URL.String())
 			}
@@ -183,7 +184,7 @@ func Inspect(s *config.Settings, in *Inspected) (*Inspection, error) {
 }
 
 // judge says what would become of a link of the page.
-func (in *Inspected) judge(s *config.Settings, within *scope.Scope, known *traps.Traps, l *parser.Link, nofollow bool) InspectedLink {
+func (in *Inspected) judge(s *config.Settings, within *scope.Page, known *traps.Traps, l *parser.Link, nofollow bool) InspectedLink {
 	out := InspectedLink{Href: l.Href, Kind: l.Kind.String(), Rel: l.Rel, Text: l.Text}
 	if !l.URL.IsZero() {
 		text := l.URL.String()

@@ -452,6 +452,7 @@ func (w *pageServer) follow(f *finish, from frontier.Link, u urlnorm.URL, pg *pa
 	w.named = w.named[:0]
 	var images []string
 	tooDeep := w.settings.MaxDepth >= 0 && int(from.Depth) >= w.settings.MaxDepth
+	within := w.scope.OfPage(u)
 	for i := range pg.Links {
 		l := &pg.Links[i]
 		if l.Kind == parser.KindImage {
@@ -464,7 +465,7 @@ func (w *pageServer) follow(f *finish, from frontier.Link, u urlnorm.URL, pg *pa
 		if w.settings.Links && !l.URL.IsZero() {
 			f.facts.Links = append(f.facts.Links, page.Link{To: l.URL.String(), Rel: l.Rel, Text: l.Text, NoFollow: nofollow})
 		}
-		if why := judgeLink(w.settings, w.scope, l, nofollow, tooDeep); why != scope.InScope {
+		if why := judgeLink(w.settings, &within, l, nofollow, tooDeep); why != scope.InScope {
 			w.skips.Add(why)
 			continue
 		}
@@ -491,7 +492,7 @@ func (w *pageServer) keyOf(u urlnorm.URL, host frontier.HostID, name string) fro
 }
 
 // judgeLink says whether a link of a page is followed, and if not, why.
-func judgeLink(s *config.Settings, sc *scope.Scope, l *parser.Link, nofollow, tooDeep bool) scope.Reason {
+func judgeLink(s *config.Settings, within *scope.Page, l *parser.Link, nofollow, tooDeep bool) scope.Reason {
 	switch {
 	case l.Fault == parser.FaultTooLong:
 		return scope.TooLong
@@ -502,5 +503,5 @@ func judgeLink(s *config.Settings, sc *scope.Scope, l *parser.Link, nofollow, to
 	case tooDeep:
 		return scope.TooDeep
 	}
-	return sc.Check(l.URL)
+	return within.Check(l.URL)
 }

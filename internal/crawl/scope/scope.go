@@ -165,15 +165,33 @@ func (s *Scope) Contains(u urlnorm.URL) bool {
 }
 
 // Check says whether u belongs to the crawl, and if not, why.
-func (s *Scope) Check(u urlnorm.URL) Reason {
+func (s *Scope) Check(u urlnorm.URL) Reason { return s.check(u, false) }
+
+// check is Check, where it may be known that the scope contains u.
+func (s *Scope) check(u urlnorm.URL, contained bool) Reason {
 	if ExceedsLimit(u) {
 		return TooLong
 	}
-	if !s.Contains(u) {
+	if !contained && !s.Contains(u) {
 		return OutOfScope
 	}
 	return s.Filter(u)
 }
+
+// A Page checks the links of one page, most of which are on the page's own host.
+type Page struct {
+	scope *Scope
+	host  string
+	whole bool // the scope contains every URL of the host
+}
+
+// OfPage is for the links of the page at u.
+func (s *Scope) OfPage(u urlnorm.URL) Page {
+	return Page{scope: s, host: u.Host(), whole: s.kind != "prefix" && s.Contains(u)}
+}
+
+// Check is that of the scope.
+func (p *Page) Check(u urlnorm.URL) Reason { return p.scope.check(u, p.whole && u.Host() == p.host) }
 
 // ExceedsLimit says whether a URL is longer than the frontier and the store take one.
 func ExceedsLimit(u urlnorm.URL) bool {

@@ -38,6 +38,11 @@ func TestScope(t *testing.T) {
 		if got := scope.Check(parseURL(t, c.url)); got != c.want {
 			t.Errorf("%s scope of %s: %s is %q, want %q", c.kind, c.start, c.url, got, c.want)
 		}
+		for _, at := range []string{c.start, c.url, "https://example.com/docs/", "https://else.org/"} {
+			if page := scope.OfPage(parseURL(t, at)); page.Check(parseURL(t, c.url)) != c.want {
+				t.Errorf("%s scope of %s: %s, found on %s, is not %q", c.kind, c.start, c.url, at, c.want)
+			}
+		}
 	}
 }
 

@@ -114,6 +114,9 @@ func (l *LinkView) Link() (frontier.Link, error) {
 // evidence reads an element of section 11.
 func (r *Reader) evidence(partition uint8) frontier.Evidence {
 	e := frontier.Evidence{Partition: partition, Kind: frontier.EvidenceKind(r.U8()), Subject: r.U64()}
+	if n := len(r.B) / 8; n > 0 {
+		e.Words = make([]uint64, 0, n)
+	}
 	for len(r.B) >= 8 {
 		e.Words = append(e.Words, r.U64())
 	}
