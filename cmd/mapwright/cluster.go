@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -155,7 +154,7 @@ func listCrawls(ctx context.Context, io stdio, e cluster.Engine, asJSON bool) er
 	if asJSON {
 		return json.NewEncoder(io.out).Encode(map[string]any{"schema_version": overview.Version, "crawls": crawls})
 	}
-	w := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
+	w := newTable(io.out)
 	fmt.Fprintln(w, "NAME\tSTATE\tCREATED\tWORKED FOR")
 	for _, c := range crawls {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", c.Name, stateText(&c), c.CreatedAt.UTC().Format(time.DateTime), seconds(c.Elapsed))
@@ -171,54 +170,53 @@ func stateText(c *overview.Crawl) string {
 }
 
 func printClusterStatus(io stdio, s *overview.Status) error {
-	w := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
-	row := func(name, format string, args ...any) { fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
-	row("Crawl", "%s", s.Name)
+	t := newTable(io.out)
+	t.row("Crawl", "%s", s.Name)
 	state := stateText(&s.Crawl)
 	alive := s.Alive()
 	if s.State == cluster.Running && len(alive) == 0 {
 		state += ", but no machine works on it: 'mapwright join' with the same --cluster goes on"
 	}
-	row("State", "%s", state)
+	t.row("State", "%s", state)
 	for _, u := range s.StartURLs {
-		row("Start", "%s", u)
+		t.row("Start", "%s", u)
 	}
 	if more := s.StartURLCount - len(s.StartURLs); more > 0 {
-		row("", "and %s more", humanize.Comma(int64(more)))
+		t.row("", "and %s more", humanize.Comma(int64(more)))
 	}
-	row("Profile", "%s", s.Profile)
-	row("Worked for", "%s, in %s", seconds(s.Elapsed), words.Count(int64(s.Run), "run"))
+	t.row("Profile", "%s", s.Profile)
+	t.row("Worked for", "%s, in %s", seconds(s.Elapsed), words.Count(int64(s.Run), "run"))
 	if s.Generation > 0 {
-		row("Generation", "%d", s.Generation)
+		t.row("Generation", "%d", s.Generation)
 	}
-	row("Found", "%s", humanize.Comma(s.Found))
-	row("Done", "%s", humanize.Comma(s.Done))
-	row("Pending", "%s", humanize.Comma(s.Pending))
-	row("Outcomes", "%s", counts(s.Outcomes))
-	row("Received", "%s", humanize.IBytes(uint64(s.Bytes)))
+	t.row("Found", "%s", humanize.Comma(s.Found))
+	t.row("Done", "%s", humanize.Comma(s.Done))
+	t.row("Pending", "%s", humanize.Comma(s.Pending))
+	t.row("Outcomes", "%s", counts(s.Outcomes))
+	t.row("Received", "%s", humanize.IBytes(uint64(s.Bytes)))
 	if s.MaxURLs > 0 {
-		row("Limit", "pages: %d of %d", s.Counted, s.MaxURLs)
+		t.row("Limit", "pages: %d of %d", s.Counted, s.MaxURLs)
 	}
 	if s.Handovers > 0 {
 		more := ""
 		if s.Handovers >= cluster.MostWaiting {
 			more = " or more"
 		}
-		row("Hand-overs", "%s%s on their way between machines", humanize.Comma(int64(s.Handovers)), more)
+		t.row("Hand-overs", "%s%s on their way between machines", humanize.Comma(int64(s.Handovers)), more)
 	}
 	if len(s.Sources) > 0 {
-		row("Sources", "%s may still add URLs", strings.Join(s.Sources, ", "))
+		t.row("Sources", "%s may still add URLs", strings.Join(s.Sources, ", "))
 	}
 	if s.Unowned > 0 && s.State == cluster.Running {
-		row("Without machine", "%d of %d partitions", s.Unowned, cluster.Partitions)
+		t.row("Without machine", "%d of %d partitions", s.Unowned, cluster.Partitions)
 	}
 	if next := clusterGoOn(s.Name, s.Reason); next != "" && s.State == cluster.Finished {
-		row("Go on with", "%s", next)
+		t.row("Go on with", "%s", next)
 	}
-	if err := w.Flush(); err != nil || len(s.Machines) == 0 {
+	if err := t.Flush(); err != nil || len(s.Machines) == 0 {
 		return err
 	}
-	fmt.Fprintln(w, "\nMACHINE\tPARTITIONS\tBATCHES\tA BATCH TAKES\tTAKEN OVER\tFENCED\tLAST BEAT")
+	fmt.Fprintln(t, "\nMACHINE\tPARTITIONS\tBATCHES\tA BATCH TAKES\tTAKEN OVER\tFENCED\tLAST BEAT")
 	for _, m := range s.Machines {
 		beat := fmt.Sprintf("%.1f s ago", m.Silent)
 		if !m.Alive {
@@ -227,9 +225,9 @@ func printClusterStatus(io stdio, s *overview.Status) error {
 		if m.Alive && m.Replaying > 0 {
 			beat += fmt.Sprintf(": reads the logs of %s, %s left", words.Count(int64(m.Replaying), "partition"), words.Count(int64(m.RowsLeft), "row"))
 		}
-		fmt.Fprintf(w, "%s\t%d\t%s\t%.1f ms\t%d\t%d\t%s\n", m.Name, m.Partitions, humanize.Comma(int64(m.Batches)), m.BatchMS, m.Takeovers, m.Fenced, beat)
+		fmt.Fprintf(t, "%s\t%d\t%s\t%.1f ms\t%d\t%d\t%s\n", m.Name, m.Partitions, humanize.Comma(int64(m.Batches)), m.BatchMS, m.Takeovers, m.Fenced, beat)
 	}
-	return w.Flush()
+	return t.Flush()
 }
 
 // clusterGoOn is the command that continues a crawl of several machines which a limit has ended, empty for another reason.

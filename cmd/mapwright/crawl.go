@@ -229,7 +229,7 @@ func runSession(ctx context.Context, environ []string, io stdio, o crawl.Options
 	} else if err := printReport(io, o.Dir, resumeOf(&o), rep); err != nil {
 		return err
 	}
-	return exitOf(rep)
+	return exitOf(rep.Status)
 }
 
 // resumeOf is the command that goes on with a crawl.
@@ -304,9 +304,9 @@ func hintOf(o *crawl.Options) string {
 	return "The polite profile fetches about 3 pages/s from one host. If the server is yours, --profile own-site is faster."
 }
 
-// exitOf is the exit status of a crawl that ended.
-func exitOf(rep *report.Report) error {
-	switch rep.Status {
+// exitOf is the exit status of a crawl that ended, here or on a server.
+func exitOf(status report.Status) error {
+	switch status {
 	case report.Complete:
 		return nil
 	case report.Partial:

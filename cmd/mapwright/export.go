@@ -19,6 +19,7 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/export"
 	"github.com/mapwright/mapwright/internal/reporthtml"
+	"github.com/mapwright/mapwright/internal/words"
 )
 
 func newExport(environ []string, io stdio) *cobra.Command {
@@ -105,7 +106,7 @@ func newExport(environ []string, io stdio) *cobra.Command {
 				_, err = fmt.Fprintln(io.out, written)
 				return err
 			}
-			_, err = fmt.Fprintf(io.out, "%s, %s indexable: %s\n", plural(res.Pages, "URL"), humanize.Comma(res.Indexable), written)
+			_, err = fmt.Fprintf(io.out, "%s, %s indexable: %s\n", words.Count(res.Pages, "URL"), humanize.Comma(res.Indexable), written)
 			return err
 		},
 	}

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -37,7 +36,7 @@ func newKeys(environ []string, io stdio) *cobra.Command {
 	return cmd
 }
 
-// operator is who acts through these commands: somebody who can write the data directory.
+// operator is the caller of these commands: whatever can write the data directory may do everything.
 func operator() *service.Caller {
 	return &service.Caller{System: "operator", Scopes: []service.Scope{service.ScopeAdmin}}
 }
@@ -132,14 +131,14 @@ func (k *keys) list(environ []string) *cobra.Command {
 				for _, a := range accounts {
 					names[a.ID] = a.Name
 				}
-				w := tabwriter.NewWriter(k.io.out, 0, 0, 2, ' ', 0)
+				w := newTable(k.io.out)
 				fmt.Fprintln(w, "ID\tACCOUNT\tSCOPES\tCREATED\tLAST USED\tSTATE\tNAME")
 				for _, key := range all {
 					var scopes []string
 					for _, s := range key.Scopes {
 						scopes = append(scopes, string(s))
 					}
-					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", key.ID, names[key.Account], strings.Join(scopes, ","), day(key.CreatedAt), day(key.LastUsedAt), keyState(&key), key.Name)
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", key.ID, names[key.Account], strings.Join(scopes, ","), minute(key.CreatedAt), minute(key.LastUsedAt), keyState(&key), key.Name)
 				}
 				return w.Flush()
 			})
@@ -150,8 +149,8 @@ func (k *keys) list(environ []string) *cobra.Command {
 	return cmd
 }
 
-// day is a time in a list.
-func day(t page.Time) string {
+// minute is a time in a list.
+func minute(t page.Time) string {
 	if t.IsZero() {
 		return "never"
 	}

@@ -11,13 +11,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
-	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/service"
 	"github.com/mapwright/mapwright/internal/service/client"
 )
@@ -103,7 +102,7 @@ func (r *remote) queue() *cobra.Command {
 
 // table prints a part of a list, one crawl in a line.
 func (r *remote) table(list *service.List[service.Crawl], head string, cells func(*service.Crawl) []any) error {
-	w := tabwriter.NewWriter(r.io.out, 0, 0, 2, ' ', 0)
+	w := newTable(r.io.out)
 	fmt.Fprintln(w, head)
 	for i := range list.Items {
 		row := cells(&list.Items[i])
@@ -117,9 +116,6 @@ func (r *remote) table(list *service.List[service.Crawl], head string, cells fun
 	}
 	return nil
 }
-
-// minute is a time in a list.
-func minute(t page.Time) string { return t.Local().Format("2006-01-02 15:04") }
 
 // crawlName is how a list names a crawl.
 func crawlName(crawl *service.Crawl) string {
@@ -225,23 +221,10 @@ func (r *remote) follow(ctx context.Context, c *client.Client, id string, asJSON
 			return r.failed(err)
 		}
 		if crawl.State.Ended() { // not the event of an earlier run; after a gap, its end may be among what is missing
-			return exitOfCrawl(crawl)
+			return exitOf(report.Status(crawl.State))
 		}
 	}
 	return nil
-}
-
-// exitOfCrawl is the exit status of a crawl that ended on a server.
-func exitOfCrawl(crawl *service.Crawl) error {
-	switch crawl.State {
-	case service.Complete:
-		return nil
-	case service.Partial:
-		return &exitError{exitPartial, nil}
-	case service.Cancelled:
-		return &exitError{exitInterrupted, nil}
-	}
-	return &exitError{exitFailed, nil}
 }
 
 // eventText is an event as one line for people.
@@ -282,38 +265,37 @@ func (r *remote) print(crawl *service.Crawl, asJSON bool) error {
 	if asJSON {
 		return r.printJSON(crawl)
 	}
-	w := tabwriter.NewWriter(r.io.out, 0, 0, 2, ' ', 0)
-	row := func(name, format string, args ...any) { fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
-	row("Crawl", "%s", crawl.ID)
+	t := newTable(r.io.out)
+	t.row("Crawl", "%s", crawl.ID)
 	if crawl.Name != "" {
-		row("Name", "%s", crawl.Name)
+		t.row("Name", "%s", crawl.Name)
 	}
-	row("State", "%s", crawlState(crawl))
+	t.row("State", "%s", crawlState(crawl))
 	if crawl.Waiting != nil {
-		row("Waiting", "%s", crawl.Waiting.Detail)
+		t.row("Waiting", "%s", crawl.Waiting.Detail)
 	}
 	if crawl.Reason != "" {
-		row("Reason", "%s", crawl.Reason)
+		t.row("Reason", "%s", crawl.Reason)
 	}
 	for _, text := range crawl.Errors {
-		row("Error", "%s", text)
+		t.row("Error", "%s", text)
 	}
 	for _, text := range crawl.Warnings {
-		row("Warning", "%s", text)
+		t.row("Warning", "%s", text)
 	}
 	for _, u := range crawl.StartURLs {
-		row("Start", "%s", u)
+		t.row("Start", "%s", u)
 	}
-	row("Profile", "%s", crawl.Profile)
-	row("Found", "%s", humanize.Comma(crawl.Found))
-	row("Done", "%s", humanize.Comma(crawl.Done))
-	row("Pending", "%s", humanize.Comma(crawl.Pending))
+	t.row("Profile", "%s", crawl.Profile)
+	t.row("Found", "%s", humanize.Comma(crawl.Found))
+	t.row("Done", "%s", humanize.Comma(crawl.Done))
+	t.row("Pending", "%s", humanize.Comma(crawl.Pending))
 	if len(crawl.Outcomes) > 0 {
-		row("Outcomes", "%s", counts(crawl.Outcomes))
+		t.row("Outcomes", "%s", counts(crawl.Outcomes))
 	}
-	row("Received", "%s", humanize.IBytes(uint64(max(0, crawl.Bytes))))
+	t.row("Received", "%s", humanize.IBytes(uint64(max(0, crawl.Bytes))))
 	for _, u := range crawl.Limits {
-		row("Limit", "%s: %.0f of %.0f", u.Name, u.Used, u.Limit)
+		t.row("Limit", "%s: %.0f of %.0f", u.Name, u.Used, u.Limit)
 	}
-	return w.Flush()
+	return t.Flush()
 }

@@ -1,35 +1,38 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"io"
 	"math"
-	"sort"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/dustin/go-humanize"
-	"github.com/dustin/go-humanize/english"
 
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/export"
 	"github.com/mapwright/mapwright/internal/problems"
+	"github.com/mapwright/mapwright/internal/words"
 )
 
 // shownItems is how many items of a list the closing table shows; report.json has more.
 const shownItems = 5
 
 // table is a two-column table in the making.
-type table struct{ w *tabwriter.Writer }
+type table struct{ *tabwriter.Writer }
 
-func (t *table) row(name, format string, args ...any) {
-	fmt.Fprintf(t.w, "%s\t%s\n", name, fmt.Sprintf(format, args...))
+func newTable(out io.Writer) table { return table{tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)} }
+
+func (t table) row(name, format string, args ...any) {
+	fmt.Fprintf(t, "%s\t%s\n", name, fmt.Sprintf(format, args...))
 }
 
 // list writes the first items under one name, and how many there are beside them.
-func list[T any](t *table, name string, items []T, total int64, text func(T) string) {
+func list[T any](t table, name string, items []T, total int64, text func(T) string) {
 	for _, item := range items[:min(len(items), shownItems)] {
 		t.row(name, "%s", text(item))
 		name = ""
@@ -42,7 +45,7 @@ func list[T any](t *table, name string, items []T, total int64, text func(T) str
 // printReport writes the closing table.
 func printReport(io stdio, dir datadir.Dir, resume string, rep *report.Report) error {
 	out := &strings.Builder{}
-	t := &table{tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)}
+	t := newTable(out)
 	t.row("Status", "%s (%s)", rep.Status, rep.Reason)
 	t.row("URLs", "%s, %s indexable", humanize.Comma(rep.URLs), humanize.Comma(rep.Indexable))
 	t.row("Outcomes", "%s", counts(rep.Outcomes))
@@ -51,7 +54,7 @@ func printReport(io stdio, dir datadir.Dir, resume string, rep *report.Report) e
 		t.row("Changes", "%s (generation %d)", counts(rep.Changes), rep.Generation)
 	}
 	t.row("Received", "%s", humanize.IBytes(uint64(rep.Bytes)))
-	t.row("This run", "%s in %s%s, export %s", plural(rep.Pages, "page"), seconds(rep.CrawlSeconds), rate(rep), seconds(rep.ExportSeconds))
+	t.row("This run", "%s in %s%s, export %s", words.Count(rep.Pages, "page"), seconds(rep.CrawlSeconds), rate(rep), seconds(rep.ExportSeconds))
 	if c := rep.Cluster; c != nil {
 		t.row("Machines", "%s", machinesText(c))
 	}
@@ -67,7 +70,7 @@ func printReport(io stdio, dir datadir.Dir, resume string, rep *report.Report) e
 	if next := goOn(resume, rep.Status, rep.Reason, rep.Profile, len(rep.BlockedHosts) > 0); next != "" {
 		t.row("Go on with", "%s", next)
 	}
-	if err := t.w.Flush(); err != nil {
+	if err := t.Flush(); err != nil {
 		return err
 	}
 	_, err := fmt.Fprint(io.out, out)
@@ -86,16 +89,16 @@ func machinesText(c *report.Cluster) string {
 		text += fmt.Sprintf(", %d of them lost", lost)
 	}
 	if c.Takeovers > 0 {
-		text += fmt.Sprintf(", %s taken over", plural(int64(c.Takeovers), "partition"))
+		text += fmt.Sprintf(", %s taken over", words.Count(int64(c.Takeovers), "partition"))
 	}
 	if c.Fenced > 0 {
-		text += fmt.Sprintf(", %s fenced", plural(int64(c.Fenced), "session"))
+		text += fmt.Sprintf(", %s fenced", words.Count(int64(c.Fenced), "session"))
 	}
 	return text
 }
 
 // printFindings writes what an owner of the pages may want to correct.
-func printFindings(t *table, rep *report.Report) {
+func printFindings(t table, rep *report.Report) {
 	if b := rep.BrokenLinks; b != nil {
 		list(t, "Broken links", b.Items, b.Total, func(b report.Broken) string {
 			what := b.Outcome
@@ -115,7 +118,7 @@ func printFindings(t *table, rep *report.Report) {
 }
 
 // printProblems writes how many problems the site has, and which are the worst.
-func printProblems(t *table, all []problems.Problem) {
+func printProblems(t table, all []problems.Problem) {
 	if len(all) == 0 {
 		return // the report of an earlier version
 	}
@@ -124,12 +127,12 @@ func printProblems(t *table, all []problems.Problem) {
 		t.row("Problems", "none found")
 		return
 	}
-	t.row("Problems", "%s, %s, %s", plural(totals.Errors, "error"), plural(totals.Warnings, "warning"), plural(totals.Notices, "notice"))
-	list(t, "", worst, int64(len(worst)), func(p problems.Problem) string { return fmt.Sprintf("%s: %s", p.Code, plural(p.Count, "URL")) })
+	t.row("Problems", "%s, %s, %s", words.Count(totals.Errors, "error"), words.Count(totals.Warnings, "warning"), words.Count(totals.Notices, "notice"))
+	list(t, "", worst, int64(len(worst)), func(p problems.Problem) string { return fmt.Sprintf("%s: %s", p.Code, words.Count(p.Count, "URL")) })
 }
 
 // printHosts writes what stands out among the hosts.
-func printHosts(t *table, rep *report.Report) {
+func printHosts(t table, rep *report.Report) {
 	if hosts := rep.SlowestHosts; len(hosts) > 1 {
 		list(t, "Slowest hosts", hosts, int64(min(len(hosts), shownItems)), func(h report.HostFigure) string {
 			if h.MeanResponseMS == 0 {
@@ -139,10 +142,10 @@ func printHosts(t *table, rep *report.Report) {
 		})
 	}
 	list(t, "Blocked hosts", rep.BlockedHosts, int64(len(rep.BlockedHosts)), func(h report.HostFigure) string {
-		return fmt.Sprintf("%s: %s; %s", h.Host, h.Why, plural(h.Waiting, "URL")+" not fetched")
+		return fmt.Sprintf("%s: %s; %s", h.Host, h.Why, words.Count(h.Waiting, "URL")+" not fetched")
 	})
 	list(t, "Throttled hosts", rep.ThrottledHosts, int64(len(rep.ThrottledHosts)), func(h report.HostFigure) string {
-		return fmt.Sprintf("%s: %s", h.Host, plural(h.Throttled, "URL"))
+		return fmt.Sprintf("%s: %s", h.Host, words.Count(h.Throttled, "URL"))
 	})
 }
 
@@ -191,11 +194,6 @@ func rate(rep *report.Report) string {
 	return fmt.Sprintf(" (%.1f pages/s)", rep.PagesPerSec)
 }
 
-// plural writes a number of things.
-func plural(n int64, thing string) string {
-	return humanize.Comma(n) + " " + english.PluralWord(int(n), thing, "")
-}
-
 // fileNames lists files by name; the parts of a sitemap are counted instead.
 func fileNames(files []string) string {
 	var names []string
@@ -212,28 +210,12 @@ func fileNames(files []string) string {
 		}
 	}
 	if index >= 0 && parts > 0 {
-		names[index] += fmt.Sprintf(" (%s)", plural(int64(parts), "part"))
+		names[index] += fmt.Sprintf(" (%s)", words.Count(int64(parts), "part"))
 	}
 	return strings.Join(names, ", ")
 }
 
 // counts writes a map of counts, the largest first.
 func counts(m map[string]int64) string {
-	names := make([]string, 0, len(m))
-	for n := range m {
-		names = append(names, n)
-	}
-	sort.Slice(names, func(i, j int) bool {
-		if m[names[i]] != m[names[j]] {
-			return m[names[i]] > m[names[j]]
-		}
-		return names[i] < names[j]
-	})
-	for i, n := range names {
-		names[i] = n + " " + humanize.Comma(m[n])
-	}
-	if len(names) == 0 {
-		return "none"
-	}
-	return strings.Join(names, ", ")
+	return cmp.Or(words.Counts(m, words.ByCount(m)), "none")
 }

@@ -19,14 +19,6 @@ func TestSeconds(t *testing.T) {
 	}
 }
 
-func TestPlural(t *testing.T) {
-	for n, want := range map[int64]string{0: "0 URLs", 1: "1 URL", 2: "2 URLs", 1234567: "1,234,567 URLs"} {
-		if got := plural(n, "URL"); got != want {
-			t.Errorf("%d: %s, want %s", n, got, want)
-		}
-	}
-}
-
 func TestRate(t *testing.T) {
 	for _, tt := range []struct {
 		pages   int64

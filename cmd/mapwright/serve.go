@@ -29,7 +29,7 @@ import (
 	"github.com/mapwright/mapwright/internal/service/web"
 )
 
-const day24 = 24 * time.Hour
+const day = 24 * time.Hour
 
 // leastFree is below what a crawl writes nothing to its disk.
 const leastFree = 256 << 20
@@ -92,7 +92,7 @@ func newServe(environ []string, io stdio) *cobra.Command {
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	f.memoryLimit, f.minFree = 2<<30, 1<<30
-	f.keepEvents, f.keepAudit = ageFlag(90*day24), ageFlag(2*365*day24)
+	f.keepEvents, f.keepAudit = ageFlag(90*day), ageFlag(2*365*day)
 	fs.StringVar(&f.listen, "listen", "127.0.0.1:8080", "`address` to listen on; port 0 chooses a free one")
 	dir = addDataDir(cmd, environ)
 	fs.Lookup(config.DataDirName).Usage = "`directory` of the database and of all crawls"
@@ -345,7 +345,7 @@ func (f *serveFlags) serve(ctx context.Context, io stdio, svc *service.Service, 
 // closeWithin is how long answers under way may take when the server closes.
 const closeWithin = 5 * time.Second
 
-// announce prints where the data is, until somebody has logged in a login link, and then where the server listens.
+// announce prints where the data is and where the server listens. Before the first login, it prints a login link too.
 func announce(ctx context.Context, io stdio, svc *service.Service, server *api.Server, address string) error {
 	fmt.Fprintf(io.out, "data directory: %s\n", svc.Dir())
 	address += server.Base() + "/"
@@ -375,8 +375,8 @@ func (a *ageFlag) Set(text string) error {
 }
 
 func (a *ageFlag) String() string {
-	if d := time.Duration(*a); d > 0 && d%day24 == 0 {
-		return fmt.Sprintf("%dd", d/day24)
+	if d := time.Duration(*a); d > 0 && d%day == 0 {
+		return fmt.Sprintf("%dd", d/day)
 	}
 	return time.Duration(*a).String()
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -39,7 +40,7 @@ func addSettings(cmd *cobra.Command, environ []string, groups ...config.Group) *
 	fs.VarPF(&recorder{flags: f, setting: config.SafeName, flag: "safe", kind: "bool"}, "safe", "", "short for --profile safe").NoOptDefVal = "true"
 	fs.StringVar(&f.configFile, "config", "", "YAML `file` with settings")
 	for _, e := range config.Defaults(config.Polite).Table() {
-		if len(groups) > 0 && !contains(groups, e.Group) {
+		if len(groups) > 0 && !slices.Contains(groups, e.Group) {
 			continue
 		}
 		for i, name := range append([]string{e.Name}, e.Flags...) {
@@ -64,15 +65,6 @@ func shown(e config.Entry) string {
 		return v
 	}
 	return ""
-}
-
-func contains(groups []config.Group, g config.Group) bool {
-	for _, have := range groups {
-		if have == g {
-			return true
-		}
-	}
-	return false
 }
 
 // recorder is a flag that writes down what it was given.

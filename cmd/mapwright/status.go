@@ -5,11 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"text/tabwriter"
 	"time"
 
 	"github.com/dustin/go-humanize"
-	"github.com/dustin/go-humanize/english"
 	"github.com/spf13/cobra"
 
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
@@ -17,6 +15,7 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/problems"
+	"github.com/mapwright/mapwright/internal/words"
 )
 
 func newStatus(environ []string, io stdio) *cobra.Command {
@@ -51,8 +50,8 @@ func newStatus(environ []string, io stdio) *cobra.Command {
 				return err
 			}
 			var found []problems.Problem
-			if live.PID == 0 { // else the report is that of an earlier run
-				found = report.ReadProblems(dir)
+			if rep, err := report.Read(dir); err == nil && rep != nil && live.PID == 0 { // else the report is that of an earlier run
+				found = rep.Problems
 			}
 			if asJSON {
 				return json.NewEncoder(io.out).Encode(statusJSON(live, found))
@@ -103,8 +102,7 @@ func statusOf(ctx context.Context, io stdio, dir datadir.Dir) (*monitor.Live, er
 }
 
 func printStatus(io stdio, dir datadir.Dir, l *monitor.Live, found []problems.Problem) error {
-	w := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
-	row := func(name, format string, args ...any) { fmt.Fprintf(w, "%s\t%s\n", name, fmt.Sprintf(format, args...)) }
+	t := newTable(io.out)
 	state := string(l.State)
 	if l.PID != 0 && l.Phase == monitor.Queueing {
 		state = fmt.Sprintf("queued (pid %d)", l.PID)
@@ -115,34 +113,34 @@ func printStatus(io stdio, dir datadir.Dir, l *monitor.Live, found []problems.Pr
 	} else if l.Reason != "" {
 		state = fmt.Sprintf("%s (%s)", l.State, l.Reason)
 	}
-	row("State", "%s", state)
+	t.row("State", "%s", state)
 	for _, u := range l.StartURLs {
-		row("Start", "%s", u)
+		t.row("Start", "%s", u)
 	}
-	row("Profile", "%s", l.Profile)
+	t.row("Profile", "%s", l.Profile)
 	if l.Generation > 0 {
-		row("Generation", "%d (%s)", l.Generation, english.Plural(int(l.Generation), "recrawl", ""))
+		t.row("Generation", "%d (%s)", l.Generation, words.Count(int64(l.Generation), "recrawl"))
 	}
-	row("Found", "%s", humanize.Comma(l.Found))
-	row("Done", "%s", humanize.Comma(l.Done))
-	row("Pending", "%s", humanize.Comma(l.Pending))
+	t.row("Found", "%s", humanize.Comma(l.Found))
+	t.row("Done", "%s", humanize.Comma(l.Done))
+	t.row("Pending", "%s", humanize.Comma(l.Pending))
 	if l.PID != 0 {
-		row("In flight", "%d", l.InFlight)
-		row("Rate", "%.1f pages/s", l.PagesPerSec)
+		t.row("In flight", "%d", l.InFlight)
+		t.row("Rate", "%.1f pages/s", l.PagesPerSec)
 	}
-	row("Outcomes", "%s", counts(l.Outcomes))
-	row("Received", "%s", humanize.IBytes(uint64(l.Bytes)))
+	t.row("Outcomes", "%s", counts(l.Outcomes))
+	t.row("Received", "%s", humanize.IBytes(uint64(l.Bytes)))
 	for _, u := range l.Limits {
-		row("Limit", "%s: %.0f of %.0f", u.Name, u.Used, u.Limit)
+		t.row("Limit", "%s: %.0f of %.0f", u.Name, u.Used, u.Limit)
 	}
 	if l.Waiting != "" {
-		row("Waiting", "%s", l.Waiting)
+		t.row("Waiting", "%s", l.Waiting)
 	}
-	printProblems(&table{w}, found)
+	printProblems(t, found)
 	if l.PID == 0 && l.Pending > 0 {
 		if next := goOn(dir.Command("resume"), l.State, l.Reason, l.Profile, l.Outcomes[page.HostBlocked.String()] > 0); next != "" {
-			row("Go on with", "%s", next)
+			t.row("Go on with", "%s", next)
 		}
 	}
-	return w.Flush()
+	return t.Flush()
 }

@@ -2,5 +2,5 @@
 
 package fetch
 
-// openFileLimit is a guess where the system has no such limit.
+// openFileLimit is an assumption where the system has no such limit.
 func openFileLimit() uint64 { return 1 << 14 }

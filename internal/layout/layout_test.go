@@ -76,7 +76,7 @@ var allowedImports = map[string][]string{
 	"internal/reporthtml":          {"internal/chart", "internal/crawl/datadir", "internal/crawl/report", "internal/export", "internal/page", "internal/pagestats", "internal/problems", "internal/ui", "internal/words"},
 	"internal/robots":              {},
 	"internal/seed":                {"internal/fetch", "internal/robots", "internal/sitemap", "internal/urlnorm"},
-	"internal/service/api":         {"frontier", "internal/config", "internal/crawl/datadir", "internal/crawl/monitor", "internal/export", "internal/page", "internal/pageindex", "internal/problems", "internal/service", "internal/service/hooks", "internal/service/hosts", "internal/service/schedules", "internal/ui", "internal/urlnorm"},
+	"internal/service/api":         {"frontier", "internal/config", "internal/crawl/datadir", "internal/crawl/monitor", "internal/crawl/report", "internal/export", "internal/page", "internal/pageindex", "internal/problems", "internal/service", "internal/service/hooks", "internal/service/hosts", "internal/service/schedules", "internal/ui", "internal/urlnorm", "internal/words"},
 	"internal/service/api/apitest": {"internal/service/api"},
 	"internal/service/client":      {"internal/service"},
 	"internal/service/cron":        {},
@@ -97,7 +97,7 @@ var allowedImports = map[string][]string{
 	"internal/traps":               {"frontier", "frontier/dedup", "internal/urlnorm"},
 	"internal/ui":                  {"internal/chart", "internal/page"},
 	"internal/urlnorm":             {},
-	"internal/view":                {"internal/crawl/monitor"},
+	"internal/view":                {"internal/crawl/monitor", "internal/words"},
 	"internal/words":               {},
 }
 

@@ -5,14 +5,10 @@ import (
 	"cmp"
 	"embed"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"html/template"
-	"io/fs"
 	"maps"
 	"net/url"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -129,18 +125,11 @@ func Write(dir datadir.Dir, rep *report.Report) error {
 
 // Rewrite makes report.html again from the report.json of a data directory, in a directory of choice. It reports whether there is a report.json.
 func Rewrite(from, to datadir.Dir) (bool, error) {
-	text, err := os.ReadFile(from.Report())
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if err != nil {
+	rep, err := report.Read(from)
+	if rep == nil || err != nil {
 		return false, err
 	}
-	var rep report.Report
-	if err := json.Unmarshal(text, &rep); err != nil {
-		return true, fmt.Errorf("read %s: %w", filepath.Base(from.Report()), err)
-	}
-	return true, Write(to, &rep)
+	return true, Write(to, rep)
 }
 
 // title names the site: the host of the first start URL.

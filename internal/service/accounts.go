@@ -31,7 +31,7 @@ func (a *Accounts) makeDefaults(ctx context.Context) error {
 			}
 		}
 		_, err := tx.exec("INSERT INTO account (id, name, plan, own_hosts_json, disabled, created_at) VALUES (?, ?, ?, '[]', 0, ?) ON CONFLICT (name) DO NOTHING",
-			newID(), DefaultAccount, DefaultPlan, millis(tx.now))
+			NewID(), DefaultAccount, DefaultPlan, Millis(tx.now))
 		return err
 	})
 }
@@ -50,11 +50,11 @@ func (d *accountDest) dest() []any {
 }
 
 func (d *accountDest) take() (Account, error) {
-	d.account.CreatedAt = timeOf(d.created)
+	d.account.CreatedAt = TimeOf(d.created)
 	return d.account, fromJSON(d.hosts, &d.account.OwnHosts)
 }
 
-func scanAccount(row scanner) (Account, error) {
+func scanAccount(row Scanner) (Account, error) {
 	var d accountDest
 	if err := row.Scan(d.dest()...); err != nil {
 		return Account{}, err
@@ -67,7 +67,7 @@ func (a *Accounts) Get(ctx context.Context, id string) (Account, error) {
 	return getAccount(ctx, a.s.db.Read(), id)
 }
 
-func getAccount(ctx context.Context, q queryer, id string) (Account, error) {
+func getAccount(ctx context.Context, q Queryer, id string) (Account, error) {
 	account, err := scanAccount(q.QueryRowContext(ctx, "SELECT "+accountColumns+" FROM account WHERE id = ? OR name = ?", id, id))
 	if errors.Is(err, sql.ErrNoRows) {
 		return Account{}, notFound("account", id)
@@ -77,12 +77,12 @@ func getAccount(ctx context.Context, q queryer, id string) (Account, error) {
 
 // List returns all accounts in the order of their names.
 func (a *Accounts) List(ctx context.Context) ([]Account, error) {
-	return collect(ctx, a.s.db.Read(), scanAccount, "SELECT "+accountColumns+" FROM account ORDER BY name")
+	return Collect(ctx, a.s.db.Read(), scanAccount, "SELECT "+accountColumns+" FROM account ORDER BY name")
 }
 
 // Create makes an account.
 func (a *Accounts) Create(ctx context.Context, c *Caller, account Account) (Account, error) {
-	account.ID = newID()
+	account.ID = NewID()
 	if account.Plan == "" {
 		account.Plan = DefaultPlan
 	}
@@ -93,9 +93,9 @@ func (a *Accounts) Create(ctx context.Context, c *Caller, account Account) (Acco
 		if err := checkAccount(ctx, tx, &account); err != nil {
 			return err
 		}
-		account.CreatedAt = timeOf(millis(tx.now))
+		account.CreatedAt = TimeOf(Millis(tx.now))
 		err := tx.change("INSERT INTO account (id, name, plan, own_hosts_json, disabled, created_at) VALUES (?, ?, ?, ?, ?, ?)",
-			account.ID, account.Name, account.Plan, toJSON(account.OwnHosts), account.Disabled, millis(tx.now))
+			account.ID, account.Name, account.Plan, toJSON(account.OwnHosts), account.Disabled, Millis(tx.now))
 		if db.IsTaken(err) {
 			return &Error{Code: ErrExists, Detail: fmt.Sprintf("there is an account %q already", account.Name)}
 		}
@@ -142,7 +142,7 @@ func set[T any](p *T, value *T) {
 }
 
 // checkAccount names every fault of an account.
-func checkAccount(ctx context.Context, q queryer, account *Account) error {
+func checkAccount(ctx context.Context, q Queryer, account *Account) error {
 	faults := checkName("name", account.Name)
 	if _, err := getPlan(ctx, q, account.Plan); err != nil {
 		if e := (*Error)(nil); !errors.As(err, &e) {
@@ -189,7 +189,7 @@ func invalid(what string, faults []FieldError) error {
 
 // Plans returns all plans in the order of their names. Every caller may ask.
 func (a *Accounts) Plans(ctx context.Context) ([]Plan, error) {
-	return collect(ctx, a.s.db.Read(), scanPlan, "SELECT terms_json FROM plan ORDER BY name")
+	return Collect(ctx, a.s.db.Read(), scanPlan, "SELECT terms_json FROM plan ORDER BY name")
 }
 
 // Plan returns a plan by its name.
@@ -197,7 +197,7 @@ func (a *Accounts) Plan(ctx context.Context, name string) (Plan, error) {
 	return getPlan(ctx, a.s.db.Read(), name)
 }
 
-func getPlan(ctx context.Context, q queryer, name string) (Plan, error) {
+func getPlan(ctx context.Context, q Queryer, name string) (Plan, error) {
 	plan, err := scanPlan(q.QueryRowContext(ctx, "SELECT terms_json FROM plan WHERE name = ?", name))
 	if errors.Is(err, sql.ErrNoRows) {
 		return plan, notFound("plan", name)
@@ -205,7 +205,7 @@ func getPlan(ctx context.Context, q queryer, name string) (Plan, error) {
 	return plan, err
 }
 
-func scanPlan(row scanner) (p Plan, err error) {
+func scanPlan(row Scanner) (p Plan, err error) {
 	var terms string
 	if err := row.Scan(&terms); err != nil {
 		return p, err

@@ -61,7 +61,7 @@ func (c *Crawls) Submit(ctx context.Context, caller *Caller, sub Submission, key
 				r = earlier
 				return err
 			}
-			err = tx.change("INSERT INTO idempotency (account, key, request_hash, crawl, created_at) VALUES (?, ?, ?, ?, ?)", r.Account, key, hash, r.ID, millis(tx.now))
+			err = tx.change("INSERT INTO idempotency (account, key, request_hash, crawl, created_at) VALUES (?, ?, ?, ?, ?)", r.Account, key, hash, r.ID, Millis(tx.now))
 			if err != nil {
 				return err
 			}
@@ -69,8 +69,8 @@ func (c *Crawls) Submit(ctx context.Context, caller *Caller, sub Submission, key
 		if err := checkQueueLength(ctx, tx, &caller.Account); err != nil {
 			return err
 		}
-		r.CreatedAt = timeOf(millis(tx.now))
-		r.queuedAt = millis(tx.now)
+		r.CreatedAt = TimeOf(Millis(tx.now))
+		r.queuedAt = Millis(tx.now)
 		return errors.Join(r.insert(tx), r.move(tx, caller.Actor(), CrawlQueued, nil), tx.Audit(caller, "crawl.submit", r.ID, nil))
 	})
 	if err != nil {
@@ -88,7 +88,7 @@ func (c *Crawls) Check(ctx context.Context, caller *Caller, sub Submission) erro
 
 // findIdempotent returns the crawl that was submitted with an idempotency key, or nil.
 func findIdempotent(ctx context.Context, tx *Tx, account, key, hash string) (*row, error) {
-	if err := tx.change("DELETE FROM idempotency WHERE created_at < ?", millis(tx.now.Add(-keepIdempotency))); err != nil {
+	if err := tx.change("DELETE FROM idempotency WHERE created_at < ?", Millis(tx.now.Add(-keepIdempotency))); err != nil {
 		return nil, err
 	}
 	var had, id string
@@ -122,7 +122,7 @@ func checkQueueLength(ctx context.Context, tx *Tx, account *Account) error {
 // newRow makes the row of a submission, or names every fault of it.
 func (c *Crawls) newRow(ctx context.Context, caller *Caller, sub *Submission) (*row, error) {
 	r := &row{starts: sub.StartURLs, given: map[string]json.RawMessage{}}
-	r.ID, r.Account, r.State, r.Desired = newID(), caller.Account.ID, Queued, DesiredRun
+	r.ID, r.Account, r.State, r.Desired = NewID(), caller.Account.ID, Queued, DesiredRun
 	r.Name, r.Labels, r.Schedule = sub.Name, sub.Labels, caller.Schedule
 	if r.Labels == nil {
 		r.Labels = []string{}
@@ -260,7 +260,7 @@ func (c *Crawls) show(r *row) *Crawl {
 	crawl := r.Crawl
 	c.dispatch.complete(&crawl)
 	if c.s.o.Retention > 0 && crawl.State.Ended() && !crawl.EndedAt.IsZero() {
-		crawl.ExpiresAt = timeOf(millis(crawl.EndedAt.Add(c.s.o.Retention)))
+		crawl.ExpiresAt = TimeOf(Millis(crawl.EndedAt.Add(c.s.o.Retention)))
 	}
 	return &crawl
 }
@@ -301,7 +301,7 @@ func (c *Crawls) List(ctx context.Context, caller *Caller, f CrawlFilter) (*List
 		where("(created_at < ? OR created_at = ? AND id < ?)", at, at, id)
 	}
 	limit := listLimit(f.Limit)
-	rows, err := collect(ctx, c.s.db.Read(), scanShown, query+" ORDER BY created_at DESC, id DESC LIMIT ?", append(args, limit+1)...)
+	rows, err := Collect(ctx, c.s.db.Read(), scanShown, query+" ORDER BY created_at DESC, id DESC LIMIT ?", append(args, limit+1)...)
 	if err != nil {
 		return nil, err
 	}
@@ -309,7 +309,7 @@ func (c *Crawls) List(ctx context.Context, caller *Caller, f CrawlFilter) (*List
 	if len(rows) > limit {
 		last := rows[limit-1]
 		rows = rows[:limit]
-		out.NextCursor = fmt.Sprintf("%d.%s", millis(last.CreatedAt.Time), last.ID)
+		out.NextCursor = fmt.Sprintf("%d.%s", Millis(last.CreatedAt.Time), last.ID)
 	}
 	for _, r := range rows {
 		out.Items = append(out.Items, c.show(r))
@@ -431,7 +431,7 @@ func (c *Crawls) Queue(ctx context.Context, caller *Caller, f CrawlFilter) (*Lis
 	if len(ids) == 0 {
 		return out, nil
 	}
-	rows, err := collect(ctx, c.s.db.Read(), scanShown, "SELECT "+rowColumns+" FROM crawl WHERE id IN (?"+strings.Repeat(", ?", len(ids)-1)+")", ids...)
+	rows, err := Collect(ctx, c.s.db.Read(), scanShown, "SELECT "+rowColumns+" FROM crawl WHERE id IN (?"+strings.Repeat(", ?", len(ids)-1)+")", ids...)
 	if err != nil {
 		return nil, err
 	}
@@ -454,13 +454,13 @@ func (c *Crawls) Runs(ctx context.Context, caller *Caller, id string) ([]Run, er
 	if _, err := getRow(ctx, c.s.db.Read(), visible(caller), id); err != nil {
 		return nil, err
 	}
-	return collect(ctx, c.s.db.Read(), func(from scanner) (r Run, err error) {
+	return Collect(ctx, c.s.db.Read(), func(from Scanner) (r Run, err error) {
 		var started, ended int64
 		var result, progress string
 		if err := from.Scan(&r.Generation, &r.State, &started, &ended, &result, &progress); err != nil {
 			return r, err
 		}
-		r.StartedAt, r.EndedAt = timeOf(started), timeOf(ended)
+		r.StartedAt, r.EndedAt = TimeOf(started), TimeOf(ended)
 		return r, errors.Join(fromJSON(result, &r.Result), fromJSON(progress, &r.Progress))
 	}, "SELECT generation, state, started_at, ended_at, result_json, progress_json FROM crawl_run WHERE crawl = ? ORDER BY generation DESC", id)
 }

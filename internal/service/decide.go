@@ -117,7 +117,7 @@ func (r *row) applyEnded(c Command, now time.Time) (event EventType, refusal str
 		if limit := r.limitInTheWay(); limit != "" && r.State == Partial {
 			return "", fmt.Sprintf("the crawl has used its limit %s: raise it first", limit)
 		}
-		r.State, r.Desired, r.queuedAt = Queued, DesiredRun, millis(now)
+		r.State, r.Desired, r.queuedAt = Queued, DesiredRun, Millis(now)
 		r.EndedAt, r.Result = page.Time{}, Result{}
 		return CrawlResumed, ""
 	}
@@ -127,7 +127,7 @@ func (r *row) applyEnded(c Command, now time.Time) (event EventType, refusal str
 // beginGeneration queues the next generation of an ended crawl.
 func (r *row) beginGeneration(now time.Time) {
 	r.Generation++
-	r.State, r.Desired, r.Waiting, r.queuedAt = Queued, DesiredRun, nil, millis(now)
+	r.State, r.Desired, r.Waiting, r.queuedAt = Queued, DesiredRun, nil, Millis(now)
 	r.StartedAt, r.EndedAt, r.Result = page.Time{}, page.Time{}, Result{}
 	r.elapsed, r.counted, r.rescope = 0, 0, false
 	r.PagesCounted, r.Problems = 0, nil

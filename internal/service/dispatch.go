@@ -403,7 +403,7 @@ func (d *dispatcher) expire(ctx context.Context, now time.Time) error {
 	if d.s.o.Retention == 0 {
 		return nil
 	}
-	before := millis(now.Add(-d.s.o.Retention))
+	before := Millis(now.Add(-d.s.o.Retention))
 	const ended = "state IN ('complete', 'partial', 'failed', 'cancelled') AND ended_at > 0 AND ended_at <= ?"
 	var n int
 	if err := d.s.db.Read().QueryRowContext(ctx, "SELECT COUNT(*) FROM crawl WHERE "+ended, before).Scan(&n); err != nil || n == 0 {

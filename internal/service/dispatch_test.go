@@ -256,7 +256,7 @@ func TestBlockedOn(t *testing.T) {
 func TestBudgets(t *testing.T) {
 	ts := openService(t, Options{RecordsOnly: true})
 	ts.submit(ts.admin, "https://a.test/")
-	rows, err := collect(t.Context(), ts.db.Read(), scanRow, "SELECT "+rowColumns+" FROM crawl")
+	rows, err := Collect(t.Context(), ts.db.Read(), scanRow, "SELECT "+rowColumns+" FROM crawl")
 	if err != nil || len(rows) != 1 {
 		t.Fatal(rows, err)
 	}
@@ -308,7 +308,7 @@ func TestRestoredDatabase(t *testing.T) {
 	if err := os.RemoveAll(string(ts.Crawls.DataDir(lost.ID))); err != nil {
 		t.Fatal(err)
 	}
-	stray := filepath.Join(dir, "crawls", newID())
+	stray := filepath.Join(dir, "crawls", NewID())
 	if err := os.Mkdir(stray, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -545,7 +545,7 @@ func TestAccountsAreApart(t *testing.T) {
 		}
 		return ""
 	}
-	for _, id := range []string{theirs.ID, newID(), "../" + own.ID, "", strings.ToUpper(own.ID)} {
+	for _, id := range []string{theirs.ID, NewID(), "../" + own.ID, "", strings.ToUpper(own.ID)} {
 		if _, err := ts.Crawls.Get(t.Context(), caller, id); code(err) != ErrNotFound {
 			t.Errorf("%q: %v", id, err)
 		}
@@ -559,7 +559,7 @@ func TestAccountsAreApart(t *testing.T) {
 	} else if rest, err := ts.Crawls.List(t.Context(), ts.admin, CrawlFilter{Limit: 1, Cursor: all.NextCursor}); err != nil || len(rest.Items) != 1 || rest.NextCursor != "" || rest.Items[0].ID == all.Items[0].ID {
 		t.Errorf("%+v, %v", rest, err)
 	}
-	for name, secret := range map[string]string{"none": "", "cut": key.Secret[:len(key.Secret)-1], "longer": key.Secret + "A", "other id": keyPrefix + newID() + "_" + strings.Repeat("A", 26)} {
+	for name, secret := range map[string]string{"none": "", "cut": key.Secret[:len(key.Secret)-1], "longer": key.Secret + "A", "other id": keyPrefix + NewID() + "_" + strings.Repeat("A", 26)} {
 		if _, err := ts.Accounts.Authenticate(t.Context(), secret); code(err) != ErrUnauthorized {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -61,7 +61,7 @@ func (e *Events) read(ctx context.Context, f *EventFilter) ([]Event, error) {
 	if f.Crawl != "" {
 		query, args = query+" AND crawl = ?", append(args, f.Crawl)
 	}
-	return collect(ctx, e.db.Read(), scanEvent, query+" ORDER BY id LIMIT ?", append(args, f.Limit)...)
+	return Collect(ctx, e.db.Read(), scanEvent, query+" ORDER BY id LIMIT ?", append(args, f.Limit)...)
 }
 
 // recentMost is how many events are kept in memory at least, if there are so many. Twice as many are kept at most.
@@ -139,11 +139,11 @@ func (e *Events) Last(ctx context.Context) (id int64, err error) {
 	return id, err
 }
 
-func scanEvent(row scanner) (e Event, err error) {
+func scanEvent(row Scanner) (e Event, err error) {
 	var at int64
 	var data string
 	err = row.Scan(&e.ID, &at, &e.Type, &e.Account, &e.Crawl, &e.Generation, &e.Actor.Key, &e.Actor.System, &data)
-	e.At = timeOf(at)
+	e.At = TimeOf(at)
 	if data != "" {
 		e.Data = json.RawMessage(data)
 	}
@@ -154,7 +154,7 @@ func scanEvent(row scanner) (e Event, err error) {
 func (tx *Tx) Record(e Event) error {
 	tx.events = true
 	return tx.change("INSERT INTO event (at, type, account, crawl, generation, actor_key, actor_system, data_json) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-		millis(tx.now), e.Type, e.Account, e.Crawl, e.Generation, e.Actor.Key, e.Actor.System, string(e.Data))
+		Millis(tx.now), e.Type, e.Account, e.Crawl, e.Generation, e.Actor.Key, e.Actor.System, string(e.Data))
 }
 
 // Now is the time of the transaction.
@@ -170,11 +170,11 @@ func (a *Audit) List(ctx context.Context, account string, before int64, limit in
 	if account != "" {
 		query, args = query+" AND account = ?", append(args, account)
 	}
-	return collect(ctx, a.db.Read(), func(row scanner) (e AuditEntry, err error) {
+	return Collect(ctx, a.db.Read(), func(row Scanner) (e AuditEntry, err error) {
 		var at int64
 		var data string
 		err = row.Scan(&e.ID, &at, &e.Account, &e.Actor.Key, &e.Actor.System, &e.Remote, &e.Action, &e.Object, &data)
-		e.At = timeOf(at)
+		e.At = TimeOf(at)
 		if data != "" {
 			e.Data = json.RawMessage(data)
 		}
@@ -189,5 +189,5 @@ func (tx *Tx) Audit(c *Caller, action, object string, data any) error {
 		text = toJSON(data)
 	}
 	return tx.change("INSERT INTO audit (at, account, actor_key, actor_system, remote, action, object, data_json) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-		millis(tx.now), c.Account.ID, c.Key, c.System, c.Remote, action, object, text)
+		Millis(tx.now), c.Account.ID, c.Key, c.System, c.Remote, action, object, text)
 }

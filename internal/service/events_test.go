@@ -59,7 +59,7 @@ func TestOldEventsAreRemoved(t *testing.T) {
 	old := func(table string, ids string, age time.Duration) {
 		t.Helper()
 		if err := ts.Write(t.Context(), func(tx *Tx) error {
-			return tx.change("UPDATE "+table+" SET at = ? WHERE "+ids, millis(now.Add(-age)))
+			return tx.change("UPDATE "+table+" SET at = ? WHERE "+ids, Millis(now.Add(-age)))
 		}); err != nil {
 			t.Fatal(err)
 		}

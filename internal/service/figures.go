@@ -23,7 +23,7 @@ func (s *Service) Figures(ctx context.Context) (f Figures, err error) {
 		n      int
 		oldest int64
 	}
-	counts, err := collect(ctx, s.db.Read(), func(row scanner) (c count, err error) {
+	counts, err := Collect(ctx, s.db.Read(), func(row Scanner) (c count, err error) {
 		err = row.Scan(&c.state, &c.n, &c.oldest)
 		return c, err
 	},

@@ -23,13 +23,13 @@ const touchEvery = time.Minute
 
 const keyColumns = "api_key.id, api_key.account, api_key.name, api_key.scopes_json, api_key.created_at, api_key.last_used_at, api_key.expires_at, api_key.revoked_at"
 
-func scanKey(row scanner, more ...any) (k Key, err error) {
+func scanKey(row Scanner, more ...any) (k Key, err error) {
 	var scopes string
 	var created, used, expires, revoked int64
 	if err := row.Scan(append([]any{&k.ID, &k.Account, &k.Name, &scopes, &created, &used, &expires, &revoked}, more...)...); err != nil {
 		return k, err
 	}
-	k.CreatedAt, k.LastUsedAt, k.ExpiresAt, k.RevokedAt = timeOf(created), timeOf(used), timeOf(expires), timeOf(revoked)
+	k.CreatedAt, k.LastUsedAt, k.ExpiresAt, k.RevokedAt = TimeOf(created), TimeOf(used), TimeOf(expires), TimeOf(revoked)
 	return k, fromJSON(scopes, &k.Scopes)
 }
 
@@ -56,16 +56,16 @@ func (a *Accounts) CreateKey(ctx context.Context, c *Caller, k Key) (Key, error)
 	if err := invalid("the key", faults); err != nil {
 		return Key{}, err
 	}
-	k.ID = newID()
+	k.ID = NewID()
 	k.Secret = keyPrefix + k.ID + "_" + rand.Text()
 	err := a.s.Write(ctx, func(tx *Tx) error {
 		account, err := getAccount(ctx, tx, cmp.Or(k.Account, DefaultAccount))
 		if err != nil {
 			return err
 		}
-		k.Account, k.CreatedAt = account.ID, timeOf(millis(tx.now))
+		k.Account, k.CreatedAt = account.ID, TimeOf(Millis(tx.now))
 		err = tx.change("INSERT INTO api_key (id, account, name, hash, scopes_json, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
-			k.ID, k.Account, k.Name, hashOf(k.Secret), toJSON(k.Scopes), millis(tx.now), millis(k.ExpiresAt.Time))
+			k.ID, k.Account, k.Name, hashOf(k.Secret), toJSON(k.Scopes), Millis(tx.now), Millis(k.ExpiresAt.Time))
 		return errors.Join(err, tx.Audit(c, "key.create", k.ID, map[string]any{"account": k.Account, "name": k.Name, "scopes": k.Scopes}))
 	})
 	if err != nil {
@@ -82,7 +82,7 @@ func hashOf(secret string) string {
 
 // Keys returns the keys of an account, or of all accounts if none is given, oldest first.
 func (a *Accounts) Keys(ctx context.Context, account string) ([]Key, error) {
-	return collect(ctx, a.s.db.Read(), func(row scanner) (Key, error) { return scanKey(row) },
+	return Collect(ctx, a.s.db.Read(), func(row Scanner) (Key, error) { return scanKey(row) },
 		"SELECT "+keyColumns+" FROM api_key WHERE account = ? OR ? = '' ORDER BY id", account, account)
 }
 
@@ -90,7 +90,7 @@ func (a *Accounts) Keys(ctx context.Context, account string) ([]Key, error) {
 func (a *Accounts) RevokeKey(ctx context.Context, c *Caller, account, id string) error {
 	return a.s.Write(ctx, func(tx *Tx) error {
 		n, err := tx.exec("UPDATE api_key SET revoked_at = CASE revoked_at WHEN 0 THEN ? ELSE revoked_at END WHERE id = ? AND (account = ? OR ? = '')",
-			millis(tx.now), id, account, account)
+			Millis(tx.now), id, account, account)
 		if err == nil && n == 0 {
 			return notFound("key", id)
 		}
@@ -124,7 +124,7 @@ func (a *Accounts) touch(ctx context.Context, c *Caller) error {
 		return nil
 	}
 	return a.s.Write(ctx, func(tx *Tx) error {
-		return tx.change("UPDATE api_key SET last_used_at = ? WHERE id = ?", millis(tx.now), c.Key)
+		return tx.change("UPDATE api_key SET last_used_at = ? WHERE id = ?", Millis(tx.now), c.Key)
 	})
 }
 

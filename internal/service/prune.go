@@ -23,7 +23,7 @@ func (s *Service) prune(ctx context.Context, now time.Time) (more bool, err erro
 		if p.keep <= 0 {
 			continue
 		}
-		again, err := s.pruneTable(ctx, p.table, millis(now.Add(-p.keep)))
+		again, err := s.pruneTable(ctx, p.table, Millis(now.Add(-p.keep)))
 		if err != nil {
 			return false, err
 		}
@@ -35,8 +35,10 @@ func (s *Service) prune(ctx context.Context, now time.Time) (more bool, err erro
 // pruneTable removes the first rows of a table that were recorded before a time. Rows are in the order of their ids, so no row is removed behind one that stays, whatever the clock did.
 func (s *Service) pruneTable(ctx context.Context, table string, before int64) (more bool, err error) {
 	type entry struct{ id, at int64 }
-	first, err := collect(ctx, s.db.Read(), func(row scanner) (e entry, err error) { return e, row.Scan(&e.id, &e.at) },
-		"SELECT id, at FROM "+table+" ORDER BY id LIMIT ?", pruneStep)
+	first, err := Collect(ctx, s.db.Read(), func(row Scanner) (e entry, err error) {
+		err = row.Scan(&e.id, &e.at)
+		return e, err
+	}, "SELECT id, at FROM "+table+" ORDER BY id LIMIT ?", pruneStep)
 	if err != nil {
 		return false, err
 	}

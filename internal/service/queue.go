@@ -36,8 +36,8 @@ func (e *entry) mustFinish() bool {
 }
 
 // loadEntries reads the crawls that the dispatcher has to do with.
-func loadEntries(ctx context.Context, q queryer) ([]*entry, error) {
-	return collect(ctx, q, func(row scanner) (*entry, error) {
+func loadEntries(ctx context.Context, q Queryer) ([]*entry, error) {
+	return Collect(ctx, q, func(row Scanner) (*entry, error) {
 		e := &entry{}
 		var started int64
 		err := row.Scan(&e.id, &e.account, &e.plan, &e.profile, &e.state, &e.desired, &e.priority, &e.queuedAt, &started, &e.resumeFirst, &e.trial, &e.wait)
@@ -58,10 +58,10 @@ type terms struct {
 }
 
 // loadTerms reads the terms of the accounts with crawls that wait or run.
-func loadTerms(ctx context.Context, q queryer, now time.Time) (map[string]*terms, error) {
+func loadTerms(ctx context.Context, q Queryer, now time.Time) (map[string]*terms, error) {
 	all := map[string]*terms{}
 	month := monthOf(now)
-	_, err := collect(ctx, q, func(row scanner) (struct{}, error) {
+	_, err := Collect(ctx, q, func(row Scanner) (struct{}, error) {
 		t := &terms{}
 		var id, text string
 		if err := row.Scan(&id, &t.disabled, &text, &t.pages.Used, &t.pages.Granted, &t.disk); err != nil {

@@ -85,7 +85,7 @@ func (tx *Tx) left(owner string) (int64, error) {
 }
 
 // pageUse is how many pages of a month an account has used and reserved.
-func pageUse(ctx context.Context, q queryer, owner, month string) (use PageUse, err error) {
+func pageUse(ctx context.Context, q Queryer, owner, month string) (use PageUse, err error) {
 	err = q.QueryRowContext(ctx, "SELECT (SELECT COALESCE(SUM(pages), 0) FROM page_usage WHERE account = ? AND month = ?), "+
 		"(SELECT COALESCE(SUM(granted), 0) FROM crawl WHERE account = ? AND grant_month = ?)", owner, month, owner, month).Scan(&use.Used, &use.Granted)
 	return use, err

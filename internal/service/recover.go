@@ -46,7 +46,7 @@ func (s *Service) recover(ctx context.Context) (process int64, err error) {
 	for _, dir := range strays {
 		s.o.Log.Warn("there is a crawl's directory that the database does not know; it is left alone", "directory", dir)
 	}
-	rows, err := collect(ctx, s.db.Read(), scanRow, "SELECT "+rowColumns+" FROM crawl WHERE begun = 1 OR state IN ('running', 'pausing')")
+	rows, err := Collect(ctx, s.db.Read(), scanRow, "SELECT "+rowColumns+" FROM crawl WHERE begun = 1 OR state IN ('running', 'pausing')")
 	if err != nil {
 		return 0, err
 	}
@@ -55,7 +55,7 @@ func (s *Service) recover(ctx context.Context) (process int64, err error) {
 		if err != nil {
 			return err
 		}
-		res, err := tx.ExecContext(ctx, "INSERT INTO process (started_at) VALUES (?)", millis(tx.now))
+		res, err := tx.ExecContext(ctx, "INSERT INTO process (started_at) VALUES (?)", Millis(tx.now))
 		if err != nil {
 			return err
 		}
@@ -78,8 +78,10 @@ func (tx *Tx) isUnstable() (bool, error) {
 		started int64
 		well    bool
 	}
-	last, err := collect(tx.ctx, tx, func(row scanner) (p process, err error) { return p, row.Scan(&p.started, &p.well) },
-		"SELECT started_at, ended_well FROM process ORDER BY id DESC LIMIT ?", uncleanEnds)
+	last, err := Collect(tx.ctx, tx, func(row Scanner) (p process, err error) {
+		err = row.Scan(&p.started, &p.well)
+		return p, err
+	}, "SELECT started_at, ended_well FROM process ORDER BY id DESC LIMIT ?", uncleanEnds)
 	if err != nil || len(last) < uncleanEnds {
 		return false, err
 	}
@@ -157,7 +159,7 @@ func (s *Service) Strays(ctx context.Context) ([]string, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	known, err := collect(ctx, s.db.Read(), func(row scanner) (id string, err error) { return id, row.Scan(&id) }, "SELECT id FROM crawl ORDER BY id")
+	known, err := Collect(ctx, s.db.Read(), ScanText, "SELECT id FROM crawl ORDER BY id")
 	if err != nil {
 		return nil, err
 	}

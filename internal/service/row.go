@@ -40,12 +40,12 @@ const rowColumns = "id, account, name, labels_json, generation, state, desired, 
 	"result_json, progress_json"
 
 // scanRow reads a whole row.
-func scanRow(from scanner) (*row, error) { return scan(from, true) }
+func scanRow(from Scanner) (*row, error) { return scan(from, true) }
 
 // scanShown reads what is shown of a crawl, without the settings as they were given and as they are stored, which are most of a row.
-func scanShown(from scanner) (*row, error) { return scan(from, false) }
+func scanShown(from Scanner) (*row, error) { return scan(from, false) }
 
-func scan(from scanner, whole bool) (*row, error) {
+func scan(from Scanner, whole bool) (*row, error) {
 	r := &row{}
 	var labels, starts, settings, shown, stored, recrawl, result, progress string
 	var waiting Waiting
@@ -63,7 +63,7 @@ func scan(from scanner, whole bool) (*row, error) {
 		err = errors.Join(err, fromJSON(settings, &r.given), fromJSON(stored, &r.stored))
 	}
 	err = errors.Join(err, fromJSON(labels, &r.Labels), fromJSON(starts, &r.starts), fromJSON(shown, &r.Settings), fromJSON(result, &r.Result), fromJSON(progress, &r.Progress))
-	r.CreatedAt, r.StartedAt, r.EndedAt = timeOf(created), timeOf(started), timeOf(ended)
+	r.CreatedAt, r.StartedAt, r.EndedAt = TimeOf(created), TimeOf(started), TimeOf(ended)
 	r.elapsed = time.Duration(elapsed) * time.Millisecond
 	r.Elapsed = r.elapsed.Seconds()
 	if waiting.Code != "" {
@@ -96,7 +96,7 @@ func (r *row) fillEmpty() {
 }
 
 // getRow reads a crawl. Account, if it is given, is the only one whose crawls are found.
-func getRow(ctx context.Context, q queryer, account, id string) (*row, error) {
+func getRow(ctx context.Context, q Queryer, account, id string) (*row, error) {
 	if !IsID(id) {
 		return nil, notFound("crawl", id)
 	}
@@ -112,7 +112,7 @@ func (r *row) insert(tx *Tx) error {
 	return tx.change("INSERT INTO crawl (id, account, state, desired, plan, priority, profile, name, labels_json, schedule, starts_json, start_count, settings_json, shown_json, stored_json, created_at, queued_at) "+
 		"VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 		r.ID, r.Account, r.State, r.Desired, r.Plan, r.Priority, r.Profile, r.Name, toJSON(r.Labels), r.Schedule, toJSON(r.starts), len(r.starts), toJSON(r.given), toJSON(r.Settings), toJSON(r.stored),
-		millis(tx.now), millis(tx.now))
+		Millis(tx.now), Millis(tx.now))
 }
 
 // move stores the state, what is desired and what follows from them, and records an event of the given type, unless that is empty.
@@ -127,7 +127,7 @@ func (r *row) move(tx *Tx, by Actor, event EventType, data any) error {
 	}
 	err := tx.change("UPDATE crawl SET state = ?, desired = ?, generation = ?, wait_code = ?, wait_detail = ?, recrawl_json = ?, started_at = ?, ended_at = ?, begun = ?, resume_first = ?, trial = ?, rescope = ?, "+
 		"elapsed_ms = ?, counted = ?, queued_at = ?, disk_bytes = ?, result_json = ?, progress_json = ? WHERE id = ?",
-		r.State, r.Desired, r.Generation, code, detail, recrawl, millis(r.StartedAt.Time), millis(r.EndedAt.Time), r.begun, r.resumeFirst, r.trial, r.rescope,
+		r.State, r.Desired, r.Generation, code, detail, recrawl, Millis(r.StartedAt.Time), Millis(r.EndedAt.Time), r.begun, r.resumeFirst, r.trial, r.rescope,
 		r.elapsed.Milliseconds(), r.counted, r.queuedAt, r.disk, toJSON(r.Result), toJSON(r.Progress), r.ID)
 	if err != nil || event == "" {
 		return err

@@ -516,7 +516,7 @@ func (r *row) fail(tx *Tx, by Actor, err error) error {
 func (r *row) recordEnd(tx *Tx, by Actor) error {
 	err := tx.change("INSERT INTO crawl_run (crawl, generation, state, started_at, ended_at, result_json, progress_json) VALUES (?, ?, ?, ?, ?, ?, ?) "+
 		"ON CONFLICT (crawl, generation) DO UPDATE SET state = excluded.state, ended_at = excluded.ended_at, result_json = excluded.result_json, progress_json = excluded.progress_json",
-		r.ID, r.Generation, r.State, millis(r.StartedAt.Time), millis(r.EndedAt.Time), toJSON(r.Result), toJSON(r.Progress))
+		r.ID, r.Generation, r.State, Millis(r.StartedAt.Time), Millis(r.EndedAt.Time), toJSON(r.Result), toJSON(r.Progress))
 	return errors.Join(err, r.pruneRuns(tx), r.move(tx, by, CrawlFinished, map[string]any{"state": r.State, "status": r.Status, "success": r.Success, "reason": r.Reason}))
 }
 

@@ -217,14 +217,14 @@ func (tx *Tx) change(query string, args ...any) error {
 	return err
 }
 
-// queryer is a database or a transaction.
-type queryer interface {
+// Queryer is a database or a transaction.
+type Queryer interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// collect reads all rows of a query.
-func collect[T any](ctx context.Context, q queryer, scan func(scanner) (T, error), query string, args ...any) (items []T, err error) {
+// Collect reads all rows of a query.
+func Collect[T any](ctx context.Context, q Queryer, scan func(Scanner) (T, error), query string, args ...any) (items []T, err error) {
 	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
@@ -241,28 +241,25 @@ func collect[T any](ctx context.Context, q queryer, scan func(scanner) (T, error
 	return items, rows.Err()
 }
 
-// scanner is a row.
-type scanner interface{ Scan(dest ...any) error }
+// Scanner is a row.
+type Scanner interface{ Scan(dest ...any) error }
+
+// ScanText reads a row that is one text.
+func ScanText(row Scanner) (text string, err error) {
+	err = row.Scan(&text)
+	return text, err
+}
 
 // Millis is a time as it is stored.
-func Millis(t time.Time) int64 { return millis(t) }
-
-// TimeOf is a stored time.
-func TimeOf(ms int64) page.Time { return timeOf(ms) }
-
-// NewID makes an id for a record of a part of the service. Ids that are made later are greater, to the millisecond.
-func NewID() string { return newID() }
-
-// millis is a time as it is stored.
-func millis(t time.Time) int64 {
+func Millis(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
 	}
 	return t.UnixMilli()
 }
 
-// timeOf is a stored time.
-func timeOf(ms int64) page.Time {
+// TimeOf is a stored time.
+func TimeOf(ms int64) page.Time {
 	if ms == 0 {
 		return page.Time{}
 	}
@@ -286,8 +283,8 @@ func fromJSON(text string, v any) error {
 	return nil
 }
 
-// newID makes an id of lower-case letters and digits. Ids that are made later are greater, to the millisecond.
-func newID() string {
+// NewID makes an id of lower-case letters and digits. Ids that are made later are greater, to the millisecond.
+func NewID() string {
 	var b [15]byte
 	binary.BigEndian.PutUint64(b[:8], uint64(time.Now().UnixMilli())<<16)
 	_, _ = rand.Read(b[6:]) // it never fails

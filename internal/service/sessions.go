@@ -32,7 +32,7 @@ func (s *Sessions) NewLogin(ctx context.Context) (token string, err error) {
 	return token, s.s.Write(ctx, func(tx *Tx) error {
 		return errors.Join(
 			tx.change("DELETE FROM login"),
-			tx.change("INSERT INTO login (hash, account, created_at, expires_at) VALUES (?, ?, ?, ?)", hashOf(token), DefaultAccount, millis(tx.now), millis(tx.now.Add(LoginTime))),
+			tx.change("INSERT INTO login (hash, account, created_at, expires_at) VALUES (?, ?, ?, ?)", hashOf(token), DefaultAccount, Millis(tx.now), Millis(tx.now.Add(LoginTime))),
 			tx.Audit(&Caller{System: "operator"}, "login.create", "", nil))
 	})
 }
@@ -59,10 +59,10 @@ func (s *Sessions) Begin(ctx context.Context, token, key, remote string) (secret
 	}
 	secret = rand.Text() + rand.Text()
 	return secret, s.s.Write(ctx, func(tx *Tx) error {
-		if err := errors.Join(tx.change("DELETE FROM login WHERE expires_at <= ?", millis(tx.now)), tx.change("DELETE FROM session WHERE expires_at <= ?", millis(tx.now))); err != nil {
+		if err := errors.Join(tx.change("DELETE FROM login WHERE expires_at <= ?", Millis(tx.now)), tx.change("DELETE FROM session WHERE expires_at <= ?", Millis(tx.now))); err != nil {
 			return err
 		}
-		ends := millis(tx.now.Add(SessionTime))
+		ends := Millis(tx.now.Add(SessionTime))
 		if token != "" {
 			var name string
 			err := tx.QueryRowContext(ctx, "SELECT account FROM login WHERE hash = ?", hashOf(token)).Scan(&name)
@@ -76,17 +76,17 @@ func (s *Sessions) Begin(ctx context.Context, token, key, remote string) (secret
 			if err != nil {
 				return err
 			}
-			caller = &Caller{Account: account, Key: newID(), Remote: remote}
+			caller = &Caller{Account: account, Key: NewID(), Remote: remote}
 			err = errors.Join(
 				tx.change("DELETE FROM login WHERE hash = ?", hashOf(token)),
 				tx.change("INSERT INTO api_key (id, account, name, hash, scopes_json, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
-					caller.Key, account.ID, browserKey, "", toJSON([]Scope{ScopeAdmin}), millis(tx.now), ends)) // no secret has an empty hash
+					caller.Key, account.ID, browserKey, "", toJSON([]Scope{ScopeAdmin}), Millis(tx.now), ends)) // no secret has an empty hash
 			if err != nil {
 				return err
 			}
 		}
 		return errors.Join(
-			tx.change("INSERT INTO session (hash, api_key, csrf, created_at, expires_at) VALUES (?, ?, ?, ?, ?)", hashOf(secret), caller.Key, rand.Text(), millis(tx.now), ends),
+			tx.change("INSERT INTO session (hash, api_key, csrf, created_at, expires_at) VALUES (?, ?, ?, ?, ?)", hashOf(secret), caller.Key, rand.Text(), Millis(tx.now), ends),
 			tx.Audit(caller, "session.begin", caller.Key, nil))
 	})
 }
@@ -103,7 +103,7 @@ func (s *Sessions) Get(ctx context.Context, secret string) (*Session, error) {
 	var key, csrf string
 	var expires int64
 	err := s.s.db.Read().QueryRowContext(ctx, "SELECT api_key, csrf, expires_at FROM session WHERE hash = ?", hashOf(secret)).Scan(&key, &csrf, &expires)
-	if errors.Is(err, sql.ErrNoRows) || err == nil && expires <= millis(time.Now()) {
+	if errors.Is(err, sql.ErrNoRows) || err == nil && expires <= Millis(time.Now()) {
 		return nil, &Error{Code: ErrUnauthorized, Detail: "the session has ended: log in again"}
 	}
 	if err != nil {
@@ -113,14 +113,14 @@ func (s *Sessions) Get(ctx context.Context, secret string) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Session{Caller: caller, CSRF: csrf, ExpiresAt: timeOf(expires)}, nil
+	return &Session{Caller: caller, CSRF: csrf, ExpiresAt: TimeOf(expires)}, nil
 }
 
 // End ends a session, and the key that was made for it.
 func (s *Sessions) End(ctx context.Context, secret string) error {
 	return s.s.Write(ctx, func(tx *Tx) error {
 		return errors.Join(
-			tx.change("UPDATE api_key SET revoked_at = ? WHERE revoked_at = 0 AND name = ? AND hash = '' AND id IN (SELECT api_key FROM session WHERE hash = ?)", millis(tx.now), browserKey, hashOf(secret)),
+			tx.change("UPDATE api_key SET revoked_at = ? WHERE revoked_at = 0 AND name = ? AND hash = '' AND id IN (SELECT api_key FROM session WHERE hash = ?)", Millis(tx.now), browserKey, hashOf(secret)),
 			tx.change("DELETE FROM session WHERE hash = ?", hashOf(secret)))
 	})
 }

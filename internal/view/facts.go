@@ -6,9 +6,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mapwright/mapwright/internal/crawl/monitor"
-
 	"github.com/dustin/go-humanize"
+
+	"github.com/mapwright/mapwright/internal/crawl/monitor"
+	"github.com/mapwright/mapwright/internal/words"
 )
 
 // labelWidth is the column of names at the left.
@@ -51,25 +52,8 @@ func (p *picture) facts(l *monitor.Live) {
 
 // outcomes counts what became of URLs, the largest number first.
 func (p *picture) outcomes(l *monitor.Live) {
-	names := byCount(l.Outcomes, "pending")
-	for i, o := range names {
-		names[i] = o + " " + humanize.Comma(l.Outcomes[o])
-	}
-	p.fact(rankOutcomes, "Outcomes", cmp.Or(strings.Join(names, ", "), "none yet"))
-}
-
-// byCount are the names of counts but one, the largest first.
-func byCount(counts map[string]int64, but string) []string {
-	var names []string
-	for name := range counts {
-		if name != but {
-			names = append(names, name)
-		}
-	}
-	slices.SortFunc(names, func(a, b string) int {
-		return cmp.Or(cmp.Compare(counts[b], counts[a]), strings.Compare(a, b))
-	})
-	return names
+	names := slices.DeleteFunc(words.ByCount(l.Outcomes), func(name string) bool { return name == "pending" })
+	p.fact(rankOutcomes, "Outcomes", cmp.Or(words.Counts(l.Outcomes, names), "none yet"))
 }
 
 // hosts says how many hosts have something pending, and what they wait for: what is wrong first, then the largest number.
@@ -83,15 +67,12 @@ func hosts(l *monitor.Live) string {
 	}
 	first := []string{"rest", "backoff", "blocked", "abandoned"}
 	names := slices.DeleteFunc(slices.Clone(first), func(why string) bool { return l.Hosts[why] == 0 })
-	for _, why := range byCount(l.Hosts, "") {
+	for _, why := range words.ByCount(l.Hosts) {
 		if !slices.Contains(first, why) {
 			names = append(names, why)
 		}
 	}
-	for i, why := range names {
-		names[i] = why + " " + humanize.Comma(l.Hosts[why])
-	}
-	return humanize.Comma(all) + ": " + strings.Join(names, ", ")
+	return humanize.Comma(all) + ": " + words.Counts(l.Hosts, names)
 }
 
 // bars show how far the crawl is: of what is found, and of its limits.
@@ -157,7 +138,7 @@ func (p *picture) note(rank int, color ink, text string) {
 func (p *picture) footer(n Notes) {
 	text := "Ctrl-C stops, twice at once.  Log: " + n.Log
 	if n.Warnings > 0 {
-		text = many(n.Warnings, "warning") + ".  " + text
+		text = words.Count(n.Warnings, "warning") + ".  " + text
 	}
 	p.add(rankFooter, row{{faint, p.cut(text, p.Width)}})
 }

@@ -45,7 +45,7 @@ func milliseconds(ms float64) string {
 	return fmt.Sprintf("%.1fms", ms)
 }
 
-// toGo writes a time to come in its two largest units, since more of an estimate is a lie.
+// toGo writes a time to come in its two largest units: an estimate is no more exact than that.
 func toGo(seconds float64) string {
 	d := time.Duration(finite(seconds) * float64(time.Second)).Round(time.Second)
 	days, hours, minutes, secs := int(d.Hours())/24, int(d.Hours())%24, int(d.Minutes())%60, int(d.Seconds())%60
@@ -76,13 +76,6 @@ func times(n int) string {
 		return "twice"
 	}
 	return fmt.Sprintf("%d times", n)
-}
-
-func many(n int64, one string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return humanize.Comma(n) + " " + one + "s"
 }
 
 // startsOf names what is crawled.

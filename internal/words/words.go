@@ -2,6 +2,9 @@
 package words
 
 import (
+	"cmp"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,6 +15,22 @@ import (
 // Count writes a count of something. Without a form for more than one, the English rules make it.
 func Count(n int64, one string, more ...string) string {
 	return humanize.Comma(n) + " " + english.PluralWord(int(n), one, strings.Join(more, ""))
+}
+
+// ByCount returns the names of counts, the largest first.
+func ByCount(counts map[string]int64) []string {
+	return slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), strings.Compare(a, b))
+	})
+}
+
+// Counts writes counts under the given names.
+func Counts(counts map[string]int64, names []string) string {
+	parts := make([]string, len(names))
+	for i, name := range names {
+		parts[i] = name + " " + humanize.Comma(counts[name])
+	}
+	return strings.Join(parts, ", ")
 }
 
 // Span writes a time that is left: tenths under ten seconds, else whole seconds, and days where there are two or more.

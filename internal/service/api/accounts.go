@@ -39,11 +39,7 @@ func (a accountRoutes) usage(c *call) error {
 	if err := q.done(); err != nil {
 		return err
 	}
-	u, err := a.accounts().Usage(c.r.Context(), account)
-	if err != nil {
-		return err
-	}
-	return c.json(http.StatusOK, u)
+	return c.reply(a.accounts().Usage(c.r.Context(), account))
 }
 
 func (a accountRoutes) listKeys(c *call) error {
@@ -53,10 +49,7 @@ func (a accountRoutes) listKeys(c *call) error {
 		return err
 	}
 	keys, err := a.accounts().Keys(c.r.Context(), account)
-	if err != nil {
-		return err
-	}
-	return items(c, keys)
+	return items(c, keys, err)
 }
 
 // keyInput is a request for a key.
@@ -96,26 +89,16 @@ func (a accountRoutes) createKey(c *call) error {
 }
 
 func (a accountRoutes) revokeKey(c *call) error {
-	id, err := c.id("id")
-	if err != nil {
-		return err
-	}
 	account := c.caller.Account.ID
 	if c.caller.Has(service.ScopeAdmin) {
 		account = ""
 	}
-	if err := a.accounts().RevokeKey(c.r.Context(), c.caller, account, id); err != nil {
-		return err
-	}
-	return c.noContent()
+	return c.noContent(a.accounts().RevokeKey(c.r.Context(), c.caller, account, c.id()))
 }
 
 func (a accountRoutes) list(c *call) error {
 	all, err := a.accounts().List(c.r.Context())
-	if err != nil {
-		return err
-	}
-	return items(c, all)
+	return items(c, all, err)
 }
 
 // accountInput is a request for an account.
@@ -139,42 +122,23 @@ func (a accountRoutes) create(c *call) error {
 }
 
 func (a accountRoutes) get(c *call) error {
-	id, err := c.id("id")
-	if err != nil {
-		return err
-	}
-	if id != c.caller.Account.ID && !c.caller.Has(service.ScopeAdmin) {
+	if c.id() != c.caller.Account.ID && !c.caller.Has(service.ScopeAdmin) {
 		return refuse(service.ErrNotFound, "there is no such account")
 	}
-	account, err := a.accounts().Get(c.r.Context(), id)
-	if err != nil {
-		return err
-	}
-	return c.json(http.StatusOK, account)
+	return c.reply(a.accounts().Get(c.r.Context(), c.id()))
 }
 
 func (a accountRoutes) edit(c *call) error {
-	id, err := c.id("id")
-	if err != nil {
-		return err
-	}
 	var e service.AccountEdit
 	if err := c.body(&e); err != nil {
 		return err
 	}
-	account, err := a.accounts().Edit(c.r.Context(), c.caller, id, e)
-	if err != nil {
-		return err
-	}
-	return c.json(http.StatusOK, account)
+	return c.reply(a.accounts().Edit(c.r.Context(), c.caller, c.id(), e))
 }
 
 func (a accountRoutes) plans(c *call) error {
 	all, err := a.accounts().Plans(c.r.Context())
-	if err != nil {
-		return err
-	}
-	return items(c, all)
+	return items(c, all, err)
 }
 
 // planInput is a plan without its name, which the path has.
@@ -190,15 +154,11 @@ type planInput struct {
 }
 
 func (a accountRoutes) putPlan(c *call) error {
-	name, err := c.id("name")
-	if err != nil {
-		return err
-	}
 	var in planInput
 	if err := c.body(&in); err != nil {
 		return err
 	}
-	p := service.Plan{Name: name, Safe: in.Safe, MaxURLs: in.MaxURLs, MaxCrawls: in.MaxCrawls, MaxQueued: in.MaxQueued, MaxPriority: 9,
+	p := service.Plan{Name: c.r.PathValue("name"), Safe: in.Safe, MaxURLs: in.MaxURLs, MaxCrawls: in.MaxCrawls, MaxQueued: in.MaxQueued, MaxPriority: 9,
 		PagesPerMonth: in.PagesPerMonth, DiskBytes: in.DiskBytes, Refused: in.Refused}
 	if in.MaxPriority != nil {
 		p.MaxPriority = *in.MaxPriority

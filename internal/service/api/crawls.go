@@ -118,23 +118,15 @@ func (a crawlRoutes) get(c *call) error {
 
 // find reads the crawl that the path names.
 func (a crawlRoutes) find(c *call) (*service.Crawl, error) {
-	id, err := c.id("id")
-	if err != nil {
-		return nil, err
-	}
-	return a.crawls().Get(c.r.Context(), c.caller, id)
+	return a.crawls().Get(c.r.Context(), c.caller, c.id())
 }
 
 func (a crawlRoutes) edit(c *call) error {
-	id, err := c.id("id")
-	if err != nil {
-		return err
-	}
 	var e service.Edit
 	if err := c.body(&e); err != nil {
 		return err
 	}
-	crawl, err := a.crawls().Edit(c.r.Context(), c.caller, id, e)
+	crawl, err := a.crawls().Edit(c.r.Context(), c.caller, c.id(), e)
 	if err != nil {
 		return err
 	}
@@ -145,17 +137,13 @@ func (a crawlRoutes) edit(c *call) error {
 // command is the handler of a command without a body.
 func (a crawlRoutes) command(command service.Command) func(*call) error {
 	return func(c *call) error {
-		id, err := c.id("id")
-		if err != nil {
-			return err
-		}
 		var recrawl service.Recrawl
 		if command == service.CommandRecrawl {
 			if err := c.optionalBody(&recrawl); err != nil {
 				return err
 			}
 		}
-		crawl, err := a.crawls().Command(c.r.Context(), c.caller, id, command, &recrawl)
+		crawl, err := a.crawls().Command(c.r.Context(), c.caller, c.id(), command, &recrawl)
 		if err != nil {
 			return err
 		}
@@ -164,13 +152,6 @@ func (a crawlRoutes) command(command service.Command) func(*call) error {
 }
 
 func (a crawlRoutes) runs(c *call) error {
-	id, err := c.id("id")
-	if err != nil {
-		return err
-	}
-	all, err := a.crawls().Runs(c.r.Context(), c.caller, id)
-	if err != nil {
-		return err
-	}
-	return items(c, all)
+	all, err := a.crawls().Runs(c.r.Context(), c.caller, c.id())
+	return items(c, all, err)
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/service"
+	"github.com/mapwright/mapwright/internal/words"
 )
 
 const (
@@ -130,10 +131,4 @@ func kindOf(t reflect.Type) string {
 }
 
 // shorten cuts a name that a client made up.
-func shorten(name string) string {
-	const most = 100
-	if len(name) > most {
-		return strings.ToValidUTF8(name[:most], "") + "…"
-	}
-	return name
-}
+func shorten(name string) string { return words.Shorten(name, 100) }

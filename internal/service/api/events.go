@@ -200,14 +200,10 @@ func (e eventRoutes) all(c *call) error {
 }
 
 func (e eventRoutes) ofCrawl(c *call) error {
-	id, err := c.id("id")
-	if err != nil {
+	if _, err := e.server.service.Crawls.Get(c.r.Context(), c.caller, c.id()); err != nil {
 		return err
 	}
-	if _, err := e.server.service.Crawls.Get(c.r.Context(), c.caller, id); err != nil {
-		return err
-	}
-	return e.stream(c, &stream{crawl: id})
+	return e.stream(c, &stream{crawl: c.id()})
 }
 
 // stream sends events until the client goes, the server drains or the credential ends.

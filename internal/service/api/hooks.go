@@ -19,10 +19,7 @@ func (a scheduleRoutes) list(c *call) error {
 		return err
 	}
 	all, err := a.schedules.List(c.r.Context(), account)
-	if err != nil {
-		return err
-	}
-	return items(c, all)
+	return items(c, all, err)
 }
 
 func (a scheduleRoutes) create(c *call) error {
@@ -39,42 +36,19 @@ func (a scheduleRoutes) create(c *call) error {
 }
 
 func (a scheduleRoutes) get(c *call) error {
-	id, err := c.id("id")
-	if err != nil {
-		return err
-	}
-	s, err := a.schedules.Get(c.r.Context(), c.caller, id)
-	if err != nil {
-		return err
-	}
-	return c.json(http.StatusOK, s)
+	return c.reply(a.schedules.Get(c.r.Context(), c.caller, c.id()))
 }
 
 func (a scheduleRoutes) edit(c *call) error {
-	id, err := c.id("id")
-	if err != nil {
-		return err
-	}
 	var in schedules.Input
 	if err := c.body(&in); err != nil {
 		return err
 	}
-	s, err := a.schedules.Edit(c.r.Context(), c.caller, id, in)
-	if err != nil {
-		return err
-	}
-	return c.json(http.StatusOK, s)
+	return c.reply(a.schedules.Edit(c.r.Context(), c.caller, c.id(), in))
 }
 
 func (a scheduleRoutes) delete(c *call) error {
-	id, err := c.id("id")
-	if err != nil {
-		return err
-	}
-	if err := a.schedules.Delete(c.r.Context(), c.caller, id); err != nil {
-		return err
-	}
-	return c.noContent()
+	return c.noContent(a.schedules.Delete(c.r.Context(), c.caller, c.id()))
 }
 
 // hookRoutes are the routes of webhooks.
@@ -87,10 +61,7 @@ func (a hookRoutes) list(c *call) error {
 		return err
 	}
 	all, err := a.hooks.List(c.r.Context(), account)
-	if err != nil {
-		return err
-	}
-	return items(c, all)
+	return items(c, all, err)
 }
 
 func (a hookRoutes) create(c *call) error {
@@ -107,50 +78,23 @@ func (a hookRoutes) create(c *call) error {
 }
 
 func (a hookRoutes) get(c *call) error {
-	id, err := c.id("id")
-	if err != nil {
-		return err
-	}
-	w, err := a.hooks.Get(c.r.Context(), c.caller, id)
-	if err != nil {
-		return err
-	}
-	return c.json(http.StatusOK, w)
+	return c.reply(a.hooks.Get(c.r.Context(), c.caller, c.id()))
 }
 
 func (a hookRoutes) edit(c *call) error {
-	id, err := c.id("id")
-	if err != nil {
-		return err
-	}
 	var in hooks.Input
 	if err := c.body(&in); err != nil {
 		return err
 	}
-	w, err := a.hooks.Edit(c.r.Context(), c.caller, id, in)
-	if err != nil {
-		return err
-	}
-	return c.json(http.StatusOK, w)
+	return c.reply(a.hooks.Edit(c.r.Context(), c.caller, c.id(), in))
 }
 
 func (a hookRoutes) delete(c *call) error {
-	id, err := c.id("id")
-	if err != nil {
-		return err
-	}
-	if err := a.hooks.Delete(c.r.Context(), c.caller, id); err != nil {
-		return err
-	}
-	return c.noContent()
+	return c.noContent(a.hooks.Delete(c.r.Context(), c.caller, c.id()))
 }
 
 func (a hookRoutes) test(c *call) error {
-	id, err := c.id("id")
-	if err != nil {
-		return err
-	}
-	d, err := a.hooks.Test(c.r.Context(), c.caller, id)
+	d, err := a.hooks.Test(c.r.Context(), c.caller, c.id())
 	if err != nil {
 		return err
 	}
@@ -158,35 +102,16 @@ func (a hookRoutes) test(c *call) error {
 }
 
 func (a hookRoutes) deliveries(c *call) error {
-	id, err := c.id("id")
-	if err != nil {
-		return err
-	}
 	q := c.query()
 	cursor, limit := q.text("cursor"), q.number("limit", 1, mostItems, someItems)
 	if err := q.done(); err != nil {
 		return err
 	}
-	list, err := a.hooks.Deliveries(c.r.Context(), c.caller, id, cursor, limit)
-	if err != nil {
-		return err
-	}
-	if list.Items == nil {
-		list.Items = []service.Delivery{}
-	}
-	return c.json(http.StatusOK, list)
+	return c.reply(a.hooks.Deliveries(c.r.Context(), c.caller, c.id(), cursor, limit))
 }
 
 func (a hookRoutes) redeliver(c *call) error {
-	id, err := c.id("id")
-	if err != nil {
-		return err
-	}
-	delivery, err := c.id("delivery")
-	if err != nil {
-		return err
-	}
-	d, err := a.hooks.Redeliver(c.r.Context(), c.caller, id, delivery)
+	d, err := a.hooks.Redeliver(c.r.Context(), c.caller, c.id(), c.r.PathValue("delivery"))
 	if err != nil {
 		return err
 	}
@@ -202,11 +127,7 @@ func (a hostRoutes) list(c *call) error {
 	if err := q.done(); err != nil {
 		return err
 	}
-	list, err := a.hosts.List(c.r.Context(), cursor, limit)
-	if err != nil {
-		return err
-	}
-	return c.json(http.StatusOK, list)
+	return c.reply(a.hosts.List(c.r.Context(), cursor, limit))
 }
 
 func (a hostRoutes) get(c *call) error {
@@ -234,17 +155,9 @@ func (a hostRoutes) deny(c *call) error {
 	if err := c.optionalBody(&in); err != nil {
 		return err
 	}
-	h, err := a.hosts.Deny(c.r.Context(), c.caller, c.r.PathValue("host"), in.Reason)
-	if err != nil {
-		return err
-	}
-	return c.json(http.StatusOK, h)
+	return c.reply(a.hosts.Deny(c.r.Context(), c.caller, c.r.PathValue("host"), in.Reason))
 }
 
 func (a hostRoutes) allow(c *call) error {
-	h, err := a.hosts.Allow(c.r.Context(), c.caller, c.r.PathValue("host"))
-	if err != nil {
-		return err
-	}
-	return c.json(http.StatusOK, h)
+	return c.reply(a.hosts.Allow(c.r.Context(), c.caller, c.r.PathValue("host")))
 }

@@ -97,8 +97,5 @@ func (l *logins) enter(c *call) error {
 
 // leave ends the session of the caller.
 func (l *logins) leave(c *call) error {
-	if err := l.server.EndSession(c.w, c.r); err != nil {
-		return err
-	}
-	return c.noContent()
+	return c.noContent(l.server.EndSession(c.w, c.r))
 }

@@ -1,13 +1,9 @@
 package api
 
 import (
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io/fs"
 	"net/http"
-	"os"
 
+	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/problems"
 	"github.com/mapwright/mapwright/internal/service"
 )
@@ -18,20 +14,14 @@ func (a resultRoutes) problemsOf(c *call) ([]problems.Problem, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := os.ReadFile(dir.Report())
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, a.missing(crawl, "report")
-	}
+	rep, err := report.Read(dir)
 	if err != nil {
 		return nil, err
 	}
-	var report struct {
-		Problems []problems.Problem `json:"problems"`
+	if rep == nil {
+		return nil, a.missing(crawl, "report")
 	}
-	if err := json.Unmarshal(text, &report); err != nil {
-		return nil, fmt.Errorf("read the report of crawl %s: %w", crawl.ID, err)
-	}
-	return report.Problems, nil
+	return rep.Problems, nil
 }
 
 // problems lists what was checked, without the pages.
@@ -44,7 +34,7 @@ func (a resultRoutes) problems(c *call) error {
 		all[i].Cut += int64(len(all[i].Items))
 		all[i].Items = []problems.Item{}
 	}
-	return items(c, all)
+	return items(c, all, nil)
 }
 
 func (a resultRoutes) problem(c *call) error {

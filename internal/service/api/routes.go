@@ -132,6 +132,9 @@ func (c *call) run(route route) (err error) {
 		}
 		c.w.Header().Set("Cache-Control", "no-store")
 	}
+	if err := c.checkNames(); err != nil {
+		return err
+	}
 	return route.handle(c)
 }
 
@@ -153,19 +156,32 @@ func (c *call) json(status int, v any) error {
 	return nil
 }
 
+// reply answers with a value, unless there is an error.
+func (c *call) reply(v any, err error) error {
+	if err != nil {
+		return err
+	}
+	return c.json(http.StatusOK, v)
+}
+
 // link is an address on this server, for users.
 func (c *call) link(path string) string { return c.server.base + path }
 
-// id is a part of the path that names a thing. What cannot be an id does not exist.
-func (c *call) id(name string) (string, error) {
+// id is the part of the path that names a crawl, an account and so on.
+func (c *call) id() string { return c.r.PathValue("id") }
+
+// checkNames refuses a path with a name that nothing can have.
+func (c *call) checkNames() error {
 	const most = 64
-	id := c.r.PathValue(name)
-	if id == "" || len(id) > most || strings.ContainsFunc(id, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-'
-	}) {
-		return "", refuse(service.ErrNotFound, "there is no such thing")
+	for _, part := range []string{"id", "delivery", "name"} {
+		name := c.r.PathValue(part)
+		if len(name) > most || strings.ContainsFunc(name, func(r rune) bool {
+			return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-'
+		}) {
+			return refuse(service.ErrNotFound, "there is no such thing")
+		}
 	}
-	return id, nil
+	return nil
 }
 
 // query reads parameters of the query, and collects what is wrong with them.
@@ -235,16 +251,18 @@ const (
 	someItems = 100
 )
 
-// items answers with a whole list.
-func items[T any](c *call, all []T) error {
+// items answers with a whole list, unless there is an error.
+func items[T any](c *call, all []T, err error) error {
 	if all == nil {
 		all = []T{}
 	}
-	return c.json(http.StatusOK, service.List[T]{Items: all})
+	return c.reply(service.List[T]{Items: all}, err)
 }
 
-// noContent answers that something was done.
-func (c *call) noContent() error {
-	c.w.WriteHeader(http.StatusNoContent)
-	return nil
+// noContent answers that something was done, unless there is an error.
+func (c *call) noContent(err error) error {
+	if err == nil {
+		c.w.WriteHeader(http.StatusNoContent)
+	}
+	return err
 }

@@ -38,7 +38,7 @@ func (a serverRoutes) document(c *call) error {
 }
 
 func (a serverRoutes) settings(c *call) error {
-	return items(c, config.Info(config.Defaults(config.Polite)))
+	return items(c, config.Info(config.Defaults(config.Polite)), nil)
 }
 
 func (a serverRoutes) metrics(c *call) error {

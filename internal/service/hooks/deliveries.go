@@ -16,18 +16,16 @@ func (h *Hooks) Deliveries(ctx context.Context, c *service.Caller, id, cursor st
 		limit = 50
 	}
 	limit = min(limit, 500)
-	list.Items = []service.Delivery{}
 	q := h.service.DB().Read()
 	if _, err := get(ctx, q, c, id); err != nil {
 		return list, err
 	}
 	// Ids of deliveries are in the order of their creation.
-	found, err := queryDeliveries(ctx, q, "WHERE webhook = ? AND (? = '' OR id < ?) ORDER BY id DESC LIMIT ?", id, cursor, cursor, limit+1)
-	if len(found) > limit {
-		found = found[:limit]
-		list.NextCursor = found[limit-1].ID
+	list.Items, err = queryDeliveries(ctx, q, "WHERE webhook = ? AND (? = '' OR id < ?) ORDER BY id DESC LIMIT ?", id, cursor, cursor, limit+1)
+	if len(list.Items) > limit {
+		list.Items = list.Items[:limit]
+		list.NextCursor = list.Items[limit-1].ID
 	}
-	list.Items = append(list.Items, found...)
 	return list, err
 }
 
@@ -93,23 +91,14 @@ func insert(ctx context.Context, tx *service.Tx, d *service.Delivery, e *service
 }
 
 // queryDeliveries returns the deliveries that the condition selects.
-func queryDeliveries(ctx context.Context, q querier, where string, args ...any) (list []service.Delivery, err error) {
-	rows, err := q.QueryContext(ctx, "SELECT id, webhook, event, type, crawl, state, attempts, created_at, next_at, done_at, last_status, last_error FROM delivery "+where, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var d service.Delivery
+func queryDeliveries(ctx context.Context, q service.Queryer, where string, args ...any) ([]service.Delivery, error) {
+	return service.Collect(ctx, q, func(row service.Scanner) (d service.Delivery, err error) {
 		var created, next, done int64
-		if err := rows.Scan(&d.ID, &d.Webhook, &d.Event, &d.Type, &d.Crawl, &d.State, &d.Attempts, &created, &next, &done, &d.LastStatus, &d.LastError); err != nil {
-			return nil, err
-		}
+		err = row.Scan(&d.ID, &d.Webhook, &d.Event, &d.Type, &d.Crawl, &d.State, &d.Attempts, &created, &next, &done, &d.LastStatus, &d.LastError)
 		d.CreatedAt, d.DoneAt = service.TimeOf(created), service.TimeOf(done)
 		if d.State == service.DeliveryPending {
 			d.NextAt = service.TimeOf(next)
 		}
-		list = append(list, d)
-	}
-	return list, rows.Err()
+		return d, err
+	}, "SELECT id, webhook, event, type, crawl, state, attempts, created_at, next_at, done_at, last_status, last_error FROM delivery "+where, args...)
 }

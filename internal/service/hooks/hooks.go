@@ -2,7 +2,6 @@ package hooks
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -224,19 +223,13 @@ func (h *Hooks) Get(ctx context.Context, c *service.Caller, id string) (*service
 	return get(ctx, h.service.DB().Read(), c, id)
 }
 
-// querier is a database or a transaction.
-type querier interface {
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}
-
 func typesJSON(list []service.EventType) string {
 	text, _ := json.Marshal(list) // texts always can be encoded
 	return string(text)
 }
 
 // get returns a webhook that the caller may see.
-func get(ctx context.Context, q querier, c *service.Caller, id string) (*service.Webhook, error) {
+func get(ctx context.Context, q service.Queryer, c *service.Caller, id string) (*service.Webhook, error) {
 	list, err := query(ctx, q, "WHERE id = ?", id)
 	if err != nil {
 		return nil, err
@@ -248,25 +241,17 @@ func get(ctx context.Context, q querier, c *service.Caller, id string) (*service
 }
 
 // query returns the webhooks that the condition selects, without their secrets.
-func query(ctx context.Context, q querier, where string, args ...any) (list []service.Webhook, err error) {
-	rows, err := q.QueryContext(ctx, "SELECT id, account, url, events_json, enabled, allow_private, created_at FROM webhook "+where, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	list = []service.Webhook{}
-	for rows.Next() {
-		var w service.Webhook
+func query(ctx context.Context, q service.Queryer, where string, args ...any) ([]service.Webhook, error) {
+	return service.Collect(ctx, q, func(row service.Scanner) (w service.Webhook, err error) {
 		var events string
 		var created int64
-		if err := rows.Scan(&w.ID, &w.Account, &w.URL, &events, &w.Enabled, &w.AllowPrivate, &created); err != nil {
-			return nil, err
+		if err := row.Scan(&w.ID, &w.Account, &w.URL, &events, &w.Enabled, &w.AllowPrivate, &created); err != nil {
+			return w, err
 		}
 		if err := json.Unmarshal([]byte(events), &w.Events); err != nil {
-			return nil, fmt.Errorf("read webhook %s: %w", w.ID, err)
+			return w, fmt.Errorf("read webhook %s: %w", w.ID, err)
 		}
 		w.CreatedAt = service.TimeOf(created)
-		list = append(list, w)
-	}
-	return list, rows.Err()
+		return w, nil
+	}, "SELECT id, account, url, events_json, enabled, allow_private, created_at FROM webhook "+where, args...)
 }

@@ -123,22 +123,13 @@ type waitingHook struct {
 }
 
 // nextOfEach are the webhooks that have something to deliver, and when, the earliest first.
-func nextOfEach(ctx context.Context, q querier) (list []waitingHook, err error) {
-	rows, err := q.QueryContext(ctx, "SELECT webhook.id, MIN(next_at) FROM webhook JOIN delivery ON delivery.webhook = webhook.id WHERE enabled <> 0 AND state = ? GROUP BY webhook.id ORDER BY 2, 1", service.DeliveryPending)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var w waitingHook
+func nextOfEach(ctx context.Context, q service.Queryer) ([]waitingHook, error) {
+	return service.Collect(ctx, q, func(row service.Scanner) (w waitingHook, err error) {
 		var next int64
-		if err := rows.Scan(&w.id, &next); err != nil {
-			return nil, err
-		}
+		err = row.Scan(&w.id, &next)
 		w.next = time.UnixMilli(next)
-		list = append(list, w)
-	}
-	return list, rows.Err()
+		return w, err
+	}, "SELECT webhook.id, MIN(next_at) FROM webhook JOIN delivery ON delivery.webhook = webhook.id WHERE enabled <> 0 AND state = ? GROUP BY webhook.id ORDER BY 2, 1", service.DeliveryPending)
 }
 
 // Record stores an attempt. If a user asked to send the delivery again meanwhile, that stays due.

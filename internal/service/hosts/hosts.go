@@ -189,20 +189,8 @@ func (h *Hosts) List(ctx context.Context, cursor string, limit int) (list servic
 	return list, nil
 }
 
-func (h *Hosts) names(ctx context.Context, query string, args ...any) (names []string, err error) {
-	rows, err := h.service.DB().Read().QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var name string
-		if err := rows.Scan(&name); err != nil {
-			return nil, err
-		}
-		names = append(names, name)
-	}
-	return names, rows.Err()
+func (h *Hosts) names(ctx context.Context, query string, args ...any) ([]string, error) {
+	return service.Collect(ctx, h.service.DB().Read(), service.ScanText, query, args...)
 }
 
 // Deny ends all requests to a host, in all crawls: its URLs become host_blocked. The name may be *.example.com for all hosts below a domain. Only an admin may do so.

@@ -2,7 +2,6 @@ package schedules
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -68,34 +67,22 @@ func put(ctx context.Context, tx *service.Tx, r *row) error {
 	return err
 }
 
-// querier is a database or a transaction.
-type querier interface {
-	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
-}
-
 // query returns the rows that the condition selects.
-func query(ctx context.Context, q querier, where string, args ...any) (list []row, err error) {
-	rows, err := q.QueryContext(ctx, "SELECT "+columns+" FROM schedule "+where, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var r row
+func query(ctx context.Context, q service.Queryer, where string, args ...any) ([]row, error) {
+	return service.Collect(ctx, q, func(from service.Scanner) (r row, err error) {
 		var submission, recrawl, firing, scopes string
 		var created, next, last int64
-		err := rows.Scan(&r.ID, &r.Account, &r.Name, &r.Cron, &r.Interval, &r.Zone, &r.Enabled, &submission, &r.Crawl, &recrawl, &r.createdBy, &scopes, &firing, &created, &next, &last, &r.LastCrawl, &r.LastError)
+		err = from.Scan(&r.ID, &r.Account, &r.Name, &r.Cron, &r.Interval, &r.Zone, &r.Enabled, &submission, &r.Crawl, &recrawl, &r.createdBy, &scopes, &firing, &created, &next, &last, &r.LastCrawl, &r.LastError)
 		if err != nil {
-			return nil, err
+			return r, err
 		}
 		err = errors.Join(read(submission, &r.Submission), read(recrawl, &r.Recrawl), read(firing, &r.firing), read(scopes, &r.scopes))
 		if err != nil {
-			return nil, fmt.Errorf("read schedule %s: %w", r.ID, err)
+			return r, fmt.Errorf("read schedule %s: %w", r.ID, err)
 		}
 		r.CreatedAt, r.NextAt, r.LastAt = service.TimeOf(created), service.TimeOf(next), service.TimeOf(last)
-		list = append(list, r)
-	}
-	return list, rows.Err()
+		return r, nil
+	}, "SELECT "+columns+" FROM schedule "+where, args...)
 }
 
 // read reads JSON, if there is any.
@@ -107,7 +94,7 @@ func read(text string, v any) error {
 }
 
 // get returns a row that the caller may see.
-func get(ctx context.Context, q querier, c *service.Caller, id string) (*row, error) {
+func get(ctx context.Context, q service.Queryer, c *service.Caller, id string) (*row, error) {
 	list, err := query(ctx, q, "WHERE id = ?", id)
 	if err != nil {
 		return nil, err

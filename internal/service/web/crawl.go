@@ -3,9 +3,7 @@ package web
 import (
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"html/template"
 	"maps"
 	"net/http"
@@ -246,28 +244,12 @@ func recrawlOf(command service.Command, form url.Values) *service.Recrawl {
 	return r
 }
 
-// readReport reads report.json of a crawl; nil if there is none.
-func readReport(dir datadir.Dir) (*report.Report, error) {
-	text, err := os.ReadFile(dir.Report())
-	if missing(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var rep report.Report
-	if err := json.Unmarshal(text, &rep); err != nil {
-		return nil, fmt.Errorf("read report.json: %w", err)
-	}
-	return &rep, nil
-}
-
 // addReport adds what a crawl has found, if it has written that.
 func (v *crawlView) addReport(dir datadir.Dir) error {
 	c := v.Crawl
 	v.Figures = lastFigures(c.Progress)
 	v.Outcomes = countTable("URLs by outcome", "Outcome", c.Outcomes, func(name string) string { return v.Path + "/pages?outcome=" + name })
-	rep, err := readReport(dir)
+	rep, err := report.Read(dir)
 	if rep == nil || err != nil {
 		return err
 	}

@@ -57,7 +57,7 @@ func (crawlScreen) problems(q *request) error {
 		return err
 	}
 	v := &problemsView{crawlFrame: q.crawlFrame(c, "problems", "Problems")}
-	if v.Report, err = readReport(q.server.o.Runs.DataDir(c.ID)); err != nil {
+	if v.Report, err = report.Read(q.server.o.Runs.DataDir(c.ID)); err != nil {
 		return err
 	}
 	if v.Report != nil {
@@ -177,7 +177,7 @@ func (crawlScreen) changes(q *request) error {
 		return &service.Error{Code: service.ErrInvalid, Detail: "There is no such change."}
 	}
 	dir := q.server.o.Runs.DataDir(c.ID)
-	rep, err := readReport(dir)
+	rep, err := report.Read(dir)
 	if err != nil {
 		return err
 	}
