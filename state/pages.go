@@ -99,18 +99,11 @@ func (q *queries) Found(k frontier.Key) (frontier.Link, bool, error) {
 }
 
 // applied reads of one page what has been applied.
-func (q *queries) applied(read func(*badger.Txn) (Page, bool, error)) (_ Page, _ bool, err error) {
-	defer q.guard(&err)
-	if err := q.enter(); err != nil {
-		return Page{}, false, err
-	}
-	defer q.leave()
-	if err := q.marks.failed(); err != nil {
-		return Page{}, false, err
-	}
-	txn := q.view.newest.take()
-	defer q.view.newest.drop(txn)
-	p, ok, err := read(txn.Txn)
+func (q *queries) applied(read func(*badger.Txn) (Page, bool, error)) (p Page, ok bool, err error) {
+	err = q.readNewest(func(txn *badger.Txn) (err error) {
+		p, ok, err = read(txn)
+		return err
+	})
 	if err != nil {
 		return Page{}, false, fmt.Errorf("read page: %w", err)
 	}
@@ -208,7 +201,11 @@ func each(ctx context.Context, q *queries, from frontier.Key, including bool, la
 				yield(Page{}, err)
 				return
 			}
-			pages, err := q.some(after, first, sitemaps)
+			var pages []Page
+			err := q.read(func(txn *badger.Txn) (err error) {
+				pages, err = somePages(txn, after, first, sitemaps)
+				return err
+			})
 			for _, p := range pages {
 				if p.Link.Key.Host > last || !yield(p, nil) {
 					return
@@ -237,19 +234,9 @@ func kindOf(sitemaps bool) string {
 	return "pages"
 }
 
-// some reads the next pages or sitemaps after a key, merging discoveries and
+// somePages reads the next pages or sitemaps after a key, merging discoveries and
 // finishes.
-func (q *queries) some(after frontier.Key, first, sitemaps bool) (_ []Page, err error) {
-	defer q.guard(&err)
-	if err := q.enter(); err != nil {
-		return nil, err
-	}
-	defer q.leave()
-	if err := q.marks.failed(); err != nil {
-		return nil, err
-	}
-	txn := q.view.db.NewTransaction(false)
-	defer txn.Discard()
+func somePages(txn *badger.Txn, after frontier.Key, first, sitemaps bool) ([]Page, error) {
 	m := newPageMerge(txn, sitemaps, after, first)
 	defer m.close()
 	pages := make([]Page, 0, pagesChunk)
@@ -386,7 +373,10 @@ func (q *queries) Changes(ctx context.Context, since uint32) iter.Seq2[Change, e
 			err := ctx.Err()
 			var list []Change
 			if err == nil {
-				list, from, err = someChanges(q, from, since)
+				err = q.read(func(txn *badger.Txn) (err error) {
+					list, from, err = someChanges(txn, from, since)
+					return err
+				})
 			}
 			for _, c := range list {
 				if !yield(c, nil) {
@@ -403,17 +393,7 @@ func (q *queries) Changes(ctx context.Context, since uint32) iter.Seq2[Change, e
 
 // someChanges reads some changes, from a key on. It returns the key to go on with, nil
 // at the end.
-func someChanges(q *queries, from []byte, since uint32) (list []Change, next []byte, err error) {
-	defer q.guard(&err)
-	if err := q.enter(); err != nil {
-		return nil, nil, err
-	}
-	defer q.leave()
-	if err := q.marks.failed(); err != nil {
-		return nil, nil, err
-	}
-	txn := q.view.db.NewTransaction(false)
-	defer txn.Discard()
+func someChanges(txn *badger.Txn, from []byte, since uint32) (list []Change, next []byte, err error) {
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{record.FamChange}})
 	defer it.Close()
 	n := 0

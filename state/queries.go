@@ -125,7 +125,10 @@ func (q *queries) Backlogs(ctx context.Context, first, last uint8) iter.Seq2[fro
 		for more := true; more; {
 			err := ctx.Err()
 			if err == nil {
-				more, err = q.readBacklogs(&r)
+				err = q.read(func(txn *badger.Txn) (err error) {
+					more, err = r.read(txn)
+					return err
+				})
 			}
 			if err != nil {
 				yield(frontier.Backlog{}, fmt.Errorf("read queues: %w", err))
@@ -156,19 +159,8 @@ type backlogReader struct {
 	last  frontier.Backlog   // the one that may go on at from; no Levels if there is none
 }
 
-// readBacklogs reads scanChunk blocks in one transaction. It reports whether there
-// are more.
-func (q *queries) readBacklogs(r *backlogReader) (more bool, err error) {
-	defer q.guard(&err)
-	if err := q.enter(); err != nil {
-		return false, err
-	}
-	defer q.leave()
-	if err := q.marks.failed(); err != nil {
-		return false, err
-	}
-	txn := q.view.db.NewTransaction(false)
-	defer txn.Discard()
+// read reads scanChunk blocks. It reports whether there are more.
+func (r *backlogReader) read(txn *badger.Txn) (more bool, err error) {
 	cursors, facts := newHostReader(txn, record.FamCursor), newHostReader(txn, record.FamHost)
 	defer cursors.it.Close()
 	defer facts.it.Close()
@@ -363,18 +355,43 @@ func (q *queries) Origin(_ context.Context, h frontier.HostID, origin string) (f
 }
 
 // get reads one entry, if it is there. The value is valid during the call.
-func (q *queries) get(key []byte, fn func(value []byte) error) (_ bool, err error) {
+func (q *queries) get(key []byte, fn func(value []byte) error) (found bool, err error) {
+	err = q.readNewest(func(txn *badger.Txn) (err error) {
+		found, err = getValue(txn, key, fn)
+		return err
+	})
+	return found, err
+}
+
+// readNewest calls fn with the transaction that readers share, which shows all that is applied. It is for short reads.
+func (q *queries) readNewest(fn func(*badger.Txn) error) error {
+	return q.use(func() error {
+		txn := q.view.newest.take()
+		defer q.view.newest.drop(txn)
+		return fn(txn.Txn)
+	})
+}
+
+// read calls fn with a transaction of its own.
+func (q *queries) read(fn func(*badger.Txn) error) error {
+	return q.use(func() error {
+		txn := q.view.db.NewTransaction(false)
+		defer txn.Discard()
+		return fn(txn)
+	})
+}
+
+// use calls fn, which reads from Badger, unless the store is closed or has failed.
+func (q *queries) use(fn func() error) (err error) {
 	defer q.guard(&err)
 	if err := q.enter(); err != nil {
-		return false, err
+		return err
 	}
 	defer q.leave()
 	if err := q.marks.failed(); err != nil {
-		return false, err
+		return err
 	}
-	txn := q.view.newest.take()
-	defer q.view.newest.drop(txn)
-	return getValue(txn.Txn, key, fn)
+	return fn()
 }
 
 func getValue(txn *badger.Txn, key []byte, fn func(value []byte) error) (bool, error) {

@@ -26,7 +26,10 @@ func (q *queries) scan(ctx context.Context, prefix, start []byte) iter.Seq2[[]by
 		for {
 			err := ctx.Err()
 			if err == nil {
-				chunk, err = q.scanSome(prefix, from, chunk[:0])
+				err = q.read(func(txn *badger.Txn) error {
+					chunk = someKeys(txn, prefix, from, chunk[:0])
+					return nil
+				})
 			}
 			if err != nil {
 				yield(nil, err)
@@ -46,18 +49,8 @@ func (q *queries) scan(ctx context.Context, prefix, start []byte) iter.Seq2[[]by
 	}
 }
 
-// scanSome appends up to scanChunk keys to dst.
-func (q *queries) scanSome(prefix, from []byte, dst [][]byte) (_ [][]byte, err error) {
-	defer q.guard(&err)
-	if err := q.enter(); err != nil {
-		return dst, err
-	}
-	defer q.leave()
-	if err := q.marks.failed(); err != nil {
-		return dst, err
-	}
-	txn := q.view.db.NewTransaction(false)
-	defer txn.Discard()
+// someKeys appends up to scanChunk keys to dst.
+func someKeys(txn *badger.Txn, prefix, from []byte, dst [][]byte) [][]byte {
 	it := txn.NewIterator(badger.IteratorOptions{Prefix: prefix})
 	defer it.Close()
 	keys := make([]byte, 0, scanChunk*record.URLKeySize)
@@ -66,7 +59,7 @@ func (q *queries) scanSome(prefix, from []byte, dst [][]byte) (_ [][]byte, err e
 		keys = append(keys, it.Item().Key()...)
 		dst = append(dst, keys[n:len(keys):len(keys)])
 	}
-	return dst, nil
+	return dst
 }
 
 // Keys goes through the keys of all URLs that were ever named, of the partitions from

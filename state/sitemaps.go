@@ -20,27 +20,26 @@ type Sitemap struct {
 
 // ReadSitemaps returns what is known of sitemaps, whose keys are [frontier.SitemapKey]s.
 // One that was never named has no URL. It sees everything committed before the call.
-func (q *queries) ReadSitemaps(ctx context.Context, keys []frontier.Key) (_ []Sitemap, err error) {
-	defer q.guard(&err)
-	if err := q.flush(ctx); err != nil {
-		return nil, fmt.Errorf("read sitemaps: %w", err)
-	}
-	if err := q.enter(); err != nil {
-		return nil, err
-	}
-	defer q.leave()
-	txn := q.view.db.NewTransaction(false)
-	defer txn.Discard()
-	it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{record.FamVoucher}})
-	defer it.Close()
+func (q *queries) ReadSitemaps(ctx context.Context, keys []frontier.Key) ([]Sitemap, error) {
 	list := make([]Sitemap, len(keys))
-	for i, k := range keys {
-		if list[i].Page, _, err = readPage(txn, k, true); err == nil {
-			list[i].Vouchers, err = readVouchers(it, k)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read sitemaps: %w", err)
-		}
+	err := q.flush(ctx)
+	if err == nil {
+		err = q.read(func(txn *badger.Txn) (err error) {
+			it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{record.FamVoucher}})
+			defer it.Close()
+			for i, k := range keys {
+				if list[i].Page, _, err = readPage(txn, k, true); err == nil {
+					list[i].Vouchers, err = readVouchers(it, k)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read sitemaps: %w", err)
 	}
 	return list, nil
 }

@@ -2,7 +2,6 @@ package state
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"sync"
 
@@ -29,20 +28,14 @@ type view struct {
 func (v *view) applied() (frontier.Position, error) {
 	var at frontier.Position
 	err := v.db.View(func(txn *badger.Txn) error {
-		item, err := txn.Get(record.MetaKey(record.MetaApplied))
-		if errors.Is(err, badger.ErrKeyNotFound) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		return item.Value(func(b []byte) error {
+		_, err := getValue(txn, record.MetaKey(record.MetaApplied), func(b []byte) error {
 			if len(b) != 8 {
 				return &CorruptError{What: "applied position", Reason: "it does not decode"}
 			}
 			at = frontier.Position(binary.BigEndian.Uint64(b))
 			return nil
 		})
+		return err
 	})
 	if err != nil {
 		return 0, fmt.Errorf("read applied position: %w", err)

@@ -140,14 +140,7 @@ func (w *pageServer) serve(ctx context.Context, l *frontier.Lease) error {
 
 	f := &finish{status: resp.Status, at: time.Now(), bytes: resp.WireBytes}
 	describe(f, resp, ev)
-	r := frontier.Result{
-		Class:   pace.ClassOf(resp.Status),
-		Latency: resp.Timings.Wait,
-		Lag:     w.lag.value(),
-	}
-	if resp.RetryAfter != "" {
-		r.RetryAfter = pace.ParseRetryAfter(resp.RetryAfter, resp.Header.Get("Date"), time.Now())
-	}
+	r := w.answerResult(resp)
 	f.outcome = outcomeOf(resp.Status, resp.Location)
 	answer := recrawl.Answer{Header: resp.Header}
 	readable := f.outcome == page.OK && resp.Body != nil
@@ -268,25 +261,11 @@ func (w *pageServer) nameTarget(target []frontier.Link) []frontier.Named {
 
 // failed ends a lease whose fetch failed. The response is what there was of one, or nil.
 func (w *pageServer) failed(l *frontier.Lease, link *frontier.Link, visit *visits.Visit, resp *fetch.Response, err error, ev page.Robots) error {
-	kind := fetch.KindOf(err)
-	w.metrics.Failed(string(kind))
-	r := frontier.Result{Class: pace.ClassNetwork, Lag: w.lag.value()}
-	switch {
-	case kind == fetch.Canceled:
-		_, err := w.done(l, frontier.Result{})
+	w.metrics.Failed(string(fetch.KindOf(err)))
+	r, back := w.failureResult(l, err)
+	if back {
+		_, err := w.done(l, r)
 		return err
-	case fetch.IsOurs(err):
-		w.breaker.trip(err)
-		_, err := w.done(l, frontier.Result{Class: pace.ClassOurs})
-		return err
-	case isFirstDrop(l, err):
-		r.Class = pace.ClassDropped
-	case kind == fetch.RefusedAddress:
-		r.Class, r.Final = pace.ClassNone, true
-	case kind == fetch.TooLarge:
-		r.Class, r.Final = pace.ClassOK, true
-	case isHopeless(err):
-		r.Final = true
 	}
 	f := &finish{outcome: failedOutcome(err), at: time.Now(), facts: page.Facts{Robots: ev}}
 	if resp != nil {

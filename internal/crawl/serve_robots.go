@@ -124,22 +124,13 @@ func (w *robotsServer) ask(ctx context.Context, l *frontier.Lease, task frontier
 		}
 	}
 	fact, next, resp, err := robotscache.Request(ctx, w.fetcher, l.URL(), task.Hops, l)
-	r = frontier.Result{Class: pace.ClassNetwork, Lag: w.lag.value()}
-	switch {
-	case err == nil:
-		r.Class, r.Latency = pace.ClassOf(resp.Status), resp.Timings.Wait
-		r.RetryAfter = pace.ParseRetryAfter(resp.RetryAfter, resp.Header.Get("Date"), time.Now())
-	case fetch.KindOf(err) == fetch.Canceled:
-		return again(frontier.Result{})
-	case fetch.IsOurs(err):
-		w.breaker.trip(err)
-		return again(frontier.Result{Class: pace.ClassOurs})
-	case isFirstDrop(l, err):
-		return again(frontier.Result{Class: pace.ClassDropped})
-	case fetch.KindOf(err) == fetch.Timeout && l.Attempt() <= robotsRepeats:
-		return again(frontier.Result{Class: pace.ClassNetwork, Lag: r.Lag})
-	case fetch.KindOf(err) == fetch.RefusedAddress:
-		r.Class = pace.ClassNone
+	if err == nil {
+		r = w.answerResult(resp)
+	} else {
+		var back bool
+		if r, back = w.failureResult(l, err); back || r.Class == pace.ClassDropped || fetch.KindOf(err) == fetch.Timeout && l.Attempt() <= robotsRepeats {
+			return again(r)
+		}
 	}
 	if fact.State == frontier.OriginUnknown {
 		if fact, err = w.known(ctx, next); err != nil {

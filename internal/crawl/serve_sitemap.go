@@ -61,10 +61,8 @@ func (w *sitemapServer) serve(ctx context.Context, l *frontier.Lease) error {
 		return w.failed(l, m, err)
 	}
 	defer resp.Close()
-	ended := frontier.Result{
-		Class: pace.ClassOf(resp.Status), Latency: resp.Timings.Wait, Lag: w.lag.value(), Final: true, Finish: sitemapFinish(outcomeOf(resp.Status, resp.Location), resp.Status),
-		RetryAfter: pace.ParseRetryAfter(resp.RetryAfter, resp.Header.Get("Date"), time.Now()),
-	}
+	ended := w.answerResult(resp)
+	ended.Final, ended.Finish = true, sitemapFinish(outcomeOf(resp.Status, resp.Location), resp.Status)
 	switch {
 	case resp.OK():
 		err = m.Read(ctx, resp.Reader)
@@ -86,7 +84,7 @@ func (w *sitemapServer) serve(ctx context.Context, l *frontier.Lease) error {
 		return w.failed(l, m, err)
 	}
 	if resp.OK() && (err != nil || m.IsCut()) {
-		ended.Finish.Outcome = uint8(page.ReadError) // so that nobody takes it for a list of all pages
+		ended.Finish.Outcome = uint8(page.ReadError) // so that it does not count as a list of all pages
 	}
 	ended.Finish.Bytes = uint64(max(resp.WireBytes, 0))
 	return w.end(l, m, ended, err)
@@ -117,19 +115,10 @@ func (w *sitemapServer) end(l *frontier.Lease, m *seeding.Reading, r frontier.Re
 
 // failed ends a lease whose fetch failed.
 func (w *sitemapServer) failed(l *frontier.Lease, m *seeding.Reading, err error) error {
-	r := frontier.Result{Class: pace.ClassNetwork, Lag: w.lag.value(), Finish: sitemapFinish(failedOutcome(err), 0)}
-	switch {
-	case fetch.KindOf(err) == fetch.Canceled:
-		r = frontier.Result{}
-	case fetch.IsOurs(err):
-		w.breaker.trip(err)
-		r = frontier.Result{Class: pace.ClassOurs}
-	case isFirstDrop(l, err):
-		r.Class = pace.ClassDropped
-	case fetch.KindOf(err) == fetch.RefusedAddress:
-		r.Class, r.Final = pace.ClassNone, true
-	default:
-		r.Final = m.IsGuessed() || isHopeless(err)
+	r, back := w.failureResult(l, err)
+	if !back {
+		r.Finish = sitemapFinish(failedOutcome(err), 0)
+		r.Final = r.Final || m.IsGuessed() && r.Class == pace.ClassNetwork
 	}
 	return w.end(l, m, r, err)
 }
@@ -167,7 +156,12 @@ func (w *pageServer) probe(ctx context.Context, l *frontier.Lease) error {
 	resp, err := w.fetcher.Do(ctx, fetch.Request{URL: u, Mode: fetch.Page, Wire: l, NewConn: l.Attempt() > 1})
 	if err != nil {
 		resp.Close()
-		return w.probeFailed(l, err, end)
+		r, back := w.failureResult(l, err)
+		if back {
+			_, err := w.done(l, r)
+			return err
+		}
+		return end(&finish{outcome: failedOutcome(err), facts: page.Facts{Error: errorText(err)}}, r)
 	}
 	defer resp.Close()
 	defer w.putBuffer()
@@ -178,31 +172,5 @@ func (w *pageServer) probe(ctx context.Context, l *frontier.Lease) error {
 			return w.unlessStopped(ctx, l, err)
 		}
 	}
-	return end(f, frontier.Result{
-		Class: pace.ClassOf(resp.Status), Latency: resp.Timings.Wait, Lag: w.lag.value(),
-		RetryAfter: pace.ParseRetryAfter(resp.RetryAfter, resp.Header.Get("Date"), time.Now()),
-	})
-}
-
-// probeFailed ends the lease of a probe whose fetch failed.
-func (w *pageServer) probeFailed(l *frontier.Lease, err error, end func(*finish, frontier.Result) error) error {
-	r := frontier.Result{Class: pace.ClassNetwork, Lag: w.lag.value()}
-	switch {
-	case fetch.KindOf(err) == fetch.Canceled:
-		_, err := w.done(l, frontier.Result{})
-		return err
-	case fetch.IsOurs(err):
-		w.breaker.trip(err)
-		_, err := w.done(l, frontier.Result{Class: pace.ClassOurs})
-		return err
-	case isFirstDrop(l, err):
-		r.Class = pace.ClassDropped
-	case fetch.KindOf(err) == fetch.RefusedAddress:
-		r.Class, r.Final = pace.ClassNone, true
-	case fetch.KindOf(err) == fetch.TooLarge:
-		r.Class, r.Final = pace.ClassOK, true
-	case isHopeless(err):
-		r.Final = true
-	}
-	return end(&finish{outcome: failedOutcome(err), facts: page.Facts{Error: errorText(err)}}, r)
+	return end(f, w.answerResult(resp))
 }

@@ -11,11 +11,13 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/pace"
 	"github.com/mapwright/mapwright/internal/cluster/session"
 	"github.com/mapwright/mapwright/internal/crawl/denied"
 	"github.com/mapwright/mapwright/internal/crawl/gate"
 	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/crawl/robotscache"
+	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/metrics"
 	"github.com/mapwright/mapwright/internal/page"
 )
@@ -189,6 +191,37 @@ func (w *worker) refuse(ctx context.Context, l *frontier.Lease) error {
 	_, err := w.done(l, r)
 	w.frontier.Block(l.URL().Host())
 	return err
+}
+
+// answerResult is the part of a result that every answer has.
+func (s *server) answerResult(resp *fetch.Response) frontier.Result {
+	r := frontier.Result{Class: pace.ClassOf(resp.Status), Latency: resp.Timings.Wait, Lag: s.lag.value()}
+	if resp.RetryAfter != "" {
+		r.RetryAfter = pace.ParseRetryAfter(resp.RetryAfter, resp.Header.Get("Date"), time.Now())
+	}
+	return r
+}
+
+// failureResult is what a fetch that failed means for its host, and whether the URL may be tried again. If back is true, the failure says nothing about the URL, which goes back to
+// the queue.
+func (s *server) failureResult(l *frontier.Lease, err error) (r frontier.Result, back bool) {
+	r = frontier.Result{Class: pace.ClassNetwork, Lag: s.lag.value()}
+	switch kind := fetch.KindOf(err); {
+	case kind == fetch.Canceled:
+		return frontier.Result{}, true
+	case fetch.IsOurs(err):
+		s.breaker.trip(err)
+		return frontier.Result{Class: pace.ClassOurs}, true
+	case isFirstDrop(l, err):
+		r.Class = pace.ClassDropped
+	case kind == fetch.RefusedAddress:
+		r.Class, r.Final = pace.ClassNone, true
+	case kind == fetch.TooLarge:
+		r.Class, r.Final = pace.ClassOK, true
+	case isHopeless(err):
+		r.Final = true
+	}
+	return r, false
 }
 
 // done ends a lease and counts what became of it.

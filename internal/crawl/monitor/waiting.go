@@ -48,7 +48,7 @@ func waitingReason(f *Figures, fs *frontier.Stats, idle time.Duration) string {
 	return fmt.Sprintf("%s: %s", words.Count(fs.Pending, "URL waits", "URLs wait"), why)
 }
 
-// hostReasons says what the hosts with something pending wait for, the largest number first by kind.
+// hostReasons says what the hosts with something pending wait for, and how many of them.
 func hostReasons(fs *frontier.Stats) string {
 	var parts []string
 	for _, k := range []struct {

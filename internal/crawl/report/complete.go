@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"iter"
+	"os"
 	"strings"
 
 	"github.com/mapwright/mapwright/frontier"
@@ -177,6 +179,22 @@ func Write(dir datadir.Dir, rep *Report) error {
 		return err
 	}
 	return export.WriteFile(dir.Report(), export.Public, page.AppendEscaped(nil, append(text, '\n')))
+}
+
+// Read reads report.json; the report is nil if there is none.
+func Read(dir datadir.Dir) (*Report, error) {
+	text, err := os.ReadFile(dir.Report())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	rep := &Report{}
+	if err := json.Unmarshal(text, rep); err != nil {
+		return nil, fmt.Errorf("read %s: %w", dir.Report(), err)
+	}
+	return rep, nil
 }
 
 // ExportOptions are an export's options by the settings of a crawl. The address of the files is the root of the first start's

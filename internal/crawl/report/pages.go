@@ -22,7 +22,8 @@ func linkedPages(s Store, types []string, linkage *Linkage) export.Source {
 	return func(ctx context.Context) iter.Seq2[*page.Line, error] {
 		return func(yield func(*page.Line, error) bool) {
 			var err error
-			p := &pageReader{store: s, types: types, hasher: s.Hasher(), naming: naming{store: s, hasher: s.Hasher()}, linkage: linkage}
+			p := newPageReader(s, types)
+			p.linkage = linkage
 			if p.generation, err = Generation(s); err != nil {
 				yield(nil, err)
 				return
@@ -73,6 +74,10 @@ type pageReader struct {
 
 	generation uint32
 	linkage    *Linkage // may be nil
+}
+
+func newPageReader(s Store, types []string) *pageReader {
+	return &pageReader{store: s, types: types, hasher: s.Hasher(), naming: naming{store: s, hasher: s.Hasher()}}
 }
 
 func (p *pageReader) read(ctx context.Context, rec *state.Page) (*page.Line, error) {
@@ -207,7 +212,7 @@ func (p *pageReader) walk(ctx context.Context, from, to string) (hops []string, 
 // Some reads the next pages behind a key, in the order of keys, as far as they are recorded. Next is the key to go on behind; more is false if there
 // are no pages behind it. The zero key is before all pages.
 func Some(ctx context.Context, s *state.Store, types []string, after frontier.Key, most int) (lines []*page.Line, next frontier.Key, more bool, err error) {
-	p := &pageReader{store: s, types: types, hasher: s.Hasher(), naming: naming{store: s, hasher: s.Hasher()}}
+	p := newPageReader(s, types)
 	next = after
 	for rec, err := range s.PagesAfter(ctx, after) {
 		if err != nil {
@@ -235,6 +240,5 @@ func One(ctx context.Context, s *state.Store, types []string, u urlnorm.URL) (*p
 	if err != nil || !ok || rec.Link.URL.IsZero() {
 		return nil, err
 	}
-	p := &pageReader{store: s, types: types, hasher: s.Hasher(), naming: naming{store: s, hasher: s.Hasher()}}
-	return p.read(ctx, &rec)
+	return newPageReader(s, types).read(ctx, &rec)
 }

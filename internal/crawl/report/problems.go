@@ -5,12 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/config"
-	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/export"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/problems"
@@ -165,21 +163,6 @@ func (c *Crawl) find(ctx context.Context, finder *problems.Finder, rep *Report, 
 	rep.Orphans, rep.Unlisted = lists[problems.Orphan.String()].orNil(), lists[problems.NotInSitemap.String()].orNil()
 	rep.SameTitle, rep.SameContent = sameOf(res, problems.TitleDuplicate), sameOf(res, problems.DuplicateExact)
 	return res, nil
-}
-
-// ReadProblems are the problems in report.json, none if there is no report.
-func ReadProblems(dir datadir.Dir) []problems.Problem {
-	text, err := os.ReadFile(dir.Report())
-	if err != nil {
-		return nil
-	}
-	var rep struct {
-		Problems []problems.Problem `json:"problems"`
-	}
-	if json.Unmarshal(text, &rep) != nil {
-		return nil
-	}
-	return rep.Problems
 }
 
 // sameOf are the texts that several pages have.

@@ -2,15 +2,11 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"sort"
 	"strings"
 	"time"
-
-	"github.com/dustin/go-humanize"
 
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/page"
@@ -286,15 +282,12 @@ func ForbiddenText(url string, ev *page.Robots) string {
 
 // mostCommon writes the three largest counts.
 func mostCommon(counts map[string]int64) string {
-	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) })
-	parts := make([]string, 0, 4)
-	for _, name := range names[:min(3, len(names))] {
-		parts = append(parts, name+" "+humanize.Comma(counts[name]))
-	}
+	names := words.ByCount(counts)
+	text := words.Counts(counts, names[:min(3, len(names))])
 	if len(names) > 3 {
-		parts = append(parts, "…")
+		text += ", …"
 	}
-	return strings.Join(parts, ", ")
+	return text
 }
 
 // hostFigures sums up hosts by name, over all their ports. Pages come by host, so one is summed at a time.
