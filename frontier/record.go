@@ -73,7 +73,7 @@ type Record struct {
 	Evidence []Evidence
 	// Skips are added to the counts of links that were found and not queued.
 	Skips []Skip
-	// Named say which URLs sitemaps list, and which URLs pages link to in generation 1 or later.
+	// Named say which URLs sitemaps list, and which URLs pages link to, mostly in generation 1 or later.
 	Named []Named
 	// Facts replace those of the same name.
 	Facts []CrawlFact

@@ -172,7 +172,7 @@ func (g *Graph) adjacency(ctx context.Context) (a *adjacency, err error) {
 
 // join finds the pages that links lead to. Links to URLs that are not pages are left out.
 func (g *Graph) join(ctx context.Context, yield func(edge) error) error {
-	nextPage, stop := iter.Pull2(func(yield func(node, error) bool) { g.pages.Sort(ctx, yield) })
+	nextPage, stop := iter.Pull2(g.pages.Sorted(ctx))
 	defer stop()
 	at, err, more := nextPage()
 	if err != nil {

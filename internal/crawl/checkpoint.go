@@ -34,12 +34,13 @@ type checkpoints struct {
 type folds struct {
 	rules   traps.Rules
 	seed    uint64
+	most    int // URLs that the linkage may hold; 0 means the default
 	traps   *traps.Traps
 	linkage *report.Linkage
 }
 
 // reset forgets all evidence.
-func (f *folds) reset() { f.traps, f.linkage = traps.New(f.rules, f.seed), report.NewLinkage() }
+func (f *folds) reset() { f.traps, f.linkage = traps.New(f.rules, f.seed), report.NewLinkage(f.most) }
 
 // save writes one snapshot for each fold.
 func (f *folds) save(w *state.SnapshotWriter) error {

@@ -117,7 +117,7 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop *stopS
 			return err
 		}
 	}
-	learned := &folds{rules: trapRules(settings), seed: store.Seed()}
+	learned := &folds{rules: trapRules(settings), seed: store.Seed(), most: o.MaxListed}
 	learned.reset()
 	generationBegan, err := sweep.Began(store.Facts())
 	if err != nil {
@@ -176,7 +176,7 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop *stopS
 		sitemaps: &sitemapServer{server: work, robots: robots, sitemaps: robots.sitemaps, crashes: crashes, warnings: r.warnings},
 		pages: &pageTools{
 			server: work, settings: settings, store: store, scope: within, hasher: hasher, visits: visited, sweeper: r.sweeper, robots: robots, crashes: crashes, traps: learned.traps, linkage: learned.linkage,
-			parser: reader, parsing: newSemaphore(settings.ParseSemaphoreLimit), client: r.client, warnings: r.warnings, bare: bare, rescoped: o.Managed.Rescoped,
+			parser: reader, parsing: newSemaphore(settings.ParseSemaphoreLimit), client: r.client, warnings: r.warnings, bare: bare, rescoped: o.Managed.Rescoped, alone: o.Cluster == nil,
 		},
 	}
 	r.supervisor = &supervisor{

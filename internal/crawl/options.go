@@ -45,6 +45,9 @@ type Options struct {
 	Fetcher Fetcher // nil means one of the crawl's own, by the settings
 	LogFS   wal.FS  // where the store's log lives; nil means the operating system
 
+	// MaxListed is how many URLs that sitemaps list are held in memory, to find orphans; 0 means 2 million. Of more, links are recorded in the store.
+	MaxListed int
+
 	// NoControl opens no control socket, so that 'mapwright status' cannot ask the crawl. A goroutine that waits for a socket would
 	// keep the clock of a testing/synctest bubble from advancing.
 	NoControl bool

@@ -49,6 +49,7 @@ type pageTools struct {
 	warnings *warnings
 	bare     map[string]bool // start URLs that were bare domains
 	rescoped bool            // the scope has changed since URLs were queued
+	alone    bool            // this is the only machine
 	extended func(string)    // tells other machines of a scope extension, before it is recorded; may be nil
 }
 
@@ -157,7 +158,7 @@ func (w *pageServer) serve(ctx context.Context, l *frontier.Lease) error {
 	}
 	w.traps.Begin()
 	defer w.traps.End()
-	listed := w.linkage.Count()
+	listed := w.linkage.Changes()
 	switch {
 	case f.outcome == page.Redirect:
 		r.Links = w.redirect(f, link, u, resp.Location)
@@ -171,7 +172,7 @@ func (w *pageServer) serve(ctx context.Context, l *frontier.Lease) error {
 		if visit.HasNewText(&f.facts) {
 			repeats, w.pageBuffer.evidence = w.traps.Read(&link, w.page.TextHash, w.page.WordHash, w.pageBuffer.evidence)
 		}
-		names := w.visits.Names()
+		names := w.names()
 		if visit.Confirms(link.Key, &f.facts) {
 			names = nil
 		}
@@ -186,7 +187,7 @@ func (w *pageServer) serve(ctx context.Context, l *frontier.Lease) error {
 		w.skipList = w.skips.AppendTo(w.skipList[:0], link.Key.Host.Partition())
 		r.Skips = w.skipList
 	}
-	if err := w.record(l, &link, &visit, f, &answer, r); err != nil || w.linkage.Count() == listed {
+	if err := w.record(l, &link, &visit, f, &answer, r); err != nil || w.linkage.Changes() == listed {
 		return err
 	}
 	return w.linkLate(&link, r.Links)
@@ -195,16 +196,20 @@ func (w *pageServer) serve(ctx context.Context, l *frontier.Lease) error {
 // linkLate notes links to URLs that a sitemap listed after the page was read and before its links were recorded. Either these URLs are recorded as found by
 // a link, or they were listed before.
 func (w *pageServer) linkLate(from *frontier.Link, links []frontier.Link) error {
-	var e []frontier.Evidence
+	var r frontier.Record
 	for i := range links {
-		if links[i].Key != from.Key && !links[i].Sitemap {
-			e = w.linkage.Link(links[i].URL.String(), from.Key.Host.Partition(), e)
+		if links[i].Key == from.Key || links[i].Sitemap {
+			continue
+		}
+		r.Evidence = w.linkage.Link(links[i].URL.String(), from.Key.Host.Partition(), r.Evidence)
+		if w.alone && w.linkage.Full() {
+			r.Named = w.visits.AllNames().Link(r.Named, links[i].Key)
 		}
 	}
-	if len(e) == 0 {
+	if len(r.Evidence)+len(r.Named) == 0 {
 		return nil
 	}
-	_, err := w.store.Commit(frontier.Record{Evidence: e})
+	_, err := w.store.Commit(r)
 	return err
 }
 
@@ -250,9 +255,18 @@ func (w *pageServer) record(l *frontier.Lease, link *frontier.Link, visit *visit
 	return err
 }
 
-// nameTarget is that the target of a redirect is named, in a recrawl.
+// names is where links to known URLs are noted, so that they are recorded: in a recrawl, and if sitemaps list more URLs than the linkage holds. It is nil otherwise. Of several machines
+// each knows only its own URLs, so there it is not done in the first crawl.
+func (w *pageServer) names() *visits.Names {
+	if w.alone && w.linkage.Full() {
+		return w.visits.AllNames()
+	}
+	return w.visits.Names()
+}
+
+// nameTarget is that the target of a redirect is named, if that is recorded.
 func (w *pageServer) nameTarget(target []frontier.Link) []frontier.Named {
-	names := w.visits.Names()
+	names := w.names()
 	if names == nil || len(target) == 0 {
 		return nil
 	}

@@ -253,7 +253,7 @@ func (r *run) conclude(ctx context.Context) (*report.Report, error) {
 	known := len(rep.Warnings)
 	r.exporting.Lock()
 	defer r.exporting.Unlock()
-	pages := report.Crawl{Store: r.store, Linkage: r.checkpoints.folds.linkage, Settings: r.settings, Starts: r.starts, Dir: r.dir}
+	pages := report.Crawl{Store: r.store, Linkage: r.checkpoints.folds.linkage, Cluster: r.o.Cluster != nil, Settings: r.settings, Starts: r.starts, Dir: r.dir}
 	if err := pages.Complete(ctx, rep); err != nil {
 		return nil, err
 	}

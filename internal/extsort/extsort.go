@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"slices"
 )
@@ -81,6 +82,11 @@ func (s *Sorter[T]) spill() error {
 	clear(s.chunk)
 	s.chunk, s.size = s.chunk[:0], 0
 	return nil
+}
+
+// Sorted is Sort as a sequence, which may be read once.
+func (s *Sorter[T]) Sorted(ctx context.Context) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) { s.Sort(ctx, yield) }
 }
 
 // Sort yields all values in order, or an error, which is the last. It reports whether yield never returned false and there was no error.

@@ -40,7 +40,7 @@ const maxAlike = 10
 // joinGroups finds the texts that several pages have.
 func (f *Finder) joinGroups(ctx context.Context) error {
 	var g group
-	for m, err := range sorted(ctx, f.groups) {
+	for m, err := range f.groups.Sorted(ctx) {
 		if err != nil {
 			return err
 		}

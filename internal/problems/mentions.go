@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/mapwright/mapwright/internal/extsort"
 	"github.com/mapwright/mapwright/internal/page"
 )
 
@@ -161,17 +160,12 @@ func (f *Finder) subject(v *view, self uint64) subject {
 	return s
 }
 
-// sorted is what a sorter holds, in order, as a sequence.
-func sorted[T any](ctx context.Context, s *extsort.Sorter[T]) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) { s.Sort(ctx, yield) }
-}
-
 // joinMentions brings what is mentioned together with those that mention it.
 func (f *Finder) joinMentions(ctx context.Context) error {
-	next, stop := iter.Pull2(sorted(ctx, f.mentions))
+	next, stop := iter.Pull2(f.mentions.Sorted(ctx))
 	defer stop()
 	m, err, more := next()
-	for s, failed := range sorted(ctx, f.subjects) {
+	for s, failed := range f.subjects.Sorted(ctx) {
 		if failed != nil {
 			return failed
 		}

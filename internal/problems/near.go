@@ -76,12 +76,12 @@ func (n *nearness) join(ctx context.Context, add func(c Code, url string, line i
 	if err := distinct.search(ctx); err != nil {
 		return err
 	}
-	next, stop := iter.Pull2(sorted(ctx, n.pairs))
+	next, stop := iter.Pull2(n.pairs.Sorted(ctx))
 	defer stop()
 	p, failed, more := next()
 	var near []pair // of the present simhash
 	var sim uint64
-	for l, err := range sorted(ctx, n.again) {
+	for l, err := range n.again.Sorted(ctx) {
 		if err != nil {
 			return err
 		}
@@ -116,7 +116,7 @@ func (n *nearness) firsts(ctx context.Context) iter.Seq2[likeness, error] {
 	return func(yield func(likeness, error) bool) {
 		var first, last likeness // of the present simhash: the first page, and the first page of the present text
 		texts := 0               // of the present simhash
-		for l, err := range sorted(ctx, n.pages) {
+		for l, err := range n.pages.Sorted(ctx) {
 			isNew := texts == 0 || l.Sim != last.Sim
 			if err == nil {
 				err = n.again.Add(l)
@@ -200,7 +200,7 @@ func (d *division) search(ctx context.Context) error {
 			defer further.close()
 			return further.search(ctx)
 		}
-		for l, err := range sorted(ctx, s) {
+		for l, err := range s.Sorted(ctx) {
 			if err != nil {
 				return err
 			}

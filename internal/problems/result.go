@@ -81,7 +81,7 @@ func (f *Finder) Finish(ctx context.Context, each func(*Entry) error) (*Result, 
 	for _, d := range Table() {
 		w.names[d.Code] = d.Name
 	}
-	for found, err := range sorted(ctx, f.found) {
+	for found, err := range f.found.Sorted(ctx) {
 		if err == nil {
 			err = w.take(&found)
 		}
@@ -225,7 +225,7 @@ func (r *Result) Close() { r.marks.Close() }
 func (r *Result) Marks(ctx context.Context) iter.Seq2[Mark, error] {
 	return func(yield func(Mark, error) bool) {
 		now := Mark{Line: noLine}
-		for m, err := range sorted(ctx, r.marks) {
+		for m, err := range r.marks.Sorted(ctx) {
 			if err != nil {
 				yield(Mark{}, fmt.Errorf("sort problems: %w", err))
 				return

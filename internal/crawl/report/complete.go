@@ -40,6 +40,7 @@ type Store interface {
 type Crawl struct {
 	Store    Store
 	Linkage  *Linkage
+	Cluster  bool // several machines crawl
 	Settings *config.Settings
 	Starts   []datadir.Start
 	Dir      datadir.Dir
@@ -51,7 +52,8 @@ func (c *Crawl) Complete(ctx context.Context, rep *Report) error {
 	if err != nil {
 		return err
 	}
-	sum := newSummary()
+	sum := newSummary(c.Store.Dir())
+	defer sum.redirects.close()
 	sum.changes.generation = generation
 	bare := map[string]bool{} // start URLs that were bare domains
 	for _, s := range c.Starts {
@@ -94,7 +96,9 @@ func (c *Crawl) Complete(ctx context.Context, rep *Report) error {
 	if err != nil {
 		return err
 	}
-	sum.fill(rep)
+	if err := sum.fill(ctx, rep); err != nil {
+		return err
+	}
 	if err := figures.fill(ctx, rep); err != nil {
 		return err
 	}

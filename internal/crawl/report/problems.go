@@ -7,6 +7,8 @@ import (
 	"io"
 	"slices"
 
+	"github.com/dustin/go-humanize"
+
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/export"
@@ -47,8 +49,12 @@ func (c *Crawl) notChecked() (not, notes map[problems.Code]string) {
 	if !s.Links {
 		not[problems.LinkToRedirect] = "links were not recorded (--links)"
 		notes[problems.BrokenLink] = "which pages link to them is not known, because links were not recorded (--links)"
-		if c.Linkage != nil && c.Linkage.full.Load() {
-			not[problems.Orphan] = fmt.Sprintf("links were not recorded (--links), and sitemaps list more than %d URLs", maxLinkage)
+	}
+	if c.Cluster && c.Linkage.Full() { // one machine alone records what the linkage does not hold
+		why := fmt.Sprintf("several machines crawled, and sitemaps list more than %s URLs", humanize.Comma(c.Linkage.most))
+		not[problems.NotInSitemap] = why
+		if !s.Links {
+			not[problems.Orphan] = "links were not recorded (--links), " + why
 		}
 	}
 	if !s.NearDuplicates {

@@ -1,84 +1,200 @@
 package report
 
 import (
+	"cmp"
+	"context"
+	"fmt"
+	"iter"
 	"strings"
 
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/mapwright/mapwright/internal/crawl/scope"
+	"github.com/mapwright/mapwright/internal/extsort"
 	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/state"
 )
 
-// redirects gathers the redirects of a crawl, in the order of the export, and makes chains of them. Its memory is bounded: it looks at the
-// first maxRedirects, and counts each one after them as a chain.
+// redirects gathers the redirects of a crawl, in the order of the export, and makes chains of them. See each page, then call lists once, and close in any case. They are
+// sorted in temporary files, so that memory does not grow with their number. URLs are compared by 64 bits of xxhash.
 type redirects struct {
-	items []redirect
-	more  int64 // redirects after the first maxRedirects
-	loops int64 // of those, the ones that never end
+	dir     string // of temporary files
+	limit   int    // about the bytes that each sort holds in memory
+	n       int64
+	items   *extsort.Sorter[redirect] // by hash
+	targets *extsort.Sorter[uint64]   // hashes of what redirects lead to, other than themselves
+	firsts  *extsort.Sorter[redirect] // the first of each chain, by rank
+	err     error                     // the first; lists returns it
 }
 
+// redirect is a URL that redirects.
 type redirect struct {
-	url, to, foundOn string
-	endless          bool // its outcome is redirect_loop, or that of one that it leads to
-	entered          bool // it was found as a start, a link or in a sitemap, and not as the target of a redirect
+	Hash             uint64 // of URL
+	URL, To, FoundOn string
+	Endless          bool  // it leads to a loop, or does not end within scope.MaxHops hops
+	Rank             int64 // chains are listed in this order
 }
 
-const maxRedirects = 100_000
+func (r *redirect) size() int { return 96 + len(r.URL) + len(r.To) + len(r.FoundOn) }
 
-func (r *redirects) see(url, to, foundOn, source string, endless bool) {
-	if len(r.items) == maxRedirects {
-		r.more++
-		if endless {
-			r.loops++
-		}
+func compareHashes(a, b redirect) int { return cmp.Compare(a.Hash, b.Hash) }
+func compareRanks(a, b redirect) int  { return cmp.Compare(a.Rank, b.Rank) }
+
+// The rank of a redirect is its place in the export. In a loop that nothing leads to, a URL by which the crawl entered it comes before others, and both come after chains.
+const (
+	rankEntered    int64 = 1 << 61 // found as a start, a link or in a sitemap
+	rankRedirected int64 = 1 << 62 // found as the target of a redirect
+)
+
+// redirectBytes is the usual limit of each sort.
+const redirectBytes = 8 << 20
+
+func newRedirects(dir string, limit int) *redirects {
+	r := &redirects{dir: dir, limit: limit}
+	r.items, r.firsts = newSorter(r, compareHashes, (*redirect).size), newSorter(r, compareRanks, (*redirect).size)
+	r.targets = newSorter(r, cmp.Compare[uint64], func(*uint64) int { return 8 })
+	return r
+}
+
+func newSorter[T any](r *redirects, compare func(a, b T) int, size func(*T) int) *extsort.Sorter[T] {
+	return extsort.New(extsort.Options[T]{Dir: r.dir, Pattern: state.TempPattern, Limit: r.limit, Compare: compare, Size: size})
+}
+
+// close removes temporary files.
+func (r *redirects) close() {
+	r.items.Close()
+	r.targets.Close()
+	r.firsts.Close()
+}
+
+// see takes a page that redirects.
+func (r *redirects) see(l *page.Line) {
+	if r.err != nil {
 		return
 	}
 	// Copies, since the strings of a page may be parts of a larger text.
-	r.items = append(r.items, redirect{strings.Clone(url), strings.Clone(to), strings.Clone(foundOn), endless, source != page.SourceName(page.SourceRedirect)})
+	item := redirect{Hash: xxhash.Sum64String(l.URL), URL: strings.Clone(l.URL), To: strings.Clone(l.RedirectTo), FoundOn: strings.Clone(l.ParentURL), Rank: r.n + rankEntered}
+	item.Endless = l.Outcome == page.RedirectLoop.String() || len(l.Hops) > scope.MaxHops
+	if l.Source == page.SourceName(page.SourceRedirect) {
+		item.Rank = r.n + rankRedirected
+	}
+	r.n++
+	if r.err = r.items.Add(item); r.err == nil && item.To != item.URL {
+		r.err = r.targets.Add(xxhash.Sum64String(item.To))
+	}
 }
 
 // lists are the whole chains: each begins with a URL that no other redirect leads to, or, in a loop that nothing leads to, with the URL by
 // which the crawl entered it. Hops holds only the first target.
-func (r *redirects) lists() (chains, loops *List[Chain]) {
-	chains, loops = &List[Chain]{}, &List[Chain]{}
-	from, target := make(map[string]*redirect, len(r.items)), make(map[string]bool, len(r.items))
-	for i := range r.items {
-		item := &r.items[i]
-		from[item.url] = item
-		if item.to != item.url {
-			target[item.to] = true
-		}
+func (r *redirects) lists(ctx context.Context) (chains, loops *List[Chain], err error) {
+	if err := cmp.Or(r.err, r.findFirsts(ctx)); err != nil {
+		return nil, nil, fmt.Errorf("sort redirects: %w", err)
 	}
-	listed := make(map[*redirect]bool, len(r.items)) // those that are in a chain of the lists
-	add := func(first *redirect) {
-		var way []*redirect
-		item, endless := first, false
-		for ; item != nil && !listed[item]; item = from[item.to] {
-			listed[item] = true
-			way = append(way, item)
-			endless = endless || item.endless
-		}
-		endless = endless || item != nil && item.endless
-		for _, item := range way {
-			item.endless = endless
+	chains, loops = &List[Chain]{}, &List[Chain]{}
+	for first, err := range r.firsts.Sorted(ctx) {
+		if err != nil {
+			return nil, nil, fmt.Errorf("sort redirects: %w", err)
 		}
 		list := chains
-		if endless {
+		if first.Endless {
 			list = loops
 		}
-		list.add(Chain{first.url, []string{first.to}, first.foundOn})
+		list.add(Chain{first.URL, []string{first.To}, first.FoundOn})
 	}
-	for i := range r.items {
-		if item := &r.items[i]; !target[item.url] {
-			add(item)
+	return chains.orNil(), loops.orNil(), nil
+}
+
+// findFirsts finds the redirects that no other leads to, and one of each loop that nothing leads to.
+func (r *redirects) findFirsts(ctx context.Context) error {
+	loops := newRound(r)
+	defer func() { loops.close() }()
+	next, stop := iter.Pull2(r.targets.Sorted(ctx))
+	defer stop()
+	target, err, more := next()
+	for item, failed := range r.items.Sorted(ctx) {
+		for ; more && err == nil && target < item.Hash; target, err, more = next() {
+		}
+		named := 0 // how many other redirects lead to it
+		for ; more && err == nil && target == item.Hash; target, err, more = next() {
+			named++
+		}
+		switch err = cmp.Or(failed, err); {
+		case err != nil:
+		case named == 0:
+			item.Rank %= rankEntered
+			err = r.firsts.Add(item)
+		case item.Endless:
+			err = loops.add(hop{Item: item, Next: xxhash.Sum64String(item.To), Best: item.Rank, Joined: named > 1 || item.To == item.URL})
+		}
+		if err != nil {
+			return err
 		}
 	}
-	// What is left are loops that nothing leads to.
-	for _, entered := range []bool{true, false} {
-		for i := range r.items {
-			if item := &r.items[i]; item.entered == entered && !listed[item] {
-				add(item)
-			}
+	for changed := true; changed && err == nil; {
+		loops, changed, err = loops.double(ctx)
+	}
+	for h, failed := range loops.byHash.Sorted(ctx) {
+		if err = cmp.Or(err, failed); err == nil && !h.Joined && h.Best == h.Item.Rank {
+			err = r.firsts.Add(h.Item)
+		}
+		if err != nil {
+			return err
 		}
 	}
-	chains.Total, chains.Cut = chains.Total+r.more-r.loops, chains.Cut+r.more-r.loops
-	loops.Total, loops.Cut = loops.Total+r.loops, loops.Cut+r.loops
-	return chains.orNil(), loops.orNil()
+	return err
+}
+
+// hop is a redirect that may be a part of a loop, and what is known of those that follow.
+type hop struct {
+	Item   redirect
+	Next   uint64 // the hash of the URL behind those that were looked at
+	Best   int64  // the smallest rank of those that were looked at
+	Joined bool   // one of those that were looked at is led to by several redirects: something leads into the loop
+}
+
+func (h *hop) size() int { return 24 + h.Item.size() }
+
+// round is the hops of all loops, in two orders. Each round looks twice as far ahead as the one before.
+type round struct {
+	r              *redirects
+	byHash, byNext *extsort.Sorter[hop]
+}
+
+func newRound(r *redirects) *round {
+	return &round{r, newSorter(r, func(a, b hop) int { return cmp.Compare(a.Item.Hash, b.Item.Hash) }, (*hop).size), newSorter(r, func(a, b hop) int { return cmp.Compare(a.Next, b.Next) }, (*hop).size)}
+}
+
+func (d *round) close() {
+	d.byHash.Close()
+	d.byNext.Close()
+}
+
+func (d *round) add(h hop) error { return cmp.Or(d.byHash.Add(h), d.byNext.Add(h)) }
+
+// double adds to each hop what the hop at Next has looked at. A hop that leads out of the loops is left out. If a round changes nothing, each hop has looked at its whole loop: then no
+// Best is larger than that of the hop at Next, so those of the hops that follow each other in this way around the loop are equal, and together these hops have looked at all of it.
+// The receiver is empty afterwards.
+func (d *round) double(ctx context.Context) (doubled *round, changed bool, err error) {
+	doubled = newRound(d.r)
+	next, stop := iter.Pull2(d.byHash.Sorted(ctx))
+	defer stop()
+	ahead, err, more := next()
+	for h, failed := range d.byNext.Sorted(ctx) {
+		for ; more && err == nil && ahead.Item.Hash < h.Next; ahead, err, more = next() {
+		}
+		switch err = cmp.Or(failed, err); {
+		case err != nil:
+			return doubled, false, err
+		case !more || ahead.Item.Hash != h.Next:
+			changed = true
+			continue
+		}
+		before := h
+		h.Next, h.Best, h.Joined = ahead.Next, min(h.Best, ahead.Best), h.Joined || ahead.Joined
+		changed = changed || h.Best != before.Best || h.Joined != before.Joined
+		if err := doubled.add(h); err != nil {
+			return doubled, false, err
+		}
+	}
+	return doubled, changed, err
 }

@@ -2,6 +2,7 @@
 package report
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sort"
@@ -187,15 +188,16 @@ type summary struct {
 	reasons         map[string]int64
 	traps           map[string]int64
 	broken          List[Broken]
-	redirects       redirects
+	redirects       *redirects
 	forbidden       List[string] // start URLs, and what they redirect to, that robots.txt does not allow
 	hosts           hostFigures
 	changes         changeCounts
 	isProbe         func(*page.Line) bool // whether a failed page only showed that there is no https; may be nil
 }
 
-func newSummary() *summary {
-	return &summary{outcomes: map[string]int64{}, classes: map[string]int64{}, reasons: map[string]int64{}, traps: map[string]int64{}}
+// newSummary makes an empty summary, whose temporary files are in dir.
+func newSummary(dir string) *summary {
+	return &summary{redirects: newRedirects(dir, redirectBytes), outcomes: map[string]int64{}, classes: map[string]int64{}, reasons: map[string]int64{}, traps: map[string]int64{}}
 }
 
 // see takes one page.
@@ -214,10 +216,8 @@ func (s *summary) see(l *page.Line) {
 		s.traps[l.Trap]++
 	}
 	switch l.Outcome {
-	case page.Redirect.String():
-		s.redirects.see(l.URL, l.RedirectTo, l.ParentURL, l.Source, false)
-	case page.RedirectLoop.String():
-		s.redirects.see(l.URL, l.RedirectTo, l.ParentURL, l.Source, true)
+	case page.Redirect.String(), page.RedirectLoop.String():
+		s.redirects.see(l)
 	case page.BlockedByRobots.String():
 		if l.Depth == 0 && (l.Source == page.SourceName(page.SourceStart) || l.Source == page.SourceName(page.SourceRedirect)) {
 			s.forbidden.addUpTo(ForbiddenText(l.URL, &l.Facts.Robots), MaxStartsNamed)
@@ -236,14 +236,15 @@ func (s *summary) see(l *page.Line) {
 func (s *summary) isFailedProbe(l *page.Line) bool { return s.isProbe != nil && s.isProbe(l) }
 
 // fill puts the figures into a report.
-func (s *summary) fill(r *Report) {
+func (s *summary) fill(ctx context.Context, r *Report) (err error) {
 	r.URLs, r.Indexable = s.urls, s.indexable
 	r.Outcomes, r.StatusClasses, r.NotIndexable, r.Traps = s.outcomes, s.classes, s.reasons, s.traps
 	r.Generation, r.Changes, r.ChangedFields, r.Unlinked = s.changes.generation, s.changes.kinds, s.changes.fields, s.changes.unlinked
 	r.BrokenLinks = s.broken.orNil()
-	r.Redirects, r.Loops = s.redirects.lists()
 	s.hosts.end()
 	r.SlowestHosts, r.ThrottledHosts, r.BlockedHosts = s.hosts.slowest, s.hosts.throttled, s.hosts.blocked
+	r.Redirects, r.Loops, err = s.redirects.lists(ctx)
+	return err
 }
 
 // warnings are what the report warns of because of the figures. A failed crawl has its start URLs among the errors.

@@ -166,7 +166,7 @@ func (m *Reading) Read(ctx context.Context, body io.Reader) error {
 		key := m.s.o.Hasher.Key(target)
 		if m.s.o.Generation > 0 {
 			m.again = m.s.o.Names.List(m.again, key, e.LastMod)
-		} else if key.Host.Partition() == m.link.Key.Host.Partition() { // a record of another partition may be another machine's to write
+		} else if m.s.o.IsOpen == nil || key.Host.Partition() == m.link.Key.Host.Partition() { // a record of another partition may be another machine's to write
 			m.again = append(m.again, frontier.Named{Key: key, Listed: true, LastMod: e.LastMod})
 		}
 		m.entries = append(m.entries, frontier.Link{

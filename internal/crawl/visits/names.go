@@ -24,11 +24,7 @@ const (
 	nameBytes  = 32 << 20 // of all shards, for listed and linked each
 )
 
-// newNames makes what a recrawl needs. In the first crawl all names are those of new links, or are not asked for; it returns nil.
 func newNames(generation uint32) *Names {
-	if generation == 0 {
-		return nil
-	}
 	n := &Names{generation: generation}
 	for i := range n.shards {
 		n.shards[i].listed, n.shards[i].linked = dedup.NewRecent(nameBytes/nameShards), dedup.NewRecent(nameBytes/nameShards)
