@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -13,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/testweb"
@@ -21,11 +23,18 @@ import (
 // childDir, when set, makes the test binary a service that runs until it is killed.
 const childDir = "MAPWRIGHT_TEST_SERVICE"
 
+// childOptions are what a child is told.
+type childOptions struct {
+	Dir, Resolve, Slot string
+	Hold               bool // hold a crawl that begins to write its outputs until there is something on the standard input
+}
+
+// held is what a child prints when it holds a crawl.
+const held = "held"
+
 // runChild runs a service and prints its events as they come.
 func runChild() error {
-	var o struct {
-		Dir, Resolve, Slot string
-	}
+	var o childOptions
 	if err := json.Unmarshal([]byte(os.Getenv(childDir)), &o); err != nil {
 		return err
 	}
@@ -34,10 +43,27 @@ func runChild() error {
 		layer[name] = config.Given{Texts: []string{text}, From: "test"}
 	}
 	ctx := context.Background()
-	s, err := Open(ctx, Options{Dir: o.Dir, Base: []config.Layer{layer}, MinFree: -1, SlotDir: o.Slot})
+	var s *Service
+	released := make(chan struct{})
+	hold := func(time.Duration) { // called after each transaction
+		var finishing bool
+		if s == nil || s.db.Read().QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM crawl WHERE state = ?)", Finishing).Scan(&finishing) != nil || !finishing {
+			return
+		}
+		fmt.Println(held)
+		<-released
+	}
+	if !o.Hold {
+		hold = nil
+	}
+	s, err := Open(ctx, Options{Dir: o.Dir, Base: []config.Layer{layer}, MinFree: -1, SlotDir: o.Slot, Observe: hold})
 	if err != nil {
 		return err
 	}
+	go func() {
+		_, _ = os.Stdin.Read(make([]byte, 1)) // its end is a release too
+		close(released)
+	}()
 	go func() {
 		last, err := s.Events.Last(ctx)
 		for err == nil {
@@ -60,12 +86,18 @@ func runChild() error {
 type child struct {
 	t     *testing.T
 	cmd   *exec.Cmd
+	in    io.Writer
 	lines chan string
 }
 
 func startChild(t *testing.T, dir, slot string, web *testweb.Server) *child {
 	t.Helper()
-	text, err := json.Marshal(map[string]string{"Dir": dir, "Resolve": web.Resolve(), "Slot": slot})
+	return startChildWith(t, childOptions{Dir: dir, Resolve: web.Resolve(), Slot: slot})
+}
+
+func startChildWith(t *testing.T, o childOptions) *child {
+	t.Helper()
+	text, err := json.Marshal(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,10 +108,14 @@ func startChild(t *testing.T, dir, slot string, web *testweb.Server) *child {
 	if err != nil {
 		t.Fatal(err)
 	}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	c := &child{t: t, cmd: cmd, lines: make(chan string, 1000)}
+	c := &child{t: t, cmd: cmd, in: in, lines: make(chan string, 1000)}
 	go func() {
 		defer close(c.lines)
 		for scan := bufio.NewScanner(out); scan.Scan(); {
@@ -238,8 +274,84 @@ func TestKilledWhileDeleting(t *testing.T) {
 	}
 }
 
-// What a kill between two steps of an end or of a deletion leaves behind is brought to the same result. The situations are made from a crawl that has ended, since no kill from
-// outside meets the moment.
+// A process is killed between the record that a crawl writes its outputs and the first of them, and between the last of them and the record of its end. The crawl is never complete without
+// its files, and the next process brings it to its end without asking for a page again.
+func TestKilledBetweenStateAndOutputs(t *testing.T) {
+	for _, written := range []bool{false, true} {
+		t.Run(fmt.Sprintf("written=%t", written), func(t *testing.T) {
+			t.Parallel()
+			web := startWeb(t, testweb.Config{Pages: 20})
+			o := Options{Dir: t.TempDir(), SlotDir: t.TempDir() + "/slot", Base: quick(web)}
+			ts := openService(t, o)
+			c := ts.submit(ts.admin, web.StartURLs()[0])
+			ts.end()
+			records, err := Open(t.Context(), Options{Dir: o.Dir, RecordsOnly: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			child := startChildWith(t, childOptions{Dir: o.Dir, Resolve: web.Resolve(), Slot: o.SlotDir, Hold: true})
+			child.await(held)
+			last := records.Crawls.ReportFile(c.ID, 0) // written after all outputs
+			if written {
+				// While this transaction lasts the child cannot record the end.
+				err = records.Write(t.Context(), func(*Tx) error {
+					if _, err := child.in.Write([]byte("\n")); err != nil {
+						return err
+					}
+					awaitFile(t, last)
+					child.kill()
+					return nil
+				})
+			}
+			child.kill()
+			crawl, getErr := records.Crawls.Get(t.Context(), ts.admin, c.ID)
+			if err := errors.Join(err, getErr, records.Close()); err != nil {
+				t.Fatal(err)
+			}
+			if crawl.State != Finishing {
+				t.Errorf("it was killed when the crawl was %s", crawl.State)
+			}
+			for _, path := range []string{ts.Crawls.DataDir(c.ID).JSONL(), ts.Crawls.DataDir(c.ID).Report(), last} {
+				if _, err := os.Stat(path); (err == nil) != written {
+					t.Errorf("%s: %v", path, err)
+				}
+			}
+			again := openService(t, o).run()
+			if c = again.awaitState(c.ID, Complete); c.Done != 20 {
+				t.Errorf("%d pages done", c.Done)
+			}
+			checkFiles(t, again, c.ID)
+			if pages := web.HostStats(0).Pages; pages != 20 {
+				t.Errorf("%d pages were asked for, want 20", pages)
+			}
+			if used, granted := again.used(); used != 20 || granted != 0 {
+				t.Errorf("%d pages used, %d reserved", used, granted)
+			}
+			want := []EventType{CrawlQueued, CrawlStarted, CrawlFinishing, CrawlFinished}
+			if got := again.eventTypes(c.ID); !slices.Equal(got, want) {
+				t.Errorf("events %v, want %v", got, want)
+			}
+		})
+	}
+}
+
+// awaitFile waits until there is a file.
+func awaitFile(t *testing.T, path string) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(time.Minute); ; <-tick.C {
+		if _, err := os.Stat(path); err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("there is no %s", path)
+		}
+	}
+}
+
+// What a kill between two steps of an end or of a deletion leaves behind is brought to the same result. The situations are made from a crawl that has ended: some cannot be met by a kill
+// from outside.
 func TestKilledBetweenTwoSteps(t *testing.T) {
 	const finishing, deleting = "UPDATE crawl SET state = 'finishing' WHERE id = ?", "UPDATE crawl SET state = 'deleting', desired = 'delete' WHERE id = ?"
 	remove := func(ts *testService, id string) error { return os.RemoveAll(ts.crawlDir(id)) }
