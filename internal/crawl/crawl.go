@@ -217,10 +217,10 @@ func (c *Crawl) Status() *monitor.Live {
 // ErrNotRunning is returned by Pages and Page of a crawl that does not run.
 var ErrNotRunning = errors.New("the crawl does not run")
 
-// Pages are the next pages of a running crawl behind a key; see [report.Some].
-func (c *Crawl) Pages(ctx context.Context, after frontier.Key, most int) (lines []*page.Line, next frontier.Key, more bool, err error) {
+// Pages are the pages of a running crawl that a search selects; see [report.Find].
+func (c *Crawl) Pages(ctx context.Context, search report.Search) (lines []*page.Line, next frontier.Key, more bool, err error) {
 	err = c.reading(ctx, func(s *state.Store) (err error) {
-		lines, next, more, err = report.Some(ctx, s, c.o.Settings.XMLTypes, after, most)
+		lines, next, more, err = report.Find(ctx, s, c.o.Settings.XMLTypes, search)
 		return err
 	})
 	return lines, next, more, err

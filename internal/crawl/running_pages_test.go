@@ -10,6 +10,7 @@ import (
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
@@ -44,7 +45,7 @@ func TestPagesOfARunningCrawl(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, _, err := c.Pages(t.Context(), frontier.Key{}, 1); !errors.Is(err, ErrNotRunning) {
+	if _, _, _, err := c.Pages(t.Context(), report.Search{Most: 1}); !errors.Is(err, ErrNotRunning) {
 		t.Errorf("before the run: %v", err)
 	}
 	ended := make(chan error, 1)
@@ -55,7 +56,7 @@ func TestPagesOfARunningCrawl(t *testing.T) {
 	<-held // so the start page is recorded, with its links
 	seen := map[string]string{}
 	for at, more := (frontier.Key{}), true; more; {
-		lines, next, further, err := c.Pages(t.Context(), at, 7)
+		lines, next, further, err := c.Pages(t.Context(), report.Search{After: at, Most: 7})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/state"
 )
@@ -130,7 +131,8 @@ func (s *Service) takeStored(tx *Tx, r *row) error {
 	r.counted = max(r.counted, int64(counters.Counted))
 	r.InFlight, r.PagesPerSecNow = 0, 0
 	if r.Generation == 0 { // a recrawl counts in another way
-		r.Found, r.Done, r.Pending = int64(counters.Discovered), int64(counters.Finished), int64(counters.Pending())
+		r.Found, r.Done, r.Pending, r.Bytes = int64(counters.Discovered), int64(counters.Finished), int64(counters.Pending()), int64(counters.Bytes)
+		r.Outcomes, r.StatusClasses = monitor.OutcomeCounts(&counters, 0), monitor.ClassCounts(&counters)
 	}
 	return tx.settle(r.ID, int64(counters.Counted))
 }

@@ -17,8 +17,9 @@ import (
 
 // PageReader reads the pages that a crawl has recorded, in the order of their keys.
 type PageReader interface {
-	// Pages are the next pages behind a key; see [report.Some].
-	Pages(ctx context.Context, after frontier.Key, most int) (lines []*page.Line, next frontier.Key, more bool, err error)
+	// Pages are pages that a search selects; see [report.Find]. Unless the search says when it ends, that is after a second: a filter that few pages pass does not read a whole store
+	// for one request.
+	Pages(ctx context.Context, search report.Search) (lines []*page.Line, next frontier.Key, more bool, err error)
 	// Page is one page, nil if there is none; see [report.One].
 	Page(ctx context.Context, u urlnorm.URL) (*page.Line, error)
 }
@@ -32,13 +33,19 @@ type recordedPages struct {
 	id string
 }
 
+// searchTime is how long one search reads.
+const searchTime = time.Second
+
 // Pages implements PageReader.
-func (r *recordedPages) Pages(ctx context.Context, after frontier.Key, most int) (lines []*page.Line, next frontier.Key, more bool, err error) {
+func (r *recordedPages) Pages(ctx context.Context, search report.Search) (lines []*page.Line, next frontier.Key, more bool, err error) {
+	if search.Until.IsZero() {
+		search.Until = time.Now().Add(searchTime)
+	}
 	err = r.read(ctx, func(running *crawl.Crawl) (err error) {
-		lines, next, more, err = running.Pages(ctx, after, most)
+		lines, next, more, err = running.Pages(ctx, search)
 		return err
 	}, func(s *state.Store, types []string) (err error) {
-		lines, next, more, err = report.Some(ctx, s, types, after, most)
+		lines, next, more, err = report.Find(ctx, s, types, search)
 		return err
 	})
 	return lines, next, more, err

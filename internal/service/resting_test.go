@@ -1,10 +1,13 @@
 package service
 
 import (
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/crawl/report"
+	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/testweb"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 )
@@ -14,7 +17,7 @@ func recorded(ts *testService, id string) (n int, err error) {
 	var after frontier.Key
 	seen := map[string]bool{}
 	for {
-		lines, next, more, err := ts.Crawls.Recorded(id).Pages(ts.t.Context(), after, 7)
+		lines, next, more, err := ts.Crawls.Recorded(id).Pages(ts.t.Context(), report.Search{After: after, Most: 7})
 		if err != nil {
 			return len(seen), err
 		}
@@ -87,6 +90,44 @@ func TestRecordedPages(t *testing.T) {
 	}
 	ts.do(c.ID, CommandDelete)
 	awaitGone(ts, c.ID)
+}
+
+// A search that few pages pass ends when its time is over, and goes on behind the last page that it has read: it finds each page once.
+func TestSearchOfRecordedPages(t *testing.T) {
+	web := startWeb(t, testweb.Config{Pages: 30})
+	ts := openService(t, Options{Base: quick(web)}).run()
+	web.Hold(20)
+	c := ts.submit(ts.admin, web.StartURLs()[0])
+	awaitPages(t, web, 21)
+	awaitStep(ts, c.ID, func(c *Crawl) bool { return c.State == Running && c.StatusClasses["2xx"] > 0 })
+	ts.do(c.ID, CommandPause)
+	ts.awaitState(c.ID, Pausing, Paused)
+	web.Release()
+	c = ts.awaitState(c.ID, Paused)
+	if c.StatusClasses["2xx"] != c.Outcomes["ok"] || c.Outcomes["ok"] == 0 {
+		t.Errorf("classes %v, outcomes %v", c.StatusClasses, c.Outcomes)
+	}
+	want := web.StartURLs()[0]
+	search := report.Search{Most: 5, Passes: func(l *page.Line) bool { return l.URL == want }, Until: time.Now().Add(-time.Hour)}
+	var found []string
+	for parts := int64(1); ; parts++ {
+		lines, next, more, err := ts.Crawls.Recorded(c.ID).Pages(t.Context(), search)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range lines {
+			found = append(found, l.URL)
+		}
+		if search.After = next; !more {
+			if parts != c.Found {
+				t.Errorf("%d searches, one for each of %d pages", parts, c.Found)
+			}
+			break
+		}
+	}
+	if !slices.Equal(found, []string{want}) {
+		t.Errorf("found %q", found)
+	}
 }
 
 // No more than a few stores are open for readers at once.

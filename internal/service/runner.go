@@ -549,7 +549,7 @@ func (p *Progress) take(live *monitor.Live) {
 	p.Elapsed, p.Found, p.Done, p.Pending, p.InFlight = live.Elapsed, live.Found, live.Done, live.Pending, live.InFlight
 	p.PagesCounted, p.Bytes, p.PagesPerSecNow = max(p.PagesCounted, live.Tickets), live.Bytes, live.PagesPerSecNow
 	if live.Outcomes != nil {
-		p.Outcomes = live.Outcomes
+		p.Outcomes, p.StatusClasses = live.Outcomes, live.Classes
 	}
 	if live.Limits != nil {
 		p.Limits = live.Limits

@@ -3,6 +3,7 @@ package monitor
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/config"
@@ -34,6 +35,7 @@ type Live struct {
 	Pending  int64            `json:"pending"`
 	InFlight int64            `json:"in_flight"`
 	Outcomes map[string]int64 `json:"outcomes"`
+	Classes  map[string]int64 `json:"status_classes"` // of URLs that had an answer, such as 2xx
 	Bytes    int64            `json:"bytes"`
 
 	Conditional int64 `json:"conditional_requests,omitempty"` // of this run, answered
@@ -161,7 +163,7 @@ func Stored(ctx context.Context, s *state.Store, p *datadir.Plan) (*Live, error)
 	}
 	out := &Live{
 		SchemaVersion: StatusVersion, Generation: generation, State: report.Interrupted, StartedAt: p.CreatedAt, Found: int64(counters.Discovered), Done: int64(counters.Finished),
-		Pending: int64(counters.Pending()), Outcomes: outcomeCounts(&counters, blocked), Bytes: int64(counters.Bytes), Tickets: int64(counters.Counted),
+		Pending: int64(counters.Pending()), Outcomes: OutcomeCounts(&counters, blocked), Classes: ClassCounts(&counters), Bytes: int64(counters.Bytes), Tickets: int64(counters.Counted),
 		LogBytes: s.Stats().LogBytes, StartURLCount: len(p.Starts),
 	}
 	// The caller has the store open, so no run is under way: one that is recorded as running was interrupted.
@@ -202,9 +204,9 @@ func blockedURLs(ctx context.Context, s *state.Store) (int64, error) {
 	return total, nil
 }
 
-// outcomeCounts are the store's counts by outcome, whether or not limits counted them. Blocked is how many of the pending URLs wait
+// OutcomeCounts are the store's counts by outcome, whether or not limits counted them. Blocked is how many of the pending URLs wait
 // because their hosts are blocked or abandoned.
-func outcomeCounts(c *state.Counters, blocked int64) map[string]int64 {
+func OutcomeCounts(c *state.Counters, blocked int64) map[string]int64 {
 	out := map[string]int64{}
 	for code, n := range c.Outcomes {
 		if n > 0 {
@@ -216,6 +218,17 @@ func outcomeCounts(c *state.Counters, blocked int64) map[string]int64 {
 	for o, n := range map[page.Outcome]int64{page.Pending: pending - blocked, page.HostBlocked: blocked} {
 		if n > 0 {
 			out[o.String()] += n
+		}
+	}
+	return out
+}
+
+// ClassCounts are the store's counts by class of status, named as those of a report.
+func ClassCounts(c *state.Counters) map[string]int64 {
+	out := map[string]int64{}
+	for class, n := range c.Status {
+		if class > 0 && n > 0 {
+			out[strconv.Itoa(class)+"xx"] = int64(n)
 		}
 	}
 	return out

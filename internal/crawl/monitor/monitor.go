@@ -157,7 +157,7 @@ func (m *Monitor) take() *sample {
 		SchemaVersion: StatusVersion, State: report.Running, Generation: f.Generation, Conditional: f.Conditional, NotModified: f.NotModified, Phase: f.Phase, PID: os.Getpid(), Profile: string(m.o.Settings.Profile),
 		StartURLCount: len(m.o.Starts), StartedAt: page.Time{Time: f.Began}, Elapsed: f.Limits.Counted.Seconds(),
 		Found: found, Done: done, Pending: max(0, found-done), InFlight: fs.Leased,
-		Outcomes: outcomeCounts(&counters, fs.GivenUp), Bytes: int64(counters.Bytes), PagesPerSec: float64(f.Pages) / max(f.Elapsed.Seconds(), 0.001),
+		Outcomes: OutcomeCounts(&counters, fs.GivenUp), Classes: ClassCounts(&counters), Bytes: int64(counters.Bytes), PagesPerSec: float64(f.Pages) / max(f.Elapsed.Seconds(), 0.001),
 		Memory: residentMemory(), InMemory: fs.InMemory, OnDisk: fs.OnDisk, Hosts: map[string]int64{},
 		CommitMS: milliseconds(s.store.CommitLatency), LogBytes: s.store.LogBytes,
 		Robots: fs.Robots, Tickets: fs.Tickets, Violations: fs.Violations, Cluster: f.Cluster,
@@ -165,7 +165,7 @@ func (m *Monitor) take() *sample {
 	if f.Cluster != nil {
 		own := &f.Counters
 		live.Found, live.Done, live.Pending = int64(own.Discovered), int64(own.Finished), int64(own.Pending())
-		live.Outcomes, live.Bytes = outcomeCounts(own, fs.GivenUp), int64(own.Bytes)
+		live.Outcomes, live.Classes, live.Bytes = OutcomeCounts(own, fs.GivenUp), ClassCounts(own), int64(own.Bytes)
 	}
 	live.PagesPerSecNow, live.BytesPerSecNow = m.meter.rates(now, f.Pages, f.Bytes)
 	for _, st := range m.o.Starts[:min(len(m.o.Starts), maxShownStarts)] {

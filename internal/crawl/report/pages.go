@@ -209,16 +209,23 @@ func (p *pageReader) walk(ctx context.Context, from, to string) (hops []string, 
 	return hops, true, nil
 }
 
-// Some reads the next pages behind a key, in the order of keys, as far as they are recorded. Next is the key to go on behind; more is false if there
-// are no pages behind it. The zero key is before all pages.
-func Some(ctx context.Context, s *state.Store, types []string, after frontier.Key, most int) (lines []*page.Line, next frontier.Key, more bool, err error) {
+// Search selects recorded pages, in the order of their keys.
+type Search struct {
+	After  frontier.Key          // only pages behind it; the zero key is before all pages
+	Most   int                   // pages that are found at most
+	Passes func(*page.Line) bool // nil finds all pages
+	Until  time.Time             // when the search ends, with what it has found; zero means never
+}
+
+// Find reads the pages that a search selects, as far as they are recorded. Next is the key to go on behind; more is false if there are no pages behind it.
+func Find(ctx context.Context, s *state.Store, types []string, w Search) (lines []*page.Line, next frontier.Key, more bool, err error) {
 	p := newPageReader(s, types)
-	next = after
-	for rec, err := range s.PagesAfter(ctx, after) {
+	next = w.After
+	for rec, err := range s.PagesAfter(ctx, w.After) {
 		if err != nil {
 			return nil, next, false, err
 		}
-		if len(lines) == most {
+		if len(lines) == w.Most || !w.Until.IsZero() && next != w.After && time.Now().After(w.Until) {
 			return lines, next, true, nil
 		}
 		next = rec.Link.Key
@@ -229,7 +236,9 @@ func Some(ctx context.Context, s *state.Store, types []string, after frontier.Ke
 		if err != nil {
 			return nil, next, false, err
 		}
-		lines = append(lines, line)
+		if w.Passes == nil || w.Passes(line) {
+			lines = append(lines, line)
+		}
 	}
 	return lines, next, false, nil
 }

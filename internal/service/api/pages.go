@@ -14,6 +14,7 @@ import (
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/pageindex"
 	"github.com/mapwright/mapwright/internal/problems"
@@ -176,9 +177,6 @@ func join(a, b []byte) []byte {
 	return append(append(a, ','), b[1:]...)
 }
 
-// mostReads is how often one request reads from the store of a crawl: a filter that few pages pass does not read a whole store for one answer.
-const mostReads = 50
-
 // recordedPages answers from the store of a crawl that has written no files, whether it runs or not. A cursor is the key of the last page.
 func (a resultRoutes) recordedPages(c *call, crawl *service.Crawl, wanted pageindex.Query) (*pageList, error) {
 	if wanted.Order != pageindex.ByURL || wanted.Descending || wanted.Filter.Problems != 0 {
@@ -198,23 +196,16 @@ func (a resultRoutes) recordedPages(c *call, crawl *service.Crawl, wanted pagein
 	if err != nil {
 		return nil, err
 	}
-	list, table := &pageList{Items: []json.RawMessage{}}, page.NewTable()
-	for reads := 1; ; reads++ {
-		lines, next, more, err := recorded.Pages(c.r.Context(), after, wanted.Limit-len(list.Items))
-		if err != nil {
-			return nil, err
-		}
-		for _, l := range lines {
-			if passes(l) {
-				list.Items = append(list.Items, table.AppendJSON(nil, l))
-			}
-		}
-		if after = next; !more {
-			return list, nil
-		}
-		if len(list.Items) == wanted.Limit || reads == mostReads {
-			list.NextCursor = base64.RawURLEncoding.EncodeToString(after.Append(nil))
-			return list, nil
-		}
+	lines, next, more, err := recorded.Pages(c.r.Context(), report.Search{After: after, Most: wanted.Limit, Passes: passes})
+	if err != nil {
+		return nil, err
 	}
+	list, table := &pageList{Items: []json.RawMessage{}}, page.NewTable()
+	for _, l := range lines {
+		list.Items = append(list.Items, table.AppendJSON(nil, l))
+	}
+	if more {
+		list.NextCursor = base64.RawURLEncoding.EncodeToString(next.Append(nil))
+	}
+	return list, nil
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
+	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/pageindex"
 	"github.com/mapwright/mapwright/internal/problems"
@@ -295,12 +296,6 @@ func (v *pagesView) sortColumns() (all []sortColumn) {
 	return all
 }
 
-// Bounds of one part of a running crawl's list: a filter that few pages pass does not read the whole store for one request.
-const (
-	runningBatch = 500
-	maxBatches   = 20
-)
-
 // fromRecorded fills the list with pages of a crawl that has not written its files, in the order of its store.
 func (v *pagesView) fromRecorded(ctx context.Context, recorded service.PageReader, f *pageindex.Filter) error {
 	v.Depths = "links"
@@ -321,32 +316,21 @@ func (v *pagesView) fromRecorded(ctx context.Context, recorded service.PageReade
 			after, _ = urlnorm.ParseKey(raw) // its length was checked
 		}
 	}
-	batch := shownPages
-	if v.Filtered {
-		batch = runningBatch
+	lines, last, more, err := recorded.Pages(ctx, report.Search{After: after, Most: shownPages, Passes: passes})
+	if err != nil {
+		return err
 	}
-	for range maxBatches {
-		lines, next, more, err := recorded.Pages(ctx, after, batch)
-		if err != nil {
-			return err
+	for _, l := range lines {
+		v.addRow(runningRow(l))
+	}
+	if !more {
+		if len(v.Rows) == 0 && !v.Filtered && v.Query.Cursor == "" {
+			v.Fault = "The crawl has not recorded any page yet."
 		}
-		for _, l := range lines {
-			if passes(l) {
-				v.addRow(runningRow(l))
-			}
-		}
-		if after = next; !more {
-			if len(v.Rows) == 0 && !v.Filtered && v.Query.Cursor == "" {
-				v.Fault = "The crawl has not recorded any page yet."
-			}
-			return nil
-		}
-		if len(v.Rows) >= shownPages {
-			break
-		}
+		return nil
 	}
 	next := v.Query
-	next.Cursor = base64.RawURLEncoding.EncodeToString(after.Append(nil))
+	next.Cursor = base64.RawURLEncoding.EncodeToString(last.Append(nil))
 	v.Next = v.Path + "/pages?" + next.encode()
 	return nil
 }
