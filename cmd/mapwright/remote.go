@@ -56,7 +56,7 @@ func newRemote(environ []string, io stdio) *cobra.Command {
 		r.command(service.CommandPause, "Pause a crawl; 'remote resume' goes on with it"),
 		r.command(service.CommandResume, "Go on with a crawl that is paused, partial or failed"),
 		r.command(service.CommandCancel, "End a crawl; what it found is written"),
-		r.command(service.CommandRecrawl, "Visit the URLs of a finished crawl again"),
+		r.recrawl(),
 		r.command(service.CommandDelete, "Delete a crawl and all its data"))
 	return cmd
 }
@@ -283,6 +283,40 @@ func (r *remote) command(command service.Command, short string) *cobra.Command {
 			return r.failed(errors.Join(failed...))
 		},
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (r *remote) recrawl() *cobra.Command {
+	var (
+		what   service.Recrawl
+		follow bool
+		asJSON bool
+	)
+	cmd := &cobra.Command{
+		Use:   "recrawl ID",
+		Short: "Visit the URLs of a finished crawl again, and find out what changed",
+		Args:  crawlIDs(1, 1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := r.client()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			crawl, err := c.Recrawl(cmd.Context(), args[0], what)
+			if err != nil {
+				return r.failed(err)
+			}
+			if follow {
+				return r.follow(cmd.Context(), c, crawl.ID, asJSON)
+			}
+			return r.print(crawl, asJSON)
+		},
+	}
+	cmd.Flags().StringVar(&what.MaxAge, "max-age", "", "visit only URLs whose last check is longer ago than this `age`, such as 12h, 7d or 2w")
+	cmd.Flags().StringArrayVar(&what.Include, "include", nil, "visit only known URLs that match this `expression` (repeatable)")
+	cmd.Flags().StringArrayVar(&what.Exclude, "exclude", nil, "visit no known URLs that match this `expression` (repeatable)")
+	cmd.Flags().BoolVarP(&follow, "watch", "w", false, "show the crawl until it ends")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
+	"github.com/mapwright/mapwright/internal/crawl"
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/service"
@@ -58,7 +59,7 @@ func (r *remote) list() *cobra.Command {
 	cmd.Flags().StringSliceVar(&states, "state", nil, "only crawls in this `state` (repeatable)")
 	cmd.Flags().StringVar(&f.Label, "label", "", "only crawls with this `label`")
 	cmd.Flags().StringVar(&f.Name, "search", "", "only crawls whose name or a start URL contains this `text`")
-	cmd.Flags().StringVar(&f.Account, "account", "", "`id` of another account, or * for all; needs the scope admin")
+	cmd.Flags().StringVar(&f.Account, "account", "", "`id` or name of another account, or * for all; needs the scope admin")
 	cmd.Flags().IntVar(&f.Limit, "limit", 100, "at most this many")
 	cmd.Flags().StringVar(&f.Cursor, "cursor", "", "`cursor` that the last list ended with")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -93,7 +94,7 @@ func (r *remote) queue() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&f.Account, "account", "", "`id` of another account, or * for all; needs the scope admin")
+	cmd.Flags().StringVar(&f.Account, "account", "", "`id` or name of another account, or * for all; needs the scope admin")
 	cmd.Flags().IntVar(&f.Limit, "limit", 100, "at most this many")
 	cmd.Flags().StringVar(&f.Cursor, "cursor", "", "`cursor` that the last list ended with")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -241,8 +242,25 @@ func eventText(e *service.Event) string {
 		}
 	}
 	text := fmt.Sprintf("%s  %s", at, e.Type)
-	if len(e.Data) > 0 && string(e.Data) != "{}" && string(e.Data) != "null" {
-		text += " " + string(e.Data)
+	var data struct {
+		crawl.Notice
+		State   service.State   `json:"state"`
+		Waiting service.Waiting `json:"waiting"`
+		Detail  string          `json:"detail"`
+	}
+	if json.Unmarshal(e.Data, &data) != nil {
+		return text
+	}
+	if e.Type != service.CrawlFinished {
+		data.State = "" // its type says it
+	}
+	limit := ""
+	if data.Limit != "" {
+		limit = fmt.Sprintf("%d %% of the limit of %s is used", data.Percent, data.Limit)
+	}
+	more := slices.DeleteFunc([]string{string(data.State), limit, data.Host, data.Reason, data.Waiting.Detail, data.Detail}, func(part string) bool { return part == "" })
+	if len(more) > 0 {
+		text += "  " + strings.Join(more, ": ")
 	}
 	return text
 }

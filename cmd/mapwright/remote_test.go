@@ -3,9 +3,12 @@ package main
 import (
 	"bytes"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/mapwright/mapwright/internal/service"
 )
 
 // Commands of the service that cannot be done say what is wrong and what to do.
@@ -24,6 +27,9 @@ func TestServiceMessages(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		args string
 		want []string
@@ -35,7 +41,8 @@ func TestServiceMessages(t *testing.T) {
 		{"remote list", []string{"no key", keyVariable}, exitUsage},
 		{"remote queue --key k --server " + nobody, []string{"cannot reach server " + nobody, "mapwright serve", serverVariable}, exitFailed},
 		{"serve --data-dir " + dir + " --listen " + listener.Addr().String(), []string{"cannot listen on " + listener.Addr().String(), "--listen"}, exitUsage},
-		{"serve --data-dir " + filepath.Join(dir, "service.db", "x"), []string{"data directory " + dir}, exitFailed},
+		{"serve --data-dir " + filepath.Join(dir, "new") + " --listen " + listener.Addr().String(), []string{"cannot listen"}, exitUsage},
+		{"serve --listen 127.0.0.1:0 --data-dir " + filepath.Join(dir, "file", "x"), []string{"data directory " + dir}, exitFailed},
 		{"keys list --data-dir " + filepath.Join(dir, "none"), []string{"has no database of a server", "mapwright serve"}, exitUsage},
 	} {
 		var out, errs bytes.Buffer
@@ -47,6 +54,33 @@ func TestServiceMessages(t *testing.T) {
 			if !strings.Contains(errs.String(), text) {
 				t.Errorf("%s: %q lacks %q", c.args, errs.String(), text)
 			}
+		}
+	}
+	// A server that cannot listen leaves nothing behind.
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+		t.Errorf("the directory has %v, %v", entries, err)
+	}
+}
+
+// Events are shown as people read them.
+func TestEventText(t *testing.T) {
+	for _, c := range []struct {
+		event service.EventType
+		data  string
+		want  string
+	}{
+		{service.CrawlQueued, `{"state":"queued"}`, "crawl.queued"},
+		{service.CrawlFinished, `{"state":"partial","reason":"Reached max_urls limit of 5, stopping crawl"}`, "crawl.finished  partial: Reached max_urls limit of 5, stopping crawl"},
+		{service.CrawlPaused, `{"state":"paused","waiting":{"code":"operator","detail":"paused by a key"}}`, "crawl.paused  paused by a key"},
+		{service.LimitWarning, `{"limit":"pages","percent":80}`, "limit.warning  80 % of the limit of pages is used"},
+		{service.HostBlocked, `{"host":"a.test","reason":"it fails"}`, "host.blocked  a.test: it fails"},
+		{service.Gap, `{"has":1,"from":2,"detail":"read the crawls again"}`, "gap  read the crawls again"},
+		{service.CrawlDeleted, ``, "crawl.deleted"},
+		{service.Sample, `{"done":1200,"pending":3,"in_flight":2,"pages_per_second_now":1.5}`, "1,200 done, 3 pending, 2 in flight, 1.5 pages/s"},
+	} {
+		text := eventText(&service.Event{Type: c.event, Data: []byte(c.data)})
+		if _, got, _ := strings.Cut(text, "  "); got != c.want {
+			t.Errorf("%s %s: %q, want %q", c.event, c.data, got, c.want)
 		}
 	}
 }

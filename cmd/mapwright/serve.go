@@ -244,30 +244,50 @@ func (f *serveFlags) run(ctx context.Context, io stdio, dir string, base []confi
 	if err != nil {
 		return err
 	}
+	listener, err := f.listenFor(dir)
+	if err != nil {
+		return err
+	}
 	figures := api.NewFigures()
 	svc, err := service.Open(ctx, service.Options{
 		Dir: dir, Version: version, Log: c.log, MaxCrawls: f.maxCrawls, MaxWorkers: f.maxWorkers, MemoryLimit: int64(f.memoryLimit), MinFree: max(int64(f.minFree), leastFree),
 		Retention: time.Duration(f.retention), KeepEvents: time.Duration(f.keepEvents), KeepAudit: time.Duration(f.keepAudit), Base: base, Observe: figures.Wrote,
 	})
+	if err != nil {
+		_ = listener.Close() // nothing was accepted
+	}
 	if locked, ok := errors.AsType[*disk.LockedError](err); ok {
-		return refusal(fmt.Errorf("data directory %s is served by process %d already: one server per data directory", dir, locked.PID))
+		return servedAlready(dir, locked.PID)
 	}
 	if err != nil {
 		return &exitError{exitFailed, fmt.Errorf("data directory %s: %w", dir, err)}
 	}
-	return errors.Join(f.serve(ctx, io, svc, c, figures), svc.Close())
+	return errors.Join(f.serve(ctx, io, svc, listener, c, figures), svc.Close())
 }
 
-// serve answers requests and runs crawls. The first signal drains: event streams end, running crawls stop within their grace time, then the server closes. The
-// second ends the process at once.
-func (f *serveFlags) serve(ctx context.Context, io stdio, svc *service.Service, c checked, figures *api.Figures) error {
+// listenFor listens, before anything is made in the data directory: a wrong address leaves nothing behind. If another server has the directory, that is the fault to name, since it
+// usually has the address too.
+func (f *serveFlags) listenFor(dir string) (net.Listener, error) {
+	if pid, err := disk.Owner(dir); err == nil && pid != 0 {
+		return nil, servedAlready(dir, pid)
+	}
 	listener, err := net.Listen("tcp", f.listen)
 	if err != nil {
 		if op, ok := errors.AsType[*net.OpError](err); ok {
 			err = op.Err
 		}
-		return refusal(fmt.Errorf("cannot listen on %s: %w; --listen gives another address", f.listen, err))
+		return nil, refusal(fmt.Errorf("cannot listen on %s: %w; --listen gives another address", f.listen, err))
 	}
+	return listener, nil
+}
+
+func servedAlready(dir string, pid int) error {
+	return refusal(fmt.Errorf("data directory %s is served by process %d already: one server per data directory", dir, pid))
+}
+
+// serve answers requests and runs crawls. The first signal drains: event streams end, running crawls stop within their grace time, then the server closes. The
+// second ends the process at once.
+func (f *serveFlags) serve(ctx context.Context, io stdio, svc *service.Service, listener net.Listener, c checked, figures *api.Figures) error {
 	scheme, rate := "http", f.rateLimit
 	listener = api.Limit(listener)
 	if c.tls != nil { // outermost, since the HTTP server speaks HTTP/2 only where it sees TLS

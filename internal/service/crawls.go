@@ -48,20 +48,29 @@ func visible(c *Caller) string {
 // Submit accepts a crawl. Once it returns, the crawl is durable and can be read. Key, if it is given, is an idempotency key: the same submission with the same
 // key within 24 hours is the same crawl, and another one is refused.
 func (c *Crawls) Submit(ctx context.Context, caller *Caller, sub Submission, key string) (*Crawl, error) {
+	sum := sha256.Sum256([]byte(toJSON(sub)))
+	hash := hex.EncodeToString(sum[:])
+	// A repeated request has its answer also if it would be refused now, because a plan or a grant has changed.
+	if earlier, err := findIdempotent(ctx, c.s.db.Read(), caller.Account.ID, key, hash, time.Now()); err != nil || earlier != nil {
+		if err != nil {
+			return nil, err
+		}
+		return c.show(earlier), nil
+	}
 	r, err := c.newRow(ctx, caller, &sub)
 	if err != nil {
 		return nil, err
 	}
-	sum := sha256.Sum256([]byte(toJSON(sub)))
-	hash := hex.EncodeToString(sum[:])
 	err = c.s.Write(ctx, func(tx *Tx) error {
+		earlier, err := findIdempotent(ctx, tx, caller.Account.ID, key, hash, tx.now)
+		if err != nil || earlier != nil {
+			r = earlier
+			return err
+		}
 		if key != "" {
-			earlier, err := findIdempotent(ctx, tx, caller.Account.ID, key, hash)
-			if err != nil || earlier != nil {
-				r = earlier
-				return err
-			}
-			err = tx.change("INSERT INTO idempotency (account, key, request_hash, crawl, created_at) VALUES (?, ?, ?, ?, ?)", r.Account, key, hash, r.ID, Millis(tx.now))
+			err := errors.Join(
+				tx.change("DELETE FROM idempotency WHERE created_at < ?", Millis(tx.now.Add(-keepIdempotency))),
+				tx.change("INSERT INTO idempotency (account, key, request_hash, crawl, created_at) VALUES (?, ?, ?, ?, ?)", r.Account, key, hash, r.ID, Millis(tx.now)))
 			if err != nil {
 				return err
 			}
@@ -86,13 +95,13 @@ func (c *Crawls) Check(ctx context.Context, caller *Caller, sub Submission) erro
 	return err
 }
 
-// findIdempotent returns the crawl that was submitted with an idempotency key, or nil.
-func findIdempotent(ctx context.Context, tx *Tx, account, key, hash string) (*row, error) {
-	if err := tx.change("DELETE FROM idempotency WHERE created_at < ?", Millis(tx.now.Add(-keepIdempotency))); err != nil {
-		return nil, err
+// findIdempotent returns the crawl that was submitted with an idempotency key within the last 24 hours, or nil. An empty key finds none.
+func findIdempotent(ctx context.Context, q Queryer, account, key, hash string, now time.Time) (*row, error) {
+	if key == "" {
+		return nil, nil
 	}
 	var had, id string
-	err := tx.QueryRowContext(ctx, "SELECT request_hash, crawl FROM idempotency WHERE account = ? AND key = ?", account, key).Scan(&had, &id)
+	err := q.QueryRowContext(ctx, "SELECT request_hash, crawl FROM idempotency WHERE account = ? AND key = ? AND created_at >= ?", account, key, Millis(now.Add(-keepIdempotency))).Scan(&had, &id)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return nil, nil
@@ -102,7 +111,7 @@ func findIdempotent(ctx context.Context, tx *Tx, account, key, hash string) (*ro
 		return nil, &Error{Code: ErrReused, Detail: "this Idempotency-Key came with another request within the last 24 hours: use a new one",
 			Fields: []FieldError{{"Idempotency-Key", "reused", "it belongs to crawl " + id}}}
 	}
-	return getRow(ctx, tx, account, id)
+	return getRow(ctx, q, account, id)
 }
 
 // checkQueueLength refuses a crawl if the account has as many waiting as its plan allows.
