@@ -173,7 +173,7 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop *stopS
 	r.workers = &workers{
 		cluster: o.Cluster, server: work, number: settings.MaxWorkers, frontier: r.frontier, gov: governor, gate: shared.gate.Join(o.Managed.Account), quota: newQuota(o.Managed.Quota, r.frontier, limits, r.endings, r.log), denied: shared.denied, crashes: crashes, limits: limits, endings: r.endings,
 		robots:   robots,
-		sitemaps: &sitemapServer{server: work, robots: robots, sitemaps: robots.sitemaps, crashes: crashes, warnings: r.warnings},
+		sitemaps: &sitemapServer{server: work, robots: robots, sitemaps: robots.sitemaps, crashes: crashes, warnings: r.warnings, scope: within, rescoped: o.Managed.Rescoped},
 		pages: &pageTools{
 			server: work, settings: settings, store: store, scope: within, hasher: hasher, visits: visited, sweeper: r.sweeper, robots: robots, crashes: crashes, traps: learned.traps, linkage: learned.linkage,
 			parser: reader, parsing: newSemaphore(settings.ParseSemaphoreLimit), client: r.client, warnings: r.warnings, bare: bare, rescoped: o.Managed.Rescoped, alone: o.Cluster == nil,

@@ -95,7 +95,7 @@ func (w *pageServer) serve(ctx context.Context, l *frontier.Lease) error {
 		return err
 	}
 	if w.rescoped && link.Source != page.SourceStart && w.scope.Check(u) != scope.InScope {
-		_, err := w.done(l, frontier.Result{Finish: failure(page.Excluded, "outside of the scope of the crawl, which was changed", page.Robots{}), Final: true})
+		_, err := w.done(l, frontier.Result{Finish: failure(page.Excluded, errRescoped.Error(), page.Robots{}), Final: true})
 		return err
 	}
 	if trap := w.trapOf(&link); trap != "" {

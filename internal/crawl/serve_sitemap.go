@@ -30,6 +30,8 @@ type sitemapServer struct {
 	sitemaps *seeding.Sitemaps
 	crashes  *crashGuard
 	warnings *warnings
+	scope    *scope.Scope
+	rescoped bool // the scope has changed since sitemaps were queued
 }
 
 // serve reads a sitemap as it comes, adds its entries and requests the sitemaps that it names.
@@ -46,6 +48,9 @@ func (w *sitemapServer) serve(ctx context.Context, l *frontier.Lease) error {
 		return w.end(l, m, frontier.Result{Class: pace.ClassNone, Finish: sitemapFinish(page.Crashed, 0), Final: true}, errors.New(why+"; 'resume --retry-crashed' tries it again"))
 	}
 	u := l.URL()
+	if w.rescoped && !w.scope.Permits(u) {
+		return w.end(l, m, frontier.Result{Class: pace.ClassNone, Finish: sitemapFinish(page.Excluded, 0), Final: true}, errRescoped)
+	}
 	ev, err := w.robots.evidence(ctx, u)
 	if err != nil {
 		return err
@@ -89,6 +94,9 @@ func (w *sitemapServer) serve(ctx context.Context, l *frontier.Lease) error {
 	ended.Finish.Bytes = uint64(max(resp.WireBytes, 0))
 	return w.end(l, m, ended, err)
 }
+
+// errRescoped is why a sitemap or a page was not requested that had been queued.
+var errRescoped = errors.New("outside of the scope of the crawl, which was changed")
 
 // errDisallowed is why a sitemap was not requested.
 var errDisallowed = errors.New("not read: robots.txt of its host disallows it and does not name it")

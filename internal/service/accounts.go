@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -244,16 +245,25 @@ func (a *Accounts) PutPlan(ctx context.Context, c *Caller, p Plan) error {
 	return err
 }
 
-// DeletePlan deletes a plan that no account and no crawl uses.
+// DeletePlan deletes a plan that no account and no crawl uses. A refusal names the accounts.
 func (a *Accounts) DeletePlan(ctx context.Context, c *Caller, name string) error {
 	return a.s.Write(ctx, func(tx *Tx) error {
-		var users int
-		err := tx.QueryRowContext(ctx, "SELECT (SELECT COUNT(*) FROM account WHERE plan = ?) + (SELECT COUNT(*) FROM crawl WHERE plan = ?)", name, name).Scan(&users)
+		if name == DefaultPlan {
+			return &Error{Code: ErrInUse, Detail: "the default plan is that of new accounts and cannot be deleted"}
+		}
+		owners, err := tx.accountNames("SELECT name FROM account WHERE plan = ? ORDER BY name", name)
 		if err != nil {
 			return err
 		}
-		if users > 0 || name == DefaultPlan {
-			return &Error{Code: ErrExists, Detail: fmt.Sprintf("plan %q is in use: give its accounts and crawls another one first", name)}
+		users, err := tx.accountNames("SELECT name FROM account WHERE id IN (SELECT account FROM crawl WHERE plan = ?) ORDER BY name", name)
+		if err != nil {
+			return err
+		}
+		switch {
+		case len(owners) > 0:
+			return &Error{Code: ErrInUse, Detail: fmt.Sprintf("plan %q is that of %s: give these accounts another plan first, which their crawls get too", name, listNames(owners))}
+		case len(users) > 0:
+			return &Error{Code: ErrInUse, Detail: fmt.Sprintf("crawls of %s were submitted with plan %q: delete these crawls first", listNames(users), name)}
 		}
 		n, err := tx.exec("DELETE FROM plan WHERE name = ?", name)
 		if err == nil && n == 0 {
@@ -261,4 +271,25 @@ func (a *Accounts) DeletePlan(ctx context.Context, c *Caller, name string) error
 		}
 		return errors.Join(err, tx.Audit(c, "plan.delete", name, nil))
 	})
+}
+
+func (tx *Tx) accountNames(query, plan string) ([]string, error) {
+	return Collect(tx.ctx, tx, func(row Scanner) (name string, err error) { return name, row.Scan(&name) }, query, plan)
+}
+
+// listNames names the first accounts of a list, and says how many others there are.
+func listNames(names []string) string {
+	const most = 10
+	quoted := make([]string, min(len(names), most))
+	for i := range quoted {
+		quoted[i] = strconv.Quote(names[i])
+	}
+	text := "account " + quoted[0]
+	if len(names) > 1 {
+		text = "accounts " + strings.Join(quoted, ", ")
+	}
+	if more := len(names) - len(quoted); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }

@@ -56,7 +56,7 @@ func TestMonthsTurnDuringPauses(t *testing.T) {
 		waitsForQuota := func(counted int64) {
 			t.Helper()
 			ts.await(c.ID, func(c *Crawl) bool {
-				return c.State == Paused && c.Waiting.Code == WaitQuota && c.PagesCounted == counted
+				return c.State == Paused && c.Waiting.Code == WaitQuota && c.PagesCounted == counted && c.Waiting.Until.Equal(nextMonth(time.Now()))
 			})
 			want(25, counted)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mapwright/mapwright/internal/crawl"
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
+	"github.com/mapwright/mapwright/internal/page"
 )
 
 // dispatcher moves crawls towards what is desired. Its own goroutine, which Run is, takes all decisions; each running crawl has a goroutine of its own (runner), and so have
@@ -462,6 +463,8 @@ func (d *dispatcher) complete(c *Crawl) {
 		c.Waiting = &wait
 	case c.State == Queued:
 		c.Waiting = &Waiting{Code: WaitSlot, Detail: "it was queued just now"}
+	case c.State == Paused && c.Waiting != nil && c.Waiting.Code == WaitQuota:
+		c.Waiting.Until = page.Time{Time: nextMonth(time.Now())}
 	case run != nil && (c.State == Running || c.State == Pausing || c.State == Finishing):
 		c.Progress.take(run.live())
 	}

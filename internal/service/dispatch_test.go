@@ -443,6 +443,35 @@ func TestScopeOfAPausedCrawl(t *testing.T) {
 	}
 }
 
+// The hosts that a paused crawl may ask can be changed: pending URLs of others end as excluded, without a request. A limit that does not act on what was found before says so.
+func TestHostsOfAPausedCrawl(t *testing.T) {
+	web := startWeb(t, testweb.Config{Hosts: 2, Pages: 30, CrossHost: 0.5})
+	ts := openService(t, Options{Base: quick(web)}).run()
+	web.Hold(10)
+	c := ts.submit(ts.admin, web.StartURLs()[0], "scope", `"any"`)
+	awaitPages(t, web, 3)
+	ts.do(c.ID, CommandPause)
+	ts.awaitState(c.ID, Pausing, Paused)
+	web.Release()
+	c = ts.awaitState(c.ID, Paused)
+	if len(c.Warnings) > 0 {
+		t.Fatalf("warnings %q", c.Warnings)
+	}
+	before := web.HostStats(1).Pages
+	c, err := ts.Crawls.Edit(t.Context(), ts.admin, c.ID, Edit{Settings: raw("only_hosts", `["h0.test"]`, "max_depth", "50")})
+	if err != nil || len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], "max_depth") {
+		t.Fatalf("warnings %q, %v", c.Warnings, err)
+	}
+	ts.do(c.ID, CommandResume)
+	done := ts.awaitState(c.ID, Complete)
+	if done.Outcomes["excluded"] == 0 || web.HostStats(1).Pages != before || done.Outcomes["ok"] < 30 {
+		t.Errorf("outcomes %v; the other host was asked for %d pages, and for %d before", done.Outcomes, web.HostStats(1).Pages, before)
+	}
+	if !slices.Contains(done.Warnings, c.Warnings[0]) {
+		t.Errorf("the warning is gone at the end: %q", done.Warnings)
+	}
+}
+
 // Limits that are nearly used are durable events.
 func TestLimitWarnings(t *testing.T) {
 	web := startWeb(t, testweb.Config{Pages: 40})
@@ -575,13 +604,17 @@ func TestAccountsAreApart(t *testing.T) {
 // A submission with an idempotency key is accepted once; another one with the same key is refused; all faults of one are named.
 func TestSubmissions(t *testing.T) {
 	ts := openService(t, Options{})
-	sub := Submission{StartURLs: []string{"https://www.example.com/"}, Name: "one"}
+	sub := Submission{StartURLs: []string{"https://www.example.com/"}, Name: "one", Settings: raw("max_urls", "10")}
 	first, err := ts.Crawls.Submit(t.Context(), ts.admin, sub, "key")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if again, err := ts.Crawls.Submit(t.Context(), ts.admin, sub, "key"); err != nil || again.ID != first.ID {
 		t.Errorf("the same submission again: %+v, %v", again, err)
+	}
+	ts.setPlan(Plan{Refused: []string{"max_urls"}, MaxQueued: 1}) // it would be refused now
+	if again, err := ts.Crawls.Submit(t.Context(), ts.admin, sub, "key"); err != nil || again.ID != first.ID {
+		t.Errorf("the same submission after the plan was changed: %+v, %v", again, err)
 	}
 	sub.Name = "two"
 	_, err = ts.Crawls.Submit(t.Context(), ts.admin, sub, "key")

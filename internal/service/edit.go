@@ -2,6 +2,7 @@ package service
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -71,17 +72,35 @@ func (c *Crawls) edit(ctx context.Context, tx *Tx, caller *Caller, r *row, e *Ed
 			return err
 		}
 		faults = append(faults, c.load(r, owner, &plan)...)
-		if r.State != Queued {
-			r.Warnings = warnings
+		if r.hasStarted() || r.Generation > 0 {
+			r.Warnings = warnings // the others are of settings that were judged before
 		}
+		r.warnLate(e.Settings)
 		r.rescope = r.rescope || rescoped && r.hasStarted()
 	}
 	if err := invalid("the change", faults); err != nil {
 		return err
 	}
-	err = tx.change("UPDATE crawl SET name = ?, labels_json = ?, priority = ?, profile = ?, starts_json = ?, start_count = ?, settings_json = ?, shown_json = ?, stored_json = ?, rescope = ? WHERE id = ?",
-		r.Name, toJSON(r.Labels), r.Priority, r.Profile, toJSON(r.starts), len(r.starts), toJSON(r.given), toJSON(r.Settings), toJSON(r.stored), r.rescope, r.ID)
+	err = tx.change("UPDATE crawl SET name = ?, labels_json = ?, priority = ?, profile = ?, starts_json = ?, start_count = ?, settings_json = ?, shown_json = ?, stored_json = ?, rescope = ?, "+
+		"result_json = ? WHERE id = ?",
+		r.Name, toJSON(r.Labels), r.Priority, r.Profile, toJSON(r.starts), len(r.starts), toJSON(r.given), toJSON(r.Settings), toJSON(r.stored), r.rescope, toJSON(r.Result), r.ID)
 	return errors.Join(err, tx.Audit(caller, "crawl.edit", r.ID, map[string]any{"settings": slices.Sorted(maps.Keys(e.Settings))}))
+}
+
+// warnLate adds a warning to a crawl that has begun for each changed limit that does not act on what was found before.
+func (r *row) warnLate(changed map[string]json.RawMessage) {
+	if !r.hasStarted() {
+		return
+	}
+	for _, name := range lateSettings() {
+		if _, ok := changed[name]; !ok {
+			continue
+		}
+		text := name + " was changed after the crawl had begun: the new limit holds for what is found from then on, and what was passed over before is not brought back"
+		if !slices.Contains(r.Warnings, text) {
+			r.Warnings = append(r.Warnings, text)
+		}
+	}
 }
 
 // owner is a caller with the rights of the given one and the hosts of the crawl's account.
@@ -129,4 +148,11 @@ func limitSettings() []string {
 }
 
 // scopeSettings are the settings that say which URLs belong to a crawl, by file key.
-func scopeSettings() []string { return []string{"scope", "include", "exclude", "skip_extensions"} }
+func scopeSettings() []string {
+	return []string{"scope", "only_hosts", "include", "exclude", "skip_extensions"}
+}
+
+// lateSettings are limits by which links and sitemaps are passed over when they are found, by file key.
+func lateSettings() []string {
+	return []string{"max_depth", "max_sitemaps", "max_sitemaps_per_host", "max_foreign_sitemaps", "max_sitemap_depth", "max_sitemap_children"}
+}

@@ -34,6 +34,7 @@ const (
 	ErrForbidden    ErrorCode = "forbidden"    // the key lacks the scope
 	ErrReused       ErrorCode = "idempotency-key-reused"
 	ErrExists       ErrorCode = "exists" // a name is taken
+	ErrInUse        ErrorCode = "in-use" // something else needs what is to be deleted
 	ErrPlanLimit    ErrorCode = "plan-limit"
 	ErrRateLimit    ErrorCode = "rate-limit"
 	ErrUnavailable  ErrorCode = "unavailable" // the service is shutting down, or its disk is full
@@ -41,7 +42,7 @@ const (
 
 // ErrorCodes are all kinds of errors.
 func ErrorCodes() []ErrorCode {
-	return []ErrorCode{ErrInvalid, ErrNotFound, ErrState, ErrUnauthorized, ErrForbidden, ErrReused, ErrExists, ErrPlanLimit, ErrRateLimit, ErrUnavailable}
+	return []ErrorCode{ErrInvalid, ErrNotFound, ErrState, ErrUnauthorized, ErrForbidden, ErrReused, ErrExists, ErrInUse, ErrPlanLimit, ErrRateLimit, ErrUnavailable}
 }
 
 // Status is the HTTP status of an error of this kind.
@@ -51,7 +52,7 @@ func (c ErrorCode) Status() int {
 		return http.StatusUnprocessableEntity
 	case ErrNotFound:
 		return http.StatusNotFound
-	case ErrState, ErrExists:
+	case ErrState, ErrExists, ErrInUse:
 		return http.StatusConflict
 	case ErrUnauthorized:
 		return http.StatusUnauthorized
@@ -82,6 +83,8 @@ func (c ErrorCode) Title() string {
 		return "The idempotency key was used for another request"
 	case ErrExists:
 		return "This exists already"
+	case ErrInUse:
+		return "This is in use"
 	case ErrPlanLimit:
 		return "The plan does not allow this"
 	case ErrRateLimit:

@@ -24,6 +24,7 @@ type Scope struct {
 	skip    map[string]bool // extensions, lower case, without the dot
 	only    config.HostSet  // empty means any host
 	bound   bool            // only is not empty
+	asked   map[string]bool // hosts of the start URLs, if bound
 
 	// What the start URLs span, by the kind of scope: host names, domains, or directories. There may be millions.
 	starts   map[string]bool // not changed after NewScope
@@ -45,9 +46,12 @@ func New(s *config.Settings, starts []urlnorm.URL) (*Scope, error) {
 	if sc.only, err = config.NewHostSet(s.OnlyHosts); err != nil {
 		return nil, err
 	}
-	sc.bound = !sc.only.IsEmpty()
+	sc.bound, sc.asked = !sc.only.IsEmpty(), map[string]bool{}
 	for _, u := range starts {
 		sc.starts[sc.span(u)] = true
+		if sc.bound {
+			sc.asked[strings.Clone(u.Host())] = true
+		}
 	}
 	return sc, nil
 }
@@ -91,8 +95,10 @@ func compile(exprs []string) ([]*regexp.Regexp, error) {
 	return out, nil
 }
 
-// Permits says whether the host of u may be asked at all: the setting only-hosts does not exclude it. Start URLs are asked in any case.
-func (s *Scope) Permits(u urlnorm.URL) bool { return !s.bound || s.only.Has(u.Host()) }
+// Permits says whether the host of u may be asked at all: the setting only-hosts does not exclude it, or it is that of a start URL.
+func (s *Scope) Permits(u urlnorm.URL) bool {
+	return !s.bound || s.only.Has(u.Host()) || s.asked[u.Host()]
+}
 
 // Extend takes a start URL's redirect target into the scope.
 func (s *Scope) Extend(u urlnorm.URL) {

@@ -119,3 +119,18 @@ func parseURL(t testing.TB, text string) urlnorm.URL {
 	}
 	return u
 }
+
+// With only-hosts, the hosts that it names and those of the start URLs may be asked, as far as they are in scope.
+func TestOnlyHosts(t *testing.T) {
+	s := config.Defaults(config.Polite)
+	s.Scope, s.OnlyHosts = "any", []string{"*.shop.test"}
+	scope, err := New(s, []urlnorm.URL{parseURL(t, "https://www.own.test/a/")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for url, want := range map[string]Reason{"http://www.own.test/b": InScope, "https://de.shop.test/": InScope, "https://shop.test/": OutOfScope, "https://own.test/": OutOfScope} {
+		if got := scope.Check(parseURL(t, url)); got != want {
+			t.Errorf("%s is %q, want %q", url, got, want)
+		}
+	}
+}

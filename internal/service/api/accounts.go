@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"math"
 	"net/http"
 	"strconv"
@@ -45,11 +46,7 @@ func (a accountRoutes) usage(c *call) error {
 func (a accountRoutes) listKeys(c *call) error {
 	q := c.query()
 	account := c.account(q)
-	if err := q.done(); err != nil {
-		return err
-	}
-	keys, err := a.accounts().Keys(c.r.Context(), account)
-	return items(c, keys, err)
+	return listed(c, q, func(k service.Key) string { return k.ID }, func(ctx context.Context) ([]service.Key, error) { return a.accounts().Keys(ctx, account) })
 }
 
 // keyInput is a request for a key.
@@ -97,8 +94,7 @@ func (a accountRoutes) revokeKey(c *call) error {
 }
 
 func (a accountRoutes) list(c *call) error {
-	all, err := a.accounts().List(c.r.Context())
-	return items(c, all, err)
+	return listed(c, c.query(), func(account service.Account) string { return account.Name }, a.accounts().List)
 }
 
 // accountInput is a request for an account.
@@ -137,8 +133,7 @@ func (a accountRoutes) edit(c *call) error {
 }
 
 func (a accountRoutes) plans(c *call) error {
-	all, err := a.accounts().Plans(c.r.Context())
-	return items(c, all, err)
+	return listed(c, c.query(), func(p service.Plan) string { return p.Name }, a.accounts().Plans)
 }
 
 // planInput is a plan without its name, which the path has.
@@ -167,6 +162,10 @@ func (a accountRoutes) putPlan(c *call) error {
 		return err
 	}
 	return c.json(http.StatusOK, p)
+}
+
+func (a accountRoutes) deletePlan(c *call) error {
+	return c.noContent(a.accounts().DeletePlan(c.r.Context(), c.caller, c.r.PathValue("name")))
 }
 
 func (a accountRoutes) audit(c *call) error {

@@ -34,19 +34,23 @@ func (a crawlRoutes) list(c *call) error {
 	return c.crawlList(list)
 }
 
-// account is the account that a list is about: the caller's own, or another for an admin. Empty means all.
+// account is the id of the account that a list is about: the caller's own or, for an admin, another one by its id or name. Empty means all.
 func (c *call) account(q *query) string {
-	switch account := q.text("account"); {
-	case account == "" || account == c.caller.Account.ID:
+	text := q.text("account")
+	switch {
+	case text == "" || text == c.caller.Account.ID:
 		return c.caller.Account.ID
 	case !c.caller.Has(service.ScopeAdmin):
 		q.fault("account", "not_allowed", "other accounts need the scope admin")
 		return c.caller.Account.ID
-	case account == "*":
+	case text == "*":
 		return ""
-	default:
-		return account
 	}
+	account, err := c.server.service.Accounts.Get(c.r.Context(), text)
+	if err != nil {
+		q.fault("account", "unknown", err.Error())
+	}
+	return account.ID
 }
 
 func (c *call) crawlList(list *service.List[*service.Crawl]) error {

@@ -21,6 +21,7 @@ const (
 	eventTime   = 20 * time.Second // for a client to take what was written
 	eventsAtA   = 500              // events that are read from the database at once
 	mostStreams = 1000
+	mostOfOne   = 250 // streams of one account, so that the others have some
 	eventKind   = "text/event-stream"
 )
 
@@ -35,6 +36,7 @@ type streams struct {
 
 // stream is one client.
 type stream struct {
+	owner   string // the account of the client
 	account string // empty means all accounts
 	crawl   string // empty means all crawls
 	sampled chan struct{}
@@ -55,7 +57,13 @@ func (s *streams) count() int {
 func (s *streams) add(one *stream) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.all) >= mostStreams {
+	own := 0
+	for other := range s.all {
+		if other.owner == one.owner {
+			own++
+		}
+	}
+	if len(s.all) >= mostStreams || own >= mostOfOne {
 		return false
 	}
 	s.all[one] = true
@@ -212,9 +220,9 @@ func (e eventRoutes) stream(c *call, one *stream) error {
 	if err != nil {
 		return err
 	}
-	one.sampled, one.samples = make(chan struct{}, 1), map[string][]byte{}
+	one.owner, one.sampled, one.samples = c.caller.Account.ID, make(chan struct{}, 1), map[string][]byte{}
 	if !e.server.streams.add(one) {
-		return refuse(service.ErrUnavailable, "too many event streams are open")
+		return refuse(service.ErrUnavailable, "too many event streams are open: close some, or read all crawls by one stream of /v1/events")
 	}
 	defer e.server.streams.remove(one)
 	h := c.w.Header()

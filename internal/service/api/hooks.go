@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/mapwright/mapwright/internal/service"
@@ -15,11 +16,7 @@ type scheduleRoutes struct{ schedules *schedules.Schedules }
 func (a scheduleRoutes) list(c *call) error {
 	q := c.query()
 	account := c.account(q)
-	if err := q.done(); err != nil {
-		return err
-	}
-	all, err := a.schedules.List(c.r.Context(), account)
-	return items(c, all, err)
+	return listed(c, q, func(s service.Schedule) string { return s.ID }, func(ctx context.Context) ([]service.Schedule, error) { return a.schedules.List(ctx, account) })
 }
 
 func (a scheduleRoutes) create(c *call) error {
@@ -57,11 +54,7 @@ type hookRoutes struct{ hooks *hooks.Hooks }
 func (a hookRoutes) list(c *call) error {
 	q := c.query()
 	account := c.account(q)
-	if err := q.done(); err != nil {
-		return err
-	}
-	all, err := a.hooks.List(c.r.Context(), account)
-	return items(c, all, err)
+	return listed(c, q, func(w service.Webhook) string { return w.ID }, func(ctx context.Context) ([]service.Webhook, error) { return a.hooks.List(ctx, account) })
 }
 
 func (a hookRoutes) create(c *call) error {

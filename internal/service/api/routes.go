@@ -1,8 +1,10 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -95,6 +97,7 @@ func (s *Server) routes() []route {
 		{"PATCH", "/v1/accounts/{id}", admin, accounts.edit},
 		{"GET", "/v1/plans", read, accounts.plans},
 		{"PUT", "/v1/plans/{name}", admin, accounts.putPlan},
+		{"DELETE", "/v1/plans/{name}", admin, accounts.deletePlan},
 		{"GET", "/v1/usage", read, accounts.usage},
 		{"GET", "/v1/audit", admin, accounts.audit},
 	}
@@ -257,6 +260,30 @@ func items[T any](c *call, all []T, err error) error {
 		all = []T{}
 	}
 	return c.reply(service.List[T]{Items: all}, err)
+}
+
+// listed answers with a part of a list. Of is the order of the list, ascending and different for each item; the cursor is that of the last item of the part before.
+func listed[T any](c *call, q *query, of func(T) string, load func(context.Context) ([]T, error)) error {
+	cursor, limit := q.text("cursor"), q.number("limit", 1, mostItems, someItems)
+	if err := q.done(); err != nil {
+		return err
+	}
+	all, err := load(c.r.Context())
+	if err != nil {
+		return err
+	}
+	if cursor != "" {
+		from := slices.IndexFunc(all, func(item T) bool { return of(item) > cursor })
+		if from < 0 {
+			from = len(all)
+		}
+		all = all[from:]
+	}
+	list := service.List[T]{Items: append([]T{}, all[:min(limit, len(all))]...)}
+	if len(all) > limit {
+		list.NextCursor = of(all[limit-1])
+	}
+	return c.json(http.StatusOK, list)
 }
 
 // noContent answers that something was done, unless there is an error.

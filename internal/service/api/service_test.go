@@ -401,6 +401,9 @@ func TestAccountsAndScopes(t *testing.T) {
 	for path, key := range map[string]string{"/v1/crawls?account=*": other, "/v1/usage?account=default": other, "/v1/keys?account=default": other} {
 		f.want(422, "GET", path, key, "")
 	}
+	if text := f.want(200, "GET", "/v1/crawls?account=mine", admin, ""); !strings.Contains(text, id) {
+		t.Errorf("an account by its name has no crawls: %s", text)
+	}
 	if text := f.want(200, "GET", "/v1/crawls", other, ""); strings.Contains(text, id) {
 		t.Errorf("another account's crawl is listed: %s", text)
 	}
@@ -439,6 +442,35 @@ func TestAdministration(t *testing.T) {
 	f.want(200, "GET", "/v1/accounts", key, "")
 	f.want(200, "GET", "/v1/accounts/"+account.ID, key, "")
 	f.want(404, "GET", "/v1/accounts/000000000000000000000000", key, "")
+	for _, path := range []string{"/v1/accounts", "/v1/plans"} {
+		var names []string
+		for cursor := ""; len(names) < 10; {
+			var list service.List[struct {
+				Name string `json:"name"`
+			}]
+			if err := json.Unmarshal([]byte(f.want(200, "GET", path+"?limit=1&cursor="+cursor, key, "")), &list); err != nil || len(list.Items) != 1 {
+				t.Fatalf("%s after %q: %+v, %v", path, cursor, list, err)
+			}
+			names = append(names, list.Items[0].Name)
+			if cursor = list.NextCursor; cursor == "" {
+				break
+			}
+		}
+		if want := map[string][]string{"/v1/accounts": {"default", "team"}, "/v1/plans": {"default", "safe", "small"}}[path]; !slices.Equal(names, want) {
+			t.Errorf("%s: %q, want %q", path, names, want)
+		}
+	}
+	f.want(422, "GET", "/v1/accounts?limit=0&more=1", key, "")
+	f.want(422, "GET", "/v1/crawls?account=none", key, "")
+	f.want(200, "GET", "/v1/crawls?account=team", key, "")
+	if text := f.want(409, "DELETE", "/v1/plans/small", key, ""); !strings.Contains(text, `account \"team\"`) {
+		t.Errorf("the refusal does not name the account: %s", text)
+	}
+	f.want(409, "DELETE", "/v1/plans/default", key, "")
+	f.want(404, "DELETE", "/v1/plans/none", key, "")
+	f.want(200, "PATCH", "/v1/accounts/"+account.ID, key, `{"plan":"default"}`)
+	f.want(204, "DELETE", "/v1/plans/small", key, "")
+	f.want(422, "PATCH", "/v1/accounts/"+account.ID, key, `{"plan":"small"}`)
 	f.want(200, "PATCH", "/v1/accounts/"+account.ID, key, `{"disabled":true}`)
 	f.want(200, "GET", "/v1/usage?account="+account.ID, key, "")
 	f.want(200, "GET", "/v1/usage", key, "")

@@ -89,3 +89,19 @@ func TestStreamThatIsNotRead(t *testing.T) {
 		}
 	})
 }
+
+// One account cannot take all streams.
+func TestStreamsOfOneAccount(t *testing.T) {
+	s := newStreams(nil)
+	open := func(owner string) (n int) {
+		for n < 2*mostStreams && s.add(&stream{owner: owner}) {
+			n++
+		}
+		return n
+	}
+	for i, want := range []int{mostOfOne, mostOfOne, mostOfOne, mostOfOne, 0} {
+		if n := open(fmt.Sprint(i)); n != want {
+			t.Errorf("account %d has %d streams, want %d", i, n, want)
+		}
+	}
+}
