@@ -1,8 +1,6 @@
 package enginetest
 
 import (
-	"time"
-
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/cluster"
 )
@@ -163,9 +161,7 @@ func testTokens(k *checker) {
 	bad := b.batch()
 	bad.Release = []string{"start"}
 	k.fails(b.tryCommit(bad), cluster.ErrFenced)
-	k.Advance(cluster.Lease - time.Second)
-	b.beat()
-	k.Advance(2 * time.Second)
+	k.expireBut(b)
 	equal(k, "take of an expired session", b.change(take), true)
 	a.over(cluster.ErrFenced)
 	b.change(cluster.SetState{From: cluster.Running, To: cluster.Paused})

@@ -66,6 +66,9 @@ func Open(ctx context.Context, address string) (*Engine, error) {
 	}
 	if err != nil {
 		e.pool.Close()
+		if isRefused(code(err)) { // the address is wrong, rather than the server
+			err = usage("%s", e.redact(err.Error()))
+		}
 		return nil, e.classify("open the cluster's database", err, false)
 	}
 	return e, nil

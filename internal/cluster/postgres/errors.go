@@ -26,6 +26,7 @@ const (
 	deadlockDetected     = "40P01"
 	readOnlyTransaction  = "25006"
 	idleInTransaction    = "25P03"
+	lockNotAvailable     = "55P03"
 )
 
 // code is the code of a server's error, empty for any other error.
@@ -142,19 +143,23 @@ func isUse(err error) bool {
 }
 
 // isAway reports whether a server that answers cannot work now: it starts, stops, has
-// no connection free, is a standby, or has lost its disk or memory; or it has ended a
-// connection whose transaction went on for too long without a statement.
+// no connection free, is a standby, lets nobody in, or has lost its disk or memory; or it has ended a
+// transaction that waited for too long.
 func isAway(code string) bool {
 	switch code {
-	case readOnlyTransaction, completionUnknown, idleInTransaction:
+	case readOnlyTransaction, completionUnknown, idleInTransaction, lockNotAvailable:
 		return true
 	}
 	switch code[:2] {
 	case "08", "53", "57", "58":
 		return true
 	}
-	return false
+	return isRefused(code)
 }
+
+// isRefused reports whether a server does not let the user in. For a machine that works that is as if the server were away: its administrator has to mend it, as after a failover
+// to a server with other passwords.
+func isRefused(code string) bool { return strings.HasPrefix(code, "28") }
 
 // redact removes the password from a text, and makes it one line: pgx has one for each attempt to connect, and makes two of each
 // where encryption is not demanded.

@@ -140,14 +140,7 @@ func advance(t *testing.T, e *Engine, d time.Duration) {
 func save(t *testing.T, address string) (restore func()) {
 	t.Helper()
 	conn := connect(t, address)
-	rows, err := conn.Query(t.Context(), `SELECT tablename FROM pg_tables WHERE tablename LIKE 'mapwright_%'`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		t.Fatal(err)
-	}
+	tables := list(t, conn, `SELECT tablename FROM pg_tables WHERE tablename LIKE 'mapwright_%'`)
 	for _, name := range tables {
 		exec(t, conn, `CREATE TEMPORARY TABLE saved_`+name[len("mapwright_"):]+` AS SELECT * FROM `+name)
 	}

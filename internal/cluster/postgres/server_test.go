@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -72,6 +74,98 @@ func TestSchema(t *testing.T) {
 	if !errors.Is(err, cluster.ErrNewer) || !strings.Contains(err.Error(), fmt.Sprintf("has version %d, this program knows up to %d", schemaVersion+1, schemaVersion)) {
 		t.Errorf("a later schema: %v", err)
 	}
+}
+
+// TestMigration opens databases of all earlier versions, in the middle of a crawl. They are made by the statements of these versions, with what they can hold of a crawl. The
+// session that works on it goes on.
+func TestMigration(t *testing.T) {
+	for version := 1; version < schemaVersion; version++ {
+		t.Run(fmt.Sprint("version ", version), func(t *testing.T) {
+			address := database(t)
+			e := open(t, address)
+			s := create(t, e)
+			claimed := join(t, e, s, 1, 2)
+			batch := func(number uint64) *cluster.Batch {
+				return &cluster.Batch{Number: number, Writes: []cluster.Write{nextRow(&claimed[0], []byte("one")), nextRow(&claimed[1], []byte("two"))}}
+			}
+			first := batch(1)
+			first.Scope, first.Sent = []string{"a.example"}, []cluster.Sent{{To: 3, Body: []byte("link")}}
+			if err := e.Commit(t.Context(), s, first); err != nil {
+				t.Fatal(err)
+			}
+			before, err := e.Look(t.Context(), s.Crawl, cluster.Known{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			conn := connect(t, address)
+			makeOld(t, conn, version)
+			old := open(t, address+"&search_path=old")
+			if now, was := columns(t, conn, "old"), columns(t, conn, "public"); !slices.Equal(now, was) {
+				t.Errorf("the tables have\n%q, and those of a new database\n%q", now, was)
+			}
+			after, err := old.Look(t.Context(), s.Crawl, cluster.Known{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, snap := range []*cluster.Snapshot{before, after} {
+				snap.Now, snap.Crawl.Used = time.Time{}, 0
+			}
+			if got, want := fmt.Sprintf("%+v", after), fmt.Sprintf("%+v", before); got != want {
+				t.Errorf("the crawl is\n%s\nand was\n%s", got, want)
+			}
+			if err := old.Commit(t.Context(), s, batch(2)); err != nil {
+				t.Error(err)
+			}
+			if list, err := old.Read(t.Context(), s.Crawl, 2, cluster.Place{}, 1<<20); err != nil || len(list) != 2 || string(list[1].Body) != "two" {
+				t.Errorf("the log has %d rows: %v", len(list), err)
+			}
+			s.Tally.Pages = 7
+			if err := old.Leave(t.Context(), s); err != nil {
+				t.Error(err)
+			}
+			if list, err := old.Sessions(t.Context(), s.Crawl); err != nil || len(list) != 1 || !list[0].Left || list[0].Tally.Pages != 7 {
+				t.Errorf("sessions are %+v: %v", list, err)
+			}
+		})
+	}
+}
+
+// makeOld makes a schema "old" of an earlier version, with the crawls of the schema of the test.
+func makeOld(t *testing.T, conn *pgx.Conn, version int) {
+	t.Helper()
+	exec(t, conn, `CREATE SCHEMA old`)
+	exec(t, conn, `SET search_path = old`)
+	for _, step := range migrations[:version] {
+		for _, sql := range step {
+			exec(t, conn, sql)
+		}
+	}
+	for _, table := range list(t, conn, `SELECT tablename FROM pg_tables WHERE schemaname = 'public'`) {
+		exec(t, conn, `CREATE TABLE IF NOT EXISTS old.`+table+` (LIKE public.`+table+` INCLUDING ALL)`) // the version, and what a crawl has of its own
+		names := strings.Join(list(t, conn, `SELECT column_name FROM information_schema.columns WHERE table_schema = 'old' AND table_name = $1`, table), ", ")
+		exec(t, conn, `INSERT INTO old.`+table+` (`+names+`) SELECT `+names+` FROM public.`+table)
+	}
+	exec(t, conn, `UPDATE mapwright_schema SET version = $1`, version)
+}
+
+// columns are those of all tables of a schema, with what is declared of them.
+func columns(t *testing.T, conn *pgx.Conn, schema string) []string {
+	t.Helper()
+	return list(t, conn, `SELECT concat_ws(' ', table_name, column_name, data_type, is_nullable, column_default) FROM information_schema.columns WHERE table_schema = $1 ORDER BY table_name, ordinal_position`, schema)
+}
+
+// list is the only column of what a query returns.
+func list(t *testing.T, conn *pgx.Conn, sql string, args ...any) []string {
+	t.Helper()
+	rows, err := conn.Query(t.Context(), sql, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return texts
 }
 
 // TestNotDurable opens a database that does not wait for its disk.
