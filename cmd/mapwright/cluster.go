@@ -40,9 +40,21 @@ func addCluster(cmd *cobra.Command) *clusterFlags {
 	c := &clusterFlags{cmd: cmd}
 	cmd.Flags().StringVar(&c.address, config.ClusterName, "", "`address` of the database that several machines share, such as postgres://user@host/database (or "+config.EnvName(config.ClusterName)+")")
 	cmd.Flags().StringVar(&c.address, redisName, "", "another spelling of --cluster")
-	_ = cmd.Flags().MarkHidden(redisName) // it was added just now
 	cmd.Flags().StringVar(&c.name, config.CrawlName, "", "`name` of a crawl of several machines")
+	cmd.Flags().Lookup(redisName).Hidden = true
 	return c
+}
+
+// hide leaves the flags out of the help.
+func (c *clusterFlags) hide() {
+	for _, name := range []string{config.ClusterName, config.CrawlName} {
+		c.cmd.Flags().Lookup(name).Hidden = true
+	}
+}
+
+// isGiven reports whether one of the flags was given.
+func (c *clusterFlags) isGiven() bool {
+	return slices.ContainsFunc([]string{config.ClusterName, redisName, config.CrawlName}, c.cmd.Flags().Changed)
 }
 
 // given returns the address of the cluster, empty if the command is not about one. An address of the environment or of a file does not

@@ -18,10 +18,13 @@ func TestHelpOfJoin(t *testing.T) {
 	if code := run(t.Context(), []string{"join", "--help"}, nil, stdio{strings.NewReader(""), &out, &out}); code != 0 {
 		t.Fatalf("exit status %d: %s", code, &out)
 	}
-	for flag, want := range map[string]bool{"--log-level ": true, "--data-dir ": true, "--max-urls ": false, "--scope ": false, "--profile ": false, "--safe ": false} {
+	for flag, want := range map[string]bool{"--log-level ": true, "--data-dir ": true, "--max-urls ": false, "--scope ": false, "--profile ": false, "--safe ": false, "--retry-crashed ": false} {
 		if got := strings.Contains(out.String(), "      "+flag) || strings.Contains(out.String(), "  -d, "+flag); got != want {
 			t.Errorf("the help has %s: %v\n%s", flag, got, &out)
 		}
+	}
+	if strings.Contains(out.String(), "max-urls") {
+		t.Errorf("the help names a flag that join refuses:\n%s", &out)
 	}
 }
 
@@ -86,6 +89,9 @@ func TestClusterFlags(t *testing.T) {
 		{"status", env, 1, "the engine cannot be reached"},
 		{"wipe --name a --data-dir dir", env, 1, "the engine cannot be reached"},
 		{"join --max-urls 5", env, 2, "flag --max-urls cannot be given here"}, // before it waits for a crawl
+		{"recrawl --cluster postgres://u:secret@127.0.0.1:1/db", "", 2, "a recrawl works on one machine"},
+		{"recrawl --name a", env, 2, "a recrawl works on one machine"},
+		{"join --retry-crashed", env, 2, "flag --retry-crashed cannot be given here"},
 		{"join --profile polite", env, 2, "flag --profile cannot be given here"},
 		// A directory that is named is meant, also if the environment has a cluster.
 		{"status dir", env, 2, "holds no crawl"},

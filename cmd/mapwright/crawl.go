@@ -259,10 +259,13 @@ func sessionEnded(io stdio, log *slog.Logger, dir datadir.Dir, err error, stoppe
 			return fmt.Errorf("%w: %w", errAgain, err)
 		}
 		fmt.Fprintf(io.out, "Done: %v.\n", left)
-		if left.Finished {
-			return nil
+		switch {
+		case !left.Finished:
+			return &exitError{exitInterrupted, nil}
+		case left.Reason == session.ReasonLimit, left.Reason == session.ReasonDuration:
+			return &exitError{exitPartial, nil} // as on the machine that writes the report
 		}
-		return &exitError{exitInterrupted, nil}
+		return nil
 	}
 	lost := errors.Is(err, cluster.ErrRolledBack)
 	switch {

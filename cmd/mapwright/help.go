@@ -49,11 +49,22 @@ func usageByGroup(cmd *cobra.Command) error {
 	for _, g := range helpGroups() {
 		section(string(g), g)
 	}
-	fmt.Fprintf(out, "\nEach of these is also an environment variable and a key of a --config file: --max-urls is %s and max_urls.\n", config.EnvName("max-urls"))
+	name := exampleOf(cmd)
+	fmt.Fprintf(out, "\nEach of these is also an environment variable and a key of a --config file: --%s is %s and %s.\n", name, config.EnvName(name), strings.ReplaceAll(name, "-", "_"))
 	otherNames(out, cmd)
 	fmt.Fprintf(out, "\n%s", exitStatuses)
 	_, err := fmt.Fprint(cmd.OutOrStdout(), out)
 	return err
+}
+
+// exampleOf is a setting that a command takes: max-urls, or the first one of two words.
+func exampleOf(cmd *cobra.Command) (name string) {
+	for _, e := range new(config.Settings).Table() {
+		if flag := cmd.Flags().Lookup(e.Name); flag != nil && !flag.Hidden && (e.Name == "max-urls" || name == "" && strings.Contains(e.Name, "-")) {
+			name = e.Name
+		}
+	}
+	return name
 }
 
 // exitStatuses is the part of help that explains the exit status.

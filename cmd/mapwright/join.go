@@ -179,6 +179,9 @@ func joinCluster(ctx context.Context, environ []string, io stdio, m *machine, as
 			fmt.Fprintf(io.out, "Crawl %s is %s (%s): there is nothing to do for this machine.\n", row.Name, row.State, row.Reason)
 			return nil
 		}
+		if _, retry := m.flags.given[retryName]; retry && row.State == cluster.Running {
+			return usage("--%s is for another run of a crawl that has ended, and crawl %s is running", retryName, row.Name)
+		}
 		snap, err := m.engine.Look(ctx, row.ID, cluster.Known{})
 		if errors.Is(err, cluster.ErrAway) {
 			continue // find waits for it
@@ -310,7 +313,10 @@ func (f *settingFlags) loadResumed(plan *datadir.Plan) (*config.Loaded, *session
 	return loaded, &session.Resume{Plan: text, MaxURLs: uint64(loaded.Settings.PageCap())}, nil
 }
 
-// keepProcess forgets the flags that are about the crawl: they are in its plan.
+// retryName is the setting that makes another run try pages again.
+const retryName = "retry-crashed"
+
+// keepProcess forgets the flags that are about the crawl: they are in its plan, or have had their effect.
 func (f *settingFlags) keepProcess() {
 	for _, name := range namesOfCrawl() {
 		delete(f.given, name)
@@ -319,7 +325,7 @@ func (f *settingFlags) keepProcess() {
 
 // namesOfCrawl are the names of the settings that are about a crawl, and not about a process.
 func namesOfCrawl() []string {
-	names := []string{config.ProfileName, config.SafeName}
+	names := []string{config.ProfileName, config.SafeName, retryName}
 	for _, e := range config.Defaults(config.Polite).Table() {
 		if !e.PerRun {
 			names = append(names, e.Name)

@@ -6,6 +6,7 @@ import (
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/state"
 )
 
 func newRecrawl(environ []string, io stdio) *cobra.Command {
@@ -15,6 +16,7 @@ func newRecrawl(environ []string, io stdio) *cobra.Command {
 		asJSON  bool
 		dir     *dataDir
 		setting *settingFlags
+		shared  *clusterFlags
 	)
 	cmd := &cobra.Command{
 		Use:   "recrawl [directory]",
@@ -30,6 +32,10 @@ func newRecrawl(environ []string, io stdio) *cobra.Command {
 			dir, err := dir.orArgument(args, setting)
 			if err != nil {
 				return err
+			}
+			if info, _ := state.Look(dir.State()); info.View || shared.isGiven() {
+				return usage("a recrawl works on one machine, in the data directory of its crawl: the URLs of a crawl of several machines are not visited again; " +
+					"'mapwright crawl --cluster ADDRESS --name NAME --start-url URL' crawls the site anew, under another name")
 			}
 			again := &crawl.Recrawl{Include: setting.take("include"), Exclude: setting.take("exclude")}
 			if maxAge != "" {
@@ -58,6 +64,8 @@ func newRecrawl(environ []string, io stdio) *cobra.Command {
 		},
 	}
 	dir = addDataDir(cmd, environ)
+	shared = addCluster(cmd)
+	shared.hide() // they are refused with the reason
 	setting = addSettings(cmd, environ)
 	cmd.Flags().StringVar(&maxAge, "max-age", "", "visit only URLs whose last check is longer ago than this `age`, such as 12h, 7d or 2w")
 	addRunFlags(cmd, &print, &asJSON)

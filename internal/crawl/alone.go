@@ -23,7 +23,7 @@ type crashGuard struct {
 	frontier *frontier.Frontier
 	log      *slog.Logger
 	retry    bool                  // --retry-crashed
-	retried  map[frontier.Key]bool // pages and sitemaps that retry tries again, alone from the first; not changed once there are workers
+	retried  map[frontier.Key]bool // pages and sitemaps that retry tries again, alone from the first; not changed once there are leases
 }
 
 // mustBeAlone says whether a lease is for a page or a sitemap that is tried alone.

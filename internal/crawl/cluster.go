@@ -86,7 +86,8 @@ func (r *run) joinCluster(within *scope.Scope, robots *robotsServer) {
 			folds.traps.Fold(e)
 			folds.linkage.Fold(e)
 		},
-		Seed: r.seed,
+		Seed:     r.seed,
+		TryAgain: r.seeds.crashes.retryCrashed,
 		Extend: func(target string) {
 			if u, err := urlnorm.Parse(target); err == nil && !within.Contains(u) {
 				within.Extend(u)

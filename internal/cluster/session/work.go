@@ -30,6 +30,8 @@ type Local struct {
 	Fold func(at frontier.Position, run uint64, e frontier.Evidence)
 	// Seed adds the start URLs and those of public indexes.
 	Seed func(context.Context) error
+	// TryAgain queues what another run tries again, before that begins. All partitions are open then.
+	TryAgain func(context.Context) error
 	// Extend extends the scope as another machine has.
 	Extend func(target string)
 	// Answer stores the robots.txt of an origin that another machine has fetched.
@@ -126,6 +128,9 @@ func (w *work) openAll() error {
 	case <-w.news: // the first snapshot
 	}
 	if err := w.TakeAll(w.ctx, w.Local); err != nil {
+		return err
+	}
+	if err := w.TryAgain(w.ctx); err != nil {
 		return err
 	}
 	for {
