@@ -51,7 +51,7 @@ cluster-test: ## several machines against a real PostgreSQL server with a standb
 	./scripts/need-postgres.sh
 	$(GO) vet -tags cluster ./internal/cluster/... ./internal/e2e ./bench
 	$(GO) test -tags cluster -count=1 -timeout 20m $(TESTFLAGS) ./internal/cluster/...
-	$(GO) test -tags cluster -count=1 -timeout 60m $(TESTFLAGS) -run TestCluster ./internal/e2e -cluster-full=$(if $(filter short,$(CLUSTER)),false,true)
+	$(GO) test -tags cluster -count=1 -timeout 60m -parallel 8 $(TESTFLAGS) -run TestCluster ./internal/e2e -cluster-full=$(if $(filter short,$(CLUSTER)),false,true)
 
 cluster-bench: ## one machine over PostgreSQL beside none in scenario (b), the replay of its log, 1 to 3 machines over a slow web, and the time of takeovers, one of them of a partition of PARTITION URLs (default 5 million)
 	./scripts/need-postgres.sh

@@ -28,6 +28,19 @@ func TestHelpOfJoin(t *testing.T) {
 	}
 }
 
+// A machine that waits for a crawl says for which, and which there are.
+func TestWaitingText(t *testing.T) {
+	for want, got := range map[string]string{
+		"waiting for a crawl: 'mapwright crawl --cluster ADDRESS --start-url URL' makes one":           waitingText("", nil),
+		"waiting for a crawl a: 'mapwright crawl --cluster ADDRESS --name a --start-url URL' makes it": waitingText("a", nil),
+		"waiting for a crawl a; the cluster has only b, c":                                             waitingText("a", []string{"b", "c"}),
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 // The name of a crawl can be given to other commands as it is printed.
 func TestCheckName(t *testing.T) {
 	for name, want := range map[string]bool{

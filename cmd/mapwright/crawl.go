@@ -269,6 +269,8 @@ func sessionEnded(io stdio, log *slog.Logger, dir datadir.Dir, err error, stoppe
 	}
 	lost := errors.Is(err, cluster.ErrRolledBack)
 	switch {
+	case errors.Is(err, cluster.ErrNoCrawl):
+		return &exitError{exitFailed, errors.New("the crawl was deleted from the cluster while this machine worked on it")}
 	case stopped:
 		return &exitError{exitInterrupted, err}
 	case lost:

@@ -272,13 +272,24 @@ func (m *machine) find(ctx context.Context, io stdio) (*cluster.Crawl, error) {
 		case !m.waits:
 			return nil, refusal(fmt.Errorf("%q: %w", m.name, cluster.ErrNoCrawl))
 		default:
-			say("waiting for a crawl: 'mapwright crawl --cluster ADDRESS --start-url URL' makes one")
+			say(waitingText(m.name, names))
 		}
 		select {
 		case <-ctx.Done(): // List returns at once
 		case <-time.After(cluster.BeatEvery):
 		}
 	}
+}
+
+// waitingText says what a machine waits for. A name that no crawl has may be a mistake, so those that there are are named.
+func waitingText(name string, names []string) string {
+	switch {
+	case name == "":
+		return "waiting for a crawl: 'mapwright crawl --cluster ADDRESS --start-url URL' makes one"
+	case len(names) == 0:
+		return fmt.Sprintf("waiting for a crawl %s: 'mapwright crawl --cluster ADDRESS --name %s --start-url URL' makes it", name, name)
+	}
+	return fmt.Sprintf("waiting for a crawl %s; the cluster has only %s", name, strings.Join(names, ", "))
 }
 
 // machineID reads the identifier of the machine whose directory it is, or makes one.

@@ -213,6 +213,7 @@ func TestClusterFullDisk(t *testing.T) {
 	join.under = []string{"unshare", "--mount", "sh", "-c", `mount -t tmpfs -o size=400m tmpfs "$0" && exec "$@"`, small}
 	p := join.start(t)
 	f.shares(p, 3)
+	f.answered(cfg.Hosts)
 	// The process sees the small file system alone; its root directory leads there.
 	fill, err := os.Create(filepath.Join("/proc", strconv.Itoa(p.pid()), "root", small, "fill"))
 	if err != nil {
@@ -230,7 +231,7 @@ func TestClusterFullDisk(t *testing.T) {
 	if got := p.wait(); got.code != 1 || !strings.Contains(got.stderr, "disk") {
 		t.Errorf("the machine without space ends with %d: %s", got.code, got.stderr)
 	}
-	web.SetLatency(0)
+	f.finish()
 	f.ends(0, "complete")
 	got := f.export()
 	got.same(t, &want)

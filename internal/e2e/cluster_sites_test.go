@@ -12,6 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mapwright/mapwright/internal/cluster"
+	"github.com/mapwright/mapwright/internal/cluster/overview"
+	"github.com/mapwright/mapwright/internal/cluster/postgres"
+	"github.com/mapwright/mapwright/internal/cluster/replay"
 	"github.com/mapwright/mapwright/internal/testweb"
 )
 
@@ -140,9 +144,9 @@ func TestClusterPaceAcrossTakeovers(t *testing.T) {
 		for _, h := range web.Stats().Hosts {
 			n += h.Refused
 		}
-		return n >= 2
+		return n >= 3
 	})
-	time.Sleep(2 * time.Second) // what the hosts said is committed within some 100 ms
+	f.until(f.machines[0], "the engine knows that they have", func() bool { return f.resting(3) })
 	for n := range 2 {
 		f.machines[n].kill()
 	}
@@ -160,6 +164,36 @@ func TestClusterPaceAcrossTakeovers(t *testing.T) {
 	}
 }
 
+// resting reports whether so many hosts of the web rest because of a Retry-After, as far as the engine knows.
+func (f *fleet) resting(hosts int) bool {
+	f.t.Helper()
+	must := func(err error) {
+		if f.t.Helper(); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	ctx := f.t.Context()
+	e, err := postgres.Open(ctx, f.address)
+	must(err)
+	defer e.Close()
+	crawl, err := overview.Find(ctx, e, clusterCrawl)
+	must(err)
+	snap, err := e.Look(ctx, crawl.ID, cluster.Known{})
+	must(err)
+	s, err := replay.Open(ctx, e, snap, filepath.Join(f.t.TempDir(), "state"))
+	must(err)
+	defer s.Close()
+	n := 0
+	for i := range f.web.StartURLs() {
+		fact, known, err := s.Host(ctx, s.Hasher().HostID(f.web.HostName(i)))
+		must(err)
+		if known && fact.Learned.AskedUntil.After(time.Now()) {
+			n++
+		}
+	}
+	return n >= hosts
+}
+
 // A host that ends every connection is given up, and is not asked again and again because machines are killed.
 func TestClusterBlockedHost(t *testing.T) {
 	t.Parallel()
@@ -174,8 +208,7 @@ func TestClusterBlockedHost(t *testing.T) {
 	alone := other.HostStats(1).Requests
 	web := serveSlowly(t, cfg)
 	f, _ := newFleet(t, web, append(tableCrawl(web, 500*time.Millisecond), flags...)...)
-	f.start(2)
-	f.shares(f.machines[0], 2)
+	f.begin(2)
 	kills := size(3, 20)
 	for n := range kills {
 		at := pages(web)
@@ -185,7 +218,7 @@ func TestClusterBlockedHost(t *testing.T) {
 		f.join(n % 2)
 		f.machines[n%2].untilEnded(func() bool { return pages(web) >= at+30 })
 	}
-	web.SetLatency(0)
+	f.finish()
 	f.ends(0, "complete")
 	// A machine that is killed may have asked once without recording it, and its successor asks for robots.txt again.
 	if asked := web.HostStats(1).Requests; asked > alone+5*kills {
@@ -198,7 +231,7 @@ func TestClusterBlockedHost(t *testing.T) {
 // Commands that look at a crawl work with machines and without, and do not show the password.
 func TestClusterCommands(t *testing.T) {
 	t.Parallel()
-	web := serve(t, testweb.Config{Hosts: 3, Pages: 10, CrossHost: 0.5})
+	web := serve(t, testweb.Config{Hosts: 3, Pages: 40, CrossHost: 0.5})
 	name, p := database(t)
 	const secret = "s3cretWord"
 	address := strings.Replace(p.URL(name), "postgres@", "postgres:"+secret+"@", 1)
@@ -213,10 +246,8 @@ func TestClusterCommands(t *testing.T) {
 	if got := waits.wait(); got.code != 130 || !strings.Contains(got.stderr, "interrupted while it waited") {
 		t.Errorf("a machine that is stopped while it waits for a crawl ends with %d: %s", got.code, got.stderr)
 	}
-	web.Hold(15)
-	f.start(2)
-	f.answered(16)
-	f.shares(f.machines[0], 2)
+	web.SetLatency(slowAnswer)
+	f.begin(2)
 	refused(t, f.invoke("wipe", "--yes").run(t), "machines work on crawl "+clusterCrawl, "--force")
 	text := f.invoke("status").run(t)
 	for _, word := range []string{clusterCrawl, "running", "MACHINE", "PARTITIONS"} {
@@ -224,22 +255,23 @@ func TestClusterCommands(t *testing.T) {
 			t.Errorf("status ends with %d and does not say %q: %s", text.code, word, text.stdout)
 		}
 	}
-	if lines := f.export().lines; len(lines) < 15 {
-		t.Errorf("an export while machines work has %d lines", len(lines))
+	done := f.status().Done
+	if lines := f.export().lines; len(lines) < max(1, done) {
+		t.Errorf("an export while machines work has %d lines, and %d URLs were done before", len(lines), done)
 	}
 	refused(t, invocation{args: append([]string{"crawl", "--cluster", address, "--name", clusterCrawl, "--data-dir", f.dir(5)}, f.settings...)}.run(t), clusterCrawl, "the cluster has a crawl")
-	web.Release()
+	f.finish()
 	f.ends(0, "complete")
 	only := invocation{args: []string{"status", "--json"}, env: []string{"MAPWRIGHT_CLUSTER=" + address}}.run(t) // the only crawl is meant
 	if only.code != 0 || !strings.Contains(only.stdout, `"finished"`) {
 		t.Errorf("status of the only crawl: %d, %s%s", only.code, only.stdout, only.stderr)
 	}
-	if lines := f.export().lines; len(lines) != 30 {
+	if lines := f.export().lines; len(lines) != 120 {
 		t.Errorf("an export after the end has %d lines", len(lines))
 	}
 	no := f.invoke("wipe")
 	no.stdin = "n\n"
-	if got := no.run(t); got.code != 1 || !strings.Contains(got.stdout, "30 URLs found") {
+	if got := no.run(t); got.code != 1 || !strings.Contains(got.stdout, "120 URLs found") {
 		t.Errorf("wipe that is not confirmed ends with %d: %s", got.code, got.stdout)
 	}
 	if got := f.invoke("wipe", "--yes").run(t); got.code != 0 {
@@ -247,6 +279,17 @@ func TestClusterCommands(t *testing.T) {
 	}
 	if got := f.look(); got.code != 2 {
 		t.Errorf("status of a deleted crawl ends with %d", got.code)
+	}
+
+	// A crawl that is deleted under a machine ends it.
+	web.SetLatency(slowAnswer)
+	again := fleetAt(t, address, web, f.settings...)
+	again.create()
+	if got := again.invoke("wipe", "--yes", "--force").run(t); got.code != 0 {
+		t.Errorf("wipe under a machine ends with %d: %s", got.code, got.stderr)
+	}
+	if got := again.machines[0].wait(); got.code != 1 || !strings.Contains(got.stderr, "mapwright: the crawl was deleted from the cluster while this machine worked on it\n") {
+		t.Errorf("the machine of a deleted crawl ends with %d: %s", got.code, got.stderr)
 	}
 	for n, shown := range []result{text, only, f.machines[0].wait(), f.machines[1].wait()} {
 		if strings.Contains(shown.stdout+shown.stderr, secret) {

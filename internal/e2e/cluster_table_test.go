@@ -47,8 +47,7 @@ func TestClusterKills(t *testing.T) {
 	want, rep := alone(t, cfg, delay)
 	web := serveSlowly(t, cfg)
 	f, _ := newFleet(t, web, tableCrawl(web, delay)...)
-	f.start(3)
-	f.shares(f.machines[0], 3)
+	f.begin(3)
 	kills := size(4, 20)
 	rnd := rand.New(rand.NewPCG(1, uint64(time.Now().UnixNano())))
 	tick := time.NewTicker(3 * time.Second)
@@ -65,7 +64,7 @@ func TestClusterKills(t *testing.T) {
 	if killed == 0 {
 		t.Fatal("the crawl ended before a machine was killed")
 	}
-	web.SetLatency(0)
+	f.finish()
 	final := f.ends(0, "complete")
 	if c := final.Cluster; c == nil || len(c.Machines) != 3 || c.Takeovers == 0 {
 		t.Errorf("after %d kills the report says of the machines: %+v", killed, c)
@@ -94,12 +93,11 @@ func TestClusterPausedMachine(t *testing.T) {
 	want, _ := alone(t, cfg, delay)
 	web := serveSlowly(t, cfg)
 	f, _ := newFleet(t, web, tableCrawl(web, delay)...)
-	f.start(3)
-	f.shares(f.machines[0], 3)
+	f.begin(3)
 	f.machines[1].signal(syscall.SIGSTOP)
 	time.Sleep(2 * cluster.Lease) // the lease is of the engine's clock
 	f.machines[1].signal(syscall.SIGCONT)
-	web.SetLatency(0)
+	f.finish()
 	f.ends(0, "complete")
 	got := f.export()
 	got.same(t, &want)
@@ -117,10 +115,9 @@ func TestClusterJoinAndLeave(t *testing.T) {
 	want, _ := alone(t, cfg, delay)
 	web := serveSlowly(t, cfg)
 	f, _ := newFleet(t, web, tableCrawl(web, delay)...)
-	f.start(2)
-	f.shares(f.machines[0], 2)
+	f.begin(2)
 	f.join(2)
-	f.machines[0].until("each machine has about a third", func() bool {
+	f.until(f.machines[0], "each machine has about a third", func() bool {
 		for _, m := range f.shares(f.machines[0], 3).Machines {
 			if m.Partitions < cluster.Partitions/3-40 || m.Partitions > cluster.Partitions/3+40 {
 				return false
@@ -134,7 +131,7 @@ func TestClusterJoinAndLeave(t *testing.T) {
 	}
 	f.shares(f.machines[0], 2)
 	f.join(1)
-	web.SetLatency(0)
+	f.finish()
 	f.ends(0, "complete")
 	got := f.export()
 	got.same(t, &want)
@@ -150,20 +147,22 @@ func TestClusterEngineAway(t *testing.T) {
 	want, _ := alone(t, cfg, delay)
 	web := serveSlowly(t, cfg)
 	f, p := newFleet(t, web, tableCrawl(web, delay)...)
-	f.start(3)
-	before := f.shares(f.machines[0], 3)
+	before := f.begin(3)
 	p.SetAway(true)
 	f.machines[0].says("cannot be reached")
 	time.Sleep(time.Duration(size(12, 30)) * time.Second) // longer than a lease of the engine's clock
 	p.SetAway(false)
 	after := f.shares(f.machines[0], 3)
+	if len(after.Machines) != len(before.Machines) {
+		t.Fatalf("there are %d machines, and were %d", len(after.Machines), len(before.Machines))
+	}
 	for i := range before.Machines {
 		// Partitions may still move, in good order, until the shares are equal.
 		if b, a := before.Machines[i], after.Machines[i]; a.ID != b.ID || a.JoinedAt != b.JoinedAt || a.Takeovers > 0 {
 			t.Errorf("machine %d joined at %s and %s, and has taken over %d partitions", i, b.JoinedAt, a.JoinedAt, a.Takeovers)
 		}
 	}
-	web.SetLatency(0)
+	f.finish()
 	f.ends(0, "complete")
 	got := f.export()
 	got.same(t, &want)
@@ -214,22 +213,21 @@ func TestClusterFailover(t *testing.T) {
 	}
 	p := proxyTo(t, primary)
 	f := fleetAt(t, p.URL("postgres"), web, tableCrawl(web, delay)...)
-	f.start(3)
-	f.shares(f.machines[0], 3)
+	f.begin(3)
 	for _, step := range []func() error{primary.Crash, primary.Run} {
 		if err := step(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	at := f.status().Done
-	f.machines[0].until("the crawl goes on", func() bool { return f.status().Done > at })
+	f.until(f.machines[0], "the crawl goes on", func() bool { return f.status().Done > at })
 	for _, step := range []func() error{primary.Crash, standby.Promote} {
 		if err := step(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	p.SetServer(standby)
-	web.SetLatency(0)
+	f.finish()
 	f.ends(0, "complete")
 	got := f.export()
 	got.same(t, &want)
@@ -249,18 +247,17 @@ func TestClusterLostData(t *testing.T) {
 	standby := servers(t, line, primary)
 	p := proxyTo(t, primary)
 	f := fleetAt(t, p.URL("postgres"), web, tableCrawl(web, delay)...)
-	f.start(3)
-	f.shares(f.machines[0], 3)
+	f.begin(3)
 	line.SetAway(true)
 	at := f.status().Done
-	f.machines[0].until("more is committed than the standby has", func() bool { return f.status().Done > at+50 })
+	f.until(f.machines[0], "more is committed than the standby has", func() bool { return f.status().Done > at+50 })
 	for _, step := range []func() error{primary.Crash, standby.Promote} {
 		if err := step(); err != nil {
 			t.Fatal(err)
 		}
 	}
 	p.SetServer(standby)
-	web.SetLatency(0)
+	f.finish()
 	rep := f.ends(0, "complete")
 	got := f.export()
 	got.same(t, &want)
@@ -282,8 +279,7 @@ func TestClusterBadNetwork(t *testing.T) {
 	want, _ := alone(t, cfg, delay)
 	web := serveSlowly(t, cfg)
 	f, p := newFleet(t, web, tableCrawl(web, delay)...)
-	f.start(3)
-	f.shares(f.machines[0], 3)
+	f.begin(3)
 	p.LoseAnswers(5)
 	total := pages(web)
 	for _, step := range []func(){p.Cut, func() { p.SetDelay(time.Second) }, p.Cut, func() { p.SetDelay(0) }, func() { p.Lose(false) }, p.Cut} {
@@ -296,7 +292,7 @@ func TestClusterBadNetwork(t *testing.T) {
 		time.Sleep(15 * time.Second)
 		p.SetDelay(0)
 	}
-	web.SetLatency(0)
+	f.finish()
 	f.ends(0, "complete")
 	p.LoseAnswers(0)
 	got := f.export()
@@ -311,14 +307,13 @@ func TestClusterMaxURLs(t *testing.T) {
 	most := size(300, 2000)
 	web := serveSlowly(t, tableWeb(size(60, 200), size(12, 30)))
 	f, _ := newFleet(t, web, append(tableCrawl(web, delay), "--max-urls", fmt.Sprint(most))...)
-	f.start(3)
-	f.shares(f.machines[0], 3)
+	f.begin(3)
 	for n := range size(2, 6) {
 		f.machines[n%3].kill()
 		f.join(n % 3)
 		f.answered(min(most/2, (n+1)*most/8))
 	}
-	web.SetLatency(0)
+	f.finish()
 	f.ends(3, "partial")
 	s := f.status()
 	if s.Counted != most {
@@ -348,14 +343,13 @@ func TestClusterResumeWhileItRuns(t *testing.T) {
 	t.Parallel()
 	const delay = 200 * time.Millisecond
 	web := serve(t, tableWeb(40, 25))
-	web.SetLatency(2 * time.Second) // 40 hosts, one request at a time to each: 500 pages take 25 s at least, and the machines join again in a third of that
+	web.SetLatency(3 * time.Second) // 40 hosts, one request at a time to each: 460 pages take half a minute at least, and the machines join again in a fraction of that
 	f, _ := newFleet(t, web, append(tableCrawl(web, delay), "--max-urls", "900")...)
-	f.start(2)
-	before := f.shares(f.machines[0], 2)
+	before := f.begin(2)
 	const most = 500
 	refused(t, f.invoke("join", "--data-dir", f.dir(2), "--max-urls", fmt.Sprint(most)).run(t), "--max-urls", "mapwright resume")
 	f.machines = append(f.machines, f.invoke("resume", "--data-dir", f.dir(2), "--max-urls", fmt.Sprint(most)).start(t))
-	f.machines[0].until("all machines have the new settings", func() bool {
+	f.until(f.machines[0], "all machines have the new settings", func() bool {
 		s := f.status()
 		again := 0 // machines that have joined since
 		for _, m := range s.Machines {
@@ -365,7 +359,7 @@ func TestClusterResumeWhileItRuns(t *testing.T) {
 		}
 		return s.MaxURLs == most && again == 3
 	})
-	web.SetLatency(0)
+	f.finish()
 	rep := f.ends(3, "partial")
 	if s := f.status(); s.Counted != most || s.Run != 1 || s.Reason != "max-urls" {
 		t.Errorf("%d pages are counted in run %d (%s), want %d", s.Counted, s.Run, s.Reason, most)

@@ -115,7 +115,7 @@ func (f *fleet) invoke(command string, args ...string) invocation {
 func (f *fleet) create() {
 	f.t.Helper()
 	f.machines = append(f.machines, f.invoke("crawl", append([]string{"--data-dir", f.dir(0)}, f.settings...)...).start(f.t))
-	f.machines[0].until("the crawl is there", func() bool { return f.look().code == 0 })
+	f.until(f.machines[0], "the crawl is there", func() bool { return f.look().code == 0 })
 }
 
 // join starts a machine, a new one or one that has ended.
@@ -137,6 +137,30 @@ func (f *fleet) start(machines int) {
 	for n := 1; n < machines; n++ {
 		f.join(n)
 	}
+}
+
+// begin begins the crawl with so many machines and waits until it is under way: they share the partitions, and the web was asked for as many pages as it has hosts.
+func (f *fleet) begin(machines int) clusterStatus {
+	f.t.Helper()
+	f.start(machines)
+	s := f.shares(f.machines[0], machines)
+	f.answered(len(f.web.StartURLs()))
+	return s
+}
+
+// until waits until status shows something, and gives up when a machine ends first. It looks five times a second: each look is a process, which takes time from the machines.
+func (f *fleet) until(p *process, what string, so func() bool) {
+	f.t.Helper()
+	look := time.NewTicker(200 * time.Millisecond)
+	defer look.Stop()
+	p.until(what, func() bool {
+		select {
+		case <-look.C:
+			return so()
+		default:
+			return false
+		}
+	})
 }
 
 // look runs status.
@@ -185,7 +209,7 @@ func (f *fleet) status() clusterStatus {
 func (f *fleet) shares(p *process, machines int) clusterStatus {
 	f.t.Helper()
 	var s clusterStatus
-	p.until(fmt.Sprintf("the partitions are shared by %d machines", machines), func() bool {
+	f.until(p, fmt.Sprintf("the partitions are shared by %d machines", machines), func() bool {
 		s = f.status()
 		n := 0
 		for _, m := range s.Machines {
@@ -296,17 +320,28 @@ func tableWeb(hosts, pages int, more ...testweb.Fault) testweb.Config {
 	return testweb.Config{Seed: 3, Hosts: hosts, Pages: pages, Links: 12, CrossHost: 0.3, PageSize: 2000, Sitemaps: &testweb.Sitemaps{Orphans: 1}, Faults: testweb.OnAll(faults...)}
 }
 
-// serveSlowly serves the web with answers that take a second, until the test has done to the crawl what it wants to do and sets the latency to nothing. A host has at least
-// twelve pages and is asked for one at a time, so the crawl lasts longer than machines need to share the partitions.
+// serveSlowly serves the web with answers that take slowAnswer, until the test has done to the crawl what it wants to do and calls finish. A host has at least
+// twelve pages and is asked for one at a time, so the crawl lasts much longer than machines need to share the partitions.
 func serveSlowly(t *testing.T, cfg testweb.Config) *testweb.Server {
 	t.Helper()
 	web := serve(t, cfg)
-	web.SetLatency(time.Second)
+	web.SetLatency(slowAnswer)
 	return web
 }
 
-// fetchTimeout is that of the crawls of the table. A takeover waits for it.
-const fetchTimeout = 3 * time.Second
+const (
+	// slowAnswer is how long a web takes for an answer until finish.
+	slowAnswer = 2 * time.Second
+	// fetchTimeout is that of the crawls of the table. A takeover waits for it. It is much longer than slowAnswer, because both are of the same busy machine.
+	fetchTimeout = 6 * time.Second
+)
+
+// finish lets the web answer at once, so that the crawl ends soon.
+func (f *fleet) finish() {
+	f.t.Helper()
+	f.t.Logf("the web was asked for %d pages by then", pages(f.web))
+	f.web.SetLatency(0)
+}
 
 // tableCrawl are the settings of a crawl of the table: one request at a time to a host, with a delay.
 func tableCrawl(web *testweb.Server, delay time.Duration) []string {

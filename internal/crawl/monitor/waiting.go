@@ -34,7 +34,7 @@ func waitingReason(f *Figures, fs *frontier.Stats, idle time.Duration) string {
 	case fs.Leased > 0:
 		return fmt.Sprintf("%s under way, and nothing has come for %s", words.Count(fs.Leased, "request"), words.Span(idle))
 	case fs.Pending == 0 && f.Cluster != nil:
-		return "nothing is queued on this machine; the others have the rest of the crawl"
+		return idleReason(f.Cluster)
 	case fs.Pending == 0:
 		return "nothing is queued; sitemaps or other sources are still being read"
 	}
@@ -46,6 +46,21 @@ func waitingReason(f *Figures, fs *frontier.Stats, idle time.Duration) string {
 		why += "; the next request is due"
 	}
 	return fmt.Sprintf("%s: %s", words.Count(fs.Pending, "URL waits", "URLs wait"), why)
+}
+
+// idleReason says why a machine of several has nothing queued.
+func idleReason(c *Cluster) string {
+	switch {
+	case c.Replaying > 0:
+		return fmt.Sprintf("reading the logs of %s, %s left", words.Count(int64(c.Replaying), "partition"), words.Count(int64(c.RowsLeft), "row"))
+	case c.Unowned > 0:
+		return fmt.Sprintf("%s no machine; they are taken over when the one before has been silent for long enough", words.Count(int64(c.Unowned), "partition has", "partitions have"))
+	case c.Partitions == 0:
+		return "this machine has no partitions yet; the others hand its share over"
+	case c.Machines > 1:
+		return "nothing is queued on this machine; the others have the rest of the crawl"
+	}
+	return "nothing is queued; start URLs or other sources are still being read"
 }
 
 // hostReasons says what the hosts with something pending wait for, and how many of them.
