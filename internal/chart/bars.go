@@ -2,6 +2,7 @@ package chart
 
 import (
 	"html/template"
+	"math"
 )
 
 // Bars are horizontal bars, one group for each row and one bar in it for each series.
@@ -31,7 +32,7 @@ func (b *Bars) HTML() template.HTML {
 		return b.empty()
 	}
 	rowHeight := labelHeight + barHeight*len(b.Series) + rowGap
-	f := b.open(rowHeight * len(b.Rows))
+	f := b.open("flat", rowHeight*len(b.Rows))
 	for i, r := range b.Rows {
 		y := i * rowHeight
 		f.add("<text class=\"label\" x=\"0\" y=\"%d\">%s</text>", y+labelHeight-5, esc(Cut(r.Label, maxLabel)))
@@ -44,6 +45,9 @@ func (b *Bars) HTML() template.HTML {
 		}
 		f.add("<text class=\"value\" x=\"100%%\" y=\"%d\">%s</text>\n", y+labelHeight-5, esc(text))
 		for k, v := range r.Values {
+			if v > 0 {
+				v = max(v, most/200) // what is there is seen
+			}
 			top := y + labelHeight + k*barHeight
 			f.add("<rect class=\"track\" x=\"0\" y=\"%d\" width=\"100%%\" height=\"%d\"/>", top, barHeight-2)
 			f.add("<rect class=\"mark %s\" x=\"0\" y=\"%d\" width=\"%s\" height=\"%d\"/>\n", b.Series[k].Tone, top, percent(v, most), barHeight-2)
@@ -76,7 +80,7 @@ func (s *Stack) HTML() template.HTML {
 		return s.empty()
 	}
 	const height = 28
-	f := s.open(height)
+	f := s.open("flat", height)
 	at := 0.0
 	rows := make([]Row, 0, len(s.Parts))
 	for _, p := range s.Parts {
@@ -86,7 +90,7 @@ func (s *Stack) HTML() template.HTML {
 	}
 	f.add("</svg>\n<ul class=\"legend\">\n")
 	for _, p := range s.Parts {
-		f.add("<li><span class=\"swatch %s\"></span><bdi>%s</bdi> <b>%s</b> <span class=\"share\">%s</span></li>\n", p.Tone, esc(Cut(p.Label, maxLabel)), esc(s.format(p.Value)), share(p.Value, whole))
+		f.add("<li><span class=\"swatch %s\"></span><bdi>%s</bdi> <b>%s</b> <span class=\"share\">%s</span></li>\n", p.Tone, esc(Cut(p.Label, maxLabel)), esc(s.format(p.Value)), esc(Share(p.Value, whole)))
 	}
 	f.add("</ul>\n")
 	f.table(s.First, []Series{{Name: "Count"}}, rows)
@@ -94,14 +98,14 @@ func (s *Stack) HTML() template.HTML {
 	return template.HTML(f.String())
 }
 
-// share writes a part of a whole in percent, and never rounds a part that is there to 0 %, or one that is not the whole to 100 %.
-func share(part, whole float64) string {
-	p := 100 * part / whole
+// Share writes a part of a whole in percent, and never rounds a part that is there to 0 %, or one that is not the whole to 100 %.
+func Share(part, whole float64) string {
+	p := 100 * part / max(whole, 1)
 	switch {
 	case part > 0 && p < 0.1:
-		return "&lt; 0.1 %"
+		return "< 0.1 %"
 	case part < whole && p > 99.9:
-		return "&gt; 99.9 %"
+		return "> 99.9 %"
 	}
-	return number(float64(int(p*10+0.5))/10) + " %"
+	return number(math.Round(p*10)/10) + " %"
 }

@@ -70,13 +70,13 @@ type figure struct {
 
 func (f *figure) add(format string, args ...any) { fmt.Fprintf(f, format, args...) }
 
-// open begins the figure and its drawing, which is height pixels high.
-func (c *Caption) open(height int) *figure {
+// open begins the figure and its drawing, which is height pixels high. The class of the drawing is plot, if it has an axis of values at its left, or flat.
+func (c *Caption) open(class string, height int) *figure {
 	f := &figure{caption: c}
 	id := esc(c.ID)
 	f.add("<figure class=\"chart\" id=\"%s\">\n<figcaption>%s</figcaption>\n", id, esc(c.Title))
-	f.add("<svg role=\"img\" aria-labelledby=\"%s-t %s-d\" width=\"100%%\" height=\"%d\">\n<title id=\"%s-t\">%s</title>\n<desc id=\"%s-d\">%s</desc>\n",
-		id, id, height, id, esc(c.Title), id, esc(c.Desc))
+	f.add("<svg class=\"%s\" role=\"img\" aria-labelledby=\"%s-t %s-d\" width=\"100%%\" height=\"%d\">\n<title id=\"%s-t\">%s</title>\n<desc id=\"%s-d\">%s</desc>\n",
+		class, id, id, height, id, esc(c.Title), id, esc(c.Desc))
 	return f
 }
 
@@ -148,16 +148,29 @@ func number(v float64) string {
 	return strconv.FormatFloat(math.Round(v*100)/100, 'f', -1, 64)
 }
 
-// niceMax is the next of 1, 2, 5, 10, 20, 50 … that is not below v: the top of an axis.
-func niceMax(v float64) float64 {
-	if v <= 1 {
-		return 1
+// axisTop is the top of an axis for values up to v: the next of 1, 2, 4, 6, 8, 10, 20, 40 … that is not below v. Half of it is whole for counts, whose axis reaches 2 at least.
+func (c *Caption) axisTop(v float64) float64 {
+	least := 1.0
+	if c.Format == nil {
+		least = 2
 	}
-	base := math.Pow(10, math.Floor(math.Log10(v)))
-	for _, step := range []float64{1, 2, 5, 10} {
+	base := math.Pow(10, math.Floor(math.Log10(max(v, 1))))
+	for _, step := range []float64{1, 2, 4, 6, 8} {
 		if v <= step*base {
-			return step * base
+			return max(step*base, least)
 		}
 	}
 	return 10 * base
+}
+
+// axisValue writes a value at an axis in few characters: 250, 2.5k, 10M.
+func axisValue(v float64) string {
+	unit := ""
+	for _, u := range []string{"k", "M", "G", "T"} {
+		if v < 1000 {
+			break
+		}
+		v, unit = v/1000, u
+	}
+	return number(v) + unit
 }

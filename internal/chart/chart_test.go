@@ -72,8 +72,8 @@ func TestGolden(t *testing.T) {
 
 // Every chart has a name, a description and a table, no script, no style of its own and no reference; whatever the labels are.
 func TestElements(t *testing.T) {
-	allowed := map[string]string{"html": "", "head": "", "body": "", "figure": "class id", "figcaption": "", "svg": "role aria-labelledby width height x y viewBox preserveAspectRatio", "title": "id", "desc": "id",
-		"text": "class paint-order x y", "rect": "class x y width height", "line": "class x1 x2 y1 y2", "polyline": "class vector-effect points", "ul": "class", "li": "", "span": "class", "b": "", "bdi": "", "p": "class",
+	allowed := map[string]string{"html": "", "head": "", "body": "", "figure": "class id", "figcaption": "", "svg": "class role aria-labelledby width height x y viewBox preserveAspectRatio", "title": "id", "desc": "id",
+		"text": "class x y", "rect": "class x y width height", "line": "class x1 x2 y1 y2", "polyline": "class vector-effect points", "ul": "class", "li": "", "span": "class", "b": "", "bdi": "", "p": "class",
 		"details": "", "summary": "", "div": "class tabindex role aria-label", "table": "", "thead": "", "tbody": "", "tr": "", "th": "scope class", "td": "class"}
 	for name, text := range charts() {
 		root, err := html.Parse(strings.NewReader(string(text)))
@@ -109,9 +109,20 @@ func TestElements(t *testing.T) {
 }
 
 func TestNumbers(t *testing.T) {
-	for v, want := range map[float64]float64{0: 1, 1: 1, 1.5: 2, 3: 5, 7: 10, 10: 10, 11: 20, 99: 100, 1234: 2000} {
-		if got := niceMax(v); got != want {
+	counts, rates := &Caption{}, &Caption{Format: number}
+	for v, want := range map[float64]float64{0: 2, 1: 2, 2: 2, 3: 4, 7: 8, 9: 10, 10: 10, 11: 20, 61: 80, 99: 100, 1234: 2000} {
+		if got := counts.axisTop(v); got != want {
 			t.Errorf("the top of an axis for %v is %v, want %v", v, got, want)
+		}
+	}
+	for v, want := range map[float64]float64{0: 1, 0.3: 1, 1.5: 2, 2.5: 4} {
+		if got := rates.axisTop(v); got != want {
+			t.Errorf("the top of an axis for a rate of %v is %v, want %v", v, got, want)
+		}
+	}
+	for v, want := range map[float64]string{0: "0", 0.5: "0.5", 250: "250", 2000: "2k", 4500: "4.5k", 1e6: "1M", 3e9: "3G"} {
+		if got := axisValue(v); got != want {
+			t.Errorf("%v at an axis is %q, want %q", v, got, want)
 		}
 	}
 	for text, want := range map[string]string{"": "", "abc": "abc", "abcd": "abcd", "abcde": "abc…", "ääääää": "äää…"} {
@@ -119,8 +130,8 @@ func TestNumbers(t *testing.T) {
 			t.Errorf("Cut(%q) is %q, want %q", text, got, want)
 		}
 	}
-	for part, want := range map[float64]string{0: "0 %", 0.01: "&lt; 0.1 %", 50: "50 %", 33.333: "33.3 %", 99.99: "&gt; 99.9 %", 100: "100 %"} {
-		if got := share(part, 100); got != want {
+	for part, want := range map[float64]string{0: "0 %", 0.01: "< 0.1 %", 50: "50 %", 33.333: "33.3 %", 99.99: "> 99.9 %", 100: "100 %"} {
+		if got := Share(part, 100); got != want {
 			t.Errorf("%v of 100 is %q, want %q", part, got, want)
 		}
 	}

@@ -33,9 +33,9 @@ func (l *Lines) HTML() template.HTML {
 			most = max(most, v)
 		}
 	}
-	top := niceMax(most)
-	f := l.open(plotTop + plotHeight + axisHeight)
-	f.grid()
+	top := l.axisTop(most)
+	f := l.open("plot", plotTop+plotHeight+axisHeight)
+	f.axis(top)
 	first, last := l.Points[0].At, l.Points[len(l.Points)-1].At
 	span := max(last.Sub(first), 1)
 	// The inner drawing is stretched to the width. Its lines stay as thick as they are.
@@ -54,10 +54,9 @@ func (l *Lines) HTML() template.HTML {
 		f.add("<polyline class=\"line %s\" vector-effect=\"non-scaling-stroke\" points=\"%s\"/>\n", s.Tone, points.String())
 	}
 	f.add("</svg>\n")
-	f.gridValues(top)
 	layout := timeLayout(first, last)
-	f.add("<text class=\"tick\" x=\"0\" y=\"%d\">%s</text>", plotTop+plotHeight+14, first.UTC().Format(layout))
-	f.add("<text class=\"tick end\" x=\"100%%\" y=\"%d\">%s UTC</text>\n", plotTop+plotHeight+14, last.UTC().Format(layout))
+	f.add("<text class=\"tick\" x=\"0\" y=\"%d\">%s</text>", plotTop+plotHeight+16, first.UTC().Format(layout))
+	f.add("<text class=\"tick end\" x=\"100%%\" y=\"%d\">%s UTC</text>\n", plotTop+plotHeight+16, last.UTC().Format(layout))
 	return f.close("Time (UTC)", l.Series, l.rows(layout))
 }
 

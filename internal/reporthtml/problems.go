@@ -3,6 +3,7 @@ package reporthtml
 import (
 	"cmp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/dustin/go-humanize"
@@ -44,7 +45,7 @@ func findProblems(rep *report.Report) (v found) {
 		p := &all[i]
 		v.Checks.Add(ui.Text(heading(p.Code)), badge(p.Severity), result(p.Result), ui.Number(p.Count), ui.Text(p.Why))
 		if p.Result == problems.Found {
-			v.Findings = append(v.Findings, finding{*p, heading(p.Code), badge(p.Severity), items(p)})
+			v.Findings = append(v.Findings, finding{*p, heading(p.Code), badge(p.Severity), Items(p, words.Count(p.Count, "URL")+" with this problem", "report.json and problems.jsonl have more", nil)})
 		}
 	}
 	v.AllProblems = "problems.jsonl has all."
@@ -91,31 +92,66 @@ func result(r string) ui.Cell {
 	return ui.Badge("not checked", "", 1)
 }
 
-// items is the table of a problem's URLs.
-func items(p *problems.Problem) *ui.Table {
-	t := &ui.Table{Caption: words.Count(p.Count, "URL") + " with this problem", Columns: []ui.Column{{Name: "URL", Class: "url"}}, More: "report.json and problems.jsonl have more"}
+// Items is the table of a problem's first URLs. Inside is the address of the page about a URL on the same server; nil if there is none, and URLs lead to the site.
+func Items(p *problems.Problem, caption, more string, inside func(url string) string) *ui.Table {
+	t := &ui.Table{Caption: caption, Columns: []ui.Column{{Name: "URL", Class: "url"}}, More: more}
 	d := problems.Definition{}
 	if c, ok := problems.Parse(p.Code); ok {
 		d, _ = c.Definition()
 	}
+	column, cell := valueColumn(d.Value)
 	if d.Value != "" {
-		t.Columns = append(t.Columns, ui.Column{Name: capital(d.Value)})
+		t.Columns = append(t.Columns, column)
 	}
 	if d.Related != "" {
 		t.Columns = append(t.Columns, ui.Column{Name: capital(d.Related), Class: "url"})
 	}
 	for _, item := range p.Items {
 		row := []ui.Cell{ui.Link(item.URL)}
+		if inside != nil {
+			row[0] = ui.Inside(item.URL, inside(item.URL))
+		}
 		if d.Value != "" {
-			row = append(row, ui.Text(item.Value))
+			row = append(row, cell(item.Value))
 		}
 		if d.Related != "" {
-			row = append(row, ui.Links(item.Related, item.Texts, item.RelatedCut))
+			related := ui.Links(item.Related, item.Texts, item.RelatedCut)
+			for i := range related.Anchors {
+				if a := &related.Anchors[i]; inside != nil && ui.IsLink(a.URL) {
+					a.Path = inside(a.URL)
+				}
+			}
+			row = append(row, related)
 		}
 		t.Add(row...)
 	}
 	t.Cut += p.Cut
 	return t
+}
+
+// valueColumn is the column of a problem's values, which the table of problems describes, and how a value is written in it.
+func valueColumn(value string) (ui.Column, func(text string) ui.Cell) {
+	if value == "" {
+		return ui.Column{}, ui.Text
+	}
+	name, number := capital(value), ui.Number
+	switch counted, isCount := strings.CutPrefix(value, "number of "); {
+	case isCount:
+		name = capital(counted)
+	case value == "milliseconds":
+		name, number = "Response time", ui.Time
+	case value == "bytes":
+		name, number = "Size", ui.Bytes
+	default:
+		return ui.Column{Name: name}, ui.Text
+	}
+	return ui.Column{Name: name, Class: "num"}, func(text string) ui.Cell {
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return ui.Text(text) // it is not known
+		}
+		return number(n)
+	}
 }
 
 func capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }

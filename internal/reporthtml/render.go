@@ -80,20 +80,20 @@ func Render(rep *report.Report) ([]byte, error) {
 		}
 	}
 	v.Numbers = numbers(rep)
-	v.Outcomes = counts("URLs by outcome", "Outcome", rep.Outcomes)
+	v.Outcomes = Counts("URLs by outcome", "Outcome", "URLs", rep.Outcomes, nil)
 	if len(rep.SkippedLinks) > 0 {
-		v.Skipped = counts("Links that do not belong to the crawl, by reason", "Reason", rep.SkippedLinks)
+		v.Skipped = Counts("Links that do not belong to the crawl, by reason", "Reason", "Links", rep.SkippedLinks, nil)
 	}
 	if len(rep.Traps) > 0 {
-		v.Traps = counts("URLs that were recognised as one of endlessly many, by kind", "Trap", rep.Traps)
+		v.Traps = Counts("URLs that were recognised as one of endlessly many, by kind", "Trap", "URLs", rep.Traps, nil)
 	}
 	v.Charts = Charts(rep)
 	v.Sections = sections(rep)
 	if len(rep.Changes) > 0 {
-		v.Changes = counts("URLs by what this generation found", "Change", rep.Changes)
+		v.Changes = Counts("URLs by what this generation found", "Change", "URLs", rep.Changes, nil)
 	}
 	if len(rep.ChangedFields) > 0 {
-		v.ChangedFields = counts("Changed URLs by what differs", "Field", rep.ChangedFields)
+		v.ChangedFields = ChangedFields(rep)
 	}
 	v.Hosts = hosts(rep)
 	v.Settings = settings(rep)
@@ -160,16 +160,33 @@ func numbers(rep *report.Report) []number {
 	}
 	all = append(all, number{"Time of the crawl", ui.Seconds(rep.Elapsed)}, number{"Pages in the last run", humanize.Comma(rep.Pages)})
 	if rep.Pages > 0 && rep.CrawlSeconds >= 0.1 {
-		all = append(all, number{"Pages per second", humanize.CommafWithDigits(rep.PagesPerSec, 1)})
+		all = append(all, number{"Pages per second", ui.Decimal(rep.PagesPerSec)})
 	}
 	return all
 }
 
-// counts is a table of names and counts, the largest first.
-func counts(caption, name string, of map[string]int64) *ui.Table {
-	t := &ui.Table{Caption: caption, Columns: []ui.Column{{Name: name}, {Name: "Count", Class: "num"}}, More: "report.json has all"}
+// Counts is a table of names and how many URLs or links each has, the largest first, with the shares of all of them. Address is where a name leads; nil if nowhere.
+func Counts(caption, name, counted string, of map[string]int64, address func(name string) string) *ui.Table {
+	t := &ui.Table{Caption: caption, Columns: []ui.Column{{Name: name}, {Name: counted, Class: "num"}, {Name: "Share", Class: "num"}}, More: "report.json has all"}
+	whole := int64(0)
+	for _, n := range of {
+		whole += n
+	}
 	for _, key := range byCount(of) {
-		t.Add(ui.Word(key), ui.Number(of[key]))
+		cell := ui.Word(key)
+		if address != nil {
+			cell = ui.Inside(key, address(key))
+		}
+		t.Add(cell, ui.Number(of[key]), ui.Share(of[key], whole))
+	}
+	return t
+}
+
+// ChangedFields is the table of what changed in a recrawl. A URL may have several changed fields, so that there are no shares.
+func ChangedFields(rep *report.Report) *ui.Table {
+	t := &ui.Table{Caption: "Changed URLs by what differs", Columns: []ui.Column{{Name: "Field"}, {Name: "URLs", Class: "num"}}}
+	for _, field := range byCount(rep.ChangedFields) {
+		t.Add(ui.Word(field), ui.Number(rep.ChangedFields[field]))
 	}
 	return t
 }

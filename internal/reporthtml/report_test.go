@@ -228,7 +228,7 @@ func checkAgrees(t *testing.T, rep *report.Report, root *html.Node) {
 		}
 	}
 	for outcome, n := range rep.Outcomes {
-		if got := tables["URLs by outcome"][outcome]; len(got) != 1 || count(t, got[0]) != n {
+		if got := tables["URLs by outcome"][outcome]; len(got) != 2 || count(t, got[0]) != n {
 			t.Errorf("outcome %s has %v in the table, %d in the report", outcome, got, n)
 		}
 	}
@@ -396,5 +396,34 @@ func TestRewrite(t *testing.T) {
 	}
 	if err := Write(dir, rep); err == nil {
 		t.Error("a file of the user's was replaced")
+	}
+}
+
+// The largest page is under 5 MB: every list of the report is full, and every text is long and grows when it is written as HTML.
+func TestLargestPage(t *testing.T) {
+	for _, letter := range []string{"&", "\u00e4", "\u202E"} {
+		texts := make([]string, 1000)
+		for i := range texts {
+			texts[i] = fmt.Sprintf("https://a.test/%d?", i) + strings.Repeat(letter, 1900/len(letter))
+		}
+		text := func(i int) string { return texts[i] }
+		rep := sample(150, text)
+		for i := range rep.Problems {
+			p := &rep.Problems[i]
+			p.Result, p.Why, p.Count, p.Cut, p.Items = problems.Found, text(i), 1_000_000, 999_900, nil
+			for k := range problems.MaxItems {
+				item := problems.Item{URL: text(k), Value: text(k), RelatedCut: 7}
+				item.Related, item.Texts = texts[:problems.MaxRelated], texts[:problems.MaxRelated]
+				p.Items = append(p.Items, item)
+			}
+		}
+		rep.StartURLs = texts
+		page, err := Render(rep)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page) > 5_000_000 || len(page) < 1_000_000 {
+			t.Errorf("with %q, the page has %d bytes", letter, len(page))
+		}
 	}
 }

@@ -1,9 +1,13 @@
 package ui
 
 import (
+	"html"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/dustin/go-humanize"
+
+	"github.com/mapwright/mapwright/internal/chart"
 )
 
 // Table is the data of the template table: its first rows, and how many more there are.
@@ -14,7 +18,8 @@ type Table struct {
 	Cut     int64  // rows that are not here
 	More    string // where they are: a part of a sentence
 
-	bytes int // about what the rows take
+	bytes int  // about what the rows take
+	full  bool // there is no space for more rows
 }
 
 // Column is the head of a column. Class is empty for text, "num" for numbers and "url" for addresses.
@@ -26,17 +31,17 @@ const (
 	maxBytes = 100 << 10
 )
 
-// Add adds a row, or only counts it if the table is full.
+// Add adds a row, or only counts it if the table is full. The rows are the first ones: after one that has no space, no other is added.
 func (t *Table) Add(cells ...Cell) {
-	size := 0
 	for i := range cells {
-		size += cells[i].size()
+		if !t.full {
+			t.bytes += cells[i].size()
+		}
 	}
-	if len(t.Rows) >= maxRows || t.bytes+size > maxBytes {
+	if t.full = t.full || len(t.Rows) == maxRows || t.bytes > maxBytes; t.full {
 		t.Cut++
 		return
 	}
-	t.bytes += size
 	t.Rows = append(t.Rows, cells)
 }
 
@@ -61,25 +66,34 @@ type Anchor struct {
 
 // size is about what the cell takes on the page.
 func (c *Cell) size() int {
-	n := 40 + len(Show(c.Text)) + len(c.Path)
+	n := 40 + written(Show(c.Text)) + written(c.Path)
 	switch c.Kind {
 	case "link":
 		n += linkSize(c.Text)
 	case "whole":
-		n = 40 + len(show(c.Text, maxWhole))
+		n = 40 + written(show(c.Text, maxWhole))
 	}
 	for _, a := range c.Anchors {
-		n += 80 + len(Show(a.URL)) + len(Show(a.Text)) + len(a.Path) + linkSize(a.URL)
+		n += 80 + written(Show(a.URL)) + written(Show(a.Text)) + written(a.Path) + linkSize(a.URL)
 	}
 	return n
 }
 
-// linkSize is what an address takes beside its text.
+// written is how many bytes a text takes in HTML.
+func written(text string) int { return len(html.EscapeString(text)) }
+
+// linkSize is what an address takes beside its text. Bytes beyond ASCII are escaped in it.
 func linkSize(url string) int {
 	if !IsLink(url) {
 		return 0
 	}
-	return 50 + len(url)
+	n := 50 + written(url)
+	for i := range len(url) {
+		if url[i] >= utf8.RuneSelf {
+			n += 2
+		}
+	}
+	return n
 }
 
 // Text is a cell with any text.
@@ -120,6 +134,11 @@ func Inside(text, path string) Cell { return Cell{Kind: "inside", Text: text, Pa
 // Number is a cell with a whole number.
 func Number(n int64) Cell {
 	return Cell{Kind: "number", Text: humanize.Comma(n), Key: strconv.FormatInt(n, 10)}
+}
+
+// Share is a cell with a part of a whole in percent.
+func Share(part, whole int64) Cell {
+	return Cell{Kind: "number", Text: chart.Share(float64(part), float64(whole)), Key: strconv.FormatInt(part, 10)}
 }
 
 // Bytes is a cell with a size.

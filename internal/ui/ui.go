@@ -1,6 +1,6 @@
 // Package ui is what report.html and the dashboard share: the style sheet, the script that sorts tables, and pieces of html/template. Everything is embedded.
 //
-// Parse gives a set of templates with the pieces (url, badge, table) and the functions (show, whole, comma, size, seconds, millis, when); a user adds the templates of its own pages.
+// Parse gives a set of templates with the pieces (url, badge, table) and the functions (show, whole, comma, size, seconds, millis, decimal, when); a user adds the templates of its own pages.
 package ui
 
 import (
@@ -53,7 +53,7 @@ func Parse(pages fs.FS, patterns ...string) (*template.Template, error) {
 
 func functions() template.FuncMap {
 	return template.FuncMap{
-		"show": Show, "whole": func(text string) string { return show(text, maxWhole) }, "isLink": IsLink, "comma": humanize.Comma, "size": Size, "seconds": Seconds, "millis": Millis, "when": When,
+		"show": Show, "whole": func(text string) string { return show(text, maxWhole) }, "isLink": IsLink, "comma": humanize.Comma, "size": Size, "seconds": Seconds, "millis": Millis, "when": When, "decimal": Decimal,
 		"lower": strings.ToLower,
 	}
 }
@@ -80,16 +80,13 @@ func IsLink(text string) bool {
 // Size writes a number of bytes.
 func Size(n int64) string { return humanize.IBytes(uint64(max(n, 0))) }
 
-// Seconds writes a duration that is given in seconds.
+// Seconds writes a duration that is given in seconds. From a minute on, the script of the dashboard writes the same.
 func Seconds(s float64) string {
 	d := time.Duration(s * float64(time.Second))
-	switch {
-	case d >= time.Minute:
+	if d >= time.Minute-time.Second/2 {
 		return d.Round(time.Second).String()
-	case d >= time.Second:
-		return d.Round(100 * time.Millisecond).String()
 	}
-	return d.Round(time.Millisecond).String()
+	return Millis(s * 1000)
 }
 
 // Millis writes a duration that is given in milliseconds.
@@ -97,8 +94,11 @@ func Millis(ms float64) string {
 	if ms < 1000 {
 		return humanize.Comma(int64(math.Round(ms))) + " ms"
 	}
-	return humanize.CommafWithDigits(ms/1000, 1) + " s"
+	return Decimal(ms/1000) + " s"
 }
+
+// Decimal writes a number with one digit after the point.
+func Decimal(v float64) string { return humanize.CommafWithDigits(math.Round(v*10)/10, 1) }
 
 // When writes a moment.
 func When(t page.Time) string {

@@ -135,3 +135,16 @@ func TestSource(t *testing.T) {
 		t.Errorf("the source of a script is %s", got)
 	}
 }
+
+func TestNumbers(t *testing.T) {
+	for seconds, want := range map[float64]string{0: "0 ms", 0.565: "565 ms", 1.96: "2.0 s", 13.74: "13.7 s", 59.7: "1m0s", 86.4: "1m26s", 3600: "1h0m0s"} {
+		if got := Seconds(seconds); got != want {
+			t.Errorf("%v seconds are %q, want %q", seconds, got, want)
+		}
+	}
+	for v, want := range map[float64]string{0: "0.0", 1.96: "2.0", 1822.94: "1,822.9"} {
+		if got := Decimal(v); got != want {
+			t.Errorf("%v is written %q, want %q", v, got, want)
+		}
+	}
+}

@@ -247,17 +247,18 @@ func recrawlOf(command service.Command, form url.Values) *service.Recrawl {
 // addReport adds what a crawl has found, if it has written that.
 func (v *crawlView) addReport(dir datadir.Dir) error {
 	c := v.Crawl
-	v.Figures = lastFigures(c.Progress)
-	v.Outcomes = countTable("URLs by outcome", "Outcome", c.Outcomes, func(name string) string { return v.Path + "/pages?outcome=" + name })
+	v.Figures = lastFigures(&c.Progress)
+	outcomes := c.Outcomes
 	rep, err := report.Read(dir)
+	if rep != nil && c.State.Ended() {
+		outcomes = rep.Outcomes
+	}
+	v.Outcomes = reporthtml.Counts("URLs by outcome", "Outcome", "URLs", outcomes, func(name string) string { return v.Path + "/pages?outcome=" + url.QueryEscape(name) })
 	if rep == nil || err != nil {
 		return err
 	}
 	v.Verdict, v.Tone = reporthtml.Verdict(rep)
 	v.Charts = reporthtml.Charts(rep)
-	if c.State.Ended() {
-		v.Outcomes = countTable("URLs by outcome", "Outcome", rep.Outcomes, func(name string) string { return v.Path + "/pages?outcome=" + name })
-	}
 	for _, f := range []struct{ name, rest string }{{"report.html", "/report.html"}, {"report.json", "/report"}, {"sitemap.jsonl", "/pages.jsonl"}, {"sitemap.xml", "/sitemap.xml"},
 		{"links.jsonl", "/links"}, {"changes.jsonl", "/changes"}, {"log", "/log"}} {
 		if f.name == "report.json" || f.name == "log" || slices.Contains(rep.Files, f.name) || f.name == "report.html" && exists(dir.ReportHTML()) {
@@ -272,26 +273,29 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// lastFigures are the large numbers of a crawl that does not run: nothing is in flight, and the rate is that of the whole run.
-func lastFigures(p service.Progress) []figure {
-	p.InFlight, p.PagesPerSecNow = 0, 0
+// lastFigures are the large numbers of a crawl that does not run: the rate is that of the whole run, and what it found takes the place of what is under way.
+func lastFigures(p *service.Progress) []figure {
+	all := []figure{{"Found", commas(p.Found), "found"}, {"Done", commas(p.Done), "done"}}
+	if p.Pending > 0 {
+		all = append(all, figure{"Pending", commas(p.Pending), "pending"})
+	}
+	if p.Indexable != nil {
+		all = append(all, figure{Name: "Indexable", Value: commas(*p.Indexable)})
+	}
+	if p.Problems != nil {
+		all = append(all, figure{Name: "Errors", Value: commas(p.Problems.Errors)}, figure{Name: "Warnings", Value: commas(p.Problems.Warnings)})
+	}
 	if p.Elapsed > 0 {
-		p.PagesPerSecNow = float64(p.Done) / p.Elapsed
+		all = append(all, figure{Name: "Pages per second", Value: ui.Decimal(float64(p.Done) / p.Elapsed)})
 	}
-	all := figures(&p)
-	for i := range all {
-		if all[i].Field == "pages_per_second_now" {
-			all[i].Name = "Pages per second, mean"
-		}
-	}
-	return all
+	return append(all, figure{"Received", ui.Size(p.Bytes), "bytes"}, figure{"Time", ui.Seconds(p.Elapsed), "elapsed_seconds"})
 }
 
 // figures are the large numbers of a crawl.
 func figures(p *service.Progress) []figure {
 	return []figure{
 		{"Found", commas(p.Found), "found"}, {"Done", commas(p.Done), "done"}, {"Pending", commas(p.Pending), "pending"}, {"In flight", commas(p.InFlight), "in_flight"},
-		{"Pages per second", decimal(p.PagesPerSecNow), "pages_per_second_now"}, {"Received", ui.Size(p.Bytes), "bytes"}, {"Time", ui.Seconds(p.Elapsed), "elapsed_seconds"},
+		{"Pages per second", ui.Decimal(p.PagesPerSecNow), "pages_per_second_now"}, {"Received", ui.Size(p.Bytes), "bytes"}, {"Time", ui.Seconds(p.Elapsed), "elapsed_seconds"},
 	}
 }
 
@@ -299,19 +303,6 @@ func figures(p *service.Progress) []figure {
 type linkedCount struct {
 	Name, Path string
 	Count      int64
-}
-
-// countTable is a table of names and counts, the largest first. Address, if it is not nil, is where a name leads.
-func countTable(caption, name string, of map[string]int64, address func(string) string) *ui.Table {
-	t := &ui.Table{Caption: caption, Columns: []ui.Column{{Name: name}, {Name: "Count", Class: "num"}}}
-	for _, c := range counts(of, address) {
-		name := ui.Word(c.Name)
-		if c.Path != "" {
-			name = ui.Inside(c.Name, c.Path)
-		}
-		t.Add(name, ui.Number(c.Count))
-	}
-	return t
 }
 
 func counts(of map[string]int64, address func(string) string) (all []linkedCount) {
@@ -328,7 +319,11 @@ func counts(of map[string]int64, address func(string) string) (all []linkedCount
 func settingsTable(c *service.Crawl) *ui.Table {
 	t := &ui.Table{Caption: "Settings that the submission gave", Columns: []ui.Column{{Name: "Setting"}, {Name: "Value"}}}
 	for _, name := range slices.Sorted(maps.Keys(c.Settings)) {
-		t.Add(ui.Word(name), ui.Text(strings.ReplaceAll(settingText(c.Settings[name]), "\n", ", ")))
+		text := settingText(c.Settings[name])
+		if name == "duration" {
+			text = durationText(c.Settings[name])
+		}
+		t.Add(ui.Word(name), ui.Text(strings.ReplaceAll(text, "\n", ", ")))
 	}
 	return t
 }
@@ -399,7 +394,7 @@ func liveViewOf(base string, c *service.Crawl, l *monitor.Live, moments []moment
 func liveCharts(moments []moment) []template.HTML {
 	found := &chart.Lines{Caption: chart.Caption{ID: "chart-found", Title: "Found and done", Desc: "How many URLs were found, and how many were done, at each moment of the run."},
 		Series: []chart.Series{{Name: "Found", Tone: chart.First}, {Name: "Done", Tone: chart.Second}}}
-	rate := &chart.Lines{Caption: chart.Caption{ID: "chart-rate", Title: "Pages per second", Desc: "Pages fetched per second at each moment of the run.", Format: decimal},
+	rate := &chart.Lines{Caption: chart.Caption{ID: "chart-rate", Title: "Pages per second", Desc: "Pages fetched per second at each moment of the run.", Format: ui.Decimal},
 		Series: []chart.Series{{Name: "Pages per second", Tone: chart.Third}}}
 	flight := &chart.Lines{Caption: chart.Caption{ID: "chart-flight", Title: "Requests under way", Desc: "Requests under way at each moment of the run."},
 		Series: []chart.Series{{Name: "In flight", Tone: chart.First}}}

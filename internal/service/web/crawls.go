@@ -34,6 +34,7 @@ type crawlsQuery struct{ Name, State, Label, Cursor string }
 type crawlGroup struct {
 	ID, Title, Empty string
 	Queue            bool // has positions and reasons
+	Ended            bool // has what was found, and no rate
 	Rows             []crawlRow
 	More             string // address of all crawls of the group, if some are not shown
 }
@@ -86,7 +87,7 @@ func listCrawls(q *request) (*crawlsView, error) {
 	last := crawlGroup{ID: "found", Title: "Crawls found", Empty: "No crawl matches these filters."}
 	if (v.Query == crawlsQuery{Cursor: v.Query.Cursor}) {
 		filter.States = []service.State{service.Complete, service.Partial, service.Failed, service.Cancelled, service.Paused, service.Deleting}
-		last = crawlGroup{ID: "ended", Title: "Ended and paused", Empty: "No crawl has ended yet."}
+		last = crawlGroup{ID: "ended", Title: "Ended and paused", Empty: "No crawl has ended yet.", Ended: true}
 		if v.Query.Cursor == "" {
 			if err := v.addNow(q); err != nil {
 				return nil, err
@@ -133,7 +134,7 @@ func (v *crawlsView) addNow(q *request) error {
 		attention, more = attention[:shownAttention], v.Base+"/?state="+string(service.Failed)
 	}
 	if len(attention) > 0 {
-		v.add(q, crawlGroup{ID: "attention", Title: "Needs attention", More: more}, attention)
+		v.add(q, crawlGroup{ID: "attention", Title: "Needs attention", More: more, Ended: true}, attention)
 	}
 	running, err := find(shownRunning, service.Running, service.Pausing, service.Finishing)
 	if err != nil {

@@ -7,7 +7,9 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/service"
 )
 
@@ -20,7 +22,23 @@ type editForm struct {
 
 // editFormOf is the form of a crawl as it is.
 func editFormOf(c *service.Crawl) *editForm {
-	return &editForm{Name: c.Name, Labels: strings.Join(c.Labels, ", "), Priority: strconv.Itoa(c.Priority), MaxURLs: settingText(c.Settings["max_urls"]), Duration: settingText(c.Settings["duration"])}
+	return &editForm{Name: c.Name, Labels: strings.Join(c.Labels, ", "), Priority: strconv.Itoa(c.Priority), MaxURLs: settingText(c.Settings["max_urls"]), Duration: durationText(c.Settings["duration"])}
+}
+
+// durationText writes a duration as people write it: 1h30m, and not the 5400 seconds that JSON has.
+func durationText(value any) string {
+	text := settingText(value)
+	d, err := config.ParseDuration(text)
+	if err != nil || d < time.Second {
+		return text
+	}
+	text = d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if short, ok := strings.CutSuffix(text, zero); ok {
+			text = short + zero[:1]
+		}
+	}
+	return text
 }
 
 // edit changes a crawl. Only values that differ are sent, so that a form that was open for long undoes nothing else.

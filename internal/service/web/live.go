@@ -73,6 +73,3 @@ func (l *liveCache) make(c *service.Crawl) []byte {
 }
 
 func commas(n int64) string { return humanize.Comma(n) }
-
-// decimal writes a number with one digit after the point.
-func decimal(v float64) string { return humanize.CommafWithDigits(v, 1) }

@@ -19,6 +19,7 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/pageindex"
+	"github.com/mapwright/mapwright/internal/reporthtml"
 	"github.com/mapwright/mapwright/internal/service"
 )
 
@@ -143,7 +144,7 @@ func TestHostileTexts(t *testing.T) {
 	one.In.add(linkRow{long, one.pagePath(long), long, long})
 	for name, view := range map[string]any{
 		"crawls": list, "new": newForm(q, map[string][]string{"start_urls": {long}, "settings.include": {long}}, []service.FieldError{{Field: "name", Detail: long}, {Field: long, Detail: long}}),
-		"crawl": &crawlView{crawlFrame: frame, Outcomes: countTable("Outcomes", "Outcome", map[string]int64{hostile: 1}, nil), Settings: settingsTable(c), Starts: startsTable(c)},
+		"crawl": &crawlView{crawlFrame: frame, Outcomes: reporthtml.Counts("Outcomes", "Outcome", "URLs", map[string]int64{hostile: 1}, nil), Settings: settingsTable(c), Starts: startsTable(c)},
 		"live":  liveViewOf("/base", c, live, nil), "pages": pages, "page": one,
 		"changes": &changesView{crawlFrame: frame, Rows: []changeRow{{URL: long, Change: hostile, Fields: []changedField{{long, long, long}}}}},
 		"error":   &errorView{frame: q.frame(hostile, ""), Error: &service.Error{Detail: long, Fields: []service.FieldError{{Field: long, Detail: long}}}},

@@ -75,6 +75,7 @@ func (pagesScreen) one(q *request) error {
 		return &service.Error{Code: service.ErrInvalid, Detail: "This is not an http or https URL."}
 	}
 	v := &pageView{crawlFrame: q.crawlFrame(c, "pages", "Page"), URL: u.String(), ClickDepth: -1}
+	v.Title = v.URL + " · " + v.Label
 	dir := q.server.o.Runs.DataDir(c.ID)
 	err = q.server.indexes.Use(q.r.Context(), string(dir), func(x *pageindex.Index) error { return v.read(indexFinder(q.r.Context(), x, v)) })
 	if missing(err) {

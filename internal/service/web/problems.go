@@ -16,6 +16,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
+
+	"github.com/mapwright/mapwright/internal/chart"
 	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/problems"
@@ -38,8 +41,8 @@ type problemsView struct {
 
 // severity is the problems of one severity that were found.
 type severity struct {
-	Name  string
-	Badge ui.Cell
+	Title string
+	Badge ui.Cell // how many kinds there are
 	Rows  []problemRow
 }
 
@@ -47,6 +50,7 @@ type severity struct {
 type problemRow struct {
 	problems.Problem
 	Title string
+	Share string // of all URLs
 	Pages string // address of the list of its pages
 	Table *ui.Table
 }
@@ -71,15 +75,14 @@ func (v *problemsView) add(rep *report.Report) {
 	found := map[string][]problemRow{}
 	for i := range rep.Problems {
 		p := &rep.Problems[i]
-		row := problemRow{Problem: *p, Title: p.Code, Pages: v.Path + "/pages?problem=" + url.QueryEscape(p.Code)}
-		d := problems.Definition{}
+		row := problemRow{Problem: *p, Title: p.Code, Share: chart.Share(float64(p.Count), float64(rep.URLs)), Pages: v.Path + "/pages?problem=" + url.QueryEscape(p.Code)}
 		if code, ok := problems.Parse(p.Code); ok {
-			d, _ = code.Definition()
+			d, _ := code.Definition()
 			row.Title = d.Title
 		}
 		switch p.Result {
 		case problems.Found:
-			row.Table = v.items(p, &d)
+			row.Table = reporthtml.Items(p, "The first pages of “"+row.Title+"”", "the list of its pages has all", v.pagePath)
 			found[p.Severity] = append(found[p.Severity], row)
 		case problems.NotChecked:
 			v.NotChecked = append(v.NotChecked, row)
@@ -88,47 +91,13 @@ func (v *problemsView) add(rep *report.Report) {
 		}
 	}
 	tones := map[string]string{problems.Error: "bad", problems.Warning: "warn", problems.Notice: "info"}
+	titles := map[string]string{problems.Error: "Errors", problems.Warning: "Warnings", problems.Notice: "Notices"}
 	for i, name := range problems.Severities() {
 		if rows := found[name]; len(rows) > 0 {
 			slices.SortStableFunc(rows, func(a, b problemRow) int { return int(min(1, max(-1, b.Count-a.Count))) })
-			v.Severities = append(v.Severities, severity{name, ui.Badge(name, tones[name], i), rows})
+			v.Severities = append(v.Severities, severity{titles[name], ui.Badge(english.Plural(len(rows), "kind", ""), tones[name], i), rows})
 		}
 	}
-}
-
-// items is the table of the first pages of a problem.
-func (v *problemsView) items(p *problems.Problem, d *problems.Definition) *ui.Table {
-	t := &ui.Table{Caption: "The first pages of “" + d.Title + "”", Columns: []ui.Column{{Name: "URL", Class: "url"}}}
-	if d.Value != "" {
-		t.Columns = append(t.Columns, ui.Column{Name: capital(d.Value)})
-	}
-	if d.Related != "" {
-		t.Columns = append(t.Columns, ui.Column{Name: capital(d.Related), Class: "url"})
-	}
-	for _, item := range p.Items {
-		row := []ui.Cell{ui.Inside(item.URL, v.pagePath(item.URL))}
-		if d.Value != "" {
-			row = append(row, ui.Text(item.Value))
-		}
-		if d.Related != "" {
-			row = append(row, v.related(&item))
-		}
-		t.Add(row...)
-	}
-	t.Cut += p.Cut
-	t.More = "the list of its pages has all"
-	return t
-}
-
-// related are the pages that an item names, with the texts of their links.
-func (v *problemsView) related(item *problems.Item) ui.Cell {
-	cell := ui.Links(item.Related, item.Texts, item.RelatedCut)
-	for i := range cell.Anchors {
-		if a := &cell.Anchors[i]; ui.IsLink(a.URL) {
-			a.Path = v.pagePath(a.URL)
-		}
-	}
-	return cell
 }
 
 // changesView is what the page of changes shows.
@@ -182,9 +151,9 @@ func (crawlScreen) changes(q *request) error {
 		return err
 	}
 	if rep != nil && len(rep.Changes) > 0 {
-		v.Counts = countTable("What the last recrawl found", "Change", rep.Changes, func(name string) string { return v.Path + "/pages?change=" + url.QueryEscape(name) })
+		v.Counts = reporthtml.Counts("What the last recrawl found", "Change", "URLs", rep.Changes, func(name string) string { return v.Path + "/pages?change=" + url.QueryEscape(name) })
 		if len(rep.ChangedFields) > 0 {
-			v.Fields = countTable("Changed URLs by what differs", "Field", rep.ChangedFields, nil)
+			v.Fields = reporthtml.ChangedFields(rep)
 		}
 	}
 	f, err := os.Open(dir.Changes())

@@ -5,7 +5,7 @@ const live = document.querySelector("[data-live]");
 const connection = document.getElementById("connection");
 
 const whole = new Intl.NumberFormat("en");
-const decimal = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
+const decimal = new Intl.NumberFormat("en", { minimumFractionDigits: 1, maximumFractionDigits: 1 });
 const formats = {
   pages_per_second_now: (n) => decimal.format(n),
   bytes: (n) => {
@@ -17,7 +17,7 @@ const formats = {
   elapsed_seconds: (n) => {
     const s = Math.floor(n);
     const [h, m] = [Math.floor(s / 3600), Math.floor(s / 60) % 60];
-    return (h ? h + "h" : "") + (s >= 60 ? m + "m" : "") + (s % 60) + "s";
+    return s < 60 ? s + " s" : (h ? h + "h" : "") + m + "m" + (s % 60) + "s";
   },
 };
 
