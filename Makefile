@@ -10,6 +10,7 @@ FLIPS   ?= 5000
 COUNT   ?= 1
 RUNS    ?= 20
 CLUSTER ?= full
+BROWSER ?= full
 PARTITION ?= 5000000
 TESTFLAGS ?=
 SCREENSHOTS ?= bin/screenshots
@@ -62,10 +63,14 @@ service-bench: ## reads, memory and events of a server with 1,000 crawls and 300
 	$(GO) test -run '^$$' -bench Dashboards -benchtime 1x -count $(COUNT) -timeout 60m ./bench
 	$(GO) test -run '^$$' -bench Query -benchtime 100x -count $(COUNT) -timeout 60m ./internal/pageindex
 
-browser-test: ## pages in a real browser (Debian's Chromium) with axe-core; pictures of them go to SCREENSHOTS (default bin/screenshots)
-	./scripts/need-chromium.sh
+browser-test: ## pages in a real browser (Debian's Chromium) with axe-core; pictures of them go to SCREENSHOTS (default bin/screenshots). BROWSER=short makes, watches and reads one crawl
+	BROWSER=$(BROWSER) ./scripts/need-chromium.sh
 	$(GO) vet -tags browser ./internal/...
+ifeq ($(BROWSER),short)
+	$(GO) test -tags browser -count=1 -timeout 5m $(TESTFLAGS) -run '^TestBrowserStory$$/^1200-light$$' ./internal/service/web
+else
 	MAPWRIGHT_SCREENSHOTS=$(abspath $(SCREENSHOTS)) $(GO) test -tags browser -p 1 -count=1 -timeout 20m $(TESTFLAGS) -run Browser $$(git grep -l '^//go:build browser' -- '*_test.go' | xargs -n 1 dirname | sort -u | sed 's|^|./|')
+endif
 
 service-test: ## the service behind a real nginx, and the commands of docs/service.md
 	./scripts/need-nginx.sh

@@ -16,7 +16,6 @@ import (
 // Browser is a running Chromium without a window. It ends with the test.
 type Browser struct {
 	ctx   context.Context
-	axe   string // the source of axe-core
 	shots string // directory of screenshots; empty if none are kept
 }
 
@@ -33,11 +32,10 @@ func Start(t *testing.T) *Browser {
 			break
 		}
 	}
-	axe, err := os.ReadFile(fromRoot(t, "bin/axe-core/axe.min.js"))
-	if path == "" || err != nil {
-		t.Fatalf("Chromium or axe-core is missing: run scripts/need-chromium.sh --install (%v)", err)
+	if path == "" {
+		t.Fatal("Chromium is missing: run scripts/need-chromium.sh --install")
 	}
-	b := &Browser{axe: string(axe), shots: os.Getenv("MAPWRIGHT_SCREENSHOTS")}
+	b := &Browser{shots: os.Getenv("MAPWRIGHT_SCREENSHOTS")}
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()),
 		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1, EXCLUDE localhost"),

@@ -280,7 +280,11 @@ func (p *Tab) Axe() {
 		p.disableScripts(false)
 		defer p.disableScripts(true)
 	}
-	Eval[chromedp.Void](p, p.b.axe+"; undefined")
+	axe, err := os.ReadFile(fromRoot(p.t, "bin/axe-core/axe.min.js"))
+	if err != nil {
+		p.t.Fatalf("axe-core is missing: run scripts/need-chromium.sh --install (%v)", err)
+	}
+	Eval[chromedp.Void](p, string(axe)+"; undefined")
 	found := Eval[[]struct {
 		ID, Impact, Help string
 		Nodes            []struct{ HTML, FailureSummary string }
