@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -17,10 +18,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// clientOf is a client of a handler.
-func clientOf(t *testing.T, h http.HandlerFunc) *Client {
+// clientOf is a client of a handler, which is called with mu held.
+func clientOf(t *testing.T, mu *sync.Mutex, h http.HandlerFunc) *Client {
 	t.Helper()
-	s := httptest.NewServer(h)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		h(w, r)
+	}))
 	c, err := New(Options{URL: s.URL + "/base/", Key: "k"})
 	if err != nil {
 		t.Fatal(err)
@@ -34,8 +39,9 @@ func clientOf(t *testing.T, h http.HandlerFunc) *Client {
 
 // A request that may be repeated is sent again when the server asks to wait or the connection breaks, always with the same idempotency key.
 func TestRepeats(t *testing.T) {
-	var keys []string
-	c := clientOf(t, func(w http.ResponseWriter, r *http.Request) {
+	var mu sync.Mutex
+	var keys []string // guarded by mu
+	c := clientOf(t, &mu, func(w http.ResponseWriter, r *http.Request) {
 		keys = append(keys, r.Header.Get("Idempotency-Key"))
 		if r.URL.Path != "/base/v1/crawls" || r.Header.Get("Authorization") != "Bearer k" {
 			t.Errorf("%s with %s", r.URL.Path, r.Header.Get("Authorization"))
@@ -52,6 +58,8 @@ func TestRepeats(t *testing.T) {
 		}
 	})
 	crawl, err := c.Submit(t.Context(), service.Submission{}, "")
+	mu.Lock()
+	defer mu.Unlock()
 	if err != nil || crawl.ID != "x" || len(keys) != 3 || keys[0] == "" || keys[0] != keys[2] {
 		t.Errorf("%+v, %v, keys %q", crawl, err, keys)
 	}
@@ -59,19 +67,23 @@ func TestRepeats(t *testing.T) {
 
 // What cannot be repeated safely is sent once.
 func TestNotRepeated(t *testing.T) {
-	n := 0
-	c := clientOf(t, func(http.ResponseWriter, *http.Request) {
+	var mu sync.Mutex
+	n := 0 // guarded by mu
+	c := clientOf(t, &mu, func(http.ResponseWriter, *http.Request) {
 		n++
 		panic(http.ErrAbortHandler)
 	})
-	if _, err := c.Recrawl(t.Context(), "x", service.Recrawl{}); err == nil || n != 1 {
+	_, err := c.Recrawl(t.Context(), "x", service.Recrawl{})
+	mu.Lock()
+	defer mu.Unlock()
+	if err == nil || n != 1 {
 		t.Errorf("sent %d times: %v", n, err)
 	}
 }
 
 // The problem document of a refusal is the error.
 func TestProblems(t *testing.T) {
-	c := clientOf(t, func(w http.ResponseWriter, r *http.Request) {
+	c := clientOf(t, new(sync.Mutex), func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
 			http.Error(w, "<html>", http.StatusNotFound)
 			return
@@ -91,8 +103,9 @@ func TestProblems(t *testing.T) {
 
 // A stream that breaks goes on after the last event, also if it broke before the first.
 func TestEventsGoOn(t *testing.T) {
-	var asked []string
-	c := clientOf(t, func(w http.ResponseWriter, r *http.Request) {
+	var mu sync.Mutex
+	var asked []string // guarded by mu
+	c := clientOf(t, &mu, func(w http.ResponseWriter, r *http.Request) {
 		asked = append(asked, r.Header.Get("Last-Event-ID"))
 		switch len(asked) {
 		case 1:
@@ -112,6 +125,8 @@ func TestEventsGoOn(t *testing.T) {
 			break
 		}
 	}
+	mu.Lock()
+	defer mu.Unlock()
 	if !slices.Equal(ids, []int64{8, 0, 9}) || !slices.Equal(asked, []string{"", "7", "8"}) {
 		t.Errorf("events %v after asking for %q", ids, asked)
 	}
