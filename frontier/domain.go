@@ -70,8 +70,6 @@ type domainTable struct {
 
 func (t *domainTable) at(i int32) *domain { return t.records.At(i) }
 
-func (t *domainTable) len() int { return t.records.Len() }
-
 // ensure finds a domain, or adds it.
 func (t *domainTable) ensure(id uint64) int32 {
 	i, ok := t.byID[id]
@@ -155,28 +153,6 @@ func (f *Frontier) Block(name string) bool {
 	h.flags |= hostBlocked | hostFactDirty
 	s.giveBack(h, 0)
 	s.effects.note(Notice{Kind: NoticeDenied, Host: name, Waiting: h.pages()})
-	s.touch(i)
-	return true
-}
-
-// Unblock lets a blocked host be tried again in this run, with a clean slate. It
-// reports whether the host was blocked.
-func (f *Frontier) Unblock(name string) bool {
-	id := f.hasher.HostID(name)
-	s := f.shards.of(id)
-	s.lock()
-	defer s.unlock()
-	i, ok := s.hosts.find(id)
-	if !ok {
-		return false
-	}
-	h := s.hosts.at(i)
-	if h.flags&hostBlocked == 0 {
-		return false
-	}
-	h.flags = h.flags&^hostBlocked | hostFactDirty
-	s.schedule.setPace(i, h, s.schedule.pace(i, h).Unblocked(), s.time())
-	s.effects.note(Notice{Kind: NoticeUnblocked, Host: name, Waiting: h.pages()})
 	s.touch(i)
 	return true
 }

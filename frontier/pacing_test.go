@@ -350,21 +350,6 @@ func TestBlocking(t *testing.T) {
 		if _, err := f.Next(t.Context()); !errors.Is(err, ErrDrained) {
 			t.Error(err)
 		}
-		if !f.Unblock("down.example") || f.Unblock("down.example") {
-			t.Error("Unblock")
-		}
-		n := 0
-		err = crawl(t, f, 8, 0, func(l *Lease) Result { n++; return ok() })
-		if !errors.Is(err, ErrDrained) || n != 91 {
-			t.Errorf("%d pages after unblocking: %v", n, err)
-		}
-		checkEmpty(t, f, store)
-		if err := f.Checkpoint(t.Context()); err != nil {
-			t.Error(err)
-		}
-		if fact, _, _ := store.Host(t.Context(), f.hasher.HostID("down.example")); fact.Blocked {
-			t.Errorf("fact: %+v", fact)
-		}
 	})
 }
 
@@ -493,43 +478,6 @@ func TestRetryAfterOfAParkedHost(t *testing.T) {
 		})
 		if !errors.Is(err, ErrDrained) {
 			t.Error(err)
-		}
-	})
-}
-
-// A parked host that is unblocked keeps the Crawl-delay that its robots.txt asked
-// for.
-func TestUnblockKeepsCrawlDelay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := Options{Pace: fast(1), MaxHosts: 1, Shards: 1, MaxRetries: Off, FailureThreshold: Off}
-		o.Pace.MaxFailures = 1
-		f := newTest(t, o, NewMemStore())
-		add(t, f, seeds("http://a.test/1", "http://a.test/2", "http://a.test/3")...)
-		l := next(t, f)
-		startLease(t, l)
-		done(t, l, Result{Class: pace.ClassOK, RobotsUntil: time.Now().Add(24 * time.Hour), CrawlDelay: time.Minute})
-		l = next(t, f)
-		startLease(t, l)
-		done(t, l, Result{Class: pace.ClassNetwork, Finish: &Finish{}})
-		add(t, f, seeds("http://b.test/")...) // parks the other host
-		crawl(t, f, 1, 0, func(*Lease) Result { return ok() })
-		if st := f.Stats(); st.Hosts[WhyBlocked] != 1 || st.Pending != 2 {
-			t.Fatalf("%+v", st)
-		}
-
-		f.Unblock("a.test")
-		var last time.Time
-		n := 0
-		crawl(t, f, 1, 0, func(l *Lease) Result {
-			if got := time.Since(last); n > 0 && got < time.Minute {
-				t.Errorf("%s after %v, want 1m", l.URL().String(), got)
-			}
-			n++
-			last = time.Now()
-			return ok()
-		})
-		if n != 2 {
-			t.Errorf("%d pages", n)
 		}
 	})
 }

@@ -116,14 +116,13 @@ const (
 	NoticePace      NoticeKind = iota // Change says how the host's pace changed, or that a request was refused
 	NoticeRetry                       // a URL goes back for another attempt
 	NoticeBlocked                     // the host failed too often in a row
-	NoticeUnblocked                   // it is tried again
 	NoticeAbandoned                   // the host's domain had too many failed URLs in a row
 	NoticeHostLimit                   // Options.MaxURLsPerHost is reached
 	NoticeDenied                      // Block was called for the host
 )
 
 func (k NoticeKind) String() string {
-	return [...]string{"pace", "retry", "blocked", "unblocked", "abandoned", "host limit", "denied"}[k]
+	return [...]string{"pace", "retry", "blocked", "abandoned", "host limit", "denied"}[k]
 }
 
 // A Notice is one thing that happened to a host.

@@ -271,8 +271,8 @@ func TestIdleHostsAreForgotten(t *testing.T) {
 			t.Error(err)
 		}
 		s := f.shards.all[0]
-		if n := s.hosts.len(); n > 18 || len(s.hosts.byID) != n || s.hosts.domains.len() > 18 {
-			t.Errorf("%d hosts, %d in the table, %d domains", n, len(s.hosts.byID), s.hosts.domains.len())
+		if n := s.hosts.len(); n > 18 || len(s.hosts.byID) != n || s.hosts.domains.records.Len() > 18 {
+			t.Errorf("%d hosts, %d in the table, %d domains", n, len(s.hosts.byID), s.hosts.domains.records.Len())
 		}
 		if err := f.Checkpoint(t.Context()); err != nil {
 			t.Error(err)

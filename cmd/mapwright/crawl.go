@@ -123,21 +123,7 @@ func newResume(environ []string, io stdio) *cobra.Command {
 				}
 				return joinCluster(cmd.Context(), environ, io, &machine{flags: setting, dir: dir, address: address, name: shared.name, resume: true}, asJSON)
 			}
-			if err := dir.CheckFree(); err != nil {
-				return refusal(err)
-			}
-			plan, err := datadir.ReadPlan(dir)
-			if err != nil {
-				return refusal(err)
-			}
-			loaded, err := setting.loadOver(plan.Settings)
-			if err != nil {
-				return err
-			}
-			if print {
-				return printConfig(io, loaded, asJSON)
-			}
-			return runCrawl(cmd.Context(), environ, io, crawl.Options{Settings: loaded.Settings, Plan: plan, Dir: dir}, loaded.Warnings, asJSON)
+			return continueCrawl(cmd.Context(), environ, io, dir, nil, setting, print, asJSON)
 		},
 	}
 	dir = addDataDir(cmd, environ)
@@ -145,6 +131,25 @@ func newResume(environ []string, io stdio) *cobra.Command {
 	setting = addSettings(cmd, environ)
 	addRunFlags(cmd, &print, &asJSON)
 	return cmd
+}
+
+// continueCrawl goes on with the crawl of a directory, or begins the recrawl of it that is given, or only prints the settings for that.
+func continueCrawl(ctx context.Context, environ []string, io stdio, dir datadir.Dir, again *crawl.Recrawl, flags *settingFlags, print, asJSON bool) error {
+	if err := dir.CheckFree(); err != nil {
+		return refusal(err)
+	}
+	plan, err := datadir.ReadPlan(dir)
+	if err != nil {
+		return refusal(err)
+	}
+	loaded, err := flags.loadOver(plan.Settings)
+	if err != nil {
+		return err
+	}
+	if print {
+		return printConfig(io, loaded, asJSON)
+	}
+	return runCrawl(ctx, environ, io, crawl.Options{Settings: loaded.Settings, Plan: plan, Recrawl: again, Dir: dir}, loaded.Warnings, asJSON)
 }
 
 // addRunFlags gives a command that crawls the flags that are about its own output.

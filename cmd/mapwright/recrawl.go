@@ -5,7 +5,6 @@ import (
 
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl"
-	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -46,21 +45,7 @@ func newRecrawl(environ []string, io stdio) *cobra.Command {
 			if err := again.Check(); err != nil {
 				return usage("flags --include and --exclude: %w", err)
 			}
-			if err := dir.CheckFree(); err != nil {
-				return refusal(err)
-			}
-			plan, err := datadir.ReadPlan(dir)
-			if err != nil {
-				return refusal(err)
-			}
-			loaded, err := setting.loadOver(plan.Settings)
-			if err != nil {
-				return err
-			}
-			if print {
-				return printConfig(io, loaded, asJSON)
-			}
-			return runCrawl(cmd.Context(), environ, io, crawl.Options{Settings: loaded.Settings, Plan: plan, Recrawl: again, Dir: dir}, loaded.Warnings, asJSON)
+			return continueCrawl(cmd.Context(), environ, io, dir, again, setting, print, asJSON)
 		},
 	}
 	dir = addDataDir(cmd, environ)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -76,7 +75,7 @@ func newRobots(environ []string, io stdio) *cobra.Command {
 					return usage("%w", err)
 				}
 				parsed := robots.Parse(body)
-				answer := &robotscache.Answer{Rules: parsed.Agent(token), Sitemaps: parsed.Sitemaps(), FetchedAt: time.Now()}
+				answer := &robotscache.Answer{Rules: parsed.Agent(token), Sitemaps: parsed.Sitemaps()}
 				ask = func(urlnorm.URL) (*robotscache.Answer, error) { return answer, nil }
 			}
 			for _, arg := range args {

@@ -62,7 +62,7 @@ func TestPaceBlocksAtTenthFailure(t *testing.T) {
 		at += 10*ms + Backoff(n, time.Hour)
 		w.wantReady(at)
 	}
-	if !w.pace.Blocked() || !w.last.Warning() {
+	if !w.pace.Blocked() || !w.last.Has(EffectBlocked) {
 		t.Error("not blocked after ten")
 	}
 	if ch := w.do(at, ClassNetwork); ch.Effects != 0 || ch.Meaning != MeaningFailed {

@@ -108,11 +108,6 @@ func (c Change) Notable() bool {
 	return c.Meaning == MeaningRefused || c.Effects&^EffectWindowGrew != 0
 }
 
-// Warning reports whether the line should be a warning.
-func (c Change) Warning() bool {
-	return c.Has(EffectBlocked | EffectRetryAfterLong | EffectCrawlDelayLong)
-}
-
 // LogValue implements [slog.LogValuer] with the facts that apply.
 func (c Change) LogValue() slog.Value {
 	attrs := make([]slog.Attr, 0, 10)

@@ -40,12 +40,12 @@ func TestChangeLogValue(t *testing.T) {
 		t.Errorf("line of a failure: %s", got)
 	}
 	w.pace, w.last = w.pace.WithCrawlDelay(&w.cfg, 2*time.Minute)
-	if got := line(); !strings.Contains(got, "pace.crawl_delay=2m0s") || !w.last.Warning() || !w.last.Notable() {
+	if got := line(); !strings.Contains(got, "pace.crawl_delay=2m0s") || !w.last.Notable() {
 		t.Errorf("line of a long crawl delay: %s", got)
 	}
 	w.do(time.Hour, ClassOK) // ends the row of failures
 	w.do(time.Hour, ClassOK)
-	if w.last.Notable() || w.last.Warning() {
+	if w.last.Notable() {
 		t.Errorf("a success is notable: %+v", w.last)
 	}
 	if (Change{Effects: EffectWindowGrew}).Notable() {
@@ -53,9 +53,14 @@ func TestChangeLogValue(t *testing.T) {
 	}
 }
 
+// safe is one request at a time.
+func safe() Config {
+	return Config{MinDelay: 200 * time.Millisecond, MaxDelay: 500 * time.Millisecond, MaxInflight: 1}.WithDefaults()
+}
+
 func TestPaceConfig(t *testing.T) {
 	for name, cfg := range map[string]Config{
-		"zero": {}, "polite": Polite(), "own site": OwnSite(), "safe": Safe(),
+		"zero": {}, "polite": Polite(), "own site": OwnSite(), "safe": safe(),
 		"one in flight, adaptive": {Adaptive: true, MaxInflight: 1},
 	} {
 		if err := cfg.Validate(); err != nil {

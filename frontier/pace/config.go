@@ -66,13 +66,6 @@ func Polite() Config {
 // copes, and as many in flight as it copes with.
 func OwnSite() Config { return Config{Adaptive: true}.WithDefaults() }
 
-// Safe is one request at a time, 200 to 500 ms between starts.
-func Safe() Config {
-	return Config{
-		MinDelay: 200 * time.Millisecond, MaxDelay: 500 * time.Millisecond, MaxInflight: 1,
-	}.WithDefaults()
-}
-
 // WithDefaults returns c with every zero that means a default replaced by it.
 func (c Config) WithDefaults() Config {
 	if c.MaxInflight == 0 {

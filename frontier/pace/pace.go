@@ -238,12 +238,6 @@ func (p Pace) WithCrawlDelay(c *Config, d time.Duration) (Pace, Change) {
 // CrawlDelay is what robots.txt asked for.
 func (p Pace) CrawlDelay() time.Duration { return fromMillis(p.crawl) }
 
-// Unblocked is the pace with all failures forgotten.
-func (p Pace) Unblocked() Pace {
-	p.outage = outage{}
-	return p
-}
-
 // IsDefault reports whether the pace is that of a host about which nothing was learned. A Crawl-delay and a rest that
 // is due to end by itself do not count.
 func (p *Pace) IsDefault() bool {

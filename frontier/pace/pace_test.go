@@ -146,7 +146,7 @@ func TestPaceRefusals(t *testing.T) {
 			if ch.Meaning != tc.meaning {
 				t.Errorf("meaning %d, want %d", ch.Meaning, tc.meaning)
 			}
-			if long := tc.meaning == MeaningRefused && tc.retryAfter > time.Hour; ch.Has(EffectRetryAfterLong) != long || ch.Warning() != long {
+			if long := tc.meaning == MeaningRefused && tc.retryAfter > time.Hour; ch.Has(EffectRetryAfterLong) != long {
 				t.Errorf("effects %q, a warning about the Retry-After should be %v", ch.Effects, long)
 			}
 			w.wantDelay(tc.delay)
@@ -515,7 +515,7 @@ func TestPaceNextStart(t *testing.T) {
 		{"learned", polite, Pace{facts: facts{lesson: lesson{learned: 3000}}, crawl: 2000}, spread, 3 * time.Second},
 		{"slow host, polite", polite, Pace{latency: 900_000}, spread, 900 * ms},
 		{"slow host, own site", own, Pace{latency: 900_000}, 0, 0},
-		{"slow host, safe", Safe(), Pace{latency: 900_000}, spread, 500 * ms},
+		{"slow host, safe", safe(), Pace{latency: 900_000}, spread, 500 * ms},
 		{"resting", polite, Pace{facts: facts{restUntil: simTime(time.Minute).UnixNano()}}, 0, time.Minute},
 		{"backing off", own, Pace{outage: outage{backoffUntil: simTime(time.Minute).UnixNano()}, facts: facts{restUntil: simTime(time.Second).UnixNano()}}, 0, time.Minute},
 		{"rest is over sooner than the delay", polite, Pace{facts: facts{lesson: lesson{learned: 3000}, restUntil: simTime(time.Second).UnixNano()}}, 0, 3 * time.Second},
@@ -605,7 +605,7 @@ func TestPaceValue(t *testing.T) {
 func TestPaceInvariants(t *testing.T) {
 	for seed := range uint64(30) {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		cfg := []Config{Polite(), OwnSite(), Safe()}[seed%3]
+		cfg := []Config{Polite(), OwnSite(), safe()}[seed%3]
 		var p Pace
 		now := simTime(0)
 		for i := range 3000 {

@@ -15,9 +15,6 @@ const (
 	Operator Permission = "operator"
 )
 
-// Permissions are all permissions.
-func Permissions() []Permission { return []Permission{Tenant, OwnHost, Admin, Operator} }
-
 // A Range is a range of numbers, both ends included: durations in seconds, sizes in bytes.
 type Range struct {
 	AtLeast float64  `json:"at_least"`

@@ -59,11 +59,10 @@ func (e *LeftError) Error() string {
 
 // A member is a run's part in a crawl of several machines.
 type member struct {
-	session  *session.Session
-	local    session.Local
-	endings  *endings
-	limits   *limits
-	progress *progress
+	session *session.Session
+	local   session.Local
+	endings *endings
+	limits  *limits
 
 	// Written by work, and read when that has ended.
 	end    session.End
@@ -77,7 +76,7 @@ func (r *run) joinCluster(within *scope.Scope, robots *robotsServer) {
 	frontier.MemberOf(r.frontier).Hold() // links may come from other machines until the session ends
 	r.supervisor.ended, r.supervisor.away = make(chan struct{}), s.Away
 	limits := r.supervisor.limits
-	r.cluster = &member{session: s, endings: r.endings, limits: limits, progress: r.progress, local: session.Local{
+	r.cluster = &member{session: s, endings: r.endings, limits: limits, local: session.Local{
 		Frontier: r.frontier, Store: r.store, Pages: r.progress.tally.fetched, Timeout: r.settings.Timeout, Duration: r.settings.Duration, Levels: r.settings.MaxDepth >= 0,
 		Fold: func(at frontier.Position, run uint64, e frontier.Evidence) {
 			if run >= r.store.Run() {

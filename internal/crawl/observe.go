@@ -65,8 +65,6 @@ func (o *hostObserver) observe(n frontier.Notice) {
 		o.log.Warn("[BLOCKED] the operator denies requests to a host; its URLs stay recorded", "host", n.Host, "waiting", n.Waiting)
 		Notice{Host: n.Host, Reason: "the operator denies requests to it"}.notice(o.notify)
 		o.warn("the operator of the service denies requests to %s: its URLs are recorded as host_blocked", n.Host)
-	case frontier.NoticeUnblocked:
-		o.log.Info("a blocked host is tried again", "host", n.Host)
 	case frontier.NoticeAbandoned:
 		o.metrics.Cancelled()
 		o.log.Warn("a domain is abandoned: too many of its URLs failed in a row", "host", n.Host, "waiting", n.Waiting)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -102,15 +103,7 @@ func (e *exporter) wants(what string) bool {
 	if e.o.DryRun {
 		return false
 	}
-	if len(e.o.Only) == 0 {
-		return true
-	}
-	for _, o := range e.o.Only {
-		if o == what {
-			return true
-		}
-	}
-	return false
+	return len(e.o.Only) == 0 || slices.Contains(e.o.Only, what)
 }
 
 // CheckReplace returns ErrNotOurs if an export with these options would replace a file that Mapwright did not write. Parts of a large

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -145,9 +146,7 @@ func (c *Crawls) newRow(ctx context.Context, caller *Caller, sub *Submission) (*
 	if sub.Priority != nil {
 		r.Priority = *sub.Priority
 	}
-	for name, value := range sub.Settings {
-		r.given[name] = value
-	}
+	maps.Copy(r.given, sub.Settings)
 	faults = append(faults, r.checkWords(&plan)...)
 	faults = append(faults, c.load(r, caller, &plan)...)
 	if err := invalid("the submission", faults); err != nil {

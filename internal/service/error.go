@@ -40,11 +40,6 @@ const (
 	ErrUnavailable  ErrorCode = "unavailable" // the service is shutting down, or its disk is full
 )
 
-// ErrorCodes are all kinds of errors.
-func ErrorCodes() []ErrorCode {
-	return []ErrorCode{ErrInvalid, ErrNotFound, ErrState, ErrUnauthorized, ErrForbidden, ErrReused, ErrExists, ErrInUse, ErrPlanLimit, ErrRateLimit, ErrUnavailable}
-}
-
 // Status is the HTTP status of an error of this kind.
 func (c ErrorCode) Status() int {
 	switch c {

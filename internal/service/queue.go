@@ -18,7 +18,7 @@ type entry struct {
 	desired                    Desired
 	priority                   int
 	queuedAt                   int64
-	hasStarted, resumeFirst    bool
+	resumeFirst                bool
 	trial                      trial
 	wait                       WaitCode
 	safePlan                   bool // set by the dispatcher
@@ -39,11 +39,8 @@ func (e *entry) mustFinish() bool {
 func loadEntries(ctx context.Context, q Queryer) ([]*entry, error) {
 	return Collect(ctx, q, func(row Scanner) (*entry, error) {
 		e := &entry{}
-		var started int64
-		err := row.Scan(&e.id, &e.account, &e.plan, &e.profile, &e.state, &e.desired, &e.priority, &e.queuedAt, &started, &e.resumeFirst, &e.trial, &e.wait)
-		e.hasStarted = started != 0
-		return e, err
-	}, "SELECT id, account, plan, profile, state, desired, priority, queued_at, started_at, resume_first, trial, wait_code FROM crawl "+
+		return e, row.Scan(&e.id, &e.account, &e.plan, &e.profile, &e.state, &e.desired, &e.priority, &e.queuedAt, &e.resumeFirst, &e.trial, &e.wait)
+	}, "SELECT id, account, plan, profile, state, desired, priority, queued_at, resume_first, trial, wait_code FROM crawl "+
 		"WHERE state IN ('queued', 'running', 'pausing', 'finishing', 'deleting') OR state = 'paused' AND (desired = 'cancel' OR wait_code IN ('account', 'disk', 'quota', 'recovery')) "+
 		"ORDER BY queued_at, id")
 }

@@ -7,6 +7,7 @@ package gate
 import (
 	"context"
 	"math"
+	"slices"
 	"sync"
 
 	"golang.org/x/sync/semaphore"
@@ -124,10 +125,8 @@ func (p *Party) waitLocked(w *waiter) {
 		g.accounts[p.account] = a
 		g.turns = append(g.turns, a)
 	}
-	for _, known := range a.turns {
-		if known == p {
-			return // its waiters had gone, and its turn has not come since
-		}
+	if slices.Contains(a.turns, p) {
+		return // its waiters had gone, and its turn has not come since
 	}
 	a.turns = append(a.turns, p)
 }

@@ -31,10 +31,9 @@ const (
 
 // Answer is what an origin's robots.txt says to us.
 type Answer struct {
-	Rules     *robots.Rules
-	Sitemaps  []string
-	FetchedAt time.Time
-	Expires   time.Time
+	Rules    *robots.Rules
+	Sitemaps []string
+	Expires  time.Time
 	// Unknown means that robots.txt could not be fetched: what is allowed then is an assumption, and marked so.
 	Unknown bool
 	// Why says why it could not be fetched, or that there is none: a status or an error. Of the two only the status is stored.
@@ -121,7 +120,7 @@ type Reader struct {
 
 // answer is what the fact says to us.
 func (r Reader) answer(fact *frontier.OriginFact) *Answer {
-	a := &Answer{Why: statusText(fact.Status), FetchedAt: fact.Fetched, Expires: fact.Expires}
+	a := &Answer{Why: statusText(fact.Status), Expires: fact.Expires}
 	switch fact.State {
 	case frontier.OriginAnswered:
 		file := robots.Parse(fact.Body)

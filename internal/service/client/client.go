@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"mime"
 	"net/http"
 	"net/url"
@@ -135,9 +136,7 @@ func (c *Client) once(ctx context.Context, in call, body []byte) (_ *http.Respon
 	if err != nil {
 		return nil, -1, err
 	}
-	for name, values := range in.header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, in.header)
 	if in.body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}

@@ -105,22 +105,3 @@ func (c *Client) Result(ctx context.Context, id, name string) (io.ReadCloser, er
 	}
 	return res.Body, nil
 }
-
-// Me is who the server takes the caller for.
-type Me struct {
-	Account service.Account `json:"account"`
-	Key     string          `json:"key"`
-	Scopes  []service.Scope `json:"scopes"`
-}
-
-// Me asks who the caller is.
-func (c *Client) Me(ctx context.Context) (*Me, error) {
-	out := &Me{}
-	return out, c.do(ctx, call{method: http.MethodGet, path: "/v1/me"}, out)
-}
-
-// Usage reads what the caller's account used of its plan.
-func (c *Client) Usage(ctx context.Context) (*service.Usage, error) {
-	out := &service.Usage{}
-	return out, c.do(ctx, call{method: http.MethodGet, path: "/v1/usage"}, out)
-}

@@ -241,69 +241,49 @@ func appendReturned(dst []byte, p uint8, keys []frontier.Key) []byte {
 	return dst
 }
 
-func appendHosts(dst []byte, p uint8, hosts []frontier.HostFact) []byte {
-	dst = beginSection(dst, tagHosts, count(hosts, p, func(h *frontier.HostFact) uint8 { return h.Host.Partition() }))
-	for i := range hosts {
-		if h := &hosts[i]; h.Host.Partition() == p {
+// appendSection appends the section of those elements of a list that belong to a partition.
+func appendSection[T any](dst []byte, tag byte, p uint8, list []T, partition func(*T) uint8, element func([]byte, *T) []byte) []byte {
+	dst = beginSection(dst, tag, count(list, p, partition))
+	for i := range list {
+		if partition(&list[i]) == p {
 			var body int
 			dst, body = BeginSized(dst)
-			dst = binary.BigEndian.AppendUint64(dst, uint64(h.Host))
-			dst = EndSized(appendHost(dst, h), body)
+			dst = EndSized(element(dst, &list[i]), body)
 		}
 	}
 	return dst
+}
+
+func appendHosts(dst []byte, p uint8, hosts []frontier.HostFact) []byte {
+	return appendSection(dst, tagHosts, p, hosts, func(h *frontier.HostFact) uint8 { return h.Host.Partition() }, func(dst []byte, h *frontier.HostFact) []byte {
+		return appendHost(binary.BigEndian.AppendUint64(dst, uint64(h.Host)), h)
+	})
 }
 
 func appendCursors(dst []byte, p uint8, cursors []frontier.HostCursor) []byte {
-	dst = beginSection(dst, tagCursors, count(cursors, p, func(c *frontier.HostCursor) uint8 { return c.Host.Partition() }))
-	for _, c := range cursors {
-		if c.Host.Partition() == p {
-			var body int
-			dst, body = BeginSized(dst)
-			dst = binary.BigEndian.AppendUint64(dst, uint64(c.Host))
-			dst = EndSized(AppendCursor(dst, c.Low), body)
-		}
-	}
-	return dst
+	return appendSection(dst, tagCursors, p, cursors, func(c *frontier.HostCursor) uint8 { return c.Host.Partition() }, func(dst []byte, c *frontier.HostCursor) []byte {
+		return AppendCursor(binary.BigEndian.AppendUint64(dst, uint64(c.Host)), c.Low)
+	})
 }
 
 func appendOrigins(dst []byte, p uint8, origins []frontier.OriginFact, c *Bodies) []byte {
-	dst = beginSection(dst, tagOrigins, count(origins, p, func(o *frontier.OriginFact) uint8 { return o.Host.Partition() }))
-	for i := range origins {
-		if o := &origins[i]; o.Host.Partition() == p {
-			var body int
-			dst, body = BeginSized(dst)
-			dst = binary.BigEndian.AppendUint64(dst, uint64(o.Host))
-			dst = AppendString(dst, o.Origin)
-			dst = EndSized(c.AppendOrigin(dst, o), body)
-		}
-	}
-	return dst
+	return appendSection(dst, tagOrigins, p, origins, func(o *frontier.OriginFact) uint8 { return o.Host.Partition() }, func(dst []byte, o *frontier.OriginFact) []byte {
+		dst = AppendString(binary.BigEndian.AppendUint64(dst, uint64(o.Host)), o.Origin)
+		return c.AppendOrigin(dst, o)
+	})
 }
 
 func appendVouchers(dst []byte, p uint8, vouchers []frontier.Voucher) []byte {
-	dst = beginSection(dst, tagVouchers, count(vouchers, p, func(v *frontier.Voucher) uint8 { return v.Key.Host.Partition() }))
-	for i := range vouchers {
-		if v := &vouchers[i]; v.Key.Host.Partition() == p {
-			var body int
-			dst, body = BeginSized(dst)
-			dst = binary.BigEndian.AppendUint64(v.Key.Append(dst), uint64(v.Host))
-			dst = EndSized(binary.AppendUvarint(dst, uint64(v.Visit)), body)
-		}
-	}
-	return dst
+	return appendSection(dst, tagVouchers, p, vouchers, func(v *frontier.Voucher) uint8 { return v.Key.Host.Partition() }, func(dst []byte, v *frontier.Voucher) []byte {
+		dst = binary.BigEndian.AppendUint64(v.Key.Append(dst), uint64(v.Host))
+		return binary.AppendUvarint(dst, uint64(v.Visit))
+	})
 }
 
 func appendSkips(dst []byte, p uint8, skips []frontier.Skip) []byte {
-	dst = beginSection(dst, tagSkips, count(skips, p, func(s *frontier.Skip) uint8 { return s.Partition }))
-	for _, s := range skips {
-		if s.Partition == p {
-			var body int
-			dst, body = BeginSized(dst)
-			dst = EndSized(binary.AppendUvarint(append(dst, s.Reason), s.Count), body)
-		}
-	}
-	return dst
+	return appendSection(dst, tagSkips, p, skips, func(s *frontier.Skip) uint8 { return s.Partition }, func(dst []byte, s *frontier.Skip) []byte {
+		return binary.AppendUvarint(append(dst, s.Reason), s.Count)
+	})
 }
 
 func appendNamed(dst []byte, p uint8, named []frontier.Named) []byte {
@@ -321,17 +301,10 @@ func appendNamed(dst []byte, p uint8, named []frontier.Named) []byte {
 }
 
 func appendFacts(dst []byte, p uint8, facts []frontier.CrawlFact) []byte {
-	dst = beginSection(dst, tagFacts, count(facts, p, func(f *frontier.CrawlFact) uint8 { return f.Partition }))
-	for _, f := range facts {
-		if f.Partition == p {
-			var body int
-			dst, body = BeginSized(dst)
-			dst = AppendString(dst, f.Name)
-			dst = append(dst, Flag(f.Value != nil, 1))
-			dst = EndSized(appendBytes(dst, f.Value), body)
-		}
-	}
-	return dst
+	return appendSection(dst, tagFacts, p, facts, func(f *frontier.CrawlFact) uint8 { return f.Partition }, func(dst []byte, f *frontier.CrawlFact) []byte {
+		dst = append(AppendString(dst, f.Name), Flag(f.Value != nil, 1))
+		return appendBytes(dst, f.Value)
+	})
 }
 
 // AppendOpened appends the record that opens partitions: which pages were in
