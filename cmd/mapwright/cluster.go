@@ -231,8 +231,11 @@ func printClusterStatus(io stdio, s *overview.Status) error {
 	fmt.Fprintln(t, "\nMACHINE\tPARTITIONS\tBATCHES\tA BATCH TAKES\tTAKEN OVER\tFENCED\tLAST BEAT")
 	for _, m := range s.Machines {
 		beat := fmt.Sprintf("%.1f s ago", m.Silent)
-		if !m.Alive {
+		switch {
+		case !m.Alive && len(alive) > 0:
 			beat += ": others take over its partitions"
+		case !m.Alive:
+			beat += ": it was lost"
 		}
 		if m.Alive && m.Replaying > 0 {
 			beat += fmt.Sprintf(": reads the logs of %s, %s left", words.Count(int64(m.Replaying), "partition"), words.Count(int64(m.RowsLeft), "row"))

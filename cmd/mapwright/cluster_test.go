@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/cluster"
+	"github.com/mapwright/mapwright/internal/cluster/overview"
 	"github.com/mapwright/mapwright/internal/cluster/session"
 )
 
@@ -66,6 +67,18 @@ func TestWorking(t *testing.T) {
 	s.Crawl.State = cluster.Running
 	if got := working(s); !slices.Equal(got, []string{"killed", "writes"}) {
 		t.Errorf("on a crawl that runs: %v", got)
+	}
+}
+
+// The status says of a machine that is silent whether others are there to take over.
+func TestLostMachine(t *testing.T) {
+	status := &overview.Status{Crawl: overview.Crawl{Name: "a", State: cluster.Running}, Machines: []overview.Machine{{Name: "lost", Silent: 15}}}
+	for _, want := range []string{"15.0 s ago: it was lost\n", "15.0 s ago: others take over its partitions\n"} {
+		var out bytes.Buffer
+		if err := printClusterStatus(stdio{out: &out}, status); err != nil || !strings.Contains(out.String(), want) {
+			t.Errorf("%v, want %q in\n%s", err, want, &out)
+		}
+		status.Machines = append(status.Machines, overview.Machine{Name: "works", Alive: true})
 	}
 }
 

@@ -82,7 +82,9 @@ type work struct {
 	opening bool           // guarded by mu; a call of open runs
 	scopes  int            // guarded by mu; extensions that are known
 
-	grants grants    // of run alone
+	// Of run alone.
+	grants grants
+	twins  twins
 	lookAt time.Time // when to look again whether the crawl is complete
 }
 
@@ -214,6 +216,9 @@ func (w *work) consider(snap *cluster.Snapshot) (*End, error) {
 	}
 	w.extend(snap)
 	w.grants.learn(snap)
+	if name := w.twins.look(snap, &w.id); name != "" {
+		w.log.Warn("another process has the identity of this machine, so one of the two gets nothing to do: its data directory is a copy; stop one, delete the file machine in its data directory, and start it again", "process", name)
+	}
 	if err := w.raise(snap); err != nil {
 		return nil, err
 	}
