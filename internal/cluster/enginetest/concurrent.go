@@ -153,8 +153,8 @@ func (l *ledger) check(k *checker) {
 	if len(found) > 0 || len(received) > 0 {
 		k.Errorf("the log has batches %v and items %v that no client sent", found, received)
 	}
-	if acked < clients*clientSteps/20 {
-		k.Errorf("only %d batches were committed", acked)
+	if acked == 0 {
+		k.Error("no batch was committed")
 	}
 }
 
