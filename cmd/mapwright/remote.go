@@ -78,7 +78,9 @@ func (r *remote) client() (*client.Client, error) {
 	if key == "" {
 		return nil, usage("no key: set %s, or give --key-file; 'mapwright keys create' makes one", keyVariable)
 	}
-	c, err := client.New(client.Options{URL: r.server, Key: key})
+	c, err := client.New(client.Options{URL: r.server, Key: key, Lost: func(err error) {
+		fmt.Fprintf(r.io.err, "mapwright: the stream of events broke, which is tried again: %v\n", err)
+	}})
 	if err != nil {
 		return nil, refusal(err)
 	}

@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
@@ -197,9 +199,17 @@ func (r *remote) watch() *cobra.Command {
 	return cmd
 }
 
-// follow prints the events and samples of a crawl until it has ended.
+// follow prints the events and samples of a crawl until it has ended, or a signal comes.
 func (r *remote) follow(ctx context.Context, c *client.Client, id string, asJSON bool) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if _, err := c.Crawl(ctx, id); err != nil && ctx.Err() == nil {
+		return r.failed(err) // the stream would be tried again and again
+	}
 	for event, err := range c.Events(ctx, id, 0) {
+		if ctx.Err() != nil {
+			return &exitError{exitInterrupted, fmt.Errorf("the crawl is left to the server: 'mapwright remote watch %s' shows it again, 'mapwright remote cancel %s' ends it", id, id)}
+		}
 		if err != nil {
 			return r.failed(err)
 		}
@@ -220,6 +230,9 @@ func (r *remote) follow(ctx context.Context, c *client.Client, id string, asJSON
 		}
 		if err != nil {
 			return r.failed(err)
+		}
+		for _, text := range crawl.Errors {
+			fmt.Fprintf(r.io.err, "mapwright: %s\n", text)
 		}
 		if crawl.State.Ended() { // not the event of an earlier run; after a gap, its end may be among what is missing
 			return exitOf(report.Status(crawl.State))

@@ -28,6 +28,7 @@ type Options struct {
 	URL  string       // of the server, with its base path, such as http://127.0.0.1:8080
 	Key  string       // sent as a bearer token
 	HTTP *http.Client // nil means one with a time-out for connections and headers, and none for bodies
+	Lost func(error)  // called when a stream of events breaks, before it is opened again; may be nil
 }
 
 // Client talks to one server.
@@ -35,6 +36,7 @@ type Client struct {
 	base *url.URL
 	key  string
 	http *http.Client
+	lost func(error)
 }
 
 const (
@@ -52,7 +54,7 @@ func New(o Options) (*Client, error) {
 		return nil, fmt.Errorf("server %q is not an http or https URL", o.URL)
 	}
 	base.Path = strings.TrimSuffix(base.Path, "/")
-	c := &Client{base: base, key: o.Key, http: o.HTTP}
+	c := &Client{base: base, key: o.Key, http: o.HTTP, lost: o.Lost}
 	if c.http == nil {
 		transport := http.DefaultTransport.(*http.Transport).Clone()
 		transport.ResponseHeaderTimeout = headerTime

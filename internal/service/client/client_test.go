@@ -111,11 +111,15 @@ func TestEventsGoOn(t *testing.T) {
 		case 1:
 			_, _ = io.WriteString(w, "retry: 1000\nid: 7\n\n")
 		case 2:
+			http.Error(w, "a proxy that does not reach the server", http.StatusBadGateway)
+		case 3:
 			_, _ = io.WriteString(w, "id: 7\n\nid: 8\nevent: crawl.queued\ndata: {\"id\":8,\"type\":\"crawl.queued\"}\n\nevent: sample\ndata: {\"type\":\"sample\"}\n\nid: 9\ndata: {\"id\":")
 		default:
 			_, _ = io.WriteString(w, ": \n\nid: 9\ndata: {\"id\":9,\"type\":\"crawl.finished\"}\n\n")
 		}
 	})
+	lost := 0
+	c.lost = func(error) { lost++ }
 	var ids []int64
 	for event, err := range c.Events(t.Context(), "x", -1) {
 		if err != nil {
@@ -127,8 +131,8 @@ func TestEventsGoOn(t *testing.T) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if !slices.Equal(ids, []int64{8, 0, 9}) || !slices.Equal(asked, []string{"", "7", "8"}) {
-		t.Errorf("events %v after asking for %q", ids, asked)
+	if !slices.Equal(ids, []int64{8, 0, 9}) || !slices.Equal(asked, []string{"", "7", "7", "8"}) || lost != 3 {
+		t.Errorf("events %v after asking for %q; %d streams were lost", ids, asked, lost)
 	}
 }
 

@@ -27,20 +27,24 @@ func (c *Client) Events(ctx context.Context, id string, last int64) iter.Seq2[se
 		path = crawlPath(id, "events")
 	}
 	return func(yield func(service.Event, error) bool) {
-		for {
+		for pause := firstPause; ; pause = min(2*pause, maxPause) {
 			more := true
 			err := c.stream(ctx, path, &last, func(e service.Event) bool {
-				more = yield(e, nil)
+				pause, more = firstPause, yield(e, nil)
 				return more
 			})
 			if !more {
 				return
 			}
-			if _, refused := errors.AsType[*Error](err); refused || ctx.Err() != nil {
+			// A status of 500 and more comes from a server that starts or ends, or from a proxy that does not reach it.
+			if refused, ok := errors.AsType[*Error](err); ok && refused.Status < 500 || ctx.Err() != nil {
 				yield(service.Event{}, err)
 				return
 			}
-			timer := time.NewTimer(firstPause) // the stream ended, or the network failed
+			if c.lost != nil {
+				c.lost(err)
+			}
+			timer := time.NewTimer(pause)
 			select {
 			case <-timer.C:
 			case <-ctx.Done():

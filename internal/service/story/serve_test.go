@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -71,6 +72,37 @@ func TestTwoSignals(t *testing.T) {
 		t.Errorf("%v", crawl.Outcomes)
 	}
 	s.stop()
+}
+
+// A signal ends the watching of a crawl and not the crawl, and says so. A server that does not answer is named at once.
+func TestWatchIsInterrupted(t *testing.T) {
+	t.Parallel()
+	w := web(t, testweb.Config{Seed: 14, Pages: 20, PageSize: 2000, Links: 8})
+	dir := filepath.Join(t.TempDir(), "data")
+	s := startServer(t, dir, "--min-free", "0")
+	key := adminKey(t, dir)
+	c := s.client(key)
+	w.Hold(5)
+	id := submitTo(t, c, w, 0)
+	var out, errs buffer
+	watch := exec.CommandContext(t.Context(), program, "remote", "watch", id)
+	watch.Stdout, watch.Stderr, watch.Env = &out, &errs, environment(t, "MAPWRIGHT_SERVER="+s.url, "MAPWRIGHT_KEY="+key)
+	if err := watch.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s.until("the start is shown", func() bool { return strings.Contains(out.String(), "crawl.started") })
+	if err := watch.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if err := watch.Wait(); watch.ProcessState.ExitCode() != 130 || !strings.Contains(errs.String(), "mapwright remote cancel "+id) {
+		t.Errorf("%v, after a signal it says %q", err, errs.String())
+	}
+	w.Release()
+	s.reaches(c, id, service.Complete)
+	s.stop()
+	if _, err := run(t, []string{"MAPWRIGHT_SERVER=" + s.url, "MAPWRIGHT_KEY=" + key}, "remote", "watch", id); err == nil || !strings.Contains(err.Error(), "cannot reach server "+s.url) {
+		t.Errorf("without a server: %v", err)
+	}
 }
 
 // writeCertificate writes a certificate for this machine and its key, and returns their files and a pool that trusts it.
