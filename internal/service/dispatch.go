@@ -362,7 +362,7 @@ func (d *dispatcher) capSafe(ctx context.Context, r *runner) {
 	if err != nil {
 		d.s.o.Log.Error("cannot read the plan of a running crawl", "crawl", r.id, "error", err)
 	}
-	if safe && !r.plan.Safe {
+	if safe && !r.planOfRun().Safe {
 		r.current().CapSafe()
 	}
 }

@@ -32,7 +32,6 @@ type runner struct {
 	id      string
 	dir     datadir.Dir
 	log     *os.File
-	plan    Plan // as it was when the crawl started
 	began   time.Time
 	isTrial bool
 
@@ -41,6 +40,7 @@ type runner struct {
 
 	mu       sync.Mutex
 	crawl    *crawl.Crawl      // guarded by mu; nil if it could not be made; replaced by again
+	plan     Plan              // guarded by mu; as it was when the run began
 	settings *config.Settings  // guarded by mu; with the limits of the last edit
 	renew    bool              // guarded by mu; the run stops only to begin again with other limits
 	mode     *crawl.StopMode   // guarded by mu; how it was asked to stop; nil if it was not
@@ -109,13 +109,14 @@ func (r *runner) setLimits(ctx context.Context) error {
 	r.editing.Lock()
 	defer r.editing.Unlock()
 	row, err := getRow(ctx, r.d.s.db.Read(), "", r.id)
-	if err != nil || row.isSafe() || r.plan.Safe {
+	plan := r.planOfRun()
+	if err != nil || row.isSafe() || plan.Safe {
 		return err
 	}
 	if safe, err := r.hasSafePlan(ctx); err != nil || safe {
 		return err
 	}
-	settings, err := r.d.s.o.settings(row, &r.plan)
+	settings, err := r.d.s.o.settings(row, &plan)
 	if err != nil {
 		return err
 	}
@@ -178,11 +179,11 @@ func (r *runner) prepare(ctx context.Context, row *row) error {
 	if err := invalid("the crawl", faults); err != nil {
 		return err
 	}
-	var err error
-	if r.plan, err = s.Accounts.Plan(ctx, row.Plan); err != nil {
+	plan, err := s.Accounts.Plan(ctx, row.Plan)
+	if err != nil {
 		return err
 	}
-	settings, err := s.o.settings(row, &r.plan)
+	settings, err := s.o.settings(row, &plan)
 	if err != nil {
 		return err
 	}
@@ -225,7 +226,7 @@ func (r *runner) prepare(ctx context.Context, row *row) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.crawl, r.settings, r.blocked = made, settings, map[string]string{}
+	r.crawl, r.plan, r.settings, r.blocked = made, plan, settings, map[string]string{}
 	if r.mode != nil { // it was asked to stop after the run before had ended
 		made.Stop(*r.mode)
 	}
@@ -237,6 +238,13 @@ func (r *runner) current() *crawl.Crawl {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.crawl
+}
+
+// planOfRun is the plan as it was when the run began.
+func (r *runner) planOfRun() Plan {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.plan
 }
 
 // hasBegun records that the crawl has a directory, so that its loss is noticed.
