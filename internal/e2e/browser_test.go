@@ -22,6 +22,9 @@ func TestBrowserReport(t *testing.T) {
 			tab.OpenFile(filepath.Join(dir, "report.html"))
 			tab.FitsWidth()
 			tab.Axe()
+			if !tab.Holds("document.querySelector('a.file[href=\"sitemap.jsonl\"]') !== null") {
+				t.Error("the files are not linked")
+			}
 			tab.Screenshot("report")
 			tab.ScreenshotOfView("report-view")
 		})

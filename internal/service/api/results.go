@@ -59,23 +59,41 @@ const (
 	gzipKind  = "application/gzip"
 	linesKind = "application/jsonl"
 	jsonKind  = "application/json"
+	csvKind   = "text/csv; charset=utf-8"
 	htmlKind  = "text/html; charset=utf-8"
 )
 
+// part sends a part of the XML sitemap, or another file by the name that it has on disk.
 func (a resultRoutes) part(c *call) error {
 	name := c.r.PathValue("part")
-	if !export.IsSitemap(name) {
+	kind := mediaTypeOf(name)
+	if kind == "" {
 		return refuse(service.ErrNotFound, "there is no such result of a crawl; /openapi.json lists what there is")
 	}
 	crawl, dir, err := a.dir(c)
 	if err != nil {
 		return err
 	}
-	kind := xmlKind
-	if strings.HasSuffix(name, ".gz") {
-		kind = gzipKind
-	}
 	return a.send(c, crawl, filepath.Join(string(dir), name), kind)
+}
+
+// mediaTypeOf is the media type of a file that a crawl writes for its users; empty if the name is not that of one.
+func mediaTypeOf(name string) string {
+	switch name {
+	case "sitemap.jsonl", "links.jsonl", export.ChangesName, export.ProblemsName:
+		return linesKind
+	case "report.json":
+		return jsonKind
+	case "sitemap.csv":
+		return csvKind
+	}
+	switch {
+	case !export.IsSitemap(name):
+		return ""
+	case strings.HasSuffix(name, ".gz"):
+		return gzipKind
+	}
+	return xmlKind
 }
 
 // send sends a file of a crawl, or the part of it that the client asks for.

@@ -149,6 +149,7 @@ func testBrowserStory(t *testing.T, look browsertest.Look) {
 	p.focus("the report", link("report.html"))
 	p.press(kb.Enter)
 	p.sees("the report", heading("Crawl report"))
+	p.sees("the names of files, which are no links", "document.querySelector('#settings') !== null && document.body.textContent.includes('problems.jsonl') && document.querySelector('a.file') === null")
 }
 
 // logIn starts a browser with a session.

@@ -260,7 +260,7 @@ func (v *crawlView) addReport(dir datadir.Dir) error {
 	v.Verdict, v.Tone = reporthtml.Verdict(rep)
 	v.Charts = reporthtml.Charts(rep)
 	for _, f := range []struct{ name, rest string }{{"report.html", "/report.html"}, {"report.json", "/report"}, {"sitemap.jsonl", "/pages.jsonl"}, {"sitemap.xml", "/sitemap.xml"},
-		{"links.jsonl", "/links"}, {"changes.jsonl", "/changes"}, {"log", "/log"}} {
+		{"sitemap.csv", "/sitemap.csv"}, {"problems.jsonl", "/problems.jsonl"}, {"links.jsonl", "/links"}, {"changes.jsonl", "/changes"}, {"log", "/log"}} {
 		if f.name == "report.json" || f.name == "log" || slices.Contains(rep.Files, f.name) || f.name == "report.html" && exists(dir.ReportHTML()) {
 			v.Files = append(v.Files, resultFile{f.name, v.API + f.rest})
 		}
