@@ -1,6 +1,7 @@
 package chart
 
 import (
+	"cmp"
 	"fmt"
 	"html"
 	"html/template"
@@ -33,6 +34,7 @@ type Caption struct {
 	ID    string // of the element; unique in its page
 	Title string
 	Desc  string // what the chart shows, in one sentence
+	None  string // what is said if there are no values; empty means that there is nothing to show
 	// Format writes a value with its unit. Nil writes whole numbers with separators.
 	Format func(float64) string
 }
@@ -82,7 +84,7 @@ func (c *Caption) open(class string, height int) *figure {
 
 // empty is the figure of a chart without values.
 func (c *Caption) empty() template.HTML {
-	return template.HTML(fmt.Sprintf("<figure class=\"chart\" id=\"%s\">\n<figcaption>%s</figcaption>\n<p class=\"empty\">Nothing to show.</p>\n</figure>\n", esc(c.ID), esc(c.Title)))
+	return template.HTML(fmt.Sprintf("<figure class=\"chart\" id=\"%s\">\n<figcaption>%s</figcaption>\n<p class=\"empty\">%s</p>\n</figure>\n", esc(c.ID), esc(c.Title), esc(cmp.Or(c.None, "Nothing to show."))))
 }
 
 // close ends the drawing, and adds a legend, if there are several series, and the table.

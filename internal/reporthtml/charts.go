@@ -34,7 +34,7 @@ func Charts(rep *report.Report) []template.HTML {
 }
 
 func statusClasses(rep *report.Report) template.HTML {
-	c := &chart.Stack{Caption: chart.Caption{ID: "chart-status", Title: "Answers by status class", Desc: "How many URLs answered with each class of status, and how many had no answer."}, First: "Status class"}
+	c := &chart.Stack{Caption: chart.Caption{ID: "chart-status", Title: "Answers by status class", Desc: "How many URLs answered with each class of status, and how many had no answer.", None: "No URL was found."}, First: "Status class"}
 	none := rep.URLs
 	for _, class := range []struct {
 		name, label string
@@ -65,7 +65,11 @@ func reasonText(reason string) string {
 }
 
 func notIndexable(rep *report.Report) template.HTML {
-	c := &chart.Bars{Caption: chart.Caption{ID: "chart-indexable", Title: "Why URLs are not indexable", Desc: "URLs that do not belong into an XML sitemap, by reason."}, First: "Reason", Series: []chart.Series{{Name: "URLs", Tone: chart.Warn}}}
+	none := "Every URL is indexable."
+	if rep.URLs == 0 {
+		none = "No URL was found."
+	}
+	c := &chart.Bars{Caption: chart.Caption{ID: "chart-indexable", Title: "Why URLs are not indexable", Desc: "URLs that do not belong into an XML sitemap, by reason.", None: none}, First: "Reason", Series: []chart.Series{{Name: "URLs", Tone: chart.Warn}}}
 	for _, reason := range byCount(rep.NotIndexable) {
 		c.Rows = append(c.Rows, chart.Row{Label: reasonText(reason), Values: []float64{float64(rep.NotIndexable[reason])}})
 	}

@@ -74,7 +74,7 @@ func Render(rep *report.Report) ([]byte, error) {
 	v := &view{Report: rep, document: document{Style: template.CSS(style), Script: template.JS(script), Title: title(rep)}, found: findProblems(rep)}
 	v.Policy = "default-src 'none'; style-src " + ui.Source(style) + "; script-src " + ui.Source(script) + "; base-uri 'none'; form-action 'none'"
 	v.Verdict, v.Tone = Verdict(rep)
-	for _, m := range []message{{Title: "Errors", Texts: rep.Errors}, {Title: "Warnings", Texts: rep.Warnings}} {
+	for _, m := range []message{{Title: "Errors of the crawl", Texts: rep.Errors}, {Title: "Warnings of the crawl", Texts: rep.Warnings}} {
 		if shown := min(len(m.Texts), maxMessages); shown > 0 {
 			v.Messages = append(v.Messages, message{m.Title, m.Texts[:shown], int64(len(m.Texts) - shown)})
 		}

@@ -211,6 +211,24 @@ func (f *fixture) until(c *client.Client, id string, last int64, want service.Ev
 	return seen
 }
 
+// untilDone reads samples of a running crawl until so many pages are done.
+func (f *fixture) untilDone(c *client.Client, id string, pages int) {
+	f.t.Helper()
+	ctx, cancel := context.WithTimeout(f.t.Context(), 2*time.Minute)
+	defer cancel()
+	for event, err := range c.Events(ctx, id, 0) {
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		var sample struct {
+			Done int `json:"done"`
+		}
+		if event.Type == service.Sample && json.Unmarshal(event.Data, &sample) == nil && sample.Done >= pages {
+			return
+		}
+	}
+}
+
 // One crawl from its submission to its deletion, with every result that it has.
 func TestLifeOfACrawl(t *testing.T) {
 	f := newFixture(t, nil)
@@ -219,7 +237,7 @@ func TestLifeOfACrawl(t *testing.T) {
 	f.web.Hold(5)
 	id := f.submit(c, f.submission(0, nil))
 	at := "/v1/crawls/" + id
-	f.until(c, id, 0, service.Sample) // so it runs
+	f.untilDone(c, id, 5)
 	if text := f.want(404, "GET", at+"/pages.jsonl", key, ""); !strings.Contains(text, "files are written when it ends") {
 		t.Errorf("before the end: %s", text)
 	}

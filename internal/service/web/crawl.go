@@ -303,11 +303,17 @@ func figures(p *service.Progress) []figure {
 type linkedCount struct {
 	Name, Path string
 	Count      int64
+	Share      string // of all counts
 }
 
+// counts are names with their counts, the largest first. Address is where a name leads; nil if nowhere.
 func counts(of map[string]int64, address func(string) string) (all []linkedCount) {
+	whole := int64(0)
+	for _, n := range of {
+		whole += n
+	}
 	for _, key := range slices.SortedFunc(maps.Keys(of), func(a, b string) int { return cmp.Or(cmp.Compare(of[b], of[a]), strings.Compare(a, b)) }) {
-		c := linkedCount{Name: key, Count: of[key]}
+		c := linkedCount{Name: key, Count: of[key], Share: chart.Share(float64(of[key]), float64(whole))}
 		if address != nil {
 			c.Path = address(key)
 		}
