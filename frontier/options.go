@@ -122,9 +122,7 @@ func (o Options) withDefaults() Options {
 	o.MaxVerify = cmp.Or(o.MaxVerify, 512)
 	o.MaxRobots = cmp.Or(o.MaxRobots, 64)
 	o.FilterCapacity = cmp.Or(o.FilterCapacity, 10_000_000)
-	if o.FilterFPRate == 0 {
-		o.FilterFPRate = 0.01
-	}
+	o.FilterFPRate = cmp.Or(o.FilterFPRate, 0.01)
 	o.HotSetBytes = cmp.Or(o.HotSetBytes, 256<<20)
 	o.MaxRetries = cmp.Or(o.MaxRetries, 3)
 	o.FailureThreshold = cmp.Or(o.FailureThreshold, 20)

@@ -1,6 +1,7 @@
 package parser
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,18 +66,10 @@ const (
 )
 
 func (o Options) withDefaults() Options {
-	if o.RobotsToken == "" {
-		o.RobotsToken = defaultRobotsToken
-	}
-	if o.MaxLinks == 0 {
-		o.MaxLinks = defaultMaxLinks
-	}
-	if o.MaxLinkBytes == 0 {
-		o.MaxLinkBytes = defaultMaxLinkBytes
-	}
-	if o.ExtractTimeout == 0 {
-		o.ExtractTimeout = defaultExtractTimeout
-	}
+	o.RobotsToken = cmp.Or(o.RobotsToken, defaultRobotsToken)
+	o.MaxLinks = cmp.Or(o.MaxLinks, defaultMaxLinks)
+	o.MaxLinkBytes = cmp.Or(o.MaxLinkBytes, defaultMaxLinkBytes)
+	o.ExtractTimeout = cmp.Or(o.ExtractTimeout, defaultExtractTimeout)
 	return o
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -56,9 +57,7 @@ func newExport(environ []string, io stdio) *cobra.Command {
 			if err := dir.CheckOld(); err != nil && address == "" {
 				return refusal(err)
 			}
-			if out == "" {
-				out = string(dir)
-			}
+			out = cmp.Or(out, string(dir))
 			abs, err := filepath.Abs(out)
 			if err != nil {
 				return err

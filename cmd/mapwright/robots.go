@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -49,9 +50,7 @@ func newRobots(environ []string, io stdio) *cobra.Command {
 				return err
 			}
 			token := agent
-			if token == "" {
-				token = loaded.Settings.UserAgent
-			}
+			token = cmp.Or(token, loaded.Settings.UserAgent)
 			if t := robots.ProductToken(token); t != "" {
 				token = t
 			}

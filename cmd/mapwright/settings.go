@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -98,9 +99,7 @@ func (f *settingFlags) sources() *sources {
 	}
 	f.read = &sources{}
 	path := f.configFile
-	if path == "" {
-		path = lookup(f.environ, config.EnvName("config"))
-	}
+	path = cmp.Or(path, lookup(f.environ, config.EnvName("config")))
 	if path != "" {
 		f.read.file, f.read.fileErr = config.FromFile(path)
 	}
@@ -182,9 +181,7 @@ func printConfig(io stdio, l *config.Loaded, asJSON bool) error {
 	}
 	out := &strings.Builder{}
 	row := func(name, value string) {
-		if value == "" {
-			value = `""`
-		}
+		value = cmp.Or(value, `""`)
 		fmt.Fprintf(out, "%-30s %-40s %s\n", name, value, l.Origin[name])
 	}
 	row(config.ProfileName, string(l.Settings.Profile))

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/mapwright/mapwright/internal/urlnorm"
@@ -52,12 +53,7 @@ func (s *HostSet) IsEmpty() bool { return len(s.exact) == 0 && len(s.below) == 0
 func (s *HostSet) Has(host string) bool { return s.exact[host] || s.hasBelow(host) }
 
 func (s *HostSet) hasBelow(host string) bool {
-	for _, suffix := range s.below {
-		if strings.HasSuffix(host, suffix) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.below, func(suffix string) bool { return strings.HasSuffix(host, suffix) })
 }
 
 // Covers reports whether every host of another set is in this one.
@@ -67,12 +63,7 @@ func (s *HostSet) Covers(other HostSet) bool {
 			return false
 		}
 	}
-	for _, suffix := range other.below {
-		if !s.hasBelow(suffix) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(other.below, func(suffix string) bool { return !s.hasBelow(suffix) })
 }
 
 func checkHostPattern(text string) error {

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -180,13 +181,17 @@ type wildOrigin struct{ scheme, suffix string }
 // AddURL adds the origin of a URL. For an http URL on port 80 the https origin of the
 // same host belongs to it too, because servers redirect from the one to the other.
 func (a *Audience) AddURL(u urlnorm.URL) {
+	a.add(u.Origin())
+	if u.Scheme() == "http" && u.Port() == "" {
+		a.add("https://" + u.Host())
+	}
+}
+
+func (a *Audience) add(origin string) {
 	if a.exact == nil {
 		a.exact = make(map[string]bool)
 	}
-	a.exact[u.Origin()] = true
-	if u.Scheme() == "http" && u.Port() == "" {
-		a.exact["https://"+u.Host()] = true
-	}
+	a.exact[origin] = true
 }
 
 // Add adds [SCHEME://]HOST[:PORT]. The scheme is https if there is none. HOST may be
@@ -209,22 +214,13 @@ func (a *Audience) Add(text string) error {
 	if err != nil || u.RequestURI() != "/" || strings.Contains(rest, "@") {
 		return fmt.Errorf("%q is not an origin such as https://www.example.com, or *.example.com for all hosts below", urlnorm.HideUserinfo(text))
 	}
-	if a.exact == nil {
-		a.exact = make(map[string]bool)
-	}
-	a.exact[u.Origin()] = true
+	a.add(u.Origin())
 	return nil
 }
 
 // Has reports whether the origin of a URL is in the set.
 func (a *Audience) Has(u urlnorm.URL) bool {
-	if a.exact[u.Origin()] {
-		return true
-	}
-	for _, w := range a.wild {
-		if u.Scheme() == w.scheme && strings.HasSuffix(u.Host(), w.suffix) {
-			return true
-		}
-	}
-	return false
+	return a.exact[u.Origin()] || slices.ContainsFunc(a.wild, func(w wildOrigin) bool {
+		return u.Scheme() == w.scheme && strings.HasSuffix(u.Host(), w.suffix)
+	})
 }

@@ -1,6 +1,7 @@
 package http1
 
 import (
+	"cmp"
 	"sync"
 	"time"
 )
@@ -49,15 +50,9 @@ type poolKey struct {
 // NewPool makes an empty Pool.
 func NewPool(o PoolOptions) *Pool {
 	p := &Pool{perHost: o.MaxIdlePerHost, max: o.MaxIdle, timeout: o.IdleTimeout, elsewhere: o.Elsewhere, newest: make(map[poolKey]*conn)}
-	if p.perHost == 0 {
-		p.perHost = 4
-	}
-	if p.max == 0 {
-		p.max = 2048
-	}
-	if p.timeout == 0 {
-		p.timeout = 90 * time.Second
-	}
+	p.perHost = cmp.Or(p.perHost, 4)
+	p.max = cmp.Or(p.max, 2048)
+	p.timeout = cmp.Or(p.timeout, 90*time.Second)
 	if p.elsewhere == nil {
 		p.elsewhere = func() int { return 0 }
 	}

@@ -10,6 +10,7 @@
 package http1
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,9 +60,7 @@ type Transport struct {
 
 // New makes a Transport whose idle connections are kept in the pool.
 func New(p *Pool, o Options) *Transport {
-	if o.MaxHeader == 0 {
-		o.MaxHeader = 256 << 10
-	}
+	o.MaxHeader = cmp.Or(o.MaxHeader, 256<<10)
 	return &Transport{pool: p, dialer: o.Dial, maxHeader: o.MaxHeader}
 }
 

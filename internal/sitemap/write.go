@@ -2,6 +2,7 @@ package sitemap
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"strings"
@@ -40,12 +41,8 @@ type URLSet struct {
 
 // NewURLSet writes to w, which the caller buffers.
 func NewURLSet(w io.Writer, o Options) *URLSet {
-	if o.MaxURLs == 0 {
-		o.MaxURLs = MaxURLs
-	}
-	if o.MaxBytes == 0 {
-		o.MaxBytes = MaxBytes
-	}
+	o.MaxURLs = cmp.Or(o.MaxURLs, MaxURLs)
+	o.MaxBytes = cmp.Or(o.MaxBytes, MaxBytes)
 	return &URLSet{w: w, o: o}
 }
 

@@ -1,6 +1,7 @@
 package testweb
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -113,12 +114,8 @@ func (c Config) withDefaults() Config {
 	def(&c.Pages, 10)
 	def(&c.PageSize, 10<<10)
 	def(&c.Links, 30)
-	if c.HostName == "" {
-		c.HostName = "h%d.test"
-	}
-	if c.Addr == "" {
-		c.Addr = "127.0.0.1:0"
-	}
+	c.HostName = cmp.Or(c.HostName, "h%d.test")
+	c.Addr = cmp.Or(c.Addr, "127.0.0.1:0")
 	if c.Sitemaps != nil {
 		s := *c.Sitemaps
 		def(&s.PerFile, 10_000)

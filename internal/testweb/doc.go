@@ -20,11 +20,11 @@
 // # What is where
 //
 // All hosts have the same number of pages, reachable from "/" by a tree with more
-// links strewn over it. Pages are rendered when asked for and never kept; one graph
+// links between its pages. Pages are rendered when asked for and never kept; one graph
 // (graph.go) is both rendered into pages and walked for the expectation, so the two
 // cannot disagree. A fault either changes how all pages of a host are answered
 // (a rate limit, a capacity) or adds leaves: URLs of its own which pages of the
-// tree link to, each with its own fate, so that a page that hangs never hides a part
+// tree link to, each with its own answer, so that a page that hangs never hides a part
 // of the tree. Hosts with the same faults share one plan of leaves; per host and page
 // nothing is kept but a bit.
 //

@@ -79,8 +79,8 @@ func (x *exchange) handle() {
 func (x *exchange) page() {
 	w := x.s.web
 	switch {
-	case x.h.plan.fate != nil && x.node != nodeAsset:
-		x.h.plan.fate.answer(x)
+	case x.h.plan.same != nil && x.node != nodeAsset:
+		x.h.plan.same.answer(x)
 	case x.node >= 0:
 		if l := w.leaf(x.h.id, x.node); l != nil {
 			l.answer(x)

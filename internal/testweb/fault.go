@@ -2,9 +2,11 @@ package testweb
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -46,6 +48,14 @@ func (f HostFault) validate(c Config) error {
 	err := errors.Join(f.Hosts.validate(c.Hosts), f.Fault.validate(c))
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.Fault.Kind(), err)
+	}
+	return nil
+}
+
+// notNegative refuses a field of a fault that is below zero.
+func notNegative[T int | time.Duration](name string, value T) error {
+	if value < 0 {
+		return fmt.Errorf("%s %v: want no less than 0", name, value)
 	}
 	return nil
 }
@@ -109,9 +119,7 @@ func (f *HostFault) UnmarshalYAML(n *yaml.Node) error {
 		return fmt.Errorf("%s: %w", head.Kind, err)
 	}
 	f.Hosts, f.Fault = head.Hosts, fault
-	if f.Hosts == "" {
-		f.Hosts = "*"
-	}
+	f.Hosts = cmp.Or(f.Hosts, "*")
 	return nil
 }
 

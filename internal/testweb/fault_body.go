@@ -2,6 +2,7 @@ package testweb
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -81,7 +82,7 @@ func (f Where) check(numbers ...int64) error {
 // spread installs an answer at /name/0, /name/1 and so on, or everywhere.
 func (f Where) spread(p *plan, name string, answer func(*exchange), v func(Crawl) verdict) {
 	if f.All {
-		p.fate = &fate{answer: answer, verdict: v}
+		p.same = &sameAnswer{answer: answer, verdict: v}
 		return
 	}
 	for i := range max(f.Count, 1) {
@@ -103,9 +104,7 @@ func (f Hang) validate(Config) error { return f.check(int64(f.For)) }
 
 func (f Hang) install(p *plan, _ *web) {
 	wait := f.For
-	if wait == 0 {
-		wait = -1
-	}
+	wait = cmp.Or(wait, -1)
 	f.spread(p, "hang", func(x *exchange) {
 		if !x.c.wait(wait) {
 			x.gone()
@@ -125,15 +124,9 @@ func (f Drip) validate(Config) error {
 }
 
 func (f Drip) install(p *plan, _ *web) {
-	if f.Chunk == 0 {
-		f.Chunk = 16
-	}
-	if f.Interval == 0 {
-		f.Interval = time.Second
-	}
-	if f.Size == 0 {
-		f.Size = 1024
-	}
+	f.Chunk = cmp.Or(f.Chunk, 16)
+	f.Interval = cmp.Or(f.Interval, time.Second)
+	f.Size = cmp.Or(f.Size, 1024)
 	f.spread(p, "drip", func(x *exchange) {
 		body := sizedPage("Drip", f.Size)
 		s := x.stream(http.StatusOK, typeHTML, "", int64(len(body)))
@@ -189,9 +182,7 @@ func (f Truncate) install(p *plan, _ *web) {
 func (f Huge) validate(Config) error { return f.check(f.Size) }
 
 func (f Huge) install(p *plan, _ *web) {
-	if f.Size == 0 {
-		f.Size = 64 << 20
-	}
+	f.Size = cmp.Or(f.Size, 64<<20)
 	f.spread(p, "huge", func(x *exchange) {
 		s := x.stream(http.StatusOK, typeHTML, "", f.Size)
 		line := []byte("<p>On and on and on it goes, and no end of it is in sight.</p>\n")
@@ -206,9 +197,7 @@ func (f GzipBomb) validate(Config) error { return f.check(f.Size) }
 
 func (f GzipBomb) install(p *plan, _ *web) {
 	const unit = 1 << 20
-	if f.Size == 0 {
-		f.Size = 1 << 30
-	}
+	f.Size = cmp.Or(f.Size, 1<<30)
 	times := (f.Size + unit - 1) / unit
 	member := gzipped(bytes.Repeat([]byte("<p>boom</p>\n    "), unit/16))
 	f.spread(p, "bomb", func(x *exchange) {

@@ -2,7 +2,7 @@ package testweb
 
 import (
 	"bytes"
-	"fmt"
+	"cmp"
 	"net/http"
 	"strings"
 
@@ -56,17 +56,10 @@ func (WrongType) install(p *plan, _ *web) {
 	p.add(l)
 }
 
-func (f Files) validate(Config) error {
-	if f.Size < 0 {
-		return fmt.Errorf("size %d: want no less than 0", f.Size)
-	}
-	return nil
-}
+func (f Files) validate(Config) error { return notNegative("size", f.Size) }
 
 func (f Files) install(p *plan, _ *web) {
-	if f.Size == 0 {
-		f.Size = 256 << 10
-	}
+	f.Size = cmp.Or(f.Size, 256<<10)
 	for _, file := range []struct{ name, contentType, start string }{
 		{"report.pdf", "application/pdf", "%PDF-1.7\n"},
 		{"picture.png", "image/png", pngStart},

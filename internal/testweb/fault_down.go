@@ -1,6 +1,7 @@
 package testweb
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"slices"
@@ -31,9 +32,7 @@ func (f Down) install(p *plan, _ *web) {
 	if len(f.Generations) == 0 {
 		f.Generations = []int{1}
 	}
-	if f.Status == 0 {
-		f.Status = http.StatusInternalServerError
-	}
+	f.Status = cmp.Or(f.Status, http.StatusInternalServerError)
 	p.downs = append(p.downs, f)
 }
 

@@ -1,6 +1,7 @@
 package testweb
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -35,16 +36,9 @@ func (Canonical) Kind() string { return "canonical" }
 func (NoFollow) Kind() string  { return "nofollow" }
 func (Hreflang) Kind() string  { return "hreflang" }
 
-func checkCount(n int) error {
-	if n < 0 {
-		return fmt.Errorf("count %d: want no less than 0", n)
-	}
-	return nil
-}
-
-func (f NoIndex) validate(Config) error   { return checkCount(f.Count) }
-func (f Canonical) validate(Config) error { return checkCount(f.Count) }
-func (f NoFollow) validate(Config) error  { return checkCount(f.Count) }
+func (f NoIndex) validate(Config) error   { return notNegative("count", f.Count) }
+func (f Canonical) validate(Config) error { return notNegative("count", f.Count) }
+func (f NoFollow) validate(Config) error  { return notNegative("count", f.Count) }
 
 // withHead puts an element into a simple page's head.
 func withHead(page, element string) string {
@@ -52,9 +46,7 @@ func withHead(page, element string) string {
 }
 
 func (f NoIndex) install(p *plan, _ *web) {
-	if f.Count == 0 {
-		f.Count = 2
-	}
+	f.Count = cmp.Or(f.Count, 2)
 	for i := range f.Count {
 		uri := "/noindex/" + strconv.Itoa(i)
 		below := uri + "/below"

@@ -1,6 +1,8 @@
 package testweb
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -28,20 +30,14 @@ func (RedirectChain) Kind() string { return "redirect_chain" }
 func (RedirectLoop) Kind() string  { return "redirect_loop" }
 func (Moved) Kind() string         { return "moved" }
 
-func (f RedirectChain) validate(Config) error { return checkRedirects(f.Count, f.Length) }
-func (f RedirectLoop) validate(Config) error  { return checkRedirects(f.Count, f.Length) }
-
-func checkRedirects(count, length int) error {
-	if count < 0 || length < 0 {
-		return fmt.Errorf("count %d, length %d: want no less than 0", count, length)
-	}
-	return nil
+func (f RedirectChain) validate(Config) error {
+	return errors.Join(notNegative("count", f.Count), notNegative("length", f.Length))
 }
 
+func (f RedirectLoop) validate(c Config) error { return RedirectChain(f).validate(c) }
+
 func (f RedirectChain) install(p *plan, _ *web) {
-	if f.Length == 0 {
-		f.Length = 3
-	}
+	f.Length = cmp.Or(f.Length, 3)
 	for i := range max(f.Count, 1) {
 		uri := func(hop int) string { return fmt.Sprintf("/chain-%d/%d", i, hop) }
 		for hop := range f.Length {
@@ -56,9 +52,7 @@ func (f RedirectChain) install(p *plan, _ *web) {
 }
 
 func (f RedirectLoop) install(p *plan, _ *web) {
-	if f.Length == 0 {
-		f.Length = 2
-	}
+	f.Length = cmp.Or(f.Length, 2)
 	for i := range max(f.Count, 1) {
 		uri := func(hop int) string { return fmt.Sprintf("/loop-%d/%d", i, hop%f.Length) }
 		for hop := range f.Length {
@@ -102,7 +96,7 @@ func (f Moved) validate(c Config) error {
 
 func (f Moved) install(p *plan, _ *web) {
 	p.moved = &f.To
-	p.fate = &fate{
+	p.same = &sameAnswer{
 		answer: func(x *exchange) {
 			x.redirect(http.StatusMovedPermanently, f.To, string(x.req.uri))
 		},

@@ -1,6 +1,7 @@
 package testweb
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -211,15 +212,9 @@ func (f RefuseBursts) validate(Config) error {
 }
 
 func (f RefuseBursts) install(p *plan, _ *web) {
-	if f.Every == 0 {
-		f.Every = 20
-	}
-	if f.Length == 0 {
-		f.Length = min(3, f.Every)
-	}
-	if f.Status == 0 {
-		f.Status = http.StatusServiceUnavailable
-	}
+	f.Every = cmp.Or(f.Every, 20)
+	f.Length = cmp.Or(f.Length, min(3, f.Every))
+	f.Status = cmp.Or(f.Status, http.StatusServiceUnavailable)
 	p.gates = append(p.gates, func() gate { return &burstGate{f: f} })
 }
 
@@ -243,5 +238,5 @@ func (g *burstGate) pass(x *exchange) (time.Duration, func(*exchange)) {
 func (f RefuseAll) validate(Config) error { return f.check() }
 
 func (f RefuseAll) install(p *plan, _ *web) {
-	p.fate = &fate{answer: f.refuse, verdict: f.refusedFor}
+	p.same = &sameAnswer{answer: f.refuse, verdict: f.refusedFor}
 }

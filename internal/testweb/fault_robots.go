@@ -1,6 +1,7 @@
 package testweb
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -62,26 +63,17 @@ func (r robotsPlan) unreachable() bool {
 	return r.Hang || r.Status >= 500 || r.Status == http.StatusTooManyRequests
 }
 
-func (f CrawlDelay) validate(Config) error {
-	if f.Delay < 0 {
-		return fmt.Errorf("delay %v: want no less than 0", f.Delay)
-	}
-	return nil
-}
+func (f CrawlDelay) validate(Config) error { return notNegative("delay", f.Delay) }
 
 func (f CrawlDelay) install(p *plan, _ *web) {
-	if f.Delay == 0 {
-		f.Delay = time.Second
-	}
+	f.Delay = cmp.Or(f.Delay, time.Second)
 	p.robots.delay = f.Delay
 }
 
-func (f Disallow) validate(Config) error { return checkCount(f.Count) }
+func (f Disallow) validate(Config) error { return notNegative("count", f.Count) }
 
 func (f Disallow) install(p *plan, _ *web) {
-	if f.Count == 0 {
-		f.Count = 3
-	}
+	f.Count = cmp.Or(f.Count, 3)
 	p.robots.rules, p.robots.agent = true, f.Agent
 	private := func(uri string) {
 		l := pageLeaf(uri, "Private").linked()

@@ -1,6 +1,7 @@
 package testweb
 
 import (
+	"cmp"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -39,9 +40,7 @@ func (f StatusPages) validate(Config) error {
 }
 
 func (f StatusPages) install(p *plan, _ *web) {
-	if f.Status == 0 {
-		f.Status = http.StatusNotFound
-	}
+	f.Status = cmp.Or(f.Status, http.StatusNotFound)
 	a := Answer{Status: f.Status, RetryAfter: f.RetryAfter}
 	refuses := f.Status == http.StatusTooManyRequests || f.Status == http.StatusServiceUnavailable || f.RetryAfter > 0
 	f.spread(p, "status-"+strconv.Itoa(f.Status), func(x *exchange) {
@@ -59,17 +58,10 @@ func (f StatusPages) install(p *plan, _ *web) {
 	})
 }
 
-func (f StaleConns) validate(Config) error {
-	if f.Every < 0 {
-		return fmt.Errorf("every %d: want no less than 0", f.Every)
-	}
-	return nil
-}
+func (f StaleConns) validate(Config) error { return notNegative("every", f.Every) }
 
 func (f StaleConns) install(p *plan, _ *web) {
-	if f.Every == 0 {
-		f.Every = 5
-	}
+	f.Every = cmp.Or(f.Every, 5)
 	p.gates = append(p.gates, func() gate { return &staleGate{f: f} })
 }
 

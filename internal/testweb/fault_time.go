@@ -1,6 +1,7 @@
 package testweb
 
 import (
+	"cmp"
 	"errors"
 	"time"
 )
@@ -31,9 +32,7 @@ func (f Slow) validate(Config) error {
 }
 
 func (f Slow) install(p *plan, _ *web) {
-	if f.Delay == 0 {
-		f.Delay = time.Second
-	}
+	f.Delay = cmp.Or(f.Delay, time.Second)
 	p.gates = append(p.gates, func() gate { return slowGate{f} })
 }
 
@@ -52,12 +51,8 @@ func (f Capacity) validate(Config) error {
 }
 
 func (f Capacity) install(p *plan, _ *web) {
-	if f.Workers == 0 {
-		f.Workers = 8
-	}
-	if f.Service == 0 {
-		f.Service = 10 * time.Millisecond
-	}
+	f.Workers = cmp.Or(f.Workers, 8)
+	f.Service = cmp.Or(f.Service, 10*time.Millisecond)
 	p.gates = append(p.gates, func() gate {
 		return &capacityGate{f: f, free: make([]time.Time, f.Workers)}
 	})

@@ -2,6 +2,7 @@ package testweb
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -68,17 +69,10 @@ func answerCalendar(x *exchange) {
 	x.html(simplePage("Calendar for "+rest, anchors(links...)))
 }
 
-func (f SessionTrap) validate(Config) error {
-	if f.Items < 0 {
-		return fmt.Errorf("items %d: want no less than 0", f.Items)
-	}
-	return nil
-}
+func (f SessionTrap) validate(Config) error { return notNegative("items", f.Items) }
 
 func (f SessionTrap) install(p *plan, _ *web) {
-	if f.Items == 0 {
-		f.Items = 5
-	}
+	f.Items = cmp.Or(f.Items, 5)
 	p.lay(trap{f.Kind(), "/shop/", func(x *exchange) {
 		x.h.mu.Lock()
 		x.h.visits++
@@ -101,17 +95,10 @@ func (f SessionTrap) install(p *plan, _ *web) {
 	}}, "/shop/")
 }
 
-func (f ParameterTrap) validate(Config) error {
-	if f.Parameters < 0 {
-		return fmt.Errorf("parameters %d: want no less than 0", f.Parameters)
-	}
-	return nil
-}
+func (f ParameterTrap) validate(Config) error { return notNegative("parameters", f.Parameters) }
 
 func (f ParameterTrap) install(p *plan, _ *web) {
-	if f.Parameters == 0 {
-		f.Parameters = 8
-	}
+	f.Parameters = cmp.Or(f.Parameters, 8)
 	p.lay(trap{f.Kind(), "/filter/", func(x *exchange) {
 		_, query, _ := bytes.Cut(x.req.uri, []byte("?"))
 		var links []string
@@ -148,9 +135,7 @@ func (f LongURL) validate(Config) error {
 }
 
 func (f LongURL) install(p *plan, _ *web) {
-	if f.Length == 0 {
-		f.Length = 3000
-	}
+	f.Length = cmp.Or(f.Length, 3000)
 	l := pageLeaf("/long/"+strings.Repeat("a", f.Length-len("/long/")), "Long").linked().baited()
 	l.verdict = func(Crawl) verdict { return verdict{outcomes: []string{OutcomeTrap}} }
 	p.add(l)

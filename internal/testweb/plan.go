@@ -16,7 +16,7 @@ type plan struct {
 	linked []int          // leaves that pages of the tree link to
 	traps  []trap
 	gates  []func() gate // each makes one host's own state
-	fate   *fate         // what becomes of every page, if not what is usual
+	same   *sameAnswer   // what becomes of every page, if not what is usual
 	robots robotsPlan
 
 	// outlasts says what becomes of every URL if a gate refuses it more often than
@@ -55,8 +55,8 @@ type trap struct {
 	answer func(*exchange)
 }
 
-// fate is one answer for all pages of a host.
-type fate struct {
+// sameAnswer is one answer for all pages of a host.
+type sameAnswer struct {
 	answer  func(*exchange)
 	verdict func(Crawl) verdict
 }

@@ -202,7 +202,7 @@ func (h *history) record(r ref, crawl int) crawlRecord {
 	rec := crawlRecord{gen: h.gens[read], stale: crawl - read}
 	rec.verdict = h.w.verdict(r, h.c, rec.gen.n)
 	p := h.w.plans[r.host]
-	if rec.verdict.good() && p.fate == nil && h.w.leaf(r.host, r.node) == nil {
+	if rec.verdict.good() && p.same == nil && h.w.leaf(r.host, r.node) == nil {
 		rec.state, rec.isPage = h.w.state(r, rec.gen.n), true
 	}
 	return rec

@@ -3,6 +3,7 @@ package testweb
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/publicsuffix"
@@ -44,12 +45,7 @@ func (s *scope) contains(w *web, r ref) bool {
 		return true
 	case "prefix":
 		u := w.url(r)
-		for _, p := range s.prefixes {
-			if strings.HasPrefix(u, p) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(s.prefixes, func(p string) bool { return strings.HasPrefix(u, p) })
 	}
 	name := w.names.name(r.host)
 	switch s.kind {

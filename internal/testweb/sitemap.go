@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -18,12 +19,7 @@ const (
 // isSitemapPlace reports whether a crawler asks for this in search of sitemaps.
 // The places where there is none are answered 404, and asking for them is no fault.
 func isSitemapPlace(uri []byte) bool {
-	for _, p := range []string{"/sitemap", "/wp-sitemap", "/feed", "/rss", "/atom"} {
-		if bytes.HasPrefix(uri, []byte(p)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"/sitemap", "/wp-sitemap", "/feed", "/rss", "/atom"}, func(p string) bool { return bytes.HasPrefix(uri, []byte(p)) })
 }
 
 // sitemap answers a request for a sitemap: /sitemap.xml, and /sitemap-0.xml and so on,

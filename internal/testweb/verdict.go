@@ -68,8 +68,8 @@ func (w *web) verdict(r ref, c Crawl, gen int) verdict {
 		}
 	}
 	switch {
-	case p.fate != nil:
-		return p.fate.verdict(c)
+	case p.same != nil:
+		return p.same.verdict(c)
 	case l == nil:
 		return w.pageVerdict(r, gen)
 	case l.verdict != nil:

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"io"
@@ -51,9 +52,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 		if err != nil {
 			return o, fmt.Errorf("%s: %w", file, err)
 		}
-		if c.AdminAddr == "" {
-			c.AdminAddr = o.config.AdminAddr
-		}
+		c.AdminAddr = cmp.Or(c.AdminAddr, o.config.AdminAddr)
 		o.config = c
 	}
 	again := flag.NewFlagSet("testweb", flag.ContinueOnError)
