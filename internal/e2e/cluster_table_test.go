@@ -343,7 +343,7 @@ func TestClusterResumeWhileItRuns(t *testing.T) {
 	t.Parallel()
 	const delay = 200 * time.Millisecond
 	web := serve(t, tableWeb(40, 25))
-	web.SetLatency(3 * time.Second) // 40 hosts, one request at a time to each: 460 pages take half a minute at least, and the machines join again in a fraction of that
+	web.SetLatency(slowAnswer) // 40 hosts, one request at a time to each: 460 pages take 25 s at least, and the machines join again in a fraction of that
 	f, _ := newFleet(t, web, append(tableCrawl(web, delay), "--max-urls", "900")...)
 	before := f.begin(2)
 	const most = 500

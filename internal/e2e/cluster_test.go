@@ -320,7 +320,7 @@ func tableWeb(hosts, pages int, more ...testweb.Fault) testweb.Config {
 	return testweb.Config{Seed: 3, Hosts: hosts, Pages: pages, Links: 12, CrossHost: 0.3, PageSize: 2000, Sitemaps: &testweb.Sitemaps{Orphans: 1}, Faults: testweb.OnAll(faults...)}
 }
 
-// serveSlowly serves the web with answers that take slowAnswer, until the test has done to the crawl what it wants to do and calls finish. A host has at least
+// serveSlowly serves the web with pages that take slowAnswer, until the test has done to the crawl what it wants to do and calls finish. A host has at least
 // twelve pages and is asked for one at a time, so the crawl lasts much longer than machines need to share the partitions.
 func serveSlowly(t *testing.T, cfg testweb.Config) *testweb.Server {
 	t.Helper()
@@ -330,9 +330,9 @@ func serveSlowly(t *testing.T, cfg testweb.Config) *testweb.Server {
 }
 
 const (
-	// slowAnswer is how long a web takes for an answer until finish.
+	// slowAnswer is how long a web takes for a page until finish.
 	slowAnswer = 2 * time.Second
-	// fetchTimeout is that of the crawls of the table. A takeover waits for it. It is much longer than slowAnswer, because both are of the same busy machine.
+	// fetchTimeout is that of the crawls of the table. A takeover waits for it. Headers may take three quarters of it, which is much longer than slowAnswer, because both are of one busy machine.
 	fetchTimeout = 6 * time.Second
 )
 

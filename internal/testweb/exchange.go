@@ -53,7 +53,7 @@ func (x *exchange) handle() {
 		x.c.done = true
 	}
 	defer x.finish(0) // for answers that never got as far as a status
-	if !x.passHold() || !x.c.wait(wait+time.Duration(x.s.latency.Load())) {
+	if !x.passHold() || !x.c.wait(wait+x.latency()) {
 		x.gone()
 		return
 	}

@@ -39,8 +39,16 @@ func (s *Server) Release() {
 	}
 }
 
-// SetLatency makes every answer take so much longer, from the next request on. So a test decides how long a crawl lasts at least, and may shorten it again.
+// SetLatency makes every answer to a request for a page take so much longer, from the next one on. So a test decides how long a crawl lasts at least, and may shorten it again.
 func (s *Server) SetLatency(d time.Duration) { s.latency.Store(int64(d)) }
+
+// latency is what SetLatency says of the request.
+func (x *exchange) latency() time.Duration {
+	if x.kind != kindPage {
+		return 0
+	}
+	return time.Duration(x.s.latency.Load())
+}
 
 // passHold waits if the request is held. It reports false if the client went away meanwhile.
 func (x *exchange) passHold() bool {
