@@ -217,6 +217,7 @@ func givenSettings(f *settingFlags) (map[string]json.RawMessage, error) {
 func (r *remote) edit() *cobra.Command {
 	var (
 		name     string
+		plan     string
 		labels   []string
 		priority int
 		asJSON   bool
@@ -224,7 +225,7 @@ func (r *remote) edit() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "edit ID",
-		Short: "Change a crawl: its name, labels, priority, limits or, while it is paused, its scope",
+		Short: "Change a crawl: its name, labels, priority, limits, while it is paused its scope, and before it has begun everything",
 		Args:  crawlIDs(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			settings, err := givenSettings(setting)
@@ -234,6 +235,9 @@ func (r *remote) edit() *cobra.Command {
 			e := service.Edit{Settings: settings}
 			if cmd.Flags().Changed("name") {
 				e.Name = &name
+			}
+			if cmd.Flags().Changed("plan") {
+				e.Plan = &plan
 			}
 			if cmd.Flags().Changed("label") {
 				e.Labels = &labels
@@ -254,6 +258,7 @@ func (r *remote) edit() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&name, "name", "", "`name` of the crawl")
+	cmd.Flags().StringVar(&plan, "plan", "", "`name` of a plan that the account may use")
 	cmd.Flags().StringArrayVar(&labels, "label", nil, "`label` of the crawl, instead of those that it has (repeatable)")
 	cmd.Flags().IntVar(&priority, "queue-priority", 5, "0 to 9; crawls with a higher `number` run first")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")

@@ -121,6 +121,7 @@ type Submission struct {
 // Edit changes a crawl. Fields that are nil stay as they are. A setting whose value is null becomes its default.
 type Edit struct {
 	StartURLs *[]string                  `json:"start_urls,omitempty"` // only before the crawl has begun
+	Plan      *string                    `json:"plan,omitempty"`       // likewise
 	Name      *string                    `json:"name,omitempty"`
 	Labels    *[]string                  `json:"labels,omitempty"`
 	Priority  *int                       `json:"priority,omitempty"`

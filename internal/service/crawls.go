@@ -148,7 +148,7 @@ func (c *Crawls) newRow(ctx context.Context, caller *Caller, sub *Submission) (*
 	}
 	maps.Copy(r.given, sub.Settings)
 	faults = append(faults, r.checkWords(&plan)...)
-	faults = append(faults, c.load(r, caller, &plan)...)
+	faults = append(faults, c.load(r, caller, &plan, sub.Settings)...)
 	if err := invalid("the submission", faults); err != nil {
 		return nil, err
 	}
@@ -189,8 +189,9 @@ func (r *row) checkWords(plan *Plan) (faults []FieldError) {
 	return faults
 }
 
-// load reads start URLs and settings of a row for a caller, sets what follows from them, and names every fault.
-func (c *Crawls) load(r *row, caller *Caller, plan *Plan) (faults []FieldError) {
+// load reads start URLs and settings of a row for a caller, sets what follows from them, and names every fault. Asked are the settings of the request: what the plan refuses of others was
+// judged before, and a plan that has become smaller acts when the crawl starts.
+func (c *Crawls) load(r *row, caller *Caller, plan *Plan, asked map[string]json.RawMessage) (faults []FieldError) {
 	starts, faults := parseStarts(r.starts)
 	submitted := config.Submission{Base: c.s.o.Base, Settings: []byte(toJSON(r.given)), Admin: caller.Has(ScopeAdmin), Hosts: caller.Account.OwnHosts}
 	for _, s := range starts {
@@ -199,20 +200,13 @@ func (c *Crawls) load(r *row, caller *Caller, plan *Plan) (faults []FieldError) 
 	if plan.Safe {
 		submitted.Base = append(slices.Clone(submitted.Base), config.Layer{config.SafeName: {Texts: []string{"true"}, From: "plan " + plan.Name}})
 	}
-	for _, name := range plan.Refused {
-		if _, ok := r.given[name]; ok {
-			faults = append(faults, FieldError{"settings." + name, "not_permitted", fmt.Sprintf("plan %q does not allow this setting", plan.Name)})
-		}
-	}
+	faults = append(faults, plan.refuse(asked)...)
 	loaded, bad := submitted.Load()
 	for _, f := range bad {
 		faults = append(faults, FieldError(f))
 	}
 	if len(faults) > 0 {
 		return faults
-	}
-	if pages := loaded.Settings.MaxURLs; plan.MaxURLs > 0 && pages > plan.MaxURLs && !plan.Safe {
-		return []FieldError{{"settings.max_urls", "not_permitted", fmt.Sprintf("plan %q allows %d pages in a crawl (requested: %d)", plan.Name, plan.MaxURLs, pages)}}
 	}
 	r.Profile, r.stored = string(loaded.Settings.Profile), loaded.Settings.Stored()
 	r.Warnings = append([]string{}, loaded.Warnings...)
@@ -228,6 +222,20 @@ func (c *Crawls) load(r *row, caller *Caller, plan *Plan) (faults []FieldError) 
 		}
 	}
 	return nil
+}
+
+// refuse says which settings of a request the plan does not allow.
+func (p *Plan) refuse(asked map[string]json.RawMessage) (faults []FieldError) {
+	for _, name := range p.Refused {
+		if _, ok := asked[name]; ok {
+			faults = append(faults, FieldError{"settings." + name, "not_permitted", fmt.Sprintf("plan %q does not allow this setting", p.Name)})
+		}
+	}
+	pages, err := strconv.Atoi(strings.Trim(string(asked["max_urls"]), `"`))
+	if err == nil && p.MaxURLs > 0 && pages > p.MaxURLs && !p.Safe {
+		faults = append(faults, FieldError{"settings.max_urls", "not_permitted", fmt.Sprintf("plan %q allows %d pages in a crawl (requested: %d)", p.Name, p.MaxURLs, pages)})
+	}
+	return faults
 }
 
 // parseStarts reads start URLs, each once, and names every fault.

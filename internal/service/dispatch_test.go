@@ -472,6 +472,58 @@ func TestHostsOfAPausedCrawl(t *testing.T) {
 	}
 }
 
+// A crawl that waits can be changed in everything, its plan too. Of a plan that has become smaller only what the request itself asks for is refused, and every fault of it is named.
+func TestEditOfAWaitingCrawl(t *testing.T) {
+	ts := openService(t, Options{RecordsOnly: true})
+	tenant := &Caller{Account: ts.admin.Account, Key: "k", Scopes: []Scope{ScopeWrite}}
+	priority := 9
+	c, err := ts.Crawls.Submit(t.Context(), tenant, Submission{StartURLs: []string{"https://a.test/"}, Priority: &priority, Settings: raw("max_urls", "900", "timeout", `"9s"`)}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := ts.Accounts.PutPlan(t.Context(), ts.admin, Plan{Name: DefaultPlan, MaxURLs: 100, MaxPriority: 3, Refused: []string{"timeout"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := ts.Accounts.PutPlan(t.Context(), ts.admin, Plan{Name: "large", MaxPriority: 9}); err != nil {
+		t.Fatal(err)
+	}
+	text := func(s string) *string { return &s }
+	starts := []string{"https://b.test/"}
+	for _, tt := range []struct {
+		name   string
+		by     *Caller
+		edit   Edit
+		faults []string
+		plan   string
+	}{
+		{"what the plan would refuse now stays", tenant, Edit{Name: text("n"), StartURLs: &starts, Settings: raw("max_depth", "5")}, nil, DefaultPlan},
+		{"every fault", tenant, Edit{Priority: &priority, Settings: raw("max_urls", "101", "timeout", `"8s"`, "nonsense", "1")}, []string{"priority", "settings.max_urls", "settings.nonsense", "settings.timeout"}, DefaultPlan},
+		{"a larger plan", tenant, Edit{Plan: text("large")}, []string{"plan"}, DefaultPlan},
+		{"no such plan", ts.admin, Edit{Plan: text("none")}, []string{"plan"}, DefaultPlan},
+		{"a larger plan, by an admin", ts.admin, Edit{Plan: text("large")}, nil, "large"},
+		{"back, with all that is refused", tenant, Edit{Plan: text("")}, []string{"priority", "settings.max_urls", "settings.timeout"}, "large"},
+		{"a safe plan", tenant, Edit{Plan: text("safe")}, nil, "safe"},
+	} {
+		_, err := ts.Crawls.Edit(t.Context(), tt.by, c.ID, tt.edit)
+		var fields []string
+		if refusal := (*Error)(nil); errors.As(err, &refusal) {
+			for _, f := range refusal.Fields {
+				fields = append(fields, f.Field)
+			}
+		}
+		slices.Sort(fields)
+		if !slices.Equal(fields, tt.faults) || (err == nil) != (tt.faults == nil) {
+			t.Errorf("%s: %v; want faults of %q", tt.name, err, tt.faults)
+		}
+		if c, err = ts.Crawls.Get(t.Context(), tenant, c.ID); err != nil || c.Plan != tt.plan {
+			t.Errorf("%s: the plan is %q, %v", tt.name, c.Plan, err)
+		}
+	}
+	if c.Profile != "safe" || c.Name != "n" || c.StartURLs[0] != starts[0] {
+		t.Errorf("%+v", c)
+	}
+}
+
 // Limits that are nearly used are durable events.
 func TestLimitWarnings(t *testing.T) {
 	web := startWeb(t, testweb.Config{Pages: 40})

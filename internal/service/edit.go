@@ -34,9 +34,23 @@ func (c *Crawls) edit(ctx context.Context, tx *Tx, caller *Caller, r *row, e *Ed
 	if r.State == Deleting {
 		return &Error{Code: ErrState, Detail: "the crawl is being deleted", State: r.State, Allowed: r.allowed(tx.now)}
 	}
-	plan, err := getPlan(ctx, tx, r.Plan)
+	owner, err := c.owner(ctx, tx, caller, r)
 	if err != nil {
 		return err
+	}
+	editable := r.editable()
+	var faults []FieldError
+	if e.Plan != nil && editable != nil {
+		faults = append(faults, FieldError{"plan", "wrong_state", "the plan of a crawl that has begun cannot be changed"})
+	} else if e.Plan != nil {
+		r.Plan = *e.Plan
+	}
+	plan, wrong, err := c.choosePlan(ctx, owner, r.Plan)
+	if err != nil {
+		return err
+	}
+	if e.Plan != nil {
+		r.Plan, faults = plan.Name, append(faults, wrong...)
 	}
 	set(&r.Name, e.Name)
 	set(&r.Labels, e.Labels)
@@ -44,8 +58,7 @@ func (c *Crawls) edit(ctx context.Context, tx *Tx, caller *Caller, r *row, e *Ed
 	if r.Labels == nil {
 		r.Labels = []string{}
 	}
-	faults := r.checkWords(&plan)
-	editable := r.editable()
+	faults = append(faults, slices.DeleteFunc(r.checkWords(&plan), func(f FieldError) bool { return f.Field == "priority" && e.Priority == nil && e.Plan == nil })...)
 	if e.StartURLs != nil {
 		if editable != nil {
 			faults = append(faults, FieldError{"start_urls", "wrong_state", "the start URLs of a crawl that has begun cannot be changed"})
@@ -65,13 +78,12 @@ func (c *Crawls) edit(ctx context.Context, tx *Tx, caller *Caller, r *row, e *Ed
 			r.given[name] = value
 		}
 	}
-	if len(e.Settings) > 0 || e.StartURLs != nil {
-		warnings := r.Warnings
-		owner, err := c.owner(ctx, tx, caller, r)
-		if err != nil {
-			return err
+	if len(e.Settings) > 0 || e.StartURLs != nil || e.Plan != nil {
+		warnings, asked := r.Warnings, e.Settings
+		if e.Plan != nil {
+			asked = r.given
 		}
-		faults = append(faults, c.load(r, owner, &plan)...)
+		faults = append(faults, c.load(r, owner, &plan, asked)...)
 		if r.hasStarted() || r.Generation > 0 {
 			r.Warnings = warnings // the others are of settings that were judged before
 		}
@@ -81,9 +93,9 @@ func (c *Crawls) edit(ctx context.Context, tx *Tx, caller *Caller, r *row, e *Ed
 	if err := invalid("the change", faults); err != nil {
 		return err
 	}
-	err = tx.change("UPDATE crawl SET name = ?, labels_json = ?, priority = ?, profile = ?, starts_json = ?, start_count = ?, settings_json = ?, shown_json = ?, stored_json = ?, rescope = ?, "+
+	err = tx.change("UPDATE crawl SET name = ?, labels_json = ?, plan = ?, priority = ?, profile = ?, starts_json = ?, start_count = ?, settings_json = ?, shown_json = ?, stored_json = ?, rescope = ?, "+
 		"result_json = ? WHERE id = ?",
-		r.Name, toJSON(r.Labels), r.Priority, r.Profile, toJSON(r.starts), len(r.starts), toJSON(r.given), toJSON(r.Settings), toJSON(r.stored), r.rescope, toJSON(r.Result), r.ID)
+		r.Name, toJSON(r.Labels), r.Plan, r.Priority, r.Profile, toJSON(r.starts), len(r.starts), toJSON(r.given), toJSON(r.Settings), toJSON(r.stored), r.rescope, toJSON(r.Result), r.ID)
 	return errors.Join(err, tx.Audit(caller, "crawl.edit", r.ID, map[string]any{"settings": slices.Sorted(maps.Keys(e.Settings))}))
 }
 
