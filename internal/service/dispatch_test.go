@@ -673,6 +673,10 @@ func TestSubmissions(t *testing.T) {
 	if e := (*Error)(nil); !errors.As(err, &e) || e.Code != ErrReused {
 		t.Errorf("another submission with the same key: %v", err)
 	}
+	// A limit of the operator for all crawls does not refuse a submission under a plan with a lower one.
+	limited := openService(t, Options{Base: []config.Layer{{"max-urls": {Texts: []string{"1000"}, From: "test"}}}})
+	limited.setPlan(Plan{MaxURLs: 500})
+	limited.submit(limited.admin, "https://www.example.com/")
 	priority := 11
 	bad := Submission{StartURLs: []string{"ftp://x/", "https://www.example.com/", ""}, Priority: &priority, Plan: "none", Labels: []string{""}, Settings: raw("max_urls", `"many"`, "shards", "1", "nonsense", "1")}
 	_, err = ts.Crawls.Submit(t.Context(), &Caller{Account: ts.admin.Account, Key: "k", Scopes: []Scope{ScopeWrite}}, bad, "")

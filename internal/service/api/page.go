@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
+	"time"
 
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/page"
@@ -18,6 +19,9 @@ import (
 const (
 	mostHops  = 10  // of a chain of redirects
 	mostLinks = 100 // that one page shows
+
+	// linksTime bounds the search for links: links.jsonl of a large site has many gigabytes.
+	linksTime = 20 * time.Second
 )
 
 // pageLink is a link of or to a page.
@@ -31,6 +35,7 @@ type pageLink struct {
 type pageLinks struct {
 	Total int64      `json:"total"`
 	Items []pageLink `json:"items"`
+	Cut   bool       `json:"cut,omitempty"` // the search took too long: there may be more
 }
 
 func (l *pageLinks) add(one pageLink) {
@@ -72,7 +77,9 @@ func (a resultRoutes) page(c *call) error {
 	} else if len(hops) > 0 {
 		extra["redirects"] = hops
 	}
-	if in, out, err := linksOf(c.r.Context(), dir, u.String()); err != nil {
+	searching, cancel := context.WithTimeout(c.r.Context(), linksTime)
+	defer cancel()
+	if in, out, err := linksOf(searching, dir, u.String()); err != nil {
 		return err
 	} else if in != nil {
 		extra["links_in"], extra["links_out"] = in, out
@@ -138,13 +145,13 @@ func redirects(line []byte, find finder) (hops []string, err error) {
 	return hops, nil
 }
 
-// linksOf are the links to and of a page, or nil if the crawl kept none.
+// linksOf are the links to and of a page, or nil if the crawl kept none; if ctx has a deadline, those that were found until then.
 func linksOf(ctx context.Context, dir datadir.Dir, url string) (in, out *pageLinks, err error) {
 	if _, err := os.Stat(dir.Links()); err != nil {
 		return nil, nil, nil
 	}
 	in, out = &pageLinks{Items: []pageLink{}}, &pageLinks{Items: []pageLink{}}
-	return in, out, pageindex.EachLine(ctx, dir.Links(), pageindex.Quoted(url), func(text []byte) bool {
+	err = pageindex.EachLine(ctx, dir.Links(), pageindex.Quoted(url), func(text []byte) bool {
 		var l struct {
 			From string `json:"from"`
 			To   string `json:"to"`
@@ -162,4 +169,8 @@ func linksOf(ctx context.Context, dir datadir.Dir, url string) (in, out *pageLin
 		}
 		return true
 	})
+	if errors.Is(err, context.DeadlineExceeded) {
+		in.Cut, out.Cut, err = true, true, nil
+	}
+	return in, out, err
 }
