@@ -8,7 +8,7 @@ import (
 
 // A selector is a CSS selector, taken apart where cascadia would search the tree again for every element: at combinators and
 // at :not, :has and :haschild. What is left are parts that cascadia matches against one element at a time. Nested searches
-// take time that grows with a power of the size of the page; matchAll visits each node once for each part.
+// take time that grows with a power of the size of the page; treeWalk.match visits each node once for each part.
 type selector []complexSelector // matches what one of them matches
 
 // A complexSelector is a row of compound selectors, joined by combinators.

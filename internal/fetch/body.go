@@ -27,7 +27,7 @@ func newResponse(res *http.Response) *Response {
 		RetryAfter:    first(res.Header["Retry-After"]),
 		ContentLength: res.ContentLength,
 	}
-	out.ContentType, _ = splitContentType(first(res.Header["Content-Type"]))
+	out.ContentType = mediaTypeOf(first(res.Header["Content-Type"]))
 	return out
 }
 
@@ -40,10 +40,10 @@ func first(values []string) string {
 	return values[0]
 }
 
-// splitContentType returns the media type in lower case, and the parameters.
-func splitContentType(s string) (mediaType, params string) {
-	mediaType, params, _ = strings.Cut(s, ";")
-	return strings.ToLower(strings.TrimSpace(mediaType)), params
+// mediaTypeOf is the media type of a Content-Type, in lower case and without parameters.
+func mediaTypeOf(contentType string) string {
+	mediaType, _, _ := strings.Cut(contentType, ";")
+	return strings.ToLower(strings.TrimSpace(mediaType))
 }
 
 func isHTML(mediaType string) bool {
@@ -208,7 +208,7 @@ func sniff(buf *buffer, body io.Reader, limit int64, out *Response) (bool, error
 		}
 	}
 	if len(buf.b) > 0 {
-		out.ContentType, _ = splitContentType(http.DetectContentType(buf.b))
+		out.ContentType = mediaTypeOf(http.DetectContentType(buf.b))
 	}
 	return isHTML(out.ContentType), nil
 }

@@ -75,7 +75,7 @@ var allowedImports = map[string][]string{
 	"internal/recrawl":             {"frontier", "internal/page", "internal/urlnorm"},
 	"internal/reporthtml":          {"internal/chart", "internal/crawl/datadir", "internal/crawl/report", "internal/export", "internal/page", "internal/pagestats", "internal/problems", "internal/ui", "internal/words"},
 	"internal/robots":              {},
-	"internal/seed":                {"internal/fetch", "internal/robots", "internal/sitemap", "internal/urlnorm"},
+	"internal/seed":                {"frontier/pace", "internal/fetch", "internal/robots", "internal/sitemap", "internal/urlnorm"},
 	"internal/service/api":         {"frontier", "internal/config", "internal/crawl/datadir", "internal/crawl/monitor", "internal/crawl/report", "internal/export", "internal/page", "internal/pageindex", "internal/problems", "internal/service", "internal/service/hooks", "internal/service/hosts", "internal/service/schedules", "internal/ui", "internal/urlnorm", "internal/words"},
 	"internal/service/api/apitest": {"internal/service/api"},
 	"internal/service/client":      {"internal/service"},

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// longestDelay is where delays end, so that sums of them cannot overflow. No
-// crawl is that patient.
+// longestDelay is what a longer delay counts as, so that sums of delays cannot
+// overflow.
 const longestDelay = 365 * 24 * time.Hour
 
 // parseDelay reads the number of seconds at the start of a Crawl-delay value.

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"time"
 
+	"github.com/mapwright/mapwright/frontier/pace"
 	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 )
@@ -88,7 +88,7 @@ func (c *client) once(ctx context.Context, u urlnorm.URL, read func(io.Reader) e
 			resp.Close()
 			return err
 		}
-		status := &StatusError{Status: resp.Status, Wait: retryAfter(resp.RetryAfter)}
+		status := &StatusError{Status: resp.Status, Wait: pace.ParseRetryAfter(resp.RetryAfter, resp.Header.Get("Date"), time.Now())}
 		location := resp.Location
 		resp.Close()
 		if status.Status < 300 || status.Status >= 400 || location == "" || hop == maxHops {
@@ -122,17 +122,6 @@ func final(err error) bool {
 		return false
 	}
 	return status.Status < 500
-}
-
-// retryAfter reads either form of the header. What cannot be read counts as none.
-func retryAfter(text string) time.Duration {
-	if n, err := strconv.ParseInt(text, 10, 32); err == nil {
-		return time.Duration(max(n, 0)) * time.Second
-	}
-	if at, err := http.ParseTime(text); err == nil {
-		return max(time.Until(at), 0)
-	}
-	return 0
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -129,7 +129,7 @@ func (f Drip) install(p *plan, _ *web) {
 	f.Size = cmp.Or(f.Size, 1024)
 	f.spread(p, "drip", func(x *exchange) {
 		body := sizedPage("Drip", f.Size)
-		s := x.stream(http.StatusOK, typeHTML, "", int64(len(body)))
+		s := x.stream(typeHTML, "", int64(len(body)))
 		for len(body) > f.Chunk && s.err == nil {
 			s.Write([]byte(body[:f.Chunk]))
 			s.flush()
@@ -155,7 +155,7 @@ func (f Reset) validate(Config) error { return f.check(int64(f.After)) }
 func (f Reset) install(p *plan, _ *web) {
 	f.spread(p, "reset", func(x *exchange) {
 		if f.After > 0 {
-			s := x.stream(http.StatusOK, typeHTML, "", int64(f.After)+1000)
+			s := x.stream(typeHTML, "", int64(f.After)+1000)
 			s.Write([]byte(sizedPage("Reset", f.After+1000)[:f.After]))
 			s.breakOff()
 		}
@@ -173,7 +173,7 @@ func (f Truncate) install(p *plan, _ *web) {
 		if f.Chunked {
 			length = -1
 		}
-		s := x.stream(http.StatusOK, typeHTML, "", length)
+		s := x.stream(typeHTML, "", length)
 		s.Write([]byte(body[:1000]))
 		s.breakOff()
 	}, func(Crawl) verdict { return f.fails(OutcomeReadError) })
@@ -184,7 +184,7 @@ func (f Huge) validate(Config) error { return f.check(f.Size) }
 func (f Huge) install(p *plan, _ *web) {
 	f.Size = cmp.Or(f.Size, 64<<20)
 	f.spread(p, "huge", func(x *exchange) {
-		s := x.stream(http.StatusOK, typeHTML, "", f.Size)
+		s := x.stream(typeHTML, "", f.Size)
 		line := []byte("<p>On and on and on it goes, and no end of it is in sight.</p>\n")
 		for left := f.Size; left > 0 && s.err == nil; left -= int64(len(line)) {
 			s.Write(line[:min(left, int64(len(line)))])
@@ -203,7 +203,7 @@ func (f GzipBomb) install(p *plan, _ *web) {
 	f.spread(p, "bomb", func(x *exchange) {
 		// A gzip body may be many members one after the other, so that one is
 		// enough to make any number.
-		s := x.stream(http.StatusOK, typeHTML, "Content-Encoding: gzip\r\n", times*int64(len(member)))
+		s := x.stream(typeHTML, "Content-Encoding: gzip\r\n", times*int64(len(member)))
 		for range times {
 			if s.Write(member); s.err != nil {
 				break

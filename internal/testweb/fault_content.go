@@ -71,7 +71,7 @@ func (f Files) install(p *plan, _ *web) {
 			uri:  uri,
 			href: uri,
 			answer: func(x *exchange) {
-				s := x.stream(http.StatusOK, file.contentType, "", int64(max(f.Size, len(file.start))))
+				s := x.stream(file.contentType, "", int64(max(f.Size, len(file.start))))
 				s.Write([]byte(file.start))
 				pad := []byte(strings.Repeat("0", 4096))
 				for left := f.Size - len(file.start); left > 0 && s.err == nil; left -= len(pad) {

@@ -26,14 +26,13 @@ func anchors(hrefs ...string) string {
 	return b.String()
 }
 
-// pageLeaf is a leaf with a simple page that links to other URIs of the host.
-func pageLeaf(uri, title string, links ...string) leaf {
-	body := simplePage(title, anchors(links...))
+// pageLeaf is a leaf with a simple page without links.
+func pageLeaf(uri, title string) leaf {
+	body := simplePage(title, "")
 	return leaf{
 		uri:     uri,
 		answer:  func(x *exchange) { x.html(body) },
 		verdict: func(Crawl) verdict { return ok(title) },
-		links:   follow(links...),
 	}
 }
 

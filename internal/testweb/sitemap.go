@@ -35,7 +35,7 @@ func (x *exchange) sitemap() {
 	parts := (total + s.PerFile - 1) / s.PerFile
 	indexed := parts > 1 || s.Gzip
 	if string(x.req.uri) == "/sitemap.xml" {
-		out := x.stream(http.StatusOK, "application/xml", "", -1)
+		out := x.stream("application/xml", "", -1)
 		if indexed {
 			w.writeSitemapIndex(out, x.h.id, parts)
 		} else {
@@ -57,12 +57,12 @@ func (x *exchange) sitemap() {
 	}
 	first, last := part*s.PerFile, min((part+1)*s.PerFile, total)
 	if !s.Gzip {
-		out := x.stream(http.StatusOK, "application/xml", "", -1)
+		out := x.stream("application/xml", "", -1)
 		w.writeSitemap(out, x.h.id, first, last, x.gen)
 		out.close()
 		return
 	}
-	out := x.stream(http.StatusOK, "application/gzip", "", -1)
+	out := x.stream("application/gzip", "", -1)
 	z := gzip.NewWriter(out)
 	w.writeSitemap(z, x.h.id, first, last, x.gen)
 	z.Close()

@@ -2,6 +2,7 @@ package testweb
 
 import (
 	"errors"
+	"net/http"
 	"strconv"
 )
 
@@ -15,15 +16,14 @@ var errClientGone = errors.New("client went away")
 type stream struct {
 	x       *exchange
 	b       *buffer
-	status  int
 	chunked bool
 	err     error
 }
 
-// stream begins an answer. A negative length sends it in chunks.
-func (x *exchange) stream(status int, contentType, extra string, length int64) *stream {
-	s := &stream{x: x, b: x.s.buffer(), status: status, chunked: length < 0 && !x.req.old}
-	s.b.head = x.appendHead(s.b.head, status, contentType, []byte(extra), length)
+// stream begins an answer with status 200. A negative length sends it in chunks.
+func (x *exchange) stream(contentType, extra string, length int64) *stream {
+	s := &stream{x: x, b: x.s.buffer(), chunked: length < 0 && !x.req.old}
+	s.b.head = x.appendHead(s.b.head, http.StatusOK, contentType, []byte(extra), length)
 	s.put(s.b.head)
 	return s
 }
@@ -66,7 +66,7 @@ func (s *stream) flush() {
 
 // close ends the answer.
 func (s *stream) close() {
-	s.x.finish(s.status)
+	s.x.finish(http.StatusOK)
 	s.flush()
 	if s.chunked && !s.x.req.head {
 		s.put([]byte("0\r\n\r\n"))
@@ -77,7 +77,7 @@ func (s *stream) close() {
 // breakOff ends the answer early, with what was gathered sent but no end to it.
 func (s *stream) breakOff() {
 	s.x.broken = true
-	s.x.finish(s.status)
+	s.x.finish(http.StatusOK)
 	s.flush()
 	s.x.c.done = true
 	s.release()

@@ -15,7 +15,7 @@ func runawayParams(query string, most int) bool {
 	total := 0
 	for query != "" {
 		var pair string
-		pair, query, _ = cutAny(query, "&;")
+		pair, query = cutAny(query, "&;")
 		if pair == "" {
 			continue
 		}
@@ -82,7 +82,7 @@ func (h hasher) comboOf(u urlnorm.URL) (q combo, ok bool) {
 	q.set = q.path
 	for rest != "" {
 		var pair string
-		if pair, rest, _ = cutAny(rest, "&;"); pair == "" {
+		if pair, rest = cutAny(rest, "&;"); pair == "" {
 			continue
 		}
 		sum := h.sum(pair)

@@ -31,7 +31,7 @@ func (h hasher) appendComponents(list []component, u urlnorm.URL) []component {
 	several := strings.ContainsAny(query, "&;")
 	var names strings.Builder // of a query that has several
 	for at := len(text) - len(query); query != ""; {
-		pair, rest, _ := cutAny(query, "&;")
+		pair, rest := cutAny(query, "&;")
 		if name, value, named := strings.Cut(pair, "="); named {
 			add("?", name, at+len(name)+1, at+len(name)+1+len(value))
 			if several {
@@ -81,10 +81,10 @@ func indexAny(text, chars string) int {
 	return len(text)
 }
 
-// cutAny cuts a text at the first of some characters.
-func cutAny(text, seps string) (before, after string, found bool) {
-	if i := strings.IndexAny(text, seps); i >= 0 {
-		return text[:i], text[i+1:], true
+// cutAny cuts a text at the first of some characters. The second part is empty if there is none of them.
+func cutAny(text, chars string) (before, after string) {
+	if i := strings.IndexAny(text, chars); i >= 0 {
+		return text[:i], text[i+1:]
 	}
-	return text, "", false
+	return text, ""
 }

@@ -81,7 +81,7 @@ func (t *Traps) reset() {
 }
 
 // Begin is called before [Traps.Read], [Traps.Answered] or [Traps.Failed] for a page, or before links are
-// added, and End when the record with their evidence is committed or given up. Save waits for End.
+// added, and End when the record with their evidence is committed or given up. Snapshot waits for End.
 func (t *Traps) Begin() { t.pending.RLock() }
 
 // End ends what Begin began.

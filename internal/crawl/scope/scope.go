@@ -27,7 +27,7 @@ type Scope struct {
 	asked   map[string]bool // hosts of the start URLs, if bound
 
 	// What the start URLs span, by the kind of scope: host names, domains, or directories. There may be millions.
-	starts   map[string]bool // not changed after NewScope
+	starts   map[string]bool // not changed after New
 	extended atomic.Bool     // there are more; written by Extend
 	mu       sync.RWMutex
 	more     map[string]bool // guarded by mu
