@@ -64,6 +64,7 @@ var allowedImports = map[string][]string{
 	"internal/export":              {"state", "internal/disk", "internal/page", "internal/recrawl", "internal/sitemap", "internal/urlnorm"},
 	"internal/extsort":             {},
 	"internal/fetch":               {"internal/http1", "internal/urlnorm"},
+	"internal/htmltest":            {},
 	"internal/htmltree":            {},
 	"internal/http1":               {},
 	"internal/layout":              {},

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	"github.com/mapwright/mapwright/internal/htmltest"
 	"github.com/mapwright/mapwright/internal/service"
 	"github.com/mapwright/mapwright/internal/testweb"
 )
@@ -101,7 +102,7 @@ func findInput(t *testing.T, p *page, name string) *html.Node {
 	return nil
 }
 
-// Every page below a base path keeps to the policy, has each id once, labels its fields, and leads to pages that exist.
+// Every page below a base path is well-formed, keeps to the policy, has each id once, labels its fields, and leads to pages that exist.
 func TestEveryPage(t *testing.T) {
 	f := newFixture(t, smallSite(), "/some/base")
 	b := f.loggedIn()
@@ -123,6 +124,9 @@ func TestEveryPage(t *testing.T) {
 			continue
 		}
 		checkPolicy(t, p)
+		if err := htmltest.Check(p.text); err != nil {
+			t.Errorf("%s: %v", at, err)
+		}
 		for _, n := range append(p.all("a"), append(p.all("link"), p.all("script")...)...) {
 			to, err := p.at.Parse(attr(n, "href") + attr(n, "src"))
 			if err != nil {
