@@ -27,6 +27,8 @@ const (
 	readOnlyTransaction  = "25006"
 	idleInTransaction    = "25P03"
 	lockNotAvailable     = "55P03"
+	invalidSchema        = "3F000"
+	noPrivilege          = "42501"
 )
 
 // code is the code of a server's error, empty for any other error.

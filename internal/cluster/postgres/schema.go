@@ -113,6 +113,9 @@ func (e *Engine) migrate(ctx context.Context) error {
 		_, err := e.pool.Exec(ctx, `CREATE TABLE IF NOT EXISTS mapwright_schema (one boolean PRIMARY KEY, version bigint NOT NULL)`)
 		return err
 	})
+	if c := code(err); c == invalidSchema || c == noPrivilege {
+		return usage("there are no tables yet, and the role may not make them (%s): CREATE SCHEMA mapwright AUTHORIZATION mapwright, for a role mapwright, gives it a place, which search_path=mapwright in the address names", e.redact(err.Error()))
+	}
 	if err != nil {
 		return fmt.Errorf("create schema: %w", err)
 	}

@@ -217,6 +217,11 @@ func TestPrivileges(t *testing.T) {
 	as := func(role string) string {
 		return strings.Replace(address, "postgres@", role+"@", 1) + "&search_path=crawls"
 	}
+	for _, wrong := range []string{as(reader), strings.Replace(as(worker), "=crawls", "=none", 1)} {
+		if _, err := Open(t.Context(), wrong); err == nil || errors.Is(err, cluster.ErrAway) || !strings.Contains(err.Error(), "CREATE SCHEMA") {
+			t.Errorf("a role that may not make tables: %v", err)
+		}
+	}
 	e := open(t, as(worker))
 	s := create(t, e)
 	claimed := join(t, e, s, 1)
