@@ -305,6 +305,12 @@ func TestRestoredDatabase(t *testing.T) {
 	ts.awaitState(lost.ID, Complete)
 	ts.awaitState(kept.ID, Complete)
 	ts.end()
+	err := openService(t, Options{Dir: dir, RecordsOnly: true}).Write(t.Context(), func(tx *Tx) error { // it ran when the copy was made
+		return tx.change("UPDATE crawl SET state = 'running', granted = 7, grant_month = ? WHERE id = ?", monthOf(time.Now()), lost.ID)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := os.RemoveAll(string(ts.Crawls.DataDir(lost.ID))); err != nil {
 		t.Fatal(err)
 	}
@@ -315,6 +321,9 @@ func TestRestoredDatabase(t *testing.T) {
 	again := openService(t, Options{Dir: dir, Base: quick(web)}).run()
 	if c := again.await(lost.ID, func(c *Crawl) bool { return c.State == Failed }); len(c.Errors) != 1 || !strings.Contains(c.Errors[0], "directory is missing") {
 		t.Errorf("%q", c.Errors)
+	}
+	if used, granted := again.used(); used != 10 || granted != 0 {
+		t.Errorf("%d pages are used and %d reserved", used, granted)
 	}
 	again.awaitState(kept.ID, Complete)
 	again.end()

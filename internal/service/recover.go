@@ -98,7 +98,8 @@ func (s *Service) recoverRow(tx *Tx, r *row, unstable bool) error {
 	by := Actor{System: "recovery"}
 	if r.begun && r.State != Deleting && r.State != Failed {
 		if _, err := os.Stat(s.crawlDir(r.ID)); errors.Is(err, fs.ErrNotExist) {
-			return r.fail(tx, by, errors.New("the crawl's directory is missing: the database may have been restored without it; submit the crawl again"))
+			lost := errors.New("the crawl's directory is missing: the database may have been restored without it; submit the crawl again")
+			return errors.Join(tx.settle(r.ID, r.counted), r.fail(tx, by, lost)) // what was reserved for it is free
 		}
 	}
 	switch {
