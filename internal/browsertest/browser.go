@@ -20,7 +20,7 @@ type Browser struct {
 }
 
 // patience bounds what one test does in the browser. It is long, because machines are slow at times.
-const patience = 5 * time.Minute
+const patience = 15 * time.Minute
 
 // Start starts a browser.
 func Start(t *testing.T) *Browser {

@@ -150,15 +150,15 @@ func title(rep *report.Report) string {
 func numbers(rep *report.Report) []number {
 	all := []number{
 		{"URLs", humanize.Comma(rep.URLs)},
-		{"Answered with a page", humanize.Comma(rep.Outcomes["ok"])},
+		{"Fetched", humanize.Comma(rep.Outcomes["ok"])},
 		{"Indexable", humanize.Comma(rep.Indexable)},
 		{"Not fetched yet", humanize.Comma(rep.Outcomes["pending"] + rep.Outcomes["host_blocked"])},
 		{"Received", ui.Size(rep.Bytes)},
 	}
 	if t := rep.ResponseTimes; t != nil {
-		all = append(all, number{"Response time, median", ui.Millis(float64(t.P50))}, number{"Response time, 95\u00A0%", ui.Millis(float64(t.P95))})
+		all = append(all, number{"Median response", ui.Millis(float64(t.P50))}, number{"95\u00A0% response", ui.Millis(float64(t.P95))})
 	}
-	all = append(all, number{"Time of the crawl", ui.Seconds(rep.Elapsed)}, number{"Pages in the last run", humanize.Comma(rep.Pages)})
+	all = append(all, number{"Crawl time", ui.Seconds(rep.Elapsed)}, number{"Pages, last run", humanize.Comma(rep.Pages)})
 	if rep.Pages > 0 && rep.CrawlSeconds >= 0.1 {
 		all = append(all, number{"Pages per second", ui.Decimal(rep.PagesPerSec)})
 	}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/mapwright/mapwright/internal/chart"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
@@ -385,7 +386,8 @@ func liveViewOf(base string, c *service.Crawl, l *monitor.Live, moments []moment
 			b.Name, b.Used, b.Limit = "Time", ui.Seconds(u.Used), ui.Seconds(u.Limit)
 		}
 		if u.Left > 0 {
-			b.Left = "about " + ui.Seconds(float64(int64(u.Left))) + " left at this rate"
+			left := (time.Duration(min(u.Left, 1e9)) * time.Second).String() // in whole seconds
+			b.Left = "about " + left + " left at this rate"
 		}
 		v.Limits = append(v.Limits, b)
 	}
