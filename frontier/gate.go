@@ -51,12 +51,8 @@ func (g *gate) apply(changes []gateChange) {
 // done reports whether everything at the open level and above it is finished and
 // something waits below.
 func (g *gate) done() (next int, ok bool) {
-	for d := range g.count {
-		if g.count[d].Load() > 0 {
-			return d, d > depthOf(uint8(g.open.Load()))
-		}
-	}
-	return 0, false
+	next = g.least()
+	return next, next > depthOf(uint8(g.open.Load()))
 }
 
 // least is the least depth of what is unfinished, -1 if nothing is.

@@ -175,7 +175,7 @@ func (r *recorder) finish(b *batch, s *shard) error {
 	return r.claimAll(r.life.ctx, b, s)
 }
 
-// claimAll sees a batch through: it finds out which links are new, and records
+// claimAll takes a batch to its end: it finds out which links are new, and records
 // them with all their shards locked, so that a link is known exactly when its
 // record is on its way. The shard done is classified already.
 func (r *recorder) claimAll(ctx context.Context, b *batch, done *shard) (err error) {

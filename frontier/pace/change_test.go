@@ -79,9 +79,6 @@ func TestPaceConfig(t *testing.T) {
 		"adaptive step":     {Step: 1},
 		"max learned delay": {MaxLearned: -1},
 		"probe after":       {ProbeAfter: -1},
-		"floor lifetime":    {FloorTTL: -1},
-		"in-flight step":    {InflightStep: -1},
-		"forbidden streak":  {ForbiddenStreak: 300},
 		"max host backoff":  {MaxBackoff: -1},
 		"max host failures": {MaxFailures: 256},
 	} {

@@ -37,21 +37,22 @@ type Config struct {
 	// ProbeAfter is how many successes in a row earn a probe, and how many more
 	// prove it. Zero means 20.
 	ProbeAfter int
-	// FloorTTL is how long a failed probe is remembered. Zero means 24 h.
-	FloorTTL time.Duration
-	// InflightStep is how much learned delay over the baseline costs one request
-	// in flight. Zero means 5 s.
-	InflightStep time.Duration
-	// ForbiddenStreak is the how-manieth plain 403 in a row is a refusal. Zero
-	// means 5.
-	ForbiddenStreak int
 
 	// MaxBackoff bounds the backoff after host failures. Zero means 3600 s.
 	MaxBackoff time.Duration
-	// MaxFailures is the how-manieth host failure in a row blocks the host. Zero
+	// MaxFailures is how many host failures in a row block the host. Zero
 	// means 10; at most 255.
 	MaxFailures int
 }
+
+const (
+	// floorTTL is how long a failed probe is remembered.
+	floorTTL = 24 * time.Hour
+	// inflightStep is how much learned delay over the baseline costs one request in flight.
+	inflightStep = 5 * time.Second
+	// forbiddenStreak is how many plain 403 in a row are a refusal.
+	forbiddenStreak = 5
+)
 
 // Polite is the default profile: 2 in flight, 200 to 500 ms between starts
 // and never less than the host takes to answer.
@@ -78,9 +79,6 @@ func (c Config) WithDefaults() Config {
 	c.Step = cmp.Or(c.Step, time.Second)
 	c.MaxLearned = cmp.Or(c.MaxLearned, time.Minute)
 	c.ProbeAfter = cmp.Or(c.ProbeAfter, 20)
-	c.FloorTTL = cmp.Or(c.FloorTTL, 24*time.Hour)
-	c.InflightStep = cmp.Or(c.InflightStep, 5*time.Second)
-	c.ForbiddenStreak = cmp.Or(c.ForbiddenStreak, 5)
 	c.MaxBackoff = cmp.Or(c.MaxBackoff, time.Hour)
 	c.MaxFailures = cmp.Or(c.MaxFailures, 10)
 	return c
@@ -106,9 +104,6 @@ func (c Config) Validate() error {
 	bad(c.Step < time.Millisecond, "adaptive step %v is under 1ms", c.Step)
 	bad(c.MaxLearned < 0 || c.MaxLearned > mostDelay, "max learned delay %v is not within 0 and %v", c.MaxLearned, mostDelay)
 	bad(c.ProbeAfter < 1 || c.ProbeAfter > 60_000, "probe after %d successes is not within 1 and 60000", c.ProbeAfter)
-	bad(c.FloorTTL < 0, "floor lifetime %v is negative", c.FloorTTL)
-	bad(c.InflightStep < time.Millisecond, "in-flight step %v is under 1ms", c.InflightStep)
-	bad(c.ForbiddenStreak < 1 || c.ForbiddenStreak > 255, "forbidden streak %d is not within 1 and 255", c.ForbiddenStreak)
 	bad(c.MaxBackoff < 0, "max host backoff %v is negative", c.MaxBackoff)
 	bad(c.MaxFailures < 1 || c.MaxFailures > 255, "max host failures %d is not within 1 and 255", c.MaxFailures)
 	return errors.Join(errs...)

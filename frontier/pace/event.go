@@ -76,14 +76,14 @@ type Event struct {
 
 // judge decides what the event is. It keeps the row of plain 403s, which any
 // other answer breaks and which no answer at all leaves as it is.
-func (e *Event) judge(c *Config, forbidden *uint8) Meaning {
+func (e *Event) judge(forbidden *uint8) Meaning {
 	switch e.Class {
 	case ClassForbidden:
 		if e.RetryAfter > 0 {
 			return MeaningRefused
 		}
 		*forbidden = satInc(*forbidden)
-		if int(*forbidden) >= c.ForbiddenStreak {
+		if int(*forbidden) >= forbiddenStreak {
 			return MeaningRefused
 		}
 		return MeaningAnswered

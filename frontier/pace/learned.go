@@ -82,8 +82,8 @@ func (l *lesson) succeed(c *Config, ch *Change) {
 }
 
 // forgetFloor forgets a floor that was found too long ago, and reports whether it did.
-func (l *lesson) forgetFloor(c *Config, now time.Time) bool {
-	if l.floor == 0 || time.Duration(now.UnixNano()-l.floorAt) <= c.FloorTTL {
+func (l *lesson) forgetFloor(now time.Time) bool {
+	if l.floor == 0 || time.Duration(now.UnixNano()-l.floorAt) <= floorTTL {
 		return false
 	}
 	l.floor, l.floorAt = 0, 0
@@ -118,7 +118,7 @@ func (p Pace) Learned() Learned {
 func (p Pace) Restore(c *Config, l Learned, now time.Time) Pace {
 	p.learned = min(toMillis(l.Delay), toMillis(c.MaxLearned))
 	p.floor, p.floorAt = 0, 0
-	if l.Floor > 0 && now.Sub(l.FloorAt) <= c.FloorTTL {
+	if l.Floor > 0 && now.Sub(l.FloorAt) <= floorTTL {
 		p.floor = min(toMillis(l.Floor), toMillis(c.MaxLearned))
 		p.floorAt = min(l.FloorAt.UnixNano(), now.UnixNano())
 	}

@@ -53,10 +53,10 @@ func (p Pace) Apply(c *Config, e Event) (Pace, Change) {
 		e.Start = e.Now
 	}
 	learned, window, before := p.learned, p.window.size, rowsOf(&p)
-	if p.forgetFloor(c, e.Now) {
+	if p.forgetFloor(e.Now) {
 		ch.Effects |= EffectFloorForgotten
 	}
-	ch.Class, ch.Meaning = e.Class, e.judge(c, &p.forbidden)
+	ch.Class, ch.Meaning = e.Class, e.judge(&p.forbidden)
 	counts := true
 	switch ch.Meaning {
 	case MeaningAnswered:
@@ -160,7 +160,7 @@ func (p *Pace) atLeast(c *Config, drawn time.Duration) time.Duration {
 }
 
 // Limit is how many requests may be in flight now: the profile's or the adaptive
-// window's number, less one for each InflightStep of learned delay over the
+// window's number, less one for each inflightStep of learned delay over the
 // baseline, at least 1.
 func (p Pace) Limit(c *Config) int {
 	n := c.MaxInflight
@@ -168,7 +168,7 @@ func (p Pace) Limit(c *Config) int {
 		n = p.window.limit(c)
 	}
 	if over := fromMillis(p.learned) - p.Baseline(c); over > 0 {
-		n -= int(over / c.InflightStep)
+		n -= int(over / inflightStep)
 	}
 	return max(1, n)
 }

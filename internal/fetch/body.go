@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"math"
@@ -110,11 +111,7 @@ func (c *Client) read(call *call, res *http.Response, r *Request, out *Response)
 }
 
 // maxBody is the limit of a body that is not a Stream.
-func (c *Client) maxBody(r *Request) int64 {
-	limit := r.MaxBody
-	def(&limit, c.opts.MaxBody)
-	return limit
-}
+func (c *Client) maxBody(r *Request) int64 { return cmp.Or(r.MaxBody, c.opts.MaxBody) }
 
 // whole returns a body that has come already as it came, or nil.
 func (c *call) whole(res *http.Response, limit int64) *buffer {
@@ -237,8 +234,7 @@ func (c *Client) fill(call *call, buf *buffer, body io.Reader, limit, expect int
 
 // stream gives the body to the caller.
 func (c *Client) stream(call *call, res *http.Response, r *Request, out *Response) error {
-	limit := r.MaxBody
-	def(&limit, math.MaxInt64-1)
+	limit := cmp.Or(r.MaxBody, math.MaxInt64-1)
 	opens, err := openFuncs(res.Header["Content-Encoding"])
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -78,7 +79,7 @@ func (c *Client) newCall(ctx context.Context, r *Request) *call {
 		headers: c.opts.HeaderTimeout,
 		minRate: c.opts.MinRate,
 	}
-	def(&k.timeout, c.opts.Timeout)
+	k.timeout = cmp.Or(k.timeout, c.opts.Timeout)
 	k.exchange.Hooks = k
 	if ctx.Err() != nil {
 		k.cancel(context.Cause(ctx))

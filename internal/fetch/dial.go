@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -173,9 +174,7 @@ func (d *dialer) target(ctx context.Context, addr, host string, port uint16) (ta
 	}
 	if addr != d.proxy {
 		if r, ok := override(d.resolve, host, port); ok {
-			t.dialer, t.addrs = d.open, r.Addrs
-			def(&r.ToPort, port)
-			t.port = r.ToPort
+			t.dialer, t.addrs, t.port = d.open, r.Addrs, cmp.Or(r.ToPort, port)
 			return t, nil
 		}
 	}

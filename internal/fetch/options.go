@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"errors"
@@ -166,35 +167,28 @@ func checkProxy(u *url.URL) error {
 }
 
 func (o *Options) setDefaults() {
-	def(&o.UserAgent, DefaultUserAgent)
-	def(&o.MaxInflight, 512)
-	def(&o.MaxIdlePerHost, 4)
-	def(&o.MaxSockets, socketsFor(openFileLimit()))
+	o.UserAgent = cmp.Or(o.UserAgent, DefaultUserAgent)
+	o.MaxInflight = cmp.Or(o.MaxInflight, 512)
+	o.MaxIdlePerHost = cmp.Or(o.MaxIdlePerHost, 4)
+	o.MaxSockets = cmp.Or(o.MaxSockets, socketsFor(openFileLimit()))
 	if o.MaxIdle == 0 {
 		o.MaxIdle = idleFor(o.MaxSockets, o.MaxInflight)
 	}
-	def(&o.Timeout, 20*time.Second)
-	def(&o.ConnectTimeout, 10*time.Second)
-	def(&o.TLSTimeout, 10*time.Second)
-	def(&o.HeaderTimeout, o.Timeout*3/4)
-	def(&o.IdleTimeout, 90*time.Second)
-	def(&o.MinRate, 128)
-	def(&o.MaxBody, 10<<20)
-	def(&o.MaxHeader, 256<<10)
-	def(&o.MaxMemory, 256<<20)
-	def(&o.DNSTimeout, 10*time.Second)
-	def(&o.DNSTTL, 5*time.Minute)
-	def(&o.DNSNegativeTTL, 30*time.Second)
-	def(&o.DNSSize, 1<<16)
+	o.Timeout = cmp.Or(o.Timeout, 20*time.Second)
+	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, 10*time.Second)
+	o.TLSTimeout = cmp.Or(o.TLSTimeout, 10*time.Second)
+	o.HeaderTimeout = cmp.Or(o.HeaderTimeout, o.Timeout*3/4)
+	o.IdleTimeout = cmp.Or(o.IdleTimeout, 90*time.Second)
+	o.MinRate = cmp.Or(o.MinRate, 128)
+	o.MaxBody = cmp.Or(o.MaxBody, 10<<20)
+	o.MaxHeader = cmp.Or(o.MaxHeader, 256<<10)
+	o.MaxMemory = cmp.Or(o.MaxMemory, 256<<20)
+	o.DNSTimeout = cmp.Or(o.DNSTimeout, 10*time.Second)
+	o.DNSTTL = cmp.Or(o.DNSTTL, 5*time.Minute)
+	o.DNSNegativeTTL = cmp.Or(o.DNSNegativeTTL, 30*time.Second)
+	o.DNSSize = cmp.Or(o.DNSSize, 1<<16)
 	if o.Resolver == nil {
 		o.Resolver = newSystemResolver()
-	}
-}
-
-func def[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
 	}
 }
 

@@ -59,9 +59,9 @@ func (c *client) get(ctx context.Context, u urlnorm.URL, read func(io.Reader) er
 		case attempt == c.o.Attempts:
 			return fmt.Errorf("after %d attempts: %w", attempt, err)
 		}
-		wait := min(c.o.Backoff<<min(attempt-1, 16), c.o.MaxWait)
+		wait := min(c.o.Backoff<<min(attempt-1, 16), maxWait)
 		if status, ok := errors.AsType[*StatusError](err); ok && status.Wait > 0 {
-			if status.Wait > c.o.MaxWait {
+			if status.Wait > maxWait {
 				return fmt.Errorf("it asks to wait for %v: %w", status.Wait, err)
 			}
 			wait = max(wait, status.Wait)

@@ -1,6 +1,7 @@
 package seed
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -37,9 +38,6 @@ type Options struct {
 	// Backoff is the wait before the second attempt; it doubles with each further one. Zero means 2 s.
 	Backoff time.Duration
 
-	// MaxWait is the longest wait before another attempt. A service that asks for a longer one is left alone. Zero means 2 minutes.
-	MaxWait time.Duration
-
 	// Pause is the least time between the starts of two requests. Zero means 1 s.
 	Pause time.Duration
 
@@ -51,21 +49,16 @@ type Options struct {
 }
 
 func (o Options) withDefaults() Options {
-	def(&o.Attempts, 4)
-	def(&o.Backoff, 2*time.Second)
-	def(&o.MaxWait, 2*time.Minute)
-	def(&o.Pause, time.Second)
-	def(&o.Timeout, 10*time.Minute)
-	def(&o.MaxBytes, 1<<30)
+	o.Attempts = cmp.Or(o.Attempts, 4)
+	o.Backoff = cmp.Or(o.Backoff, 2*time.Second)
+	o.Pause = cmp.Or(o.Pause, time.Second)
+	o.Timeout = cmp.Or(o.Timeout, 10*time.Minute)
+	o.MaxBytes = cmp.Or(o.MaxBytes, 1<<30)
 	return o
 }
 
-func def[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
-	}
-}
+// maxWait is the longest wait before another attempt. A service that asks for a longer one is not asked again.
+const maxWait = 2 * time.Minute
 
 // validate reports every fault of options whose defaults are set.
 func (o Options) validate() error {
@@ -77,7 +70,7 @@ func (o Options) validate() error {
 		name  string
 		value int64
 	}{
-		{"attempts", int64(o.Attempts)}, {"backoff", int64(o.Backoff)}, {"max wait", int64(o.MaxWait)}, {"pause", int64(o.Pause)},
+		{"attempts", int64(o.Attempts)}, {"backoff", int64(o.Backoff)}, {"pause", int64(o.Pause)},
 		{"timeout", int64(o.Timeout)}, {"max bytes", o.MaxBytes},
 	} {
 		if n.value < 0 {
