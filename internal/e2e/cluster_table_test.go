@@ -367,6 +367,11 @@ func TestClusterResumeWhileItRuns(t *testing.T) {
 	if c := rep.Cluster; c == nil || len(c.Machines) != 3 || c.Takeovers != 0 || rep.Pages != most {
 		t.Errorf("the report says %d pages, and of the machines %+v", rep.Pages, c)
 	}
+	for n, p := range f.machines {
+		if got := p.wait(); got.code != 3 {
+			t.Errorf("machine %d ends with %d, although a limit has ended the crawl", n, got.code)
+		}
+	}
 	for n := range 2 {
 		if text := f.machines[n].err.String(); !strings.Contains(text, "settings of the crawl have changed") {
 			t.Errorf("machine %d does not say that the settings have changed: %s", n, text)
