@@ -392,3 +392,19 @@ func TestLargestPage(t *testing.T) {
 		}
 	}
 }
+
+// Values have units, and are sorted as numbers.
+func TestItems(t *testing.T) {
+	for code, want := range map[problems.Code]struct{ column, value, text, key string }{
+		problems.Slow:       {"Response time", "3512", "3.5 s", "3512"},
+		problems.Large:      {"Size", "3145728", "3.0 MiB", "3145728"},
+		problems.Thin:       {"Words", "1234", "1,234", "1234"},
+		problems.BrokenLink: {"Status code, or outcome", "404", "404", ""},
+	} {
+		table := Items(&problems.Problem{Code: code.String(), Items: []problems.Item{{URL: "https://a.test/", Value: want.value}}}, "", "", nil)
+		column, cell := table.Columns[1], table.Rows[0][1]
+		if column.Name != want.column || (column.Class == "num") != (want.key != "") || cell.Text != want.text || cell.Key != want.key {
+			t.Errorf("%s: the column is %+v, the cell %+v, want %+v", code, column, cell, want)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -232,5 +233,13 @@ func TestLinksHaveATime(t *testing.T) {
 	leave()
 	if err := (&pageView{URL: "http://h.test/a"}).readLinks(gone, dir); !errors.Is(err, context.Canceled) {
 		t.Errorf("the search goes on without the client: %v", err)
+	}
+}
+
+func TestDurationText(t *testing.T) {
+	for value, want := range map[string]string{"3600": "1h", "5400": "1h30m", "90": "1m30s", `"20m"`: "20m", "0": "0", `"what"`: "what"} {
+		if got := durationText(json.RawMessage(value)); got != want {
+			t.Errorf("%s is shown as %q, want %q", value, got, want)
+		}
 	}
 }
