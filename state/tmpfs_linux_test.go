@@ -64,11 +64,13 @@ func childFill(dir string) error {
 	if err := os.Mkdir(below, 0o755); err != nil {
 		return err
 	}
-	if err := syscall.Mount("tmpfs", below, "tmpfs", 0, "size=24m"); err != nil {
+	if err := syscall.Mount("tmpfs", below, "tmpfs", 0, "size=96m"); err != nil {
 		return fmt.Errorf("%s: %w", noMount, err)
 	}
 	o := small()
-	o.MinFree = 8 << 20
+	// What is queued is still written when less than MinFree is left, and a compaction writes its tables before it removes the old ones: as for the
+	// default, it is several times both.
+	o.MinFree = 64 << 20
 	if s, err = Open(dir, o); err != nil {
 		return err
 	}
