@@ -64,8 +64,12 @@ func runChild() error {
 		_, _ = os.Stdin.Read(make([]byte, 1)) // its end is a release too
 		close(released)
 	}()
+	last, err := s.Events.Last(ctx) // before the first event of this process
+	if err != nil {
+		return err
+	}
 	go func() {
-		last, err := s.Events.Last(ctx)
+		var err error
 		for err == nil {
 			added := s.Events.Added()
 			var events []Event
