@@ -359,7 +359,7 @@ func (c *Crawls) Command(ctx context.Context, caller *Caller, id string, command
 		if recrawl == nil {
 			recrawl = &Recrawl{}
 		}
-		if err := recrawl.check(); err != nil {
+		if err := recrawl.Check(); err != nil {
 			return nil, err
 		}
 	}
@@ -391,8 +391,8 @@ func (c *Crawls) Command(ctx context.Context, caller *Caller, id string, command
 	return c.show(r), nil
 }
 
-// check names every fault of what a recrawl visits.
-func (r *Recrawl) check() error {
+// Check names every fault of what a recrawl visits.
+func (r *Recrawl) Check() error {
 	var faults []FieldError
 	if _, err := r.options(); err != nil {
 		faults = append(faults, FieldError{"max_age", "bad_value", err.Error()})

@@ -476,6 +476,7 @@ func (r *runner) end(rep *report.Report, runErr error) error {
 // paused records that the crawl is paused. If it was resumed meanwhile, it is queued again at once.
 func (r *row) paused(tx *Tx, by Actor, why *Waiting) error {
 	r.State, r.Waiting = Paused, why
+	r.Progress.stopped()
 	if err := r.move(tx, by, CrawlPaused, map[string]any{"state": Paused, "waiting": why}); err != nil || r.Desired != DesiredRun || why.Code != WaitOperator {
 		return err
 	}
@@ -490,7 +491,7 @@ func (r *row) finish(tx *Tx, by Actor, rep *report.Report) error {
 	r.Result = Result{Status: rep.Status, Success: &success, Reason: rep.Reason, Errors: rep.Errors, Warnings: append(r.Warnings, rep.Warnings...)}
 	r.EndedAt = rep.EndedAt
 	r.Found, r.Outcomes, r.StatusClasses, r.Indexable = rep.URLs, rep.Outcomes, rep.StatusClasses, &rep.Indexable
-	r.InFlight, r.PagesPerSecNow = 0, 0
+	r.Progress.stopped()
 	r.Problems = countProblems(rep.Problems)
 	r.elapsed = time.Duration(rep.Elapsed * float64(time.Second))
 	return r.recordEnd(tx, by)
@@ -515,6 +516,7 @@ func countProblems(all []problems.Problem) *ProblemCounts {
 // fail records a crawl that cannot go on.
 func (r *row) fail(tx *Tx, by Actor, err error) error {
 	r.State, r.Waiting = Failed, nil
+	r.Progress.stopped()
 	r.Result = Result{Status: report.Failed, Success: new(bool), Reason: "the crawl could not go on", Errors: []string{err.Error()}, Warnings: r.Warnings}
 	r.EndedAt = page.Time{Time: tx.now}
 	return r.recordEnd(tx, by)
@@ -547,6 +549,15 @@ func (r *row) take(live *monitor.Live) {
 	}
 	r.Progress.take(live)
 	r.elapsed = time.Duration(live.Elapsed * float64(time.Second))
+}
+
+// stopped forgets what only a running crawl has.
+func (p *Progress) stopped() {
+	p.InFlight, p.PagesPerSecNow = 0, 0
+	p.Limits = slices.Clone(p.Limits) // a sample may have them too
+	for i := range p.Limits {
+		p.Limits[i].Left = 0
+	}
 }
 
 // take takes the figures of a running crawl over.

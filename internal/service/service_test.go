@@ -262,7 +262,7 @@ func TestPauseAndResume(t *testing.T) {
 	web := startWeb(t, testweb.Config{Pages: 60})
 	ts := openService(t, Options{Base: quick(web), MaxCrawls: 1}).run()
 	web.Hold(20)
-	c := ts.submit(ts.admin, web.StartURLs()[0])
+	c := ts.submit(ts.admin, web.StartURLs()[0], "max_urls", "1000")
 	awaitPages(t, web, 21)
 	ts.do(c.ID, CommandPause)
 	ts.awaitState(c.ID, Pausing, Paused)
@@ -271,6 +271,9 @@ func TestPauseAndResume(t *testing.T) {
 	c = ts.awaitState(c.ID, Paused)
 	if c.Waiting == nil || c.Waiting.Code != WaitOperator {
 		t.Errorf("a paused crawl waits for %+v", c.Waiting)
+	}
+	if c.InFlight != 0 || c.PagesPerSecNow != 0 || len(c.Limits) != 1 || c.Limits[0].Left != 0 || c.Limits[0].Limit != 1000 {
+		t.Errorf("a paused crawl has %d requests in flight and %.1f pages per second; limits %+v", c.InFlight, c.PagesPerSecNow, c.Limits)
 	}
 	if used, granted := ts.used(); granted != 0 || used != c.PagesCounted {
 		t.Errorf("paused: %d pages used, %d reserved, %d counted", used, granted, c.PagesCounted)

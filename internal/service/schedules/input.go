@@ -73,6 +73,10 @@ func (s *Schedules) check(ctx context.Context, c *service.Caller, r *row) error 
 	if r.Zone == "" {
 		r.Zone = "UTC"
 	}
+	if _, err := cron.Parse("@daily", r.Zone); err != nil {
+		fault("zone", "invalid", err.Error())
+		r.Zone = "UTC" // so that the rest can be judged
+	}
 	when, field, err := r.when()
 	if err != nil {
 		fault(field, "invalid", err.Error())
@@ -97,10 +101,12 @@ func (s *Schedules) check(ctx context.Context, c *service.Caller, r *row) error 
 			return err
 		}
 		faults = append(faults, more...)
-		if r.Recrawl != nil && r.Recrawl.MaxAge != "" {
-			if _, err := config.ParseAge(r.Recrawl.MaxAge); err != nil {
-				fault("recrawl.max_age", "invalid", err.Error())
+		if r.Recrawl != nil {
+			more, err := fieldsOf("recrawl.", r.Recrawl.Check())
+			if err != nil {
+				return err
 			}
+			faults = append(faults, more...)
 		}
 	}
 	if len(faults) > 0 {
@@ -146,9 +152,6 @@ func (r *row) when() (when cron.Schedule, field string, err error) {
 		}
 		when, err = cron.Every(long, r.CreatedAt.Time)
 		return when, "interval", err
-	}
-	if _, err := cron.Parse("@daily", r.Zone); err != nil {
-		return when, "zone", err
 	}
 	when, err = cron.Parse(r.Cron, r.Zone)
 	return when, "cron", err

@@ -328,7 +328,8 @@ func TestFaults(t *testing.T) {
 		"other account":  {Input{Interval: text("1d"), Crawl: text(other)}, []string{"crawl"}},
 		"bad age":        {Input{Interval: text("1d"), Crawl: text(mine), Recrawl: &service.Recrawl{MaxAge: "x"}}, []string{"recrawl.max_age"}},
 		"long name":      {Input{Name: text(strings.Repeat("x", 201)), Interval: text("1d"), Submission: good}, []string{"name"}},
-		"all at once":    {Input{Name: text(strings.Repeat("x", 201)), Cron: text("x"), Submission: &service.Submission{}}, []string{"name", "cron", "submission.start_urls"}},
+		"bad choice":     {Input{Interval: text("1d"), Crawl: text(mine), Recrawl: &service.Recrawl{Include: []string{"("}, Exclude: []string{"["}}}, []string{"recrawl.include", "recrawl.exclude"}},
+		"all at once":    {Input{Name: text(strings.Repeat("x", 201)), Zone: text("Nowhere"), Cron: text("x"), Submission: &service.Submission{}}, []string{"name", "zone", "cron", "submission.start_urls"}},
 	} {
 		_, err := f.Create(t.Context(), f.caller, c.in)
 		of, ok := errors.AsType[*service.Error](err)
