@@ -80,7 +80,6 @@ func TestInterruptedWaiterLeavesTheQueue(t *testing.T) {
 
 // A process of its own takes the slot and is killed: the next one gets it, and the ticket is cleared away.
 func TestCrashedOwnerIsPassedOver(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "slot")
 	if os.Getenv("SLOT_DIR") != "" {
 		held := acquire(t, t.Context(), os.Getenv("SLOT_DIR"), "crashed", func(Waiting) {})
 		os.Stdout.WriteString("held\n")
@@ -88,6 +87,7 @@ func TestCrashedOwnerIsPassedOver(t *testing.T) {
 		time.Sleep(time.Hour)
 		runtime.KeepAlive(held)
 	}
+	dir := filepath.Join(t.TempDir(), "slot")
 	owner := exec.Command(os.Args[0], "-test.run=^TestCrashedOwnerIsPassedOver$")
 	owner.Env = append(os.Environ(), "SLOT_DIR="+dir)
 	out, err := owner.StdoutPipe()
