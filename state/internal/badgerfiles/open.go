@@ -46,7 +46,8 @@ type Options struct {
 	Failed func(error)
 }
 
-// Settings are Badger's settings for a directory, without a logger.
+// Settings are Badger's settings for a directory, without a logger. Badger takes no lock of its own: the store has locked the directory above. Badger would release
+// its lock by closing a file, which a process that is just being started by another goroutine keeps open for a moment.
 func Settings(dir string, o Options) badger.Options {
 	return badger.DefaultOptions(dir).
 		WithSyncWrites(false).
@@ -68,7 +69,8 @@ func Settings(dir string, o Options) badger.Options {
 		WithBlockCacheSize(0).
 		WithIndexCacheSize(0).
 		WithBloomFalsePositive(bloomFalse).
-		WithMetricsEnabled(false)
+		WithMetricsEnabled(false).
+		WithBypassLockGuard(true)
 }
 
 // Open opens the Badger in dir, after removing the files that Badger cannot use.
