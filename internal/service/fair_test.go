@@ -54,7 +54,7 @@ func TestFiftyCrawlsOneHuge(t *testing.T) {
 		running := func() bool {
 			of, _ := counts()
 			for _, n := range of {
-				if n == 0 {
+				if n < 10 { // its host is asked for two pages at a time by then
 					return false
 				}
 			}
