@@ -18,14 +18,7 @@ func TestServiceMessages(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	nobody := "http://" + closed.Addr().String()
-	if err := closed.Close(); err != nil {
-		t.Fatal(err)
-	}
+	const nobody = "http://127.0.0.1:1" // a port that is given to no listener
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
 		t.Fatal(err)
