@@ -50,8 +50,8 @@ func TestClusterIsNotEarly(t *testing.T) {
 	f.machines[1].signal(syscall.SIGTERM)
 	f.machines[1].wait()
 	f.join(1)
-	p.SetDelay(150 * time.Millisecond) // hand-overs take longer than pages
-	answered(chain / 2)
+	p.SetDelay(150 * time.Millisecond) // hand-overs take longer than pages, more than a second each
+	answered(chain/4 + 10)
 	p.SetDelay(0)
 	f.ends(0, "complete")
 	if got := f.export(); len(got.lines) != chain+1 {
