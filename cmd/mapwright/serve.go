@@ -306,8 +306,8 @@ func (f *serveFlags) serve(ctx context.Context, io stdio, svc *service.Service, 
 	var dashboard *web.Server
 	if err == nil {
 		dashboard, err = web.New(web.Options{
-			Base: server.Base(), Version: version, Log: c.log, Sessions: server, Crawls: svc.Crawls, Commands: svc.Crawls, Runs: svc.Crawls, Events: svc.Events, Accounts: svc.Accounts, Audit: svc.Audit,
-			Schedules: parts.Schedules, Webhooks: parts.Hooks, Hosts: parts.Hosts,
+			Base: server.Base(), Version: version, Log: c.log, Sessions: server, Runs: svc.Crawls,
+			Service: svc, Schedules: parts.Schedules, Hooks: parts.Hooks, Hosts: parts.Hosts,
 		})
 	}
 	if err == nil {

@@ -15,20 +15,11 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-// PageReader reads the pages that a crawl has recorded, in the order of their keys.
-type PageReader interface {
-	// Pages are pages that a search selects; see [report.Find]. Unless the search says when it ends, that is after a second: a filter that few pages pass does not read a whole store
-	// for one request.
-	Pages(ctx context.Context, search report.Search) (lines []*page.Line, next frontier.Key, more bool, err error)
-	// Page is one page, nil if there is none; see [report.One].
-	Page(ctx context.Context, u urlnorm.URL) (*page.Line, error)
-}
+// Recorded reads the pages of a crawl from its store, whether the crawl runs or not; for crawls that have written no files yet. The caller has read the crawl before.
+func (c *Crawls) Recorded(id string) *Recorded { return &Recorded{c, id} }
 
-// Recorded reads the pages of a crawl from its store, whether it runs or not; for crawls that have written no files yet. The caller has read the crawl before.
-func (c *Crawls) Recorded(id string) PageReader { return &recordedPages{c, id} }
-
-// recordedPages implements PageReader: by the crawl if it runs, else by its store, which is opened.
-type recordedPages struct {
+// Recorded are the pages that a crawl has recorded, in the order of their keys. They are read by the crawl if it runs, else from its store, which is opened.
+type Recorded struct {
 	c  *Crawls
 	id string
 }
@@ -36,8 +27,9 @@ type recordedPages struct {
 // searchTime is how long one search reads.
 const searchTime = time.Second
 
-// Pages implements PageReader.
-func (r *recordedPages) Pages(ctx context.Context, search report.Search) (lines []*page.Line, next frontier.Key, more bool, err error) {
+// Pages are pages that a search selects; see [report.Find]. Unless the search says when it ends, that is after a second: a filter that few pages pass does not read a whole store
+// for one request.
+func (r *Recorded) Pages(ctx context.Context, search report.Search) (lines []*page.Line, next frontier.Key, more bool, err error) {
 	if search.Until.IsZero() {
 		search.Until = time.Now().Add(searchTime)
 	}
@@ -51,8 +43,8 @@ func (r *recordedPages) Pages(ctx context.Context, search report.Search) (lines 
 	return lines, next, more, err
 }
 
-// Page implements PageReader.
-func (r *recordedPages) Page(ctx context.Context, u urlnorm.URL) (line *page.Line, err error) {
+// Page is one page, nil if there is none; see [report.One].
+func (r *Recorded) Page(ctx context.Context, u urlnorm.URL) (line *page.Line, err error) {
 	err = r.read(ctx, func(running *crawl.Crawl) (err error) {
 		line, err = running.Page(ctx, u)
 		return err
@@ -70,7 +62,7 @@ const (
 )
 
 // read calls one of the two functions: with the running crawl, or with the store and the content types of XML sitemaps.
-func (r *recordedPages) read(ctx context.Context, running func(*crawl.Crawl) error, resting func(*state.Store, []string) error) error {
+func (r *Recorded) read(ctx context.Context, running func(*crawl.Crawl) error, resting func(*state.Store, []string) error) error {
 	for range mostMoves {
 		var err error
 		if run := r.c.dispatch.runner(r.id); run != nil {
@@ -91,7 +83,7 @@ func (r *recordedPages) read(ctx context.Context, running func(*crawl.Crawl) err
 }
 
 // readResting calls see with the store of a crawl that does not run. A crawl that has no store has no pages.
-func (r *recordedPages) readResting(ctx context.Context, see func(*state.Store, []string) error) error {
+func (r *Recorded) readResting(ctx context.Context, see func(*state.Store, []string) error) error {
 	row, err := getRow(ctx, r.c.s.db.Read(), "", r.id)
 	if err != nil {
 		return err

@@ -3,7 +3,6 @@ package api
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -12,14 +11,13 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/pageindex"
 	"github.com/mapwright/mapwright/internal/problems"
 	"github.com/mapwright/mapwright/internal/service"
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/internal/service/results"
 )
 
 // pageQuery reads the filters, the order and the cursor of a request.
@@ -183,29 +181,17 @@ func (a resultRoutes) recordedPages(c *call, crawl *service.Crawl, wanted pagein
 		return nil, &service.Error{Code: service.ErrInvalid, State: crawl.State, Detail: "the query has faults", Fields: []service.FieldError{
 			{Field: "sort", Code: "not_yet", Detail: "pages of a crawl that has written no files yet cannot be sorted, or selected by problems"}}}
 	}
-	recorded := a.crawls().Recorded(crawl.ID)
-	var after frontier.Key
-	if wanted.Cursor != "" {
-		raw, err := base64.RawURLEncoding.DecodeString(wanted.Cursor)
-		var ok bool
-		if after, ok = urlnorm.ParseKey(raw); err != nil || !ok {
-			return nil, pageindex.ErrCursor
-		}
-	}
 	passes, err := wanted.Filter.Lines()
 	if err != nil {
 		return nil, err
 	}
-	lines, next, more, err := recorded.Pages(c.r.Context(), report.Search{After: after, Most: wanted.Limit, Passes: passes})
+	lines, next, err := results.RecordedPages(c.r.Context(), a.crawls().Recorded(crawl.ID), wanted.Cursor, report.Search{Most: wanted.Limit, Passes: passes})
 	if err != nil {
 		return nil, err
 	}
-	list, table := &pageList{Items: []json.RawMessage{}}, page.NewTable()
+	list, table := &pageList{Items: []json.RawMessage{}, NextCursor: next}, page.NewTable()
 	for _, l := range lines {
 		list.Items = append(list.Items, table.AppendJSON(nil, l))
-	}
-	if more {
-		list.NextCursor = base64.RawURLEncoding.EncodeToString(next.Append(nil))
 	}
 	return list, nil
 }

@@ -132,7 +132,7 @@ func (q *request) showCrawl(status int, c *service.Crawl, edit *editForm, recraw
 		v.Recrawl = recrawl
 	}
 	v.Settings, v.Starts, v.Schedule = settingsTable(c), startsTable(c), v.schedulePath(c.ID)
-	runs, err := q.server.o.Crawls.Runs(q.r.Context(), q.caller, c.ID)
+	runs, err := q.server.o.Service.Crawls.Runs(q.r.Context(), q.caller, c.ID)
 	if err != nil {
 		return err
 	}
@@ -166,20 +166,12 @@ func (q *request) livePart(c *service.Crawl) ([]byte, error) {
 }
 
 // head answers with the state of the crawl and its buttons, for the script.
-func (crawlScreen) head(q *request) error {
-	c, err := q.crawl()
-	if err != nil {
-		return err
-	}
+func (crawlScreen) head(q *request, c *service.Crawl) error {
 	return q.render(http.StatusOK, "crawl-head", q.crawlFrame(c, "crawl", "Crawl"))
 }
 
 // live answers with the live part, for the script; 204 if there is none.
-func (crawlScreen) live(q *request) error {
-	c, err := q.crawl()
-	if err != nil {
-		return err
-	}
+func (crawlScreen) live(q *request, c *service.Crawl) error {
 	text, err := q.livePart(c)
 	if err != nil {
 		return err
@@ -199,7 +191,7 @@ func (crawlScreen) command(command service.Command) handler {
 		if command == service.CommandDelete && q.r.PostForm.Get("sure") == "" {
 			return &service.Error{Code: service.ErrInvalid, Detail: "Tick the box beside the button to delete the crawl."}
 		}
-		_, err := q.server.o.Commands.Command(q.r.Context(), q.caller, id, command, recrawlOf(command, q.r.PostForm))
+		_, err := q.server.o.Service.Crawls.Command(q.r.Context(), q.caller, id, command, recrawlOf(command, q.r.PostForm))
 		if fault, ok := errors.AsType[*service.Error](err); ok && command == service.CommandRecrawl && len(fault.Fields) > 0 {
 			c, err := q.crawl()
 			if err != nil {

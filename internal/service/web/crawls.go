@@ -94,7 +94,7 @@ func listCrawls(q *request) (*crawlsView, error) {
 			}
 		}
 	}
-	list, err := q.server.o.Crawls.List(q.r.Context(), q.caller, filter)
+	list, err := q.server.o.Service.Crawls.List(q.r.Context(), q.caller, filter)
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func (v *crawlsView) address(cursor string) string {
 // addNow adds the crawls that need attention, run and wait.
 func (v *crawlsView) addNow(q *request) error {
 	find := func(limit int, states ...service.State) (*service.List[*service.Crawl], error) {
-		return q.server.o.Crawls.List(q.r.Context(), q.caller, service.CrawlFilter{States: states, Limit: limit})
+		return q.server.o.Service.Crawls.List(q.r.Context(), q.caller, service.CrawlFilter{States: states, Limit: limit})
 	}
 	stopped, err := find(shownRecent, service.Failed, service.Partial, service.Paused)
 	if err != nil {
@@ -141,7 +141,7 @@ func (v *crawlsView) addNow(q *request) error {
 		return err
 	}
 	v.add(q, crawlGroup{ID: "running", Title: "Running", Empty: "No crawl runs."}, running.Items)
-	queue, err := q.server.o.Crawls.Queue(q.r.Context(), q.caller, service.CrawlFilter{Limit: shownQueue})
+	queue, err := q.server.o.Service.Crawls.Queue(q.r.Context(), q.caller, service.CrawlFilter{Limit: shownQueue})
 	if err != nil {
 		return err
 	}

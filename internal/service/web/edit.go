@@ -42,11 +42,7 @@ func durationText(value any) string {
 }
 
 // edit changes a crawl. Only values that differ are sent, so that a form that was open for long undoes nothing else.
-func (crawlScreen) edit(q *request) error {
-	c, err := q.crawl()
-	if err != nil {
-		return err
-	}
+func (crawlScreen) edit(q *request, c *service.Crawl) error {
 	was := editFormOf(c)
 	get := func(name string) string { return strings.TrimSpace(q.r.PostForm.Get(name)) }
 	form := &editForm{Name: get("name"), Labels: get("labels"), Priority: get("priority"), MaxURLs: get("max_urls"), Duration: get("duration")}
@@ -80,7 +76,7 @@ func (crawlScreen) edit(q *request) error {
 			e.Settings[s.name] = text
 		}
 	}
-	_, err = q.server.o.Commands.Edit(q.r.Context(), q.caller, c.ID, e)
+	_, err := q.server.o.Service.Crawls.Edit(q.r.Context(), q.caller, c.ID, e)
 	if fault, ok := errors.AsType[*service.Error](err); ok && fault.Code != service.ErrNotFound {
 		form.Fault = fault
 		return q.showCrawl(fault.Code.Status(), c, form, nil)
@@ -102,10 +98,6 @@ func words(text string) []string {
 	return all
 }
 
-func (crawlScreen) show(q *request) error {
-	c, err := q.crawl()
-	if err != nil {
-		return err
-	}
+func (crawlScreen) show(q *request, c *service.Crawl) error {
 	return q.showCrawl(http.StatusOK, c, editFormOf(c), nil)
 }

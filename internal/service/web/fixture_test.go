@@ -79,8 +79,8 @@ func newFixture(t *testing.T, cfg testweb.Config, base string) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pages, err := web.New(web.Options{Base: server.Base(), Version: "test", Log: log, Sessions: server, Crawls: svc.Crawls, Commands: svc.Crawls, Runs: svc.Crawls, Events: svc.Events, Accounts: svc.Accounts, Audit: svc.Audit,
-		Schedules: parts.Schedules, Webhooks: parts.Hooks, Hosts: known})
+	pages, err := web.New(web.Options{Base: server.Base(), Version: "test", Log: log, Sessions: server, Runs: svc.Crawls,
+		Service: svc, Schedules: parts.Schedules, Hooks: parts.Hooks, Hosts: known})
 	if err != nil {
 		t.Fatal(err)
 	}

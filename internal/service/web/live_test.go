@@ -1,12 +1,9 @@
 package web
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -22,6 +19,7 @@ import (
 	"github.com/mapwright/mapwright/internal/pageindex"
 	"github.com/mapwright/mapwright/internal/reporthtml"
 	"github.com/mapwright/mapwright/internal/service"
+	"github.com/mapwright/mapwright/internal/service/results"
 )
 
 // samples are the runs of a crawl of which only samples exist. They count how often they are asked.
@@ -34,8 +32,7 @@ func (s *samples) Live(string) *monitor.Live {
 	s.asked.Add(1)
 	return s.live
 }
-func (s *samples) Recorded(string) service.PageReader { return nil }
-func (s *samples) DataDir(string) datadir.Dir         { return datadir.Dir("/does/not/exist") }
+func (s *samples) DataDir(string) datadir.Dir { return datadir.Dir("/does/not/exist") }
 
 // A hundred pages that are open cost one sample in a second.
 func TestLivePartIsMadeOnce(t *testing.T) {
@@ -130,7 +127,7 @@ func TestHostileTexts(t *testing.T) {
 	host := monitor.HostUse{Host: long, Why: long}
 	live := &monitor.Live{Waiting: long, Busiest: []monitor.HostUse{host}, Resting: []monitor.HostUse{host}, Outcomes: map[string]int64{hostile: 1}, Hosts: map[string]int64{hostile: 1}}
 	pages := &pagesView{crawlFrame: frame, Query: pagesQuery{Text: hostile}, Columns: (&pagesView{crawlFrame: frame}).sortColumns()}
-	pages.addRow(runningRow(&page.Line{URL: "http://h.test/" + long, Outcome: "ok", Facts: page.Facts{Title: long}}))
+	pages.Rows = []pageRow{runningRow(&page.Line{URL: "http://h.test/" + long, Outcome: "ok", Facts: page.Facts{Title: long}})}
 	one := &pageView{crawlFrame: frame, URL: "http://h.test/" + long}
 	line := page.NewTable().AppendJSON(nil, &page.Line{URL: one.URL, Error: long, Facts: page.Facts{Title: long, RedirectTo: "javascript:alert(1)"}, Robots: &page.LineRobots{Rule: long}})
 	if err := one.read(func(url string) ([]byte, error) {
@@ -141,8 +138,7 @@ func TestHostileTexts(t *testing.T) {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	one.Links, one.In, one.Out = true, &linkTable{}, &linkTable{}
-	one.In.add(linkRow{long, one.pagePath(long), long, long})
+	one.In, one.Out = &linkTable{&frame, &results.Links{Total: 1, Items: []results.Link{{URL: long, Text: long, Rel: long}}}, "In"}, &linkTable{&frame, &results.Links{}, "Out"}
 	for name, view := range map[string]any{
 		"crawls": list, "new": newForm(q, map[string][]string{"start_urls": {long}, "settings.include": {long}}, []service.FieldError{{Field: "name", Detail: long}, {Field: long, Detail: long}}),
 		"crawl": &crawlView{crawlFrame: frame, Outcomes: reporthtml.Counts("Outcomes", "Outcome", "URLs", map[string]int64{hostile: 1}, nil), Settings: settingsTable(c), Starts: startsTable(c)},
@@ -209,30 +205,6 @@ func TestPagesQuery(t *testing.T) {
 		if passes(line(change)) {
 			t.Errorf("page %d passes", i)
 		}
-	}
-}
-
-// The search for the links of a page ends with its time, and the page says so.
-func TestLinksHaveATime(t *testing.T) {
-	dir := datadir.Dir(t.TempDir())
-	line := `{"from":"http://h.test/","to":"http://h.test/a","text":"a"}` + "\n"
-	if err := os.WriteFile(dir.Links(), []byte(strings.Repeat(line, 30_000)), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	whole := &pageView{URL: "http://h.test/a"}
-	if err := whole.readLinks(t.Context(), dir); err != nil || !whole.Links || whole.LinksCut || whole.In.Total != 30_000 || len(whole.In.Rows) != maxLinks || whole.Out.Total != 0 {
-		t.Errorf("%+v, %+v, %v", whole.In.Total, whole.Out.Total, err)
-	}
-	ended, cancel := context.WithDeadline(t.Context(), time.Unix(1, 0))
-	defer cancel()
-	part := &pageView{URL: "http://h.test/a"}
-	if err := part.readLinks(ended, dir); err != nil || !part.Links || !part.LinksCut {
-		t.Errorf("%+v, %v", part, err)
-	}
-	gone, leave := context.WithCancel(t.Context())
-	leave()
-	if err := (&pageView{URL: "http://h.test/a"}).readLinks(gone, dir); !errors.Is(err, context.Canceled) {
-		t.Errorf("the search goes on without the client: %v", err)
 	}
 }
 

@@ -58,7 +58,7 @@ func mainSettings() []string {
 func (newScreen) show(q *request) error {
 	values := url.Values{}
 	if id := q.r.URL.Query().Get("from"); id != "" {
-		c, err := q.server.o.Crawls.Get(q.r.Context(), q.caller, id)
+		c, err := q.server.o.Service.Crawls.Get(q.r.Context(), q.caller, id)
 		if err != nil {
 			return err
 		}
@@ -126,7 +126,7 @@ func (newScreen) submit(q *request) error {
 		}
 	}
 	if len(faults) == 0 {
-		c, err := q.server.o.Commands.Submit(q.r.Context(), q.caller, sub, form.Get("key"))
+		c, err := q.server.o.Service.Crawls.Submit(q.r.Context(), q.caller, sub, form.Get("key"))
 		if err == nil {
 			return q.to("/crawls/" + url.PathEscape(c.ID))
 		}

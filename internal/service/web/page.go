@@ -4,17 +4,16 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/pageindex"
 	"github.com/mapwright/mapwright/internal/problems"
 	"github.com/mapwright/mapwright/internal/service"
+	"github.com/mapwright/mapwright/internal/service/results"
 	"github.com/mapwright/mapwright/internal/ui"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 )
@@ -27,12 +26,10 @@ type pageView struct {
 	Outcome  ui.Cell
 	Problems []problems.Definition
 
-	ClickDepth int32     // -1 if it is not known
-	Facts      *ui.Table // every recorded fact
-	Redirects  []linkRow // where it leads, one after the other
-	Links      bool      // links were recorded
-	LinksCut   bool      // and not all of them were looked at
-	In, Out    *linkTable
+	ClickDepth int32      // -1 if it is not known
+	Facts      *ui.Table  // every recorded fact
+	Redirects  []hop      // where it leads, one after the other
+	In, Out    *linkTable // nil if links were not recorded
 }
 
 // pageLine is what the head of the page shows of a line of sitemap.jsonl. The table has all.
@@ -41,7 +38,6 @@ type pageLine struct {
 	Outcome         string           `json:"outcome"`
 	StatusCode      int              `json:"status_code"`
 	Error           string           `json:"error"`
-	RedirectTo      string           `json:"redirect_to"`
 	Indexable       bool             `json:"indexable"`
 	IndexableReason string           `json:"indexable_reason"`
 	Robots          *page.LineRobots `json:"robots"`
@@ -49,27 +45,15 @@ type pageLine struct {
 
 // linkTable is links of or to a page, of which the first are shown.
 type linkTable struct {
+	*crawlFrame
+	*results.Links
 	Title string
-	Total int64
-	Rows  []linkRow
 }
 
-// linkRow is a link.
-type linkRow struct{ URL, Path, Text, Rel string }
+// hop is where a redirect leads, and what became of it.
+type hop struct{ URL, Text string }
 
-const (
-	maxHops  = 10
-	maxLinks = 100
-)
-
-// finder finds the line of a URL, or nil.
-type finder func(url string) ([]byte, error)
-
-func (pagesScreen) one(q *request) error {
-	c, err := q.crawl()
-	if err != nil {
-		return err
-	}
+func (pagesScreen) one(q *request, c *service.Crawl) error {
 	u, err := urlnorm.Parse(q.r.URL.Query().Get("url"))
 	if err != nil {
 		return &service.Error{Code: service.ErrInvalid, Detail: "This is not an http or https URL."}
@@ -79,21 +63,24 @@ func (pagesScreen) one(q *request) error {
 	dir := q.server.o.Runs.DataDir(c.ID)
 	err = q.server.indexes.Use(q.r.Context(), string(dir), func(x *pageindex.Index) error { return v.read(indexFinder(q.r.Context(), x, v)) })
 	if missing(err) {
-		err = v.read(recordedFinder(q.r.Context(), q.server.o.Runs.Recorded(c.ID)))
+		err = v.read(results.Recorded(q.r.Context(), q.server.o.Service.Crawls.Recorded(c.ID)))
 	}
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(q.r.Context(), linksTime)
 	defer cancel()
-	if err := v.readLinks(ctx, dir); err != nil {
+	in, out, err := results.LinksOf(ctx, dir, v.URL)
+	if err == nil {
+		v.In, v.Out = &linkTable{&v.crawlFrame, in, "Links to this page"}, &linkTable{&v.crawlFrame, out, "Links of this page"}
+	} else if !missing(err) {
 		return err
 	}
 	return q.render(http.StatusOK, "page", v)
 }
 
 // indexFinder finds lines of a crawl that has written its files.
-func indexFinder(ctx context.Context, x *pageindex.Index, v *pageView) finder {
+func indexFinder(ctx context.Context, x *pageindex.Index, v *pageView) results.Finder {
 	return func(url string) ([]byte, error) {
 		h, found, err := x.Find(ctx, url)
 		if err != nil || !found {
@@ -111,20 +98,8 @@ func indexFinder(ctx context.Context, x *pageindex.Index, v *pageView) finder {
 	}
 }
 
-// recordedFinder finds pages in the store of a crawl that has written no files.
-func recordedFinder(ctx context.Context, recorded service.PageReader) finder {
-	table := page.NewTable()
-	return func(url string) ([]byte, error) {
-		line, err := recorded.Page(ctx, urlnorm.MustCanonical(url))
-		if err != nil || line == nil {
-			return nil, err
-		}
-		return table.AppendJSON(nil, line), nil
-	}
-}
-
 // read fills in the facts of the page and its redirects.
-func (v *pageView) read(find finder) error {
+func (v *pageView) read(find results.Finder) error {
 	text, err := find(v.URL)
 	if err != nil {
 		return err
@@ -139,24 +114,20 @@ func (v *pageView) read(find finder) error {
 	if v.Facts, err = v.facts(text); err != nil {
 		return err
 	}
-	seen := map[string]bool{v.URL: true}
-	for at := v.Line; at.RedirectTo != "" && len(v.Redirects) < maxHops; {
-		to := at.RedirectTo
-		row := linkRow{URL: to, Path: v.pagePath(to)}
-		at = pageLine{}
-		if text, err := find(to); err != nil {
-			return err
-		} else if text != nil {
-			if err := json.Unmarshal(text, &at); err != nil {
+	hops, err := results.Redirects(v.URL, text, find)
+	if err != nil {
+		return err
+	}
+	for _, h := range hops {
+		row := hop{URL: h.URL}
+		if h.Line != nil {
+			var at pageLine
+			if err := json.Unmarshal(h.Line, &at); err != nil {
 				return err
 			}
 			row.Text = strings.ReplaceAll(at.Outcome, "_", " ") + " " + statusText(at.StatusCode)
 		}
 		v.Redirects = append(v.Redirects, row)
-		if seen[to] {
-			break
-		}
-		seen[to] = true
 	}
 	return nil
 }
@@ -184,7 +155,7 @@ func (v *pageView) facts(text []byte) (*ui.Table, error) {
 		}
 		cell := ui.Whole(value)
 		if ui.IsLink(value) {
-			cell = ui.Inside(value, v.pagePath(value))
+			cell = ui.Inside(value, v.PagePath(value))
 		}
 		t.Add(ui.Word(field), cell)
 	}
@@ -194,42 +165,5 @@ func (v *pageView) facts(text []byte) (*ui.Table, error) {
 	return t, nil
 }
 
-// linksTime bounds the search for links: links.jsonl of a large site has many gigabytes.
+// linksTime bounds the search for links.
 const linksTime = 5 * time.Second
-
-// readLinks reads the links to and of the page from links.jsonl, if the crawl has recorded links. If ctx has a deadline, what was found until then is shown.
-func (v *pageView) readLinks(ctx context.Context, dir datadir.Dir) error {
-	v.In, v.Out = &linkTable{Title: "Links to this page"}, &linkTable{Title: "Links of this page"}
-	err := pageindex.EachLine(ctx, dir.Links(), pageindex.Quoted(v.URL), func(text []byte) bool {
-		var l struct {
-			From string `json:"from"`
-			To   string `json:"to"`
-			Text string `json:"text"`
-			Rel  string `json:"rel"`
-		}
-		if json.Unmarshal(text, &l) != nil {
-			return true
-		}
-		if l.To == v.URL {
-			v.In.add(linkRow{l.From, v.pagePath(l.From), l.Text, l.Rel})
-		}
-		if l.From == v.URL {
-			v.Out.add(linkRow{l.To, v.pagePath(l.To), l.Text, l.Rel})
-		}
-		return true
-	})
-	switch {
-	case missing(err):
-		return nil
-	case errors.Is(err, context.DeadlineExceeded):
-		v.LinksCut, err = true, nil
-	}
-	v.Links = true
-	return err
-}
-
-func (t *linkTable) add(row linkRow) {
-	if t.Total++; len(t.Rows) < maxLinks {
-		t.Rows = append(t.Rows, row)
-	}
-}

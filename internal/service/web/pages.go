@@ -2,7 +2,6 @@ package web
 
 import (
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -11,15 +10,14 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/pageindex"
 	"github.com/mapwright/mapwright/internal/problems"
 	"github.com/mapwright/mapwright/internal/service"
+	"github.com/mapwright/mapwright/internal/service/results"
 	"github.com/mapwright/mapwright/internal/ui"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 // pagesScreen lists the pages of a crawl and shows one of them.
@@ -47,14 +45,14 @@ type pagesView struct {
 
 // pageRow is a page in the list.
 type pageRow struct {
-	URL, Path, Title string
-	Outcome          ui.Cell
-	Status           string
-	Depth            string
-	Indexable        string
-	Bytes, Time      string
-	Problems         []string
-	Change           string
+	URL, Title  string
+	Outcome     ui.Cell
+	Status      string
+	Depth       string
+	Indexable   string
+	Bytes, Time string
+	Problems    []string
+	Change      string
 }
 
 // sortColumn is the head of a column.
@@ -95,11 +93,7 @@ func (p pagesQuery) encode() string {
 
 const shownPages = 50
 
-func (pagesScreen) show(q *request) error {
-	c, err := q.crawl()
-	if err != nil {
-		return err
-	}
+func (pagesScreen) show(q *request, c *service.Crawl) error {
 	v := &pagesView{crawlFrame: q.crawlFrame(c, "pages", "Pages"), Query: pagesQueryOf(q.r.URL.Query()), Statuses: []string{"2xx", "3xx", "4xx", "5xx", "none"}, Problems: problems.Table()}
 	v.Filtered = v.Query.filtered()
 	v.Clear = v.Path + "/pages"
@@ -114,29 +108,37 @@ func (pagesScreen) show(q *request) error {
 		v.Fault = fault
 		return q.render(http.StatusUnprocessableEntity, "pages", v)
 	}
-	err = q.server.indexes.Use(q.r.Context(), string(q.server.o.Runs.DataDir(c.ID)), func(x *pageindex.Index) error { return v.fromIndex(q.r.Context(), x, filter) })
-	switch {
-	case missing(err):
+	ctx := q.r.Context()
+	err := q.server.indexes.Use(ctx, string(q.server.o.Runs.DataDir(c.ID)), func(x *pageindex.Index) error { return v.fromIndex(ctx, x, filter) })
+	if missing(err) {
 		if v.Running = q.server.o.Runs.Live(c.ID); v.Running == nil {
 			v.Running = &monitor.Live{Found: c.Found, Done: c.Done}
 		}
-		err = v.fromRecorded(q.r.Context(), q.server.o.Runs.Recorded(c.ID), filter)
-	case errors.Is(err, pageindex.ErrUnknown):
-		v.Fault, err = capital(err.Error())+".", nil
-	case errors.Is(err, pageindex.ErrOldCursor), errors.Is(err, pageindex.ErrCursor):
-		v.Query.Cursor = "" // the crawl wrote its pages again, or the order is another one: begin with the first
-		return q.to("/crawls/" + url.PathEscape(c.ID) + "/pages?" + v.Query.encode())
+		err = v.fromRecorded(ctx, q.server.o.Service.Crawls.Recorded(c.ID), filter)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, pageindex.ErrUnknown):
+		v.Fault = capital(err.Error()) + "."
+	case errors.Is(err, pageindex.ErrOldCursor), errors.Is(err, pageindex.ErrCursor):
+		// The crawl wrote its pages again, or the order is another one: begin with the first.
+		return q.to("/crawls/" + url.PathEscape(c.ID) + "/pages?" + v.Query.at("").encode())
+	case err != nil:
 		return err
 	}
 	if v.Query.Cursor != "" {
-		first := v.Query
-		first.Cursor = ""
-		v.First = v.Path + "/pages?" + first.encode()
+		v.First = v.address(v.Query.at(""))
 	}
 	return q.render(http.StatusOK, "pages", v)
 }
+
+// at is the same list at another place.
+func (p pagesQuery) at(cursor string) pagesQuery {
+	p.Cursor = cursor
+	return p
+}
+
+// address is that of a list of pages.
+func (v *pagesView) address(p pagesQuery) string { return v.Path + "/pages?" + p.encode() }
 
 // filter reads the filters, or says what is wrong with one.
 func (p *pagesQuery) filter() (f *pageindex.Filter, fault string) {
@@ -246,12 +248,10 @@ func (v *pagesView) fromIndex(ctx context.Context, x *pageindex.Index, f *pagein
 			return err
 		}
 		row.Title = titleOf(text)
-		v.addRow(row)
+		v.Rows = append(v.Rows, row)
 	}
 	if res.Next != "" {
-		next := v.Query
-		next.Cursor = res.Next
-		v.Next = v.Path + "/pages?" + next.encode()
+		v.Next = v.address(v.Query.at(res.Next))
 	}
 	return nil
 }
@@ -266,13 +266,8 @@ func titleOf(line []byte) string {
 	return l.Title
 }
 
-func (v *pagesView) addRow(row pageRow) {
-	row.Path = v.pagePath(row.URL)
-	v.Rows = append(v.Rows, row)
-}
-
-// pagePath is the address of the page about a URL.
-func (f *crawlFrame) pagePath(u string) string { return f.Path + "/page?url=" + url.QueryEscape(u) }
+// PagePath is the address of the page about a URL.
+func (f *crawlFrame) PagePath(u string) string { return f.Path + "/page?url=" + url.QueryEscape(u) }
 
 // sortColumns are the heads of columns with the addresses that sort by them.
 func (v *pagesView) sortColumns() (all []sortColumn) {
@@ -280,8 +275,8 @@ func (v *pagesView) sortColumns() (all []sortColumn) {
 		{"Time", "num", "response_time"}, {"Problems", "", ""}} {
 		col := sortColumn{Name: c.name, Class: c.class}
 		if c.sort != "" && v.Running == nil {
-			to := v.Query
-			to.Cursor, to.Sort, to.Dir = "", c.sort, ""
+			to := v.Query.at("")
+			to.Sort, to.Dir = c.sort, ""
 			if v.Query.Sort == c.sort || v.Query.Sort == "" && c.sort == "url" {
 				if col.Sort = "ascending"; v.Query.Dir == "desc" {
 					col.Sort = "descending"
@@ -289,7 +284,7 @@ func (v *pagesView) sortColumns() (all []sortColumn) {
 					to.Dir = "desc"
 				}
 			}
-			col.Path = v.Path + "/pages?" + to.encode()
+			col.Path = v.address(to)
 		}
 		all = append(all, col)
 	}
@@ -297,7 +292,7 @@ func (v *pagesView) sortColumns() (all []sortColumn) {
 }
 
 // fromRecorded fills the list with pages of a crawl that has not written its files, in the order of its store.
-func (v *pagesView) fromRecorded(ctx context.Context, recorded service.PageReader, f *pageindex.Filter) error {
+func (v *pagesView) fromRecorded(ctx context.Context, recorded *service.Recorded, f *pageindex.Filter) error {
 	v.Depths = "links"
 	v.Columns = v.sortColumns()
 	if f.Problems != 0 || f.AnyProblem != nil {
@@ -309,29 +304,19 @@ func (v *pagesView) fromRecorded(ctx context.Context, recorded service.PageReade
 	if err != nil {
 		return err
 	}
-	var after frontier.Key
-	if v.Query.Cursor != "" {
-		raw, err := base64.RawURLEncoding.DecodeString(v.Query.Cursor)
-		if err == nil && len(raw) == urlnorm.KeySize {
-			after, _ = urlnorm.ParseKey(raw) // its length was checked
-		}
-	}
-	lines, last, more, err := recorded.Pages(ctx, report.Search{After: after, Most: shownPages, Passes: passes})
+	lines, next, err := results.RecordedPages(ctx, recorded, v.Query.Cursor, report.Search{Most: shownPages, Passes: passes})
 	if err != nil {
 		return err
 	}
 	for _, l := range lines {
-		v.addRow(runningRow(l))
+		v.Rows = append(v.Rows, runningRow(l))
 	}
-	if !more {
-		if len(v.Rows) == 0 && !v.Filtered && v.Query.Cursor == "" {
-			v.Fault = "The crawl has not recorded any page yet."
-		}
-		return nil
+	switch {
+	case next != "":
+		v.Next = v.address(v.Query.at(next))
+	case len(v.Rows) == 0 && !v.Filtered && v.Query.Cursor == "":
+		v.Fault = "The crawl has not recorded any page yet."
 	}
-	next := v.Query
-	next.Cursor = base64.RawURLEncoding.EncodeToString(last.Append(nil))
-	v.Next = v.Path + "/pages?" + next.encode()
 	return nil
 }
 

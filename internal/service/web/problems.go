@@ -55,17 +55,14 @@ type problemRow struct {
 	Table *ui.Table
 }
 
-func (crawlScreen) problems(q *request) error {
-	c, err := q.crawl()
+func (crawlScreen) problems(q *request, c *service.Crawl) error {
+	rep, err := report.Read(q.server.o.Runs.DataDir(c.ID))
 	if err != nil {
 		return err
 	}
-	v := &problemsView{crawlFrame: q.crawlFrame(c, "problems", "Problems")}
-	if v.Report, err = report.Read(q.server.o.Runs.DataDir(c.ID)); err != nil {
-		return err
-	}
-	if v.Report != nil {
-		v.add(v.Report)
+	v := &problemsView{crawlFrame: q.crawlFrame(c, "problems", "Problems"), Report: rep}
+	if rep != nil {
+		v.add(rep)
 	}
 	return q.render(http.StatusOK, "problems", v)
 }
@@ -82,7 +79,7 @@ func (v *problemsView) add(rep *report.Report) {
 		}
 		switch p.Result {
 		case problems.Found:
-			row.Table = reporthtml.Items(p, "The first pages of “"+row.Title+"”", "the list of its pages has all", v.pagePath)
+			row.Table = reporthtml.Items(p, "The first pages of “"+row.Title+"”", "the list of its pages has all", v.PagePath)
 			found[p.Severity] = append(found[p.Severity], row)
 		case problems.NotChecked:
 			v.NotChecked = append(v.NotChecked, row)
@@ -116,10 +113,10 @@ type changesView struct {
 
 // changeRow is a page that changed.
 type changeRow struct {
-	URL, Path, Change string
-	Generation        uint32
-	CheckedAt         page.Time
-	Fields            []changedField
+	URL, Change string
+	Generation  uint32
+	CheckedAt   page.Time
+	Fields      []changedField
 }
 
 // changedField is a fact before and after.
@@ -127,11 +124,7 @@ type changedField struct{ Name, Before, After string }
 
 const shownChanges = 100
 
-func (crawlScreen) changes(q *request) error {
-	c, err := q.crawl()
-	if err != nil {
-		return err
-	}
+func (crawlScreen) changes(q *request, c *service.Crawl) error {
 	get := q.r.URL.Query()
 	v := &changesView{crawlFrame: q.crawlFrame(c, "changes", "Changes"), Change: get.Get("change"), Generation: get.Get("generation")}
 	for _, change := range page.Changes() {
@@ -203,7 +196,7 @@ func (v *changesView) read(ctx context.Context, f io.ReadSeeker, from string) er
 }
 
 func (v *changesView) row(l *recrawl.Line) changeRow {
-	row := changeRow{URL: l.URL, Path: v.pagePath(l.URL), Change: l.Change, Generation: l.Generation, CheckedAt: l.CheckedAt}
+	row := changeRow{URL: l.URL, Change: l.Change, Generation: l.Generation, CheckedAt: l.CheckedAt}
 	for _, name := range slices.Sorted(maps.Keys(l.Fields)) {
 		row.Fields = append(row.Fields, changedField{strings.ReplaceAll(name, "_", " "), settingText(l.Fields[name].Before), settingText(l.Fields[name].After)})
 	}

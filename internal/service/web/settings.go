@@ -54,11 +54,11 @@ func settingsOf(q *request) (*settingsView, error) {
 	ctx, account := q.r.Context(), q.caller.Account.ID
 	v := &settingsView{frame: q.settingsFrame("account", "Account")}
 	var err error
-	if v.Usage, err = q.server.o.Accounts.Usage(ctx, account); err != nil {
+	if v.Usage, err = q.server.o.Service.Accounts.Usage(ctx, account); err != nil {
 		return nil, err
 	}
 	v.Bars = usageBars(&v.Usage)
-	keys, err := q.server.o.Accounts.Keys(ctx, account)
+	keys, err := q.server.o.Service.Accounts.Keys(ctx, account)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func (accountScreen) audit(q *request) error {
 	}
 	v := &auditView{frame: q.settingsFrame("audit", "Audit log")}
 	before, _ := strconv.ParseInt(q.r.URL.Query().Get("before"), 10, 64) // what is no number is the newest
-	entries, err := q.server.o.Audit.List(q.r.Context(), "", before, shownAudit+1)
+	entries, err := q.server.o.Service.Audit.List(q.r.Context(), "", before, shownAudit+1)
 	if err != nil {
 		return err
 	}
@@ -150,7 +150,7 @@ func (accountScreen) createKey(q *request) error {
 	if !slices.Contains(service.Scopes(), scope) || !q.caller.Has(scope) {
 		return &service.Error{Code: service.ErrForbidden, Detail: "The session cannot give a key this scope."}
 	}
-	made, err := q.server.o.Accounts.CreateKey(q.r.Context(), q.caller, service.Key{Account: q.caller.Account.ID, Name: name, Scopes: []service.Scope{scope}})
+	made, err := q.server.o.Service.Accounts.CreateKey(q.r.Context(), q.caller, service.Key{Account: q.caller.Account.ID, Name: name, Scopes: []service.Scope{scope}})
 	fault, refused := errors.AsType[*service.Error](err)
 	if err != nil && !refused {
 		return err
@@ -168,7 +168,7 @@ func (accountScreen) createKey(q *request) error {
 }
 
 func (accountScreen) revokeKey(q *request) error {
-	if err := q.server.o.Accounts.RevokeKey(q.r.Context(), q.caller, q.caller.Account.ID, q.r.PostForm.Get("id")); err != nil {
+	if err := q.server.o.Service.Accounts.RevokeKey(q.r.Context(), q.caller, q.caller.Account.ID, q.r.PostForm.Get("id")); err != nil {
 		return err
 	}
 	return q.to("/settings#keys")

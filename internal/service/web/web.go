@@ -13,8 +13,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/pageindex"
 	"github.com/mapwright/mapwright/internal/service"
+	"github.com/mapwright/mapwright/internal/service/hooks"
+	"github.com/mapwright/mapwright/internal/service/hosts"
+	"github.com/mapwright/mapwright/internal/service/schedules"
 	"github.com/mapwright/mapwright/internal/ui"
 )
 
@@ -25,15 +30,27 @@ type Options struct {
 	Log     *slog.Logger
 
 	Sessions  Sessions
-	Crawls    Crawls
-	Commands  Commands
-	Runs      Runs
-	Events    Events
-	Accounts  Accounts
-	Audit     Audit
-	Schedules Schedules
-	Webhooks  Webhooks
-	Hosts     Hosts
+	Runs      Runs // the crawls of Service
+	Service   *service.Service
+	Schedules *schedules.Schedules
+	Hooks     *hooks.Hooks
+	Hosts     *hosts.Hosts
+}
+
+// Sessions tells who asks. The server of the HTTP API implements it.
+type Sessions interface {
+	// Session finds the caller of a request, and the token that forms of its session carry. The error is a *service.Error.
+	Session(w http.ResponseWriter, r *http.Request) (caller *service.Caller, token string, err error)
+	// CheckForm refuses a form that does not come from a page of the session. The field csrf has the token.
+	CheckForm(r *http.Request, token string) error
+	// EndSession ends the session of a request.
+	EndSession(w http.ResponseWriter, r *http.Request) error
+}
+
+// Runs are the crawls as they run, and their files. The caller of these methods has found the crawl before.
+type Runs interface {
+	Live(id string) *monitor.Live
+	DataDir(id string) datadir.Dir
 }
 
 // Server answers requests for pages. The path of a request is without the base.
@@ -78,14 +95,14 @@ func (s *Server) routes() map[string]handler {
 		"GET /list":                       list.part,
 		"GET /new":                        create.show,
 		"POST /new":                       create.submit,
-		"GET /crawls/{id}":                one.show,
-		"GET /crawls/{id}/head":           one.head,
-		"GET /crawls/{id}/live":           one.live,
-		"POST /crawls/{id}/edit":          one.edit,
-		"GET /crawls/{id}/pages":          pages.show,
-		"GET /crawls/{id}/page":           pages.one,
-		"GET /crawls/{id}/problems":       one.problems,
-		"GET /crawls/{id}/changes":        one.changes,
+		"GET /crawls/{id}":                ofCrawl(one.show),
+		"GET /crawls/{id}/head":           ofCrawl(one.head),
+		"GET /crawls/{id}/live":           ofCrawl(one.live),
+		"POST /crawls/{id}/edit":          ofCrawl(one.edit),
+		"GET /crawls/{id}/pages":          ofCrawl(pages.show),
+		"GET /crawls/{id}/page":           ofCrawl(pages.one),
+		"GET /crawls/{id}/problems":       ofCrawl(one.problems),
+		"GET /crawls/{id}/changes":        ofCrawl(one.changes),
 		"GET /settings":                   account.show,
 		"POST /settings/keys":             account.createKey,
 		"POST /settings/keys/revoke":      account.revokeKey,
@@ -195,7 +212,7 @@ func (q *request) run(h handler) (err error) {
 			return &service.Error{Code: service.ErrForbidden, Detail: "This session may only look: its key has the scope read."}
 		}
 	}
-	if q.since, err = q.server.o.Events.Last(q.r.Context()); err != nil {
+	if q.since, err = q.server.o.Service.Events.Last(q.r.Context()); err != nil {
 		return err
 	}
 	return h(q)
@@ -282,13 +299,24 @@ func (q *request) to(p string) error {
 	return nil
 }
 
+// ofCrawl is a handler for the crawl that the path names.
+func ofCrawl(h func(*request, *service.Crawl) error) handler {
+	return func(q *request) error {
+		c, err := q.crawl()
+		if err != nil {
+			return err
+		}
+		return h(q, c)
+	}
+}
+
 // crawl finds the crawl that the path names.
 func (q *request) crawl() (*service.Crawl, error) {
 	id := q.r.PathValue("id")
 	if id == "" || len(id) > 64 || strings.ContainsAny(id, "/\\.") {
 		return nil, &service.Error{Code: service.ErrNotFound, Detail: "There is no such crawl."}
 	}
-	c, err := q.server.o.Crawls.Get(q.r.Context(), q.caller, id)
+	c, err := q.server.o.Service.Crawls.Get(q.r.Context(), q.caller, id)
 	if err == nil {
 		q.server.watch(c)
 	}

@@ -89,7 +89,7 @@ const shownDeliveries = 50
 
 func (q *request) showWebhooks(status int, v *webhooksView) (err error) {
 	v.frame = q.settingsFrame("webhooks", "Webhooks")
-	if v.Rows, err = q.server.o.Webhooks.List(q.r.Context(), q.caller.Account.ID); err != nil {
+	if v.Rows, err = q.server.o.Hooks.List(q.r.Context(), q.caller.Account.ID); err != nil {
 		return err
 	}
 	if v.Form == nil {
@@ -102,7 +102,7 @@ func (q *request) showWebhooks(status int, v *webhooksView) (err error) {
 	}
 	v.Form.All = hooks.EventTypes()
 	if id := q.r.URL.Query().Get("log"); id != "" {
-		list, err := q.server.o.Webhooks.Deliveries(q.r.Context(), q.caller, id, "", shownDeliveries)
+		list, err := q.server.o.Hooks.Deliveries(q.r.Context(), q.caller, id, "", shownDeliveries)
 		if err != nil {
 			return err
 		}
@@ -122,7 +122,7 @@ func (q *request) showWebhooks(status int, v *webhooksView) (err error) {
 func (webhooksScreen) create(q *request) error {
 	form := webhookFormOf(q.r.PostForm)
 	form.ID = ""
-	made, err := q.server.o.Webhooks.Create(q.r.Context(), q.caller, form.input(q.caller.Has(service.ScopeAdmin)))
+	made, err := q.server.o.Hooks.Create(q.r.Context(), q.caller, form.input(q.caller.Has(service.ScopeAdmin)))
 	if err != nil {
 		return q.webhookFault(form, err)
 	}
@@ -136,7 +136,7 @@ func (webhooksScreen) edit(q *request) error {
 	if text := q.r.PostForm.Get("enabled"); text != "" {
 		in = hooks.Input{Enabled: new(text == "true")}
 	}
-	if _, err := q.server.o.Webhooks.Edit(q.r.Context(), q.caller, form.ID, in); err != nil {
+	if _, err := q.server.o.Hooks.Edit(q.r.Context(), q.caller, form.ID, in); err != nil {
 		return q.webhookFault(form, err)
 	}
 	return q.to("/settings/webhooks")
@@ -154,7 +154,7 @@ func (q *request) webhookFault(form *webhookForm, err error) error {
 
 func (webhooksScreen) test(q *request) error {
 	id := q.r.PostForm.Get("id")
-	if _, err := q.server.o.Webhooks.Test(q.r.Context(), q.caller, id); err != nil {
+	if _, err := q.server.o.Hooks.Test(q.r.Context(), q.caller, id); err != nil {
 		return err
 	}
 	return q.to("/settings/webhooks?log=" + url.QueryEscape(id) + "#log")
@@ -163,14 +163,14 @@ func (webhooksScreen) test(q *request) error {
 // again sends a delivery again.
 func (webhooksScreen) again(q *request) error {
 	id := q.r.PostForm.Get("id")
-	if _, err := q.server.o.Webhooks.Redeliver(q.r.Context(), q.caller, id, q.r.PostForm.Get("delivery")); err != nil {
+	if _, err := q.server.o.Hooks.Redeliver(q.r.Context(), q.caller, id, q.r.PostForm.Get("delivery")); err != nil {
 		return err
 	}
 	return q.to("/settings/webhooks?log=" + url.QueryEscape(id) + "#log")
 }
 
 func (webhooksScreen) delete(q *request) error {
-	if err := q.server.o.Webhooks.Delete(q.r.Context(), q.caller, q.r.PostForm.Get("id")); err != nil {
+	if err := q.server.o.Hooks.Delete(q.r.Context(), q.caller, q.r.PostForm.Get("id")); err != nil {
 		return err
 	}
 	return q.to("/settings/webhooks")
