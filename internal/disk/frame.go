@@ -41,7 +41,8 @@ func WriteFrame(path, magic string, version uint32, body func(io.Writer) error) 
 			_ = os.Remove(temp)
 		}
 	}()
-	w := &crcWriter{w: bufio.NewWriterSize(f, 64<<10), table: castagnoli()}
+	buffer, sum := bufio.NewWriterSize(f, 64<<10), crc32.New(castagnoli())
+	w := io.MultiWriter(buffer, sum)
 	head := binary.BigEndian.AppendUint32([]byte(magic), version)
 	if _, err := w.Write(head); err != nil {
 		return 0, err
@@ -49,10 +50,13 @@ func WriteFrame(path, magic string, version uint32, body func(io.Writer) error) 
 	if err := body(w); err != nil {
 		return 0, err
 	}
-	if _, err := w.Write(binary.BigEndian.AppendUint32(nil, w.sum)); err != nil {
+	if _, err := buffer.Write(sum.Sum(nil)); err != nil { // big-endian
 		return 0, err
 	}
-	if err := w.w.Flush(); err != nil {
+	if err := buffer.Flush(); err != nil {
+		return 0, err
+	}
+	if size, err = f.Seek(0, io.SeekCurrent); err != nil {
 		return 0, err
 	}
 	if err := f.Sync(); err != nil {
@@ -64,7 +68,7 @@ func WriteFrame(path, magic string, version uint32, body func(io.Writer) error) 
 	if err := os.Rename(temp, path); err != nil {
 		return 0, err
 	}
-	return w.n - frameOverhead, SyncDir(filepath.Dir(path))
+	return size - frameOverhead, SyncDir(filepath.Dir(path))
 }
 
 // AppendFrame appends a frame with the given body to dst, for a file that is overwritten in place.
@@ -86,28 +90,29 @@ func ReadFrame(path, magic string, fn func(version uint32, r io.Reader) error) e
 	if err != nil {
 		return err
 	}
-	body := st.Size() - frameOverhead
-	if body < 0 {
+	size := st.Size() - frameOverhead
+	if size < 0 {
 		return &CorruptError{What: path, Reason: "it is too short"}
 	}
-	r := &crcReader{r: bufio.NewReaderSize(f, 64<<10), table: castagnoli()}
+	buffer, sum := bufio.NewReaderSize(f, 64<<10), crc32.New(castagnoli())
+	summed := io.TeeReader(buffer, sum)
 	var head [12]byte
-	if _, err := io.ReadFull(r, head[:]); err != nil {
+	if _, err := io.ReadFull(summed, head[:]); err != nil {
 		return err
 	}
 	if string(head[:8]) != magic {
 		return &CorruptError{What: path, Reason: "it is of another kind"}
 	}
-	fnErr := fn(binary.BigEndian.Uint32(head[8:]), io.LimitReader(r, body))
-	if _, err := io.CopyN(io.Discard, r, body+int64(len(head))-r.n); err != nil {
+	body := io.LimitReader(summed, size)
+	fnErr := fn(binary.BigEndian.Uint32(head[8:]), body)
+	if _, err := io.Copy(io.Discard, body); err != nil { // what fn left
 		return err
 	}
-	sum := r.sum
 	var tail [4]byte
-	if _, err := io.ReadFull(r, tail[:]); err != nil {
+	if _, err := io.ReadFull(buffer, tail[:]); err != nil {
 		return err
 	}
-	if binary.BigEndian.Uint32(tail[:]) != sum {
+	if binary.BigEndian.Uint32(tail[:]) != sum.Sum32() {
 		return &CorruptError{What: path, Reason: "its checksum is wrong"}
 	}
 	return fnErr
@@ -133,32 +138,4 @@ func SyncDir(dir string) error {
 		return fmt.Errorf("sync directory %s: %w", dir, err)
 	}
 	return nil
-}
-
-type crcWriter struct {
-	w     *bufio.Writer
-	table *crc32.Table
-	sum   uint32
-	n     int64
-}
-
-func (w *crcWriter) Write(p []byte) (int, error) {
-	n, err := w.w.Write(p)
-	w.sum = crc32.Update(w.sum, w.table, p[:n])
-	w.n += int64(n)
-	return n, err
-}
-
-type crcReader struct {
-	r     io.Reader
-	table *crc32.Table
-	sum   uint32
-	n     int64
-}
-
-func (r *crcReader) Read(p []byte) (int, error) {
-	n, err := r.r.Read(p)
-	r.sum = crc32.Update(r.sum, r.table, p[:n])
-	r.n += int64(n)
-	return n, err
 }

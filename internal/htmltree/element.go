@@ -12,12 +12,11 @@ import (
 type traits uint16
 
 const (
-	void       traits = 1 << iota // has no content and no end tag
-	inHead                        // belongs into the head while the body has not begun
-	special                       // ends the search for an element that an end tag closes
-	scope                         // nothing inside it closes an element outside
-	closesP                       // its start tag ends an open paragraph
-	formatting                    // inline; see the package comment
+	void    traits = 1 << iota // has no content and no end tag
+	inHead                     // belongs into the head while the body has not begun
+	special                    // ends the search for an element that an end tag closes
+	scope                      // nothing inside it closes an element outside
+	closesP                    // its start tag ends an open paragraph
 	heading
 	tablePart // only allowed inside a table
 	inTable   // allowed as a child of table, tbody or tr
@@ -38,7 +37,6 @@ func makeElements() map[atom.Atom]traits {
 		`address article aside blockquote body button center colgroup dd details dir div dl dt fieldset figcaption figure footer form
 		 frameset h1 h2 h3 h4 h5 h6 head header hgroup iframe li listing main menu nav noembed noframes noscript ol p plaintext pre
 		 script search section select style summary tbody textarea tfoot thead title tr ul xmp`: special,
-		"a b big code em font i nobr s small strike strong tt u": formatting,
 		"h1 h2 h3 h4 h5 h6": heading,
 		"caption col colgroup tbody td tfoot th thead tr":                              tablePart | inTable,
 		"form script style table template":                                             inTable,

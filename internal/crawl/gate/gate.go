@@ -23,7 +23,7 @@ type Gate struct {
 
 	mu       sync.Mutex
 	free     int                 // guarded by mu
-	alone    []*waiter           // guarded by mu; pages that are to be tried alone, which go before all leases
+	alone    []waiter            // guarded by mu; pages that are to be tried alone, which go before all leases
 	turns    []*account          // guarded by mu; accounts with leases that wait; the first has the next turn
 	accounts map[string]*account // guarded by mu; those in turns, by name
 }
@@ -38,13 +38,11 @@ type account struct {
 type Party struct {
 	gate    *Gate
 	account string
-	queue   []*waiter // guarded by the gate's lock; first in, first out
+	queue   []waiter // guarded by the gate's lock; first in, first out
 }
 
-// waiter is a lease that waits.
-type waiter struct {
-	ready chan struct{} // closed when it may be served
-}
+// waiter is a lease that waits. It is closed when the lease may be served.
+type waiter chan struct{}
 
 const allIndexes = math.MaxInt64
 
@@ -71,49 +69,49 @@ func (p *Party) Enter(ctx context.Context, alone bool) error {
 		g.mu.Unlock()
 		return nil
 	}
-	w := &waiter{ready: make(chan struct{})}
+	w := make(waiter)
 	p.waitLocked(w)
 	g.mu.Unlock()
-	return g.await(ctx, w, false, func() { p.queue = without(p.queue, w) })
+	return g.await(ctx, w, false, &p.queue)
 }
 
 func (g *Gate) enterAlone(ctx context.Context) error {
 	if err := g.indexes.Acquire(ctx, allIndexes); err != nil {
 		return err
 	}
-	w := &waiter{ready: make(chan struct{})}
+	w := make(waiter)
 	g.mu.Lock()
 	g.alone = append(g.alone, w)
 	g.admitLocked()
 	g.mu.Unlock()
-	err := g.await(ctx, w, true, func() { g.alone = without(g.alone, w) })
+	err := g.await(ctx, w, true, &g.alone)
 	if err != nil {
 		g.indexes.Release(allIndexes)
 	}
 	return err
 }
 
-// await waits for a waiter's turn. If ctx ends first, remove takes the waiter out of its queue, under the lock.
-func (g *Gate) await(ctx context.Context, w *waiter, alone bool, remove func()) error {
+// await waits for a waiter's turn. If ctx ends first, the waiter is taken out of its queue.
+func (g *Gate) await(ctx context.Context, w waiter, alone bool, queue *[]waiter) error {
 	select {
-	case <-w.ready:
+	case <-w:
 		return nil
 	case <-ctx.Done():
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	select {
-	case <-w.ready: // its turn came at the same moment
+	case <-w: // its turn came at the same moment
 		g.releaseLocked(alone)
 	default:
-		remove()
+		*queue = slices.DeleteFunc(*queue, func(other waiter) bool { return other == w })
 		g.admitLocked()
 	}
 	return ctx.Err()
 }
 
 // waitLocked puts a waiter into its crawl's queue, and the crawl and its account among those that take turns.
-func (p *Party) waitLocked(w *waiter) {
+func (p *Party) waitLocked(w waiter) {
 	g := p.gate
 	p.queue = append(p.queue, w)
 	if len(p.queue) > 1 {
@@ -157,7 +155,7 @@ func (g *Gate) admitLocked() {
 	if len(g.alone) > 0 {
 		if g.free == g.most {
 			g.free = 0
-			close(g.alone[0].ready)
+			close(g.alone[0])
 			g.alone = g.alone[1:]
 		}
 		return
@@ -168,16 +166,16 @@ func (g *Gate) admitLocked() {
 			return
 		}
 		g.free--
-		close(w.ready)
+		close(w)
 	}
 }
 
 // nextLocked takes the waiter whose turn it is. Its crawl and its account go to the end of their turns, or out of them if nothing of them waits any more.
-func (g *Gate) nextLocked() *waiter {
+func (g *Gate) nextLocked() waiter {
 	for len(g.turns) > 0 {
 		a := g.turns[0]
 		g.turns = g.turns[1:]
-		var w *waiter
+		var w waiter
 		for w == nil && len(a.turns) > 0 {
 			p := a.turns[0]
 			a.turns = a.turns[1:]
@@ -199,15 +197,6 @@ func (g *Gate) nextLocked() *waiter {
 		}
 	}
 	return nil
-}
-
-func without(queue []*waiter, w *waiter) []*waiter {
-	for i, is := range queue {
-		if is == w {
-			return append(queue[:i:i], queue[i+1:]...)
-		}
-	}
-	return queue
 }
 
 // EnterIndex waits until a public index may be asked. LeaveIndex follows, unless it returns an error, which is that of ctx.

@@ -42,22 +42,9 @@ type Options struct {
 	Dir      datadir.Dir
 	Log      *slog.Logger
 	Metrics  *metrics.Metrics // may be nil
-	Frontier Frontier
-	Store    Store
+	Frontier *frontier.Frontier
+	Store    *state.Store
 	Figures  func() Figures // at this moment; called from any goroutine
-}
-
-// A Frontier is asked how far it is.
-type Frontier interface {
-	Stats() frontier.Stats
-	Busy(most int) []frontier.HostView
-	Resting(most int) []frontier.HostView
-}
-
-// A Store is asked how far it is.
-type Store interface {
-	Stats() state.Stats
-	Counters() state.Counters
 }
 
 // Limits are the limits of a run at one moment.

@@ -18,6 +18,7 @@ import (
 	"github.com/mapwright/mapwright/internal/robots"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/internal/words"
+	"github.com/mapwright/mapwright/state"
 )
 
 // How long an answer counts, and what one fetch may take.
@@ -178,16 +179,9 @@ type Fetcher interface {
 	Do(ctx context.Context, r fetch.Request) (*fetch.Response, error)
 }
 
-// A Store keeps what is known of origins.
-type Store interface {
-	Origin(ctx context.Context, host frontier.HostID, origin string) (frontier.OriginFact, bool, error)
-	Commit(recs ...frontier.Record) (frontier.Position, error)
-	Hasher() frontier.Hasher
-}
-
 // Cache keeps what origins answered: parsed answers in memory up to a bound, all of them as served in the store.
 type Cache struct {
-	store  Store
+	store  *state.Store
 	hasher frontier.Hasher
 	reader Reader
 	memory int // bound of size
@@ -211,7 +205,7 @@ type Generation struct {
 }
 
 // New makes a cache over a store, for a crawl in a generation. Memory bounds its parsed answers, in bytes.
-func New(s Store, r Reader, memory int, generation Generation) *Cache {
+func New(s *state.Store, r Reader, memory int, generation Generation) *Cache {
 	return &Cache{store: s, hasher: s.Hasher(), reader: r, memory: memory, generation: generation, known: map[string]*Answer{}}
 }
 

@@ -12,10 +12,12 @@ import (
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/crawl/gate"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/seed"
 	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/state"
 )
 
 // IndexOptions are what public indexes are asked with.
@@ -23,8 +25,8 @@ type IndexOptions struct {
 	Starts []datadir.Start
 	Scope  *scope.Scope
 	Hasher frontier.Hasher
-	Store  FactStore
-	Gate   Gate
+	Store  *state.Store // remembers which indexes were asked
+	Gate   *gate.Gate
 	// Hold keeps the crawl from being drained until it is released.
 	Hold func() (release func())
 	// Add adds pages to the frontier.
@@ -32,18 +34,6 @@ type IndexOptions struct {
 	// Warn adds a line to the report's warnings.
 	Warn func(format string, args ...any)
 	Log  *slog.Logger
-}
-
-// A FactStore remembers which indexes were asked.
-type FactStore interface {
-	Commit(recs ...frontier.Record) (frontier.Position, error)
-	Facts() map[string][]byte
-}
-
-// A Gate says when an index may be asked.
-type Gate interface {
-	EnterIndex(ctx context.Context) error
-	LeaveIndex()
 }
 
 // Indexes are the public indexes that are asked for more URLs of the start domains, beside the crawl.

@@ -4,7 +4,6 @@ package seeding
 import (
 	"context"
 	"fmt"
-	"iter"
 	"math"
 	"slices"
 	"sync"
@@ -25,8 +24,8 @@ type Options struct {
 	Scope      *scope.Scope
 	StartHosts map[string]bool // hosts of the start URLs and of what they redirect to; not changed any more
 	Hasher     frontier.Hasher
-	Store      Store
-	Frontier   Frontier
+	Store      *state.Store
+	Frontier   *frontier.Frontier
 	Linkage    Linkage
 	// Add adds pages to the frontier.
 	Add func(ctx context.Context, links []frontier.Link) error
@@ -45,22 +44,6 @@ type Options struct {
 type Names interface {
 	// List appends to list that a sitemap lists a URL, unless that is noted already.
 	List(list []frontier.Named, k frontier.Key, lastMod time.Time) []frontier.Named
-}
-
-// A Store knows which sitemaps were requested, and who vouches for them.
-type Store interface {
-	Commit(recs ...frontier.Record) (frontier.Position, error)
-	Flush(ctx context.Context) error
-	Seen(ctx context.Context, keys []frontier.Key, out []bool) error
-	Sitemaps(ctx context.Context) iter.Seq2[state.Page, error]
-	ReadSitemaps(ctx context.Context, keys []frontier.Key) ([]state.Sitemap, error)
-	CountSitemaps(ctx context.Context, host frontier.HostID, most int) (int, error)
-}
-
-// A Frontier queues sitemaps.
-type Frontier interface {
-	Add(ctx context.Context, links []frontier.Link) (int, error)
-	Revisit(ctx context.Context, links []frontier.Link, facts ...frontier.CrawlFact) error
 }
 
 // Linkage remembers which URLs sitemaps list.
