@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/mapwright/mapwright/frontier/pace"
@@ -29,23 +30,47 @@ var errShape = errors.New("not an answer of the documented form")
 
 // A client asks one service, one question at a time.
 type client struct {
-	o    Options
-	last time.Time // start of the last request
+	base    urlnorm.URL // address of the service
+	fetcher Fetcher
+	limits  limits
+	last    time.Time // start of the last request
 }
 
-func newClient(o Options) (*client, error) {
-	o = o.withDefaults()
-	if err := o.validate(); err != nil {
-		return nil, fmt.Errorf("seed options: %w", err)
+// limits say how often and how long a service is asked.
+type limits struct {
+	attempts int           // of one request, before the source gives up
+	backoff  time.Duration // before the second attempt; it doubles with each further one
+	pause    time.Duration // least time between the starts of two requests
+	timeout  time.Duration // of one whole answer
+	maxBytes int64         // of one answer
+}
+
+// maxWait is the longest wait before another attempt. A service that asks for a longer one is not asked again.
+const maxWait = 2 * time.Minute
+
+// newClient makes a client of the service at an address. Paths are put behind it.
+func newClient(base string, f Fetcher) (*client, error) {
+	u, err := urlnorm.Parse(base)
+	if err == nil && u.Query() != "" {
+		err = errors.New("must not have a query")
 	}
-	return &client{o: o}, nil
+	if err != nil {
+		return nil, fmt.Errorf("address %q: %w", base, err)
+	}
+	usual := limits{attempts: 4, backoff: 2 * time.Second, pause: time.Second, timeout: 10 * time.Minute, maxBytes: 1 << 30}
+	return &client{base: u, fetcher: f, limits: usual}, nil
+}
+
+// under is an address below that of the service. The rest begins with a slash.
+func (c *client) under(rest string) (urlnorm.URL, error) {
+	return urlnorm.Parse(strings.TrimSuffix(c.base.Origin()+c.base.Path(), "/") + rest)
 }
 
 // get asks and gives the answer to read, again from the start after each failure that may pass. An error of the caller's own that
 // read returns, wrapped in a sinkError, is final.
 func (c *client) get(ctx context.Context, u urlnorm.URL, read func(io.Reader) error) error {
 	for attempt := 1; ; attempt++ {
-		if err := sleep(ctx, time.Until(c.last.Add(c.o.Pause))); err != nil {
+		if err := sleep(ctx, time.Until(c.last.Add(c.limits.pause))); err != nil {
 			return err
 		}
 		err := c.once(ctx, u, read)
@@ -56,10 +81,10 @@ func (c *client) get(ctx context.Context, u urlnorm.URL, read func(io.Reader) er
 			return ctx.Err()
 		case final(err):
 			return err
-		case attempt == c.o.Attempts:
+		case attempt == c.limits.attempts:
 			return fmt.Errorf("after %d attempts: %w", attempt, err)
 		}
-		wait := min(c.o.Backoff<<min(attempt-1, 16), maxWait)
+		wait := min(c.limits.backoff<<min(attempt-1, 16), maxWait)
 		if status, ok := errors.AsType[*StatusError](err); ok && status.Wait > 0 {
 			if status.Wait > maxWait {
 				return fmt.Errorf("it asks to wait for %v: %w", status.Wait, err)
@@ -78,7 +103,7 @@ const maxHops = 3
 func (c *client) once(ctx context.Context, u urlnorm.URL, read func(io.Reader) error) error {
 	c.last = time.Now()
 	for hop := 0; ; hop++ {
-		resp, err := c.o.Fetcher.Do(ctx, fetch.Request{URL: u, Mode: fetch.Stream, Timeout: c.o.Timeout, MaxBody: c.o.MaxBytes})
+		resp, err := c.fetcher.Do(ctx, fetch.Request{URL: u, Mode: fetch.Stream, Timeout: c.limits.timeout, MaxBody: c.limits.maxBytes})
 		if err != nil {
 			resp.Close()
 			return err

@@ -20,10 +20,7 @@ import (
 )
 
 // CommonCrawl finds the pages of a domain in the newest index of Common Crawl.
-type CommonCrawl struct {
-	client *client
-	base   urlnorm.URL
-}
+type CommonCrawl struct{ client *client }
 
 // pageBatch is how many URLs are handed over at once.
 const pageBatch = 256
@@ -32,16 +29,9 @@ const pageBatch = 256
 const maxLine = 1 << 20
 
 // NewCommonCrawl asks the index server at base, such as https://index.commoncrawl.org, and no other.
-func NewCommonCrawl(base string, o Options) (*CommonCrawl, error) {
-	c, err := newClient(o)
-	if err != nil {
-		return nil, err
-	}
-	at, err := parseBase(base)
-	if err != nil {
-		return nil, err
-	}
-	return &CommonCrawl{client: c, base: at}, nil
+func NewCommonCrawl(base string, f Fetcher) (*CommonCrawl, error) {
+	c, err := newClient(base, f)
+	return &CommonCrawl{c}, err
 }
 
 // URLs hands over every URL of the domain that the newest index saw answer with a success.
@@ -85,7 +75,7 @@ const maxIndexes = 4 << 20
 
 // newest is the address of the newest index. The list names the public server; a base that stands in for it is asked instead.
 func (s *CommonCrawl) newest(ctx context.Context) (string, error) {
-	at, err := under(s.base, "/collinfo.json")
+	at, err := s.client.under("/collinfo.json")
 	if err != nil {
 		return "", err
 	}
@@ -108,15 +98,15 @@ func (s *CommonCrawl) newest(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("%w: it lists no index", errShape)
 	}
 	best := slices.MaxFunc(list, func(a, b index) int { return cmp.Or(cmp.Compare(a.To, b.To), cmp.Compare(a.ID, b.ID)) })
-	named, err := s.base.Resolve(best.API)
-	if err == nil && best.API != "" && named.Origin() == s.base.Origin() {
+	named, err := s.client.base.Resolve(best.API)
+	if err == nil && best.API != "" && named.Origin() == s.client.base.Origin() {
 		return named.Origin() + named.Path(), nil
 	}
 	name := best.ID + "-index"
 	if err == nil && best.API != "" {
 		name = path.Base(named.Path())
 	}
-	u, err := under(s.base, "/"+name)
+	u, err := s.client.under("/" + name)
 	return u.String(), err
 }
 

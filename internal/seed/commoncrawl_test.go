@@ -25,10 +25,10 @@ func row(url, status string) string {
 }
 
 // index serves a Common Crawl whose pages are given. Its list names the public server's addresses, or its own.
-func index(t *testing.T, own bool, pages []string, before func(w http.ResponseWriter, r *http.Request) bool) (string, Options, *[]string) {
+func index(t *testing.T, own bool, pages []string, before func(w http.ResponseWriter, r *http.Request) bool) (string, Fetcher, *[]string) {
 	t.Helper()
 	asked := new([]string)
-	base, o := serve(t, func(w http.ResponseWriter, r *http.Request) {
+	base, f := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		*asked = append(*asked, r.URL.RequestURI())
 		if before != nil && before(w, r) {
 			return
@@ -52,7 +52,7 @@ func index(t *testing.T, own bool, pages []string, before func(w http.ResponseWr
 			fmt.Fprint(w, pages[n])
 		}
 	})
-	return base, o, asked
+	return base, f, asked
 }
 
 func TestCommonCrawl(t *testing.T) {
@@ -64,11 +64,8 @@ func TestCommonCrawl(t *testing.T) {
 	}
 	want := []string{"http://example.test/", "https://www.example.test/a?b=1", "https://example.test/old-form", "https://sub.example.test/%C3%A4"}
 	for _, own := range []bool{true, false} {
-		base, o, asked := index(t, own, pages, nil)
-		s, err := NewCommonCrawl(base, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		base, f, asked := index(t, own, pages, nil)
+		s := newCommonCrawl(t, base, f)
 		var got []string
 		sum, err := s.URLs(t.Context(), "example.test", collect(&got))
 		if err != nil || !slices.Equal(got, want) || sum != (Summary{Rows: 10, Found: 4}) {
@@ -82,7 +79,7 @@ func TestCommonCrawl(t *testing.T) {
 
 func TestCommonCrawlReadsAPageAgain(t *testing.T) {
 	failures := map[string]int{"/collinfo.json": 1, "showNumPages": 2, "page=1": 2}
-	base, o, _ := index(t, true, []string{row("https://example.test/0", "200"), row("https://example.test/1", "200")}, func(w http.ResponseWriter, r *http.Request) bool {
+	base, f, _ := index(t, true, []string{row("https://example.test/0", "200"), row("https://example.test/1", "200")}, func(w http.ResponseWriter, r *http.Request) bool {
 		for part, left := range failures {
 			if left > 0 && strings.Contains(r.URL.RequestURI(), part) {
 				failures[part]--
@@ -96,10 +93,7 @@ func TestCommonCrawlReadsAPageAgain(t *testing.T) {
 		}
 		return false
 	})
-	s, err := NewCommonCrawl(base, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := newCommonCrawl(t, base, f)
 	var got []string
 	sum, err := s.URLs(t.Context(), "example.test", collect(&got))
 	want := []string{"https://example.test/0", "https://example.test/half", "https://example.test/half", "https://example.test/1"}
@@ -120,11 +114,8 @@ func TestCommonCrawlHasNothing(t *testing.T) {
 			return true
 		},
 	} {
-		base, o, asked := index(t, true, nil, before)
-		s, err := NewCommonCrawl(base, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		base, f, asked := index(t, true, nil, before)
+		s := newCommonCrawl(t, base, f)
 		sum, err := s.URLs(t.Context(), "example.test", nil)
 		if err != nil || sum != (Summary{}) || len(*asked) != 2 {
 			t.Errorf("%s: %+v, %v, asked %q", name, sum, err, *asked)
@@ -133,19 +124,16 @@ func TestCommonCrawlHasNothing(t *testing.T) {
 }
 
 func TestCommonCrawlDead(t *testing.T) {
-	base, o, _ := index(t, true, []string{row("https://example.test/0", "200"), "", ""}, func(w http.ResponseWriter, r *http.Request) bool {
+	base, f, _ := index(t, true, []string{row("https://example.test/0", "200"), "", ""}, func(w http.ResponseWriter, r *http.Request) bool {
 		if r.URL.Query().Get("page") != "1" {
 			return false
 		}
 		http.Error(w, "gateway time-out", http.StatusGatewayTimeout)
 		return true
 	})
-	s, err := NewCommonCrawl(base, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := newCommonCrawl(t, base, f)
 	var got []string
-	_, err = s.URLs(t.Context(), "example.test", collect(&got))
+	_, err := s.URLs(t.Context(), "example.test", collect(&got))
 	if status, ok := errors.AsType[*StatusError](err); !ok || status.Status != 504 || !strings.Contains(err.Error(), "page 2 of 3") || len(got) != 1 {
 		t.Errorf("got %q, %v", got, err)
 	}
@@ -153,10 +141,7 @@ func TestCommonCrawlDead(t *testing.T) {
 
 func TestCommonCrawlNumberAlone(t *testing.T) {
 	f := &canned{answers: []any{`[{"id":"A"}]`, "1\n", `{"url":"https://x.test/"}`}}
-	s, err := NewCommonCrawl("https://cc.test/mirror/", Options{Fetcher: f, Pause: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := newCommonCrawl(t, "https://cc.test/mirror/", f)
 	var got []string
 	if _, err := s.URLs(t.Context(), "x.test", collect(&got)); err != nil || len(got) != 1 {
 		t.Errorf("%q, %v", got, err)

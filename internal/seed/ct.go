@@ -23,7 +23,6 @@ type Names interface {
 // CT finds host names in certificate transparency logs, through a search of the form of crt.sh.
 type CT struct {
 	client *client
-	base   urlnorm.URL
 	names  Names
 }
 
@@ -34,22 +33,15 @@ const maxNames = 500_000
 const maxRow = 4 << 20
 
 // NewCT asks the search at base, such as https://crt.sh, and hands over only names that exist.
-func NewCT(base string, names Names, o Options) (*CT, error) {
-	c, err := newClient(o)
-	if err != nil {
-		return nil, err
-	}
-	at, err := parseBase(base)
-	if err != nil {
-		return nil, err
-	}
-	return &CT{client: c, base: at, names: names}, nil
+func NewCT(base string, names Names, f Fetcher) (*CT, error) {
+	c, err := newClient(base, f)
+	return &CT{c, names}, err
 }
 
 // URLs hands over the root of each host below the domain that ever had a certificate and still exists.
 func (s *CT) URLs(ctx context.Context, domain string, sink Sink) (Summary, error) {
 	var sum Summary
-	u, err := under(s.base, "/?q="+url.QueryEscape("%."+domain)+"&output=json")
+	u, err := s.client.under("/?q=" + url.QueryEscape("%."+domain) + "&output=json")
 	if err != nil {
 		return sum, err
 	}

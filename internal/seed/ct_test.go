@@ -36,15 +36,12 @@ const crtsh = `[
 
 func TestCT(t *testing.T) {
 	var query string
-	base, o := serve(t, func(w http.ResponseWriter, r *http.Request) {
+	base, f := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		query = r.URL.RawQuery
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprint(w, crtsh)
 	})
-	s, err := NewCT(base+"/", exists{"gone.example.test": "", "old.example.test": "?", "plain.example.test": "http"}, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := newCT(t, base+"/", exists{"gone.example.test": "", "old.example.test": "?", "plain.example.test": "http"}, f)
 	var got []string
 	sum, err := s.URLs(t.Context(), "example.test", collect(&got))
 	if err == nil || !strings.Contains(err.Error(), "DNS gave no answer for 1 of 8 names") {
@@ -72,13 +69,10 @@ func TestCTBatches(t *testing.T) {
 	for i := range 3 * nameBatch {
 		fmt.Fprintf(&text, `{"name_value":"h%d.example.test\nh%d.example.test"},`, i, i/2)
 	}
-	base, o := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+	base, f := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, strings.TrimSuffix(text.String(), ",")+"]")
 	})
-	s, err := NewCT(base, exists{}, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := newCT(t, base, exists{}, f)
 	batches, n := 0, 0
 	sum, err := s.URLs(t.Context(), "example.test", func(_ context.Context, urls []urlnorm.URL) error {
 		batches++
@@ -97,13 +91,10 @@ func TestCTBatches(t *testing.T) {
 
 // What an answer named before it broke off for good is handed over, and the error is returned.
 func TestCTBrokenAnswer(t *testing.T) {
-	base, o := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+	base, f := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `[{"name_value":"a.example.test"},{"name_va`)
 	})
-	s, err := NewCT(base, exists{}, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := newCT(t, base, exists{}, f)
 	var got []string
 	if _, err := s.URLs(t.Context(), "example.test", collect(&got)); !errors.Is(err, errShape) || !slices.Equal(got, []string{"https://a.example.test/"}) {
 		t.Errorf("got %q, %v", got, err)
@@ -113,14 +104,11 @@ func TestCTBrokenAnswer(t *testing.T) {
 func TestSinkErrorIsReturnedAtOnce(t *testing.T) {
 	full := errors.New("disk full")
 	asked := 0
-	base, o := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+	base, f := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		asked++
 		fmt.Fprint(w, crtsh)
 	})
-	s, err := NewCT(base, exists{}, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := newCT(t, base, exists{}, f)
 	if _, err := s.URLs(t.Context(), "example.test", func(context.Context, []urlnorm.URL) error { return full }); !errors.Is(err, full) || asked != 1 {
 		t.Errorf("%v after %d requests", err, asked)
 	}
@@ -135,13 +123,10 @@ func TestCTWithoutDNS(t *testing.T) {
 		fmt.Fprintf(&text, `{"name_value":"h%d.example.test"},`, i)
 		down[fmt.Sprintf("h%d.example.test", i)] = "?"
 	}
-	base, o := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+	base, f := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, strings.TrimSuffix(text.String(), ",")+"]")
 	})
-	s, err := NewCT(base, down, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := newCT(t, base, down, f)
 	sum, err := s.URLs(t.Context(), "example.test", func(context.Context, []urlnorm.URL) error {
 		t.Error("a name without an address was handed over")
 		return nil

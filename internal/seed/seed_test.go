@@ -21,8 +21,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// serve answers on loopback and returns the address, and options to ask it with.
-func serve(t *testing.T, h http.HandlerFunc) (string, Options) {
+// serve answers on loopback and returns the address, and a client to ask it with.
+func serve(t *testing.T, h http.HandlerFunc) (string, Fetcher) {
 	t.Helper()
 	srv := httptest.NewServer(h)
 	t.Cleanup(srv.Close)
@@ -31,7 +31,29 @@ func serve(t *testing.T, h http.HandlerFunc) (string, Options) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { client.Close() })
-	return srv.URL, Options{Fetcher: client, Pause: time.Nanosecond, Backoff: time.Nanosecond}
+	return srv.URL, client
+}
+
+// newCT makes a source that does not pause.
+func newCT(t *testing.T, base string, n Names, f Fetcher) *CT {
+	t.Helper()
+	s, err := NewCT(base, n, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.client.limits.pause, s.client.limits.backoff = 0, 0
+	return s
+}
+
+// newCommonCrawl makes a source that does not pause.
+func newCommonCrawl(t *testing.T, base string, f Fetcher) *CommonCrawl {
+	t.Helper()
+	s, err := NewCommonCrawl(base, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.client.limits.pause, s.client.limits.backoff = 0, 0
+	return s
 }
 
 // collect is a sink that remembers.
@@ -100,7 +122,7 @@ func TestRetriesAreSpacedOut(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := &canned{answers: c.answers}
-				s, err := NewCT("https://crt.test", exists{}, Options{Fetcher: f})
+				s, err := NewCT("https://crt.test", exists{}, f)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -119,7 +141,7 @@ func TestRetriesAreSpacedOut(t *testing.T) {
 func TestRequestsAreSpacedOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &canned{answers: []any{`[{"id":"A","cdx-api":"https://cc.test/A-index"}]`, `{"pages": 3}`, `{"url":"https://x.test/"}`}}
-		s, err := NewCommonCrawl("https://cc.test", Options{Fetcher: f})
+		s, err := NewCommonCrawl("https://cc.test", f)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -138,7 +160,7 @@ func TestCancelEndsTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
-		s, err := NewCT("https://crt.test", exists{}, Options{Fetcher: &canned{answers: []any{503}}})
+		s, err := NewCT("https://crt.test", exists{}, &canned{answers: []any{503}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -149,16 +171,12 @@ func TestCancelEndsTheWait(t *testing.T) {
 	})
 }
 
-func TestOptionsAndAddressesAreChecked(t *testing.T) {
-	if _, err := NewCT("https://crt.test", exists{}, Options{Attempts: -1, Pause: -1}); err == nil || !strings.Contains(err.Error(), "no fetcher") ||
-		!strings.Contains(err.Error(), "attempts") || !strings.Contains(err.Error(), "pause") {
-		t.Errorf("not every fault is named: %v", err)
-	}
+func TestAddressesAreChecked(t *testing.T) {
 	for _, base := range []string{"", "crt.sh", "ftp://crt.sh", "https://crt.sh/?q=1"} {
-		if _, err := NewCT(base, exists{}, Options{Fetcher: &canned{}}); err == nil {
+		if _, err := NewCT(base, exists{}, &canned{}); err == nil {
 			t.Errorf("base %q is accepted", base)
 		}
-		if _, err := NewCommonCrawl(base, Options{Fetcher: &canned{}}); err == nil {
+		if _, err := NewCommonCrawl(base, &canned{}); err == nil {
 			t.Errorf("base %q is accepted", base)
 		}
 	}
@@ -167,17 +185,15 @@ func TestOptionsAndAddressesAreChecked(t *testing.T) {
 func TestAnswersAreBounded(t *testing.T) {
 	t.Run("one row", func(t *testing.T) {
 		f := &canned{answers: []any{`[{"name_value":"` + strings.Repeat("x", 2*maxRow) + `"}]`}}
-		s, err := NewCT("https://crt.test", exists{}, Options{Fetcher: f, Attempts: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := newCT(t, "https://crt.test", exists{}, f)
+		s.client.limits.attempts = 1
 		if _, err := s.URLs(t.Context(), "x.test", nil); !errors.Is(err, errShape) {
 			t.Error(err)
 		}
 	})
 	t.Run("a whole answer", func(t *testing.T) {
 		var asked atomic.Int64
-		base, o := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		base, f := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 			asked.Add(1)
 			for {
 				if _, err := fmt.Fprint(w, `[{"name_value":"a.x.test"},`+strings.Repeat(" ", 1<<16)); err != nil {
@@ -185,11 +201,8 @@ func TestAnswersAreBounded(t *testing.T) {
 				}
 			}
 		})
-		o.MaxBytes = 1 << 20
-		s, err := NewCT(base, exists{}, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := newCT(t, base, exists{}, f)
+		s.client.limits.maxBytes = 1 << 20
 		if _, err := s.URLs(t.Context(), "x.test", func(context.Context, []urlnorm.URL) error { return nil }); err == nil {
 			t.Error("an endless answer was read to its end")
 		}

@@ -64,18 +64,18 @@ func NewIndexes(s *config.Settings, fetcher func(base, usual string) (seed.Fetch
 	for _, i := range []struct {
 		code        uint8
 		base, usual string // its address, of the setting NAME-base-url
-		open        func(base string, o seed.Options) (findURLs, error)
+		open        func(base string, f seed.Fetcher) (findURLs, error)
 	}{
-		{page.SourceCT, s.CTBaseURL, usual.CTBaseURL, func(base string, o seed.Options) (findURLs, error) {
+		{page.SourceCT, s.CTBaseURL, usual.CTBaseURL, func(base string, f seed.Fetcher) (findURLs, error) {
 			hosts, err := newNames(s)
 			if err != nil {
 				return nil, err
 			}
-			ct, err := seed.NewCT(base, hosts, o)
+			ct, err := seed.NewCT(base, hosts, f)
 			return ct.URLs, err
 		}},
-		{page.SourceCommonCrawl, s.CommonCrawlBaseURL, usual.CommonCrawlBaseURL, func(base string, o seed.Options) (findURLs, error) {
-			cc, err := seed.NewCommonCrawl(base, o)
+		{page.SourceCommonCrawl, s.CommonCrawlBaseURL, usual.CommonCrawlBaseURL, func(base string, f seed.Fetcher) (findURLs, error) {
+			cc, err := seed.NewCommonCrawl(base, f)
 			return cc.URLs, err
 		}},
 	} {
@@ -87,7 +87,7 @@ func NewIndexes(s *config.Settings, fetcher func(base, usual string) (seed.Fetch
 		if err != nil {
 			return nil, fmt.Errorf("%s-base-url: %w", name, err)
 		}
-		urls, err := i.open(i.base, seed.Options{Fetcher: f})
+		urls, err := i.open(i.base, f)
 		if err != nil {
 			return nil, fmt.Errorf("%s-base-url: %w", name, err)
 		}
