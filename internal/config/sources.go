@@ -151,43 +151,43 @@ func (r *fileReader) read(key, value *yaml.Node) {
 		fault("is given twice")
 		return
 	}
-	texts, ok := textsOf(value)
+	items, isList := []*yaml.Node{value}, false
+	if list := resolved(value); list.Kind == yaml.SequenceNode {
+		items, isList = list.Content, true
+	}
+	texts, ok := textsOf(items, yamlText)
 	switch {
 	case !ok:
 		fault("must be a value or a list of values")
-	case resolved(value).Kind == yaml.SequenceNode && !r.lists[name]:
+	case isList && !r.lists[name]:
 		fault("takes one value, not a list")
 	default:
 		r.layer[name] = Given{Texts: texts, From: "file " + r.path + " " + key.Value}
 	}
 }
 
-// textsOf turns a YAML scalar or list into the texts that a Value takes, as they are written in the file. An empty value is an empty text.
-func textsOf(n *yaml.Node) (texts []string, ok bool) {
-	n = resolved(n)
-	switch n.Kind {
-	case yaml.ScalarNode:
-		if n.Tag == "!!null" {
-			return []string{""}, true
-		}
-		return []string{n.Value}, true
-	case yaml.SequenceNode:
-		for _, item := range n.Content {
-			if item = resolved(item); item.Kind == yaml.SequenceNode { // it may hold itself
-				return nil, false
-			}
-			more, ok := textsOf(item)
-			if !ok {
-				return nil, false
-			}
-			texts = append(texts, more...)
-		}
-		if texts == nil {
-			texts = []string{""}
-		}
-		return texts, true
+// textsOf are the texts that a Value takes. An empty list is an empty text. It reports false if an item has no text.
+func textsOf[T any](items []T, textOf func(T) (string, bool)) ([]string, bool) {
+	if len(items) == 0 {
+		return []string{""}, true
 	}
-	return nil, false
+	texts := make([]string, len(items))
+	for i, item := range items {
+		var ok bool
+		if texts[i], ok = textOf(item); !ok {
+			return nil, false
+		}
+	}
+	return texts, true
+}
+
+// yamlText is a YAML scalar as it is written in the file. An empty value is an empty text.
+func yamlText(n *yaml.Node) (string, bool) {
+	n = resolved(n)
+	if n.Tag == "!!null" {
+		return "", true
+	}
+	return n.Value, n.Kind == yaml.ScalarNode
 }
 
 // resolved is the node that an alias stands for, or the node itself.

@@ -130,8 +130,11 @@ func (r *submissionReader) readSetting(key string, value any) {
 		r.fault("settings."+key, FaultUnknown, "there is no such setting%s", advice)
 		return
 	}
-	texts, ok := jsonTexts(value)
-	_, isList := value.([]any)
+	items, isList := value.([]any)
+	if !isList {
+		items = []any{value}
+	}
+	texts, ok := textsOf(items, jsonText)
 	switch {
 	case value == nil:
 	case !ok:
@@ -164,33 +167,18 @@ func settingOf(key string) (name string, list bool, advice string) {
 	return "", false, advice
 }
 
-// jsonTexts turns a JSON value into the texts that a Value takes.
-func jsonTexts(value any) (texts []string, ok bool) {
+// jsonText is a JSON text, number or truth value as a text.
+func jsonText(value any) (text string, ok bool) {
 	switch v := value.(type) {
 	case string:
-		return []string{v}, true
+		return v, true
 	case json.Number:
 		_, err := v.Float64() // readers of the settings may keep numbers so
-		return []string{v.String()}, err == nil
+		return v.String(), err == nil
 	case bool:
-		return []string{fmt.Sprint(v)}, true
-	case []any:
-		for _, item := range v {
-			if _, nested := item.([]any); nested {
-				return nil, false
-			}
-			more, ok := jsonTexts(item)
-			if !ok {
-				return nil, false
-			}
-			texts = append(texts, more...)
-		}
-		if texts == nil {
-			texts = []string{""}
-		}
-		return texts, true
+		return fmt.Sprint(v), true
 	}
-	return nil, false
+	return "", false
 }
 
 // withhold takes the settings out of the layer that the caller may not use, and returns those that may be used for hosts of the account only.
