@@ -61,9 +61,7 @@ func (l *Log) Append(recs ...[]byte) (LSN, error) {
 	if len(recs) == 0 {
 		return l.Last(), nil
 	}
-	start := time.Now()
-	done, err := l.write(recs)
-	done.took = time.Since(start)
+	written, fsync, err := l.write(recs)
 
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -72,7 +70,7 @@ func (l *Log) Append(recs ...[]byte) (LSN, error) {
 	}
 	l.durable += LSN(len(recs))
 	l.segments[len(l.segments)-1].size = l.w.end
-	l.stats.add(done)
+	l.stats.add(written, fsync)
 	return l.durable, nil
 }
 
@@ -157,4 +155,34 @@ func (l *Log) failLocked(err error) error {
 		l.err = err
 	}
 	return l.err
+}
+
+// Stats are counts since Open. Durations are of this process's clock.
+type Stats struct {
+	Batches   uint64        // calls of Append that made records durable: each has one fsync
+	Written   int64         // bytes written for them, padding included
+	SyncTotal time.Duration // time spent in their fsyncs
+	SyncMean  time.Duration // of an fsync, exponentially weighted: the last about 16 count
+	Segments  int           // segments now kept
+}
+
+const meanWeight = 16
+
+func (s *Stats) add(written int64, fsync time.Duration) {
+	s.Written += written
+	s.SyncTotal += fsync
+	if s.Batches == 0 {
+		s.SyncMean = fsync
+	}
+	s.SyncMean += (fsync - s.SyncMean) / meanWeight
+	s.Batches++
+}
+
+// Stats returns the counts so far.
+func (l *Log) Stats() Stats {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.stats
+	s.Segments = len(l.segments)
+	return s
 }

@@ -72,7 +72,7 @@ func TestOneFsync(t *testing.T) {
 			t.Errorf("two calls took %v, want two fsyncs, 20ms", d)
 		}
 		s := l.Stats()
-		if s.Batches != 3 || s.Records != 66 || s.SyncMax != 10*time.Millisecond || s.SyncTotal != 20*time.Millisecond {
+		if s.Batches != 3 || s.SyncTotal != 20*time.Millisecond {
 			t.Errorf("stats %+v", s)
 		}
 		mustClose(t, l)

@@ -17,37 +17,35 @@ type writer struct {
 }
 
 // write makes records durable as one batch: a barrier, then a frame for each, then
-// padding. It is called with writing held.
-func (l *Log) write(recs [][]byte) (done commit, err error) {
+// padding. It is called with writing held, and returns how many bytes it wrote and how long
+// the fsync took.
+func (l *Log) write(recs [][]byte) (written int64, fsync time.Duration, err error) {
 	w := &l.w
 	next := l.Last() + 1
 	if w.seg == nil || w.end >= l.opts.SegmentSize {
 		if err := l.rotate(newHeader(l.logID, next)); err != nil {
-			return done, err
+			return 0, 0, err
 		}
 	}
 	buf := w.seg.appendBarrier(w.buf[:0], w.end, next)
 	for i, rec := range recs {
 		buf = appendFrame(buf, typeRecord, w.seg.recordSeed(next+LSN(i)), rec)
-		done.payload += int64(len(rec))
 	}
 	buf = pad(buf)
 	w.buf = buf
 	if cap(buf) > keepBuffer {
 		w.buf = nil
 	}
-	done.records, done.written = len(recs), int64(len(buf))
-
 	if err := writeAt(w.f, buf, w.end); err != nil {
-		return done, err
+		return 0, 0, err
 	}
 	start := time.Now()
 	if err := w.f.Sync(); err != nil {
-		return done, err
+		return 0, 0, err
 	}
-	done.fsync = time.Since(start)
-	w.end += done.written
-	return done, nil
+	written = int64(len(buf))
+	w.end += written
+	return written, time.Since(start), nil
 }
 
 // pad fills the last page of a batch, so that no later write touches a page of it.
