@@ -119,3 +119,11 @@ func (c *Caller) Has(s Scope) bool {
 
 // Actor is the caller as events and the audit log name it.
 func (c *Caller) Actor() Actor { return Actor{Key: c.Key, System: c.System} }
+
+// Visible is the account whose things the caller finds; empty means all.
+func (c *Caller) Visible() string {
+	if c.Has(ScopeAdmin) {
+		return ""
+	}
+	return c.Account.ID
+}

@@ -38,14 +38,6 @@ const (
 	keepIdempotency = 24 * time.Hour
 )
 
-// visible is the account whose crawls a caller finds; empty means all.
-func visible(c *Caller) string {
-	if c.Has(ScopeAdmin) {
-		return ""
-	}
-	return c.Account.ID
-}
-
 // Submit accepts a crawl. Once it returns, the crawl is durable and can be read. Key, if it is given, is an idempotency key: the same submission with the same
 // key within 24 hours is the same crawl, and another one is refused.
 func (c *Crawls) Submit(ctx context.Context, caller *Caller, sub Submission, key string) (*Crawl, error) {
@@ -137,7 +129,6 @@ func (c *Crawls) newRow(ctx context.Context, caller *Caller, sub *Submission) (*
 	if r.Labels == nil {
 		r.Labels = []string{}
 	}
-	r.fillEmpty()
 	plan, faults, err := c.choosePlan(ctx, caller, sub.Plan)
 	if err != nil {
 		return nil, err
@@ -264,7 +255,7 @@ func parseStarts(texts []string) (starts []datadir.Start, faults []FieldError) {
 
 // Get returns a crawl.
 func (c *Crawls) Get(ctx context.Context, caller *Caller, id string) (*Crawl, error) {
-	r, err := getRow(ctx, c.s.db.Read(), visible(caller), id)
+	r, err := getRow(ctx, c.s.db.Read(), caller.Visible(), id)
 	if err != nil {
 		return nil, err
 	}
@@ -273,6 +264,7 @@ func (c *Crawls) Get(ctx context.Context, caller *Caller, id string) (*Crawl, er
 
 // show completes a row with what is not stored: figures of a running crawl, the place in the queue, when it is deleted.
 func (c *Crawls) show(r *row) *Crawl {
+	r.fillEmpty()
 	crawl := r.Crawl
 	c.dispatch.complete(&crawl)
 	if c.s.o.Retention > 0 && crawl.State.Ended() && !crawl.EndedAt.IsZero() {
@@ -287,7 +279,7 @@ func (c *Crawls) List(ctx context.Context, caller *Caller, f CrawlFilter) (*List
 	where := func(condition string, values ...any) {
 		query, args = query+" AND "+condition, append(args, values...)
 	}
-	if account := visible(caller); account != "" {
+	if account := caller.Visible(); account != "" {
 		where("account = ?", account)
 	} else if f.Account != "" {
 		where("account = ?", f.Account)
@@ -365,7 +357,7 @@ func (c *Crawls) Command(ctx context.Context, caller *Caller, id string, command
 	}
 	var r *row
 	err := c.s.Write(ctx, func(tx *Tx) (err error) {
-		if r, err = getRow(ctx, tx, visible(caller), id); err != nil {
+		if r, err = getRow(ctx, tx, caller.Visible(), id); err != nil {
 			return err
 		}
 		before := *r
@@ -416,14 +408,9 @@ func (r *Recrawl) options() (*crawl.Recrawl, error) {
 	return o, err
 }
 
-// Delete deletes a crawl in any state. Its usage stays.
-func (c *Crawls) Delete(ctx context.Context, caller *Caller, id string) (*Crawl, error) {
-	return c.Command(ctx, caller, id, CommandDelete, nil)
-}
-
 // Queue returns waiting crawls in their order, as of the last look of the dispatcher, which follows every change. Of the filter it uses the account, the limit and the cursor.
 func (c *Crawls) Queue(ctx context.Context, caller *Caller, f CrawlFilter) (*List[*Crawl], error) {
-	account := cmp.Or(visible(caller), f.Account)
+	account := cmp.Or(caller.Visible(), f.Account)
 	after := 0
 	if f.Cursor != "" {
 		var err error
@@ -467,7 +454,7 @@ func (c *Crawls) DataDir(id string) datadir.Dir { return datadir.Dir(c.s.crawlDi
 
 // Runs returns the ended generations of a crawl, newest first.
 func (c *Crawls) Runs(ctx context.Context, caller *Caller, id string) ([]Run, error) {
-	if _, err := getRow(ctx, c.s.db.Read(), visible(caller), id); err != nil {
+	if _, err := getRow(ctx, c.s.db.Read(), caller.Visible(), id); err != nil {
 		return nil, err
 	}
 	return Collect(ctx, c.s.db.Read(), func(from Scanner) (r Run, err error) {

@@ -16,7 +16,7 @@ import (
 func (c *Crawls) Edit(ctx context.Context, caller *Caller, id string, e Edit) (*Crawl, error) {
 	var r *row
 	err := c.s.Write(ctx, func(tx *Tx) (err error) {
-		if r, err = getRow(ctx, tx, visible(caller), id); err != nil {
+		if r, err = getRow(ctx, tx, caller.Visible(), id); err != nil {
 			return err
 		}
 		return c.edit(ctx, tx, caller, r, &e)

@@ -40,54 +40,52 @@ const (
 	ErrUnavailable  ErrorCode = "unavailable" // the service is shutting down, or its disk is full
 )
 
+// Kinds of errors that only HTTP knows.
+const (
+	ErrMethod    ErrorCode = "method-not-allowed"
+	ErrMediaType ErrorCode = "media-type"
+	ErrTooLarge  ErrorCode = "too-large"
+	ErrHost      ErrorCode = "host"
+	ErrBody      ErrorCode = "bad-request"
+	ErrTimeout   ErrorCode = "timeout"
+	ErrRange     ErrorCode = "range"
+	ErrInternal  ErrorCode = "internal"
+)
+
 // Status is the HTTP status of an error of this kind.
-func (c ErrorCode) Status() int {
-	switch c {
-	case ErrInvalid, ErrReused:
-		return http.StatusUnprocessableEntity
-	case ErrNotFound:
-		return http.StatusNotFound
-	case ErrState, ErrExists, ErrInUse:
-		return http.StatusConflict
-	case ErrUnauthorized:
-		return http.StatusUnauthorized
-	case ErrForbidden, ErrPlanLimit:
-		return http.StatusForbidden
-	case ErrRateLimit:
-		return http.StatusTooManyRequests
-	case ErrUnavailable:
-		return http.StatusServiceUnavailable
-	}
-	return http.StatusInternalServerError
-}
+func (c ErrorCode) Status() int { return c.kind().status }
 
 // Title is the short text for errors of this kind.
-func (c ErrorCode) Title() string {
-	switch c {
-	case ErrInvalid:
-		return "The request has faults"
-	case ErrNotFound:
-		return "Not found"
-	case ErrState:
-		return "The crawl's state does not allow this"
-	case ErrUnauthorized:
-		return "No valid key"
-	case ErrForbidden:
-		return "The key may not do this"
-	case ErrReused:
-		return "The idempotency key was used for another request"
-	case ErrExists:
-		return "This exists already"
-	case ErrInUse:
-		return "This is in use"
-	case ErrPlanLimit:
-		return "The plan does not allow this"
-	case ErrRateLimit:
-		return "Too many requests"
-	case ErrUnavailable:
-		return "The service cannot do this now"
-	}
-	return "Internal error"
+func (c ErrorCode) Title() string { return c.kind().title }
+
+// errorKind is what the documents of all errors of a kind have.
+type errorKind struct {
+	status int
+	title  string
+}
+
+func (c ErrorCode) kind() errorKind {
+	return map[ErrorCode]errorKind{
+		ErrInvalid:      {http.StatusUnprocessableEntity, "The request has faults"},
+		ErrNotFound:     {http.StatusNotFound, "Not found"},
+		ErrState:        {http.StatusConflict, "The crawl's state does not allow this"},
+		ErrUnauthorized: {http.StatusUnauthorized, "No valid key"},
+		ErrForbidden:    {http.StatusForbidden, "The key may not do this"},
+		ErrReused:       {http.StatusUnprocessableEntity, "The idempotency key was used for another request"},
+		ErrExists:       {http.StatusConflict, "This exists already"},
+		ErrInUse:        {http.StatusConflict, "This is in use"},
+		ErrPlanLimit:    {http.StatusForbidden, "The plan does not allow this"},
+		ErrRateLimit:    {http.StatusTooManyRequests, "Too many requests"},
+		ErrUnavailable:  {http.StatusServiceUnavailable, "The service cannot do this now"},
+		ErrMethod:       {http.StatusMethodNotAllowed, "The method is not allowed here"},
+		ErrMediaType:    {http.StatusUnsupportedMediaType, "The content type is not understood"},
+		ErrTooLarge:     {http.StatusRequestEntityTooLarge, "The request is too large"},
+		ErrHost:         {http.StatusMisdirectedRequest, "This host name is not served here"},
+		ErrBody:         {http.StatusBadRequest, "The request cannot be read"},
+		ErrTimeout:      {http.StatusRequestTimeout, "The request came too slowly"},
+		ErrRange:        {http.StatusRequestedRangeNotSatisfiable, "There is no such part"},
+		ErrInternal:     {http.StatusInternalServerError, "Internal error"},
+	}[c]
 }
 
 // Error implements error.
@@ -103,4 +101,16 @@ func (e *Error) Error() string {
 // notFound is the error for an id that does not exist or is of another account.
 func notFound(what, id string) *Error {
 	return &Error{Code: ErrNotFound, Detail: fmt.Sprintf("there is no %s %q", what, id)}
+}
+
+// Document is an Error as the HTTP API writes it: an RFC 9457 document.
+type Document struct {
+	Type     string       `json:"type"`
+	Title    string       `json:"title"`
+	Status   int          `json:"status"`
+	Detail   string       `json:"detail"`
+	Instance string       `json:"instance"`
+	Errors   []FieldError `json:"errors,omitempty"`
+	State    State        `json:"state,omitempty"`
+	Allowed  []Command    `json:"allowed,omitempty"`
 }

@@ -262,7 +262,7 @@ func TestKilledWhileDeleting(t *testing.T) {
 		t.Fatal(err)
 	}
 	child.kill()
-	if _, err := records.Crawls.Delete(t.Context(), ts.admin, c.ID); err != nil {
+	if _, err := records.Crawls.Command(t.Context(), ts.admin, c.ID, CommandDelete, nil); err != nil {
 		t.Error(err)
 	}
 	if err := records.Close(); err != nil {

@@ -71,7 +71,6 @@ func scan(from Scanner, whole bool) (*row, error) {
 	}
 	r.StartURLs = r.starts[:min(len(r.starts), shownStarts)]
 	r.PagesCounted = max(r.PagesCounted, r.counted)
-	r.fillEmpty()
 	return r, err
 }
 

@@ -350,7 +350,7 @@ func (c *Crawls) BlockedOn(ctx context.Context, caller *Caller, host string) ([]
 		if !blocked {
 			continue
 		}
-		_, err := getRow(ctx, c.s.db.Read(), visible(caller), r.id)
+		_, err := getRow(ctx, c.s.db.Read(), caller.Visible(), r.id)
 		if _, hidden := errors.AsType[*Error](err); hidden {
 			continue // it is of another account
 		}

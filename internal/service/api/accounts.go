@@ -43,12 +43,6 @@ func (a accountRoutes) usage(c *call) error {
 	return c.reply(a.accounts().Usage(c.r.Context(), account))
 }
 
-func (a accountRoutes) listKeys(c *call) error {
-	q := c.query()
-	account := c.account(q)
-	return listed(c, q, func(k service.Key) string { return k.ID }, func(ctx context.Context) ([]service.Key, error) { return a.accounts().Keys(ctx, account) })
-}
-
 // keyInput is a request for a key.
 type keyInput struct {
 	Name      string          `json:"name"`
@@ -85,12 +79,8 @@ func (a accountRoutes) createKey(c *call) error {
 	return c.json(http.StatusCreated, key)
 }
 
-func (a accountRoutes) revokeKey(c *call) error {
-	account := c.caller.Account.ID
-	if c.caller.Has(service.ScopeAdmin) {
-		account = ""
-	}
-	return c.noContent(a.accounts().RevokeKey(c.r.Context(), c.caller, account, c.id()))
+func (a accountRoutes) revokeKey(ctx context.Context, c *service.Caller, id string) error {
+	return a.accounts().RevokeKey(ctx, c, c.Visible(), id)
 }
 
 func (a accountRoutes) list(c *call) error {
@@ -104,17 +94,8 @@ type accountInput struct {
 	OwnHosts []string `json:"own_hosts"`
 }
 
-func (a accountRoutes) create(c *call) error {
-	var in accountInput
-	if err := c.body(&in); err != nil {
-		return err
-	}
-	account, err := a.accounts().Create(c.r.Context(), c.caller, service.Account{Name: in.Name, Plan: in.Plan, OwnHosts: in.OwnHosts})
-	if err != nil {
-		return err
-	}
-	c.w.Header().Set("Location", c.link("/v1/accounts/"+account.ID))
-	return c.json(http.StatusCreated, account)
+func (a accountRoutes) create(ctx context.Context, c *service.Caller, in accountInput) (service.Account, error) {
+	return a.accounts().Create(ctx, c, service.Account{Name: in.Name, Plan: in.Plan, OwnHosts: in.OwnHosts})
 }
 
 func (a accountRoutes) get(c *call) error {
@@ -122,14 +103,6 @@ func (a accountRoutes) get(c *call) error {
 		return refuse(service.ErrNotFound, "there is no such account")
 	}
 	return c.reply(a.accounts().Get(c.r.Context(), c.id()))
-}
-
-func (a accountRoutes) edit(c *call) error {
-	var e service.AccountEdit
-	if err := c.body(&e); err != nil {
-		return err
-	}
-	return c.reply(a.accounts().Edit(c.r.Context(), c.caller, c.id(), e))
 }
 
 func (a accountRoutes) plans(c *call) error {

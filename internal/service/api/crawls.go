@@ -97,13 +97,8 @@ func (c *call) accepted(crawl *service.Crawl) error {
 	return c.json(http.StatusAccepted, crawl)
 }
 
-// addLinks names the addresses of what there is of a crawl. Lists are never null.
+// addLinks names the addresses of what there is of a crawl.
 func (c *call) addLinks(crawl *service.Crawl) {
-	for _, list := range []*[]string{&crawl.Labels, &crawl.Errors, &crawl.Warnings, &crawl.StartURLs} {
-		if *list == nil {
-			*list = []string{}
-		}
-	}
 	self := c.link("/v1/crawls/" + crawl.ID)
 	crawl.Links = map[string]string{"self": self}
 	for _, name := range []string{"pages", "events", "log", "runs", "problems", "report", "report.html", "pages.jsonl", "sitemap.xml", "links", "changes"} {

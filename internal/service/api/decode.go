@@ -33,25 +33,25 @@ func readBody(w http.ResponseWriter, r *http.Request, dst any, optional bool) er
 		allowed = append(allowed, "application/merge-patch+json")
 	}
 	typed := err == nil && slices.Contains(allowed, kind)
-	mistyped := refuse(errMediaType, "send the body as "+strings.Join(allowed, " or "))
+	mistyped := refuse(service.ErrMediaType, "send the body as "+strings.Join(allowed, " or "))
 	if !typed && !optional {
 		return mistyped
 	}
 	if r.Header.Get("Content-Encoding") != "" {
-		return refuse(errMediaType, "send the body without Content-Encoding")
+		return refuse(service.ErrMediaType, "send the body without Content-Encoding")
 	}
 	rc := http.NewResponseController(w)
 	_ = rc.SetReadDeadline(time.Now().Add(bodyTime)) // not supported by recorders of tests
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
 	_ = rc.SetReadDeadline(time.Time{})
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		return refuse(errTooLarge, fmt.Sprintf("the body has more than %d bytes", maxBody))
+		return refuse(service.ErrTooLarge, fmt.Sprintf("the body has more than %d bytes", maxBody))
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return refuse(errTimeout, fmt.Sprintf("the body did not arrive within %s", bodyTime))
+		return refuse(service.ErrTimeout, fmt.Sprintf("the body did not arrive within %s", bodyTime))
 	}
 	if err != nil {
-		return refuse(errBody, "the body did not arrive whole")
+		return refuse(service.ErrBody, "the body did not arrive whole")
 	}
 	if optional && len(bytes.TrimSpace(text)) == 0 {
 		return nil // whatever its type; the length of a body in chunks is not known before
@@ -61,7 +61,7 @@ func readBody(w http.ResponseWriter, r *http.Request, dst any, optional bool) er
 	}
 	if !json.Valid(text) {
 		var any any
-		return refuse(errBody, fmt.Sprintf("the body is not one JSON value: %v", json.Unmarshal(text, &any)))
+		return refuse(service.ErrBody, fmt.Sprintf("the body is not one JSON value: %v", json.Unmarshal(text, &any)))
 	}
 	if faults := fill("", text, reflect.ValueOf(dst).Elem()); len(faults) > 0 {
 		return refuse(service.ErrInvalid, "the body has faults", faults...)

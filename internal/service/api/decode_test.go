@@ -37,16 +37,16 @@ func TestBodies(t *testing.T) {
 		{json, `[]`, service.ErrInvalid, []string{""}},
 		{json, `null`, service.ErrInvalid, []string{""}},
 		{json, `"x"`, service.ErrInvalid, []string{""}},
-		{json, `{} {}`, errBody, nil},
-		{json, ``, errBody, nil},
-		{json, `{"name":`, errBody, nil},
-		{json, strings.Repeat("[", 100_000), errBody, nil},
-		{json, `{"name":"` + strings.Repeat("x", maxBody) + `"}`, errTooLarge, nil},
-		{"", `{}`, errMediaType, nil},
-		{"text/plain", `{}`, errMediaType, nil},
-		{"application/x-www-form-urlencoded", `name=x`, errMediaType, nil},
-		{"application/json-patch+json", `[]`, errMediaType, nil},
-		{"application/merge-patch+json", `{}`, errMediaType, nil}, // only for PATCH
+		{json, `{} {}`, service.ErrBody, nil},
+		{json, ``, service.ErrBody, nil},
+		{json, `{"name":`, service.ErrBody, nil},
+		{json, strings.Repeat("[", 100_000), service.ErrBody, nil},
+		{json, `{"name":"` + strings.Repeat("x", maxBody) + `"}`, service.ErrTooLarge, nil},
+		{"", `{}`, service.ErrMediaType, nil},
+		{"text/plain", `{}`, service.ErrMediaType, nil},
+		{"application/x-www-form-urlencoded", `name=x`, service.ErrMediaType, nil},
+		{"application/json-patch+json", `[]`, service.ErrMediaType, nil},
+		{"application/merge-patch+json", `{}`, service.ErrMediaType, nil}, // only for PATCH
 	} {
 		var s service.Submission
 		err := readBody(httptest.NewRecorder(), bodyRequest(c.kind, c.body), &s, false)
@@ -111,7 +111,7 @@ func FuzzBodies(f *testing.F) {
 			if !ok {
 				t.Fatalf("%q: %v is no error of the request", body, err)
 			}
-			if status, _ := statusOf(e.Code); status < 400 || status > 499 {
+			if status := e.Code.Status(); status < 400 || status > 499 {
 				t.Fatalf("%q: status %d", body, status)
 			}
 			for _, field := range e.Fields {

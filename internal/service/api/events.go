@@ -133,15 +133,7 @@ func (s *streams) sample(ctx context.Context) {
 
 // sampleText is a sample as an event without id.
 func sampleText(id string, live *monitor.Live) []byte {
-	data, err := json.Marshal(live)
-	if err != nil {
-		return nil
-	}
-	text, err := json.Marshal(service.Event{At: page.Time{Time: time.Now().UTC()}, Type: service.Sample, Crawl: id, Generation: live.Generation, Actor: service.Actor{System: "monitor"}, Data: data})
-	if err != nil {
-		return nil
-	}
-	return fmt.Appendf(nil, "event: %s\ndata: %s\n\n", service.Sample, text)
+	return unstored("", service.Event{Type: service.Sample, Crawl: id, Generation: live.Generation, Actor: service.Actor{System: "monitor"}}, live)
 }
 
 // gapText tells a client that it does not get all events after the one that it has.
@@ -150,15 +142,21 @@ func gapText(crawl string, has, from int64) []byte {
 	if has > from {
 		detail = "there is no event with the id has: the database may be an older copy. Read the crawls again; the stream goes on after the id from"
 	}
-	data, err := json.Marshal(map[string]any{"has": has, "from": from, "detail": detail})
-	if err != nil {
-		return nil
+	return unstored(fmt.Sprintf("retry: 1000\nid: %d\n", from), service.Event{Type: service.Gap, Crawl: crawl, Actor: service.Actor{System: "events"}},
+		map[string]any{"has": has, "from": from, "detail": detail})
+}
+
+// unstored is an event that only the stream has, with its data. The head is of the stream.
+func unstored(head string, e service.Event, data any) (text []byte) {
+	e.At = page.Time{Time: time.Now().UTC()}
+	var err error
+	if e.Data, err = json.Marshal(data); err == nil {
+		text, err = json.Marshal(e)
 	}
-	text, err := json.Marshal(service.Event{At: page.Time{Time: time.Now().UTC()}, Type: service.Gap, Crawl: crawl, Actor: service.Actor{System: "events"}, Data: data})
 	if err != nil {
-		return nil
+		return nil // only values of types that can be encoded are passed
 	}
-	return fmt.Appendf(nil, "retry: 1000\nid: %d\nevent: %s\ndata: %s\n\n", from, service.Gap, text)
+	return fmt.Appendf(nil, "%sevent: %s\ndata: %s\n\n", head, e.Type, text)
 }
 
 func (o *stream) wants(account, crawl string) bool {
@@ -200,11 +198,7 @@ func (o *stream) take() []byte {
 type eventRoutes struct{ server *Server }
 
 func (e eventRoutes) all(c *call) error {
-	account := c.caller.Account.ID
-	if c.caller.Has(service.ScopeAdmin) {
-		account = ""
-	}
-	return e.stream(c, &stream{account: account})
+	return e.stream(c, &stream{account: c.caller.Visible()})
 }
 
 func (e eventRoutes) ofCrawl(c *call) error {

@@ -80,7 +80,7 @@ func (l *logins) enter(c *call) error {
 	_ = http.NewResponseController(c.w).SetReadDeadline(time.Now().Add(bodyTime)) // not supported by recorders of tests
 	c.r.Body = http.MaxBytesReader(c.w, c.r.Body, loginBody)
 	if err := c.r.ParseForm(); err != nil {
-		return refuse(errBody, "the form cannot be read")
+		return refuse(service.ErrBody, "the form cannot be read")
 	}
 	token, key := c.r.PostForm.Get("token"), strings.TrimSpace(c.r.PostForm.Get("key"))
 	secret, err := l.server.sessions.Begin(c.r.Context(), token, key, remote)

@@ -29,7 +29,7 @@ func document31(t *testing.T, base string) *openapi3.T {
 	return doc
 }
 
-// The document is valid OpenAPI 3.1.
+// The service.Document is valid OpenAPI 3.1.
 func TestDocumentIsValid(t *testing.T) {
 	doc := document31(t, "/crawls")
 	if err := doc.Validate(t.Context()); err != nil {
@@ -40,7 +40,7 @@ func TestDocumentIsValid(t *testing.T) {
 	}
 }
 
-// The document has the operations of the server and no others. Only the pages by which people log in are not in it.
+// The service.Document has the operations of the server and no others. Only the pages by which people log in are not in it.
 func TestDocumentHasEveryRoute(t *testing.T) {
 	var described, served []string
 	for path, item := range document31(t, "").Paths.Map() {
@@ -92,7 +92,7 @@ func TestSchemasHaveEveryField(t *testing.T) {
 		"Key": reflect.TypeFor[service.Key](), "KeyInput": reflect.TypeFor[keyInput](), "Plan": reflect.TypeFor[service.Plan](), "PlanInput": reflect.TypeFor[planInput](),
 		"Usage": reflect.TypeFor[service.Usage](), "AuditEntry": reflect.TypeFor[service.AuditEntry](), "Schedule": reflect.TypeFor[service.Schedule](),
 		"ScheduleInput": reflect.TypeFor[schedules.Input](), "ScheduleEdit": reflect.TypeFor[schedules.Input](), "WebhookInput": reflect.TypeFor[hooks.Input](), "WebhookEdit": reflect.TypeFor[hooks.Input](), "Host": reflect.TypeFor[hostAnswer](), "Webhook": reflect.TypeFor[service.Webhook](),
-		"Delivery": reflect.TypeFor[service.Delivery](), "Me": reflect.TypeFor[me](), "Error": reflect.TypeFor[document](), "SiteProblem": reflect.TypeFor[problems.Problem](),
+		"Delivery": reflect.TypeFor[service.Delivery](), "Me": reflect.TypeFor[me](), "Error": reflect.TypeFor[service.Document](), "SiteProblem": reflect.TypeFor[problems.Problem](),
 		"Setting": reflect.TypeFor[config.SettingInfo](),
 	} {
 		schema := doc.Components.Schemas[name]
@@ -135,7 +135,7 @@ func TestListsOfTheDocument(t *testing.T) {
 			got = append(got, v.(string))
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("%s: the document has %q, the program %q", name, got, want)
+			t.Errorf("%s: the service.Document has %q, the program %q", name, got, want)
 		}
 	}
 }

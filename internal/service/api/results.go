@@ -126,7 +126,7 @@ func (a resultRoutes) send(c *call, crawl *service.Crawl, path, kind string) err
 	http.ServeContent(out, c.r, "", info.ModTime(), f)
 	if out.badRange {
 		h.Set("Content-Range", fmt.Sprintf("bytes */%d", info.Size()))
-		return refuse(errRange, "the file does not have this range")
+		return refuse(service.ErrRange, "the file does not have this range")
 	}
 	return nil
 }

@@ -1,10 +1,8 @@
 package api
 
 import (
-	"context"
 	"encoding/json"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -30,7 +28,8 @@ func (s *Server) routes() []route {
 		admin = service.ScopeAdmin
 	)
 	crawls, accounts, events, logins, server := crawlRoutes{s}, accountRoutes{s}, eventRoutes{s}, newLogins(s), serverRoutes{s}
-	results, schedules, webhooks, hosts := resultRoutes{crawls}, scheduleRoutes{s.parts.Schedules}, hookRoutes{s.parts.Hooks}, hostRoutes{s.parts.Hosts}
+	results, schedules, hooks, hosts := resultRoutes{crawls}, s.parts.Schedules, s.parts.Hooks, hostRoutes{s.parts.Hosts}
+	deliveries := deliveryRoutes{hooks}
 	return []route{
 		{"GET", "/healthz", public, server.health},
 		{"GET", "/readyz", public, server.ready},
@@ -70,31 +69,31 @@ func (s *Server) routes() []route {
 		{"GET", "/v1/events", read, events.all},
 		{"GET", "/v1/crawls/{id}/events", read, events.ofCrawl},
 
-		{"GET", "/v1/schedules", read, schedules.list},
-		{"POST", "/v1/schedules", write, schedules.create},
-		{"GET", "/v1/schedules/{id}", read, schedules.get},
-		{"PATCH", "/v1/schedules/{id}", write, schedules.edit},
-		{"DELETE", "/v1/schedules/{id}", write, schedules.delete},
-		{"GET", "/v1/webhooks", read, webhooks.list},
-		{"POST", "/v1/webhooks", write, webhooks.create},
-		{"GET", "/v1/webhooks/{id}", read, webhooks.get},
-		{"PATCH", "/v1/webhooks/{id}", write, webhooks.edit},
-		{"DELETE", "/v1/webhooks/{id}", write, webhooks.delete},
-		{"POST", "/v1/webhooks/{id}/test", write, webhooks.test},
-		{"GET", "/v1/webhooks/{id}/deliveries", read, webhooks.deliveries},
-		{"POST", "/v1/webhooks/{id}/deliveries/{delivery}/redeliver", write, webhooks.redeliver},
+		{"GET", "/v1/schedules", read, list(func(s service.Schedule) string { return s.ID }, schedules.List)},
+		{"POST", "/v1/schedules", write, create(func(s *service.Schedule) string { return "/v1/schedules/" + s.ID }, schedules.Create)},
+		{"GET", "/v1/schedules/{id}", read, get(schedules.Get)},
+		{"PATCH", "/v1/schedules/{id}", write, edit(schedules.Edit)},
+		{"DELETE", "/v1/schedules/{id}", write, remove(schedules.Delete)},
+		{"GET", "/v1/webhooks", read, list(func(w service.Webhook) string { return w.ID }, hooks.List)},
+		{"POST", "/v1/webhooks", write, create(func(w *service.Webhook) string { return "/v1/webhooks/" + w.ID }, hooks.Create)},
+		{"GET", "/v1/webhooks/{id}", read, get(hooks.Get)},
+		{"PATCH", "/v1/webhooks/{id}", write, edit(hooks.Edit)},
+		{"DELETE", "/v1/webhooks/{id}", write, remove(hooks.Delete)},
+		{"POST", "/v1/webhooks/{id}/test", write, deliveries.test},
+		{"GET", "/v1/webhooks/{id}/deliveries", read, deliveries.list},
+		{"POST", "/v1/webhooks/{id}/deliveries/{delivery}/redeliver", write, deliveries.again},
 		{"GET", "/v1/hosts", admin, hosts.list},
 		{"GET", "/v1/hosts/{host}", read, hosts.get},
 		{"PUT", "/v1/hosts/{host}/deny", admin, hosts.deny},
 		{"DELETE", "/v1/hosts/{host}/deny", admin, hosts.allow},
 
-		{"GET", "/v1/keys", read, accounts.listKeys},
+		{"GET", "/v1/keys", read, list(func(k service.Key) string { return k.ID }, accounts.accounts().Keys)},
 		{"POST", "/v1/keys", write, accounts.createKey},
-		{"DELETE", "/v1/keys/{id}", write, accounts.revokeKey},
+		{"DELETE", "/v1/keys/{id}", write, remove(accounts.revokeKey)},
 		{"GET", "/v1/accounts", admin, accounts.list},
-		{"POST", "/v1/accounts", admin, accounts.create},
+		{"POST", "/v1/accounts", admin, create(func(a service.Account) string { return "/v1/accounts/" + a.ID }, accounts.create)},
 		{"GET", "/v1/accounts/{id}", read, accounts.get},
-		{"PATCH", "/v1/accounts/{id}", admin, accounts.edit},
+		{"PATCH", "/v1/accounts/{id}", admin, edit(accounts.accounts().Edit)},
 		{"GET", "/v1/plans", read, accounts.plans},
 		{"PUT", "/v1/plans/{name}", admin, accounts.putPlan},
 		{"DELETE", "/v1/plans/{name}", admin, accounts.deletePlan},
@@ -260,30 +259,6 @@ func items[T any](c *call, all []T, err error) error {
 		all = []T{}
 	}
 	return c.reply(service.List[T]{Items: all}, err)
-}
-
-// listed answers with a part of a list. Of is the order of the list, ascending and different for each item; the cursor is that of the last item of the part before.
-func listed[T any](c *call, q *query, of func(T) string, load func(context.Context) ([]T, error)) error {
-	cursor, limit := q.text("cursor"), q.number("limit", 1, mostItems, someItems)
-	if err := q.done(); err != nil {
-		return err
-	}
-	all, err := load(c.r.Context())
-	if err != nil {
-		return err
-	}
-	if cursor != "" {
-		from := slices.IndexFunc(all, func(item T) bool { return of(item) > cursor })
-		if from < 0 {
-			from = len(all)
-		}
-		all = all[from:]
-	}
-	list := service.List[T]{Items: append([]T{}, all[:min(limit, len(all))]...)}
-	if len(all) > limit {
-		list.NextCursor = of(all[limit-1])
-	}
-	return c.json(http.StatusOK, list)
 }
 
 // noContent answers that something was done, unless there is an error.

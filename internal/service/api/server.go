@@ -160,7 +160,7 @@ func (s *Server) Handler() http.Handler {
 		}()
 		secureHeaders(w.Header(), s.secure)
 		if !s.hosts.allows(r.Host) {
-			s.fail(w, r, refuse(errHost, "use an address, localhost, the name given to --listen, or that of --public-url"))
+			s.fail(w, r, refuse(service.ErrHost, "use an address, localhost, the name given to --listen, or that of --public-url"))
 			return
 		}
 		// Answers that take longer, such as files and streams, move the deadline themselves.
@@ -219,7 +219,7 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 	}
 	if methods := s.methods(r); len(methods) > 0 {
 		w.Header().Set("Allow", strings.Join(methods, ", "))
-		s.fail(w, r, refuse(errMethod, "allowed here: "+strings.Join(methods, ", ")))
+		s.fail(w, r, refuse(service.ErrMethod, "allowed here: "+strings.Join(methods, ", ")))
 		return
 	}
 	s.fail(w, r, notFound)

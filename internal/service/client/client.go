@@ -66,17 +66,8 @@ func New(o Options) (*Client, error) {
 // Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
-// Error is the problem document of a request that the server refused.
-type Error struct {
-	Type     string               `json:"type"`
-	Title    string               `json:"title"`
-	Status   int                  `json:"status"`
-	Detail   string               `json:"detail"`
-	Instance string               `json:"instance"`
-	Errors   []service.FieldError `json:"errors,omitempty"`
-	State    service.State        `json:"state,omitempty"`
-	Allowed  []service.Command    `json:"allowed,omitempty"`
-}
+// Error is the document of a request that the server refused.
+type Error struct{ service.Document }
 
 // Error implements error.
 func (e *Error) Error() string {
@@ -172,7 +163,7 @@ func problemOf(res *http.Response) error {
 	e := &Error{}
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	if kind != "application/problem+json" || json.Unmarshal(text, e) != nil {
-		e = &Error{Detail: "the server answered " + res.Status + ", which is no answer of Mapwright: check its address"}
+		e.Detail = "the server answered " + res.Status + ", which is no answer of Mapwright: check its address"
 	}
 	e.Status = res.StatusCode
 	return e

@@ -90,7 +90,7 @@ func TestProblems(t *testing.T) {
 		}
 		w.Header().Set("Content-Type", "application/problem+json")
 		w.WriteHeader(http.StatusConflict)
-		_ = json.NewEncoder(w).Encode(Error{Detail: "no", State: service.Running, Allowed: []service.Command{service.CommandPause}})
+		_ = json.NewEncoder(w).Encode(service.Document{Detail: "no", State: service.Running, Allowed: []service.Command{service.CommandPause}})
 	})
 	_, err := c.Command(t.Context(), "x", service.CommandResume)
 	if e, ok := errors.AsType[*Error](err); !ok || e.Status != http.StatusConflict || e.State != service.Running || err.Error() != "no (allowed now: [pause])" {

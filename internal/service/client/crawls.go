@@ -1,9 +1,9 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"io"
 	"net/http"
 	"net/url"
@@ -21,19 +21,21 @@ func crawlPath(id string, more ...string) string {
 	return path
 }
 
+// crawl sends a request that is answered with a crawl.
+func (c *Client) crawl(ctx context.Context, in call) (*service.Crawl, error) {
+	out := &service.Crawl{}
+	return out, c.do(ctx, in, out)
+}
+
 // Submit submits a crawl. The key names the request: if it is repeated, the answer is the same and no second crawl is made. An empty one is chosen.
 func (c *Client) Submit(ctx context.Context, s service.Submission, key string) (*service.Crawl, error) {
-	if key == "" {
-		key = rand.Text()
-	}
-	out := &service.Crawl{}
-	return out, c.do(ctx, call{method: http.MethodPost, path: "/v1/crawls", body: s, header: http.Header{"Idempotency-Key": {key}}, repeat: true}, out)
+	header := http.Header{"Idempotency-Key": {cmp.Or(key, rand.Text())}}
+	return c.crawl(ctx, call{method: http.MethodPost, path: "/v1/crawls", body: s, header: header, repeat: true})
 }
 
 // Crawl reads one crawl.
 func (c *Client) Crawl(ctx context.Context, id string) (*service.Crawl, error) {
-	out := &service.Crawl{}
-	return out, c.do(ctx, call{method: http.MethodGet, path: crawlPath(id)}, out)
+	return c.crawl(ctx, call{method: http.MethodGet, path: crawlPath(id)})
 }
 
 // Crawls reads a part of the list of crawls, the newest first.
@@ -66,35 +68,20 @@ func (c *Client) list(ctx context.Context, path string, f service.CrawlFilter) (
 
 // Edit changes a crawl.
 func (c *Client) Edit(ctx context.Context, id string, e service.Edit) (*service.Crawl, error) {
-	out := &service.Crawl{}
-	return out, c.do(ctx, call{method: http.MethodPatch, path: crawlPath(id), body: e, repeat: true}, out)
+	return c.crawl(ctx, call{method: http.MethodPatch, path: crawlPath(id), body: e, repeat: true})
 }
 
-// Command asks a crawl to do something. Repeating a command is fine, but for a recrawl.
+// Command asks a crawl to do something. To repeat a command is fine, but for a recrawl.
 func (c *Client) Command(ctx context.Context, id string, command service.Command) (*service.Crawl, error) {
 	if command == service.CommandDelete {
-		return c.Delete(ctx, id)
+		return c.crawl(ctx, call{method: http.MethodDelete, path: crawlPath(id), repeat: true})
 	}
-	out := &service.Crawl{}
-	return out, c.do(ctx, call{method: http.MethodPost, path: crawlPath(id, string(command)), repeat: command != service.CommandRecrawl}, out)
+	return c.crawl(ctx, call{method: http.MethodPost, path: crawlPath(id, string(command)), repeat: command != service.CommandRecrawl})
 }
 
 // Recrawl visits the URLs of a finished crawl again.
 func (c *Client) Recrawl(ctx context.Context, id string, r service.Recrawl) (*service.Crawl, error) {
-	out := &service.Crawl{}
-	return out, c.do(ctx, call{method: http.MethodPost, path: crawlPath(id, "recrawl"), body: r}, out)
-}
-
-// Delete deletes a crawl and its data.
-func (c *Client) Delete(ctx context.Context, id string) (*service.Crawl, error) {
-	out := &service.Crawl{}
-	return out, c.do(ctx, call{method: http.MethodDelete, path: crawlPath(id), repeat: true}, out)
-}
-
-// Pages reads a part of the pages of a crawl. The query has the filters of the API.
-func (c *Client) Pages(ctx context.Context, id string, query url.Values) (*service.List[json.RawMessage], error) {
-	out := &service.List[json.RawMessage]{}
-	return out, c.do(ctx, call{method: http.MethodGet, path: crawlPath(id, "pages"), query: query}, out)
+	return c.crawl(ctx, call{method: http.MethodPost, path: crawlPath(id, "recrawl"), body: r})
 }
 
 // Result opens one of the results of a crawl, such as pages.jsonl, sitemap.xml, report, links or changes. The caller closes it.

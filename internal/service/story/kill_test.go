@@ -105,7 +105,7 @@ func TestKilled(t *testing.T) {
 	must(c.Command(t.Context(), pausing, service.CommandPause))(t)
 	s.reaches(c, pausing, service.Pausing)
 	must(c.Command(t.Context(), cancelled, service.CommandCancel))(t)
-	must(c.Delete(t.Context(), deleted))(t)
+	must(c.Command(t.Context(), deleted, service.CommandDelete))(t)
 	s.kill()
 	w.Release()
 	checkRecords(t, dir, pages, 0)
@@ -185,7 +185,7 @@ func TestKilledAtAnEvent(t *testing.T) {
 					t.Fatal(err)
 				}
 				if at == service.CrawlDeleted && event.Type == service.CrawlFinished {
-					must(c.Delete(t.Context(), id))(t) // the event of the deletion comes when all is gone
+					must(c.Command(t.Context(), id, service.CommandDelete))(t) // the event of the deletion comes when all is gone
 					break
 				}
 				if event.Type == at {

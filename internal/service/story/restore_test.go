@@ -45,7 +45,7 @@ func TestYesterdaysDatabase(t *testing.T) {
 	for _, id := range []string{kept, again, running, queued, fresh} {
 		s.reaches(c, id, service.Complete)
 	}
-	must(c.Delete(t.Context(), gone))(t)
+	must(c.Command(t.Context(), gone, service.CommandDelete))(t)
 	s.until("the crawl is gone", func() bool { return isGone(c, gone) })
 	s.stop()
 

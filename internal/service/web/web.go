@@ -226,7 +226,7 @@ func (q *request) fail(err error) {
 			return // the client has gone
 		}
 		q.server.o.Log.Error("page failed", "method", q.r.Method, "path", q.r.URL.Path, "error", err)
-		known = &service.Error{Code: "internal", Detail: "The server could not make this page. Its log says why."}
+		known = &service.Error{Code: service.ErrInternal, Detail: "The server could not make this page. Its log says why."}
 	}
 	if known.Code == service.ErrUnauthorized {
 		http.Redirect(q.w, q.r, q.path("/login"), http.StatusSeeOther)
