@@ -13,6 +13,7 @@ import (
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/pagestats"
 	"github.com/mapwright/mapwright/internal/ui"
+	"github.com/mapwright/mapwright/internal/words"
 )
 
 // Charts are the charts of a report, in the order in which they are shown.
@@ -70,7 +71,7 @@ func notIndexable(rep *report.Report) template.HTML {
 		none = "No URL was found."
 	}
 	c := &chart.Bars{Caption: chart.Caption{ID: "chart-indexable", Title: "Why URLs are not indexable", Desc: "URLs that do not belong into an XML sitemap, by reason.", None: none}, First: "Reason", Series: []chart.Series{{Name: "URLs", Tone: chart.Warn}}}
-	for _, reason := range byCount(rep.NotIndexable) {
+	for _, reason := range words.ByCount(rep.NotIndexable) {
 		c.Rows = append(c.Rows, chart.Row{Label: reasonText(reason), Values: []float64{float64(rep.NotIndexable[reason])}})
 	}
 	return c.HTML()

@@ -2,7 +2,6 @@ package reporthtml
 
 import (
 	"bytes"
-	"cmp"
 	"embed"
 	"encoding/json"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"maps"
 	"net/url"
 	"slices"
-	"strings"
 
 	"github.com/dustin/go-humanize"
 
@@ -18,6 +16,7 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/export"
 	"github.com/mapwright/mapwright/internal/ui"
+	"github.com/mapwright/mapwright/internal/words"
 )
 
 //go:embed templates
@@ -172,7 +171,7 @@ func Counts(caption, name, counted string, of map[string]int64, address func(nam
 	for _, n := range of {
 		whole += n
 	}
-	for _, key := range byCount(of) {
+	for _, key := range words.ByCount(of) {
 		cell := ui.Word(key)
 		if address != nil {
 			cell = ui.Inside(key, address(key))
@@ -185,15 +184,10 @@ func Counts(caption, name, counted string, of map[string]int64, address func(nam
 // ChangedFields is the table of what changed in a recrawl. A URL may have several changed fields, so that there are no shares.
 func ChangedFields(rep *report.Report) *ui.Table {
 	t := &ui.Table{Caption: "Changed URLs by what differs", Columns: []ui.Column{{Name: "Field"}, {Name: "URLs", Class: "num"}}}
-	for _, field := range byCount(rep.ChangedFields) {
+	for _, field := range words.ByCount(rep.ChangedFields) {
 		t.Add(ui.Word(field), ui.Number(rep.ChangedFields[field]))
 	}
 	return t
-}
-
-// byCount are the names, that of the largest count first.
-func byCount(of map[string]int64) []string {
-	return slices.SortedFunc(maps.Keys(of), func(a, b string) int { return cmp.Or(cmp.Compare(of[b], of[a]), strings.Compare(a, b)) })
 }
 
 func sections(rep *report.Report) *ui.Table {

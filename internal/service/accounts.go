@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -27,11 +28,11 @@ func (a *Accounts) makeDefaults(ctx context.Context) error {
 	}
 	return a.s.Write(ctx, func(tx *Tx) error {
 		for _, p := range []Plan{{Name: DefaultPlan, MaxPriority: 9}, {Name: "safe", Safe: true, MaxPriority: 9, MaxCrawls: 1}} {
-			if _, err := tx.exec("INSERT INTO plan (name, terms_json) VALUES (?, ?) ON CONFLICT (name) DO NOTHING", p.Name, toJSON(p)); err != nil {
+			if _, err := tx.Exec("INSERT INTO plan (name, terms_json) VALUES (?, ?) ON CONFLICT (name) DO NOTHING", p.Name, ToJSON(p)); err != nil {
 				return err
 			}
 		}
-		_, err := tx.exec("INSERT INTO account (id, name, plan, own_hosts_json, disabled, created_at) VALUES (?, ?, ?, '[]', 0, ?) ON CONFLICT (name) DO NOTHING",
+		_, err := tx.Exec("INSERT INTO account (id, name, plan, own_hosts_json, disabled, created_at) VALUES (?, ?, ?, '[]', 0, ?) ON CONFLICT (name) DO NOTHING",
 			NewID(), DefaultAccount, DefaultPlan, Millis(tx.now))
 		return err
 	})
@@ -52,7 +53,7 @@ func (d *accountDest) dest() []any {
 
 func (d *accountDest) take() (Account, error) {
 	d.account.CreatedAt = TimeOf(d.created)
-	return d.account, fromJSON(d.hosts, &d.account.OwnHosts)
+	return d.account, FromJSON(d.hosts, &d.account.OwnHosts)
 }
 
 func scanAccount(row Scanner) (Account, error) {
@@ -84,9 +85,7 @@ func (a *Accounts) List(ctx context.Context) ([]Account, error) {
 // Create makes an account.
 func (a *Accounts) Create(ctx context.Context, c *Caller, account Account) (Account, error) {
 	account.ID = NewID()
-	if account.Plan == "" {
-		account.Plan = DefaultPlan
-	}
+	account.Plan = cmp.Or(account.Plan, DefaultPlan)
 	if account.OwnHosts == nil {
 		account.OwnHosts = []string{}
 	}
@@ -95,8 +94,8 @@ func (a *Accounts) Create(ctx context.Context, c *Caller, account Account) (Acco
 			return err
 		}
 		account.CreatedAt = TimeOf(Millis(tx.now))
-		err := tx.change("INSERT INTO account (id, name, plan, own_hosts_json, disabled, created_at) VALUES (?, ?, ?, ?, ?, ?)",
-			account.ID, account.Name, account.Plan, toJSON(account.OwnHosts), account.Disabled, Millis(tx.now))
+		err := tx.Change("INSERT INTO account (id, name, plan, own_hosts_json, disabled, created_at) VALUES (?, ?, ?, ?, ?, ?)",
+			account.ID, account.Name, account.Plan, ToJSON(account.OwnHosts), account.Disabled, Millis(tx.now))
 		if db.IsTaken(err) {
 			return &Error{Code: ErrExists, Detail: fmt.Sprintf("there is an account %q already", account.Name)}
 		}
@@ -112,20 +111,20 @@ func (a *Accounts) Edit(ctx context.Context, c *Caller, id string, e AccountEdit
 			return err
 		}
 		before := account.Plan
-		set(&account.Name, e.Name)
-		set(&account.Plan, e.Plan)
-		set(&account.OwnHosts, e.OwnHosts)
-		set(&account.Disabled, e.Disabled)
+		Set(&account.Name, e.Name)
+		Set(&account.Plan, e.Plan)
+		Set(&account.OwnHosts, e.OwnHosts)
+		Set(&account.Disabled, e.Disabled)
 		if err := checkAccount(ctx, tx, &account); err != nil {
 			return err
 		}
-		err := tx.change("UPDATE account SET name = ?, plan = ?, own_hosts_json = ?, disabled = ? WHERE id = ?",
-			account.Name, account.Plan, toJSON(account.OwnHosts), account.Disabled, account.ID)
+		err := tx.Change("UPDATE account SET name = ?, plan = ?, own_hosts_json = ?, disabled = ? WHERE id = ?",
+			account.Name, account.Plan, ToJSON(account.OwnHosts), account.Disabled, account.ID)
 		if db.IsTaken(err) {
 			return &Error{Code: ErrExists, Detail: fmt.Sprintf("there is an account %q already", account.Name)}
 		}
 		if account.Plan != before {
-			err = errors.Join(err, tx.change("UPDATE crawl SET plan = ? WHERE account = ? AND plan = ?", account.Plan, account.ID, before))
+			err = errors.Join(err, tx.Change("UPDATE crawl SET plan = ? WHERE account = ? AND plan = ?", account.Plan, account.ID, before))
 		}
 		return errors.Join(err, tx.Audit(c, "account.edit", account.ID, e))
 	})
@@ -135,8 +134,8 @@ func (a *Accounts) Edit(ctx context.Context, c *Caller, id string, e AccountEdit
 	return account, err
 }
 
-// set sets a value, if one is given.
-func set[T any](p *T, value *T) {
+// Set sets a value, if one is given.
+func Set[T any](p *T, value *T) {
 	if value != nil {
 		*p = *value
 	}
@@ -159,7 +158,7 @@ func checkAccount(ctx context.Context, q Queryer, account *Account) error {
 	if _, err := config.NewHostSet(account.OwnHosts); err != nil {
 		faults = append(faults, FieldError{"own_hosts", "invalid", err.Error()})
 	}
-	return invalid("the account", faults)
+	return Invalid("the account", faults)
 }
 
 const (
@@ -180,8 +179,8 @@ func checkName(field, name string) []FieldError {
 	return nil
 }
 
-// invalid is the error for a request with faults, or nil without any.
-func invalid(what string, faults []FieldError) error {
+// Invalid is the error for a request with faults, or nil without any.
+func Invalid(what string, faults []FieldError) error {
 	if len(faults) == 0 {
 		return nil
 	}
@@ -211,7 +210,7 @@ func scanPlan(row Scanner) (p Plan, err error) {
 	if err := row.Scan(&terms); err != nil {
 		return p, err
 	}
-	return p, fromJSON(terms, &p)
+	return p, FromJSON(terms, &p)
 }
 
 // PutPlan makes a plan or replaces it.
@@ -232,11 +231,11 @@ func (a *Accounts) PutPlan(ctx context.Context, c *Caller, p Plan) error {
 			faults = append(faults, FieldError{"refused_settings", "unknown", fmt.Sprintf("there is no setting %q", name)})
 		}
 	}
-	if err := invalid("the plan", faults); err != nil {
+	if err := Invalid("the plan", faults); err != nil {
 		return err
 	}
 	err := a.s.Write(ctx, func(tx *Tx) error {
-		return errors.Join(tx.change("INSERT INTO plan (name, terms_json) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET terms_json = excluded.terms_json", p.Name, toJSON(p)),
+		return errors.Join(tx.Change("INSERT INTO plan (name, terms_json) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET terms_json = excluded.terms_json", p.Name, ToJSON(p)),
 			tx.Audit(c, "plan.put", p.Name, p))
 	})
 	if err == nil {
@@ -265,7 +264,7 @@ func (a *Accounts) DeletePlan(ctx context.Context, c *Caller, name string) error
 		case len(users) > 0:
 			return &Error{Code: ErrInUse, Detail: fmt.Sprintf("crawls of %s were submitted with plan %q: delete these crawls first", listNames(users), name)}
 		}
-		n, err := tx.exec("DELETE FROM plan WHERE name = ?", name)
+		n, err := tx.Exec("DELETE FROM plan WHERE name = ?", name)
 		if err == nil && n == 0 {
 			return notFound("plan", name)
 		}
@@ -274,7 +273,7 @@ func (a *Accounts) DeletePlan(ctx context.Context, c *Caller, name string) error
 }
 
 func (tx *Tx) accountNames(query, plan string) ([]string, error) {
-	return Collect(tx.ctx, tx, func(row Scanner) (name string, err error) { return name, row.Scan(&name) }, query, plan)
+	return Collect(tx.ctx, tx, ScanText, query, plan)
 }
 
 // listNames names the first accounts of a list, and says how many others there are.

@@ -102,7 +102,7 @@ func TestClockSetBackOverAMonth(t *testing.T) {
 			t.Fatal(err)
 		}
 		err := ts.Write(t.Context(), func(tx *Tx) error { // as the clock would have had it
-			return errors.Join(tx.change("UPDATE crawl SET grant_month = '2000-02'"), tx.change("UPDATE page_usage SET month = '2000-02'"))
+			return errors.Join(tx.Change("UPDATE crawl SET grant_month = '2000-02'"), tx.Change("UPDATE page_usage SET month = '2000-02'"))
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/problems"
 )
 
 // Crawl is one crawl of the service as users see it.
@@ -65,14 +66,7 @@ type Progress struct {
 	Indexable      *int64             `json:"indexable,omitempty"`
 	PagesPerSecNow float64            `json:"pages_per_second_now"`
 	Limits         []monitor.LimitUse `json:"limits"`
-	Problems       *ProblemCounts     `json:"problems,omitempty"`
-}
-
-// ProblemCounts are how many problems of a site were found, by severity.
-type ProblemCounts struct {
-	Errors   int64 `json:"errors"`
-	Warnings int64 `json:"warnings"`
-	Notices  int64 `json:"notices"`
+	Problems       *problems.Totals   `json:"problems,omitempty"`
 }
 
 // Run is one ended generation of a crawl.

@@ -41,7 +41,7 @@ const (
 // Submit accepts a crawl. Once it returns, the crawl is durable and can be read. Key, if it is given, is an idempotency key: the same submission with the same
 // key within 24 hours is the same crawl, and another one is refused.
 func (c *Crawls) Submit(ctx context.Context, caller *Caller, sub Submission, key string) (*Crawl, error) {
-	sum := sha256.Sum256([]byte(toJSON(sub)))
+	sum := sha256.Sum256([]byte(ToJSON(sub)))
 	hash := hex.EncodeToString(sum[:])
 	// A repeated request has its answer also if it would be refused now, because a plan or a grant has changed.
 	if earlier, err := findIdempotent(ctx, c.s.db.Read(), caller.Account.ID, key, hash, time.Now()); err != nil || earlier != nil {
@@ -62,8 +62,8 @@ func (c *Crawls) Submit(ctx context.Context, caller *Caller, sub Submission, key
 		}
 		if key != "" {
 			err := errors.Join(
-				tx.change("DELETE FROM idempotency WHERE created_at < ?", Millis(tx.now.Add(-keepIdempotency))),
-				tx.change("INSERT INTO idempotency (account, key, request_hash, crawl, created_at) VALUES (?, ?, ?, ?, ?)", r.Account, key, hash, r.ID, Millis(tx.now)))
+				tx.Change("DELETE FROM idempotency WHERE created_at < ?", Millis(tx.now.Add(-keepIdempotency))),
+				tx.Change("INSERT INTO idempotency (account, key, request_hash, crawl, created_at) VALUES (?, ?, ?, ?, ?)", r.Account, key, hash, r.ID, Millis(tx.now)))
 			if err != nil {
 				return err
 			}
@@ -140,7 +140,7 @@ func (c *Crawls) newRow(ctx context.Context, caller *Caller, sub *Submission) (*
 	maps.Copy(r.given, sub.Settings)
 	faults = append(faults, r.checkWords(&plan)...)
 	faults = append(faults, c.load(r, caller, &plan, sub.Settings)...)
-	if err := invalid("the submission", faults); err != nil {
+	if err := Invalid("the submission", faults); err != nil {
 		return nil, err
 	}
 	r.StartURLCount = len(r.starts)
@@ -184,7 +184,7 @@ func (r *row) checkWords(plan *Plan) (faults []FieldError) {
 // judged before, and a plan that has become smaller acts when the crawl starts.
 func (c *Crawls) load(r *row, caller *Caller, plan *Plan, asked map[string]json.RawMessage) (faults []FieldError) {
 	starts, faults := parseStarts(r.starts)
-	submitted := config.Submission{Base: c.s.o.Base, Settings: []byte(toJSON(r.given)), Admin: caller.Has(ScopeAdmin), Hosts: caller.Account.OwnHosts}
+	submitted := config.Submission{Base: c.s.o.Base, Settings: []byte(ToJSON(r.given)), Admin: caller.Has(ScopeAdmin), Hosts: caller.Account.OwnHosts}
 	for _, s := range starts {
 		submitted.StartHosts = append(submitted.StartHosts, s.URL.Host())
 	}
@@ -292,7 +292,7 @@ func (c *Crawls) List(ctx context.Context, caller *Caller, f CrawlFilter) (*List
 		where("state IN (?"+strings.Repeat(", ?", len(f.States)-1)+")", values...)
 	}
 	if f.Label != "" {
-		where("labels_json LIKE ? ESCAPE '!'", "%"+escapeLike(toJSON(f.Label))+"%")
+		where("labels_json LIKE ? ESCAPE '!'", "%"+escapeLike(ToJSON(f.Label))+"%")
 	}
 	if f.Name != "" {
 		pattern := "%" + escapeLike(strings.ToLower(f.Name)) + "%"
@@ -395,7 +395,7 @@ func (r *Recrawl) Check() error {
 	if err := (&crawl.Recrawl{Exclude: r.Exclude}).Check(); err != nil {
 		faults = append(faults, FieldError{"exclude", "bad_value", err.Error()})
 	}
-	return invalid("the recrawl", faults)
+	return Invalid("the recrawl", faults)
 }
 
 // options are the terms of a recrawl for package crawl.
@@ -464,6 +464,6 @@ func (c *Crawls) Runs(ctx context.Context, caller *Caller, id string) ([]Run, er
 			return r, err
 		}
 		r.StartedAt, r.EndedAt = TimeOf(started), TimeOf(ended)
-		return r, errors.Join(fromJSON(result, &r.Result), fromJSON(progress, &r.Progress))
+		return r, errors.Join(FromJSON(result, &r.Result), FromJSON(progress, &r.Progress))
 	}, "SELECT generation, state, started_at, ended_at, result_json, progress_json FROM crawl_run WHERE crawl = ? ORDER BY generation DESC", id)
 }

@@ -411,7 +411,7 @@ func (d *dispatcher) expire(ctx context.Context, now time.Time) error {
 		return err
 	}
 	return d.s.Write(ctx, func(tx *Tx) error {
-		return errors.Join(tx.change("UPDATE crawl SET state = 'deleting', desired = 'delete' WHERE "+ended, before),
+		return errors.Join(tx.Change("UPDATE crawl SET state = 'deleting', desired = 'delete' WHERE "+ended, before),
 			tx.Audit(&Caller{System: "retention"}, "crawl.delete", "", map[string]any{"crawls": n}))
 	})
 }

@@ -306,7 +306,7 @@ func TestRestoredDatabase(t *testing.T) {
 	ts.awaitState(kept.ID, Complete)
 	ts.end()
 	err := openService(t, Options{Dir: dir, RecordsOnly: true}).Write(t.Context(), func(tx *Tx) error { // it ran when the copy was made
-		return tx.change("UPDATE crawl SET state = 'running', granted = 7, grant_month = ? WHERE id = ?", monthOf(time.Now()), lost.ID)
+		return tx.Change("UPDATE crawl SET state = 'running', granted = 7, grant_month = ? WHERE id = ?", monthOf(time.Now()), lost.ID)
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -52,9 +52,9 @@ func (c *Crawls) edit(ctx context.Context, tx *Tx, caller *Caller, r *row, e *Ed
 	if e.Plan != nil {
 		r.Plan, faults = plan.Name, append(faults, wrong...)
 	}
-	set(&r.Name, e.Name)
-	set(&r.Labels, e.Labels)
-	set(&r.Priority, e.Priority)
+	Set(&r.Name, e.Name)
+	Set(&r.Labels, e.Labels)
+	Set(&r.Priority, e.Priority)
 	if r.Labels == nil {
 		r.Labels = []string{}
 	}
@@ -90,12 +90,12 @@ func (c *Crawls) edit(ctx context.Context, tx *Tx, caller *Caller, r *row, e *Ed
 		r.warnLate(e.Settings)
 		r.rescope = r.rescope || rescoped && r.hasStarted()
 	}
-	if err := invalid("the change", faults); err != nil {
+	if err := Invalid("the change", faults); err != nil {
 		return err
 	}
-	err = tx.change("UPDATE crawl SET name = ?, labels_json = ?, plan = ?, priority = ?, profile = ?, starts_json = ?, start_count = ?, settings_json = ?, shown_json = ?, stored_json = ?, rescope = ?, "+
+	err = tx.Change("UPDATE crawl SET name = ?, labels_json = ?, plan = ?, priority = ?, profile = ?, starts_json = ?, start_count = ?, settings_json = ?, shown_json = ?, stored_json = ?, rescope = ?, "+
 		"result_json = ? WHERE id = ?",
-		r.Name, toJSON(r.Labels), r.Plan, r.Priority, r.Profile, toJSON(r.starts), len(r.starts), toJSON(r.given), toJSON(r.Settings), toJSON(r.stored), r.rescope, toJSON(r.Result), r.ID)
+		r.Name, ToJSON(r.Labels), r.Plan, r.Priority, r.Profile, ToJSON(r.starts), len(r.starts), ToJSON(r.given), ToJSON(r.Settings), ToJSON(r.stored), r.rescope, ToJSON(r.Result), r.ID)
 	return errors.Join(err, tx.Audit(caller, "crawl.edit", r.ID, map[string]any{"settings": slices.Sorted(maps.Keys(e.Settings))}))
 }
 

@@ -153,7 +153,7 @@ func scanEvent(row Scanner) (e Event, err error) {
 // Record records an event in the transaction. Its id and time are set.
 func (tx *Tx) Record(e Event) error {
 	tx.events = true
-	return tx.change("INSERT INTO event (at, type, account, crawl, generation, actor_key, actor_system, data_json) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+	return tx.Change("INSERT INTO event (at, type, account, crawl, generation, actor_key, actor_system, data_json) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
 		Millis(tx.now), e.Type, e.Account, e.Crawl, e.Generation, e.Actor.Key, e.Actor.System, string(e.Data))
 }
 
@@ -186,8 +186,8 @@ func (a *Audit) List(ctx context.Context, account string, before int64, limit in
 func (tx *Tx) Audit(c *Caller, action, object string, data any) error {
 	text := ""
 	if data != nil {
-		text = toJSON(data)
+		text = ToJSON(data)
 	}
-	return tx.change("INSERT INTO audit (at, account, actor_key, actor_system, remote, action, object, data_json) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+	return tx.Change("INSERT INTO audit (at, account, actor_key, actor_system, remote, action, object, data_json) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
 		Millis(tx.now), c.Account.ID, c.Key, c.System, c.Remote, action, object, text)
 }

@@ -59,7 +59,7 @@ func TestOldEventsAreRemoved(t *testing.T) {
 	old := func(table string, ids string, age time.Duration) {
 		t.Helper()
 		if err := ts.Write(t.Context(), func(tx *Tx) error {
-			return tx.change("UPDATE "+table+" SET at = ? WHERE "+ids, Millis(now.Add(-age)))
+			return tx.Change("UPDATE "+table+" SET at = ? WHERE "+ids, Millis(now.Add(-age)))
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -102,14 +102,14 @@ func TestOldEventsAreRemoved(t *testing.T) {
 
 	old("event", "id < 1012", 25*time.Hour)
 	old("event", "id = 1008", time.Hour) // the clock jumped
-	if err := ts.Write(t.Context(), func(tx *Tx) error { return tx.change("INSERT INTO cursor (reader, event) VALUES ('webhooks', 500)") }); err != nil {
+	if err := ts.Write(t.Context(), func(tx *Tx) error { return tx.Change("INSERT INTO cursor (reader, event) VALUES ('webhooks', 500)") }); err != nil {
 		t.Fatal(err)
 	}
 	prune(true)
 	if n := count("event"); int64(n) != last-500 {
 		t.Errorf("%d events are left, webhooks were told of 500", n)
 	}
-	if err := ts.Write(t.Context(), func(tx *Tx) error { return tx.change("UPDATE cursor SET event = ? WHERE reader = 'webhooks'", last) }); err != nil {
+	if err := ts.Write(t.Context(), func(tx *Tx) error { return tx.Change("UPDATE cursor SET event = ? WHERE reader = 'webhooks'", last) }); err != nil {
 		t.Fatal(err)
 	}
 	prune(false)

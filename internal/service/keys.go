@@ -30,7 +30,7 @@ func scanKey(row Scanner, more ...any) (k Key, err error) {
 		return k, err
 	}
 	k.CreatedAt, k.LastUsedAt, k.ExpiresAt, k.RevokedAt = TimeOf(created), TimeOf(used), TimeOf(expires), TimeOf(revoked)
-	return k, fromJSON(scopes, &k.Scopes)
+	return k, FromJSON(scopes, &k.Scopes)
 }
 
 // CreateKey makes a key of an account, which may be given by its name. Secret is in the answer only.
@@ -53,7 +53,7 @@ func (a *Accounts) CreateKey(ctx context.Context, c *Caller, k Key) (Key, error)
 	if !k.ExpiresAt.IsZero() && !k.ExpiresAt.After(time.Now()) {
 		faults = append(faults, FieldError{"expires_at", "invalid", "it is in the past"})
 	}
-	if err := invalid("the key", faults); err != nil {
+	if err := Invalid("the key", faults); err != nil {
 		return Key{}, err
 	}
 	k.ID = NewID()
@@ -64,8 +64,8 @@ func (a *Accounts) CreateKey(ctx context.Context, c *Caller, k Key) (Key, error)
 			return err
 		}
 		k.Account, k.CreatedAt = account.ID, TimeOf(Millis(tx.now))
-		err = tx.change("INSERT INTO api_key (id, account, name, hash, scopes_json, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
-			k.ID, k.Account, k.Name, hashOf(k.Secret), toJSON(k.Scopes), Millis(tx.now), Millis(k.ExpiresAt.Time))
+		err = tx.Change("INSERT INTO api_key (id, account, name, hash, scopes_json, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
+			k.ID, k.Account, k.Name, hashOf(k.Secret), ToJSON(k.Scopes), Millis(tx.now), Millis(k.ExpiresAt.Time))
 		return errors.Join(err, tx.Audit(c, "key.create", k.ID, map[string]any{"account": k.Account, "name": k.Name, "scopes": k.Scopes}))
 	})
 	if err != nil {
@@ -89,7 +89,7 @@ func (a *Accounts) Keys(ctx context.Context, account string) ([]Key, error) {
 // RevokeKey makes a key invalid. Account, if it is given, is the only one whose keys may be revoked. To revoke a key again is fine.
 func (a *Accounts) RevokeKey(ctx context.Context, c *Caller, account, id string) error {
 	return a.s.Write(ctx, func(tx *Tx) error {
-		n, err := tx.exec("UPDATE api_key SET revoked_at = CASE revoked_at WHEN 0 THEN ? ELSE revoked_at END WHERE id = ? AND (account = ? OR ? = '')",
+		n, err := tx.Exec("UPDATE api_key SET revoked_at = CASE revoked_at WHEN 0 THEN ? ELSE revoked_at END WHERE id = ? AND (account = ? OR ? = '')",
 			Millis(tx.now), id, account, account)
 		if err == nil && n == 0 {
 			return notFound("key", id)
@@ -124,7 +124,7 @@ func (a *Accounts) touch(ctx context.Context, c *Caller) error {
 		return nil
 	}
 	return a.s.Write(ctx, func(tx *Tx) error {
-		return tx.change("UPDATE api_key SET last_used_at = ? WHERE id = ?", Millis(tx.now), c.Key)
+		return tx.Change("UPDATE api_key SET last_used_at = ? WHERE id = ?", Millis(tx.now), c.Key)
 	})
 }
 

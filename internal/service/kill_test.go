@@ -388,7 +388,7 @@ func TestKilledBetweenTwoSteps(t *testing.T) {
 			ts.end()
 			ts = openService(t, o)
 			err := ts.Write(t.Context(), func(tx *Tx) error {
-				return errors.Join(tx.change(tt.statement, c.ID), tx.change("DELETE FROM crawl_run WHERE crawl = ?", c.ID))
+				return errors.Join(tx.Change(tt.statement, c.ID), tx.Change("DELETE FROM crawl_run WHERE crawl = ?", c.ID))
 			})
 			if err == nil && tt.leave != nil {
 				err = tt.leave(ts, c.ID)

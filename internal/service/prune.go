@@ -58,11 +58,11 @@ func (s *Service) pruneTable(ctx context.Context, table string, before int64) (m
 				return err
 			}
 			last = min(last, collected)
-			if err := tx.change("INSERT INTO cursor (reader, event) VALUES (?, ?) ON CONFLICT (reader) DO UPDATE SET event = excluded.event", pruned, last); err != nil {
+			if err := tx.Change("INSERT INTO cursor (reader, event) VALUES (?, ?) ON CONFLICT (reader) DO UPDATE SET event = excluded.event", pruned, last); err != nil {
 				return err
 			}
 		}
-		return tx.change("DELETE FROM "+table+" WHERE id <= ?", last)
+		return tx.Change("DELETE FROM "+table+" WHERE id <= ?", last)
 	})
 	return err == nil && n == pruneStep, err
 }
@@ -86,9 +86,4 @@ func (e *Events) Gap(ctx context.Context, f EventFilter) (after int64, missing b
 		}
 	}
 	return removed, true, nil
-}
-
-// pruneRuns forgets the runs of a crawl before its newest ones.
-func (r *row) pruneRuns(tx *Tx) error {
-	return tx.change("DELETE FROM crawl_run WHERE crawl = ? AND generation <= ?", r.ID, int64(r.Generation)-keptRuns)
 }

@@ -65,7 +65,7 @@ func loadTerms(ctx context.Context, q Queryer, now time.Time) (map[string]*terms
 			return struct{}{}, err
 		}
 		all[id] = t
-		return struct{}{}, fromJSON(text, &t.plan)
+		return struct{}{}, FromJSON(text, &t.plan)
 	}, "SELECT account.id, account.disabled, plan.terms_json, "+
 		"(SELECT COALESCE(SUM(pages), 0) FROM page_usage WHERE page_usage.account = account.id AND page_usage.month = ?), "+
 		"(SELECT COALESCE(SUM(granted), 0) FROM crawl WHERE crawl.account = account.id AND grant_month = ?), "+

@@ -51,7 +51,7 @@ func (tx *Tx) book(p *pageAccount, counted int64) error {
 	}
 	more := max(0, counted-p.counted)
 	if more > 0 {
-		err := tx.change("INSERT INTO page_usage (account, month, pages) VALUES (?, ?, ?) ON CONFLICT (account, month) DO UPDATE SET pages = page_usage.pages + excluded.pages",
+		err := tx.Change("INSERT INTO page_usage (account, month, pages) VALUES (?, ?, ?) ON CONFLICT (account, month) DO UPDATE SET pages = page_usage.pages + excluded.pages",
 			p.owner, p.month, more)
 		if err != nil {
 			return err
@@ -67,7 +67,7 @@ func (tx *Tx) book(p *pageAccount, counted int64) error {
 
 // save stores what book and grants have changed.
 func (p *pageAccount) save(tx *Tx) error {
-	return tx.change("UPDATE crawl SET counted = ?, granted = ?, grant_month = ? WHERE id = ?", p.counted, p.granted, p.month, p.crawl)
+	return tx.Change("UPDATE crawl SET counted = ?, granted = ?, grant_month = ? WHERE id = ?", p.counted, p.granted, p.month, p.crawl)
 }
 
 // left is how many pages of this month's quota are neither used nor reserved; math.MaxInt64 without a limit.
@@ -136,11 +136,11 @@ func (tx *Tx) settle(id string, counted int64) error {
 // quotaReached records once in a month that an account has used its quota.
 func (tx *Tx) quotaReached(r *row) error {
 	month := monthOf(tx.now)
-	n, err := tx.exec("UPDATE page_usage SET told = 1 WHERE account = ? AND month = ? AND told = 0", r.Account, month)
+	n, err := tx.Exec("UPDATE page_usage SET told = 1 WHERE account = ? AND month = ? AND told = 0", r.Account, month)
 	if err != nil || n == 0 {
 		return err
 	}
-	return tx.Record(Event{Type: QuotaReached, Account: r.Account, Crawl: r.ID, Generation: r.Generation, Actor: Actor{System: "quota"}, Data: []byte(toJSON(map[string]string{"period": month}))})
+	return r.record(tx, QuotaReached, Actor{System: "quota"}, map[string]string{"period": month})
 }
 
 // Usage returns what an account has used in the present UTC month. Every caller may ask for its own account.

@@ -152,7 +152,7 @@ func countersIn(dir datadir.Dir, generation uint32) (state.Counters, error) {
 
 // endWell records that a process ended with notice.
 func (s *Service) endWell(process int64) error {
-	return s.Write(context.Background(), func(tx *Tx) error { return tx.change("UPDATE process SET ended_well = 1 WHERE id = ?", process) })
+	return s.Write(context.Background(), func(tx *Tx) error { return tx.Change("UPDATE process SET ended_well = 1 WHERE id = ?", process) })
 }
 
 // Strays lists the directories of crawls that the database does not know, as after an older database was restored. They are never deleted.
@@ -220,11 +220,11 @@ func (s *Service) removeCrawl(ctx context.Context, id string) error {
 			return err
 		}
 		for _, statement := range []string{"DELETE FROM crawl WHERE id = ?", "DELETE FROM crawl_run WHERE crawl = ?", "DELETE FROM idempotency WHERE crawl = ?"} {
-			if err := tx.change(statement, id); err != nil {
+			if err := tx.Change(statement, id); err != nil {
 				return err
 			}
 		}
-		return tx.Record(Event{Type: CrawlDeleted, Account: r.Account, Crawl: id, Generation: r.Generation, Actor: Actor{System: "dispatcher"}, Data: []byte(toJSON(map[string]any{"name": r.Name, "at": page.Time{Time: tx.now}}))})
+		return r.record(tx, CrawlDeleted, Actor{System: "dispatcher"}, map[string]any{"name": r.Name, "at": page.Time{Time: tx.now}})
 	})
 }
 

@@ -56,13 +56,11 @@ func scan(from Scanner, whole bool) (*row, error) {
 	if err != nil {
 		return nil, err
 	}
-	if recrawl != "" {
-		err = fromJSON(recrawl, &r.recrawl)
-	}
 	if whole {
-		err = errors.Join(err, fromJSON(settings, &r.given), fromJSON(stored, &r.stored))
+		err = errors.Join(FromJSON(settings, &r.given), FromJSON(stored, &r.stored))
 	}
-	err = errors.Join(err, fromJSON(labels, &r.Labels), fromJSON(starts, &r.starts), fromJSON(shown, &r.Settings), fromJSON(result, &r.Result), fromJSON(progress, &r.Progress))
+	err = errors.Join(err, FromJSON(labels, &r.Labels), FromJSON(starts, &r.starts), FromJSON(shown, &r.Settings), FromJSON(recrawl, &r.recrawl), FromJSON(result, &r.Result),
+		FromJSON(progress, &r.Progress))
 	r.CreatedAt, r.StartedAt, r.EndedAt = TimeOf(created), TimeOf(started), TimeOf(ended)
 	r.elapsed = time.Duration(elapsed) * time.Millisecond
 	r.Elapsed = r.elapsed.Seconds()
@@ -108,9 +106,9 @@ func getRow(ctx context.Context, q Queryer, account, id string) (*row, error) {
 
 // insert stores a new crawl.
 func (r *row) insert(tx *Tx) error {
-	return tx.change("INSERT INTO crawl (id, account, state, desired, plan, priority, profile, name, labels_json, schedule, starts_json, start_count, settings_json, shown_json, stored_json, created_at, queued_at) "+
+	return tx.Change("INSERT INTO crawl (id, account, state, desired, plan, priority, profile, name, labels_json, schedule, starts_json, start_count, settings_json, shown_json, stored_json, created_at, queued_at) "+
 		"VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		r.ID, r.Account, r.State, r.Desired, r.Plan, r.Priority, r.Profile, r.Name, toJSON(r.Labels), r.Schedule, toJSON(r.starts), len(r.starts), toJSON(r.given), toJSON(r.Settings), toJSON(r.stored),
+		r.ID, r.Account, r.State, r.Desired, r.Plan, r.Priority, r.Profile, r.Name, ToJSON(r.Labels), r.Schedule, ToJSON(r.starts), len(r.starts), ToJSON(r.given), ToJSON(r.Settings), ToJSON(r.stored),
 		Millis(tx.now), Millis(tx.now))
 }
 
@@ -122,21 +120,24 @@ func (r *row) move(tx *Tx, by Actor, event EventType, data any) error {
 	}
 	recrawl := ""
 	if r.recrawl != nil {
-		recrawl = toJSON(r.recrawl)
+		recrawl = ToJSON(r.recrawl)
 	}
-	err := tx.change("UPDATE crawl SET state = ?, desired = ?, generation = ?, wait_code = ?, wait_detail = ?, recrawl_json = ?, started_at = ?, ended_at = ?, begun = ?, resume_first = ?, trial = ?, rescope = ?, "+
+	err := tx.Change("UPDATE crawl SET state = ?, desired = ?, generation = ?, wait_code = ?, wait_detail = ?, recrawl_json = ?, started_at = ?, ended_at = ?, begun = ?, resume_first = ?, trial = ?, rescope = ?, "+
 		"elapsed_ms = ?, counted = ?, queued_at = ?, disk_bytes = ?, result_json = ?, progress_json = ? WHERE id = ?",
 		r.State, r.Desired, r.Generation, code, detail, recrawl, Millis(r.StartedAt.Time), Millis(r.EndedAt.Time), r.begun, r.resumeFirst, r.trial, r.rescope,
-		r.elapsed.Milliseconds(), r.counted, r.queuedAt, r.disk, toJSON(r.Result), toJSON(r.Progress), r.ID)
+		r.elapsed.Milliseconds(), r.counted, r.queuedAt, r.disk, ToJSON(r.Result), ToJSON(r.Progress), r.ID)
 	if err != nil || event == "" {
 		return err
 	}
-	e := Event{Type: event, Account: r.Account, Crawl: r.ID, Generation: r.Generation, Actor: by}
 	if data == nil {
 		data = map[string]any{"state": r.State}
 	}
-	e.Data = []byte(toJSON(data))
-	return tx.Record(e)
+	return r.record(tx, event, by, data)
+}
+
+// record records an event of the crawl.
+func (r *row) record(tx *Tx, what EventType, by Actor, data any) error {
+	return tx.Record(Event{Type: what, Account: r.Account, Crawl: r.ID, Generation: r.Generation, Actor: by, Data: []byte(ToJSON(data))})
 }
 
 // hasStarted says whether the present generation has begun to crawl.

@@ -176,7 +176,7 @@ func (r *runner) again() (bool, error) {
 func (r *runner) prepare(ctx context.Context, row *row) error {
 	s := r.d.s
 	starts, faults := parseStarts(row.starts)
-	if err := invalid("the crawl", faults); err != nil {
+	if err := Invalid("the crawl", faults); err != nil {
 		return err
 	}
 	plan, err := s.Accounts.Plan(ctx, row.Plan)
@@ -249,7 +249,7 @@ func (r *runner) planOfRun() Plan {
 
 // hasBegun records that the crawl has a directory, so that its loss is noticed.
 func (r *runner) hasBegun() {
-	err := r.d.s.Write(context.Background(), func(tx *Tx) error { return tx.change("UPDATE crawl SET begun = 1 WHERE id = ?", r.id) })
+	err := r.d.s.Write(context.Background(), func(tx *Tx) error { return tx.Change("UPDATE crawl SET begun = 1 WHERE id = ?", r.id) })
 	if err != nil {
 		r.d.s.o.Log.Error("cannot record that a crawl has begun", "crawl", r.id, "error", err)
 	}
@@ -366,11 +366,11 @@ func (c *Crawls) BlockedOn(ctx context.Context, caller *Caller, host string) ([]
 // recordNotices records notices of a crawl as events.
 func (r *row) recordNotices(tx *Tx, notices []crawl.Notice) error {
 	for _, n := range notices {
-		e := Event{Type: LimitWarning, Account: r.Account, Crawl: r.ID, Generation: r.Generation, Actor: Actor{System: "crawl"}, Data: []byte(toJSON(n))}
+		what := LimitWarning
 		if n.Host != "" {
-			e.Type = HostBlocked
+			what = HostBlocked
 		}
-		if err := tx.Record(e); err != nil {
+		if err := r.record(tx, what, Actor{System: "crawl"}, n); err != nil {
 			return err
 		}
 	}
@@ -385,7 +385,7 @@ func (r *runner) save(tx *Tx, live *monitor.Live, notices []crawl.Notice) error 
 		return err
 	}
 	row.take(live)
-	err = tx.change("UPDATE crawl SET elapsed_ms = ?, progress_json = ? WHERE id = ?", row.elapsed.Milliseconds(), toJSON(row.Progress), row.ID)
+	err = tx.Change("UPDATE crawl SET elapsed_ms = ?, progress_json = ? WHERE id = ?", row.elapsed.Milliseconds(), ToJSON(row.Progress), row.ID)
 	return errors.Join(err, row.recordNotices(tx, notices))
 }
 
@@ -486,31 +486,16 @@ func (r *row) paused(tx *Tx, by Actor, why *Waiting) error {
 
 // finish records the end of a generation. Its outputs are in place.
 func (r *row) finish(tx *Tx, by Actor, rep *report.Report) error {
-	success := rep.Success
-	r.State, r.Waiting = stateOf(rep.Status), nil
-	r.Result = Result{Status: rep.Status, Success: &success, Reason: rep.Reason, Errors: rep.Errors, Warnings: append(r.Warnings, rep.Warnings...)}
+	if r.State, r.Waiting = State(rep.Status), nil; !r.State.Ended() {
+		r.State = Failed
+	}
+	r.Result = Result{Status: rep.Status, Success: new(rep.Success), Reason: rep.Reason, Errors: rep.Errors, Warnings: append(r.Warnings, rep.Warnings...)}
 	r.EndedAt = rep.EndedAt
 	r.Found, r.Outcomes, r.StatusClasses, r.Indexable = rep.URLs, rep.Outcomes, rep.StatusClasses, &rep.Indexable
 	r.Progress.stopped()
-	r.Problems = countProblems(rep.Problems)
+	r.Problems = new(problems.TotalsOf(rep.Problems))
 	r.elapsed = time.Duration(rep.Elapsed * float64(time.Second))
 	return r.recordEnd(tx, by)
-}
-
-// countProblems counts problems of a site by severity.
-func countProblems(all []problems.Problem) *ProblemCounts {
-	counts := &ProblemCounts{}
-	for _, p := range all {
-		switch p.Severity {
-		case problems.Error:
-			counts.Errors += p.Count
-		case problems.Warning:
-			counts.Warnings += p.Count
-		case problems.Notice:
-			counts.Notices += p.Count
-		}
-	}
-	return counts
 }
 
 // fail records a crawl that cannot go on.
@@ -522,24 +507,13 @@ func (r *row) fail(tx *Tx, by Actor, err error) error {
 	return r.recordEnd(tx, by)
 }
 
-// recordEnd stores an ended crawl and its run.
+// recordEnd stores an ended crawl and its run, and forgets the runs before its newest ones.
 func (r *row) recordEnd(tx *Tx, by Actor) error {
-	err := tx.change("INSERT INTO crawl_run (crawl, generation, state, started_at, ended_at, result_json, progress_json) VALUES (?, ?, ?, ?, ?, ?, ?) "+
+	err := tx.Change("INSERT INTO crawl_run (crawl, generation, state, started_at, ended_at, result_json, progress_json) VALUES (?, ?, ?, ?, ?, ?, ?) "+
 		"ON CONFLICT (crawl, generation) DO UPDATE SET state = excluded.state, ended_at = excluded.ended_at, result_json = excluded.result_json, progress_json = excluded.progress_json",
-		r.ID, r.Generation, r.State, Millis(r.StartedAt.Time), Millis(r.EndedAt.Time), toJSON(r.Result), toJSON(r.Progress))
-	return errors.Join(err, r.pruneRuns(tx), r.move(tx, by, CrawlFinished, map[string]any{"state": r.State, "status": r.Status, "success": r.Success, "reason": r.Reason}))
-}
-
-func stateOf(status report.Status) State {
-	switch status {
-	case report.Complete:
-		return Complete
-	case report.Partial:
-		return Partial
-	case report.Cancelled:
-		return Cancelled
-	}
-	return Failed
+		r.ID, r.Generation, r.State, Millis(r.StartedAt.Time), Millis(r.EndedAt.Time), ToJSON(r.Result), ToJSON(r.Progress))
+	old := tx.Change("DELETE FROM crawl_run WHERE crawl = ? AND generation <= ?", r.ID, int64(r.Generation)-keptRuns)
+	return errors.Join(err, old, r.move(tx, by, CrawlFinished, map[string]any{"state": r.State, "status": r.Status, "success": r.Success, "reason": r.Reason}))
 }
 
 // take takes figures of a run over.

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"database/sql"
@@ -52,20 +53,9 @@ type Options struct {
 }
 
 func (o *Options) setDefaults() {
-	set := func(p *int64, n int64) {
-		if *p == 0 {
-			*p = n
-		}
-	}
 	o.Base = slices.Concat([]config.Layer{ownDefaults()}, o.Base)
-	if o.MaxCrawls == 0 {
-		o.MaxCrawls = 4
-	}
-	if o.MaxWorkers == 0 {
-		o.MaxWorkers = 512
-	}
-	set(&o.MemoryLimit, 2<<30)
-	set(&o.MinFree, 1<<30)
+	o.MaxCrawls, o.MaxWorkers = cmp.Or(o.MaxCrawls, 4), cmp.Or(o.MaxWorkers, 512)
+	o.MemoryLimit, o.MinFree = cmp.Or(o.MemoryLimit, 2<<30), cmp.Or(o.MinFree, 1<<30)
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -202,8 +192,8 @@ func (s *Service) Write(ctx context.Context, fn func(tx *Tx) error) error {
 	return err
 }
 
-// exec runs a statement and returns how many rows it changed.
-func (tx *Tx) exec(query string, args ...any) (int64, error) {
+// Exec runs a statement and returns how many rows it changed.
+func (tx *Tx) Exec(query string, args ...any) (int64, error) {
 	res, err := tx.ExecContext(tx.ctx, query, args...)
 	if err != nil {
 		return 0, err
@@ -211,9 +201,9 @@ func (tx *Tx) exec(query string, args ...any) (int64, error) {
 	return res.RowsAffected()
 }
 
-// change runs a statement.
-func (tx *Tx) change(query string, args ...any) error {
-	_, err := tx.exec(query, args...)
+// Change runs a statement.
+func (tx *Tx) Change(query string, args ...any) error {
+	_, err := tx.Exec(query, args...)
 	return err
 }
 
@@ -266,8 +256,8 @@ func TimeOf(ms int64) page.Time {
 	return page.Time{Time: time.UnixMilli(ms).UTC()}
 }
 
-// toJSON is a value that always can be encoded.
-func toJSON(v any) string {
+// ToJSON is a value that always can be encoded.
+func ToJSON(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {
 		panic(fmt.Sprintf("encode %T: %v", v, err)) // only values of types that can be encoded are passed
@@ -275,8 +265,11 @@ func toJSON(v any) string {
 	return string(text)
 }
 
-// fromJSON reads what toJSON has written.
-func fromJSON(text string, v any) error {
+// FromJSON reads what ToJSON has written. An empty text is no value.
+func FromJSON(text string, v any) error {
+	if text == "" {
+		return nil
+	}
 	if err := json.Unmarshal([]byte(text), v); err != nil {
 		return fmt.Errorf("read stored JSON: %w", err)
 	}

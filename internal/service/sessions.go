@@ -31,8 +31,8 @@ func (s *Sessions) NewLogin(ctx context.Context) (token string, err error) {
 	token = rand.Text()
 	return token, s.s.Write(ctx, func(tx *Tx) error {
 		return errors.Join(
-			tx.change("DELETE FROM login"),
-			tx.change("INSERT INTO login (hash, account, created_at, expires_at) VALUES (?, ?, ?, ?)", hashOf(token), DefaultAccount, Millis(tx.now), Millis(tx.now.Add(LoginTime))),
+			tx.Change("DELETE FROM login"),
+			tx.Change("INSERT INTO login (hash, account, created_at, expires_at) VALUES (?, ?, ?, ?)", hashOf(token), DefaultAccount, Millis(tx.now), Millis(tx.now.Add(LoginTime))),
 			tx.Audit(&Caller{System: "operator"}, "login.create", "", nil))
 	})
 }
@@ -59,7 +59,7 @@ func (s *Sessions) Begin(ctx context.Context, token, key, remote string) (secret
 	}
 	secret = rand.Text() + rand.Text()
 	return secret, s.s.Write(ctx, func(tx *Tx) error {
-		if err := errors.Join(tx.change("DELETE FROM login WHERE expires_at <= ?", Millis(tx.now)), tx.change("DELETE FROM session WHERE expires_at <= ?", Millis(tx.now))); err != nil {
+		if err := errors.Join(tx.Change("DELETE FROM login WHERE expires_at <= ?", Millis(tx.now)), tx.Change("DELETE FROM session WHERE expires_at <= ?", Millis(tx.now))); err != nil {
 			return err
 		}
 		ends := Millis(tx.now.Add(SessionTime))
@@ -78,15 +78,15 @@ func (s *Sessions) Begin(ctx context.Context, token, key, remote string) (secret
 			}
 			caller = &Caller{Account: account, Key: NewID(), Remote: remote}
 			err = errors.Join(
-				tx.change("DELETE FROM login WHERE hash = ?", hashOf(token)),
-				tx.change("INSERT INTO api_key (id, account, name, hash, scopes_json, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
-					caller.Key, account.ID, browserKey, "", toJSON([]Scope{ScopeAdmin}), Millis(tx.now), ends)) // no secret has an empty hash
+				tx.Change("DELETE FROM login WHERE hash = ?", hashOf(token)),
+				tx.Change("INSERT INTO api_key (id, account, name, hash, scopes_json, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
+					caller.Key, account.ID, browserKey, "", ToJSON([]Scope{ScopeAdmin}), Millis(tx.now), ends)) // no secret has an empty hash
 			if err != nil {
 				return err
 			}
 		}
 		return errors.Join(
-			tx.change("INSERT INTO session (hash, api_key, csrf, created_at, expires_at) VALUES (?, ?, ?, ?, ?)", hashOf(secret), caller.Key, rand.Text(), Millis(tx.now), ends),
+			tx.Change("INSERT INTO session (hash, api_key, csrf, created_at, expires_at) VALUES (?, ?, ?, ?, ?)", hashOf(secret), caller.Key, rand.Text(), Millis(tx.now), ends),
 			tx.Audit(caller, "session.begin", caller.Key, nil))
 	})
 }
@@ -120,7 +120,7 @@ func (s *Sessions) Get(ctx context.Context, secret string) (*Session, error) {
 func (s *Sessions) End(ctx context.Context, secret string) error {
 	return s.s.Write(ctx, func(tx *Tx) error {
 		return errors.Join(
-			tx.change("UPDATE api_key SET revoked_at = ? WHERE revoked_at = 0 AND name = ? AND hash = '' AND id IN (SELECT api_key FROM session WHERE hash = ?)", Millis(tx.now), browserKey, hashOf(secret)),
-			tx.change("DELETE FROM session WHERE hash = ?", hashOf(secret)))
+			tx.Change("UPDATE api_key SET revoked_at = ? WHERE revoked_at = 0 AND name = ? AND hash = '' AND id IN (SELECT api_key FROM session WHERE hash = ?)", Millis(tx.now), browserKey, hashOf(secret)),
+			tx.Change("DELETE FROM session WHERE hash = ?", hashOf(secret)))
 	})
 }

@@ -33,7 +33,7 @@ func TestNeedsLogin(t *testing.T) {
 				t.Fatal(err)
 			}
 			want(false)
-			if err := ts.Write(t.Context(), func(tx *Tx) error { return tx.change("DELETE FROM audit") }); err != nil {
+			if err := ts.Write(t.Context(), func(tx *Tx) error { return tx.Change("DELETE FROM audit") }); err != nil {
 				t.Fatal(err)
 			}
 			want(false)

@@ -1,8 +1,8 @@
 package hooks
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -12,10 +12,7 @@ import (
 
 // Deliveries returns a part of the delivery log of a webhook, the newest first. Limit 0 means 50; at most 500.
 func (h *Hooks) Deliveries(ctx context.Context, c *service.Caller, id, cursor string, limit int) (list service.List[service.Delivery], err error) {
-	if limit <= 0 {
-		limit = 50
-	}
-	limit = min(limit, 500)
+	limit = min(cmp.Or(limit, 50), 500)
 	q := h.service.DB().Read()
 	if _, err := get(ctx, q, c, id); err != nil {
 		return list, err
@@ -35,7 +32,7 @@ func (h *Hooks) Redeliver(ctx context.Context, c *service.Caller, id, delivery s
 		if _, err := get(ctx, tx, c, id); err != nil {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, "UPDATE delivery SET state = ?, attempts = 0, next_at = ?, done_at = 0 WHERE id = ? AND webhook = ?", service.DeliveryPending, time.Now().UnixMilli(), delivery, id)
+		err := tx.Change("UPDATE delivery SET state = ?, attempts = 0, next_at = ?, done_at = 0 WHERE id = ? AND webhook = ?", service.DeliveryPending, service.Millis(tx.Now()), delivery, id)
 		if err != nil {
 			return err
 		}
@@ -64,13 +61,9 @@ func (h *Hooks) Test(ctx context.Context, c *service.Caller, id string) (d *serv
 		if err != nil {
 			return err
 		}
-		data, err := json.Marshal(map[string]string{"webhook": id})
-		if err != nil {
-			return err
-		}
-		event := service.Event{At: now, Type: TestEvent, Account: w.Account, Actor: c.Actor(), Data: data}
+		event := service.Event{At: now, Type: TestEvent, Account: w.Account, Actor: c.Actor(), Data: []byte(service.ToJSON(map[string]string{"webhook": id}))}
 		d = &service.Delivery{ID: service.NewID(), Webhook: id, Type: TestEvent, State: service.DeliveryPending, CreatedAt: now, NextAt: now}
-		return errors.Join(insert(ctx, tx, d, &event), tx.Audit(c, "webhook.test", id, nil))
+		return errors.Join(insert(tx, d, &event), tx.Audit(c, "webhook.test", id, nil))
 	})
 	if err != nil {
 		return nil, err
@@ -80,14 +73,9 @@ func (h *Hooks) Test(ctx context.Context, c *service.Caller, id string) (d *serv
 }
 
 // insert stores a new delivery of an event.
-func insert(ctx context.Context, tx *service.Tx, d *service.Delivery, e *service.Event) error {
-	body, err := json.Marshal(e)
-	if err != nil {
-		return err
-	}
-	_, err = tx.ExecContext(ctx, "INSERT INTO delivery (id, webhook, event, type, crawl, body, state, created_at, next_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-		d.ID, d.Webhook, d.Event, d.Type, d.Crawl, string(body), d.State, service.Millis(d.CreatedAt.Time), service.Millis(d.NextAt.Time))
-	return err
+func insert(tx *service.Tx, d *service.Delivery, e *service.Event) error {
+	return tx.Change("INSERT INTO delivery (id, webhook, event, type, crawl, body, state, created_at, next_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		d.ID, d.Webhook, d.Event, d.Type, d.Crawl, service.ToJSON(e), d.State, service.Millis(d.CreatedAt.Time), service.Millis(d.NextAt.Time))
 }
 
 // queryDeliveries returns the deliveries that the condition selects.

@@ -2,7 +2,6 @@ package hooks
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -116,10 +115,7 @@ func (in *Input) applyTo(w *service.Webhook, c *service.Caller) error {
 	if len(w.Events) == 0 {
 		w.Events = EventTypes()
 	}
-	if len(faults) > 0 {
-		return &service.Error{Code: service.ErrInvalid, Detail: "the webhook has faults", Fields: faults}
-	}
-	return nil
+	return service.Invalid("the webhook", faults)
 }
 
 // privateAddress says why the address in a URL is not public; empty if it is, or if the host is a name.
@@ -166,8 +162,8 @@ func (h *Hooks) Create(ctx context.Context, c *service.Caller, in Input) (*servi
 		if n >= maxPerAccount {
 			return &service.Error{Code: service.ErrPlanLimit, Detail: fmt.Sprintf("an account may have %d webhooks: delete one first", maxPerAccount)}
 		}
-		_, err := tx.ExecContext(ctx, "INSERT INTO webhook (id, account, url, events_json, enabled, allow_private, secret, after_event, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-			w.ID, w.Account, w.URL, typesJSON(w.Events), w.Enabled, w.AllowPrivate, w.Secret, last, w.CreatedAt.UnixMilli())
+		err := tx.Change("INSERT INTO webhook (id, account, url, events_json, enabled, allow_private, secret, after_event, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+			w.ID, w.Account, w.URL, service.ToJSON(w.Events), w.Enabled, w.AllowPrivate, w.Secret, last, w.CreatedAt.UnixMilli())
 		return errors.Join(err, tx.Audit(c, "webhook.create", w.ID, nil))
 	})
 	if err != nil {
@@ -187,11 +183,11 @@ func (h *Hooks) Edit(ctx context.Context, c *service.Caller, id string, in Input
 		}
 		if in.NewSecret {
 			w.Secret = webhook.NewSecret()
-			if _, err := tx.ExecContext(ctx, "UPDATE webhook SET secret = ? WHERE id = ?", w.Secret, id); err != nil {
+			if err := tx.Change("UPDATE webhook SET secret = ? WHERE id = ?", w.Secret, id); err != nil {
 				return err
 			}
 		}
-		_, err = tx.ExecContext(ctx, "UPDATE webhook SET url = ?, events_json = ?, enabled = ?, allow_private = ? WHERE id = ?", w.URL, typesJSON(w.Events), w.Enabled, w.AllowPrivate, id)
+		err = tx.Change("UPDATE webhook SET url = ?, events_json = ?, enabled = ?, allow_private = ? WHERE id = ?", w.URL, service.ToJSON(w.Events), w.Enabled, w.AllowPrivate, id)
 		return errors.Join(err, tx.Audit(c, "webhook.edit", id, in))
 	})
 	if err != nil {
@@ -207,9 +203,7 @@ func (h *Hooks) Delete(ctx context.Context, c *service.Caller, id string) error 
 		if _, err := get(ctx, tx, c, id); err != nil {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, "DELETE FROM delivery WHERE webhook = ?", id)
-		_, err2 := tx.ExecContext(ctx, "DELETE FROM webhook WHERE id = ?", id)
-		return errors.Join(err, err2, tx.Audit(c, "webhook.delete", id, nil))
+		return errors.Join(tx.Change("DELETE FROM delivery WHERE webhook = ?", id), tx.Change("DELETE FROM webhook WHERE id = ?", id), tx.Audit(c, "webhook.delete", id, nil))
 	})
 }
 
@@ -221,11 +215,6 @@ func (h *Hooks) List(ctx context.Context, account string) ([]service.Webhook, er
 // Get returns a webhook.
 func (h *Hooks) Get(ctx context.Context, c *service.Caller, id string) (*service.Webhook, error) {
 	return get(ctx, h.service.DB().Read(), c, id)
-}
-
-func typesJSON(list []service.EventType) string {
-	text, _ := json.Marshal(list) // texts always can be encoded
-	return string(text)
 }
 
 // get returns a webhook that the caller may see.
@@ -248,10 +237,7 @@ func query(ctx context.Context, q service.Queryer, where string, args ...any) ([
 		if err := row.Scan(&w.ID, &w.Account, &w.URL, &events, &w.Enabled, &w.AllowPrivate, &created); err != nil {
 			return w, err
 		}
-		if err := json.Unmarshal([]byte(events), &w.Events); err != nil {
-			return w, fmt.Errorf("read webhook %s: %w", w.ID, err)
-		}
 		w.CreatedAt = service.TimeOf(created)
-		return w, nil
+		return w, service.FromJSON(events, &w.Events)
 	}, "SELECT id, account, url, events_json, enabled, allow_private, created_at FROM webhook "+where, args...)
 }

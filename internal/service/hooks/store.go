@@ -66,13 +66,12 @@ func collect(ctx context.Context, tx *service.Tx, events []service.Event) error 
 				continue
 			}
 			d := service.Delivery{ID: service.NewID(), Webhook: w.ID, Event: e.ID, Type: e.Type, Crawl: e.Crawl, State: service.DeliveryPending, CreatedAt: now, NextAt: now}
-			if err := insert(ctx, tx, &d, e); err != nil {
+			if err := insert(tx, &d, e); err != nil {
 				return err
 			}
 		}
 	}
-	_, err := tx.ExecContext(ctx, "INSERT INTO cursor (reader, event) VALUES (?, ?) ON CONFLICT (reader) DO UPDATE SET event = excluded.event", reader, events[len(events)-1].ID)
-	return err
+	return tx.Change("INSERT INTO cursor (reader, event) VALUES (?, ?) ON CONFLICT (reader) DO UPDATE SET event = excluded.event", reader, events[len(events)-1].ID)
 }
 
 // prune removes old entries of the log, once an hour.
@@ -83,8 +82,7 @@ func (s *store) prune(ctx context.Context) error {
 	}
 	s.prunedAt = now
 	return s.service.Write(ctx, func(tx *service.Tx) error {
-		_, err := tx.ExecContext(ctx, "DELETE FROM delivery WHERE done_at > 0 AND done_at < ?", now.Add(-keepLog).UnixMilli())
-		return err
+		return tx.Change("DELETE FROM delivery WHERE done_at > 0 AND done_at < ?", now.Add(-keepLog).UnixMilli())
 	})
 }
 
@@ -142,15 +140,11 @@ func (s *store) Record(ctx context.Context, a webhook.Attempt) error {
 		state = service.DeliveryFailed
 	}
 	return s.service.Write(ctx, func(tx *service.Tx) error {
-		r, err := tx.ExecContext(ctx, "UPDATE delivery SET state = ?, attempts = attempts + 1, next_at = ?, done_at = ?, last_status = ?, last_error = ? WHERE id = ? AND state = ? AND next_at <= ?",
+		n, err := tx.Exec("UPDATE delivery SET state = ?, attempts = attempts + 1, next_at = ?, done_at = ?, last_status = ?, last_error = ? WHERE id = ? AND state = ? AND next_at <= ?",
 			state, next, done, a.Status, a.Error, a.Delivery, service.DeliveryPending, a.At.UnixMilli())
-		if err != nil {
+		if err != nil || n > 0 {
 			return err
 		}
-		if n, err := r.RowsAffected(); err != nil || n > 0 {
-			return err
-		}
-		_, err = tx.ExecContext(ctx, "UPDATE delivery SET last_status = ?, last_error = ? WHERE id = ?", a.Status, a.Error, a.Delivery)
-		return err
+		return tx.Change("UPDATE delivery SET last_status = ?, last_error = ? WHERE id = ?", a.Status, a.Error, a.Delivery)
 	})
 }

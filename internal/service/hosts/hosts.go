@@ -1,9 +1,9 @@
 package hosts
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -68,23 +68,18 @@ func New(ctx context.Context, s *service.Service, log *slog.Logger) (*Hosts, err
 		log = slog.New(slog.DiscardHandler)
 	}
 	h := &Hosts{service: s, shared: s.Shared(), log: log, unsaved: map[string]pace.Learned{}}
-	rows, err := s.DB().Read().QueryContext(ctx, "SELECT name, learned FROM host WHERE learned <> '' AND updated_at > ?", time.Now().Add(-keepLearned).UnixMilli())
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	_, err := service.Collect(ctx, s.DB().Read(), func(row service.Scanner) (l pace.Learned, err error) {
 		var name, text string
-		if err := rows.Scan(&name, &text); err != nil {
-			return nil, err
+		if err := row.Scan(&name, &text); err != nil {
+			return l, err
 		}
-		var l pace.Learned
-		if err := json.Unmarshal([]byte(text), &l); err != nil {
-			return nil, fmt.Errorf("read the pace of host %s: %w", name, err)
+		if err := service.FromJSON(text, &l); err != nil {
+			return l, fmt.Errorf("pace of host %s: %w", name, err)
 		}
 		h.shared.Pace().Remember(name, l)
-	}
-	return h, errors.Join(rows.Err(), h.applyDenied(ctx))
+		return l, nil
+	}, "SELECT name, learned FROM host WHERE learned <> '' AND updated_at > ?", time.Now().Add(-keepLearned).UnixMilli())
+	return h, errors.Join(err, h.applyDenied(ctx))
 }
 
 // Run writes what crawls learn of hosts until ctx ends, and once more then.
@@ -112,21 +107,17 @@ func (h *Hosts) save(ctx context.Context) {
 	}
 	err := h.service.Write(ctx, func(tx *service.Tx) error {
 		for name, l := range h.unsaved {
-			text, err := json.Marshal(l)
-			if err != nil {
-				return err
-			}
+			text := service.ToJSON(l)
 			if l.Delay == 0 && l.Floor == 0 && !l.AskedUntil.After(tx.Now()) {
-				text = nil // nothing is left to know
+				text = "" // nothing is left to know
 			}
-			_, err = tx.ExecContext(ctx, "INSERT INTO host (name, learned, updated_at) VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE SET learned = excluded.learned, updated_at = excluded.updated_at",
-				name, string(text), tx.Now().UnixMilli())
+			err := tx.Change("INSERT INTO host (name, learned, updated_at) VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE SET learned = excluded.learned, updated_at = excluded.updated_at",
+				name, text, tx.Now().UnixMilli())
 			if err != nil {
 				return err
 			}
 		}
-		_, err := tx.ExecContext(ctx, "DELETE FROM host WHERE denied = 0 AND (learned = '' OR updated_at < ?)", tx.Now().Add(-keepLearned).UnixMilli())
-		return err
+		return tx.Change("DELETE FROM host WHERE denied = 0 AND (learned = '' OR updated_at < ?)", tx.Now().Add(-keepLearned).UnixMilli())
 	})
 	if err != nil {
 		h.log.Error("cannot write what was learned of hosts; trying again", "hosts", len(h.unsaved), "error", err)
@@ -150,26 +141,16 @@ func (h *Hosts) Get(ctx context.Context, name string) (*Host, error) {
 	out.DeniedAt = service.TimeOf(at)
 	state, _ := h.shared.Pace().Host(name)
 	out.Pace = Pace{
-		Delay: page.Millis(state.Delay), Floor: page.Millis(state.Floor), LastSuccess: timeOf(state.LastSuccess), RestUntil: timeOf(state.RestUntil), Backoff: timeOf(state.BackoffUntil),
+		Delay: page.Millis(state.Delay), Floor: page.Millis(state.Floor), LastSuccess: page.Time{Time: state.LastSuccess.UTC()}, RestUntil: page.Time{Time: state.RestUntil.UTC()}, Backoff: page.Time{Time: state.BackoffUntil.UTC()},
 		Refusals: state.Refusals, InFlight: state.Inflight,
 	}
 	out.Crawls = CrawlCount{Asking: state.Crawls, Waiting: state.Waiting}
 	return out, nil
 }
 
-func timeOf(t time.Time) page.Time {
-	if t.IsZero() {
-		return page.Time{}
-	}
-	return page.Time{Time: t.UTC()}
-}
-
 // List returns the hosts that are denied or need a slower pace, in the order of their names. Cursor is the last name of the part before; limit 0 means 100, at most 1000.
 func (h *Hosts) List(ctx context.Context, cursor string, limit int) (list service.List[*Host], err error) {
-	if limit <= 0 {
-		limit = 100
-	}
-	limit = min(limit, 1000)
+	limit = min(cmp.Or(limit, 100), 1000)
 	names, err := h.names(ctx, "SELECT name FROM host WHERE name > ? ORDER BY name LIMIT ?", cursor, limit+1)
 	if err != nil {
 		return list, err
@@ -199,10 +180,9 @@ func (h *Hosts) Deny(ctx context.Context, c *service.Caller, name, reason string
 		return nil, &service.Error{Code: service.ErrInvalid, Detail: "the request has faults", Fields: []service.FieldError{{Field: "reason", Code: "too_long", Detail: fmt.Sprintf("it has more than %d bytes", maxReason)}}}
 	}
 	return h.change(ctx, c, "host.deny", name, func(tx *service.Tx, name string) error {
-		_, err := tx.ExecContext(ctx, "INSERT INTO host (name, learned, updated_at, denied, denied_reason, denied_at) VALUES (?, '', ?, 1, ?, ?) "+
+		return tx.Change("INSERT INTO host (name, learned, updated_at, denied, denied_reason, denied_at) VALUES (?, '', ?, 1, ?, ?) "+
 			"ON CONFLICT (name) DO UPDATE SET denied = 1, denied_reason = excluded.denied_reason, denied_at = excluded.denied_at",
 			name, tx.Now().UnixMilli(), reason, tx.Now().UnixMilli())
-		return err
 	})
 }
 
@@ -212,8 +192,7 @@ const maxReason = 500
 // Allow ends a denial. Crawls that have blocked the host try it again when they are resumed.
 func (h *Hosts) Allow(ctx context.Context, c *service.Caller, name string) (*Host, error) {
 	return h.change(ctx, c, "host.allow", name, func(tx *service.Tx, name string) error {
-		_, err := tx.ExecContext(ctx, "UPDATE host SET denied = 0, denied_reason = '', denied_at = 0 WHERE name = ?", name)
-		return err
+		return tx.Change("UPDATE host SET denied = 0, denied_reason = '', denied_at = 0 WHERE name = ?", name)
 	})
 }
 

@@ -25,11 +25,6 @@ type Input struct {
 
 // applyTo changes a row. A time or a crawl that is given takes the place of the other kind, so that one field is enough for a change.
 func (in *Input) applyTo(r *row) {
-	set := func(to *string, value *string) {
-		if value != nil {
-			*to = *value
-		}
-	}
 	if in.Cron != nil && in.Interval == nil && *in.Cron != "" {
 		r.Interval = ""
 	}
@@ -42,14 +37,12 @@ func (in *Input) applyTo(r *row) {
 	if in.Crawl != nil && in.Submission == nil && *in.Crawl != "" {
 		r.Submission = nil
 	}
-	set(&r.Name, in.Name)
-	set(&r.Cron, in.Cron)
-	set(&r.Interval, in.Interval)
-	set(&r.Zone, in.Zone)
-	set(&r.Crawl, in.Crawl)
-	if in.Enabled != nil {
-		r.Enabled = *in.Enabled
-	}
+	service.Set(&r.Name, in.Name)
+	service.Set(&r.Cron, in.Cron)
+	service.Set(&r.Interval, in.Interval)
+	service.Set(&r.Zone, in.Zone)
+	service.Set(&r.Crawl, in.Crawl)
+	service.Set(&r.Enabled, in.Enabled)
 	if in.Submission != nil {
 		r.Submission = in.Submission
 	}
@@ -89,28 +82,22 @@ func (s *Schedules) check(ctx context.Context, c *service.Caller, r *row) error 
 	case r.Submission != nil && r.Recrawl != nil:
 		fault("recrawl", "invalid", "it belongs to a schedule with crawl")
 	case r.Submission != nil:
-		more, err := fieldsOf("submission.", s.service.Crawls.Check(ctx, c, *r.Submission))
-		if err != nil {
+		if err := addFaults(&faults, "submission.", s.service.Crawls.Check(ctx, c, *r.Submission)); err != nil {
 			return err
 		}
-		faults = append(faults, more...)
 	default:
 		_, err := s.service.Crawls.Get(ctx, c, r.Crawl)
-		more, err := fieldsOf("crawl", err)
-		if err != nil {
+		if err := addFaults(&faults, "crawl", err); err != nil {
 			return err
 		}
-		faults = append(faults, more...)
 		if r.Recrawl != nil {
-			more, err := fieldsOf("recrawl.", r.Recrawl.Check())
-			if err != nil {
+			if err := addFaults(&faults, "recrawl.", r.Recrawl.Check()); err != nil {
 				return err
 			}
-			faults = append(faults, more...)
 		}
 	}
-	if len(faults) > 0 {
-		return &service.Error{Code: service.ErrInvalid, Detail: "the schedule has faults", Fields: faults}
+	if err := service.Invalid("the schedule", faults); err != nil {
+		return err
 	}
 	r.NextAt = page.Time{}
 	if r.Enabled {
@@ -119,23 +106,19 @@ func (s *Schedules) check(ctx context.Context, c *service.Caller, r *row) error 
 	return nil
 }
 
-// fieldsOf are the faults that an error of the service names, below a field. Another error is returned.
-func fieldsOf(field string, err error) ([]service.FieldError, error) {
-	if err == nil {
-		return nil, nil
-	}
+// addFaults adds the faults that an error of the service names, below a field. Another error is returned.
+func addFaults(faults *[]service.FieldError, field string, err error) error {
 	of, ok := errors.AsType[*service.Error](err)
-	switch {
-	case !ok:
-		return nil, err
-	case len(of.Fields) == 0:
-		return []service.FieldError{{Field: field, Code: string(of.Code), Detail: of.Detail}}, nil
+	if !ok {
+		return err
 	}
-	var out []service.FieldError
+	if len(of.Fields) == 0 {
+		*faults = append(*faults, service.FieldError{Field: field, Code: string(of.Code), Detail: of.Detail})
+	}
 	for _, f := range of.Fields {
-		out = append(out, service.FieldError{Field: field + f.Field, Code: f.Code, Detail: f.Detail})
+		*faults = append(*faults, service.FieldError{Field: field + f.Field, Code: f.Code, Detail: f.Detail})
 	}
-	return out, nil
+	return nil
 }
 
 // when is the time at which the schedule is due. An error is about the field that is returned with it.

@@ -2,7 +2,6 @@ package schedules
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -138,7 +137,7 @@ func (s *Schedules) recrawl(ctx context.Context, c *service.Caller, r *row) (id 
 		return crawl.ID, errUnfinished(crawl.ID, crawl.State)
 	}
 	r.firing = &firing{Due: due, Generation: crawl.Generation}
-	if err := s.write(ctx, func(tx *service.Tx) error { return put(ctx, tx, r) }); err != nil {
+	if err := s.write(ctx, func(tx *service.Tx) error { return put(tx, r) }); err != nil {
 		return "", err
 	}
 	_, err = s.service.Crawls.Command(ctx, c, crawl.ID, service.CommandRecrawl, r.Recrawl)
@@ -147,11 +146,8 @@ func (s *Schedules) recrawl(ctx context.Context, c *service.Caller, r *row) (id 
 
 // skip notes that a run is not started.
 func (s *Schedules) skip(ctx context.Context, r *row, crawl, reason string) error {
-	data, err := json.Marshal(map[string]string{"schedule": r.ID, "name": r.Name, "reason": reason})
-	if err != nil {
-		return err
-	}
-	event := service.Event{Type: service.ScheduleSkipped, Account: r.Account, Crawl: crawl, Actor: service.Actor{System: "schedule"}, Data: data}
+	data := service.ToJSON(map[string]string{"schedule": r.ID, "name": r.Name, "reason": reason})
+	event := service.Event{Type: service.ScheduleSkipped, Account: r.Account, Crawl: crawl, Actor: service.Actor{System: "schedule"}, Data: []byte(data)}
 	return s.update(ctx, r, func(r *row) { r.LastError = reason }, &event)
 }
 
@@ -174,7 +170,7 @@ func (s *Schedules) update(ctx context.Context, r *row, change func(*row), event
 			}
 			now.setNext(when, time.Now())
 		}
-		if err := put(ctx, tx, now); err != nil {
+		if err := put(tx, now); err != nil {
 			return err
 		}
 		*r = *now

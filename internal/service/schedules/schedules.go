@@ -2,10 +2,10 @@ package schedules
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/mapwright/mapwright/internal/page"
@@ -47,24 +47,16 @@ type firing struct {
 const columns = "id, account, name, cron, every, zone, enabled, submission_json, crawl, recrawl_json, created_by, scopes_json, firing_json, created_at, next_at, last_at, last_crawl, last_error"
 
 // put stores a row.
-func put(ctx context.Context, tx *service.Tx, r *row) error {
-	var texts [4]string // a value that is nil is an empty text
-	for i, v := range []any{r.Submission, r.Recrawl, r.firing, r.scopes} {
-		text, err := json.Marshal(v)
-		if err != nil {
-			return err
-		}
-		if string(text) != "null" {
-			texts[i] = string(text)
-		}
+func put(tx *service.Tx, r *row) error {
+	optional := func(v any) string { // a value that is nil is an empty text
+		return strings.TrimPrefix(service.ToJSON(v), "null")
 	}
-	_, err := tx.ExecContext(ctx, "INSERT INTO schedule ("+columns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "+
+	return tx.Change("INSERT INTO schedule ("+columns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "+
 		"ON CONFLICT (id) DO UPDATE SET name = excluded.name, cron = excluded.cron, every = excluded.every, zone = excluded.zone, enabled = excluded.enabled, "+
 		"submission_json = excluded.submission_json, crawl = excluded.crawl, recrawl_json = excluded.recrawl_json, created_by = excluded.created_by, scopes_json = excluded.scopes_json, "+
 		"firing_json = excluded.firing_json, next_at = excluded.next_at, last_at = excluded.last_at, last_crawl = excluded.last_crawl, last_error = excluded.last_error",
-		r.ID, r.Account, r.Name, r.Cron, r.Interval, r.Zone, r.Enabled, texts[0], r.Crawl, texts[1], r.createdBy, texts[3], texts[2],
+		r.ID, r.Account, r.Name, r.Cron, r.Interval, r.Zone, r.Enabled, optional(r.Submission), r.Crawl, optional(r.Recrawl), r.createdBy, optional(r.scopes), optional(r.firing),
 		service.Millis(r.CreatedAt.Time), service.Millis(r.NextAt.Time), service.Millis(r.LastAt.Time), r.LastCrawl, r.LastError)
-	return err
 }
 
 // query returns the rows that the condition selects.
@@ -72,25 +64,14 @@ func query(ctx context.Context, q service.Queryer, where string, args ...any) ([
 	return service.Collect(ctx, q, func(from service.Scanner) (r row, err error) {
 		var submission, recrawl, firing, scopes string
 		var created, next, last int64
-		err = from.Scan(&r.ID, &r.Account, &r.Name, &r.Cron, &r.Interval, &r.Zone, &r.Enabled, &submission, &r.Crawl, &recrawl, &r.createdBy, &scopes, &firing, &created, &next, &last, &r.LastCrawl, &r.LastError)
+		err = from.Scan(&r.ID, &r.Account, &r.Name, &r.Cron, &r.Interval, &r.Zone, &r.Enabled, &submission, &r.Crawl, &recrawl, &r.createdBy, &scopes, &firing,
+			&created, &next, &last, &r.LastCrawl, &r.LastError)
 		if err != nil {
 			return r, err
 		}
-		err = errors.Join(read(submission, &r.Submission), read(recrawl, &r.Recrawl), read(firing, &r.firing), read(scopes, &r.scopes))
-		if err != nil {
-			return r, fmt.Errorf("read schedule %s: %w", r.ID, err)
-		}
 		r.CreatedAt, r.NextAt, r.LastAt = service.TimeOf(created), service.TimeOf(next), service.TimeOf(last)
-		return r, nil
+		return r, errors.Join(service.FromJSON(submission, &r.Submission), service.FromJSON(recrawl, &r.Recrawl), service.FromJSON(firing, &r.firing), service.FromJSON(scopes, &r.scopes))
 	}, "SELECT "+columns+" FROM schedule "+where, args...)
-}
-
-// read reads JSON, if there is any.
-func read(text string, v any) error {
-	if text == "" {
-		return nil
-	}
-	return json.Unmarshal([]byte(text), v)
 }
 
 // get returns a row that the caller may see.
@@ -145,7 +126,7 @@ func (s *Schedules) Create(ctx context.Context, c *service.Caller, in Input) (*s
 		if n >= maxPerAccount {
 			return &service.Error{Code: service.ErrPlanLimit, Detail: fmt.Sprintf("an account may have %d schedules: delete one first", maxPerAccount)}
 		}
-		return errors.Join(put(ctx, tx, r), tx.Audit(c, "schedule.create", r.ID, nil))
+		return errors.Join(put(tx, r), tx.Audit(c, "schedule.create", r.ID, nil))
 	})
 	if err != nil {
 		return nil, err
@@ -171,7 +152,7 @@ func (s *Schedules) Edit(ctx context.Context, c *service.Caller, id string, in I
 		}
 		in.applyTo(after)
 		after.createdBy, after.scopes, after.Zone, after.NextAt = c.Key, c.Scopes, checked.Zone, checked.NextAt
-		return errors.Join(put(ctx, tx, after), tx.Audit(c, "schedule.edit", id, nil))
+		return errors.Join(put(tx, after), tx.Audit(c, "schedule.edit", id, nil))
 	})
 	if err != nil {
 		return nil, err
@@ -186,8 +167,7 @@ func (s *Schedules) Delete(ctx context.Context, c *service.Caller, id string) er
 		if _, err := get(ctx, tx, c, id); err != nil {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, "DELETE FROM schedule WHERE id = ?", id)
-		return errors.Join(err, tx.Audit(c, "schedule.delete", id, nil))
+		return errors.Join(tx.Change("DELETE FROM schedule WHERE id = ?", id), tx.Audit(c, "schedule.delete", id, nil))
 	})
 }
 

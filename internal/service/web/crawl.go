@@ -2,7 +2,6 @@ package web
 
 import (
 	"bytes"
-	"cmp"
 	"errors"
 	"html/template"
 	"maps"
@@ -13,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"github.com/mapwright/mapwright/internal/chart"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
@@ -20,6 +21,7 @@ import (
 	"github.com/mapwright/mapwright/internal/reporthtml"
 	"github.com/mapwright/mapwright/internal/service"
 	"github.com/mapwright/mapwright/internal/ui"
+	"github.com/mapwright/mapwright/internal/words"
 )
 
 // crawlScreen shows one crawl: while it runs its figures, afterwards what it found.
@@ -268,15 +270,15 @@ func exists(path string) bool {
 
 // lastFigures are the large numbers of a crawl that does not run: the rate is that of the whole run, and what it found takes the place of what is under way.
 func lastFigures(p *service.Progress) []figure {
-	all := []figure{{"Found", commas(p.Found), "found"}, {"Done", commas(p.Done), "done"}}
+	all := []figure{{"Found", humanize.Comma(p.Found), "found"}, {"Done", humanize.Comma(p.Done), "done"}}
 	if p.Pending > 0 {
-		all = append(all, figure{"Pending", commas(p.Pending), "pending"})
+		all = append(all, figure{"Pending", humanize.Comma(p.Pending), "pending"})
 	}
 	if p.Indexable != nil {
-		all = append(all, figure{Name: "Indexable", Value: commas(*p.Indexable)})
+		all = append(all, figure{Name: "Indexable", Value: humanize.Comma(*p.Indexable)})
 	}
 	if p.Problems != nil {
-		all = append(all, figure{Name: "Errors", Value: commas(p.Problems.Errors)}, figure{Name: "Warnings", Value: commas(p.Problems.Warnings)})
+		all = append(all, figure{Name: "Errors", Value: humanize.Comma(p.Problems.Errors)}, figure{Name: "Warnings", Value: humanize.Comma(p.Problems.Warnings)})
 	}
 	if p.Elapsed > 0 {
 		all = append(all, figure{Name: "Pages per second", Value: ui.Decimal(float64(p.Done) / p.Elapsed)})
@@ -287,7 +289,7 @@ func lastFigures(p *service.Progress) []figure {
 // figures are the large numbers of a crawl.
 func figures(p *service.Progress) []figure {
 	return []figure{
-		{"Found", commas(p.Found), "found"}, {"Done", commas(p.Done), "done"}, {"Pending", commas(p.Pending), "pending"}, {"In flight", commas(p.InFlight), "in_flight"},
+		{"Found", humanize.Comma(p.Found), "found"}, {"Done", humanize.Comma(p.Done), "done"}, {"Pending", humanize.Comma(p.Pending), "pending"}, {"In flight", humanize.Comma(p.InFlight), "in_flight"},
 		{"Pages per second", ui.Decimal(p.PagesPerSecNow), "pages_per_second_now"}, {"Received", ui.Size(p.Bytes), "bytes"}, {"Time", ui.Seconds(p.Elapsed), "elapsed_seconds"},
 	}
 }
@@ -305,7 +307,7 @@ func counts(of map[string]int64, address func(string) string) (all []linkedCount
 	for _, n := range of {
 		whole += n
 	}
-	for _, key := range slices.SortedFunc(maps.Keys(of), func(a, b string) int { return cmp.Or(cmp.Compare(of[b], of[a]), strings.Compare(a, b)) }) {
+	for _, key := range words.ByCount(of) {
 		c := linkedCount{Name: key, Count: of[key], Share: chart.Share(float64(of[key]), float64(whole))}
 		if address != nil {
 			c.Path = address(key)
@@ -373,7 +375,7 @@ func liveViewOf(base string, c *service.Crawl, l *monitor.Live, moments []moment
 	v := &liveView{Live: l, Path: base + "/crawls/" + url.PathEscape(c.ID)}
 	v.Figures = figures(&service.Progress{Found: l.Found, Done: l.Done, Pending: l.Pending, InFlight: l.InFlight, PagesPerSecNow: l.PagesPerSecNow, Bytes: l.Bytes, Elapsed: l.Elapsed})
 	for _, u := range l.Limits {
-		b := limitBar{Name: capital(u.Name), Value: min(u.Used, u.Limit), Max: u.Limit, Used: commas(int64(u.Used)), Limit: commas(int64(u.Limit))}
+		b := limitBar{Name: capital(u.Name), Value: min(u.Used, u.Limit), Max: u.Limit, Used: humanize.Comma(int64(u.Used)), Limit: humanize.Comma(int64(u.Limit))}
 		if u.Name == "seconds" {
 			b.Name, b.Used, b.Limit = "Time", ui.Seconds(u.Used), ui.Seconds(u.Limit)
 		}

@@ -7,11 +7,12 @@ import (
 	"strings"
 
 	"github.com/dustin/go-humanize"
-	"github.com/dustin/go-humanize/english"
 
 	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/problems"
 	"github.com/mapwright/mapwright/internal/service"
 	"github.com/mapwright/mapwright/internal/ui"
+	"github.com/mapwright/mapwright/internal/words"
 )
 
 // crawlsScreen lists crawls: first what needs attention, then what runs and what waits, then the others.
@@ -202,13 +203,13 @@ func why(c *service.Crawl) string {
 }
 
 // siteText says how many errors and warnings a crawl found; empty if none.
-func siteText(p *service.ProblemCounts) string {
+func siteText(p *problems.Totals) string {
 	var parts []string
 	if p != nil && p.Errors > 0 {
-		parts = append(parts, humanize.Comma(p.Errors)+" "+english.PluralWord(int(p.Errors), "error", ""))
+		parts = append(parts, words.Count(p.Errors, "error"))
 	}
 	if p != nil && p.Warnings > 0 {
-		parts = append(parts, humanize.Comma(p.Warnings)+" "+english.PluralWord(int(p.Warnings), "warning", ""))
+		parts = append(parts, words.Count(p.Warnings, "warning"))
 	}
 	return strings.Join(parts, ", ")
 }

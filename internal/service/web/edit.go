@@ -51,7 +51,7 @@ func (crawlScreen) edit(q *request, c *service.Crawl) error {
 		e.Name = &form.Name
 	}
 	if form.Labels != was.Labels {
-		labels := words(form.Labels)
+		labels := commaList(form.Labels)
 		e.Labels = &labels
 	}
 	if form.Priority != was.Priority {
@@ -87,8 +87,8 @@ func (crawlScreen) edit(q *request, c *service.Crawl) error {
 	return q.to("/crawls/" + url.PathEscape(c.ID))
 }
 
-// words are the parts of a text between commas.
-func words(text string) []string {
+// commaList are the parts of a text between commas.
+func commaList(text string) []string {
 	all := []string{}
 	for part := range strings.SplitSeq(text, ",") {
 		if part = strings.TrimSpace(part); part != "" {

@@ -5,8 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dustin/go-humanize"
-
 	"github.com/mapwright/mapwright/internal/service"
 )
 
@@ -71,5 +69,3 @@ func (l *liveCache) make(c *service.Crawl) []byte {
 	}
 	return out.Bytes()
 }
-
-func commas(n int64) string { return humanize.Comma(n) }

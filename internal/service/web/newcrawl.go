@@ -111,7 +111,7 @@ func settingText(value any) string {
 // submit makes a crawl of the form, or shows the form again with every fault beside its field.
 func (newScreen) submit(q *request) error {
 	form := q.r.PostForm
-	sub := service.Submission{Name: strings.TrimSpace(form.Get("name")), StartURLs: lines(form.Get("start_urls")), Labels: words(form.Get("labels")), Settings: map[string]json.RawMessage{}}
+	sub := service.Submission{Name: strings.TrimSpace(form.Get("name")), StartURLs: lines(form.Get("start_urls")), Labels: commaList(form.Get("labels")), Settings: map[string]json.RawMessage{}}
 	var faults []service.FieldError
 	if text := strings.TrimSpace(form.Get("priority")); text != "" {
 		n, err := strconv.Atoi(text)

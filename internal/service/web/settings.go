@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"github.com/mapwright/mapwright/internal/service"
 	"github.com/mapwright/mapwright/internal/ui"
 )
@@ -111,12 +113,12 @@ func (accountScreen) audit(q *request) error {
 // usageBars are the parts of the plan that have a limit, as bars.
 func usageBars(u *service.Usage) []limitBar {
 	bars := []limitBar{
-		{Name: "Pages in " + u.Period, Value: float64(u.Pages.Used + u.Pages.Granted), Max: float64(u.Pages.Limit), Used: commas(u.Pages.Used), Limit: commas(u.Pages.Limit), Left: "begins anew on " + ui.When(u.ResetsAt)},
-		{Name: "Crawls that run", Value: float64(u.Crawls.Running), Max: float64(u.Crawls.Limit), Used: commas(int64(u.Crawls.Running)), Limit: commas(int64(u.Crawls.Limit)), Left: commas(int64(u.Crawls.Queued)) + " wait"},
+		{Name: "Pages in " + u.Period, Value: float64(u.Pages.Used + u.Pages.Granted), Max: float64(u.Pages.Limit), Used: humanize.Comma(u.Pages.Used), Limit: humanize.Comma(u.Pages.Limit), Left: "begins anew on " + ui.When(u.ResetsAt)},
+		{Name: "Crawls that run", Value: float64(u.Crawls.Running), Max: float64(u.Crawls.Limit), Used: humanize.Comma(int64(u.Crawls.Running)), Limit: humanize.Comma(int64(u.Crawls.Limit)), Left: humanize.Comma(int64(u.Crawls.Queued)) + " wait"},
 		{Name: "Disk", Value: float64(u.Disk.Used), Max: float64(u.Disk.Limit), Used: ui.Size(u.Disk.Used), Limit: ui.Size(u.Disk.Limit)},
 	}
 	if u.Pages.Granted > 0 {
-		bars[0].Left = commas(u.Pages.Granted) + " more are reserved by running crawls; " + bars[0].Left
+		bars[0].Left = humanize.Comma(u.Pages.Granted) + " more are reserved by running crawls; " + bars[0].Left
 	}
 	for i := range bars {
 		if bars[i].Max == 0 {
