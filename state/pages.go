@@ -57,12 +57,12 @@ func (q *queries) Page(ctx context.Context, k frontier.Key) (Page, bool, error) 
 	if err := q.flush(ctx); err != nil {
 		return Page{}, false, err
 	}
-	return q.applied(func(txn *badger.Txn) (Page, bool, error) { return readPage(txn, k, false) })
+	return readApplied(q, func(txn *badger.Txn) (Page, bool, error) { return readPage(txn, k, false) })
 }
 
 // IsListed reports whether a sitemap lists a URL, by what is applied.
 func IsListed(s *Store, k frontier.Key) (bool, error) {
-	_, ok, err := s.applied(func(txn *badger.Txn) (p Page, ok bool, err error) {
+	_, ok, err := readApplied(s.queries, func(txn *badger.Txn) (p Page, ok bool, err error) {
 		ok, err = getValue(txn, record.AppendNamedKey(nil, k, record.NamedListed), func([]byte) error { return nil })
 		return p, ok, err
 	})
@@ -74,7 +74,7 @@ func IsListed(s *Store, k frontier.Key) (bool, error) {
 // waits for the applier only if what it finds is older than that.
 func (q *queries) Before(ctx context.Context, k frontier.Key, visit uint32) (Page, bool, error) {
 	for waited := false; ; waited = true {
-		p, ok, err := q.applied(func(txn *badger.Txn) (Page, bool, error) {
+		p, ok, err := readApplied(q, func(txn *badger.Txn) (Page, bool, error) {
 			p := Page{Link: frontier.Link{Key: k}}
 			ok, err := p.readFinishes(txn, record.FamFinish, visit)
 			return p, ok, err
@@ -90,7 +90,7 @@ func (q *queries) Before(ctx context.Context, k frontier.Key, visit uint32) (Pag
 
 // Found returns how a page was found, if it is known, as far as records have been applied.
 func (q *queries) Found(k frontier.Key) (frontier.Link, bool, error) {
-	p, ok, err := q.applied(func(txn *badger.Txn) (p Page, ok bool, err error) {
+	p, ok, err := readApplied(q, func(txn *badger.Txn) (p Page, ok bool, err error) {
 		p.Link.Key = k
 		ok, err = getValue(txn, record.AppendURLKey(nil, record.FamURL, k), p.readLink)
 		return p, ok, err
@@ -98,8 +98,8 @@ func (q *queries) Found(k frontier.Key) (frontier.Link, bool, error) {
 	return p.Link, ok, err
 }
 
-// applied reads of one page what has been applied.
-func (q *queries) applied(read func(*badger.Txn) (Page, bool, error)) (p Page, ok bool, err error) {
+// readApplied reads of one page what has been applied.
+func readApplied(q *queries, read func(*badger.Txn) (Page, bool, error)) (p Page, ok bool, err error) {
 	err = q.readNewest(func(txn *badger.Txn) (err error) {
 		p, ok, err = read(txn)
 		return err
@@ -184,175 +184,91 @@ func (q *queries) Pages(ctx context.Context) iter.Seq2[Page, error] {
 
 // PagesOf goes through the pages of some hosts, from first to last, as Pages does.
 func (q *queries) PagesOf(ctx context.Context, first, last frontier.HostID) iter.Seq2[Page, error] {
-	return each(ctx, q, frontier.Key{Host: first}, true, last, false)
+	return decoded(each(ctx, q, frontier.Key{Host: first}, true, last, false), false)
 }
 
 // PagesAfter goes through the pages behind a key, as Pages does.
 func (q *queries) PagesAfter(ctx context.Context, k frontier.Key) iter.Seq2[Page, error] {
-	return each(ctx, q, k, false, math.MaxUint64, false)
+	return decoded(each(ctx, q, k, false, math.MaxUint64, false), false)
 }
 
-// each goes through the pages or the sitemaps from a key to those of the last host. The key itself belongs to them if including is true.
-func each(ctx context.Context, q *queries, from frontier.Key, including bool, last frontier.HostID, sitemaps bool) iter.Seq2[Page, error] {
-	return func(yield func(Page, error) bool) {
-		after := from
-		for first := including; ; first = false {
-			if err := ctx.Err(); err != nil {
-				yield(Page{}, err)
-				return
-			}
-			var pages []Page
-			err := q.read(func(txn *badger.Txn) (err error) {
-				pages, err = somePages(txn, after, first, sitemaps)
-				return err
-			})
-			for _, p := range pages {
-				if p.Link.Key.Host > last || !yield(p, nil) {
-					return
+// RawPages goes through all pages as Pages does. Each is valid until the next.
+func (q *queries) RawPages(ctx context.Context) iter.Seq2[RawPage, error] {
+	return each(ctx, q, frontier.Key{}, true, math.MaxUint64, false)
+}
+
+// A Sitemap is what is known of one sitemap.
+type Sitemap struct {
+	Page
+	Vouchers []frontier.Voucher // in the order of their hosts
+}
+
+// ReadSitemaps returns what is known of sitemaps, whose keys are [frontier.SitemapKey]s.
+// One that was never named has no URL. It sees everything committed before the call.
+func (q *queries) ReadSitemaps(ctx context.Context, keys []frontier.Key) ([]Sitemap, error) {
+	list := make([]Sitemap, len(keys))
+	err := q.flush(ctx)
+	if err == nil {
+		err = q.read(func(txn *badger.Txn) (err error) {
+			it := txn.NewIterator(badger.IteratorOptions{Prefix: []byte{record.FamVoucher}})
+			defer it.Close()
+			for i, k := range keys {
+				if list[i].Page, _, err = readPage(txn, k, true); err == nil {
+					list[i].Vouchers, err = readVouchers(it, k)
+				}
+				if err != nil {
+					return err
 				}
 			}
-			if err != nil {
-				yield(Page{}, fmt.Errorf("read %s: %w", kindOf(sitemaps), err))
-				return
-			}
-			if len(pages) == 0 {
-				return
-			}
-			after = pages[len(pages)-1].Link.Key
+			return nil
+		})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read sitemaps: %w", err)
+	}
+	return list, nil
+}
+
+// Sitemaps goes through all sitemaps as [Store.Pages] goes through pages.
+func (q *queries) Sitemaps(ctx context.Context) iter.Seq2[Page, error] {
+	return decoded(each(ctx, q, frontier.Key{}, true, math.MaxUint64, true), true)
+}
+
+// readVouchers reads the vouchers of one sitemap. The iterator is one of the family.
+func readVouchers(it *badger.Iterator, k frontier.Key) ([]frontier.Voucher, error) {
+	var list []frontier.Voucher
+	prefix := record.AppendURLKey(nil, record.FamVoucher, k)
+	for it.Seek(prefix); it.ValidForPrefix(prefix); it.Next() {
+		v, ok := record.ParseVoucherKey(it.Item().Key())
+		if !ok {
+			return nil, &CorruptError{What: "voucher", Reason: "its key does not decode"}
 		}
-	}
-}
-
-// pagesChunk is how many pages are read in one transaction. They are all in
-// memory at once.
-const pagesChunk = 512
-
-func kindOf(sitemaps bool) string {
-	if sitemaps {
-		return "sitemaps"
-	}
-	return "pages"
-}
-
-// somePages reads the next pages or sitemaps after a key, merging discoveries and
-// finishes.
-func somePages(txn *badger.Txn, after frontier.Key, first, sitemaps bool) ([]Page, error) {
-	m := newPageMerge(txn, sitemaps, after, first)
-	defer m.close()
-	pages := make([]Page, 0, pagesChunk)
-	for len(pages) < pagesChunk && m.more() {
-		p, err := m.next()
+		err := it.Item().Value(func(b []byte) (err error) {
+			v.Visit, err = record.DecodeVoucher(b)
+			return err
+		})
 		if err != nil {
-			return pages, err
+			return nil, err
 		}
-		pages = append(pages, p)
+		list = append(list, v)
 	}
-	return pages, nil
+	return list, nil
 }
 
-// A pageMerge reads pages or sitemaps from all families that say something about them,
-// in the order of their keys.
-type pageMerge struct {
-	found, done familyReader // either may lack a key
-	kept, named familyReader // of pages and sitemaps; empty in generation 0
-}
-
-func newPageMerge(txn *badger.Txn, sitemaps bool, after frontier.Key, first bool) *pageMerge {
-	found, done := record.Families(sitemaps)
-	m := &pageMerge{
-		found: newFamilyReader(txn, found, true), done: newFamilyReader(txn, done, true),
-		kept: newFamilyReader(txn, record.FamVisit, false), named: newFamilyReader(txn, record.FamNamed, false),
-	}
-	for _, r := range []*familyReader{&m.found, &m.done, &m.kept, &m.named} {
-		r.seek(after)
-		for !first && r.valid && r.key == after {
-			r.next()
+// CountSitemaps returns how many sitemaps of a host were ever named, of those that
+// have been applied. It counts to most at the most.
+func (q *queries) CountSitemaps(ctx context.Context, h frontier.HostID, most int) (int, error) {
+	n := 0
+	prefix := record.AppendHostKey(nil, record.FamSitemap, h)
+	for _, err := range q.scan(ctx, prefix, prefix) {
+		if err != nil {
+			return 0, fmt.Errorf("count sitemaps: %w", err)
+		}
+		if n++; n >= most {
+			break
 		}
 	}
-	return m
-}
-
-func (m *pageMerge) close() {
-	for _, r := range []*familyReader{&m.found, &m.done, &m.kept, &m.named} {
-		r.it.Close()
-	}
-}
-
-func (m *pageMerge) more() bool { return m.found.valid || m.done.valid }
-
-func (m *pageMerge) next() (p Page, err error) {
-	k := m.found.key
-	if !m.found.valid || m.done.valid && m.done.key.Compare(k) < 0 {
-		k = m.done.key
-	}
-	p.Link.Key = k
-	if err = m.found.take(k, p.readLink); err == nil {
-		err = m.done.take(k, p.readFinish)
-	}
-	if err == nil {
-		err = m.kept.take(k, p.readKept)
-	}
-	for err == nil && m.named.skipTo(k) {
-		_, flag, _ := record.ParseNamedKey(m.named.it.Item().Key())
-		err = m.named.take(k, func(b []byte) error { return p.readNamed(flag, b) })
-	}
-	return p, err
-}
-
-// A familyReader reads the entries of one family whose keys begin with URL keys.
-type familyReader struct {
-	it     *badger.Iterator
-	family byte
-	key    frontier.Key
-	valid  bool
-}
-
-// newFamilyReader returns a reader that stands nowhere. Values are fetched ahead where
-// they are in the value log.
-func newFamilyReader(txn *badger.Txn, family byte, fetch bool) familyReader {
-	return familyReader{family: family, it: txn.NewIterator(badger.IteratorOptions{
-		Prefix: []byte{family}, PrefetchValues: fetch, PrefetchSize: 64,
-	})}
-}
-
-func (r *familyReader) seek(k frontier.Key) {
-	r.it.Seek(record.AppendURLKey(nil, r.family, k))
-	r.look()
-}
-
-func (r *familyReader) next() {
-	r.it.Next()
-	r.look()
-}
-
-func (r *familyReader) look() {
-	r.valid = r.it.Valid()
-	if r.valid {
-		// A shorter key would be an error of ours; it reads as zero and is never equal to
-		// one that is looked for.
-		b := r.it.Item().Key()
-		r.key, _ = record.ParseURLKey(b[:min(len(b), record.URLKeySize)])
-	}
-}
-
-// skipTo goes on to a key, and reports whether there is an entry of it.
-func (r *familyReader) skipTo(k frontier.Key) bool {
-	for r.valid && r.key.Compare(k) < 0 {
-		r.next()
-	}
-	return r.valid && r.key == k
-}
-
-// take passes the value of a key to fn, if there is one, and goes on.
-func (r *familyReader) take(k frontier.Key, fn func(value []byte) error) error {
-	if !r.skipTo(k) {
-		return nil
-	}
-	if err := r.it.Item().Value(fn); err != nil {
-		return err
-	}
-	r.next()
-	return nil
+	return n, nil
 }
 
 // A Change is what a visit of a URL changed. Change and Differences are as in [frontier.Finish].

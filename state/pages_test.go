@@ -3,6 +3,7 @@ package state
 import (
 	"context"
 	"errors"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -157,5 +158,48 @@ func TestFinishWithoutDiscovery(t *testing.T) {
 	}
 	if _, ok, err := s.Page(t.Context(), key(99)); ok || err != nil {
 		t.Errorf("unknown page: %v, %v", ok, err)
+	}
+}
+
+// A raw page decodes to what Page returns, and none that is cut off decodes to a part of it without an error, unless it ends with a whole value.
+func TestRawPage(t *testing.T) {
+	s := open(t, t.TempDir()+"/store", small())
+	u := mustURL("https://a.example/b")
+	k := s.Hasher().Key(u)
+	commit(t, s, frontier.Record{Links: []frontier.Link{{Key: k, URL: u, Depth: 3, Parent: mustURL("https://a.example/")}}})
+	for visit := range uint32(3) {
+		commit(t, s, frontier.Record{
+			Finish: &frontier.Finish{Key: k, Status: 200, Visit: visit + 1, Generation: visit, KeepFacts: visit == 2, Facts: []byte{1, 2, byte(visit)}},
+			Named:  []frontier.Named{{Key: k, Linked: true, Listed: true, Generation: visit}},
+		})
+	}
+	want, ok, err := s.Page(t.Context(), k)
+	if err != nil || !ok || want.Finish == nil || !want.Linked.Named || !want.Listed.Named || len(want.VisitFacts) == 0 {
+		t.Fatalf("page %+v (%v, %v)", want, ok, err)
+	}
+	n := 0
+	for raw, err := range s.RawPages(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+		if at, err := raw.URL(); err != nil || at != u || raw.Key() != k {
+			t.Errorf("URL %v and key %v (%v)", at, raw.Key(), err)
+		}
+		if got, err := raw.Decode(); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("raw page %+v (%v), page %+v", got, err, want)
+		}
+		whole := 0
+		for i := range raw {
+			if _, err := raw[:i].Decode(); err == nil {
+				whole++
+			}
+		}
+		if whole != 5 { // behind the key and behind each of five values but the last
+			t.Errorf("%d beginnings of a raw page decode", whole)
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d raw pages", n)
 	}
 }

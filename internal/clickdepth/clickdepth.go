@@ -6,7 +6,6 @@ package clickdepth
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -44,25 +43,40 @@ type node struct {
 	ID   uint32
 }
 
-// link leads from a page to a URL.
-type link struct {
-	To       uint64 // the hash of a URL
-	From     uint32
-	Redirect bool
+func appendNode(dst []byte, n *node) []byte {
+	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(dst, n.Hash), n.ID)
 }
+
+func readNode(r *extsort.Reader) node { return node{r.Uint64(), r.Uint32()} }
+
+// link leads from a page to a URL. The highest bit of From is set if it is a redirect.
+type link struct {
+	To   uint64 // the hash of a URL
+	From uint32
+}
+
+func appendLink(dst []byte, l *link) []byte {
+	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(dst, l.To), l.From)
+}
+
+func readLink(r *extsort.Reader) link { return link{r.Uint64(), r.Uint32()} }
 
 // edge leads from a page to a page. The highest bit of To is set if it is a redirect.
 type edge struct{ From, To uint32 }
+
+func appendEdge(dst []byte, e *edge) []byte {
+	return binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(dst, e.From), e.To)
+}
+
+func readEdge(r *extsort.Reader) edge { return edge{r.Uint32(), r.Uint32()} }
 
 const redirectBit = 1 << 31
 
 // New makes an empty graph. Temporary files are made in dir, by the pattern of os.CreateTemp. About limit bytes of memory are used for sorting.
 func New(dir, pattern string, limit int) *Graph {
 	g := &Graph{dir: dir, name: pattern}
-	g.pages = extsort.New(extsort.Options[node]{Dir: dir, Pattern: pattern, Limit: limit / 2, Size: func(*node) int { return 16 },
-		Compare: func(a, b node) int { return cmp.Compare(a.Hash, b.Hash) }})
-	g.links = extsort.New(extsort.Options[link]{Dir: dir, Pattern: pattern, Limit: limit / 2, Size: func(*link) int { return 16 },
-		Compare: func(a, b link) int { return cmp.Compare(a.To, b.To) }})
+	g.pages = extsort.New(extsort.Options[node]{Dir: dir, Pattern: pattern, Limit: limit / 2, Append: appendNode, Read: readNode})
+	g.links = extsort.New(extsort.Options[link]{Dir: dir, Pattern: pattern, Limit: limit / 2, Append: appendLink, Read: readLink})
 	return g
 }
 
@@ -86,12 +100,12 @@ func (g *Graph) Add(l *page.Line) error {
 		return err
 	}
 	if l.RedirectTo != "" {
-		if err := g.links.Add(link{xxhash.Sum64String(l.RedirectTo), id, true}); err != nil {
+		if err := g.links.Add(link{xxhash.Sum64String(l.RedirectTo), id | redirectBit}); err != nil {
 			return err
 		}
 	}
 	for i := range l.Links {
-		if err := g.links.Add(link{xxhash.Sum64String(l.Links[i].To), id, false}); err != nil {
+		if err := g.links.Add(link{xxhash.Sum64String(l.Links[i].To), id}); err != nil {
 			return err
 		}
 	}
@@ -145,8 +159,7 @@ func (g *Graph) Depths(ctx context.Context) (depths []uint16, err error) {
 
 // adjacency writes the links between pages to files, by the page from which they lead.
 func (g *Graph) adjacency(ctx context.Context) (a *adjacency, err error) {
-	edges := extsort.New(extsort.Options[edge]{Dir: g.dir, Pattern: g.name, Limit: 24 << 20, Size: func(*edge) int { return 8 },
-		Compare: func(a, b edge) int { return cmp.Compare(a.From, b.From) }})
+	edges := extsort.New(extsort.Options[edge]{Dir: g.dir, Pattern: g.name, Limit: 24 << 20, Append: appendEdge, Read: readEdge})
 	defer edges.Close()
 	if err := g.join(ctx, func(e edge) error { return edges.Add(e) }); err != nil {
 		return nil, err
@@ -190,11 +203,7 @@ func (g *Graph) join(ctx context.Context, yield func(edge) error) error {
 		if !more || at.Hash != l.To {
 			return true
 		}
-		to := at.ID
-		if l.Redirect {
-			to |= redirectBit
-		}
-		err = yield(edge{l.From, to})
+		err = yield(edge{l.From &^ redirectBit, at.ID | l.From&redirectBit})
 		return err == nil
 	})
 	return err

@@ -1,13 +1,15 @@
 // Package extsort sorts more values than memory should hold: those that are too many are written to a temporary file in sorted runs, which are merged at the end.
+//
+// A value is held and written as a record: the bytes that Options.Append makes of it. Records are compared as bytes, so the order of values is that of their encodings. AppendText
+// and the big-endian numbers of package encoding/binary keep the order of texts and numbers; Reader reads both.
 package extsort
 
 import (
 	"bufio"
+	"bytes"
 	"cmp"
-	"container/heap"
 	"context"
-	"encoding/gob"
-	"errors"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"iter"
@@ -15,21 +17,23 @@ import (
 	"slices"
 )
 
-// Options are how values are sorted. Values are written by package gob.
+// Options are how values are sorted.
 type Options[T any] struct {
 	Dir     string // of the temporary file
 	Pattern string // of its name, as in os.CreateTemp
-	Limit   int    // about the bytes of values that are held in memory
-	Compare func(a, b T) int
-	Size    func(*T) int // about the memory that a value takes
+	Limit   int    // bytes of memory that records may take
+	// Append appends the record of a value. What decides the order stands first.
+	Append func(dst []byte, v *T) []byte
+	// Read reads what Append wrote. What it takes from Reader.Rest is valid until the next value is read.
+	Read func(r *Reader) T
 }
 
-// A Sorter sorts values: Add each, then Sort. After Sort or Close it is empty, and may be used again. It is not safe for concurrent use.
+// A Sorter sorts values: Add each, then Sort. After Sort it is empty, and may be used again; Close also releases its memory. It is not safe for concurrent use.
 type Sorter[T any] struct {
 	o     Options[T]
-	n     int // values since it was empty
-	chunk []T
-	size  int      // about the bytes in chunk
+	n     int    // values since it was empty
+	buf   []byte // the record of the last value
+	chunk chunk
 	file  *os.File // holds the runs one after the other; nil if there are none
 	ends  []int64  // where each run ends in file
 }
@@ -42,9 +46,10 @@ func (s *Sorter[T]) Len() int { return s.n }
 
 // Add takes a value.
 func (s *Sorter[T]) Add(v T) error {
-	s.chunk = append(s.chunk, v)
+	s.buf = s.o.Append(s.buf[:0], &v)
+	s.chunk.add(s.buf)
 	s.n++
-	if s.size += s.o.Size(&s.chunk[len(s.chunk)-1]); s.size < s.o.Limit {
+	if s.chunk.size < s.o.Limit {
 		return nil
 	}
 	if err := s.spill(); err != nil {
@@ -55,7 +60,6 @@ func (s *Sorter[T]) Add(v T) error {
 
 // spill adds the chunk, sorted, to the temporary file as a run.
 func (s *Sorter[T]) spill() error {
-	slices.SortFunc(s.chunk, s.o.Compare)
 	if s.file == nil {
 		f, err := os.CreateTemp(s.o.Dir, s.o.Pattern)
 		if err != nil {
@@ -64,10 +68,10 @@ func (s *Sorter[T]) spill() error {
 		_ = os.Remove(f.Name()) // so that a kill leaves nothing behind; where open files cannot be removed, Close does it
 		s.file = f
 	}
-	w := bufio.NewWriterSize(s.file, 64<<10)
-	enc := gob.NewEncoder(w)
-	for i := range s.chunk {
-		if err := enc.Encode(&s.chunk[i]); err != nil {
+	s.chunk.sort()
+	w := bufio.NewWriterSize(s.file, bufferSize)
+	for i := range s.chunk.refs {
+		if _, err := w.Write(s.chunk.stored(i)); err != nil {
 			return err
 		}
 	}
@@ -79,10 +83,12 @@ func (s *Sorter[T]) spill() error {
 		return err
 	}
 	s.ends = append(s.ends, end)
-	clear(s.chunk)
-	s.chunk, s.size = s.chunk[:0], 0
+	s.chunk.reset()
 	return nil
 }
+
+// bufferSize is that of a run which is written or read.
+const bufferSize = 64 << 10
 
 // Sorted is Sort as a sequence, which may be read once.
 func (s *Sorter[T]) Sorted(ctx context.Context) iter.Seq2[T, error] {
@@ -91,111 +97,143 @@ func (s *Sorter[T]) Sorted(ctx context.Context) iter.Seq2[T, error] {
 
 // Sort yields all values in order, or an error, which is the last. It reports whether yield never returned false and there was no error.
 func (s *Sorter[T]) Sort(ctx context.Context, yield func(T, error) bool) bool {
-	defer s.Close()
-	slices.SortFunc(s.chunk, s.o.Compare)
-	if s.file == nil {
-		for _, v := range s.chunk {
-			if !yield(v, nil) {
-				return false
-			}
+	defer s.empty()
+	for record, err := range s.records(ctx) {
+		r := Reader{b: record}
+		var v T
+		if err == nil {
+			v = s.o.Read(&r)
+			err = r.err
 		}
-		return true
-	}
-	runs := s.runs()
-	for len(runs.list) > 0 {
-		if cmp.Or(runs.err, ctx.Err()) != nil {
-			break
-		}
-		if !yield(runs.list[0].value, nil) {
+		if err != nil {
+			var none T
+			yield(none, fmt.Errorf("merge sorted values: %w", err))
 			return false
 		}
-		runs.next()
-	}
-	if err := cmp.Or(runs.err, ctx.Err()); err != nil {
-		var none T
-		yield(none, fmt.Errorf("merge sorted values: %w", err))
-		return false
+		if !yield(v, nil) {
+			return false
+		}
 	}
 	return true
 }
 
-// runs are the runs of the file and the chunk.
-func (s *Sorter[T]) runs() *runHeap[T] {
-	runs := &runHeap[T]{compare: s.o.Compare}
-	rest := s.chunk
-	runs.add(func(v *T) error {
-		if len(rest) == 0 {
-			return io.EOF
-		}
-		*v, rest = rest[0], rest[1:]
-		return nil
-	})
-	start := int64(0)
-	for _, end := range s.ends {
-		dec := gob.NewDecoder(bufio.NewReaderSize(io.NewSectionReader(s.file, start, end-start), 64<<10))
-		start = end
-		runs.add(func(v *T) error {
-			var none T
-			*v = none // gob leaves fields alone that are zero
-			return dec.Decode(v)
-		})
+// records are the records in order. Each is valid until the next.
+func (s *Sorter[T]) records(ctx context.Context) iter.Seq2[[]byte, error] {
+	s.chunk.sort()
+	if s.file != nil {
+		return merged(ctx, &s.chunk, s.file, s.ends)
 	}
-	return runs
+	return func(yield func([]byte, error) bool) {
+		for i := range s.chunk.refs {
+			if !yield(s.chunk.record(i), nil) {
+				return
+			}
+		}
+	}
 }
 
-// Close removes the temporary file and forgets all values.
+// Close removes the temporary file, forgets all values and releases the memory.
 func (s *Sorter[T]) Close() {
+	s.empty()
+	s.chunk, s.buf = chunk{}, nil
+}
+
+func (s *Sorter[T]) empty() {
 	if s.file != nil {
 		_ = s.file.Close()
 		_ = os.Remove(s.file.Name())
 	}
-	clear(s.chunk)
-	s.file, s.ends, s.chunk, s.size, s.n = nil, nil, s.chunk[:0], 0, 0
+	s.chunk.reset()
+	s.file, s.ends, s.n = nil, nil, 0
 }
 
-// run is one of the sequences that are merged.
-type run[T any] struct {
-	value T
-	read  func(*T) error
+// chunk is records in memory, in blocks without pointers that never move.
+type chunk struct {
+	blocks [][]byte // records, each behind its length; those after used are empty
+	used   int      // blocks that hold records
+	refs   []ref    // the records
+	size   int      // bytes of records and refs
 }
 
-// runHeap has the run with the first value at the top.
-type runHeap[T any] struct {
-	compare func(a, b T) int
-	list    []*run[T]
-	err     error
+// ref is where a record is.
+type ref struct {
+	key   uint64 // set by sort: eight bytes of the record, as a number that keeps their order
+	block uint32
+	at    uint32 // where its length begins
 }
 
-func (h *runHeap[T]) Len() int           { return len(h.list) }
-func (h *runHeap[T]) Less(i, j int) bool { return h.compare(h.list[i].value, h.list[j].value) < 0 }
-func (h *runHeap[T]) Swap(i, j int)      { h.list[i], h.list[j] = h.list[j], h.list[i] }
-func (h *runHeap[T]) Push(x any)         { h.list = append(h.list, x.(*run[T])) }
-func (h *runHeap[T]) Pop() any {
-	last := h.list[len(h.list)-1]
-	h.list = h.list[:len(h.list)-1]
-	return last
-}
+const (
+	blockSize = 256 << 10
+	refSize   = 16
+)
 
-func (h *runHeap[T]) add(read func(*T) error) {
-	r := &run[T]{read: read}
-	switch err := read(&r.value); {
-	case err == nil:
-		heap.Push(h, r)
-	case !errors.Is(err, io.EOF):
-		h.err = err
+func (c *chunk) add(record []byte) {
+	need := binary.MaxVarintLen32 + len(record)
+	if c.used == 0 || cap(c.blocks[c.used-1])-len(c.blocks[c.used-1]) < need {
+		if c.used == len(c.blocks) || cap(c.blocks[c.used]) < need {
+			c.blocks = append(c.blocks[:c.used], make([]byte, 0, max(blockSize, need)))
+		}
+		c.used++
 	}
+	block := &c.blocks[c.used-1]
+	c.refs = append(c.refs, ref{block: uint32(c.used - 1), at: uint32(len(*block))})
+	before := len(*block)
+	*block = append(binary.AppendUvarint(*block, uint64(len(record))), record...)
+	c.size += len(*block) - before + refSize
 }
 
-// next replaces the value at the top by the next of its run.
-func (h *runHeap[T]) next() {
-	r := h.list[0]
-	switch err := r.read(&r.value); {
-	case err == nil:
-		heap.Fix(h, 0)
-	case errors.Is(err, io.EOF):
-		heap.Pop(h)
-	default:
-		h.err = err
-		heap.Pop(h)
+func (c *chunk) reset() {
+	for i := range c.blocks {
+		c.blocks[i] = c.blocks[i][:0]
 	}
+	c.used, c.refs, c.size = 0, c.refs[:0], 0
+}
+
+// record is the record at a place in the order.
+func (c *chunk) record(i int) []byte { return c.at(&c.refs[i]) }
+
+func (c *chunk) at(r *ref) []byte {
+	b := c.blocks[r.block][r.at:]
+	n, size := binary.Uvarint(b)
+	return b[size : size+int(n)]
+}
+
+// stored is the same with its length before it.
+func (c *chunk) stored(i int) []byte {
+	b := c.blocks[c.refs[i].block][c.refs[i].at:]
+	n, size := binary.Uvarint(b)
+	return b[:size+int(n)]
+}
+
+// sort sorts the refs. Most comparisons are of the keys alone: eight bytes behind the first in which two records differ.
+func (c *chunk) sort() {
+	if len(c.refs) < 2 {
+		return
+	}
+	first := c.record(0)
+	shared := len(first) // with which all records begin
+	for i := range c.refs {
+		shared = sharedPrefix(first[:shared], c.record(i))
+	}
+	for i := range c.refs {
+		var key [8]byte
+		copy(key[:], c.record(i)[shared:])
+		c.refs[i].key = binary.BigEndian.Uint64(key[:])
+	}
+	slices.SortFunc(c.refs, func(a, b ref) int {
+		if a.key != b.key {
+			return cmp.Compare(a.key, b.key)
+		}
+		return bytes.Compare(c.at(&a), c.at(&b))
+	})
+}
+
+func sharedPrefix(a, b []byte) int {
+	n := min(len(a), len(b))
+	for i := range n {
+		if a[i] != b[i] {
+			return i
+		}
+	}
+	return n
 }

@@ -3,36 +3,42 @@ package extsort
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 )
 
 type value struct {
-	Number int
-	Text   string
+	number uint32
+	text   string
 }
 
-// sorter sorts values by their numbers. Each counts for 10 bytes.
+// sorter sorts values by their numbers. Each takes 23 bytes, or 27 with a text.
 func sorter(dir string, limit int) *Sorter[value] {
 	return New(Options[value]{
-		Dir: dir, Pattern: "sort-*", Limit: limit, Compare: func(a, b value) int { return cmp.Compare(a.Number, b.Number) }, Size: func(*value) int { return 10 },
+		Dir: dir, Pattern: "sort-*", Limit: limit,
+		Append: func(dst []byte, v *value) []byte {
+			return AppendText(binary.BigEndian.AppendUint32(dst, v.number), v.text)
+		},
+		Read: func(r *Reader) value { return value{r.Uint32(), r.Text()} },
 	})
 }
 
 func TestSortInMemoryAndInRuns(t *testing.T) {
-	for name, limit := range map[string]int{"in memory": 1 << 20, "in a file": 1000, "a run for each value": 1} {
+	for name, limit := range map[string]int{"in memory": 1 << 20, "in a file": 2000, "a run for each value": 1} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			s := sorter(dir, limit)
 			for round := range 2 { // it is empty after Sort, and can be used again
 				n := 1000 + round
 				for _, number := range rand.Perm(n) {
-					v := value{Number: number}
+					v := value{number: uint32(number)}
 					if number%2 == 0 {
-						v.Text = "even" // others have an empty text, which gob does not write
+						v.text = "even"
 					}
 					if err := s.Add(v); err != nil {
 						t.Fatal(err)
@@ -46,7 +52,7 @@ func TestSortInMemoryAndInRuns(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					if v.Number != next || (v.Text == "even") != (next%2 == 0) {
+					if int(v.number) != next || (v.text == "even") != (next%2 == 0) {
 						t.Fatalf("value %d is %+v", next, v)
 					}
 					next++
@@ -67,24 +73,24 @@ func TestSortEndsEarly(t *testing.T) {
 	s := sorter(t.TempDir(), 100)
 	fill := func() {
 		for i := range 50 {
-			if err := s.Add(value{Number: i}); err != nil {
+			if err := s.Add(value{number: uint32(i)}); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 	fill()
-	var got []int
+	var got []uint32
 	if s.Sort(t.Context(), func(v value, err error) bool {
-		got = append(got, v.Number)
+		got = append(got, v.number)
 		return len(got) < 3
-	}) || !slices.Equal(got, []int{0, 1, 2}) {
+	}) || !slices.Equal(got, []uint32{0, 1, 2}) {
 		t.Errorf("a Sort that is ended at the third value yielded %v", got)
 	}
 	fill()
 	ctx, cancel := context.WithCancel(t.Context())
 	var last error
 	if s.Sort(ctx, func(v value, err error) bool {
-		if v.Number == 10 {
+		if v.number == 10 {
 			cancel()
 		}
 		last = err
@@ -100,4 +106,121 @@ func TestTemporaryFileCannotBeMade(t *testing.T) {
 		t.Error("a value was written to a directory that is not there")
 	}
 	s.Close()
+}
+
+func TestDamagedTemporaryFile(t *testing.T) {
+	for name, damage := range map[string]func(*os.File) error{
+		"cut off": func(f *os.File) error { return f.Truncate(50) },
+		"a length": func(f *os.File) error {
+			_, err := f.WriteAt([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f}, 0)
+			return err
+		},
+		"a record": func(f *os.File) error { _, err := f.WriteAt([]byte{2}, 0); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := sorter(t.TempDir(), 100)
+			for i := range 50 {
+				if err := s.Add(value{number: uint32(i)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := damage(s.file); err != nil {
+				t.Fatal(err)
+			}
+			var last error
+			if s.Sort(t.Context(), func(_ value, err error) bool { last = err; return true }) || last == nil {
+				t.Error("a damaged file was sorted without an error")
+			}
+		})
+	}
+}
+
+// mixed has a field of each kind.
+type mixed struct {
+	list  []string
+	text  string
+	wide  uint64
+	small uint32
+	kind  byte
+	rest  []byte
+}
+
+func (m *mixed) append(dst []byte) []byte {
+	dst = AppendText(AppendTexts(dst, m.list), m.text)
+	dst = binary.BigEndian.AppendUint64(dst, m.wide)
+	return append(append(binary.BigEndian.AppendUint32(dst, m.small), m.kind), m.rest...)
+}
+
+func readMixed(r *Reader) mixed {
+	return mixed{r.Texts(), r.Text(), r.Uint64(), r.Uint32(), r.Byte(), slices.Clone(r.Rest())}
+}
+
+func compareMixed(a, b mixed) int {
+	return cmp.Or(slices.Compare(a.list, b.list), strings.Compare(a.text, b.text), cmp.Compare(a.wide, b.wide), cmp.Compare(a.small, b.small), cmp.Compare(a.kind, b.kind),
+		slices.Compare(a.rest, b.rest))
+}
+
+// Records have the order of the values that they are made of, and values come back as they were, whatever bytes they have.
+func FuzzOrderOfRecords(f *testing.F) {
+	f.Add([]byte("a\x00b\x00\x00\x01\xff\xffab a"), uint16(100))
+	f.Add([]byte("http://h.test/a http://h.test/b\x00"), uint16(1))
+	f.Fuzz(func(t *testing.T, data []byte, limit uint16) {
+		s := New(Options[mixed]{Dir: t.TempDir(), Pattern: "sort-*", Limit: int(limit), Append: func(dst []byte, m *mixed) []byte { return m.append(dst) }, Read: readMixed})
+		defer s.Close()
+		take := func(most int) []byte {
+			n := 0
+			if len(data) > 0 {
+				n = min(int(data[0])%(most+1), len(data)-1)
+				data = data[1:]
+			}
+			part := data[:n]
+			data = data[n:]
+			return part
+		}
+		var want []mixed
+		for len(data) > 0 && len(want) < 200 {
+			m := mixed{text: string(take(5)), wide: uint64(len(take(3))) << 40, small: uint32(len(take(2))) << 20, kind: byte(len(take(2))), rest: take(3)}
+			for range len(take(3)) {
+				m.list = append(m.list, string(take(3)))
+			}
+			want = append(want, m)
+			if err := s.Add(m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		slices.SortStableFunc(want, compareMixed)
+		i := 0
+		for m, err := range s.Sorted(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if compareMixed(m, want[i]) != 0 {
+				t.Fatalf("value %d is %+v, not %+v", i, m, want[i])
+			}
+			i++
+		}
+		if i != len(want) {
+			t.Fatalf("%d of %d values", i, len(want))
+		}
+	})
+}
+
+// Records that are larger than a block of memory are sorted with small ones.
+func TestLargeRecords(t *testing.T) {
+	s := sorter(t.TempDir(), 8*blockSize)
+	texts := []string{strings.Repeat("a", 3*blockSize), "b", strings.Repeat("c", blockSize), strings.Repeat("d", blockSize-8), ""}
+	for range 2 { // the second time in the memory of the first
+		for i := range 20 {
+			if err := s.Add(value{uint32(19 - i), texts[i%len(texts)]}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		i := 0
+		for v, err := range s.Sorted(t.Context()) {
+			if err != nil || int(v.number) != i || v.text != texts[(19-i)%len(texts)] {
+				t.Fatalf("value %d: number %d with a text of %d bytes (%v)", i, v.number, len(v.text), err)
+			}
+			i++
+		}
+	}
 }

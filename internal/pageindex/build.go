@@ -2,7 +2,6 @@ package pageindex
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -60,7 +59,7 @@ type rebuild struct {
 	next  edge              // of links, the first that was not taken
 	more  bool              // there is one
 	pages *extsort.Sorter[place]
-	marks *extsort.Sorter[place]
+	marks *extsort.Sorter[place] // by line: their hashes are 0
 }
 
 // edge is a line of links.jsonl.
@@ -76,11 +75,18 @@ type place struct {
 	Problems problems.Set
 }
 
-func newSorter(dir string, compare func(a, b place) int) *extsort.Sorter[place] {
-	return extsort.New(extsort.Options[place]{Dir: dir, Pattern: sortPattern, Limit: sortBytes, Compare: compare, Size: func(*place) int { return 24 }})
+// newSorter makes a sorter by hash and then by line.
+func newSorter(dir string) *extsort.Sorter[place] {
+	return extsort.New(extsort.Options[place]{Dir: dir, Pattern: sortPattern, Limit: sortBytes, Append: appendPlace, Read: readPlace})
 }
 
-func byHash(a, b place) int { return cmp.Compare(a.Hash, b.Hash) }
+func appendPlace(dst []byte, p *place) []byte {
+	return extsort.AppendNumbers(dst, p.Hash, uint64(p.Line), uint64(p.Problems))
+}
+
+func readPlace(r *extsort.Reader) place {
+	return place{r.Uint64(), int64(r.Uint64()), problems.Set(r.Uint64())}
+}
 
 func (r *rebuild) close() error {
 	var err error
@@ -103,7 +109,7 @@ func (r *rebuild) run(ctx context.Context) error {
 	}
 	if found != nil {
 		defer found.Close()
-		r.pages, r.marks = newSorter(r.dir, byHash), newSorter(r.dir, func(a, b place) int { return cmp.Compare(a.Line, b.Line) })
+		r.pages, r.marks = newSorter(r.dir), newSorter(r.dir)
 	}
 	if r.links, err = openLines(filepath.Join(r.dir, "links.jsonl")); err != nil {
 		return fmt.Errorf("page index: %w", err)
@@ -222,7 +228,7 @@ func (r *rebuild) nextEdge() error {
 
 // problems reads problems.jsonl, and finds the page of each problem.
 func (r *rebuild) problems(ctx context.Context, found *lineReader) (iter.Seq2[Mark, error], error) {
-	entries := newSorter(r.dir, byHash)
+	entries := newSorter(r.dir)
 	defer entries.Close()
 	for {
 		text, err := found.next()

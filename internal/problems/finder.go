@@ -69,15 +69,15 @@ func New(o Options) *Finder {
 		o.Limit = 8 << 20
 	}
 	f := &Finder{o: o, recent: make([]uint64, recentLinks), near: newNearness(&o), same: map[Code]*alike{}}
-	f.found = newSorter(&o, compareFindings, (*finding).size)
-	f.subjects = newSorter(&o, compareSubjects, (*subject).size)
-	f.mentions = newSorter(&o, compareMentions, (*mention).size)
-	f.groups = newSorter(&o, compareMembers, (*member).size)
+	f.found = newSorter(&o, appendFinding, readFinding)
+	f.subjects = newSorter(&o, appendSubject, readSubject)
+	f.mentions = newSorter(&o, appendMention, readMention)
+	f.groups = newSorter(&o, appendMember, readMember)
 	return f
 }
 
-func newSorter[T any](o *Options, compare func(a, b T) int, size func(*T) int) *extsort.Sorter[T] {
-	return extsort.New(extsort.Options[T]{Dir: o.Dir, Pattern: o.Pattern, Limit: o.Limit, Compare: compare, Size: size})
+func newSorter[T any](o *Options, add func([]byte, *T) []byte, read func(*extsort.Reader) T) *extsort.Sorter[T] {
+	return extsort.New(extsort.Options[T]{Dir: o.Dir, Pattern: o.Pattern, Limit: o.Limit, Append: add, Read: read})
 }
 
 // Close removes temporary files.

@@ -1,10 +1,11 @@
 package problems
 
 import (
-	"cmp"
 	"context"
 
 	"github.com/cespare/xxhash/v2"
+
+	"github.com/mapwright/mapwright/internal/extsort"
 )
 
 // member is a page that has something which other pages may have too.
@@ -16,10 +17,13 @@ type member struct {
 	Line int64
 }
 
-func (m *member) size() int { return 72 + len(m.Text) + len(m.URL) }
+func appendMember(dst []byte, m *member) []byte {
+	dst = extsort.AppendText(extsort.AppendNumbers(append(dst, byte(m.Code)), m.Hash), m.Text)
+	return extsort.AppendNumbers(extsort.AppendText(dst, m.URL), uint64(m.Line))
+}
 
-func compareMembers(a, b member) int {
-	return cmp.Or(cmp.Compare(a.Code, b.Code), cmp.Compare(a.Hash, b.Hash), cmp.Compare(a.Text, b.Text), cmp.Compare(a.URL, b.URL))
+func readMember(r *extsort.Reader) member {
+	return member{Code(r.Byte()), r.Uint64(), r.Text(), r.Text(), int64(r.Uint64())}
 }
 
 // group notes a text that only one page of the host should have. An empty host means any.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/mapwright/mapwright/internal/extsort"
 	"github.com/mapwright/mapwright/internal/page"
 )
 
@@ -31,16 +32,13 @@ const (
 	subjectOrphan  // it is an orphan if no other page links to it
 )
 
-func (s *subject) size() int {
-	n := 80 + len(s.URL) + len(s.Value)
-	for _, h := range s.Hops {
-		n += 16 + len(h)
-	}
-	return n
+func appendSubject(dst []byte, s *subject) []byte {
+	dst = append(extsort.AppendNumbers(extsort.AppendText(extsort.AppendNumbers(dst, s.Hash), s.URL), uint64(s.Line)), s.Is)
+	return extsort.AppendTexts(extsort.AppendText(dst, s.Value), s.Hops)
 }
 
-func compareSubjects(a, b subject) int {
-	return cmp.Or(cmp.Compare(a.Hash, b.Hash), cmp.Compare(a.URL, b.URL))
+func readSubject(r *extsort.Reader) subject {
+	return subject{r.Uint64(), r.Text(), int64(r.Uint64()), r.Byte(), r.Text(), r.Texts()}
 }
 
 // mention is that one page says something of another.
@@ -62,10 +60,13 @@ const (
 	mentionNamedBy                 // a page names it as a language version
 )
 
-func (m *mention) size() int { return 64 + len(m.URL) }
+func appendMention(dst []byte, m *mention) []byte {
+	dst = append(extsort.AppendNumbers(dst, m.To), m.Kind)
+	return extsort.AppendNumbers(extsort.AppendText(dst, m.URL), m.Peer, uint64(m.Line))
+}
 
-func compareMentions(a, b mention) int {
-	return cmp.Or(cmp.Compare(a.To, b.To), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.URL, b.URL), cmp.Compare(a.Peer, b.Peer))
+func readMention(r *extsort.Reader) mention {
+	return mention{To: r.Uint64(), Kind: r.Byte(), URL: r.Text(), Peer: r.Uint64(), Line: int64(r.Uint64())}
 }
 
 // recentLinks is how many links are remembered, to leave out most of those that every page of a site has. It is a power of two.

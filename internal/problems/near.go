@@ -1,7 +1,6 @@
 package problems
 
 import (
-	"cmp"
 	"context"
 	"iter"
 	"math/bits"
@@ -17,10 +16,12 @@ type likeness struct {
 	Line      int64
 }
 
-func (l *likeness) size() int { return 56 + len(l.URL) }
+func appendLikeness(dst []byte, l *likeness) []byte {
+	return extsort.AppendNumbers(extsort.AppendText(extsort.AppendNumbers(dst, l.Sim, l.Text), l.URL), uint64(l.Line))
+}
 
-func compareLikeness(a, b likeness) int {
-	return cmp.Or(cmp.Compare(a.Sim, b.Sim), cmp.Compare(a.Text, b.Text), cmp.Compare(a.URL, b.URL))
+func readLikeness(r *extsort.Reader) likeness {
+	return likeness{r.Uint64(), r.Uint64(), r.Text(), int64(r.Uint64())}
 }
 
 // pair is that pages with the simhash Of are near a page.
@@ -30,11 +31,11 @@ type pair struct {
 	URL  string
 }
 
-func (p *pair) size() int { return 48 + len(p.URL) }
-
-func comparePairs(a, b pair) int {
-	return cmp.Or(cmp.Compare(a.Of, b.Of), cmp.Compare(a.URL, b.URL))
+func appendPair(dst []byte, p *pair) []byte {
+	return extsort.AppendNumbers(extsort.AppendText(extsort.AppendNumbers(dst, p.Of), p.URL), p.Text)
 }
+
+func readPair(r *extsort.Reader) pair { return pair{Of: r.Uint64(), URL: r.Text(), Text: r.Uint64()} }
 
 // nearness finds pages whose simhashes differ in few bits, without comparing each with each: of two values that differ in at most 3 bits, one of four parts is equal. So the
 // values are sorted by each of four parts, and compared if they have that part in common. Of values that are still too many to compare, the bits that are left are divided into
@@ -48,8 +49,8 @@ type nearness struct {
 
 func newNearness(o *Options) *nearness {
 	return &nearness{
-		o: o, pages: newSorter(o, compareLikeness, (*likeness).size), again: newSorter(o, compareLikeness, (*likeness).size),
-		pairs: newSorter(o, comparePairs, (*pair).size),
+		o: o, pages: newSorter(o, appendLikeness, readLikeness), again: newSorter(o, appendLikeness, readLikeness),
+		pairs: newSorter(o, appendPair, readPair),
 	}
 }
 
@@ -167,7 +168,10 @@ func newDivision(n *nearness, mask uint64) *division {
 		part := d.parts[i]
 		o := *n.o
 		o.Limit /= 4
-		d.sorts[i] = newSorter(&o, func(a, b likeness) int { return cmp.Or(cmp.Compare(a.Sim&part, b.Sim&part), cmp.Compare(a.Sim, b.Sim)) }, (*likeness).size)
+		d.sorts[i] = newSorter(&o, func(dst []byte, l *likeness) []byte { return appendLikeness(extsort.AppendNumbers(dst, l.Sim&part), l) }, func(r *extsort.Reader) likeness {
+			r.Uint64()
+			return readLikeness(r)
+		})
 	}
 	return d
 }

@@ -1,7 +1,6 @@
 package problems
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"iter"
@@ -24,18 +23,14 @@ type finding struct {
 
 const noLine = -1
 
-func (f *finding) size() int {
-	n := 120 + len(f.URL) + len(f.Value)
-	for _, list := range [][]string{f.Related, f.Texts} {
-		for _, text := range list {
-			n += 16 + len(text)
-		}
-	}
-	return n
+func appendFinding(dst []byte, f *finding) []byte {
+	dst = append(extsort.AppendText(append(dst, byte(f.Code)), f.URL), f.Seq)
+	dst = extsort.AppendNumbers(extsort.AppendTexts(dst, f.Related), uint64(f.Line))
+	return extsort.AppendTexts(extsort.AppendText(dst, f.Value), f.Texts)
 }
 
-func compareFindings(a, b finding) int {
-	return cmp.Or(cmp.Compare(a.Code, b.Code), cmp.Compare(a.URL, b.URL), cmp.Compare(a.Seq, b.Seq), slices.Compare(a.Related, b.Related))
+func readFinding(r *extsort.Reader) finding {
+	return finding{Code: Code(r.Byte()), URL: r.Text(), Seq: r.Byte(), Related: r.Texts(), Line: int64(r.Uint64()), Value: r.Text(), Texts: r.Texts()}
 }
 
 // Entry is a line of problems.jsonl. An item with more related URLs than MaxRelated has several lines, one after the other.
@@ -63,6 +58,12 @@ type mark struct {
 	Code Code
 }
 
+func appendMark(dst []byte, m *mark) []byte {
+	return append(extsort.AppendNumbers(dst, uint64(m.Line)), byte(m.Code))
+}
+
+func readMark(r *extsort.Reader) mark { return mark{int64(r.Uint64()), Code(r.Byte())} }
+
 // Result are the problems of a site.
 type Result struct {
 	Problems []Problem // one for each entry of the table, in its order
@@ -75,7 +76,7 @@ func (f *Finder) Finish(ctx context.Context, each func(*Entry) error) (*Result, 
 	if f.err != nil {
 		return nil, f.err
 	}
-	r := &Result{marks: newSorter(&f.o, func(a, b mark) int { return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Code, b.Code)) }, func(*mark) int { return 16 }), same: f.same}
+	r := &Result{marks: newSorter(&f.o, appendMark, readMark), same: f.same}
 	problems := make([]Problem, numCodes)
 	w := items{r: r, problems: problems, each: each}
 	for _, d := range Table() {

@@ -2,14 +2,15 @@ package report
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"iter"
 	"strconv"
 
-	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/export"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/recrawl"
+	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -43,10 +44,11 @@ func Export(ctx context.Context, s Store, types []string, o export.Options) (*ex
 // Changes reads what a generation and later ones found changed, in the order of pages, and of one URL the oldest first. Only those of one kind are read unless it is NoChange.
 func Changes(ctx context.Context, s Store, since uint32, kind page.Change) iter.Seq2[*recrawl.Line, error] {
 	return func(yield func(*recrawl.Line, error) bool) {
-		for p, err := range sortPages(ctx, changedPages(ctx, s, since, kind), s.Dir(), sortBytes) {
+		for e, err := range sortByURL(ctx, changedPages(ctx, s, since, kind), s.Dir(), sortBytes) {
 			var l *recrawl.Line
 			if err == nil {
-				l, err = recrawl.NewLine(p.Link.URL.String(), p.Finish.Generation, page.Change(p.Finish.Change), p.Finish.Differences)
+				generation, change := binary.BigEndian.Uint32(e.value), page.Change(e.value[4])
+				l, err = recrawl.NewLine(e.url.String(), generation, change, e.value[5:])
 			}
 			if !yield(l, err) || err != nil {
 				return
@@ -55,35 +57,32 @@ func Changes(ctx context.Context, s Store, since uint32, kind page.Change) iter.
 	}
 }
 
-// changedPages are pages with the change in their finish, in the order of keys.
-func changedPages(ctx context.Context, s Store, since uint32, kind page.Change) iter.Seq2[state.Page, error] {
-	return func(yield func(state.Page, error) bool) {
+// changedPages are the changes, in the order of keys. Their values are the generation, four bytes, the change, one byte, and the differences.
+func changedPages(ctx context.Context, s Store, since uint32, kind page.Change) iter.Seq2[entry, error] {
+	return func(yield func(entry, error) bool) {
 		for c, err := range s.Changes(ctx, since) {
 			if err == nil && kind != page.NoChange && page.Change(c.Change) != kind {
 				continue
 			}
-			var p state.Page
+			e := entry{partition: c.Key.Host.Partition()}
 			if err == nil {
-				p, err = pageOf(ctx, s, c)
+				e.url, err = urlOf(ctx, s, c)
 			}
-			if !yield(p, err) || err != nil {
+			e.value = append(append(binary.BigEndian.AppendUint32(nil, c.Generation), c.Change), c.Differences...)
+			if !yield(e, err) || err != nil {
 				return
 			}
 		}
 	}
 }
 
-// pageOf finds the URL of a change.
-func pageOf(ctx context.Context, s Store, c state.Change) (state.Page, error) {
+// urlOf finds the URL of a change.
+func urlOf(ctx context.Context, s Store, c state.Change) (u urlnorm.URL, err error) {
 	p, known, err := s.Page(ctx, c.Key)
-	if err != nil {
-		return p, err
+	if err == nil && (!known || p.Link.URL.IsZero()) {
+		err = &state.CorruptError{What: "the state directory", Reason: fmt.Sprintf("a change of generation %d is of a URL that is not recorded", c.Generation)}
 	}
-	if !known || p.Link.URL.IsZero() {
-		return p, &state.CorruptError{What: "the state directory", Reason: fmt.Sprintf("a change of generation %d is of a URL that is not recorded", c.Generation)}
-	}
-	finish := &frontier.Finish{Key: c.Key, Generation: c.Generation, Change: c.Change, Differences: c.Differences}
-	return state.Page{Link: p.Link, Finish: finish}, nil
+	return p.Link.URL, err
 }
 
 // changeCounts are the figures of a recrawl.

@@ -23,7 +23,7 @@ import (
 
 // A Store is the record of a crawl.
 type Store interface {
-	Pages(ctx context.Context) iter.Seq2[state.Page, error]
+	RawPages(ctx context.Context) iter.Seq2[state.RawPage, error]
 	Changes(ctx context.Context, since uint32) iter.Seq2[state.Change, error]
 	Facts() map[string][]byte
 	Page(ctx context.Context, k frontier.Key) (state.Page, bool, error)

@@ -30,7 +30,7 @@ func linkedPages(s Store, types []string, linkage *Linkage) export.Source {
 			}
 			before := s.Counters()
 			var found, finished uint64
-			for rec, err := range sortPages(ctx, s.Pages(ctx), s.Dir(), sortBytes) {
+			for rec, err := range sortPages(ctx, s.RawPages(ctx), s.Dir(), sortBytes) {
 				var out *page.Line
 				if err == nil {
 					out, err = p.read(ctx, &rec)

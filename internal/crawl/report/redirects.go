@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"fmt"
 	"iter"
 	"strings"
@@ -35,10 +36,32 @@ type redirect struct {
 	Rank             int64 // chains are listed in this order
 }
 
-func (r *redirect) size() int { return 96 + len(r.URL) + len(r.To) + len(r.FoundOn) }
+func appendByHash(dst []byte, r *redirect) []byte {
+	return r.appendTexts(extsort.AppendNumbers(dst, r.Hash, uint64(r.Rank)))
+}
 
-func compareHashes(a, b redirect) int { return cmp.Compare(a.Hash, b.Hash) }
-func compareRanks(a, b redirect) int  { return cmp.Compare(a.Rank, b.Rank) }
+func readByHash(r *extsort.Reader) redirect {
+	return readTexts(r, redirect{Hash: r.Uint64(), Rank: int64(r.Uint64())})
+}
+
+func appendByRank(dst []byte, r *redirect) []byte {
+	return r.appendTexts(extsort.AppendNumbers(dst, uint64(r.Rank), r.Hash))
+}
+
+func readByRank(r *extsort.Reader) redirect {
+	return readTexts(r, redirect{Rank: int64(r.Uint64()), Hash: r.Uint64()})
+}
+
+// appendTexts appends all but the numbers.
+func (r *redirect) appendTexts(dst []byte) []byte {
+	dst = extsort.AppendText(extsort.AppendText(extsort.AppendText(dst, r.URL), r.To), r.FoundOn)
+	return extsort.AppendBool(dst, r.Endless)
+}
+
+func readTexts(r *extsort.Reader, v redirect) redirect {
+	v.URL, v.To, v.FoundOn, v.Endless = r.Text(), r.Text(), r.Text(), r.Bool()
+	return v
+}
 
 // The rank of a redirect is its place in the export. In a loop that nothing leads to, a URL by which the crawl entered it comes before others, and both come after chains.
 const (
@@ -51,13 +74,13 @@ const redirectBytes = 8 << 20
 
 func newRedirects(dir string, limit int) *redirects {
 	r := &redirects{dir: dir, limit: limit}
-	r.items, r.firsts = newSorter(r, compareHashes, (*redirect).size), newSorter(r, compareRanks, (*redirect).size)
-	r.targets = newSorter(r, cmp.Compare[uint64], func(*uint64) int { return 8 })
+	r.items, r.firsts = newSorter(r, appendByHash, readByHash), newSorter(r, appendByRank, readByRank)
+	r.targets = newSorter(r, func(dst []byte, hash *uint64) []byte { return binary.BigEndian.AppendUint64(dst, *hash) }, (*extsort.Reader).Uint64)
 	return r
 }
 
-func newSorter[T any](r *redirects, compare func(a, b T) int, size func(*T) int) *extsort.Sorter[T] {
-	return extsort.New(extsort.Options[T]{Dir: r.dir, Pattern: state.TempPattern, Limit: r.limit, Compare: compare, Size: size})
+func newSorter[T any](r *redirects, add func([]byte, *T) []byte, read func(*extsort.Reader) T) *extsort.Sorter[T] {
+	return extsort.New(extsort.Options[T]{Dir: r.dir, Pattern: state.TempPattern, Limit: r.limit, Append: add, Read: read})
 }
 
 // close removes temporary files.
@@ -152,7 +175,14 @@ type hop struct {
 	Joined bool   // one of those that were looked at is led to by several redirects: something leads into the loop
 }
 
-func (h *hop) size() int { return 24 + h.Item.size() }
+// append appends a record that is ordered by Next.
+func (h *hop) append(dst []byte) []byte {
+	return appendByHash(extsort.AppendBool(extsort.AppendNumbers(dst, h.Next, uint64(h.Best)), h.Joined), &h.Item)
+}
+
+func readHop(r *extsort.Reader) hop {
+	return hop{Next: r.Uint64(), Best: int64(r.Uint64()), Joined: r.Bool(), Item: readByHash(r)}
+}
 
 // round is the hops of all loops, in two orders. Each round looks twice as far ahead as the one before.
 type round struct {
@@ -161,7 +191,11 @@ type round struct {
 }
 
 func newRound(r *redirects) *round {
-	return &round{r, newSorter(r, func(a, b hop) int { return cmp.Compare(a.Item.Hash, b.Item.Hash) }, (*hop).size), newSorter(r, func(a, b hop) int { return cmp.Compare(a.Next, b.Next) }, (*hop).size)}
+	byHash := newSorter(r, func(dst []byte, h *hop) []byte { return h.append(extsort.AppendNumbers(dst, h.Item.Hash)) }, func(in *extsort.Reader) hop {
+		in.Uint64()
+		return readHop(in)
+	})
+	return &round{r, byHash, newSorter(r, func(dst []byte, h *hop) []byte { return h.append(dst) }, readHop)}
 }
 
 func (d *round) close() {

@@ -1,44 +1,62 @@
 package report
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"iter"
-	"strings"
 
 	"github.com/mapwright/mapwright/internal/extsort"
+	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/state"
 )
 
-// sortBytes is about how much memory the pages of one partition may take before they are sorted and written to a temporary file.
-const sortBytes = 48 << 20
+// sortBytes is how much memory the pages of one partition may take before they are sorted and written to a temporary file. A usual page takes 500 bytes.
+const sortBytes = 24 << 20
 
-// sortPages brings the pages of a store into an order that does not depend on the crawl's random seed: by partition, host name, URL.
-// The store gives them by partition already. One partition is sorted in memory, or, if it is larger than limit bytes, by merging
-// sorted runs of a temporary file in dir.
-func sortPages(ctx context.Context, pages iter.Seq2[state.Page, error], dir string, limit int) iter.Seq2[state.Page, error] {
-	return func(yield func(state.Page, error) bool) {
-		s := extsort.New(extsort.Options[state.Page]{Dir: dir, Pattern: state.TempPattern, Limit: limit, Compare: comparePages, Size: pageSize})
+// entry is what is recorded of a URL.
+type entry struct {
+	partition uint8
+	url       urlnorm.URL
+	value     []byte // of one that was sorted, it is valid until the next
+}
+
+func (e *entry) append(dst []byte) []byte {
+	dst = extsort.AppendText(extsort.AppendText(dst, e.url.Host()), e.url.String())
+	return append(dst, e.value...)
+}
+
+// readEntry reads an entry without its partition.
+func readEntry(r *extsort.Reader) (e entry) {
+	r.SkipText()
+	e.url, _ = urlnorm.FromCanonical(r.Text())
+	e.value = r.Rest()
+	return e
+}
+
+// sortByURL brings entries into an order that does not depend on the crawl's random seed: by partition, host name, URL and value. URLs of one host differ in scheme and port too.
+// The entries come by partition already. One partition is sorted in memory, or, if it is larger than limit bytes, by merging sorted runs of a temporary file in dir.
+func sortByURL(ctx context.Context, entries iter.Seq2[entry, error], dir string, limit int) iter.Seq2[entry, error] {
+	return func(yield func(entry, error) bool) {
+		s := extsort.New(extsort.Options[entry]{Dir: dir, Pattern: state.TempPattern, Limit: limit, Append: func(dst []byte, e *entry) []byte { return e.append(dst) }, Read: readEntry})
 		defer s.Close()
-		sorted := func(p state.Page, err error) bool {
+		sorted := func(e entry, err error) bool {
 			if err != nil {
 				err = fmt.Errorf("sort pages: %w", err)
 			}
-			return yield(p, err)
+			return yield(e, err)
 		}
 		partition := uint8(0)
-		for p, err := range pages {
+		for e, err := range entries {
 			if err != nil {
-				yield(p, err)
+				yield(e, err)
 				return
 			}
-			if s.Len() > 0 && p.Link.Key.Host.Partition() != partition && !s.Sort(ctx, sorted) {
+			if s.Len() > 0 && e.partition != partition && !s.Sort(ctx, sorted) {
 				return
 			}
-			partition = p.Link.Key.Host.Partition()
-			if err := s.Add(p); err != nil {
-				yield(p, fmt.Errorf("sort pages: %w", err))
+			partition = e.partition
+			if err := s.Add(e); err != nil {
+				yield(e, fmt.Errorf("sort pages: %w", err))
 				return
 			}
 		}
@@ -46,21 +64,35 @@ func sortPages(ctx context.Context, pages iter.Seq2[state.Page, error], dir stri
 	}
 }
 
-// pageSize is about the memory that a page takes.
-func pageSize(p *state.Page) int {
-	size := 400 + len(p.Link.URL.String()) + len(p.Link.Parent.String()) // 400: the structures
-	if p.Finish != nil {
-		size += len(p.Finish.Facts) + len(p.Finish.RedirectTo) + len(p.Finish.Differences) + len(p.VisitFacts)
+// sortPages sorts the pages of a store by partition, host name and URL.
+func sortPages(ctx context.Context, pages iter.Seq2[state.RawPage, error], dir string, limit int) iter.Seq2[state.Page, error] {
+	return func(yield func(state.Page, error) bool) {
+		for e, err := range sortByURL(ctx, pageEntries(pages), dir, limit) {
+			var p state.Page
+			if err == nil {
+				if p, err = state.RawPage(e.value).Decode(); err != nil {
+					err = fmt.Errorf("read pages: %w", err)
+				}
+			}
+			if !yield(p, err) || err != nil {
+				return
+			}
+		}
 	}
-	return size
 }
 
-// comparePages orders by host name, then by URL, and visits of one URL by their generation. URLs of one host differ in scheme and port too.
-func comparePages(a, b state.Page) int {
-	x, y := a.Link.URL, b.Link.URL
-	order := cmp.Or(strings.Compare(x.Host(), y.Host()), strings.Compare(x.String(), y.String()), a.Link.Key.Compare(b.Link.Key))
-	if order == 0 && a.Finish != nil && b.Finish != nil {
-		return cmp.Compare(a.Finish.Generation, b.Finish.Generation)
+func pageEntries(pages iter.Seq2[state.RawPage, error]) iter.Seq2[entry, error] {
+	return func(yield func(entry, error) bool) {
+		for p, err := range pages {
+			e := entry{partition: p.Key().Host.Partition(), value: p}
+			if err == nil {
+				if e.url, err = p.URL(); err != nil {
+					err = fmt.Errorf("read pages: %w", err)
+				}
+			}
+			if !yield(e, err) || err != nil {
+				return
+			}
+		}
 	}
-	return order
 }

@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -14,6 +15,24 @@ import (
 )
 
 var now = time.Date(2026, 3, 8, 12, 0, 0, 0, time.UTC)
+
+// A link comes out of the sorter as it was.
+func TestVisitsAreSortedWhole(t *testing.T) {
+	u := urlnorm.MustCanonical("http://x.test/a?b")
+	p := state.Page{
+		Link:   frontier.Link{Key: urlnorm.NewHasher(1).Key(u), URL: u, Source: 3, Hops: 2},
+		Finish: &frontier.Finish{Visit: 7, Outcome: 1, Status: 404, Counted: true, Bytes: 1 << 40},
+	}
+	sorter := newSorter(t.TempDir())
+	if err := sorter.Add(visit{Link: next(&p), CheckedAt: now}); err != nil {
+		t.Fatal(err)
+	}
+	for v, err := range sorter.Sorted(t.Context()) {
+		if want := next(&p); err != nil || !reflect.DeepEqual(v.Link, want) {
+			t.Errorf("%+v (%v), want %+v", v.Link, err, want)
+		}
+	}
+}
 
 // Visits are in order of what sitemaps say, of how often pages changed, and of their last check.
 func TestOrder(t *testing.T) {
@@ -33,8 +52,16 @@ func TestOrder(t *testing.T) {
 	for _, i := range []int{4, 8, 0, 6, 2, 7, 1, 5, 3} {
 		list = append(list, all[i].visit)
 	}
-	slices.SortFunc(list, compare)
-	for _, x := range list {
+	sorter := newSorter(t.TempDir())
+	for _, v := range list {
+		if err := sorter.Add(v); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for x, err := range sorter.Sorted(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
 		got = append(got, x.Link.URL.Path()[1:])
 	}
 	if !slices.Equal(got, want) {

@@ -72,13 +72,30 @@ func DecodeDiscovery(k frontier.Key, b []byte) (frontier.Link, error) {
 	if err != nil {
 		return frontier.Link{}, err
 	}
-	l := frontier.Link{Key: k, Priority: r.U8(), Source: r.U8(), Depth: uint16(r.UpTo(math.MaxUint16))}
-	l.Discovered, l.LastMod = r.Time(), r.Time()
-	l.URL = urlOf(&r, string(r.Bytes()))
+	l := readDiscovery(&r, k)
 	n := r.UpTo(uint64(len(l.URL.String())))
 	l.Parent = urlOf(&r, l.URL.String()[:n]+string(r.Bytes()))
 	l.Hops, l.Sitemap = r.U8(), l.Priority == frontier.PrioritySitemap
 	return l, r.Done(what)
+}
+
+// DiscoveryURL decodes only the URL.
+func DiscoveryURL(b []byte) (frontier.URL, error) {
+	const what = "discovery"
+	r, err := ValueReader(what, b)
+	if err != nil {
+		return frontier.URL{}, err
+	}
+	u := readDiscovery(&r, frontier.Key{}).URL
+	return u, r.Done(what)
+}
+
+// readDiscovery reads a discovery up to its URL.
+func readDiscovery(r *Reader, k frontier.Key) frontier.Link {
+	l := frontier.Link{Key: k, Priority: r.U8(), Source: r.U8(), Depth: uint16(r.UpTo(math.MaxUint16))}
+	l.Discovered, l.LastMod = r.Time(), r.Time()
+	l.URL = urlOf(r, string(r.Bytes()))
+	return l
 }
 
 // Flags of a finish.
