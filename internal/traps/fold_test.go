@@ -13,6 +13,9 @@ import (
 func history(t testing.TB, rng *rand.Rand) []frontier.Evidence {
 	traps := New(testRules(), 1)
 	var all []frontier.Evidence
+	for i := range 2 * manyRests { // rests of a path segment, more than are all looked at; a few show two values and two texts
+		_, all = traps.Read(link(t, fmt.Sprintf("/%d/article-%d.html", rng.IntN(50), i-rng.IntN(2))), rng.Uint64(), rng.Uint64(), all)
+	}
 	for i := range 3000 {
 		page := rng.IntN(30)
 		l := link(t, fmt.Sprintf("/page-%d?sid=%d&a=%d&b=%d", page, rng.IntN(500), rng.IntN(3), rng.IntN(2)))

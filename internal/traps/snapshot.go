@@ -13,12 +13,12 @@ import (
 // SnapshotName and SnapshotVersion are those of the blob that Snapshot makes.
 const (
 	SnapshotName    = "fold-traps"
-	SnapshotVersion = 1
+	SnapshotVersion = 2
 )
 
 // The blob, all numbers big-endian and 8 bytes: for each map its number of entries, then key and value of each,
 // the oldest first; then the layers of the two filters of texts, each with its length before it and 0 behind the
-// last. Lists in values have their lengths before them. Its checksum is the store's.
+// last; then, since version 2, the map of seen rests. Lists in values have their lengths before them. Its checksum is the store's.
 
 // Snapshot returns what was computed from all evidence that is committed, and from no other: it waits for
 // what is between Begin and End.
@@ -51,6 +51,7 @@ func (t *Traps) Snapshot() ([]byte, error) {
 			return nil, fmt.Errorf("save traps: %w", err)
 		}
 	}
+	saveFIFO(w, &t.params.seen, func(n uint32) { w.words(uint64(n)) })
 	return w.b.Bytes(), nil
 }
 
@@ -82,6 +83,9 @@ func (t *Traps) Restore(from io.Reader) error {
 	loadFIFO(r, &t.counts, r.u32)
 	for _, f := range []*dedup.Filter{t.texts.newer, t.texts.older} {
 		r.filter(f, uint64(t.hash))
+	}
+	if len(r.b) > 0 { // version 1 ends here
+		loadFIFO(r, &t.params.seen, r.u32)
 	}
 	if r.err == nil && len(r.b) > 0 {
 		r.err = errors.New("there is more than there should be")

@@ -255,7 +255,7 @@ func (t *Traps) readComponent(partition uint8, u urlnorm.URL, c component, text,
 	}
 	s := u.String()
 	rest := t.hash.sum(s[:c.start], s[c.end:])
-	if t.params.hasDiffered(c.subject, rest) {
+	if t.params.skips(c.subject, rest) || t.params.hasDiffered(c.subject, rest) {
 		return e
 	}
 	path := len(s) - len(u.RequestURI()) + len(u.Path()) // where it ends

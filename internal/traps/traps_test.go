@@ -257,6 +257,35 @@ func TestParametersWithAnEffect(t *testing.T) {
 }
 
 // Pages that differ in their numbers, such as counters of visits, do not hide that a parameter has no effect.
+// Of a path segment with thousands of rests, none of which shows one text for two values, few are looked at. If it turns out to have no effect
+// later, that is recognised nevertheless.
+func TestManyRestsAreSampled(t *testing.T) {
+	traps := New(testRules(), 1)
+	const pages = 10_000
+	var evidence []frontier.Evidence
+	for i := range pages {
+		_, evidence = traps.Read(link(t, fmt.Sprintf("/dir-%d/article-%d.html", i%100, i)), uint64(i), uint64(i), evidence)
+	}
+	observed := 0
+	for i := range evidence {
+		if evidence[i].Kind == EvidenceParameter {
+			observed++
+		}
+	}
+	if low, high := manyRests+pages/restSample/2, manyRests+pages/restSample*2; observed < low || observed > high {
+		t.Errorf("%d of %d rests were looked at, not %d to %d", observed, pages, low, high)
+	}
+	reads := 0
+	for traps.params.ineffective.len() == 0 && reads < pages {
+		article := reads % 500
+		read(t, traps, fmt.Sprintf("/session-%d/article-%d.html", reads, article), uint64(article))
+		reads++
+	}
+	if reads > 1500 {
+		t.Errorf("a session in the path is recognised after %d pages", reads)
+	}
+}
+
 func TestCountersDoNotHideParameters(t *testing.T) {
 	traps := New(testRules(), 1)
 	for v := range 2000 {
