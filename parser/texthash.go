@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math/bits"
-	"strings"
 )
 
 // A textHash is the hash of what a reader sees on a page: its text, which images, films and
@@ -44,21 +43,17 @@ func (t *textHash) begin(u URL, similar *similarity) {
 	if u.IsZero() {
 		return
 	}
-	for rest := u.RequestURI(); ; {
-		start := strings.IndexAny(rest, "0123456789")
-		if start < 0 {
-			return
-		}
-		rest = rest[start:]
-		n := 1
-		for n < len(rest) && isDigit(rest[n]) {
+	uri, n := u.RequestURI(), 0 // n: digits before i
+	for i := range len(uri) + 1 {
+		if i < len(uri) && isDigit(uri[i]) {
 			n++
+			continue
 		}
 		if !isSmallNumber(n) && t.known < maxURLNumbers {
-			t.inURL[t.known] = rest[:n]
+			t.inURL[t.known] = uri[i-n : i]
 			t.known++
 		}
-		rest = rest[n:]
+		n = 0
 	}
 }
 
@@ -181,10 +176,11 @@ func (t *textHash) isInURL(number []byte) bool {
 
 // mixText adds a text that is not empty to a hash, and reports whether it has a digit.
 func mixText(sum uint64, text []byte) (_ uint64, digits bool) {
-	var found uint64
+	others := uint64(highs)
 	for len(text) > 16 {
-		x, y := binary.LittleEndian.Uint64(text), binary.LittleEndian.Uint64(text[8:])
-		found |= digitsOf(x) | digitsOf(y)
+		block := text[:16]
+		x, y := binary.LittleEndian.Uint64(block), binary.LittleEndian.Uint64(block[8:])
+		others &= othersOf(x) & othersOf(y)
 		sum = mix(sum, x, y)
 		text = text[16:]
 	}
@@ -200,8 +196,8 @@ func mixText(sum uint64, text []byte) (_ uint64, digits bool) {
 		copy(block[:], text)
 		x, y = binary.LittleEndian.Uint64(block[:]), binary.LittleEndian.Uint64(block[8:])
 	}
-	found |= digitsOf(x) | digitsOf(y)
-	return mix(sum, x, y), found != 0
+	others &= othersOf(x) & othersOf(y)
+	return mix(sum, x, y), others != highs
 }
 
 // mix adds 16 bytes to a hash.
@@ -214,7 +210,7 @@ func mix(sum, x, y uint64) uint64 {
 func indexDigit(text []byte) int {
 	n := 0
 	for ; len(text)-n >= 8; n += 8 {
-		if found := digitsOf(binary.LittleEndian.Uint64(text[n:])); found != 0 {
+		if found := ^othersOf(binary.LittleEndian.Uint64(text[n:])) & highs; found != 0 {
 			return n + bits.TrailingZeros64(found)/8
 		}
 	}
@@ -224,8 +220,8 @@ func indexDigit(text []byte) int {
 	return n
 }
 
-// digitsOf marks the high bit of each byte of x that is an ASCII digit.
-func digitsOf(x uint64) uint64 {
-	low := x &^ highs
-	return (low + ones*(0x80-'0')) &^ (low + ones*(0x7f-'9')) &^ x & highs
+// othersOf marks the high bit of each byte of x that is no ASCII digit. The other bits are of no use.
+func othersOf(x uint64) uint64 {
+	x ^= ones * '0' // digits become 0 to 9
+	return x&^highs + ones*(0x7f-9) | x
 }
