@@ -58,6 +58,7 @@ type pageServer struct {
 	*pageTools
 	*pageBuffer // while a page is being read; nil otherwise
 
+	finish   finish      // of the page being served, if it was answered
 	skips    scope.Skips // of the page being served
 	skipList []frontier.Skip
 }
@@ -139,7 +140,8 @@ func (w *pageServer) serve(ctx context.Context, l *frontier.Lease) error {
 		w.tally.asked(resp.Status == http.StatusNotModified)
 	}
 
-	f := &finish{status: resp.Status, at: time.Now(), bytes: resp.WireBytes}
+	w.finish = finish{status: resp.Status, at: time.Now(), bytes: resp.WireBytes}
+	f := &w.finish
 	describe(f, resp, ev)
 	r := w.answerResult(resp)
 	f.outcome = outcomeOf(resp.Status, resp.Location)

@@ -66,6 +66,9 @@ func (e *encoder) fact(tag byte, fact any) {
 			e.texts(tag, nil, a.Lang, a.URL)
 		}
 	case *map[string]string:
+		if len(*v) == 0 {
+			return
+		}
 		for _, name := range slices.Sorted(maps.Keys(*v)) {
 			e.texts(tag, nil, name, (*v)[name])
 		}
@@ -113,6 +116,9 @@ func (e *encoder) texts(tag byte, head []byte, parts ...string) {
 }
 
 func (e *encoder) extracted(tag byte, found Extracted) {
+	if len(found) == 0 {
+		return
+	}
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		switch v := found[name].(type) {
 		case string:
@@ -126,7 +132,7 @@ func (e *encoder) extracted(tag byte, found Extracted) {
 }
 
 func (e *encoder) robots(tag byte, r *Robots) {
-	b := []byte{bitIf(r.Allowed, 1) | bitIf(r.Low, 2)}
+	b := append(make([]byte, 0, 1+2*binary.MaxVarintLen64), bitIf(r.Allowed, 1)|bitIf(r.Low, 2))
 	b = binary.AppendUvarint(b, uint64(r.CrawlDelay.Milliseconds()))
 	b = binary.AppendUvarint(b, uint64(r.CheckedAt.UnixMilli()))
 	e.buf = binary.AppendUvarint(append(e.buf, tag), uint64(len(b)+len(r.Rule)))

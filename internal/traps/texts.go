@@ -24,17 +24,15 @@ func newTextFilter() *dedup.Filter { return dedup.NewFilter(maxTexts, textError)
 // keyOfText makes a key of a hash.
 func keyOfText(h uint64) urlnorm.Key { return urlnorm.Key{Hi: h, Lo: h*0xd6e8feb86659fd93 ^ h>>29} }
 
-func (t *texts) has(h uint64) bool {
+// add adds a text, and reports whether it is new.
+func (t *texts) add(h uint64) bool {
 	k := keyOfText(h)
-	return t.newer.Has(k) || t.older.Has(k)
-}
-
-func (t *texts) add(h uint64) {
-	if t.has(h) {
-		return
+	if t.newer.Has(k) || t.older.Has(k) {
+		return false
 	}
 	if t.newer.Len() >= maxTexts {
 		t.older, t.newer = t.newer, newTextFilter()
 	}
-	t.newer.Add(keyOfText(h))
+	t.newer.Add(k)
+	return true
 }

@@ -224,9 +224,9 @@ func (t *Traps) Read(l *frontier.Link, text, words uint64, e []frontier.Evidence
 	sum := t.hash.withText(host, text)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	known := t.texts.has(sum)
+	known := !t.texts.add(sum)
 	if !known {
-		e = t.apply(e, frontier.Evidence{Partition: partition, Kind: EvidenceText, Subject: sum})
+		e = append(e, frontier.Evidence{Partition: partition, Kind: EvidenceText, Subject: sum})
 	}
 	if l.Visit > 1 {
 		return 0, e // the text may be the page's own

@@ -109,9 +109,10 @@ func walkPart(r *Reader, v Visitor) error {
 		return err
 	}
 	index := 0 // of the next link
+	var link LinkView
 	for len(r.B) > 0 && !r.Bad {
 		tag, n := r.U8(), r.UpTo(math.MaxUint32)
-		var link LinkView
+		link = LinkView{}
 		for ; n > 0 && !r.Bad; n-- {
 			e := r.Sized()
 			var err error
