@@ -207,7 +207,8 @@ func (s *Settings) contradictions(bad map[string]bool) []error {
 		errs = append(errs, &settingError{setting: "min-delay-ms", err: fmt.Errorf("min-delay-ms (%d) is larger than max-delay-ms (%d)", s.MinDelayMS, s.MaxDelayMS)})
 	}
 	if s.UnthrottleThresholdMS > s.ThrottleThresholdMS && !bad["unthrottle-threshold-ms"] && !bad["throttle-threshold-ms"] {
-		errs = append(errs, &settingError{setting: "unthrottle-threshold-ms", err: fmt.Errorf("unthrottle-threshold-ms (%d) is larger than throttle-threshold-ms (%d)", s.UnthrottleThresholdMS, s.ThrottleThresholdMS)})
+		errs = append(errs, &settingError{setting: "unthrottle-threshold-ms", err: fmt.Errorf("unthrottle-threshold-ms (%d) is larger than throttle-threshold-ms (%d)",
+			s.UnthrottleThresholdMS, s.ThrottleThresholdMS)})
 	}
 	return errs
 }

@@ -42,7 +42,7 @@ var allowedImports = map[string][]string{
 	"internal/cluster":             {"frontier", "state"},
 	"internal/cluster/enginetest":  {"frontier", "internal/cluster"},
 	"internal/cluster/memory":      {"frontier", "internal/cluster"},
-	"internal/cluster/overview":    {"internal/cluster", "internal/config", "internal/crawl/datadir", "internal/page"},
+	"internal/cluster/overview":    {"internal/cluster", "internal/crawl/datadir", "internal/crawl/monitor", "internal/page"},
 	"internal/cluster/pgtest":      {},
 	"internal/cluster/postgres":    {"frontier", "internal/cluster"},
 	"internal/cluster/replay":      {"frontier", "internal/cluster", "state"},

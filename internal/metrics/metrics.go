@@ -46,7 +46,8 @@ func New(l Labels) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
 	m.bytes = m.counter("fetched_bytes_total", "Bytes of bodies received, compressed as they came.")
 	m.failures = m.series("fetch_failures_total", "Fetches of pages that ended without a whole response, by kind.", "kind", l.Failures...)
-	m.refusals = m.series("refusals_total", "Answers by which a host asked for fewer requests: 429, 503, 403 with Retry-After, and each plain 403 from the fifth in a row on; those for robots.txt and sitemaps too.", "status", "403", "429", "503")
+	m.refusals = m.series("refusals_total", "Answers by which a host asked for fewer requests: 429, 503, 403 with Retry-After, "+
+		"and each plain 403 from the fifth in a row on; those for robots.txt and sitemaps too.", "status", "403", "429", "503")
 	phases := prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: namespace, Name: "fetch_phase_seconds",
 		Help: "Time that fetches of pages took, by phase.", Buckets: prometheus.ExponentialBuckets(0.0005, 2, 16)}, []string{"phase"})
 	for i, name := range phaseNames() {

@@ -55,7 +55,7 @@ func exercise(m *Metrics) {
 	m.Commit("durable", time.Second)
 	m.Checkpoint(time.Second)
 	m.Governor("shrink")
-	m.Read([]Figure{{Name: "things_total", Help: "Things.", Counter: true}, {Name: "rooms", Help: "Rooms.", Label: "floor"}}, func(put Put) {
+	m.Read([]Figure{{Name: "things_total", Help: "Things."}, {Name: "rooms", Help: "Rooms.", Label: "floor"}}, func(put Put) {
 		put(0, 3, "")
 		put(1, 4, "first")
 		put(1, 5, "second")

@@ -8,10 +8,9 @@ import (
 
 // Figure is a family of values that is kept elsewhere and read when the figures are requested.
 type Figure struct {
-	Name    string // without the namespace
-	Help    string
-	Counter bool   // else it is a gauge
-	Label   string // the name of its one label; empty means none
+	Name  string // without the namespace; one that ends with _total is a counter, any other a gauge
+	Help  string
+	Label string // the name of its one label; empty means none
 }
 
 // Put gives one value of a figure, which is named by its place in the list that was given to Read. Label is empty for a figure
@@ -53,7 +52,7 @@ func (r *reader) Describe(out chan<- *prometheus.Desc) {
 func (r *reader) Collect(out chan<- prometheus.Metric) {
 	r.read(func(figure int, value float64, label string) {
 		kind := prometheus.GaugeValue
-		if r.figures[figure].Counter {
+		if strings.HasSuffix(r.figures[figure].Name, "_total") {
 			kind = prometheus.CounterValue
 		}
 		var labels []string

@@ -224,7 +224,8 @@ func (c *crawl) commit(id cluster.SessionID, b *cluster.Batch) error {
 		return fmt.Errorf("batch %d comes after batch %d", b.Number, s.Batch)
 	}
 	for i := range b.Writes {
-		if err := c.fence(id, &b.Writes[i]); err != nil {
+		w := &b.Writes[i]
+		if err := cluster.CheckFence(&c.parts[w.Partition].Part, id, w); err != nil {
 			return err
 		}
 	}
@@ -243,14 +244,7 @@ func (c *crawl) commit(id cluster.SessionID, b *cluster.Batch) error {
 	for i := range b.Writes {
 		c.write(id, &b.Writes[i])
 	}
-	c.handovers = slices.DeleteFunc(c.handovers, func(h cluster.Handover) bool {
-		for _, m := range b.Received {
-			if covers(m, &h) {
-				return true
-			}
-		}
-		return false
-	})
+	c.handovers = slices.DeleteFunc(c.handovers, func(h cluster.Handover) bool { return isReceived(&h, b.Received) })
 	for _, h := range b.Sent {
 		c.handovers = append(c.handovers, cluster.Handover{To: h.To, From: id, Batch: b.Number, Body: bytes.Clone(h.Body)})
 	}
@@ -265,12 +259,6 @@ func (c *crawl) commit(id cluster.SessionID, b *cluster.Batch) error {
 	}
 	c.scope = append(c.scope, b.Scope...)
 	return nil
-}
-
-// fence compares a write with its partition.
-func (c *crawl) fence(id cluster.SessionID, w *cluster.Write) error {
-	p := &c.parts[w.Partition]
-	return cluster.CheckFence(&p.Part, id, w)
 }
 
 func (c *crawl) write(id cluster.SessionID, w *cluster.Write) {

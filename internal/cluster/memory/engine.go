@@ -69,32 +69,44 @@ func (e *Engine) Save() (restore func()) {
 	}
 }
 
-// do runs one call on a crawl, unless a fault prevents it. Lost is the error of a call
-// whose answer or request is lost.
-func (e *Engine) do(ctx context.Context, call string, id cluster.CrawlID, lost error, fn func(c *crawl, now time.Time) error) error {
+// call runs one call on a crawl, unless a fault prevents it. The caller cannot know whether a Commit
+// was done whose request or answer is lost; any other call is repeated.
+func call[T any](ctx context.Context, e *Engine, name string, id cluster.CrawlID, fn func(c *crawl, now time.Time) (T, error)) (none T, err error) {
 	if err := ctx.Err(); err != nil {
-		return err
+		return none, err
 	}
-	fault := None
+	fault, lost := None, cluster.ErrAway
 	if e.Fault != nil {
-		fault = e.Fault(call)
+		fault = e.Fault(name)
+	}
+	if name == "Commit" {
+		lost = cluster.ErrUnknown
 	}
 	switch fault {
 	case Away:
-		return cluster.ErrAway
+		return none, cluster.ErrAway
 	case RequestLost:
-		return lost
+		return none, lost
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	c := e.crawls[id]
 	if c == nil {
-		return cluster.ErrNoCrawl
+		return none, cluster.ErrNoCrawl
 	}
-	err := fn(c, time.Now().Add(e.ahead))
+	value, err := fn(c, time.Now().Add(e.ahead))
 	if fault == AnswerLost {
-		return lost
+		err = lost
 	}
+	if err != nil {
+		return none, err
+	}
+	return value, nil
+}
+
+// do runs a call that returns nothing.
+func (e *Engine) do(ctx context.Context, name string, id cluster.CrawlID, fn func(c *crawl, now time.Time) error) error {
+	_, err := call(ctx, e, name, id, func(c *crawl, now time.Time) (any, error) { return nil, fn(c, now) })
 	return err
 }
 
@@ -137,26 +149,18 @@ func (e *Engine) List(ctx context.Context) ([]cluster.Crawl, error) {
 }
 
 // Look implements [cluster.Catalog].
-func (e *Engine) Look(ctx context.Context, id cluster.CrawlID, known cluster.Known) (snap *cluster.Snapshot, err error) {
-	err = e.do(ctx, "Look", id, cluster.ErrAway, func(c *crawl, now time.Time) error {
-		snap = c.snapshot(now, known)
-		return nil
-	})
-	return ifDone(snap, err)
+func (e *Engine) Look(ctx context.Context, id cluster.CrawlID, known cluster.Known) (*cluster.Snapshot, error) {
+	return call(ctx, e, "Look", id, func(c *crawl, now time.Time) (*cluster.Snapshot, error) { return c.snapshot(now, known), nil })
 }
 
 // Sessions implements [cluster.Catalog].
-func (e *Engine) Sessions(ctx context.Context, id cluster.CrawlID) (list []cluster.Member, err error) {
-	err = e.do(ctx, "Sessions", id, cluster.ErrAway, func(c *crawl, _ time.Time) error {
-		list = c.allSessions()
-		return nil
-	})
-	return ifDone(list, err)
+func (e *Engine) Sessions(ctx context.Context, id cluster.CrawlID) ([]cluster.Member, error) {
+	return call(ctx, e, "Sessions", id, func(c *crawl, _ time.Time) ([]cluster.Member, error) { return c.allSessions(), nil })
 }
 
 // Delete implements [cluster.Catalog].
 func (e *Engine) Delete(ctx context.Context, id cluster.CrawlID) error {
-	err := e.do(ctx, "Delete", id, cluster.ErrAway, func(*crawl, time.Time) error {
+	err := e.do(ctx, "Delete", id, func(*crawl, time.Time) error {
 		delete(e.crawls, id)
 		return nil
 	})
@@ -168,45 +172,35 @@ func (e *Engine) Delete(ctx context.Context, id cluster.CrawlID) error {
 
 // Join implements [cluster.Members].
 func (e *Engine) Join(ctx context.Context, s cluster.Session) error {
-	return e.do(ctx, "Join", s.Crawl, cluster.ErrAway, func(c *crawl, now time.Time) error { return c.join(s, now) })
+	return e.do(ctx, "Join", s.Crawl, func(c *crawl, now time.Time) error { return c.join(s, now) })
 }
 
 // Beat implements [cluster.Members].
-func (e *Engine) Beat(ctx context.Context, s cluster.Session, known cluster.Known) (snap *cluster.Snapshot, err error) {
-	err = e.do(ctx, "Beat", s.Crawl, cluster.ErrAway, func(c *crawl, now time.Time) error {
+func (e *Engine) Beat(ctx context.Context, s cluster.Session, known cluster.Known) (*cluster.Snapshot, error) {
+	return call(ctx, e, "Beat", s.Crawl, func(c *crawl, now time.Time) (*cluster.Snapshot, error) {
 		if err := c.beat(s, now); err != nil {
-			return err
+			return nil, err
 		}
-		snap = c.snapshot(now, known)
-		return nil
+		return c.snapshot(now, known), nil
 	})
-	return ifDone(snap, err)
 }
 
 // Leave implements [cluster.Members].
 func (e *Engine) Leave(ctx context.Context, s cluster.Session) error {
-	return e.do(ctx, "Leave", s.Crawl, cluster.ErrAway, func(c *crawl, now time.Time) error {
+	return e.do(ctx, "Leave", s.Crawl, func(c *crawl, now time.Time) error {
 		c.leave(s, now)
 		return nil
 	})
 }
 
 // Claim implements [cluster.Members].
-func (e *Engine) Claim(ctx context.Context, s cluster.Session, parts []uint8) (claimed []cluster.Claimed, err error) {
-	err = e.do(ctx, "Claim", s.Crawl, cluster.ErrAway, func(c *crawl, now time.Time) error {
-		claimed, err = c.claim(s.ID, parts, now)
-		return err
-	})
-	return ifDone(claimed, err)
+func (e *Engine) Claim(ctx context.Context, s cluster.Session, parts []uint8) ([]cluster.Claimed, error) {
+	return call(ctx, e, "Claim", s.Crawl, func(c *crawl, now time.Time) ([]cluster.Claimed, error) { return c.claim(s.ID, parts, now) })
 }
 
 // Change implements [cluster.Members].
-func (e *Engine) Change(ctx context.Context, s cluster.Session, ch cluster.Change) (done bool, err error) {
-	err = e.do(ctx, "Change", s.Crawl, cluster.ErrAway, func(c *crawl, now time.Time) error {
-		done, err = c.change(s.ID, ch, now)
-		return err
-	})
-	return ifDone(done, err)
+func (e *Engine) Change(ctx context.Context, s cluster.Session, ch cluster.Change) (bool, error) {
+	return call(ctx, e, "Change", s.Crawl, func(c *crawl, now time.Time) (bool, error) { return c.change(s.ID, ch, now) })
 }
 
 // Commit implements [cluster.Log].
@@ -214,16 +208,17 @@ func (e *Engine) Commit(ctx context.Context, s cluster.Session, b *cluster.Batch
 	if err := b.Validate(); err != nil {
 		return err
 	}
-	return e.do(ctx, "Commit", s.Crawl, cluster.ErrUnknown, func(c *crawl, _ time.Time) error { return c.commit(s.ID, b) })
+	return e.do(ctx, "Commit", s.Crawl, func(c *crawl, _ time.Time) error { return c.commit(s.ID, b) })
 }
 
 // Read implements [cluster.Log].
-func (e *Engine) Read(ctx context.Context, id cluster.CrawlID, part uint8, after cluster.Place, limit int) (rows []cluster.Row, err error) {
-	err = e.do(ctx, "Read", id, cluster.ErrAway, func(c *crawl, _ time.Time) error {
+func (e *Engine) Read(ctx context.Context, id cluster.CrawlID, part uint8, after cluster.Place, limit int) ([]cluster.Row, error) {
+	return call(ctx, e, "Read", id, func(c *crawl, _ time.Time) ([]cluster.Row, error) {
 		log := c.logs[part]
 		if after.Seq > uint64(len(log)) || after.Seq > 0 && log[after.Seq-1].Place != after {
-			return cluster.ErrRolledBack
+			return nil, cluster.ErrRolledBack
 		}
+		var rows []cluster.Row
 		for _, r := range log[after.Seq:] {
 			if limit <= 0 && len(rows) > 0 {
 				break
@@ -232,16 +227,16 @@ func (e *Engine) Read(ctx context.Context, id cluster.CrawlID, part uint8, after
 			r.Body = bytes.Clone(r.Body)
 			rows = append(rows, r)
 		}
-		return nil
+		return rows, nil
 	})
-	return ifDone(rows, err)
 }
 
 // Inbox implements [cluster.Log].
-func (e *Engine) Inbox(ctx context.Context, s cluster.Session, after []frontier.Mark, limit int) (list []cluster.Handover, err error) {
-	err = e.do(ctx, "Inbox", s.Crawl, cluster.ErrAway, func(c *crawl, _ time.Time) error {
+func (e *Engine) Inbox(ctx context.Context, s cluster.Session, after []frontier.Mark, limit int) ([]cluster.Handover, error) {
+	return call(ctx, e, "Inbox", s.Crawl, func(c *crawl, _ time.Time) ([]cluster.Handover, error) {
+		var list []cluster.Handover
 		for _, h := range c.handovers {
-			if c.parts[h.To].Owner != s.ID || slices.ContainsFunc(after, func(m frontier.Mark) bool { return covers(m, &h) }) {
+			if c.parts[h.To].Owner != s.ID || isReceived(&h, after) {
 				continue
 			}
 			if limit <= 0 && len(list) > 0 {
@@ -251,24 +246,16 @@ func (e *Engine) Inbox(ctx context.Context, s cluster.Session, after []frontier.
 			h.Body = bytes.Clone(h.Body)
 			list = append(list, h)
 		}
-		return nil
+		return list, nil
 	})
-	return ifDone(list, err)
 }
 
 // Close implements [cluster.Engine]. It does nothing.
 func (e *Engine) Close() error { return nil }
 
-// covers reports whether a hand-over is received with a mark.
-func covers(m frontier.Mark, h *cluster.Handover) bool {
-	return m.Partition == h.To && m.Session == h.From && h.Batch <= m.Batch
-}
-
-// ifDone returns the value only without an error.
-func ifDone[T any](v T, err error) (T, error) {
-	if err != nil {
-		var zero T
-		return zero, err
-	}
-	return v, nil
+// isReceived reports whether a hand-over is received with one of the marks.
+func isReceived(h *cluster.Handover, marks []frontier.Mark) bool {
+	return slices.ContainsFunc(marks, func(m frontier.Mark) bool {
+		return m.Partition == h.To && m.Session == h.From && h.Batch <= m.Batch
+	})
 }

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/cluster"
-	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/page"
 )
 
@@ -120,21 +120,10 @@ func Of(s *cluster.Snapshot) (*Status, error) {
 	out := &Status{
 		SchemaVersion: Version, Crawl: Summary(&s.Crawl), Run: s.Crawl.Run, StartURLCount: len(plan.Starts), Generation: counters.Generation,
 		Found: int64(counters.Discovered), Done: int64(counters.Finished), Pending: int64(counters.Pending()), Bytes: int64(counters.Bytes),
-		Outcomes: map[string]int64{}, MaxURLs: int64(s.Crawl.MaxURLs), Handovers: s.Waiting, Machines: []Machine{},
-	}
-	if profile := plan.Settings[config.ProfileName]; len(profile) > 0 {
-		out.Profile = profile[0]
+		Outcomes: monitor.OutcomeCounts(&counters, 0), MaxURLs: int64(s.Crawl.MaxURLs), Handovers: s.Waiting, Machines: []Machine{}, Profile: plan.Profile(),
 	}
 	for _, st := range plan.Starts[:min(len(plan.Starts), maxShownStarts)] {
 		out.StartURLs = append(out.StartURLs, st.URL)
-	}
-	for code, n := range counters.Outcomes {
-		if n > 0 {
-			out.Outcomes[page.Outcome(code).String()] += int64(n)
-		}
-	}
-	if out.Pending > 0 {
-		out.Outcomes[page.Pending.String()] += out.Pending
 	}
 	for _, t := range s.Tokens {
 		out.Sources = append(out.Sources, t.Name)

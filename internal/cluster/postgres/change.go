@@ -12,32 +12,26 @@ import (
 )
 
 // Change implements [cluster.Members].
-func (e *Engine) Change(ctx context.Context, s cluster.Session, ch cluster.Change) (done bool, err error) {
-	err = e.transact(ctx, func(tx pgx.Tx) error {
+func (e *Engine) Change(ctx context.Context, s cluster.Session, ch cluster.Change) (bool, error) {
+	return ask(ctx, e, "change the crawl", func(tx pgx.Tx) (bool, error) {
 		if err := lockCrawl(ctx, tx, s.Crawl); err != nil {
-			return err
+			return false, err
 		}
 		c := &changer{tx: tx, session: s}
 		switch ch := ch.(type) {
 		case cluster.SetState:
-			done, err = c.setState(ctx, ch)
+			return c.setState(ctx, ch)
 		case cluster.SetPlan:
-			done, err = c.setPlan(ctx, ch)
+			return c.setPlan(ctx, ch)
 		case cluster.RaiseLevel:
-			done, err = c.raiseLevel(ctx, ch)
+			return c.raiseLevel(ctx, ch)
 		case cluster.Grant:
-			done, err = c.grant(ctx, ch)
+			return c.grant(ctx, ch)
 		case cluster.TakeToken:
-			done, err = c.takeToken(ctx, ch)
-		default:
-			err = usage("unknown change %T", ch)
+			return c.takeToken(ctx, ch)
 		}
-		return err
+		return false, usage("unknown change %T", ch)
 	})
-	if err != nil {
-		return false, e.classify("change the crawl", err, false)
-	}
-	return done, nil
 }
 
 // A changer makes one change, in a transaction that has the crawl's row locked.
@@ -46,22 +40,17 @@ type changer struct {
 	session cluster.Session
 }
 
-// living locks the session's row and checks that it has not ended.
-func (c *changer) living(ctx context.Context) error {
-	_, _, err := lockSessions(ctx, c.tx, c.session)
-	return err
-}
-
-// crawl reads the crawl's row, and who decided its state.
+// crawl locks the session's row, checks that the session has not ended, and reads the crawl's row and who decided its
+// state.
 func (c *changer) crawl(ctx context.Context) (row cluster.Crawl, decidedBy []byte, err error) {
+	if _, _, err := lockSessions(ctx, c.tx, c.session); err != nil {
+		return row, nil, err
+	}
 	row, err = scanCrawl(c.tx.QueryRow(ctx, `SELECT `+crawlColumns+`, decided_by FROM mapwright_crawl WHERE id = $1`, c.session.Crawl[:]), &decidedBy)
 	return row, decidedBy, err
 }
 
 func (c *changer) setState(ctx context.Context, ch cluster.SetState) (bool, error) {
-	if err := c.living(ctx); err != nil {
-		return false, err
-	}
 	row, by, err := c.crawl(ctx)
 	switch {
 	case err != nil:
@@ -90,27 +79,24 @@ func (c *changer) setState(ctx context.Context, ch cluster.SetState) (bool, erro
 }
 
 func (c *changer) setPlan(ctx context.Context, ch cluster.SetPlan) (bool, error) {
-	if err := c.living(ctx); err != nil {
+	if _, _, err := lockSessions(ctx, c.tx, c.session); err != nil {
 		return false, err
 	}
-	var version, maxURLs int64
+	var version, maxURLs uint64
 	var plan []byte
 	err := c.tx.QueryRow(ctx, `SELECT plan_version, plan, max_urls FROM mapwright_crawl WHERE id = $1`, c.session.Crawl[:]).Scan(&version, &plan, &maxURLs)
 	switch {
 	case err != nil:
 		return false, err
-	case uint64(version) == ch.Version+1 && bytes.Equal(plan, ch.Plan) && uint64(maxURLs) == ch.MaxURLs:
+	case version == ch.Version+1 && bytes.Equal(plan, ch.Plan) && maxURLs == ch.MaxURLs:
 		return true, nil
-	case uint64(version) != ch.Version:
+	case version != ch.Version:
 		return false, nil
 	}
-	return true, c.set(ctx, `plan_version = $2, plan = $3, max_urls = $4`, version+1, notNull(ch.Plan), int64(ch.MaxURLs))
+	return true, c.set(ctx, `plan_version = $2, plan = $3, max_urls = $4`, int64(version+1), notNull(ch.Plan), int64(ch.MaxURLs))
 }
 
 func (c *changer) raiseLevel(ctx context.Context, ch cluster.RaiseLevel) (bool, error) {
-	if err := c.living(ctx); err != nil {
-		return false, err
-	}
 	row, _, err := c.crawl(ctx)
 	switch {
 	case err != nil:
@@ -127,9 +113,6 @@ func (c *changer) raiseLevel(ctx context.Context, ch cluster.RaiseLevel) (bool, 
 }
 
 func (c *changer) grant(ctx context.Context, ch cluster.Grant) (bool, error) {
-	if err := c.living(ctx); err != nil {
-		return false, err
-	}
 	row, _, err := c.crawl(ctx)
 	if err != nil {
 		return false, err

@@ -65,12 +65,8 @@ func write(ctx context.Context, tx pgx.Tx, s cluster.Session, b *cluster.Batch, 
 	want(1, `UPDATE mapwright_session SET batch = $3, digest = $4 WHERE crawl = $1 AND id = $2 AND batch = $3 - 1 AND NOT ended`,
 		s.Crawl[:], s.ID[:], int64(b.Number), int64(digest))
 	queueWrites(want, s, b)
-	if n := len(b.Received); n > 0 {
-		parts, sessions, batches := make([]int16, n), make([][]byte, n), make([]int64, n)
-		for i := range b.Received {
-			m := &b.Received[i]
-			parts[i], sessions[i], batches[i] = int16(m.Partition), m.Session[:], int64(m.Batch)
-		}
+	if len(b.Received) > 0 {
+		parts, sessions, batches := columnsOf(b.Received)
 		want(-1, `
 			DELETE FROM `+inboxTable(s.Crawl)+` h USING unnest($1::smallint[], $2::bytea[], $3::bigint[]) AS u(part, session, batch)
 			WHERE h.part = u.part AND h.session = u.session AND h.batch <= u.batch`, parts, sessions, batches)
@@ -130,7 +126,8 @@ func queueWrites(want func(n int, sql string, args ...any), s cluster.Session, b
 	want(n, `
 		UPDATE mapwright_part p SET seq = u.head, hash = u.head_hash, idle = u.idle, busy = u.busy, least = u.least, counted = u.counted, counts = u.counts,
 			owner = CASE WHEN u.closed THEN $2::bytea ELSE p.owner END
-		FROM unnest($3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::boolean[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bytea[], $14::boolean[], $15::bigint[])
+		FROM unnest($3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::boolean[], $10::bigint[],
+				$11::bigint[], $12::bigint[], $13::bytea[], $14::boolean[], $15::bigint[])
 			AS u(part, epoch, seq, hash, head, head_hash, idle, busy, least, counted, counts, closed, granted)
 		WHERE p.crawl = $1 AND p.part = u.part AND p.epoch = u.epoch AND p.seq = u.seq AND p.hash = u.hash AND p.granted = u.granted`,
 		s.Crawl[:], none, parts, epochs, seqs, hashes, heads, headHashes, idle, busy, least, counted, counts, closed, granted)

@@ -74,13 +74,11 @@ var crawlColumns = `id, name, seed, identity, created, plan_version, state, reas
 
 func scanCrawl(row pgx.Row, more ...any) (c cluster.Crawl, err error) {
 	var id []byte
-	var seed, planVersion, run, level, maxURLs, granted, usedBefore, countedBefore, used int64
-	var state string
-	err = row.Scan(append([]any{&id, &c.Name, &seed, &c.Identity, &c.Created, &planVersion, &state, &c.Reason, &run, &level, &maxURLs, &granted, &c.Begun.At, &usedBefore, &countedBefore, &used}, more...)...)
+	var seed, usedBefore, used int64
+	err = row.Scan(append([]any{&id, &c.Name, &seed, &c.Identity, &c.Created, &c.PlanVersion, &c.State, &c.Reason, &c.Run, &c.Level, &c.MaxURLs, &c.Granted,
+		&c.Begun.At, &usedBefore, &c.Begun.Counted, &used}, more...)...)
 	copy(c.ID[:], id)
-	c.Seed, c.PlanVersion, c.State, c.Run = uint64(seed), uint64(planVersion), cluster.State(state), uint64(run)
-	c.Level, c.MaxURLs, c.Granted, c.Used = uint32(level), uint64(maxURLs), uint64(granted), time.Duration(used)*time.Microsecond
-	c.Begun.Used, c.Begun.Counted = time.Duration(usedBefore)*time.Microsecond, uint64(countedBefore)
+	c.Seed, c.Used, c.Begun.Used = uint64(seed), time.Duration(used)*time.Microsecond, time.Duration(usedBefore)*time.Microsecond
 	return c, err
 }
 

@@ -99,6 +99,19 @@ func (e *Engine) transact(ctx context.Context, fn func(pgx.Tx) error) error {
 	})
 }
 
+// ask runs fn in a transaction. Without an error it returns the value of fn.
+func ask[T any](ctx context.Context, e *Engine, doing string, fn func(pgx.Tx) (T, error)) (value T, err error) {
+	err = e.transact(ctx, func(tx pgx.Tx) (err error) {
+		value, err = fn(tx)
+		return err
+	})
+	if err != nil {
+		var none T
+		return none, e.classify(doing, err, false)
+	}
+	return value, nil
+}
+
 // classify makes one of the cluster's errors of an error of pgx. Unknown says that an
 // error of COMMIT leaves open whether it happened.
 func (e *Engine) classify(doing string, err error, unknown bool) error {

@@ -75,33 +75,28 @@ const sessionColumns = `id, machine, name, joined, since, beat, beats, batch, en
 
 func scanSession(row pgx.CollectableRow) (m cluster.Member, err error) {
 	var session, machine []byte
-	var beats, batch, takeovers, fenced, batchUS, replaying, rowsLeft, pages int64
-	err = row.Scan(&session, &machine, &m.Name, &m.Joined, &m.Since, &m.Beat, &beats, &batch, &m.Ended, &m.Left, &takeovers, &fenced, &batchUS, &replaying, &rowsLeft, &pages)
+	var batchUS int64
+	t := &m.Tally
+	err = row.Scan(&session, &machine, &m.Name, &m.Joined, &m.Since, &m.Beat, &m.Beats, &m.Batch, &m.Ended, &m.Left,
+		&t.Takeovers, &t.Fenced, &batchUS, &t.Replaying, &t.RowsLeft, &t.Pages)
 	copy(m.Session[:], session)
 	copy(m.Machine[:], machine)
-	m.Beats, m.Batch = uint64(beats), uint64(batch)
-	m.Tally = cluster.Tally{
-		Takeovers: uint64(takeovers), Fenced: uint64(fenced), Batch: time.Duration(batchUS) * time.Microsecond, Replaying: uint32(replaying), RowsLeft: uint64(rowsLeft), Pages: uint64(pages),
-	}
+	t.Batch = time.Duration(batchUS) * time.Microsecond
 	return m, err
 }
 
 // Sessions implements [cluster.Catalog].
-func (e *Engine) Sessions(ctx context.Context, id cluster.CrawlID) (list []cluster.Member, err error) {
-	err = e.transact(ctx, func(tx pgx.Tx) error {
+func (e *Engine) Sessions(ctx context.Context, id cluster.CrawlID) ([]cluster.Member, error) {
+	return ask(ctx, e, "list the sessions", func(tx pgx.Tx) ([]cluster.Member, error) {
 		if err := exists(ctx, tx, id); err != nil {
-			return err
+			return nil, err
 		}
 		rows, err := tx.Query(ctx, `SELECT `+sessionColumns+` FROM mapwright_session WHERE crawl = $1 ORDER BY joined, id`, id[:])
-		if err == nil {
-			list, err = pgx.CollectRows(rows, scanSession)
+		if err != nil {
+			return nil, err
 		}
-		return err
+		return pgx.CollectRows(rows, scanSession)
 	})
-	if err != nil {
-		return nil, e.classify("list the sessions", err, false)
-	}
-	return list, nil
 }
 
 // Leave implements [cluster.Members].
@@ -179,19 +174,12 @@ func endSession(ctx context.Context, tx pgx.Tx, crawl cluster.CrawlID, id cluste
 }
 
 // Claim implements [cluster.Members].
-func (e *Engine) Claim(ctx context.Context, s cluster.Session, parts []uint8) (claimed []cluster.Claimed, err error) {
+func (e *Engine) Claim(ctx context.Context, s cluster.Session, parts []uint8) ([]cluster.Claimed, error) {
 	numbers := make([]int16, len(parts))
 	for i, p := range parts {
 		numbers[i] = int16(p)
 	}
-	err = e.transact(ctx, func(tx pgx.Tx) error {
-		claimed, err = claim(ctx, tx, s, numbers)
-		return err
-	})
-	if err != nil {
-		return nil, e.classify("claim partitions", err, false)
-	}
-	return claimed, nil
+	return ask(ctx, e, "claim partitions", func(tx pgx.Tx) ([]cluster.Claimed, error) { return claim(ctx, tx, s, numbers) })
 }
 
 func claim(ctx context.Context, tx pgx.Tx, s cluster.Session, numbers []int16) ([]cluster.Claimed, error) {
@@ -258,18 +246,16 @@ func nullTime(t time.Time) *time.Time {
 const partColumns = `part, owner, epoch, seq, hash, granted, last_beat, idle, busy, least, counted, counts`
 
 func scanPart(row pgx.CollectableRow) (c cluster.Claimed, err error) {
-	var number int16
 	var owner []byte
-	var epoch, seq, hash, granted, busy, least, counted int64
+	var hash int64
 	var beat *time.Time
-	err = row.Scan(&number, &owner, &epoch, &seq, &hash, &granted, &beat, &c.Status.Idle, &busy, &least, &counted, &c.Status.Counts)
+	status := &c.Status
+	err = row.Scan(&c.Partition, &owner, &c.Epoch, &c.Head.Seq, &hash, &c.Granted, &beat, &status.Idle, &status.Busy, &status.Least, &status.Counted, &status.Counts)
+	copy(c.Owner[:], owner)
+	c.Head.Hash = uint64(hash)
 	if beat != nil {
 		c.LastBeat = *beat
 	}
-	c.Partition, c.Epoch, c.Granted = uint8(number), uint64(epoch), uint64(granted)
-	copy(c.Owner[:], owner)
-	c.Head = cluster.Place{Seq: uint64(seq), Hash: uint64(hash)}
-	c.Status.Busy, c.Status.Least, c.Status.Counted = uint32(busy), uint32(least), uint64(counted)
 	return c, err
 }
 

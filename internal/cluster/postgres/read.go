@@ -25,10 +25,10 @@ func (e *Engine) Read(ctx context.Context, id cluster.CrawlID, part uint8, after
 		int16(part), first, int64(after.Seq), mostRows, int64(limit))
 	if err == nil {
 		list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (r cluster.Row, err error) {
-			var seq, hash, epoch int64
+			var hash int64
 			var session []byte
-			err = row.Scan(&seq, &hash, &epoch, &session, &r.Body)
-			r.Place, r.Epoch = cluster.Place{Seq: uint64(seq), Hash: uint64(hash)}, uint64(epoch)
+			err = row.Scan(&r.Seq, &hash, &r.Epoch, &session, &r.Body)
+			r.Hash = uint64(hash)
 			copy(r.Session[:], session)
 			return r, err
 		})
@@ -48,13 +48,19 @@ func (e *Engine) Read(ctx context.Context, id cluster.CrawlID, part uint8, after
 	return list, nil
 }
 
+// columnsOf are the columns of a table of marks.
+func columnsOf(marks []frontier.Mark) (parts []int16, sessions [][]byte, batches []int64) {
+	n := len(marks)
+	parts, sessions, batches = make([]int16, n), make([][]byte, n), make([]int64, n)
+	for i := range marks {
+		parts[i], sessions[i], batches[i] = int16(marks[i].Partition), marks[i].Session[:], int64(marks[i].Batch)
+	}
+	return parts, sessions, batches
+}
+
 // Inbox implements [cluster.Log].
 func (e *Engine) Inbox(ctx context.Context, s cluster.Session, after []frontier.Mark, limit int) (list []cluster.Handover, err error) {
-	n := len(after)
-	parts, sessions, batches := make([]int16, n), make([][]byte, n), make([]int64, n)
-	for i := range after {
-		parts[i], sessions[i], batches[i] = int16(after[i].Partition), after[i].Session[:], int64(after[i].Batch)
-	}
+	parts, sessions, batches := columnsOf(after)
 	rows, err := e.pool.Query(ctx, `
 		SELECT part, session, batch, body FROM (
 			SELECT *, sum(octet_length(body)) OVER (ORDER BY part, session, batch) - octet_length(body) AS before FROM (
@@ -67,11 +73,8 @@ func (e *Engine) Inbox(ctx context.Context, s cluster.Session, after []frontier.
 		s.Crawl[:], s.ID[:], parts, sessions, batches, mostRows, int64(limit))
 	if err == nil {
 		list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (h cluster.Handover, err error) {
-			var part int16
 			var session []byte
-			var batch int64
-			err = row.Scan(&part, &session, &batch, &h.Body)
-			h.To, h.Batch = uint8(part), uint64(batch)
+			err = row.Scan(&h.To, &session, &h.Batch, &h.Body)
 			copy(h.From[:], session)
 			return h, err
 		})

@@ -114,7 +114,8 @@ func (e *Engine) migrate(ctx context.Context) error {
 		return err
 	})
 	if c := code(err); c == invalidSchema || c == noPrivilege {
-		return usage("there are no tables yet, and the role may not make them (%s): CREATE SCHEMA mapwright AUTHORIZATION mapwright, for a role mapwright, gives it a place, which search_path=mapwright in the address names", e.redact(err.Error()))
+		return usage("there are no tables yet, and the role may not make them (%s): CREATE SCHEMA mapwright AUTHORIZATION mapwright, for a role mapwright, "+
+			"gives it a place, which search_path=mapwright in the address names", e.redact(err.Error()))
 	}
 	if err != nil {
 		return fmt.Errorf("create schema: %w", err)

@@ -52,6 +52,20 @@ func (c *calls) repeat(ctx context.Context, call func(context.Context) error) er
 	}
 }
 
+// ask makes a call as repeat does, and returns its value.
+func ask[T any](ctx context.Context, c *calls, call func(context.Context) (T, error)) (value T, err error) {
+	err = c.repeat(ctx, func(ctx context.Context) (err error) {
+		value, err = call(ctx)
+		return err
+	})
+	return value, err
+}
+
+// look asks for a snapshot of the crawl, without what is known.
+func (s *Session) look(ctx context.Context, known cluster.Known) (*cluster.Snapshot, error) {
+	return ask(ctx, &s.calls, func(ctx context.Context) (*cluster.Snapshot, error) { return s.engine.Look(ctx, s.id.Crawl, known) })
+}
+
 // answered notes whether the engine could be reached, and says so when that changes.
 func (c *calls) answered(err error) {
 	c.mu.Lock()

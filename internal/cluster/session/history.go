@@ -36,15 +36,11 @@ type Machine struct {
 // crawl, so no other machine works on it.
 func (s *Session) History(ctx context.Context) (*History, error) {
 	for waited := time.Duration(0); ; waited += historyEvery {
-		var snap *cluster.Snapshot
-		var list []cluster.Member
-		err := s.repeat(ctx, func(ctx context.Context) (err error) {
-			if snap, err = s.engine.Look(ctx, s.id.Crawl, cluster.Known{Plan: s.crawl.PlanVersion}); err != nil {
-				return err
-			}
-			list, err = s.engine.Sessions(ctx, s.id.Crawl)
-			return err
-		})
+		snap, err := s.look(ctx, cluster.Known{Plan: s.crawl.PlanVersion})
+		if err != nil {
+			return nil, err
+		}
+		list, err := ask(ctx, &s.calls, func(ctx context.Context) ([]cluster.Member, error) { return s.engine.Sessions(ctx, s.id.Crawl) })
 		if err != nil {
 			return nil, err
 		}

@@ -70,7 +70,10 @@ func newJournal(ctx context.Context, c *calls, s cluster.Session, run uint64, fa
 	if err != nil {
 		return nil, err
 	}
-	return &Journal{ctx: ctx, calls: c, session: s, run: run, codec: codec, fail: fail, committing: make(chan struct{}, 1), owned: map[uint8]*ownedPart{}, replays: replays{reading: map[uint8]bool{}}}, nil
+	return &Journal{
+		ctx: ctx, calls: c, session: s, run: run, codec: codec, fail: fail, committing: make(chan struct{}, 1),
+		owned: map[uint8]*ownedPart{}, replays: replays{reading: map[uint8]bool{}},
+	}, nil
 }
 
 // View implements [state.SharedJournal].
@@ -317,11 +320,7 @@ func (j *Journal) grant(p uint8, to func(granted uint64) uint64) (granted uint64
 	if g.From == g.To {
 		return g.To, true, nil
 	}
-	err = j.calls.repeat(j.ctx, func(ctx context.Context) (err error) {
-		ok, err = j.calls.engine.Change(ctx, j.session, g)
-		return err
-	})
-	if err != nil || !ok {
+	if ok, err = j.send(g); err != nil || !ok {
 		return g.From, false, err
 	}
 	j.mu.Lock()
@@ -334,11 +333,12 @@ func (j *Journal) grant(p uint8, to func(granted uint64) uint64) (granted uint64
 func (j *Journal) change(c cluster.Change) (done bool, err error) {
 	j.committing <- struct{}{}
 	defer func() { <-j.committing }()
-	err = j.calls.repeat(j.ctx, func(ctx context.Context) (err error) {
-		done, err = j.calls.engine.Change(ctx, j.session, c)
-		return err
-	})
-	return done, err
+	return j.send(c)
+}
+
+// send makes a change. The caller holds committing.
+func (j *Journal) send(c cluster.Change) (done bool, err error) {
+	return ask(j.ctx, j.calls, func(ctx context.Context) (bool, error) { return j.calls.engine.Change(ctx, j.session, c) })
 }
 
 // readBytes is how much of a log is read at once.
@@ -382,10 +382,8 @@ func (j *Journal) replay(ctx context.Context, p uint8, fn func(frontier.Position
 	}()
 	var rec []byte
 	for own == nil || at != head {
-		var rows []cluster.Row
-		err := j.calls.repeat(ctx, func(ctx context.Context) (err error) {
-			rows, err = j.calls.engine.Read(ctx, j.session.Crawl, p, at, readBytes)
-			return err
+		rows, err := ask(ctx, j.calls, func(ctx context.Context) ([]cluster.Row, error) {
+			return j.calls.engine.Read(ctx, j.session.Crawl, p, at, readBytes)
 		})
 		switch {
 		case err != nil:

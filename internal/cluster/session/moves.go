@@ -87,11 +87,7 @@ func (w *work) done(p uint8) {
 // claim makes this session the owner of partitions, as far as they can be had, and opens them.
 func (w *work) claim(ctx context.Context, parts []uint8) error {
 	snap, at := w.latest()
-	var claimed []cluster.Claimed
-	err := w.repeat(ctx, func(ctx context.Context) (err error) {
-		claimed, err = w.engine.Claim(ctx, w.id, parts)
-		return err
-	})
+	claimed, err := ask(ctx, &w.calls, func(ctx context.Context) ([]cluster.Claimed, error) { return w.engine.Claim(ctx, w.id, parts) })
 	if err == nil {
 		err = w.refresh(ctx)
 	}

@@ -217,7 +217,8 @@ func (w *work) consider(snap *cluster.Snapshot) (*End, error) {
 	w.extend(snap)
 	w.grants.learn(snap)
 	if name := w.twins.look(snap, &w.id); name != "" {
-		w.log.Warn("another process has the identity of this machine, so one of the two gets nothing to do: its data directory is a copy; stop one, delete the file machine in its data directory, and start it again", "process", name)
+		w.log.Warn("another process has the identity of this machine, so one of the two gets nothing to do: its data directory is a copy; "+
+			"stop one, delete the file machine in its data directory, and start it again", "process", name)
 	}
 	if err := w.raise(snap); err != nil {
 		return nil, err
@@ -286,16 +287,11 @@ func (w *work) refresh(ctx context.Context) error {
 	w.mu.Lock()
 	known := cluster.Known{Plan: w.crawl.PlanVersion, Scope: w.scopes}
 	w.mu.Unlock()
-	var snap *cluster.Snapshot
-	err := w.repeat(ctx, func(ctx context.Context) (err error) {
-		snap, err = w.engine.Look(ctx, w.id.Crawl, known)
-		return err
-	})
-	if err != nil {
-		return err
+	snap, err := w.look(ctx, known)
+	if err == nil {
+		w.extend(snap)
 	}
-	w.extend(snap)
-	return nil
+	return err
 }
 
 // takeToken takes the token of the start URLs, if no living session has it, and seeds.
@@ -348,11 +344,8 @@ func (w *work) poll() (*End, error) {
 		return nil, err
 	}
 	w.lookAt = time.Now().Add(lookEvery)
-	var snap *cluster.Snapshot
-	if err := w.repeat(w.ctx, func(ctx context.Context) (err error) {
-		snap, err = w.engine.Look(ctx, w.id.Crawl, cluster.Known{Plan: w.crawl.PlanVersion})
-		return err
-	}); err != nil {
+	snap, err := w.look(w.ctx, cluster.Known{Plan: w.crawl.PlanVersion})
+	if err != nil {
 		return nil, err
 	}
 	if snap.Crawl.State != cluster.Running {
@@ -412,10 +405,8 @@ const inboxBytes = 1 << 20
 
 // receive takes in what others have sent to the partitions that are open here.
 func (w *work) receive() error {
-	var list []cluster.Handover
-	err := w.repeat(w.ctx, func(ctx context.Context) (err error) {
-		list, err = w.engine.Inbox(ctx, w.id, w.journal.underway(), inboxBytes)
-		return err
+	list, err := ask(w.ctx, &w.calls, func(ctx context.Context) ([]cluster.Handover, error) {
+		return w.engine.Inbox(ctx, w.id, w.journal.underway(), inboxBytes)
 	})
 	if err != nil || len(list) == 0 {
 		return err

@@ -194,7 +194,8 @@ func (d Dir) isWorkFile(e fs.DirEntry) bool {
 }
 
 func (d Dir) isOutput(name string) bool {
-	return export.IsSitemap(name) || strings.HasPrefix(name, export.IndexName+".") || slices.Contains([]string{filepath.Base(d.JSONL()), filepath.Base(d.CSV()), filepath.Base(d.Links()), filepath.Base(d.Changes()), filepath.Base(d.Problems()), filepath.Base(d.Report()), filepath.Base(d.ReportHTML()), filepath.Base(d.Plan())}, name)
+	outputs := []string{d.JSONL(), d.CSV(), d.Links(), d.Changes(), d.Problems(), d.Report(), d.ReportHTML(), d.Plan()}
+	return export.IsSitemap(name) || strings.HasPrefix(name, export.IndexName+".") || slices.Contains(outputs, filepath.Join(string(d), name))
 }
 
 // Make makes a data directory that only its user can enter, since the settings and the log may hold secrets. The mode of a

@@ -109,7 +109,8 @@ func ReadPlan(dir Dir) (*Plan, error) {
 		return nil, fmt.Errorf("data directory %s is that of a machine of a cluster, whose database has the crawl: give --cluster ADDRESS --name NAME instead", dir)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("data directory %s: crawl.json is missing, so the settings of the crawl are not known: restore the file from a copy, or delete the crawl with '%s' and start again", dir, dir.Command("wipe"))
+		return nil, fmt.Errorf("data directory %s: crawl.json is missing, so the settings of the crawl are not known: "+
+			"restore the file from a copy, or delete the crawl with '%s' and start again", dir, dir.Command("wipe"))
 	}
 	if err != nil {
 		return nil, err
@@ -136,6 +137,14 @@ func DecodePlan(text []byte, name string) (*Plan, error) {
 		return nil, &state.CorruptError{What: name, Reason: "it has no version or no start URL"}
 	}
 	return &p, nil
+}
+
+// Profile is that of the settings, empty if they name none.
+func (p *Plan) Profile() string {
+	if names := p.Settings[config.ProfileName]; len(names) > 0 {
+		return names[0]
+	}
+	return ""
 }
 
 // URLs are the start URLs.

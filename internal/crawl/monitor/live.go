@@ -6,7 +6,6 @@ import (
 	"strconv"
 
 	"github.com/mapwright/mapwright/frontier"
-	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/page"
@@ -164,15 +163,12 @@ func Stored(ctx context.Context, s *state.Store, p *datadir.Plan) (*Live, error)
 	out := &Live{
 		SchemaVersion: StatusVersion, Generation: generation, State: report.Interrupted, StartedAt: p.CreatedAt, Found: int64(counters.Discovered), Done: int64(counters.Finished),
 		Pending: int64(counters.Pending()), Outcomes: OutcomeCounts(&counters, blocked), Classes: ClassCounts(&counters), Bytes: int64(counters.Bytes), Tickets: int64(counters.Counted),
-		LogBytes: s.Stats().LogBytes, StartURLCount: len(p.Starts),
+		LogBytes: s.Stats().LogBytes, StartURLCount: len(p.Starts), Profile: p.Profile(),
 	}
 	// The caller has the store open, so no run is under way: one that is recorded as running was interrupted.
 	if status, ok := s.Facts()[report.FactStatus]; ok && report.Status(status) != report.Running {
 		reason, _ := s.Facts()[report.FactReason]
 		out.State, out.Reason = report.Status(status), string(reason)
-	}
-	if profile := p.Settings[config.ProfileName]; len(profile) > 0 {
-		out.Profile = profile[0]
 	}
 	for _, st := range p.Starts[:min(len(p.Starts), maxShownStarts)] {
 		out.StartURLs = append(out.StartURLs, st.URL)

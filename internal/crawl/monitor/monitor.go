@@ -141,7 +141,8 @@ func (m *Monitor) take() *sample {
 		done = max(0, found-fs.Pending)
 	}
 	live := &Live{
-		SchemaVersion: StatusVersion, State: report.Running, Generation: f.Generation, Conditional: f.Conditional, NotModified: f.NotModified, Phase: f.Phase, PID: os.Getpid(), Profile: string(m.o.Settings.Profile),
+		SchemaVersion: StatusVersion, State: report.Running, Generation: f.Generation, Conditional: f.Conditional, NotModified: f.NotModified,
+		Phase: f.Phase, PID: os.Getpid(), Profile: string(m.o.Settings.Profile),
 		StartURLCount: len(m.o.Starts), StartedAt: page.Time{Time: f.Began}, Elapsed: f.Limits.Counted.Seconds(),
 		Found: found, Done: done, Pending: max(0, found-done), InFlight: fs.Leased,
 		Outcomes: OutcomeCounts(&counters, fs.GivenUp), Classes: ClassCounts(&counters), Bytes: int64(counters.Bytes), PagesPerSec: float64(f.Pages) / max(f.Elapsed.Seconds(), 0.001),
