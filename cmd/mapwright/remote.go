@@ -32,6 +32,7 @@ type remote struct {
 	server  string
 	key     string
 	keyFile string
+	asJSON  bool
 }
 
 func newRemote(environ []string, io stdio) *cobra.Command {
@@ -59,6 +60,23 @@ func newRemote(environ []string, io stdio) *cobra.Command {
 		r.recrawl(),
 		r.command(service.CommandDelete, "Delete a crawl and all its data"))
 	return cmd
+}
+
+// with is the body of a command that uses the server. It completes the errors of requests.
+func (r *remote) with(do func(cmd *cobra.Command, c *client.Client, args []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		c, err := r.client()
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		return r.failed(do(cmd, c, args))
+	}
+}
+
+// addJSON gives a command the flag --json.
+func (r *remote) addJSON(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&r.asJSON, "json", false, "print JSON")
 }
 
 // client makes the client of a command.
@@ -89,8 +107,8 @@ func (r *remote) client() (*client.Client, error) {
 
 // failed is the error of a request: what the server refused is the caller's mistake.
 func (r *remote) failed(err error) error {
-	if err == nil {
-		return nil
+	if _, done := errors.AsType[*exitError](err); done || err == nil {
+		return err
 	}
 	if e, ok := errors.AsType[*client.Error](err); ok && e.Status < 500 {
 		return refusal(err)
@@ -124,14 +142,13 @@ func (r *remote) submit() *cobra.Command {
 		priority int
 		repeat   string
 		follow   bool
-		asJSON   bool
 		setting  *settingFlags
 	)
 	cmd := &cobra.Command{
 		Use:   "submit [--start-url] URL...",
 		Short: "Submit a crawl",
 		Long:  "Submit a crawl. The settings are those of 'mapwright crawl'; the server says which of them the key may use.",
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: r.with(func(cmd *cobra.Command, c *client.Client, args []string) error {
 			settings, err := givenSettings(setting)
 			urls, startsErr := readStarts(append(starts, args...), r.io.in)
 			if err := errors.Join(err, startsErr); err != nil {
@@ -148,25 +165,20 @@ func (r *remote) submit() *cobra.Command {
 			if cmd.Flags().Changed("queue-priority") {
 				s.Priority = &priority
 			}
-			c, err := r.client()
+			crawl, err := c.Submit(cmd.Context(), s, repeat)
 			if err != nil {
 				return err
 			}
-			defer c.Close()
-			crawl, err := c.Submit(cmd.Context(), s, repeat)
-			if err != nil {
-				return r.failed(err)
-			}
 			if follow {
 				fmt.Fprintf(r.io.err, "mapwright: crawl %s is accepted\n", crawl.ID)
-				return r.follow(cmd.Context(), c, crawl.ID, asJSON)
+				return r.follow(cmd.Context(), c, crawl.ID)
 			}
-			if asJSON {
+			if r.asJSON {
 				return r.printJSON(crawl)
 			}
 			_, err = fmt.Fprintln(r.io.out, crawl.ID)
 			return err
-		},
+		}),
 	}
 	cmd.Flags().StringArrayVarP(&starts, config.StartURLName, "u", nil, "`URL`, domain, file with one per line, or - for standard input (repeatable)")
 	cmd.Flags().StringVar(&s.Name, "name", "", "`name` of the crawl")
@@ -175,7 +187,7 @@ func (r *remote) submit() *cobra.Command {
 	cmd.Flags().StringVar(&s.Plan, "plan", "", "`name` of a plan that the account may use")
 	cmd.Flags().StringVar(&repeat, "idempotency-key", "", "any `text` that names this request: if it is repeated, no second crawl is made")
 	cmd.Flags().BoolVarP(&follow, "watch", "w", false, "show the crawl until it ends")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	r.addJSON(cmd)
 	setting = addSettings(cmd, nil)
 	return cmd
 }
@@ -220,14 +232,13 @@ func (r *remote) edit() *cobra.Command {
 		plan     string
 		labels   []string
 		priority int
-		asJSON   bool
 		setting  *settingFlags
 	)
 	cmd := &cobra.Command{
 		Use:   "edit ID",
 		Short: "Change a crawl: its name, labels, priority, limits, while it is paused its scope, and before it has begun everything",
 		Args:  crawlIDs(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: r.with(func(cmd *cobra.Command, c *client.Client, args []string) error {
 			settings, err := givenSettings(setting)
 			if err != nil {
 				return err
@@ -245,52 +256,33 @@ func (r *remote) edit() *cobra.Command {
 			if cmd.Flags().Changed("queue-priority") {
 				e.Priority = &priority
 			}
-			c, err := r.client()
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			crawl, err := c.Edit(cmd.Context(), args[0], e)
-			if err != nil {
-				return r.failed(err)
-			}
-			return r.print(crawl, asJSON)
-		},
+			return r.print(c.Edit(cmd.Context(), args[0], e))
+		}),
 	}
 	cmd.Flags().StringVar(&name, "name", "", "`name` of the crawl")
 	cmd.Flags().StringVar(&plan, "plan", "", "`name` of a plan that the account may use")
 	cmd.Flags().StringArrayVar(&labels, "label", nil, "`label` of the crawl, instead of those that it has (repeatable)")
 	cmd.Flags().IntVar(&priority, "queue-priority", 5, "0 to 9; crawls with a higher `number` run first")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	r.addJSON(cmd)
 	setting = addSettings(cmd, nil)
 	return cmd
 }
 
 // command is the command for one thing that a crawl can be asked to do.
 func (r *remote) command(command service.Command, short string) *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   string(command) + " ID...",
 		Short: short,
 		Args:  crawlIDs(1, math.MaxInt),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := r.client()
-			if err != nil {
-				return err
-			}
-			defer c.Close()
+		RunE: r.with(func(cmd *cobra.Command, c *client.Client, args []string) error {
 			var failed []error
 			for _, id := range args {
-				crawl, err := c.Command(cmd.Context(), id, command)
-				if err == nil {
-					err = r.print(crawl, asJSON)
-				}
-				failed = append(failed, err)
+				failed = append(failed, r.print(c.Command(cmd.Context(), id, command)))
 			}
-			return r.failed(errors.Join(failed...))
-		},
+			return errors.Join(failed...)
+		}),
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	r.addJSON(cmd)
 	return cmd
 }
 
@@ -298,32 +290,23 @@ func (r *remote) recrawl() *cobra.Command {
 	var (
 		what   service.Recrawl
 		follow bool
-		asJSON bool
 	)
 	cmd := &cobra.Command{
 		Use:   "recrawl ID",
 		Short: "Visit the URLs of a finished crawl again, and find out what changed",
 		Args:  crawlIDs(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := r.client()
-			if err != nil {
-				return err
-			}
-			defer c.Close()
+		RunE: r.with(func(cmd *cobra.Command, c *client.Client, args []string) error {
 			crawl, err := c.Recrawl(cmd.Context(), args[0], what)
-			if err != nil {
-				return r.failed(err)
+			if follow && err == nil {
+				return r.follow(cmd.Context(), c, crawl.ID)
 			}
-			if follow {
-				return r.follow(cmd.Context(), c, crawl.ID, asJSON)
-			}
-			return r.print(crawl, asJSON)
-		},
+			return r.print(crawl, err)
+		}),
 	}
 	cmd.Flags().StringVar(&what.MaxAge, "max-age", "", "visit only URLs whose last check is longer ago than this `age`, such as 12h, 7d or 2w")
 	cmd.Flags().StringArrayVar(&what.Include, "include", nil, "visit only known URLs that match this `expression` (repeatable)")
 	cmd.Flags().StringArrayVar(&what.Exclude, "exclude", nil, "visit no known URLs that match this `expression` (repeatable)")
 	cmd.Flags().BoolVarP(&follow, "watch", "w", false, "show the crawl until it ends")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	r.addJSON(cmd)
 	return cmd
 }

@@ -28,83 +28,65 @@ func (r *remote) list() *cobra.Command {
 	var (
 		states []string
 		f      service.CrawlFilter
-		asJSON bool
 	)
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List crawls, the newest first",
 		Args:  noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+		RunE: r.with(func(cmd *cobra.Command, c *client.Client, _ []string) error {
 			for _, s := range states {
 				if !slices.Contains(service.States(), service.State(s)) {
 					return usage("flag --state: %q is not one of %v", s, service.States())
 				}
 				f.States = append(f.States, service.State(s))
 			}
-			c, err := r.client()
-			if err != nil {
-				return err
-			}
-			defer c.Close()
 			list, err := c.Crawls(cmd.Context(), f)
-			if err != nil {
-				return r.failed(err)
-			}
-			if asJSON {
-				return r.printJSON(list)
-			}
-			return r.table(list, "ID\tSTATE\tDONE\tPENDING\tCREATED\tNAME", func(crawl *service.Crawl) []any {
+			return r.table(list, err, "ID\tSTATE\tDONE\tPENDING\tCREATED\tNAME", func(crawl *service.Crawl) []any {
 				return []any{crawl.ID, crawlState(crawl), humanize.Comma(crawl.Done), humanize.Comma(crawl.Pending), minute(crawl.CreatedAt), crawlName(crawl)}
 			})
-		},
+		}),
 	}
 	cmd.Flags().StringSliceVar(&states, "state", nil, "only crawls in this `state` (repeatable)")
 	cmd.Flags().StringVar(&f.Label, "label", "", "only crawls with this `label`")
 	cmd.Flags().StringVar(&f.Name, "search", "", "only crawls whose name or a start URL contains this `text`")
-	cmd.Flags().StringVar(&f.Account, "account", "", "`id` or name of another account, or * for all; needs the scope admin")
-	cmd.Flags().IntVar(&f.Limit, "limit", 100, "at most this many")
-	cmd.Flags().StringVar(&f.Cursor, "cursor", "", "`cursor` that the last list ended with")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	r.addPart(cmd, &f)
 	return cmd
 }
 
 func (r *remote) queue() *cobra.Command {
-	var (
-		f      service.CrawlFilter
-		asJSON bool
-	)
+	var f service.CrawlFilter
 	cmd := &cobra.Command{
 		Use:   "queue",
 		Short: "List crawls that wait, in the order in which they start, and why they wait",
 		Args:  noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := r.client()
-			if err != nil {
-				return err
-			}
-			defer c.Close()
+		RunE: r.with(func(cmd *cobra.Command, c *client.Client, _ []string) error {
 			list, err := c.Queue(cmd.Context(), f)
-			if err != nil {
-				return r.failed(err)
-			}
-			if asJSON {
-				return r.printJSON(list)
-			}
-			return r.table(list, "PLACE\tID\tPRIORITY\tCREATED\tNAME\tWAITS", func(crawl *service.Crawl) []any {
+			return r.table(list, err, "PLACE\tID\tPRIORITY\tCREATED\tNAME\tWAITS", func(crawl *service.Crawl) []any {
 				wait := cmp.Or(crawl.Waiting, &service.Waiting{})
 				return []any{wait.Position, crawl.ID, crawl.Priority, minute(crawl.CreatedAt), crawlName(crawl), wait.Detail}
 			})
-		},
+		}),
 	}
-	cmd.Flags().StringVar(&f.Account, "account", "", "`id` or name of another account, or * for all; needs the scope admin")
-	cmd.Flags().IntVar(&f.Limit, "limit", 100, "at most this many")
-	cmd.Flags().StringVar(&f.Cursor, "cursor", "", "`cursor` that the last list ended with")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	r.addPart(cmd, &f)
 	return cmd
 }
 
-// table prints a part of a list, one crawl in a line.
-func (r *remote) table(list *service.List[service.Crawl], head string, cells func(*service.Crawl) []any) error {
+// addPart gives a command the flags that say whose crawls it lists, and which part of the list.
+func (r *remote) addPart(cmd *cobra.Command, f *service.CrawlFilter) {
+	cmd.Flags().StringVar(&f.Account, "account", "", "`id` or name of another account, or * for all; needs the scope admin")
+	cmd.Flags().IntVar(&f.Limit, "limit", 100, "at most this many")
+	cmd.Flags().StringVar(&f.Cursor, "cursor", "", "`cursor` that the last list ended with")
+	r.addJSON(cmd)
+}
+
+// table prints a part of a list, one crawl in a line, unless there is an error.
+func (r *remote) table(list *service.List[service.Crawl], err error, head string, cells func(*service.Crawl) []any) error {
+	if err != nil {
+		return err
+	}
+	if r.asJSON {
+		return r.printJSON(list)
+	}
 	w := newTable(r.io.out)
 	fmt.Fprintln(w, head)
 	for i := range list.Items {
@@ -126,32 +108,20 @@ func crawlName(crawl *service.Crawl) string {
 }
 
 func (r *remote) get() *cobra.Command {
-	var (
-		out    string
-		asJSON bool
-	)
+	var out string
 	cmd := &cobra.Command{
 		Use:   "get ID [RESULT]",
 		Short: "Show a crawl, or read one of its results: pages.jsonl, sitemap.xml, report, report.html, links, changes, log",
 		Args:  crawlIDs(1, 2),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := r.client()
-			if err != nil {
-				return err
-			}
-			defer c.Close()
+		RunE: r.with(func(cmd *cobra.Command, c *client.Client, args []string) error {
 			if len(args) == 2 {
 				return r.download(cmd.Context(), c, args[0], args[1], out)
 			}
-			crawl, err := c.Crawl(cmd.Context(), args[0])
-			if err != nil {
-				return r.failed(err)
-			}
-			return r.print(crawl, asJSON)
-		},
+			return r.print(c.Crawl(cmd.Context(), args[0]))
+		}),
 	}
 	cmd.Flags().StringVarP(&out, "output", "o", "", "`file` to write the result to (default: standard output)")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	r.addJSON(cmd)
 	return cmd
 }
 
@@ -159,12 +129,12 @@ func (r *remote) get() *cobra.Command {
 func (r *remote) download(ctx context.Context, c *client.Client, id, name, path string) error {
 	body, err := c.Result(ctx, id, name)
 	if err != nil {
-		return r.failed(err)
+		return err
 	}
 	defer body.Close()
 	if path == "" {
 		_, err = io.Copy(r.io.out, body)
-		return r.failed(err)
+		return err
 	}
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".tmp-")
 	if err != nil {
@@ -175,45 +145,39 @@ func (r *remote) download(ctx context.Context, c *client.Client, id, name, path 
 		err = os.Rename(f.Name(), path)
 	}
 	if err != nil {
-		return r.failed(errors.Join(err, os.Remove(f.Name())))
+		return errors.Join(err, os.Remove(f.Name()))
 	}
 	return nil
 }
 
 func (r *remote) watch() *cobra.Command {
-	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "watch ID",
 		Short: "Show what happens to a crawl until it ends; the exit status is that of 'mapwright crawl'",
 		Args:  crawlIDs(1, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := r.client()
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			return r.follow(cmd.Context(), c, args[0], asJSON)
-		},
+		RunE: r.with(func(cmd *cobra.Command, c *client.Client, args []string) error {
+			return r.follow(cmd.Context(), c, args[0])
+		}),
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print each event as a line of JSON")
+	cmd.Flags().BoolVar(&r.asJSON, "json", false, "print each event as a line of JSON")
 	return cmd
 }
 
 // follow prints the events and samples of a crawl until it has ended, or a signal comes.
-func (r *remote) follow(ctx context.Context, c *client.Client, id string, asJSON bool) error {
+func (r *remote) follow(ctx context.Context, c *client.Client, id string) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	if _, err := c.Crawl(ctx, id); err != nil && ctx.Err() == nil {
-		return r.failed(err) // the stream would be tried again and again
+		return err // the stream would be tried again and again
 	}
 	for event, err := range c.Events(ctx, id, 0) {
 		if ctx.Err() != nil {
 			return &exitError{exitInterrupted, fmt.Errorf("the crawl is left to the server: 'mapwright remote watch %s' shows it again, 'mapwright remote cancel %s' ends it", id, id)}
 		}
 		if err != nil {
-			return r.failed(err)
+			return err
 		}
-		if asJSON {
+		if r.asJSON {
 			err = r.printJSON(event)
 		} else {
 			_, err = fmt.Fprintln(r.io.out, eventText(&event))
@@ -229,7 +193,7 @@ func (r *remote) follow(ctx context.Context, c *client.Client, id string, asJSON
 			return &exitError{exitFailed, fmt.Errorf("crawl %s was deleted", id)}
 		}
 		if err != nil {
-			return r.failed(err)
+			return err
 		}
 		for _, text := range crawl.Errors {
 			fmt.Fprintf(r.io.err, "mapwright: %s\n", text)
@@ -291,9 +255,12 @@ func crawlState(crawl *service.Crawl) string {
 	return text
 }
 
-// print prints a crawl.
-func (r *remote) print(crawl *service.Crawl, asJSON bool) error {
-	if asJSON {
+// print prints a crawl, unless there is an error.
+func (r *remote) print(crawl *service.Crawl, err error) error {
+	if err != nil {
+		return err
+	}
+	if r.asJSON {
 		return r.printJSON(crawl)
 	}
 	t := newTable(r.io.out)

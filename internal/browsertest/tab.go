@@ -185,8 +185,8 @@ func quote(text string) string {
 	return string(b)
 }
 
-// Allow allows requests to addresses with a prefix.
-func (p *Tab) Allow(prefix string) {
+// allow allows requests to addresses with a prefix.
+func (p *Tab) allow(prefix string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.allowed = append(p.allowed, prefix)
@@ -200,7 +200,7 @@ func (p *Tab) Open(url string) {
 		host, _, _ := strings.Cut(rest, "/")
 		allowed = "http://" + host + "/"
 	}
-	p.Allow(allowed)
+	p.allow(allowed)
 	p.Do(chromedp.Navigate(url))
 }
 

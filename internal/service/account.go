@@ -64,8 +64,8 @@ type Plan struct {
 	Refused       []string `json:"refused_settings,omitempty"` // settings that its crawls may not use, by file key
 }
 
-// DefaultPlan is the plan of an account that was made without one. It exists from the start and can be changed.
-const DefaultPlan = "default"
+// defaultPlan is the plan of an account that was made without one. It exists from the start and can be changed.
+const defaultPlan = "default"
 
 // Usage is what an account has used of its plan.
 type Usage struct {

@@ -27,13 +27,13 @@ func (a *Accounts) makeDefaults(ctx context.Context) error {
 		return err
 	}
 	return a.s.Write(ctx, func(tx *Tx) error {
-		for _, p := range []Plan{{Name: DefaultPlan, MaxPriority: 9}, {Name: "safe", Safe: true, MaxPriority: 9, MaxCrawls: 1}} {
+		for _, p := range []Plan{{Name: defaultPlan, MaxPriority: 9}, {Name: "safe", Safe: true, MaxPriority: 9, MaxCrawls: 1}} {
 			if _, err := tx.Exec("INSERT INTO plan (name, terms_json) VALUES (?, ?) ON CONFLICT (name) DO NOTHING", p.Name, ToJSON(p)); err != nil {
 				return err
 			}
 		}
 		_, err := tx.Exec("INSERT INTO account (id, name, plan, own_hosts_json, disabled, created_at) VALUES (?, ?, ?, '[]', 0, ?) ON CONFLICT (name) DO NOTHING",
-			NewID(), DefaultAccount, DefaultPlan, Millis(tx.now))
+			NewID(), DefaultAccount, defaultPlan, Millis(tx.now))
 		return err
 	})
 }
@@ -85,7 +85,7 @@ func (a *Accounts) List(ctx context.Context) ([]Account, error) {
 // Create makes an account.
 func (a *Accounts) Create(ctx context.Context, c *Caller, account Account) (Account, error) {
 	account.ID = NewID()
-	account.Plan = cmp.Or(account.Plan, DefaultPlan)
+	account.Plan = cmp.Or(account.Plan, defaultPlan)
 	if account.OwnHosts == nil {
 		account.OwnHosts = []string{}
 	}
@@ -192,8 +192,8 @@ func (a *Accounts) Plans(ctx context.Context) ([]Plan, error) {
 	return Collect(ctx, a.s.db.Read(), scanPlan, "SELECT terms_json FROM plan ORDER BY name")
 }
 
-// Plan returns a plan by its name.
-func (a *Accounts) Plan(ctx context.Context, name string) (Plan, error) {
+// plan returns a plan by its name.
+func (a *Accounts) plan(ctx context.Context, name string) (Plan, error) {
 	return getPlan(ctx, a.s.db.Read(), name)
 }
 
@@ -247,7 +247,7 @@ func (a *Accounts) PutPlan(ctx context.Context, c *Caller, p Plan) error {
 // DeletePlan deletes a plan that no account and no crawl uses. A refusal names the accounts.
 func (a *Accounts) DeletePlan(ctx context.Context, c *Caller, name string) error {
 	return a.s.Write(ctx, func(tx *Tx) error {
-		if name == DefaultPlan {
+		if name == defaultPlan {
 			return &Error{Code: ErrInUse, Detail: "the default plan is that of new accounts and cannot be deleted"}
 		}
 		owners, err := tx.accountNames("SELECT name FROM account WHERE plan = ? ORDER BY name", name)

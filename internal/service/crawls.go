@@ -150,7 +150,7 @@ func (c *Crawls) newRow(ctx context.Context, caller *Caller, sub *Submission) (*
 
 // choosePlan finds the plan of a submission: the account's own, a safe one, or any if the caller is an admin.
 func (c *Crawls) choosePlan(ctx context.Context, caller *Caller, name string) (Plan, []FieldError, error) {
-	plan, err := c.s.Accounts.Plan(ctx, cmp.Or(name, caller.Account.Plan))
+	plan, err := c.s.Accounts.plan(ctx, cmp.Or(name, caller.Account.Plan))
 	if e := (*Error)(nil); errors.As(err, &e) {
 		return Plan{MaxPriority: maxPriority}, []FieldError{{"plan", "unknown", e.Detail}}, nil
 	}
@@ -339,7 +339,7 @@ func badCursor() error {
 func parseCursor(text string) (at int64, id string, err error) {
 	before, id, found := strings.Cut(text, ".")
 	at, err = strconv.ParseInt(before, 10, 64)
-	if err != nil || !found || !IsID(id) {
+	if err != nil || !found || !isID(id) {
 		return 0, "", badCursor()
 	}
 	return at, id, nil

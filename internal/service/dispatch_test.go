@@ -327,7 +327,7 @@ func TestRestoredDatabase(t *testing.T) {
 	}
 	again.awaitState(kept.ID, Complete)
 	again.end()
-	if strays, err := openService(t, Options{Dir: dir}).Strays(t.Context()); err != nil || !slices.Equal(strays, []string{stray}) {
+	if strays, err := openService(t, Options{Dir: dir}).strays(t.Context()); err != nil || !slices.Equal(strays, []string{stray}) {
 		t.Errorf("strays %v, %v", strays, err)
 	}
 }
@@ -490,7 +490,7 @@ func TestEditOfAWaitingCrawl(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := ts.Accounts.PutPlan(t.Context(), ts.admin, Plan{Name: DefaultPlan, MaxURLs: 100, MaxPriority: 3, Refused: []string{"timeout"}}); err != nil {
+	if err := ts.Accounts.PutPlan(t.Context(), ts.admin, Plan{Name: defaultPlan, MaxURLs: 100, MaxPriority: 3, Refused: []string{"timeout"}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := ts.Accounts.PutPlan(t.Context(), ts.admin, Plan{Name: "large", MaxPriority: 9}); err != nil {
@@ -505,10 +505,10 @@ func TestEditOfAWaitingCrawl(t *testing.T) {
 		faults []string
 		plan   string
 	}{
-		{"what the plan would refuse now stays", tenant, Edit{Name: text("n"), StartURLs: &starts, Settings: raw("max_depth", "5")}, nil, DefaultPlan},
-		{"every fault", tenant, Edit{Priority: &priority, Settings: raw("max_urls", "101", "timeout", `"8s"`, "nonsense", "1")}, []string{"priority", "settings.max_urls", "settings.nonsense", "settings.timeout"}, DefaultPlan},
-		{"a larger plan", tenant, Edit{Plan: text("large")}, []string{"plan"}, DefaultPlan},
-		{"no such plan", ts.admin, Edit{Plan: text("none")}, []string{"plan"}, DefaultPlan},
+		{"what the plan would refuse now stays", tenant, Edit{Name: text("n"), StartURLs: &starts, Settings: raw("max_depth", "5")}, nil, defaultPlan},
+		{"every fault", tenant, Edit{Priority: &priority, Settings: raw("max_urls", "101", "timeout", `"8s"`, "nonsense", "1")}, []string{"priority", "settings.max_urls", "settings.nonsense", "settings.timeout"}, defaultPlan},
+		{"a larger plan", tenant, Edit{Plan: text("large")}, []string{"plan"}, defaultPlan},
+		{"no such plan", ts.admin, Edit{Plan: text("none")}, []string{"plan"}, defaultPlan},
 		{"a larger plan, by an admin", ts.admin, Edit{Plan: text("large")}, nil, "large"},
 		{"back, with all that is refused", tenant, Edit{Plan: text("")}, []string{"priority", "settings.max_urls", "settings.timeout"}, "large"},
 		{"a safe plan", tenant, Edit{Plan: text("safe")}, nil, "safe"},

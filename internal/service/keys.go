@@ -105,7 +105,7 @@ var errBadKey = &Error{Code: ErrUnauthorized, Detail: "the key is not valid: it 
 func (a *Accounts) Authenticate(ctx context.Context, secret string) (*Caller, error) {
 	text, ok := strings.CutPrefix(secret, keyPrefix)
 	id, _, found := strings.Cut(text, "_")
-	if !ok || !found || !IsID(id) {
+	if !ok || !found || !isID(id) {
 		return nil, errBadKey
 	}
 	caller, hash, err := a.caller(ctx, id)
@@ -128,8 +128,8 @@ func (a *Accounts) touch(ctx context.Context, c *Caller) error {
 	})
 }
 
-// CallerOf finds the caller with the id of a key, as a session stores it. The error is an *Error if the key is not valid any more.
-func (a *Accounts) CallerOf(ctx context.Context, key string) (*Caller, error) {
+// callerOf finds the caller with the id of a key, as a session stores it. The error is an *Error if the key is not valid any more.
+func (a *Accounts) callerOf(ctx context.Context, key string) (*Caller, error) {
 	caller, _, err := a.caller(ctx, key)
 	if err != nil {
 		return nil, err

@@ -295,7 +295,7 @@ func TestKilledBetweenStateAndOutputs(t *testing.T) {
 			}
 			child := startChildWith(t, childOptions{Dir: o.Dir, Resolve: web.Resolve(), Slot: o.SlotDir, Hold: true})
 			child.await(held)
-			last := records.Crawls.ReportFile(c.ID, 0) // written after all outputs
+			last := records.Crawls.reportFile(c.ID, 0) // written after all outputs
 			if written {
 				// While this transaction lasts the child cannot record the end.
 				err = records.Write(t.Context(), func(*Tx) error {

@@ -149,7 +149,7 @@ func (a *Accounts) Usage(ctx context.Context, id string) (Usage, error) {
 	if err != nil {
 		return Usage{}, err
 	}
-	plan, err := a.Plan(ctx, account.Plan)
+	plan, err := a.plan(ctx, account.Plan)
 	if err != nil {
 		return Usage{}, err
 	}

@@ -40,7 +40,7 @@ func (s *Service) recover(ctx context.Context) (process int64, err error) {
 	if err := removeAll(s.trashDir()); err != nil {
 		return 0, err
 	}
-	strays, err := s.Strays(ctx)
+	strays, err := s.strays(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -155,8 +155,8 @@ func (s *Service) endWell(process int64) error {
 	return s.Write(context.Background(), func(tx *Tx) error { return tx.Change("UPDATE process SET ended_well = 1 WHERE id = ?", process) })
 }
 
-// Strays lists the directories of crawls that the database does not know, as after an older database was restored. They are never deleted.
-func (s *Service) Strays(ctx context.Context) ([]string, error) {
+// strays lists the directories of crawls that the database does not know, as after an older database was restored. They are never deleted.
+func (s *Service) strays(ctx context.Context) ([]string, error) {
 	entries, err := os.ReadDir(s.crawlsDir())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err

@@ -94,7 +94,7 @@ func (r *row) fillEmpty() {
 
 // getRow reads a crawl. Account, if it is given, is the only one whose crawls are found.
 func getRow(ctx context.Context, q Queryer, account, id string) (*row, error) {
-	if !IsID(id) {
+	if !isID(id) {
 		return nil, notFound("crawl", id)
 	}
 	r, err := scanRow(q.QueryRowContext(ctx, "SELECT "+rowColumns+" FROM crawl WHERE id = ? AND (account = ? OR ? = '')", id, account, account))

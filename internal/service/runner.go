@@ -141,7 +141,7 @@ func (r *runner) hasSafePlan(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	plan, err := r.d.s.Accounts.Plan(ctx, row.Plan)
+	plan, err := r.d.s.Accounts.plan(ctx, row.Plan)
 	return plan.Safe, err
 }
 
@@ -179,7 +179,7 @@ func (r *runner) prepare(ctx context.Context, row *row) error {
 	if err := Invalid("the crawl", faults); err != nil {
 		return err
 	}
-	plan, err := s.Accounts.Plan(ctx, row.Plan)
+	plan, err := s.Accounts.plan(ctx, row.Plan)
 	if err != nil {
 		return err
 	}
@@ -555,20 +555,20 @@ func (r *runner) keepReport(rep *report.Report) error {
 	if err != nil {
 		return err
 	}
-	path := r.d.s.Crawls.ReportFile(r.id, rep.Generation)
+	path := r.d.s.Crawls.reportFile(r.id, rep.Generation)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
 	if rep.Generation >= keptRuns {
-		if err := os.Remove(r.d.s.Crawls.ReportFile(r.id, rep.Generation-keptRuns)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.Remove(r.d.s.Crawls.reportFile(r.id, rep.Generation-keptRuns)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
 	return export.WriteFile(path, export.Private, text)
 }
 
-// ReportFile is the report.json of one generation of a crawl.
-func (c *Crawls) ReportFile(id string, generation uint32) string {
+// reportFile is the report.json of one generation of a crawl.
+func (c *Crawls) reportFile(id string, generation uint32) string {
 	return filepath.Join(string(c.DataDir(id)), "reports", strconv.FormatUint(uint64(generation), 10)+".json")
 }
 

@@ -288,8 +288,8 @@ func encodeID(b []byte) string {
 	return strings.ToLower(base32.HexEncoding.WithPadding(base32.NoPadding).EncodeToString(b))
 }
 
-// IsID says whether a text has the form of an id.
-func IsID(text string) bool {
+// isID says whether a text has the form of an id.
+func isID(text string) bool {
 	if len(text) != 24 {
 		return false
 	}

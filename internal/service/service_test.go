@@ -190,7 +190,7 @@ func (ts *testService) used() (used, granted int64) {
 // setPlan changes the default plan.
 func (ts *testService) setPlan(p Plan) {
 	ts.t.Helper()
-	p.Name, p.MaxPriority = DefaultPlan, 9
+	p.Name, p.MaxPriority = defaultPlan, 9
 	if err := ts.Accounts.PutPlan(ts.t.Context(), ts.admin, p); err != nil {
 		ts.t.Fatal(err)
 	}
@@ -208,7 +208,7 @@ func TestCrawlToItsEnd(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	dir := ts.Crawls.DataDir(c.ID)
-	for _, path := range []string{dir.JSONL(), dir.Report(), dir.Log(), ts.Crawls.ReportFile(c.ID, 0)} {
+	for _, path := range []string{dir.JSONL(), dir.Report(), dir.Log(), ts.Crawls.reportFile(c.ID, 0)} {
 		if _, err := os.Stat(path); err != nil {
 			t.Error(err)
 		}

@@ -13,8 +13,8 @@ import (
 const (
 	// SessionTime is how long a session of a browser lasts.
 	SessionTime = 24 * time.Hour
-	// LoginTime is how long a login link can be used.
-	LoginTime = 24 * time.Hour
+	// loginTime is how long a login link can be used.
+	loginTime = 24 * time.Hour
 )
 
 // Sessions are the sessions of browsers. A session has a key: that which began it, or one that was made for it by a login link. It ends with that key.
@@ -32,7 +32,7 @@ func (s *Sessions) NewLogin(ctx context.Context) (token string, err error) {
 	return token, s.s.Write(ctx, func(tx *Tx) error {
 		return errors.Join(
 			tx.Change("DELETE FROM login"),
-			tx.Change("INSERT INTO login (hash, account, created_at, expires_at) VALUES (?, ?, ?, ?)", hashOf(token), DefaultAccount, Millis(tx.now), Millis(tx.now.Add(LoginTime))),
+			tx.Change("INSERT INTO login (hash, account, created_at, expires_at) VALUES (?, ?, ?, ?)", hashOf(token), DefaultAccount, Millis(tx.now), Millis(tx.now.Add(loginTime))),
 			tx.Audit(&Caller{System: "operator"}, "login.create", "", nil))
 	})
 }
@@ -109,7 +109,7 @@ func (s *Sessions) Get(ctx context.Context, secret string) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	caller, err := s.s.Accounts.CallerOf(ctx, key)
+	caller, err := s.s.Accounts.callerOf(ctx, key)
 	if err != nil {
 		return nil, err
 	}

@@ -66,7 +66,7 @@ type Anchor struct {
 
 // size is about what the cell takes on the page.
 func (c *Cell) size() int {
-	n := 40 + written(Show(c.Text)) + written(c.Path)
+	n := 40 + written(shown(c.Text)) + written(c.Path)
 	switch c.Kind {
 	case "link":
 		n += linkSize(c.Text)
@@ -74,7 +74,7 @@ func (c *Cell) size() int {
 		n = 40 + written(show(c.Text, maxWhole))
 	}
 	for _, a := range c.Anchors {
-		n += 80 + written(Show(a.URL)) + written(Show(a.Text)) + written(a.Path) + linkSize(a.URL)
+		n += 80 + written(shown(a.URL)) + written(shown(a.Text)) + written(a.Path) + linkSize(a.URL)
 	}
 	return n
 }

@@ -53,7 +53,7 @@ func Parse(pages fs.FS, patterns ...string) (*template.Template, error) {
 
 func functions() template.FuncMap {
 	return template.FuncMap{
-		"show": Show, "whole": func(text string) string { return show(text, maxWhole) }, "isLink": IsLink, "comma": humanize.Comma, "size": Size, "seconds": Seconds, "millis": Millis, "when": When, "decimal": Decimal,
+		"show": shown, "whole": func(text string) string { return show(text, maxWhole) }, "isLink": IsLink, "comma": humanize.Comma, "size": Size, "seconds": Seconds, "millis": Millis, "when": When, "decimal": Decimal,
 		"lower": strings.ToLower,
 	}
 }
@@ -65,8 +65,8 @@ const (
 	maxLink  = 2048
 )
 
-// Show is a text as it is shown: not too long, and without characters that hide or reverse the text around them.
-func Show(text string) string { return show(text, maxShown) }
+// shown is a text as it is shown: not too long, and without characters that hide or reverse the text around them.
+func shown(text string) string { return show(text, maxShown) }
 
 func show(text string, length int) string {
 	return chart.Cut(page.EscapeControls(strings.ToValidUTF8(text, "\uFFFD")), length)

@@ -10,12 +10,12 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// LineEvery is how often a crawl without a picture says how it is.
-const LineEvery = 10 * time.Second
+// lineEvery is how often a crawl without a picture says how it is.
+const lineEvery = 10 * time.Second
 
-// Lines logs one line each LineEvery until ctx ends.
+// Lines logs one line each lineEvery until ctx ends.
 func Lines(ctx context.Context, log *slog.Logger, live func() *monitor.Live) {
-	tick := time.NewTicker(LineEvery)
+	tick := time.NewTicker(lineEvery)
 	defer tick.Stop()
 	for {
 		select {

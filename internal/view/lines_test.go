@@ -31,7 +31,7 @@ func TestLines(t *testing.T) {
 			{&monitor.Live{Phase: monitor.Stopping, InFlight: 3}, `msg=stopping pages_per_second=0.0`},
 		} {
 			now.Store(step.live)
-			time.Sleep(LineEvery - time.Nanosecond)
+			time.Sleep(lineEvery - time.Nanosecond)
 			synctest.Wait()
 			if early := out.take(); early != "" {
 				t.Errorf("before its time: %s", early)

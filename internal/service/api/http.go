@@ -20,7 +20,7 @@ const (
 // HTTP is an HTTP server with bounds that no client can exceed. The caller runs and closes it.
 func (s *Server) HTTP() *http.Server {
 	return &http.Server{
-		Handler: s.Handler(), ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
+		Handler: s.handler(), ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // what bad clients do
 	}
 }

@@ -126,7 +126,7 @@ func ask(s *Server, method, target string, change func(*http.Request)) *httptest
 		change(r)
 	}
 	w := httptest.NewRecorder()
-	s.Handler().ServeHTTP(w, r)
+	s.handler().ServeHTTP(w, r)
 	return w
 }
 

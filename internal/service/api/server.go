@@ -141,8 +141,8 @@ func requestID(r *http.Request) string {
 	return id
 }
 
-// Handler answers all requests.
-func (s *Server) Handler() http.Handler {
+// handler answers all requests.
+func (s *Server) handler() http.Handler {
 	return http.HandlerFunc(func(plain http.ResponseWriter, r *http.Request) {
 		r = r.WithContext(context.WithValue(r.Context(), requestIDKey{}, rand.Text()))
 		w, began := &answer{ResponseWriter: plain, status: http.StatusOK}, time.Now()

@@ -14,8 +14,8 @@ import (
 	_ "time/tzdata" // zones are known on machines without a database of them
 )
 
-// MinInterval is the shortest interval.
-const MinInterval = time.Minute
+// minInterval is the shortest interval.
+const minInterval = time.Minute
 
 // maxDays bounds the search for a due day. The calendar repeats after 400 years, but no expression has a longer gap than 40 years: a weekday on
 // 29 February around a year such as 2100.
@@ -98,8 +98,8 @@ func Parse(text, zone string) (Schedule, error) {
 
 // Every is due at the anchor plus any number of intervals.
 func Every(interval time.Duration, anchor time.Time) (Schedule, error) {
-	if interval < MinInterval {
-		return Schedule{}, fmt.Errorf("an interval of %v is too short: the shortest is %v", interval, MinInterval)
+	if interval < minInterval {
+		return Schedule{}, fmt.Errorf("an interval of %v is too short: the shortest is %v", interval, minInterval)
 	}
 	return Schedule{every: interval, anchor: anchor}, nil
 }

@@ -92,7 +92,7 @@ func TestMigrations(t *testing.T) {
 	if err := d.Read().QueryRowContext(t.Context(), "SELECT COUNT(*) FROM more").Scan(&n); err == nil {
 		t.Error("half of a step that failed was done")
 	}
-	if _, err := Open(t.Context(), Options{Dir: dir}); !errors.Is(err, ErrNewer) {
+	if _, err := Open(t.Context(), Options{Dir: dir}); !errors.Is(err, errNewer) {
 		t.Errorf("a newer database: %v", err)
 	}
 	older := t.TempDir()

@@ -17,8 +17,8 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// ErrNewer means that the database was written by a newer version of the program.
-var ErrNewer = errors.New("the database was written by a newer version of Mapwright: use that version, or restore the copy that it made before it changed the database")
+// errNewer means that the database was written by a newer version of the program.
+var errNewer = errors.New("the database was written by a newer version of Mapwright: use that version, or restore the copy that it made before it changed the database")
 
 // steps are the texts of the migrations; the first leads to version 1.
 func steps() ([]string, error) {
@@ -53,7 +53,7 @@ func (d *DB) migrate(ctx context.Context, path string) error {
 		case err != nil:
 			return err
 		case version > len(texts):
-			return fmt.Errorf("%w (it has version %d, this program knows %d)", ErrNewer, version, len(texts))
+			return fmt.Errorf("%w (it has version %d, this program knows %d)", errNewer, version, len(texts))
 		case version == len(texts):
 			return nil
 		}

@@ -53,7 +53,7 @@ func (h *Hooks) Redeliver(ctx context.Context, c *service.Caller, id, delivery s
 	return d, nil
 }
 
-// Test sends an event of the type TestEvent to a webhook.
+// Test sends an event of the type testEvent to a webhook.
 func (h *Hooks) Test(ctx context.Context, c *service.Caller, id string) (d *service.Delivery, err error) {
 	now := page.Time{Time: time.Now().UTC()}
 	err = h.service.Write(ctx, func(tx *service.Tx) error {
@@ -61,8 +61,8 @@ func (h *Hooks) Test(ctx context.Context, c *service.Caller, id string) (d *serv
 		if err != nil {
 			return err
 		}
-		event := service.Event{At: now, Type: TestEvent, Account: w.Account, Actor: c.Actor(), Data: []byte(service.ToJSON(map[string]string{"webhook": id}))}
-		d = &service.Delivery{ID: service.NewID(), Webhook: id, Type: TestEvent, State: service.DeliveryPending, CreatedAt: now, NextAt: now}
+		event := service.Event{At: now, Type: testEvent, Account: w.Account, Actor: c.Actor(), Data: []byte(service.ToJSON(map[string]string{"webhook": id}))}
+		d = &service.Delivery{ID: service.NewID(), Webhook: id, Type: testEvent, State: service.DeliveryPending, CreatedAt: now, NextAt: now}
 		return errors.Join(insert(tx, d, &event), tx.Audit(c, "webhook.test", id, nil))
 	})
 	if err != nil {

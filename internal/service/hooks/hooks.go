@@ -59,8 +59,8 @@ func (h *Hooks) Run(ctx context.Context) {
 	watching.Wait()
 }
 
-// TestEvent is the type of a delivery that a user asked for to try a webhook.
-const TestEvent service.EventType = "webhook.test"
+// testEvent is the type of a delivery that a user asked for to try a webhook.
+const testEvent service.EventType = "webhook.test"
 
 // EventTypes are the types of events that a webhook can be told of.
 func EventTypes() []service.EventType {

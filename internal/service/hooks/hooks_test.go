@@ -170,10 +170,10 @@ func TestDeliver(t *testing.T) {
 	if _, err := h.Test(t.Context(), f.a, w.ID); err != nil {
 		t.Fatal(err)
 	}
-	if q := <-r.got; !strings.Contains(q.body, string(TestEvent)) {
+	if q := <-r.got; !strings.Contains(q.body, string(testEvent)) {
 		t.Errorf("test: %+v", q)
 	}
-	if log := logOf(t, h, f.a, w.ID, 2); len(log) != 2 || log[0].Type != TestEvent || log[1].State != service.Delivered {
+	if log := logOf(t, h, f.a, w.ID, 2); len(log) != 2 || log[0].Type != testEvent || log[1].State != service.Delivered {
 		t.Errorf("log %+v", log)
 	}
 }

@@ -60,9 +60,6 @@ func delays() []time.Duration {
 	return []time.Duration{10 * time.Second, time.Minute, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 6 * time.Hour, 12 * time.Hour, 24 * time.Hour}
 }
 
-// MaxAttempts is how often a delivery is tried.
-func MaxAttempts() int { return len(delays()) + 1 }
-
 // nextAttempt is when a delivery is tried again that has failed so often; zero if it is not.
 func nextAttempt(failed int, now time.Time) time.Time {
 	if failed > len(delays()) {

@@ -64,7 +64,7 @@ func (s *sender) close() {
 func (s *sender) send(ctx context.Context, j *Job, now time.Time) (status int, err error) {
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
-	signature, err := Sign(j.Secret, j.ID, now, j.Body)
+	signature, err := sign(j.Secret, j.ID, now, j.Body)
 	if err != nil {
 		return 0, err
 	}

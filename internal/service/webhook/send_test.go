@@ -16,17 +16,17 @@ import (
 
 // The example of the Standard Webhooks specification.
 func TestSignature(t *testing.T) {
-	got, err := Sign("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "msg_p5jXN8AQM9LWM0D4loKWxJek", time.Unix(1614265330, 0), []byte(`{"test": 2432232314}`))
+	got, err := sign("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "msg_p5jXN8AQM9LWM0D4loKWxJek", time.Unix(1614265330, 0), []byte(`{"test": 2432232314}`))
 	if want := "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="; err != nil || got != want {
 		t.Errorf("%s, %v, want %s", got, err, want)
 	}
 	for _, secret := range []string{"", "abc", "whsec_!", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"} {
-		if _, err := Sign(secret, "a", time.Now(), nil); err == nil {
+		if _, err := sign(secret, "a", time.Now(), nil); err == nil {
 			t.Errorf("secret %q is taken", secret)
 		}
 	}
 	a, b := NewSecret(), NewSecret()
-	if _, err := Sign(a, "a", time.Now(), nil); err != nil || a == b {
+	if _, err := sign(a, "a", time.Now(), nil); err != nil || a == b {
 		t.Errorf("secrets %s and %s: %v", a, b, err)
 	}
 }

@@ -27,8 +27,8 @@ func NewSecret() string {
 	return secretPrefix + base64.StdEncoding.EncodeToString(key)
 }
 
-// Sign signs a body together with the delivery's id and the time at which it is sent, so that neither can be exchanged and an old request cannot be sent again unnoticed.
-func Sign(secret, id string, at time.Time, body []byte) (string, error) {
+// sign signs a body together with the delivery's id and the time at which it is sent, so that neither can be exchanged and an old request cannot be sent again unnoticed.
+func sign(secret, id string, at time.Time, body []byte) (string, error) {
 	text, ok := strings.CutPrefix(secret, secretPrefix)
 	key, err := base64.StdEncoding.DecodeString(text)
 	if err != nil || !ok {
