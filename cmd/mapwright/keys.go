@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -134,11 +133,8 @@ func (k *keys) list(environ []string) *cobra.Command {
 				w := newTable(k.io.out)
 				fmt.Fprintln(w, "ID\tACCOUNT\tSCOPES\tCREATED\tLAST USED\tSTATE\tNAME")
 				for _, key := range all {
-					var scopes []string
-					for _, s := range key.Scopes {
-						scopes = append(scopes, string(s))
-					}
-					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", key.ID, names[key.Account], strings.Join(scopes, ","), minute(key.CreatedAt), minute(key.LastUsedAt), keyState(&key), key.Name)
+					fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
+						key.ID, names[key.Account], service.Join(key.Scopes, ","), minute(key.CreatedAt), minute(key.LastUsedAt), key.State(), key.Name)
 				}
 				return w.Flush()
 			})
@@ -155,17 +151,6 @@ func minute(t page.Time) string {
 		return "never"
 	}
 	return t.Local().Format("2006-01-02 15:04")
-}
-
-// keyState says whether a key can be used.
-func keyState(k *service.Key) string {
-	switch {
-	case !k.RevokedAt.IsZero():
-		return "revoked"
-	case !k.ExpiresAt.IsZero() && time.Now().After(k.ExpiresAt.Time):
-		return "expired"
-	}
-	return "valid"
 }
 
 func (k *keys) revoke(environ []string) *cobra.Command {

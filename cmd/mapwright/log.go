@@ -47,12 +47,16 @@ func newLogger(io stdio, s *config.Settings, liveView bool) (*runLog, error) {
 	if err := level.UnmarshalText([]byte(s.LogLevel)); err != nil {
 		return nil, err
 	}
-	var h slog.Handler = slog.NewTextHandler(l, &slog.HandlerOptions{Level: level, ReplaceAttr: roundDuration})
-	if s.LogFormat == "json" {
-		h = slog.NewJSONHandler(l, &slog.HandlerOptions{Level: level, ReplaceAttr: durationInSeconds})
-	}
-	l.Logger = slog.New(counting{h, &l.warnings})
+	l.Logger = slog.New(counting{logHandler(l, level, s.LogFormat), &l.warnings})
 	return l, nil
+}
+
+// logHandler writes lines in a format: json, or else text.
+func logHandler(out io.Writer, level slog.Level, format string) slog.Handler {
+	if format == "json" {
+		return slog.NewJSONHandler(out, &slog.HandlerOptions{Level: level, ReplaceAttr: durationInSeconds})
+	}
+	return slog.NewTextHandler(out, &slog.HandlerOptions{Level: level, ReplaceAttr: roundDuration})
 }
 
 // roundDuration shortens a duration for a text log: 4.005s instead of 4.004788993s.

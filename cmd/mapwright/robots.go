@@ -49,8 +49,7 @@ func newRobots(environ []string, io stdio) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			token := agent
-			token = cmp.Or(token, loaded.Settings.UserAgent)
+			token := cmp.Or(agent, loaded.Settings.UserAgent)
 			if t := robots.ProductToken(token); t != "" {
 				token = t
 			}

@@ -207,15 +207,10 @@ func (f *serveFlags) check(io stdio) (c checked, _ error) {
 	if err := level.UnmarshalText([]byte(f.logLevel)); err != nil {
 		fault("flag --log-level: %q is not debug, info, warn or error", f.logLevel)
 	}
-	switch options := (&slog.HandlerOptions{Level: level, ReplaceAttr: roundDuration}); f.logFormat {
-	case "text":
-		c.log = slog.New(slog.NewTextHandler(io.err, options))
-	case "json":
-		options.ReplaceAttr = durationInSeconds
-		c.log = slog.New(slog.NewJSONHandler(io.err, options))
-	default:
+	if f.logFormat != "text" && f.logFormat != "json" {
 		fault("flag --log-format: %q is not text or json", f.logFormat)
 	}
+	c.log = slog.New(logHandler(io.err, level, f.logFormat))
 	if err := errors.Join(bad...); err != nil {
 		return c, usage("%w", err)
 	}

@@ -98,9 +98,7 @@ func (f *settingFlags) sources() *sources {
 		return f.read
 	}
 	f.read = &sources{}
-	path := f.configFile
-	path = cmp.Or(path, lookup(f.environ, config.EnvName("config")))
-	if path != "" {
+	if path := cmp.Or(f.configFile, lookup(f.environ, config.EnvName("config"))); path != "" {
 		f.read.file, f.read.fileErr = config.FromFile(path)
 	}
 	f.read.env, f.read.envErr = config.FromEnv(f.environ)
@@ -181,8 +179,7 @@ func printConfig(io stdio, l *config.Loaded, asJSON bool) error {
 	}
 	out := &strings.Builder{}
 	row := func(name, value string) {
-		value = cmp.Or(value, `""`)
-		fmt.Fprintf(out, "%-30s %-40s %s\n", name, value, l.Origin[name])
+		fmt.Fprintf(out, "%-30s %-40s %s\n", name, cmp.Or(value, `""`), l.Origin[name])
 	}
 	row(config.ProfileName, string(l.Settings.Profile))
 	for _, e := range table {

@@ -43,9 +43,9 @@ func findProblems(rep *report.Report) (v found) {
 	v.Checks = &ui.Table{Caption: "Checks", Columns: []ui.Column{{Name: "Check"}, {Name: "Severity"}, {Name: "Result"}, {Name: "URLs", Class: "num"}, {Name: "Note"}}}
 	for i := range all {
 		p := &all[i]
-		v.Checks.Add(ui.Text(heading(p.Code)), badge(p.Severity), result(p.Result), ui.Number(p.Count), ui.Text(p.Why))
+		v.Checks.Add(ui.Text(Heading(p.Code)), badge(p.Severity), result(p.Result), ui.Number(p.Count), ui.Text(p.Why))
 		if p.Result == problems.Found {
-			v.Findings = append(v.Findings, finding{*p, heading(p.Code), badge(p.Severity), Items(p, words.Count(p.Count, "URL")+" with this problem", "report.json and problems.jsonl have more", nil)})
+			v.Findings = append(v.Findings, finding{*p, Heading(p.Code), badge(p.Severity), Items(p, words.Count(p.Count, "URL")+" with this problem", "report.json and problems.jsonl have more", nil)})
 		}
 	}
 	v.AllProblems = "problems.jsonl has all."
@@ -64,8 +64,8 @@ func findProblems(rep *report.Report) (v found) {
 	return v
 }
 
-// heading is the title of a problem for people.
-func heading(code string) string {
+// Heading is the title of a problem for people.
+func Heading(code string) string {
 	if c, ok := problems.Parse(code); ok {
 		if d, ok := c.Definition(); ok {
 			return d.Title
@@ -77,9 +77,12 @@ func heading(code string) string {
 // rank sorts severities, the worst first.
 func rank(severity string) int { return slices.Index(problems.Severities(), severity) }
 
-func badge(severity string) ui.Cell {
+func badge(severity string) ui.Cell { return SeverityBadge(severity, severity) }
+
+// SeverityBadge is a badge with a text, in the colour of a severity.
+func SeverityBadge(severity, text string) ui.Cell {
 	tones := map[string]string{problems.Error: "bad", problems.Warning: "warn", problems.Notice: "info"}
-	return ui.Badge(severity, tones[severity], rank(severity))
+	return ui.Badge(text, tones[severity], rank(severity))
 }
 
 func result(r string) ui.Cell {
@@ -104,7 +107,7 @@ func Items(p *problems.Problem, caption, more string, inside func(url string) st
 		t.Columns = append(t.Columns, column)
 	}
 	if d.Related != "" {
-		t.Columns = append(t.Columns, ui.Column{Name: capital(d.Related), Class: "url"})
+		t.Columns = append(t.Columns, ui.Column{Name: ui.Capital(d.Related), Class: "url"})
 	}
 	for _, item := range p.Items {
 		row := []ui.Cell{ui.Link(item.URL)}
@@ -134,10 +137,10 @@ func valueColumn(value string) (ui.Column, func(text string) ui.Cell) {
 	if value == "" {
 		return ui.Column{}, ui.Text
 	}
-	name, number := capital(value), ui.Number
+	name, number := ui.Capital(value), ui.Number
 	switch counted, isCount := strings.CutPrefix(value, "number of "); {
 	case isCount:
-		name = capital(counted)
+		name = ui.Capital(counted)
 	case value == "milliseconds":
 		name, number = "Response time", ui.Time
 	case value == "bytes":
@@ -153,8 +156,6 @@ func valueColumn(value string) (ui.Column, func(text string) ui.Cell) {
 		return number(n)
 	}
 }
-
-func capital(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
 
 // Verdict says in one sentence how the crawl ended and how healthy the site is, and gives it a tone.
 func Verdict(rep *report.Report) (text, tone string) {

@@ -235,7 +235,7 @@ func checkAgrees(t *testing.T, rep *report.Report, root *html.Node) {
 	}
 	for i := range rep.Problems {
 		p := &rep.Problems[i]
-		got := tables["Checks"][heading(p.Code)]
+		got := tables["Checks"][Heading(p.Code)]
 		if len(got) != 4 || count(t, got[2]) != p.Count || got[0] != p.Severity || strings.ReplaceAll(got[1], " ", "_") != p.Result || got[3] != p.Why {
 			t.Errorf("the check %s is %v, in the report %s %s %d %s", p.Code, got, p.Severity, p.Result, p.Count, p.Why)
 		}

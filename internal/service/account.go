@@ -51,6 +51,27 @@ type Key struct {
 	Secret     string    `json:"secret,omitempty"` // only in the answer to its creation
 }
 
+// State says whether a key can be used.
+func (k *Key) State() KeyState {
+	switch {
+	case !k.RevokedAt.IsZero():
+		return KeyRevoked
+	case !k.ExpiresAt.IsZero() && !time.Now().Before(k.ExpiresAt.Time):
+		return KeyExpired
+	}
+	return KeyValid
+}
+
+// KeyState says whether a key can be used.
+type KeyState string
+
+// States of a key.
+const (
+	KeyValid   KeyState = "valid"
+	KeyExpired KeyState = "expired"
+	KeyRevoked KeyState = "revoked"
+)
+
 // Plan is what an account may use. Zero means no limit.
 type Plan struct {
 	Name          string   `json:"name"`

@@ -147,8 +147,7 @@ func (a *Accounts) caller(ctx context.Context, id string) (c *Caller, hash strin
 	if err != nil {
 		return nil, "", err
 	}
-	now := time.Now()
-	if !key.RevokedAt.IsZero() || !key.ExpiresAt.IsZero() && !now.Before(key.ExpiresAt.Time) {
+	if key.State() != KeyValid {
 		return nil, "", errBadKey
 	}
 	account, err := d.take()

@@ -3,6 +3,8 @@ package service
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -273,10 +275,7 @@ func (r *restingStores) allow(id string) {
 func (r *restingStores) close() error {
 	r.mu.Lock()
 	r.opened = false
-	ids := []string{}
-	for id := range r.all {
-		ids = append(ids, id)
-	}
+	ids := slices.Collect(maps.Keys(r.all))
 	r.mu.Unlock()
 	var errs []error
 	for _, id := range ids {

@@ -240,6 +240,15 @@ func ScanText(row Scanner) (text string, err error) {
 	return text, err
 }
 
+// Join puts texts together.
+func Join[T ~string](texts []T, separator string) string {
+	plain := make([]string, len(texts))
+	for i, text := range texts {
+		plain[i] = string(text)
+	}
+	return strings.Join(plain, separator)
+}
+
 // Millis is a time as it is stored.
 func Millis(t time.Time) int64 {
 	if t.IsZero() {

@@ -100,6 +100,14 @@ func Millis(ms float64) string {
 // Decimal writes a number with one digit after the point.
 func Decimal(v float64) string { return humanize.CommafWithDigits(math.Round(v*10)/10, 1) }
 
+// Capital writes the first letter of a text as a capital.
+func Capital(text string) string {
+	if text == "" {
+		return ""
+	}
+	return strings.ToUpper(text[:1]) + text[1:]
+}
+
 // When writes a moment.
 func When(t page.Time) string {
 	if t.IsZero() {

@@ -15,7 +15,6 @@ const (
 	faint  ink = "2"
 	green  ink = "32"
 	yellow ink = "33"
-	red    ink = "31"
 )
 
 // span is a piece of text in one ink, row a line of them.

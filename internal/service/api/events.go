@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -94,10 +96,7 @@ func (s *streams) run(ctx context.Context) {
 // sample takes a sample of each running crawl that a client watches.
 func (s *streams) sample(ctx context.Context) {
 	s.mu.Lock()
-	clients := make([]*stream, 0, len(s.all))
-	for one := range s.all {
-		clients = append(clients, one)
-	}
+	clients := slices.Collect(maps.Keys(s.all))
 	s.mu.Unlock()
 	if len(clients) == 0 {
 		return

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 
 	"github.com/mapwright/mapwright/internal/service"
 )
@@ -50,11 +49,7 @@ func (c *Client) Queue(ctx context.Context, f service.CrawlFilter) (*service.Lis
 
 func (c *Client) list(ctx context.Context, path string, f service.CrawlFilter) (*service.List[service.Crawl], error) {
 	q := url.Values{}
-	var states []string
-	for _, s := range f.States {
-		states = append(states, string(s))
-	}
-	for name, value := range map[string]string{"state": strings.Join(states, ","), "label": f.Label, "schedule": f.Schedule, "q": f.Name, "account": f.Account, "cursor": f.Cursor} {
+	for name, value := range map[string]string{"state": service.Join(f.States, ","), "label": f.Label, "schedule": f.Schedule, "q": f.Name, "account": f.Account, "cursor": f.Cursor} {
 		if value != "" {
 			q.Set(name, value)
 		}

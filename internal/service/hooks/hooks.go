@@ -109,7 +109,7 @@ func (in *Input) applyTo(w *service.Webhook, c *service.Caller) error {
 	}
 	for _, e := range w.Events {
 		if !slices.Contains(EventTypes(), e) {
-			fault("events", "invalid", "%q is not one of %s", e, joinTypes(EventTypes(), ", "))
+			fault("events", "invalid", "%q is not one of %s", e, service.Join(EventTypes(), ", "))
 		}
 	}
 	if len(w.Events) == 0 {
@@ -131,14 +131,6 @@ func privateAddress(text string) string {
 		return "loopback"
 	}
 	return ""
-}
-
-func joinTypes(list []service.EventType, by string) string {
-	var texts []string
-	for _, e := range list {
-		texts = append(texts, string(e))
-	}
-	return strings.Join(texts, by)
 }
 
 // maxPerAccount bounds the webhooks of an account: each of its events is delivered to each of them.

@@ -81,9 +81,8 @@ type resultFile struct{ Name, Path string }
 func (q *request) crawlFrame(c *service.Crawl, tab, title string) crawlFrame {
 	f := q.frame(label(c)+" · "+title, "crawls")
 	f.Tab = tab
-	out := crawlFrame{frame: f, Crawl: c, Label: label(c), Badge: stateBadge(c.State), Why: capital(why(c)), Path: f.crawlPath(c.ID, ""), API: f.Base + "/v1/crawls/" + url.PathEscape(c.ID)}
-	_, err := os.Stat(q.server.o.Runs.DataDir(c.ID).Report())
-	out.Result = err == nil
+	out := crawlFrame{frame: f, Crawl: c, Label: label(c), Badge: stateBadge(c.State), Why: ui.Capital(why(c)), Path: f.crawlPath(c.ID, ""), API: f.Base + "/v1/crawls/" + url.PathEscape(c.ID)}
+	out.Result = exists(q.server.o.Runs.DataDir(c.ID).Report())
 	out.Old = out.Result && !c.State.Ended() && c.State != service.Deleting
 	if f.CanWrite {
 		out.Forms, out.Recrawl = commandsOf(c), recrawlFields(nil, nil)
@@ -105,20 +104,14 @@ func commandsOf(c *service.Crawl) (forms []commandForm) {
 			forms = append(forms, pause)
 		}
 		forms = append(forms, cancel)
-	case service.Pausing:
+	case service.Pausing, service.Paused:
 		forms = []commandForm{resume, cancel}
-	case service.Paused:
-		forms = []commandForm{resume, cancel}
-	case service.Complete:
-		forms = []commandForm{again}
-	case service.Partial:
-		forms = []commandForm{again}
-		if !safe {
-			forms = []commandForm{again, resume}
+	case service.Complete, service.Partial, service.Failed:
+		if c.State != service.Failed {
+			forms = append(forms, again)
 		}
-	case service.Failed:
-		if !safe {
-			forms = []commandForm{resume}
+		if c.State != service.Complete && !safe {
+			forms = append(forms, resume)
 		}
 	}
 	if c.State != service.Deleting {
@@ -375,7 +368,7 @@ func liveViewOf(base string, c *service.Crawl, l *monitor.Live, moments []moment
 	v := &liveView{Live: l, Path: base + "/crawls/" + url.PathEscape(c.ID)}
 	v.Figures = figures(&service.Progress{Found: l.Found, Done: l.Done, Pending: l.Pending, InFlight: l.InFlight, PagesPerSecNow: l.PagesPerSecNow, Bytes: l.Bytes, Elapsed: l.Elapsed})
 	for _, u := range l.Limits {
-		b := limitBar{Name: capital(u.Name), Value: min(u.Used, u.Limit), Max: u.Limit, Used: humanize.Comma(int64(u.Used)), Limit: humanize.Comma(int64(u.Limit))}
+		b := limitBar{Name: ui.Capital(u.Name), Value: min(u.Used, u.Limit), Max: u.Limit, Used: humanize.Comma(int64(u.Used)), Limit: humanize.Comma(int64(u.Limit))}
 		if u.Name == "seconds" {
 			b.Name, b.Used, b.Limit = "Time", ui.Seconds(u.Used), ui.Seconds(u.Limit)
 		}

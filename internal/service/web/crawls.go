@@ -2,7 +2,6 @@ package web
 
 import (
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
@@ -111,13 +110,7 @@ func listCrawls(q *request) (*crawlsView, error) {
 
 // address is that of this list at another place.
 func (v *crawlsView) address(cursor string) string {
-	values := url.Values{}
-	for name, value := range map[string]string{"q": v.Query.Name, "state": v.Query.State, "label": v.Query.Label, "cursor": cursor} {
-		if value != "" {
-			values.Set(name, value)
-		}
-	}
-	return v.Base + "/?" + values.Encode()
+	return v.Base + "/?" + encode(map[string]string{"q": v.Query.Name, "state": v.Query.State, "label": v.Query.Label, "cursor": cursor})
 }
 
 // addNow adds the crawls that need attention, run and wait.

@@ -51,8 +51,7 @@ func (crawlScreen) edit(q *request, c *service.Crawl) error {
 		e.Name = &form.Name
 	}
 	if form.Labels != was.Labels {
-		labels := commaList(form.Labels)
-		e.Labels = &labels
+		e.Labels = new(commaList(form.Labels))
 	}
 	if form.Priority != was.Priority {
 		n, err := strconv.Atoi(form.Priority)
@@ -69,11 +68,7 @@ func (crawlScreen) edit(q *request, c *service.Crawl) error {
 			e.Settings = map[string]json.RawMessage{}
 		}
 		if e.Settings[s.name] = json.RawMessage("null"); s.value != "" {
-			text, err := json.Marshal(s.value)
-			if err != nil {
-				return err
-			}
-			e.Settings[s.name] = text
+			e.Settings[s.name] = json.RawMessage(service.ToJSON(s.value))
 		}
 	}
 	_, err := q.server.o.Service.Crawls.Edit(q.r.Context(), q.caller, c.ID, e)

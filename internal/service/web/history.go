@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"encoding/json"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,14 +17,12 @@ import (
 
 // moment is what the charts show of a crawl at one time.
 type moment struct {
-	at                           time.Time
-	found, done, pending, rate   float64
-	inFlight, resting, bytesRate float64
+	at                          time.Time
+	found, done, rate, inFlight float64
 }
 
 func momentOf(at time.Time, l *monitor.Live) moment {
-	return moment{at: at, found: float64(l.Found), done: float64(l.Done), pending: float64(l.Pending), rate: l.PagesPerSecNow, bytesRate: l.BytesPerSecNow,
-		inFlight: float64(l.InFlight), resting: float64(len(l.Resting))}
+	return moment{at: at, found: float64(l.Found), done: float64(l.Done), rate: l.PagesPerSecNow, inFlight: float64(l.InFlight)}
 }
 
 // series are moments of one crawl over its whole run, in bounded memory: when there are too many, every second one is dropped and the distance between those that follow doubles.
@@ -79,10 +79,7 @@ func (h *history) watch(id string, generation uint32) {
 // sample takes a sample of each watched crawl. A crawl that runs no more is forgotten.
 func (h *history) sample(now time.Time) {
 	h.mu.Lock()
-	ids := make([]string, 0, len(h.all))
-	for id := range h.all {
-		ids = append(ids, id)
-	}
+	ids := slices.Collect(maps.Keys(h.all))
 	h.mu.Unlock()
 	for _, id := range ids {
 		live := h.runs.Live(id)

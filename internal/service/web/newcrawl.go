@@ -13,6 +13,7 @@ import (
 
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/service"
+	"github.com/mapwright/mapwright/internal/ui"
 )
 
 // newScreen is the form for a new crawl. Its fields come from the settings table, with what the caller may use.
@@ -101,11 +102,7 @@ func settingText(value any) string {
 		}
 		return string(v)
 	}
-	text, err := json.Marshal(value)
-	if err != nil {
-		return ""
-	}
-	return string(text)
+	return service.ToJSON(value)
 }
 
 // submit makes a crawl of the form, or shows the form again with every fault beside its field.
@@ -125,22 +122,20 @@ func (newScreen) submit(q *request) error {
 			sub.Settings[info.Name] = value
 		}
 	}
-	if len(faults) == 0 {
-		c, err := q.server.o.Service.Crawls.Submit(q.r.Context(), q.caller, sub, form.Get("key"))
-		if err == nil {
+	err := service.Invalid("the form", faults)
+	if err == nil {
+		var c *service.Crawl
+		if c, err = q.server.o.Service.Crawls.Submit(q.r.Context(), q.caller, sub, form.Get("key")); err == nil {
 			return q.to("/crawls/" + url.PathEscape(c.ID))
 		}
-		known, ok := errors.AsType[*service.Error](err)
-		if !ok || len(known.Fields) == 0 && known.Code != service.ErrPlanLimit && known.Code != service.ErrUnavailable {
-			return err
-		}
-		v := newForm(q, form, known.Fields)
-		v.Fault = known.Detail
-		return q.render(known.Code.Status(), "new", v)
 	}
-	v := newForm(q, form, faults)
-	v.Fault = "The form has faults."
-	return q.render(http.StatusUnprocessableEntity, "new", v)
+	known, ok := errors.AsType[*service.Error](err)
+	if !ok || len(known.Fields) == 0 && known.Code != service.ErrPlanLimit && known.Code != service.ErrUnavailable {
+		return err
+	}
+	v := newForm(q, form, known.Fields)
+	v.Fault = ui.Capital(known.Detail)
+	return q.render(known.Code.Status(), "new", v)
 }
 
 // lines are the lines of a text that are not empty.
@@ -162,11 +157,7 @@ func settingJSON(info config.SettingInfo, text string) json.RawMessage {
 	if value == "" || info.List && len(value.([]string)) == 0 {
 		return nil
 	}
-	out, err := json.Marshal(value)
-	if err != nil {
-		return nil // texts can always be encoded
-	}
-	return out
+	return json.RawMessage(service.ToJSON(value))
 }
 
 // newForm is the form with values and faults.
@@ -183,7 +174,7 @@ func newForm(q *request, values url.Values, faults []service.FieldError) *newVie
 		byField[name] = append(byField[name], detail)
 	}
 	fill := func(f field) field {
-		f.Usage, f.Value, f.Errors = capital(f.Usage), values.Get(f.Name), byField[f.Name]
+		f.Usage, f.Value, f.Errors = ui.Capital(f.Usage), values.Get(f.Name), byField[f.Name]
 		delete(byField, f.Name)
 		if len(f.Errors) > 0 {
 			v.Faults = append(v.Faults, f)
@@ -234,7 +225,7 @@ func mayUse(c *service.Caller, info *config.SettingInfo) bool {
 }
 
 func settingField(info config.SettingInfo) field {
-	f := field{Name: "settings." + info.Name, Label: capital(strings.ReplaceAll(strings.ReplaceAll(info.Name, "_", " "), "urls", "URLs")), Usage: strings.ReplaceAll(info.Usage, "(repeatable)", "(one in a line)"), Default: settingText(info.Default), Kind: "text"}
+	f := field{Name: "settings." + info.Name, Label: ui.Capital(strings.ReplaceAll(strings.ReplaceAll(info.Name, "_", " "), "urls", "URLs")), Usage: strings.ReplaceAll(info.Usage, "(repeatable)", "(one in a line)"), Default: settingText(info.Default), Kind: "text"}
 	switch {
 	case info.List:
 		f.Kind = "area"
@@ -258,11 +249,4 @@ func settingField(info config.SettingInfo) field {
 		f.Note = "Only for " + f.Note + "."
 	}
 	return f
-}
-
-func capital(text string) string {
-	if text == "" {
-		return ""
-	}
-	return strings.ToUpper(text[:1]) + text[1:]
 }

@@ -81,14 +81,10 @@ func (p pagesQuery) filtered() bool {
 
 // encode is the query in a URL.
 func (p pagesQuery) encode() string {
-	v := url.Values{}
-	for _, f := range []struct{ name, value string }{{"q", p.Text}, {"outcome", p.Outcome}, {"status", p.Status}, {"depth", p.Depth}, {"indexable", p.Indexable}, {"problem", p.Problem}, {"change", p.Change},
-		{"sort", p.Sort}, {"dir", p.Dir}, {"cursor", p.Cursor}} {
-		if f.value != "" {
-			v.Set(f.name, f.value)
-		}
-	}
-	return v.Encode()
+	return encode(map[string]string{
+		"q": p.Text, "outcome": p.Outcome, "status": p.Status, "depth": p.Depth, "indexable": p.Indexable, "problem": p.Problem, "change": p.Change,
+		"sort": p.Sort, "dir": p.Dir, "cursor": p.Cursor,
+	})
 }
 
 const shownPages = 50
@@ -118,7 +114,7 @@ func (pagesScreen) show(q *request, c *service.Crawl) error {
 	}
 	switch {
 	case errors.Is(err, pageindex.ErrUnknown):
-		v.Fault = capital(err.Error()) + "."
+		v.Fault = ui.Capital(err.Error()) + "."
 	case errors.Is(err, pageindex.ErrOldCursor), errors.Is(err, pageindex.ErrCursor):
 		// The crawl wrote its pages again, or the order is another one: begin with the first.
 		return q.to("/crawls/" + url.PathEscape(c.ID) + "/pages?" + v.Query.at("").encode())

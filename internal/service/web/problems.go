@@ -16,8 +16,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/dustin/go-humanize/english"
-
 	"github.com/mapwright/mapwright/internal/chart"
 	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/page"
@@ -26,6 +24,7 @@ import (
 	"github.com/mapwright/mapwright/internal/reporthtml"
 	"github.com/mapwright/mapwright/internal/service"
 	"github.com/mapwright/mapwright/internal/ui"
+	"github.com/mapwright/mapwright/internal/words"
 )
 
 // problemsView is what the page of problems shows.
@@ -72,11 +71,7 @@ func (v *problemsView) add(rep *report.Report) {
 	found := map[string][]problemRow{}
 	for i := range rep.Problems {
 		p := &rep.Problems[i]
-		row := problemRow{Problem: *p, Title: p.Code, Share: chart.Share(float64(p.Count), float64(rep.URLs)), Pages: v.Path + "/pages?problem=" + url.QueryEscape(p.Code)}
-		if code, ok := problems.Parse(p.Code); ok {
-			d, _ := code.Definition()
-			row.Title = d.Title
-		}
+		row := problemRow{Problem: *p, Title: reporthtml.Heading(p.Code), Share: chart.Share(float64(p.Count), float64(rep.URLs)), Pages: v.Path + "/pages?problem=" + url.QueryEscape(p.Code)}
 		switch p.Result {
 		case problems.Found:
 			row.Table = reporthtml.Items(p, "The first pages of “"+row.Title+"”", "the list of its pages has all", v.PagePath)
@@ -87,12 +82,11 @@ func (v *problemsView) add(rep *report.Report) {
 			v.None = append(v.None, row)
 		}
 	}
-	tones := map[string]string{problems.Error: "bad", problems.Warning: "warn", problems.Notice: "info"}
 	titles := map[string]string{problems.Error: "Errors", problems.Warning: "Warnings", problems.Notice: "Notices"}
-	for i, name := range problems.Severities() {
+	for _, name := range problems.Severities() {
 		if rows := found[name]; len(rows) > 0 {
 			slices.SortStableFunc(rows, func(a, b problemRow) int { return int(min(1, max(-1, b.Count-a.Count))) })
-			v.Severities = append(v.Severities, severity{titles[name], ui.Badge(english.Plural(len(rows), "kind", ""), tones[name], i), rows})
+			v.Severities = append(v.Severities, severity{titles[name], reporthtml.SeverityBadge(name, words.Count(int64(len(rows)), "kind")), rows})
 		}
 	}
 }
@@ -204,11 +198,5 @@ func (v *changesView) row(l *recrawl.Line) changeRow {
 }
 
 func (v *changesView) address(from string) string {
-	values := url.Values{}
-	for name, value := range map[string]string{"change": v.Change, "generation": v.Generation, "from": from} {
-		if value != "" {
-			values.Set(name, value)
-		}
-	}
-	return v.Path + "/changes?" + values.Encode()
+	return v.Path + "/changes?" + encode(map[string]string{"change": v.Change, "generation": v.Generation, "from": from})
 }

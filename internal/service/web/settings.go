@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/dustin/go-humanize"
 
@@ -65,7 +64,7 @@ func settingsOf(q *request) (*settingsView, error) {
 		return nil, err
 	}
 	for _, k := range keys {
-		v.Keys = append(v.Keys, keyRow{Key: k, Scope: scopeText(k.Scopes), State: keyState(&k), Mine: k.ID == q.caller.Key})
+		v.Keys = append(v.Keys, keyRow{Key: k, Scope: service.Join(k.Scopes, ", "), State: keyState(&k), Mine: k.ID == q.caller.Key})
 	}
 	for _, s := range service.Scopes() {
 		if q.caller.Has(s) {
@@ -128,22 +127,10 @@ func usageBars(u *service.Usage) []limitBar {
 	return bars
 }
 
-func scopeText(scopes []service.Scope) string {
-	texts := make([]string, len(scopes))
-	for i, s := range scopes {
-		texts[i] = string(s)
-	}
-	return strings.Join(texts, ", ")
-}
-
 func keyState(k *service.Key) ui.Cell {
-	switch {
-	case !k.RevokedAt.IsZero():
-		return ui.Badge("revoked", "", 2)
-	case !k.ExpiresAt.IsZero() && k.ExpiresAt.Before(time.Now()):
-		return ui.Badge("expired", "", 1)
-	}
-	return ui.Badge("valid", "good", 0)
+	tones := map[service.KeyState]string{service.KeyValid: "good"}
+	ranks := []service.KeyState{service.KeyValid, service.KeyExpired, service.KeyRevoked}
+	return ui.Badge(string(k.State()), tones[k.State()], slices.Index(ranks, k.State()))
 }
 
 // createKey makes a key and shows its secret, which is stored nowhere.

@@ -233,7 +233,7 @@ func (q *request) fail(err error) {
 		return
 	}
 	shown := *known
-	shown.Detail = capital(known.Detail)
+	shown.Detail = ui.Capital(known.Detail)
 	view := &errorView{frame: q.frame(known.Code.Title(), ""), Error: &shown}
 	if err := q.render(known.Code.Status(), "error", view); err != nil {
 		q.server.o.Log.Error("page failed", "method", q.r.Method, "path", q.r.URL.Path, "error", err)
@@ -275,6 +275,17 @@ func (q *request) path(p string) string { return q.server.o.Base + p }
 // crawlPath is the address of a page of a crawl.
 func (f frame) crawlPath(id, rest string) string {
 	return f.Base + "/crawls/" + url.PathEscape(id) + rest
+}
+
+// encode is a query without the names that have no value.
+func encode(values map[string]string) string {
+	query := url.Values{}
+	for name, value := range values {
+		if value != "" {
+			query.Set(name, value)
+		}
+	}
+	return query.Encode()
 }
 
 // render answers with a template. Nothing is sent if it fails.

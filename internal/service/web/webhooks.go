@@ -208,14 +208,11 @@ func (q *request) showHosts(status int, fault *service.Error) error {
 	}
 	for _, h := range list.Items {
 		row := hostRow{Host: h, Delay: ui.Millis(float64(time.Duration(h.Pace.Delay).Milliseconds()))}
-		for _, at := range []struct {
-			why string
-			ui  string
-			set bool
-		}{{"", ui.When(h.Pace.RestUntil), !h.Pace.RestUntil.IsZero()}, {"failures, ", ui.When(h.Pace.Backoff), !h.Pace.Backoff.IsZero()}} {
-			if at.set && row.Rests == "" {
-				row.Rests = at.why + at.ui
-			}
+		switch {
+		case !h.Pace.RestUntil.IsZero():
+			row.Rests = ui.When(h.Pace.RestUntil)
+		case !h.Pace.Backoff.IsZero():
+			row.Rests = "failures, " + ui.When(h.Pace.Backoff)
 		}
 		v.Rows = append(v.Rows, row)
 	}

@@ -3,6 +3,8 @@ package webhook
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 )
@@ -135,11 +137,7 @@ func (d *Deliverer) due(ctx context.Context, busy map[string]bool) ([]Job, time.
 	if len(busy) == maxSending {
 		return nil, time.Time{}, nil
 	}
-	not := make([]string, 0, len(busy))
-	for id := range busy {
-		not = append(not, id)
-	}
-	return d.o.Store.Due(ctx, time.Now(), not, maxSending-len(busy))
+	return d.o.Store.Due(ctx, time.Now(), slices.Collect(maps.Keys(busy)), maxSending-len(busy))
 }
 
 // attempt sends a delivery once and records it, unless ctx ended the attempt.
