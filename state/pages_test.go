@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/dgraph-io/badger/v4"
+
 	"github.com/mapwright/mapwright/frontier"
 )
 
@@ -176,6 +178,15 @@ func TestRawPage(t *testing.T) {
 	want, ok, err := s.Page(t.Context(), k)
 	if err != nil || !ok || want.Finish == nil || !want.Linked.Named || !want.Listed.Named || len(want.VisitFacts) == 0 {
 		t.Fatalf("page %+v (%v, %v)", want, ok, err)
+	}
+	for _, fetchAhead := range []bool{false, true} {
+		var some rawPages
+		err := s.read(func(txn *badger.Txn) error {
+			return some.read(newPageMerge(txn, false, fetchAhead), frontier.Key{}, true)
+		})
+		if got, failed := RawPage(some.buf).Decode(); err != nil || failed != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("fetched ahead %v: raw page %+v (%v, %v), page %+v", fetchAhead, got, err, failed, want)
+		}
 	}
 	n := 0
 	for raw, err := range s.RawPages(t.Context()) {

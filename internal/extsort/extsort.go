@@ -31,11 +31,15 @@ type Options[T any] struct {
 // A Sorter sorts values: Add each, then Sort. After Sort it is empty, and may be used again; Close also releases its memory. It is not safe for concurrent use.
 type Sorter[T any] struct {
 	o     Options[T]
-	n     int    // values since it was empty
-	buf   []byte // the record of the last value
+	n     int // values since it was empty
 	chunk chunk
 	file  *os.File // holds the runs one after the other; nil if there are none
 	ends  []int64  // where each run ends in file
+
+	// What Append and Read are called with. As variables of Add and Sort they would be allocated for each value.
+	value  T
+	buf    []byte // the record of value
+	reader Reader
 }
 
 // New makes an empty sorter.
@@ -46,7 +50,8 @@ func (s *Sorter[T]) Len() int { return s.n }
 
 // Add takes a value.
 func (s *Sorter[T]) Add(v T) error {
-	s.buf = s.o.Append(s.buf[:0], &v)
+	s.value = v
+	s.buf = s.o.Append(s.buf[:0], &s.value)
 	s.chunk.add(s.buf)
 	s.n++
 	if s.chunk.size < s.o.Limit {
@@ -99,11 +104,11 @@ func (s *Sorter[T]) Sorted(ctx context.Context) iter.Seq2[T, error] {
 func (s *Sorter[T]) Sort(ctx context.Context, yield func(T, error) bool) bool {
 	defer s.empty()
 	for record, err := range s.records(ctx) {
-		r := Reader{b: record}
 		var v T
 		if err == nil {
-			v = s.o.Read(&r)
-			err = r.err
+			s.reader = Reader{b: record}
+			v = s.o.Read(&s.reader)
+			err = s.reader.err
 		}
 		if err != nil {
 			var none T
@@ -135,7 +140,7 @@ func (s *Sorter[T]) records(ctx context.Context) iter.Seq2[[]byte, error] {
 // Close removes the temporary file, forgets all values and releases the memory.
 func (s *Sorter[T]) Close() {
 	s.empty()
-	s.chunk, s.buf = chunk{}, nil
+	*s = Sorter[T]{o: s.o}
 }
 
 func (s *Sorter[T]) empty() {

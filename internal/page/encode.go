@@ -150,43 +150,51 @@ func uvarintLen(n uint64) int {
 // Decode reads what Append wrote, and steps over facts of later versions.
 func Decode(b []byte) (*Facts, error) {
 	f := &Facts{}
+	if err := f.Decode(b); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// Decode reads what Append wrote into f, which is empty. All texts share one piece of memory.
+func (f *Facts) Decode(b []byte) error {
 	if len(b) == 0 {
-		return f, nil
+		return nil
 	}
 	if b[0] != formatVersion {
-		return nil, fmt.Errorf("%w: version %d, this program reads %d", ErrFormat, b[0], formatVersion)
+		return fmt.Errorf("%w: version %d, this program reads %d", ErrFormat, b[0], formatVersion)
 	}
-	b = b[1:]
+	left := string(b[1:])
 	facts := f.byTag()
-	for len(b) > 0 {
-		tag := b[0]
-		field, rest, ok := cutField(b[1:])
+	for left != "" {
+		tag := left[0]
+		field, rest, ok := cutField(left[1:])
 		if !ok {
-			return nil, fmt.Errorf("%w: field %d is cut short", ErrFormat, tag)
+			return fmt.Errorf("%w: field %d is cut short", ErrFormat, tag)
 		}
-		b = rest
+		left = rest
 		if int(tag) >= len(facts) {
 			continue
 		}
 		d := decoder{field, true}
 		d.fact(facts[tag])
 		if !d.ok {
-			return nil, fmt.Errorf("%w: field %d is broken", ErrFormat, tag)
+			return fmt.Errorf("%w: field %d is broken", ErrFormat, tag)
 		}
 	}
-	return f, nil
+	return nil
 }
 
 // decoder reads the parts of one field; ok turns false at the first that is not there.
 type decoder struct {
-	b  []byte
-	ok bool
+	left string
+	ok   bool
 }
 
 func (d *decoder) fact(fact any) {
 	switch v := fact.(type) {
 	case *string:
-		*v = string(d.b)
+		*v = d.left
 	case *bool:
 		*v = true
 	case **int:
@@ -196,13 +204,13 @@ func (d *decoder) fact(fact any) {
 	case **Millis:
 		*v = new(Millis(time.Duration(d.number()) * time.Microsecond))
 	case **Hash:
-		if d.ok = len(d.b) == 8; d.ok {
-			*v = new(Hash(binary.BigEndian.Uint64(d.b)))
+		if d.ok = len(d.left) == 8; d.ok {
+			*v = new(Hash(binary.BigEndian.Uint64([]byte(d.left))))
 		}
 	case *Time:
 		*v = d.time()
 	case *[]string:
-		*v = append(*v, string(d.b))
+		*v = append(*v, d.left)
 	case *[]Alternate:
 		*v = append(*v, Alternate{d.text(), d.text()})
 	case *map[string]string:
@@ -223,7 +231,7 @@ func (d *decoder) fact(fact any) {
 		*v = Robots{Checked: true, Allowed: flags&1 != 0, Low: flags&2 != 0}
 		v.CrawlDelay = time.Duration(d.number()) * time.Millisecond
 		v.CheckedAt = d.time().Time
-		v.Rule = string(d.b)
+		v.Rule = d.left
 	case *[]Link:
 		flags := d.byte()
 		*v = append(*v, Link{NoFollow: flags&1 != 0, To: d.text(), Rel: d.text(), Text: d.text()})
@@ -231,42 +239,47 @@ func (d *decoder) fact(fact any) {
 }
 
 func (d *decoder) number() uint64 {
-	n, size := binary.Uvarint(d.b)
+	n, size := uvarint(d.left)
 	if size <= 0 {
-		d.ok, d.b = false, nil
+		d.ok, d.left = false, ""
 		return 0
 	}
-	d.b = d.b[size:]
+	d.left = d.left[size:]
 	return n
 }
 
 func (d *decoder) time() Time { return Time{time.UnixMilli(int64(d.number())).UTC()} }
 
 func (d *decoder) byte() byte {
-	if len(d.b) == 0 {
+	if d.left == "" {
 		d.ok = false
 		return 0
 	}
-	c := d.b[0]
-	d.b = d.b[1:]
+	c := d.left[0]
+	d.left = d.left[1:]
 	return c
 }
 
 func (d *decoder) text() string {
-	field, rest, ok := cutField(d.b)
+	field, rest, ok := cutField(d.left)
 	if !ok {
 		d.ok = false
 	}
-	d.b = rest
-	return string(field)
+	d.left = rest
+	return field
 }
 
-// cutField takes a length and that many bytes off b. The length is checked first.
-func cutField(b []byte) (field, rest []byte, ok bool) {
-	n, size := binary.Uvarint(b)
-	if size <= 0 || n > uint64(len(b)-size) {
-		return nil, nil, false
+// cutField takes a length and that many bytes off s. The length is checked first.
+func cutField(s string) (field, rest string, ok bool) {
+	n, size := uvarint(s)
+	if size <= 0 || n > uint64(len(s)-size) {
+		return "", "", false
 	}
-	b = b[size:]
-	return b[:n], b[n:], true
+	s = s[size:]
+	return s[:n], s[n:], true
+}
+
+// uvarint is binary.Uvarint of a string.
+func uvarint(s string) (n uint64, size int) {
+	return binary.Uvarint([]byte(s[:min(len(s), binary.MaxVarintLen64)]))
 }

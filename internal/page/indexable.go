@@ -1,7 +1,6 @@
 package page
 
 import (
-	"mime"
 	"slices"
 	"strings"
 )
@@ -54,9 +53,6 @@ func Indexable(url string, o Outcome, status int, f *Facts, types []string) (boo
 
 // MediaType is a Content-Type without its parameters, in lower case.
 func MediaType(contentType string) string {
-	if t, _, err := mime.ParseMediaType(contentType); err == nil {
-		return t
-	}
 	t, _, _ := strings.Cut(contentType, ";")
 	return strings.ToLower(strings.TrimSpace(t))
 }

@@ -3,6 +3,7 @@ package page
 import (
 	"encoding/json"
 	"errors"
+	"mime"
 	"reflect"
 	"strings"
 	"testing"
@@ -168,4 +169,17 @@ func BenchmarkFacts(b *testing.B) {
 			}
 		}
 	})
+}
+
+// MediaType is what mime.ParseMediaType returns, and the same without the parameters that it refuses.
+func TestMediaType(t *testing.T) {
+	for text, want := range map[string]string{
+		"text/html": "text/html", "text/html; charset=utf-8": "text/html", " Text/HTML ;charset=UTF-8": "text/html", "application/xhtml+xml;q=\"a;b\"": "application/xhtml+xml",
+		"text/html; charset": "text/html", "text/html;;": "text/html", "": "", ";": "", "text": "text", "text / html": "text / html",
+	} {
+		got := MediaType(text)
+		if parsed, _, err := mime.ParseMediaType(text); got != want || err == nil && got != parsed {
+			t.Errorf("%q: %q, want %q; package mime says %q (%v)", text, got, want, parsed, err)
+		}
+	}
 }

@@ -81,14 +81,13 @@ func newPageReader(s Store, types []string) *pageReader {
 }
 
 func (p *pageReader) read(ctx context.Context, rec *state.Page) (*page.Line, error) {
-	outcome, status, facts := page.Pending, 0, &page.Facts{}
+	outcome, status := page.Pending, 0
 	l := &rec.Link
-	line := page.Line{
+	line := &page.Line{
 		SchemaVersion: page.SchemaVersion, URL: l.URL.String(), Depth: int(l.Depth), ParentURL: l.Parent.String(), Source: page.SourceName(l.Source), DiscoveredAt: page.Time{Time: l.Discovered}, FirstSeenAt: page.Time{Time: l.Discovered},
 	}
 	if f := rec.Finish; f != nil {
-		var err error
-		if facts, err = page.Decode(f.Facts); err != nil {
+		if err := line.Facts.Decode(f.Facts); err != nil {
 			return nil, fmt.Errorf("%s: %w", l.URL, err)
 		}
 		outcome = page.Outcome(f.Outcome)
@@ -114,8 +113,8 @@ func (p *pageReader) read(ctx context.Context, rec *state.Page) (*page.Line, err
 			outcome = page.HostBlocked
 		}
 	}
-	line.SetFacts(facts)
-	if err := addVisit(&line, rec); err != nil {
+	line.SetFacts(&line.Facts)
+	if err := addVisit(line, rec); err != nil {
 		return nil, err
 	}
 	if line.LastModified.IsZero() {
@@ -123,10 +122,10 @@ func (p *pageReader) read(ctx context.Context, rec *state.Page) (*page.Line, err
 	}
 	line.Outcome = outcome.String()
 	line.InSitemap, line.Linked = p.namedBy(rec)
-	line.Indexable, line.IndexableReason = page.Indexable(line.URL, outcome, status, facts, p.types)
+	line.Indexable, line.IndexableReason = page.Indexable(line.URL, outcome, status, &line.Facts, p.types)
 	var err error
 	line.Unlinked, err = p.naming.isUnlinked(ctx, rec)
-	return &line, err
+	return line, err
 }
 
 // namedBy says whether a sitemap of the last generation lists a URL, and whether a page links to it or a redirect leads to it. Of a URL that neither a link nor a redirect named
