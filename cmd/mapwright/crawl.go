@@ -21,12 +21,8 @@ import (
 
 func newCrawl(environ []string, io stdio) *cobra.Command {
 	var (
-		starts  []string
-		print   bool
-		asJSON  bool
-		dir     *dataDir
-		setting *settingFlags
-		shared  *clusterFlags
+		starts []string
+		f      *runFlags
 	)
 	cmd := &cobra.Command{
 		Use:   "crawl [--start-url] URL...",
@@ -35,38 +31,35 @@ func newCrawl(environ []string, io stdio) *cobra.Command {
   mapwright crawl --start-url example.com --profile own-site --data-dir site
   mapwright crawl --start-url urls.txt --scope host --max-urls 10000`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			loaded, err := setting.load()
-			if print {
+			loaded, err := f.setting.load()
+			if f.print {
 				if err != nil {
 					return err
 				}
-				return printConfig(io, loaded, asJSON)
+				return printConfig(io, loaded, f.asJSON)
 			}
 			given := append(starts, args...)
 			if len(given) == 0 {
-				given = setting.outside(config.StartURLName)
+				given = f.setting.outside(config.StartURLName)
 			}
 			// All faults are named at once: those of the settings, of the start URLs and of the directory's name.
 			urls, startsErr := readStarts(given, io.in)
-			dir, dirErr := dir.dir(setting)
-			address, clusterErr := shared.toJoin(setting)
+			dir, dirErr := f.dir.dir(f.setting)
+			address, clusterErr := f.shared.toJoin(f.setting)
 			if err := errors.Join(err, startsErr, dirErr, clusterErr); err != nil {
 				return err
 			}
 			if address != "" {
-				return crawlCluster(cmd.Context(), environ, io, &machine{flags: setting, dir: dir, address: address, name: shared.name}, loaded.Settings, urls, asJSON)
+				return crawlCluster(cmd.Context(), environ, io, f.machine(dir, address), loaded.Settings, urls, f.asJSON)
 			}
 			if err := dir.CheckNew(); err != nil {
 				return refusal(err)
 			}
-			return runCrawl(cmd.Context(), environ, io, crawl.Options{Settings: loaded.Settings, Starts: urls, Dir: dir}, loaded.Warnings, asJSON)
+			return runCrawl(cmd.Context(), environ, io, crawl.Options{Settings: loaded.Settings, Starts: urls, Dir: dir}, loaded.Warnings, f.asJSON)
 		},
 	}
 	cmd.Flags().StringArrayVarP(&starts, config.StartURLName, "u", nil, "`URL`, domain, file with one per line, or - for standard input (repeatable)")
-	dir = addDataDir(cmd, environ)
-	shared = addCluster(cmd)
-	setting = addSettings(cmd, environ)
-	addRunFlags(cmd, &print, &asJSON)
+	f = addRunFlags(cmd, environ)
 	return cmd
 }
 
@@ -90,13 +83,7 @@ func crawlCluster(ctx context.Context, environ []string, io stdio, m *machine, s
 }
 
 func newResume(environ []string, io stdio) *cobra.Command {
-	var (
-		print   bool
-		asJSON  bool
-		dir     *dataDir
-		setting *settingFlags
-		shared  *clusterFlags
-	)
+	var f *runFlags
 	cmd := &cobra.Command{
 		Use:   "resume [directory]",
 		Short: "Go on with a crawl or a recrawl that was interrupted, limited or killed",
@@ -106,35 +93,34 @@ func newResume(environ []string, io stdio) *cobra.Command {
   mapwright resume --data-dir site --max-urls 20000`,
 		Args: oneDirectory,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			address, err := shared.given(setting, environ, args)
+			address, err := f.shared.given(f.setting, environ, args)
 			if err != nil {
 				return err
 			}
-			dir, err := dir.orArgument(args, setting)
+			dir, err := f.dir.orArgument(args, f.setting)
 			if err != nil {
 				return err
 			}
-			if address != "" && print {
+			if address != "" && f.print {
 				return usage("--print-config shows the settings of a crawl of this machine alone")
 			}
 			if address != "" {
 				if err := checkMachineDir(dir); err != nil {
 					return refusal(err)
 				}
-				return joinCluster(cmd.Context(), environ, io, &machine{flags: setting, dir: dir, address: address, name: shared.name, resume: true}, asJSON)
+				m := f.machine(dir, address)
+				m.resume = true
+				return joinCluster(cmd.Context(), environ, io, m, f.asJSON)
 			}
-			return continueCrawl(cmd.Context(), environ, io, dir, nil, setting, print, asJSON)
+			return continueCrawl(cmd.Context(), environ, io, dir, nil, f)
 		},
 	}
-	dir = addDataDir(cmd, environ)
-	shared = addCluster(cmd)
-	setting = addSettings(cmd, environ)
-	addRunFlags(cmd, &print, &asJSON)
+	f = addRunFlags(cmd, environ)
 	return cmd
 }
 
 // continueCrawl goes on with the crawl of a directory, or begins the recrawl of it that is given, or only prints the settings for that.
-func continueCrawl(ctx context.Context, environ []string, io stdio, dir datadir.Dir, again *crawl.Recrawl, flags *settingFlags, print, asJSON bool) error {
+func continueCrawl(ctx context.Context, environ []string, io stdio, dir datadir.Dir, again *crawl.Recrawl, f *runFlags) error {
 	if err := dir.CheckFree(); err != nil {
 		return refusal(err)
 	}
@@ -142,20 +128,34 @@ func continueCrawl(ctx context.Context, environ []string, io stdio, dir datadir.
 	if err != nil {
 		return refusal(err)
 	}
-	loaded, err := flags.loadOver(plan.Settings)
+	loaded, err := f.setting.loadOver(plan.Settings)
 	if err != nil {
 		return err
 	}
-	if print {
-		return printConfig(io, loaded, asJSON)
+	if f.print {
+		return printConfig(io, loaded, f.asJSON)
 	}
-	return runCrawl(ctx, environ, io, crawl.Options{Settings: loaded.Settings, Plan: plan, Recrawl: again, Dir: dir}, loaded.Warnings, asJSON)
+	return runCrawl(ctx, environ, io, crawl.Options{Settings: loaded.Settings, Plan: plan, Recrawl: again, Dir: dir}, loaded.Warnings, f.asJSON)
 }
 
-// addRunFlags gives a command that crawls the flags that are about its own output.
-func addRunFlags(cmd *cobra.Command, print, asJSON *bool) {
-	cmd.Flags().BoolVar(print, "print-config", false, "show each effective setting and where it came from, and do nothing else")
-	cmd.Flags().BoolVar(asJSON, "json", false, "print the report, or with --print-config the settings, as JSON instead of a table")
+// runFlags are the flags of a command that crawls.
+type runFlags struct {
+	dir           *dataDir
+	shared        *clusterFlags
+	setting       *settingFlags
+	print, asJSON bool
+}
+
+func addRunFlags(cmd *cobra.Command, environ []string) *runFlags {
+	f := &runFlags{dir: addDataDir(cmd, environ), shared: addCluster(cmd), setting: addSettings(cmd, environ)}
+	cmd.Flags().BoolVar(&f.print, "print-config", false, "show each effective setting and where it came from, and do nothing else")
+	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print the report, or with --print-config the settings, as JSON instead of a table")
+	return f
+}
+
+// machine is this process in the crawl of several machines that the flags name.
+func (f *runFlags) machine(dir datadir.Dir, address string) *machine {
+	return &machine{flags: f.setting, dir: dir, address: address, name: f.shared.name}
 }
 
 // noArguments is for commands that take flags alone.

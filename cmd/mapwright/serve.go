@@ -192,7 +192,8 @@ func (f *serveFlags) check(io stdio) (c checked, _ error) {
 	if err != nil {
 		fault("flag --listen: %q is not an address such as 127.0.0.1:8080", f.listen)
 	} else if !isLoopback(host) && f.tlsCert == "" && !f.insecureHTTP {
-		fault("--listen %s can be reached from other machines, and keys would travel as plain text: give --tls-cert and --tls-key, or listen on 127.0.0.1 behind a proxy that speaks https, or give --insecure-http if the network is safe", f.listen)
+		fault("--listen %s can be reached from other machines, and keys would travel as plain text: give --tls-cert and --tls-key, "+
+			"or listen on 127.0.0.1 behind a proxy that speaks https, or give --insecure-http if the network is safe", f.listen)
 	}
 	if f.maxCrawls < 1 {
 		fault("flag --max-crawls: must be at least 1")
@@ -296,7 +297,8 @@ func (f *serveFlags) serve(ctx context.Context, io stdio, svc *service.Service, 
 	if err != nil {
 		return &exitError{exitFailed, errors.Join(err, listener.Close())}
 	}
-	parts := api.Parts{Service: svc, Hosts: known, Schedules: schedules.New(svc, c.log), Hooks: hooks.New(hooks.Options{Service: svc, UserAgent: "mapwright/" + version, Log: c.log, Attempted: figures.Attempted})}
+	parts := api.Parts{Service: svc, Hosts: known, Schedules: schedules.New(svc, c.log),
+		Hooks: hooks.New(hooks.Options{Service: svc, UserAgent: "mapwright/" + version, Log: c.log, Attempted: figures.Attempted})}
 	server, err := api.New(api.Options{Parts: parts, Log: c.log, PublicURL: c.public, Listen: f.listen, TLS: c.tls != nil, TrustedProxies: c.proxies, RatePerKey: rate, Figures: figures})
 	var dashboard *web.Server
 	if err == nil {

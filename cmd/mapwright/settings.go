@@ -36,7 +36,8 @@ func addSettings(cmd *cobra.Command, environ []string, groups ...config.Group) *
 	fs := cmd.Flags()
 	fs.SortFlags = false
 	profiles := config.Profiles()
-	fs.Var(&recorder{flags: f, setting: config.ProfileName, flag: "profile", shown: profiles[0], kind: "name"}, "profile", "how hard servers are asked: polite, own-site (yours: as hard as it copes with) or safe (at most 50 pages and 60 s)")
+	fs.Var(&recorder{flags: f, setting: config.ProfileName, flag: "profile", shown: profiles[0], kind: "name"}, "profile",
+		"how hard servers are asked: polite, own-site (yours: as hard as it copes with) or safe (at most 50 pages and 60 s)")
 	complete(cmd, "profile", profiles)
 	fs.VarPF(&recorder{flags: f, setting: config.SafeName, flag: "safe", kind: "bool"}, "safe", "", "short for --profile safe").NoOptDefVal = "true"
 	fs.StringVar(&f.configFile, "config", "", "YAML `file` with settings")

@@ -288,7 +288,8 @@ func (p *Tab) Axe() {
 	found := Eval[[]struct {
 		ID, Impact, Help string
 		Nodes            []struct{ HTML, FailureSummary string }
-	}](p, `axe.run(document, {resultTypes: ["violations"]}).then(r => r.violations.map(v => ({id: v.id, impact: v.impact, help: v.help, nodes: v.nodes.slice(0, 3).map(n => ({html: n.html.slice(0, 300), failureSummary: n.failureSummary}))})))`)
+	}](p, `axe.run(document, {resultTypes: ["violations"]}).then(r => r.violations.map(v => ({id: v.id, impact: v.impact, help: v.help,
+		nodes: v.nodes.slice(0, 3).map(n => ({html: n.html.slice(0, 300), failureSummary: n.failureSummary}))})))`)
 	for _, v := range found {
 		if v.Impact == "serious" || v.Impact == "critical" {
 			p.t.Errorf("%s: axe-core: %s (%s): %s: %+v", p.look, v.ID, v.Impact, v.Help, v.Nodes)

@@ -84,7 +84,8 @@ func (c *Caption) open(class string, height int) *figure {
 
 // empty is the figure of a chart without values.
 func (c *Caption) empty() template.HTML {
-	return template.HTML(fmt.Sprintf("<figure class=\"chart\" id=\"%s\">\n<figcaption>%s</figcaption>\n<p class=\"empty\">%s</p>\n</figure>\n", esc(c.ID), esc(c.Title), esc(cmp.Or(c.None, "Nothing to show."))))
+	return template.HTML(fmt.Sprintf("<figure class=\"chart\" id=\"%s\">\n<figcaption>%s</figcaption>\n<p class=\"empty\">%s</p>\n</figure>\n", esc(c.ID), esc(c.Title),
+		esc(cmp.Or(c.None, "Nothing to show."))))
 }
 
 // close ends the drawing, and adds a legend, if there are several series, and the table.
@@ -103,7 +104,8 @@ func (f *figure) close(first string, series []Series, rows []Row) template.HTML 
 }
 
 func (f *figure) table(first string, series []Series, rows []Row) {
-	f.add("<details>\n<summary>Numbers of “%s”</summary>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Numbers of %s\">\n<table>\n<thead><tr><th scope=\"col\">%s</th>", esc(f.caption.Title), esc(f.caption.Title), esc(first))
+	f.add("<details>\n<summary>Numbers of “%s”</summary>\n<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Numbers of %s\">\n"+
+		"<table>\n<thead><tr><th scope=\"col\">%s</th>", esc(f.caption.Title), esc(f.caption.Title), esc(first))
 	for _, s := range series {
 		f.add("<th scope=\"col\" class=\"num\">%s</th>", esc(s.Name))
 	}

@@ -39,7 +39,8 @@ func charts() map[string]template.HTML {
 	}
 	ms := func(v float64) string { return number(v) + " ms" }
 	return map[string]template.HTML{
-		"bars":          (&Bars{Caption: Caption{ID: "b", Title: "Sections", Desc: "Times by section.", Format: ms}, First: "Section", Series: two, Rows: []Row{{"/", []float64{12, 80}}, {"/blog/", []float64{5.5, 40}}}}).HTML(),
+		"bars": (&Bars{Caption: Caption{ID: "b", Title: "Sections", Desc: "Times by section.", Format: ms}, First: "Section", Series: two,
+			Rows: []Row{{"/", []float64{12, 80}}, {"/blog/", []float64{5.5, 40}}}}).HTML(),
 		"bars-hostile":  (&Bars{Caption: Caption{ID: "b", Title: hostile[0], Desc: hostile[1]}, First: hostile[0], Series: two, Rows: hostileRows()}).HTML(),
 		"bars-empty":    (&Bars{Caption: Caption{ID: "b", Title: "None", Desc: "Nothing."}}).HTML(),
 		"stack":         (&Stack{Caption: Caption{ID: "s", Title: "Answers", Desc: "Answers by class."}, First: "Class", Parts: []Part{{"2xx", 99_990, Good}, {"3xx", 5, Info}, {"5xx", 5, Bad}}}).HTML(),
@@ -72,7 +73,8 @@ func TestGolden(t *testing.T) {
 
 // Every chart has a name, a description and a table, no script, no style of its own and no reference; whatever the labels are.
 func TestElements(t *testing.T) {
-	allowed := map[string]string{"html": "", "head": "", "body": "", "figure": "class id", "figcaption": "", "svg": "class role aria-labelledby width height x y viewBox preserveAspectRatio", "title": "id", "desc": "id",
+	allowed := map[string]string{"html": "", "head": "", "body": "", "figure": "class id", "figcaption": "",
+		"svg": "class role aria-labelledby width height x y viewBox preserveAspectRatio", "title": "id", "desc": "id",
 		"text": "class x y", "rect": "class x y width height", "line": "class x1 x2 y1 y2", "polyline": "class vector-effect points", "ul": "class", "li": "", "span": "class", "b": "", "bdi": "", "p": "class",
 		"details": "", "summary": "", "div": "class tabindex role aria-label", "table": "", "thead": "", "tbody": "", "tr": "", "th": "scope class", "td": "class"}
 	for name, text := range charts() {

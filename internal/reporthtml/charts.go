@@ -35,7 +35,8 @@ func Charts(rep *report.Report) []template.HTML {
 }
 
 func statusClasses(rep *report.Report) template.HTML {
-	c := &chart.Stack{Caption: chart.Caption{ID: "chart-status", Title: "Answers by status class", Desc: "How many URLs answered with each class of status, and how many had no answer.", None: "No URL was found."}, First: "Status class"}
+	c := &chart.Stack{Caption: chart.Caption{ID: "chart-status", Title: "Answers by status class",
+		Desc: "How many URLs answered with each class of status, and how many had no answer.", None: "No URL was found."}, First: "Status class"}
 	none := rep.URLs
 	for _, class := range []struct {
 		name, label string
@@ -70,7 +71,8 @@ func notIndexable(rep *report.Report) template.HTML {
 	if rep.URLs == 0 {
 		none = "No URL was found."
 	}
-	c := &chart.Bars{Caption: chart.Caption{ID: "chart-indexable", Title: "Why URLs are not indexable", Desc: "URLs that do not belong into an XML sitemap, by reason.", None: none}, First: "Reason", Series: []chart.Series{{Name: "URLs", Tone: chart.Warn}}}
+	c := &chart.Bars{Caption: chart.Caption{ID: "chart-indexable", Title: "Why URLs are not indexable", Desc: "URLs that do not belong into an XML sitemap, by reason.",
+		None: none}, First: "Reason", Series: []chart.Series{{Name: "URLs", Tone: chart.Warn}}}
 	for _, reason := range words.ByCount(rep.NotIndexable) {
 		c.Rows = append(c.Rows, chart.Row{Label: reasonText(reason), Values: []float64{float64(rep.NotIndexable[reason])}})
 	}
@@ -81,7 +83,8 @@ func notIndexable(rep *report.Report) template.HTML {
 const maxDepths = 20
 
 func clickDepths(d *report.ClickDepths) template.HTML {
-	c := &chart.Histogram{Caption: chart.Caption{ID: "chart-depth", Title: "Click depth", Desc: "URLs by the number of clicks from the nearest start page."}, First: "Clicks", Name: "URLs", Tone: chart.First}
+	c := &chart.Histogram{Caption: chart.Caption{ID: "chart-depth", Title: "Click depth", Desc: "URLs by the number of clicks from the nearest start page."},
+		First: "Clicks", Name: "URLs", Tone: chart.First}
 	more := 0.0
 	for _, at := range d.Depths {
 		if at.Clicks < maxDepths {
@@ -100,7 +103,8 @@ func clickDepths(d *report.ClickDepths) template.HTML {
 }
 
 func responseTimes(t *pagestats.ResponseTimes) template.HTML {
-	c := &chart.Histogram{Caption: chart.Caption{ID: "chart-times", Title: "Response times", Desc: "URLs by the time from the start of the request to the last byte."}, First: "Response time", Name: "URLs", Tone: chart.Third}
+	c := &chart.Histogram{Caption: chart.Caption{ID: "chart-times", Title: "Response times", Desc: "URLs by the time from the start of the request to the last byte."},
+		First: "Response time", Name: "URLs", Tone: chart.Third}
 	for i, b := range t.Buckets {
 		label := "≤" + short(b.UpTo)
 		if b.UpTo == 0 && i > 0 {
@@ -147,7 +151,8 @@ func sectionLabel(s *pagestats.Sections) func(string) string {
 }
 
 func sectionTimes(s *pagestats.Sections) template.HTML {
-	c := &chart.Bars{Caption: chart.Caption{ID: "chart-section-times", Title: "Response time by section", Desc: "Median and 95th percentile of the response time in the largest sections of the site.", Format: ui.Millis},
+	c := &chart.Bars{Caption: chart.Caption{ID: "chart-section-times", Title: "Response time by section",
+		Desc: "Median and 95th percentile of the response time in the largest sections of the site.", Format: ui.Millis},
 		First: "Section", Series: []chart.Series{{Name: "p50", Tone: chart.First}, {Name: "p95", Tone: chart.Second}}}
 	label := sectionLabel(s)
 	for _, item := range s.Items[:min(len(s.Items), shownSections)] {
@@ -159,7 +164,8 @@ func sectionTimes(s *pagestats.Sections) template.HTML {
 }
 
 func sectionSizes(s *pagestats.Sections) template.HTML {
-	c := &chart.Bars{Caption: chart.Caption{ID: "chart-sections", Title: "Largest sections", Desc: "URLs in the largest sections of the site."}, First: "Section", Series: []chart.Series{{Name: "URLs", Tone: chart.First}}}
+	c := &chart.Bars{Caption: chart.Caption{ID: "chart-sections", Title: "Largest sections", Desc: "URLs in the largest sections of the site."}, First: "Section",
+		Series: []chart.Series{{Name: "URLs", Tone: chart.First}}}
 	label := sectionLabel(s)
 	for _, item := range s.Items[:min(len(s.Items), shownSections)] {
 		c.Rows = append(c.Rows, chart.Row{Label: label(item.Section), Values: []float64{float64(item.URLs)}})

@@ -169,7 +169,8 @@ func Verdict(rep *report.Report) (text, tone string) {
 			notChecked++
 		}
 	}
-	how := map[report.Status]string{report.Complete: "The crawl is complete", report.Partial: "The crawl is partial", report.Cancelled: "The crawl was cancelled", report.Failed: "The crawl failed"}[rep.Status]
+	how := map[report.Status]string{report.Complete: "The crawl is complete", report.Partial: "The crawl is partial", report.Cancelled: "The crawl was cancelled",
+		report.Failed: "The crawl failed"}[rep.Status]
 	if how == "" {
 		how = "The crawl is " + string(rep.Status)
 	}

@@ -318,11 +318,15 @@ func TestVerdict(t *testing.T) {
 		return []problems.Problem{{Code: "x", Severity: severity, Result: problems.Found, Count: 2}}
 	}
 	for want, rep := range map[string]*report.Report{
-		"bad: The crawl failed (no start URL answered): 0 URLs were found, 0 of them indexable.":                                                {Status: report.Failed, Reason: "no start URL answered"},
-		"good: The crawl is complete: 1 URL was found, 1 of them indexable, and no check found errors or warnings.":                             {Status: report.Complete, URLs: 1, Indexable: 1, Problems: []problems.Problem{{Result: problems.None}}},
-		"warn: The crawl is complete: 2 URLs were found, 1 of them indexable, with no errors and 1 kind of warning.":                            {Status: report.Complete, URLs: 2, Indexable: 1, Problems: found(problems.Warning)},
-		"bad: The crawl is partial (Reached max_urls limit of 2): 2 URLs were found, 1 of them indexable, and 1 kind of error needs attention.": {Status: report.Partial, Reason: "Reached max_urls limit of 2", URLs: 2, Indexable: 1, Problems: found(problems.Error)},
-		"warn: The crawl was cancelled: 2 URLs were found, 1 of them indexable, and the checks that could be made found no errors or warnings.": {Status: report.Cancelled, URLs: 2, Indexable: 1, Problems: []problems.Problem{{Result: problems.NotChecked}}},
+		"bad: The crawl failed (no start URL answered): 0 URLs were found, 0 of them indexable.": {Status: report.Failed, Reason: "no start URL answered"},
+		"good: The crawl is complete: 1 URL was found, 1 of them indexable, and no check found errors or warnings.": {Status: report.Complete,
+			URLs: 1, Indexable: 1, Problems: []problems.Problem{{Result: problems.None}}},
+		"warn: The crawl is complete: 2 URLs were found, 1 of them indexable, with no errors and 1 kind of warning.": {Status: report.Complete,
+			URLs: 2, Indexable: 1, Problems: found(problems.Warning)},
+		"bad: The crawl is partial (Reached max_urls limit of 2): 2 URLs were found, 1 of them indexable, and 1 kind of error needs attention.": {Status: report.Partial,
+			Reason: "Reached max_urls limit of 2", URLs: 2, Indexable: 1, Problems: found(problems.Error)},
+		"warn: The crawl was cancelled: 2 URLs were found, 1 of them indexable, and the checks that could be made found no errors or warnings.": {Status: report.Cancelled,
+			URLs: 2, Indexable: 1, Problems: []problems.Problem{{Result: problems.NotChecked}}},
 	} {
 		if text, tone := Verdict(rep); tone+": "+text != want {
 			t.Errorf("the verdict is %s: %s\nwant %s", tone, text, want)

@@ -44,7 +44,8 @@ type dispatcher struct {
 }
 
 func newDispatcher(s *Service) *dispatcher {
-	return &dispatcher{s: s, woken: make(chan struct{}, 1), runners: map[string]*runner{}, waits: map[string]Waiting{}, removing: map[string]bool{}, unclosed: unclosed{all: map[string]*crawl.Crawl{}}, resting: newRestingStores()}
+	return &dispatcher{s: s, woken: make(chan struct{}, 1), runners: map[string]*runner{}, waits: map[string]Waiting{}, removing: map[string]bool{},
+		unclosed: unclosed{all: map[string]*crawl.Crawl{}}, resting: newRestingStores()}
 }
 
 // stepEvery is how often the dispatcher looks at what nobody tells it: free disk, retention, crawls of other processes.

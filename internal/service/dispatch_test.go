@@ -506,7 +506,8 @@ func TestEditOfAWaitingCrawl(t *testing.T) {
 		plan   string
 	}{
 		{"what the plan would refuse now stays", tenant, Edit{Name: text("n"), StartURLs: &starts, Settings: raw("max_depth", "5")}, nil, defaultPlan},
-		{"every fault", tenant, Edit{Priority: &priority, Settings: raw("max_urls", "101", "timeout", `"8s"`, "nonsense", "1")}, []string{"priority", "settings.max_urls", "settings.nonsense", "settings.timeout"}, defaultPlan},
+		{"every fault", tenant, Edit{Priority: &priority, Settings: raw("max_urls", "101", "timeout", `"8s"`, "nonsense", "1")},
+			[]string{"priority", "settings.max_urls", "settings.nonsense", "settings.timeout"}, defaultPlan},
 		{"a larger plan", tenant, Edit{Plan: text("large")}, []string{"plan"}, defaultPlan},
 		{"no such plan", ts.admin, Edit{Plan: text("none")}, []string{"plan"}, defaultPlan},
 		{"a larger plan, by an admin", ts.admin, Edit{Plan: text("large")}, nil, "large"},
@@ -646,7 +647,8 @@ func TestAccountsAreApart(t *testing.T) {
 	}
 	if all, err := ts.Crawls.List(t.Context(), ts.admin, CrawlFilter{Limit: 1}); err != nil || len(all.Items) != 1 || all.NextCursor == "" {
 		t.Errorf("%+v, %v", all, err)
-	} else if rest, err := ts.Crawls.List(t.Context(), ts.admin, CrawlFilter{Limit: 1, Cursor: all.NextCursor}); err != nil || len(rest.Items) != 1 || rest.NextCursor != "" || rest.Items[0].ID == all.Items[0].ID {
+	} else if rest, err := ts.Crawls.List(t.Context(), ts.admin, CrawlFilter{Limit: 1, Cursor: all.NextCursor}); err != nil || len(rest.Items) != 1 ||
+		rest.NextCursor != "" || rest.Items[0].ID == all.Items[0].ID {
 		t.Errorf("%+v, %v", rest, err)
 	}
 	for name, secret := range map[string]string{"none": "", "cut": key.Secret[:len(key.Secret)-1], "longer": key.Secret + "A", "other id": keyPrefix + NewID() + "_" + strings.Repeat("A", 26)} {
@@ -687,7 +689,8 @@ func TestSubmissions(t *testing.T) {
 	limited.setPlan(Plan{MaxURLs: 500})
 	limited.submit(limited.admin, "https://www.example.com/")
 	priority := 11
-	bad := Submission{StartURLs: []string{"ftp://x/", "https://www.example.com/", ""}, Priority: &priority, Plan: "none", Labels: []string{""}, Settings: raw("max_urls", `"many"`, "shards", "1", "nonsense", "1")}
+	bad := Submission{StartURLs: []string{"ftp://x/", "https://www.example.com/", ""}, Priority: &priority, Plan: "none", Labels: []string{""},
+		Settings: raw("max_urls", `"many"`, "shards", "1", "nonsense", "1")}
 	_, err = ts.Crawls.Submit(t.Context(), &Caller{Account: ts.admin.Account, Key: "k", Scopes: []Scope{ScopeWrite}}, bad, "")
 	refusal := (*Error)(nil)
 	if !errors.As(err, &refusal) || refusal.Code != ErrInvalid {

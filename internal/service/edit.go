@@ -156,7 +156,8 @@ func (r *row) refuseSetting(name string, editable []string) FieldError {
 
 // limitSettings are the settings that bound a crawl. They can be changed while it runs.
 func limitSettings() []string {
-	return []string{"max-urls", "duration", "max-urls-per-host", "max-depth", "max-sitemaps", "max-sitemaps-per-host", "max-foreign-sitemaps", "max-sitemap-depth", "max-sitemap-children", "max-body-size", "timeout"}
+	return []string{"max-urls", "duration", "max-urls-per-host", "max-depth", "max-sitemaps", "max-sitemaps-per-host", "max-foreign-sitemaps", "max-sitemap-depth",
+		"max-sitemap-children", "max-body-size", "timeout"}
 }
 
 // scopeSettings are the settings that say which URLs belong to a crawl, by file key.

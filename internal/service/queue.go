@@ -122,7 +122,8 @@ func inOrder(queued []*entry, running map[string]int) []*entry {
 	for len(open) > 0 {
 		best := slices.MinFunc(open, func(x, y *line) int {
 			a, b := x.entries[0], y.entries[0]
-			return cmp.Or(compareBool(b.resumeFirst, a.resumeFirst), cmp.Compare(b.priority, a.priority), cmp.Compare(count[a.account], count[b.account]), cmp.Compare(a.queuedAt, b.queuedAt), cmp.Compare(a.id, b.id))
+			return cmp.Or(compareBool(b.resumeFirst, a.resumeFirst), cmp.Compare(b.priority, a.priority), cmp.Compare(count[a.account], count[b.account]),
+				cmp.Compare(a.queuedAt, b.queuedAt), cmp.Compare(a.id, b.id))
 		})
 		order = append(order, best.entries[0])
 		count[best.account]++

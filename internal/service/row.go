@@ -106,8 +106,8 @@ func getRow(ctx context.Context, q Queryer, account, id string) (*row, error) {
 
 // insert stores a new crawl.
 func (r *row) insert(tx *Tx) error {
-	return tx.Change("INSERT INTO crawl (id, account, state, desired, plan, priority, profile, name, labels_json, schedule, starts_json, start_count, settings_json, shown_json, stored_json, created_at, queued_at) "+
-		"VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	return tx.Change("INSERT INTO crawl (id, account, state, desired, plan, priority, profile, name, labels_json, schedule, starts_json, start_count, settings_json, "+
+		"shown_json, stored_json, created_at, queued_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 		r.ID, r.Account, r.State, r.Desired, r.Plan, r.Priority, r.Profile, r.Name, ToJSON(r.Labels), r.Schedule, ToJSON(r.starts), len(r.starts), ToJSON(r.given), ToJSON(r.Settings), ToJSON(r.stored),
 		Millis(tx.now), Millis(tx.now))
 }
@@ -122,8 +122,8 @@ func (r *row) move(tx *Tx, by Actor, event EventType, data any) error {
 	if r.recrawl != nil {
 		recrawl = ToJSON(r.recrawl)
 	}
-	err := tx.Change("UPDATE crawl SET state = ?, desired = ?, generation = ?, wait_code = ?, wait_detail = ?, recrawl_json = ?, started_at = ?, ended_at = ?, begun = ?, resume_first = ?, trial = ?, rescope = ?, "+
-		"elapsed_ms = ?, counted = ?, queued_at = ?, disk_bytes = ?, result_json = ?, progress_json = ? WHERE id = ?",
+	err := tx.Change("UPDATE crawl SET state = ?, desired = ?, generation = ?, wait_code = ?, wait_detail = ?, recrawl_json = ?, "+
+		"started_at = ?, ended_at = ?, begun = ?, resume_first = ?, trial = ?, rescope = ?, elapsed_ms = ?, counted = ?, queued_at = ?, disk_bytes = ?, result_json = ?, progress_json = ? WHERE id = ?",
 		r.State, r.Desired, r.Generation, code, detail, recrawl, Millis(r.StartedAt.Time), Millis(r.EndedAt.Time), r.begun, r.resumeFirst, r.trial, r.rescope,
 		r.elapsed.Milliseconds(), r.counted, r.queuedAt, r.disk, ToJSON(r.Result), ToJSON(r.Progress), r.ID)
 	if err != nil || event == "" {

@@ -53,7 +53,8 @@ func Parse(pages fs.FS, patterns ...string) (*template.Template, error) {
 
 func functions() template.FuncMap {
 	return template.FuncMap{
-		"show": shown, "whole": func(text string) string { return show(text, maxWhole) }, "isLink": IsLink, "comma": humanize.Comma, "size": Size, "seconds": Seconds, "millis": Millis, "when": When, "decimal": Decimal,
+		"show": shown, "whole": func(text string) string { return show(text, maxWhole) }, "isLink": IsLink, "comma": humanize.Comma,
+		"size": Size, "seconds": Seconds, "millis": Millis, "when": When, "decimal": Decimal,
 		"lower": strings.ToLower,
 	}
 }

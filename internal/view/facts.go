@@ -25,7 +25,8 @@ func (p *picture) facts(l *monitor.Live) {
 	p.fact(rankURLs, "URLs", fmt.Sprintf("%s found, %s done, %s pending, %s in flight", humanize.Comma(l.Found), humanize.Comma(l.Done), humanize.Comma(l.Pending), humanize.Comma(l.InFlight)))
 	p.outcomes(l)
 	if c := l.Cluster; c != nil {
-		text := fmt.Sprintf("%s: machines %s, %d of 256 partitions here; %s hand-overs wait, a batch takes %s", c.Name, humanize.Comma(int64(c.Machines)), c.Partitions, humanize.Comma(int64(c.Handovers)), milliseconds(c.BatchMS))
+		text := fmt.Sprintf("%s: machines %s, %d of 256 partitions here; %s hand-overs wait, a batch takes %s", c.Name, humanize.Comma(int64(c.Machines)), c.Partitions,
+			humanize.Comma(int64(c.Handovers)), milliseconds(c.BatchMS))
 		if c.Unowned > 0 {
 			text += fmt.Sprintf("; %d partitions without a machine", c.Unowned)
 		}

@@ -45,7 +45,8 @@ func busy() *monitor.Live {
 func quiet() *monitor.Live {
 	return &monitor.Live{
 		Phase: monitor.Crawling, Profile: "own-site", StartURLs: []string{"http://h0.test/"}, StartURLCount: 1, Elapsed: 12, Found: 15, Done: 9, Pending: 6,
-		Outcomes: map[string]int64{"ok": 9, "pending": 6}, InMemory: 6, Hosts: map[string]int64{"rest": 1}, Workers: monitor.ControlUse{Limit: 512, Most: 512}, Memory: 50 << 20, Bytes: 9 * 10240, PagesPerSec: 0.75,
+		Outcomes: map[string]int64{"ok": 9, "pending": 6}, InMemory: 6, Hosts: map[string]int64{"rest": 1},
+		Workers: monitor.ControlUse{Limit: 512, Most: 512}, Memory: 50 << 20, Bytes: 9 * 10240, PagesPerSec: 0.75,
 		Waiting: "6 URLs wait: 1 host rests after a refusal; the next request in 3.4s",
 		Resting: []monitor.HostUse{{Host: "h0.test", Why: "rest", Refusals: 1, Left: 3.4}},
 	}

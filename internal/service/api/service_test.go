@@ -307,7 +307,8 @@ func TestLifeOfACrawl(t *testing.T) {
 	}
 	f.want(416, "GET", at+"/pages.jsonl", key, "", "Range", "bytes=99999999-")
 	f.want(304, "GET", at+"/pages.jsonl", key, "", "If-None-Match", header.Get("ETag"))
-	for _, name := range []string{"report", "links", "sitemap.xml", "log", "runs", "problems", "pages", "pages?outcome=ok&status=2xx&depth=1&indexable=true&q=test&prefix=http", "pages?sort=-content_length&limit=3", "events?since=0",
+	for _, name := range []string{"report", "links", "sitemap.xml", "log", "runs", "problems", "pages",
+		"pages?outcome=ok&status=2xx&depth=1&indexable=true&q=test&prefix=http", "pages?sort=-content_length&limit=3", "events?since=0",
 		"sitemap.jsonl", "links.jsonl", "problems.jsonl", "report.json"} {
 		if strings.HasPrefix(name, "events") {
 			continue // a stream does not end

@@ -102,7 +102,8 @@ func (s *store) Due(ctx context.Context, at time.Time, not []string, most int) (
 		}
 		j := webhook.Job{Webhook: w.id}
 		err := q.QueryRowContext(ctx, "SELECT delivery.id, url, secret, allow_private, body, attempts FROM delivery JOIN webhook ON webhook.id = delivery.webhook "+
-			"WHERE state = ? AND delivery.webhook = ? AND next_at = ? ORDER BY delivery.id LIMIT 1", service.DeliveryPending, w.id, w.next.UnixMilli()).Scan(&j.ID, &j.URL, &j.Secret, &j.AllowPrivate, &j.Body, &j.Attempts)
+			"WHERE state = ? AND delivery.webhook = ? AND next_at = ? ORDER BY delivery.id LIMIT 1", service.DeliveryPending, w.id, w.next.UnixMilli()).
+			Scan(&j.ID, &j.URL, &j.Secret, &j.AllowPrivate, &j.Body, &j.Attempts)
 		if errors.Is(err, sql.ErrNoRows) {
 			continue // deleted meanwhile
 		}

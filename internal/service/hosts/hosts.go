@@ -141,7 +141,8 @@ func (h *Hosts) Get(ctx context.Context, name string) (*Host, error) {
 	out.DeniedAt = service.TimeOf(at)
 	state, _ := h.shared.Pace().Host(name)
 	out.Pace = Pace{
-		Delay: page.Millis(state.Delay), Floor: page.Millis(state.Floor), LastSuccess: page.Time{Time: state.LastSuccess.UTC()}, RestUntil: page.Time{Time: state.RestUntil.UTC()}, Backoff: page.Time{Time: state.BackoffUntil.UTC()},
+		Delay: page.Millis(state.Delay), Floor: page.Millis(state.Floor), LastSuccess: page.Time{Time: state.LastSuccess.UTC()},
+		RestUntil: page.Time{Time: state.RestUntil.UTC()}, Backoff: page.Time{Time: state.BackoffUntil.UTC()},
 		Refusals: state.Refusals, InFlight: state.Inflight,
 	}
 	out.Crawls = CrawlCount{Asking: state.Crawls, Waiting: state.Waiting}
@@ -177,7 +178,8 @@ func (h *Hosts) names(ctx context.Context, query string, args ...any) ([]string,
 // Deny ends all requests to a host, in all crawls: its URLs become host_blocked. The name may be *.example.com for all hosts below a domain. Only an admin may do so.
 func (h *Hosts) Deny(ctx context.Context, c *service.Caller, name, reason string) (*Host, error) {
 	if len(reason) > maxReason {
-		return nil, &service.Error{Code: service.ErrInvalid, Detail: "the request has faults", Fields: []service.FieldError{{Field: "reason", Code: "too_long", Detail: fmt.Sprintf("it has more than %d bytes", maxReason)}}}
+		return nil, &service.Error{Code: service.ErrInvalid, Detail: "the request has faults",
+			Fields: []service.FieldError{{Field: "reason", Code: "too_long", Detail: fmt.Sprintf("it has more than %d bytes", maxReason)}}}
 	}
 	return h.change(ctx, c, "host.deny", name, func(tx *service.Tx, name string) error {
 		return tx.Change("INSERT INTO host (name, learned, updated_at, denied, denied_reason, denied_at) VALUES (?, '', ?, 1, ?, ?) "+

@@ -47,7 +47,8 @@ func newFixture(t *testing.T, dir string, cfg testweb.Config) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := service.Open(t.Context(), service.Options{Dir: dir, MinFree: -1, MaxCrawls: 20, SlotDir: t.TempDir(), Fetcher: client, Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))})
+	s, err := service.Open(t.Context(), service.Options{Dir: dir, MinFree: -1, MaxCrawls: 20, SlotDir: t.TempDir(), Fetcher: client,
+		Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelError}))})
 	if err != nil {
 		t.Fatal(err)
 	}

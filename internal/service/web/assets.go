@@ -24,7 +24,8 @@ type assets struct {
 }
 
 func newAssets() *assets {
-	a := &assets{texts: map[string][]byte{"style.css": []byte(ui.StyleSheet() + static("dashboard.css")), "app.js": []byte(static("app.js")), "sort.js": []byte(ui.SortScript()), "icon.svg": []byte(static("icon.svg"))}}
+	a := &assets{texts: map[string][]byte{"style.css": []byte(ui.StyleSheet() + static("dashboard.css")), "app.js": []byte(static("app.js")),
+		"sort.js": []byte(ui.SortScript()), "icon.svg": []byte(static("icon.svg"))}}
 	sum := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(a.texts)) {
 		_, _ = sum.Write(a.texts[name])

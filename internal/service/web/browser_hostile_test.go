@@ -76,11 +76,13 @@ func TestBrowserHostile(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Names and labels with characters that turn text around are refused.
-	c := f.submit(service.Submission{Name: markup + strings.Repeat("W", 100), Labels: []string{markup}, StartURLs: starts, Settings: map[string]json.RawMessage{"links": json.RawMessage("true"), "resolve": resolve}})
+	c := f.submit(service.Submission{Name: markup + strings.Repeat("W", 100), Labels: []string{markup}, StartURLs: starts,
+		Settings: map[string]json.RawMessage{"links": json.RawMessage("true"), "resolve": resolve}})
 	f.await(c.ID, service.Complete)
 	path := "/crawls/" + c.ID
 	at := func(u string) string { return path + "/page?url=" + url.QueryEscape(u) }
-	screens := map[string]string{"crawls": "/", "crawl": path, "pages": path + "/pages", "filtered": path + "/pages?q=" + url.QueryEscape(attack), "problems": path + "/problems", "long-host": at(starts[0]), "hosts": "/settings/hosts"}
+	screens := map[string]string{"crawls": "/", "crawl": path, "pages": path + "/pages", "filtered": path + "/pages?q=" + url.QueryEscape(attack),
+		"problems": path + "/problems", "long-host": at(starts[0]), "hosts": "/settings/hosts"}
 	for name, q := range map[string]string{"markup": "/?q=%22", "turned": "gnp.exe", "long": strings.Repeat("W", 8000), "moved": "/moved", "gone": "/gone"} {
 		screens[name] = at(urlWith(t, string(f.svc.Crawls.DataDir(c.ID)), q))
 	}

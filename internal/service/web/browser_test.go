@@ -76,7 +76,8 @@ func TestBrowserStory(t *testing.T) {
 
 func testBrowserStory(t *testing.T, look browsertest.Look) {
 	site := testweb.Config{Seed: 7, Hosts: 3, HostName: "www%d.example.test", Pages: 150, PageSize: 3000, Links: 12, CrossHost: 0.2,
-		Faults: []testweb.HostFault{{Hosts: "*", Fault: testweb.StatusPages{Where: testweb.Where{Count: 3}}}, {Hosts: "*", Fault: testweb.RedirectChain{}}, {Hosts: "*", Fault: testweb.Slow{Delay: 300 * time.Millisecond, Jitter: 700 * time.Millisecond}}}}
+		Faults: []testweb.HostFault{{Hosts: "*", Fault: testweb.StatusPages{Where: testweb.Where{Count: 3}}}, {Hosts: "*", Fault: testweb.RedirectChain{}},
+			{Hosts: "*", Fault: testweb.Slow{Delay: 300 * time.Millisecond, Jitter: 700 * time.Millisecond}}}}
 	f := newFixture(t, site, "")
 	tab := browsertest.Start(t).Tab(t, look)
 	p := &person{t, tab}
@@ -171,7 +172,8 @@ func TestBrowserLooks(t *testing.T) {
 	ended := f.submit(service.Submission{Settings: map[string]json.RawMessage{"links": json.RawMessage("true")}, Name: "h0.test", Labels: []string{"weekly"}})
 	f.await(ended.ID, service.Complete)
 	f.site.Hold(30)
-	running := f.submit(service.Submission{Name: hostile, Labels: []string{hostile}, StartURLs: f.site.StartURLs()[1:2], Settings: map[string]json.RawMessage{"max_urls": json.RawMessage("500"), "duration": json.RawMessage(`"1h"`)}})
+	running := f.submit(service.Submission{Name: hostile, Labels: []string{hostile}, StartURLs: f.site.StartURLs()[1:2],
+		Settings: map[string]json.RawMessage{"max_urls": json.RawMessage("500"), "duration": json.RawMessage(`"1h"`)}})
 	f.await(running.ID, service.Running)
 	waitFor(t, "pages of the running crawl are done", func() bool { live := f.svc.Crawls.Live(running.ID); return live != nil && live.Done > 0 })
 	hook, err := f.hooks.Create(t.Context(), f.admin, hooks.Input{URL: new("https://example.com/" + strings.Repeat("hook", 50))})

@@ -24,9 +24,6 @@ import (
 	"github.com/mapwright/mapwright/internal/words"
 )
 
-// crawlScreen shows one crawl: while it runs its figures, afterwards what it found.
-type crawlScreen struct{}
-
 // crawlFrame is what the pages of one crawl have in common.
 type crawlFrame struct {
 	frame
@@ -120,8 +117,8 @@ func commandsOf(c *service.Crawl) (forms []commandForm) {
 	return forms
 }
 
-// showCrawl answers with the page of a crawl. If recrawl is not nil, it is the form for a recrawl as it was sent.
-func (q *request) showCrawl(status int, c *service.Crawl, edit *editForm, recrawl []field) error {
+// renderCrawl answers with the page of a crawl. If recrawl is not nil, it is the form for a recrawl as it was sent.
+func (q *request) renderCrawl(status int, c *service.Crawl, edit *editForm, recrawl []field) error {
 	v := &crawlView{crawlFrame: q.crawlFrame(c, "crawl", "Crawl"), Edit: edit}
 	if recrawl != nil {
 		v.Recrawl = recrawl
@@ -160,13 +157,13 @@ func (q *request) livePart(c *service.Crawl) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// head answers with the state of the crawl and its buttons, for the script.
-func (crawlScreen) head(q *request, c *service.Crawl) error {
+// showHead answers with the state of the crawl and its buttons, for the script.
+func showHead(q *request, c *service.Crawl) error {
 	return q.render(http.StatusOK, "crawl-head", q.crawlFrame(c, "crawl", "Crawl"))
 }
 
-// live answers with the live part, for the script; 204 if there is none.
-func (crawlScreen) live(q *request, c *service.Crawl) error {
+// showLive answers with the live part, for the script; 204 if there is none.
+func showLive(q *request, c *service.Crawl) error {
 	text, err := q.livePart(c)
 	if err != nil {
 		return err
@@ -179,8 +176,8 @@ func (crawlScreen) live(q *request, c *service.Crawl) error {
 	return nil
 }
 
-// command does what a button says, and shows the crawl again.
-func (crawlScreen) command(command service.Command) handler {
+// giveCommand does what a button says, and shows the crawl again.
+func giveCommand(command service.Command) handler {
 	return func(q *request) error {
 		id := q.r.PathValue("id")
 		if command == service.CommandDelete && q.r.PostForm.Get("sure") == "" {
@@ -192,15 +189,12 @@ func (crawlScreen) command(command service.Command) handler {
 			if err != nil {
 				return err
 			}
-			return q.showCrawl(fault.Code.Status(), c, editFormOf(c), recrawlFields(q.r.PostForm, fault.Fields))
-		}
-		if err != nil {
-			return err
+			return q.renderCrawl(fault.Code.Status(), c, editFormOf(c), recrawlFields(q.r.PostForm, fault.Fields))
 		}
 		if command == service.CommandDelete {
-			return q.to("/")
+			return q.then("/", err)
 		}
-		return q.to("/crawls/" + url.PathEscape(id))
+		return q.then("/crawls/"+url.PathEscape(id), err)
 	}
 }
 
@@ -323,7 +317,8 @@ func settingsTable(c *service.Crawl) *ui.Table {
 }
 
 func runsTable(runs []service.Run) *ui.Table {
-	t := &ui.Table{Caption: "Generations that have ended, newest first", Columns: []ui.Column{{Name: "Generation", Class: "num"}, {Name: "State"}, {Name: "Started"}, {Name: "Ended"}, {Name: "Found", Class: "num"}, {Name: "Done", Class: "num"}, {Name: "Reason"}}}
+	t := &ui.Table{Caption: "Generations that have ended, newest first", Columns: []ui.Column{{Name: "Generation", Class: "num"}, {Name: "State"}, {Name: "Started"},
+		{Name: "Ended"}, {Name: "Found", Class: "num"}, {Name: "Done", Class: "num"}, {Name: "Reason"}}}
 	for _, r := range runs {
 		t.Add(ui.Number(int64(r.Generation)), stateBadge(r.State), ui.Word(ui.When(r.StartedAt)), ui.Word(ui.When(r.EndedAt)), ui.Number(r.Found), ui.Number(r.Done), ui.Text(r.Reason))
 	}

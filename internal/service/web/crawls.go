@@ -14,9 +14,6 @@ import (
 	"github.com/mapwright/mapwright/internal/words"
 )
 
-// crawlsScreen lists crawls: first what needs attention, then what runs and what waits, then the others.
-type crawlsScreen struct{}
-
 // crawlsView is what the list shows.
 type crawlsView struct {
 	frame
@@ -50,7 +47,8 @@ type crawlRow struct {
 	Live        bool
 }
 
-func (crawlsScreen) show(q *request) error {
+// showCrawls lists crawls: first what needs attention, then what runs and what waits, then the others.
+func showCrawls(q *request) error {
 	v, err := listCrawls(q)
 	if err != nil {
 		return err
@@ -58,8 +56,8 @@ func (crawlsScreen) show(q *request) error {
 	return q.render(http.StatusOK, "crawls", v)
 }
 
-// part answers with the tables only, for the script.
-func (crawlsScreen) part(q *request) error {
+// showGroups answers with the tables only, for the script.
+func showGroups(q *request) error {
 	v, err := listCrawls(q)
 	if err != nil {
 		return err
@@ -166,7 +164,8 @@ func (v *crawlsView) add(q *request, g crawlGroup, crawls []*service.Crawl) {
 }
 
 func rowOf(f *frame, c *service.Crawl) crawlRow {
-	return crawlRow{Crawl: c, Path: f.crawlPath(c.ID, ""), Label: label(c), Badge: stateBadge(c.State), Why: why(c), Site: siteText(c.Problems), At: lastAt(c), Live: c.State == service.Running || c.State == service.Pausing}
+	return crawlRow{Crawl: c, Path: f.crawlPath(c.ID, ""), Label: label(c), Badge: stateBadge(c.State), Why: why(c), Site: siteText(c.Problems), At: lastAt(c),
+		Live: c.State == service.Running || c.State == service.Pausing}
 }
 
 // label names a crawl: by its name, or by its first start URL.
@@ -218,6 +217,7 @@ func lastAt(c *service.Crawl) page.Time {
 
 // stateBadge shows a state. Colours only repeat what the word says.
 func stateBadge(s service.State) ui.Cell {
-	tones := map[service.State]string{service.Running: "info", service.Finishing: "info", service.Complete: "good", service.Partial: "warn", service.Paused: "warn", service.Pausing: "warn", service.Failed: "bad"}
+	tones := map[service.State]string{service.Running: "info", service.Finishing: "info", service.Complete: "good", service.Partial: "warn", service.Paused: "warn",
+		service.Pausing: "warn", service.Failed: "bad"}
 	return ui.Badge(string(s), tones[s], slices.Index(service.States(), s))
 }

@@ -41,8 +41,8 @@ func durationText(value any) string {
 	return text
 }
 
-// edit changes a crawl. Only values that differ are sent, so that a form that was open for long undoes nothing else.
-func (crawlScreen) edit(q *request, c *service.Crawl) error {
+// editCrawl changes a crawl. Only values that differ are sent, so that a form that was open for long undoes nothing else.
+func editCrawl(q *request, c *service.Crawl) error {
 	was := editFormOf(c)
 	get := func(name string) string { return strings.TrimSpace(q.r.PostForm.Get(name)) }
 	form := &editForm{Name: get("name"), Labels: get("labels"), Priority: get("priority"), MaxURLs: get("max_urls"), Duration: get("duration")}
@@ -74,12 +74,9 @@ func (crawlScreen) edit(q *request, c *service.Crawl) error {
 	_, err := q.server.o.Service.Crawls.Edit(q.r.Context(), q.caller, c.ID, e)
 	if fault, ok := errors.AsType[*service.Error](err); ok && fault.Code != service.ErrNotFound {
 		form.Fault = fault
-		return q.showCrawl(fault.Code.Status(), c, form, nil)
+		return q.renderCrawl(fault.Code.Status(), c, form, nil)
 	}
-	if err != nil {
-		return err
-	}
-	return q.to("/crawls/" + url.PathEscape(c.ID))
+	return q.then("/crawls/"+url.PathEscape(c.ID), err)
 }
 
 // commaList are the parts of a text between commas.
@@ -93,6 +90,7 @@ func commaList(text string) []string {
 	return all
 }
 
-func (crawlScreen) show(q *request, c *service.Crawl) error {
-	return q.showCrawl(http.StatusOK, c, editFormOf(c), nil)
+// showCrawl shows one crawl: while it runs its figures, afterwards what it found.
+func showCrawl(q *request, c *service.Crawl) error {
+	return q.renderCrawl(http.StatusOK, c, editFormOf(c), nil)
 }

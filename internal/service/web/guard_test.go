@@ -144,7 +144,8 @@ func TestEveryPage(t *testing.T) {
 			queue = append(queue, to.String())
 		}
 	}
-	for _, want := range []string{"/new", "/settings", "/settings/schedules", "/settings/webhooks", "/settings/hosts", "/settings/audit", "/crawls/" + c.ID, "/crawls/" + c.ID + "/pages", "/crawls/" + c.ID + "/problems", "/crawls/" + c.ID + "/changes"} {
+	for _, want := range []string{"/new", "/settings", "/settings/schedules", "/settings/webhooks", "/settings/hosts", "/settings/audit", "/crawls/" + c.ID,
+		"/crawls/" + c.ID + "/pages", "/crawls/" + c.ID + "/problems", "/crawls/" + c.ID + "/changes"} {
 		if !seen[f.url+want] {
 			t.Errorf("no link leads to %s", want)
 		}

@@ -200,7 +200,8 @@ func TestPagesQuery(t *testing.T) {
 	if !passes(line(func(*page.Line) {})) {
 		t.Error("a page that matches does not pass")
 	}
-	for i, change := range []func(*page.Line){func(l *page.Line) { l.URL = "http://h.test/b" }, func(l *page.Line) { l.Outcome = "timeout" }, func(l *page.Line) { l.StatusCode = 404 }, func(l *page.Line) { l.Depth = 1 },
+	for i, change := range []func(*page.Line){func(l *page.Line) { l.URL = "http://h.test/b" }, func(l *page.Line) { l.Outcome = "timeout" },
+		func(l *page.Line) { l.StatusCode = 404 }, func(l *page.Line) { l.Depth = 1 },
 		func(l *page.Line) { l.Indexable = false }, func(l *page.Line) { l.Change = "" }} {
 		if passes(line(change)) {
 			t.Errorf("page %d passes", i)

@@ -16,9 +16,6 @@ import (
 	"github.com/mapwright/mapwright/internal/ui"
 )
 
-// newScreen is the form for a new crawl. Its fields come from the settings table, with what the caller may use.
-type newScreen struct{}
-
 // newView is what the form shows.
 type newView struct {
 	frame
@@ -56,7 +53,8 @@ func mainSettings() []string {
 	return []string{config.ProfileName, "max_urls", "max_depth", "duration", "scope", "include", "exclude"}
 }
 
-func (newScreen) show(q *request) error {
+// showNew shows the form for a new crawl. Its fields come from the settings table, with what the caller may use.
+func showNew(q *request) error {
 	values := url.Values{}
 	if id := q.r.URL.Query().Get("from"); id != "" {
 		c, err := q.server.o.Service.Crawls.Get(q.r.Context(), q.caller, id)
@@ -105,8 +103,8 @@ func settingText(value any) string {
 	return service.ToJSON(value)
 }
 
-// submit makes a crawl of the form, or shows the form again with every fault beside its field.
-func (newScreen) submit(q *request) error {
+// submitNew makes a crawl of the form, or shows the form again with every fault beside its field.
+func submitNew(q *request) error {
 	form := q.r.PostForm
 	sub := service.Submission{Name: strings.TrimSpace(form.Get("name")), StartURLs: lines(form.Get("start_urls")), Labels: commaList(form.Get("labels")), Settings: map[string]json.RawMessage{}}
 	var faults []service.FieldError
@@ -225,7 +223,8 @@ func mayUse(c *service.Caller, info *config.SettingInfo) bool {
 }
 
 func settingField(info config.SettingInfo) field {
-	f := field{Name: "settings." + info.Name, Label: ui.Capital(strings.ReplaceAll(strings.ReplaceAll(info.Name, "_", " "), "urls", "URLs")), Usage: strings.ReplaceAll(info.Usage, "(repeatable)", "(one in a line)"), Default: settingText(info.Default), Kind: "text"}
+	f := field{Name: "settings." + info.Name, Label: ui.Capital(strings.ReplaceAll(strings.ReplaceAll(info.Name, "_", " "), "urls", "URLs")),
+		Usage: strings.ReplaceAll(info.Usage, "(repeatable)", "(one in a line)"), Default: settingText(info.Default), Kind: "text"}
 	switch {
 	case info.List:
 		f.Kind = "area"

@@ -53,7 +53,7 @@ type linkTable struct {
 // hop is where a redirect leads, and what became of it.
 type hop struct{ URL, Text string }
 
-func (pagesScreen) one(q *request, c *service.Crawl) error {
+func showPage(q *request, c *service.Crawl) error {
 	u, err := urlnorm.Parse(q.r.URL.Query().Get("url"))
 	if err != nil {
 		return &service.Error{Code: service.ErrInvalid, Detail: "This is not an http or https URL."}

@@ -20,9 +20,6 @@ import (
 	"github.com/mapwright/mapwright/internal/ui"
 )
 
-// pagesScreen lists the pages of a crawl and shows one of them.
-type pagesScreen struct{}
-
 // pagesView is what the list shows.
 type pagesView struct {
 	crawlFrame
@@ -69,7 +66,8 @@ type pagesQuery struct {
 }
 
 func pagesQueryOf(v url.Values) pagesQuery {
-	return pagesQuery{Text: strings.TrimSpace(v.Get("q")), Outcome: v.Get("outcome"), Status: v.Get("status"), Depth: strings.TrimSpace(v.Get("depth")), Indexable: v.Get("indexable"), Problem: v.Get("problem"),
+	return pagesQuery{Text: strings.TrimSpace(v.Get("q")), Outcome: v.Get("outcome"), Status: v.Get("status"), Depth: strings.TrimSpace(v.Get("depth")),
+		Indexable: v.Get("indexable"), Problem: v.Get("problem"),
 		Change: v.Get("change"), Sort: v.Get("sort"), Dir: v.Get("dir"), Cursor: v.Get("cursor")}
 }
 
@@ -89,7 +87,8 @@ func (p pagesQuery) encode() string {
 
 const shownPages = 50
 
-func (pagesScreen) show(q *request, c *service.Crawl) error {
+// showPages lists the pages of a crawl.
+func showPages(q *request, c *service.Crawl) error {
 	v := &pagesView{crawlFrame: q.crawlFrame(c, "pages", "Pages"), Query: pagesQueryOf(q.r.URL.Query()), Statuses: []string{"2xx", "3xx", "4xx", "5xx", "none"}, Problems: problems.Table()}
 	v.Filtered = v.Query.filtered()
 	v.Clear = v.Path + "/pages"
@@ -222,7 +221,8 @@ func (v *pagesView) fromIndex(ctx context.Context, x *pageindex.Index, f *pagein
 	v.Columns = v.sortColumns()
 	for i := range res.Hits {
 		h := &res.Hits[i]
-		row := pageRow{URL: h.URL, Outcome: outcomeBadge(h.Outcome.String()), Status: statusText(int(h.Status)), Depth: strconv.Itoa(int(h.Depth)), Indexable: indexableText(h.Outcome.String(), h.Indexable), Bytes: "–", Time: "–", Change: h.Change.String()}
+		row := pageRow{URL: h.URL, Outcome: outcomeBadge(h.Outcome.String()), Status: statusText(int(h.Status)), Depth: strconv.Itoa(int(h.Depth)),
+			Indexable: indexableText(h.Outcome.String(), h.Indexable), Bytes: "–", Time: "–", Change: h.Change.String()}
 		if x.KnowsClickDepths() {
 			if row.Depth = "–"; h.ClickDepth >= 0 {
 				row.Depth = strconv.Itoa(int(h.ClickDepth))
@@ -267,7 +267,8 @@ func (f *crawlFrame) PagePath(u string) string { return f.Path + "/page?url=" + 
 
 // sortColumns are the heads of columns with the addresses that sort by them.
 func (v *pagesView) sortColumns() (all []sortColumn) {
-	for _, c := range []struct{ name, class, sort string }{{"URL", "url", "url"}, {"Outcome", "", ""}, {"Status", "num", "status"}, {"Depth", "num", "click_depth"}, {"Indexable", "", ""}, {"Size", "num", "content_length"},
+	for _, c := range []struct{ name, class, sort string }{{"URL", "url", "url"}, {"Outcome", "", ""}, {"Status", "num", "status"}, {"Depth", "num", "click_depth"},
+		{"Indexable", "", ""}, {"Size", "num", "content_length"},
 		{"Time", "num", "response_time"}, {"Problems", "", ""}} {
 		col := sortColumn{Name: c.name, Class: c.class}
 		if c.sort != "" && v.Running == nil {
@@ -317,7 +318,8 @@ func (v *pagesView) fromRecorded(ctx context.Context, recorded *service.Recorded
 }
 
 func runningRow(l *page.Line) pageRow {
-	row := pageRow{URL: l.URL, Title: l.Title, Outcome: outcomeBadge(l.Outcome), Status: statusText(l.StatusCode), Depth: strconv.Itoa(l.Depth), Indexable: indexableText(l.Outcome, l.Indexable), Bytes: "–", Time: "–", Change: l.Change}
+	row := pageRow{URL: l.URL, Title: l.Title, Outcome: outcomeBadge(l.Outcome), Status: statusText(l.StatusCode), Depth: strconv.Itoa(l.Depth),
+		Indexable: indexableText(l.Outcome, l.Indexable), Bytes: "–", Time: "–", Change: l.Change}
 	if l.ContentLength != nil {
 		row.Bytes = ui.Size(*l.ContentLength)
 	}

@@ -54,7 +54,7 @@ type problemRow struct {
 	Table *ui.Table
 }
 
-func (crawlScreen) problems(q *request, c *service.Crawl) error {
+func showProblems(q *request, c *service.Crawl) error {
 	rep, err := report.Read(q.server.o.Runs.DataDir(c.ID))
 	if err != nil {
 		return err
@@ -118,7 +118,7 @@ type changedField struct{ Name, Before, After string }
 
 const shownChanges = 100
 
-func (crawlScreen) changes(q *request, c *service.Crawl) error {
+func showChanges(q *request, c *service.Crawl) error {
 	get := q.r.URL.Query()
 	v := &changesView{crawlFrame: q.crawlFrame(c, "changes", "Changes"), Change: get.Get("change"), Generation: get.Get("generation")}
 	for _, change := range page.Changes() {

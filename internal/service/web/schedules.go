@@ -12,9 +12,6 @@ import (
 	"github.com/mapwright/mapwright/internal/service/schedules"
 )
 
-// schedulesScreen shows and changes the schedules of the account.
-type schedulesScreen struct{}
-
 // schedulesView is what the page shows.
 type schedulesView struct {
 	frame
@@ -53,11 +50,12 @@ func scheduleFormOf(form url.Values) scheduleForm {
 	return scheduleForm{get("id"), get("name"), get("when"), get("zone"), get("crawl"), form.Get("start_urls")}
 }
 
-func (schedulesScreen) show(q *request) error {
-	return q.showSchedules(http.StatusOK, scheduleForm{Crawl: q.r.URL.Query().Get("crawl")}, nil)
+// showSchedules shows the schedules of the account.
+func showSchedules(q *request) error {
+	return q.renderSchedules(http.StatusOK, scheduleForm{Crawl: q.r.URL.Query().Get("crawl")}, nil)
 }
 
-func (q *request) showSchedules(status int, form scheduleForm, fault *service.Error) error {
+func (q *request) renderSchedules(status int, form scheduleForm, fault *service.Error) error {
 	v := &schedulesView{frame: q.settingsFrame("schedules", "Schedules"), Form: form, Fault: fault}
 	var err error
 	if v.Rows, err = q.server.o.Schedules.List(q.r.Context(), q.caller.Account.ID); err != nil {
@@ -78,7 +76,7 @@ func (q *request) showSchedules(status int, form scheduleForm, fault *service.Er
 	return q.render(status, "schedules", v)
 }
 
-func (schedulesScreen) create(q *request) error {
+func createSchedule(q *request) error {
 	form := scheduleFormOf(q.r.PostForm)
 	form.ID = ""
 	in := form.input()
@@ -92,8 +90,8 @@ func (schedulesScreen) create(q *request) error {
 	return q.afterSchedule(form, err)
 }
 
-// edit switches a schedule on or off, or changes its name and times.
-func (schedulesScreen) edit(q *request) error {
+// editSchedule switches a schedule on or off, or changes its name and times.
+func editSchedule(q *request) error {
 	form := scheduleFormOf(q.r.PostForm)
 	in := form.input()
 	if text := q.r.PostForm.Get("enabled"); text != "" {
@@ -106,19 +104,13 @@ func (schedulesScreen) edit(q *request) error {
 // afterSchedule shows the schedules after a form, or the form with its faults.
 func (q *request) afterSchedule(form scheduleForm, err error) error {
 	if fault, ok := errors.AsType[*service.Error](err); ok && fault.Code != service.ErrNotFound {
-		return q.showSchedules(fault.Code.Status(), form, fault)
+		return q.renderSchedules(fault.Code.Status(), form, fault)
 	}
-	if err != nil {
-		return err
-	}
-	return q.to("/settings/schedules")
+	return q.then("/settings/schedules", err)
 }
 
-func (schedulesScreen) delete(q *request) error {
-	if err := q.server.o.Schedules.Delete(q.r.Context(), q.caller, q.r.PostForm.Get("id")); err != nil {
-		return err
-	}
-	return q.to("/settings/schedules")
+func deleteSchedule(q *request) error {
+	return q.then("/settings/schedules", q.server.o.Schedules.Delete(q.r.Context(), q.caller, q.r.PostForm.Get("id")))
 }
 
 // schedulePath is where a schedule for a crawl is made.

@@ -13,9 +13,6 @@ import (
 	"github.com/mapwright/mapwright/internal/ui"
 )
 
-// accountScreen shows usage and keys of the account, and the log of who did what.
-type accountScreen struct{}
-
 // settingsView is what the page shows.
 type settingsView struct {
 	frame
@@ -43,7 +40,8 @@ type keyRow struct {
 	Mine  bool // the session belongs to it
 }
 
-func (accountScreen) show(q *request) error {
+// showAccount shows usage and keys of the account.
+func showAccount(q *request) error {
 	v, err := settingsOf(q)
 	if err != nil {
 		return err
@@ -83,8 +81,8 @@ func (q *request) settingsFrame(tab, title string) frame {
 
 const shownAudit = 50
 
-// audit shows the log of who did what.
-func (accountScreen) audit(q *request) error {
+// showAudit shows the log of who did what.
+func showAudit(q *request) error {
 	if err := q.admin(); err != nil {
 		return err
 	}
@@ -112,8 +110,10 @@ func (accountScreen) audit(q *request) error {
 // usageBars are the parts of the plan that have a limit, as bars.
 func usageBars(u *service.Usage) []limitBar {
 	bars := []limitBar{
-		{Name: "Pages in " + u.Period, Value: float64(u.Pages.Used + u.Pages.Granted), Max: float64(u.Pages.Limit), Used: humanize.Comma(u.Pages.Used), Limit: humanize.Comma(u.Pages.Limit), Left: "begins anew on " + ui.When(u.ResetsAt)},
-		{Name: "Crawls that run", Value: float64(u.Crawls.Running), Max: float64(u.Crawls.Limit), Used: humanize.Comma(int64(u.Crawls.Running)), Limit: humanize.Comma(int64(u.Crawls.Limit)), Left: humanize.Comma(int64(u.Crawls.Queued)) + " wait"},
+		{Name: "Pages in " + u.Period, Value: float64(u.Pages.Used + u.Pages.Granted), Max: float64(u.Pages.Limit), Used: humanize.Comma(u.Pages.Used),
+			Limit: humanize.Comma(u.Pages.Limit), Left: "begins anew on " + ui.When(u.ResetsAt)},
+		{Name: "Crawls that run", Value: float64(u.Crawls.Running), Max: float64(u.Crawls.Limit), Used: humanize.Comma(int64(u.Crawls.Running)),
+			Limit: humanize.Comma(int64(u.Crawls.Limit)), Left: humanize.Comma(int64(u.Crawls.Queued)) + " wait"},
 		{Name: "Disk", Value: float64(u.Disk.Used), Max: float64(u.Disk.Limit), Used: ui.Size(u.Disk.Used), Limit: ui.Size(u.Disk.Limit)},
 	}
 	if u.Pages.Granted > 0 {
@@ -134,7 +134,7 @@ func keyState(k *service.Key) ui.Cell {
 }
 
 // createKey makes a key and shows its secret, which is stored nowhere.
-func (accountScreen) createKey(q *request) error {
+func createKey(q *request) error {
 	name, scope := strings.TrimSpace(q.r.PostForm.Get("name")), service.Scope(q.r.PostForm.Get("scope"))
 	if !slices.Contains(service.Scopes(), scope) || !q.caller.Has(scope) {
 		return &service.Error{Code: service.ErrForbidden, Detail: "The session cannot give a key this scope."}
@@ -156,17 +156,11 @@ func (accountScreen) createKey(q *request) error {
 	return q.render(http.StatusOK, "settings", v)
 }
 
-func (accountScreen) revokeKey(q *request) error {
-	if err := q.server.o.Service.Accounts.RevokeKey(q.r.Context(), q.caller, q.caller.Account.ID, q.r.PostForm.Get("id")); err != nil {
-		return err
-	}
-	return q.to("/settings#keys")
+func revokeKey(q *request) error {
+	return q.then("/settings#keys", q.server.o.Service.Accounts.RevokeKey(q.r.Context(), q.caller, q.caller.Account.ID, q.r.PostForm.Get("id")))
 }
 
 // leave ends the session.
-func (accountScreen) leave(q *request) error {
-	if err := q.server.o.Sessions.EndSession(q.w, q.r); err != nil {
-		return err
-	}
-	return q.to("/login")
+func leave(q *request) error {
+	return q.then("/login", q.server.o.Sessions.EndSession(q.w, q.r))
 }

@@ -88,41 +88,39 @@ type handler func(*request) error
 
 // routes are all pages, and what their forms do.
 func (s *Server) routes() map[string]handler {
-	list, create, one, pages, account := crawlsScreen{}, newScreen{}, crawlScreen{}, pagesScreen{}, accountScreen{}
-	times, hooks, hosts := schedulesScreen{}, webhooksScreen{}, hostsScreen{}
 	routes := map[string]handler{
-		"GET /{$}":                        list.show,
-		"GET /list":                       list.part,
-		"GET /new":                        create.show,
-		"POST /new":                       create.submit,
-		"GET /crawls/{id}":                ofCrawl(one.show),
-		"GET /crawls/{id}/head":           ofCrawl(one.head),
-		"GET /crawls/{id}/live":           ofCrawl(one.live),
-		"POST /crawls/{id}/edit":          ofCrawl(one.edit),
-		"GET /crawls/{id}/pages":          ofCrawl(pages.show),
-		"GET /crawls/{id}/page":           ofCrawl(pages.one),
-		"GET /crawls/{id}/problems":       ofCrawl(one.problems),
-		"GET /crawls/{id}/changes":        ofCrawl(one.changes),
-		"GET /settings":                   account.show,
-		"POST /settings/keys":             account.createKey,
-		"POST /settings/keys/revoke":      account.revokeKey,
-		"GET /settings/audit":             account.audit,
-		"GET /settings/schedules":         times.show,
-		"POST /settings/schedules":        times.create,
-		"POST /settings/schedules/edit":   times.edit,
-		"POST /settings/schedules/delete": times.delete,
-		"GET /settings/webhooks":          hooks.show,
-		"POST /settings/webhooks":         hooks.create,
-		"POST /settings/webhooks/edit":    hooks.edit,
-		"POST /settings/webhooks/test":    hooks.test,
-		"POST /settings/webhooks/again":   hooks.again,
-		"POST /settings/webhooks/delete":  hooks.delete,
-		"GET /settings/hosts":             hosts.show,
-		"POST /settings/hosts":            hosts.change,
-		"POST /leave":                     account.leave,
+		"GET /{$}":                        showCrawls,
+		"GET /list":                       showGroups,
+		"GET /new":                        showNew,
+		"POST /new":                       submitNew,
+		"GET /crawls/{id}":                ofCrawl(showCrawl),
+		"GET /crawls/{id}/head":           ofCrawl(showHead),
+		"GET /crawls/{id}/live":           ofCrawl(showLive),
+		"POST /crawls/{id}/edit":          ofCrawl(editCrawl),
+		"GET /crawls/{id}/pages":          ofCrawl(showPages),
+		"GET /crawls/{id}/page":           ofCrawl(showPage),
+		"GET /crawls/{id}/problems":       ofCrawl(showProblems),
+		"GET /crawls/{id}/changes":        ofCrawl(showChanges),
+		"GET /settings":                   showAccount,
+		"POST /settings/keys":             createKey,
+		"POST /settings/keys/revoke":      revokeKey,
+		"GET /settings/audit":             showAudit,
+		"GET /settings/schedules":         showSchedules,
+		"POST /settings/schedules":        createSchedule,
+		"POST /settings/schedules/edit":   editSchedule,
+		"POST /settings/schedules/delete": deleteSchedule,
+		"GET /settings/webhooks":          showWebhooks,
+		"POST /settings/webhooks":         createWebhook,
+		"POST /settings/webhooks/edit":    editWebhook,
+		"POST /settings/webhooks/test":    testWebhook,
+		"POST /settings/webhooks/again":   redeliver,
+		"POST /settings/webhooks/delete":  deleteWebhook,
+		"GET /settings/hosts":             showHosts,
+		"POST /settings/hosts":            changeHost,
+		"POST /leave":                     leave,
 	}
 	for _, c := range service.Commands() {
-		routes["POST /crawls/{id}/"+string(c)] = one.command(c)
+		routes["POST /crawls/{id}/"+string(c)] = giveCommand(c)
 	}
 	return routes
 }
@@ -304,7 +302,15 @@ func (q *request) send(status int, text []byte) {
 	_, _ = q.w.Write(text) // a client that has gone
 }
 
-// to leads the browser to another page after a form.
+// then leads the browser to another page after a form, unless there is an error.
+func (q *request) then(p string, err error) error {
+	if err != nil {
+		return err
+	}
+	return q.to(p)
+}
+
+// to leads the browser to another page.
 func (q *request) to(p string) error {
 	http.Redirect(q.w, q.r, q.path(p), http.StatusSeeOther)
 	return nil

@@ -20,7 +20,8 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func smallSite() testweb.Config {
-	return testweb.Config{Seed: 7, Hosts: 2, Pages: 60, PageSize: 1500, Links: 6, Faults: []testweb.HostFault{{Hosts: "*", Fault: testweb.StatusPages{Where: testweb.Where{Count: 3}}}, {Hosts: "*", Fault: testweb.RedirectChain{}}}}
+	return testweb.Config{Seed: 7, Hosts: 2, Pages: 60, PageSize: 1500, Links: 6,
+		Faults: []testweb.HostFault{{Hosts: "*", Fault: testweb.StatusPages{Where: testweb.Where{Count: 3}}}, {Hosts: "*", Fault: testweb.RedirectChain{}}}}
 }
 
 // A person without scripts makes a crawl, watches it, pauses it, lets it go on, and looks at what it found.
@@ -39,7 +40,8 @@ func TestStory(t *testing.T) {
 			t.Errorf("the fault of %s is not beside it", name)
 		}
 	}
-	made := b.submit(again, "/new", map[string]string{"start_urls": f.site.StartURLs()[0], "settings.max_urls": "1000", "settings.timeout": "", "settings.links": "true", "name": "My <b>site</b>", "labels": "a, b"})
+	made := b.submit(again, "/new", map[string]string{"start_urls": f.site.StartURLs()[0], "settings.max_urls": "1000", "settings.timeout": "",
+		"settings.links": "true", "name": "My <b>site</b>", "labels": "a, b"})
 	if made.status != http.StatusOK || !strings.HasPrefix(made.at.Path, "/crawls/") {
 		t.Fatalf("the form leads to %s with status %d: %s", made.at, made.status, textOf(made.root))
 	}

@@ -15,9 +15,6 @@ import (
 	"github.com/mapwright/mapwright/internal/ui"
 )
 
-// webhooksScreen shows and changes the webhooks of the account.
-type webhooksScreen struct{}
-
 // webhooksView is what the page shows.
 type webhooksView struct {
 	frame
@@ -83,11 +80,12 @@ type deliveryRow struct {
 	Again string // what the button says by which it is sent
 }
 
-func (webhooksScreen) show(q *request) error { return q.showWebhooks(http.StatusOK, &webhooksView{}) }
+// showWebhooks shows the webhooks of the account.
+func showWebhooks(q *request) error { return q.renderWebhooks(http.StatusOK, &webhooksView{}) }
 
 const shownDeliveries = 50
 
-func (q *request) showWebhooks(status int, v *webhooksView) (err error) {
+func (q *request) renderWebhooks(status int, v *webhooksView) (err error) {
 	v.frame = q.settingsFrame("webhooks", "Webhooks")
 	if v.Rows, err = q.server.o.Hooks.List(q.r.Context(), q.caller.Account.ID); err != nil {
 		return err
@@ -119,18 +117,18 @@ func (q *request) showWebhooks(status int, v *webhooksView) (err error) {
 	return q.render(status, "webhooks", v)
 }
 
-func (webhooksScreen) create(q *request) error {
+func createWebhook(q *request) error {
 	form := webhookFormOf(q.r.PostForm)
 	form.ID = ""
 	made, err := q.server.o.Hooks.Create(q.r.Context(), q.caller, form.input(q.caller.Has(service.ScopeAdmin)))
 	if err != nil {
 		return q.webhookFault(form, err)
 	}
-	return q.showWebhooks(http.StatusOK, &webhooksView{Made: made})
+	return q.renderWebhooks(http.StatusOK, &webhooksView{Made: made})
 }
 
-// edit switches a webhook on or off, or changes its address and events.
-func (webhooksScreen) edit(q *request) error {
+// editWebhook switches a webhook on or off, or changes its address and events.
+func editWebhook(q *request) error {
 	form := webhookFormOf(q.r.PostForm)
 	in := form.input(q.caller.Has(service.ScopeAdmin))
 	if text := q.r.PostForm.Get("enabled"); text != "" {
@@ -149,35 +147,25 @@ func (q *request) webhookFault(form *webhookForm, err error) error {
 		return err
 	}
 	form.Fault = fault
-	return q.showWebhooks(fault.Code.Status(), &webhooksView{Form: form})
+	return q.renderWebhooks(fault.Code.Status(), &webhooksView{Form: form})
 }
 
-func (webhooksScreen) test(q *request) error {
+func testWebhook(q *request) error {
 	id := q.r.PostForm.Get("id")
-	if _, err := q.server.o.Hooks.Test(q.r.Context(), q.caller, id); err != nil {
-		return err
-	}
-	return q.to("/settings/webhooks?log=" + url.QueryEscape(id) + "#log")
+	_, err := q.server.o.Hooks.Test(q.r.Context(), q.caller, id)
+	return q.then("/settings/webhooks?log="+url.QueryEscape(id)+"#log", err)
 }
 
-// again sends a delivery again.
-func (webhooksScreen) again(q *request) error {
+// redeliver sends a delivery again.
+func redeliver(q *request) error {
 	id := q.r.PostForm.Get("id")
-	if _, err := q.server.o.Hooks.Redeliver(q.r.Context(), q.caller, id, q.r.PostForm.Get("delivery")); err != nil {
-		return err
-	}
-	return q.to("/settings/webhooks?log=" + url.QueryEscape(id) + "#log")
+	_, err := q.server.o.Hooks.Redeliver(q.r.Context(), q.caller, id, q.r.PostForm.Get("delivery"))
+	return q.then("/settings/webhooks?log="+url.QueryEscape(id)+"#log", err)
 }
 
-func (webhooksScreen) delete(q *request) error {
-	if err := q.server.o.Hooks.Delete(q.r.Context(), q.caller, q.r.PostForm.Get("id")); err != nil {
-		return err
-	}
-	return q.to("/settings/webhooks")
+func deleteWebhook(q *request) error {
+	return q.then("/settings/webhooks", q.server.o.Hooks.Delete(q.r.Context(), q.caller, q.r.PostForm.Get("id")))
 }
-
-// hostsScreen shows what was learned of hosts. It is for admins, because hosts tell what other accounts crawl.
-type hostsScreen struct{}
 
 // hostsView is what the page shows.
 type hostsView struct {
@@ -195,9 +183,10 @@ type hostRow struct {
 
 const shownHosts = 100
 
-func (hostsScreen) show(q *request) error { return q.showHosts(http.StatusOK, nil) }
+// showHosts shows what was learned of hosts. It is for admins, because hosts tell what other accounts crawl.
+func showHosts(q *request) error { return q.renderHosts(http.StatusOK, nil) }
 
-func (q *request) showHosts(status int, fault *service.Error) error {
+func (q *request) renderHosts(status int, fault *service.Error) error {
 	if err := q.admin(); err != nil {
 		return err
 	}
@@ -222,8 +211,8 @@ func (q *request) showHosts(status int, fault *service.Error) error {
 	return q.render(status, "hosts-page", v)
 }
 
-// change denies a host, or allows it again.
-func (hostsScreen) change(q *request) (err error) {
+// changeHost denies a host, or allows it again.
+func changeHost(q *request) (err error) {
 	if err := q.admin(); err != nil {
 		return err
 	}
@@ -234,10 +223,7 @@ func (hostsScreen) change(q *request) (err error) {
 		_, err = q.server.o.Hosts.Allow(q.r.Context(), q.caller, name)
 	}
 	if fault, ok := errors.AsType[*service.Error](err); ok {
-		return q.showHosts(fault.Code.Status(), fault)
+		return q.renderHosts(fault.Code.Status(), fault)
 	}
-	if err != nil {
-		return err
-	}
-	return q.to("/settings/hosts")
+	return q.then("/settings/hosts", err)
 }

@@ -99,7 +99,8 @@ func TestCheckURL(t *testing.T) {
 			t.Errorf("%s: %v", good, err)
 		}
 	}
-	for _, bad := range []string{"", "example.com", "ftp://example.com/", "https://", "https://:80/", "file:///etc/passwd", "https://u:p@example.com/", "http://a b/", "https://example.com/" + strings.Repeat("a", 2048)} {
+	for _, bad := range []string{"", "example.com", "ftp://example.com/", "https://", "https://:80/", "file:///etc/passwd", "https://u:p@example.com/", "http://a b/",
+		"https://example.com/" + strings.Repeat("a", 2048)} {
 		if CheckURL(bad) == nil {
 			t.Errorf("%.50s is taken", bad)
 		}
