@@ -217,8 +217,11 @@ func (m *Millis) UnmarshalJSON(text []byte) error {
 type Hash uint64
 
 func (h Hash) String() string {
-	digits := strconv.FormatUint(uint64(h), 16)
-	return "0000000000000000"[len(digits):] + digits
+	var digits [16]byte
+	for i := range digits {
+		digits[i] = hexDigits[h>>(60-4*i)&15]
+	}
+	return string(digits[:])
 }
 
 // MarshalText writes the digits.

@@ -46,14 +46,14 @@ type Finder struct {
 	line int64 // number of pages seen
 	err  error // the first; See returns it
 
-	found    *extsort.Sorter[finding]
-	subjects *extsort.Sorter[subject]
-	mentions *extsort.Sorter[mention]
-	recent   []uint64 // mentions of links by hash: those that are repeated soon are not sorted twice
-	groups   *extsort.Sorter[member]
-	same     map[Code]*alike
-	near     *nearness
-	targets  targets
+	found      *extsort.Sorter[finding]
+	subjects   *extsort.Sorter[subject]
+	mentions   *extsort.Sorter[mention]
+	recent     []uint64 // mentions of links by hash: those that are repeated soon are not sorted twice
+	same       map[Code]*alike
+	near       *nearness
+	duplicates *duplicates
+	targets    targets
 
 	origin   string // of the last page
 	host     Host
@@ -72,7 +72,7 @@ func New(o Options) *Finder {
 	f.found = newSorter(&o, appendFinding, readFinding)
 	f.subjects = newSorter(&o, appendSubject, readSubject)
 	f.mentions = newSorter(&o, appendMention, readMention)
-	f.groups = newSorter(&o, appendMember, readMember)
+	f.duplicates = newDuplicates(&o)
 	return f
 }
 
@@ -85,7 +85,7 @@ func (f *Finder) Close() {
 	f.found.Close()
 	f.subjects.Close()
 	f.mentions.Close()
-	f.groups.Close()
+	f.duplicates.close()
 	f.near.close()
 }
 
@@ -249,16 +249,12 @@ func (f *Finder) texts(v *view, host string, add func(Code, string, ...string)) 
 	title, description := collapse(v.Title), collapse(v.Description)
 	if title == "" {
 		add(TitleMissing, "")
-	} else {
-		f.group(TitleDuplicate, host, title, v)
 	}
 	if n := utf8.RuneCountInString(title); n > MaxTitle {
 		add(TitleLong, strconv.Itoa(n))
 	}
 	if description == "" {
 		add(DescriptionMissing, "")
-	} else {
-		f.group(DescriptionDuplicate, host, description, v)
 	}
 	if n := utf8.RuneCountInString(description); n > MaxDescription {
 		add(DescriptionLong, strconv.Itoa(n))
@@ -267,8 +263,17 @@ func (f *Finder) texts(v *view, host string, add func(Code, string, ...string)) 
 	if words < ThinWords {
 		add(Thin, strconv.Itoa(words))
 	}
+	own := texts{Line: v.number, URL: v.URL, Texts: [numKinds]string{kindTitle: title, kindDescription: description}}
 	if words >= ExactWords && v.TextHash != nil {
-		f.group(DuplicateExact, "", v.TextHash.String(), v)
+		own.Texts[kindWhole] = v.TextHash.String()
+	}
+	for kind := range numKinds {
+		if !f.looks(duplicateOf(kind)) {
+			own.Texts[kind] = ""
+		}
+	}
+	if f.err == nil {
+		f.err = f.duplicates.add(own, host)
 	}
 	if words >= NearWords && v.SimHash != nil && v.TextHash != nil && f.looks(DuplicateNear) && f.err == nil {
 		f.err = f.near.add(likeness{Sim: uint64(*v.SimHash), Text: uint64(*v.TextHash), URL: v.URL, Line: v.number})
@@ -276,7 +281,26 @@ func (f *Finder) texts(v *view, host string, add func(Code, string, ...string)) 
 }
 
 // collapse makes one space of each piece of white space, and none at the ends.
-func collapse(text string) string { return strings.Join(strings.Fields(text), " ") }
+func collapse(text string) string {
+	if isCollapsed(text) {
+		return text
+	}
+	return strings.Join(strings.Fields(text), " ")
+}
+
+// isCollapsed reports whether it is certain that collapse changes nothing.
+func isCollapsed(text string) bool {
+	space := true // before the present character
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c < ' ' || c >= utf8.RuneSelf || c == ' ' && space:
+			return false
+		default:
+			space = c == ' '
+		}
+	}
+	return text == "" || !space
+}
 
 func blank(text string) bool { return strings.TrimSpace(text) == "" }
 

@@ -239,3 +239,42 @@ func TestNotChecked(t *testing.T) {
 		t.Errorf("%s: %s (%s)", p.Code, p.Result, p.Why)
 	}
 }
+
+// Texts that have the same hash are compared, in memory and in temporary files: each group has one text, and nothing is a group that one page has alone.
+func TestGroupsOfTexts(t *testing.T) {
+	for _, limit := range []int{1, 1000, 1 << 20} {
+		d := newDuplicates(&Options{Dir: t.TempDir(), Pattern: "sort-*", Limit: limit})
+		var want []string
+		for line := range int64(100) {
+			text := fmt.Sprintf("text %d", line/3) // three pages have each, but the last
+			hash := uint64(line / 6)               // two texts have each hash, but the last two
+			own := texts{Line: line, URL: fmt.Sprintf("http://x.test/%02d", 99-line), Texts: [numKinds]string{kindDescription: text, kindTitle: "unlike " + text}}
+			for _, err := range []error{d.texts.Add(own), d.hashes.Add(hashed{kindDescription, hash, line}), d.hashes.Add(hashed{kindTitle, uint64(line) << 32, line})} {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			want = append(want, fmt.Sprintf("%02d %s %s %d", hash, text, own.URL, line))
+		}
+		slices.SortFunc(want, strings.Compare)
+		var got []string
+		for m, err := range d.join(t.Context()) {
+			if err != nil || m.Code != DescriptionDuplicate {
+				t.Fatal(m, err)
+			}
+			got = append(got, fmt.Sprintf("%02d %s %s %d", m.Hash, m.Text, m.URL, m.Line))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("limit %d: got\n%s\nwant\n%s", limit, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+		d.close()
+	}
+}
+
+func TestCollapse(t *testing.T) {
+	for _, text := range []string{"", " ", "a", "a b", "a  b", " a", "a ", "a\tb", "a\u00a0b", "a\u2003 b", "ä ö", "a\nb", "a b c d", "\x7f a"} {
+		if got, want := collapse(text), strings.Join(strings.Fields(text), " "); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}

@@ -2,13 +2,72 @@ package problems
 
 import (
 	"context"
+	"iter"
 
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/mapwright/mapwright/internal/extsort"
 )
 
-// member is a page that has something which other pages may have too.
+// Kinds of texts that only one page should have.
+const (
+	kindTitle       uint8 = iota
+	kindDescription       // of two pages of one host, as the title
+	kindWhole             // the hash of the whole text, which only one page of all hosts should have
+	numKinds
+)
+
+// duplicateOf is the problem of pages that have the same text of a kind.
+func duplicateOf(kind uint8) Code {
+	return [numKinds]Code{TitleDuplicate, DescriptionDuplicate, DuplicateExact}[kind]
+}
+
+// hashed is the hash of a text of a page.
+type hashed struct {
+	Kind uint8
+	Hash uint64 // of the host, if it matters, and of the text
+	Line int64
+}
+
+func appendHashed(dst []byte, h *hashed) []byte {
+	return extsort.AppendNumbers(append(dst, h.Kind), h.Hash, uint64(h.Line))
+}
+
+func readHashed(r *extsort.Reader) hashed {
+	return hashed{r.Byte(), r.Uint64(), int64(r.Uint64())}
+}
+
+// repeated is a text of a page whose hash another page has too, by line.
+type repeated struct {
+	Line int64
+	Kind uint8
+	Hash uint64
+}
+
+func appendRepeated(dst []byte, m *repeated) []byte {
+	return extsort.AppendNumbers(append(extsort.AppendNumbers(dst, uint64(m.Line)), m.Kind), m.Hash)
+}
+
+func readRepeated(r *extsort.Reader) repeated {
+	return repeated{int64(r.Uint64()), r.Byte(), r.Uint64()}
+}
+
+// texts are what only one page should have. What is empty is not compared.
+type texts struct {
+	Line  int64
+	URL   string
+	Texts [numKinds]string // by kind
+}
+
+func appendTexts(dst []byte, t *texts) []byte {
+	dst = extsort.AppendText(extsort.AppendNumbers(dst, uint64(t.Line)), t.URL)
+	for _, text := range t.Texts {
+		dst = extsort.AppendText(dst, text)
+	}
+	return dst
+}
+
+// member is a page that has a text which other pages may have too.
 type member struct {
 	Code Code
 	Hash uint64 // of the host, if it matters, and of Text
@@ -26,16 +85,124 @@ func readMember(r *extsort.Reader) member {
 	return member{Code(r.Byte()), r.Uint64(), r.Text(), r.Text(), int64(r.Uint64())}
 }
 
-// group notes a text that only one page of the host should have. An empty host means any.
-func (f *Finder) group(c Code, host, text string, v *view) {
-	if f.err != nil || !f.looks(c) {
-		return
+// duplicates finds the texts that several pages have. Most texts are those of one page, so first only their hashes are compared.
+type duplicates struct {
+	hashes   *extsort.Sorter[hashed]
+	repeated *extsort.Sorter[repeated]
+	texts    *extsort.Sorter[texts] // by line, in which order they come
+	line     int64                  // whose texts are read; others are stepped over
+	members  *extsort.Sorter[member]
+}
+
+func newDuplicates(o *Options) *duplicates {
+	d := &duplicates{hashes: newSorter(o, appendHashed, readHashed), repeated: newSorter(o, appendRepeated, readRepeated), members: newSorter(o, appendMember, readMember)}
+	d.texts = newSorter(o, appendTexts, d.readTexts)
+	return d
+}
+
+func (d *duplicates) readTexts(r *extsort.Reader) texts {
+	t := texts{Line: int64(r.Uint64())}
+	if t.Line != d.line {
+		return t
 	}
-	h := xxhash.New()
-	_, _ = h.WriteString(host)
-	_, _ = h.WriteString("\n")
-	_, _ = h.WriteString(text)
-	f.err = f.groups.Add(member{Code: c, Hash: h.Sum64(), Text: text, URL: v.URL, Line: v.number})
+	t.URL = r.Text()
+	for i := range t.Texts {
+		t.Texts[i] = r.Text()
+	}
+	return t
+}
+
+func (d *duplicates) close() {
+	d.hashes.Close()
+	d.repeated.Close()
+	d.texts.Close()
+	d.members.Close()
+}
+
+// add takes the texts of a page. Those of a kind that is not looked for are empty.
+func (d *duplicates) add(t texts, host string) error {
+	if t.Texts == [numKinds]string{} {
+		return nil
+	}
+	for i, text := range t.Texts {
+		if text == "" {
+			continue
+		}
+		kind := uint8(i)
+		h := xxhash.New()
+		if kind != kindWhole {
+			_, _ = h.WriteString(host)
+		}
+		_, _ = h.WriteString("\n")
+		_, _ = h.WriteString(text)
+		if err := d.hashes.Add(hashed{kind, h.Sum64(), t.Line}); err != nil {
+			return err
+		}
+	}
+	return d.texts.Add(t)
+}
+
+// join yields the pages whose texts have hashes that others have too, by code, hash, text and URL.
+func (d *duplicates) join(ctx context.Context) iter.Seq2[member, error] {
+	return func(yield func(member, error) bool) {
+		err := d.compareHashes(ctx)
+		if err == nil {
+			err = d.findTexts(ctx)
+		}
+		if err != nil {
+			yield(member{}, err)
+			return
+		}
+		d.members.Sort(ctx, yield)
+	}
+}
+
+// compareHashes finds the hashes that several pages have.
+func (d *duplicates) compareHashes(ctx context.Context) error {
+	defer d.hashes.Close()
+	var last hashed
+	n := 0 // texts with the hash of last
+	for h, err := range d.hashes.Sorted(ctx) {
+		if err != nil {
+			return err
+		}
+		if n > 0 && (h.Kind != last.Kind || h.Hash != last.Hash) {
+			n = 0
+		}
+		if n++; n == 2 {
+			err = d.repeated.Add(repeated{last.Line, last.Kind, last.Hash})
+		}
+		if n > 1 && err == nil {
+			err = d.repeated.Add(repeated{h.Line, h.Kind, h.Hash})
+		}
+		if err != nil {
+			return err
+		}
+		last = h
+	}
+	return nil
+}
+
+// findTexts finds the texts of the hashes that several pages have.
+func (d *duplicates) findTexts(ctx context.Context) error {
+	defer d.texts.Close()
+	defer d.repeated.Close()
+	next, stop := iter.Pull2(d.texts.Sorted(ctx))
+	defer stop()
+	t := texts{Line: noLine}
+	for m, err := range d.repeated.Sorted(ctx) {
+		d.line = m.Line
+		for more := true; more && err == nil && t.Line < m.Line; {
+			t, err, more = next()
+		}
+		if err == nil {
+			err = d.members.Add(member{duplicateOf(m.Kind), m.Hash, t.Texts[m.Kind], t.URL, m.Line})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // maxAlike is how many other pages an item of a duplicate names.
@@ -44,7 +211,7 @@ const maxAlike = 10
 // joinGroups finds the texts that several pages have.
 func (f *Finder) joinGroups(ctx context.Context) error {
 	var g group
-	for m, err := range f.groups.Sorted(ctx) {
+	for m, err := range f.duplicates.join(ctx) {
 		if err != nil {
 			return err
 		}
