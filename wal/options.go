@@ -1,7 +1,7 @@
 package wal
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 )
 
@@ -36,21 +36,15 @@ type Options struct {
 	FS FS
 }
 
-// validate fills in defaults and names every fault at once.
+// validate fills in defaults.
 func (o Options) validate() (Options, error) {
-	var faults []error
-	switch {
-	case o.SegmentSize == 0:
-		o.SegmentSize = DefaultSegmentSize
-	case o.SegmentSize < minSegmentSize:
-		faults = append(faults, fmt.Errorf("segment size %d is less than %d", o.SegmentSize, minSegmentSize))
+	o.SegmentSize = cmp.Or(o.SegmentSize, DefaultSegmentSize)
+	if o.SegmentSize < minSegmentSize {
+		return o, fmt.Errorf("wal options: segment size %d is less than %d", o.SegmentSize, minSegmentSize)
 	}
 	o.SegmentSize = alignUp(o.SegmentSize)
 	if o.FS == nil {
 		o.FS = osFS{}
-	}
-	if len(faults) > 0 {
-		return o, fmt.Errorf("wal options: %w", errors.Join(faults...))
 	}
 	return o, nil
 }

@@ -34,10 +34,10 @@ func (l *SessionLease) Beat(ctx context.Context, send func(context.Context) erro
 }
 
 // Valid reports whether a request may be started now.
-func (l *SessionLease) Valid() bool { return l.Left() > 0 }
+func (l *SessionLease) Valid() bool { return l.left() > 0 }
 
-// Left is how long requests may still be started; zero or less if the lease has ended.
-func (l *SessionLease) Left() time.Duration { return time.Duration(l.until.Load()) - l.clock() }
+// left is how long requests may still be started; zero or less if the lease has ended.
+func (l *SessionLease) left() time.Duration { return time.Duration(l.until.Load()) - l.clock() }
 
 // End ends the lease for ever, unless Beat is called again.
 func (l *SessionLease) End() { l.until.Store(int64(l.clock()) - 1) }

@@ -24,11 +24,11 @@ func TestSessionLease(t *testing.T) {
 		}
 	}
 	beat(3*time.Second, nil)
-	if left := l.Left(); left != StartWithin-3*time.Second {
+	if left := l.left(); left != StartWithin-3*time.Second {
 		t.Errorf("%v left: it counts from before the beat was sent", left)
 	}
 	beat(time.Second, ErrAway)
-	if left := l.Left(); left != StartWithin-4*time.Second {
+	if left := l.left(); left != StartWithin-4*time.Second {
 		t.Errorf("%v left after a beat that failed", left)
 	}
 	now += StartWithin - 4*time.Second - 1

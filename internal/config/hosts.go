@@ -56,8 +56,8 @@ func (s *HostSet) hasBelow(host string) bool {
 	return slices.ContainsFunc(s.below, func(suffix string) bool { return strings.HasSuffix(host, suffix) })
 }
 
-// Covers reports whether every host of another set is in this one.
-func (s *HostSet) Covers(other HostSet) bool {
+// covers reports whether every host of another set is in this one.
+func (s *HostSet) covers(other HostSet) bool {
 	for host := range other.exact {
 		if !s.Has(host) {
 			return false

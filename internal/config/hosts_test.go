@@ -22,7 +22,7 @@ func TestHostSet(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if set.Covers(other) != want {
+		if set.covers(other) != want {
 			t.Errorf("covers %q: %v, want %v", pattern, !want, want)
 		}
 	}

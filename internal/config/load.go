@@ -34,8 +34,8 @@ const (
 	CrawlName    = "name"
 )
 
-// Outside are the names that are not in the table.
-func Outside() []string {
+// outside are the names that are not in the table.
+func outside() []string {
 	return []string{ProfileName, SafeName, StartURLName, DataDirName, ClusterName, CrawlName}
 }
 

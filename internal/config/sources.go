@@ -43,7 +43,7 @@ func FromEnv(environ []string) (Layer, error) {
 		layer[setting] = Given{Texts: []string{text}, From: "environment " + name}
 		return true
 	}
-	for _, name := range Outside() {
+	for _, name := range outside() {
 		take(name, EnvName(name))
 	}
 	var bad error
@@ -69,7 +69,7 @@ func FromEnv(environ []string) (Layer, error) {
 // UnknownEnv lists the variables with the prefix of this program that name no setting, in order.
 func UnknownEnv(environ []string) []string {
 	known := map[string]bool{EnvName("config"): true}
-	for _, name := range Outside() {
+	for _, name := range outside() {
 		known[EnvName(name)] = true
 	}
 	for _, e := range new(Settings).Table() {
@@ -110,7 +110,7 @@ func FromFile(path string) (Layer, error) {
 		return nil, fmt.Errorf("read configuration %s: line %d: it must hold lines such as 'max_urls: 100'", path, root.Line)
 	}
 	r := fileReader{path: path, lists: map[string]bool{StartURLName: true}, names: map[string]string{}, layer: Layer{}}
-	for _, name := range Outside() {
+	for _, name := range outside() {
 		r.names[FileKey(name)] = name
 	}
 	for _, e := range new(Settings).Table() {

@@ -306,7 +306,7 @@ func (r *submissionReader) bind(s *Submission, owned []string) []string {
 	if setAll(listValue{p: &only, split: true, check: checkHostPattern}, given.Texts) != nil {
 		return nil // the value is refused by itself
 	}
-	if set, err := NewHostSet(only); err != nil || set.IsEmpty() || !granted.Covers(set) {
+	if set, err := NewHostSet(only); err != nil || set.IsEmpty() || !granted.covers(set) {
 		refuse("%s names others", given.From)
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log"
 	"net"
 	"net/http"
@@ -53,7 +54,7 @@ func (m *Metrics) Serve(addr string, status func() any, healthy func() error) (*
 	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
-	s := &Server{listener: l, done: make(chan struct{}), http: &http.Server{Handler: checkHost(addr, mux), ReadHeaderTimeout: 5 * time.Second, ErrorLog: log.New(discard{}, "", 0)}}
+	s := &Server{listener: l, done: make(chan struct{}), http: &http.Server{Handler: checkHost(addr, mux), ReadHeaderTimeout: 5 * time.Second, ErrorLog: log.New(io.Discard, "", 0)}} // what net/http has to say of bad clients
 	go func() {
 		defer close(s.done)
 		_ = s.http.Serve(l) // ends with Close
@@ -84,11 +85,6 @@ func checkHost(addr string, next http.Handler) http.Handler {
 		next.ServeHTTP(w, r)
 	})
 }
-
-// discard takes what net/http has to say of bad clients.
-type discard struct{}
-
-func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
 // Addr is where it listens.
 func (s *Server) Addr() string { return s.listener.Addr().String() }

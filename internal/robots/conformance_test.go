@@ -116,11 +116,7 @@ func TestConformanceParse(t *testing.T) {
 		body := fileBody(t, r.Robots, r.RobotsB64)
 		valid, unknown, lastDirective, lastLine := 0, 0, 0, 0
 		byNum := map[int]line{}
-		for s := newScanner(string(body)); ; {
-			l, ok := s.next()
-			if !ok {
-				break
-			}
+		for l := range linesOf(string(body)) {
 			byNum[l.num], lastLine = l, l.num
 			switch {
 			case tags[l.key] != "":
@@ -172,8 +168,8 @@ func TestConformanceToken(t *testing.T) {
 		Valid bool
 	}
 	for _, r := range conformanceRows[row](t, "google_agent_validity.jsonl") {
-		if got := ValidToken(r.Agent); got != r.Valid {
-			t.Errorf("ValidToken(%q) = %v, want %v", r.Agent, got, r.Valid)
+		if got := validToken(r.Agent); got != r.Valid {
+			t.Errorf("validToken(%q) = %v, want %v", r.Agent, got, r.Valid)
 		}
 	}
 }

@@ -37,13 +37,10 @@ func Parse(body []byte) *File {
 		body = wholeLines(body[:MaxSize])
 	}
 	var p parser
-	for s := newScanner(string(body)); ; {
-		l, ok := s.next()
-		if !ok {
-			return &p.file
-		}
+	for l := range linesOf(string(body)) {
 		p.line(l)
 	}
+	return &p.file
 }
 
 // narrow brings a file in UTF-16, which some editors write, to UTF-8. Only a byte order mark tells it.
@@ -159,7 +156,7 @@ func (a *agent) slow(d time.Duration, given bool) {
 // Agent merges the groups that apply to a crawler: those that name its product
 // token, without regard to case, or if there are none those for every crawler.
 func (f *File) Agent(token string) *Rules {
-	if !ValidToken(token) {
+	if !validToken(token) {
 		token = "*"
 	}
 	rules, pace, found := f.collect(token)

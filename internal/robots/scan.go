@@ -1,6 +1,9 @@
 package robots
 
-import "strings"
+import (
+	"iter"
+	"strings"
+)
 
 const (
 	// MaxSize is how much of a file counts, in bytes. RFC 9309 asks for at least
@@ -33,16 +36,30 @@ type line struct {
 	cut   bool // longer than maxLine
 }
 
-// A scanner splits a file into lines. It stops after the last one, which has no
-// line ending and is often empty.
-type scanner struct {
-	rest string
-	num  int
-	done bool
-}
-
-func newScanner(body string) *scanner {
-	return &scanner{rest: skipBOM(body)}
+// linesOf splits a file into lines. The last one has no line ending and is often empty.
+func linesOf(body string) iter.Seq[line] {
+	return func(yield func(line) bool) {
+		rest, more := skipBOM(body), true
+		for num := 1; more; num++ {
+			l := line{num: num}
+			raw := rest
+			i := strings.IndexAny(raw, "\r\n")
+			if more = i >= 0; more {
+				end := 1
+				if strings.HasPrefix(raw[i:], "\r\n") {
+					end = 2
+				}
+				raw, rest = raw[:i], raw[i+end:]
+			}
+			if len(raw) > maxLine {
+				raw, l.cut = raw[:maxLine], true
+			}
+			l.parse(raw)
+			if !yield(l) {
+				return
+			}
+		}
+	}
 }
 
 // skipBOM leaves out a byte order mark or the first bytes of one.
@@ -53,29 +70,6 @@ func skipBOM(s string) string {
 		i++
 	}
 	return s[i:]
-}
-
-func (s *scanner) next() (line, bool) {
-	if s.done {
-		return line{}, false
-	}
-	s.num++
-	raw := s.rest
-	if i := strings.IndexAny(raw, "\r\n"); i >= 0 {
-		after := i + 1
-		if raw[i] == '\r' && after < len(raw) && raw[after] == '\n' {
-			after++
-		}
-		raw, s.rest = raw[:i], raw[after:]
-	} else {
-		s.done = true
-	}
-	l := line{num: s.num}
-	if len(raw) > maxLine {
-		raw, l.cut = raw[:maxLine], true
-	}
-	l.parse(raw)
-	return l, true
 }
 
 // parse takes the key and the value out of a line. A line that is no directive

@@ -11,9 +11,9 @@ func ProductToken(userAgent string) string {
 	return userAgent[:i]
 }
 
-// ValidToken reports whether token can be named by a User-agent line at all:
+// validToken reports whether token can be named by a User-agent line at all:
 // letters, digits, hyphens and underscores, at least one.
-func ValidToken(token string) bool {
+func validToken(token string) bool {
 	return token != "" && len(ProductToken(token)) == len(token)
 }
 

@@ -14,14 +14,14 @@ import (
 	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
-// A StatusError is an answer without a result.
-type StatusError struct {
+// A statusError is an answer without a result.
+type statusError struct {
 	Status int
 	// Wait is what Retry-After asked for, or zero.
 	Wait time.Duration
 }
 
-func (e *StatusError) Error() string {
+func (e *statusError) Error() string {
 	return fmt.Sprintf("status %d %s", e.Status, http.StatusText(e.Status))
 }
 
@@ -85,7 +85,7 @@ func (c *client) get(ctx context.Context, u urlnorm.URL, read func(io.Reader) er
 			return fmt.Errorf("after %d attempts: %w", attempt, err)
 		}
 		wait := min(c.limits.backoff<<min(attempt-1, 16), maxWait)
-		if status, ok := errors.AsType[*StatusError](err); ok && status.Wait > 0 {
+		if status, ok := errors.AsType[*statusError](err); ok && status.Wait > 0 {
 			if status.Wait > maxWait {
 				return fmt.Errorf("it asks to wait for %v: %w", status.Wait, err)
 			}
@@ -113,7 +113,7 @@ func (c *client) once(ctx context.Context, u urlnorm.URL, read func(io.Reader) e
 			resp.Close()
 			return err
 		}
-		status := &StatusError{Status: resp.Status, Wait: pace.ParseRetryAfter(resp.RetryAfter, resp.Header.Get("Date"), time.Now())}
+		status := &statusError{Status: resp.Status, Wait: pace.ParseRetryAfter(resp.RetryAfter, resp.Header.Get("Date"), time.Now())}
 		location := resp.Location
 		resp.Close()
 		if status.Status < 300 || status.Status >= 400 || location == "" || hop == maxHops {
@@ -138,7 +138,7 @@ func final(err error) bool {
 	if fetch.KindOf(err) == fetch.RefusedAddress || fetch.KindOf(err) == fetch.TooLarge {
 		return true
 	}
-	status, ok := errors.AsType[*StatusError](err)
+	status, ok := errors.AsType[*statusError](err)
 	if !ok {
 		return false
 	}

@@ -66,7 +66,7 @@ func (s *CommonCrawl) URLs(ctx context.Context, domain string, sink Sink) (Summa
 
 // isAbsent reports whether an error is how an index says that it has nothing.
 func isAbsent(err error) bool {
-	status, ok := errors.AsType[*StatusError](err)
+	status, ok := errors.AsType[*statusError](err)
 	return ok && status.Status == http.StatusNotFound
 }
 

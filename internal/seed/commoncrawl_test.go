@@ -134,7 +134,7 @@ func TestCommonCrawlDead(t *testing.T) {
 	s := newCommonCrawl(t, base, f)
 	var got []string
 	_, err := s.URLs(t.Context(), "example.test", collect(&got))
-	if status, ok := errors.AsType[*StatusError](err); !ok || status.Status != 504 || !strings.Contains(err.Error(), "page 2 of 3") || len(got) != 1 {
+	if status, ok := errors.AsType[*statusError](err); !ok || status.Status != 504 || !strings.Contains(err.Error(), "page 2 of 3") || len(got) != 1 {
 		t.Errorf("got %q, %v", got, err)
 	}
 }

@@ -45,7 +45,7 @@ func TestConformance(t *testing.T) {
 				t.Errorf("got %s %q %v, want %s %q", format, locs(got), err, c.Kind, c.URLs)
 			}
 			for _, e := range got {
-				if want := ParseTime(c.LastMod[e.Loc]); c.LastMod != nil && !e.LastMod.Equal(want) {
+				if want := parseTime(c.LastMod[e.Loc]); c.LastMod != nil && !e.LastMod.Equal(want) {
 					t.Errorf("%s: lastmod %v, want %v", e.Loc, e.LastMod, want)
 				}
 				for i, a := range c.Hreflang {

@@ -33,8 +33,8 @@ type Entry struct {
 // Alternate is the same page in another language.
 type Alternate struct{ Lang, Href string }
 
-// ParseTime reads the W3C date forms that sitemaps use, and the forms of feeds. The zero time means that the text is no date.
-func ParseTime(text string) time.Time {
+// parseTime reads the W3C date forms that sitemaps use, and the forms of feeds. The zero time means that the text is no date.
+func parseTime(text string) time.Time {
 	text = strings.TrimSpace(text)
 	for _, layout := range [...]string{
 		time.RFC3339Nano, "2006-01-02T15:04Z07:00", time.DateOnly, "2006-01-02T15:04:05", "2006-01-02T15:04", time.DateTime, "2006-01-02 15:04:05Z07:00", "2006-01-02T15:04:05-0700",

@@ -2,8 +2,8 @@ package sitemap
 
 // Limits of the schema for an address: in characters, as it is written but for the escaping of XML.
 const (
-	MinLoc = 12
-	MaxLoc = 2048
+	minLoc = 12
+	maxLoc = 2048
 )
 
 // Fits reports whether a URL can stand in a sitemap. It may be a little longer there than it is (see appendURL).
@@ -14,7 +14,7 @@ func Fits(url string) bool {
 			n += len("%XX") - 1
 		}
 	}
-	return n >= MinLoc && n <= MaxLoc
+	return n >= minLoc && n <= maxLoc
 }
 
 // appendURL writes a URL as RFC 3986 has it, which the protocol asks for and the schema checks. Browsers and servers let some more

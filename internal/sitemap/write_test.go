@@ -129,8 +129,8 @@ func TestFits(t *testing.T) {
 		want bool
 	}{
 		{"http://a.b/", false}, {"http://a.b/c", true},
-		{"http://x.test/" + strings.Repeat("a", MaxLoc-14), true}, {"http://x.test/" + strings.Repeat("a", MaxLoc-13), false},
-		{"http://x.test/" + strings.Repeat("a", MaxLoc-15) + "|", false}, {"http://x.test/" + strings.Repeat("a", MaxLoc-17) + "|", true},
+		{"http://x.test/" + strings.Repeat("a", maxLoc-14), true}, {"http://x.test/" + strings.Repeat("a", maxLoc-13), false},
+		{"http://x.test/" + strings.Repeat("a", maxLoc-15) + "|", false}, {"http://x.test/" + strings.Repeat("a", maxLoc-17) + "|", true},
 	} {
 		if got := Fits(c.url); got != c.want {
 			t.Errorf("%d characters fit: %v", len(c.url), got)

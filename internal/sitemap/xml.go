@@ -259,11 +259,11 @@ func (w *walker) set(name, value string) {
 	case "guid":
 		w.guid = value
 	case "lastmod", "updated", "pubdate", "date", "modified":
-		if t := ParseTime(value); !t.IsZero() {
+		if t := parseTime(value); !t.IsZero() {
 			e.LastMod = t
 		}
 	case "published":
-		if t := ParseTime(value); e.LastMod.IsZero() {
+		if t := parseTime(value); e.LastMod.IsZero() {
 			e.LastMod = t
 		}
 	case "priority":

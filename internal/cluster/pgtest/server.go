@@ -33,8 +33,8 @@ type Server struct {
 // Then it stops the server, if it runs, and deletes its directory.
 const removal = `trap '' INT TERM HUP; dir=$1; shift; cat >/dev/null; [ ! -e "$dir/data/postmaster.pid" ] || "$@"; cd / && rm -rf "$dir"`
 
-// ErrMissing means that PostgreSQL is not installed.
-var ErrMissing = errors.New("PostgreSQL is not installed: run scripts/need-postgres.sh --install, or apt-get install postgresql")
+// errMissing means that PostgreSQL is not installed.
+var errMissing = errors.New("PostgreSQL is not installed: run scripts/need-postgres.sh --install, or apt-get install postgresql")
 
 // Start makes a server and starts it. Settings are such as "max_connections=20".
 func Start(settings ...string) (*Server, error) {
@@ -78,7 +78,7 @@ func findPrograms() (string, error) {
 	}
 	path, err := exec.LookPath("pg_ctl")
 	if err != nil {
-		return "", ErrMissing
+		return "", errMissing
 	}
 	return filepath.Dir(path), nil
 }

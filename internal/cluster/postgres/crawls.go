@@ -84,15 +84,10 @@ func scanCrawl(row pgx.Row, more ...any) (c cluster.Crawl, err error) {
 
 // List implements [cluster.Catalog].
 func (e *Engine) List(ctx context.Context) ([]cluster.Crawl, error) {
-	rows, err := e.pool.Query(ctx, `SELECT `+crawlColumns+` FROM mapwright_crawl ORDER BY created, name`)
-	if err == nil {
-		var list []cluster.Crawl
-		list, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (cluster.Crawl, error) { return scanCrawl(row) })
-		if err == nil {
-			return list, nil
-		}
-	}
-	return nil, e.classify("list crawls", err, false)
+	return ask(ctx, e, "list crawls", func(tx pgx.Tx) ([]cluster.Crawl, error) {
+		rows, _ := tx.Query(ctx, `SELECT `+crawlColumns+` FROM mapwright_crawl ORDER BY created, name`)
+		return pgx.CollectRows(rows, func(row pgx.CollectableRow) (cluster.Crawl, error) { return scanCrawl(row) }) // its error can be that of Query
+	})
 }
 
 // Delete implements [cluster.Catalog].
@@ -168,26 +163,20 @@ func readSnapshot(ctx context.Context, tx pgx.Tx, id cluster.CrawlID, known clus
 		return err
 	})
 	b.Queue(`SELECT `+partColumns+` FROM mapwright_part WHERE crawl = $1`, id[:]).Query(func(rows pgx.Rows) error {
-		for rows.Next() {
-			c, err := scanPart(rows)
-			if err != nil {
-				return err
-			}
-			snap.Parts[c.Partition] = c.Part
+		list, err := pgx.CollectRows(rows, scanPart)
+		for i := range list {
+			snap.Parts[list[i].Partition] = list[i].Part
 		}
-		return rows.Err()
+		return err
 	})
 	b.Queue(`SELECT name, holder FROM mapwright_token WHERE crawl = $1 ORDER BY name`, id[:]).Query(func(rows pgx.Rows) error {
-		for rows.Next() {
-			var t cluster.Token
-			var holder []byte
-			if err := rows.Scan(&t.Name, &holder); err != nil {
-				return err
-			}
-			copy(t.Holder[:], holder)
-			snap.Tokens = append(snap.Tokens, t)
-		}
-		return rows.Err()
+		var name string
+		var holder []byte
+		_, err := pgx.ForEachRow(rows, []any{&name, &holder}, func() error {
+			snap.Tokens = append(snap.Tokens, cluster.Token{Name: name, Holder: cluster.SessionID(holder)})
+			return nil
+		})
+		return err
 	})
 	b.Queue(`SELECT scope FROM mapwright_scope WHERE crawl = $1 AND number >= $2 ORDER BY number`, id[:], int64(known.Scope)).Query(func(rows pgx.Rows) (err error) {
 		snap.Scope, err = pgx.CollectRows(rows, pgx.RowTo[string])

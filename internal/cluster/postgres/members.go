@@ -91,11 +91,8 @@ func (e *Engine) Sessions(ctx context.Context, id cluster.CrawlID) ([]cluster.Me
 		if err := exists(ctx, tx, id); err != nil {
 			return nil, err
 		}
-		rows, err := tx.Query(ctx, `SELECT `+sessionColumns+` FROM mapwright_session WHERE crawl = $1 ORDER BY joined, id`, id[:])
-		if err != nil {
-			return nil, err
-		}
-		return pgx.CollectRows(rows, scanSession)
+		rows, _ := tx.Query(ctx, `SELECT `+sessionColumns+` FROM mapwright_session WHERE crawl = $1 ORDER BY joined, id`, id[:])
+		return pgx.CollectRows(rows, scanSession) // its error can be that of Query
 	})
 }
 
@@ -126,21 +123,15 @@ func lockSessions(ctx context.Context, tx pgx.Tx, s cluster.Session, others ...c
 		ids = append(ids, bytes.Clone(o[:]))
 	}
 	var now time.Time
-	rows, err := tx.Query(ctx, `SELECT id, ended, beat, since FROM mapwright_session WHERE crawl = $1 AND id = ANY($2) ORDER BY id FOR UPDATE`, s.Crawl[:], ids)
-	if err != nil {
-		return nil, now, err
-	}
+	rows, _ := tx.Query(ctx, `SELECT id, ended, beat, since FROM mapwright_session WHERE crawl = $1 AND id = ANY($2) ORDER BY id FOR UPDATE`, s.Crawl[:], ids)
 	locked := map[cluster.SessionID]*lockedSession{}
-	for rows.Next() {
-		l := &lockedSession{}
-		var id []byte
-		if err := rows.Scan(&id, &l.ended, &l.beat, &l.since); err != nil {
-			rows.Close()
-			return nil, now, err
-		}
-		locked[cluster.SessionID(id)] = l
-	}
-	if err := rows.Err(); err != nil {
+	var id []byte
+	var l lockedSession
+	_, err := pgx.ForEachRow(rows, []any{&id, &l.ended, &l.beat, &l.since}, func() error { // its error can be that of Query
+		locked[cluster.SessionID(id)] = &lockedSession{l.ended, l.beat, l.since}
+		return nil
+	})
+	if err != nil {
 		return nil, now, err
 	}
 	switch self := locked[s.ID]; {
@@ -261,11 +252,8 @@ func scanPart(row pgx.CollectableRow) (c cluster.Claimed, err error) {
 
 // readParts reads partitions in order, with a clause for locking.
 func readParts(ctx context.Context, tx pgx.Tx, id cluster.CrawlID, numbers []int16, lock string) ([]cluster.Claimed, error) {
-	rows, err := tx.Query(ctx, `SELECT `+partColumns+` FROM mapwright_part WHERE crawl = $1 AND part = ANY($2) ORDER BY part `+lock, id[:], slices.Clone(numbers))
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, scanPart)
+	rows, _ := tx.Query(ctx, `SELECT `+partColumns+` FROM mapwright_part WHERE crawl = $1 AND part = ANY($2) ORDER BY part `+lock, id[:], slices.Clone(numbers))
+	return pgx.CollectRows(rows, scanPart) // its error can be that of Query
 }
 
 // exists returns ErrNoCrawl for a crawl that does not exist.

@@ -11,8 +11,8 @@ const verifyFirst = 10
 // maxVerified bounds the hosts whose verified answers are counted. When there are more, counting begins again.
 const maxVerified = 1 << 16
 
-// Trusts reports whether answers 304 of a host are believed.
-func (v *Visits) Trusts(host string) bool {
+// trusts reports whether answers 304 of a host are believed.
+func (v *Visits) trusts(host string) bool {
 	v.trust.RLock()
 	defer v.trust.RUnlock()
 	return !v.distrusted[host]

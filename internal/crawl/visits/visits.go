@@ -85,8 +85,8 @@ type Visit struct {
 // First is the visit of a page that is new, and that is not asked for.
 func (v *Visits) First() *Visit { return &Visit{generation: v.generation} }
 
-// ErrNotFinished means that a later visit is leased of a page without an earlier one.
-var ErrNotFinished = errors.New("a page is visited again that was never finished")
+// errNotFinished means that a later visit is leased of a page without an earlier one.
+var errNotFinished = errors.New("a page is visited again that was never finished")
 
 // Begin prepares the visit of a page that was leased.
 func (v *Visits) Begin(ctx context.Context, l *frontier.Link) (Visit, error) {
@@ -100,7 +100,7 @@ func (v *Visits) Begin(ctx context.Context, l *frontier.Link) (Visit, error) {
 	}
 	p, ok, err := v.store.Before(ctx, l.Key, l.Visit)
 	if err == nil && (!ok || p.Finish == nil) {
-		err = ErrNotFinished
+		err = errNotFinished
 	}
 	if err != nil {
 		return visit, fmt.Errorf("read what is known of %s: %w", l.URL, err)
@@ -109,7 +109,7 @@ func (v *Visits) Begin(ctx context.Context, l *frontier.Link) (Visit, error) {
 		return visit, fmt.Errorf("read what is known of %s: %w", l.URL, err)
 	}
 	visit.verifies = how == recrawl.ReadPage || p.Finish.Generation == v.generation && p.Finish.NotModified
-	if how != recrawl.ReadNothing || visit.verifies || recrawl.ReadsAll(v.generation) || !v.readers[p.FactsGeneration] || !v.Trusts(l.URL.Host()) {
+	if how != recrawl.ReadNothing || visit.verifies || recrawl.ReadsAll(v.generation) || !v.readers[p.FactsGeneration] || !v.trusts(l.URL.Host()) {
 		return visit, nil
 	}
 	if h := recrawl.Conditions(visit.known); h != nil {

@@ -145,7 +145,7 @@ func TestDistrust(t *testing.T) {
 	if ok, err := v.RecordNotModified("x.test", record); ok || err != nil || recorded != 1 {
 		t.Errorf("recorded %d after the host is distrusted: %v, %v", recorded, ok, err)
 	}
-	if !v.Trusts("y.test") || v.Trusts("x.test") {
+	if !v.trusts("y.test") || v.trusts("x.test") {
 		t.Error("the wrong host is distrusted")
 	}
 }
