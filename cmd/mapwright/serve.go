@@ -27,6 +27,7 @@ import (
 	"github.com/mapwright/mapwright/internal/service/hosts"
 	"github.com/mapwright/mapwright/internal/service/schedules"
 	"github.com/mapwright/mapwright/internal/service/web"
+	"github.com/mapwright/mapwright/internal/service/webhook"
 )
 
 const day = 24 * time.Hour
@@ -298,7 +299,7 @@ func (f *serveFlags) serve(ctx context.Context, io stdio, svc *service.Service, 
 		return &exitError{exitFailed, errors.Join(err, listener.Close())}
 	}
 	parts := api.Parts{Service: svc, Hosts: known, Schedules: schedules.New(svc, c.log),
-		Hooks: hooks.New(hooks.Options{Service: svc, UserAgent: "mapwright/" + version, Log: c.log, Attempted: figures.Attempted})}
+		Hooks: hooks.New(svc, webhook.Options{UserAgent: "mapwright/" + version, Log: c.log, Attempted: figures.Attempted})}
 	server, err := api.New(api.Options{Parts: parts, Log: c.log, PublicURL: c.public, Listen: f.listen, TLS: c.tls != nil, TrustedProxies: c.proxies, RatePerKey: rate, Figures: figures})
 	var dashboard *web.Server
 	if err == nil {

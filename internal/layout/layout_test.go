@@ -83,7 +83,7 @@ var allowedImports = map[string][]string{
 	"internal/service/cron":        {},
 	"internal/service/hooks":       {"internal/fetch", "internal/page", "internal/service", "internal/service/webhook"},
 	"internal/service/hosts":       {"frontier/pace", "internal/config", "internal/crawl", "internal/page", "internal/service"},
-	"internal/service/results":     {"internal/crawl/datadir", "internal/crawl/report", "internal/page", "internal/pageindex", "internal/service", "internal/urlnorm"},
+	"internal/service/results":     {"internal/crawl/datadir", "internal/crawl/report", "internal/page", "internal/pageindex", "internal/problems", "internal/service", "internal/urlnorm", "internal/words"},
 	"internal/service/schedules":   {"internal/config", "internal/page", "internal/service", "internal/service/cron"},
 	"internal/service/web":         {"internal/chart", "internal/config", "internal/crawl", "internal/crawl/datadir", "internal/crawl/monitor", "internal/crawl/report", "internal/page", "internal/pageindex", "internal/problems", "internal/recrawl", "internal/reporthtml", "internal/service", "internal/service/hooks", "internal/service/hosts", "internal/service/results", "internal/service/schedules", "internal/ui", "internal/urlnorm", "internal/words"},
 	"internal/service/story":       {"*"},

@@ -27,8 +27,6 @@ type row struct {
 	rescope     bool
 	elapsed     time.Duration // of this generation
 	counted     int64         // pages of this generation that are booked
-	granted     int64         // pages that are reserved and not booked
-	grantMonth  string
 	disk        int64
 }
 
@@ -36,7 +34,7 @@ type row struct {
 const shownStarts = 10
 
 const rowColumns = "id, account, name, labels_json, generation, state, desired, wait_code, wait_detail, starts_json, start_count, profile, settings_json, shown_json, stored_json, " +
-	"recrawl_json, plan, priority, schedule, created_at, queued_at, started_at, ended_at, begun, resume_first, trial, rescope, elapsed_ms, counted, granted, grant_month, disk_bytes, " +
+	"recrawl_json, plan, priority, schedule, created_at, queued_at, started_at, ended_at, begun, resume_first, trial, rescope, elapsed_ms, counted, disk_bytes, " +
 	"result_json, progress_json"
 
 // scanRow reads a whole row.
@@ -51,7 +49,7 @@ func scan(from Scanner, whole bool) (*row, error) {
 	var waiting Waiting
 	var created, started, ended, elapsed int64
 	err := from.Scan(&r.ID, &r.Account, &r.Name, &labels, &r.Generation, &r.State, &r.Desired, &waiting.Code, &waiting.Detail, &starts, &r.StartURLCount, &r.Profile, &settings, &shown, &stored,
-		&recrawl, &r.Plan, &r.Priority, &r.Schedule, &created, &r.queuedAt, &started, &ended, &r.begun, &r.resumeFirst, &r.trial, &r.rescope, &elapsed, &r.counted, &r.granted, &r.grantMonth, &r.disk,
+		&recrawl, &r.Plan, &r.Priority, &r.Schedule, &created, &r.queuedAt, &started, &ended, &r.begun, &r.resumeFirst, &r.trial, &r.rescope, &elapsed, &r.counted, &r.disk,
 		&result, &progress)
 	if err != nil {
 		return nil, err

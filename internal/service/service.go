@@ -56,9 +56,7 @@ func (o *Options) setDefaults() {
 	o.Base = slices.Concat([]config.Layer{ownDefaults()}, o.Base)
 	o.MaxCrawls, o.MaxWorkers = cmp.Or(o.MaxCrawls, 4), cmp.Or(o.MaxWorkers, 512)
 	o.MemoryLimit, o.MinFree = cmp.Or(o.MemoryLimit, 2<<30), cmp.Or(o.MinFree, 1<<30)
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	if o.FreeBytes == nil {
 		o.FreeBytes = disk.FreeBytes
 	}

@@ -6,8 +6,6 @@ import (
 	"database/sql"
 	"errors"
 	"time"
-
-	"github.com/mapwright/mapwright/internal/page"
 )
 
 const (
@@ -93,9 +91,8 @@ func (s *Sessions) Begin(ctx context.Context, token, key, remote string) (secret
 
 // Session is one session of a browser.
 type Session struct {
-	Caller    *Caller
-	CSRF      string // what requests that change something carry
-	ExpiresAt page.Time
+	Caller *Caller
+	CSRF   string // what requests that change something carry
 }
 
 // Get finds a session by its secret. The error is an *Error if it is not valid.
@@ -113,7 +110,7 @@ func (s *Sessions) Get(ctx context.Context, secret string) (*Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Session{Caller: caller, CSRF: csrf, ExpiresAt: TimeOf(expires)}, nil
+	return &Session{Caller: caller, CSRF: csrf}, nil
 }
 
 // End ends a session, and the key that was made for it.

@@ -7,15 +7,12 @@ import (
 	"errors"
 	"io/fs"
 	"net/http"
-	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/pageindex"
-	"github.com/mapwright/mapwright/internal/problems"
 	"github.com/mapwright/mapwright/internal/service"
 	"github.com/mapwright/mapwright/internal/service/results"
 )
@@ -23,55 +20,7 @@ import (
 // pageQuery reads the filters, the order and the cursor of a request.
 func pageQuery(q *query) pageindex.Query {
 	out := pageindex.Query{Limit: q.number("limit", 1, mostItems, someItems), Cursor: q.text("cursor")}
-	f := &out.Filter
-	f.Contains, f.Prefix = q.text("q"), q.text("prefix")
-	each := func(name string, add func(text string) bool) {
-		for text := range strings.SplitSeq(q.text(name), ",") {
-			if text != "" && !add(text) {
-				q.fault(name, "invalid", "there is no "+name+" "+shorten(text))
-			}
-		}
-	}
-	each("outcome", func(text string) bool {
-		outcome, ok := page.ParseOutcome(text)
-		f.Outcomes = append(f.Outcomes, outcome)
-		return ok
-	})
-	each("change", func(text string) bool {
-		i := slices.IndexFunc(page.Changes(), func(c page.Change) bool { return c.String() == text })
-		if i >= 0 {
-			f.Changes = append(f.Changes, page.Changes()[i])
-		}
-		return i >= 0
-	})
-	each("problem", func(text string) bool {
-		code, ok := problems.Parse(text)
-		f.Problems.Add(code)
-		return ok
-	})
-	if status := q.text("status"); status != "" {
-		class, isClass := strings.CutSuffix(status, "xx")
-		n, err := strconv.Atoi(class)
-		switch {
-		case err == nil && isClass && n >= 1 && n <= 5:
-			f.Classes = []int{n}
-		case err == nil && !isClass && n >= 100 && n <= 599:
-			f.Statuses = []int{n}
-		default:
-			q.fault("status", "invalid", "must be a status code such as 404, or a class such as 4xx")
-		}
-	}
-	if depth := int64(q.number("depth", 0, 1<<16, -1)); depth >= 0 {
-		f.Depth = pageindex.Range{Min: &depth, Max: &depth}
-	}
-	switch text := q.text("indexable"); text {
-	case "":
-	case "true", "false":
-		yes := text == "true"
-		f.Indexable = &yes
-	default:
-		q.fault("indexable", "invalid", "must be true or false")
-	}
+	out.Filter = results.Filter(q.text, func(name, detail string) { q.fault(name, "invalid", detail) })
 	if text := q.text("sort"); text != "" {
 		name, down := strings.CutPrefix(text, "-")
 		order, ok := pageindex.ParseOrder(name)
@@ -111,7 +60,7 @@ func (a resultRoutes) pages(c *call) error {
 	switch {
 	case errors.Is(err, pageindex.ErrCursor), errors.Is(err, pageindex.ErrOldCursor):
 		return fault("cursor", "invalid")
-	case errors.Is(err, pageindex.ErrUnknown) && wanted.Filter.Problems != 0:
+	case errors.Is(err, pageindex.ErrUnknown) && (wanted.Filter.Problems != 0 || wanted.Filter.AnyProblem != nil):
 		return fault("problem", "not_known")
 	case errors.Is(err, pageindex.ErrUnknown):
 		return fault("sort", "not_known")
@@ -177,7 +126,7 @@ func join(a, b []byte) []byte {
 
 // recordedPages answers from the store of a crawl that has written no files, whether it runs or not. A cursor is the key of the last page.
 func (a resultRoutes) recordedPages(c *call, crawl *service.Crawl, wanted pageindex.Query) (*pageList, error) {
-	if wanted.Order != pageindex.ByURL || wanted.Descending || wanted.Filter.Problems != 0 {
+	if wanted.Order != pageindex.ByURL || wanted.Descending || wanted.Filter.Problems != 0 || wanted.Filter.AnyProblem != nil {
 		return nil, &service.Error{Code: service.ErrInvalid, State: crawl.State, Detail: "the query has faults", Fields: []service.FieldError{
 			{Field: "sort", Code: "not_yet", Detail: "pages of a crawl that has written no files yet cannot be sorted, or selected by problems"}}}
 	}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -79,11 +80,8 @@ type Server struct {
 // New makes a server.
 func New(o Options) (*Server, error) {
 	s := &Server{
-		parts: o.Parts, service: o.Service, sessions: service.NewSessions(o.Service), log: o.Log, secure: o.TLS, proxies: o.TrustedProxies, limits: newRateLimits(o.RatePerKey),
+		parts: o.Parts, service: o.Service, sessions: service.NewSessions(o.Service), log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)), secure: o.TLS, proxies: o.TrustedProxies, limits: newRateLimits(o.RatePerKey),
 		hosts: newHostCheck(o.Listen, o.PublicURL), draining: make(chan struct{}), mux: http.NewServeMux(), origins: http.NewCrossOriginProtection(),
-	}
-	if s.log == nil {
-		s.log = slog.New(slog.DiscardHandler)
 	}
 	if u := o.PublicURL; u != nil {
 		s.public = u
@@ -94,9 +92,7 @@ func New(o Options) (*Server, error) {
 		}
 	}
 	s.streams = newStreams(s)
-	if s.figures = o.Figures; s.figures == nil {
-		s.figures = NewFigures()
-	}
+	s.figures = cmp.Or(o.Figures, NewFigures())
 	s.metrics = s.figures.handler(s)
 	for _, route := range s.routes() {
 		s.mux.Handle(route.method+" "+route.path, s.serve(route))

@@ -25,6 +25,7 @@ import (
 	"github.com/mapwright/mapwright/internal/service/hooks"
 	"github.com/mapwright/mapwright/internal/service/hosts"
 	"github.com/mapwright/mapwright/internal/service/schedules"
+	"github.com/mapwright/mapwright/internal/service/webhook"
 	"github.com/mapwright/mapwright/internal/testweb"
 )
 
@@ -61,7 +62,7 @@ func newFixture(t *testing.T, change func(*service.Options)) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	parts := api.Parts{Service: svc, Hosts: known, Schedules: schedules.New(svc, nil), Hooks: hooks.New(hooks.Options{Service: svc})}
+	parts := api.Parts{Service: svc, Hosts: known, Schedules: schedules.New(svc, nil), Hooks: hooks.New(svc, webhook.Options{})}
 	f.schedules = parts.Schedules
 	if f.server, err = api.New(api.Options{Parts: parts, RatePerKey: -1, TrustedProxies: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}); err != nil {
 		t.Fatal(err)

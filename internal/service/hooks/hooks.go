@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net/netip"
 	"net/url"
 	"slices"
@@ -24,21 +23,10 @@ type Hooks struct {
 	deliverer *webhook.Deliverer
 }
 
-// Options are what Hooks need.
-type Options struct {
-	Service   *service.Service
-	UserAgent string
-	Log       *slog.Logger // nil means none
-	// Attempted, if not nil, is called after each attempt with whether the delivery arrived. It is for metrics.
-	Attempted func(ok bool)
-}
-
-// New makes the webhooks of a service.
-func New(o Options) *Hooks {
-	return &Hooks{
-		service:   o.Service,
-		deliverer: webhook.New(webhook.Options{Store: &store{service: o.Service}, UserAgent: o.UserAgent, Log: o.Log, Attempted: o.Attempted}),
-	}
+// New makes the webhooks of a service. The options are those of deliveries; New sets their store.
+func New(s *service.Service, o webhook.Options) *Hooks {
+	o.Store = &store{service: s}
+	return &Hooks{service: s, deliverer: webhook.New(o)}
 }
 
 // Run delivers until ctx ends.

@@ -59,7 +59,7 @@ func (f *fixture) add(of *service.Caller, kinds ...service.EventType) {
 	}
 }
 
-func (f *fixture) hooks() *Hooks { return New(Options{Service: f.Service, UserAgent: "Test/1"}) }
+func (f *fixture) hooks() *Hooks { return New(f.Service, webhook.Options{UserAgent: "Test/1"}) }
 
 // receiver is a receiver of webhooks.
 type receiver struct {

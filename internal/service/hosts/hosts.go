@@ -64,9 +64,7 @@ type Hosts struct {
 
 // New loads what is known of hosts and gives it to the crawls of a service. The log may be nil.
 func New(ctx context.Context, s *service.Service, log *slog.Logger) (*Hosts, error) {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	h := &Hosts{service: s, shared: s.Shared(), log: log, unsaved: map[string]pace.Learned{}}
 	_, err := service.Collect(ctx, s.DB().Read(), func(row service.Scanner) (l pace.Learned, err error) {
 		var name, text string

@@ -1,4 +1,4 @@
-// Package results reads what a crawl of the service has found of one page: its line, where its redirects lead, and its links. The HTTP API and the
+// Package results reads what a crawl of the service has found: a page, where its redirects lead, its links, and the filters of a list of pages. The HTTP API and the
 // dashboard show the same.
 package results
 

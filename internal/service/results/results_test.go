@@ -5,12 +5,14 @@ import (
 	"errors"
 	"io/fs"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/pageindex"
 )
 
 // The search for the links of a page ends with its time, and says so.
@@ -56,6 +58,26 @@ func TestRedirects(t *testing.T) {
 		}
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("%s: %v, %v; want %v", url, got, err, want)
+		}
+	}
+}
+
+func TestFilter(t *testing.T) {
+	for _, c := range []struct{ name, text, fault string }{
+		{"outcome", "ok,timeout", ""}, {"outcome", "ok,x", "there is no outcome x"}, {"change", "new", ""}, {"change", "x", "there is no change x"},
+		{"problem", "any", ""}, {"problem", "x", "there is no problem x"}, {"status", "404", ""}, {"status", "4xx", ""}, {"status", "none", ""}, {"status", "999", ""},
+		{"status", "6xx", "must be a status code such as 404, a class such as 4xx, or none"}, {"status", "12", "must be a status code such as 404, a class such as 4xx, or none"},
+		{"depth", "2", ""}, {"depth", "-1", "must be a whole number such as 2"}, {"indexable", "false", ""}, {"indexable", "maybe", "must be true or false"},
+	} {
+		got := ""
+		f := Filter(func(name string) string {
+			if name == c.name {
+				return c.text
+			}
+			return ""
+		}, func(name, detail string) { got += name + ": " + detail })
+		if want := c.name + ": " + c.fault; c.fault != "" && got != want || c.fault == "" && (got != "" || reflect.DeepEqual(f, pageindex.Filter{})) {
+			t.Errorf("%s=%s: %q, %+v", c.name, c.text, got, f)
 		}
 	}
 }

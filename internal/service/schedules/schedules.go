@@ -1,6 +1,7 @@
 package schedules
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,9 +24,7 @@ type Schedules struct {
 
 // New makes the schedules of a service. The log may be nil.
 func New(s *service.Service, log *slog.Logger) *Schedules {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
+	log = cmp.Or(log, slog.New(slog.DiscardHandler))
 	return &Schedules{service: s, log: log, wake: make(chan struct{}, 1), write: s.Write}
 }
 

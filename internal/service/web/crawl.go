@@ -235,7 +235,7 @@ func (v *crawlView) addReport(dir datadir.Dir) error {
 	if rep != nil && c.State.Ended() {
 		outcomes = rep.Outcomes
 	}
-	v.Outcomes = reporthtml.Counts("URLs by outcome", "Outcome", "URLs", outcomes, func(name string) string { return v.Path + "/pages?outcome=" + url.QueryEscape(name) })
+	v.Outcomes = outcomesTable(outcomes, v.Path)
 	if rep == nil || err != nil {
 		return err
 	}
@@ -281,27 +281,9 @@ func figures(p *service.Progress) []figure {
 	}
 }
 
-// linkedCount is a row of a table of counts.
-type linkedCount struct {
-	Name, Path string
-	Count      int64
-	Share      string // of all counts
-}
-
-// counts are names with their counts, the largest first. Address is where a name leads; nil if nowhere.
-func counts(of map[string]int64, address func(string) string) (all []linkedCount) {
-	whole := int64(0)
-	for _, n := range of {
-		whole += n
-	}
-	for _, key := range words.ByCount(of) {
-		c := linkedCount{Name: key, Count: of[key], Share: chart.Share(float64(of[key]), float64(whole))}
-		if address != nil {
-			c.Path = address(key)
-		}
-		all = append(all, c)
-	}
-	return all
+// outcomesTable counts outcomes, which lead to their pages in the list of a crawl at a path.
+func outcomesTable(of map[string]int64, path string) *ui.Table {
+	return reporthtml.Counts("URLs by outcome", "Outcome", "URLs", of, func(name string) string { return path + "/pages?outcome=" + url.QueryEscape(name) })
 }
 
 func settingsTable(c *service.Crawl) *ui.Table {
@@ -340,8 +322,8 @@ type liveView struct {
 	Path     string
 	Figures  []figure
 	Limits   []limitBar
-	Outcomes []linkedCount
-	Waits    []linkedCount
+	Outcomes *ui.Table
+	Waits    *ui.Table
 	Charts   []template.HTML
 
 	HostTables []hostTable
@@ -373,8 +355,11 @@ func liveViewOf(base string, c *service.Crawl, l *monitor.Live, moments []moment
 		}
 		v.Limits = append(v.Limits, b)
 	}
-	v.Outcomes = counts(l.Outcomes, func(name string) string { return v.Path + "/pages?outcome=" + url.QueryEscape(name) })
-	v.Waits = counts(l.Hosts, nil)
+	v.Outcomes = outcomesTable(l.Outcomes, v.Path)
+	v.Waits = &ui.Table{Caption: "Hosts with URLs to fetch, by what they wait for", Columns: []ui.Column{{Name: "Waits for"}, {Name: "Hosts", Class: "num"}}}
+	for _, why := range words.ByCount(l.Hosts) {
+		v.Waits.Add(ui.Text(why), ui.Number(l.Hosts[why]))
+	}
 	v.HostTables = []hostTable{{"Busiest hosts", l.Busiest}, {"Resting hosts", l.Resting}, {"Slowest hosts", l.Slowest}}
 	v.Charts = liveCharts(moments)
 	return v

@@ -25,6 +25,7 @@ import (
 	"github.com/mapwright/mapwright/internal/service/hosts"
 	"github.com/mapwright/mapwright/internal/service/schedules"
 	"github.com/mapwright/mapwright/internal/service/web"
+	"github.com/mapwright/mapwright/internal/service/webhook"
 	"github.com/mapwright/mapwright/internal/testweb"
 )
 
@@ -73,7 +74,7 @@ func newFixture(t *testing.T, cfg testweb.Config, base string) *fixture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	parts := api.Parts{Service: svc, Hosts: known, Schedules: schedules.New(svc, log), Hooks: hooks.New(hooks.Options{Service: svc, Log: log})}
+	parts := api.Parts{Service: svc, Hosts: known, Schedules: schedules.New(svc, log), Hooks: hooks.New(svc, webhook.Options{Log: log})}
 	f.hooks = parts.Hooks
 	server, err := api.New(api.Options{Parts: parts, Log: log, RatePerKey: -1, PublicURL: public})
 	if err != nil {

@@ -16,7 +16,6 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/pageindex"
 	"github.com/mapwright/mapwright/internal/reporthtml"
 	"github.com/mapwright/mapwright/internal/service"
 	"github.com/mapwright/mapwright/internal/service/results"
@@ -187,7 +186,6 @@ func TestPagesQuery(t *testing.T) {
 	if fault != "" {
 		t.Fatal(fault)
 	}
-	filter.Depth, filter.ClickDepth = filter.ClickDepth, pageindex.Range{} // of a running crawl
 	passes, err := filter.Lines()
 	if err != nil {
 		t.Fatal(err)

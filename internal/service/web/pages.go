@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -77,12 +76,12 @@ func (p pagesQuery) filtered() bool {
 	return p != pagesQuery{}
 }
 
-// encode is the query in a URL.
-func (p pagesQuery) encode() string {
-	return encode(map[string]string{
+// values are the query by its names in a URL.
+func (p pagesQuery) values() map[string]string {
+	return map[string]string{
 		"q": p.Text, "outcome": p.Outcome, "status": p.Status, "depth": p.Depth, "indexable": p.Indexable, "problem": p.Problem, "change": p.Change,
 		"sort": p.Sort, "dir": p.Dir, "cursor": p.Cursor,
-	})
+	}
 }
 
 const shownPages = 50
@@ -116,7 +115,7 @@ func showPages(q *request, c *service.Crawl) error {
 		v.Fault = ui.Capital(err.Error()) + "."
 	case errors.Is(err, pageindex.ErrOldCursor), errors.Is(err, pageindex.ErrCursor):
 		// The crawl wrote its pages again, or the order is another one: begin with the first.
-		return q.to("/crawls/" + url.PathEscape(c.ID) + "/pages?" + v.Query.at("").encode())
+		return q.to("/crawls/" + url.PathEscape(c.ID) + "/pages?" + encode(v.Query.at("").values()))
 	case err != nil:
 		return err
 	}
@@ -133,75 +132,21 @@ func (p pagesQuery) at(cursor string) pagesQuery {
 }
 
 // address is that of a list of pages.
-func (v *pagesView) address(p pagesQuery) string { return v.Path + "/pages?" + p.encode() }
+func (v *pagesView) address(p pagesQuery) string { return v.Path + "/pages?" + encode(p.values()) }
 
-// filter reads the filters, or says what is wrong with one.
-func (p *pagesQuery) filter() (f *pageindex.Filter, fault string) {
-	f = &pageindex.Filter{Contains: p.Text}
-	if p.Outcome != "" {
-		o, ok := page.ParseOutcome(p.Outcome)
-		if !ok {
-			return nil, "There is no such outcome."
-		}
-		f.Outcomes = []page.Outcome{o}
-	}
-	if p.Status != "" {
-		class, isClass := strings.CutSuffix(p.Status, "xx")
-		n, err := strconv.Atoi(class)
-		switch {
-		case p.Status == "none":
-			f.Classes = []int{0}
-		case err != nil || isClass && (n < 1 || n > 5) || !isClass && (n < 100 || n > 999):
-			return nil, "A status is a number such as 404, a class such as 4xx, or none."
-		case isClass:
-			f.Classes = []int{n}
-		default:
-			f.Statuses = []int{n}
-		}
-	}
-	if p.Depth != "" {
-		n, err := strconv.ParseUint(p.Depth, 10, 16)
-		if err != nil {
-			return nil, "A depth is a whole number such as 2."
-		}
-		depth := int64(n)
-		f.ClickDepth = pageindex.Range{Min: &depth, Max: &depth}
-	}
-	switch p.Indexable {
-	case "":
-	case "true", "false":
-		yes := p.Indexable == "true"
-		f.Indexable = &yes
-	default:
-		return nil, "Indexable is true or false."
-	}
-	if p.Problem == "any" {
-		yes := true
-		f.AnyProblem = &yes
-	} else if p.Problem != "" {
-		code, ok := problems.Parse(p.Problem)
-		if !ok {
-			return nil, "There is no such problem."
-		}
-		f.Problems.Add(code)
-	}
-	if p.Change != "" {
-		at := slices.IndexFunc(page.Changes(), func(c page.Change) bool { return c.String() == p.Change })
-		if at < 0 {
-			return nil, "There is no such change."
-		}
-		f.Changes = []page.Change{page.Changes()[at]}
-	}
-	return f, ""
+// filter reads the filters, or says what is wrong with them.
+func (p *pagesQuery) filter() (f pageindex.Filter, fault string) {
+	f = results.Filter(func(name string) string { return p.values()[name] }, func(name, detail string) { fault += ui.Capital(name) + ": " + detail + ". " })
+	return f, strings.TrimSpace(fault)
 }
 
 // fromIndex fills the list with pages of a crawl that has written its files.
-func (v *pagesView) fromIndex(ctx context.Context, x *pageindex.Index, f *pageindex.Filter) error {
+func (v *pagesView) fromIndex(ctx context.Context, x *pageindex.Index, f pageindex.Filter) error {
 	v.Depths = "clicks"
-	if !x.KnowsClickDepths() {
-		// Without recorded links nothing but the depth of discovery is known.
-		v.Depths = "links"
-		f.Depth, f.ClickDepth = f.ClickDepth, pageindex.Range{}
+	if x.KnowsClickDepths() {
+		f.Depth, f.ClickDepth = pageindex.Range{}, f.Depth
+	} else {
+		v.Depths = "links" // without recorded links nothing but the depth of discovery is known
 	}
 	order, ok := pageindex.ParseOrder(v.Query.Sort)
 	if v.Query.Sort == "" {
@@ -213,7 +158,7 @@ func (v *pagesView) fromIndex(ctx context.Context, x *pageindex.Index, f *pagein
 	if !ok || v.Query.Dir != "" && v.Query.Dir != "desc" {
 		return &service.Error{Code: service.ErrInvalid, Detail: "Pages cannot be sorted like that."}
 	}
-	res, err := x.Query(ctx, pageindex.Query{Filter: *f, Order: order, Descending: v.Query.Dir == "desc", Limit: shownPages, Cursor: v.Query.Cursor})
+	res, err := x.Query(ctx, pageindex.Query{Filter: f, Order: order, Descending: v.Query.Dir == "desc", Limit: shownPages, Cursor: v.Query.Cursor})
 	if err != nil {
 		return err
 	}
@@ -289,14 +234,13 @@ func (v *pagesView) sortColumns() (all []sortColumn) {
 }
 
 // fromRecorded fills the list with pages of a crawl that has not written its files, in the order of its store.
-func (v *pagesView) fromRecorded(ctx context.Context, recorded *service.Recorded, f *pageindex.Filter) error {
+func (v *pagesView) fromRecorded(ctx context.Context, recorded *service.Recorded, f pageindex.Filter) error {
 	v.Depths = "links"
 	v.Columns = v.sortColumns()
 	if f.Problems != 0 || f.AnyProblem != nil {
 		v.Fault = "Problems are known when the crawl has ended: many of them need all of its pages. Clear this filter to see the pages that are recorded so far."
 		return nil
 	}
-	f.Depth, f.ClickDepth = f.ClickDepth, pageindex.Range{}
 	passes, err := f.Lines()
 	if err != nil {
 		return err

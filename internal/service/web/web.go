@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -66,9 +67,7 @@ type Server struct {
 
 // New makes a server.
 func New(o Options) (*Server, error) {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	s := &Server{o: o, assets: newAssets(), history: newHistory(o.Runs), mux: http.NewServeMux()}
 	s.live = newLiveCache(s)
 	templates, err := ui.Parse(files, "templates/*.tmpl")

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"maps"
@@ -80,9 +81,7 @@ type Deliverer struct {
 
 // New makes a Deliverer. Nothing is opened yet.
 func New(o Options) *Deliverer {
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	return &Deliverer{o: o, sender: newSender(o.UserAgent), wake: make(chan struct{}, 1), ended: make(chan string, maxSending)}
 }
 
