@@ -35,6 +35,7 @@ type Graph struct {
 	links  *extsort.Sorter[link]
 	dir    string
 	name   string
+	limit  int
 }
 
 // node is a page: the hash of its URL, and its place in the order of pages.
@@ -74,9 +75,9 @@ const redirectBit = 1 << 31
 
 // New makes an empty graph. Temporary files are made in dir, by the pattern of os.CreateTemp. About limit bytes of memory are used for sorting.
 func New(dir, pattern string, limit int) *Graph {
-	g := &Graph{dir: dir, name: pattern}
-	g.pages = extsort.New(extsort.Options[node]{Dir: dir, Pattern: pattern, Limit: limit / 2, Append: appendNode, Read: readNode})
-	g.links = extsort.New(extsort.Options[link]{Dir: dir, Pattern: pattern, Limit: limit / 2, Append: appendLink, Read: readLink})
+	g := &Graph{dir: dir, name: pattern, limit: limit / 2}
+	g.pages = extsort.New(extsort.Options[node]{Dir: dir, Pattern: pattern, Limit: g.limit, Append: appendNode, Read: readNode})
+	g.links = extsort.New(extsort.Options[link]{Dir: dir, Pattern: pattern, Limit: g.limit, Append: appendLink, Read: readLink})
 	return g
 }
 
@@ -159,11 +160,12 @@ func (g *Graph) Depths(ctx context.Context) (depths []uint16, err error) {
 
 // adjacency writes the links between pages to files, by the page from which they lead.
 func (g *Graph) adjacency(ctx context.Context) (a *adjacency, err error) {
-	edges := extsort.New(extsort.Options[edge]{Dir: g.dir, Pattern: g.name, Limit: 24 << 20, Append: appendEdge, Read: readEdge})
+	edges := extsort.New(extsort.Options[edge]{Dir: g.dir, Pattern: g.name, Limit: g.limit, Append: appendEdge, Read: readEdge})
 	defer edges.Close()
 	if err := g.join(ctx, func(e edge) error { return edges.Add(e) }); err != nil {
 		return nil, err
 	}
+	g.Close() // so that their memory is free
 	w, err := newAdjacency(g.dir, g.name, g.n)
 	if err != nil {
 		return nil, err

@@ -3,12 +3,12 @@ package export
 import (
 	"context"
 	"encoding/csv"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"iter"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -94,7 +94,7 @@ type exporter struct {
 	table   *file
 	csv     *csv.Writer
 	graph   *file
-	edges   *json.Encoder
+	edges   []byte // the last lines of graph
 	changes *file
 	xml     *xmlFiles
 }
@@ -141,10 +141,7 @@ func (e *exporter) open() error {
 		e.jsonl, err = create(filepath.Join(e.o.Dir, "sitemap.jsonl"), Public, false)
 	}
 	if e.o.Links && e.wants("links") && err == nil {
-		if e.graph, err = create(filepath.Join(e.o.Dir, "links.jsonl"), Public, false); err == nil {
-			e.edges = json.NewEncoder(page.EscapingWriter{Writer: e.graph})
-			e.edges.SetEscapeHTML(false)
-		}
+		e.graph, err = create(filepath.Join(e.o.Dir, "links.jsonl"), Public, false)
 	}
 	if e.o.CSV && e.wants("csv") && err == nil {
 		if e.table, err = create(filepath.Join(e.o.Dir, "sitemap.csv"), Public, false); err == nil {
@@ -192,11 +189,13 @@ func (e *exporter) page(l *page.Line) error {
 			return err
 		}
 	}
-	if e.edges != nil {
-		for _, to := range l.Links {
-			if err := e.edges.Encode(edge{l.URL, to.To, to.Rel, to.Text, to.NoFollow}); err != nil {
-				return err
-			}
+	if e.graph != nil {
+		e.edges = e.edges[:0]
+		for i := range l.Links {
+			e.edges = appendEdge(e.edges, l.URL, &l.Links[i])
+		}
+		if _, err := e.graph.Write(e.edges); err != nil {
+			return err
 		}
 		e.res.Links += int64(len(l.Links))
 	}
@@ -210,13 +209,18 @@ func (e *exporter) page(l *page.Line) error {
 	return e.xml.add(e.entry(l))
 }
 
-// edge is one line of links.jsonl.
-type edge struct {
-	From     string `json:"from"`
-	To       string `json:"to"`
-	Rel      string `json:"rel,omitempty"`
-	Text     string `json:"text,omitempty"`
-	NoFollow bool   `json:"nofollow"`
+// appendEdge appends a line of links.jsonl. Package encoding/json took a seventh of the CPU of an export with 30 links on a page.
+func appendEdge(b []byte, from string, l *page.Link) []byte {
+	b = page.AppendQuoted(append(b, `{"from":`...), from)
+	b = page.AppendQuoted(append(b, `,"to":`...), l.To)
+	if l.Rel != "" {
+		b = page.AppendQuoted(append(b, `,"rel":`...), l.Rel)
+	}
+	if l.Text != "" {
+		b = page.AppendQuoted(append(b, `,"text":`...), l.Text)
+	}
+	b = strconv.AppendBool(append(b, `,"nofollow":`...), l.NoFollow)
+	return append(b, '}', '\n')
 }
 
 // entry is a page in an XML sitemap.

@@ -70,7 +70,7 @@ func unknown(v reflect.Value) bool {
 func (t *Table) appendValue(b []byte, v reflect.Value) []byte {
 	switch v.Kind() {
 	case reflect.String:
-		return appendText(b, v.String())
+		return AppendQuoted(b, v.String())
 	case reflect.Int, reflect.Int64:
 		n := v.Int()
 		if v.Type() == reflect.TypeFor[Millis]() {
@@ -78,7 +78,7 @@ func (t *Table) appendValue(b []byte, v reflect.Value) []byte {
 		}
 		return strconv.AppendInt(b, n, 10)
 	case reflect.Uint64:
-		return appendText(b, Hash(v.Uint()).String())
+		return AppendQuoted(b, Hash(v.Uint()).String())
 	case reflect.Bool:
 		return strconv.AppendBool(b, v.Bool())
 	case reflect.Pointer, reflect.Interface:
@@ -106,7 +106,7 @@ func (t *Table) appendValue(b []byte, v reflect.Value) []byte {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = append(appendText(b, name.String()), ':')
+			b = append(AppendQuoted(b, name.String()), ':')
 			b = t.appendValue(b, v.MapIndex(name))
 		}
 		return append(b, '}')
@@ -158,8 +158,8 @@ func (t *Table) singles() []column {
 
 const hexDigits = "0123456789abcdef"
 
-// appendText writes a text in quotes. What is not UTF-8 becomes U+FFFD; characters that are dangerous to look at are escaped.
-func appendText(b []byte, text string) []byte {
+// AppendQuoted appends a text in quotes, as JSON has it. What is not UTF-8 becomes U+FFFD; characters that are dangerous to look at are escaped.
+func AppendQuoted(b []byte, text string) []byte {
 	b = append(b, '"')
 	from := 0 // what comes before is written
 	for i := 0; i < len(text); {

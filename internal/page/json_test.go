@@ -102,7 +102,7 @@ func FuzzText(f *testing.F) {
 		if err := enc.Encode(text); err != nil {
 			t.Fatal(err)
 		}
-		if got := string(appendText(nil, text)) + "\n"; got != EscapeControls(want.String()) {
+		if got := string(AppendQuoted(nil, text)) + "\n"; got != EscapeControls(want.String()) {
 			t.Errorf("%q is %s, want %s", text, got, EscapeControls(want.String()))
 		}
 	})

@@ -25,6 +25,9 @@ type ClickDepth struct {
 	URLs   int64 `json:"urls"`
 }
 
+// graphBytes is how much memory links may take before they are sorted and written to a temporary file.
+const graphBytes = 16 << 20
+
 // figures gathers what the charts of a report need.
 type figures struct {
 	stats  *pagestats.Collector
@@ -36,7 +39,7 @@ type figures struct {
 func newFigures(s Store, links bool, generation uint32) *figures {
 	f := &figures{stats: pagestats.NewCollector(generation)}
 	if links {
-		f.graph = clickdepth.New(s.Dir(), state.TempPattern, sortBytes)
+		f.graph = clickdepth.New(s.Dir(), state.TempPattern, graphBytes)
 	}
 	return f
 }
