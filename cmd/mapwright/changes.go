@@ -41,11 +41,7 @@ func newChanges(environ []string, io stdio) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			var first *uint32
-			if cmd.Flags().Changed("since") {
-				first = &since
-			}
-			err = listChanges(cmd.Context(), io, dir, s, first, asJSON)
+			err = listChanges(cmd.Context(), io, dir, s, ifGiven(cmd, "since", since), asJSON)
 			return errors.Join(err, s.Close())
 		},
 	}

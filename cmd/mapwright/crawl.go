@@ -55,7 +55,7 @@ func newCrawl(environ []string, io stdio) *cobra.Command {
 			if err := dir.CheckNew(); err != nil {
 				return refusal(err)
 			}
-			return runCrawl(cmd.Context(), environ, io, crawl.Options{Settings: loaded.Settings, Starts: urls, Dir: dir}, loaded.Warnings, f.asJSON)
+			return runCrawl(cmd.Context(), environ, io, crawl.Options{Settings: loaded.Settings, Starts: urls, Dir: dir}, loaded.Warnings, f.asJSON, nil)
 		},
 	}
 	cmd.Flags().StringArrayVarP(&starts, config.StartURLName, "u", nil, "`URL`, domain, file with one per line, or - for standard input (repeatable)")
@@ -135,7 +135,7 @@ func continueCrawl(ctx context.Context, environ []string, io stdio, dir datadir.
 	if f.print {
 		return printConfig(io, loaded, f.asJSON)
 	}
-	return runCrawl(ctx, environ, io, crawl.Options{Settings: loaded.Settings, Plan: plan, Recrawl: again, Dir: dir}, loaded.Warnings, f.asJSON)
+	return runCrawl(ctx, environ, io, crawl.Options{Settings: loaded.Settings, Plan: plan, Recrawl: again, Dir: dir}, loaded.Warnings, f.asJSON, nil)
 }
 
 // runFlags are the flags of a command that crawls.
@@ -174,13 +174,12 @@ func oneDirectory(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// runCrawl runs a crawl under signals, shows it, and says how it ended.
-func runCrawl(ctx context.Context, environ []string, io stdio, o crawl.Options, warnings []string, asJSON bool) error {
-	return runSession(ctx, environ, io, o, warnings, asJSON, nil)
-}
+// joinFunc begins a session in a crawl of several machines.
+type joinFunc func(context.Context, *slog.Logger) (*session.Session, error)
 
-// runSession is runCrawl for one session in a crawl of several machines, which join begins. The error is errAgain if the machine should join again.
-func runSession(ctx context.Context, environ []string, io stdio, o crawl.Options, warnings []string, asJSON bool, join func(context.Context, *slog.Logger) (*session.Session, error)) error {
+// runCrawl runs a crawl under signals, shows it, and says how it ended. If join is not nil, the crawl is one of several machines, and the error is errAgain if
+// the machine should join again.
+func runCrawl(ctx context.Context, environ []string, io stdio, o crawl.Options, warnings []string, asJSON bool, join joinFunc) error {
 	show := newProgress(environ, io, o.Settings)
 	log, err := newLogger(io, o.Settings, show.terminal != nil)
 	if err != nil {

@@ -115,6 +115,14 @@ func columns(out io.Writer) int {
 	return 0
 }
 
+// ifGiven is the value of a flag, or nil if it was not given.
+func ifGiven[T any](cmd *cobra.Command, flag string, value T) *T {
+	if cmd.Flags().Changed(flag) {
+		return &value
+	}
+	return nil
+}
+
 // complete lets a shell offer values for a flag.
 func complete(cmd *cobra.Command, flag string, values []string) {
 	err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))

@@ -205,7 +205,7 @@ func joinCluster(ctx context.Context, environ []string, io stdio, m *machine, as
 		}
 		o := crawl.Options{Settings: loaded.Settings, Plan: plan, Dir: m.dir, Warnings: m.warnings}
 		var joined *session.Session
-		err = runSession(ctx, environ, io, o, loaded.Warnings, asJSON, func(ctx context.Context, log *slog.Logger) (_ *session.Session, err error) {
+		err = runCrawl(ctx, environ, io, o, loaded.Warnings, asJSON, func(ctx context.Context, log *slog.Logger) (_ *session.Session, err error) {
 			host, _ := os.Hostname()
 			joined, err = session.Join(ctx, session.Options{
 				Engine: m.engine, Crawl: row.ID, Machine: m.id, Name: fmt.Sprintf("%s:%d", host, os.Getpid()), Log: log, Resume: resume, Earlier: m.earlier, PlanVersion: snap.Crawl.PlanVersion,

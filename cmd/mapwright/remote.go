@@ -161,10 +161,7 @@ func (r *remote) submit() *cobra.Command {
 				}
 				s.StartURLs = append(s.StartURLs, text)
 			}
-			s.Settings = settings
-			if cmd.Flags().Changed("queue-priority") {
-				s.Priority = &priority
-			}
+			s.Settings, s.Priority = settings, ifGiven(cmd, "queue-priority", priority)
 			crawl, err := c.Submit(cmd.Context(), s, repeat)
 			if err != nil {
 				return err
@@ -243,19 +240,8 @@ func (r *remote) edit() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			e := service.Edit{Settings: settings}
-			if cmd.Flags().Changed("name") {
-				e.Name = &name
-			}
-			if cmd.Flags().Changed("plan") {
-				e.Plan = &plan
-			}
-			if cmd.Flags().Changed("label") {
-				e.Labels = &labels
-			}
-			if cmd.Flags().Changed("queue-priority") {
-				e.Priority = &priority
-			}
+			e := service.Edit{Settings: settings, Name: ifGiven(cmd, "name", name), Plan: ifGiven(cmd, "plan", plan), Labels: ifGiven(cmd, "label", labels),
+				Priority: ifGiven(cmd, "queue-priority", priority)}
 			return r.print(c.Edit(cmd.Context(), args[0], e))
 		}),
 	}

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
@@ -122,9 +123,7 @@ type restingStore struct {
 	use    sync.RWMutex // held for reading while the store is read, for writing while it is opened or closed
 	store  *state.Store // guarded by use; nil if it is closed
 	barred bool         // guarded by use; it must not be opened any more
-
-	mu   sync.Mutex
-	last time.Time // guarded by mu; when it was last used
+	last   atomic.Int64 // when it was last used, in milliseconds; written by those who hold use
 }
 
 func newRestingStores() restingStores {
@@ -157,7 +156,7 @@ func (r *restingStores) read(id, dir string, see func(*state.Store) error) error
 	if one.barred {
 		return crawl.ErrNotRunning
 	}
-	defer one.used(time.Now())
+	one.last.Store(time.Now().UnixMilli())
 	return see(one.store)
 }
 
@@ -186,7 +185,7 @@ func (r *restingStores) openStore(one *restingStore, dir string) error {
 	store, err := state.Open(dir, state.Options{Mode: state.ExistingOnly, GCInterval: state.Off})
 	if err == nil {
 		one.store = store
-		one.used(time.Now())
+		one.last.Store(time.Now().UnixMilli())
 	}
 	return err
 }
@@ -215,18 +214,6 @@ func (r *restingStores) makeRoom() error {
 	return nil
 }
 
-func (o *restingStore) used(now time.Time) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.last = now
-}
-
-func (o *restingStore) isIdle(now time.Time) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return now.Sub(o.last) >= restingFor
-}
-
 func (o *restingStore) closeLocked() error {
 	if o.store == nil {
 		return nil
@@ -241,7 +228,7 @@ func (r *restingStores) sweep(now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, one := range r.all {
-		if one.isIdle(now) && one.use.TryLock() {
+		if now.UnixMilli()-one.last.Load() >= restingFor.Milliseconds() && one.use.TryLock() {
 			_ = one.closeLocked() // as above
 			one.use.Unlock()
 		}

@@ -27,11 +27,7 @@ func (a crawlRoutes) list(c *call) error {
 	if err := q.done(); err != nil {
 		return err
 	}
-	list, err := a.crawls().List(c.r.Context(), c.caller, f)
-	if err != nil {
-		return err
-	}
-	return c.crawlList(list)
+	return c.crawlList(a.crawls().List(c.r.Context(), c.caller, f))
 }
 
 // account is the id of the account that a list is about: the caller's own or, for an admin, another one by its id or name. Empty means all.
@@ -53,7 +49,11 @@ func (c *call) account(q *query) string {
 	return account.ID
 }
 
-func (c *call) crawlList(list *service.List[*service.Crawl]) error {
+// crawlList answers with crawls, unless there is an error.
+func (c *call) crawlList(list *service.List[*service.Crawl], err error) error {
+	if err != nil {
+		return err
+	}
 	for _, crawl := range list.Items {
 		c.addLinks(crawl)
 	}
@@ -66,11 +66,7 @@ func (a crawlRoutes) queue(c *call) error {
 	if err := q.done(); err != nil {
 		return err
 	}
-	list, err := a.crawls().Queue(c.r.Context(), c.caller, f)
-	if err != nil {
-		return err
-	}
-	return c.crawlList(list)
+	return c.crawlList(a.crawls().Queue(c.r.Context(), c.caller, f))
 }
 
 func (a crawlRoutes) submit(c *call) error {
@@ -83,15 +79,14 @@ func (a crawlRoutes) submit(c *call) error {
 	if len(key) > most {
 		return refuse(service.ErrInvalid, "the request has faults", service.FieldError{Field: "Idempotency-Key", Code: "too_long", Detail: "must have at most 255 bytes"})
 	}
-	crawl, err := a.crawls().Submit(c.r.Context(), c.caller, s, key)
+	return c.accepted(a.crawls().Submit(c.r.Context(), c.caller, s, key))
+}
+
+// accepted answers with a crawl that a command acts on, unless there is an error.
+func (c *call) accepted(crawl *service.Crawl, err error) error {
 	if err != nil {
 		return err
 	}
-	return c.accepted(crawl)
-}
-
-// accepted answers with a crawl that a command acts on.
-func (c *call) accepted(crawl *service.Crawl) error {
 	c.addLinks(crawl)
 	c.w.Header().Set("Location", c.link("/v1/crawls/"+crawl.ID))
 	return c.json(http.StatusAccepted, crawl)
@@ -107,7 +102,11 @@ func (c *call) addLinks(crawl *service.Crawl) {
 }
 
 func (a crawlRoutes) get(c *call) error {
-	crawl, err := a.find(c)
+	return c.crawl(a.find(c))
+}
+
+// crawl answers with a crawl, unless there is an error.
+func (c *call) crawl(crawl *service.Crawl, err error) error {
 	if err != nil {
 		return err
 	}
@@ -125,12 +124,7 @@ func (a crawlRoutes) edit(c *call) error {
 	if err := c.body(&e); err != nil {
 		return err
 	}
-	crawl, err := a.crawls().Edit(c.r.Context(), c.caller, c.id(), e)
-	if err != nil {
-		return err
-	}
-	c.addLinks(crawl)
-	return c.json(http.StatusOK, crawl)
+	return c.crawl(a.crawls().Edit(c.r.Context(), c.caller, c.id(), e))
 }
 
 // command is the handler of a command without a body.
@@ -142,11 +136,7 @@ func (a crawlRoutes) command(command service.Command) func(*call) error {
 				return err
 			}
 		}
-		crawl, err := a.crawls().Command(c.r.Context(), c.caller, c.id(), command, &recrawl)
-		if err != nil {
-			return err
-		}
-		return c.accepted(crawl)
+		return c.accepted(a.crawls().Command(c.r.Context(), c.caller, c.id(), command, &recrawl))
 	}
 }
 

@@ -108,11 +108,9 @@ func (c *Client) send(ctx context.Context, in call) (*http.Response, error) {
 		if err == nil || n == attempts || ctx.Err() != nil || wait < 0 || wait == 0 && !repeat {
 			return res, err
 		}
-		timer := time.NewTimer(max(pause, min(wait, maxPause)))
 		select {
-		case <-timer.C:
+		case <-time.After(max(pause, min(wait, maxPause))):
 		case <-ctx.Done():
-			timer.Stop()
 			return nil, ctx.Err()
 		}
 	}

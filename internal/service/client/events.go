@@ -44,11 +44,9 @@ func (c *Client) Events(ctx context.Context, id string, last int64) iter.Seq2[se
 			if c.lost != nil {
 				c.lost(err)
 			}
-			timer := time.NewTimer(pause)
 			select {
-			case <-timer.C:
+			case <-time.After(pause):
 			case <-ctx.Done():
-				timer.Stop()
 			}
 		}
 	}

@@ -28,14 +28,11 @@ func (s *Schedules) Run(ctx context.Context) {
 		if err == nil && !next.IsZero() {
 			wait = min(wait, max(0, time.Until(next)))
 		}
-		timer := time.NewTimer(wait)
 		select {
 		case <-ctx.Done():
-			timer.Stop()
 			return
 		case <-s.wake:
-			timer.Stop()
-		case <-timer.C:
+		case <-time.After(wait):
 		}
 	}
 }

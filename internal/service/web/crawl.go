@@ -207,12 +207,7 @@ func recrawlFields(values url.Values, faults []service.FieldError) []field {
 	}
 	for i := range fields {
 		f := &fields[i]
-		f.Value = values.Get(f.Name)
-		for _, fault := range faults {
-			if fault.Field == f.Name {
-				f.Errors = append(f.Errors, fault.Detail)
-			}
-		}
+		f.Value, f.Errors = values.Get(f.Name), faultsOf(faults, f.Name)
 	}
 	return fields
 }

@@ -38,12 +38,18 @@ type webhookForm struct {
 func (f *webhookForm) Ticked(e service.EventType) bool { return slices.Contains(f.Events, e) }
 
 // FaultsOf are the faults of a field.
-func (f *webhookForm) FaultsOf(field string) (all []string) {
-	if f.Fault != nil {
-		for _, fault := range f.Fault.Fields {
-			if fault.Field == field {
-				all = append(all, fault.Detail)
-			}
+func (f *webhookForm) FaultsOf(field string) []string {
+	if f.Fault == nil {
+		return nil
+	}
+	return faultsOf(f.Fault.Fields, field)
+}
+
+// faultsOf are the texts of the faults of a field.
+func faultsOf(faults []service.FieldError, field string) (all []string) {
+	for _, fault := range faults {
+		if fault.Field == field {
+			all = append(all, fault.Detail)
 		}
 	}
 	return all
