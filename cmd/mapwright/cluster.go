@@ -22,7 +22,6 @@ import (
 	"github.com/mapwright/mapwright/internal/cluster/session"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
-	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/export"
 	"github.com/mapwright/mapwright/internal/words"
 )
@@ -290,17 +289,14 @@ func exportCluster(ctx context.Context, c *clusterFlags, address, scratchIn, out
 	if other, ok := errors.AsType[*cluster.IdentityError](err); ok {
 		return nil, refusal(other)
 	}
+	advice := fmt.Sprintf("the export needs space for all pages in %s; --data-dir names another directory", filepath.Dir(scratch))
+	if diskFull(err) {
+		err = fmt.Errorf("%w: %s", err, advice)
+	}
 	if err != nil {
-		if diskFull(err) {
-			err = fmt.Errorf("%w: the export needs space for all pages in %s; --data-dir names another directory", err, filepath.Dir(scratch))
-		}
 		return nil, &exitError{exitFailed, err}
 	}
-	res, err = report.Export(ctx, s, types, *o)
-	if err := errors.Join(err, s.Close()); err != nil {
-		return nil, &exitError{exitFailed, err}
-	}
-	return res, nil
+	return exportStore(ctx, s, o, types, advice)
 }
 
 // working are the names of the machines that work on a crawl. When it has ended, that is only the one that writes the report, which has partitions.

@@ -21,6 +21,7 @@ import (
 	"github.com/mapwright/mapwright/internal/export"
 	"github.com/mapwright/mapwright/internal/reporthtml"
 	"github.com/mapwright/mapwright/internal/words"
+	"github.com/mapwright/mapwright/state"
 )
 
 func newExport(environ []string, io stdio) *cobra.Command {
@@ -170,10 +171,15 @@ func exportFrom(ctx context.Context, io stdio, dir datadir.Dir, out string, form
 	if err != nil {
 		return nil, err
 	}
+	return exportStore(ctx, s, o, types, "free some space, then export again; nothing that was recorded is lost")
+}
+
+// exportStore writes the files of a store and closes it. Advice is for a disk that is full.
+func exportStore(ctx context.Context, s *state.Store, o *export.Options, types []string, advice string) (*export.Result, error) {
 	res, err := report.Export(ctx, s, types, *o)
 	if err := errors.Join(err, s.Close()); err != nil {
 		if diskFull(err) {
-			err = fmt.Errorf("%w: free some space, then export again; nothing that was recorded is lost", err)
+			err = fmt.Errorf("%w: %s", err, advice)
 		}
 		return nil, &exitError{exitFailed, err}
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -127,9 +128,7 @@ func createCrawl(ctx context.Context, e cluster.Engine, name string, s *config.S
 	}
 	var random [12]byte
 	_, _ = rand.Read(random[:]) // it never fails
-	if name == "" {
-		name = fmt.Sprintf("%s-%s", starts[0].URL.Host(), hex.EncodeToString(random[8:]))
-	}
+	name = cmp.Or(name, fmt.Sprintf("%s-%s", starts[0].URL.Host(), hex.EncodeToString(random[8:])))
 	row := cluster.Crawl{
 		ID: cluster.NewID(), Name: name, Seed: binary.BigEndian.Uint64(random[:]), Identity: frontier.Identity(), Plan: plan, MaxURLs: uint64(s.PageCap()),
 	}

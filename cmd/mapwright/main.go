@@ -68,8 +68,7 @@ func run(ctx context.Context, args, environ []string, io stdio) int {
 		return exitComplete
 	}
 	code := exitUsage // what cobra itself refuses: unknown commands and flags, missing arguments
-	var exit *exitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exitError](err); ok {
 		code = exit.code
 		if exit.err == nil {
 			return code

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -285,14 +286,11 @@ func servedAlready(dir string, pid int) error {
 // serve answers requests and runs crawls. The first signal drains: event streams end, running crawls stop within their grace time, then the server closes. The
 // second ends the process at once.
 func (f *serveFlags) serve(ctx context.Context, io stdio, svc *service.Service, listener net.Listener, c checked, figures *api.Figures) error {
-	scheme, rate := "http", f.rateLimit
+	scheme, rate := "http", cmp.Or(f.rateLimit, -1)
 	listener = api.Limit(listener)
 	if c.tls != nil { // outermost, since the HTTP server speaks HTTP/2 only where it sees TLS
 		scheme = "https"
 		listener = tls.NewListener(listener, c.tls)
-	}
-	if rate == 0 {
-		rate = -1
 	}
 	known, err := hosts.New(ctx, svc, c.log)
 	if err != nil {

@@ -171,9 +171,7 @@ func Verdict(rep *report.Report) (text, tone string) {
 	}
 	how := map[report.Status]string{report.Complete: "The crawl is complete", report.Partial: "The crawl is partial", report.Cancelled: "The crawl was cancelled",
 		report.Failed: "The crawl failed"}[rep.Status]
-	if how == "" {
-		how = "The crawl is " + string(rep.Status)
-	}
+	how = cmp.Or(how, "The crawl is "+string(rep.Status))
 	if rep.Status != report.Complete && rep.Reason != "" {
 		how += " (" + rep.Reason + ")"
 	}

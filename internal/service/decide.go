@@ -82,7 +82,7 @@ func (r *row) applyWaiting(c Command, now time.Time) (event EventType, refusal s
 			event = CrawlPaused
 		}
 		r.State, r.Desired = Paused, DesiredPause
-		r.Waiting = &Waiting{Code: WaitOperator, Detail: "paused by a key: resume it to go on"}
+		r.Waiting = pausedByKey()
 		return event, ""
 	case c == CommandResume && r.State == Queued:
 		return "", ""
@@ -122,6 +122,11 @@ func (r *row) applyEnded(c Command, now time.Time) (event EventType, refusal str
 		return CrawlResumed, ""
 	}
 	return "", fmt.Sprintf("a crawl that is %s cannot do this: %s", r.State, c)
+}
+
+// pausedByKey is why a crawl waits that a user has paused.
+func pausedByKey() *Waiting {
+	return &Waiting{Code: WaitOperator, Detail: "paused by a key: resume it to go on"}
 }
 
 // beginGeneration queues the next generation of an ended crawl.

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -208,9 +209,7 @@ func (d *dispatcher) startQueued(ctx context.Context, queued []*entry, accounts 
 		case d.slotsUsed() >= d.s.o.MaxCrawls:
 			wait = &Waiting{Code: WaitSlot, Detail: fmt.Sprintf("%d crawls run, and no more run at once", d.s.o.MaxCrawls)}
 		case e.isSafe() && !d.slot.isHeldFor(e.id):
-			if wantsSlot == "" {
-				wantsSlot = e.id
-			}
+			wantsSlot = cmp.Or(wantsSlot, e.id)
 			wait = &Waiting{Code: WaitSafeSlot, Detail: d.slot.detail()}
 		default:
 			if err := d.start(ctx, e); err != nil {
@@ -250,7 +249,7 @@ func (d *dispatcher) command(ctx context.Context, r *runner, e *entry, t *terms)
 	case e.state == Running && e.desired == DesiredCancel:
 		r.stop(crawl.Gracefully, nil)
 	case e.state == Running && e.desired == DesiredPause:
-		return d.pause(ctx, r, &Waiting{Code: WaitOperator, Detail: "paused by a key: resume it to go on"}, Actor{System: "dispatcher"})
+		return d.pause(ctx, r, pausedByKey(), Actor{System: "dispatcher"})
 	case e.state == Running && d.diskLow && !e.isSafe():
 		return d.pause(ctx, r, &Waiting{Code: WaitDisk, Detail: d.diskDetail()}, Actor{System: "disk"})
 	case e.state == Running && t.disabled && !e.isSafe():

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,9 +47,7 @@ func (tx *Tx) pageAccount(id string) (p pageAccount, err error) {
 // book books the pages that a crawl has counted, in the month in which they were reserved.
 func (tx *Tx) book(p *pageAccount, counted int64) error {
 	now := monthOf(tx.now)
-	if p.month == "" {
-		p.month = now
-	}
+	p.month = cmp.Or(p.month, now)
 	more := max(0, counted-p.counted)
 	if more > 0 {
 		err := tx.Change("INSERT INTO page_usage (account, month, pages) VALUES (?, ?, ?) ON CONFLICT (account, month) DO UPDATE SET pages = page_usage.pages + excluded.pages",
@@ -70,13 +69,18 @@ func (p *pageAccount) save(tx *Tx) error {
 	return tx.Change("UPDATE crawl SET counted = ?, granted = ?, grant_month = ? WHERE id = ?", p.counted, p.granted, p.month, p.crawl)
 }
 
-// left is how many pages of this month's quota are neither used nor reserved; math.MaxInt64 without a limit.
-func (tx *Tx) left(owner string) (int64, error) {
+// planOf is the plan of an account.
+func (tx *Tx) planOf(owner string) (Plan, error) {
 	account, err := getAccount(tx.ctx, tx, owner)
 	if err != nil {
-		return 0, err
+		return Plan{}, err
 	}
-	plan, err := getPlan(tx.ctx, tx, account.Plan)
+	return getPlan(tx.ctx, tx, account.Plan)
+}
+
+// left is how many pages of this month's quota are neither used nor reserved; math.MaxInt64 without a limit.
+func (tx *Tx) left(owner string) (int64, error) {
+	plan, err := tx.planOf(owner)
 	if err != nil || plan.PagesPerMonth == 0 {
 		return math.MaxInt64, err
 	}

@@ -105,7 +105,7 @@ func (s *Service) recoverRow(tx *Tx, r *row, unstable bool) error {
 	switch {
 	case r.State == Pausing:
 		if r.Waiting == nil {
-			r.Waiting = &Waiting{Code: WaitOperator, Detail: "paused by a key: resume it to go on"}
+			r.Waiting = pausedByKey()
 		}
 		return errors.Join(s.takeStored(tx, r), r.paused(tx, by, r.Waiting))
 	case r.State != Running:
@@ -117,7 +117,7 @@ func (s *Service) recoverRow(tx *Tx, r *row, unstable bool) error {
 		r.State, r.trial, r.Waiting = Paused, awaitsTrial, &Waiting{Code: WaitRecovery, Detail: recoveryText}
 		return r.move(tx, by, CrawlPaused, map[string]any{"state": Paused, "waiting": r.Waiting})
 	case r.Desired == DesiredPause:
-		return errors.Join(s.takeStored(tx, r), r.paused(tx, by, &Waiting{Code: WaitOperator, Detail: "paused by a key: resume it to go on"}))
+		return errors.Join(s.takeStored(tx, r), r.paused(tx, by, pausedByKey()))
 	}
 	r.State, r.resumeFirst = Queued, true
 	return r.move(tx, by, "", nil)

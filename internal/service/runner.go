@@ -456,11 +456,7 @@ func (r *runner) end(rep *report.Report, runErr error) error {
 		case errors.Is(runErr, crawl.ErrPaused):
 			return row.paused(tx, by, why)
 		case errors.Is(runErr, crawl.ErrQuota):
-			account, err := getAccount(ctx, tx, row.Account)
-			if err != nil {
-				return err
-			}
-			plan, err := getPlan(ctx, tx, account.Plan)
+			plan, err := tx.planOf(row.Account)
 			if err != nil {
 				return err
 			}

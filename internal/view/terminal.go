@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"io"
 	"os"
 	"strings"
@@ -23,12 +24,7 @@ func CanDraw(out io.Writer, environ []string) (*os.File, bool) {
 
 // Able says what a terminal can show, by what its user says of it: NO_COLOR, which counts if it is not empty, and the locale.
 func Able(environ []string) Screen {
-	locale := lookup(environ, "LC_ALL")
-	for _, name := range []string{"LC_CTYPE", "LANG"} {
-		if locale == "" {
-			locale = lookup(environ, name)
-		}
-	}
+	locale := cmp.Or(lookup(environ, "LC_ALL"), lookup(environ, "LC_CTYPE"), lookup(environ, "LANG"))
 	locale = strings.ReplaceAll(strings.ToLower(locale), "-", "")
 	return Screen{Color: lookup(environ, "NO_COLOR") == "", Unicode: strings.Contains(locale, "utf8")}
 }

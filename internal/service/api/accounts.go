@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"net/http"
@@ -63,9 +64,7 @@ func (a accountRoutes) createKey(c *call) error {
 			faults = append(faults, service.FieldError{Field: "scopes", Code: "not_allowed", Detail: "a key cannot give a scope that it does not have: " + shorten(string(scope))})
 		}
 	}
-	if in.Account == "" {
-		in.Account = c.caller.Account.ID
-	}
+	in.Account = cmp.Or(in.Account, c.caller.Account.ID)
 	if in.Account != c.caller.Account.ID && !c.caller.Has(service.ScopeAdmin) {
 		faults = append(faults, service.FieldError{Field: "account", Code: "not_allowed", Detail: "other accounts need the scope admin"})
 	}

@@ -1,6 +1,7 @@
 package schedules
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -63,9 +64,7 @@ func (s *Schedules) check(ctx context.Context, c *service.Caller, r *row) error 
 	if len(r.Name) > maxName {
 		fault("name", "invalid", "it is longer than 200 bytes")
 	}
-	if r.Zone == "" {
-		r.Zone = "UTC"
-	}
+	r.Zone = cmp.Or(r.Zone, "UTC")
 	if _, err := cron.Parse("@daily", r.Zone); err != nil {
 		fault("zone", "invalid", err.Error())
 		r.Zone = "UTC" // so that the rest can be judged

@@ -2,6 +2,7 @@ package web
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"io"
 	"maps"
@@ -34,9 +35,7 @@ type series struct {
 const maxMoments = 240
 
 func (s *series) add(m moment) {
-	if s.every == 0 {
-		s.every = sampleEvery
-	}
+	s.every = cmp.Or(s.every, sampleEvery)
 	if n := len(s.moments); n > 0 && m.at.Sub(s.moments[n-1].at) < s.every-sampleEvery/2 {
 		return
 	}

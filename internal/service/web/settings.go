@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"slices"
@@ -98,10 +99,7 @@ func showAudit(q *request) error {
 	}
 	v.Table = &ui.Table{Caption: "Who did what, newest first", Columns: []ui.Column{{Name: "Time"}, {Name: "Who"}, {Name: "From"}, {Name: "Action"}, {Name: "Object"}, {Name: "Details"}}}
 	for _, e := range entries {
-		who := e.Actor.System
-		if who == "" {
-			who = "key " + e.Actor.Key
-		}
+		who := cmp.Or(e.Actor.System, "key "+e.Actor.Key)
 		v.Table.Add(ui.Word(ui.When(e.At)), ui.Text(who), ui.Text(e.Remote), ui.Word(e.Action), ui.Text(e.Object), ui.Text(string(e.Data)))
 	}
 	return q.render(http.StatusOK, "audit", v)
