@@ -12,7 +12,6 @@ import (
 
 	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/urlnorm"
-	"github.com/mapwright/mapwright/parser"
 )
 
 // The checks are those of the packages that use the values, so that a bad one is refused with all the others, before anything
@@ -28,26 +27,22 @@ func checkRegexp(text string) error {
 // seedings are the names that seeding-strategy takes.
 func seedings() []string { return []string{"none", "sitemap", "ct", "commoncrawl", "all"} }
 
-func checkSeeding(text string) error {
-	if !slices.Contains(seedings(), text) {
-		return fmt.Errorf("%q is not one of %s", text, strings.Join(seedings(), ", "))
+// oneOf checks that a text is one of several names.
+func oneOf(names []string) func(string) error {
+	return func(text string) error {
+		if !slices.Contains(names, text) {
+			return fmt.Errorf("%q is not one of %s", text, strings.Join(names, ", "))
+		}
+		return nil
 	}
-	return nil
 }
 
-func checkResolve(text string) error {
-	_, err := fetch.ParseResolve(text)
-	return err
-}
-
-func checkProxy(text string) error {
-	_, err := fetch.ParseProxy(text)
-	return err
-}
-
-func checkExtract(text string) error {
-	_, err := parser.ParseExtractor(text)
-	return err
+// readBy checks that a function can read a text.
+func readBy[T any](read func(string) (T, error)) func(string) error {
+	return func(text string) error {
+		_, err := read(text)
+		return err
+	}
 }
 
 func checkURL(text string) error {

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"time"
 )
@@ -61,8 +60,8 @@ func profileRequests(layers []Layer) (requests []profileRequest, errs []error) {
 	for i, l := range layers {
 		if given, ok := l[ProfileName]; ok {
 			for _, text := range given.Texts {
-				if !slices.Contains(Profiles(), text) {
-					errs = append(errs, &settingError{ProfileName, given.From, fmt.Errorf("%q is not one of polite, own-site, safe", text)})
+				if err := oneOf(Profiles())(text); err != nil {
+					errs = append(errs, &settingError{ProfileName, given.From, err})
 					continue
 				}
 				requests = append(requests, profileRequest{i, Profile(text), given.From})

@@ -3,6 +3,9 @@ package config
 import (
 	"runtime"
 	"strings"
+
+	"github.com/mapwright/mapwright/internal/fetch"
+	"github.com/mapwright/mapwright/parser"
 )
 
 // Group gathers settings in help texts and documents.
@@ -122,9 +125,9 @@ func (s *Settings) Table() []Entry {
 			Usage: "extra request header 'Name: value'; one that may be a credential goes to the origins of the start URLs only (repeatable)"},
 		{Name: "header-to", Group: Fetching, Value: listValue{p: &s.HeaderTo, check: checkOrigin}, Permission: Tenant,
 			Usage: "another origin that gets every header, such as https://api.example.com or *.example.com (repeatable)"},
-		{Name: "proxy", Group: Fetching, Value: stringValue{p: &s.Proxy, check: checkProxy, form: formURL}, Permission: Admin,
+		{Name: "proxy", Group: Fetching, Value: stringValue{p: &s.Proxy, check: readBy(fetch.ParseProxy), form: formURL}, Permission: Admin,
 			Usage: "proxy URL (http, https or socks5)"},
-		{Name: "resolve", Group: Fetching, Value: listValue{p: &s.Resolve, check: checkResolve}, Permission: Admin,
+		{Name: "resolve", Group: Fetching, Value: listValue{p: &s.Resolve, check: readBy(fetch.ParseResolve)}, Permission: Admin,
 			Usage: "HOST:PORT:ADDR[:PORT], dial ADDR for HOST:PORT; * matches any (repeatable)"},
 		{Name: "allow-private", Group: Fetching, Value: boolValue{&s.AllowPrivate}, Permission: Admin,
 			Usage: "allow private, loopback and link-local addresses"},
@@ -149,7 +152,7 @@ func (s *Settings) Table() []Entry {
 			Usage: "URLs in JSON-LD and __NEXT_DATA__ count as links"},
 		{Name: "images", Group: Scope, Value: boolValue{&s.Images}, Permission: Tenant,
 			Usage: "record the images of pages, and list them in XML sitemaps"},
-		{Name: "extract", Group: Scope, Value: listValue{p: &s.Extract, check: checkExtract}, Permission: Tenant,
+		{Name: "extract", Group: Scope, Value: listValue{p: &s.Extract, check: readBy(parser.ParseExtractor)}, Permission: Tenant,
 			Usage: "name=CSS-SELECTOR[@attr], recorded as extracted.name (repeatable)"},
 		{Name: "max-url-length", Group: Scope, Value: intValue{&s.MaxURLLength, 64, 65536}, Permission: Tenant,
 			Usage: "longer URLs are traps"},
@@ -166,7 +169,7 @@ func (s *Settings) Table() []Entry {
 		{Name: "trap-barren", Group: Scope, Value: intValue{&s.TrapBarren, 0, 250}, Permission: Tenant,
 			Usage: "more pages in a row than this that bring no new text make a trap (0 is off)"},
 
-		{Name: "seeding-strategy", Flags: []string{"seeding"}, Group: Seeding, Value: listValue{p: &s.SeedingStrategy, split: true, check: checkSeeding}, Permission: Tenant,
+		{Name: "seeding-strategy", Flags: []string{"seeding"}, Group: Seeding, Value: listValue{p: &s.SeedingStrategy, split: true, check: oneOf(seedings())}, Permission: Tenant,
 			Usage: "where more URLs come from: " + strings.Join(seedings(), ", ") + ", or a comma list"},
 		{Name: "ct-base-url", Group: Seeding, Value: stringValue{p: &s.CTBaseURL, check: checkURL, form: formURL}, Permission: Admin,
 			Usage: "address of the certificate transparency search"},
@@ -182,7 +185,7 @@ func (s *Settings) Table() []Entry {
 			Usage: "how many sitemaps are read of one host that is not in scope (0 is none)"},
 		{Name: "max-sitemaps", Group: Seeding, Value: countOrOff(&s.MaxSitemaps), Permission: Admin, Free: between(1, usual.MaxSitemaps),
 			Usage: "how many sitemaps the whole crawl reads (0 is no limit)"},
-		{Name: "since", Group: Seeding, Value: stringValue{p: &s.Since, check: checkDate, form: "date"}, Permission: Tenant,
+		{Name: "since", Group: Seeding, Value: stringValue{p: &s.Since, check: readBy(ParseDate), form: "date"}, Permission: Tenant,
 			Usage: "skip sitemap entries older than this date (YYYY-MM-DD or RFC 3339)"},
 
 		{Name: "base-url", Group: Output, Value: stringValue{p: &s.BaseURL, check: checkURL, form: formURL}, Permission: Tenant,

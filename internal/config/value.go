@@ -109,8 +109,8 @@ type choiceValue struct {
 }
 
 func (v choiceValue) Set(text string) error {
-	if !slices.Contains(v.from, text) {
-		return fmt.Errorf("%q is not one of %s", text, strings.Join(v.from, ", "))
+	if err := oneOf(v.from)(text); err != nil {
+		return err
 	}
 	*v.p = text
 	return nil
@@ -213,11 +213,6 @@ func ParseDate(text string) (time.Time, error) {
 		}
 	}
 	return time.Time{}, fmt.Errorf("%q is not a date such as 2026-01-31", text)
-}
-
-func checkDate(text string) error {
-	_, err := ParseDate(text)
-	return err
 }
 
 // listValue gathers texts; setAll empties it first. With split, one text may hold several, separated by commas. An empty text clears the list.

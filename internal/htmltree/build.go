@@ -280,9 +280,7 @@ func (b *builder) end(name string, a atom.Atom) {
 	case a == atom.Li:
 		b.close(atListScope, atom.Li)
 	case a == atom.Table || traits&tablePart != 0:
-		if i := b.find(atTable, a); i >= 0 {
-			b.popTo(i)
-		}
+		b.close(atTable, a)
 	case traits&heading != 0:
 		b.close(atScope, atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6)
 	case traits&special != 0:

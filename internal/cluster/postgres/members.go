@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
 
 	"github.com/mapwright/mapwright/internal/cluster"
 )
@@ -196,7 +197,7 @@ func claim(ctx context.Context, tx pgx.Tx, s cluster.Session, numbers []int16) (
 	}
 	var claimed []cluster.Claimed
 	var taken []int16
-	var beats []*time.Time
+	var beats []zeronull.Timestamptz
 	for _, c := range found {
 		if c.Owner != s.ID {
 			owner := sessions[c.Owner]
@@ -216,7 +217,7 @@ func claim(ctx context.Context, tx pgx.Tx, s cluster.Session, numbers []int16) (
 			c.Owner = s.ID
 			c.Epoch++
 			taken = append(taken, int16(c.Partition))
-			beats = append(beats, nullTime(c.LastBeat))
+			beats = append(beats, zeronull.Timestamptz(c.LastBeat))
 		}
 		claimed = append(claimed, c)
 	}
@@ -227,26 +228,16 @@ func claim(ctx context.Context, tx pgx.Tx, s cluster.Session, numbers []int16) (
 	return claimed, err
 }
 
-func nullTime(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
-}
-
 const partColumns = `part, owner, epoch, seq, hash, granted, last_beat, idle, busy, least, counted, counts`
 
 func scanPart(row pgx.CollectableRow) (c cluster.Claimed, err error) {
 	var owner []byte
 	var hash int64
-	var beat *time.Time
 	status := &c.Status
-	err = row.Scan(&c.Partition, &owner, &c.Epoch, &c.Head.Seq, &hash, &c.Granted, &beat, &status.Idle, &status.Busy, &status.Least, &status.Counted, &status.Counts)
+	err = row.Scan(&c.Partition, &owner, &c.Epoch, &c.Head.Seq, &hash, &c.Granted, (*zeronull.Timestamptz)(&c.LastBeat),
+		&status.Idle, &status.Busy, &status.Least, &status.Counted, &status.Counts)
 	copy(c.Owner[:], owner)
 	c.Head.Hash = uint64(hash)
-	if beat != nil {
-		c.LastBeat = *beat
-	}
 	return c, err
 }
 

@@ -242,18 +242,20 @@ func (m *Monitor) ExportLast() {
 	}
 }
 
+// writeSnapshot leaves the hosts out: a line each minute for days is for figures, and names are long.
 func (m *Monitor) writeSnapshot() (err error) {
-	line, err := m.snapshot()
+	figures, err := m.o.Metrics.Snapshot()
 	if err != nil {
 		return err
 	}
+	live := m.Live()
+	live.Busiest, live.Slowest, live.Resting = nil, nil, nil
 	f, err := os.OpenFile(m.o.Dir.MetricsLog(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, export.Private)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	_, err = f.Write(line)
-	return err
+	return json.NewEncoder(f).Encode(snapshotLine{SchemaVersion: StatusVersion, At: page.Time{Time: time.Now()}, Status: live, Metrics: figures})
 }
 
 // snapshotLine is a line of metrics.jsonl.
@@ -262,19 +264,4 @@ type snapshotLine struct {
 	At            page.Time      `json:"at"`
 	Status        *Live          `json:"status"`
 	Metrics       map[string]any `json:"metrics,omitempty"`
-}
-
-// snapshot is the line of this moment. The hosts are left out: a line each minute for days is for figures, and names are long.
-func (m *Monitor) snapshot() ([]byte, error) {
-	figures, err := m.o.Metrics.Snapshot()
-	if err != nil {
-		return nil, err
-	}
-	live := m.Live()
-	live.Busiest, live.Slowest, live.Resting = nil, nil, nil
-	line, err := json.Marshal(snapshotLine{SchemaVersion: StatusVersion, At: page.Time{Time: time.Now()}, Status: live, Metrics: figures})
-	if err != nil {
-		return nil, err
-	}
-	return append(line, '\n'), nil
 }

@@ -179,12 +179,16 @@ func (s *Sitemaps) revisit(ctx context.Context, keys []frontier.Key) error {
 		if queued, _ := lacks(m, nil); queued > max(1, f.Visit) {
 			continue
 		}
-		again = append(again, frontier.Link{
-			Key: keys[i], URL: m.Link.URL, Sitemap: true, Depth: m.Link.Depth, Source: m.Link.Source, Visit: max(1, f.Visit) + 1, Before: f.Summary(),
-			Vouchers: []frontier.HostID{m.Vouchers[0].Host},
-		})
+		again = append(again, nextVisit(m, keys[i], m.Vouchers[0].Host))
 	}
 	return s.o.Frontier.Revisit(ctx, again)
+}
+
+// nextVisit is the link of another visit of a sitemap that was read.
+func nextVisit(m *state.Sitemap, key frontier.Key, vouchers ...frontier.HostID) frontier.Link {
+	return frontier.Link{
+		Key: key, URL: m.Link.URL, Sitemap: true, Depth: m.Link.Depth, Source: m.Link.Source, Visit: max(1, m.Finish.Visit) + 1, Before: m.Finish.Summary(), Vouchers: vouchers,
+	}
 }
 
 // requestSitemaps queues those sitemaps that are new, as far as the limits allow, and records the vouchers of the others. Links with the same
@@ -342,9 +346,7 @@ func (s *Sitemaps) vouchLocked(ctx context.Context, links []frontier.Link) error
 			continue
 		}
 		if f := m.Finish; f != nil && f.Visit >= visit && readSitemapFacts(f.Facts).concernsAny(missing) {
-			again = append(again, frontier.Link{
-				Key: key, URL: m.Link.URL, Sitemap: true, Depth: m.Link.Depth, Source: m.Link.Source, Visit: f.Visit + 1, Before: f.Summary(), Vouchers: missing,
-			})
+			again = append(again, nextVisit(m, key, missing...))
 			continue
 		}
 		if reading := s.reading[key]; reading != nil {
