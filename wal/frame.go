@@ -55,13 +55,10 @@ func appendFrame(dst []byte, typ byte, seed uint32, payload []byte) []byte {
 // lies before off was durable before this byte was written, and the next
 // record is lsn.
 func (h *header) appendBarrier(dst []byte, off int64, lsn LSN) []byte {
-	start := len(dst)
-	dst = append(dst, typeBarrier)
-	dst = binary.LittleEndian.AppendUint32(dst, barrierPayload)
-	dst = append(dst, h.id[:]...)
-	dst = binary.LittleEndian.AppendUint64(dst, uint64(off))
-	dst = binary.LittleEndian.AppendUint64(dst, uint64(lsn))
-	return binary.LittleEndian.AppendUint32(dst, checksum(h.seed, dst[start:]))
+	payload := append(make([]byte, 0, barrierPayload), h.id[:]...)
+	payload = binary.LittleEndian.AppendUint64(payload, uint64(off))
+	payload = binary.LittleEndian.AppendUint64(payload, uint64(lsn))
+	return appendFrame(dst, typeBarrier, h.seed, payload)
 }
 
 // barrierAt reports whether b begins with a barrier of this segment that was

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -139,9 +140,8 @@ const (
 
 // handOver asks which names exist, and gives those to the sink.
 func (s *CT) handOver(ctx context.Context, list []urlnorm.URL, sink Sink, sum *Summary) error {
-	for len(list) > 0 {
-		n := min(len(list), nameBatch)
-		checked := s.check(ctx, list[:n], sum)
+	for part := range slices.Chunk(list, nameBatch) {
+		checked := s.check(ctx, part, sum)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -154,7 +154,6 @@ func (s *CT) handOver(ctx context.Context, list []urlnorm.URL, sink Sink, sum *S
 			}
 		}
 		sum.Found += int64(len(checked))
-		list = list[n:]
 	}
 	return nil
 }

@@ -114,8 +114,13 @@ func (e *Engine) Delete(ctx context.Context, id cluster.CrawlID) error {
 
 // lockCrawl locks the row of a crawl, which orders all changes but commits.
 func lockCrawl(ctx context.Context, tx pgx.Tx, id cluster.CrawlID) error {
+	return findCrawl(ctx, tx, id, "FOR UPDATE")
+}
+
+// findCrawl returns ErrNoCrawl for a crawl that does not exist. Lock is a clause for locking.
+func findCrawl(ctx context.Context, tx pgx.Tx, id cluster.CrawlID, lock string) error {
 	var one int
-	err := tx.QueryRow(ctx, `SELECT 1 FROM mapwright_crawl WHERE id = $1 FOR UPDATE`, id[:]).Scan(&one)
+	err := tx.QueryRow(ctx, `SELECT 1 FROM mapwright_crawl WHERE id = $1 `+lock, id[:]).Scan(&one)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return cluster.ErrNoCrawl
 	}

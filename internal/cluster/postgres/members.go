@@ -3,7 +3,6 @@ package postgres
 import (
 	"bytes"
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -89,7 +88,7 @@ func scanSession(row pgx.CollectableRow) (m cluster.Member, err error) {
 // Sessions implements [cluster.Catalog].
 func (e *Engine) Sessions(ctx context.Context, id cluster.CrawlID) ([]cluster.Member, error) {
 	return ask(ctx, e, "list the sessions", func(tx pgx.Tx) ([]cluster.Member, error) {
-		if err := exists(ctx, tx, id); err != nil {
+		if err := findCrawl(ctx, tx, id, ""); err != nil {
 			return nil, err
 		}
 		rows, _ := tx.Query(ctx, `SELECT `+sessionColumns+` FROM mapwright_session WHERE crawl = $1 ORDER BY joined, id`, id[:])
@@ -138,7 +137,7 @@ func lockSessions(ctx context.Context, tx pgx.Tx, s cluster.Session, others ...c
 	switch self := locked[s.ID]; {
 	case self == nil:
 		// The crawl was deleted, perhaps while this call waited for the row.
-		if err := exists(ctx, tx, s.Crawl); err != nil {
+		if err := findCrawl(ctx, tx, s.Crawl, ""); err != nil {
 			return nil, now, err
 		}
 		return nil, now, cluster.ErrRolledBack
@@ -245,14 +244,4 @@ func scanPart(row pgx.CollectableRow) (c cluster.Claimed, err error) {
 func readParts(ctx context.Context, tx pgx.Tx, id cluster.CrawlID, numbers []int16, lock string) ([]cluster.Claimed, error) {
 	rows, _ := tx.Query(ctx, `SELECT `+partColumns+` FROM mapwright_part WHERE crawl = $1 AND part = ANY($2) ORDER BY part `+lock, id[:], slices.Clone(numbers))
 	return pgx.CollectRows(rows, scanPart) // its error can be that of Query
-}
-
-// exists returns ErrNoCrawl for a crawl that does not exist.
-func exists(ctx context.Context, tx pgx.Tx, id cluster.CrawlID) error {
-	var one int
-	err := tx.QueryRow(ctx, `SELECT 1 FROM mapwright_crawl WHERE id = $1`, id[:]).Scan(&one)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return cluster.ErrNoCrawl
-	}
-	return err
 }

@@ -133,22 +133,20 @@ func (d Dir) checkParent() error {
 
 // CheckOld says whether there is a crawl to look at, running or not.
 func (d Dir) CheckOld() error {
-	has, err := d.Holds()
-	if busy := (*BusyError)(nil); err != nil && !errors.As(err, &busy) {
-		return err
+	err := d.CheckFree()
+	if _, busy := errors.AsType[*BusyError](err); busy {
+		return nil
 	}
-	if !has {
-		return fmt.Errorf("data directory %s %w: start one with 'mapwright crawl'", d, ErrNoCrawl)
-	}
-	return nil
+	return err
 }
 
 // CheckFree says whether there is a crawl that no process has open.
 func (d Dir) CheckFree() error {
-	if _, err := d.Holds(); err != nil {
-		return err
+	has, err := d.Holds()
+	if err == nil && !has {
+		err = fmt.Errorf("data directory %s %w: start one with 'mapwright crawl'", d, ErrNoCrawl)
 	}
-	return d.CheckOld()
+	return err
 }
 
 // Made lists what Mapwright made in the directory, and what it did not. Only in a directory with a crawl, or with what is left of one
