@@ -38,7 +38,7 @@ func (a *admission) admit(l *frontier.Link, e []frontier.Evidence) []frontier.Ev
 	}
 	if l.Source != page.SourceStart {
 		var v traps.Decision
-		if v, e = a.folds.traps.Admit(l, page.IsListed(l.Source), e); v.Skip {
+		if v, e = a.folds.traps.Admit(l, page.IsListSource(l.Source), e); v.Skip {
 			l.Skip = uint8(scope.Trapped)
 			return e
 		} else if v.Trap != "" {
@@ -68,7 +68,7 @@ func (w *pageServer) trapOf(l *frontier.Link) string {
 	if l.Source == page.SourceStart || l.Visit > 1 {
 		return ""
 	}
-	return w.traps.Lease(l, page.IsListed(l.Source))
+	return w.traps.Lease(l, page.IsListSource(l.Source))
 }
 
 // trapEvidence is the evidence of a result, with what the answer means for other URLs of the same page.

@@ -13,7 +13,7 @@ import (
 func full() *Facts {
 	return &Facts{
 		Error: "e", RedirectTo: "https://x.test/y", ContentType: "text/html; charset=utf-8", ContentLength: new(int64(1234)), ContentHash: new(Hash(0xdeadbeef)),
-		ResponseTime: new(Millis(1500 * time.Microsecond)), Title: "T", Description: "D", H1: "H", Canonical: "https://x.test/", Language: "en",
+		ResponseTime: new(Millis(1500 * time.Microsecond)), Title: "T", Description: "D", H1: "H", H1Count: new(2), MixedContent: []string{"http://x.test/i.png"}, Canonical: "https://x.test/", Language: "en",
 		Hreflang: []Alternate{{"de", "https://x.test/de"}, {"x-default", "https://x.test/"}}, RobotsMeta: "noindex, follow", NoIndex: true,
 		JSONLDTypes: []string{"Article", "Person"}, OpenGraph: map[string]string{"og:title": "o"}, WordCount: new(7), LinkCount: new(0),
 		LastModified: Time{time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC)}, ETag: `"abc"`,
@@ -49,6 +49,9 @@ func TestEveryFactIsStored(t *testing.T) {
 	for _, field := range reflect.VisibleFields(reflect.TypeFor[Facts]()) {
 		if at := reflect.ValueOf(f).Elem().FieldByIndex(field.Index).Addr().Interface(); !stored[at] {
 			t.Errorf("%s has no number", field.Name)
+		}
+		if reflect.ValueOf(full()).Elem().FieldByIndex(field.Index).IsZero() {
+			t.Errorf("%s has no value in full(), so that no test stores and reads one", field.Name)
 		}
 	}
 }

@@ -10,8 +10,8 @@ const (
 	SourceCommonCrawl
 )
 
-// IsListed reports whether URLs of a source were listed by a user or by the site itself. They are finite.
-func IsListed(source uint8) bool { return source == SourceStart || source == SourceSitemap }
+// IsListSource reports whether URLs of a source were listed by a user or by the site itself. They are finite.
+func IsListSource(source uint8) bool { return source == SourceStart || source == SourceSitemap }
 
 // SourceName is a source's name in sitemap.jsonl.
 func SourceName(source uint8) string {
