@@ -217,11 +217,14 @@ func (m *Millis) UnmarshalJSON(text []byte) error {
 type Hash uint64
 
 func (h Hash) String() string {
-	var digits [16]byte
-	for i := range digits {
-		digits[i] = hexDigits[h>>(60-4*i)&15]
+	return string(h.appendText(make([]byte, 0, 16)))
+}
+
+func (h Hash) appendText(b []byte) []byte {
+	for shift := 60; shift >= 0; shift -= 4 {
+		b = append(b, hexDigits[h>>shift&15])
 	}
-	return string(digits[:])
+	return b
 }
 
 // MarshalText writes the digits.
