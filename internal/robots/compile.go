@@ -1,93 +1,73 @@
 package robots
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
 
-// compile builds Rules of the lines that apply to a crawler.
+// compile builds Rules of the lines that apply to a crawler. It copies the lines, so
+// that the rules keep nothing else of the file.
 func compile(who agent, lines []line) *Rules {
 	size := 0
 	for i := range lines {
 		size += len(lines[i].text)
 	}
-	c := compiler{text: make([]byte, 0, size)}
-	c.rules.group, c.rules.delay, c.rules.paced = strings.Clone(who.token), who.delay, who.paced
+	var copied strings.Builder
+	copied.Grow(size)
 	for i := range lines {
-		c.add(&lines[i])
+		copied.WriteString(lines[i].text)
 	}
-	return c.finish()
+	rest := copied.String()
+	r := &Rules{group: strings.Clone(who.token), delay: who.delay, paced: who.paced, bytes: size}
+	for _, l := range lines {
+		l.text, rest = rest[:len(l.text)], rest[len(l.text):]
+		l.value = l.text[len(l.text)-len(l.value):]
+		r.add(&l)
+	}
+
+	// Both sorts are stable, so that of equal rules the first line answers.
+	slices.SortStableFunc(r.wild, func(a, b rule) int { return compare(&a, &b) })
+	slices.SortStableFunc(r.plain, func(a, b rule) int { return cmp.Or(strings.Compare(a.pattern, b.pattern), compare(&a, &b)) })
+	r.plain = slices.CompactFunc(r.plain, func(a, b rule) bool { return a.pattern == b.pattern })
+	r.wild, r.plain = slices.Clip(r.wild), slices.Clip(r.plain)
+	r.linkPlain()
+	r.pairs = make([]pairSet, len(r.wild))
+	for i, w := range r.wild {
+		r.pairs[i] = pairsOf(w.pattern)
+	}
+	return r
 }
 
-type compiler struct {
-	rules Rules
-	text  []byte // becomes Rules.text
-}
-
-func (c *compiler) add(l *line) {
-	at := uint32(len(c.text))
-	c.text = append(c.text, l.text...)
-	rl := rule{line: uint32(l.num), allow: l.key == keyAllow, text: span{off: at, len: uint32(len(l.text))}}
-	normal := normalizePattern(l.value)
-	if normal == l.value {
-		rl.pattern = span{off: uint32(len(c.text) - len(l.value)), len: uint32(len(l.value))}
-		c.place(rl, normal)
-	} else {
-		c.addNew(rl, normal)
-	}
-	if q := queryForm(normal); q != normal {
-		c.addNew(rl, q)
+// add adds the rules that a line makes.
+func (r *Rules) add(l *line) {
+	pattern := normalizePattern(l.value)
+	r.addPattern(l, pattern)
+	if q := queryForm(pattern); q != pattern {
+		r.addPattern(l, q)
 	}
 	// A directory's index page and the directory are one place, so who allows the
 	// page allows the directory.
-	if i := strings.LastIndexByte(normal, '/'); rl.allow && i >= 0 && strings.HasPrefix(normal[i:], "/index.htm") {
-		c.addNew(rl, normal[:i+1]+"$")
+	if i := strings.LastIndexByte(pattern, '/'); l.key == keyAllow && i >= 0 && strings.HasPrefix(pattern[i:], "/index.htm") {
+		r.addPattern(l, pattern[:i+1]+"$")
 	}
 }
 
-func (c *compiler) addNew(rl rule, pattern string) {
-	rl.pattern = span{off: uint32(len(c.text)), len: uint32(len(pattern))}
-	c.text = append(c.text, pattern...)
-	c.place(rl, pattern)
-}
-
-func (c *compiler) place(rl rule, pattern string) {
+func (r *Rules) addPattern(l *line, pattern string) {
+	if pattern != l.value {
+		r.bytes += len(pattern)
+	}
+	added := rule{text: l.text, pattern: pattern, line: uint32(l.num), allow: l.key == keyAllow}
 	special := strings.IndexByte(pattern, '*')
 	if special < 0 && strings.HasSuffix(pattern, "$") {
 		special = len(pattern) - 1
 	}
 	if special < 0 {
-		c.rules.plain = append(c.rules.plain, rl)
+		r.plain = append(r.plain, added)
 		return
 	}
-	rl.link = int32(special)
-	c.rules.wild = append(c.rules.wild, rl)
-}
-
-func (c *compiler) finish() *Rules {
-	r := &c.rules
-	r.text = string(c.text)
-
-	// Both sorts are stable, so that of equal rules the first line answers.
-	slices.SortStableFunc(r.wild, func(a, b rule) int { return compare(&a, &b) })
-	slices.SortStableFunc(r.plain, func(a, b rule) int {
-		if c := strings.Compare(r.str(a.pattern), r.str(b.pattern)); c != 0 {
-			return c
-		}
-		return compare(&a, &b)
-	})
-	r.plain = slices.CompactFunc(r.plain, func(a, b rule) bool {
-		return r.str(a.pattern) == r.str(b.pattern)
-	})
-	r.wild, r.plain = slices.Clip(r.wild), slices.Clip(r.plain)
-	r.linkPlain()
-	if len(r.wild) > 0 {
-		r.pairs = make([]pairSet, len(r.wild))
-		for i, w := range r.wild {
-			r.pairs[i] = pairsOf(r.str(w.pattern))
-		}
-	}
-	return r
+	added.link = int32(special)
+	r.wild = append(r.wild, added)
 }
 
 // linkPlain links each plain rule to the longest one that its pattern begins
@@ -96,7 +76,7 @@ func (r *Rules) linkPlain() {
 	for i := range r.plain {
 		p := &r.plain[i]
 		p.link = int32(i) - 1
-		for p.link >= 0 && !strings.HasPrefix(r.str(p.pattern), r.str(r.plain[p.link].pattern)) {
+		for p.link >= 0 && !strings.HasPrefix(p.pattern, r.plain[p.link].pattern) {
 			p.link = r.plain[p.link].link
 		}
 	}

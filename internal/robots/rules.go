@@ -9,10 +9,7 @@ import (
 // Rules are what one robots.txt says to one crawler, compiled for matching. They
 // are immutable.
 type Rules struct {
-	// text holds the lines of the rules as written, and behind each the normal forms
-	// of its pattern that differ from it. Everything else points into it, so a set
-	// of rules is few allocations and keeps nothing else of the file.
-	text string
+	bytes int // of all lines, and of normal forms of their patterns that differ from them
 
 	group string
 	delay time.Duration
@@ -29,12 +26,9 @@ type Rules struct {
 	pairs []pairSet
 }
 
-// A span is a part of Rules.text.
-type span struct{ off, len uint32 }
-
 type rule struct {
-	text    span
-	pattern span // in normal form
+	text    string // the line as written
+	pattern string // in normal form
 	line    uint32
 	// link is for a plain rule the index of the longest plain rule whose pattern
 	// its own begins with, or -1; for a wild one the length of what stands before
@@ -76,8 +70,8 @@ func (r *Rules) Len() int { return len(r.plain) + len(r.wild) }
 // Size returns about how many bytes of memory r holds, for caches that bound
 // themselves by size.
 func (r *Rules) Size() int {
-	const fixed, perRule, perPairs = 160, 28, 16
-	return fixed + len(r.text) + perRule*(cap(r.plain)+cap(r.wild)) + perPairs*cap(r.pairs)
+	const fixed, perRule, perPairs = 160, 48, 16
+	return fixed + r.bytes + perRule*(cap(r.plain)+cap(r.wild)) + perPairs*cap(r.pairs)
 }
 
 // Match decides whether a path, with its query if it has one, may be fetched. It
@@ -108,7 +102,7 @@ func (r *Rules) Match(pathQuery string) Match {
 	case best == nil:
 		return Match{Allowed: true}
 	}
-	return Match{Allowed: best.allow, Rule: r.str(best.text), Line: int(best.line)}
+	return Match{Allowed: best.allow, Rule: best.text, Line: int(best.line)}
 }
 
 // find returns the most specific rule that matches a path in normal form. It
@@ -128,10 +122,10 @@ func (r *Rules) find(path string, work *int) *rule {
 		if !has.holds(&r.pairs[i]) {
 			continue
 		}
-		if *work -= len(path) + int(w.pattern.len); *work < 0 {
+		if *work -= len(path) + len(w.pattern); *work < 0 {
 			return nil
 		}
-		if matchWild(r.str(w.pattern), int(w.link), path) {
+		if matchWild(w.pattern, int(w.link), path) {
 			return w
 		}
 	}
@@ -142,7 +136,7 @@ func (r *Rules) findPlain(path string) *rule {
 	lo, hi := 0, len(r.plain)
 	for lo < hi {
 		mid := int(uint(lo+hi) >> 1)
-		if r.str(r.plain[mid].pattern) <= path {
+		if r.plain[mid].pattern <= path {
 			lo = mid + 1
 		} else {
 			hi = mid
@@ -152,8 +146,8 @@ func (r *Rules) findPlain(path string) *rule {
 		return nil
 	}
 	last := &r.plain[lo-1]
-	common := commonPrefix(r.str(last.pattern), path)
-	for int(last.pattern.len) > common {
+	common := commonPrefix(last.pattern, path)
+	for len(last.pattern) > common {
 		if last.link < 0 {
 			return nil
 		}
@@ -166,8 +160,8 @@ func (r *Rules) findPlain(path string) *rule {
 // Allow.
 func compare(a, b *rule) int {
 	switch {
-	case a.pattern.len != b.pattern.len:
-		return cmp.Compare(b.pattern.len, a.pattern.len)
+	case len(a.pattern) != len(b.pattern):
+		return cmp.Compare(len(b.pattern), len(a.pattern))
 	case a.allow == b.allow:
 		return 0
 	case a.allow:
@@ -175,8 +169,6 @@ func compare(a, b *rule) int {
 	}
 	return 1
 }
-
-func (r *Rules) str(s span) string { return r.text[s.off : s.off+s.len] }
 
 func commonPrefix(a, b string) int {
 	n := min(len(a), len(b))
