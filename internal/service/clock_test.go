@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/testweb"
 )
@@ -19,22 +20,31 @@ func (anyName) LookupNetIP(context.Context, string, string) ([]netip.Addr, error
 	return []netip.Addr{netip.MustParseAddr("8.8.8.8")}, nil
 }
 
+// startWebInBubble starts a web without sockets, with the settings of quick and a client that reaches it.
+func startWebInBubble(t *testing.T, cfg testweb.Config) (*testweb.Server, []config.Layer, *fetch.Client) {
+	t.Helper()
+	web, err := testweb.StartOn(cfg, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := fetch.New(fetch.Options{Dial: web.Dial, Resolver: anyName{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		client.Close()
+		web.Close()
+	})
+	base := quick(web)
+	delete(base[0], "resolve")
+	return web, base, client
+}
+
 // A quota that is used up in three months in a row: the crawl goes on by itself when a month begins, but not while a user has paused it, and each page is counted once, in its month.
 // The service is stopped for most of a month, since it looks at the clock each second.
 func TestMonthsTurnDuringPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		web, err := testweb.StartOn(testweb.Config{Pages: 60}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer web.Close()
-		client, err := fetch.New(fetch.Options{Dial: web.Dial, Resolver: anyName{}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer client.Close()
-		base := quick(web)
-		delete(base[0], "resolve")
+		web, base, client := startWebInBubble(t, testweb.Config{Pages: 60})
 		o := Options{Dir: t.TempDir(), SlotDir: t.TempDir() + "/slot", Base: base, Fetcher: client}
 		ts := openService(t, o)
 		ts.setPlan(Plan{PagesPerMonth: 25})

@@ -431,13 +431,7 @@ func TestOneProcess(t *testing.T) {
 func TestScopeOfAPausedCrawl(t *testing.T) {
 	web := startWeb(t, testweb.Config{Pages: 60})
 	ts := openService(t, Options{Base: quick(web)}).run()
-	web.Hold(10)
-	c := ts.submit(ts.admin, web.StartURLs()[0])
-	awaitPages(t, web, 11)
-	ts.do(c.ID, CommandPause)
-	ts.awaitState(c.ID, Pausing, Paused)
-	web.Release()
-	c = ts.awaitState(c.ID, Paused)
+	c := ts.submitPaused(web, 10)
 	if c.Done == 0 || c.Pending == 0 {
 		t.Fatalf("%d pages done, %d pending", c.Done, c.Pending)
 	}

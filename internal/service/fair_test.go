@@ -6,7 +6,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/testweb"
 )
 
@@ -17,18 +16,7 @@ import (
 func TestFiftyCrawlsOneHuge(t *testing.T) {
 	const crawls, hosts, pages, workers, latency, long = 50, 49 + 80, 80, 150, 100 * time.Millisecond, 2 * time.Second
 	synctest.Test(t, func(t *testing.T) {
-		web, err := testweb.StartOn(testweb.Config{Hosts: hosts, Pages: pages, PageSize: 500, Links: 10}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer web.Close()
-		client, err := fetch.New(fetch.Options{Dial: web.Dial, Resolver: anyName{}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer client.Close()
-		base := quick(web)
-		delete(base[0], "resolve")
+		web, base, client := startWebInBubble(t, testweb.Config{Hosts: hosts, Pages: pages, PageSize: 500, Links: 10})
 		ts := openService(t, Options{Base: base, Fetcher: client, MaxCrawls: crawls, MaxWorkers: workers})
 		web.SetLatency(latency)
 		settings := raw("seeding_strategy", `["none"]`, "max_inflight_per_host", "2")

@@ -34,13 +34,7 @@ func recorded(ts *testService, id string) (n int, err error) {
 func TestRecordedPages(t *testing.T) {
 	web := startWeb(t, testweb.Config{Pages: 60})
 	ts := openService(t, Options{Base: quick(web)}).run()
-	web.Hold(20)
-	c := ts.submit(ts.admin, web.StartURLs()[0])
-	awaitPages(t, web, 21)
-	ts.do(c.ID, CommandPause)
-	ts.awaitState(c.ID, Pausing, Paused)
-	web.Release()
-	c = ts.awaitState(c.ID, Paused)
+	c := ts.submitPaused(web, 20)
 	if n, err := recorded(ts, c.ID); err != nil || int64(n) != c.Found {
 		t.Errorf("%d pages of a paused crawl are recorded, %v; it has found %d", n, err, c.Found)
 	}

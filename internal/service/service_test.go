@@ -347,6 +347,18 @@ func TestQuota(t *testing.T) {
 	}
 }
 
+// submitPaused submits a crawl and pauses it after so many pages.
+func (ts *testService) submitPaused(web *testweb.Server, pages int) *Crawl {
+	ts.t.Helper()
+	web.Hold(pages)
+	c := ts.submit(ts.admin, web.StartURLs()[0])
+	awaitPages(ts.t, web, pages+1)
+	ts.do(c.ID, CommandPause)
+	ts.awaitState(c.ID, Pausing, Paused)
+	web.Release()
+	return ts.awaitState(c.ID, Paused)
+}
+
 // awaitPages waits until a web has been asked for so many pages.
 func awaitPages(t *testing.T, web *testweb.Server, n int) {
 	t.Helper()

@@ -17,6 +17,7 @@ type Table struct {
 	Rows    [][]Cell
 	Cut     int64  // rows that are not here
 	More    string // where they are: a part of a sentence
+	Live    bool   // it is replaced while people look at it, so that they cannot sort it
 
 	bytes int  // about what the rows take
 	full  bool // there is no space for more rows

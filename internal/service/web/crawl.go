@@ -351,7 +351,8 @@ func liveViewOf(base string, c *service.Crawl, l *monitor.Live, moments []moment
 		v.Limits = append(v.Limits, b)
 	}
 	v.Outcomes = outcomesTable(l.Outcomes, v.Path)
-	v.Waits = &ui.Table{Caption: "Hosts with URLs to fetch, by what they wait for", Columns: []ui.Column{{Name: "Waits for"}, {Name: "Hosts", Class: "num"}}}
+	v.Outcomes.Live = true
+	v.Waits = &ui.Table{Live: true, Caption: "Hosts with URLs to fetch, by what they wait for", Columns: []ui.Column{{Name: "Waits for"}, {Name: "Hosts", Class: "num"}}}
 	for _, why := range words.ByCount(l.Hosts) {
 		v.Waits.Add(ui.Text(why), ui.Number(l.Hosts[why]))
 	}
