@@ -446,8 +446,13 @@ func (c *Crawls) Queue(ctx context.Context, caller *Caller, f CrawlFilter) (*Lis
 	return out, nil
 }
 
-// Live is the status of a crawl that runs, or nil. The caller has read the crawl before.
-func (c *Crawls) Live(id string) *monitor.Live { return c.dispatch.live(id) }
+// Live is the status of a crawl that runs, at most half a second old, or nil. The caller has read the crawl before.
+func (c *Crawls) Live(id string) *monitor.Live {
+	if r := c.dispatch.runner(id); r != nil {
+		return r.live()
+	}
+	return nil
+}
 
 // DataDir is the directory of a crawl. Before the crawl has begun it does not exist.
 func (c *Crawls) DataDir(id string) datadir.Dir { return datadir.Dir(c.s.crawlDir(id)) }

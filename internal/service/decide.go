@@ -3,8 +3,10 @@ package service
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
+	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/page"
 )
@@ -140,10 +142,10 @@ func (r *row) beginGeneration(now time.Time) {
 
 // limitInTheWay names the limit that a resume would reach at once, or is empty.
 func (r *row) limitInTheWay() string {
-	if pages := r.number("max-urls"); pages > 0 && r.PagesCounted >= int64(pages) {
+	if pages, _ := strconv.Atoi(r.setting("max-urls")); pages > 0 && r.PagesCounted >= int64(pages) {
 		return "max_urls"
 	}
-	if d := r.duration("duration"); d > 0 && r.elapsed >= d {
+	if d, _ := config.ParseDuration(r.setting("duration")); d > 0 && r.elapsed >= d {
 		return "duration"
 	}
 	return ""

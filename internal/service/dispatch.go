@@ -436,14 +436,6 @@ func (d *dispatcher) slotsUsed() int {
 	return len(d.runners)
 }
 
-// live is the status of a running crawl, at most half a second old, or nil.
-func (d *dispatcher) live(id string) *monitor.Live {
-	if r := d.runner(id); r != nil {
-		return r.live()
-	}
-	return nil
-}
-
 // changed tells a running crawl of new limits, and the dispatcher of a new priority.
 func (d *dispatcher) changed(ctx context.Context, id string) error {
 	d.wake()

@@ -5,8 +5,6 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/mapwright/mapwright/internal/config"
@@ -144,22 +142,10 @@ func (r *row) hasStarted() bool { return !r.StartedAt.IsZero() }
 // isSafe says whether the crawl has the safe profile.
 func (r *row) isSafe() bool { return r.Profile == string(config.Safe) }
 
-// number is an effective setting that is a number, by its name; 0 if it is none.
-func (r *row) number(name string) int {
-	texts := r.stored[name]
-	if len(texts) == 0 {
-		return 0
+// setting is the text of an effective setting, by its name; empty if there is none.
+func (r *row) setting(name string) string {
+	if texts := r.stored[name]; len(texts) > 0 {
+		return texts[len(texts)-1]
 	}
-	n, _ := strconv.Atoi(texts[len(texts)-1])
-	return n
-}
-
-// duration is an effective setting that is a duration, by its name.
-func (r *row) duration(name string) time.Duration {
-	texts := r.stored[name]
-	if len(texts) == 0 {
-		return 0
-	}
-	d, _ := config.ParseDuration(strings.TrimSpace(texts[len(texts)-1]))
-	return d
+	return ""
 }

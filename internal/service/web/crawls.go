@@ -47,22 +47,15 @@ type crawlRow struct {
 	Live        bool
 }
 
-// showCrawls lists crawls: first what needs attention, then what runs and what waits, then the others.
-func showCrawls(q *request) error {
-	v, err := listCrawls(q)
-	if err != nil {
-		return err
+// showCrawls lists crawls: first what needs attention, then what runs and what waits, then the others. The template is that of the page, or of its tables only, for the script.
+func showCrawls(template string) handler {
+	return func(q *request) error {
+		v, err := listCrawls(q)
+		if err != nil {
+			return err
+		}
+		return q.render(http.StatusOK, template, v)
 	}
-	return q.render(http.StatusOK, "crawls", v)
-}
-
-// showGroups answers with the tables only, for the script.
-func showGroups(q *request) error {
-	v, err := listCrawls(q)
-	if err != nil {
-		return err
-	}
-	return q.render(http.StatusOK, "crawl-groups", v)
 }
 
 const (

@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/service"
 	"github.com/mapwright/mapwright/internal/service/schedules"
 )
@@ -16,15 +15,9 @@ import (
 type schedulesView struct {
 	frame
 	Rows   []service.Schedule
-	Crawls []endedCrawl // that can be visited again
+	Crawls []crawlRow // that can be visited again
 	Form   scheduleForm
 	Fault  *service.Error
-}
-
-// endedCrawl is a crawl in a list of choices.
-type endedCrawl struct {
-	ID, Label string
-	At        page.Time
 }
 
 // scheduleForm are the values of the form. With an ID it changes a schedule, but not what is crawled.
@@ -71,7 +64,7 @@ func (q *request) renderSchedules(status int, form scheduleForm, fault *service.
 		return err
 	}
 	for _, c := range list.Items {
-		v.Crawls = append(v.Crawls, endedCrawl{c.ID, label(c), lastAt(c)})
+		v.Crawls = append(v.Crawls, rowOf(&v.frame, c))
 	}
 	return q.render(status, "schedules", v)
 }

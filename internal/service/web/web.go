@@ -88,8 +88,8 @@ type handler func(*request) error
 // routes are all pages, and what their forms do.
 func (s *Server) routes() map[string]handler {
 	routes := map[string]handler{
-		"GET /{$}":                        showCrawls,
-		"GET /list":                       showGroups,
+		"GET /{$}":                        showCrawls("crawls"),
+		"GET /list":                       showCrawls("crawl-groups"),
 		"GET /new":                        showNew,
 		"POST /new":                       submitNew,
 		"GET /crawls/{id}":                ofCrawl(showCrawl),
