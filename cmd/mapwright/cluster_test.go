@@ -86,7 +86,8 @@ func TestLostMachine(t *testing.T) {
 func TestClusterGoOn(t *testing.T) {
 	for reason, want := range map[string]string{
 		session.ReasonComplete: "", session.ReasonLimit: "mapwright resume --cluster ADDRESS --name a --max-urls N (in all; 0 is no limit)",
-		session.ReasonPerHost: "mapwright resume --cluster ADDRESS --name a --max-urls-per-host N (in all; 0 is no limit)", session.ReasonDuration: "mapwright resume --cluster ADDRESS --name a --duration D (in all; 0 is no limit)",
+		session.ReasonPerHost:  "mapwright resume --cluster ADDRESS --name a --max-urls-per-host N (in all; 0 is no limit)",
+		session.ReasonDuration: "mapwright resume --cluster ADDRESS --name a --duration D (in all; 0 is no limit)",
 	} {
 		if got := clusterGoOn("a", reason); got != want {
 			t.Errorf("%s: %q, want %q", reason, got, want)

@@ -75,7 +75,8 @@ func TestGolden(t *testing.T) {
 func TestElements(t *testing.T) {
 	allowed := map[string]string{"html": "", "head": "", "body": "", "figure": "class id", "figcaption": "",
 		"svg": "class role aria-labelledby width height x y viewBox preserveAspectRatio", "title": "id", "desc": "id",
-		"text": "class x y", "rect": "class x y width height", "line": "class x1 x2 y1 y2", "polyline": "class vector-effect points", "ul": "class", "li": "", "span": "class", "b": "", "bdi": "", "p": "class",
+		"text": "class x y", "rect": "class x y width height", "line": "class x1 x2 y1 y2", "polyline": "class vector-effect points",
+		"ul": "class", "li": "", "span": "class", "b": "", "bdi": "", "p": "class",
 		"details": "", "summary": "", "div": "class tabindex role aria-label", "table": "", "thead": "", "tbody": "", "tr": "", "th": "scope class", "td": "class"}
 	for name, text := range charts() {
 		root, err := html.Parse(strings.NewReader(string(text)))

@@ -83,7 +83,8 @@ func TestBrowserSortsTables(t *testing.T) {
 	tab := browsertest.Start(t).Tab(t, browsertest.Look{})
 	tab.OpenFile(save(t, sample(30, plainURL)))
 	column := func() []int {
-		return browsertest.Eval[[]int](tab, `[...[...document.querySelectorAll("table.sortable")].find(t => t.caption.textContent === "Sections by size").tBodies[0].rows].map(r => Number(r.cells[1].dataset.key))`)
+		return browsertest.Eval[[]int](tab, `[...[...document.querySelectorAll("table.sortable")]
+			.find(t => t.caption.textContent === "Sections by size").tBodies[0].rows].map(r => Number(r.cells[1].dataset.key))`)
 	}
 	before := column()
 	browsertest.Eval[chromedp.Void](tab, `[...document.querySelectorAll("table.sortable")].find(t => t.caption.textContent === "Sections by size").tHead.rows[0].cells[0].querySelector("button").focus()`)

@@ -277,7 +277,8 @@ func TestSelfContained(t *testing.T) {
 			}
 		}
 		scripts, styles := elements(root, "script"), elements(root, "style")
-		if len(scripts) != 1 || len(styles) != 1 || policy != "default-src 'none'; style-src "+ui.Source(textOf(styles[0]))+"; script-src "+ui.Source(textOf(scripts[0]))+"; base-uri 'none'; form-action 'none'" {
+		if len(scripts) != 1 || len(styles) != 1 ||
+			policy != "default-src 'none'; style-src "+ui.Source(textOf(styles[0]))+"; script-src "+ui.Source(textOf(scripts[0]))+"; base-uri 'none'; form-action 'none'" {
 			t.Errorf("%s: %d scripts, %d styles, policy %s", name, len(scripts), len(styles), policy)
 		}
 		ids := map[string]bool{}

@@ -91,7 +91,8 @@ func TestSchemasHaveEveryField(t *testing.T) {
 		"Account": reflect.TypeFor[service.Account](), "AccountEdit": reflect.TypeFor[service.AccountEdit](), "AccountInput": reflect.TypeFor[accountInput](),
 		"Key": reflect.TypeFor[service.Key](), "KeyInput": reflect.TypeFor[keyInput](), "Plan": reflect.TypeFor[service.Plan](), "PlanInput": reflect.TypeFor[planInput](),
 		"Usage": reflect.TypeFor[service.Usage](), "AuditEntry": reflect.TypeFor[service.AuditEntry](), "Schedule": reflect.TypeFor[service.Schedule](),
-		"ScheduleInput": reflect.TypeFor[schedules.Input](), "ScheduleEdit": reflect.TypeFor[schedules.Input](), "WebhookInput": reflect.TypeFor[hooks.Input](), "WebhookEdit": reflect.TypeFor[hooks.Input](), "Host": reflect.TypeFor[hostAnswer](), "Webhook": reflect.TypeFor[service.Webhook](),
+		"ScheduleInput": reflect.TypeFor[schedules.Input](), "ScheduleEdit": reflect.TypeFor[schedules.Input](),
+		"WebhookInput": reflect.TypeFor[hooks.Input](), "WebhookEdit": reflect.TypeFor[hooks.Input](), "Host": reflect.TypeFor[hostAnswer](), "Webhook": reflect.TypeFor[service.Webhook](),
 		"Delivery": reflect.TypeFor[service.Delivery](), "Me": reflect.TypeFor[me](), "Error": reflect.TypeFor[service.Document](), "SiteProblem": reflect.TypeFor[problems.Problem](),
 		"Setting": reflect.TypeFor[config.SettingInfo](),
 	} {

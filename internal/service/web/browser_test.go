@@ -184,8 +184,11 @@ func TestBrowserLooks(t *testing.T) {
 		t.Fatal(err)
 	}
 	screens := map[string]string{
-		"crawls": "/", "new": "/new", "crawl-running": "/crawls/" + running.ID, "crawl": "/crawls/" + ended.ID, "pages": "/crawls/" + ended.ID + "/pages", "pages-running": "/crawls/" + running.ID + "/pages",
-		"page": "/crawls/" + ended.ID + "/page?url=" + url.QueryEscape(f.site.StartURLs()[0]), "problems": "/crawls/" + ended.ID + "/problems", "changes": "/crawls/" + ended.ID + "/changes", "settings": "/settings", "schedules": "/settings/schedules", "webhooks": "/settings/webhooks?log=" + hook.ID + "&edit=" + hook.ID, "hosts": "/settings/hosts", "audit": "/settings/audit", "login": "/login",
+		"crawls": "/", "new": "/new", "crawl-running": "/crawls/" + running.ID, "crawl": "/crawls/" + ended.ID,
+		"pages": "/crawls/" + ended.ID + "/pages", "pages-running": "/crawls/" + running.ID + "/pages",
+		"page": "/crawls/" + ended.ID + "/page?url=" + url.QueryEscape(f.site.StartURLs()[0]), "problems": "/crawls/" + ended.ID + "/problems",
+		"changes": "/crawls/" + ended.ID + "/changes", "settings": "/settings", "schedules": "/settings/schedules", "webhooks": "/settings/webhooks?log=" + hook.ID + "&edit=" + hook.ID,
+		"hosts": "/settings/hosts", "audit": "/settings/audit", "login": "/login",
 	}
 	for _, look := range browsertest.Looks() {
 		t.Run(look.String(), func(t *testing.T) {
