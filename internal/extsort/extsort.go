@@ -210,7 +210,8 @@ func (c *chunk) stored(i int) []byte {
 	return b[:size+int(n)]
 }
 
-// sort sorts the refs. Most comparisons are of the keys alone: eight bytes behind the first in which two records differ.
+// sort sorts the refs. Most comparisons are of the keys alone: the eight bytes behind those with which all records begin. Without keys an export of 50,000 pages took 8 % more CPU,
+// and with 30 recorded links on each page 40 % more.
 func (c *chunk) sort() {
 	if len(c.refs) < 2 {
 		return
