@@ -8,8 +8,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/mapwright/mapwright/internal/urlnorm"
 )
@@ -160,33 +160,28 @@ func (s *CT) handOver(ctx context.Context, list []urlnorm.URL, sink Sink, sum *S
 
 // check returns those that exist, in order.
 func (s *CT) check(ctx context.Context, list []urlnorm.URL, sum *Summary) []urlnorm.URL {
-	verdicts := make([]urlnorm.URL, len(list))
-	var absent, failed, next atomic.Int64
-	var wg sync.WaitGroup
-	for range min(nameLookups, len(list)) {
-		wg.Go(func() {
-			for i := next.Add(1) - 1; i < int64(len(list)); i = next.Add(1) - 1 {
-				u, err := s.reach(ctx, list[i])
-				switch {
-				case err != nil:
-					failed.Add(1)
-				case u.IsZero():
-					absent.Add(1)
-				}
-				verdicts[i] = u
-			}
+	reached, errs := make([]urlnorm.URL, len(list)), make([]error, len(list))
+	var group errgroup.Group
+	group.SetLimit(nameLookups)
+	for i, u := range list {
+		group.Go(func() error {
+			reached[i], errs[i] = s.reach(ctx, u)
+			return nil // the other names are asked for all the same
 		})
 	}
-	wg.Wait()
-	sum.Absent += absent.Load()
-	sum.Failed += failed.Load()
-	out := verdicts[:0]
-	for _, u := range verdicts {
-		if !u.IsZero() {
-			out = append(out, u)
+	_ = group.Wait()
+	var exist []urlnorm.URL
+	for i, u := range reached {
+		switch {
+		case errs[i] != nil:
+			sum.Failed++
+		case u.IsZero():
+			sum.Absent++
+		default:
+			exist = append(exist, u)
 		}
 	}
-	return out
+	return exist
 }
 
 // reach is the address by which a name can be asked, or zero if it does not exist.

@@ -18,7 +18,7 @@ func Compare(t *testing.T, engine, model *Harness, steps int, seed uint64) {
 	t.Logf("seed %d", seed)
 	crawl := cluster.Crawl{ID: cluster.NewID(), Seed: seed, Identity: "url=1", Plan: []byte("plan"), MaxURLs: 30}
 	crawl.Name = crawl.ID.String()
-	pair := &pair{T: t, rng: rand.New(rand.NewPCG(seed, 1)), harness: [2]*Harness{engine, model}, crawl: crawl}
+	pair := &pair{T: t, rng: rand.New(rand.NewPCG(seed, 1)), harness: [2]*Harness{engine, model}, crawl: crawl, pending: map[*node]*cluster.Batch{}}
 	for _, h := range pair.harness {
 		if err := h.Engine.Create(t.Context(), crawl, "start", "other"); err != nil {
 			t.Fatal(err)
@@ -191,9 +191,6 @@ func (p *pair) commit(n *node) {
 		}
 	}
 	_, err := p.same(fmt.Sprintf("Commit %+v", b), func(h *Harness) (any, error) { return nil, h.Engine.Commit(p.Context(), n.session, b) })
-	if p.pending == nil {
-		p.pending = map[*node]*cluster.Batch{}
-	}
 	switch delete(p.pending, n); {
 	case errors.Is(err, cluster.ErrUnknown):
 		p.pending[n] = b

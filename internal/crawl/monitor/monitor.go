@@ -182,25 +182,23 @@ func work(fs *frontier.Stats, bytes int64) int64 { return fs.Added + fs.Finished
 // hosts fills in the hosts that are worth a look.
 func (m *Monitor) hosts(live *Live) {
 	asked := m.o.Frontier.Busy(math.MaxInt)
-	for _, h := range asked[:min(len(asked), shownHosts)] {
-		live.Busiest = append(live.Busiest, hostUse(h))
-	}
+	live.Busiest = hostUses(asked)
 	slices.SortFunc(asked, func(a, b frontier.HostView) int {
 		return cmp.Or(cmp.Compare(b.Latency, a.Latency), cmp.Compare(a.Host, b.Host))
 	})
-	for _, h := range asked[:min(len(asked), shownHosts)] {
-		live.Slowest = append(live.Slowest, hostUse(h))
-	}
-	for _, h := range m.o.Frontier.Resting(shownHosts) {
-		live.Resting = append(live.Resting, hostUse(h))
-	}
+	live.Slowest = hostUses(asked)
+	live.Resting = hostUses(m.o.Frontier.Resting(shownHosts))
 }
 
-func hostUse(h frontier.HostView) HostUse {
-	return HostUse{
-		Host: h.Host, InFlight: h.Inflight, Limit: h.Limit, Leases: h.Leases, Pending: h.Pending, DelayMS: milliseconds(h.Delay),
-		LatencyMS: milliseconds(h.Latency), Why: h.Why.String(), Left: h.Left.Seconds(), Refusals: h.Refusals, Failures: h.Failures,
+// hostUses are the first few of the hosts.
+func hostUses(hosts []frontier.HostView) (uses []HostUse) {
+	for _, h := range hosts[:min(len(hosts), shownHosts)] {
+		uses = append(uses, HostUse{
+			Host: h.Host, InFlight: h.Inflight, Limit: h.Limit, Leases: h.Leases, Pending: h.Pending, DelayMS: milliseconds(h.Delay),
+			LatencyMS: milliseconds(h.Latency), Why: h.Why.String(), Left: h.Left.Seconds(), Refusals: h.Refusals, Failures: h.Failures,
+		})
 	}
+	return uses
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
