@@ -35,6 +35,8 @@ type DB struct {
 const (
 	readers = 8    // queries that run at the same time
 	cacheKB = 8000 // of a connection: some thousand crawls
+
+	busyTimeout = 10 * time.Second // how long a connection waits for others
 )
 
 // Open opens the database of a data directory, makes it if there is none, and brings it to the form of this program.
@@ -45,7 +47,10 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	if d.writer, err = open(path, "&_txlock=immediate", 1); err != nil {
 		return nil, fmt.Errorf("open database %s: %w", path, err)
 	}
-	if err = d.migrate(ctx, path); err == nil {
+	if err = connect(ctx, d.writer); err == nil {
+		err = d.migrate(ctx, path)
+	}
+	if err == nil {
 		err = d.reserve.fill()
 	}
 	if err == nil {
@@ -59,7 +64,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 
 func open(path, more string, connections int) (*sql.DB, error) {
 	name := "file:" + (&url.URL{Path: filepath.ToSlash(path)}).EscapedPath() +
-		"?_pragma=busy_timeout(10000)&_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=foreign_keys(1)&_pragma=cache_size(" + strconv.Itoa(-cacheKB) + ")" + more
+		"?_pragma=busy_timeout(" + strconv.FormatInt(busyTimeout.Milliseconds(), 10) + ")&_pragma=journal_mode(wal)&_pragma=synchronous(full)&_pragma=foreign_keys(1)&_pragma=cache_size(" + strconv.Itoa(-cacheKB) + ")" + more
 	pool, err := sql.Open("sqlite", name)
 	if err != nil {
 		return nil, err
@@ -67,6 +72,28 @@ func open(path, more string, connections int) (*sql.DB, error) {
 	pool.SetMaxOpenConns(connections)
 	pool.SetMaxIdleConns(connections)
 	return pool, nil
+}
+
+// connect opens the first connection of a pool. While several connections bring a new database to the journal mode that is named in open, SQLite refuses all but
+// one of them at once, whatever their busy timeout is.
+func connect(ctx context.Context, pool *sql.DB) error {
+	for began := time.Now(); ; {
+		err := pool.PingContext(ctx)
+		if !isBusy(err) || time.Since(began) > busyTimeout {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// isBusy says whether another connection has locked the database.
+func isBusy(err error) bool {
+	var e *sqlite.Error
+	return errors.As(err, &e) && e.Code()&0xff == sqlite3.SQLITE_BUSY
 }
 
 // Close closes the database. It may be called again.
