@@ -62,7 +62,7 @@ const (
 	maxClaims      = 1 << 19
 
 	// Of a component with manyRests rests, no two pages of which agreed, one in restSample is looked at until
-	// two pages agree. Most sites put pages into directories, and have no rest twice: evidence about every page was 5 % of the
+	// two pages agree. Most sites put pages into directories, and have no rest twice: evidence about every page was 3 % of the
 	// CPU and a tenth of the log of scenario (a).
 	manyRests  = 1024
 	restSample = 16
