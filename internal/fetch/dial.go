@@ -216,10 +216,10 @@ type countedConn struct {
 func (c *countedConn) Close() error {
 	if c.closed.CompareAndSwap(false, true) {
 		defer c.sockets.release(1)
-		c.open.Add(-1)
 		if c.onClose != nil {
-			c.onClose()
+			c.onClose() // before it is counted as closed, so that no more connections are handed over than are open
 		}
+		c.open.Add(-1)
 	}
 	return c.Conn.Close()
 }

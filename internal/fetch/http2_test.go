@@ -251,7 +251,10 @@ func TestProtocolChanges(t *testing.T) {
 				t.Fatalf("request %d: %+v, %v; want %s", i, res, err, want)
 			}
 		}
-		h2, known := c.route.protocols.knowsLocked(s.Listener.Addr().String())
+		protocols := c.route.protocols
+		protocols.mu.Lock() // a connection of HTTP/2 is closed by a goroutine of net/http
+		h2, known := protocols.knowsLocked(s.Listener.Addr().String())
+		protocols.mu.Unlock()
 		if !known || h2 != on {
 			t.Errorf("after %s: known %v, HTTP/2 %v", want, known, h2)
 		}
@@ -275,7 +278,9 @@ func TestHandoverUnused(t *testing.T) {
 		if conns := c.Stats().Conns; conns != 1 {
 			t.Errorf("%d connections, want 1", conns)
 		}
+		c.route.protocols.mu.Lock()
 		c.route.protocols.recent = map[string]bool{}
+		c.route.protocols.mu.Unlock()
 	}
 	if dials := c.Stats().Dials; dials != 3 {
 		t.Errorf("%d dials, want 3", dials)
