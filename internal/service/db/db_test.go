@@ -169,6 +169,34 @@ func TestReserve(t *testing.T) {
 	}
 }
 
+// Several processes make the reserve at the same time, also where one was killed while it did so.
+func TestReserveOfSeveralProcesses(t *testing.T) {
+	for _, left := range []int{-1, 0, 1, reserveBytes / 2} { // bytes that one left behind
+		path := filepath.Join(t.TempDir(), reserveName)
+		if left >= 0 {
+			if err := os.WriteFile(path, make([]byte, left), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var group errgroup.Group
+		begin := make(chan struct{})
+		for range 12 {
+			r := &reserve{path: path}
+			group.Go(func() error {
+				<-begin
+				return r.fill()
+			})
+		}
+		close(begin)
+		if err := group.Wait(); err != nil {
+			t.Errorf("%d bytes were left: %v", left, err)
+		}
+		if info, err := os.Stat(path); err != nil || info.Size() != reserveBytes {
+			t.Errorf("%d bytes were left: %v, %v", left, info, err)
+		}
+	}
+}
+
 // A transaction that finds the disk full runs once more when the reserve is released, and is written once; without a reserve it fails.
 func TestFullDisk(t *testing.T) {
 	d := openTest(t, t.TempDir())

@@ -21,25 +21,29 @@ type reserve struct {
 	mu   sync.Mutex // held while the file is made or removed
 }
 
-// fill makes the file, unless it is there or the disk is nearly full.
+// fill makes the file, unless it is there or the disk is nearly full. Other processes may do so at the same time, and one that
+// was killed may have left a part of it: all of them write the same bytes to the same places.
 func (r *reserve) fill() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, err := os.Stat(r.path); !errors.Is(err, fs.ErrNotExist) {
+	switch info, err := os.Stat(r.path); {
+	case err == nil && info.Size() >= reserveBytes:
+		return nil
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return err
 	}
 	if free, err := disk.FreeBytes(filepath.Dir(r.path)); err != nil || free < 8*reserveBytes {
 		return nil
 	}
-	file, err := os.OpenFile(r.path, os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o600)
+	file, err := os.OpenFile(r.path, os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	_, err = file.Write(make([]byte, reserveBytes))
 	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return errors.Join(err, os.Remove(r.path))
+		_ = os.Remove(r.path) // another process may have done so
 	}
-	return nil
+	return err
 }
 
 // release removes the file and says whether it was there.
