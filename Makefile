@@ -31,9 +31,9 @@ build: ## build the binary into bin/
 	$(GO) build -trimpath -o $(BIN) ./cmd/mapwright
 
 test: ## all tests
-	$(GO) test $(TESTFLAGS) ./...
+	$(GO) test -timeout 30m $(TESTFLAGS) ./...
 
-test-hard: ## all tests RUNS times (default 20), every second time beside four busy loops and a disk writer
+test-hard: ## all tests RUNS times (default 20), each time from an empty build cache, every second time beside four busy loops and a disk writer
 	./scripts/test-hard.sh $(RUNS)
 
 example: ## vet and test the crawler in examples, a module of its own that uses the public packages only

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs `make test` RUNS times (default 20) without cached results, every second time beside four busy loops and a writer to the disk.
+# Runs `make test` RUNS times (default 20), every second time beside four busy loops and a writer to the disk.
+# Each run has an empty build cache of its own, as on a new clone: packages compile while others are tested.
 # Stops at the first failure and keeps its output in OUT (default: a new temporary directory).
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -29,7 +30,10 @@ end_load() {
 }
 
 cleanup() {
-  [ -z "$tests" ] || kill "$tests" 2>/dev/null || true
+  if [ -n "$tests" ]; then
+    kill -- "-$tests" 2>/dev/null || true # the whole group: compilers and tests too
+    wait "$tests" 2>/dev/null || true
+  fi
   end_load
   rm -rf "$scratch"
 }
@@ -43,8 +47,10 @@ for ((run = 1; run <= runs; run++)); do
     begin_load
   fi
   began=$SECONDS
-  make test TESTFLAGS=-count=1 >"$out/run-$run.log" 2>&1 &
-  tests=$! # beside the script, which a signal then ends at once
+  set -m # the tests run in a process group of their own, beside the script, which a signal then ends at once
+  GOCACHE=$scratch/cache make test TESTFLAGS=-count=1 >"$out/run-$run.log" 2>&1 &
+  tests=$!
+  set +m
   if ! wait "$tests"; then
     echo "run $run of $runs failed, $how, after $((SECONDS - began)) s; its output is in $out/run-$run.log:" >&2
     grep -E '^(---|panic|FAIL|\s+--- FAIL)|_test\.go:' "$out/run-$run.log" | head -40 >&2 || true
@@ -52,7 +58,7 @@ for ((run = 1; run <= runs; run++)); do
   fi
   tests=
   end_load
-  rm "$out/run-$run.log"
+  rm -rf "$out/run-$run.log" "$scratch/cache"
   echo "run $run of $runs passed, $how, in $((SECONDS - began)) s"
 done
 rmdir "$out" 2>/dev/null || true

@@ -106,12 +106,20 @@ func TestControlSocketInALongPath(t *testing.T) {
 		t.Fatal(err)
 	}
 	env := []string{"TMPDIR=" + long}
-	web := serve(t, testweb.Config{Pages: 3, Faults: testweb.OnAll(testweb.Hang{})})
+	const all = 3
+	web := serve(t, testweb.Config{Pages: all, Faults: testweb.OnAll(testweb.Hang{})})
 	dir := filepath.Join(long, "data")
-	p := invocation{args: []string{"crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir, "--timeout", "1h"}, env: env}.start(t)
-	p.until("its status can be asked", func() bool {
+	p := invocation{args: []string{"crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site",
+		"--resolve", web.Resolve(), "--data-dir", dir, "--timeout", "1h"}, env: env}.start(t)
+	// An export before the first page says on standard error that there is nothing to write.
+	p.until("its status shows every page but the one that hangs", func() bool {
+		if pages(web) <= all {
+			return false // it may not have its socket yet
+		}
 		got := invocation{args: []string{"status", "--json", "--data-dir", dir}, env: env}.run(t)
-		return got.code == 0 && parse[live](t, got.stdout).PID == p.pid()
+		succeeded(t, got)
+		s := parse[live](t, got.stdout)
+		return s.PID == p.pid() && s.settled(all)
 	})
 	succeeded(t, invocation{args: []string{"export", "--data-dir", dir, "--output", t.TempDir()}, env: env}.run(t))
 	// Without the socket the message says so.
