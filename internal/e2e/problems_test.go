@@ -145,7 +145,12 @@ func (w *problemWeb) compare(t *testing.T, dir string, links bool) {
 		t.Fatal(err)
 	}
 	var rep struct {
-		Problems []problems.Problem `json:"problems"`
+		Problems    []problems.Problem `json:"problems"`
+		BrokenLinks struct {
+			Items []struct {
+				URL string `json:"url"`
+			} `json:"items"`
+		} `json:"broken_links"`
 	}
 	readJSON(t, dir, "report.json", &rep)
 	got := map[string][]string{}
@@ -157,6 +162,13 @@ func (w *problemWeb) compare(t *testing.T, dir string, links bool) {
 		if e.Part == 0 {
 			got[e.Code] = append(got[e.Code], e.URL)
 		}
+	}
+	var broken []string
+	for _, b := range rep.BrokenLinks.Items {
+		broken = append(broken, b.URL)
+	}
+	if !slices.Equal(broken, want["broken_link"]) {
+		t.Errorf("broken_links:\ngot  %q\nwant %q", broken, want["broken_link"])
 	}
 	for _, p := range rep.Problems {
 		if !slices.Equal(got[p.Code], want[p.Code]) {

@@ -137,17 +137,20 @@ func (c *Crawl) find(ctx context.Context, finder *problems.Finder, rep *Report, 
 	if err := finder.Join(ctx); err != nil {
 		return nil, err
 	}
-	if err := c.readLinks(ctx, rep, finder); err != nil {
+	if err := c.readLinks(ctx, finder); err != nil {
 		return nil, err
 	}
 	var res *problems.Result
 	lists := map[string]*List[string]{problems.Orphan.String(): {}, problems.NotInSitemap.String(): {}}
+	broken := &List[Broken]{}
 	write := func(w io.Writer) (err error) {
 		enc := json.NewEncoder(page.EscapingWriter{Writer: w})
 		enc.SetEscapeHTML(false)
 		res, err = finder.Finish(ctx, func(e *problems.Entry) error {
 			if list := lists[e.Code]; list != nil {
 				list.add(e.URL)
+			} else if e.Code == problems.BrokenLink.String() {
+				addBroken(broken, e)
 			}
 			return enc.Encode(e)
 		})
@@ -165,7 +168,11 @@ func (c *Crawl) find(ctx context.Context, finder *problems.Finder, rep *Report, 
 		}
 		return nil, err
 	}
-	rep.Problems = res.Problems
+	if err := c.describeBroken(ctx, broken.Items); err != nil {
+		res.Close()
+		return nil, err
+	}
+	rep.Problems, rep.BrokenLinks = res.Problems, broken.orNil()
 	rep.Orphans, rep.Unlisted = lists[problems.Orphan.String()].orNil(), lists[problems.NotInSitemap.String()].orNil()
 	rep.SameTitle, rep.SameContent = sameOf(res, problems.TitleDuplicate), sameOf(res, problems.DuplicateExact)
 	return res, nil
@@ -179,15 +186,9 @@ func sameOf(res *problems.Result, c problems.Code) *List[problems.Same] {
 }
 
 // readLinks finds every page that links to broken URLs or redirects, if links are recorded.
-func (c *Crawl) readLinks(ctx context.Context, rep *Report, finder *problems.Finder) error {
-	if !c.Settings.Links || finder.Targets() == 0 && rep.BrokenLinks == nil {
+func (c *Crawl) readLinks(ctx context.Context, finder *problems.Finder) error {
+	if finder.Targets() == 0 {
 		return nil
-	}
-	broken := map[string]*Broken{}
-	if rep.BrokenLinks != nil {
-		for i := range rep.BrokenLinks.Items {
-			broken[rep.BrokenLinks.Items[i].URL] = &rep.BrokenLinks.Items[i]
-		}
 	}
 	for p, err := range Pages(c.Store, c.Settings.XMLTypes)(ctx) {
 		if err == nil {
@@ -196,17 +197,44 @@ func (c *Crawl) readLinks(ctx context.Context, rep *Report, finder *problems.Fin
 		if err != nil {
 			return err
 		}
-		seen := map[*Broken]bool{} // a page counts once, however often it links
-		for _, l := range p.Links {
-			b := broken[l.To]
-			if b == nil || seen[b] {
-				continue
-			}
-			seen[b] = true
-			if b.LinkedFrom == nil {
-				b.LinkedFrom = &List[string]{}
-			}
-			b.LinkedFrom.addUpTo(p.URL, maxReferrers)
+	}
+	return nil
+}
+
+// addBroken adds a line of problems.jsonl with the code broken_link to a list. The lines of one URL follow each other.
+func addBroken(list *List[Broken], e *problems.Entry) {
+	if e.Part == 0 {
+		list.add(Broken{URL: e.URL})
+	}
+	if list.Cut > 0 || len(e.Related) == 0 {
+		return
+	}
+	last := &list.Items[len(list.Items)-1]
+	if last.LinkedFrom == nil {
+		last.LinkedFrom = &List[string]{}
+	}
+	for _, from := range e.Related {
+		last.LinkedFrom.addUpTo(from, maxReferrers)
+	}
+}
+
+// describeBroken adds what became of broken links, and where they were found first.
+func (c *Crawl) describeBroken(ctx context.Context, items []Broken) error {
+	hasher := c.Store.Hasher()
+	for i := range items {
+		b := &items[i]
+		p, _, err := c.Store.Page(ctx, hasher.Key(urlnorm.MustCanonical(b.URL)))
+		if err != nil {
+			return err
+		}
+		if f := p.Finish; f != nil {
+			b.Outcome, b.StatusCode = page.Outcome(f.Outcome).String(), int(f.Status)
+		}
+		switch {
+		case p.Link.Source == page.SourceLink, p.Link.Source == page.SourceRedirect:
+			b.FoundOn = p.Link.Parent.String()
+		case b.LinkedFrom != nil:
+			b.FoundOn = b.LinkedFrom.Items[0] // a start or a sitemap named it first
 		}
 	}
 	return nil

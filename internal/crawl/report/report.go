@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 	"time"
 
@@ -80,7 +81,7 @@ type Report struct {
 	SlowestHosts   []HostFigure         `json:"slowest_hosts,omitempty"`
 	ThrottledHosts []HostFigure         `json:"throttled_hosts,omitempty"`
 	BlockedHosts   []HostFigure         `json:"blocked_hosts,omitempty"`
-	BrokenLinks    *List[Broken]        `json:"broken_links,omitempty"`
+	BrokenLinks    *List[Broken]        `json:"broken_links,omitempty"` // the problem broken_link
 	Redirects      *List[Chain]         `json:"redirect_chains,omitempty"`
 	Loops          *List[Chain]         `json:"redirect_loops,omitempty"`
 	Orphans        *List[string]        `json:"orphans,omitempty"`         // the problem orphan
@@ -163,12 +164,12 @@ type HostFigure struct {
 	Why            string `json:"why,omitempty"`
 }
 
-// Broken is a link that leads nowhere.
+// Broken is a URL with the problem broken_link.
 type Broken struct {
 	URL        string `json:"url"`
 	Outcome    string `json:"outcome"`
 	StatusCode int    `json:"status_code,omitempty"`
-	FoundOn    string `json:"found_on,omitempty"` // the page that first linked to it
+	FoundOn    string `json:"found_on,omitempty"` // the page that first linked to it, or that redirects to it
 	// LinkedFrom are all pages that link to it, when links were recorded.
 	LinkedFrom *List[string] `json:"linked_from,omitempty"`
 }
@@ -187,9 +188,8 @@ type summary struct {
 	classes         map[string]int64
 	reasons         map[string]int64
 	traps           map[string]int64
-	broken          List[Broken]
 	redirects       *redirects
-	forbidden       List[string] // start URLs, and what they redirect to, that robots.txt does not allow
+	lostStarts      List[string] // why start URLs gave no page
 	hosts           hostFigures
 	changes         changeCounts
 	isProbe         func(*page.Line) bool // whether a failed page only showed that there is no https; may be nil
@@ -220,16 +220,22 @@ func (s *summary) see(l *page.Line) {
 		s.redirects.see(l)
 	case page.BlockedByRobots.String():
 		if l.Depth == 0 && (l.Source == page.SourceName(page.SourceStart) || l.Source == page.SourceName(page.SourceRedirect)) {
-			s.forbidden.addUpTo(ForbiddenText(l.URL, &l.Facts.Robots), MaxStartsNamed)
+			s.lostStarts.addUpTo(ForbiddenText(l.URL, &l.Facts.Robots), MaxStartsNamed)
 		}
-	case page.HTTPError.String(), page.DNSError.String(), page.ConnectError.String(), page.TLSError.String(), page.Timeout.String(), page.ReadError.String(), page.TooLarge.String():
-		if s.isFailedProbe(l) {
-			break
-		}
-		s.broken.add(Broken{URL: l.URL, Outcome: l.Outcome, StatusCode: l.StatusCode, FoundOn: l.ParentURL})
+	case page.HTTPError.String():
+		s.loseStart(l, "status "+strconv.Itoa(l.StatusCode))
+	case page.DNSError.String(), page.ConnectError.String(), page.TLSError.String(), page.Timeout.String(), page.ReadError.String(), page.TooLarge.String():
+		s.loseStart(l, l.Outcome)
 	}
 	s.hosts.see(l)
 	s.changes.see(l)
+}
+
+// loseStart notes that a page ended without content, if it is a start page.
+func (s *summary) loseStart(l *page.Line, why string) {
+	if l.Source == page.SourceName(page.SourceStart) && !s.isFailedProbe(l) {
+		s.lostStarts.addUpTo(fmt.Sprintf("the start URL %s gave no page (%s)", l.URL, why), MaxStartsNamed)
+	}
 }
 
 // isFailedProbe reports whether a page only showed that there is no https.
@@ -240,7 +246,6 @@ func (s *summary) fill(ctx context.Context, r *Report) (err error) {
 	r.URLs, r.Indexable = s.urls, s.indexable
 	r.Outcomes, r.StatusClasses, r.NotIndexable, r.Traps = s.outcomes, s.classes, s.reasons, s.traps
 	r.Generation, r.Changes, r.ChangedFields, r.Unlinked = s.changes.generation, s.changes.kinds, s.changes.fields, s.changes.unlinked
-	r.BrokenLinks = s.broken.orNil()
 	s.hosts.end()
 	r.SlowestHosts, r.ThrottledHosts, r.BlockedHosts = s.hosts.slowest, s.hosts.throttled, s.hosts.blocked
 	r.Redirects, r.Loops, err = s.redirects.lists(ctx)
@@ -251,9 +256,9 @@ func (s *summary) fill(ctx context.Context, r *Report) (err error) {
 func (s *summary) warnings(r *Report, dir datadir.Dir) []string {
 	var all []string
 	if r.Status != Failed {
-		all = append(all, s.forbidden.Items...)
-		if s.forbidden.Cut > 0 {
-			all = append(all, fmt.Sprintf("robots.txt does not allow %s more either", words.Count(s.forbidden.Cut, "start URL")))
+		all = append(all, s.lostStarts.Items...)
+		if s.lostStarts.Cut > 0 {
+			all = append(all, words.Count(s.lostStarts.Cut, "more start URL")+" gave no page either")
 		}
 	}
 	if n := s.hosts.blockedHosts; n > 0 {
