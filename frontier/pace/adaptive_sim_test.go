@@ -1,6 +1,7 @@
 package pace
 
 import (
+	"cmp"
 	"container/heap"
 	"math/rand/v2"
 	"slices"
@@ -45,6 +46,11 @@ type simHost struct {
 	limit   int           // 429 above so many at once; 0 means none
 	limitTo time.Duration // when that ends; 0 means never
 	perSec  int           // 429 above so many a second; 0 means none
+	// down is how long the host refuses everything, at the beginning of each period.
+	down, period time.Duration
+	// refusal is the class of every refusal, 429 if it is zero; retryAfter is what it asks for.
+	refusal    Class
+	retryAfter time.Duration
 	// slower multiplies the service time from one moment to another.
 	slower         float64
 	slowAt, slowTo time.Duration
@@ -163,8 +169,9 @@ func (s *simulation) arrive(r simRequest) {
 	old := func(at time.Duration) bool { return at <= s.now-time.Second }
 	s.admitted = slices.DeleteFunc(s.admitted, old)
 	limited := s.host.limit > 0 && (s.host.limitTo == 0 || s.now < s.host.limitTo)
-	if limited && s.atHost >= s.host.limit || s.host.perSec > 0 && len(s.admitted) >= s.host.perSec {
-		s.at(s.now+back, func() { s.receive(r, ClassThrottled) })
+	down := s.host.down > 0 && s.now%s.host.period < s.host.down
+	if down || limited && s.atHost >= s.host.limit || s.host.perSec > 0 && len(s.admitted) >= s.host.perSec {
+		s.at(s.now+back, func() { s.receive(r, cmp.Or(s.host.refusal, ClassThrottled)) })
 		return
 	}
 	s.atHost++
@@ -216,6 +223,9 @@ func (s *simulation) receive(r simRequest, class Class) {
 			e.Lag = s.lag
 		}
 		s.inflight--
+		if class != ClassOK {
+			e.RetryAfter = s.host.retryAfter
+		}
 		s.pace, _ = s.pace.Apply(&s.cfg, e)
 		if class == ClassOK {
 			s.tick().done++

@@ -1,6 +1,7 @@
 package pace
 
 import (
+	"fmt"
 	"testing"
 	"time"
 	"unsafe"
@@ -180,6 +181,51 @@ func TestPaceLearnsRateLimit(t *testing.T) {
 			}
 			if late.done < 1080*4/10 {
 				t.Errorf("only %d answers in 1080 s", late.done)
+			}
+		})
+	}
+}
+
+// TestPaceOutlastsOutages crawls a host that refuses everything for a while, again and again, whatever the pace. The
+// crawl waits out each outage, and has at least half of the pages that the host would have served by the first pace.
+func TestPaceOutlastsOutages(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		cfg  Config
+		host simHost
+	}{
+		{"polite, 2 s of 10", Polite(), simHost{down: 2 * time.Second, period: 10 * time.Second, retryAfter: 2 * time.Second}},
+		{"polite, asks for longer", Polite(), simHost{down: 3 * time.Second, period: 30 * time.Second, retryAfter: 10 * time.Second}},
+		{"own site, 5 s of 40", OwnSite(), simHost{servers: 1, down: 5 * time.Second, period: 40 * time.Second, retryAfter: 5 * time.Second}},
+	} {
+		for _, learned := range []time.Duration{0, 8 * time.Second} {
+			t.Run(fmt.Sprintf("%s, learned %v", tc.name, learned), func(t *testing.T) {
+				tc.host.net, tc.host.service, tc.host.refusal = 10*ms, 50*ms, ClassUnavailable
+				s := simulation{cfg: tc.cfg, host: tc.host, cpu: simClient{cores: 2, cost: 100 * us}}
+				s.pace = s.pace.Restore(&s.cfg, Learned{Delay: learned}, simTime(0))
+				late := simTotal(s.run(time.Hour), 1800, 3600)
+				t.Logf("%d answers and %d refusals in half an hour; learned %+v", late.done, late.refused, s.pace.Learned())
+				if got := s.pace.Learned().Delay; got != 0 {
+					t.Errorf("learned delay %v after an hour, want 0", got)
+				}
+				up := 1800 * float64(tc.host.period-tc.host.down) / float64(tc.host.period)
+				if most := up / 0.35; float64(late.done) < most/2 {
+					t.Errorf("%d answers in half an hour, want at least half of %.0f", late.done, most)
+				}
+			})
+		}
+	}
+}
+
+// TestPaceLearnsFromUnavailable crawls hosts that refuse more than so many a second by a 503 with Retry-After.
+func TestPaceLearnsFromUnavailable(t *testing.T) {
+	for name, cfg := range map[string]Config{"polite": Polite(), "own site": OwnSite()} {
+		t.Run(name, func(t *testing.T) {
+			host := simHost{net: 10 * ms, service: 50 * ms, perSec: 1, refusal: ClassUnavailable, retryAfter: 2 * time.Second}
+			s := simulation{cfg: cfg, host: host, cpu: simClient{cores: 2, cost: 100 * us}}
+			late := simTotal(s.run(1200*time.Second), 120, 1200)
+			if late.refused*20 > late.done {
+				t.Errorf("%d refusals for %d answers; learned %+v", late.refused, late.done, s.pace.Learned())
 			}
 		})
 	}

@@ -40,6 +40,7 @@ type lesson struct {
 // teach lets a refusal raise the learned delay, once per rest. A refusal while a probe is unproven undoes the probe, and
 // that is the raise. Where in-flight adapts, a refused request that was not alone says only that there were too many.
 func (l *lesson) teach(c *Config, e *Event, counts bool, ch *Change) {
+	l.successes = 0
 	if l.taught {
 		return
 	}

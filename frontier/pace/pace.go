@@ -102,13 +102,18 @@ func (p *Pace) answer(c *Config, e *Event, ch *Change) {
 // refuse takes a refusal. Of all that were on their way when a rest began, one
 // counts; but a longer Retry-After is obeyed whichever of them has it, and where nothing was
 // learned from the first one, a later one of the same rest still counts for that.
+//
+// A 503 or 403 that names its Retry-After tells of an outage with an end, whatever the pace: it is waited for, and neither
+// teaches a delay nor ends a row of successes. It does so if the host refuses again right after the rest that it asked
+// for: before any success, or within half of the time that it asks for now. The latter is a host that serves one
+// request after each rest, and refuses the next.
 func (p *Pace) refuse(c *Config, e *Event, ch *Change) (counts bool) {
 	ch.RetryAfter = e.RetryAfter
 	asked := min(e.RetryAfter, maxRest)
+	sinceAsked := time.Duration(e.Start.UnixNano() - p.askedUntil)
 	if asked > 0 {
 		p.askedUntil = max(p.askedUntil, e.Now.Add(asked).UnixNano())
 	}
-	p.successes = 0
 	counts = e.Start.UnixNano() >= p.restUntil
 	if counts {
 		p.refusals = satInc(p.refusals)
@@ -117,7 +122,10 @@ func (p *Pace) refuse(c *Config, e *Event, ch *Change) (counts bool) {
 		}
 		p.taught = false
 	}
-	p.teach(c, e, counts, ch)
+	again := p.refusals > 1 || counts && sinceAsked < asked/2
+	if e.Class == ClassThrottled || asked <= 0 || again {
+		p.teach(c, e, counts, ch)
+	}
 	rest := asked
 	if counts {
 		rest = max(asked, restStep(int(p.refusals)), p.Delay(c))

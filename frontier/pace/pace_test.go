@@ -1,6 +1,7 @@
 package pace
 
 import (
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -127,13 +128,13 @@ func TestPaceRefusals(t *testing.T) {
 		{"429 with a long Retry-After", ClassThrottled, 90 * time.Second, MeaningRefused, 90 * time.Second, time.Second},
 		{"429 with an hour", ClassThrottled, time.Hour, MeaningRefused, time.Hour, time.Second},
 		{"429 with a day", ClassThrottled, 24 * time.Hour, MeaningRefused, 24 * time.Hour, time.Second},
-		{"503 with a week", ClassUnavailable, 7 * 24 * time.Hour, MeaningRefused, 7 * 24 * time.Hour, time.Second},
-		{"403 with a year", ClassForbidden, 365 * 24 * time.Hour, MeaningRefused, 365 * 24 * time.Hour, time.Second},
+		{"503 with a week", ClassUnavailable, 7 * 24 * time.Hour, MeaningRefused, 7 * 24 * time.Hour, 0},
+		{"403 with a year", ClassForbidden, 365 * 24 * time.Hour, MeaningRefused, 365 * 24 * time.Hour, 0},
 		{"429 with no end", ClassThrottled, math.MaxInt64, MeaningRefused, maxRest, time.Second},
 		{"503", ClassUnavailable, 0, MeaningRefused, time.Second, 0},
-		{"503 with Retry-After", ClassUnavailable, 7 * time.Second, MeaningRefused, 7 * time.Second, time.Second},
+		{"503 with Retry-After", ClassUnavailable, 7 * time.Second, MeaningRefused, 7 * time.Second, 0},
 		{"403", ClassForbidden, 0, MeaningAnswered, 0, 0},
-		{"403 with Retry-After", ClassForbidden, 7 * time.Second, MeaningRefused, 7 * time.Second, time.Second},
+		{"403 with Retry-After", ClassForbidden, 7 * time.Second, MeaningRefused, 7 * time.Second, 0},
 		{"500", ClassServerError, 0, MeaningFailed, 2 * time.Second, 0},
 		{"500 with Retry-After", ClassServerError, time.Minute, MeaningFailed, 2 * time.Second, 0},
 		{"no connection", ClassNetwork, 0, MeaningFailed, 2 * time.Second, 0},
@@ -157,6 +158,54 @@ func TestPaceRefusals(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A 503 or 403 that names its Retry-After teaches a delay if the host refuses again right after that rest, before a
+// success or soon after the first one, and only then does it end a row of successes or undo a probe.
+func TestPaceWaitsForRetryAfter(t *testing.T) {
+	for _, class := range []Class{ClassUnavailable, ClassForbidden} {
+		t.Run(fmt.Sprintf("class %d", class), func(t *testing.T) {
+			w := newWalk(t, Polite())
+			at := time.Duration(0)
+			for range 10 { // an outage of 8 s in every 20
+				w.refused(at, class, 8*time.Second)
+				w.wantDelay(0)
+				w.wantReady(at + 8*time.Second + 10*ms)
+				at = w.successes(at+9*time.Second, 11)
+			}
+			w.refused(at, class, 8*time.Second)
+			at += 9 * time.Second
+			w.refused(at, class, 8*time.Second)
+			w.wantDelay(time.Second) // no success since the rest
+			w.wantEffects(EffectRested | EffectSlowed)
+			at = w.successes(at+9*time.Second, 1)
+			w.refused(at, class, 8*time.Second)
+			w.wantDelay(2 * time.Second) // one success, two seconds after the rest
+
+			at = w.successes(at+9*time.Second, 11)
+			w.refused(at, class, 8*time.Second)
+			at = w.successes(at+9*time.Second, 9)
+			w.wantDelay(time.Second) // twenty successes, with an outage between them
+			w.wantEffects(EffectProbed)
+			w.refused(at, class, 8*time.Second)
+			w.wantDelay(time.Second) // the probe is not undone by an outage
+			w.wantFloor(0)
+			w.refused(at+9*time.Second, class, 8*time.Second)
+			w.wantDelay(2 * time.Second)
+			w.wantFloor(2 * time.Second)
+		})
+	}
+}
+
+// Of a burst of refusals, those that were on their way when the rest began do not show that the host refuses again.
+func TestPaceWaitsForRetryAfterOfABurst(t *testing.T) {
+	w := newWalk(t, Polite())
+	for _, at := range []time.Duration{0, ms, 2 * ms} {
+		w.refused(at, ClassUnavailable, 5*time.Second)
+	}
+	w.wantDelay(0)
+	w.refused(3*ms, ClassThrottled, 5*time.Second)
+	w.wantDelay(time.Second) // the host also says that it is the pace
 }
 
 // TestPaceRetriesAfter1_2_4 is a URL that is refused three times, then served.
