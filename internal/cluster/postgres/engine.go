@@ -40,6 +40,7 @@ func Open(ctx context.Context, address string) (*Engine, error) {
 		// The text of this error has parts of the address.
 		return nil, errors.New("the address of the cluster's database cannot be read: it must be like postgres://user@host/database")
 	}
+	demandTLS(address, &config.ConnConfig.Config)
 	e := &Engine{secrets: secrets(address, config.ConnConfig.Password)}
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = connectTimeout
@@ -66,8 +67,12 @@ func Open(ctx context.Context, address string) (*Engine, error) {
 	}
 	if err != nil {
 		e.pool.Close()
-		if isRefused(code(err)) { // the address is wrong, rather than the server
+		switch { // the address is wrong, rather than the server
+		case isRefused(code(err)):
 			err = usage("%s", e.redact(err.Error()))
+		case isUnverified(err):
+			err = usage("%s; a server on another machine needs TLS and a certificate that is valid for its name "+
+				"(sslrootcert=FILE names another authority), unless the address says an sslmode", e.redact(err.Error()))
 		}
 		return nil, e.classify("open the cluster's database", err, false)
 	}
