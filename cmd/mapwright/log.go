@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/disk"
 	"github.com/mapwright/mapwright/internal/page"
 )
 
@@ -38,7 +39,12 @@ func newLogger(io stdio, s *config.Settings, liveView bool) (*runLog, error) {
 		l.console = io.err
 	}
 	if s.LogFile != "" {
-		if err := l.open(s.LogFile); err != nil {
+		// Its user chose the file: it may be a link, a pipe or a device.
+		f, err := os.OpenFile(s.LogFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err == nil {
+			err = l.use(f)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("open the log: %w", err)
 		}
 		l.console = nil
@@ -96,16 +102,12 @@ func (l *runLog) Write(line []byte) (n int, err error) {
 	return n, err
 }
 
-// open makes the log go to a file.
-func (l *runLog) open(path string) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
+// use makes the log go to a file, which it closes at its end.
+func (l *runLog) use(f *os.File) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.path, l.file, l.holding = path, f, false
-	_, err = l.held.WriteTo(f)
+	l.path, l.file, l.holding = f.Name(), f, false
+	_, err := l.held.WriteTo(f)
 	return err
 }
 
@@ -114,7 +116,11 @@ func (l *runLog) openIn(path string) {
 	if l.path != "" {
 		return
 	}
-	if err := l.open(path); err != nil {
+	f, err := disk.OpenAppend(path)
+	if err == nil {
+		err = l.use(f)
+	}
+	if err != nil {
 		l.toStderr()
 		l.Warn("the log goes to standard error only, because its file cannot be opened", "error", err)
 	}

@@ -172,7 +172,11 @@ func (e *endings) startAnswered(ctx context.Context) (answered bool, forbidden i
 				why = append(why, report.ForbiddenText(text, &facts.Robots))
 				continue
 			}
-			why = append(why, fmt.Sprintf("%s: %s (%s)", text, outcome, facts.Error))
+			reason := fmt.Sprintf("%s: %s (%s)", text, outcome, facts.Error)
+			if s.Bare && outcome == page.Timeout && text == urls[0] {
+				reason += "; if the site has no https, start from " + urls[1]
+			}
+			why = append(why, reason)
 		}
 	}
 	return false, forbidden, why, nil

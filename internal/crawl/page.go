@@ -330,8 +330,9 @@ func (w *pageServer) plainHTTP(from frontier.Link, u urlnorm.URL, err error) (fr
 	return l, true
 }
 
-// offersNoHTTPS reports whether an https URL failed because no connection was made, or because the port answers in plain HTTP. Any other
-// failure of TLS, such as a wrong certificate, is a fault of the https site and no reason to do without TLS.
+// offersNoHTTPS reports whether an https URL failed because the connection was refused, or because the port answers in plain HTTP. A wrong
+// certificate is a fault of the https site, and silence can be the work of a third party who drops what is encrypted: neither is a reason
+// to do without TLS.
 func offersNoHTTPS(err error) bool {
 	e, ok := errors.AsType[*fetch.Error](err)
 	if !ok {
@@ -343,7 +344,7 @@ func offersNoHTTPS(err error) bool {
 	if errors.Is(err, http.ErrSchemeMismatch) { // the same, behind a proxy
 		return true
 	}
-	return e.Kind == fetch.ConnectError || e.Kind == fetch.Timeout && e.Phase == "connect"
+	return e.Kind == fetch.ConnectError
 }
 
 // warnWithheld says that headers which may be credentials are not sent to where a start URL leads.

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -171,6 +172,29 @@ func TestBareDomainWithWrongCertificate(t *testing.T) {
 	lines := readLines(t, dir)
 	if l := lines["https://start.test/"]; len(lines) != 1 || l.Outcome != "tls_error" || strings.HasPrefix(l.Error, "tls: tls:") {
 		t.Errorf("got %+v, want one tls_error", lines)
+	}
+}
+
+// A bare domain whose https does not answer in the handshake is not crawled over plain http: anyone on the way can drop what is encrypted.
+func TestBareDomainWhoseHandshakeHangs(t *testing.T) {
+	t.Parallel()
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // it accepts, and says nothing
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { silent.Close() })
+	plain, log := newHeaderSite(t)
+	dir := filepath.Join(t.TempDir(), "data")
+	got := run(t, "crawl", "start.test", "--profile", "own-site", "--data-dir", dir, "--timeout", "1", "--max-retries", "0",
+		"--resolve", "*:443:"+silent.Addr().String(), "--resolve", "*:80:"+plain.Listener.Addr().String())
+	if want := "if the site has no https, start from http://start.test/"; got.code != 1 || !strings.Contains(got.stderr, want) {
+		t.Errorf("exit status %d, want 1 and %q:\n%s", got.code, want, got.stderr)
+	}
+	if len(log.paths) > 0 {
+		t.Errorf("plain http was asked: %v", log.paths)
+	}
+	if l := readLines(t, dir)["https://start.test/"]; l.Outcome != "timeout" {
+		t.Errorf("got %+v, want a timeout", l)
 	}
 }
 

@@ -69,7 +69,7 @@ func TestTemporaryFilesAreNotFollowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"sitemap.jsonl", "sitemap.xml", "sitemap-00001.xml", "sitemap.csv", "links.jsonl", "report.json", "crawl.json"} {
-		if err := os.Symlink(victim, filepath.Join(dir, name+".tmp")); err != nil {
+		if err := os.Symlink(victim, filepath.Join(dir, name+".mapwright.tmp")); err != nil {
 			t.Fatal(err)
 		}
 	}

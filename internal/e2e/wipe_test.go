@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/mapwright/mapwright/internal/testweb"
@@ -91,7 +92,11 @@ func TestWipeKeepsFilesOfOthers(t *testing.T) {
 	t.Parallel()
 	dir := crawled(t, "--csv", "--links")
 	write(t, filepath.Join(dir, "state", "sort-123.tmp"), "of an export that was killed")
-	mine := []string{"sitemap.xml", "state/sort-notes", "state/notes.txt", "state/badger/thesis.doc", "state/wal/0001.txt", "sitemap.csv", "links.jsonl", "sitemap-00002.xml/mine"}
+	write(t, filepath.Join(dir, "sitemap.csv.mapwright.tmp"), "of another")
+	mine := []string{
+		"sitemap.xml", "state/sort-notes", "state/notes.txt", "state/badger/thesis.doc", "state/wal/0001.txt", "sitemap.csv", "links.jsonl",
+		"sitemap-00002.xml/mine", "control.sock", "report.json.tmp", "sitemap-00001.xml.tmp", "pages.index.old.tmp",
+	}
 	for _, name := range mine {
 		write(t, filepath.Join(dir, name), "mine")
 	}
@@ -102,10 +107,11 @@ func TestWipeKeepsFilesOfOthers(t *testing.T) {
 			t.Errorf("%s: %q, %v", name, text, err)
 		}
 	}
-	if !strings.Contains(got.stdout, "These stay") || !strings.Contains(got.stdout, "links.jsonl, sitemap-00002.xml, sitemap.csv, sitemap.xml") || !strings.Contains(got.stdout, "state/") {
+	if !strings.Contains(got.stdout, "These stay") || !strings.Contains(got.stdout,
+		"control.sock, links.jsonl, pages.index.old.tmp, report.json.tmp, sitemap-00001.xml.tmp, sitemap-00002.xml, sitemap.csv, sitemap.xml") || !strings.Contains(got.stdout, "state/") {
 		t.Errorf("says %q", got.stdout)
 	}
-	for _, name := range []string{"sitemap.jsonl", "crawl.json", "report.json", "mapwright.files", "state/FORMAT", "state/LOCK", "state/sort-123.tmp"} {
+	for _, name := range []string{"sitemap.jsonl", "crawl.json", "report.json", "mapwright.files", "state/FORMAT", "state/LOCK", "state/sort-123.tmp", "sitemap.csv.mapwright.tmp"} {
 		if exists(t, dir, name) {
 			t.Errorf("%s is left", name)
 		}
@@ -142,6 +148,53 @@ func TestExportKeepsFilesOfOthers(t *testing.T) {
 	out := t.TempDir()
 	succeeded(t, run(t, "export", "--data-dir", crawled(t), "--output", out, "--format", "jsonl,xml,csv"))
 	succeeded(t, run(t, "export", "--data-dir", dir, "--output", out, "--format", "jsonl,xml,csv"))
+}
+
+// A resumed crawl leaves a user's file alone where its control socket and temporary files were, and writes its log and its metrics
+// neither through a link nor into a pipe.
+func TestResumeLeavesOtherFilesAlone(t *testing.T) {
+	t.Parallel()
+	dir := crawled(t)
+	victim := filepath.Join(t.TempDir(), "victim")
+	write(t, victim, "untouched")
+	for _, name := range []string{"control.sock", "sitemap.jsonl.tmp", "crawl.json.tmp"} {
+		write(t, filepath.Join(dir, name), "mine")
+	}
+	for _, name := range []string{"mapwright.log", "metrics.jsonl"} {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(victim, filepath.Join(dir, "metrics.jsonl")); err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{"a link", "a pipe"} {
+		log := filepath.Join(dir, "mapwright.log")
+		err := os.Symlink(victim, log)
+		if kind == "a pipe" {
+			err = errors.Join(os.Remove(log), syscall.Mkfifo(log, 0o600))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := run(t, "resume", "--data-dir", dir, "--max-depth", "7")
+		if got.code != 0 {
+			t.Errorf("%s: exit status %d", kind, got.code)
+		}
+		for _, want := range []string{"the log goes to standard error only", "metrics.jsonl is a link", "control.sock is not a socket"} {
+			if !strings.Contains(got.stderr, want) {
+				t.Errorf("%s: standard error does not say %q:\n%s", kind, want, got.stderr)
+			}
+		}
+	}
+	if text, err := os.ReadFile(victim); err != nil || string(text) != "untouched" {
+		t.Errorf("the file that the links point to: %q, %v", text, err)
+	}
+	for _, name := range []string{"control.sock", "sitemap.jsonl.tmp", "crawl.json.tmp"} {
+		if text, err := os.ReadFile(filepath.Join(dir, name)); err != nil || string(text) != "mine" {
+			t.Errorf("%s: %q, %v", name, text, err)
+		}
+	}
 }
 
 // A resumed crawl refuses such a file before it fetches anything.

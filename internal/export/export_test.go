@@ -302,20 +302,21 @@ func TestFailureChangesNothing(t *testing.T) {
 // What a killed export left is cleared away; what another program made stays.
 func TestLeftoversGoAndForeignFilesStay(t *testing.T) {
 	dir := t.TempDir()
-	foreign := map[string]string{"sitemap.xml": "<urlset/>", "sitemap-00009.xml": "mine", "sitemap-00008.xml.gz": "not even compressed", "sitemap-9.xml": "x", "notes.tmp": "x"}
+	foreign := map[string]string{"sitemap.xml": "<urlset/>", "sitemap-00009.xml": "mine", "sitemap-00008.xml.gz": "not even compressed", "sitemap-9.xml": "x", "notes.tmp": "x",
+		"sitemap.xml.tmp": "mine", "sitemap.jsonl.tmp": "mine", "sitemap-00003.xml.tmp": "mine"}
 	for name, text := range foreign {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.WriteFile(filepath.Join(dir, "sitemap-00007.xml.tmp"), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "sitemap-00007.xml.mapwright.tmp"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	res := write(t, numbered(0), Options{Dir: dir, Only: []string{"xml"}})
 	if len(res.Files) > 0 {
 		t.Errorf("wrote %q", res.Files)
 	}
-	if _, err := os.Stat(filepath.Join(dir, "sitemap-00007.xml.tmp")); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(dir, "sitemap-00007.xml.mapwright.tmp")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("what a killed export left is still there: %v", err)
 	}
 	for name, want := range foreign {

@@ -21,10 +21,14 @@ type file struct {
 	out  io.Writer
 }
 
+// TempSuffix ends the temporary names of files that are being written. A process that is killed leaves such files behind. No user has
+// files of such names, so they are replaced and deleted whatever they hold.
+const TempSuffix = ".mapwright.tmp"
+
 // create opens path under a temporary name. What an interrupted export left under that name is removed. The file is always a new one:
 // if another user put a link or a file there, nothing is written through it.
 func create(path string, mode os.FileMode, compress bool) (*file, error) {
-	temp := path + ".tmp"
+	temp := path + TempSuffix
 	if err := os.Remove(temp); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
@@ -59,13 +63,13 @@ func (w *file) publish() error {
 	if err := addToRecord(filepath.Dir(w.path), filepath.Base(w.path)); err != nil {
 		return err
 	}
-	return os.Rename(w.path+".tmp", w.path)
+	return os.Rename(w.path+TempSuffix, w.path)
 }
 
 // discard removes a file that was not published. It may be called after seal.
 func (w *file) discard() {
 	_ = w.f.Close() // it may be closed already
-	_ = os.Remove(w.path + ".tmp")
+	_ = os.Remove(w.path + TempSuffix)
 }
 
 // Modes of files, before the umask.

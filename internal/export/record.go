@@ -40,7 +40,7 @@ var ErrNotOurs = errors.New("was not written by Mapwright and is not replaced: m
 
 // StartRecord makes the record of a data directory, if it has none, and adds names to it.
 func StartRecord(dir string, names ...string) error {
-	f, err := os.OpenFile(filepath.Join(dir, RecordName), os.O_CREATE|os.O_RDWR|os.O_APPEND|noFollow, Private)
+	f, err := os.OpenFile(filepath.Join(dir, RecordName), os.O_CREATE|os.O_RDWR|os.O_APPEND|disk.NoFollow, Private)
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func addToRecord(dir string, names ...string) error {
 	if text.Len() == 0 {
 		return nil
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|noFollow, 0)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|disk.NoFollow, 0)
 	if err != nil {
 		return err
 	}

@@ -100,7 +100,7 @@ func (x *xmlFiles) close() ([]string, error) {
 	case 0:
 	case 1:
 		only := x.parts[0]
-		tmp := only.path + ".tmp"
+		tmp := only.path + TempSuffix
 		only.path = filepath.Join(x.dir, "sitemap"+x.suffix())
 		if err := addToRecord(x.dir, filepath.Base(only.path)); err != nil {
 			return nil, err
@@ -159,7 +159,7 @@ func (x *xmlFiles) removeStale(written []string) error {
 	}
 	var errs []error
 	for _, e := range entries {
-		name, unfinished := strings.CutSuffix(e.Name(), ".tmp")
+		name, unfinished := strings.CutSuffix(e.Name(), TempSuffix)
 		if !IsSitemap(name) || keep[e.Name()] || !e.Type().IsRegular() {
 			continue
 		}

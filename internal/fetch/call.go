@@ -187,7 +187,7 @@ func (c *call) timed(p phase, d time.Duration) {
 	case phaseDNS:
 		c.dns.Store(int64(d))
 	case phaseConnect:
-		c.connect.Store(int64(d))
+		c.connect.Store(int64(max(d, 1))) // zero means that no connection was made
 	case phaseTLS:
 		c.tls.Store(int64(d))
 	}

@@ -141,8 +141,8 @@ func (d *dialer) connect(ctx context.Context, network, addr string) (net.Conn, e
 		d.sockets.idle()
 		conn, err = t.race(ctx, network)
 	}
-	callOf(ctx).timed(phaseConnect, time.Since(start))
 	if err == nil {
+		callOf(ctx).timed(phaseConnect, time.Since(start))
 		d.dials.Add(1)
 		return conn, nil
 	}

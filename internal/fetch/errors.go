@@ -136,6 +136,9 @@ func (c *call) classify(err error) error {
 		}
 	case timedOut:
 		e.Kind, e.Err = Timeout, timeout
+		if e.Phase == string(phaseConnect) && c.connect.Load() > 0 {
+			e.Phase = string(phaseTLS) // connected, and not yet ready for the request
+		}
 	case cause != nil:
 		e.Kind, e.Err = Canceled, cause
 	case errors.Is(err, context.Canceled): // the client was closed

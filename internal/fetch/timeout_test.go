@@ -36,6 +36,7 @@ func TestTimeouts(t *testing.T) {
 		after time.Duration
 	}{
 		{name: "connect", phase: phaseConnect, after: 10 * time.Second},
+		{name: "whole, connect", req: Request{Timeout: 3 * time.Second}, phase: phaseConnect, after: 3 * time.Second},
 		{name: "headers", serve: hang, phase: phaseHeaders, after: 15 * time.Second},
 		{name: "headers after a slow connection of the client's choice", opts: Options{HeaderTimeout: 2 * time.Second}, serve: hang, phase: phaseHeaders, after: 2 * time.Second},
 		{name: "whole", opts: Options{HeaderTimeout: time.Hour}, serve: hang, phase: phaseHeaders, after: 20 * time.Second},
@@ -82,6 +83,10 @@ func TestTLSTimeout(t *testing.T) {
 		_, err := get(t, c, "https://slow.example/")
 		if KindOf(err) != Timeout || time.Since(start) != 4*time.Second {
 			t.Errorf("%v after %v, want a timeout after 4s", err, time.Since(start))
+		}
+		_, err = do(t, c, Request{URL: mustURL(t, "https://slow.example/"), Timeout: 3 * time.Second})
+		if e, _ := errors.AsType[*Error](err); e == nil || e.Kind != Timeout || e.Phase != string(phaseTLS) {
+			t.Errorf("%v, want a timeout of TLS", err)
 		}
 	})
 }

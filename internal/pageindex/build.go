@@ -23,8 +23,8 @@ import (
 
 // Names of temporary files of Build: the index, and what is sorted.
 const (
-	buildPattern = export.IndexName + ".build-*.tmp"
-	sortPattern  = export.IndexName + ".sort-*.tmp"
+	buildPattern = export.IndexName + ".build-*" + export.TempSuffix
+	sortPattern  = export.IndexName + ".sort-*" + export.TempSuffix
 )
 
 // sortBytes is about how much memory each sort of Build may use.

@@ -49,7 +49,7 @@ type run struct {
 const maxLine = math.MaxUint32
 
 // RunPattern is for the names of temporary files of the run that owns the data directory.
-const RunPattern = export.IndexName + ".run-*.tmp"
+const RunPattern = export.IndexName + ".run-*" + export.TempSuffix
 
 // NewBuilder begins an index in a directory. Until it is finished it is in temporary files with names by the pattern of os.CreateTemp. What an earlier one left under such
 // names is removed, so no other with the same pattern may be under way.

@@ -196,7 +196,7 @@ func (r *runner) prepare(ctx context.Context, row *row) error {
 		return err
 	}
 	if r.log == nil {
-		if r.log, err = os.OpenFile(r.dir.Log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600); err != nil {
+		if r.log, err = disk.OpenAppend(r.dir.Log()); err != nil {
 			return err
 		}
 	}

@@ -167,7 +167,8 @@ func (d Dir) Made() (made, foreign []string, err error) {
 	holds = holds || hasState
 	for _, e := range entries {
 		name := e.Name()
-		ours := holds && (d.isWorkFile(e) || export.Ours(string(d), name) || e.Type().IsRegular() && strings.HasSuffix(name, ".tmp") && d.isOutput(strings.TrimSuffix(name, ".tmp")))
+		unfinished := e.Type().IsRegular() && strings.HasSuffix(name, export.TempSuffix)
+		ours := holds && (d.isWorkFile(e) || export.Ours(string(d), name) || unfinished)
 		if name == stateName {
 			ours = hasState
 		}
@@ -184,16 +185,11 @@ func (d Dir) Made() (made, foreign []string, err error) {
 func (d Dir) isWorkFile(e fs.DirEntry) bool {
 	switch e.Name() {
 	case filepath.Base(d.Socket()):
-		return e.Type()&(fs.ModeSymlink|fs.ModeDir) == 0
+		return e.Type() == fs.ModeSocket
 	case filepath.Base(d.Plan()), filepath.Base(d.Machine()), filepath.Base(d.Report()), filepath.Base(d.MetricsLog()), filepath.Base(d.Log()), export.RecordName, export.LockName:
 		return e.Type().IsRegular()
 	}
 	return false
-}
-
-func (d Dir) isOutput(name string) bool {
-	outputs := []string{d.JSONL(), d.CSV(), d.Links(), d.Changes(), d.Problems(), d.Report(), d.ReportHTML(), d.Plan()}
-	return export.IsSitemap(name) || strings.HasPrefix(name, export.IndexName+".") || slices.Contains(outputs, filepath.Join(string(d), name))
 }
 
 // Make makes a data directory that only its user can enter, since the settings and the log may hold secrets. The mode of a

@@ -58,8 +58,16 @@ type Server struct {
 // Listen opens the socket. One that an ended process left is replaced: the store's lock has shown that no other process
 // uses the directory.
 func Listen(path string, c Controlled, log *slog.Logger) (*Server, error) {
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+	switch info, err := os.Lstat(path); {
+	case errors.Is(err, os.ErrNotExist):
+	case err != nil:
 		return nil, err
+	case info.Mode().Type() != os.ModeSocket:
+		return nil, fmt.Errorf("%s is not a socket: move it", path)
+	default: // a process that was killed left it
+		if err := os.Remove(path); err != nil {
+			return nil, err
+		}
 	}
 	listener, err := listenUnix(path)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
-	"github.com/mapwright/mapwright/internal/export"
+	"github.com/mapwright/mapwright/internal/disk"
 	"github.com/mapwright/mapwright/internal/metrics"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/state"
@@ -248,7 +248,7 @@ func (m *Monitor) writeSnapshot() (err error) {
 	}
 	live := m.Live()
 	live.Busiest, live.Slowest, live.Resting = nil, nil, nil
-	f, err := os.OpenFile(m.o.Dir.MetricsLog(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, export.Private)
+	f, err := disk.OpenAppend(m.o.Dir.MetricsLog())
 	if err != nil {
 		return err
 	}
