@@ -101,10 +101,10 @@ type Frontier struct {
 // New returns a frontier over a store. A crawl that goes on from an earlier run
 // calls Resume next. Close must be called in the end.
 func New(o Options, s Store) (*Frontier, error) {
-	o = o.withDefaults()
-	if err := o.validate(); err != nil {
+	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("frontier options: %w", err)
 	}
+	o = o.withDefaults()
 	f := &Frontier{o: o, store: s, hasher: urlnorm.NewHasher(o.Seed), clock: newClock(o.Registry)}
 	f.life.init(f.dispatcher.waiting.WakeAll)
 	f.permits.Init(int64(o.MaxInMemory))

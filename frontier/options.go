@@ -131,12 +131,13 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// validate names everything that is wrong with o, joined into one error.
 // newRun is the first run that a user's new run knows hosts of: itself. Without a number
 // it is none.
 func (o *Options) newRun() uint64 { return max(1, o.Run) }
 
-func (o Options) validate() error {
+// Validate names everything that is wrong with o, joined into one error. Zeros that mean a default are right.
+func (o Options) Validate() error {
+	o = o.withDefaults()
 	var errs []error
 	bad := func(when bool, format string, args ...any) {
 		if when {

@@ -31,7 +31,7 @@ func TestSettingsAreDocumented(t *testing.T) {
 	for _, e := range defaults.Table() {
 		if e.Group != group {
 			group = e.Group
-			fmt.Fprintf(&b, "\n## %s\n\n| key | kind | default | permission | free | meaning |\n|---|---|---|---|---|---|\n", group)
+			fmt.Fprintf(&b, "\n## %s\n\n| key | kind | default | range | permission | free | meaning |\n|---|---|---|---|---|---|---|\n", group)
 		}
 		value := strings.ReplaceAll(fmt.Sprint(e.Value), "|", `\|`)
 		if value != "" {
@@ -40,7 +40,7 @@ func TestSettingsAreDocumented(t *testing.T) {
 		if e.Name == "shards" {
 			value = "one per CPU"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | `%s` | %s | %s |\n", FileKey(e.Name), e.Value.Type(), value, e.Permission, freeText(e.Free), e.Usage)
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | `%s` | %s | %s |\n", FileKey(e.Name), e.Value.Type(), value, rangeText(e.Value), e.Permission, freeText(e.Free), e.Usage)
 	}
 	if *update {
 		if err := os.WriteFile(path, []byte(b.String()), 0o644); err != nil {
@@ -51,6 +51,20 @@ func TestSettingsAreDocumented(t *testing.T) {
 	if b.String() != string(text) {
 		t.Error("docs/settings.md differs from the table of settings: run 'make docs'")
 	}
+}
+
+func rangeText(v Value) string {
+	switch v := v.(type) {
+	case intValue:
+		return fmt.Sprintf("%d to %d", v.min, v.max)
+	case floatValue:
+		return fmt.Sprintf("%v to %v", v.min, v.max)
+	case durationValue:
+		return fmt.Sprintf("%v to %v", v.min, v.max)
+	case bytesValue:
+		return fmt.Sprintf("%s to %s", bytesValue{p: &v.min}, bytesValue{p: &v.max})
+	}
+	return ""
 }
 
 func freeText(r *Range) string {

@@ -59,20 +59,22 @@ func Load(layers ...Layer) (*Loaded, error) {
 		if e.Value.String() != plain[i].Value.String() {
 			out.Origin[e.Name] = originOf(profile)
 		}
+		var faults []error
 		for _, l := range layers {
 			given, ok := l[e.Name]
 			if !ok {
 				continue
 			}
-			if err := setAll(e.Value, given.Texts); err != nil {
-				bad[e.Name] = true
-				for _, err := range leaves(err) {
-					errs = append(errs, &settingError{e.Name, given.From, err})
-				}
-				continue
+			if len(faults) > 0 && out.Origin[e.Name] == originCrawl {
+				faults = nil // a value that a crawl was made with before there was its bound can be replaced
 			}
 			out.Origin[e.Name] = given.From
+			for _, err := range leaves(setAll(e.Value, given.Texts)) {
+				faults = append(faults, &settingError{e.Name, given.From, err})
+			}
 		}
+		bad[e.Name] = len(faults) > 0
+		errs = append(errs, faults...)
 	}
 	out.clampSafe()
 	errs = append(errs, out.Settings.contradictions(bad)...)
@@ -179,16 +181,22 @@ type settingError struct {
 }
 
 func (e *settingError) Error() string {
-	if e.from == "" {
+	switch e.from {
+	case "":
 		return e.err.Error()
+	case originCrawl:
+		return fmt.Sprintf("the crawl's %s: %s; it needs another value", e.setting, e.err)
 	}
 	return e.from + ": " + e.err.Error()
 }
 
 func (e *settingError) Unwrap() error { return e.err }
 
-// leaves are the errors that were joined into err.
+// leaves are the errors that were joined into err; none if it is nil.
 func leaves(err error) []error {
+	if err == nil {
+		return nil
+	}
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {
 		return []error{err}

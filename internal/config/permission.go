@@ -30,6 +30,22 @@ func atLeast(least int) *Range { return &Range{AtLeast: float64(least)} }
 
 func (r *Range) has(n float64) bool { return n >= r.AtLeast && (r.AtMost == nil || n <= *r.AtMost) }
 
+// rangeOf is the range of a setting that is a number, a duration in seconds or a size in bytes; nil for others.
+func rangeOf(v Value) *Range {
+	switch v := v.(type) {
+	case intValue:
+		return between(v.min, v.max)
+	case floatValue:
+		return &Range{v.min, &v.max}
+	case durationValue:
+		end := v.max.Seconds()
+		return &Range{v.min.Seconds(), &end}
+	case bytesValue:
+		return between(v.min, v.max)
+	}
+	return nil
+}
+
 // numberOf is the value of a setting that is a number, a duration in seconds or a size in bytes.
 func numberOf(v Value) (n float64, ok bool) {
 	switch v := JSONValue(v).(type) {
@@ -58,6 +74,7 @@ type SettingInfo struct {
 	List       bool       `json:"list,omitempty"`    // several values may be given
 	Choices    []string   `json:"choices,omitempty"` // the texts that may be given
 	Default    any        `json:"default"`
+	Range      *Range     `json:"range,omitempty"` // of a number: values beyond it are refused
 	Group      Group      `json:"group"`
 	Usage      string     `json:"usage"`
 	Permission Permission `json:"permission"`
@@ -69,7 +86,7 @@ func Info(base *Settings) []SettingInfo {
 	out := []SettingInfo{{Name: ProfileName, Kind: "name", Choices: Profiles(), Default: string(base.Profile), Group: Controls, Permission: Tenant,
 		Usage: "set of defaults; own-site needs the permission own_host"}}
 	for _, e := range base.Redacted().Table() {
-		info := SettingInfo{Name: FileKey(e.Name), Kind: e.Value.Type(), Default: JSONValue(e.Value), Group: e.Group, Usage: e.Usage, Permission: e.Permission, Free: e.Free}
+		info := SettingInfo{Name: FileKey(e.Name), Kind: e.Value.Type(), Default: JSONValue(e.Value), Range: rangeOf(e.Value), Group: e.Group, Usage: e.Usage, Permission: e.Permission, Free: e.Free}
 		_, info.List = e.Value.(listValue)
 		if c, ok := e.Value.(choiceValue); ok {
 			info.Choices = c.Choices()

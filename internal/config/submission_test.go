@@ -155,6 +155,19 @@ func TestSubmissionNamesEveryFault(t *testing.T) {
 	}
 }
 
+// Ranges hold for every caller, and are judged with the submission.
+func TestSubmissionOutOfRange(t *testing.T) {
+	loaded, faults := load(t, Submission{Admin: true}, map[string]any{"max_retries": 251, "probe_after_successes": 60_001, "max_adaptive_delay_secs": 1e6, "base_delay_ms": -1, "duration": "100000h"})
+	if loaded != nil || len(faults) != 5 {
+		t.Fatalf("got %v, %v", loaded, faults)
+	}
+	for _, f := range faults {
+		if f.Code != FaultValue || !strings.Contains(f.Detail, "is not between") {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
 func TestSubmissionForms(t *testing.T) {
 	for _, text := range []string{`[]`, `"x"`, `{`, `{"max_urls"}`, `{"max_urls": 1`, `{} {}`, `{"max_urls": 1}]`, `{"include": [["a"]]}`, `{"include": [{}]}`, `{"max_urls": 1.5}`, `{"max_urls": 1e400}`, `{"include": 1e400}`} {
 		s := Submission{Settings: json.RawMessage(text)}

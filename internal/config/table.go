@@ -3,6 +3,7 @@ package config
 import (
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/parser"
@@ -43,73 +44,80 @@ type Entry struct {
 	PerRun bool
 }
 
+// Ends of ranges. A value within its range is one that every part of the program takes.
+const (
+	day      = 24 * time.Hour
+	dayMS    = int(day / time.Millisecond)
+	daySecs  = int(day / time.Second)
+	billion  = 1_000_000_000
+	trillion = 1000 * billion
+)
+
 // Table lists every setting with its value in s, in the order in which help and --print-config show them. The defaults are
-// the values that s gets from Defaults.
+// the values that s gets from Defaults. The range of a number is part of its Value.
 func (s *Settings) Table() []Entry {
-	count := func(p *int) Value { return intValue{p, 1, maxInt} }
-	countOrOff := func(p *int) Value { return intValue{p, 0, maxInt} }
 	usual := Defaults(Polite)
 	return []Entry{
 		{Name: "max-workers", Flags: []string{"workers"}, Env: []string{"MAX_WORKERS"}, Group: Controls, Value: intValue{&s.MaxWorkers, 1, 1 << 16}, Permission: Operator,
 			Usage: "fetches and parses under way at once, over all hosts"},
-		{Name: "max-inflight-per-host", Env: []string{"MAX_INFLIGHT_PER_HOST"}, Group: Controls, Value: count(&s.MaxInflightPerHost), Permission: OwnHost, Free: between(1, usual.MaxInflightPerHost),
+		{Name: "max-inflight-per-host", Env: []string{"MAX_INFLIGHT_PER_HOST"}, Group: Controls, Value: intValue{&s.MaxInflightPerHost, 1, 10_000}, Permission: OwnHost, Free: between(1, usual.MaxInflightPerHost),
 			Usage: "fetches of one host under way at once (own-site: the most that adapting may reach)"},
-		{Name: "global-frontier-size-limit", Env: []string{"GLOBAL_FRONTIER_SIZE_LIMIT"}, Group: Controls, Value: count(&s.GlobalFrontierSizeLimit), Permission: Operator,
+		{Name: "global-frontier-size-limit", Env: []string{"GLOBAL_FRONTIER_SIZE_LIMIT"}, Group: Controls, Value: intValue{&s.GlobalFrontierSizeLimit, 1, billion}, Permission: Operator,
 			Usage: "URLs held in memory; those over it wait on disk"},
-		{Name: "min-delay-ms", Env: []string{"MIN_DELAY_MS"}, Group: Controls, Value: countOrOff(&s.MinDelayMS), Permission: OwnHost, Free: atLeast(usual.MinDelayMS),
+		{Name: "min-delay-ms", Env: []string{"MIN_DELAY_MS"}, Group: Controls, Value: intValue{&s.MinDelayMS, 0, dayMS}, Permission: OwnHost, Free: atLeast(usual.MinDelayMS),
 			Usage: "least delay between request starts of one host, in milliseconds"},
-		{Name: "max-delay-ms", Env: []string{"MAX_DELAY_MS"}, Group: Controls, Value: countOrOff(&s.MaxDelayMS), Permission: OwnHost, Free: atLeast(usual.MaxDelayMS),
+		{Name: "max-delay-ms", Env: []string{"MAX_DELAY_MS"}, Group: Controls, Value: intValue{&s.MaxDelayMS, 0, dayMS}, Permission: OwnHost, Free: atLeast(usual.MaxDelayMS),
 			Usage: "largest random delay between request starts of one host, in milliseconds"},
-		{Name: "max-host-backoff-secs", Env: []string{"MAX_HOST_BACKOFF_SECS"}, Group: Controls, Value: count(&s.MaxHostBackoffSecs), Permission: OwnHost, Free: atLeast(usual.MaxHostBackoffSecs),
+		{Name: "max-host-backoff-secs", Env: []string{"MAX_HOST_BACKOFF_SECS"}, Group: Controls, Value: intValue{&s.MaxHostBackoffSecs, 1, 365 * daySecs}, Permission: OwnHost, Free: atLeast(usual.MaxHostBackoffSecs),
 			Usage: "longest pause after failures of one host, in seconds"},
-		{Name: "max-host-failures", Env: []string{"MAX_HOST_FAILURES"}, Group: Controls, Value: count(&s.MaxHostFailures), Permission: OwnHost, Free: between(1, usual.MaxHostFailures),
+		{Name: "max-host-failures", Env: []string{"MAX_HOST_FAILURES"}, Group: Controls, Value: intValue{&s.MaxHostFailures, 1, 255}, Permission: OwnHost, Free: between(1, usual.MaxHostFailures),
 			Usage: "failures in a row that block a host"},
-		{Name: "bloom-capacity", Env: []string{"BLOOM_CAPACITY"}, Group: Controls, Value: count(&s.BloomCapacity), Permission: Operator,
+		{Name: "bloom-capacity", Env: []string{"BLOOM_CAPACITY"}, Group: Controls, Value: intValue{&s.BloomCapacity, 1, 10 * billion}, Permission: Operator,
 			Usage: "URLs that the dedup filter is laid out for; it grows by itself"},
 		{Name: "bloom-fp-rate", Env: []string{"BLOOM_FP_RATE"}, Group: Controls, Value: floatValue{&s.BloomFPRate, 1e-6, 0.5}, Permission: Operator,
 			Usage: "share of false positives that the dedup filter may have; they cost a look-up, never a URL"},
-		{Name: "parse-semaphore-limit", Env: []string{"PARSE_SEMAPHORE_LIMIT"}, Group: Controls, Value: count(&s.ParseSemaphoreLimit), Permission: Operator,
+		{Name: "parse-semaphore-limit", Env: []string{"PARSE_SEMAPHORE_LIMIT"}, Group: Controls, Value: intValue{&s.ParseSemaphoreLimit, 1, billion}, Permission: Operator,
 			Usage: "pages parsed at once"},
-		{Name: "robots-fetch-semaphore-limit", Env: []string{"ROBOTS_FETCH_SEMAPHORE_LIMIT"}, Group: Controls, Value: count(&s.RobotsFetchSemaphoreLimit), Permission: Operator,
+		{Name: "robots-fetch-semaphore-limit", Env: []string{"ROBOTS_FETCH_SEMAPHORE_LIMIT"}, Group: Controls, Value: intValue{&s.RobotsFetchSemaphoreLimit, 1, billion}, Permission: Operator,
 			Usage: "robots.txt fetches at once"},
-		{Name: "fp-check-semaphore-limit", Env: []string{"FP_CHECK_SEMAPHORE_LIMIT"}, Group: Controls, Value: count(&s.FPCheckSemaphoreLimit), Permission: Operator,
+		{Name: "fp-check-semaphore-limit", Env: []string{"FP_CHECK_SEMAPHORE_LIMIT"}, Group: Controls, Value: intValue{&s.FPCheckSemaphoreLimit, 1, billion}, Permission: Operator,
 			Usage: "dedup look-ups in the store at once"},
-		{Name: "ready-heap-size-limit", Env: []string{"READY_HEAP_SIZE_LIMIT"}, Group: Controls, Value: count(&s.ReadyHeapSizeLimit), Permission: Operator,
+		{Name: "ready-heap-size-limit", Env: []string{"READY_HEAP_SIZE_LIMIT"}, Group: Controls, Value: intValue{&s.ReadyHeapSizeLimit, 1, billion}, Permission: Operator,
 			Usage: "hosts held ready in memory; those over it are parked on disk"},
 
 		{Name: "governor-enabled", Env: []string{"GOVERNOR_ENABLED"}, Group: Governor, Value: boolValue{&s.GovernorEnabled}, Permission: Operator,
 			Usage: "shrink the workers while commits are slow"},
-		{Name: "throttle-threshold-ms", Env: []string{"THROTTLE_THRESHOLD_MS"}, Group: Governor, Value: count(&s.ThrottleThresholdMS), Permission: Operator,
+		{Name: "throttle-threshold-ms", Env: []string{"THROTTLE_THRESHOLD_MS"}, Group: Governor, Value: intValue{&s.ThrottleThresholdMS, 1, dayMS}, Permission: Operator,
 			Usage: "commit latency above which workers shrink, in milliseconds"},
-		{Name: "unthrottle-threshold-ms", Env: []string{"UNTHROTTLE_THRESHOLD_MS"}, Group: Governor, Value: count(&s.UnthrottleThresholdMS), Permission: Operator,
+		{Name: "unthrottle-threshold-ms", Env: []string{"UNTHROTTLE_THRESHOLD_MS"}, Group: Governor, Value: intValue{&s.UnthrottleThresholdMS, 1, dayMS}, Permission: Operator,
 			Usage: "commit latency below which they grow back, in milliseconds"},
 
-		{Name: "base-delay-ms", Env: []string{"BASE_DELAY_MS"}, Group: Pace, Value: countOrOff(&s.BaseDelayMS), Permission: Tenant,
+		{Name: "base-delay-ms", Env: []string{"BASE_DELAY_MS"}, Group: Pace, Value: intValue{&s.BaseDelayMS, 0, dayMS}, Permission: Tenant,
 			Usage: "raises the delay of any profile to at least this, in milliseconds"},
-		{Name: "max-adaptive-delay-secs", Env: []string{"MAX_ADAPTIVE_DELAY_SECS"}, Group: Pace, Value: count(&s.MaxAdaptiveDelaySecs), Permission: OwnHost, Free: atLeast(usual.MaxAdaptiveDelaySecs),
+		{Name: "max-adaptive-delay-secs", Env: []string{"MAX_ADAPTIVE_DELAY_SECS"}, Group: Pace, Value: intValue{&s.MaxAdaptiveDelaySecs, 1, daySecs}, Permission: OwnHost, Free: atLeast(usual.MaxAdaptiveDelaySecs),
 			Usage: "largest delay that refusals can teach, in seconds"},
-		{Name: "adaptive-step-ms", Env: []string{"ADAPTIVE_STEP_MS"}, Group: Pace, Value: count(&s.AdaptiveStepMS), Permission: OwnHost,
+		{Name: "adaptive-step-ms", Env: []string{"ADAPTIVE_STEP_MS"}, Group: Pace, Value: intValue{&s.AdaptiveStepMS, 1, dayMS}, Permission: OwnHost,
 			Usage: "what one refusal adds to the learned delay and one probe takes off, in milliseconds"},
-		{Name: "probe-after-successes", Env: []string{"PROBE_AFTER_SUCCESSES"}, Group: Pace, Value: count(&s.ProbeAfterSuccesses), Permission: OwnHost, Free: atLeast(usual.ProbeAfterSuccesses),
+		{Name: "probe-after-successes", Env: []string{"PROBE_AFTER_SUCCESSES"}, Group: Pace, Value: intValue{&s.ProbeAfterSuccesses, 1, 60_000}, Permission: OwnHost, Free: atLeast(usual.ProbeAfterSuccesses),
 			Usage: "successes in a row after which a shorter delay is tried"},
-		{Name: "max-retries", Env: []string{"MAX_RETRIES"}, Group: Pace, Value: countOrOff(&s.MaxRetries), Permission: OwnHost, Free: between(0, usual.MaxRetries),
+		{Name: "max-retries", Env: []string{"MAX_RETRIES"}, Group: Pace, Value: intValue{&s.MaxRetries, 0, 250}, Permission: OwnHost, Free: between(0, usual.MaxRetries),
 			Usage: "further tries of a URL that was refused or failed"},
-		{Name: "failure-threshold", Group: Pace, Value: countOrOff(&s.FailureThreshold), Permission: OwnHost, Free: between(1, usual.FailureThreshold),
+		{Name: "failure-threshold", Group: Pace, Value: intValue{&s.FailureThreshold, 0, 65_535}, Permission: OwnHost, Free: between(1, usual.FailureThreshold),
 			Usage: "URL failures in a row that abandon a domain (0 is off)"},
 		{Name: "cancel-on-throttle", Group: Pace, Value: boolValue{&s.CancelOnThrottle}, Permission: Tenant,
 			Usage: "abandon a domain after 20 refusals in a row at the largest delay"},
 		{Name: "retry-crashed", Group: Pace, Value: boolValue{&s.RetryCrashed}, PerRun: true, Permission: Admin,
 			Usage: "resume: try pages and sitemaps again, each alone, that were given up because the process ended while they were read (outcome crashed)"},
 
-		{Name: "max-urls", Flags: []string{"max-pages"}, Env: []string{"MAX_PAGES"}, Group: Limits, Value: countOrOff(&s.MaxURLs), Permission: Tenant,
+		{Name: "max-urls", Flags: []string{"max-pages"}, Env: []string{"MAX_PAGES"}, Group: Limits, Value: intValue{&s.MaxURLs, 0, trillion}, Permission: Tenant,
 			Usage: "pages to fetch in all runs of the crawl together (0 is no limit)"},
-		{Name: "max-urls-per-host", Group: Limits, Value: countOrOff(&s.MaxURLsPerHost), Permission: Tenant,
+		{Name: "max-urls-per-host", Group: Limits, Value: intValue{&s.MaxURLsPerHost, 0, trillion}, Permission: Tenant,
 			Usage: "pages to fetch of one host (0 is no limit)"},
 		{Name: "max-depth", Group: Limits, Value: intValue{&s.MaxDepth, -1, 60000}, Permission: Tenant,
 			Usage: "links from a start page (0 is the start pages alone, -1 is no limit)"},
-		{Name: "duration", EnvMinutes: "MAX_SCAN_TIME_MINUTES", Group: Limits, Value: durationValue{&s.Duration, 0}, Permission: Tenant,
+		{Name: "duration", EnvMinutes: "MAX_SCAN_TIME_MINUTES", Group: Limits, Value: durationValue{&s.Duration, 0, 3650 * day}, Permission: Tenant,
 			Usage: "wall time of the crawl (0 is no limit)"},
-		{Name: "grace", Group: Limits, Value: durationValue{&s.Grace, 0}, Permission: Operator,
+		{Name: "grace", Group: Limits, Value: durationValue{&s.Grace, 0, day}, Permission: Operator,
 			Usage: "how long fetches under way may go on after an interrupt"},
 
 		{Name: "robots-strict", Group: Robots, Value: boolValue{&s.RobotsStrict}, Permission: Tenant,
@@ -117,7 +125,7 @@ func (s *Settings) Table() []Entry {
 		{Name: "ignore-robots", Group: Robots, Value: boolValue{&s.IgnoreRobots}, Permission: OwnHost,
 			Usage: "do not ask for robots.txt at all"},
 
-		{Name: "timeout", Group: Fetching, Value: durationValue{&s.Timeout, 1}, Permission: Admin, Free: between(1, 120),
+		{Name: "timeout", Group: Fetching, Value: durationValue{&s.Timeout, time.Millisecond, day}, Permission: Admin, Free: between(1, 120),
 			Usage: "time for one whole fetch"},
 		{Name: "user-agent", Env: []string{"USER_AGENT"}, Group: Fetching, Value: stringValue{p: &s.UserAgent, check: checkUserAgent}, Permission: Tenant,
 			Usage: "User-Agent header; its first word is the name that robots.txt is asked for"},
@@ -133,7 +141,7 @@ func (s *Settings) Table() []Entry {
 			Usage: "allow private, loopback and link-local addresses"},
 		{Name: "http2", Group: Fetching, Value: boolValue{&s.HTTP2}, Permission: Tenant,
 			Usage: "use HTTP/2 where the server does"},
-		{Name: "max-body-size", Group: Fetching, Value: bytesValue{&s.MaxBodySize}, Permission: Admin, Free: between(1, usual.MaxBodySize),
+		{Name: "max-body-size", Group: Fetching, Value: bytesValue{&s.MaxBodySize, 1, 1 << 40}, Permission: Admin, Free: between(1, usual.MaxBodySize),
 			Usage: "largest page after decompression"},
 
 		{Name: "scope", Group: Scope, Value: choiceValue{&s.Scope, []string{"host", "domain", "subdomains", "prefix", "any"}}, Permission: Tenant,
@@ -156,13 +164,13 @@ func (s *Settings) Table() []Entry {
 			Usage: "name=CSS-SELECTOR[@attr], recorded as extracted.name (repeatable)"},
 		{Name: "max-url-length", Group: Scope, Value: intValue{&s.MaxURLLength, 64, 65536}, Permission: Tenant,
 			Usage: "longer URLs are traps"},
-		{Name: "trap-repeats", Group: Scope, Value: countOrOff(&s.TrapRepeats), Permission: Tenant,
+		{Name: "trap-repeats", Group: Scope, Value: intValue{&s.TrapRepeats, 0, billion}, Permission: Tenant,
 			Usage: "a path segment repeated this often in a row or more often anywhere, or a sequence of them one time less, makes a trap (0 is off)"},
-		{Name: "trap-params", Group: Scope, Value: countOrOff(&s.TrapParams), Permission: Tenant,
+		{Name: "trap-params", Group: Scope, Value: intValue{&s.TrapParams, 0, billion}, Permission: Tenant,
 			Usage: "more query parameters than this make a trap (0 is off)"},
-		{Name: "trap-variants", Group: Scope, Value: countOrOff(&s.TrapVariants), Permission: Tenant,
+		{Name: "trap-variants", Group: Scope, Value: intValue{&s.TrapVariants, 0, billion}, Permission: Tenant,
 			Usage: "more combinations of a few values of three or more parameters of one path than this make a trap (0 is off)"},
-		{Name: "trap-reorders", Group: Scope, Value: countOrOff(&s.TrapReorders), Permission: Tenant,
+		{Name: "trap-reorders", Group: Scope, Value: intValue{&s.TrapReorders, 0, billion}, Permission: Tenant,
 			Usage: "more queries of one path than this that are others in another order make a trap (0 is off)"},
 		{Name: "trap-values", Group: Scope, Value: intValue{&s.TrapValues, 0, 65536}, Permission: Tenant,
 			Usage: "this many values of a parameter that show the same pages, on several paths, make further values a trap (0 is off)"},
@@ -177,13 +185,13 @@ func (s *Settings) Table() []Entry {
 			Usage: "address of the Common Crawl index"},
 		{Name: "max-sitemap-depth", Group: Seeding, Value: intValue{&s.MaxSitemapDepth, 0, 1000}, Permission: Admin, Free: between(0, usual.MaxSitemapDepth),
 			Usage: "how many index files and redirects may lead to a sitemap (0 is only those that robots.txt names)"},
-		{Name: "max-sitemap-children", Group: Seeding, Value: count(&s.MaxSitemapChildren), Permission: Admin, Free: between(1, usual.MaxSitemapChildren),
+		{Name: "max-sitemap-children", Group: Seeding, Value: intValue{&s.MaxSitemapChildren, 1, billion}, Permission: Admin, Free: between(1, usual.MaxSitemapChildren),
 			Usage: "how many sitemaps one sitemap index may name; the rest of the index is not read"},
-		{Name: "max-sitemaps-per-host", Group: Seeding, Value: countOrOff(&s.MaxSitemapsPerHost), Permission: Admin, Free: between(1, usual.MaxSitemapsPerHost),
+		{Name: "max-sitemaps-per-host", Group: Seeding, Value: intValue{&s.MaxSitemapsPerHost, 0, billion}, Permission: Admin, Free: between(1, usual.MaxSitemapsPerHost),
 			Usage: "how many sitemaps of one host are read (0 is no limit)"},
-		{Name: "max-foreign-sitemaps", Group: Seeding, Value: countOrOff(&s.MaxForeignSitemaps), Permission: Admin, Free: between(0, usual.MaxForeignSitemaps),
+		{Name: "max-foreign-sitemaps", Group: Seeding, Value: intValue{&s.MaxForeignSitemaps, 0, billion}, Permission: Admin, Free: between(0, usual.MaxForeignSitemaps),
 			Usage: "how many sitemaps are read of one host that is not in scope (0 is none)"},
-		{Name: "max-sitemaps", Group: Seeding, Value: countOrOff(&s.MaxSitemaps), Permission: Admin, Free: between(1, usual.MaxSitemaps),
+		{Name: "max-sitemaps", Group: Seeding, Value: intValue{&s.MaxSitemaps, 0, billion}, Permission: Admin, Free: between(1, usual.MaxSitemaps),
 			Usage: "how many sitemaps the whole crawl reads (0 is no limit)"},
 		{Name: "since", Group: Seeding, Value: stringValue{p: &s.Since, check: readBy(ParseDate), form: "date"}, Permission: Tenant,
 			Usage: "skip sitemap entries older than this date (YYYY-MM-DD or RFC 3339)"},
@@ -209,11 +217,11 @@ func (s *Settings) Table() []Entry {
 			Usage: "shards of the frontier"},
 		{Name: "hot-set-mb", Group: Engine, Value: intValue{&s.HotSetMB, 1, 1 << 20}, Permission: Operator,
 			Usage: "memory for the set of recently seen URLs, in MB"},
-		{Name: "save-interval", Group: Engine, Value: durationValue{&s.SaveInterval, 1}, Permission: Operator,
+		{Name: "save-interval", Group: Engine, Value: durationValue{&s.SaveInterval, time.Millisecond, 365 * day}, Permission: Operator,
 			Usage: "time between checkpoints"},
 		{Name: "commit-batch", Group: Engine, Value: intValue{&s.CommitBatch, 1, 100000}, Permission: Operator,
 			Usage: "records that one commit may gather"},
-		{Name: "commit-interval", Group: Engine, Value: durationValue{&s.CommitEvery, 1}, Permission: Operator,
+		{Name: "commit-interval", Group: Engine, Value: durationValue{&s.CommitEvery, time.Microsecond, time.Minute}, Permission: Operator,
 			Usage: "longest time that a commit gathers records"},
 
 		{Name: "log-format", PerRun: true, Group: Seeing, Value: choiceValue{&s.LogFormat, []string{"text", "json"}}, Permission: Operator,
@@ -226,7 +234,7 @@ func (s *Settings) Table() []Entry {
 			Usage: "no live view on a terminal"},
 		{Name: "metrics-addr", PerRun: true, Group: Seeing, Value: stringValue{p: &s.MetricsAddr, check: checkAddress}, Permission: Operator,
 			Usage: "serve /metrics, /status, /healthz and pprof on this address"},
-		{Name: "metric-export-interval-secs", Env: []string{"METRIC_EXPORT_INTERVAL_SECS"}, Group: Seeing, Value: countOrOff(&s.MetricExportIntervalSecs), Permission: Operator,
+		{Name: "metric-export-interval-secs", Env: []string{"METRIC_EXPORT_INTERVAL_SECS"}, Group: Seeing, Value: intValue{&s.MetricExportIntervalSecs, 0, 365 * daySecs}, Permission: Operator,
 			Usage: "seconds between lines of metrics.jsonl (0 is off)"},
 	}
 }

@@ -1,9 +1,72 @@
 package config
 
 import (
+	"fmt"
+	"math"
 	"strings"
 	"testing"
 )
+
+// Every setting that is a number has a range, both ends of which it takes. A value beyond an end is refused by its name, and all at once.
+func TestEveryNumberHasARange(t *testing.T) {
+	layer := Layer{}
+	want := map[string]string{} // by name: what the refusal says
+	for _, e := range Defaults(Polite).Table() {
+		var ends, beyond []string
+		var said string
+		switch v := e.Value.(type) {
+		case intValue:
+			ends, beyond, said = []string{fmt.Sprint(v.min), fmt.Sprint(v.max)}, []string{fmt.Sprint(v.min - 1), fmt.Sprint(v.max + 1), fmt.Sprint(uint64(math.MaxUint64))}, fmt.Sprintf("is not between %d and %d", v.min, v.max)
+		case floatValue:
+			ends, beyond, said = []string{fmt.Sprint(v.min), fmt.Sprint(v.max)}, []string{fmt.Sprint(v.min / 2), fmt.Sprint(v.max * 2), "NaN"}, fmt.Sprintf("is not between %v and %v", v.min, v.max)
+		case durationValue:
+			ends, beyond, said = []string{v.min.String(), v.max.String()}, []string{(v.min - 1).String(), (v.max + 1).String()}, fmt.Sprintf("is not between %v and %v", v.min, v.max)
+		case bytesValue:
+			ends, beyond, said = []string{fmt.Sprint(v.min), fmt.Sprint(v.max)}, []string{fmt.Sprint(v.min - 1), fmt.Sprint(v.max + 1)}, "is not between 1 and 1048576MiB"
+		default:
+			if _, isNumber := numberOf(v); isNumber {
+				t.Errorf("%s is a number without a range", e.Name)
+			}
+			continue
+		}
+		for _, text := range ends {
+			if err := e.Value.Set(text); err != nil {
+				t.Errorf("%s: %v", e.Name, err)
+			}
+		}
+		for _, text := range beyond {
+			if err := e.Value.Set(text); err == nil || !strings.Contains(err.Error(), text) || !strings.Contains(err.Error(), said) {
+				t.Errorf("%s %s: %v, want %q", e.Name, text, err, said)
+			}
+		}
+		if r := rangeOf(e.Value); r == nil || r.AtMost == nil {
+			t.Errorf("%s has no range for users", e.Name)
+		}
+		want[e.Name], layer[e.Name] = said, Given{Texts: beyond[1:2], From: "flag --" + e.Name}
+	}
+	_, err := Load(layer)
+	if len(want) < 40 || err == nil {
+		t.Fatalf("%d numbers, error %v", len(want), err)
+	}
+	for name, said := range want {
+		if !strings.Contains(err.Error(), "flag --"+name+": ") || !strings.Contains(err.Error(), said) {
+			t.Errorf("the error does not say %q of --%s: %v", said, name, err)
+		}
+	}
+}
+
+// A value that a crawl was made with before it had a bound is named, and can be replaced.
+func TestStoredValueOutOfRange(t *testing.T) {
+	stored := Defaults(Polite).Stored()
+	stored["max-retries"], stored["max-host-failures"] = []string{"1000"}, []string{"300"}
+	if _, err := Resume(stored, nil, flags("max-retries", "9")); err == nil || strings.Contains(err.Error(), "max-retries") || !strings.Contains(err.Error(), "the crawl's max-host-failures: 300 is not between") {
+		t.Errorf("got %v", err)
+	}
+	loaded, err := Resume(stored, nil, flags("max-retries", "9", "max-host-failures", "200"))
+	if err != nil || loaded.Settings.MaxRetries != 9 || loaded.Settings.MaxHostFailures != 200 {
+		t.Errorf("got %v, %v", loaded, err)
+	}
+}
 
 // Every setting that is a URL is shown without its password: the test finds them by what they accept.
 func TestPasswordsAreHidden(t *testing.T) {

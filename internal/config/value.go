@@ -13,8 +13,6 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-const maxInt = math.MaxInt
-
 // Value is one setting's place and form. Set replaces the value from text; a list may be set several times in one layer
 // and gathers.
 type Value interface {
@@ -31,14 +29,11 @@ type intValue struct {
 
 func (v intValue) Set(text string) error {
 	n, err := strconv.Atoi(strings.ReplaceAll(strings.ReplaceAll(text, "_", ""), ",", ""))
-	if err != nil {
+	if err != nil && !errors.Is(err, strconv.ErrRange) {
 		return fmt.Errorf("%q is not a whole number", text)
 	}
-	if n < v.min || n > v.max {
-		if v.max == maxInt {
-			return fmt.Errorf("%d is less than %d", n, v.min)
-		}
-		return fmt.Errorf("%d is not between %d and %d", n, v.min, v.max)
+	if err != nil || n < v.min || n > v.max {
+		return fmt.Errorf("%s is not between %d and %d", text, v.min, v.max)
 	}
 	*v.p = n
 	return nil
@@ -123,8 +118,8 @@ func (v choiceValue) Choices() []string { return v.from }
 
 // durationValue takes seconds ("90", "1.5") or Go's form ("1m30s").
 type durationValue struct {
-	p   *time.Duration
-	min time.Duration
+	p        *time.Duration
+	min, max time.Duration
 }
 
 func (v durationValue) Set(text string) error {
@@ -132,8 +127,8 @@ func (v durationValue) Set(text string) error {
 	if err != nil {
 		return err
 	}
-	if d < v.min {
-		return fmt.Errorf("%q is too short", text)
+	if d < v.min || d > v.max {
+		return fmt.Errorf("%q is not between %v and %v", text, v.min, v.max)
 	}
 	*v.p = d
 	return nil
@@ -187,12 +182,18 @@ func ParseAge(text string) (time.Duration, error) {
 	return total, nil
 }
 
-type bytesValue struct{ p *int64 }
+type bytesValue struct {
+	p        *int64
+	min, max int64
+}
 
 func (v bytesValue) Set(text string) error {
 	n, err := humanize.ParseBytes(text)
-	if err != nil || n == 0 || n > 1<<40 {
+	if err != nil {
 		return fmt.Errorf("%q is not a size such as 10MiB", text)
+	}
+	if n < uint64(v.min) || n > uint64(v.max) {
+		return fmt.Errorf("%q is not between %s and %s", text, bytesValue{p: &v.min}, bytesValue{p: &v.max})
 	}
 	*v.p = int64(n)
 	return nil

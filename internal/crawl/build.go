@@ -123,12 +123,8 @@ func paceConfig(s *config.Settings) pace.Config {
 	}
 }
 
-// newFrontier makes the frontier over the store.
-func newFrontier(s *config.Settings, store *state.Store, registry *pace.Registry, generation uint32, a *admission, hosts *hostObserver, cluster *session.Session) (*frontier.Frontier, error) {
-	counters := store.Counters()
-	if counters.Generation < generation {
-		counters.Counted = 0 // page limits count one generation
-	}
+// frontierOptions are the options of a frontier that follow from the settings alone.
+func frontierOptions(s *config.Settings) frontier.Options {
 	off := func(n int) int {
 		if n == 0 {
 			return frontier.Off
@@ -136,16 +132,28 @@ func newFrontier(s *config.Settings, store *state.Store, registry *pace.Registry
 		return n
 	}
 	o := frontier.Options{
-		Seed: store.Seed(), Shards: s.Shards, Pace: paceConfig(s), Registry: registry,
+		Shards: s.Shards, Pace: paceConfig(s),
 		MaxInMemory: s.GlobalFrontierSizeLimit, MaxHosts: s.ReadyHeapSizeLimit, MaxVerify: s.FPCheckSemaphoreLimit, MaxRobots: s.RobotsFetchSemaphoreLimit,
 		FilterCapacity: s.BloomCapacity, FilterFPRate: s.BloomFPRate, HotSetBytes: s.HotSetMB << 20,
-		MaxURLs: int64(s.PageCap()), URLsUsed: int64(counters.Counted), MaxURLsPerHost: int64(s.MaxURLsPerHost),
-		MaxRetries: off(s.MaxRetries), FailureThreshold: off(s.FailureThreshold), CancelOnThrottle: s.CancelOnThrottle, Run: store.Run(), Continues: began(store),
-		Generation: generation, MarkWhenRead: generation > 0, LevelByLevel: s.MaxDepth >= 0, IgnoreRobots: s.IgnoreRobots, SkipSitemaps: !seeding.Uses(s, "sitemap"), Admit: a.admit, Observe: hosts.observe,
+		MaxURLs: int64(s.PageCap()), MaxURLsPerHost: int64(s.MaxURLsPerHost),
+		MaxRetries: off(s.MaxRetries), FailureThreshold: off(s.FailureThreshold), CancelOnThrottle: s.CancelOnThrottle,
+		LevelByLevel: s.MaxDepth >= 0, IgnoreRobots: s.IgnoreRobots, SkipSitemaps: !seeding.Uses(s, "sitemap"),
 	}
 	if s.Profile == config.OwnSite {
 		o.KeepTurn = ownSiteTurn
 	}
+	return o
+}
+
+// newFrontier makes the frontier over the store.
+func newFrontier(s *config.Settings, store *state.Store, registry *pace.Registry, generation uint32, a *admission, hosts *hostObserver, cluster *session.Session) (*frontier.Frontier, error) {
+	counters := store.Counters()
+	if counters.Generation < generation {
+		counters.Counted = 0 // page limits count one generation
+	}
+	o := frontierOptions(s)
+	o.Seed, o.Registry, o.URLsUsed, o.Run, o.Continues = store.Seed(), registry, int64(counters.Counted), store.Run(), began(store)
+	o.Generation, o.MarkWhenRead, o.Admit, o.Observe = generation, generation > 0, a.admit, hosts.observe
 	if cluster != nil {
 		o.Closed, o.MayStart, o.Continues, o.MaxURLs = true, cluster.MayStart, store.Run(), 0
 		o.Grants = cluster.Crawl().MaxURLs > 0

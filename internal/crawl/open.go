@@ -41,6 +41,9 @@ func open(ctx context.Context, shared *Shared, o Options, stop *stopSignal) (*ru
 		o: &o, settings: settings, log: o.Log, dir: o.Dir, starts: o.Starts, turns: shared.turns,
 		progress: &progress{clock: clock{opened: time.Now(), before: o.Managed.Elapsed}}, warnings: &warnings{log: o.Log},
 	}
+	if err := frontierOptions(settings).Validate(); err != nil {
+		return nil, err
+	}
 	reader, err := newParser(settings, 0)
 	if err != nil {
 		return nil, err
@@ -75,6 +78,12 @@ func open(ctx context.Context, shared *Shared, o Options, stop *stopSignal) (*ru
 	}
 	if err == nil {
 		err = r.build(ctx, shared, &o, stop, reader, indexes)
+	}
+	if err == nil && o.Cluster == nil && o.Plan != nil && o.Recrawl == nil {
+		// Flags given to a resume are remembered once the run can begin.
+		if err = writePlan(&o); err != nil {
+			err = errors.Join(err, r.frontier.Close())
+		}
 	}
 	if err == nil {
 		return r, nil
@@ -285,7 +294,7 @@ func runFact(s *state.Store, name string) ([]byte, bool) {
 	return value, ok
 }
 
-// recordStart notes that a run is under way, and writes the plan: flags given to a resume count from then on. A recrawl begins the next generation, in the same record. Reader stands for how the
+// recordStart notes that a run is under way, and writes the plan of a new crawl or of a recrawl. A recrawl begins the next generation, in the same record. Reader stands for how the
 // run reads pages.
 func recordStart(store *state.Store, o *Options, reader string) error {
 	known := store.Facts()
@@ -305,6 +314,21 @@ func recordStart(store *state.Store, o *Options, reader string) error {
 			return err
 		}
 	}
+	if o.Plan == nil || o.Recrawl != nil {
+		if err := writePlan(o); err != nil {
+			return err
+		}
+	}
+	facts = append(facts, frontier.CrawlFact{Name: report.FactStatus, Value: []byte(report.Running)}, visits.ReaderFact(known, generation, reader))
+	if o.Recrawl != nil || !isContinued(store) {
+		facts = append(facts, frontier.CrawlFact{Name: factBegan, Value: strconv.AppendUint(nil, store.Run(), 10)})
+	}
+	_, err := store.Commit(frontier.Record{Facts: facts})
+	return err
+}
+
+// writePlan writes the plan with the settings of the run.
+func writePlan(o *Options) error {
 	plan := o.Plan
 	if plan == nil {
 		plan = datadir.NewPlan(o.Settings, o.Starts)
@@ -313,12 +337,7 @@ func recordStart(store *state.Store, o *Options, reader string) error {
 	if err := plan.Write(o.Dir); err != nil {
 		return fmt.Errorf("write the plan: %w", err)
 	}
-	facts = append(facts, frontier.CrawlFact{Name: report.FactStatus, Value: []byte(report.Running)}, visits.ReaderFact(known, generation, reader))
-	if o.Recrawl != nil || !isContinued(store) {
-		facts = append(facts, frontier.CrawlFact{Name: factBegan, Value: strconv.AppendUint(nil, store.Run(), 10)})
-	}
-	_, err := store.Commit(frontier.Record{Facts: facts})
-	return err
+	return nil
 }
 
 // ErrNotAgain means that a crawl cannot be crawled again as it is.

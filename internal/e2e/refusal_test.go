@@ -110,6 +110,10 @@ func TestRefusals(t *testing.T) {
 		{"a directory twice", "resume a --data-dir b", nil, []string{"given twice"}},
 		{"bad values", "crawl -u a.test --max-workers 0 --scope world --timeout soon --include ( --profile rude --resolve here --since once", nil,
 			[]string{"--max-workers", "--scope", "--timeout", "--include", "--profile", "--resolve", "--since"}},
+		{"values out of range", "crawl -u a.test --data-dir $D/new --max-inflight-per-host 10001 --max-host-failures 256 --probe-after-successes 60001 --max-delay-ms 86400001 --base-delay-ms 9223372036855",
+			[]string{"MAX_RETRIES=251", "MAX_ADAPTIVE_DELAY_SECS=86401", "MAX_HOST_BACKOFF_SECS=9223372036854775808"},
+			[]string{"--max-inflight-per-host: 10001 is not between 1 and 10000", "--max-host-failures", "--probe-after-successes", "--max-delay-ms", "--base-delay-ms",
+				"MAX_RETRIES", "MAX_ADAPTIVE_DELAY_SECS", "MAX_HOST_BACKOFF_SECS: 9223372036854775808 is not between"}},
 		{"bad selector", "crawl -u a.test --extract a=[[", nil, []string{"--extract", `"a=[["`}},
 		{"bad values everywhere", "crawl -u a.test --max-urls many --config $D/bad.yaml", []string{"MAX_RETRIES=some", "MAX_SCAN_TIME_MINUTES=long"},
 			[]string{"flag --max-urls", "environment MAX_RETRIES", "environment MAX_SCAN_TIME_MINUTES", "bad.yaml max_depth"}},
@@ -174,6 +178,13 @@ func TestDirectoryThatHoldsACrawl(t *testing.T) {
 	before := picture(t, dir)
 	refused(t, run(t, crawl...), dir, "already holds a crawl", "mapwright resume --data-dir "+dir, "mapwright wipe --data-dir "+dir)
 	unchanged(t, dir, before)
+	for _, command := range []string{"resume", "recrawl"} {
+		refused(t, run(t, command, dir, "--max-host-failures", "1000", "--max-adaptive-delay-secs", "100000"), "--max-host-failures", "--max-adaptive-delay-secs")
+		unchanged(t, dir, before)
+	}
+	if got := run(t, "resume", dir); got.code != 0 {
+		t.Errorf("a plain resume after refused ones: exit status %d, want 0", got.code)
+	}
 }
 
 // One process owns a data directory; another one that tries to write names it.
