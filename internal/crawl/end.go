@@ -34,6 +34,7 @@ func drained() ending {
 // endings decides why a run ended.
 type endings struct {
 	log        *slog.Logger
+	stop       *stopSignal
 	perHost    int // --max-urls-per-host
 	generation uint32
 	starts     []datadir.Start
@@ -63,6 +64,26 @@ func (e *endings) get() ending {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.end
+}
+
+// ending is how a run ends that was stopped.
+func (s *stopSignal) ending() ending {
+	if s.toPause {
+		return ending{paused: ErrPaused}
+	}
+	return ending{status: report.Cancelled, reason: "interrupted"}
+}
+
+// interrupted says whether the run was stopped already, and ends it then. A stop counts from its call on: the workers may come to
+// their end before the supervisor sees it.
+func (e *endings) interrupted() bool {
+	select {
+	case <-e.stop.called:
+		e.set(e.stop.ending())
+		return true
+	default:
+		return false
+	}
 }
 
 // settle decides the status. A limit that left nothing pending but URLs of blocked hosts, which no limit holds back, did not cut

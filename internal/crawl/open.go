@@ -176,7 +176,7 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop *stopS
 			return errors.Join(err, r.frontier.Close())
 		}
 	}
-	r.endings = &endings{log: r.log, perHost: settings.MaxURLsPerHost, generation: visited.Generation(), starts: r.starts, store: store, frontier: r.frontier, hosts: hosts, finishing: o.Managed.Finishing}
+	r.endings = &endings{log: r.log, stop: stop, perHost: settings.MaxURLsPerHost, generation: visited.Generation(), starts: r.starts, store: store, frontier: r.frontier, hosts: hosts, finishing: o.Managed.Finishing}
 	limits := newLimits(settings, r.log, o.Managed.Notify, r.starts[0].URL.String(), r.endings)
 	governor := newGovernor(settings)
 	r.workers = &workers{

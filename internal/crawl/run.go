@@ -162,7 +162,7 @@ func (r *run) crawl(ctx context.Context) error {
 		return err
 	}
 	defer release()
-	if r.supervisor.interrupted() { // while the store was opened
+	if r.endings.interrupted() { // while the store was opened
 		return nil
 	}
 	r.progress.clock.begin()

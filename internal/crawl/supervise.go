@@ -109,14 +109,6 @@ func (s *supervisor) run(ctx context.Context, stopLeasing, stopFetching context.
 	}
 }
 
-// ending is how a run ends that was stopped.
-func (s *stopSignal) ending() ending {
-	if s.toPause {
-		return ending{paused: ErrPaused}
-	}
-	return ending{status: report.Cancelled, reason: "interrupted"}
-}
-
 // awayCounts is how long the moving average of commit latency shows that the engine was away.
 const awayCounts = 5 * time.Second
 
@@ -140,17 +132,6 @@ func (s *supervisor) govern() {
 	case to > from:
 		s.metrics.Governor("grow")
 		s.log.Debug("commits are quick again: more workers", "from", from, "to", to, "commit_latency", latency)
-	}
-}
-
-// interrupted says whether the run was stopped already, and ends it then.
-func (s *supervisor) interrupted() bool {
-	select {
-	case <-s.stop.called:
-		s.endings.set(s.stop.ending())
-		return true
-	default:
-		return false
 	}
 }
 

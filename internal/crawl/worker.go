@@ -113,6 +113,9 @@ func (w *worker) work(leasing, fetching context.Context) error {
 
 // ended notes why there are no more leases.
 func (w *worker) ended(err error) {
+	if w.endings.interrupted() {
+		return
+	}
 	if errors.Is(err, frontier.ErrLimit) {
 		if !w.quota.isUsedUp() {
 			w.limits.pagesReached()
