@@ -114,7 +114,8 @@ func (s *Settings) Table() []Entry {
 		{Name: "max-urls-per-host", Group: Limits, Value: intValue{&s.MaxURLsPerHost, 0, trillion}, Permission: Tenant,
 			Usage: "pages to fetch of one host (0 is no limit)"},
 		{Name: "max-depth", Group: Limits, Value: intValue{&s.MaxDepth, -1, 60000}, Permission: Tenant,
-			Usage: "links from a start page (0 is the start pages alone, -1 is no limit)"},
+			Usage: "how many links a URL may be away from a start page or from a URL that a sitemap or an index names; " +
+				"0 is the start pages alone, without sitemaps and indexes (-1 is no limit)"},
 		{Name: "duration", EnvMinutes: "MAX_SCAN_TIME_MINUTES", Group: Limits, Value: durationValue{&s.Duration, 0, 3650 * day}, Permission: Tenant,
 			Usage: "wall time of the crawl (0 is no limit)"},
 		{Name: "grace", Group: Limits, Value: durationValue{&s.Grace, 0, day}, Permission: Operator,

@@ -13,7 +13,6 @@ import (
 	"github.com/mapwright/mapwright/internal/cluster/session"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
-	"github.com/mapwright/mapwright/internal/crawl/seeding"
 	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/seed"
 	"github.com/mapwright/mapwright/internal/urlnorm"
@@ -137,7 +136,7 @@ func frontierOptions(s *config.Settings) frontier.Options {
 		FilterCapacity: s.BloomCapacity, FilterFPRate: s.BloomFPRate, HotSetBytes: s.HotSetMB << 20,
 		MaxURLs: int64(s.PageCap()), MaxURLsPerHost: int64(s.MaxURLsPerHost),
 		MaxRetries: off(s.MaxRetries), FailureThreshold: off(s.FailureThreshold), CancelOnThrottle: s.CancelOnThrottle,
-		LevelByLevel: s.MaxDepth >= 0, IgnoreRobots: s.IgnoreRobots, SkipSitemaps: !seeding.Uses(s, "sitemap"),
+		LevelByLevel: s.MaxDepth >= 0, IgnoreRobots: s.IgnoreRobots, SkipSitemaps: !s.Seeds("sitemap"),
 	}
 	if s.Profile == config.OwnSite {
 		o.KeepTurn = ownSiteTurn

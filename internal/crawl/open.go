@@ -99,6 +99,7 @@ func open(ctx context.Context, shared *Shared, o Options, stop *stopSignal) (*ru
 // build makes the parts of a run over its open store. Whatever fails, the caller closes the store.
 func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop *stopSignal, reader *parser.Parser, indexes *seeding.Indexes) error {
 	settings, store := r.settings, r.store
+	resumed := store.Run() > 1
 	startHosts, bare := map[string]bool{}, map[string]bool{}
 	for _, s := range r.starts {
 		startHosts[s.URL.Host()] = true
@@ -133,7 +134,7 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop *stopS
 		return err
 	}
 	robots := &robotsServer{
-		server: work, ignore: settings.IgnoreRobots, strict: settings.RobotsStrict,
+		server: work, scope: within, ignore: settings.IgnoreRobots, strict: settings.RobotsStrict,
 		cache: robotscache.New(store, robotscache.Reader{Token: robots.ProductToken(settings.UserAgent), Strict: settings.RobotsStrict}, shared.robotsMemory, robotscache.Generation{Number: visited.Generation(), Began: generationBegan}),
 	}
 	admission := &admission{folds: learned, visits: visited}
@@ -182,10 +183,10 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop *stopS
 	r.workers = &workers{
 		cluster: o.Cluster, server: work, number: settings.MaxWorkers, frontier: r.frontier, gov: governor, gate: shared.gate.Join(o.Managed.Account), quota: newQuota(o.Managed.Quota, r.frontier, limits, r.endings, r.log), denied: shared.denied, crashes: crashes, limits: limits, endings: r.endings,
 		robots:   robots,
-		sitemaps: &sitemapServer{server: work, robots: robots, sitemaps: robots.sitemaps, crashes: crashes, warnings: r.warnings, scope: within, rescoped: o.Managed.Rescoped},
+		sitemaps: &sitemapServer{server: work, robots: robots, sitemaps: robots.sitemaps, crashes: crashes, warnings: r.warnings, scope: within, resumed: resumed},
 		pages: &pageTools{
 			server: work, settings: settings, store: store, scope: within, hasher: hasher, visits: visited, sweeper: r.sweeper, robots: robots, crashes: crashes, traps: learned.traps, linkage: learned.linkage,
-			parser: reader, parsing: newSemaphore(settings.ParseSemaphoreLimit), client: r.client, warnings: r.warnings, bare: bare, rescoped: o.Managed.Rescoped, alone: o.Cluster == nil,
+			parser: reader, parsing: newSemaphore(settings.ParseSemaphoreLimit), client: r.client, warnings: r.warnings, bare: bare, resumed: resumed, alone: o.Cluster == nil,
 		},
 	}
 	r.supervisor = &supervisor{

@@ -70,8 +70,6 @@ type Managed struct {
 	HasSlot bool
 	// GuardStarts means that start URLs that name an address which is not public are refused like others.
 	GuardStarts bool
-	// Rescoped means that the scope has changed since URLs were queued: those outside of it end as excluded.
-	Rescoped bool
 	// Notify, when not nil, is told what a user should know at once. It must return soon, and must not call the crawl.
 	Notify func(Notice)
 }

@@ -48,7 +48,7 @@ type pageTools struct {
 	client   *fetch.Client // the fetcher when it is the run's own, else nil
 	warnings *warnings
 	bare     map[string]bool // start URLs that were bare domains
-	rescoped bool            // the scope has changed since URLs were queued
+	resumed  bool            // earlier runs have queued URLs, perhaps by other settings
 	alone    bool            // this is the only machine
 	extended func(string)    // tells other machines of a scope extension, before it is recorded; may be nil
 }
@@ -95,27 +95,23 @@ func (w *pageServer) serve(ctx context.Context, l *frontier.Lease) error {
 		_, err := w.done(l, frontier.Result{Finish: failure(page.Crashed, why+"; 'resume --retry-crashed' tries it again", page.Robots{}), Final: true})
 		return err
 	}
-	if w.rescoped && link.Source != page.SourceStart && w.scope.Check(u) != scope.InScope {
-		_, err := w.done(l, frontier.Result{Finish: failure(page.Excluded, errRescoped.Error(), page.Robots{}), Final: true})
-		return err
-	}
-	if trap := w.trapOf(&link); trap != "" {
-		_, err := w.done(l, frontier.Result{Finish: trapped(trap), Final: true})
-		return err
-	}
-	if w.settings.MaxDepth >= 0 && link.Depth > 0 && (w.extended != nil || w.store.Run() > 1) {
-		// The frontier of an earlier run, or of another machine, knew that the depth is less, in memory.
-		listed, err := state.IsListed(w.store, link.Key)
-		if err != nil {
+	if w.settings.MaxDepth >= 0 {
+		if err := w.locate(&link); err != nil {
 			return err
-		}
-		if listed {
-			link.Depth = 0
 		}
 	}
 	visit, err := w.visits.Begin(ctx, &link)
 	if err != nil {
 		return w.unlessStopped(ctx, l, err)
+	}
+	if w.resumed {
+		if why := w.scope.CheckKnown(&link); why != scope.InScope {
+			return w.exclude(l, &visit, why)
+		}
+	}
+	if trap := w.trapOf(&link); trap != "" {
+		_, err := w.done(l, frontier.Result{Finish: trapped(trap), Final: true})
+		return err
 	}
 	ev, err := w.robots.evidence(ctx, u)
 	if err != nil {
@@ -153,8 +149,8 @@ func (w *pageServer) serve(ctx context.Context, l *frontier.Lease) error {
 		}
 		answer.Modified = w.page.Modified
 	}
-	if readable || f.outcome == page.Redirect {
-		if err := w.visits.Complete(&visit, &link); err != nil {
+	if w.settings.MaxDepth < 0 && (readable || f.outcome == page.Redirect) { // the links of the page need it
+		if err := w.locate(&link); err != nil {
 			return err
 		}
 	}
@@ -193,6 +189,40 @@ func (w *pageServer) serve(ctx context.Context, l *frontier.Lease) error {
 		return err
 	}
 	return w.linkLate(&link, r.Links)
+}
+
+// locate gives a link the depth and the priority that its page was found with. The queue does not tell those of a later visit. Under a depth limit, a page that a sitemap
+// lists has depth 0: the frontier knows that in memory, and forgets it with the run or when another machine takes the page over.
+func (w *pageServer) locate(l *frontier.Link) error {
+	if l.Visit > 1 {
+		found, ok, err := w.store.Found(l.Key)
+		if err != nil {
+			return err
+		}
+		if ok {
+			l.Depth, l.Priority = found.Depth, found.Priority
+		}
+	}
+	if w.settings.MaxDepth < 0 || l.Depth == 0 || w.extended == nil && !w.resumed {
+		return nil
+	}
+	listed, err := state.IsListed(w.store, l.Key)
+	if listed {
+		l.Depth = 0
+	}
+	return err
+}
+
+// exclude ends the lease of a URL that an earlier run queued and that the settings leave out now. What earlier visits found of it stays.
+func (w *pageServer) exclude(l *frontier.Lease, visit *visits.Visit, why scope.Reason) error {
+	text := "the settings were changed after it was queued, and " + w.scope.Explain(why)
+	if kept, checked := visit.Keep("not checked again: " + text); kept != nil {
+		f := finish{at: checked}
+		_, err := w.end(l, frontier.Result{Finish: f.judged(kept), Final: true})
+		return err
+	}
+	_, err := w.done(l, frontier.Result{Finish: failure(page.Excluded, "not fetched: "+text, page.Robots{}), Final: true})
+	return err
 }
 
 // linkLate notes links to URLs that a sitemap listed after the page was read and before its links were recorded. Either these URLs are recorded as found by

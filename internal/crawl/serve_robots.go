@@ -29,6 +29,7 @@ type robotsServer struct {
 	*server
 	cache    *robotscache.Cache
 	sitemaps *seeding.Sitemaps
+	scope    *scope.Scope
 	ignore   bool // --ignore-robots
 	strict   bool // --robots-strict
 }
@@ -76,6 +77,11 @@ func (w *robotsServer) serveOrigin(ctx context.Context, l *frontier.Lease, task 
 	var answer frontier.OriginFact // of this lease; its state is unknown if the stored one still counts
 	r := frontier.Result{}
 	if !w.cache.IsValid(&fact) {
+		if !w.scope.Permits(l.URL()) {
+			// Earlier settings allowed the host. What is queued of it is excluded, whatever its robots.txt says.
+			_, err := w.done(l, frontier.Result{RobotsUntil: time.Now().Add(robotscache.Retry)})
+			return err
+		}
 		if task.Late {
 			answer = robotscache.Failed(0)
 			w.note(task, &answer, errLateRobots)

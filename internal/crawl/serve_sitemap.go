@@ -31,7 +31,7 @@ type sitemapServer struct {
 	crashes  *crashGuard
 	warnings *warnings
 	scope    *scope.Scope
-	rescoped bool // the scope has changed since sitemaps were queued
+	resumed  bool // earlier runs have queued sitemaps, perhaps by other settings
 }
 
 // serve reads a sitemap as it comes, adds its entries and requests the sitemaps that it names.
@@ -48,8 +48,8 @@ func (w *sitemapServer) serve(ctx context.Context, l *frontier.Lease) error {
 		return w.end(l, m, frontier.Result{Class: pace.ClassNone, Finish: sitemapFinish(page.Crashed, 0), Final: true}, errors.New(why+"; 'resume --retry-crashed' tries it again"))
 	}
 	u := l.URL()
-	if w.rescoped && !w.scope.Permits(u) {
-		return w.end(l, m, frontier.Result{Class: pace.ClassNone, Finish: sitemapFinish(page.Excluded, 0), Final: true}, errRescoped)
+	if w.resumed && !w.scope.Permits(u) {
+		return w.end(l, m, frontier.Result{Class: pace.ClassNone, Finish: sitemapFinish(page.Excluded, 0), Final: true}, errExcluded)
 	}
 	ev, err := w.robots.evidence(ctx, u)
 	if err != nil {
@@ -95,8 +95,8 @@ func (w *sitemapServer) serve(ctx context.Context, l *frontier.Lease) error {
 	return w.end(l, m, ended, err)
 }
 
-// errRescoped is why a sitemap or a page was not requested that had been queued.
-var errRescoped = errors.New("outside of the scope of the crawl, which was changed")
+// errExcluded is why a sitemap was not requested that had been queued.
+var errExcluded = errors.New("not read: the settings were changed after it was queued, and --only-hosts does not name its host")
 
 // errDisallowed is why a sitemap was not requested.
 var errDisallowed = errors.New("not read: robots.txt of its host disallows it and does not name it")

@@ -229,15 +229,21 @@ func (s *server) failureResult(l *frontier.Lease, err error) (r frontier.Result,
 
 // done ends a lease and counts what became of it.
 func (s *server) done(l *frontier.Lease, r frontier.Result) (frontier.Disposition, error) {
+	d, err := s.end(l, r)
+	if err == nil && d == frontier.Finished && l.Kind() == frontier.KindPage {
+		s.tally.finished(r.Finish)
+	}
+	return d, err
+}
+
+// end ends a lease.
+func (s *server) end(l *frontier.Lease, r frontier.Result) (frontier.Disposition, error) {
 	d, err := l.Done(r)
 	if errors.Is(err, frontier.ErrPartitionClosed) {
-		return d, nil // another machine has the URL now
+		return frontier.Returned, nil // another machine has the URL now
 	}
 	if err != nil {
 		return d, fmt.Errorf("record %s: %w", l.URL(), err)
-	}
-	if d == frontier.Finished && l.Kind() == frontier.KindPage {
-		s.tally.finished(r.Finish)
 	}
 	return d, nil
 }

@@ -84,7 +84,7 @@ func TestEveryLineFitsTheSchema(t *testing.T) {
 	for _, o := range page.Outcomes() {
 		switch o {
 		case page.DNSError, page.Crashed, page.Pending: // see above; Pending is below
-		case page.Excluded: // of crawls whose scope is changed while they are paused, which only a server does
+		case page.Excluded: // of crawls that are resumed with a narrower scope: see TestResumeWithANarrowerScope
 		default:
 			if got[o.String()] == 0 {
 				t.Errorf("no line is %s: %v", o, got)

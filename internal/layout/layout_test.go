@@ -55,7 +55,7 @@ var allowedImports = map[string][]string{
 	"internal/crawl/denied":        {"internal/config", "internal/fetch"},
 	"internal/crawl/report":        {"frontier", "internal/clickdepth", "internal/config", "internal/crawl/datadir", "internal/crawl/scope", "internal/export", "internal/extsort", "internal/page", "internal/pageindex", "internal/pagestats", "internal/problems", "internal/recrawl", "internal/urlnorm", "internal/words", "state"},
 	"internal/crawl/robotscache":   {"frontier", "internal/fetch", "internal/page", "internal/robots", "internal/urlnorm", "internal/words", "state"},
-	"internal/crawl/scope":         {"frontier", "internal/config", "internal/urlnorm", "state"},
+	"internal/crawl/scope":         {"frontier", "internal/config", "internal/page", "internal/urlnorm", "state"},
 	"internal/crawl/seeding":       {"frontier", "internal/config", "internal/crawl/datadir", "internal/crawl/gate", "internal/crawl/robotscache", "internal/crawl/scope", "internal/fetch", "internal/page", "internal/seed", "internal/sitemap", "internal/urlnorm", "state"},
 	"internal/crawl/sweep":         {"frontier", "internal/crawl/report", "internal/crawl/scope", "internal/extsort", "internal/page", "internal/urlnorm", "state"},
 	"internal/crawl/visits":        {"frontier", "frontier/dedup", "internal/crawl/sweep", "internal/page", "internal/recrawl", "state"},

@@ -17,6 +17,7 @@ type Known struct {
 	Status  int
 	Facts   *page.Facts // those that hold
 
+	CheckedAt time.Time // when the last visit was
 	ChangedAt time.Time // when a change was last seen
 	Changes   uint32    // how many visits saw a change
 	Failures  uint8     // visits in a row that failed, while facts were kept
@@ -29,7 +30,7 @@ func KnownFrom(f *frontier.Finish) (*Known, error) {
 		return nil, err
 	}
 	return &Known{
-		Outcome: page.Outcome(f.Outcome), Status: int(f.Status), Facts: facts, ChangedAt: f.ChangedAt, Changes: f.Changes, Failures: f.Failures,
+		Outcome: page.Outcome(f.Outcome), Status: int(f.Status), Facts: facts, CheckedAt: f.CheckedAt, ChangedAt: f.ChangedAt, Changes: f.Changes, Failures: f.Failures,
 	}, nil
 }
 
@@ -136,6 +137,13 @@ func (k *Known) kept() Verdict {
 	return Verdict{
 		Outcome: k.Outcome, Status: k.Status, RedirectTo: k.Facts.RedirectTo, KeepFacts: true, ChangedAt: k.ChangedAt, Changes: k.Changes, Failures: k.Failures,
 	}
+}
+
+// Keep is the verdict of a visit that was not made, for the given reason.
+func (k *Known) Keep(why string) *Verdict {
+	v := k.kept()
+	v.Facts = &page.Facts{Error: why}
+	return &v
 }
 
 // judgeNotModified is for a 304 to a request with conditions. The facts are written again only if the headers say something new.

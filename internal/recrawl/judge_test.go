@@ -311,7 +311,7 @@ func TestRecord(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &Known{Outcome: page.OK, Status: 200, Facts: read(2), ChangedAt: now, Changes: 1}
+	want := &Known{Outcome: page.OK, Status: 200, Facts: read(2), CheckedAt: now, ChangedAt: now, Changes: 1}
 	if !reflect.DeepEqual(known, want) || f.Change != uint8(page.Changed) || f.KeepFacts || len(f.Differences) == 0 {
 		t.Errorf("recorded %+v\nread %+v", f, known)
 	}

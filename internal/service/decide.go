@@ -136,7 +136,7 @@ func (r *row) beginGeneration(now time.Time) {
 	r.Generation++
 	r.State, r.Desired, r.Waiting, r.queuedAt = Queued, DesiredRun, nil, Millis(now)
 	r.StartedAt, r.EndedAt, r.Result = page.Time{}, page.Time{}, Result{}
-	r.elapsed, r.counted, r.rescope = 0, 0, false
+	r.elapsed, r.counted = 0, 0
 	r.PagesCounted, r.Problems = 0, nil
 }
 

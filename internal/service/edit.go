@@ -65,13 +65,11 @@ func (c *Crawls) edit(ctx context.Context, tx *Tx, caller *Caller, r *row, e *Ed
 		}
 		r.starts = *e.StartURLs
 	}
-	rescoped := false
 	for name, value := range e.Settings {
 		if editable != nil && !slices.Contains(editable, name) {
 			faults = append(faults, r.refuseSetting(name, editable))
 			continue
 		}
-		rescoped = rescoped || slices.Contains(scopeSettings(), name)
 		if string(value) == "null" {
 			delete(r.given, name)
 		} else {
@@ -88,14 +86,13 @@ func (c *Crawls) edit(ctx context.Context, tx *Tx, caller *Caller, r *row, e *Ed
 			r.Warnings = warnings // the others are of settings that were judged before
 		}
 		r.warnLate(e.Settings)
-		r.rescope = r.rescope || rescoped && r.hasStarted()
 	}
 	if err := Invalid("the change", faults); err != nil {
 		return err
 	}
-	err = tx.Change("UPDATE crawl SET name = ?, labels_json = ?, plan = ?, priority = ?, profile = ?, starts_json = ?, start_count = ?, settings_json = ?, shown_json = ?, stored_json = ?, rescope = ?, "+
+	err = tx.Change("UPDATE crawl SET name = ?, labels_json = ?, plan = ?, priority = ?, profile = ?, starts_json = ?, start_count = ?, settings_json = ?, shown_json = ?, stored_json = ?, "+
 		"result_json = ? WHERE id = ?",
-		r.Name, ToJSON(r.Labels), r.Plan, r.Priority, r.Profile, ToJSON(r.starts), len(r.starts), ToJSON(r.given), ToJSON(r.Settings), ToJSON(r.stored), r.rescope, ToJSON(r.Result), r.ID)
+		r.Name, ToJSON(r.Labels), r.Plan, r.Priority, r.Profile, ToJSON(r.starts), len(r.starts), ToJSON(r.given), ToJSON(r.Settings), ToJSON(r.stored), ToJSON(r.Result), r.ID)
 	return errors.Join(err, tx.Audit(caller, "crawl.edit", r.ID, map[string]any{"settings": slices.Sorted(maps.Keys(e.Settings))}))
 }
 

@@ -22,7 +22,6 @@ type row struct {
 	begun       bool // it has a directory
 	resumeFirst bool
 	trial       trial
-	rescope     bool
 	elapsed     time.Duration // of this generation
 	counted     int64         // pages of this generation that are booked
 	disk        int64
@@ -32,7 +31,7 @@ type row struct {
 const shownStarts = 10
 
 const rowColumns = "id, account, name, labels_json, generation, state, desired, wait_code, wait_detail, starts_json, start_count, profile, settings_json, shown_json, stored_json, " +
-	"recrawl_json, plan, priority, schedule, created_at, queued_at, started_at, ended_at, begun, resume_first, trial, rescope, elapsed_ms, counted, disk_bytes, " +
+	"recrawl_json, plan, priority, schedule, created_at, queued_at, started_at, ended_at, begun, resume_first, trial, elapsed_ms, counted, disk_bytes, " +
 	"result_json, progress_json"
 
 // scanRow reads a whole row.
@@ -47,7 +46,7 @@ func scan(from Scanner, whole bool) (*row, error) {
 	var waiting Waiting
 	var created, started, ended, elapsed int64
 	err := from.Scan(&r.ID, &r.Account, &r.Name, &labels, &r.Generation, &r.State, &r.Desired, &waiting.Code, &waiting.Detail, &starts, &r.StartURLCount, &r.Profile, &settings, &shown, &stored,
-		&recrawl, &r.Plan, &r.Priority, &r.Schedule, &created, &r.queuedAt, &started, &ended, &r.begun, &r.resumeFirst, &r.trial, &r.rescope, &elapsed, &r.counted, &r.disk,
+		&recrawl, &r.Plan, &r.Priority, &r.Schedule, &created, &r.queuedAt, &started, &ended, &r.begun, &r.resumeFirst, &r.trial, &elapsed, &r.counted, &r.disk,
 		&result, &progress)
 	if err != nil {
 		return nil, err
@@ -119,8 +118,8 @@ func (r *row) move(tx *Tx, by Actor, event EventType, data any) error {
 		recrawl = ToJSON(r.recrawl)
 	}
 	err := tx.Change("UPDATE crawl SET state = ?, desired = ?, generation = ?, wait_code = ?, wait_detail = ?, recrawl_json = ?, "+
-		"started_at = ?, ended_at = ?, begun = ?, resume_first = ?, trial = ?, rescope = ?, elapsed_ms = ?, counted = ?, queued_at = ?, disk_bytes = ?, result_json = ?, progress_json = ? WHERE id = ?",
-		r.State, r.Desired, r.Generation, code, detail, recrawl, Millis(r.StartedAt.Time), Millis(r.EndedAt.Time), r.begun, r.resumeFirst, r.trial, r.rescope,
+		"started_at = ?, ended_at = ?, begun = ?, resume_first = ?, trial = ?, elapsed_ms = ?, counted = ?, queued_at = ?, disk_bytes = ?, result_json = ?, progress_json = ? WHERE id = ?",
+		r.State, r.Desired, r.Generation, code, detail, recrawl, Millis(r.StartedAt.Time), Millis(r.EndedAt.Time), r.begun, r.resumeFirst, r.trial,
 		r.elapsed.Milliseconds(), r.counted, r.queuedAt, r.disk, ToJSON(r.Result), ToJSON(r.Progress), r.ID)
 	if err != nil || event == "" {
 		return err

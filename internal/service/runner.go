@@ -204,7 +204,7 @@ func (r *runner) prepare(ctx context.Context, row *row) error {
 		Settings: settings, Starts: starts, Dir: r.dir, Version: s.o.Version, NoControl: true, Fetcher: s.o.Fetcher, Started: func(*monitor.Monitor) { r.hasBegun() },
 		Log: slog.New(slog.NewJSONHandler(r.log, &slog.HandlerOptions{Level: slog.LevelInfo})),
 		Managed: crawl.Managed{
-			Account: row.Account, Elapsed: row.elapsed, Quota: &grants{s, row.ID}, Finishing: r.finishing, HasSlot: true, GuardStarts: true, Rescoped: row.rescope, Notify: r.notify,
+			Account: row.Account, Elapsed: row.elapsed, Quota: &grants{s, row.ID}, Finishing: r.finishing, HasSlot: true, GuardStarts: true, Notify: r.notify,
 		},
 	}
 	if exists {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/dustin/go-humanize"
 
@@ -66,9 +65,9 @@ func (c *Crawl) notChecked() (not, notes map[problems.Code]string) {
 	if s.Profile == config.OwnSite && s.MaxInflightPerHost > judgedInflight {
 		not[problems.Slow] = fmt.Sprintf("up to %d requests of a host were under way at once (--max-inflight-per-host), so that response times say little about single pages", s.MaxInflightPerHost)
 	}
-	if !slices.Contains(s.SeedingStrategy, "sitemap") && !slices.Contains(s.SeedingStrategy, "all") {
+	if !s.Seeds("sitemap") {
 		for _, code := range []problems.Code{problems.SitemapNotOK, problems.SitemapNotIndexable, problems.NotInSitemap} {
-			not[code] = "sitemaps were not read (--seeding-strategy)"
+			not[code] = "sitemaps were not read (--seeding-strategy, or --max-depth 0)"
 		}
 	}
 	return not, notes

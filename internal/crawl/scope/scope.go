@@ -11,6 +11,7 @@ import (
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
@@ -20,6 +21,7 @@ const MaxHops = 10
 // Scope decides which found URLs belong to the crawl. It is safe for concurrent use; only Extend changes it.
 type Scope struct {
 	kind    string
+	depth   int // --max-depth
 	matcher *Matcher
 	skip    map[string]bool // extensions, lower case, without the dot
 	only    config.HostSet  // empty means any host
@@ -35,7 +37,7 @@ type Scope struct {
 
 // New compiles the settings and spans the start URLs.
 func New(s *config.Settings, starts []urlnorm.URL) (*Scope, error) {
-	sc := &Scope{kind: s.Scope, skip: map[string]bool{}, starts: make(map[string]bool, len(starts)), more: map[string]bool{}}
+	sc := &Scope{kind: s.Scope, depth: s.MaxDepth, skip: map[string]bool{}, starts: make(map[string]bool, len(starts)), more: map[string]bool{}}
 	for _, e := range s.SkipExtensions {
 		sc.skip[strings.ToLower(strings.TrimPrefix(e, "."))] = true
 	}
@@ -182,6 +184,34 @@ func (s *Scope) check(u urlnorm.URL, contained bool) Reason {
 		return OutOfScope
 	}
 	return s.Filter(u)
+}
+
+// CheckKnown says whether a URL that the crawl has found earlier, perhaps by other settings, belongs to it, and if not, why. The depth
+// and the priority of the link are those that it was found with. A start URL always belongs to the crawl. With a depth limit of 0 no other
+// URL of depth 0 does, but for what start URLs redirect to.
+func (s *Scope) CheckKnown(l *frontier.Link) Reason {
+	switch {
+	case l.Source == page.SourceStart:
+		return InScope
+	case s.depth >= 0 && int(l.Depth) > s.depth, s.depth == 0 && l.Priority != frontier.PriorityStart:
+		return TooDeep
+	}
+	return s.Check(l.URL)
+}
+
+// Explain says of a URL, for a reason of CheckKnown, which setting leaves it out.
+func (s *Scope) Explain(why Reason) string {
+	switch why {
+	case Excluded:
+		return "--exclude matches it"
+	case NotIncluded:
+		return "no --include matches it"
+	case ByExtension:
+		return "--skip-extensions names its extension"
+	case TooDeep:
+		return fmt.Sprintf("it is deeper than --max-depth %d", s.depth)
+	}
+	return "it is outside of the scope (--scope, --only-hosts)"
 }
 
 // A Page checks the links of one page, most of which are on the page's own host.

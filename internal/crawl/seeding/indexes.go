@@ -80,7 +80,7 @@ func NewIndexes(s *config.Settings, fetcher func(base, usual string) (seed.Fetch
 		}},
 	} {
 		name := page.SourceName(i.code)
-		if !Uses(s, name) {
+		if !s.Seeds(name) {
 			continue
 		}
 		f, stop, err := fetcher(i.base, i.usual)

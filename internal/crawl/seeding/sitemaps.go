@@ -86,14 +86,9 @@ const (
 	Guessed              // one of the usual places: its absence is no news
 )
 
-// Uses reports whether the settings name a source of URLs.
-func Uses(s *config.Settings, source string) bool {
-	return slices.Contains(s.SeedingStrategy, source) || slices.Contains(s.SeedingStrategy, "all")
-}
-
 // New makes what requests sitemaps, if the settings name them as a source of URLs.
 func New(o Options) *Sitemaps {
-	s := &Sitemaps{o: o, reading: map[frontier.Key]*Reading{}, hosts: map[frontier.HostID]*hostCount{}, enabled: Uses(o.Settings, "sitemap"), total: o.Requested}
+	s := &Sitemaps{o: o, reading: map[frontier.Key]*Reading{}, hosts: map[frontier.HostID]*hostCount{}, enabled: o.Settings.Seeds("sitemap"), total: o.Requested}
 	if o.Settings.Since != "" {
 		s.since, _ = config.ParseDate(o.Settings.Since) // checked when the settings were loaded
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/crawl/sweep"
@@ -20,7 +21,6 @@ import (
 // A Store knows what earlier visits recorded.
 type Store interface {
 	Before(ctx context.Context, k frontier.Key, visit uint32) (state.Page, bool, error)
-	Found(k frontier.Key) (frontier.Link, bool, error)
 	Facts() map[string][]byte
 }
 
@@ -118,18 +118,6 @@ func (v *Visits) Begin(ctx context.Context, l *frontier.Link) (Visit, error) {
 	return visit, nil
 }
 
-// Complete gives the link of a later visit the depth that the page was found at, which its place in the queue does not tell. Only links of the page need it.
-func (v *Visits) Complete(visit *Visit, l *frontier.Link) error {
-	if !visit.IsLater() {
-		return nil
-	}
-	found, ok, err := v.store.Found(l.Key)
-	if err == nil && ok {
-		l.Depth = found.Depth
-	}
-	return err
-}
-
 // IsConditional reports whether the server may answer 304.
 func (v *Visit) IsConditional() bool { return v.conditional }
 
@@ -165,6 +153,15 @@ func (v *Visit) Judge(a *recrawl.Answer) recrawl.Verdict {
 		return recrawl.Verdict{ReadAgain: recrawl.ReadAround}
 	}
 	return recrawl.Verdict{Outcome: a.Outcome, Status: a.Status, Facts: a.Facts, RedirectTo: a.Facts.RedirectTo}
+}
+
+// Keep is the verdict of a visit that is not made, for the given reason: what is known of the page stays, as of its last check. It is
+// nil if nothing is known.
+func (v *Visit) Keep(why string) (kept *recrawl.Verdict, checked time.Time) {
+	if v.known == nil {
+		return nil, checked
+	}
+	return v.known.Keep(why), v.known.CheckedAt
 }
 
 // ReadAgain notes that a page must be asked for once more. Its lease is to be returned; the next one asks in the given way.

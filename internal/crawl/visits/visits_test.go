@@ -23,8 +23,6 @@ func (s *stored) Before(context.Context, frontier.Key, uint32) (state.Page, bool
 	return s.page, true, nil
 }
 
-func (s *stored) Found(frontier.Key) (frontier.Link, bool, error) { return s.page.Link, true, nil }
-
 func (s *stored) Facts() map[string][]byte { return s.facts }
 
 // A page is asked for with conditions, unless there is a reason against it.
@@ -55,7 +53,7 @@ func TestConditions(t *testing.T) {
 		facts := page.Facts{ETag: `"v1"`, TextHash: new(page.Hash(1)), ContentHash: new(page.Hash(2))}
 		s := &stored{
 			page: state.Page{
-				Link:   frontier.Link{URL: u, Depth: 4},
+				Link:   frontier.Link{URL: u},
 				Finish: &frontier.Finish{Outcome: uint8(page.OK), Status: 200, Visit: 5, Generation: 2, Facts: facts.Append(nil)}, FactsGeneration: 1,
 			},
 			facts: map[string][]byte{"generation": []byte(c.generation), "reader 1": []byte(reader)},
@@ -80,9 +78,6 @@ func TestConditions(t *testing.T) {
 		}
 		if got := visit.Header.Get("Cache-Control") == "no-cache"; got != (c.how == recrawl.ReadAround) {
 			t.Errorf("%s: headers %v", name, visit.Header)
-		}
-		if err := v.Complete(&visit, &link); err != nil || link.Depth != 4 {
-			t.Errorf("%s: the link is %+v (%v)", name, link, err)
 		}
 		if again, err := v.Begin(t.Context(), &link); err != nil || c.how != recrawl.ReadNothing && !again.IsConditional() {
 			t.Errorf("%s: the way to ask is not forgotten after the request (%v)", name, err)

@@ -1,0 +1,75 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// sections serves a site of sections: the start page links to them, each section to its pages, and each page to a further one.
+func sections(t *testing.T, names ...string) string {
+	t.Helper()
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		section, rest, _ := strings.Cut(strings.Trim(r.URL.Path, "/"), "/")
+		switch {
+		case strings.HasSuffix(r.URL.Path, ".txt"), strings.HasSuffix(r.URL.Path, ".xml"):
+			w.WriteHeader(http.StatusNotFound)
+		case section == "":
+			for _, name := range names {
+				fmt.Fprintf(w, `<a href="/%s/">%s</a>`, name, name)
+			}
+		case rest == "":
+			for i := range 8 {
+				fmt.Fprintf(w, `<title>%s</title><a href="/%s/%d">%d</a>`, section, section, i, i)
+			}
+		case !strings.Contains(rest, "/"):
+			fmt.Fprintf(w, `<title>%s %s</title><a href="%s/more">more</a>`, section, rest, rest)
+		default:
+			fmt.Fprintf(w, `<title>%s %s</title>`, section, rest)
+		}
+	}))
+	t.Cleanup(web.Close)
+	return web.URL + "/"
+}
+
+// A crawl that found too much is resumed with a narrower scope: what is queued outside of it is excluded, in every output.
+func TestResumeWithANarrowerScope(t *testing.T) {
+	t.Parallel()
+	start := sections(t, "forum", "shop", "news")
+	dir := filepath.Join(t.TempDir(), "data")
+	got := run(t, "crawl", "--profile", "own-site", "--data-dir", dir, "--max-urls", "5", "--start-url", start)
+	ended(t, got, dir, 3, "partial", "max_urls")
+	queued := 0
+	for url, l := range readLines(t, dir) {
+		if l.Outcome == "pending" && strings.Contains(url, "/forum/") {
+			queued++
+		}
+	}
+	got = run(t, "resume", "--data-dir", dir, "--max-urls", "0", "--exclude", "/forum/")
+	rep := ended(t, got, dir, 0, "complete", "")
+	lines, excluded := readLines(t, dir), 0
+	for url, l := range lines {
+		if l.Outcome != "excluded" {
+			continue
+		}
+		if excluded++; !strings.Contains(url, "/forum/") || !strings.Contains(l.Error, "--exclude matches it") {
+			t.Errorf("%s is excluded: %q", url, l.Error)
+		}
+	}
+	fitsSchema(t, dir)
+	if excluded != queued || queued == 0 || rep.Outcomes["excluded"] != excluded || rep.Outcomes["pending"] != 0 {
+		t.Errorf("%d were queued, %d are excluded; the report says %v", queued, excluded, rep.Outcomes)
+	}
+	if n := fmt.Sprintf("excluded %d", excluded); !strings.Contains(got.stdout, n) {
+		t.Errorf("the closing table does not say %q:\n%s", n, got.stdout)
+	}
+	status := run(t, "status", dir)
+	if n := fmt.Sprintf("excluded %d", excluded); !strings.Contains(status.stdout, n) {
+		t.Errorf("status does not say %q:\n%s", n, status.stdout)
+	}
+	succeeded(t, run(t, "export", dir, "--format", "csv"))
+}
