@@ -18,9 +18,6 @@ const (
 	recrawls = 5
 	// recrawlKills is how often the recrawls of one data directory are killed.
 	recrawlKills = 20
-	// anywhereKills is how many kills of one generation come at any moment. Later ones come after some progress: a page that is in flight at four unclean ends is given up,
-	// which is another test.
-	anywhereKills = 2
 )
 
 // killedWebs are webs that change: one with every kind of change and validators that are right, and one with hosts whose answers 304 are false.
@@ -116,7 +113,7 @@ func TestCrashRecrawl(t *testing.T) {
 			for n, left := 0, (*crashes+1)/2; left > 0; n, left = n+1, left-recrawlKills {
 				t.Run(fmt.Sprint("series ", n), func(t *testing.T) {
 					t.Parallel()
-					k := &recrawlKiller{rnd: rand.New(rand.NewPCG(seed, uint64(n))), s: newSeries(t, cfg, "--max-inflight-per-host", "3"), requests: requests, took: took}
+					k := &recrawlKiller{rnd: rand.New(rand.NewPCG(seed, uint64(n))), s: newSeries(t, cfg, "--max-inflight-per-host", "3", "--timeout", "1h"), requests: requests, took: took}
 					for kills := min(left, recrawlKills); kills > 0 && !t.Failed(); {
 						killed := k.series(t, kills)
 						t.Logf("killed %d times", killed)
@@ -125,7 +122,7 @@ func TestCrashRecrawl(t *testing.T) {
 							t.Error("no recrawl was killed before its end")
 						}
 						kills -= killed
-						k.s = newSeries(t, cfg, "--max-inflight-per-host", "3")
+						k.s = newSeries(t, cfg, "--max-inflight-per-host", "3", "--timeout", "1h")
 					}
 				})
 			}
@@ -136,7 +133,7 @@ func TestCrashRecrawl(t *testing.T) {
 // wholeRecrawls is what recrawls find that are never killed, and how many requests for pages one of them makes in which time.
 func wholeRecrawls(t *testing.T, cfg testweb.Config) (_ recrawled, requests int, took time.Duration) {
 	t.Helper()
-	s := newSeries(t, cfg, "--max-inflight-per-host", "3")
+	s := newSeries(t, cfg, "--max-inflight-per-host", "3", "--timeout", "1h")
 	for generation := range recrawls + 1 {
 		got := s.run(t, generation)
 		rep := ended(t, got, s.dir, 0, "complete", "")
@@ -152,55 +149,70 @@ type recrawlKiller struct {
 	s        *crawlSeries
 	requests int // of a recrawl that is not killed
 	took     time.Duration
+	killed   int // all recrawls of the series
 }
 
 // series crawls and recrawls, and kills the recrawls up to so many times. It returns how often they were killed before they were done.
 func (k *recrawlKiller) series(t *testing.T, most int) (killed int) {
 	t.Helper()
 	ended(t, k.s.run(t, 0), k.s.dir, 0, "complete", "")
+	k.killed = 0
 	for generation := 1; generation <= recrawls && !t.Failed(); generation++ {
-		killed += k.recrawl(t, generation, (most-killed+recrawls-generation)/(recrawls+1-generation))
+		k.recrawl(t, generation, (most-k.killed+recrawls-generation)/(recrawls+1-generation))
 	}
-	return killed
+	return k.killed
 }
 
 // recrawl recrawls one generation of the web, and kills that up to so many times.
-func (k *recrawlKiller) recrawl(t *testing.T, generation, most int) (killed int) {
+func (k *recrawlKiller) recrawl(t *testing.T, generation, most int) {
 	t.Helper()
 	if err := k.s.web.SetGeneration(generation); err != nil {
 		t.Fatal(err)
 	}
 	args := []string{"recrawl", "--data-dir", k.s.dir}
-	for killed < most {
-		p := start(t, append(args, whim(k.rnd)...)...)
-		k.wait(p, killed < anywhereKills)
-		got := p.kill()
+	for kills := 0; kills < most; kills++ {
+		got := k.kill(t, append(args, whim(k.rnd)...), kills)
 		if got.code == 0 {
-			return killed // it was done before
+			return // it was done before
 		}
 		if got.code != -1 {
 			t.Fatalf("exit status %d, want 0", got.code)
 		}
-		killed++
+		k.killed++
 		if status(t, k.s.dir).Generation == generation {
 			args = []string{"resume", "--data-dir", k.s.dir}
 		}
 		t.Logf("generation %d was killed after %d requests and %v; next is %s", generation, pages(k.s.web), got.took.Round(time.Millisecond), args[0])
 	}
 	ended(t, run(t, append(args, whim(k.rnd)...)...), k.s.dir, 0, "complete", "")
-	return killed
 }
 
-// wait waits until the moment to kill, or the end: any moment of a run, or one after some pages.
-func (k *recrawlKiller) wait(p *process, anywhere bool) {
-	delay := time.Duration(k.rnd.Int64N(int64(k.took + k.took/4)))
-	if !anywhere || k.rnd.IntN(2) == 0 {
-		enough := pages(k.s.web) + 30 + k.rnd.IntN(k.requests/2)
-		p.untilEnded(func() bool { return pages(k.s.web) >= enough })
-		delay = time.Duration(k.rnd.IntN(20)) * time.Millisecond
+// kill runs a recrawl that was killed so often before, and kills it: at any moment, which may be after its end, or after some pages, which is before its end if
+// as many are left. The first recrawl of a series is killed for certain.
+func (k *recrawlKiller) kill(t *testing.T, args []string, kills int) result {
+	t.Helper()
+	if k.killed > 0 && kills < killsAnywhere && k.rnd.IntN(2) == 0 {
+		p := start(t, args...)
+		k.pause(p, k.took+k.took/4)
+		return p.kill()
 	}
+	more := 30 + k.rnd.IntN(k.requests/2)
+	enough := pages(k.s.web) + more
+	k.s.web.Hold(more)
+	defer k.s.web.Release()
+	p := start(t, args...)
+	p.untilEnded(func() bool { return pages(k.s.web) > enough })
+	if kills >= killsAnywhere {
+		p.settle(k.s.dir)
+	}
+	k.pause(p, 20*time.Millisecond)
+	return p.kill()
+}
+
+// pause waits for a time up to the given one, or for the end of the program.
+func (k *recrawlKiller) pause(p *process, most time.Duration) {
 	select {
-	case <-time.After(delay):
+	case <-time.After(time.Duration(k.rnd.Int64N(int64(most)))):
 	case <-p.done:
 	}
 }

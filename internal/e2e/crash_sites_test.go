@@ -15,8 +15,7 @@ import (
 	"time"
 )
 
-// siteKills is how often one crawl of the sites is killed. Each kill comes after some progress: a page that is in flight at four unclean ends is given up,
-// which is another test.
+// siteKills is how often one crawl of the sites is killed.
 const siteKills = 12
 
 // difficultSites are hosts whose crawl depends on what was learned on the way: sessions in links and a calendar (shop.test), a sitemap index
@@ -281,6 +280,9 @@ func killSites(t *testing.T, workers int, rnd *rand.Rand, most, requests int, to
 			n := len(s.requests(""))
 			return n >= enough || n >= before+5 && time.Since(p.began) > late
 		})
+		if killed >= killsAnywhere {
+			p.settle(dir)
+		}
 		select { // which may be while it writes a checkpoint or the outputs
 		case <-time.After(time.Duration(rnd.IntN(20)) * time.Millisecond):
 		case <-p.done:
@@ -319,11 +321,13 @@ func TestDamagedSnapshotsAfterAKill(t *testing.T) {
 			t.Parallel()
 			s := difficultSites(t)
 			dir := filepath.Join(t.TempDir(), "data")
-			p := start(t, append(flagsOfSites(s, dir, 1), "--save-interval", "20ms")...)
+			s.hold(requests / 2)
+			p := start(t, append(flagsOfSites(s, dir, 1), "--save-interval", "20ms", "--timeout", "1h")...)
 			p.until("half of the requests were made and there are two checkpoints", func() bool {
 				return len(s.requests("")) > requests/2 && len(checkpointFiles(t, dir, ".checkpoint")) >= 2
 			})
 			p.kill()
+			s.release()
 			files := checkpointFiles(t, dir, ".snap")
 			newest := strings.TrimSuffix(filepath.Base(slices.Max(checkpointFiles(t, dir, ".checkpoint"))), ".checkpoint")
 			damaged := 0
@@ -357,16 +361,21 @@ func TestDamagedSnapshotsWithoutTheWholeLog(t *testing.T) {
 	t.Parallel()
 	s := difficultSites(t)
 	dir := filepath.Join(t.TempDir(), "data")
-	p := start(t, flagsOfSites(s, dir, 1)...)
+	s.hold(20)
+	p := start(t, append(flagsOfSites(s, dir, 1), "--timeout", "1h")...)
 	p.until("some requests were made", func() bool { return len(s.requests("")) > 20 })
 	p.kill()
 	logs := checkpointFiles(t, dir, ".wal")
 	if len(logs) == 0 {
 		t.Fatal("there is no log")
 	}
+	s.hold(20)
 	p = start(t, "resume", "--data-dir", dir, "--save-interval", "20ms")
-	p.until("checkpoints have cut the log of the first run", func() bool { return slices.Min(checkpointFiles(t, dir, ".wal")) > slices.Max(logs) })
+	p.until("checkpoints have cut the log of the first run", func() bool {
+		return len(s.requests("")) > 40 && slices.Min(checkpointFiles(t, dir, ".wal")) > slices.Max(logs)
+	})
 	p.kill()
+	s.release()
 	for _, file := range checkpointFiles(t, dir, ".snap") {
 		if err := os.Truncate(file, 20); err != nil {
 			t.Fatal(err)

@@ -176,7 +176,7 @@ func TestEveryStartIsAbandoned(t *testing.T) {
 		urls += fmt.Sprintf("http://%s/start/%d\n", web.HostName(0), i)
 	}
 	got := invocation{stdin: urls, args: []string{"crawl", "--start-url", "-", "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir,
-		"--failure-threshold", "5", "--max-retries", "0", "--max-host-backoff-secs", "1", "--max-host-failures", "100"}}.run(t)
+		"--failure-threshold", "5", "--max-inflight-per-host", "4", "--max-retries", "0", "--max-host-backoff-secs", "1", "--max-host-failures", "100"}}.run(t)
 	rep := ended(t, got, dir, 1, "failed", "abandoned")
 	if rep.Success || len(rep.Errors) == 0 {
 		t.Errorf("success %v, errors %q", rep.Success, rep.Errors)

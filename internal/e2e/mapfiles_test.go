@@ -149,7 +149,7 @@ func TestExportOfAKilledCrawl(t *testing.T) {
 	web := serve(t, testweb.Config{Seed: 5, Pages: 400, Sitemaps: &testweb.Sitemaps{}})
 	web.Hold(50)
 	dir, out := filepath.Join(t.TempDir(), "data"), t.TempDir()
-	p := start(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir)
+	p := start(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir, "--timeout", "1h")
 	p.until("some pages are recorded", func() bool { return pages(web) > 50 && status(t, dir).Outcomes["ok"] > 0 })
 	p.kill()
 	web.Release()

@@ -47,7 +47,7 @@ func TestStatusSaysHowToGoOn(t *testing.T) {
 // inspect prints what a crawl would record of a page that cannot be fetched, and fails.
 func TestInspectOfAPageThatCannotBeFetched(t *testing.T) {
 	t.Parallel()
-	const addr = "127.0.0.1:1"
+	addr := closedPort(t)
 	url := "http://" + addr + "/page"
 	cause := "dial tcp " + addr + ": connect: connection refused"
 	if runtime.GOOS == "windows" {

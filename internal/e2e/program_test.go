@@ -154,6 +154,17 @@ func (p *process) kill() result {
 	return p.wait()
 }
 
+// settle makes durable what the program has recorded of its crawl so far: an export begins with that. The crawl may end meanwhile.
+func (p *process) settle(dir string) {
+	p.t.Helper()
+	if got := run(p.t, "export", "--data-dir", dir, "--output", p.t.TempDir()); got.code == 0 {
+		return
+	}
+	if got := p.wait(); got.code != 0 { // only a crawl that ends cannot be asked
+		p.t.Fatalf("exit status %d, want 0", got.code)
+	}
+}
+
 // pid is the process's number.
 func (p *process) pid() int { return p.cmd.Process.Pid }
 

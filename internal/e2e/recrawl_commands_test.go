@@ -67,7 +67,7 @@ func TestRecrawlInterrupted(t *testing.T) {
 
 	args := s.begin(t, 2)
 	s.web.Hold(20)
-	p := start(t, args...)
+	p := start(t, append(args, "--grace", "1h", "--timeout", "1h")...)
 	p.until("more pages are asked for than are answered", func() bool { return pages(s.web) > 20 })
 	if l := status(t, s.dir); l.Generation != 2 || l.State != "running" {
 		t.Errorf("during a recrawl the state is %s, generation %d", l.State, l.Generation)

@@ -192,7 +192,7 @@ func TestDirectoryInUse(t *testing.T) {
 	t.Parallel()
 	web := serve(t, testweb.Config{Faults: testweb.OnAll(testweb.Hang{})})
 	dir := filepath.Join(t.TempDir(), "data")
-	crawl := []string{"crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir}
+	crawl := []string{"crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir, "--timeout", "1h"}
 	p := start(t, crawl...)
 	p.until("all pages but the one that hangs are there", func() bool { return pages(web) == 11 })
 	pid := fmt.Sprintf("process %d", p.pid())

@@ -26,10 +26,13 @@ func TestInterrupted(t *testing.T) {
 		t.Run(sig.String(), func(t *testing.T) {
 			t.Parallel()
 			web := serve(t, testweb.Config{Pages: 60})
+			web.Hold(2)
 			dir := filepath.Join(t.TempDir(), "data")
-			p := start(t, "crawl", "--start-url", web.StartURLs()[0], "--resolve", web.Resolve(), "--data-dir", dir)
-			p.until("some pages are there", func() bool { return pages(web) >= 3 })
+			p := start(t, "crawl", "--start-url", web.StartURLs()[0], "--resolve", web.Resolve(), "--data-dir", dir, "--grace", "1h", "--timeout", "1h")
+			p.until("a page is in flight", func() bool { return pages(web) >= 3 })
 			p.signal(sig)
+			p.says("a second signal ends the process at once")
+			web.Release()
 			got := p.wait()
 			rep := ended(t, got, dir, 130, "cancelled", "interrupted")
 			if rep.Success || rep.Outcomes["pending"] == 0 || rep.Outcomes["ok"] < 2 {
@@ -70,23 +73,11 @@ func TestGraceEnds(t *testing.T) {
 	}
 }
 
-// Signals that come together count once: timeout(1) sends one to its child and one to the whole process group.
-func TestInterruptedOnceBySeveralSignals(t *testing.T) {
-	t.Parallel()
-	web := serve(t, testweb.Config{Pages: 60})
-	dir := filepath.Join(t.TempDir(), "data")
-	p := start(t, "crawl", "--start-url", web.StartURLs()[0], "--resolve", web.Resolve(), "--data-dir", dir)
-	p.until("some pages are there", func() bool { return pages(web) >= 3 })
-	p.signal(syscall.SIGTERM)
-	p.signal(syscall.SIGTERM)
-	p.signal(syscall.SIGINT)
-	ended(t, p.wait(), dir, 130, "cancelled", "interrupted")
-}
-
 // A second signal ends it at once: consistent, and the outputs are left for export.
 func TestInterruptedTwice(t *testing.T) {
 	t.Parallel()
 	web, dir, p := hanging(t, "--grace", "1h")
+	flush(t, dir)
 	p.signal(os.Interrupt)
 	p.says("a second signal ends the process at once")
 	got := p.signalUntilEnded(os.Interrupt)
@@ -167,7 +158,7 @@ func TestInterruptedFiveTimes(t *testing.T) {
 
 	web := serve(t, slowWeb(5))
 	dir = filepath.Join(t.TempDir(), "pieces")
-	args := slowCrawl(web, dir)
+	args := append(slowCrawl(web, dir), "--grace", "1h", "--timeout", "1h")
 	total := pages(whole)
 	for i := range 5 {
 		// Each run gets to see a part of the rest, at least one page. What is in flight then is answered after the signal.

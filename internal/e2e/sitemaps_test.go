@@ -21,17 +21,52 @@ type mapSite struct {
 	answer func(w http.ResponseWriter, r *http.Request) bool
 
 	mu    sync.Mutex
-	asked []string // guarded by mu; host and path, in order
+	asked []string      // guarded by mu; host and path, in order
+	left  int           // guarded by mu; requests that are answered before the others wait for open
+	open  chan struct{} // guarded by mu; closed by release; nil if no request has to wait
+}
+
+// hold answers so many further requests, and lets those after them wait until release or until their client goes away.
+func (s *mapSite) hold(requests int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.left, s.open = requests, make(chan struct{})
+}
+
+// release ends a hold.
+func (s *mapSite) release() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.open)
+	s.open = nil
+}
+
+// note notes a request, and waits if it is held. It reports false if the client went away meanwhile.
+func (s *mapSite) note(r *http.Request) bool {
+	s.mu.Lock()
+	s.asked = append(s.asked, r.Host+r.URL.Path)
+	open := s.open
+	if open != nil && s.left > 0 {
+		s.left--
+		open = nil
+	}
+	s.mu.Unlock()
+	if open == nil {
+		return true
+	}
+	select {
+	case <-open:
+		return true
+	case <-r.Context().Done():
+		return false
+	}
 }
 
 func newMapSite(t *testing.T, answer func(w http.ResponseWriter, r *http.Request) bool) *mapSite {
 	t.Helper()
 	s := &mapSite{answer: answer}
 	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.mu.Lock()
-		s.asked = append(s.asked, r.Host+r.URL.Path)
-		s.mu.Unlock()
-		if !s.answer(w, r) {
+		if s.note(r) && !s.answer(w, r) {
 			http.NotFound(w, r)
 		}
 	}))
@@ -176,7 +211,7 @@ func TestEndlessIndexOnDisk(t *testing.T) {
 		t.Errorf("the crawl had %d MB of memory, want at most 500", memory)
 	}
 	before := len(s.requests("a.test/map/"))
-	ended(t, run(t, "resume", "--data-dir", dir, "--max-urls", "6"), dir, 3, "partial", "max_urls")
+	ended(t, run(t, "resume", "--data-dir", dir, "--max-urls", "6", "--max-inflight-per-host", "1"), dir, 3, "partial", "max_urls")
 	// Pages and sitemaps take turns, and nothing is asked for again.
 	if n := len(s.requests("a.test/map/")) - before; n < 2 || n > 8 {
 		t.Errorf("for 4 further pages %d sitemaps were read", n)
@@ -351,12 +386,19 @@ func TestKilledWhileReadingAnIndex(t *testing.T) {
 	crawl := func(kills int) (map[string]int, map[string]string, *mapSite) {
 		s := newMapSite(t, answer)
 		dir := filepath.Join(t.TempDir(), "data")
-		args := s.flags(dir, "--profile", "own-site", "--skip-extensions", "jpg")
+		args := s.flags(dir, "--profile", "own-site", "--skip-extensions", "jpg", "--max-inflight-per-host", "4")
 		for i := range kills {
-			hang.Store(i < 2)
+			hang.Store(i < killsAnywhere)
 			p := start(t, args...)
-			until := len(s.requests("")) + 1 + rnd.IntN(200)
+			least := 1
+			if i >= killsAnywhere {
+				least = 20 // those in flight before are done
+			}
+			until := len(s.requests("")) + least + rnd.IntN(200)
 			p.untilEnded(func() bool { return len(s.requests("")) >= until })
+			if i >= killsAnywhere {
+				p.settle(dir)
+			}
 			p.kill()
 			args = []string{"resume", "--data-dir", dir}
 		}

@@ -17,8 +17,9 @@ func TestTornTailIsSaid(t *testing.T) {
 	web := serve(t, testweb.Config{Seed: 8, Pages: 300})
 	web.Hold(50) // so that the crawl is not over when it is killed
 	dir := filepath.Join(t.TempDir(), "data")
-	p := start(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir)
-	p.until("50 pages were asked for", func() bool { return pages(web) > 50 })
+	p := start(t, "crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir, "--timeout", "1h")
+	p.until("50 pages are recorded", func() bool { return pages(web) > 50 && status(t, dir).Outcomes["ok"] == 50 })
+	flush(t, dir) // else the kill may come in the middle of a write
 	p.kill()
 	web.Release()
 	const said = "the log ended in the middle of a write: torn tail cut from "

@@ -103,10 +103,13 @@ func TestEndlessSites(t *testing.T) {
 
 			dir = filepath.Join(t.TempDir(), "killed")
 			args := begin(dir)
-			for range 6 {
+			for i := range 6 {
 				p := start(t, args...)
 				enough := site.requests.Load() + 20 + rng.Int64N(requests/6)
 				p.untilEnded(func() bool { return site.requests.Load() >= enough })
+				if i >= killsAnywhere {
+					p.settle(dir)
+				}
 				p.kill()
 				args = []string{"resume", "--data-dir", dir}
 			}

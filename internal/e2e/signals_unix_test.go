@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/mapwright/mapwright/internal/testweb"
 )
@@ -36,6 +35,23 @@ func TestInterruptedTwiceWhileStuck(t *testing.T) {
 	foundExactly(t, web, testweb.Crawl{}, readLines(t, dir))
 }
 
+// Signals that come together count once: timeout(1) sends one to its child and one to the whole process group.
+func TestInterruptedOnceBySeveralSignals(t *testing.T) {
+	t.Parallel()
+	web := serve(t, testweb.Config{Pages: 60})
+	web.Hold(2)
+	dir := filepath.Join(t.TempDir(), "data")
+	p := start(t, "crawl", "--start-url", web.StartURLs()[0], "--resolve", web.Resolve(), "--data-dir", dir, "--grace", "1h", "--timeout", "1h")
+	p.until("a page is in flight", func() bool { return pages(web) >= 3 })
+	// A process that is stopped gets its signals when it goes on, all at once, however slow this test is.
+	for _, sig := range []os.Signal{syscall.SIGSTOP, syscall.SIGTERM, syscall.SIGINT, syscall.SIGCONT} {
+		p.signal(sig)
+	}
+	p.says("a second signal ends the process at once")
+	web.Release()
+	ended(t, p.wait(), dir, 130, "cancelled", "interrupted")
+}
+
 // unreadPipe is a pipe for a process to write to that is not read. Fill fills it, whatever its size: what is written after that waits
 // for ever. Both ends for writing are opened by themselves, so that only the process's own waits.
 func unreadPipe(t *testing.T) (end *os.File, fill func()) {
@@ -54,14 +70,21 @@ func unreadPipe(t *testing.T) (end *os.File, fill func()) {
 	}
 	open(os.O_RDONLY | syscall.O_NONBLOCK) // without a reader it could not be opened for writing
 	end = open(os.O_WRONLY)
-	full := open(os.O_WRONLY | syscall.O_NONBLOCK)
+	full, err := syscall.Open(path, syscall.O_WRONLY|syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { syscall.Close(full) })
 	return end, func() {
 		t.Helper()
-		if err := full.SetWriteDeadline(time.Now().Add(100 * time.Millisecond)); err != nil {
-			t.Fatal(err)
-		}
-		if n, err := full.Write(make([]byte, 8<<20)); !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Fatalf("wrote %d bytes into a pipe that is not read: %v", n, err)
+		for size := 1 << 16; size > 0; size /= 2 { // the last byte too, which only a small write takes
+			var err error
+			for err == nil {
+				_, err = syscall.Write(full, make([]byte, size))
+			}
+			if !errors.Is(err, syscall.EAGAIN) {
+				t.Fatalf("a pipe that is not read: %v", err)
+			}
 		}
 	}
 }
