@@ -47,6 +47,9 @@ func (c *Counters) Pending() uint64 {
 	return c.Discovered - min(c.Finished, c.Discovered) + c.Visits
 }
 
+// Done is how many URLs wait for no visit of a page.
+func (c *Counters) Done() uint64 { return c.Discovered - min(c.Discovered, c.Pending()) }
+
 // PendingSitemaps is how many visits of sitemaps wait to be finished.
 func (c *Counters) PendingSitemaps() uint64 {
 	return c.Sitemaps - min(c.SitemapsRead, c.Sitemaps) + c.SitemapVisits

@@ -1,17 +1,21 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/dustin/go-humanize"
 	"github.com/spf13/cobra"
 
+	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/page"
@@ -22,7 +26,7 @@ import (
 func newChanges(environ []string, io stdio) *cobra.Command {
 	var (
 		dir    *dataDir
-		since  uint32
+		since  string
 		asJSON bool
 	)
 	cmd := &cobra.Command{
@@ -34,6 +38,10 @@ func newChanges(environ []string, io stdio) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			from, err := parseSince(since)
+			if err != nil {
+				return usage("flag --since: %w", err)
+			}
 			if err := dir.CheckFree(); err != nil {
 				return refusal(err)
 			}
@@ -41,18 +49,43 @@ func newChanges(environ []string, io stdio) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			err = listChanges(cmd.Context(), io, dir, s, ifGiven(cmd, "since", since), asJSON)
+			err = listChanges(cmd.Context(), io, dir, s, from, asJSON)
 			return errors.Join(err, s.Close())
 		},
 	}
 	dir = addDataDir(cmd, environ)
-	cmd.Flags().Uint32Var(&since, "since", 0, "the first `generation` whose changes are listed; 1 is the first recrawl (default: the last one)")
+	cmd.Flags().StringVar(&since, "since", "", "list changes found at this `date or generation` and later: "+
+		"2026-01-31, a time such as 2026-01-31T12:00:00Z, or a number, of which 1 is the first recrawl (default: the last generation)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object per change, as in changes.jsonl")
 	return cmd
 }
 
+// since is where a list of changes begins: at a generation, 0 for the last one, or at a time, in any generation.
+type since struct {
+	generation uint32
+	at         time.Time
+}
+
+// parseSince reads a number of a generation, or a date.
+func parseSince(text string) (since, error) {
+	if text == "" {
+		return since{}, nil
+	}
+	if n, err := strconv.ParseUint(text, 10, 32); err == nil {
+		return since{generation: max(1, uint32(n))}, nil // the first crawl, 0, has no changes
+	}
+	at, err := config.ParseDate(text)
+	if err != nil {
+		return since{}, fmt.Errorf("%w, nor the number of a generation", err)
+	}
+	return since{generation: 1, at: at}, nil
+}
+
+// includes reports whether a change that was found at a time is listed.
+func (s since) includes(at time.Time) bool { return !at.Before(s.at) }
+
 // listChanges writes the changes of a generation and later ones, by default those of the last.
-func listChanges(ctx context.Context, io stdio, dir datadir.Dir, s *state.Store, since *uint32, asJSON bool) error {
+func listChanges(ctx context.Context, io stdio, dir datadir.Dir, s *state.Store, from since, asJSON bool) error {
 	last, err := report.Generation(s)
 	if err != nil {
 		return err
@@ -61,11 +94,9 @@ func listChanges(ctx context.Context, io stdio, dir datadir.Dir, s *state.Store,
 		fmt.Fprintf(io.err, "mapwright: the crawl in %s was not repeated yet, so that there is nothing to compare: '%s' does that\n", dir, dir.Command("recrawl"))
 		return nil
 	}
-	if since == nil {
-		since = &last
-	}
-	if *since > last {
-		return usage("flag --since: %d is not a generation yet; the last one is %d", *since, last)
+	from.generation = cmp.Or(from.generation, last)
+	if from.generation > last {
+		return usage("flag --since: %d is not a generation yet; the last one is %d", from.generation, last)
 	}
 	switch report.Status(s.Facts()[report.FactStatus]) {
 	case report.Complete, report.Failed:
@@ -75,17 +106,17 @@ func listChanges(ctx context.Context, io stdio, dir datadir.Dir, s *state.Store,
 		fmt.Fprintf(io.err, "mapwright: generation %d is not finished, so that not all pages were checked: '%s' goes on with it\n", last, dir.Command("resume"))
 	}
 	if asJSON {
-		return listJSON(ctx, io, s, *since)
+		return listJSON(ctx, io, s, from)
 	}
-	return listText(ctx, io, s, *since, last)
+	return listText(ctx, io, s, from, last)
 }
 
 // listJSON writes the lines of changes.jsonl.
-func listJSON(ctx context.Context, io stdio, s *state.Store, since uint32) error {
+func listJSON(ctx context.Context, io stdio, s *state.Store, from since) error {
 	enc := json.NewEncoder(io.out)
 	enc.SetEscapeHTML(false)
-	for l, err := range report.Changes(ctx, s, since, page.NoChange) {
-		if err == nil {
+	for l, err := range report.Changes(ctx, s, from.generation, page.NoChange) {
+		if err == nil && from.includes(l.CheckedAt.Time) {
 			err = enc.Encode(l)
 		}
 		if err != nil {
@@ -96,17 +127,26 @@ func listJSON(ctx context.Context, io stdio, s *state.Store, since uint32) error
 }
 
 // listText writes the changes for people, one kind after the other.
-func listText(ctx context.Context, io stdio, s *state.Store, since, last uint32) error {
+func listText(ctx context.Context, io stdio, s *state.Store, from since, last uint32) error {
 	counts := map[page.Change]int64{}
-	for c, err := range s.Changes(ctx, since) {
+	for c, err := range s.Changes(ctx, from.generation) {
 		if err != nil {
 			return err
 		}
-		counts[page.Change(c.Change)]++
+		at, _, err := recrawl.DecodeDifferences(c.Differences)
+		if err != nil {
+			return err
+		}
+		if from.includes(at) {
+			counts[page.Change(c.Change)]++
+		}
 	}
 	title := fmt.Sprintf("Generation %d", last)
-	if since < last {
-		title = fmt.Sprintf("Generations %d to %d", since, last)
+	switch {
+	case !from.at.IsZero():
+		title = "Since " + from.at.Format(time.RFC3339)
+	case from.generation < last:
+		title = fmt.Sprintf("Generations %d to %d", from.generation, last)
 	}
 	kinds := slices.Sorted(maps.Keys(counts))
 	var parts []string
@@ -124,11 +164,14 @@ func listText(ctx context.Context, io stdio, s *state.Store, since, last uint32)
 		if _, err := fmt.Fprintf(io.out, "\n%s (%s)\n", strings.ToUpper(name[:1])+name[1:], humanize.Comma(counts[kind])); err != nil {
 			return err
 		}
-		for l, err := range report.Changes(ctx, s, since, kind) {
+		for l, err := range report.Changes(ctx, s, from.generation, kind) {
 			if err != nil {
 				return err
 			}
-			if _, err := fmt.Fprint(io.out, changeText(l, since < last)); err != nil {
+			if !from.includes(l.CheckedAt.Time) {
+				continue
+			}
+			if _, err := fmt.Fprint(io.out, changeText(l, from.generation < last)); err != nil {
 				return err
 			}
 		}

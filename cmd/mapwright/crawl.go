@@ -65,6 +65,12 @@ func newCrawl(environ []string, io stdio) *cobra.Command {
 
 // crawlCluster makes a crawl of several machines, and works on it.
 func crawlCluster(ctx context.Context, environ []string, io stdio, m *machine, s *config.Settings, starts []datadir.Start, asJSON bool) error {
+	if s.Profile == config.Safe {
+		return errSafe
+	}
+	if err := checkName(m.name); err != nil {
+		return err
+	}
 	if err := checkMachineDir(m.dir); err != nil {
 		return refusal(err)
 	}
@@ -107,6 +113,9 @@ func newResume(environ []string, io stdio) *cobra.Command {
 			if address != "" {
 				if err := checkMachineDir(dir); err != nil {
 					return refusal(err)
+				}
+				if given, err := f.setting.load(); err == nil && given.Settings.Profile == config.Safe {
+					return errSafe
 				}
 				m := f.machine(dir, address)
 				m.resume = true

@@ -63,6 +63,9 @@ func newExport(environ []string, io stdio) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if within(abs, dir.State()) {
+				return usage("flag --output: %s is where the crawl keeps its state: choose another directory", out)
+			}
 			res := &export.Result{Files: []string{}}
 			onlyHTML := slices.Equal(formats, []string{htmlFormat}) // which needs no pages
 			switch {
@@ -118,6 +121,25 @@ func newExport(environ []string, io stdio) *cobra.Command {
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	setting = addSettings(cmd, environ, config.Output)
 	return cmd
+}
+
+// within reports whether a path is a directory or below it. Both may go through links.
+func within(path, dir string) bool {
+	real := func(name string) string {
+		name, _ = filepath.Abs(name)
+		rest := ""
+		for at := name; ; at = filepath.Dir(at) { // the last names may not exist yet
+			if to, err := filepath.EvalSymlinks(at); err == nil {
+				return filepath.Join(to, rest)
+			}
+			if at == filepath.Dir(at) {
+				return name
+			}
+			rest = filepath.Join(filepath.Base(at), rest)
+		}
+	}
+	rel, err := filepath.Rel(real(dir), real(path))
+	return err == nil && filepath.IsLocal(rel)
 }
 
 // removedText names the sitemaps of an earlier export that this one removed.

@@ -135,11 +135,35 @@ func complete(cmd *cobra.Command, flag string, values []string) {
 func explain(cmd *cobra.Command, err error) error {
 	hint := fmt.Sprintf("'%s --help' lists the flags", cmd.CommandPath())
 	if missing, ok := errors.AsType[*pflag.NotExistError](err); ok {
-		if near := nearest(cmd.Flags(), missing.GetSpecifiedName()); near != "" {
+		name := missing.GetSpecifiedName()
+		if known := otherCrawlers()[name]; known != "" && cmd.Flags().Lookup("max-urls") != nil {
+			hint = known
+		} else if near := nearest(cmd.Flags(), name); near != "" {
 			hint = fmt.Sprintf("did you mean --%s?", near)
 		}
 	}
 	return usage("%w: %s", err, hint)
+}
+
+// otherCrawlers are flags of other crawlers and downloaders that Mapwright does not have, and what to use instead.
+func otherCrawlers() map[string]string {
+	const (
+		delay   = "--min-delay-ms and --max-delay-ms set the delay between two requests to a host"
+		workers = "--workers sets the number of requests at once, --max-inflight-per-host that of one host"
+		depth   = "did you mean --max-depth?"
+		pages   = "did you mean --max-urls?"
+		archive = "Mapwright does not write page archives; sitemap.jsonl has the facts of each page"
+	)
+	return map[string]string{
+		"delay": delay, "wait": delay, "crawl-delay": delay, "rate-limit": delay, "rate": delay,
+		"threads": workers, "concurrency": workers, "parallel": workers, "connections": workers,
+		"depth": depth, "level": depth, "limit": pages, "pages": pages, "max-pages": pages,
+		"warc": archive, "warc-file": archive,
+		"output": "did you mean --data-dir? 'mapwright export --output DIRECTORY' writes copies elsewhere",
+		"url":    "did you mean --start-url?", "urls": "did you mean --start-url?",
+		"domains": "did you mean --scope?", "sitemap": "did you mean --seeding-strategy?",
+		"no-robots": "did you mean --ignore-robots?", "cookie": "did you mean --header 'Cookie: name=value'?",
+	}
 }
 
 // nearest is the flag whose name is most like an unknown one, or "".

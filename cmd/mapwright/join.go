@@ -116,12 +116,6 @@ const maxName = 300
 
 // createCrawl makes a crawl in the cluster, and returns its name.
 func createCrawl(ctx context.Context, e cluster.Engine, name string, s *config.Settings, starts []datadir.Start) (string, error) {
-	if s.Profile == config.Safe {
-		return "", errSafe
-	}
-	if err := checkName(name); err != nil {
-		return "", err
-	}
 	plan, err := datadir.NewPlan(s, starts).Encode()
 	if err != nil {
 		return "", err

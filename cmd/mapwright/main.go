@@ -107,7 +107,9 @@ func newRoot(environ []string, io stdio) *cobra.Command {
 			return cmd.Help()
 		},
 		SuggestionsMinimumDistance: 2,
+		Version:                    version,
 	}
+	root.SetVersionTemplate(versionLine())
 	root.SetIn(io.in)
 	root.SetOut(io.out)
 	root.SetErr(io.err)

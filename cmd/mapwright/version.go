@@ -29,12 +29,17 @@ func newVersion(io stdio) *cobra.Command {
 			if asJSON {
 				return json.NewEncoder(io.out).Encode(v)
 			}
-			_, err := fmt.Fprintf(io.out, "mapwright %s (%s, %s/%s)\n", v.Version, v.Go, v.OS, v.Arch)
+			_, err := fmt.Fprint(io.out, versionLine())
 			return err
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return cmd
+}
+
+// versionLine is what version and --version print.
+func versionLine() string {
+	return fmt.Sprintf("mapwright %s (%s, %s/%s)\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // commit is the revision that the binary was built from, where the build recorded it.

@@ -24,11 +24,11 @@ func newWipe(environ []string, io stdio) *cobra.Command {
 		yes, force bool
 	)
 	cmd := &cobra.Command{
-		Use:   "wipe",
+		Use:   "wipe [directory]",
 		Short: "Delete a crawl: the files that Mapwright made, and nothing else",
 		Long: "Delete a crawl: the files that Mapwright made in a data directory, and nothing else. With --cluster, delete a crawl of several machines from their " +
 			"database; the data directories of the machines stay.",
-		Args: noArguments,
+		Args: oneDirectory,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			address, err := several.given(nil, environ, args)
 			if err != nil {
@@ -40,7 +40,7 @@ func newWipe(environ []string, io stdio) *cobra.Command {
 			if force {
 				return usage("--force is for crawls of several machines: give --cluster too")
 			}
-			dir, err := dir.existing(nil)
+			dir, err := dir.orArgument(args, nil)
 			if err != nil {
 				return err
 			}

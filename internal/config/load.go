@@ -218,5 +218,13 @@ func (s *Settings) contradictions(bad map[string]bool) []error {
 		errs = append(errs, &settingError{setting: "unthrottle-threshold-ms", err: fmt.Errorf("unthrottle-threshold-ms (%d) is larger than throttle-threshold-ms (%d)",
 			s.UnthrottleThresholdMS, s.ThrottleThresholdMS)})
 	}
+	if len(s.SeedingStrategy) > 1 && slices.Contains(s.SeedingStrategy, "none") && !bad["seeding-strategy"] {
+		errs = append(errs, &settingError{setting: "seeding-strategy", err: fmt.Errorf(
+			"seeding-strategy is %s: none does not go with others", strings.Join(s.SeedingStrategy, ","))})
+	}
+	if strings.TrimSpace(s.UserAgent) == "" && !bad["user-agent"] {
+		errs = append(errs, &settingError{setting: "user-agent", err: errors.New(
+			"user-agent is blank: servers need a name to ask for less; leave it out for the default")})
+	}
 	return errs
 }

@@ -221,6 +221,9 @@ func (s *Settings) Stored() map[string][]string {
 func FromStored(stored map[string][]string) Layer {
 	layer := Layer{}
 	for name, texts := range stored {
+		if name == "user-agent" && strings.TrimSpace(strings.Join(texts, "")) == "" {
+			continue // accepted by versions before 0.1, which sent the default then
+		}
 		layer[name] = Given{Texts: texts, From: originCrawl}
 	}
 	return layer

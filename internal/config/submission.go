@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/mapwright/mapwright/internal/fetch"
+	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 // A Submission is what a caller of a service asks of a crawl, and what the caller may ask.
@@ -327,7 +328,7 @@ func (r *submissionReader) addError(err error) {
 
 // privateName says why a host that is an address, or means this machine by name, is not public.
 func privateName(host string) string {
-	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
+	if urlnorm.IsLocalhost(host) {
 		return "loopback"
 	}
 	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))

@@ -117,7 +117,7 @@ func (s *Settings) Table() []Entry {
 			Usage: "how many links a URL may be away from a start page or from a URL that a sitemap or an index names; " +
 				"0 is the start pages alone, without sitemaps and indexes (-1 is no limit)"},
 		{Name: "duration", EnvMinutes: "MAX_SCAN_TIME_MINUTES", Group: Limits, Value: durationValue{&s.Duration, 0, 3650 * day}, Permission: Tenant,
-			Usage: "wall time of the crawl (0 is no limit)"},
+			Usage: "wall time of a run; 'resume' counts anew, unlike max-urls, and a server counts all runs (0 is no limit)"},
 		{Name: "grace", Group: Limits, Value: durationValue{&s.Grace, 0, day}, Permission: Operator,
 			Usage: "how long fetches under way may go on after an interrupt"},
 

@@ -116,7 +116,7 @@ func (v choiceValue) String() string { return *v.p }
 // Choices are the texts that may be given.
 func (v choiceValue) Choices() []string { return v.from }
 
-// durationValue takes seconds ("90", "1.5") or Go's form ("1m30s").
+// durationValue takes seconds ("90", "1.5") or a form with units ("1m30s", "7d").
 type durationValue struct {
 	p        *time.Duration
 	min, max time.Duration
@@ -136,7 +136,7 @@ func (v durationValue) Set(text string) error {
 
 func (v durationValue) String() string { return v.p.String() }
 
-// ParseDuration reads seconds or Go's form.
+// ParseDuration reads seconds, or a length of time with units: see [ParseAge].
 func ParseDuration(text string) (time.Duration, error) {
 	if secs, err := strconv.ParseFloat(text, 64); err == nil {
 		if math.IsNaN(secs) || math.Abs(secs) > math.MaxInt64/float64(time.Second) {
@@ -144,16 +144,26 @@ func ParseDuration(text string) (time.Duration, error) {
 		}
 		return time.Duration(secs * float64(time.Second)), nil
 	}
-	d, err := time.ParseDuration(text)
+	d, err := parseUnits(text)
 	if err != nil {
-		return 0, fmt.Errorf("%q is not a duration: want seconds or a form such as 1m30s", text)
+		return 0, fmt.Errorf("%q is not a duration: want seconds or a form such as 1m30s, 12h or 7d", text)
 	}
 	return d, nil
 }
 
-// ParseAge reads a length of time that may be long: a number of weeks, days, or both, before one in Go's form, such as 2w, 7d, 1w3d12h or 36h.
+// ParseAge reads a length of time with units, more than nothing: a number of weeks, days, or both, before one in Go's
+// form, such as 2w, 7d, 1w3d12h or 36h.
 func ParseAge(text string) (time.Duration, error) {
-	wrong := fmt.Errorf("%q is not an age: want a form such as 12h, 7d or 2w", text)
+	d, err := parseUnits(text)
+	if err != nil || d <= 0 {
+		return 0, fmt.Errorf("%q is not an age: want a form such as 12h, 7d or 2w", text)
+	}
+	return d, nil
+}
+
+// parseUnits reads Go's form of a duration, before which numbers of weeks and days may stand.
+func parseUnits(text string) (time.Duration, error) {
+	errRange := errors.New("out of range")
 	total, rest := time.Duration(0), text
 	for _, unit := range []struct {
 		name string
@@ -164,22 +174,25 @@ func ParseAge(text string) (time.Duration, error) {
 			continue
 		}
 		n, err := strconv.ParseUint(digits, 10, 32)
-		if err != nil || n > uint64(math.MaxInt64/unit.long) {
-			return 0, wrong
+		if err != nil {
+			return 0, err
+		}
+		if n > uint64((math.MaxInt64-total)/unit.long) {
+			return 0, errRange
 		}
 		total, rest = total+time.Duration(n)*unit.long, after
 	}
-	if rest != "" {
-		d, err := time.ParseDuration(rest)
-		if err != nil {
-			return 0, wrong
-		}
-		total += d
+	if rest == "" && text != "" {
+		return total, nil
 	}
-	if total <= 0 {
-		return 0, wrong
+	d, err := time.ParseDuration(rest)
+	if err != nil {
+		return 0, err
 	}
-	return total, nil
+	if total > 0 && (d < 0 || d > math.MaxInt64-total) {
+		return 0, errRange
+	}
+	return total + d, nil
 }
 
 type bytesValue struct {

@@ -48,7 +48,7 @@ func fetchOptions(s *config.Settings, starts []datadir.Start) (fetch.Options, er
 	}
 	for _, st := range starts {
 		host := strings.Trim(st.URL.Host(), "[]")
-		if _, err := netip.ParseAddr(host); err == nil || host == "localhost" || strings.HasSuffix(host, ".localhost") {
+		if _, err := netip.ParseAddr(host); err == nil || urlnorm.IsLocalhost(host) {
 			o.AllowHosts = append(o.AllowHosts, allowedHosts(st)...)
 		}
 	}

@@ -193,8 +193,6 @@ func (in *Inspected) judge(s *config.Settings, within *scope.Page, known *traps.
 	switch why := judgeLink(s, within, l, nofollow, false); {
 	case l.Kind == parser.KindImage:
 		out.Reason = "image"
-	case why == scope.NotHTTP && l.Fault != parser.FaultNone:
-		out.Reason = l.Fault.String()
 	case why != scope.InScope:
 		out.Reason = why.String()
 	default:

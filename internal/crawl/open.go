@@ -135,6 +135,7 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop *stopS
 	}
 	robots := &robotsServer{
 		server: work, scope: within, ignore: settings.IgnoreRobots, strict: settings.RobotsStrict,
+		starts: startHosts, warnings: r.warnings,
 		cache: robotscache.New(store, robotscache.Reader{Token: robots.ProductToken(settings.UserAgent), Strict: settings.RobotsStrict}, shared.robotsMemory, robotscache.Generation{Number: visited.Generation(), Began: generationBegan}),
 	}
 	admission := &admission{folds: learned, visits: visited}

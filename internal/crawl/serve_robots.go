@@ -30,8 +30,10 @@ type robotsServer struct {
 	cache    *robotscache.Cache
 	sitemaps *seeding.Sitemaps
 	scope    *scope.Scope
-	ignore   bool // --ignore-robots
-	strict   bool // --robots-strict
+	ignore   bool            // --ignore-robots
+	strict   bool            // --robots-strict
+	starts   map[string]bool // hosts of the start URLs; not changed any more
+	warnings *warnings
 }
 
 // serve ends a robots lease. That of an origin is answered from the store if there is an answer that still counts. Otherwise one
@@ -89,6 +91,7 @@ func (w *robotsServer) serveOrigin(ctx context.Context, l *frontier.Lease, task 
 			return err
 		}
 		answer = robotscache.OrEarlier(answer, fact)
+		w.warnOfFailure(&answer, &fact)
 		answer.Host, answer.Origin = fact.Host, fact.Origin
 		answer.SitemapsRequested, answer.SitemapsGeneration = fact.SitemapsRequested, fact.SitemapsGeneration
 		fact = answer
@@ -116,6 +119,23 @@ func (w *robotsServer) serveOrigin(ctx context.Context, l *frontier.Lease, task 
 	r.RobotsUntil, r.CrawlDelay = a.Expires, a.CrawlDelay()
 	_, err = w.done(l, r)
 	return err
+}
+
+// warnOfFailure adds a warning if the robots.txt of a start host cannot be had. An earlier failure of the same origin
+// has given one already. Other hosts only log: a crawl of many has dead ones among them.
+func (w *robotsServer) warnOfFailure(answer, earlier *frontier.OriginFact) {
+	host := urlnorm.MustCanonical(earlier.Origin + "/").Host()
+	if answer.State != frontier.OriginFailed || earlier.State == frontier.OriginFailed || !w.starts[host] {
+		return
+	}
+	why, what := "it does not answer", "URLs are fetched as if it allowed everything; --robots-strict forbids them instead"
+	if answer.Status != 0 {
+		why = fmt.Sprintf("it answers %d", answer.Status)
+	}
+	if w.strict {
+		what = "URLs are not fetched, because of --robots-strict"
+	}
+	w.warnings.add("robots.txt of %s cannot be had (%s): its %s", earlier.Origin, why, what)
 }
 
 // ask makes the request of a robots lease. A fact of an unknown state means that the lease has ended, and that another follows.

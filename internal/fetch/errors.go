@@ -160,6 +160,7 @@ func (c *call) classify(err error) error {
 	}
 	if e.Kind != Canceled && isProxyDown(err) {
 		e.Ours = true
+		e.Err = fmt.Errorf("the proxy cannot be used: %w", e.Err)
 	}
 	return e
 }

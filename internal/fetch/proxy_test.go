@@ -126,6 +126,8 @@ func TestProxyDown(t *testing.T) {
 		_, err = get(t, newClient(t, Options{Proxy: proxy, AllowHosts: []string{}}), "http://a.example/")
 		if KindOf(err) != ConnectError || !IsOurs(err) {
 			t.Errorf("%s: %v, want an own failure", scheme, err)
+		} else if text := err.Error(); !strings.Contains(text, "the proxy cannot be used: dial tcp 127.0.0.1:1") {
+			t.Errorf("%s: %q does not name the proxy", scheme, text)
 		}
 	}
 }

@@ -130,10 +130,9 @@ func (s *Service) takeStored(tx *Tx, r *row) error {
 		return nil // it has not begun, or cannot be read; what was booked stays
 	}
 	r.counted = max(r.counted, int64(counters.Counted))
-	if r.Generation == 0 { // a recrawl counts in another way
-		r.Found, r.Done, r.Pending, r.Bytes = int64(counters.Discovered), int64(counters.Finished), int64(counters.Pending()), int64(counters.Bytes)
-		r.Outcomes, r.StatusClasses = monitor.OutcomeCounts(&counters, 0), monitor.ClassCounts(&counters)
-	}
+	r.Found, r.Done, r.Pending = int64(counters.Discovered), int64(counters.Done()), int64(counters.Pending())
+	r.Bytes = int64(counters.Bytes)
+	r.Outcomes, r.StatusClasses = monitor.OutcomeCounts(&counters, 0), monitor.ClassCounts(&counters)
 	return tx.settle(r.ID, int64(counters.Counted))
 }
 

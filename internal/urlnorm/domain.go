@@ -25,3 +25,10 @@ func RegistrableDomain(host string) string {
 	}
 	return host[label:]
 }
+
+// IsLocalhost reports whether a canonical host name means this machine: localhost or a name below it, with or without
+// a dot at the end.
+func IsLocalhost(host string) bool {
+	host = strings.TrimSuffix(host, ".")
+	return host == "localhost" || strings.HasSuffix(host, ".localhost")
+}

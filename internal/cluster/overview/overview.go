@@ -119,7 +119,7 @@ func Of(s *cluster.Snapshot) (*Status, error) {
 	}
 	out := &Status{
 		SchemaVersion: Version, Crawl: Summary(&s.Crawl), Run: s.Crawl.Run, StartURLCount: len(plan.Starts), Generation: counters.Generation,
-		Found: int64(counters.Discovered), Done: int64(counters.Finished), Pending: int64(counters.Pending()), Bytes: int64(counters.Bytes),
+		Found: int64(counters.Discovered), Done: int64(counters.Done()), Pending: int64(counters.Pending()), Bytes: int64(counters.Bytes),
 		Outcomes: monitor.OutcomeCounts(&counters, 0), MaxURLs: int64(s.Crawl.MaxURLs), Handovers: s.Waiting, Machines: []Machine{}, Profile: plan.Profile(),
 	}
 	for _, st := range plan.Starts[:min(len(plan.Starts), maxShownStarts)] {

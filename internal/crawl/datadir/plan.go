@@ -179,7 +179,7 @@ func ParseStart(text string) (Start, error) {
 	if err != nil {
 		return Start{}, fmt.Errorf("start URL %q: %w", urlnorm.HideUserinfo(text), err)
 	}
-	if _, notAddress := netip.ParseAddr(strings.Trim(u.Host(), "[]")); notAddress == nil || u.Host() == "localhost" || strings.HasSuffix(u.Host(), ".localhost") {
+	if _, notAddress := netip.ParseAddr(strings.Trim(u.Host(), "[]")); notAddress == nil || urlnorm.IsLocalhost(u.Host()) {
 		plain, err := urlnorm.Parse("http://" + text)
 		if err == nil && plain.Port() != "443" && plain.Port() != "8443" {
 			return Start{URL: plain}, nil

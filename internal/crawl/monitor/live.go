@@ -161,7 +161,7 @@ func Stored(ctx context.Context, s *state.Store, p *datadir.Plan) (*Live, error)
 		return nil, err
 	}
 	out := &Live{
-		SchemaVersion: StatusVersion, Generation: generation, State: report.Interrupted, StartedAt: p.CreatedAt, Found: int64(counters.Discovered), Done: int64(counters.Finished),
+		SchemaVersion: StatusVersion, Generation: generation, State: report.Interrupted, StartedAt: p.CreatedAt, Found: int64(counters.Discovered), Done: int64(counters.Done()),
 		Pending: int64(counters.Pending()), Outcomes: OutcomeCounts(&counters, blocked), Classes: ClassCounts(&counters), Bytes: int64(counters.Bytes), Tickets: int64(counters.Counted),
 		LogBytes: s.Stats().LogBytes, StartURLCount: len(p.Starts), Profile: p.Profile(),
 	}
@@ -209,7 +209,8 @@ func OutcomeCounts(c *state.Counters, blocked int64) map[string]int64 {
 			out[page.Outcome(code).String()] += int64(n)
 		}
 	}
-	pending := int64(c.Pending())
+	// A URL that waits for a later visit has its outcome of the visit before.
+	pending := int64(c.Discovered - min(c.Finished, c.Discovered))
 	blocked = min(blocked, pending)
 	for o, n := range map[page.Outcome]int64{page.Pending: pending - blocked, page.HostBlocked: blocked} {
 		if n > 0 {

@@ -152,7 +152,7 @@ func (m *Monitor) take() *sample {
 	}
 	if f.Cluster != nil {
 		own := &f.Counters
-		live.Found, live.Done, live.Pending = int64(own.Discovered), int64(own.Finished), int64(own.Pending())
+		live.Found, live.Done, live.Pending = int64(own.Discovered), int64(own.Done()), int64(own.Pending())
 		live.Outcomes, live.Classes, live.Bytes = OutcomeCounts(own, fs.GivenUp), ClassCounts(own), int64(own.Bytes)
 	}
 	live.PagesPerSecNow, live.BytesPerSecNow = m.meter.rates(now, f.Pages, f.Bytes)
