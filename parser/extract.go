@@ -18,6 +18,7 @@ import (
 type Extractor struct {
 	name     string
 	selector selector
+	tests    int    // of the selector
 	attr     string // empty means text
 }
 
@@ -26,8 +27,11 @@ func (e Extractor) Name() string { return e.name }
 
 // ParseExtractor reads an extractor from name=SELECTOR, which takes the text of
 // every element that matches, or name=SELECTOR@attr, which takes the value of an
-// attribute where there is one. SELECTOR[@attr] means the same.
+// attribute where there is one. SELECTOR[@attr] means the same. Selectors with regular expressions are refused.
 func ParseExtractor(s string) (Extractor, error) {
+	if len(s) > maxExtractor {
+		return Extractor{}, fmt.Errorf("parse extractor %.40q…: it has %d bytes, at most %d are allowed", s, len(s), maxExtractor)
+	}
 	name, selector, ok := strings.Cut(s, "=")
 	name, selector = strings.TrimSpace(name), strings.TrimSpace(selector)
 	if !ok || name == "" || selector == "" {
@@ -37,11 +41,11 @@ func ParseExtractor(s string) (Extractor, error) {
 	if selector == "" {
 		return Extractor{}, fmt.Errorf("parse extractor %q: %w", s, errExtractorForm)
 	}
-	parsed, err := parseSelector(selector)
+	parsed, tests, err := parseSelector(selector)
 	if err != nil {
 		return Extractor{}, fmt.Errorf("parse extractor %q: selector: %w", s, err)
 	}
-	return Extractor{name: name, selector: parsed, attr: attr}, nil
+	return Extractor{name: name, selector: parsed, tests: tests, attr: attr}, nil
 }
 
 var errExtractorForm = errors.New("want name=SELECTOR or name=SELECTOR@attr")
@@ -67,14 +71,17 @@ func cutAttr(s string) (selector, attr string) {
 // An Extraction is what one extractor found.
 type Extraction struct {
 	Name string
-	// Values are trimmed, with white space collapsed, at most 4,096 bytes each
-	// and 256 of them.
+	// Values are trimmed, with white space collapsed, at most 4,096 bytes each, of
+	// the first 4,096 nodes of an element, and 256 of them. All extractors of a page
+	// together have at most 4 MiB.
 	Values []string
 }
 
 const (
 	maxExtractions = 256
 	maxExtraction  = 4096
+	maxTextNodes   = 4096
+	maxExtracted   = 4 << 20
 )
 
 // Bounds of the work for the extractors of one page, and of the memory that the trees of all pages take at once.
@@ -144,11 +151,12 @@ func (w *treeWalk) values(e Extractor) []string {
 		if !found || w.nodes[i].Type != html.ElementNode {
 			continue
 		}
-		if len(values) == maxExtractions || w.late {
+		if len(values) == maxExtractions || w.extracted > maxExtracted-maxExtraction || w.late {
 			break
 		}
 		if v, ok := w.value(w.nodes[i], e.attr); ok {
 			values = append(values, v)
+			w.extracted += len(v)
 		}
 	}
 	return values
@@ -167,14 +175,16 @@ func (w *treeWalk) value(n *html.Node, attr string) (string, bool) {
 		}
 		return "", false
 	}
-	w.collectText(&c, n)
+	left := maxTextNodes
+	w.collectText(&c, n, &left)
 	return string(c.end()), true
 }
 
-// collectText gives c the text under n. Trees are not deep enough for the recursion to
+// collectText gives c the text under n, of as many nodes as are left. Trees are not deep enough for the recursion to
 // matter: htmltree refuses them.
-func (w *treeWalk) collectText(c *collector, n *html.Node) {
-	for child := n.FirstChild; child != nil && len(c.buf) < c.max && w.tick(); child = child.NextSibling {
+func (w *treeWalk) collectText(c *collector, n *html.Node, left *int) {
+	for child := n.FirstChild; child != nil && len(c.buf) < c.max && *left > 0 && w.tick(); child = child.NextSibling {
+		*left--
 		switch child.Type {
 		case html.TextNode:
 			c.addDecoded([]byte(child.Data))
@@ -184,7 +194,7 @@ func (w *treeWalk) collectText(c *collector, n *html.Node) {
 			if traits&phrasing == 0 {
 				c.separate()
 			}
-			w.collectText(c, child)
+			w.collectText(c, child, left)
 			if traits&phrasing == 0 {
 				c.separate()
 			}

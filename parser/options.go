@@ -73,7 +73,8 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-func (o Options) validate() error {
+// Validate names everything that is wrong with o, joined into one error. Zeros that mean a default are right.
+func (o Options) Validate() error {
 	var errs []error
 	if o.MaxLinks < 0 {
 		errs = append(errs, fmt.Errorf("option MaxLinks is %d, must not be negative", o.MaxLinks))
@@ -84,8 +85,9 @@ func (o Options) validate() error {
 	if o.ExtractTimeout < 0 {
 		errs = append(errs, fmt.Errorf("option ExtractTimeout is %v, must not be negative", o.ExtractTimeout))
 	}
-	names := map[string]bool{}
+	names, tests := map[string]bool{}, 0
 	for i, e := range o.Extract {
+		tests += e.tests
 		switch {
 		case e.selector == nil:
 			errs = append(errs, fmt.Errorf("extractor %d was not made by ParseExtractor", i))
@@ -93,6 +95,12 @@ func (o Options) validate() error {
 			errs = append(errs, fmt.Errorf("two extractors are named %q", e.name))
 		}
 		names[e.name] = true
+	}
+	if len(o.Extract) > maxExtractors {
+		errs = append(errs, fmt.Errorf("there are %d extractors, at most %d are allowed", len(o.Extract), maxExtractors))
+	}
+	if tests > maxTests {
+		errs = append(errs, fmt.Errorf("the extractors have %d simple selectors, such as .price or :first-child, at most %d are allowed", tests, maxTests))
 	}
 	return errors.Join(errs...)
 }

@@ -18,7 +18,7 @@ type Parser struct {
 
 // New makes a Parser. It fails if the options are not valid, naming every fault.
 func New(o Options) (*Parser, error) {
-	if err := o.validate(); err != nil {
+	if err := o.Validate(); err != nil {
 		return nil, fmt.Errorf("parser options: %w", err)
 	}
 	o = o.withDefaults()

@@ -1,54 +1,69 @@
 package parser
 
 import (
+	"errors"
+	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/andybalholm/cascadia"
 )
 
-// A selector is a CSS selector, taken apart where cascadia would search the tree again for every element: at combinators and
-// at :not, :has and :haschild. What is left are parts that cascadia matches against one element at a time. Nested searches
-// take time that grows with a power of the size of the page; treeWalk.match visits each node once for each part.
+// A selector is a CSS selector, taken apart into simple ones, such as .price or :nth-child(2). treeWalk.match visits each node
+// once for each of them. Cascadia would search the tree again for every element at combinators, at :not, :has and :haschild, and at
+// those simple selectors that look at other elements: the time would grow with a power of the size of the page.
 type selector []complexSelector // matches what one of them matches
 
 // A complexSelector is a row of compound selectors, joined by combinators.
 type complexSelector []compoundSelector
 
+// A compoundSelector is what stands between combinators. All of its tests must hold.
 type compoundSelector struct {
-	combinator byte         // how it is joined to the one before: ' ', '>', '+' or '~'. The first has none
-	local      cascadia.Sel // nil matches every element
-	relations  []relation   // all of which must hold too
+	combinator byte // how it is joined to the one before: ' ', '>', '+' or '~'. The first has none
+	tests      []test
 }
 
-// A relation is :not, :has or :haschild.
-type relation struct {
-	name string
-	of   selector
-}
+// Bounds of the extractors of a parser. For each of maxTests every node of a page is visited once or twice.
+const (
+	maxExtractors = 100
+	maxExtractor  = 1000 // bytes of one
+	maxTests      = 500  // simple selectors of all together
+	maxNesting    = 8    // of :not, :has and :haschild
+)
 
-// parseSelector reads a selector. Cascadia judges whether it is one.
-func parseSelector(text string) (selector, error) {
-	whole, err := cascadia.ParseGroup(text)
-	if err != nil {
-		return nil, err
-	}
+// parseSelector reads a selector, and says how many simple ones it has. Cascadia judges whether it is one.
+func parseSelector(text string) (sel selector, tests int, err error) {
 	p := selectorParser{s: text}
-	if sel := p.group(); p.i == len(text) && !p.failed {
-		return sel, nil
+	sel = p.group()
+	if p.err == nil && p.i < len(text) {
+		p.err = errSelectorForm
 	}
-	// Cascadia reads more than selectorParser does. It can do all of it then, in its own time.
-	var sel selector
-	for _, s := range whole {
-		sel = append(sel, complexSelector{{local: s}})
+	if _, err := cascadia.ParseGroup(text); err != nil && (p.err == nil || errors.Is(p.err, errSelectorForm)) {
+		return nil, 0, err
 	}
-	return sel, nil
+	return sel, p.tests, p.err
 }
 
-// A selectorParser takes apart a text that cascadia has accepted.
+// Errors of selectors.
+var (
+	errSelectorForm = errors.New("it cannot be read")
+	errRegexp       = errors.New("regular expressions (:matches, :matchesOwn and #=) are not allowed, because the time that they take is not bounded by the size of a page; " +
+		":contains and [attr*=value] look for a text")
+)
+
+// A selectorParser takes a selector apart.
 type selectorParser struct {
-	s      string
-	i      int
-	failed bool
+	s     string
+	i     int
+	depth int // of relations
+	tests int
+	err   error // the first fault
+}
+
+func (p *selectorParser) fail(err error) {
+	if p.err == nil {
+		p.err = err
+	}
 }
 
 const selectorSpace = " \t\r\n\f"
@@ -79,7 +94,7 @@ func (p *selectorParser) space() bool {
 // group reads selectors up to the end or to a closing parenthesis.
 func (p *selectorParser) group() selector {
 	sel := selector{p.complex()}
-	for p.at(",") {
+	for p.err == nil && p.at(",") {
 		p.i++
 		sel = append(sel, p.complex())
 	}
@@ -89,7 +104,7 @@ func (p *selectorParser) group() selector {
 func (p *selectorParser) complex() complexSelector {
 	p.space()
 	sel := complexSelector{p.compound(0)}
-	for !p.failed {
+	for p.err == nil {
 		combinator := byte(0)
 		if p.space() {
 			combinator = ' '
@@ -102,7 +117,7 @@ func (p *selectorParser) complex() complexSelector {
 			break
 		}
 		if combinator == 0 {
-			p.failed = true
+			p.fail(errSelectorForm)
 			break
 		}
 		sel = append(sel, p.compound(combinator))
@@ -110,33 +125,54 @@ func (p *selectorParser) complex() complexSelector {
 	return sel
 }
 
+// compound reads simple selectors up to a combinator.
 func (p *selectorParser) compound(combinator byte) compoundSelector {
 	c := compoundSelector{combinator: combinator}
-	local, start := "", p.i
-	for p.i < len(p.s) && !p.failed && !p.at(selectorSpace+"+>~,)") && !strings.HasPrefix(p.s[p.i:], "/*") {
+	universal := false
+	for p.err == nil && p.i < len(p.s) && !p.at(selectorSpace+"+>~,)") && !strings.HasPrefix(p.s[p.i:], "/*") {
+		p.tests++
+		start := p.i
 		switch p.s[p.i] {
 		case '[':
 			p.attribute()
 		case ':':
-			before := p.s[start:p.i]
-			if r, ok := p.pseudo(); ok {
-				c.relations = append(c.relations, r)
-				local += before
-				start = p.i
+			if t := p.pseudo(); t != nil {
+				c.tests = append(c.tests, t)
+				continue
 			}
 		default:
-			p.char()
+			p.i++
+			for p.i < len(p.s) && !p.at(selectorSpace+"+>~,)[:.#") && !strings.HasPrefix(p.s[p.i:], "/*") {
+				p.char()
+			}
+		}
+		if text := p.s[start:p.i]; text == "*" || text == "*|*" {
+			universal = true
+		} else if sel := p.simple(text); sel != nil {
+			c.tests = append(c.tests, matching(sel))
 		}
 	}
-	if local += p.s[start:p.i]; local == "" {
-		p.failed = p.failed || len(c.relations) == 0
-		return c
-	}
-	var err error
-	if c.local, err = cascadia.Parse(local); err != nil {
-		p.failed = true
+	switch {
+	case len(c.tests) > 0:
+	case universal:
+		c.tests = []test{isElement}
+	default:
+		p.fail(errSelectorForm)
 	}
 	return c
+}
+
+// simple has cascadia read a simple selector. It returns nil after an error.
+func (p *selectorParser) simple(text string) cascadia.Sel {
+	if p.err != nil {
+		return nil
+	}
+	sel, err := cascadia.Parse(text)
+	if err != nil {
+		p.fail(err)
+		return nil
+	}
+	return sel
 }
 
 // char passes over a character or an escape of one.
@@ -157,32 +193,76 @@ func (p *selectorParser) char() {
 	}
 }
 
-// pseudo passes over a pseudo-class. If it is a relation, it is returned.
-func (p *selectorParser) pseudo() (relation, bool) {
-	p.i++
+// pseudo passes over a pseudo-class. It returns its test if the pseudo-class is about other elements too, and nil if cascadia can
+// match it.
+func (p *selectorParser) pseudo() test {
 	start := p.i
-	for p.i < len(p.s) && !p.at(selectorSpace+"+>~,)(:[.#*") {
-		p.char()
-	}
-	name := strings.ToLower(p.s[start:p.i])
-	if !p.at("(") {
-		return relation{}, false
-	}
 	p.i++
-	switch name {
-	case "not", "has", "haschild":
-		r := relation{name: name, of: p.group()}
-		p.close(')')
-		return r, true
-	case "matches", "matchesown":
-		p.regexp()
-	default:
+	for p.i < len(p.s) && !p.at(selectorSpace+"+>~,)(:[.#*\\") {
+		p.i++
+	}
+	name := strings.ToLower(p.s[start+1 : p.i])
+	if p.at(`\`) {
+		p.fail(fmt.Errorf("the name of a pseudo-class has an escape, behind %q", p.s[start:p.i]))
+		return nil
+	}
+	if p.at("(") {
+		p.i++
+		switch name {
+		case "not", "has", "haschild":
+			return p.relation(name)
+		case "matches", "matchesown":
+			p.fail(errRegexp)
+			return nil
+		}
 		for p.i < len(p.s) && !p.at(")") {
 			p.text()
 		}
+		p.close(')')
 	}
+	switch name {
+	case "enabled", "disabled":
+		p.fail(fmt.Errorf(":%s is not allowed; use [disabled]", name))
+	case "only-child":
+		return both(nth(0, 1, false, false), nth(0, 1, true, false))
+	case "only-of-type":
+		return both(nth(0, 1, false, true), nth(0, 1, true, true))
+	case "contains", "lang", "nth-child", "nth-last-child", "nth-of-type", "nth-last-of-type", "first-child", "last-child", "first-of-type", "last-of-type":
+		if sel := p.simple(p.s[start:p.i]); sel != nil {
+			return wideTest(name, sel)
+		}
+	}
+	return nil
+}
+
+// wideTest is the test of a pseudo-class that is about other elements too. Cascadia has read its argument, and shows it in one form.
+func wideTest(name string, sel cascadia.Sel) test {
+	_, argument, _ := strings.Cut(sel.String(), "(")
+	argument = strings.TrimSuffix(argument, ")")
+	switch name {
+	case "contains":
+		return contains(strings.TrimSuffix(strings.TrimPrefix(argument, `"`), `"`))
+	case "lang":
+		return inherited(sel)
+	}
+	a, b := 0, 1 // cascadia shows :nth-child(1) as :first-child
+	if before, after, ok := strings.Cut(argument, "n"); ok {
+		a, _ = strconv.Atoi(before)
+		b, _ = strconv.Atoi(after)
+	}
+	return nth(a, b, strings.Contains(name, "last"), strings.Contains(name, "of-type"))
+}
+
+// relation reads the argument of :not, :has or :haschild.
+func (p *selectorParser) relation(name string) test {
+	if p.depth++; p.depth > maxNesting {
+		p.fail(fmt.Errorf(":not, :has and :haschild are nested more than %d times", maxNesting))
+		return nil
+	}
+	of := p.group()
+	p.depth--
 	p.close(')')
-	return relation{}, false
+	return relation(name, of)
 }
 
 // attribute passes over an attribute in brackets.
@@ -190,9 +270,8 @@ func (p *selectorParser) attribute() {
 	p.i++
 	for p.i < len(p.s) && !p.at("]") {
 		if strings.HasPrefix(p.s[p.i:], "#=") {
-			p.i += 2
-			p.regexp()
-			break
+			p.fail(errRegexp)
+			return
 		}
 		p.text()
 	}
@@ -212,25 +291,11 @@ func (p *selectorParser) text() {
 	p.close(quote)
 }
 
-// regexp passes over a regular expression, as cascadia does: up to a closing bracket or parenthesis that is not open in it.
-func (p *selectorParser) regexp() {
-	for open := 0; p.i < len(p.s); p.i++ {
-		switch p.s[p.i] {
-		case '(', '[':
-			open++
-		case ')', ']':
-			if open--; open < 0 {
-				return
-			}
-		}
-	}
-}
-
 // close passes over the byte that ends something.
 func (p *selectorParser) close(end byte) {
 	if p.i < len(p.s) && p.s[p.i] == end {
 		p.i++
 	} else {
-		p.failed = true
+		p.fail(errSelectorForm)
 	}
 }
