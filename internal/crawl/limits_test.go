@@ -186,6 +186,34 @@ func TestTimeWarnings(t *testing.T) {
 	}
 }
 
+// On a busy machine the supervisor may begin to watch when the time is over. It warns all the same, unless an earlier run has.
+func TestTimeWarningsOfALateStart(t *testing.T) {
+	for before, want := range map[time.Duration][]string{
+		0: {"80 % of the time limit is used", "95 % of the time limit is used"}, 900 * time.Millisecond: {"95 % of the time limit is used"}, 999 * time.Millisecond: nil,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			log, ends := newEventLog(t), &endings{}
+			settings := &config.Settings{Duration: time.Second}
+			s := &supervisor{
+				settings: settings, log: slog.New(log), stop: &stopSignal{}, endings: ends, limits: newLimits(settings, slog.New(log), nil, "", ends), progress: &progress{clock: clock{before: before}},
+			}
+			s.progress.clock.begin()
+			time.Sleep(2 * time.Second)
+			ctx, cancel := context.WithCancel(t.Context())
+			go s.run(ctx, func() {}, func() {})
+			synctest.Wait()
+			cancel()
+			var got []string
+			for _, e := range log.about("limit is used") {
+				got = append(got, e.text)
+			}
+			if !slices.Equal(got, want) || ends.get().status != report.Partial {
+				t.Errorf("%v before: warned %q, want %q; ended %+v", before, got, want, ends.get())
+			}
+		})
+	}
+}
+
 func TestTimeMarks(t *testing.T) {
 	for _, d := range []time.Duration{1, 3, 99, time.Second, 5 * time.Second, 37 * time.Millisecond, time.Minute, 100*24*time.Hour + 7, 1<<63 - 1} {
 		l := &limits{}

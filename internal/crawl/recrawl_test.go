@@ -606,7 +606,7 @@ func TestRecrawlWithALimitPerHost(t *testing.T) {
 
 // A safe crawl that a limit ended is not crawled again: it has its pages once. One that is complete may be, within the same caps.
 func TestRecrawlOfASafeCrawl(t *testing.T) {
-	inBubble(t, func(t *testing.T) {
+	inSlotOfItsOwn(t, func(t *testing.T) {
 		for _, pages := range []int{20, 80} {
 			web := newMemoryWeb(t, testweb.Config{Seed: 14, Pages: pages, PageSize: 2000, Links: 6})
 			settings := config.Defaults(config.Safe)

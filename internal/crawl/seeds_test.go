@@ -336,7 +336,8 @@ func TestResumeGoesOnWithSitemaps(t *testing.T) {
 		}),
 	})
 	dir := newDataDir(t)
-	set := s.settings(func(o *config.Settings) { o.Grace = 200 * time.Millisecond })
+	// One worker has finished the first sitemap when it begins with the second, which the grace period cuts off.
+	set := s.settings(func(o *config.Settings) { o.MaxWorkers, o.Grace = 1, 200*time.Millisecond })
 	rep, _ := s.runUntil(Options{Settings: set, Starts: []datadir.Start{{URL: mustURL(t, "http://a.test/")}}, Dir: dir, Log: slog.New(slog.DiscardHandler)}, interrupt)
 	if rep.Status != report.Cancelled {
 		t.Fatalf("first run: %s", rep.Status)

@@ -53,18 +53,18 @@ func (s *supervisor) run(ctx context.Context, stopLeasing, stopFetching context.
 		mark  int
 		due   <-chan time.Time
 	)
-	setMarks := func() {
+	// setMarks leaves out what was warned of already: marks that were passed at the given time.
+	setMarks := func(passed time.Duration) {
 		marks, mark, due = s.limits.timeMarks(), 0, nil
-		elapsed := s.progress.clock.counted()
-		for mark < len(marks)-1 && marks[mark] < elapsed {
-			mark++ // an earlier run has warned
+		for mark < len(marks)-1 && marks[mark] < passed {
+			mark++
 		}
 		if len(marks) > 0 {
-			timer.Reset(marks[mark] - elapsed)
+			timer.Reset(marks[mark] - s.progress.clock.counted())
 			due = timer.C
 		}
 	}
-	setMarks()
+	setMarks(s.progress.clock.before) // not the time that this run has had: on a busy machine that may be beyond a mark by now
 	var graceOver <-chan time.Time
 	end := func(grace time.Duration) {
 		stopLeasing()
@@ -82,7 +82,7 @@ func (s *supervisor) run(ctx context.Context, stopLeasing, stopFetching context.
 			s.log.Info("stopping: no new fetches, those under way may finish", "grace", s.settings.Grace)
 			end(s.settings.Grace)
 		case <-s.limitsChanged:
-			setMarks()
+			setMarks(s.progress.clock.counted())
 		case <-ended:
 			ended = nil
 			s.progress.phase.enter(monitor.Stopping, "")

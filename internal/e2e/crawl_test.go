@@ -66,7 +66,7 @@ func TestCrawlCopesWithWhatServersDo(t *testing.T) {
 			// Only a page that hangs may run into the time-out, however busy the machine is.
 			c := testweb.Crawl{Starts: []string{first}, Timeout: time.Minute, MaxRetries: 1}
 			if tt.name == hangs {
-				c.Timeout, c.MaxRetries = 8*time.Second, 0
+				c.Timeout, c.MaxRetries = 20*time.Second, 0
 			}
 			got := run(t, "crawl", "--start-url", first, "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir,
 				"--timeout", c.Timeout.String(), "--max-retries", strconv.Itoa(c.MaxRetries), "--max-host-backoff-secs", "1")

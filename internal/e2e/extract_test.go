@@ -37,16 +37,18 @@ func TestExtractFromHostilePages(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	ended(t, run(t, "crawl", "--start-url", site.URL, "--profile", "own-site", "--allow-private", "--data-dir", dir, "--extract", "bold=b"), dir, 0, "complete", "")
 	lines := readLines(t, dir)
+	// On a slow machine any of the large pages may take too much time. Package htmltree tests memory and time alone.
 	for path, want := range map[string]struct{ err, extracted string }{
 		"/":         {"", "map[bold:start]"},
-		"/p":        {"", ""},
-		"/table":    {"", ""},
-		"/large":    {"extract: ", "map[]"}, // too much memory, or on a slow machine too much time; internal/htmltree tests each
+		"/p":        {"any", ""},
+		"/table":    {"any", ""},
+		"/large":    {"extract: ", "map[]"},
 		"/deep":     {"extract: ", "map[]"},
 		"/ordinary": {"", "map[bold:bold]"},
 	} {
 		l := lines[site.URL+path]
-		if l.Outcome != "ok" || !strings.HasPrefix(l.Error, want.err) || (l.Error == "") != (want.err == "") || want.extracted != "" && fmt.Sprint(l.Extracted) != want.extracted {
+		wrong := want.err != "any" && (!strings.HasPrefix(l.Error, want.err) || (l.Error == "") != (want.err == ""))
+		if l.Outcome != "ok" || wrong || want.extracted != "" && fmt.Sprint(l.Extracted) != want.extracted {
 			t.Errorf("%s: outcome %s, error %q, extracted %v", path, l.Outcome, l.Error, l.Extracted)
 		}
 	}

@@ -14,7 +14,8 @@ import (
 // while hang is set.
 type robotsSite struct {
 	*httptest.Server
-	robots string // robots.txt; empty means 503
+	robots  string // robots.txt; empty means 503
+	clients clients
 
 	mu    sync.Mutex
 	hang  bool     // guarded by mu
@@ -23,7 +24,9 @@ type robotsSite struct {
 
 func newRobotsSite(t *testing.T, robots string) *robotsSite {
 	s := &robotsSite{robots: robots}
-	s.Server = httptest.NewServer(s)
+	s.Server = httptest.NewUnstartedServer(s)
+	s.Config.ConnState = s.clients.note
+	s.Start()
 	t.Cleanup(s.Close)
 	return s
 }
@@ -139,5 +142,6 @@ func TestResumeWithRobotsStrict(t *testing.T) {
 	p := start(t, "crawl", "--start-url", site.URL+"/", "--profile", "own-site", "--data-dir", dir, "--max-host-backoff-secs", "1")
 	p.until("a sitemap is asked for", func() bool { return site.count("/sitemap") > 0 })
 	p.kill()
+	site.clients.gone(t, site.Listener.Addr().String())
 	strict(site, dir)
 }

@@ -8,6 +8,12 @@ import (
 	"testing"
 )
 
+// freeze stops the process until it is killed. It keeps what it holds.
+func (p *process) freeze() {
+	p.t.Helper()
+	p.signal(syscall.SIGSTOP)
+}
+
 // closedPort is an address on loopback that refuses connections while the test runs: a socket is bound to the port but does not listen.
 func closedPort(t *testing.T) string {
 	t.Helper()

@@ -11,8 +11,7 @@ import (
 	"github.com/mapwright/mapwright/internal/testweb"
 )
 
-// restful is a web of three hosts, of which the first refuses once and wants a rest of some seconds. When the others are done,
-// nothing moves.
+// restful is a web of three hosts, of which the first refuses once and wants a rest. When the others are done, nothing moves until the rest is over.
 func restful(rest time.Duration) testweb.Config {
 	return testweb.Config{Seed: 7, Hosts: 3, Pages: 15, Faults: testweb.On("0", testweb.RefuseBursts{
 		Every: 10, Length: 1, Answer: testweb.Answer{Status: 429, RetryAfter: rest},
@@ -39,7 +38,7 @@ func TestViewThroughACrawl(t *testing.T) {
 	for _, size := range [][2]int{{80, 24}, {200, 60}} {
 		t.Run(fmt.Sprintf("%dx%d", size[0], size[1]), func(t *testing.T) {
 			t.Parallel()
-			web := serve(t, restful(6*time.Second))
+			web := serve(t, restful(30*time.Minute))
 			dir := filepath.Join(t.TempDir(), "data")
 			term := sitting{cols: size[0], rows: size[1]}.start(t, crawlOf(web, dir, "--max-urls", "1000", "--duration", "10m")...)
 
@@ -57,14 +56,15 @@ func TestViewThroughACrawl(t *testing.T) {
 				return s.second && s.hidden && s.colors > 0 && len(s.lines()[0]) == size[0] && strings.Contains(s.lines()[size[1]-1], "Ctrl-C stops")
 			})
 
-			if code := term.wait(); code != 0 {
-				t.Errorf("exit status %d, want 0", code)
+			term.types("\x03")
+			if code := term.wait(); code != 130 {
+				t.Errorf("exit status %d, want 130", code)
 			}
 			s := term.screen
 			if s.second || s.hidden || s.times != 1 {
 				t.Errorf("the terminal is left on its second screen (%v), with a hidden cursor (%v), after %d times", s.second, s.hidden, s.times)
 			}
-			term.shows("Status", "complete (nothing left to fetch)", "45, 45 indexable", "sitemap.jsonl, sitemap.xml, report.json")
+			term.shows("Status", "cancelled (interrupted)", "mapwright resume --data-dir", "sitemap.jsonl, sitemap.xml, report.json")
 			if !strings.HasPrefix(s.String(), "Status ") {
 				t.Errorf("something stands above the closing table:\n%s", s)
 			}
@@ -88,9 +88,10 @@ func TestViewThroughACrawl(t *testing.T) {
 // crawl in order.
 func TestViewFollowsTheWindowUntilInterrupted(t *testing.T) {
 	t.Parallel()
-	web := serve(t, stuck())
+	web := serve(t, testweb.Config{Pages: 40})
+	web.Hold(1)
 	dir := filepath.Join(t.TempDir(), "data")
-	term := sitting{}.start(t, crawlOf(web, dir, "--timeout", "60", "--grace", "2")...)
+	term := sitting{}.start(t, crawlOf(web, dir, "--timeout", "1h", "--grace", "1h")...)
 	term.shows("1 done", "in flight", "Busiest", "Ctrl-C stops")
 	for _, size := range [][2]int{{40, 10}, {130, 50}, {12, 3}, {80, 24}, {200, 60}} {
 		cols, rows := size[0], size[1]
@@ -110,6 +111,7 @@ func TestViewFollowsTheWindowUntilInterrupted(t *testing.T) {
 	term.shows("Waiting for work...", "under way, and nothing has come for")
 	term.types("\x03")
 	term.shows("Stopping: no new requests")
+	web.Release()
 	if code := term.wait(); code != 130 {
 		t.Errorf("exit status %d, want 130", code)
 	}
@@ -123,7 +125,7 @@ func TestViewIsLeftAtOnceByTwoInterrupts(t *testing.T) {
 	t.Parallel()
 	web := serve(t, stuck())
 	dir := filepath.Join(t.TempDir(), "data")
-	term := sitting{}.start(t, crawlOf(web, dir, "--timeout", "60", "--grace", "60")...)
+	term := sitting{}.start(t, crawlOf(web, dir, "--timeout", "1h", "--grace", "1h")...)
 	term.shows("1 done", "in flight")
 	term.types("\x03")
 	term.shows("Stopping: no new requests", "Ctrl-C leaves at once")
@@ -142,10 +144,11 @@ func TestViewOfACrawlInTheQueue(t *testing.T) {
 	web := serve(t, stuck())
 	machine := "TMPDIR=" + t.TempDir()
 	args := func() []string {
-		return []string{"crawl", "--safe", "--start-url", web.StartURLs()[0], "--resolve", web.Resolve(), "--data-dir", filepath.Join(t.TempDir(), "data"), "--timeout", "60"}
+		return []string{"crawl", "--safe", "--start-url", web.StartURLs()[0], "--resolve", web.Resolve(), "--data-dir", filepath.Join(t.TempDir(), "data"), "--timeout", "1h"}
 	}
 	first := invocation{args: args(), env: []string{machine}}.start(t)
 	first.until("the first has the slot", func() bool { return pages(web) > 0 })
+	first.freeze() // a safe crawl ends after a minute
 	term := sitting{env: []string{machine}}.start(t, args()...)
 	term.shows("Waiting for work... another safe crawl runs (process", fmt.Sprint(first.pid()), "1 goes before this one")
 	term.types("\x03")
@@ -163,6 +166,7 @@ func TestViewGivesTheTerminalBack(t *testing.T) {
 	if code := term.wait(); code != 0 {
 		t.Errorf("exit status %d, want 0", code)
 	}
+	term.shows("complete (nothing left to fetch)", "10, 10 indexable", "sitemap.jsonl, sitemap.xml, report.json")
 	before, after := read(t, term.cmd.Dir, "before"), read(t, term.cmd.Dir, "after")
 	if before != after || !strings.Contains(before, " echo ") {
 		t.Errorf("the terminal was\n%sand is\n%s", before, after)
@@ -204,7 +208,7 @@ func TestNoView(t *testing.T) {
 func TestViewWithoutColors(t *testing.T) {
 	t.Parallel()
 	web := serve(t, stuck())
-	term := sitting{env: []string{"NO_COLOR=1", "LANG=C"}}.start(t, crawlOf(web, filepath.Join(t.TempDir(), "data"), "--timeout", "60", "--grace", "0.1")...)
+	term := sitting{env: []string{"NO_COLOR=1", "LANG=C"}}.start(t, crawlOf(web, filepath.Join(t.TempDir(), "data"), "--timeout", "1h", "--grace", "0.1")...)
 	term.shows("1 done", "Done      ###-----")
 	term.types("\x03")
 	term.wait()
@@ -222,9 +226,11 @@ func TestViewWithoutColors(t *testing.T) {
 func TestViewWithOutputElsewhere(t *testing.T) {
 	t.Parallel()
 	web := serve(t, restful(time.Second))
+	web.Hold(3)
 	dir, log := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "my.log")
 	term := sitting{redirected: true}.start(t, crawlOf(web, dir, "--json", "--log-file", log, "--log-format", "json", "--log-level", "debug")...)
 	term.shows("Mapwright", "Log: "+log[:20])
+	web.Release()
 	if code := term.wait(); code != 0 {
 		t.Errorf("exit status %d, want 0", code)
 	}

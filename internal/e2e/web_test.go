@@ -2,7 +2,10 @@ package e2e
 
 import (
 	"fmt"
+	"net"
+	"net/http"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/mapwright/mapwright/internal/testweb"
@@ -140,4 +143,52 @@ func crawled(t *testing.T, flags ...string) string {
 	dir := filepath.Join(t.TempDir(), "data")
 	succeeded(t, run(t, append([]string{"crawl", "--start-url", web.StartURLs()[0], "--profile", "own-site", "--resolve", web.Resolve(), "--data-dir", dir}, flags...)...))
 	return dir
+}
+
+// clients are the connections of a server.
+type clients struct {
+	mu      sync.Mutex
+	changed *sync.Cond      // uses mu; nil before the first connection
+	open    map[string]bool // guarded by mu; by the address of the client
+	met     map[string]bool // guarded by mu; those that were open once
+}
+
+// note is for http.Server.ConnState.
+func (c *clients) note(conn net.Conn, s http.ConnState) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.initLocked()
+	switch at := conn.RemoteAddr().String(); s {
+	case http.StateNew:
+		c.open[at], c.met[at] = true, true
+	case http.StateClosed:
+		delete(c.open, at)
+	}
+	c.changed.Broadcast()
+}
+
+func (c *clients) initLocked() {
+	if c.changed == nil {
+		c.changed, c.open, c.met = sync.NewCond(&c.mu), map[string]bool{}, map[string]bool{}
+	}
+}
+
+// gone waits until the server at an address has seen the end of all clients, which have been killed: what they sent last may come to the server after their end. Connections are accepted in
+// order, so when the server has met a further client it has met all.
+func (c *clients) gone(t *testing.T, addr string) {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := conn.LocalAddr().String()
+	if err := conn.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.initLocked()
+	for !c.met[last] || len(c.open) > 0 {
+		c.changed.Wait()
+	}
 }
