@@ -117,7 +117,7 @@ func awaitStep(ts *testService, id string, want func(*Crawl) bool) {
 	ts.t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); <-tick.C {
+	for end := time.Now().Add(patience); time.Now().Before(end); <-tick.C {
 		c, err := ts.Crawls.Get(ts.t.Context(), ts.admin, id)
 		if err != nil {
 			ts.t.Fatal(err)
@@ -355,7 +355,7 @@ func TestUnstableProcess(t *testing.T) {
 	}
 	now := time.Now()
 	for i := range 3 {
-		unclean(now.Add(time.Duration(i-9) * time.Minute))
+		unclean(now.Add(time.Duration(i-3) * time.Minute))
 	}
 	states := func() (all []string) {
 		for _, id := range ids {
@@ -532,7 +532,8 @@ func TestEditOfAWaitingCrawl(t *testing.T) {
 func TestLimitWarnings(t *testing.T) {
 	web := startWeb(t, testweb.Config{Pages: 40})
 	ts := openService(t, Options{Base: quick(web)}).run()
-	c := ts.submit(ts.admin, web.StartURLs()[0], "max_urls", "20")
+	// One request at a time: of several that begin together, the last one may be the first to look.
+	c := ts.submit(ts.admin, web.StartURLs()[0], "max_urls", "20", "max_inflight_per_host", "1")
 	ts.awaitState(c.ID, Partial)
 	n := 0
 	for _, e := range ts.eventTypes(c.ID) {

@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/testweb"
 )
 
@@ -41,10 +40,6 @@ func runChild() error {
 	if err := json.Unmarshal([]byte(os.Getenv(childDir)), &o); err != nil {
 		return err
 	}
-	layer := config.Layer{}
-	for name, text := range map[string]string{"profile": "own-site", "max-host-backoff-secs": "1", "bloom-capacity": "20000", "resolve": o.Resolve} {
-		layer[name] = config.Given{Texts: []string{text}, From: "test"}
-	}
 	ctx := context.Background()
 	var s *Service
 	released := make(chan struct{})
@@ -59,7 +54,7 @@ func runChild() error {
 	if !o.Hold {
 		hold = nil
 	}
-	s, err := Open(ctx, Options{Dir: o.Dir, Base: []config.Layer{layer}, MinFree: -1, SlotDir: o.Slot, Observe: hold})
+	s, err := Open(ctx, Options{Dir: o.Dir, Base: quickAt(o.Resolve), MinFree: -1, SlotDir: o.Slot, Observe: hold})
 	if err != nil {
 		return err
 	}
@@ -359,7 +354,7 @@ func awaitFile(t *testing.T, path string) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(time.Minute); ; <-tick.C {
+	for end := time.Now().Add(patience); ; <-tick.C {
 		if _, err := os.Stat(path); err == nil {
 			return
 		}
