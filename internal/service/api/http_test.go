@@ -177,7 +177,9 @@ func TestAddresses(t *testing.T) {
 }
 
 // Requests without a key, or with a malformed one, are refused, and an address that goes on has to wait.
-func TestCallersWithoutKeys(t *testing.T) {
+func TestCallersWithoutKeys(t *testing.T) { synctest.Test(t, callersWithoutKeys) }
+
+func callersWithoutKeys(t *testing.T) {
 	s, err := New(Options{Parts: Parts{Service: &service.Service{}}})
 	if err != nil {
 		t.Fatal(err)

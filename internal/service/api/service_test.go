@@ -170,9 +170,12 @@ func (f *fixture) want(status int, method, path, key, body string, header ...str
 	return text
 }
 
-// submission is one of a host of the web.
+// patience is how long a test waits for what must come: it ends a test that would wait forever.
+const patience = 5 * time.Minute
+
+// submission is one of a host of the web. A request that is held has no time-out on a busy machine.
 func (f *fixture) submission(host int, more map[string]any) service.Submission {
-	all := map[string]any{"profile": "own-site", "resolve": []string{f.web.Resolve()}, "seeding_strategy": []string{"none"}, "links": true}
+	all := map[string]any{"profile": "own-site", "resolve": []string{f.web.Resolve()}, "seeding_strategy": []string{"none"}, "links": true, "timeout": "10m"}
 	for name, value := range more {
 		all[name] = value
 	}
@@ -199,7 +202,7 @@ func (f *fixture) submit(c *client.Client, s service.Submission) string {
 // until reads events of a crawl until one of a type, and returns all that came.
 func (f *fixture) until(c *client.Client, id string, last int64, want service.EventType) (seen []service.Event) {
 	f.t.Helper()
-	ctx, cancel := context.WithTimeout(f.t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
 	defer cancel()
 	for event, err := range c.Events(ctx, id, last) {
 		if err != nil {
@@ -215,7 +218,7 @@ func (f *fixture) until(c *client.Client, id string, last int64, want service.Ev
 // untilDone reads samples of a running crawl until so many pages are done.
 func (f *fixture) untilDone(c *client.Client, id string, pages int) {
 	f.t.Helper()
-	ctx, cancel := context.WithTimeout(f.t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
 	defer cancel()
 	for event, err := range c.Events(ctx, id, 0) {
 		if err != nil {
