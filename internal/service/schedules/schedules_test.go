@@ -351,7 +351,9 @@ func TestFaults(t *testing.T) {
 }
 
 // What a schedule starts may use what its maker might, and what the last one might who changed it. Keys play no part.
-func TestOwners(t *testing.T) {
+func TestOwners(t *testing.T) { synctest.Test(t, owners) }
+
+func owners(t *testing.T) {
 	f := newFixture(t)
 	in := daily()
 	in.Submission.Settings["allow_private"] = json.RawMessage("true")

@@ -41,14 +41,17 @@ type fixture struct {
 	refuse atomic.Bool // event streams are refused
 }
 
+// patience is how long a test waits for what must come: it ends a test that would wait forever.
+const patience = 5 * time.Minute
+
 func newFixture(t *testing.T, cfg testweb.Config, base string) *fixture {
 	t.Helper()
 	site, err := testweb.Start(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	layer := config.Layer{}
-	for name, text := range map[string]string{"profile": "own-site", "max-host-backoff-secs": "1", "grace": "1s", "bloom-capacity": "20000", "resolve": site.Resolve()} {
+	layer := config.Layer{} // a request that is held has no time-out on a busy machine
+	for name, text := range map[string]string{"profile": "own-site", "max-host-backoff-secs": "1", "timeout": "10m", "grace": "1s", "bloom-capacity": "20000", "resolve": site.Resolve()} {
 		layer[name] = config.Given{Texts: []string{text}, From: "test"}
 	}
 	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
@@ -136,7 +139,7 @@ func (f *fixture) loginLink() string {
 // await waits until a crawl has one of the states.
 func (f *fixture) await(id string, states ...service.State) *service.Crawl {
 	f.t.Helper()
-	ctx, cancel := context.WithTimeout(f.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(f.t.Context(), patience)
 	defer cancel()
 	for {
 		added := f.svc.Events.Added()
@@ -352,9 +355,9 @@ func waitFor(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.Now().Add(time.Minute); !holds(); <-tick.C {
+	for end := time.Now().Add(patience); !holds(); <-tick.C {
 		if time.Now().After(end) {
-			t.Fatalf("%s: not within a minute", what)
+			t.Fatalf("%s: not within %s", what, patience)
 		}
 	}
 }

@@ -47,7 +47,7 @@ type Options struct {
 	UserAgent string
 	Log       *slog.Logger // nil means none
 
-	// Attempted, if not nil, is called after each attempt with whether the delivery arrived. It is for metrics.
+	// Attempted, if not nil, is called after each attempt was recorded, with whether the delivery arrived. It is for metrics.
 	Attempted func(ok bool)
 }
 
@@ -151,13 +151,14 @@ func (d *Deliverer) attempt(ctx context.Context, j *Job) {
 		a.Error, a.NextAt = err.Error(), nextAttempt(j.Attempts+1, time.Now())
 		d.o.Log.Warn("a webhook was not delivered", "webhook", j.Webhook, "delivery", j.ID, "attempt", j.Attempts+1, "next", a.NextAt, "error", err)
 	}
-	if d.o.Attempted != nil {
-		d.o.Attempted(err == nil)
-	}
 	// What was sent is recorded even if ctx ended meanwhile.
 	record, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	if err := d.o.Store.Record(record, a); err != nil {
+	err = d.o.Store.Record(record, a)
+	if d.o.Attempted != nil {
+		d.o.Attempted(a.Error == "")
+	}
+	if err != nil {
 		d.o.Log.Error("cannot record a delivery, which will be sent again", "webhook", j.Webhook, "delivery", j.ID, "error", err, "in", pollEvery)
 		select { // the webhook counts as busy meanwhile, so that its receiver is not asked in a loop
 		case <-time.After(pollEvery):
