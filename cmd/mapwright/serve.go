@@ -160,6 +160,8 @@ type checked struct {
 	proxies []netip.Prefix
 	tls     *tls.Config
 	log     *slog.Logger
+
+	connections int // that clients may have at once
 }
 
 // check names every fault of the flags.
@@ -242,13 +244,16 @@ func (f *serveFlags) run(ctx context.Context, io stdio, dir string, base []confi
 	if err != nil {
 		return err
 	}
+	if c.connections, err = api.Connections(); err != nil {
+		return refusal(err)
+	}
 	listener, err := f.listenFor(dir)
 	if err != nil {
 		return err
 	}
 	figures := api.NewFigures()
 	svc, err := service.Open(ctx, service.Options{
-		Dir: dir, Version: version, Log: c.log, MaxCrawls: f.maxCrawls, MaxWorkers: f.maxWorkers, MemoryLimit: int64(f.memoryLimit), MinFree: max(int64(f.minFree), leastFree),
+		Dir: dir, Version: version, Log: c.log, MaxCrawls: f.maxCrawls, MaxWorkers: f.maxWorkers, Connections: c.connections, MemoryLimit: int64(f.memoryLimit), MinFree: max(int64(f.minFree), leastFree),
 		Retention: time.Duration(f.retention), KeepEvents: time.Duration(f.keepEvents), KeepAudit: time.Duration(f.keepAudit), Base: base, Observe: figures.Wrote,
 	})
 	if err != nil {
@@ -287,10 +292,8 @@ func servedAlready(dir string, pid int) error {
 // second ends the process at once.
 func (f *serveFlags) serve(ctx context.Context, io stdio, svc *service.Service, listener net.Listener, c checked, figures *api.Figures) error {
 	scheme, rate := "http", cmp.Or(f.rateLimit, -1)
-	listener = api.Limit(listener)
-	if c.tls != nil { // outermost, since the HTTP server speaks HTTP/2 only where it sees TLS
+	if c.tls != nil {
 		scheme = "https"
-		listener = tls.NewListener(listener, c.tls)
 	}
 	known, err := hosts.New(ctx, svc, c.log)
 	if err != nil {
@@ -298,7 +301,8 @@ func (f *serveFlags) serve(ctx context.Context, io stdio, svc *service.Service, 
 	}
 	parts := api.Parts{Service: svc, Hosts: known, Schedules: schedules.New(svc, c.log),
 		Hooks: hooks.New(svc, webhook.Options{UserAgent: "mapwright/" + version, Log: c.log, Attempted: figures.Attempted})}
-	server, err := api.New(api.Options{Parts: parts, Log: c.log, PublicURL: c.public, Listen: f.listen, TLS: c.tls != nil, TrustedProxies: c.proxies, RatePerKey: rate, Figures: figures})
+	server, err := api.New(api.Options{Parts: parts, Log: c.log, PublicURL: c.public, Listen: f.listen, TLS: c.tls != nil, TrustedProxies: c.proxies,
+		Connections: c.connections, RatePerKey: rate, Figures: figures})
 	var dashboard *web.Server
 	if err == nil {
 		dashboard, err = web.New(web.Options{
@@ -319,6 +323,10 @@ func (f *serveFlags) serve(ctx context.Context, io stdio, svc *service.Service, 
 	defer stop()
 	hard, leave := context.WithCancel(leaving) // ended by the second signal
 	defer leave()
+	listener = server.Limit(listener)
+	if c.tls != nil { // outermost, since the HTTP server speaks HTTP/2 only where it sees TLS
+		listener = tls.NewListener(listener, c.tls)
+	}
 	h := server.HTTP()
 	var group errgroup.Group
 	group.Go(func() error {

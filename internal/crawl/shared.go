@@ -22,6 +22,9 @@ type SharedOptions struct {
 	// MaxIdlePerHost is how many idle connections a crawl keeps for one host. Zero means the default of package fetch.
 	MaxIdlePerHost int
 
+	// OtherSockets is how many sockets the process may use for other things than crawls.
+	OtherSockets int
+
 	// OneCrawl means that a single crawl uses this, so that no pace has to be agreed between crawls.
 	OneCrawl bool
 
@@ -52,12 +55,13 @@ type Shared struct {
 
 // NewShared makes what crawls share. Nothing is opened yet.
 func NewShared(o SharedOptions) (*Shared, error) {
-	most, err := mostWorkers()
+	sockets, err := fetch.SocketLimit()
 	if err != nil {
 		return nil, err
 	}
+	sockets = max(2, sockets-o.OtherSockets)
 	s := &Shared{robotsMemory: cmp.Or(o.RobotsMemory, robotscache.DefaultMemory), gate: gate.New(cmp.Or(o.MaxWorkers, math.MaxInt)), turns: make(turns, max(1, runtime.GOMAXPROCS(0)/2))}
-	s.client, err = fetch.New(fetch.Options{MaxInflight: min(o.MaxWorkers, most), MaxIdlePerHost: o.MaxIdlePerHost, MaxMemory: o.BodyMemory})
+	s.client, err = fetch.New(fetch.Options{MaxInflight: min(o.MaxWorkers, sockets/2), MaxSockets: sockets, MaxIdlePerHost: o.MaxIdlePerHost, MaxMemory: o.BodyMemory})
 	if err != nil {
 		return nil, err
 	}

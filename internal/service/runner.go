@@ -617,5 +617,6 @@ func clamp(n, least, most int64) int64 { return max(least, min(n, most)) }
 // shared are the budgets that all crawls share.
 func (o *Options) shared() crawl.SharedOptions {
 	share := o.MemoryLimit / int64(o.MaxCrawls)
-	return crawl.SharedOptions{MaxWorkers: o.MaxWorkers, BodyMemory: o.MemoryLimit / 4, RobotsMemory: int(clamp(share/16, 1<<20, 16<<20))}
+	return crawl.SharedOptions{MaxWorkers: o.MaxWorkers, OtherSockets: o.Connections, BodyMemory: o.MemoryLimit / 4,
+		RobotsMemory: int(clamp(share/16, 1<<20, 16<<20))}
 }

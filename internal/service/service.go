@@ -35,6 +35,7 @@ type Options struct {
 
 	MaxCrawls   int            // crawls that run at once; 0 means 4
 	MaxWorkers  int            // requests of all crawls at once; 0 means 512
+	Connections int            // sockets that clients of the service may use, and crawls may not
 	MemoryLimit int64          // bytes for the budgets of all crawls; 0 means 2 GiB
 	MinFree     int64          // bytes of free disk below which crawls pause; 0 means 1 GiB, negative means not to look
 	Retention   time.Duration  // how long an ended crawl is kept; 0 means for ever

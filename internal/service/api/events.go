@@ -22,8 +22,7 @@ const (
 	keepIndex   = time.Minute      // a page index that nobody uses
 	eventTime   = 20 * time.Second // for a client to take what was written
 	eventsAtA   = 500              // events that are read from the database at once
-	mostStreams = 1000
-	mostOfOne   = 250 // streams of one account, so that the others have some
+	mostStreams = 1000             // and at most half of all connections; an account has a quarter of them
 	eventKind   = "text/event-stream"
 )
 
@@ -65,7 +64,7 @@ func (s *streams) add(one *stream) bool {
 			own++
 		}
 	}
-	if len(s.all) >= mostStreams || own >= mostOfOne {
+	if most := min(mostStreams, s.server.most/2); len(s.all) >= most || own >= max(1, most/4) {
 		return false
 	}
 	s.all[one] = true

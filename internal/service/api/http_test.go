@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"strings"
 	"testing"
@@ -38,21 +39,36 @@ func (p *pipes) Close() error {
 
 func (p *pipes) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }
 
-func (p *pipes) dial() net.Conn {
+func (p *pipes) dial() net.Conn { return p.dialFrom("127.0.0.1:1") }
+
+func (p *pipes) dialFrom(address string) net.Conn {
 	ours, theirs := net.Pipe()
-	p.conns <- theirs
+	p.conns <- from{theirs, net.TCPAddrFromAddrPort(netip.MustParseAddrPort(address))}
 	return ours
 }
 
+// from is a connection of a client with an address.
+type from struct {
+	net.Conn
+	peer net.Addr
+}
+
+func (f from) RemoteAddr() net.Addr { return f.peer }
+
 // inBubble runs a test against the server in a bubble.
 func inBubble(t *testing.T, test func(t *testing.T, s *Server, p *pipes)) {
+	withOptions(t, Options{}, test)
+}
+
+func withOptions(t *testing.T, o Options, test func(t *testing.T, s *Server, p *pipes)) {
 	synctest.Test(t, func(t *testing.T) {
-		s, err := New(Options{Parts: Parts{Service: &service.Service{}}})
+		o.Service = &service.Service{}
+		s, err := New(o)
 		if err != nil {
 			t.Fatal(err)
 		}
 		p, h, ended := &pipes{make(chan net.Conn), make(chan struct{})}, s.HTTP(), make(chan error)
-		go func() { ended <- h.Serve(p) }()
+		go func() { ended <- h.Serve(s.Limit(p)) }()
 		test(t, s, p)
 		if err := h.Close(); err != nil {
 			t.Error(err)
@@ -60,6 +76,7 @@ func inBubble(t *testing.T, test func(t *testing.T, s *Server, p *pipes)) {
 		if err := <-ended; !errors.Is(err, http.ErrServerClosed) {
 			t.Error(err)
 		}
+		time.Sleep(time.Second) // net/http waits before it leaves a client that still sends
 	})
 }
 

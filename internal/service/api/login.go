@@ -6,7 +6,6 @@ import (
 	"html/template"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/mapwright/mapwright/internal/service"
 	"github.com/mapwright/mapwright/internal/ui"
@@ -77,7 +76,6 @@ func (l *logins) enter(c *call) error {
 	if wait, ok := l.server.limits.failures.take(remote); !ok {
 		return tooMany(c.w, wait)
 	}
-	_ = http.NewResponseController(c.w).SetReadDeadline(time.Now().Add(bodyTime)) // not supported by recorders of tests
 	c.r.Body = http.MaxBytesReader(c.w, c.r.Body, loginBody)
 	if err := c.r.ParseForm(); err != nil {
 		return refuse(service.ErrBody, "the form cannot be read")

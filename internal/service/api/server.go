@@ -44,6 +44,8 @@ type Options struct {
 	TLS bool
 	// TrustedProxies are the addresses whose X-Forwarded-For is believed.
 	TrustedProxies []netip.Prefix
+	// Connections is how many connections the server has at once; zero means 4096.
+	Connections int
 	// RatePerKey is how many requests per second a key may make; zero means DefaultRate, a negative number no limit.
 	RatePerKey float64
 	// Figures are the metrics that /metrics shows; nil means new ones.
@@ -65,6 +67,7 @@ type Server struct {
 	hosts    hostCheck
 	origins  *http.CrossOriginProtection
 	proxies  []netip.Prefix
+	most     int // connections
 	limits   *rateLimits
 	streams  *streams
 	figures  *Figures
@@ -72,6 +75,7 @@ type Server struct {
 	mux      *http.ServeMux
 	pages    http.Handler
 	indexes  pageindex.Cache
+	document func() ([]byte, error) // makes the OpenAPI document at the first call
 
 	drain    sync.Once
 	draining chan struct{} // closed by Drain
@@ -80,7 +84,8 @@ type Server struct {
 // New makes a server.
 func New(o Options) (*Server, error) {
 	s := &Server{
-		parts: o.Parts, service: o.Service, sessions: service.NewSessions(o.Service), log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)), secure: o.TLS, proxies: o.TrustedProxies, limits: newRateLimits(o.RatePerKey),
+		parts: o.Parts, service: o.Service, sessions: service.NewSessions(o.Service), log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)), secure: o.TLS, proxies: o.TrustedProxies,
+		most: cmp.Or(o.Connections, mostConnections), limits: newRateLimits(o.RatePerKey),
 		hosts: newHostCheck(o.Listen, o.PublicURL), draining: make(chan struct{}), mux: http.NewServeMux(), origins: http.NewCrossOriginProtection(),
 	}
 	if u := o.PublicURL; u != nil {
@@ -91,6 +96,7 @@ func New(o Options) (*Server, error) {
 			return nil, fmt.Errorf("public URL: %w", err)
 		}
 	}
+	s.document = sync.OnceValues(func() ([]byte, error) { return Document(s.base) })
 	s.streams = newStreams(s)
 	s.figures = cmp.Or(o.Figures, NewFigures())
 	s.metrics = s.figures.handler(s)
@@ -141,7 +147,8 @@ func requestID(r *http.Request) string {
 func (s *Server) handler() http.Handler {
 	return http.HandlerFunc(func(plain http.ResponseWriter, r *http.Request) {
 		r = r.WithContext(context.WithValue(r.Context(), requestIDKey{}, rand.Text()))
-		w, began := &answer{ResponseWriter: plain, status: http.StatusOK}, time.Now()
+		w, began := newAnswer(plain, r), time.Now()
+		defer w.finish()
 		defer func() {
 			if v := recover(); v != nil && v != http.ErrAbortHandler {
 				s.log.Error("panic in a request", "request", requestID(r), "path", r.URL.Path, "panic", v, "stack", string(debug.Stack()))
@@ -155,37 +162,16 @@ func (s *Server) handler() http.Handler {
 			}
 		}()
 		secureHeaders(w.Header(), s.secure)
+		if !w.receive(r) {
+			return
+		}
 		if !s.hosts.allows(r.Host) {
 			s.fail(w, r, refuse(service.ErrHost, "use an address, localhost, the name given to --listen, or that of --public-url"))
 			return
 		}
-		// Answers that take longer, such as files and streams, move the deadline themselves.
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTime)) // not supported by recorders of tests
 		s.route(w, r)
 	})
 }
-
-// answer remembers the status of an answer.
-type answer struct {
-	http.ResponseWriter
-	began  bool
-	status int
-}
-
-func (a *answer) WriteHeader(status int) {
-	if !a.began {
-		a.began, a.status = true, status
-	}
-	a.ResponseWriter.WriteHeader(status)
-}
-
-func (a *answer) Write(p []byte) (int, error) {
-	a.began = true
-	return a.ResponseWriter.Write(p)
-}
-
-// Unwrap is for http.ResponseController.
-func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
 // route gives a request to its route, or to the pages.
 func (s *Server) route(w http.ResponseWriter, r *http.Request) {
@@ -237,9 +223,6 @@ func (s *Server) methods(r *http.Request) (all []string) {
 	}
 	return all
 }
-
-// answerTime is how long an ordinary answer may take to be made and sent.
-const answerTime = 60 * time.Second
 
 // secureHeaders are set on every answer. Pages that need more than this policy set their own.
 func secureHeaders(h http.Header, secure bool) {

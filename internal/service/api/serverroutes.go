@@ -28,7 +28,7 @@ func (c *call) text(text string) error {
 }
 
 func (a serverRoutes) document(c *call) error {
-	text, err := Document(a.server.base)
+	text, err := a.server.document()
 	if err != nil {
 		return err
 	}

@@ -92,14 +92,14 @@ func TestStreamThatIsNotRead(t *testing.T) {
 
 // One account cannot take all streams.
 func TestStreamsOfOneAccount(t *testing.T) {
-	s := newStreams(nil)
+	s := newStreams(&Server{most: mostConnections})
 	open := func(owner string) (n int) {
 		for n < 2*mostStreams && s.add(&stream{owner: owner}) {
 			n++
 		}
 		return n
 	}
-	for i, want := range []int{mostOfOne, mostOfOne, mostOfOne, mostOfOne, 0} {
+	for i, want := range []int{250, 250, 250, 250, 0} {
 		if n := open(fmt.Sprint(i)); n != want {
 			t.Errorf("account %d has %d streams, want %d", i, n, want)
 		}

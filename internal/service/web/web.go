@@ -165,10 +165,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // policy lets pages use what this server sends and nothing else.
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-const (
-	maxForm  = 1 << 20          // bytes of a form; it may have many start URLs
-	formTime = 30 * time.Second // for a form to arrive
-)
+const maxForm = 1 << 20 // bytes of a form; it may have many start URLs
 
 func (s *Server) serve(h handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -197,7 +194,6 @@ func (q *request) run(h handler) (err error) {
 		return err
 	}
 	if q.r.Method == http.MethodPost {
-		_ = http.NewResponseController(q.w).SetReadDeadline(time.Now().Add(formTime)) // not supported by recorders of tests
 		q.r.Body = http.MaxBytesReader(q.w, q.r.Body, maxForm)
 		if err := q.r.ParseForm(); err != nil {
 			return &service.Error{Code: service.ErrInvalid, Detail: "The form cannot be read: it is too long or did not arrive whole."}
