@@ -22,6 +22,7 @@ import (
 
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/disk"
+	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/service"
 	"github.com/mapwright/mapwright/internal/service/api"
 	"github.com/mapwright/mapwright/internal/service/hooks"
@@ -244,9 +245,11 @@ func (f *serveFlags) run(ctx context.Context, io stdio, dir string, base []confi
 	if err != nil {
 		return err
 	}
-	if c.connections, err = api.Connections(); err != nil {
+	sockets, err := fetch.SocketLimit()
+	if err != nil {
 		return refusal(err)
 	}
+	c.connections = min(api.DefaultConnections, sockets/4) // the rest is for crawls
 	listener, err := f.listenFor(dir)
 	if err != nil {
 		return err

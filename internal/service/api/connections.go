@@ -14,23 +14,13 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"github.com/mapwright/mapwright/internal/fetch"
 )
 
 const (
-	mostConnections = 4096        // at once, if the limit of open files allows it
-	shareOfSockets  = 4           // connections take this part of the sockets of the process at most: crawls need the others
-	shareOfClient   = 4           // one client has this part of the connections at most
-	stalledAfter    = time.Second // a write that takes so long waits for the client
-	tellEvery       = time.Minute // the log
+	shareOfClient = 4           // one client has this part of the connections at most
+	stalledAfter  = time.Second // a write that takes so long waits for the client
+	tellEvery     = time.Minute // the log
 )
-
-// Connections is how many connections of clients the process can have beside its crawls, at most 4096.
-func Connections() (int, error) {
-	sockets, err := fetch.SocketLimit()
-	return min(mostConnections, sockets/shareOfSockets), err
-}
 
 // connections is a listener with a bound on all connections, and on those of one client. A connection waits while the
 // server can do nothing for it, because its request has not arrived whole. Where there is no room for a new one, the

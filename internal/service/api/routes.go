@@ -27,7 +27,7 @@ func (s *Server) routes() []route {
 		write = service.ScopeWrite
 		admin = service.ScopeAdmin
 	)
-	crawls, accounts, events, logins, server := crawlRoutes{s}, accountRoutes{s}, eventRoutes{s}, newLogins(s), serverRoutes{s}
+	crawls, accounts, events, logins, server := crawlRoutes{s}, accountRoutes{s}, eventRoutes{s}, newLogins(s), newServerRoutes(s)
 	results, schedules, hooks, hosts := resultRoutes{crawls}, s.parts.Schedules, s.parts.Hooks, hostRoutes{s.parts.Hosts}
 	deliveries := deliveryRoutes{hooks}
 	return []route{

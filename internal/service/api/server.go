@@ -44,7 +44,7 @@ type Options struct {
 	TLS bool
 	// TrustedProxies are the addresses whose X-Forwarded-For is believed.
 	TrustedProxies []netip.Prefix
-	// Connections is how many connections the server has at once; zero means 4096.
+	// Connections is how many connections the server has at once; zero means DefaultConnections.
 	Connections int
 	// RatePerKey is how many requests per second a key may make; zero means DefaultRate, a negative number no limit.
 	RatePerKey float64
@@ -52,8 +52,12 @@ type Options struct {
 	Figures *Figures
 }
 
-// DefaultRate is how many requests per second a key may make.
-const DefaultRate = 100
+const (
+	// DefaultRate is how many requests per second a key may make.
+	DefaultRate = 100
+	// DefaultConnections is how many connections a server has at once.
+	DefaultConnections = 4096
+)
 
 // Server answers requests.
 type Server struct {
@@ -75,7 +79,6 @@ type Server struct {
 	mux      *http.ServeMux
 	pages    http.Handler
 	indexes  pageindex.Cache
-	document func() ([]byte, error) // makes the OpenAPI document at the first call
 
 	drain    sync.Once
 	draining chan struct{} // closed by Drain
@@ -85,7 +88,7 @@ type Server struct {
 func New(o Options) (*Server, error) {
 	s := &Server{
 		parts: o.Parts, service: o.Service, sessions: service.NewSessions(o.Service), log: cmp.Or(o.Log, slog.New(slog.DiscardHandler)), secure: o.TLS, proxies: o.TrustedProxies,
-		most: cmp.Or(o.Connections, mostConnections), limits: newRateLimits(o.RatePerKey),
+		most: cmp.Or(o.Connections, DefaultConnections), limits: newRateLimits(o.RatePerKey),
 		hosts: newHostCheck(o.Listen, o.PublicURL), draining: make(chan struct{}), mux: http.NewServeMux(), origins: http.NewCrossOriginProtection(),
 	}
 	if u := o.PublicURL; u != nil {
@@ -96,7 +99,6 @@ func New(o Options) (*Server, error) {
 			return nil, fmt.Errorf("public URL: %w", err)
 		}
 	}
-	s.document = sync.OnceValues(func() ([]byte, error) { return Document(s.base) })
 	s.streams = newStreams(s)
 	s.figures = cmp.Or(o.Figures, NewFigures())
 	s.metrics = s.figures.handler(s)

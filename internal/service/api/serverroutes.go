@@ -1,12 +1,21 @@
 package api
 
 import (
+	"sync"
+
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/service"
 )
 
 // serverRoutes are the routes about the server itself.
-type serverRoutes struct{ server *Server }
+type serverRoutes struct {
+	server *Server
+	text   func() ([]byte, error) // makes the OpenAPI document at the first call
+}
+
+func newServerRoutes(s *Server) serverRoutes {
+	return serverRoutes{s, sync.OnceValues(func() ([]byte, error) { return Document(s.base) })}
+}
 
 func (a serverRoutes) health(c *call) error { return c.text("ok\n") }
 
@@ -28,7 +37,7 @@ func (c *call) text(text string) error {
 }
 
 func (a serverRoutes) document(c *call) error {
-	text, err := a.server.document()
+	text, err := a.text()
 	if err != nil {
 		return err
 	}

@@ -92,7 +92,7 @@ func TestStreamThatIsNotRead(t *testing.T) {
 
 // One account cannot take all streams.
 func TestStreamsOfOneAccount(t *testing.T) {
-	s := newStreams(&Server{most: mostConnections})
+	s := newStreams(&Server{most: DefaultConnections})
 	open := func(owner string) (n int) {
 		for n < 2*mostStreams && s.add(&stream{owner: owner}) {
 			n++
