@@ -21,8 +21,6 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/mapwright/mapwright/internal/cluster"
 )
 
 // A page and all links that it names are one step, also if they belong to other machines: of pages that name their links only once, either all are found or none, whatever
@@ -39,7 +37,6 @@ func TestClusterLinksWithTheirPage(t *testing.T) {
 		if r.URL.Path == "/robots.txt" || strings.HasPrefix(r.URL.Path, "/sitemap") {
 			return false
 		}
-		time.Sleep(10 * time.Millisecond) // the answer takes its time
 		var host, round int
 		if n, _ := fmt.Sscanf(r.Host+r.URL.Path, "n%d.test/round/%d", &host, &round); n != 2 {
 			writePage(w, r.Host+r.URL.Path)
@@ -64,10 +61,12 @@ func TestClusterLinksWithTheirPage(t *testing.T) {
 		writePage(w, letters(round)+r.Host, links...)
 		return true
 	})
-	f, _ := newFleet(t, nil, "--start-url", "http://n0.test/round/0", "--scope", "any", "--profile", "own-site", "--max-inflight-per-host", "1", "--min-delay-ms", "500", "--max-delay-ms", "500",
-		"--timeout", fetchTimeout.String(), "--resolve", "*:80:"+s.Listener.Addr().String())
+	f, _ := newFleet(t, nil, append(patient(), "--start-url", "http://n0.test/round/0", "--scope", "any", "--profile", "own-site", "--max-inflight-per-host", "1", "--min-delay-ms", "500",
+		"--max-delay-ms", "500", "--resolve", "*:80:"+s.Listener.Addr().String())...)
+	s.hold(0)
 	f.start(3)
 	f.shares(f.machines[0], 3)
+	s.release()
 	for n := range size(3, 9) {
 		at := len(s.requests("n"))
 		if got := f.machines[n%3].kill(); got.code != -1 {
@@ -111,6 +110,7 @@ func TestClusterPausedHTTP2(t *testing.T) {
 	t.Parallel()
 	const hosts = 20
 	chain := size(100, 200)
+	shared := make(chan struct{}) // closed when the machines share the partitions
 	var (
 		mu       sync.Mutex
 		inflight = map[string]int{} // guarded by mu
@@ -127,7 +127,10 @@ func TestClusterPausedHTTP2(t *testing.T) {
 		inflight[r.Host]++
 		most = max(most, inflight[r.Host])
 		mu.Unlock()
-		time.Sleep(100 * time.Millisecond) // the answer takes its time
+		select {
+		case <-shared:
+		case <-r.Context().Done():
+		}
 		mu.Lock()
 		inflight[r.Host]--
 		mu.Unlock()
@@ -152,13 +155,19 @@ func TestClusterPausedHTTP2(t *testing.T) {
 	web.EnableHTTP2 = true
 	web.StartTLS()
 	t.Cleanup(web.Close)
-	f, _ := newFleet(t, nil, "--start-url", "https://s0.test/0", "--scope", "any", "--profile", "own-site", "--http2", "--max-inflight-per-host", "1", "--min-delay-ms", "100", "--max-delay-ms", "100",
-		"--timeout", fetchTimeout.String(), "--resolve", "*:443:"+web.Listener.Addr().String())
+	f, _ := newFleet(t, nil, append(patient(), "--start-url", "https://s0.test/0", "--scope", "any", "--profile", "own-site", "--http2", "--max-inflight-per-host", "1", "--min-delay-ms", "200",
+		"--max-delay-ms", "200", "--resolve", "*:443:"+web.Listener.Addr().String())...)
 	f.env = []string{"SSL_CERT_FILE=" + authority}
 	f.start(2)
 	f.shares(f.machines[0], 2)
+	close(shared)
+	f.machines[0].until("every host is asked", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return asked > 4*hosts
+	})
 	f.machines[1].signal(syscall.SIGSTOP)
-	time.Sleep(2 * cluster.Lease) // the lease is of the engine's clock
+	f.shares(f.machines[0], 1)
 	f.machines[1].signal(syscall.SIGCONT)
 	f.ends(0, "complete")
 	if got := f.export(); len(got.lines) != hosts*chain+1 {
@@ -203,6 +212,7 @@ func TestClusterFullDisk(t *testing.T) {
 	cfg := tableWeb(size(40, 200), 16)
 	want, _ := alone(t, cfg, delay)
 	web := serveSlowly(t, cfg)
+	web.Hold(0)
 	f, _ := newFleet(t, web, tableCrawl(web, delay)...)
 	f.start(2)
 	small := filepath.Join(f.dirs, "small")
@@ -213,6 +223,7 @@ func TestClusterFullDisk(t *testing.T) {
 	join.under = []string{"unshare", "--mount", "sh", "-c", `mount -t tmpfs -o size=400m tmpfs "$0" && exec "$@"`, small}
 	p := join.start(t)
 	f.shares(p, 3)
+	web.Release()
 	f.answered(cfg.Hosts)
 	// The process sees the small file system alone; its root directory leads there.
 	fill, err := os.Create(filepath.Join("/proc", strconv.Itoa(p.pid()), "root", small, "fill"))

@@ -3,11 +3,14 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -24,14 +27,15 @@ func TestClusterIsNotEarly(t *testing.T) {
 	t.Parallel()
 	const hosts = 12
 	chain := size(40, 600)
-	shared := make(chan struct{}) // closed when the machines share the partitions
+	var end gate // the page that is answered last
 	s := newMapSite(t, func(w http.ResponseWriter, r *http.Request) bool {
 		n, err := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/"))
 		if err != nil {
 			return false
 		}
-		<-shared
-		time.Sleep(20 * time.Millisecond) // the answer takes its time
+		if !end.pass(r.Context(), n) {
+			return true
+		}
 		if n < chain {
 			writePage(w, letters(n), fmt.Sprintf("http://c%d.test/%d", (n+1)%hosts, n+1))
 		} else {
@@ -39,12 +43,14 @@ func TestClusterIsNotEarly(t *testing.T) {
 		}
 		return true
 	})
-	f, p := newFleet(t, nil, "--start-url", "http://c0.test/0", "--scope", "any", "--profile", "own-site", "--timeout", "1m", "--resolve", "*:80:"+s.Listener.Addr().String())
+	f, p := newFleet(t, nil, append(patient(), "--start-url", "http://c0.test/0", "--scope", "any", "--profile", "own-site", "--resolve", "*:80:"+s.Listener.Addr().String())...)
+	end.open(-1)
 	f.start(3)
 	f.shares(f.machines[0], 3)
-	close(shared)
-	answered := func(n int) {
-		f.machines[0].until(fmt.Sprint(n, " pages are answered"), func() bool { return len(s.requests("c")) >= n+2*hosts })
+	answered := func(n int) { // up to page n, while the next one waits
+		end.open(n)
+		next := fmt.Sprintf("c%d.test/%d", (n+1)%hosts, n+1)
+		f.machines[0].until(fmt.Sprint(n, " pages are answered"), func() bool { return slices.Contains(s.requests("c"), next) })
 	}
 	answered(chain / 4)
 	f.machines[1].signal(syscall.SIGTERM)
@@ -53,9 +59,44 @@ func TestClusterIsNotEarly(t *testing.T) {
 	p.SetDelay(150 * time.Millisecond) // hand-overs take longer than pages, more than a second each
 	answered(chain/4 + 10)
 	p.SetDelay(0)
+	end.open(chain)
 	f.ends(0, "complete")
 	if got := f.export(); len(got.lines) != chain+1 {
 		t.Errorf("%d URLs are found, want %d", len(got.lines), chain+1)
+	}
+}
+
+// A gate lets pages of a site pass up to a number, and others wait.
+type gate struct {
+	mu      sync.Mutex
+	last    int           // guarded by mu
+	changed chan struct{} // guarded by mu; closed when last has changed
+}
+
+// open sets the number.
+func (g *gate) open(last int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.changed != nil {
+		close(g.changed)
+	}
+	g.last, g.changed = last, make(chan struct{})
+}
+
+// pass waits until a page may pass. It reports false if its client went away.
+func (g *gate) pass(ctx context.Context, page int) bool {
+	for {
+		g.mu.Lock()
+		last, changed := g.last, g.changed
+		g.mu.Unlock()
+		if page <= last {
+			return true
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return false
+		}
 	}
 }
 
@@ -75,7 +116,11 @@ func TestClusterAcrossPartitions(t *testing.T) {
 		}
 		switch at := r.Host + r.URL.Path; at {
 		case "start.test/":
-			<-open
+			select {
+			case <-open:
+			case <-r.Context().Done():
+				return true
+			}
 			return to("http://home.test/")
 		case "home.test/":
 			writePage(w, at, "/in", "/private", "/round", "http://elsewhere.test/", "http://other.test/page")
@@ -99,7 +144,7 @@ func TestClusterAcrossPartitions(t *testing.T) {
 		return true
 	}
 	flags := func(s *mapSite, scope string) []string {
-		return []string{"--start-url", "http://start.test/", "--scope", scope, "--profile", "own-site", "--timeout", "1m", "--resolve", "*:80:" + s.Listener.Addr().String()}
+		return append(patient(), "--start-url", "http://start.test/", "--scope", scope, "--profile", "own-site", "--resolve", "*:80:"+s.Listener.Addr().String())
 	}
 	site := func(t *testing.T) (*mapSite, chan struct{}) {
 		open := make(chan struct{})
@@ -168,7 +213,7 @@ func TestClusterPaceAcrossTakeovers(t *testing.T) {
 	}
 }
 
-// resting reports whether so many hosts of the web rest because of a Retry-After, as far as the engine knows.
+// resting reports whether the engine knows of a Retry-After of so many hosts of the web.
 func (f *fleet) resting(hosts int) bool {
 	f.t.Helper()
 	must := func(err error) {
@@ -191,7 +236,7 @@ func (f *fleet) resting(hosts int) bool {
 	for i := range f.web.StartURLs() {
 		fact, known, err := s.Host(ctx, s.Hasher().HostID(f.web.HostName(i)))
 		must(err)
-		if known && fact.Learned.AskedUntil.After(time.Now()) {
+		if known && !fact.Learned.AskedUntil.IsZero() {
 			n++
 		}
 	}

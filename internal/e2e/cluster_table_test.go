@@ -3,13 +3,17 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
+	"net/url"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/mapwright/mapwright/internal/cluster"
 	"github.com/mapwright/mapwright/internal/cluster/pgtest"
@@ -39,7 +43,7 @@ func TestClusterSameResult(t *testing.T) {
 	}
 }
 
-// Machines that are killed every three seconds, and join again, find the same. What is fetched again is what was in flight or not committed.
+// Machines that are killed again and again, and join again, find the same. What is fetched again is what was in flight or not committed.
 func TestClusterKills(t *testing.T) {
 	t.Parallel()
 	const delay = 500 * time.Millisecond
@@ -50,12 +54,10 @@ func TestClusterKills(t *testing.T) {
 	f.begin(3)
 	kills := size(4, 20)
 	rnd := rand.New(rand.NewPCG(1, uint64(time.Now().UnixNano())))
-	tick := time.NewTicker(3 * time.Second)
-	defer tick.Stop()
 	killed, before := 0, pages(web)
 	for ; killed < kills; killed++ {
-		<-tick.C
-		n := rnd.IntN(3)
+		n, at := rnd.IntN(3), pages(web)
+		f.machines[n].untilEnded(func() bool { return pages(web) >= at+20 })
 		if got := f.machines[n].kill(); got.code != -1 {
 			break // the crawl has ended
 		}
@@ -85,7 +87,7 @@ func TestClusterKills(t *testing.T) {
 	t.Logf("%d kills from page %d of %d on; %d pages were fetched again", killed, before, pages(web), repeats(web))
 }
 
-// A machine that is stopped for twice its lease has lost its partitions when it goes on. It starts no request for them, says why, and joins again.
+// A machine that is stopped for longer than its lease has lost its partitions when it goes on. It starts no request for them, says why, and joins again.
 func TestClusterPausedMachine(t *testing.T) {
 	t.Parallel()
 	const delay = 200 * time.Millisecond
@@ -95,7 +97,7 @@ func TestClusterPausedMachine(t *testing.T) {
 	f, _ := newFleet(t, web, tableCrawl(web, delay)...)
 	f.begin(3)
 	f.machines[1].signal(syscall.SIGSTOP)
-	time.Sleep(2 * cluster.Lease) // the lease is of the engine's clock
+	f.shares(f.machines[0], 2)
 	f.machines[1].signal(syscall.SIGCONT)
 	f.finish()
 	f.ends(0, "complete")
@@ -150,7 +152,7 @@ func TestClusterEngineAway(t *testing.T) {
 	before := f.begin(3)
 	p.SetAway(true)
 	f.machines[0].says("cannot be reached")
-	time.Sleep(time.Duration(size(12, 30)) * time.Second) // longer than a lease of the engine's clock
+	f.machines[0].until("the leases are over by the engine's clock", func() bool { return f.silence() > time.Duration(size(12, 30))*time.Second })
 	p.SetAway(false)
 	after := f.shares(f.machines[0], 3)
 	if len(after.Machines) != len(before.Machines) {
@@ -168,6 +170,34 @@ func TestClusterEngineAway(t *testing.T) {
 	got.same(t, &want)
 	oneAtATime(t, web)
 	askedOnce(t, web)
+}
+
+// silence is how long ago the last beat of a session was, by the engine's clock.
+func (f *fleet) silence() (d time.Duration) {
+	f.t.Helper()
+	conn, err := pgx.Connect(f.t.Context(), f.direct())
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	defer conn.Close(context.WithoutCancel(f.t.Context()))
+	if err := conn.QueryRow(f.t.Context(), `SELECT clock_timestamp() - max(beat) FROM mapwright_session`).Scan(&d); err != nil {
+		f.t.Fatal(err)
+	}
+	return d
+}
+
+// direct is the address of the fleet's database on the shared server, without the proxy.
+func (f *fleet) direct() string {
+	f.t.Helper()
+	server, err := sharedServer()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	u, err := url.Parse(f.address)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return server.URL(strings.TrimPrefix(u.Path, "/"))
 }
 
 // servers starts a primary and a standby that it waits for, and returns both.
@@ -289,7 +319,7 @@ func TestClusterBadNetwork(t *testing.T) {
 	}
 	if *fullTable {
 		p.SetDelay(5 * time.Second)
-		time.Sleep(15 * time.Second)
+		query(t, f.direct(), `SELECT pg_sleep(15)`)
 		p.SetDelay(0)
 	}
 	f.finish()
@@ -342,8 +372,7 @@ func TestClusterOtherRules(t *testing.T) {
 func TestClusterResumeWhileItRuns(t *testing.T) {
 	t.Parallel()
 	const delay = 200 * time.Millisecond
-	web := serve(t, tableWeb(40, 25))
-	web.SetLatency(slowAnswer) // 40 hosts, one request at a time to each: 460 pages take 25 s at least, and the machines join again in a fraction of that
+	web := serveSlowly(t, tableWeb(40, 25)) // 40 hosts, one request at a time to each: 460 pages take a minute at least, and the machines join again in a fraction of that
 	f, _ := newFleet(t, web, append(tableCrawl(web, delay), "--max-urls", "900")...)
 	before := f.begin(2)
 	const most = 500

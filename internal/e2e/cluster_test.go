@@ -139,11 +139,14 @@ func (f *fleet) start(machines int) {
 	}
 }
 
-// begin begins the crawl with so many machines and waits until it is under way: they share the partitions, and the web was asked for as many pages as it has hosts.
+// begin begins the crawl with so many machines and waits until it is under way: they share the partitions, and the web was asked for as many pages as it has hosts. No page is answered
+// before the partitions are shared, so that the crawl cannot end before.
 func (f *fleet) begin(machines int) clusterStatus {
 	f.t.Helper()
+	f.web.Hold(0)
 	f.start(machines)
 	s := f.shares(f.machines[0], machines)
+	f.web.Release()
 	f.answered(len(f.web.StartURLs()))
 	return s
 }
@@ -321,7 +324,7 @@ func tableWeb(hosts, pages int, more ...testweb.Fault) testweb.Config {
 }
 
 // serveSlowly serves the web with pages that take slowAnswer, until the test has done to the crawl what it wants to do and calls finish. A host has at least
-// twelve pages and is asked for one at a time, so the crawl lasts much longer than machines need to share the partitions.
+// twelve pages and is asked for one at a time, so the crawl lasts more than a minute until then.
 func serveSlowly(t *testing.T, cfg testweb.Config) *testweb.Server {
 	t.Helper()
 	web := serve(t, cfg)
@@ -331,10 +334,15 @@ func serveSlowly(t *testing.T, cfg testweb.Config) *testweb.Server {
 
 const (
 	// slowAnswer is how long a web takes for a page until finish.
-	slowAnswer = 2 * time.Second
+	slowAnswer = 5 * time.Second
 	// fetchTimeout is that of the crawls of the table. A takeover waits for it. Headers may take three quarters of it, which is much longer than slowAnswer, because both are of one busy machine.
-	fetchTimeout = 6 * time.Second
+	fetchTimeout = 16 * time.Second
 )
+
+// patient are settings by which a crawl goes on asking for a page that is not answered, as long as a test holds it.
+func patient() []string {
+	return []string{"--timeout", fetchTimeout.String(), "--max-retries", "250", "--max-host-failures", "255", "--failure-threshold", "0", "--max-host-backoff-secs", "1"}
+}
 
 // finish lets the web answer at once, so that the crawl ends soon.
 func (f *fleet) finish() {
@@ -346,8 +354,8 @@ func (f *fleet) finish() {
 // tableCrawl are the settings of a crawl of the table: one request at a time to a host, with a delay.
 func tableCrawl(web *testweb.Server, delay time.Duration) []string {
 	ms := fmt.Sprint(delay.Milliseconds())
-	return []string{"--start-url", web.StartURLs()[0], "--scope", "any", "--profile", "own-site", "--max-inflight-per-host", "1", "--min-delay-ms", ms, "--max-delay-ms", ms,
-		"--timeout", fetchTimeout.String(), "--resolve", web.Resolve()}
+	return append(patient(), "--start-url", web.StartURLs()[0], "--scope", "any", "--profile", "own-site", "--max-inflight-per-host", "1", "--min-delay-ms", ms, "--max-delay-ms", ms,
+		"--resolve", web.Resolve())
 }
 
 // alone crawls a web of the same kind without a cluster.
