@@ -55,6 +55,9 @@ func printReport(io stdio, dir datadir.Dir, resume string, rep *report.Report) e
 	}
 	t.row("Received", "%s", humanize.IBytes(uint64(rep.Bytes)))
 	t.row("This run", "%s in %s%s, export %s", words.Count(rep.Pages, "page"), seconds(rep.CrawlSeconds), rate(rep), seconds(rep.ExportSeconds))
+	if rep.Runs > 1 {
+		t.row("All runs", "%s in %s, since %s", words.Count(int64(rep.Runs), "run"), seconds(rep.Elapsed), rep.StartedAt.UTC().Format(time.DateTime+" MST"))
+	}
 	if c := rep.Cluster; c != nil {
 		t.row("Machines", "%s", machinesText(c))
 	}

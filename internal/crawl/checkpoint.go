@@ -23,6 +23,7 @@ type checkpoints struct {
 	log      *slog.Logger
 	metrics  *metrics.Metrics
 	warnings *warnings
+	clock    *clock
 	every    time.Duration // between two checkpoints
 	store    *state.Store
 	frontier *frontier.Frontier // its filters and its folds
@@ -69,10 +70,18 @@ func (c *checkpoints) run(ctx context.Context) {
 	defer tick.Stop()
 	cursors := time.NewTicker(cursorsEvery)
 	defer cursors.Stop()
+	notes := time.NewTimer(c.clock.noteEvery())
+	defer notes.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-notes.C:
+			if err := c.note(); err != nil && ctx.Err() == nil {
+				c.log.Error("cannot note how long the crawl runs", "error", err)
+			}
+			notes.Reset(c.clock.noteEvery())
+			continue
 		case <-cursors.C:
 			if err := c.frontier.Checkpoint(ctx); err != nil && ctx.Err() == nil {
 				c.log.Error("cannot note how far the hosts' queues are done", "error", err)
@@ -87,9 +96,23 @@ func (c *checkpoints) run(ctx context.Context) {
 	}
 }
 
-// save notes how far hosts' queues are done, saves the filters and the folds, and cuts the log.
+// note records how long the runs of the generation have crawled so far, and warnings that are not recorded yet. The time of several
+// machines is the engine's.
+func (c *checkpoints) note() error {
+	c.warnings.save()
+	if c.view {
+		return nil
+	}
+	_, err := c.store.Commit(frontier.Record{Facts: []frontier.CrawlFact{c.clock.all().fact()}})
+	return err
+}
+
+// save notes how far hosts' queues are done and how long the crawl runs, saves the filters and the folds, and cuts the log.
 func (c *checkpoints) save(ctx context.Context) error {
 	start := time.Now()
+	if err := c.note(); err != nil {
+		return fmt.Errorf("note the time: %w", err)
+	}
 	if err := c.frontier.Checkpoint(ctx); err != nil {
 		return fmt.Errorf("checkpoint the frontier: %w", err)
 	}

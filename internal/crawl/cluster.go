@@ -207,7 +207,8 @@ func (m *member) describe(ctx context.Context, rep *report.Report) error {
 	if err != nil {
 		return err
 	}
-	rep.StartedAt, rep.Pages, rep.CrawlSeconds, rep.Elapsed = page.Time{Time: h.Began}, int64(h.RunPages), h.RunUsed.Seconds(), h.Used.Seconds()
+	rep.StartedAt, rep.Runs, rep.Elapsed = page.Time{Time: h.Created}, int(h.Run), h.Used.Seconds()
+	rep.Pages, rep.CrawlSeconds = int64(h.RunPages), h.RunUsed.Seconds()
 	rep.PagesPerSec = float64(rep.Pages) / max(rep.CrawlSeconds, 0.001)
 	rep.Cluster = &report.Cluster{Name: h.Name, Run: h.Run}
 	for i := range h.Machines {

@@ -69,6 +69,8 @@ type testMachine struct {
 	engine cluster.Engine // of the cluster, unless the test cuts the machine off
 	log    *slog.Logger
 	resume *session.Resume
+
+	warnings []string // of its next session, before that begins
 }
 
 // machine makes one whose identity is its number: what a machine owns follows from it, and with random ones, one of three would sometimes own no host of a small web.
@@ -93,7 +95,7 @@ func (m *testMachine) once(ctx context.Context, stop <-chan struct{}) (*report.R
 	if m.fetcher == nil {
 		o = m.web.options(&s, m.dir)
 	}
-	o.Starts, o.Plan, o.Cluster, o.Log = nil, m.plan, joined, m.log
+	o.Starts, o.Plan, o.Cluster, o.Log, o.Warnings = nil, m.plan, joined, m.log, m.warnings
 	return runUntil(ctx, o, stop)
 }
 
@@ -600,7 +602,9 @@ func TestClusterResume(t *testing.T) {
 		s := clusterSettings(web.Server)
 		want := web.alone(s)
 		s.MaxURLs = 50
+		created := time.Now()
 		m := newTestCluster(t, web, s, web.StartURLs()...).machine()
+		m.warnings = []string{"of the first run", "of both runs"}
 		rep, err := m.run(t.Context())
 		if err != nil || rep.Status != report.Partial || rep.Pages != 50 {
 			t.Fatalf("%+v, %v", rep, err)
@@ -609,7 +613,8 @@ func TestClusterResume(t *testing.T) {
 			t.Errorf("joined a crawl that has ended: %v", err)
 		}
 		s.MaxURLs = 0
-		m.resume = &session.Resume{}
+		m.resume, m.warnings = &session.Resume{}, []string{"of the second run", "of both runs"}
+		time.Sleep(time.Minute)
 		began := time.Now()
 		if rep, err = m.run(t.Context()); err != nil || rep.Status != report.Complete {
 			t.Fatalf("%+v, %v", rep, err)
@@ -618,8 +623,12 @@ func TestClusterResume(t *testing.T) {
 		if got, want := rep.Pages, int64(counters.Counted)-50; err != nil || got != want {
 			t.Errorf("the second run has %d pages, want %d; %v", got, want, err)
 		}
-		if rep.StartedAt.Before(began) || rep.CrawlSeconds > time.Since(began).Seconds() || rep.Elapsed <= rep.CrawlSeconds || rep.Cluster.Run != 2 {
-			t.Errorf("the second run began at %v and took %.1f s of %.1f s, run %d", rep.StartedAt, rep.CrawlSeconds, rep.Elapsed, rep.Cluster.Run)
+		if !rep.StartedAt.Equal(created) || rep.CrawlSeconds > time.Since(began).Seconds() || rep.Elapsed <= rep.CrawlSeconds || rep.Cluster.Run != 2 || rep.Runs != 2 {
+			t.Errorf("%d runs since %v, the second took %.1f s of %.1f s, run %d", rep.Runs, rep.StartedAt, rep.CrawlSeconds, rep.Elapsed, rep.Cluster.Run)
+		}
+		slices.Sort(rep.Warnings)
+		if want := []string{"of both runs", "of the first run", "of the second run"}; !slices.Equal(rep.Warnings, want) {
+			t.Errorf("warnings %q, want %q", rep.Warnings, want)
 		}
 		compareRows(t, "after the resume", rows(t, m.dir), want)
 		snap, err := m.testCluster.engine.Look(t.Context(), m.crawl.ID, cluster.Known{})

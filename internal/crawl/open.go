@@ -39,7 +39,10 @@ func open(ctx context.Context, shared *Shared, o Options, stop *stopSignal) (*ru
 	}
 	r := &run{
 		o: &o, settings: settings, log: o.Log, dir: o.Dir, starts: o.Starts, turns: shared.turns,
-		progress: &progress{clock: clock{opened: time.Now(), before: o.Managed.Elapsed}}, warnings: &warnings{log: o.Log},
+		progress: &progress{clock: clock{opened: time.Now(), limit: o.Managed.Elapsed}}, warnings: &warnings{log: o.Log},
+	}
+	if o.Cluster != nil {
+		r.warnings.owned = func() []uint8 { return o.Cluster.Figures().Owned }
 	}
 	if err := frontierOptions(settings).Validate(); err != nil {
 		return nil, err
@@ -75,6 +78,9 @@ func open(ctx context.Context, shared *Shared, o Options, stop *stopSignal) (*ru
 	}
 	if o.Cluster == nil {
 		err = recordStart(r.store, &o, readerOf(settings))
+	}
+	if err == nil {
+		err = r.recall()
 	}
 	if err == nil {
 		err = r.build(ctx, shared, &o, stop, reader, indexes)
@@ -147,7 +153,7 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop *stopS
 		return err
 	}
 	r.checkpoints = &checkpoints{
-		log: r.log, metrics: o.Metrics, warnings: r.warnings, every: settings.SaveInterval, store: store, frontier: r.frontier, folds: learned, view: o.Cluster != nil,
+		log: r.log, metrics: o.Metrics, warnings: r.warnings, clock: &r.progress.clock, every: settings.SaveInterval, store: store, frontier: r.frontier, folds: learned, view: o.Cluster != nil,
 	}
 	if err := r.checkpoints.restore(ctx); err != nil {
 		return errors.Join(err, r.frontier.Close())
@@ -283,11 +289,35 @@ func (r *run) reportRecovery(rec state.Recovery) {
 	}
 }
 
+// recall takes over what earlier runs of the generation have recorded for its report. Those of an earlier version have recorded
+// nothing; when they began is known all the same.
+func (r *run) recall() error {
+	r.warnings.keep(r.store)
+	facts := r.store.Facts()
+	before := readPastRuns(facts[factClock])
+	if before.runs == 0 && r.o.Plan != nil {
+		began, err := sweep.Began(facts)
+		if err != nil {
+			return err
+		}
+		if before.began = began; began.IsZero() {
+			before.began = r.o.Plan.CreatedAt.Time
+		}
+	}
+	before.elapsed = max(before.elapsed, r.o.Managed.Elapsed)
+	r.progress.clock.before = before
+	return nil
+}
+
 // Names of the facts of a crawl in the store, beside those of package report. A fact about the crawl as a whole has a fixed name. The name of another ends with its subject, and
 // the fact is in the partition that it follows from.
 const (
 	factExtends = "extends scope " // with the target of a start's redirect; in the partition of the start
 	factBegan   = "began"          // number of the last run, in decimal, that began after one that had ended in good order; runs after it go on in its place
+	factClock   = "clock"          // when the first run of the generation began to crawl, milliseconds of all its runs, and how many began to
+	factWarning = "warning "       // with the text of a warning of the generation; the value is when it was recorded, in a crawl of one machine in partition 0
+
+	factTime = "2006-01-02T15:04:05.000000000Z" // times in facts, in UTC; in order as texts
 )
 
 // runFact is one fact about the crawl as a whole.
@@ -314,6 +344,10 @@ func recordStart(store *state.Store, o *Options, reader string) error {
 		var err error
 		if facts, err = sweep.Begin(generation, terms); err != nil {
 			return err
+		}
+		facts = append(facts, frontier.CrawlFact{Name: factClock}) // its report is about this generation alone
+		for _, text := range storedWarnings(known) {
+			facts = append(facts, frontier.CrawlFact{Name: factWarning + text})
 		}
 	}
 	if o.Plan == nil || o.Recrawl != nil {

@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 	"time"
 
@@ -17,11 +18,20 @@ type progress struct {
 	tally tally
 }
 
-// clock measures how long a run crawls. A safe crawl that waits for another one to end has not begun: its seconds do not count.
+// clock measures how long a run crawls, and all runs of its generation together. A safe crawl that waits for another one to end has
+// not begun: its seconds do not count.
 type clock struct {
 	opened time.Time                 // when the data directory was opened; written before the run is shared
-	before time.Duration             // how long earlier runs of the generation crawled, where that counts; written before the run is shared
+	limit  time.Duration             // how long earlier runs of the generation crawled, where that counts towards the time limit; likewise
+	before pastRuns                  // the earlier runs of the generation; likewise
 	start  atomic.Pointer[time.Time] // when the crawl began; nil before. Written by begin
+}
+
+// pastRuns is what the store knows of the runs of a generation. A run that was killed counts up to the last note of its clock.
+type pastRuns struct {
+	began   time.Time // when the first one began to crawl; zero if none did
+	elapsed time.Duration
+	runs    int // how many began to crawl
 }
 
 // begin starts the clock.
@@ -39,14 +49,54 @@ func (c *clock) elapsed() time.Duration {
 }
 
 // counted is the time that counts towards the time limit.
-func (c *clock) counted() time.Duration { return c.before + c.elapsed() }
+func (c *clock) counted() time.Duration { return c.limit + c.elapsed() }
 
-// began is when the crawl began, or, as long as it has not, when it was opened.
+// began is when the run began to crawl, or, as long as it has not, when it was opened.
 func (c *clock) began() time.Time {
 	if start := c.start.Load(); start != nil {
 		return *start
 	}
 	return c.opened
+}
+
+// all is what is known of all runs of the generation up to now, this one included.
+func (c *clock) all() pastRuns {
+	p := pastRuns{began: c.before.began, elapsed: c.before.elapsed + c.elapsed(), runs: c.before.runs}
+	if p.began.IsZero() {
+		p.began = c.began()
+	}
+	if c.start.Load() != nil {
+		p.runs++
+	}
+	return p
+}
+
+// noteEvery is how long after the last note of the clock the next one is due: what a kill loses is at most a second or 1 %, and
+// never more than 10 seconds.
+func (c *clock) noteEvery() time.Duration {
+	return min(max(c.elapsed()/100, time.Second), cursorsEvery)
+}
+
+// fact is the stored form.
+func (p pastRuns) fact() frontier.CrawlFact {
+	value := p.began.UTC().AppendFormat(nil, factTime)
+	value = fmt.Appendf(value, " %d %d", p.elapsed.Milliseconds(), p.runs)
+	return frontier.CrawlFact{Name: factClock, Value: value}
+}
+
+// readPastRuns reads the stored form. Without one it returns the zero value.
+func readPastRuns(value []byte) (p pastRuns) {
+	var at string
+	var millis int64
+	if n, _ := fmt.Sscanf(string(value), "%s %d %d", &at, &millis, &p.runs); n < 3 {
+		return pastRuns{}
+	}
+	began, err := time.Parse(factTime, at)
+	if err != nil {
+		return pastRuns{}
+	}
+	p.began, p.elapsed = began, time.Duration(millis)*time.Millisecond
+	return p
 }
 
 // phases says which phase a run is in. Only Run's own goroutines write it.

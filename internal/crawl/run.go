@@ -166,6 +166,9 @@ func (r *run) crawl(ctx context.Context) error {
 		return nil
 	}
 	r.progress.clock.begin()
+	if err := r.checkpoints.note(); err != nil {
+		return err
+	}
 	r.progress.phase.enter(monitor.Crawling, "")
 	r.workers.quota.refresh(ctx)
 
@@ -212,6 +215,7 @@ func (r *run) crawl(ctx context.Context) error {
 	}
 	helping()
 	background.Wait()
+	r.warnings.save() // another machine may write the report
 	if err = errors.Join(err, sweeping); err == nil {
 		err = ctx.Err()
 	}
@@ -261,9 +265,13 @@ func (r *run) conclude(ctx context.Context) (*report.Report, error) {
 		r.log.Warn(text)
 	}
 	rep.EndedAt, rep.ExportSeconds = page.Time{Time: time.Now()}, time.Since(exporting).Seconds()
-	rep.Elapsed = r.progress.clock.counted().Seconds()
 	if r.cluster != nil {
 		if err := r.cluster.describe(ctx, rep); err != nil {
+			return nil, err
+		}
+	} else {
+		rep.Elapsed = r.progress.clock.all().elapsed.Seconds()
+		if err := r.checkpoints.note(); err != nil { // the time of the export too
 			return nil, err
 		}
 	}
@@ -286,11 +294,11 @@ func (r *run) writeReport(rep *report.Report) error {
 // report is the part of the report that is known before the pages are read.
 func (r *run) report(end *ending, crawled time.Duration) *report.Report {
 	counters := r.store.Counters()
-	pages := r.progress.tally.fetched()
+	pages, runs := r.progress.tally.fetched(), r.progress.clock.all()
 	rep := &report.Report{
 		SchemaVersion: report.Version, Version: r.o.Version, Status: end.status, Success: end.success, Reason: end.reason,
 		Errors: append([]string{}, end.errors...), Warnings: r.warnings.all(), Profile: string(r.settings.Profile), IgnoredRobots: r.settings.IgnoreRobots,
-		StartedAt: page.Time{Time: r.progress.clock.began()}, CrawlSeconds: crawled.Seconds(), Pages: pages, PagesPerSec: float64(pages) / max(crawled.Seconds(), 0.001),
+		StartedAt: page.Time{Time: runs.began}, Runs: runs.runs, CrawlSeconds: crawled.Seconds(), Pages: pages, PagesPerSec: float64(pages) / max(crawled.Seconds(), 0.001),
 		Bytes: int64(counters.Bytes), SkippedLinks: scope.SkippedSince(&counters, &state.Counters{}),
 	}
 	for _, s := range r.starts {

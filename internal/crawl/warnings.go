@@ -4,39 +4,131 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
+	"time"
 
+	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/words"
+	"github.com/mapwright/mapwright/state"
 )
 
-// warnings are the lines that the report shows as warnings. The list is bounded.
+// warnings are the lines that the report shows as warnings: those of all runs of the generation, each once, oldest
+// first. The list is bounded. Each line is a fact of the crawl, so that the report of a later run has it too.
 type warnings struct {
 	log *slog.Logger
 
-	mu   sync.Mutex
-	list []string // guarded by mu
+	mu    sync.Mutex
+	store *state.Store // guarded by mu; nil until keep is called
+	// owned returns the partitions that this machine has, in a crawl of several. Save calls it, and not add, whose
+	// caller may hold locks of the frontier. Nil means that all facts go to partition 0, at once. Set before use.
+	owned func() []uint8
+	list  []string // guarded by mu
+	saved int      // guarded by mu; so many lines of list are recorded
 }
 
 // maxWarnings bounds the report's list, maxWarning one line of it, in bytes: a line can contain a URL of any length.
 const (
 	maxWarnings = 200
 	maxWarning  = 1000
+	noMore      = "there are more warnings: they are in the log only"
 )
 
-// add adds a line to the report's warnings, and logs it.
+// add adds a line to the report's warnings, and logs it then.
 func (w *warnings) add(format string, args ...any) {
 	text := words.Shorten(fmt.Sprintf(format, args...), maxWarning)
-	w.log.Warn(text)
+	defer w.log.Warn(text)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if len(w.list) < maxWarnings {
-		w.list = append(w.list, text)
+	w.appendLocked(text)
+	if w.owned == nil {
+		w.saveLocked(0)
 	}
 }
 
-// all returns the lines so far.
+func (w *warnings) appendLocked(text string) {
+	if len(w.list) == maxWarnings || slices.Contains(w.list, text) {
+		return
+	}
+	if len(w.list) == maxWarnings-1 {
+		text = noMore
+	}
+	w.list = append(w.list, text)
+}
+
+// keep puts the lines of earlier runs before those of this one, and has all recorded in the store from now on.
+func (w *warnings) keep(store *state.Store) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	own := w.list
+	w.store, w.list = store, nil
+	for _, text := range storedWarnings(store.Facts()) {
+		w.appendLocked(text)
+	}
+	w.saved = len(w.list)
+	for _, text := range own {
+		w.appendLocked(text)
+	}
+	if w.owned == nil {
+		w.saveLocked(0)
+	}
+}
+
+// save records what add has left.
+func (w *warnings) save() {
+	if w.owned == nil {
+		return
+	}
+	owned := w.owned()
+	if len(owned) == 0 {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.saveLocked(owned[0])
+}
+
+// saveLocked records the lines that are not. An error of the store is reported where pages are recorded.
+func (w *warnings) saveLocked(partition uint8) {
+	if w.store == nil || w.saved == len(w.list) {
+		return
+	}
+	var facts []frontier.CrawlFact
+	now := time.Now().UTC()
+	for i, text := range w.list[w.saved:] {
+		at := now.Add(time.Duration(i)) // keeps their order
+		facts = append(facts, frontier.CrawlFact{Partition: partition, Name: factWarning + text, Value: at.AppendFormat(nil, factTime)})
+	}
+	if _, err := w.store.Commit(frontier.Record{Facts: facts}); err == nil {
+		w.saved = len(w.list)
+	}
+}
+
+// all returns the lines so far, with those that other machines have recorded.
 func (w *warnings) all() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.owned != nil {
+		for _, text := range storedWarnings(w.store.Facts()) {
+			w.appendLocked(text)
+		}
+	}
 	return slices.Clone(w.list)
+}
+
+// storedWarnings are the recorded lines, oldest first.
+func storedWarnings(facts map[string][]byte) []string {
+	type line struct{ at, text string }
+	var list []line
+	for name, at := range facts {
+		if text, ok := strings.CutPrefix(name, factWarning); ok {
+			list = append(list, line{string(at), text})
+		}
+	}
+	slices.SortFunc(list, func(a, b line) int { return strings.Compare(a.at+a.text, b.at+b.text) })
+	texts := make([]string, len(list))
+	for i := range list {
+		texts[i] = list[i].text
+	}
+	return texts
 }

@@ -22,6 +22,7 @@ type live struct {
 	Pending       int            `json:"pending"`
 	InFlight      int            `json:"in_flight"`
 	Outcomes      map[string]int `json:"outcomes"`
+	StartedAt     string         `json:"started_at"`
 	Elapsed       float64        `json:"elapsed_seconds"`
 }
 

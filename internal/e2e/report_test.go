@@ -318,3 +318,61 @@ func TestRetryAfterOfYears(t *testing.T) {
 		})
 	}
 }
+
+// The report of a crawl that was killed twice tells when its first run began, how many there were, and what each of them warned of.
+func TestReportAfterKills(t *testing.T) {
+	t.Parallel()
+	var open atomic.Int32 // so many hosts answer when they are asked for a sitemap
+	hosts := []string{"a.test", "b.test", "c.test"}
+	site := newMapSite(t, func(w http.ResponseWriter, r *http.Request) bool {
+		switch r.URL.Path {
+		case "/robots.txt":
+			fmt.Fprintf(w, "Sitemap: http://%s/no-map.xml\n", r.Host)
+		case "/no-map.xml":
+			if slices.Index(hosts, r.Host) > int(open.Load()) {
+				<-r.Context().Done()
+			}
+			fmt.Fprint(w, "<html>no sitemap</html>")
+		default:
+			writePage(w, r.URL.Path)
+		}
+		return true
+	})
+	dir := filepath.Join(t.TempDir(), "data")
+	args := site.flags(dir, "--profile", "own-site", "-u", "http://b.test/", "-u", "http://c.test/", "--timeout", "1h")
+	began := ""
+	for i := range 2 {
+		p := start(t, args...)
+		p.says("sitemap http://" + hosts[i] + "/no-map.xml:")
+		p.until("the sitemaps are asked for that are not answered", func() bool {
+			return !slices.ContainsFunc(hosts[i+1:], func(host string) bool { return len(site.requests(host+"/no-map.xml")) <= i })
+		})
+		if began == "" {
+			began = status(t, dir).StartedAt
+		}
+		flush(t, dir)
+		p.kill()
+		open.Add(1)
+		args = []string{"resume", "--data-dir", dir}
+	}
+	got := run(t, args...)
+	ended(t, got, dir, 0, "complete", "")
+	var rep struct {
+		StartedAt string `json:"started_at"`
+		Runs      int
+		Warnings  []string
+	}
+	readJSON(t, dir, "report.json", &rep)
+	if rep.StartedAt != began || rep.Runs != 3 || !strings.Contains(got.stdout, "\nAll runs ") {
+		t.Errorf("%d runs since %s, want 3 since %s", rep.Runs, rep.StartedAt, began)
+	}
+	var warned []string
+	for _, text := range rep.Warnings {
+		if name, _, is := strings.Cut(text, "/no-map.xml: "); is {
+			warned = append(warned, strings.TrimPrefix(name, "sitemap http://"))
+		}
+	}
+	if !slices.Equal(warned, hosts) {
+		t.Errorf("warnings %q, want one for each host", rep.Warnings)
+	}
+}

@@ -157,7 +157,11 @@ func numbers(rep *report.Report) []number {
 	if t := rep.ResponseTimes; t != nil {
 		all = append(all, number{"Median response", ui.Millis(float64(t.P50))}, number{"95\u00A0% response", ui.Millis(float64(t.P95))})
 	}
-	all = append(all, number{"Crawl time", ui.Seconds(rep.Elapsed)}, number{"Pages, last run", humanize.Comma(rep.Pages)})
+	all = append(all, number{"Crawl time", ui.Seconds(rep.Elapsed)})
+	if rep.Runs > 1 {
+		all = append(all, number{"Runs", humanize.Comma(int64(rep.Runs))})
+	}
+	all = append(all, number{"Pages, last run", humanize.Comma(rep.Pages)})
 	if rep.Pages > 0 && rep.CrawlSeconds >= 0.1 {
 		all = append(all, number{"Pages per second", ui.Decimal(rep.PagesPerSec)})
 	}

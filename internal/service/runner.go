@@ -201,7 +201,7 @@ func (r *runner) prepare(ctx context.Context, row *row) error {
 		}
 	}
 	o := crawl.Options{
-		Settings: settings, Starts: starts, Dir: r.dir, Version: s.o.Version, NoControl: true, Fetcher: s.o.Fetcher, Started: func(*monitor.Monitor) { r.hasBegun() },
+		Settings: settings, Starts: starts, Dir: r.dir, Version: s.o.Version, NoControl: true, Fetcher: s.o.Fetcher, Warnings: row.Warnings, Started: func(*monitor.Monitor) { r.hasBegun() },
 		Log: slog.New(slog.NewJSONHandler(r.log, &slog.HandlerOptions{Level: slog.LevelInfo})),
 		Managed: crawl.Managed{
 			Account: row.Account, Elapsed: row.elapsed, Quota: &grants{s, row.ID}, Finishing: r.finishing, HasSlot: true, GuardStarts: true, Notify: r.notify,
@@ -485,7 +485,12 @@ func (r *row) finish(tx *Tx, by Actor, rep *report.Report) error {
 	if r.State, r.Waiting = State(rep.Status), nil; !r.State.Ended() {
 		r.State = Failed
 	}
-	r.Result = Result{Status: rep.Status, Success: new(rep.Success), Reason: rep.Reason, Errors: rep.Errors, Warnings: append(r.Warnings, rep.Warnings...)}
+	r.Result = Result{Status: rep.Status, Success: new(rep.Success), Reason: rep.Reason, Errors: rep.Errors, Warnings: r.Warnings}
+	for _, text := range rep.Warnings {
+		if !slices.Contains(r.Warnings, text) { // those of the settings are in the report too
+			r.Warnings = append(r.Warnings, text)
+		}
+	}
 	r.EndedAt = rep.EndedAt
 	r.Found, r.Outcomes, r.StatusClasses, r.Indexable = rep.URLs, rep.Outcomes, rep.StatusClasses, &rep.Indexable
 	r.Progress.stopped()

@@ -11,7 +11,7 @@ import (
 type History struct {
 	Name     string // of the crawl
 	Run      uint64
-	Began    time.Time     // the run
+	Created  time.Time     // the crawl: when its first run began
 	Used     time.Duration // in all runs
 	RunUsed  time.Duration // in this run
 	RunPages uint64        // counted in this run
@@ -58,7 +58,7 @@ func (s *Session) History(ctx context.Context) (*History, error) {
 		}
 		c := &snap.Crawl
 		return &History{
-			Name: c.Name, Run: c.Run, Began: c.Begun.At, Used: c.Used, RunUsed: c.Used - c.Begun.Used, RunPages: snap.Counted() - c.Begun.Counted, Machines: machines(list),
+			Name: c.Name, Run: c.Run, Created: c.Created, Used: c.Used, RunUsed: c.Used - c.Begun.Used, RunPages: snap.Counted() - c.Begun.Counted, Machines: machines(list),
 		}, nil
 	}
 }

@@ -55,12 +55,13 @@ type Report struct {
 	StartURLs     []string  `json:"start_urls"`
 	Profile       string    `json:"profile"`
 	IgnoredRobots bool      `json:"ignored_robots,omitempty"`
-	StartedAt     page.Time `json:"started_at"`
-	EndedAt       page.Time `json:"ended_at"`
-	Elapsed       float64   `json:"elapsed_seconds"`
-	CrawlSeconds  float64   `json:"crawl_seconds"`  // of this run, without the export
-	ExportSeconds float64   `json:"export_seconds"` // of this run
-	HotSetBytes   int64     `json:"hot_set_bytes"`  // memory that this run used as cache: --hot-set-mb bounds it
+	StartedAt     page.Time `json:"started_at"`      // the first run of the generation
+	EndedAt       page.Time `json:"ended_at"`        // this run
+	Elapsed       float64   `json:"elapsed_seconds"` // of all runs of the generation, exports included
+	Runs          int       `json:"runs"`            // of the generation; 0 in reports of earlier versions
+	CrawlSeconds  float64   `json:"crawl_seconds"`   // of this run, without the export
+	ExportSeconds float64   `json:"export_seconds"`  // of this run
+	HotSetBytes   int64     `json:"hot_set_bytes"`   // memory that this run used as cache: --hot-set-mb bounds it
 
 	URLs          int64            `json:"urls"`
 	Pages         int64            `json:"pages_this_run"`
