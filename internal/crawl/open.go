@@ -39,7 +39,7 @@ func open(ctx context.Context, shared *Shared, o Options, stop *stopSignal) (*ru
 	}
 	r := &run{
 		o: &o, settings: settings, log: o.Log, dir: o.Dir, starts: o.Starts, turns: shared.turns,
-		progress: &progress{clock: clock{opened: time.Now(), limit: o.Managed.Elapsed}}, warnings: &warnings{log: o.Log},
+		progress: &progress{clock: clock{opened: time.Now(), before: o.Managed.Elapsed}}, warnings: &warnings{log: o.Log},
 	}
 	if o.Cluster != nil {
 		r.warnings.owned = func() []uint8 { return o.Cluster.Figures().Owned }
@@ -305,7 +305,7 @@ func (r *run) recall() error {
 		}
 	}
 	before.elapsed = max(before.elapsed, r.o.Managed.Elapsed)
-	r.progress.clock.before = before
+	r.progress.clock.past = before
 	return nil
 }
 

@@ -22,8 +22,8 @@ type progress struct {
 // not begun: its seconds do not count.
 type clock struct {
 	opened time.Time                 // when the data directory was opened; written before the run is shared
-	limit  time.Duration             // how long earlier runs of the generation crawled, where that counts towards the time limit; likewise
-	before pastRuns                  // the earlier runs of the generation; likewise
+	before time.Duration             // how long earlier runs of the generation crawled, where that counts towards the time limit; likewise
+	past   pastRuns                  // the earlier runs of the generation; likewise
 	start  atomic.Pointer[time.Time] // when the crawl began; nil before. Written by begin
 }
 
@@ -49,7 +49,7 @@ func (c *clock) elapsed() time.Duration {
 }
 
 // counted is the time that counts towards the time limit.
-func (c *clock) counted() time.Duration { return c.limit + c.elapsed() }
+func (c *clock) counted() time.Duration { return c.before + c.elapsed() }
 
 // began is when the run began to crawl, or, as long as it has not, when it was opened.
 func (c *clock) began() time.Time {
@@ -61,7 +61,7 @@ func (c *clock) began() time.Time {
 
 // all is what is known of all runs of the generation up to now, this one included.
 func (c *clock) all() pastRuns {
-	p := pastRuns{began: c.before.began, elapsed: c.before.elapsed + c.elapsed(), runs: c.before.runs}
+	p := pastRuns{began: c.past.began, elapsed: c.past.elapsed + c.elapsed(), runs: c.past.runs}
 	if p.began.IsZero() {
 		p.began = c.began()
 	}

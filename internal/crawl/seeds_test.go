@@ -206,7 +206,8 @@ func TestLongSitemapsAreWarnings(t *testing.T) {
 	})
 	rep, lines := s.crawl(newDataDir(t), nil, "http://a.test/")
 	wantURLs(t, "from sitemaps", bySource(lines, "sitemap"), "http://a.test/1")
-	if n := strings.Count(strings.Join(rep.Warnings, "\n"), "too long"); n != 3 || rep.Status != report.Complete {
+	// Of two of them the same is said, since long URLs are cut in warnings; the report says it once.
+	if n := strings.Count(strings.Join(rep.Warnings, "\n"), "too long"); n != 2 || rep.Status != report.Complete {
 		t.Errorf("%s with %d warnings: %q", rep.Status, n, rep.Warnings)
 	}
 }
