@@ -65,6 +65,7 @@ var allowedImports = map[string][]string{
 	"internal/extsort":             {},
 	"internal/fetch":               {"internal/http1", "internal/urlnorm"},
 	"internal/htmltest":            {},
+	"internal/test/documents":      {},
 	"internal/htmltree":            {},
 	"internal/http1":               {},
 	"internal/layout":              {},
