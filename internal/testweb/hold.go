@@ -13,7 +13,7 @@ type hold struct {
 
 	mu       sync.Mutex
 	released bool       // guarded by mu
-	conns    []net.Conn // guarded by mu; of the requests that wait
+	conns    []net.Conn // guarded by mu; of the requests that wait or waited
 }
 
 // Hold answers so many further requests for pages at once, and lets those after them wait until Release or until their client goes away.
@@ -39,6 +39,9 @@ func (s *Server) Release() {
 	}
 }
 
+// Held is how many requests for pages of the host with number i wait for a Release.
+func (s *Server) Held(i int) int { return int(s.hosts[i].held.Load()) }
+
 // SetLatency makes every answer to a request for a page take so much longer, from the next one on. So a test decides how long a crawl lasts at least, and may shorten it again.
 func (s *Server) SetLatency(d time.Duration) { s.latency.Store(int64(d)) }
 
@@ -63,6 +66,8 @@ func (x *exchange) passHold() bool {
 	}
 	h.conns = append(h.conns, x.c.nc)
 	h.mu.Unlock()
+	x.h.held.Add(1)
+	defer x.h.held.Add(-1)
 	ok := x.c.wait(-1)
 	x.c.nc.SetReadDeadline(time.Time{})
 	return ok

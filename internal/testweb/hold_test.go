@@ -36,8 +36,8 @@ func TestHold(t *testing.T) {
 
 		s.Hold(3)
 		ask(client, 10)
-		if n := len(answers); n != 3 {
-			t.Errorf("%d requests were answered while the others were held, want 3", n)
+		if n := len(answers); n != 3 || s.Held(0) != 7 {
+			t.Errorf("%d requests were answered and %d are held, want 3 and 7", n, s.Held(0))
 		}
 		ask(impatient, 1)
 		time.Sleep(2 * time.Second)
@@ -53,8 +53,8 @@ func TestHold(t *testing.T) {
 				failed++
 			}
 		}
-		if n := s.inflight.Load(); failed != 1 || n != 0 {
-			t.Errorf("%d requests failed and %d are in flight after the release, want 1 and 0", failed, n)
+		if n := s.inflight.Load(); failed != 1 || n != 0 || s.Held(0) != 0 {
+			t.Errorf("%d requests failed, %d are in flight and %d held after the release, want 1, 0 and 0", failed, n, s.Held(0))
 		}
 	})
 }

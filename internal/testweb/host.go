@@ -12,6 +12,7 @@ type host struct {
 	id   int
 	plan *plan
 	sent atomic.Int64 // bytes written, by connections
+	held atomic.Int32 // requests that wait for a Release; written by connections
 
 	mu       sync.Mutex
 	inflight int        // guarded by mu

@@ -40,11 +40,11 @@ func TestDiskIsFull(t *testing.T) {
 	w.Hold(20)
 	crawl := must(c.Submit(t.Context(), service.Submission{StartURLs: w.StartURLs(), Settings: settingsFor(w, nil)}, ""))(t)
 	s.until("pages were fetched", func() bool { return w.HostStats(0).Pages > 20 })
-	fill := filepath.Join(seen, "fill")
-	fillUp(t, fill)
 	if _, err := os.Stat(filepath.Join(seen, "data", "reserve")); err != nil {
 		t.Fatalf("the server has no reserve: %v", err)
 	}
+	fill := filepath.Join(seen, "fill")
+	fillUp(t, fill)
 	w.Release()
 	crawl = s.reaches(c, crawl.ID, service.Paused)
 	if crawl.Waiting == nil || crawl.Waiting.Code != service.WaitDisk || crawl.Desired != service.DesiredRun {

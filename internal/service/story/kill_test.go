@@ -76,30 +76,27 @@ func TestKilled(t *testing.T) {
 	const pages = 30
 	w := web(t, testweb.Config{Seed: 6, Hosts: 7, Pages: pages, PageSize: 2000, Links: 8})
 	dir := filepath.Join(t.TempDir(), "data")
-	s := startServer(t, dir, "--max-crawls", "4", "--min-free", "0")
+	s := startServer(t, dir, append(patient(t), "--max-crawls", "4")...)
 	key := adminKey(t, dir)
 	c := s.client(key)
 	s.send(c, "PUT", "/v1/plans/default", `{"pages_per_month": 1000}`, nil)
-	asked := func(host int) func() bool { return func() bool { return w.HostStats(host).Pages > 0 } }
 
 	again, deleted := submitTo(t, c, w, 0), submitTo(t, c, w, 1)
 	s.reaches(c, again, service.Complete)
 	s.reaches(c, deleted, service.Complete)
 	w.Hold(10)
 	paused := submitTo(t, c, w, 2)
-	s.until("the first pages were asked for", func() bool { return w.HostStats(2).Pages > 10 })
+	s.until("a page is held", func() bool { return w.Held(2) > 0 })
 	must(c.Command(t.Context(), paused, service.CommandPause))(t)
 	s.reaches(c, paused, service.Pausing, service.Paused)
 	w.Release()
 	s.reaches(c, paused, service.Paused)
 
 	w.Hold(20)
-	before := w.HostStats(0).Pages
 	must(c.Command(t.Context(), again, service.CommandRecrawl))(t)
 	running, pausing, cancelled := submitTo(t, c, w, 3), submitTo(t, c, w, 4), submitTo(t, c, w, 5)
-	s.until("the recrawl has begun", func() bool { return w.HostStats(0).Pages > before })
-	for _, host := range []int{3, 4, 5} {
-		s.until("the crawls have begun", asked(host))
+	for _, host := range []int{0, 3, 4, 5} {
+		s.until("each of the crawls waits for a page", func() bool { return w.Held(host) > 0 })
 	}
 	queued := submitTo(t, c, w, 6)
 	must(c.Command(t.Context(), pausing, service.CommandPause))(t)
@@ -109,7 +106,7 @@ func TestKilled(t *testing.T) {
 	s.kill()
 	w.Release()
 	checkRecords(t, dir, pages, 0)
-	if asked(6)() {
+	if w.HostStats(6).Requests > 0 {
 		t.Error("a crawl runs that should have waited")
 	}
 

@@ -57,9 +57,7 @@ func TestYesterdaysDatabase(t *testing.T) {
 	asked := w.Stats().Requests
 	s = start()
 	c = s.client(key)
-	if out := s.out.String(); !strings.Contains(out, fresh) {
-		t.Errorf("the log does not name the directory of %s: %s", fresh, out)
-	}
+	s.until("the log names the directory of "+fresh, func() bool { return strings.Contains(s.out.String(), fresh) })
 	for _, id := range []string{kept, running, queued} {
 		if crawl := s.reaches(c, id, service.Complete); crawl.Outcomes["ok"] != pages {
 			t.Errorf("%s: %v", id, crawl.Outcomes)

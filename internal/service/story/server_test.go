@@ -24,7 +24,7 @@ import (
 )
 
 // patience is how long anything may take on a machine that is busy with other things. Only a test that fails waits for it.
-const patience = 3 * time.Minute
+const patience = 5 * time.Minute
 
 // web starts a synthetic web of several hosts that lasts as long as the test.
 func web(t testing.TB, cfg testweb.Config) *testweb.Server {
@@ -79,6 +79,16 @@ func environment(t testing.TB, more ...string) []string {
 func startServer(t testing.TB, dir string, args ...string) *server {
 	t.Helper()
 	return startUnder(t, nil, dir, args...)
+}
+
+// patient are flags of a server whose crawls wait for the requests under way when they stop, as long as the web holds them.
+func patient(t testing.TB) []string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "settings.yaml")
+	if err := os.WriteFile(path, []byte("grace: 1h\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"--min-free", "0", "--config", path}
 }
 
 // startUnder starts the server by another command, to which it is given as arguments.

@@ -20,9 +20,10 @@ import (
 	"github.com/mapwright/mapwright/internal/testweb"
 )
 
-// settingsFor are settings by which crawls reach a synthetic web. Only an admin may use them.
+// settingsFor are settings by which crawls reach a synthetic web. Only an admin may use them. A request that is held has no time-out
+// on a busy machine.
 func settingsFor(w *testweb.Server, more map[string]any) map[string]json.RawMessage {
-	all := map[string]any{"profile": "own-site", "resolve": []string{w.Resolve()}, "seeding_strategy": []string{"none"}}
+	all := map[string]any{"profile": "own-site", "resolve": []string{w.Resolve()}, "seeding_strategy": []string{"none"}, "timeout": "10m"}
 	for name, value := range more {
 		all[name] = value
 	}
