@@ -82,7 +82,7 @@ var allowedImports = map[string][]string{
 	"internal/service/api/apitest": {"internal/service/api"},
 	"internal/service/client":      {"internal/service"},
 	"internal/service/cron":        {},
-	"internal/service/hooks":       {"internal/fetch", "internal/page", "internal/service", "internal/service/webhook"},
+	"internal/service/hooks":       {"internal/fetch", "internal/page", "internal/service", "internal/service/webhook", "internal/urlnorm"},
 	"internal/service/hosts":       {"frontier/pace", "internal/config", "internal/crawl", "internal/page", "internal/service"},
 	"internal/service/results":     {"internal/crawl/datadir", "internal/crawl/report", "internal/page", "internal/pageindex", "internal/problems", "internal/service", "internal/urlnorm", "internal/words"},
 	"internal/service/schedules":   {"internal/config", "internal/page", "internal/service", "internal/service/cron"},

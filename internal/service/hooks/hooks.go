@@ -15,6 +15,7 @@ import (
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/service"
 	"github.com/mapwright/mapwright/internal/service/webhook"
+	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 // Hooks are all webhooks of a service.
@@ -73,23 +74,23 @@ func (in *Input) applyTo(w *service.Webhook, c *service.Caller) error {
 	if in.Enabled != nil {
 		w.Enabled = *in.Enabled
 	}
+	if in.URL != nil && *in.URL != w.URL {
+		w.URL = *in.URL
+		w.AllowPrivate = w.AllowPrivate && c.Has(service.ScopeAdmin) // it was allowed for another address
+	}
 	if in.AllowPrivate != nil && *in.AllowPrivate != w.AllowPrivate {
 		w.AllowPrivate = *in.AllowPrivate
 		if w.AllowPrivate && !c.Has(service.ScopeAdmin) {
 			fault("allow_private", "not_permitted", "only an admin may allow private addresses")
 		}
 	}
-	if in.URL != nil && *in.URL != w.URL {
-		w.URL = *in.URL
-		if in.AllowPrivate == nil && !c.Has(service.ScopeAdmin) {
-			w.AllowPrivate = false // it was allowed for another address
-		}
-	}
 	if w.URL == "" {
 		fault("url", "missing", "give the address that is told of events")
 	} else if err := webhook.CheckURL(w.URL); err != nil {
 		fault("url", "invalid", "%v", err)
-	} else if why := privateAddress(w.URL); why != "" && !w.AllowPrivate {
+	} else if why, err := privateAddress(w.URL); err != nil {
+		fault("url", "invalid", "%v", err)
+	} else if why != "" && !w.AllowPrivate {
 		fault("url", "private_address", "it is not a public address (%s); an admin can allow it with allow_private", why)
 	}
 	if in.Events != nil {
@@ -106,19 +107,30 @@ func (in *Input) applyTo(w *service.Webhook, c *service.Caller) error {
 	return service.Invalid("the webhook", faults)
 }
 
-// privateAddress says why the address in a URL is not public; empty if it is, or if the host is a name.
-func privateAddress(text string) string {
-	u, err := url.Parse(text)
+// privateAddress says why the address in a URL is not public; empty if it is, or if the host is a name. An address must
+// be written in its usual form: programs differ in what they take 127.1 or 0x7f000001 for.
+func privateAddress(text string) (string, error) {
+	u, err := urlnorm.Parse(text)
 	if err != nil {
-		return ""
+		return "", err
 	}
-	if addr, err := netip.ParseAddr(u.Hostname()); err == nil {
-		return fetch.NotPublic(addr)
+	host := strings.Trim(u.Host(), "[]")
+	if urlnorm.IsLocalhost(host) {
+		return "loopback", nil
 	}
-	if name := strings.ToLower(u.Hostname()); name == "localhost" || strings.HasSuffix(name, ".localhost") {
-		return "loopback"
+	addr, err := netip.ParseAddr(host)
+	if err != nil {
+		return "", nil // a name
 	}
-	return ""
+	if given, err := url.Parse(text); err != nil || !sameAddress(given.Hostname(), addr) {
+		return "", fmt.Errorf("its host is the address %s: write it so", addr)
+	}
+	return fetch.NotPublic(addr), nil
+}
+
+func sameAddress(text string, addr netip.Addr) bool {
+	given, err := netip.ParseAddr(text)
+	return err == nil && given == addr
 }
 
 // maxPerAccount bounds the webhooks of an account: each of its events is delivered to each of them.

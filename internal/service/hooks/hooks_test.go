@@ -249,6 +249,13 @@ func TestFaults(t *testing.T) {
 		"password":          {f.a, Input{URL: new("https://u:p@example.com/")}, "url"},
 		"private":           {f.a, Input{URL: new("http://10.0.0.1/")}, "url"},
 		"localhost":         {admin(f.a), Input{URL: new("http://LOCALHOST:80/")}, "url"},
+		"short address":     {f.a, Input{URL: new("http://10.1/hook")}, "url"},
+		"octal address":     {f.a, Input{URL: new("http://0177.0.0.0x1:8080/")}, "url"},
+		"one number":        {admin(f.a), Input{URL: new("https://3232235777/"), AllowPrivate: &yes}, "url"},
+		"wide digits":       {f.a, Input{URL: new("http://１２７．０．０．１/")}, "url"},
+		"public one number": {f.a, Input{URL: new("http://0x08080808/")}, "url"},
+		"mapped address":    {f.a, Input{URL: new("http://[::ffff:127.0.0.1]/")}, "url"},
+		"localhost, a dot":  {f.a, Input{URL: new("http://a.localhost./")}, "url"},
 		"allow by a tenant": {f.a, Input{URL: &url, AllowPrivate: &yes}, "allow_private"},
 		"event":             {f.a, Input{URL: &url, Events: &[]service.EventType{"crawl.exploded"}}, "events"},
 	} {
@@ -290,8 +297,16 @@ func TestOwners(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 	// What an admin allowed is for that address only.
+	for _, url := range []string{"http://10.0.0.2/hook", "http://10.0.0.1/other", "https://inside.example.com/"} {
+		if got, err := h.Edit(t.Context(), f.a, w.ID, Input{URL: &url, AllowPrivate: new(true), Events: &[]service.EventType{service.CrawlPaused}}); err == nil {
+			t.Errorf("a tenant moved it to %+v", got)
+		}
+	}
 	if got, err := h.Edit(t.Context(), f.a, w.ID, Input{URL: new("http://10.0.0.2/hook")}); err == nil {
 		t.Errorf("a tenant moved it to %+v", got)
+	}
+	if got, err := h.Edit(t.Context(), f.a, w.ID, Input{URL: &w.URL, AllowPrivate: new(true)}); err != nil || !got.AllowPrivate {
+		t.Errorf("the same address: %+v, %v", got, err)
 	}
 	if got, err := h.Edit(t.Context(), f.a, w.ID, Input{URL: new("https://inside.example.com/")}); err != nil || got.AllowPrivate || got.Secret != "" {
 		t.Errorf("%+v, %v", got, err)
