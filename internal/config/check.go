@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -16,13 +15,6 @@ import (
 
 // The checks are those of the packages that use the values, so that a bad one is refused with all the others, before anything
 // is made.
-
-func checkRegexp(text string) error {
-	if _, err := regexp.Compile(text); err != nil {
-		return fmt.Errorf("%q is not a regular expression: %w", text, err)
-	}
-	return nil
-}
 
 // seedings are the names that seeding-strategy takes.
 func seedings() []string { return []string{"none", "sitemap", "ct", "commoncrawl", "all"} }

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/mapwright/mapwright/internal/urlnorm"
@@ -11,8 +10,11 @@ import (
 // A HostSet is a set of host names, and of all hosts below some domains. The zero value is empty.
 type HostSet struct {
 	exact map[string]bool
-	below []string // domains with a dot before them: every host that ends so
+	below map[string]bool // domains with a dot before them: every host that ends so
 }
+
+// maxOnlyHosts bounds the setting only-hosts.
+const maxOnlyHosts = 100_000
 
 // NormalHosts brings hosts such as example.com, and *.example.com for all hosts below it, to the one form in which hosts are compared.
 func NormalHosts(patterns []string) ([]string, error) {
@@ -34,11 +36,11 @@ func NormalHosts(patterns []string) ([]string, error) {
 
 // NewHostSet reads hosts such as example.com, and *.example.com for all hosts below it.
 func NewHostSet(patterns []string) (HostSet, error) {
-	s := HostSet{exact: map[string]bool{}}
+	s := HostSet{exact: map[string]bool{}, below: map[string]bool{}}
 	hosts, err := NormalHosts(patterns)
 	for _, host := range hosts {
 		if suffix, wild := strings.CutPrefix(host, "*"); wild {
-			s.below = append(s.below, suffix)
+			s.below[suffix] = true
 		} else {
 			s.exact[host] = true
 		}
@@ -53,7 +55,15 @@ func (s *HostSet) IsEmpty() bool { return len(s.exact) == 0 && len(s.below) == 0
 func (s *HostSet) Has(host string) bool { return s.exact[host] || s.hasBelow(host) }
 
 func (s *HostSet) hasBelow(host string) bool {
-	return slices.ContainsFunc(s.below, func(suffix string) bool { return strings.HasSuffix(host, suffix) })
+	if len(s.below) == 0 {
+		return false
+	}
+	for i := range len(host) {
+		if host[i] == '.' && s.below[host[i:]] {
+			return true
+		}
+	}
+	return false
 }
 
 // covers reports whether every host of another set is in this one.
@@ -63,7 +73,12 @@ func (s *HostSet) covers(other HostSet) bool {
 			return false
 		}
 	}
-	return !slices.ContainsFunc(other.below, func(suffix string) bool { return !s.hasBelow(suffix) })
+	for suffix := range other.below {
+		if !s.hasBelow(suffix) {
+			return false
+		}
+	}
+	return true
 }
 
 func checkHostPattern(text string) error {

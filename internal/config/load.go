@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/mapwright/mapwright/parser"
 )
 
 // Given is what one layer says of one setting, and the words by which it is named in messages.
@@ -164,7 +166,7 @@ func (l *Loaded) ignored(process []Layer) []string {
 // setAll gives v the texts of one layer, which replace what lower layers said.
 func setAll(v Value, texts []string) error {
 	if list, ok := v.(listValue); ok {
-		*list.p = nil
+		return list.take(nil, texts)
 	}
 	var errs []error
 	for _, text := range texts {
@@ -208,7 +210,7 @@ func leaves(err error) []error {
 	return out
 }
 
-// contradictions are the faults between settings that are each right by themselves. A pair with a bad value is not compared.
+// contradictions are the faults of values that are each right by themselves. What has a bad value is not compared.
 func (s *Settings) contradictions(bad map[string]bool) []error {
 	var errs []error
 	if s.MinDelayMS > s.MaxDelayMS && !bad["min-delay-ms"] && !bad["max-delay-ms"] {
@@ -225,6 +227,21 @@ func (s *Settings) contradictions(bad map[string]bool) []error {
 	if strings.TrimSpace(s.UserAgent) == "" && !bad["user-agent"] {
 		errs = append(errs, &settingError{setting: "user-agent", err: errors.New(
 			"user-agent is blank: servers need a name to ask for less; leave it out for the default")})
+	}
+	if !bad["include"] && !bad["exclude"] {
+		if _, _, err := CompilePatterns(s.Include, s.Exclude); err != nil {
+			errs = append(errs, &settingError{setting: "exclude", err: err})
+		}
+	}
+	if len(s.Extract) > 0 && !bad["extract"] {
+		var o parser.Options
+		for _, text := range s.Extract {
+			x, _ := parser.ParseExtractor(text) // it was read before
+			o.Extract = append(o.Extract, x)
+		}
+		if err := o.Validate(); err != nil {
+			errs = append(errs, &settingError{setting: "extract", err: fmt.Errorf("extract: %w", err)})
+		}
 	}
 	return errs
 }

@@ -304,7 +304,7 @@ func (r *submissionReader) bind(s *Submission, owned []string) []string {
 		return slices.Clone(s.Hosts)
 	}
 	var only []string
-	if setAll(listValue{p: &only, split: true, check: checkHostPattern}, given.Texts) != nil {
+	if setAll(listValue{p: &only, split: true, most: maxOnlyHosts, check: checkHostPattern}, given.Texts) != nil {
 		return nil // the value is refused by itself
 	}
 	if set, err := NewHostSet(only); err != nil || set.IsEmpty() || !granted.covers(set) {

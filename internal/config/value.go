@@ -229,35 +229,45 @@ func ParseDate(text string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%q is not a date such as 2026-01-31", text)
 }
 
-// listValue gathers texts; setAll empties it first. With split, one text may hold several, separated by commas. An empty text clears the list.
+// listValue is a list of texts. With split, one text may hold several, separated by commas. An empty text clears the list.
 type listValue struct {
 	p     *[]string
 	split bool
+	most  int // items
 	check func(string) error
 }
 
-func (v listValue) Set(text string) error {
-	if text == "" {
-		*v.p = nil
-		return nil
-	}
-	items := []string{text}
-	if v.split {
-		items = strings.Split(text, ",")
-	}
+// Set adds to the list.
+func (v listValue) Set(text string) error { return v.take(slices.Clone(*v.p), []string{text}) }
+
+// take makes the list one of items, which are right, and of what is in texts. The error names every bad item.
+func (v listValue) take(items, texts []string) error {
 	var errs []error
-	for i := range items {
-		if v.split {
-			items[i] = strings.TrimSpace(items[i])
+	for _, text := range texts {
+		if text == "" {
+			items = nil
+			continue
 		}
-		if v.check != nil {
-			errs = append(errs, v.check(items[i]))
+		if !v.split {
+			items = append(items, text)
+			continue
+		}
+		for item := range strings.SplitSeq(text, ",") {
+			items = append(items, strings.TrimSpace(item))
+		}
+	}
+	if len(items) > v.most {
+		return fmt.Errorf("it has %d values, at most %d are allowed", len(items), v.most)
+	}
+	if v.check != nil {
+		for _, item := range items {
+			errs = append(errs, v.check(item))
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	*v.p = append(slices.Clone(*v.p), items...)
+	*v.p = items
 	return nil
 }
 

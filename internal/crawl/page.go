@@ -67,6 +67,7 @@ type pageServer struct {
 // need none.
 type pageBuffer struct {
 	page     parser.Page
+	reasons  []scope.Reason // of the page's links
 	links    []frontier.Link
 	evidence []frontier.Evidence
 	named    []frontier.Named // in a recrawl
@@ -144,7 +145,11 @@ func (w *pageServer) serve(ctx context.Context, l *frontier.Lease) error {
 	answer := recrawl.Answer{Header: resp.Header}
 	readable := f.outcome == page.OK && resp.Body != nil
 	if readable {
-		if err := w.read(ctx, l, f, u, resp); err != nil {
+		err := w.read(ctx, l, f, u, resp)
+		if err == nil {
+			err = w.judgeLinks(ctx, &link)
+		}
+		if err != nil {
 			return w.unlessStopped(ctx, l, err) // stopped before it was read: back to the queue
 		}
 		answer.Modified = w.page.Modified
@@ -472,13 +477,32 @@ func encodingOf(name string) encoding.Encoding {
 	return enc
 }
 
-// follow chooses the links of a page that belong to the crawl, and counts the others by reason. It notes them in names, which may be nil, and appends evidence to e.
+// judgeLinks says of each link of the page whether it is followed, and if not, why. That is done before anything is learned from the page, because it
+// can take long and then ends with ctx.
+func (w *pageServer) judgeLinks(ctx context.Context, from *frontier.Link) error {
+	w.reasons = w.reasons[:0]
+	tooDeep := w.settings.MaxDepth >= 0 && int(from.Depth) >= w.settings.MaxDepth
+	within := w.scope.OfPage(from.URL)
+	slow := w.scope.HasPatterns()
+	for i := range w.page.Links {
+		l := &w.page.Links[i]
+		if slow && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		why := scope.InScope
+		if l.Kind != parser.KindImage {
+			why = judgeLink(w.settings, &within, l, l.NoFollow || w.page.NoFollow, tooDeep)
+		}
+		w.reasons = append(w.reasons, why)
+	}
+	return nil
+}
+
+// follow takes the links of a page that belong to the crawl, and counts the others by reason. It notes them in names, which may be nil, and appends evidence to e.
 func (w *pageServer) follow(f *finish, from frontier.Link, u urlnorm.URL, pg *parser.Page, repeats uint8, names *visits.Names, e []frontier.Evidence) ([]frontier.Link, []frontier.Evidence) {
 	links := w.links[:0]
 	w.named = w.named[:0]
 	var images []string
-	tooDeep := w.settings.MaxDepth >= 0 && int(from.Depth) >= w.settings.MaxDepth
-	within := w.scope.OfPage(u)
 	for i := range pg.Links {
 		l := &pg.Links[i]
 		if l.Kind == parser.KindImage {
@@ -487,11 +511,10 @@ func (w *pageServer) follow(f *finish, from frontier.Link, u urlnorm.URL, pg *pa
 			}
 			continue
 		}
-		nofollow := l.NoFollow || pg.NoFollow
 		if w.settings.Links && !l.URL.IsZero() {
-			f.facts.Links = append(f.facts.Links, page.Link{To: l.URL.String(), Rel: l.Rel, Text: l.Text, NoFollow: nofollow})
+			f.facts.Links = append(f.facts.Links, page.Link{To: l.URL.String(), Rel: l.Rel, Text: l.Text, NoFollow: l.NoFollow || pg.NoFollow})
 		}
-		if why := judgeLink(w.settings, &within, l, nofollow, tooDeep); why != scope.InScope {
+		if why := w.reasons[i]; why != scope.InScope {
 			w.skips.Add(why)
 			continue
 		}

@@ -22,6 +22,7 @@ const MaxHops = 10
 type Scope struct {
 	kind    string
 	depth   int // --max-depth
+	longest int // --max-url-length
 	matcher *Matcher
 	skip    map[string]bool // extensions, lower case, without the dot
 	only    config.HostSet  // empty means any host
@@ -37,7 +38,7 @@ type Scope struct {
 
 // New compiles the settings and spans the start URLs.
 func New(s *config.Settings, starts []urlnorm.URL) (*Scope, error) {
-	sc := &Scope{kind: s.Scope, depth: s.MaxDepth, skip: map[string]bool{}, starts: make(map[string]bool, len(starts)), more: map[string]bool{}}
+	sc := &Scope{kind: s.Scope, depth: s.MaxDepth, longest: s.MaxURLLength, skip: map[string]bool{}, starts: make(map[string]bool, len(starts)), more: map[string]bool{}}
 	for _, e := range s.SkipExtensions {
 		sc.skip[strings.ToLower(strings.TrimPrefix(e, "."))] = true
 	}
@@ -63,15 +64,8 @@ type Matcher struct{ include, exclude []*regexp.Regexp }
 
 // NewMatcher compiles the expressions. Without any to include, all URLs are.
 func NewMatcher(include, exclude []string) (*Matcher, error) {
-	m := &Matcher{}
-	var err error
-	if m.include, err = compile(include); err != nil {
-		return nil, err
-	}
-	if m.exclude, err = compile(exclude); err != nil {
-		return nil, err
-	}
-	return m, nil
+	included, excluded, err := config.CompilePatterns(include, exclude)
+	return &Matcher{included, excluded}, err
 }
 
 // Check says whether u is chosen, and if not, why.
@@ -83,18 +77,6 @@ func (m *Matcher) Check(u urlnorm.URL) Reason {
 		return Excluded
 	}
 	return InScope
-}
-
-func compile(exprs []string) ([]*regexp.Regexp, error) {
-	var out []*regexp.Regexp
-	for _, e := range exprs {
-		re, err := regexp.Compile(e)
-		if err != nil {
-			return nil, fmt.Errorf("compile %q: %w", e, err)
-		}
-		out = append(out, re)
-	}
-	return out, nil
 }
 
 // Permits says whether the host of u may be asked at all: the setting only-hosts does not exclude it, or it is that of a start URL.
@@ -241,8 +223,14 @@ func (s *Scope) Filter(u urlnorm.URL) Reason {
 			return ByExtension
 		}
 	}
+	if len(u.String()) > s.longest {
+		return InScope // it is a trap, whatever the expressions say: the time for one grows with the URL's length
+	}
 	return s.matcher.Check(u)
 }
+
+// HasPatterns reports whether regular expressions choose URLs, so that checking many takes long.
+func (s *Scope) HasPatterns() bool { return len(s.matcher.include)+len(s.matcher.exclude) > 0 }
 
 func matchAny(exprs []*regexp.Regexp, text string) bool {
 	for _, re := range exprs {

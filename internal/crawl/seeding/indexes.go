@@ -162,6 +162,9 @@ func (x *Indexes) ask(ctx context.Context, s *index, domain string) {
 func (x *Indexes) addSeeds(ctx context.Context, s *index, urls []urlnorm.URL, skips *scope.Skips) error {
 	links := make([]frontier.Link, 0, len(urls))
 	for _, u := range urls {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		if why := x.o.Scope.Check(u); why != scope.InScope {
 			skips.Add(why)
 			continue

@@ -136,6 +136,9 @@ var errTooManyChildren = errors.New("it names too many sitemaps")
 func (m *Reading) Read(ctx context.Context, body io.Reader) error {
 	at, now := m.link.URL, time.Now()
 	_, err := sitemap.Read(body, func(e *sitemap.Entry) error {
+		if err := ctx.Err(); err != nil {
+			return err // entries that are left out never come to Add
+		}
 		target, err := at.Resolve(e.Loc)
 		if err != nil {
 			m.skips.Add(scope.NotHTTP)

@@ -1,0 +1,101 @@
+package config
+
+import (
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+)
+
+// Bounds of regular expressions for URLs. The time of a match grows with the length of the URL and the size of the program, so these
+// bound the time for the links of a page.
+const (
+	maxPattern  = 1000 // bytes of one expression
+	maxPatterns = 1000 // expressions of one list
+	maxProgram  = 2000 // steps of all expressions of a crawl: see programSize
+)
+
+// CompilePatterns compiles expressions that URLs must match, and must not. It refuses those that together need too much time.
+func CompilePatterns(include, exclude []string) (included, excluded []*regexp.Regexp, err error) {
+	left := maxProgram
+	compile := func(texts []string) (list []*regexp.Regexp, err error) {
+		if len(texts) > maxPatterns {
+			return nil, fmt.Errorf("there are %d expressions, at most %d are allowed", len(texts), maxPatterns)
+		}
+		for _, text := range texts {
+			size, err := programSize(text)
+			if err != nil {
+				return nil, err
+			}
+			if left -= size; left < 0 {
+				return nil, errProgram
+			}
+			re, err := regexp.Compile(text)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, re)
+		}
+		return list, nil
+	}
+	if included, err = compile(include); err != nil {
+		return nil, nil, err
+	}
+	excluded, err = compile(exclude)
+	return included, excluded, err
+}
+
+var errProgram = fmt.Errorf("the regular expressions of include and exclude have more than %d steps in all, which would take too long for each link: "+
+	"use fewer or shorter ones, without large repetitions; a text without operators counts as one step", maxProgram)
+
+// programSize is how many steps the program of an expression has, about. A plain expression counts as one.
+func programSize(text string) (int, error) {
+	if len(text) > maxPattern {
+		return 0, fmt.Errorf("%.40q… is not a regular expression of at most %d bytes: it has %d", text, maxPattern, len(text))
+	}
+	re, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return 0, fmt.Errorf("%q is not a regular expression: %w", text, err)
+	}
+	if isPlain(re) {
+		return 1, nil
+	}
+	return steps(re), nil
+}
+
+// isPlain reports whether an expression is searched for as a text, or compared with the begin of a URL, one character after the other.
+func isPlain(re *syntax.Regexp) bool {
+	if re.Op != syntax.OpConcat {
+		return re.Op == syntax.OpEmptyMatch || re.Op == syntax.OpLiteral && re.Flags&syntax.FoldCase == 0
+	}
+	for _, sub := range re.Sub[1:] {
+		switch sub.Op {
+		case syntax.OpLiteral, syntax.OpCharClass, syntax.OpAnyChar, syntax.OpAnyCharNotNL, syntax.OpEndText:
+		default:
+			return false
+		}
+	}
+	return re.Sub[0].Op == syntax.OpBeginText
+}
+
+// steps is how many steps an expression has, about. The parser bounds how often repetitions multiply.
+func steps(re *syntax.Regexp) int {
+	n := max(1, len(re.Rune))
+	if re.Op == syntax.OpCharClass {
+		n = 1
+	}
+	for _, sub := range re.Sub {
+		n += steps(sub)
+	}
+	if re.Op == syntax.OpRepeat {
+		n *= max(1, re.Min, re.Max)
+	}
+	return n
+}
+
+func checkRegexp(text string) error {
+	size, err := programSize(text)
+	if err == nil && size > maxProgram {
+		err = fmt.Errorf("%q has about %d steps, at most %d are allowed: repetitions multiply", text, size, maxProgram)
+	}
+	return err
+}

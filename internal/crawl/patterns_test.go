@@ -1,0 +1,78 @@
+package crawl
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/mapwright/mapwright/internal/crawl/report"
+	"github.com/mapwright/mapwright/internal/fetch"
+)
+
+// tellingFetcher tells when a page has arrived.
+type tellingFetcher struct {
+	Fetcher
+	url  string
+	done chan struct{}
+}
+
+func (f *tellingFetcher) Do(ctx context.Context, r fetch.Request) (*fetch.Response, error) {
+	resp, err := f.Fetcher.Do(ctx, r)
+	if r.URL.String() == f.url {
+		close(f.done)
+	}
+	return resp, err
+}
+
+// A stop ends the judging of a page's links, which may take minutes by the largest expressions that are accepted. The page goes back to the queue.
+// Links that are too long are traps, and cost nothing.
+func TestStopWhileLinksAreJudged(t *testing.T) {
+	t.Parallel()
+	root := serveSite(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/" {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html")
+		for i := range 3900 {
+			fmt.Fprintf(w, "<a href=/%d%s>x</a>", i, strings.Repeat("a", 1990))
+		}
+	}))
+	s := small()
+	s.Include = []string{`(?:a?){300}$`}
+	s.Exclude = []string{`(?:a?){300}!`}
+	s.Grace, s.SeedingStrategy = 0, []string{"none"}
+	dir, from := newDir(t), starts(t, root)
+	client, err := NewFetcher(s, from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	fetched := &tellingFetcher{Fetcher: client, url: root + "/", done: make(chan struct{})}
+	rep, err := runUntil(t.Context(), Options{Settings: s, Starts: from, Dir: dir, Fetcher: fetched}, fetched.done)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l := readLines(t, dir)[root+"/"]; rep.Status != report.Cancelled || l.Outcome != "pending" || rep.URLs != 1 {
+		t.Errorf("%s, the page is %s, %d URLs found; want cancelled, pending and 1", rep.Status, l.Outcome, rep.URLs)
+	}
+}
+
+// A URL that is too long is a trap, whatever the expressions say of it, and is not held against them.
+func TestLongLinksAreNotMatched(t *testing.T) {
+	t.Parallel()
+	root := serveSite(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		if r.URL.Path == "/" {
+			fmt.Fprintf(w, "<a href=/no/%s>x</a><a href=/no/short>y</a><a href=/yes>z</a>", strings.Repeat("a", 5000))
+		}
+	}))
+	s := small()
+	s.Exclude, s.SeedingStrategy = []string{`/no/`}, []string{"none"}
+	rep, lines := crawlAll(t, s, root)
+	if long := lines[root+"/no/"+strings.Repeat("a", 5000)]; long.trap() != "url_length" || lines[root+"/yes"].Outcome != "ok" || rep.SkippedLinks["excluded"] != 1 {
+		t.Errorf("the long URL is %s %s, skipped %v", long.Outcome, long.trap(), rep.SkippedLinks)
+	}
+}
