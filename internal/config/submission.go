@@ -294,7 +294,7 @@ func (r *submissionReader) bind(s *Submission, owned []string) []string {
 		return nil
 	}
 	for i, host := range s.StartHosts {
-		if !granted.Has(host) {
+		if host != "" && !granted.Has(host) { // one without a host has its own fault
 			refuse("%s (%s) is not one", startField(i), host)
 			return nil
 		}

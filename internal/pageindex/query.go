@@ -75,11 +75,12 @@ func (o Order) String() string {
 
 // ParseOrder finds an order by its name.
 func ParseOrder(name string) (Order, bool) {
-	i := slices.Index(orderSlice(), name)
+	i := slices.Index(Orders(), name)
 	return Order(max(i, 0)), i >= 0
 }
 
-func orderSlice() []string {
+// Orders are the names of all orders.
+func Orders() []string {
 	names := orderNames()
 	return names[:]
 }

@@ -229,7 +229,7 @@ func (p *Plan) refuse(asked map[string]json.RawMessage) (faults []FieldError) {
 	return faults
 }
 
-// parseStarts reads start URLs, each once, and names every fault.
+// parseStarts reads start URLs and names every fault. Each start has the place of its text; one with a fault is zero.
 func parseStarts(texts []string) (starts []datadir.Start, faults []FieldError) {
 	if len(texts) == 0 {
 		return nil, []FieldError{{"start_urls", "missing", "at least one start URL is needed"}}
@@ -237,20 +237,31 @@ func parseStarts(texts []string) (starts []datadir.Start, faults []FieldError) {
 	if len(texts) > maxStarts {
 		return nil, []FieldError{{"start_urls", "too_many", fmt.Sprintf("there are %d, at most %d are allowed", len(texts), maxStarts)}}
 	}
-	seen := map[string]bool{}
 	for i, text := range texts {
 		s, err := datadir.ParseStart(strings.TrimSpace(text))
+		starts = append(starts, datadir.Start{})
 		switch {
 		case len(text) > maxStartLength:
 			faults = append(faults, FieldError{fmt.Sprintf("start_urls[%d]", i), "too_long", fmt.Sprintf("it has %d bytes, at most %d are allowed", len(text), maxStartLength)})
 		case err != nil:
 			faults = append(faults, FieldError{fmt.Sprintf("start_urls[%d]", i), "bad_value", err.Error()})
-		case !seen[s.URL.String()]:
-			seen[s.URL.String()] = true
-			starts = append(starts, s)
+		default:
+			starts[i] = s
 		}
 	}
 	return starts, faults
+}
+
+// eachOnce leaves repeated start URLs out.
+func eachOnce(starts []datadir.Start) (out []datadir.Start) {
+	seen := map[string]bool{}
+	for _, s := range starts {
+		if !seen[s.URL.String()] {
+			seen[s.URL.String()] = true
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // Get returns a crawl.
@@ -469,6 +480,9 @@ func (c *Crawls) Runs(ctx context.Context, caller *Caller, id string) ([]Run, er
 			return r, err
 		}
 		r.StartedAt, r.EndedAt = TimeOf(started), TimeOf(ended)
-		return r, errors.Join(FromJSON(result, &r.Result), FromJSON(progress, &r.Progress))
+		err = errors.Join(FromJSON(result, &r.Result), FromJSON(progress, &r.Progress))
+		r.Result.fillEmpty()
+		r.Progress.fillEmpty()
+		return r, err
 	}, "SELECT generation, state, started_at, ended_at, result_json, progress_json FROM crawl_run WHERE crawl = ? ORDER BY generation DESC", id)
 }

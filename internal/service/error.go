@@ -58,33 +58,56 @@ func (c ErrorCode) Status() int { return c.kind().status }
 // Title is the short text for errors of this kind.
 func (c ErrorCode) Title() string { return c.kind().title }
 
+// Explanation says what errors of this kind mean, and what to do about them.
+func (c ErrorCode) Explanation() string { return c.kind().explanation }
+
 // errorKind is what the documents of all errors of a kind have.
 type errorKind struct {
-	status int
-	title  string
+	status      int
+	title       string
+	explanation string
 }
 
 func (c ErrorCode) kind() errorKind {
 	return map[ErrorCode]errorKind{
-		ErrInvalid:      {http.StatusUnprocessableEntity, "The request has faults"},
-		ErrNotFound:     {http.StatusNotFound, "Not found"},
-		ErrState:        {http.StatusConflict, "The crawl's state does not allow this"},
-		ErrUnauthorized: {http.StatusUnauthorized, "No valid key"},
-		ErrForbidden:    {http.StatusForbidden, "The key may not do this"},
-		ErrReused:       {http.StatusUnprocessableEntity, "The idempotency key was used for another request"},
-		ErrExists:       {http.StatusConflict, "This exists already"},
-		ErrInUse:        {http.StatusConflict, "This is in use"},
-		ErrPlanLimit:    {http.StatusForbidden, "The plan does not allow this"},
-		ErrRateLimit:    {http.StatusTooManyRequests, "Too many requests"},
-		ErrUnavailable:  {http.StatusServiceUnavailable, "The service cannot do this now"},
-		ErrMethod:       {http.StatusMethodNotAllowed, "The method is not allowed here"},
-		ErrMediaType:    {http.StatusUnsupportedMediaType, "The content type is not understood"},
-		ErrTooLarge:     {http.StatusRequestEntityTooLarge, "The request is too large"},
-		ErrHost:         {http.StatusMisdirectedRequest, "This host name is not served here"},
-		ErrBody:         {http.StatusBadRequest, "The request cannot be read"},
-		ErrTimeout:      {http.StatusRequestTimeout, "The request came too slowly"},
-		ErrRange:        {http.StatusRequestedRangeNotSatisfiable, "There is no such part"},
-		ErrInternal:     {http.StatusInternalServerError, "Internal error"},
+		ErrInvalid: {http.StatusUnprocessableEntity, "The request has faults",
+			"Fields of the body, or parameters of the address, are wrong. errors names each of them and says what is allowed."},
+		ErrNotFound: {http.StatusNotFound, "Not found",
+			"There is no such thing, or it belongs to another account. A result of a crawl may not exist yet: detail says when it does."},
+		ErrState: {http.StatusConflict, "The crawl's state does not allow this",
+			"The command does not fit the state of the crawl. state is its state, and allowed lists the commands that fit."},
+		ErrUnauthorized: {http.StatusUnauthorized, "No valid key",
+			"The request has no key, or one that is unknown, revoked or expired. Send it as Authorization: Bearer KEY."},
+		ErrForbidden: {http.StatusForbidden, "The key may not do this",
+			"The key is valid, but its scopes do not include what this needs. detail names the scope."},
+		ErrReused: {http.StatusUnprocessableEntity, "The idempotency key was used for another request",
+			"A request with another body had the same Idempotency-Key within 24 hours. Use a new key for a new request."},
+		ErrExists: {http.StatusConflict, "This exists already",
+			"The name is taken. Choose another, or change what has it."},
+		ErrInUse: {http.StatusConflict, "This is in use",
+			"Something else uses what should be deleted. detail names it."},
+		ErrPlanLimit: {http.StatusForbidden, "The plan does not allow this",
+			"The plan of the account does not allow this. detail names the limit; an admin can give the account another plan."},
+		ErrRateLimit: {http.StatusTooManyRequests, "Too many requests",
+			"Too many requests came in a short time. Retry-After says after how many seconds to try again."},
+		ErrUnavailable: {http.StatusServiceUnavailable, "The service cannot do this now",
+			"The server is shutting down, or lacks disk space. Try again after the seconds of Retry-After."},
+		ErrMethod: {http.StatusMethodNotAllowed, "The method is not allowed here",
+			"The address exists, but not for this method. The header Allow lists those that it has."},
+		ErrMediaType: {http.StatusUnsupportedMediaType, "The content type is not understood",
+			"The body must be JSON, with the header Content-Type: application/json."},
+		ErrTooLarge: {http.StatusRequestEntityTooLarge, "The request is too large",
+			"The body is larger than the server reads. detail names the limit."},
+		ErrHost: {http.StatusMisdirectedRequest, "This host name is not served here",
+			"The name in the address is not one of this server. Use its address, localhost, or the name of --public-url."},
+		ErrBody: {http.StatusBadRequest, "The request cannot be read",
+			"The body is not valid JSON, or ended early."},
+		ErrTimeout: {http.StatusRequestTimeout, "The request came too slowly",
+			"The request did not arrive in time. Send it again."},
+		ErrRange: {http.StatusRequestedRangeNotSatisfiable, "There is no such part",
+			"The file is shorter than the part that was asked for. Content-Range tells its size."},
+		ErrInternal: {http.StatusInternalServerError, "Internal error",
+			"The server could not do this. Its log has the cause under the id in instance."},
 	}[c]
 }
 

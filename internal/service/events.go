@@ -152,7 +152,7 @@ func scanEvent(row Scanner) (e Event, err error) {
 
 // Record records an event in the transaction. Its id and time are set.
 func (tx *Tx) Record(e Event) error {
-	tx.events = true
+	tx.events = append(tx.events, e)
 	return tx.Change("INSERT INTO event (at, type, account, crawl, generation, actor_key, actor_system, data_json) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
 		Millis(tx.now), e.Type, e.Account, e.Crawl, e.Generation, e.Actor.Key, e.Actor.System, string(e.Data))
 }

@@ -69,22 +69,30 @@ func scan(from Scanner, whole bool) (*row, error) {
 
 // fillEmpty makes lists and objects of what is not there, as the documented shape has them.
 func (r *row) fillEmpty() {
+	r.Result.fillEmpty()
+	r.Progress.fillEmpty()
+	r.Links = map[string]string{}
+}
+
+func (r *Result) fillEmpty() {
 	if r.Errors == nil {
 		r.Errors = []string{}
 	}
 	if r.Warnings == nil {
 		r.Warnings = []string{}
 	}
-	if r.Outcomes == nil {
-		r.Outcomes = map[string]int64{}
+}
+
+func (p *Progress) fillEmpty() {
+	if p.Outcomes == nil {
+		p.Outcomes = map[string]int64{}
 	}
-	if r.StatusClasses == nil {
-		r.StatusClasses = map[string]int64{}
+	if p.StatusClasses == nil {
+		p.StatusClasses = map[string]int64{}
 	}
-	if r.Limits == nil {
-		r.Limits = []monitor.LimitUse{}
+	if p.Limits == nil {
+		p.Limits = []monitor.LimitUse{}
 	}
-	r.Links = map[string]string{}
 }
 
 // getRow reads a crawl. Account, if it is given, is the only one whose crawls are found.

@@ -179,6 +179,7 @@ func (r *runner) prepare(ctx context.Context, row *row) error {
 	if err := Invalid("the crawl", faults); err != nil {
 		return err
 	}
+	starts = eachOnce(starts)
 	plan, err := s.Accounts.plan(ctx, row.Plan)
 	if err != nil {
 		return err

@@ -131,7 +131,7 @@ func (s *Service) open(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if s.db, err = db.Open(ctx, db.Options{Dir: s.o.Dir, Observe: s.o.Observe}); err != nil {
+	if s.db, err = db.Open(ctx, db.Options{Dir: s.o.Dir, Observe: s.o.Observe, Log: s.o.Log}); err != nil {
 		return err
 	}
 	s.Events = newEvents(s.db)
@@ -175,7 +175,7 @@ type Tx struct {
 	*sql.Tx
 	ctx    context.Context
 	now    time.Time
-	events bool // some were recorded
+	events []Event // that were recorded
 }
 
 // Write runs a transaction, and tells those who wait for events of its events when it is durable.
@@ -185,10 +185,14 @@ func (s *Service) Write(ctx context.Context, fn func(tx *Tx) error) error {
 		last = &Tx{Tx: sqlTx, ctx: ctx, now: time.Now()}
 		return fn(last)
 	})
-	if err == nil && last.events {
-		s.Events.tell()
+	if err != nil || len(last.events) == 0 {
+		return err
 	}
-	return err
+	s.Events.tell()
+	for _, e := range last.events {
+		s.o.Log.Info(string(e.Type), "crawl", e.Crawl, "generation", e.Generation, "account", e.Account, "data", string(e.Data))
+	}
+	return nil
 }
 
 // Exec runs a statement and returns how many rows it changed.

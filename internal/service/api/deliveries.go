@@ -32,7 +32,9 @@ func (a deliveryRoutes) list(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.reply(a.hooks.Deliveries(c.r.Context(), c.caller, c.id(), cursor, limit))
+	list, err := a.hooks.Deliveries(c.r.Context(), c.caller, c.id(), cursor, limit)
+	list.NextCursor = cursorAt(list.NextCursor)
+	return c.reply(list, err)
 }
 
 // hostRoutes are the routes of hosts.
@@ -43,7 +45,9 @@ func (a hostRoutes) list(c *call) error {
 	if err != nil {
 		return err
 	}
-	return c.reply(a.hosts.List(c.r.Context(), cursor, limit))
+	list, err := a.hosts.List(c.r.Context(), cursor, limit)
+	list.NextCursor = cursorAt(list.NextCursor)
+	return c.reply(list, err)
 }
 
 func (a hostRoutes) get(c *call) error {

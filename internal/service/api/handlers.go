@@ -21,7 +21,7 @@ func list[T any](id func(T) string, load func(ctx context.Context, account strin
 
 // listed answers with a part of a list. Of is the order of the list, ascending and different for each item; the cursor is that of the last item of the part before.
 func listed[T any](c *call, q *query, of func(T) string, load func(context.Context) ([]T, error)) error {
-	cursor, limit := q.text("cursor"), q.number("limit", 1, mostItems, someItems)
+	cursor, limit := q.cursor(), q.number("limit", 1, mostItems, someItems)
 	if err := q.done(); err != nil {
 		return err
 	}
@@ -38,7 +38,7 @@ func listed[T any](c *call, q *query, of func(T) string, load func(context.Conte
 	}
 	list := service.List[T]{Items: append([]T{}, all[:min(limit, len(all))]...)}
 	if len(all) > limit {
-		list.NextCursor = of(all[limit-1])
+		list.NextCursor = cursorAt(of(all[limit-1]))
 	}
 	return c.json(http.StatusOK, list)
 }
@@ -46,7 +46,7 @@ func listed[T any](c *call, q *query, of func(T) string, load func(context.Conte
 // place reads which part of a list is asked for.
 func (c *call) place() (cursor string, limit int, err error) {
 	q := c.query()
-	cursor, limit = q.text("cursor"), q.number("limit", 1, mostItems, someItems)
+	cursor, limit = q.cursor(), q.number("limit", 1, mostItems, someItems)
 	return cursor, limit, q.done()
 }
 

@@ -25,7 +25,7 @@ func pageQuery(q *query) pageindex.Query {
 		name, down := strings.CutPrefix(text, "-")
 		order, ok := pageindex.ParseOrder(name)
 		if !ok {
-			q.fault("sort", "invalid", "there is no such order")
+			q.fault("sort", "invalid", "must be one of "+strings.Join(pageindex.Orders(), ", ")+", perhaps with - before it")
 		}
 		out.Order, out.Descending = order, down
 	}

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/klauspost/compress/gzip"
+
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/export"
 	"github.com/mapwright/mapwright/internal/service"
@@ -123,6 +125,17 @@ func (a resultRoutes) send(c *call, crawl *service.Crawl, path, kind string) err
 		h.Set("Content-Security-Policy", "sandbox allow-scripts; frame-ancestors 'none'")
 	}
 	out := &slowWriter{ResponseWriter: c.w, control: http.NewResponseController(c.w)}
+	if kind != gzipKind && info.Size() >= gzipFrom {
+		h.Add("Vary", "Accept-Encoding")
+		// A part of a compressed file is of no use, and a client that has the plain file may learn that it is still the same.
+		plain := c.r.Header.Get("Range") != "" || strings.Contains(c.r.Header.Get("If-None-Match"), h.Get("ETag"))
+		if takesGzip(c.r) && !plain {
+			h.Set("ETag", fmt.Sprintf(`"%x-%x-gzip"`, info.ModTime().UnixNano(), info.Size()))
+			h.Set("Content-Encoding", "gzip")
+			h.Del("Content-Length")
+			defer out.compress()()
+		}
+	}
 	http.ServeContent(out, c.r, "", info.ModTime(), f)
 	if out.badRange {
 		h.Set("Content-Range", fmt.Sprintf("bytes */%d", info.Size()))
@@ -145,6 +158,8 @@ func (a resultRoutes) missing(crawl *service.Crawl, name string) error {
 		detail += ": it ended before it began"
 	case name == "links.jsonl":
 		detail += ": links are kept only by a crawl with the setting links"
+	case name == "sitemap.csv":
+		detail += ": it is written only by a crawl with the setting csv"
 	case name == export.ChangesName:
 		detail += ": there was no recrawl yet"
 	case strings.HasPrefix(name, "sitemap"):
@@ -159,7 +174,19 @@ const fileTime = 30 * time.Second // for a client to take one piece of a file
 type slowWriter struct {
 	http.ResponseWriter
 	control  *http.ResponseController
-	badRange bool // http.ServeContent refused the range: nothing was sent
+	badRange bool         // http.ServeContent refused the range: nothing was sent
+	gzip     *gzip.Writer // nil if the answer is not compressed
+	began    bool         // something was written to gzip
+}
+
+// compress makes what is written compressed. The result ends that.
+func (s *slowWriter) compress() (end func()) {
+	s.gzip = newGzip(writerFunc(s.send))
+	return func() {
+		if s.began {
+			_ = s.gzip.Close() // a client that has gone
+		}
+	}
 }
 
 func (s *slowWriter) WriteHeader(status int) {
@@ -174,6 +201,14 @@ func (s *slowWriter) Write(p []byte) (int, error) {
 	if s.badRange {
 		return len(p), nil
 	}
+	if s.gzip != nil {
+		s.began = true
+		return s.gzip.Write(p)
+	}
+	return s.send(p)
+}
+
+func (s *slowWriter) send(p []byte) (int, error) {
 	_ = s.control.SetWriteDeadline(time.Now().Add(fileTime)) // not supported by recorders of tests
 	return s.ResponseWriter.Write(p)
 }

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"net/http"
 	"strconv"
@@ -34,6 +35,7 @@ func (s *Server) routes() []route {
 		{"GET", "/healthz", public, server.health},
 		{"GET", "/readyz", public, server.ready},
 		{"GET", "/openapi.json", public, server.document},
+		{"GET", "/problems/{code}", public, server.problem},
 		{"GET", "/metrics", admin, server.metrics},
 		{"GET", "/login", public, logins.show},
 		{"POST", "/login", public, logins.enter},
@@ -153,8 +155,7 @@ func (c *call) json(status int, v any) error {
 		return err
 	}
 	c.w.Header().Set("Content-Type", "application/json")
-	c.w.WriteHeader(status)
-	_, _ = c.w.Write(append(text, '\n')) // a client that has gone
+	c.send(status, append(text, '\n'))
 	return nil
 }
 
@@ -214,6 +215,29 @@ func (q *query) text(name string) string {
 		}
 		return values[0]
 	}
+}
+
+// cursor is the place in a list that the parameter cursor names, or "".
+func (q *query) cursor() string {
+	text := q.text("cursor")
+	place, err := base64.RawURLEncoding.DecodeString(text)
+	after, ours := strings.CutPrefix(string(place), cursorMark)
+	if text != "" && (err != nil || !ours || after == "") {
+		q.fault("cursor", "invalid", "use the value of next_cursor as it was given")
+		return ""
+	}
+	return after
+}
+
+// cursorMark is the beginning of every cursor that cursorAt makes, so that other texts are refused.
+const cursorMark = "after:"
+
+// cursorAt is the cursor of what comes after a place in a list; empty for no place.
+func cursorAt(place string) string {
+	if place == "" {
+		return ""
+	}
+	return base64.RawURLEncoding.EncodeToString([]byte(cursorMark + place))
 }
 
 // number is the value of a parameter as a whole number, or def.

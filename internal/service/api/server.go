@@ -193,7 +193,7 @@ func (s *Server) route(w http.ResponseWriter, r *http.Request) {
 		r = r.WithContext(r.Context()) // a copy
 		r.URL = &inner
 	}
-	if _, pattern := s.mux.Handler(r); pattern != "" {
+	if s.hasRoute(r) {
 		s.mux.ServeHTTP(w, r)
 		return
 	}
@@ -214,12 +214,22 @@ func isClean(p string) bool {
 	return p == "/" || strings.HasPrefix(p, "/") && path.Clean(p) == strings.TrimSuffix(p, "/")
 }
 
+// hasRoute reports whether a route answers a request. The route of files answers for names of files only, so that
+// the addresses of commands, such as …/pause, are not among them.
+func (s *Server) hasRoute(r *http.Request) bool {
+	_, pattern := s.mux.Handler(r)
+	if strings.HasSuffix(pattern, "/{part}") {
+		return mediaTypeOf(path.Base(r.URL.Path)) != ""
+	}
+	return pattern != ""
+}
+
 // methods are the methods that the address of a request has.
 func (s *Server) methods(r *http.Request) (all []string) {
-	for _, m := range []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+	for _, m := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
 		other := *r
 		other.Method = m
-		if _, pattern := s.mux.Handler(&other); pattern != "" {
+		if s.hasRoute(&other) {
 			all = append(all, m)
 		}
 	}

@@ -1,6 +1,9 @@
 package api
 
 import (
+	"fmt"
+	"net/http"
+	"slices"
 	"sync"
 
 	"github.com/mapwright/mapwright/internal/config"
@@ -42,12 +45,28 @@ func (a serverRoutes) document(c *call) error {
 		return err
 	}
 	c.w.Header().Set("Content-Type", "application/json")
-	_, _ = c.w.Write(text) // a client that has gone
+	c.send(http.StatusOK, text)
 	return nil
 }
 
+// settings lists the settings that a submission of the caller may have. Those of the operator are in no submission, and
+// only an admin is told of them.
 func (a serverRoutes) settings(c *call) error {
-	return items(c, config.Info(config.Defaults(config.Polite)), nil)
+	all := config.Info(config.Defaults(config.Polite))
+	if !c.caller.Has(service.ScopeAdmin) {
+		all = slices.DeleteFunc(all, func(i config.SettingInfo) bool { return i.Permission == config.Operator })
+	}
+	return items(c, all, nil)
+}
+
+// problem is the page to which the type of an error leads.
+func (a serverRoutes) problem(c *call) error {
+	code := service.ErrorCode(c.r.PathValue("code"))
+	if code.Title() == "" {
+		return refuse(service.ErrNotFound, "there is no such kind of error")
+	}
+	return c.text(fmt.Sprintf("%s\n\nHTTP status %d, type %s/problems/%s\n\n%s\n",
+		code.Title(), code.Status(), a.server.base, code, code.Explanation()))
 }
 
 func (a serverRoutes) metrics(c *call) error {

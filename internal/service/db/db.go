@@ -1,10 +1,12 @@
 package db
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/url"
 	"path/filepath"
 	"strconv"
@@ -22,6 +24,7 @@ const Name = "service.db"
 type Options struct {
 	Dir     string              // the data directory, which exists
 	Observe func(time.Duration) // called with what each transaction that writes has taken; may be nil
+	Log     *slog.Logger        // nil means none
 }
 
 // DB is an open database.
@@ -42,6 +45,7 @@ const (
 // Open opens the database of a data directory, makes it if there is none, and brings it to the form of this program.
 func Open(ctx context.Context, o Options) (*DB, error) {
 	path := filepath.Join(o.Dir, Name)
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	d := &DB{o: o, reserve: reserve{path: filepath.Join(o.Dir, reserveName)}}
 	var err error
 	if d.writer, err = open(path, "&_txlock=immediate", 1); err != nil {

@@ -65,6 +65,9 @@ func (d *DB) migrate(ctx context.Context, path string) error {
 		if err := d.step(ctx, version, texts[version], before); err != nil {
 			return fmt.Errorf("change the database to version %d: %w", version+1, err)
 		}
+		if !isNew {
+			d.o.Log.Info("the database was changed to a new version", "version", version+1, "copy_of_the_one_before", before)
+		}
 	}
 }
 
