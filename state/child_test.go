@@ -216,6 +216,9 @@ func startChild(t *testing.T, name, dir string, seed uint64) *child {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, err := c.cmd.StdinPipe(); err != nil { // open until Wait
+		t.Fatal(err)
+	}
 	if err := c.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/mapwright/mapwright/wal"
 
@@ -121,16 +122,22 @@ func TestLogFails(t *testing.T) {
 	m.check(t, s)
 }
 
+// untilFlush are options of a store that writes nothing before Flush or Close, on a disk with so many free bytes.
+func untilFlush() (o Options, free *atomic.Int64) {
+	free = new(atomic.Int64)
+	free.Store(1 << 30)
+	o = still()
+	o.BatchRecords, o.BatchDelay, o.MinFree = 1000, time.Hour, 1<<20
+	o.freeBytes = func(string) (int64, error) { return free.Load(), nil }
+	return o, free
+}
+
 // TestDiskFull lets the disk fill up: the store stops before Badger meets it,
 // and what was committed until then is in the log.
 func TestDiskFull(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir() + "/store"
-	var free atomic.Int64
-	free.Store(1 << 30)
-	o := small()
-	o.MinFree = 1 << 20
-	o.freeBytes = func(string) (int64, error) { return free.Load(), nil }
+	o, free := untilFlush()
 	s, err := Open(dir, o)
 	if err != nil {
 		t.Fatal(err)
@@ -141,13 +148,13 @@ func TestDiskFull(t *testing.T) {
 			if err := s.Flush(ctx); err != nil {
 				t.Fatal(err)
 			}
-			free.Store(1 << 19)
 		}
 		r := m.record()
 		if _, err := s.Commit(r); err != nil {
 			t.Fatal(err)
 		}
 	}
+	free.Store(1 << 19)
 	wantErr(t, ErrDiskFull, s.Flush(ctx), "flush")
 	_, err = s.Commit(frontier.Record{})
 	wantErr(t, ErrDiskFull, err, "commit")
@@ -170,11 +177,7 @@ func TestDiskFull(t *testing.T) {
 // A disk without any space leaves the directory locked, until Reclaim finds space. Then the same process opens it.
 func TestReclaim(t *testing.T) {
 	dir := t.TempDir() + "/store"
-	var free atomic.Int64
-	free.Store(1 << 30)
-	o := small()
-	o.MinFree = 1 << 20
-	o.freeBytes = func(string) (int64, error) { return free.Load(), nil }
+	o, free := untilFlush()
 	s, err := Open(dir, o)
 	if err != nil {
 		t.Fatal(err)
@@ -186,12 +189,12 @@ func TestReclaim(t *testing.T) {
 	if err := s.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	free.Store(0)
 	for range 50 {
 		if _, err := s.Commit(m.record()); err != nil {
 			t.Fatal(err)
 		}
 	}
+	free.Store(0)
 	wantErr(t, ErrDiskFull, s.Flush(t.Context()), "flush")
 	wantErr(t, ErrDiskFull, s.Close(), "close")
 	wantErr(t, ErrDiskFull, s.Reclaim(), "reclaim with a full disk")

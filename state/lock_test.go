@@ -1,21 +1,22 @@
 package state
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"testing"
-	"time"
 )
 
-// childHold opens a store and keeps it open until it is killed.
+// childHold opens a store and keeps it open until it is killed, or its input ends.
 func childHold(dir string) error {
 	s, err := Open(dir, small())
 	if err != nil {
 		return err
 	}
 	fmt.Println("open")
-	time.Sleep(time.Hour)
-	return s.Close()
+	_, err = io.Copy(io.Discard, os.Stdin)
+	return errors.Join(err, s.Close())
 }
 
 func TestSecondProcess(t *testing.T) {
