@@ -3,12 +3,13 @@ package slot
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"testing"
-	"time"
 )
 
 func acquire(t *testing.T, ctx context.Context, dir, url string, onWait func(Waiting)) *Slot {
@@ -31,9 +32,11 @@ func TestFirstComeFirstServed(t *testing.T) {
 
 	const n = 5
 	order := make(chan int, n)
+	var waiters sync.WaitGroup
+	defer waiters.Wait()
 	for i := range n {
 		waiting := make(chan Waiting, 2*n)
-		go func() {
+		waiters.Go(func() {
 			s, err := Acquire(ctx, dir, Info{StartURL: "later"}, func(w Waiting) { waiting <- w })
 			if err != nil {
 				t.Error(err)
@@ -44,7 +47,7 @@ func TestFirstComeFirstServed(t *testing.T) {
 			if err := s.Release(); err != nil {
 				t.Error(err)
 			}
-		}()
+		})
 		if w := <-waiting; w.Ahead != i+1 || w.Owner.StartURL != "u0" {
 			t.Errorf("waiter %d is told %+v", i, w)
 		}
@@ -83,15 +86,18 @@ func TestCrashedOwnerIsPassedOver(t *testing.T) {
 	if os.Getenv("SLOT_DIR") != "" {
 		held := acquire(t, t.Context(), os.Getenv("SLOT_DIR"), "crashed", func(Waiting) {})
 		os.Stdout.WriteString("held\n")
-		// Until it is killed. Without a timer the runtime would end the process, because all its goroutines wait.
-		time.Sleep(time.Hour)
+		io.Copy(io.Discard, os.Stdin) // until it is killed
 		runtime.KeepAlive(held)
+		return
 	}
 	dir := filepath.Join(t.TempDir(), "slot")
 	owner := exec.Command(os.Args[0], "-test.run=^TestCrashedOwnerIsPassedOver$")
 	owner.Env = append(os.Environ(), "SLOT_DIR="+dir)
 	out, err := owner.StdoutPipe()
 	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := owner.StdinPipe(); err != nil { // open until Wait
 		t.Fatal(err)
 	}
 	if err := owner.Start(); err != nil {
