@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -124,10 +123,7 @@ func TestRefusedStreamIsNotSentAgain(t *testing.T) {
 					t.Errorf("request %d: started %d times, the server has had %d requests", i+1, n, requests.Load())
 				}
 			}
-			for c.Stats().Conns > 0 { // net/http frees the second stream in a goroutine of its own, and no connection is idle before
-				c.closeIdle()
-				runtime.Gosched()
-			}
+			awaitConns(c, 0)
 		})
 	}
 }

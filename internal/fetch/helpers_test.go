@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -64,6 +65,15 @@ func do(t testing.TB, c *Client, r Request) (*Response, error) {
 	res, err := c.Do(context.Background(), r)
 	t.Cleanup(res.Close)
 	return res, err
+}
+
+// awaitConns closes idle connections until so many are left at most. Those of net/http are closed by goroutines of its own, and one with
+// a stream that ends a moment after its response is not idle before.
+func awaitConns(c *Client, most int64) {
+	for c.Stats().Conns > most {
+		c.closeIdle()
+		runtime.Gosched()
+	}
 }
 
 func serve(t testing.TB, h http.HandlerFunc) *httptest.Server {

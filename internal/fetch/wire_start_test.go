@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"net/http/httptrace"
 	"net/url"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -136,10 +135,7 @@ func TestStart(t *testing.T) {
 			if dials := c.Stats().Dials; tt.name == "HTTP/1" && dials != 1 {
 				t.Errorf("%d dials, want a refusal to leave the connection as it was", dials)
 			}
-			for c.Stats().Conns > 0 { // net/http ends a stream in a goroutine of its own, and no connection is idle before
-				c.closeIdle()
-				runtime.Gosched()
-			}
+			awaitConns(c, 0)
 		})
 	}
 }
