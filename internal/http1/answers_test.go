@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -128,6 +129,9 @@ func TestIdleIsHeard(t *testing.T) {
 			}
 			close(now)
 			<-spoken
+			for quiet := newLook(c.last.Load()); quiet != nil && quiet(); { // until it has arrived
+				runtime.Gosched()
+			}
 			a, err := get(t, c, url, nil)
 			if err != nil || a.body != "good" || a.reused {
 				t.Errorf("%+v, %v; want one sending over a new connection", a, err)

@@ -30,6 +30,7 @@ type client struct {
 	pipe  func(net.Conn) // serves every connection in memory; nil is TCP
 	dials atomic.Int64
 	open  atomic.Int64 // connections
+	last  atomic.Pointer[countedConn]
 	wg    sync.WaitGroup
 }
 
@@ -52,7 +53,9 @@ func (c *client) connect(ctx context.Context, scheme, addr string) (conn net.Con
 	}
 	c.dials.Add(1)
 	c.open.Add(1)
-	conn = &countedConn{Conn: conn, open: &c.open}
+	counted := &countedConn{Conn: conn, open: &c.open}
+	c.last.Store(counted)
+	conn = counted
 	if scheme == "https" {
 		secure := tls.Client(conn, c.tls)
 		if err := secure.HandshakeContext(ctx); err != nil {
