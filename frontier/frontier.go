@@ -90,6 +90,7 @@ type Frontier struct {
 	permits    limit.Permits
 	tickets    limit.Slots // of the pages that the crawl may fetch; hosts that wait are in leases.tickets of their shards
 	robots     limit.Slots // of the robots leases that are out; hosts that wait are in leases.robots of their shards
+	holding    atomic.Bool // no sitemap is leased; written by HoldSitemaps
 	gate       gate
 	dispatcher dispatcher
 	unlocker   unlocker
@@ -143,6 +144,16 @@ func (f *Frontier) Close() error {
 		s.unlock()
 	}
 	return nil
+}
+
+// HoldSitemaps says whether sitemaps stay in the queue for now: those that are queued are not leased, and the frontier
+// is not drained before they are. A caller holds them while more pages are queued than it may fetch.
+func (f *Frontier) HoldSitemaps(hold bool) {
+	if f.holding.Swap(hold) && !hold {
+		for _, s := range f.shards.all {
+			settleHosts(s)
+		}
+	}
 }
 
 // Next waits for a URL that may be fetched now, and leases it. It returns

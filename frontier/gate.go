@@ -65,6 +65,14 @@ func (g *gate) least() int {
 	return -1
 }
 
+// unfinished is how many URLs of the open levels are unfinished. Sitemaps and robots leases are among them.
+func (g *gate) unfinished() (n int64) {
+	for d := range depthOf(uint8(g.open.Load())) + 1 {
+		n += g.count[d].Load()
+	}
+	return n
+}
+
 // gateChanges are what a call changes of the gate's counts. All of one depth is added
 // at once, so that its count is not zero by accident.
 type gateChanges []gateChange
@@ -134,12 +142,18 @@ func (g *gate) advance(shards *shardSet) {
 	}
 }
 
-// settleHosts settles every host of a shard that has something pending, some at a
-// time.
+// settleHosts settles the hosts of a shard after a level was opened.
 func (g *gate) settleHosts(s *shard) {
-	const stride = 4096
 	s.lock()
 	s.known.higher.age()
+	s.unlock()
+	settleHosts(s)
+}
+
+// settleHosts settles every host that has something pending, some at a time.
+func settleHosts(s *shard) {
+	const stride = 4096
+	s.lock()
 	for i := int32(0); i < s.hosts.end(); i++ {
 		if h := s.hosts.at(i); h.id != 0 && h.pending > 0 {
 			s.touch(i)

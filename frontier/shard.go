@@ -346,6 +346,12 @@ func (s *shard) pick(i int32, h *host, now int64) pick {
 	if noPages {
 		p.why = WhyHostLimit
 	}
+	if s.f.holding.Load() {
+		noSitemaps = true
+		if !noPages {
+			p.why = WhyTicket
+		}
+	}
 	if h.flags&hostTicketWait != 0 {
 		noPages, noSitemaps = true, true
 		p.why = WhyTicket
@@ -361,7 +367,7 @@ func (s *shard) pick(i int32, h *host, now int64) pick {
 		p.at, p.load = 0, s.queues.level(p.level).n == 0
 		return p
 	}
-	if !noPages {
+	if !noPages && h.pages() > int64(h.pageLeases) {
 		p.why = WhyLevel
 	}
 	if w >= 0 {

@@ -161,6 +161,54 @@ func TestSkipSitemaps(t *testing.T) {
 	})
 }
 
+// Sitemaps that are held stay queued: pages are leased, the crawl is not drained, and the end of the hold wakes a call that waits.
+func TestHoldSitemaps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, levels := range []bool{false, true} {
+			f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true, LevelByLevel: levels}, NewMemStore())
+			f.HoldSitemaps(true)
+			add(t, f, sitemaps(2)...)
+			add(t, f, seeds("http://a.example/1")...)
+			add(t, f, Link{URL: mustURL("http://b.example/2"), Depth: 1})
+			pages := int64(2)
+			if levels {
+				pages = 1 // the other waits until the sitemaps are read
+			}
+			if st := f.Stats(); st.Open != pages || st.Sitemaps != 2 || st.Unwanted != 0 {
+				t.Errorf("%+v", st)
+			}
+			for range pages {
+				l := next(t, f)
+				if l.Kind() != KindPage {
+					t.Fatalf("a %v", l.Kind())
+				}
+				startLease(t, l)
+				done(t, l, ok())
+			}
+			leased := make(chan *Lease)
+			go func() { leased <- next(t, f) }()
+			synctest.Wait()
+			if st := f.Stats(); st.Open != 0 || st.Idle != 1 || st.Hosts[WhyTicket] != 1 {
+				t.Errorf("%+v", st)
+			}
+			f.HoldSitemaps(false)
+			l := <-leased
+			for left := 4 - pages; ; left-- {
+				startLease(t, l)
+				done(t, l, ok())
+				if left == 1 {
+					break
+				}
+				l = next(t, f)
+			}
+			if _, err := f.Next(t.Context()); !errors.Is(err, ErrDrained) {
+				t.Errorf("%v, want %v", err, ErrDrained)
+			}
+			checkInvariants(t, f)
+		}
+	})
+}
+
 // Sitemaps that were queued when a run ended are leased by the next one, in flight or not.
 func TestResumeSitemaps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

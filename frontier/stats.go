@@ -18,6 +18,7 @@ type Stats struct {
 	Waiting  int64 // URLs that wait for another attempt
 	Held     int64 // pages that are not tried in this run: blocked, abandoned, over the host limit
 	GivenUp  int64 // of them, those of blocked and abandoned hosts
+	Open     int64 // pages that can be leased in this run without opening another level, leased ones included; an estimate like Pending
 	Sitemaps int64 // sitemaps not finished, leased ones included; an estimate like Pending
 	Unwanted int64 // of them, those that are not tried in this run: of blocked and abandoned hosts, or skipped
 	Sources  int64 // source tokens held
@@ -81,6 +82,10 @@ func (f *Frontier) Stats() Stats {
 		s.lock()
 		st.add(s)
 		s.mu.Unlock()
+	}
+	st.Open = st.Pending - st.Held
+	if f.gate.on {
+		st.Open = f.gate.unfinished() - (st.Sitemaps - st.Unwanted)
 	}
 	if due := f.shards.firstDue(); due != never {
 		st.Next = max(0, time.Duration(due-f.clock.now()))

@@ -301,3 +301,69 @@ func (q *quota) setLimitLocked() {
 	}
 	q.frontier.Pages().SetMost(most)
 }
+
+// room says whether a crawl with a page limit has use for pages that it does not know yet. Sitemaps can list pages without end, so they are
+// read only while there is room: others stay in the queue, pending, for later or for a run with a higher limit.
+//
+// There is room until sitemaps have brought as many pages as the limit allows, because what they list is fetched before links. From then on
+// there is room while fewer pages are queued than may still be fetched.
+type room struct {
+	limits   *limits
+	frontier *frontier.Frontier
+	add      addLinks
+	brought  atomic.Int64 // pages that were new when a sitemap listed them, in this run
+
+	mu   sync.Mutex
+	held bool // guarded by mu; sitemaps stay in the queue
+}
+
+// left is how many pages may still be fetched, and whether that is limited.
+func (r *room) left() (pages int64, limited bool) {
+	most := r.limits.pages.Load()
+	return most - r.frontier.Pages().Used(), most > 0
+}
+
+// has reports whether there is room.
+func (r *room) has() bool {
+	left, limited := r.left()
+	switch {
+	case !limited:
+		return true
+	case left <= 0:
+		return false
+	}
+	return r.brought.Load() < r.limits.pages.Load() || r.frontier.Stats().Open < left
+}
+
+// addListed adds pages that a sitemap lists.
+func (r *room) addListed(ctx context.Context, links []frontier.Link) error {
+	added, err := r.add(ctx, links)
+	r.brought.Add(int64(added))
+	if added > 0 && !r.has() {
+		r.hold()
+	}
+	return err
+}
+
+// hold keeps sitemaps in the queue until release finds room.
+func (r *room) hold() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.held = true
+	r.frontier.HoldSitemaps(true)
+}
+
+// release is called now and then. It lets sitemaps be read again if there is room for twice as many pages as are queued: a sitemap whose
+// reading was ended is read from its beginning, which must not happen for every page that ends without a request.
+func (r *room) release() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.held {
+		return
+	}
+	left, limited := r.left()
+	if !limited || left > 0 && (r.brought.Load() < r.limits.pages.Load() || 2*r.frontier.Stats().Open < left) {
+		r.held = false
+		r.frontier.HoldSitemaps(false)
+	}
+}

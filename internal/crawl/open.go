@@ -166,10 +166,13 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop *stopS
 	if o.Cluster != nil {
 		isOpen = frontier.MemberOf(r.frontier).IsOpen
 	}
+	r.endings = &endings{log: r.log, stop: stop, perHost: settings.MaxURLsPerHost, generation: visited.Generation(), starts: r.starts, store: store, frontier: r.frontier, hosts: hosts, finishing: o.Managed.Finishing}
+	limits := newLimits(settings, r.log, o.Managed.Notify, r.starts[0].URL.String(), r.endings)
+	room := &room{limits: limits, frontier: r.frontier, add: add}
 	robots.sitemaps = seeding.New(seeding.Options{
 		IsOpen:   isOpen,
 		Settings: settings, Scope: within, StartHosts: startHosts, Hasher: hasher, Store: store, Frontier: r.frontier, Linkage: learned.linkage,
-		Add: add, Warn: r.warnings.add, Requested: int(store.Counters().Sitemaps), Generation: visited.Generation(), Names: visited.Names(),
+		Add: room.addListed, HasRoom: room.has, Warn: r.warnings.add, Requested: int(store.Counters().Sitemaps), Generation: visited.Generation(), Names: visited.Names(),
 	})
 	r.seeds = &seeds{
 		starts: r.starts, add: add, crashes: crashes, robots: robots, indexes: indexes,
@@ -184,20 +187,18 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop *stopS
 			return errors.Join(err, r.frontier.Close())
 		}
 	}
-	r.endings = &endings{log: r.log, stop: stop, perHost: settings.MaxURLsPerHost, generation: visited.Generation(), starts: r.starts, store: store, frontier: r.frontier, hosts: hosts, finishing: o.Managed.Finishing}
-	limits := newLimits(settings, r.log, o.Managed.Notify, r.starts[0].URL.String(), r.endings)
 	governor := newGovernor(settings)
 	r.workers = &workers{
 		cluster: o.Cluster, server: work, number: settings.MaxWorkers, frontier: r.frontier, gov: governor, gate: shared.gate.Join(o.Managed.Account), quota: newQuota(o.Managed.Quota, r.frontier, limits, r.endings, r.log), denied: shared.denied, crashes: crashes, limits: limits, endings: r.endings,
 		robots:   robots,
-		sitemaps: &sitemapServer{server: work, robots: robots, sitemaps: robots.sitemaps, crashes: crashes, warnings: r.warnings, scope: within, resumed: resumed},
+		sitemaps: &sitemapServer{server: work, robots: robots, sitemaps: robots.sitemaps, crashes: crashes, warnings: r.warnings, scope: within, room: room, resumed: resumed},
 		pages: &pageTools{
 			server: work, settings: settings, store: store, scope: within, hasher: hasher, visits: visited, sweeper: r.sweeper, robots: robots, crashes: crashes, traps: learned.traps, linkage: learned.linkage,
 			parser: reader, parsing: newSemaphore(settings.ParseSemaphoreLimit), client: r.client, warnings: r.warnings, bare: bare, resumed: resumed, alone: o.Cluster == nil,
 		},
 	}
 	r.supervisor = &supervisor{
-		settings: settings, log: r.log, metrics: o.Metrics, stop: stop, limitsChanged: make(chan struct{}, 1), hasSlot: o.Managed.HasSlot, store: store, gov: governor, limits: limits, endings: r.endings, progress: r.progress,
+		settings: settings, log: r.log, metrics: o.Metrics, stop: stop, limitsChanged: make(chan struct{}, 1), hasSlot: o.Managed.HasSlot, store: store, gov: governor, limits: limits, room: room, endings: r.endings, progress: r.progress,
 	}
 	if o.Cluster != nil {
 		r.joinCluster(within, robots)

@@ -22,21 +22,20 @@ type seeds struct {
 	indexOptions seeding.IndexOptions
 }
 
-// addLinks adds links to the frontier that no page of the crawl names.
-type addLinks func(ctx context.Context, links []frontier.Link) error
+// addLinks adds links to the frontier that no page of the crawl names. It returns how many of them were new.
+type addLinks func(ctx context.Context, links []frontier.Link) (added int, err error)
 
 func newAddLinks(f *frontier.Frontier, t *traps.Traps) addLinks {
-	return func(ctx context.Context, links []frontier.Link) error {
+	return func(ctx context.Context, links []frontier.Link) (int, error) {
 		t.Begin()
 		defer t.End()
-		_, err := f.Add(ctx, links)
-		return err
+		return f.Add(ctx, links)
 	}
 }
 
 // addStarts adds the start URLs. In a resumed crawl they are known already, unless it ended before they were written.
 func (s *seeds) addStarts(ctx context.Context) error {
-	err := s.add(ctx, s.links())
+	_, err := s.add(ctx, s.links())
 	if err == nil {
 		err = s.crashes.retryCrashed(ctx)
 	}

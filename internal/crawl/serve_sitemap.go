@@ -31,6 +31,7 @@ type sitemapServer struct {
 	crashes  *crashGuard
 	warnings *warnings
 	scope    *scope.Scope
+	room     *room
 	resumed  bool // earlier runs have queued sitemaps, perhaps by other settings
 }
 
@@ -85,6 +86,9 @@ func (w *sitemapServer) serve(ctx context.Context, l *frontier.Lease) error {
 		return w.end(l, m, frontier.Result{}, nil) // stopped before it was read: back to the queue
 	case errors.Is(err, seeding.ErrNotAdded):
 		return err
+	case errors.Is(err, seeding.ErrNoRoom):
+		w.room.hold()
+		return w.end(l, m, frontier.Result{}, nil) // back to the queue
 	case fetch.KindOf(err) != "" && fetch.KindOf(err) != fetch.TooLarge:
 		return w.failed(l, m, err)
 	}

@@ -31,6 +31,7 @@ type supervisor struct {
 	store    *state.Store
 	gov      *governor
 	limits   *limits
+	room     *room
 	endings  *endings
 	progress *progress
 
@@ -105,6 +106,7 @@ func (s *supervisor) run(ctx context.Context, stopLeasing, stopFetching context.
 			stopFetching()
 		case <-tick.C:
 			s.govern()
+			s.room.release()
 		}
 	}
 }

@@ -94,7 +94,7 @@ type WaitCode string
 const (
 	WaitSlot     WaitCode = "slot"      // --max-crawls run
 	WaitAccount  WaitCode = "account"   // the account is disabled
-	WaitPlan     WaitCode = "plan"      // the plan's crawls at once run
+	WaitPlan     WaitCode = "plan"      // the plan's crawls at once run, or use the disk that it allows
 	WaitQuota    WaitCode = "quota"     // the month's pages are used
 	WaitDisk     WaitCode = "disk"      // less than --min-free is free
 	WaitSafeSlot WaitCode = "safe_slot" // another safe crawl runs on the machine

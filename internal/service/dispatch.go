@@ -154,6 +154,7 @@ func (d *dispatcher) step(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	d.measure(entries, accounts, now)
 	var errs []error
 	var queued, finish []*entry
 	trials := false
@@ -188,6 +189,16 @@ func (d *dispatcher) step(ctx context.Context) error {
 		}
 	}
 	return errors.Join(append(errs, d.startQueued(ctx, queued, accounts, now))...)
+}
+
+// measure adds what running crawls have written since their size was stored to what their accounts use, where plans limit it.
+func (d *dispatcher) measure(entries []*entry, accounts map[string]*terms, now time.Time) {
+	for _, e := range entries {
+		t := accounts[e.account]
+		if r := d.runner(e.id); r != nil && t != nil && t.plan.DiskBytes > 0 {
+			t.disk += max(0, r.measure(now)-e.disk)
+		}
+	}
 }
 
 // startQueued starts the queued crawls whose turn it is, and notes what the others wait for.
@@ -252,6 +263,8 @@ func (d *dispatcher) command(ctx context.Context, r *runner, e *entry, t *terms)
 		return d.pause(ctx, r, pausedByKey(), Actor{System: "dispatcher"})
 	case e.state == Running && d.diskLow && !e.isSafe():
 		return d.pause(ctx, r, &Waiting{Code: WaitDisk, Detail: d.diskDetail()}, Actor{System: "disk"})
+	case e.state == Running && t.diskUsed() && !e.isSafe():
+		return d.pause(ctx, r, t.diskWait(), Actor{System: "quota"})
 	case e.state == Running && t.disabled && !e.isSafe():
 		return d.pause(ctx, r, &Waiting{Code: WaitAccount, Detail: "the account is disabled; the crawl goes on by itself when it is enabled"}, Actor{System: "dispatcher"})
 	}
@@ -266,6 +279,7 @@ func (d *dispatcher) pause(ctx context.Context, r *runner, why *Waiting, by Acto
 			return err
 		}
 		row.State, row.Waiting = Pausing, why
+		row.disk = cmp.Or(r.size.Load(), row.disk)
 		return row.move(tx, by, CrawlPausing, map[string]any{"state": Pausing, "waiting": why})
 	})
 	if err == nil {
@@ -282,6 +296,7 @@ func (d *dispatcher) goOn(ctx context.Context, e *entry, t *terms, trials *bool)
 		return nil
 	case e.wait == WaitDisk && d.diskAmple:
 	case e.wait == WaitQuota && t.quotaLeft():
+	case e.wait == WaitPlan && !t.diskUsed():
 	case e.wait == WaitAccount && !t.disabled:
 	case e.wait == WaitRecovery && e.trial == awaitsTrial && !*trials:
 		*trials, next = true, onTrial

@@ -21,7 +21,8 @@ type entry struct {
 	resumeFirst                bool
 	trial                      trial
 	wait                       WaitCode
-	safePlan                   bool // set by the dispatcher
+	disk                       int64 // bytes, as they are stored
+	safePlan                   bool  // set by the dispatcher
 }
 
 // place is a crawl in the queue.
@@ -39,9 +40,9 @@ func (e *entry) mustFinish() bool {
 func loadEntries(ctx context.Context, q Queryer) ([]*entry, error) {
 	return Collect(ctx, q, func(row Scanner) (*entry, error) {
 		e := &entry{}
-		return e, row.Scan(&e.id, &e.account, &e.plan, &e.profile, &e.state, &e.desired, &e.priority, &e.queuedAt, &e.resumeFirst, &e.trial, &e.wait)
-	}, "SELECT id, account, plan, profile, state, desired, priority, queued_at, resume_first, trial, wait_code FROM crawl "+
-		"WHERE state IN ('queued', 'running', 'pausing', 'finishing', 'deleting') OR state = 'paused' AND (desired = 'cancel' OR wait_code IN ('account', 'disk', 'quota', 'recovery')) "+
+		return e, row.Scan(&e.id, &e.account, &e.plan, &e.profile, &e.state, &e.desired, &e.priority, &e.queuedAt, &e.resumeFirst, &e.trial, &e.wait, &e.disk)
+	}, "SELECT id, account, plan, profile, state, desired, priority, queued_at, resume_first, trial, wait_code, disk_bytes FROM crawl "+
+		"WHERE state IN ('queued', 'running', 'pausing', 'finishing', 'deleting') OR state = 'paused' AND (desired = 'cancel' OR wait_code IN ('account', 'disk', 'plan', 'quota', 'recovery')) "+
 		"ORDER BY queued_at, id")
 }
 
@@ -50,8 +51,8 @@ type terms struct {
 	plan     Plan
 	disabled bool
 	pages    PageUse
-	disk     int64
-	running  int // crawls that hold a slot
+	disk     int64 // bytes of all crawls, as they are now if the plan limits them
+	running  int   // crawls that hold a slot
 }
 
 // loadTerms reads the terms of the accounts with crawls that wait or run.
@@ -79,6 +80,15 @@ func (t *terms) quotaLeft() bool {
 	return t.plan.PagesPerMonth == 0 || t.pages.Used+t.pages.Granted < t.plan.PagesPerMonth
 }
 
+// diskUsed says whether the account's crawls use all the disk that its plan allows.
+func (t *terms) diskUsed() bool { return t.plan.DiskBytes > 0 && t.disk >= t.plan.DiskBytes }
+
+// diskWait is what a crawl waits for then.
+func (t *terms) diskWait() *Waiting {
+	return &Waiting{Code: WaitPlan, Detail: fmt.Sprintf("the account's crawls use the %d bytes of disk that plan %q allows: delete some; the crawl goes on by itself then",
+		t.plan.DiskBytes, t.plan.Name)}
+}
+
 // hindrance says why a crawl of the account may not start now, however many slots are free; nil if it may.
 func (t *terms) hindrance(now time.Time) *Waiting {
 	switch {
@@ -86,8 +96,8 @@ func (t *terms) hindrance(now time.Time) *Waiting {
 		return &Waiting{Code: WaitAccount, Detail: "the account is disabled"}
 	case t.plan.MaxCrawls > 0 && t.running >= t.plan.MaxCrawls:
 		return &Waiting{Code: WaitPlan, Detail: fmt.Sprintf("plan %q allows %d crawls at once, and so many run", t.plan.Name, t.plan.MaxCrawls)}
-	case t.plan.DiskBytes > 0 && t.disk >= t.plan.DiskBytes:
-		return &Waiting{Code: WaitPlan, Detail: fmt.Sprintf("the account's crawls use the %d bytes of disk that plan %q allows: delete some", t.plan.DiskBytes, t.plan.Name)}
+	case t.diskUsed():
+		return t.diskWait()
 	case !t.quotaLeft():
 		return &Waiting{Code: WaitQuota, Detail: quotaDetail(&t.plan, now), Until: page.Time{Time: nextMonth(now)}}
 	}

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -34,6 +36,9 @@ type runner struct {
 	log     *os.File
 	began   time.Time
 	isTrial bool
+
+	size    atomic.Int64 // bytes of the directory while it ran, 0 if they were not counted; written by the dispatcher
+	sizedAt time.Time    // of the dispatcher alone
 
 	// editing is held while the crawl takes the settings of its row over, so that of two edits the later one holds.
 	editing sync.Mutex
@@ -386,7 +391,8 @@ func (r *runner) save(tx *Tx, live *monitor.Live, notices []crawl.Notice) error 
 		return err
 	}
 	row.take(live)
-	err = tx.Change("UPDATE crawl SET elapsed_ms = ?, progress_json = ? WHERE id = ?", row.elapsed.Milliseconds(), ToJSON(row.Progress), row.ID)
+	err = tx.Change("UPDATE crawl SET elapsed_ms = ?, progress_json = ?, disk_bytes = ? WHERE id = ?",
+		row.elapsed.Milliseconds(), ToJSON(row.Progress), cmp.Or(r.size.Load(), row.disk), row.ID)
 	return errors.Join(err, row.recordNotices(tx, notices))
 }
 
@@ -442,6 +448,9 @@ func (r *runner) end(rep *report.Report, runErr error) error {
 			return err
 		}
 		row.disk, row.trial = size, noTrial
+		if why != nil && why.Code == WaitPlan {
+			row.disk = max(size, r.size.Load()) // what it needs to go on; at rest it may need less
+		}
 		if live != nil {
 			row.take(live)
 		}
@@ -572,6 +581,18 @@ func (r *runner) keepReport(rep *report.Report) error {
 // reportFile is the report.json of one generation of a crawl.
 func (c *Crawls) reportFile(id string, generation uint32) string {
 	return filepath.Join(string(c.DataDir(id)), "reports", strconv.FormatUint(uint64(generation), 10)+".json")
+}
+
+// measureEvery is how often the directory of a running crawl is measured.
+const measureEvery = time.Second
+
+// measure counts the bytes of the directory, unless that was done just now.
+func (r *runner) measure(now time.Time) int64 {
+	if now.Sub(r.sizedAt) >= measureEvery {
+		r.sizedAt = now
+		r.size.Store(sizeOf(string(r.dir)))
+	}
+	return r.size.Load()
 }
 
 // sizeOf is how many bytes of disk a directory uses; files that vanish meanwhile are not counted.

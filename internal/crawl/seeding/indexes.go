@@ -29,8 +29,8 @@ type IndexOptions struct {
 	Gate   *gate.Gate
 	// Hold keeps the crawl from being drained until it is released.
 	Hold func() (release func())
-	// Add adds pages to the frontier.
-	Add func(ctx context.Context, links []frontier.Link) error
+	// Add adds pages to the frontier, and returns how many of them were new.
+	Add func(ctx context.Context, links []frontier.Link) (added int, err error)
 	// Warn adds a line to the report's warnings.
 	Warn func(format string, args ...any)
 	Log  *slog.Logger
@@ -171,5 +171,6 @@ func (x *Indexes) addSeeds(ctx context.Context, s *index, urls []urlnorm.URL, sk
 		}
 		links = append(links, frontier.Link{URL: u, Priority: frontier.PriorityDepth, Source: s.code, Discovered: time.Now()})
 	}
-	return x.o.Add(ctx, links)
+	_, err := x.o.Add(ctx, links)
+	return err
 }

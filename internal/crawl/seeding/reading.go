@@ -32,6 +32,7 @@ type Reading struct {
 	children []frontier.Link     // to be requested
 	listed   []frontier.Evidence // that it lists entries; to be recorded
 	again    []frontier.Named    // the same, in a recrawl if this run has not recorded it yet
+	read     int                 // entries that were read, sitemaps that it names among them
 	named    int                 // sitemaps that it names
 	warnings int                 // about them
 
@@ -132,12 +133,47 @@ const Batch = 256
 // errTooManyChildren ends the reading of an index.
 var errTooManyChildren = errors.New("it names too many sitemaps")
 
+// ErrNoRoom ends the reading of a sitemap with more entries than the protocol allows, because the limits of the crawl leave no room for
+// further pages. The sitemap is still to be read: when there is room, or in a run with other limits.
+var ErrNoRoom = errors.New("the limits of the crawl leave no room for the entries of a sitemap")
+
+// checkSize is called with each entry. It warns of a sitemap that is larger than the protocol allows, and ends its reading if there is no
+// room for what it lists. Other sitemaps are read to their end.
+func (m *Reading) checkSize() error {
+	m.read++
+	over := m.read - sitemap.MaxURLs
+	if over <= 0 {
+		return nil
+	}
+	if over == 1 {
+		m.s.warnLarge(&m.link)
+	}
+	if over%Batch == 1 && !m.s.o.HasRoom() {
+		return ErrNoRoom
+	}
+	return nil
+}
+
+// warnLarge says, once in a run, that a sitemap is larger than the protocol allows.
+func (s *Sitemaps) warnLarge(l *frontier.Link) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.large[l.Key] {
+		s.large[l.Key] = true
+		s.o.Warn("sitemap %s has more than %d entries, the most that the protocol allows; "+
+			"it is read on while the limits of the crawl leave room", l.URL, sitemap.MaxURLs)
+	}
+}
+
 // Read adds the entries of one sitemap in small batches, and counts those that do not belong to the crawl.
 func (m *Reading) Read(ctx context.Context, body io.Reader) error {
 	at, now := m.link.URL, time.Now()
 	_, err := sitemap.Read(body, func(e *sitemap.Entry) error {
 		if err := ctx.Err(); err != nil {
 			return err // entries that are left out never come to Add
+		}
+		if err := m.checkSize(); err != nil {
+			return err
 		}
 		target, err := at.Resolve(e.Loc)
 		if err != nil {

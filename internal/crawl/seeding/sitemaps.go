@@ -29,6 +29,8 @@ type Options struct {
 	Linkage    Linkage
 	// Add adds pages to the frontier.
 	Add func(ctx context.Context, links []frontier.Link) error
+	// HasRoom reports whether the limits of the crawl leave room for pages that it does not know yet.
+	HasRoom func() bool
 	// Warn adds a line to the report's warnings.
 	Warn func(format string, args ...any)
 	// IsOpen reports whether a partition is open here; nil means that all are.
@@ -66,6 +68,7 @@ type Sitemaps struct {
 	total   int                            // guarded by mu; sitemaps requested in all runs of the crawl
 	warned  bool                           // guarded by mu; that total reached its limit
 	crowded bool                           // guarded by mu; a warning said that a sitemap has all the vouchers that it may have
+	large   map[frontier.Key]bool          // guarded by mu; sitemaps of which a warning said that they are larger than the protocol allows
 }
 
 // hostCount is how many sitemaps of a host were requested in all runs of the crawl.
@@ -88,7 +91,10 @@ const (
 
 // New makes what requests sitemaps, if the settings name them as a source of URLs.
 func New(o Options) *Sitemaps {
-	s := &Sitemaps{o: o, reading: map[frontier.Key]*Reading{}, hosts: map[frontier.HostID]*hostCount{}, enabled: o.Settings.Seeds("sitemap"), total: o.Requested}
+	s := &Sitemaps{
+		o: o, reading: map[frontier.Key]*Reading{}, hosts: map[frontier.HostID]*hostCount{}, large: map[frontier.Key]bool{},
+		enabled: o.Settings.Seeds("sitemap"), total: o.Requested,
+	}
 	if o.Settings.Since != "" {
 		s.since, _ = config.ParseDate(o.Settings.Since) // checked when the settings were loaded
 	}

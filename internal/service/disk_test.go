@@ -1,0 +1,79 @@
+package service
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"testing"
+
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/testweb"
+)
+
+// A crawl that uses up the disk of its plan while it runs is paused, once, and goes on when the plan allows more.
+func TestDiskOfAPlanWhileRunning(t *testing.T) {
+	web := startWeb(t, testweb.Config{Pages: 30})
+	ts := openService(t, Options{Base: quick(web)}).run()
+	web.Hold(10)
+	c := ts.submit(ts.admin, web.StartURLs()[0])
+	awaitPages(t, web, 11)
+	ts.setPlan(Plan{DiskBytes: 1})
+	ts.awaitState(c.ID, Pausing, Paused)
+	web.Release()
+	c = ts.awaitState(c.ID, Paused)
+	if c.Waiting == nil || c.Waiting.Code != WaitPlan {
+		t.Errorf("it waits for %+v", c.Waiting)
+	}
+	if u, err := ts.Accounts.Usage(t.Context(), DefaultAccount); err != nil || u.Disk.Used == 0 {
+		t.Errorf("%+v, %v", u.Disk, err)
+	}
+	other := ts.submit(ts.admin, web.StartURLs()[0])
+	awaitStep(ts, other.ID, func(c *Crawl) bool { return c.Waiting != nil && c.Waiting.Code == WaitPlan })
+	ts.setPlan(Plan{DiskBytes: 1 << 40})
+	for _, id := range []string{c.ID, other.ID} {
+		if c := ts.awaitState(id, Complete); c.Done != 30 {
+			t.Errorf("%d pages done", c.Done)
+		}
+	}
+	want := []EventType{CrawlQueued, CrawlStarted, CrawlPausing, CrawlPaused, CrawlResumed, CrawlStarted, CrawlFinishing, CrawlFinished}
+	if got := ts.eventTypes(c.ID); !slices.Equal(got, want) {
+		t.Errorf("events %v, want %v", got, want)
+	}
+}
+
+// A sitemap without end does not fill the disk beyond the plan of its crawl, though nothing else ends the crawl. It can be cancelled then.
+func TestDiskOfAPlanAndASitemapWithoutEnd(t *testing.T) {
+	site := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/robots.txt":
+			fmt.Fprint(w, "User-agent: *\nDisallow: /no/\nSitemap: /index.xml\n")
+		case "/index.xml":
+			fmt.Fprint(w, "<sitemapindex><sitemap><loc>/map.xml</loc></sitemap></sitemapindex>")
+		case "/map.xml":
+			fmt.Fprint(w, "<urlset>")
+			for i := 0; r.Context().Err() == nil; i++ {
+				fmt.Fprintf(w, "<url><loc>http://a.test/no/%d</loc></url>", i)
+			}
+		default:
+			w.Header().Set("Content-Type", "text/html")
+			fmt.Fprint(w, "<html><body>page</body></html>")
+		}
+	}))
+	t.Cleanup(site.Close)
+	base := config.Layer{"resolve": {Texts: []string{"*:80:" + site.Listener.Addr().String()}, From: "test"}}
+	ts := openService(t, Options{Base: []config.Layer{base}})
+	ts.setPlan(Plan{DiskBytes: 3 << 20})
+	ts.run()
+	c := ts.submit(ts.admin, "http://a.test/")
+	c = ts.awaitState(c.ID, Paused)
+	if c.Waiting == nil || c.Waiting.Code != WaitPlan {
+		t.Errorf("it waits for %+v", c.Waiting)
+	}
+	ts.do(c.ID, CommandCancel)
+	ts.awaitState(c.ID, Cancelled)
+	want := []EventType{CrawlQueued, CrawlStarted, CrawlPausing, CrawlPaused, CrawlFinishing, CrawlFinished}
+	if got := ts.eventTypes(c.ID); !slices.Equal(got, want) {
+		t.Errorf("events %v, want %v", got, want)
+	}
+}
