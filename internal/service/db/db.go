@@ -6,10 +6,13 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net/url"
+	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -47,8 +50,11 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	path := filepath.Join(o.Dir, Name)
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	d := &DB{o: o, reserve: reserve{path: filepath.Join(o.Dir, reserveName)}}
-	var err error
-	if d.writer, err = open(path, "&_txlock=immediate", 1); err != nil {
+	err := makePrivate(path)
+	if err == nil {
+		d.writer, err = open(path, "&_txlock=immediate", 1)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("open database %s: %w", path, err)
 	}
 	if err = connect(ctx, d.writer); err == nil {
@@ -64,6 +70,43 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 		return nil, errors.Join(fmt.Errorf("open database %s: %w", path, err), d.writer.Close())
 	}
 	return d, nil
+}
+
+// makePrivate makes the file of the database, if there is none, and lets only its owner read it and the files beside it,
+// whatever the directory and the umask allow: they hold secrets of webhooks and headers of crawls. SQLite gives the files
+// that it makes later the mode of the database.
+func makePrivate(path string) error {
+	if err := makeEmpty(path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), Name) || !e.Type().IsRegular() {
+			continue
+		}
+		name := filepath.Join(filepath.Dir(path), e.Name())
+		info, err := os.Stat(name)
+		if err == nil && info.Mode().Perm()&0o077 != 0 {
+			err = os.Chmod(name, info.Mode().Perm()&0o700)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) { // another process has closed the database
+			return err
+		}
+	}
+	return nil
+}
+
+// makeEmpty makes a file that only its owner can read. It does not open one that exists: to close a file ends all locks
+// that the process has on it.
+func makeEmpty(path string) error {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	return file.Close()
 }
 
 func open(path, more string, connections int) (*sql.DB, error) {

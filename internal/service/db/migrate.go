@@ -90,6 +90,9 @@ func (d *DB) copyTo(ctx context.Context, path string) error {
 	if err := os.Remove(whole); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+	if err := makeEmpty(whole); err != nil { // SQLite fills an empty file
+		return err
+	}
 	// The connection that writes has a transaction, in which this is not allowed.
 	other, err := open(filepath.Join(d.o.Dir, Name), "", 1)
 	if err != nil {
