@@ -105,7 +105,7 @@ func TestRefusals(t *testing.T) {
 		{"unknown flag", "crawl -u a.test --frobnicate", nil, []string{"--frobnicate", "crawl --help"}},
 		{"mistyped flag", "crawl -u a.test --max-url 3", nil, []string{"--max-url", "did you mean --max-urls?"}},
 		{"flag without its value", "crawl -u a.test --scope", nil, []string{"--scope"}},
-		{"argument where none is wanted", "wipe a.test", nil, []string{"wipe takes no argument"}},
+		{"argument where none is wanted", "demo a.test", nil, []string{"demo takes no argument"}},
 		{"two directories", "status a b", nil, []string{"status takes one directory", `"b"`}},
 		{"a directory twice", "resume a --data-dir b", nil, []string{"given twice"}},
 		{"bad values", "crawl -u a.test --max-workers 0 --scope world --timeout soon --include ( --profile rude --resolve here --since once", nil,
