@@ -9,6 +9,7 @@ import (
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/crawl/report"
+	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/crawl/sweep"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/urlnorm"
@@ -37,6 +38,7 @@ type endings struct {
 	stop       *stopSignal
 	perHost    int // --max-urls-per-host
 	generation uint32
+	history    *scope.History // of the rules by which links are left out
 	starts     []datadir.Start
 	store      *state.Store
 	frontier   *frontier.Frontier
@@ -135,7 +137,7 @@ func (e *endings) left() (pages int64, nothing bool) {
 	st := e.frontier.Stats()
 	pages = int64(counters.Pending()) - st.GivenUp
 	sitemaps := min(int64(counters.PendingSitemaps()), st.Sitemaps-st.Unwanted) // the second is an estimate, and never too low
-	return pages, pages <= 0 && sitemaps <= 0 && sweep.IsSwept(e.store.Facts())
+	return pages, pages <= 0 && sitemaps <= 0 && sweep.IsSwept(e.store.Facts(), e.history)
 }
 
 // anyAnswer says whether any page of the crawl had an answer.

@@ -22,6 +22,7 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/visits"
 	"github.com/mapwright/mapwright/internal/export"
 	"github.com/mapwright/mapwright/internal/fetch"
+	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/robots"
 	"github.com/mapwright/mapwright/internal/seed"
 	"github.com/mapwright/mapwright/internal/urlnorm"
@@ -38,7 +39,7 @@ func open(ctx context.Context, shared *Shared, o Options, stop *stopSignal) (*ru
 		return nil, err
 	}
 	r := &run{
-		o: &o, settings: settings, log: o.Log, dir: o.Dir, starts: o.Starts, turns: shared.turns,
+		o: &o, settings: settings, log: o.Log, starts: o.Starts, turns: shared.turns,
 		progress: &progress{clock: clock{opened: time.Now(), before: o.Managed.Elapsed}}, warnings: &warnings{log: o.Log},
 	}
 	if o.Cluster != nil {
@@ -77,7 +78,9 @@ func open(ctx context.Context, shared *Shared, o Options, stop *stopSignal) (*ru
 		r.warnings.add("%s", cut)
 	}
 	if o.Cluster == nil {
-		err = recordStart(r.store, &o, readerOf(settings))
+		if err = r.readHistory(ctx); err == nil {
+			err = recordStart(r.store, &o, readerOf(settings))
+		}
 	}
 	if err == nil {
 		err = r.recall()
@@ -85,9 +88,9 @@ func open(ctx context.Context, shared *Shared, o Options, stop *stopSignal) (*ru
 	if err == nil {
 		err = r.build(ctx, shared, &o, stop, reader, indexes)
 	}
-	if err == nil && o.Cluster == nil && o.Plan != nil && o.Recrawl == nil {
+	if err == nil && o.Cluster == nil {
 		// Flags given to a resume are remembered once the run can begin.
-		if err = writePlan(&o); err != nil {
+		if err = r.remember(); err != nil {
 			err = errors.Join(err, r.frontier.Close())
 		}
 	}
@@ -97,7 +100,7 @@ func open(ctx context.Context, shared *Shared, o Options, stop *stopSignal) (*ru
 	err = errors.Join(err, r.store.Close())
 	if o.Plan == nil {
 		// Nothing was fetched. The next start must not find a crawl that never began.
-		err = errors.Join(err, state.Wipe(r.dir.State()), datadir.RemovePlan(r.dir))
+		err = errors.Join(err, state.Wipe(r.o.Dir.State()), datadir.RemovePlan(r.o.Dir))
 	}
 	return nil, err
 }
@@ -105,7 +108,7 @@ func open(ctx context.Context, shared *Shared, o Options, stop *stopSignal) (*ru
 // build makes the parts of a run over its open store. Whatever fails, the caller closes the store.
 func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop *stopSignal, reader *parser.Parser, indexes *seeding.Indexes) error {
 	settings, store := r.settings, r.store
-	resumed := store.Run() > 1
+	resumed, swept := store.Run() > 1, sweep.IsSwept(store.Facts(), &r.history)
 	startHosts, bare := map[string]bool{}, map[string]bool{}
 	for _, s := range r.starts {
 		startHosts[s.URL.Host()] = true
@@ -127,7 +130,8 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop *stopS
 	if shared.denied != nil {
 		work.fetcher = denied.Fetcher{Inner: work.fetcher}
 	}
-	visited := visits.New(store, readerOf(settings))
+	counted := store.Counters()
+	visited := visits.New(store, readerOf(settings), func(f *page.Facts) bool { return r.history.IsOutdated(f.LeftOut, &counted) })
 	if visited.Generation() > 0 {
 		if reader, err = newParser(settings, visited.Generation()); err != nil {
 			return err
@@ -166,23 +170,24 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop *stopS
 	if o.Cluster != nil {
 		isOpen = frontier.MemberOf(r.frontier).IsOpen
 	}
-	r.endings = &endings{log: r.log, stop: stop, perHost: settings.MaxURLsPerHost, generation: visited.Generation(), starts: r.starts, store: store, frontier: r.frontier, hosts: hosts, finishing: o.Managed.Finishing}
+	r.endings = &endings{log: r.log, stop: stop, perHost: settings.MaxURLsPerHost, generation: visited.Generation(), history: &r.history, starts: r.starts, store: store, frontier: r.frontier, hosts: hosts, finishing: o.Managed.Finishing}
 	limits := newLimits(settings, r.log, o.Managed.Notify, r.starts[0].URL.String(), r.endings)
 	room := &room{limits: limits, frontier: r.frontier, add: add}
 	robots.sitemaps = seeding.New(seeding.Options{
 		IsOpen:   isOpen,
-		Settings: settings, Scope: within, StartHosts: startHosts, Hasher: hasher, Store: store, Frontier: r.frontier, Linkage: learned.linkage,
+		Settings: settings, Scope: within, History: &r.history, StartHosts: startHosts, Hasher: hasher, Store: store, Frontier: r.frontier, Linkage: learned.linkage,
 		Add: room.addListed, HasRoom: room.has, Warn: r.warnings.add, Requested: int(store.Counters().Sitemaps), Generation: visited.Generation(), Names: visited.Names(),
+		Again: !swept,
 	})
 	r.seeds = &seeds{
 		starts: r.starts, add: add, crashes: crashes, robots: robots, indexes: indexes,
 		indexOptions: seeding.IndexOptions{
-			Starts: r.starts, Scope: within, Hasher: hasher, Store: store, Gate: shared.gate, Hold: r.frontier.Source, Add: add, Warn: r.warnings.add, Log: r.log,
+			Starts: r.starts, Scope: within, Widened: r.history.Widened(), Hasher: hasher, Store: store, Gate: shared.gate, Hold: r.frontier.Source, Add: add, Warn: r.warnings.add, Log: r.log,
 		},
 	}
-	if visited.Generation() > 0 {
+	if visited.Generation() > 0 || !swept {
 		if r.sweeper, err = sweep.New(sweep.Options{
-			Store: store, Frontier: r.frontier, Scope: within, Starts: r.seeds.links(), Sitemaps: robots.sitemaps.Revisit, Log: r.log,
+			Store: store, Frontier: r.frontier, Scope: within, History: &r.history, Levels: settings.MaxDepth >= 0, Starts: r.seeds.links(), Sitemaps: robots.sitemaps.Revisit, Log: r.log,
 		}); err != nil {
 			return errors.Join(err, r.frontier.Close())
 		}
@@ -194,7 +199,7 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop *stopS
 		sitemaps: &sitemapServer{server: work, robots: robots, sitemaps: robots.sitemaps, crashes: crashes, warnings: r.warnings, scope: within, room: room, resumed: resumed},
 		pages: &pageTools{
 			server: work, settings: settings, store: store, scope: within, hasher: hasher, visits: visited, sweeper: r.sweeper, robots: robots, crashes: crashes, traps: learned.traps, linkage: learned.linkage,
-			parser: reader, parsing: newSemaphore(settings.ParseSemaphoreLimit), client: r.client, warnings: r.warnings, bare: bare, resumed: resumed, alone: o.Cluster == nil,
+			parser: reader, parsing: newSemaphore(settings.ParseSemaphoreLimit), client: r.client, warnings: r.warnings, bare: bare, resumed: resumed, history: &r.history,
 		},
 	}
 	r.supervisor = &supervisor{
@@ -204,7 +209,7 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop *stopS
 		r.joinCluster(within, robots)
 	}
 	r.monitor = monitor.New(monitor.Options{
-		Settings: settings, Starts: r.starts, Dir: r.dir, Log: r.log, Metrics: o.Metrics, Frontier: r.frontier, Store: store, Figures: r.figures,
+		Settings: settings, Starts: r.starts, Dir: r.o.Dir, Log: r.log, Metrics: o.Metrics, Frontier: r.frontier, Store: store, Figures: r.figures,
 	})
 	return nil
 }
@@ -362,6 +367,56 @@ func recordStart(store *state.Store, o *Options, reader string) error {
 	}
 	_, err := store.Commit(frontier.Record{Facts: facts})
 	return err
+}
+
+// readHistory makes the history of the rules by which links are left out: what earlier runs recorded, and the rules of this one. Of a crawl that an earlier
+// version of the program began, the plan has the rules. They are recorded before the plan can be replaced.
+func (r *run) readHistory(ctx context.Context) error {
+	known := false
+	var err error
+	if r.history, known, err = scope.ReadHistory(r.store.Facts()); err != nil {
+		return err
+	}
+	now := scope.RulesOf(r.settings)
+	switch {
+	case !known && r.o.Plan == nil:
+		r.history.Rules = now
+	case !known:
+		plan := r.o.Plan
+		if written, err := datadir.ReadPlan(r.o.Dir); err == nil {
+			plan = written // that of a service has the settings of this run
+		}
+		r.history = scope.History{Rules: now, Edition: 1, Later: true}
+		if before, err := config.Load(config.FromStored(plan.Settings)); err == nil {
+			r.history.Rules = scope.RulesOf(before.Settings)
+		}
+		if err := r.recordHistory(); err != nil {
+			return err
+		}
+		if err := r.store.Flush(ctx); err != nil {
+			return err
+		}
+	}
+	r.history.Begin(now)
+	return nil
+}
+
+func (r *run) recordHistory() error {
+	fact, err := r.history.Fact()
+	if err == nil {
+		_, err = r.store.Commit(frontier.Record{Facts: []frontier.CrawlFact{fact}})
+	}
+	return err
+}
+
+// remember records the settings of a run that can begin, and then the rules that follow from them: if the process ends in between, the next run finds that they differ.
+func (r *run) remember() error {
+	if r.o.Plan != nil && r.o.Recrawl == nil {
+		if err := writePlan(r.o); err != nil {
+			return err
+		}
+	}
+	return r.recordHistory()
 }
 
 // writePlan writes the plan with the settings of the run.

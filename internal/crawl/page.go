@@ -49,8 +49,8 @@ type pageTools struct {
 	warnings *warnings
 	bare     map[string]bool // start URLs that were bare domains
 	resumed  bool            // earlier runs have queued URLs, perhaps by other settings
-	alone    bool            // this is the only machine
-	extended func(string)    // tells other machines of a scope extension, before it is recorded; may be nil
+	history  *scope.History  // of the rules by which links are left out
+	extended func(string)    // tells other machines of a scope extension, before it is recorded; nil if this is the only machine
 }
 
 // pageServer serves the pages of one worker.
@@ -61,6 +61,7 @@ type pageServer struct {
 	finish   finish      // of the page being served, if it was answered
 	skips    scope.Skips // of the page being served
 	skipList []frontier.Skip
+	leftOut  []uint64 // as it is recorded of the page being served
 }
 
 // pageBuffer is the memory that reading a page needs. It is used for that time only: most workers wait for a lease or a host, and those
@@ -187,9 +188,9 @@ func (w *pageServer) serve(ctx context.Context, l *frontier.Lease) error {
 	}
 	if !visit.IsLater() { // what a later visit finds is counted already
 		r.Evidence = w.trapEvidence(l, &link, f, r)
-		w.skipList = w.skips.AppendTo(w.skipList[:0], link.Key.Host.Partition())
-		r.Skips = w.skipList
 	}
+	w.leftOut = w.history.AppendLeftOut(w.leftOut[:0], &w.skips)
+	f.facts.LeftOut = w.leftOut
 	if err := w.record(l, &link, &visit, f, &answer, r); err != nil || w.linkage.Changes() == listed {
 		return err
 	}
@@ -239,7 +240,7 @@ func (w *pageServer) linkLate(from *frontier.Link, links []frontier.Link) error 
 			continue
 		}
 		r.Evidence = w.linkage.Link(links[i].URL.String(), from.Key.Host.Partition(), r.Evidence)
-		if w.alone && w.linkage.Full() {
+		if w.extended == nil && w.linkage.Full() {
 			r.Named = w.visits.AllNames().Link(r.Named, links[i].Key)
 		}
 	}
@@ -269,6 +270,10 @@ func (w *pageServer) record(l *frontier.Lease, link *frontier.Link, visit *visit
 		_, err := w.done(l, frontier.Result{Class: r.Class, Latency: r.Latency, Lag: r.Lag})
 		return err
 	}
+	if !verdict.KeepFacts {
+		w.skipList = w.history.Change(w.skipList[:0], link.Key.Host.Partition(), visit.LeftOut(), verdict.Facts.LeftOut, visit.IsLater())
+		r.Skips = w.skipList
+	}
 	r.Finish = f.judged(&verdict)
 	host := link.URL.Host()
 	switch {
@@ -295,7 +300,7 @@ func (w *pageServer) record(l *frontier.Lease, link *frontier.Link, visit *visit
 // names is where links to known URLs are noted, so that they are recorded: in a recrawl, and if sitemaps list more URLs than the linkage holds. It is nil otherwise. Of several machines
 // each knows only its own URLs, so there it is not done in the first crawl.
 func (w *pageServer) names() *visits.Names {
-	if w.alone && w.linkage.Full() {
+	if w.extended == nil && w.linkage.Full() {
 		return w.visits.AllNames()
 	}
 	return w.visits.Names()

@@ -29,7 +29,6 @@ type run struct {
 	o        *Options
 	settings *config.Settings // with as many workers as there are sockets for
 	log      *slog.Logger
-	dir      datadir.Dir
 	starts   []datadir.Start
 	turns    turns
 	cluster  *member // nil in a crawl of one machine
@@ -44,6 +43,7 @@ type run struct {
 	supervisor  *supervisor
 	monitor     *monitor.Monitor
 
+	history  scope.History // of the rules by which links are left out; not changed once the run is open
 	progress *progress
 	warnings *warnings
 	endings  *endings
@@ -64,7 +64,7 @@ func (r *run) run(ctx context.Context, controlled monitor.Controlled) (rep *repo
 	watching.Go(func() { r.monitor.Keep(looking) })
 	if r.o.NoControl {
 		r.log.Debug("no control socket, as asked")
-	} else if control, err := monitor.Listen(r.dir.Socket(), controlled, r.log); err != nil {
+	} else if control, err := monitor.Listen(r.o.Dir.Socket(), controlled, r.log); err != nil {
 		r.log.Warn("no control socket: 'mapwright status' will not see this crawl run", "error", err)
 	} else {
 		watching.Go(control.Serve)
@@ -138,9 +138,10 @@ func (r *run) figures() monitor.Figures {
 		Workers: monitor.ControlUse{Most: r.settings.MaxWorkers}, Parsing: monitor.ControlUse{Limit: parsing.limit(), InUse: parsing.used(), Waiting: parsing.waiting()},
 		WorkerWaits: r.workers.gov.waited(), ParserWaits: parsing.waited(),
 	}
-	if f.Generation = r.endings.generation; f.Generation > 0 {
+	f.Generation = r.endings.generation
+	if r.sweeper != nil {
 		tally := &r.progress.tally
-		f.Conditional, f.NotModified = tally.conditional.Load(), tally.notModified.Load()
+		f.Outcomes, f.Conditional, f.NotModified = &[32]int64{}, tally.conditional.Load(), tally.notModified.Load()
 		for i := range tally.outcomes {
 			f.Outcomes[i] = tally.outcomes[i].Load()
 		}
@@ -157,7 +158,7 @@ func (r *run) figures() monitor.Figures {
 
 // crawl runs the workers to the end of the crawl.
 func (r *run) crawl(ctx context.Context) error {
-	release, err := r.supervisor.holdSlot(ctx, r.starts[0].URL, r.dir)
+	release, err := r.supervisor.holdSlot(ctx, r.starts[0].URL, r.o.Dir)
 	if err != nil || release == nil {
 		return err
 	}
@@ -257,7 +258,7 @@ func (r *run) conclude(ctx context.Context) (*report.Report, error) {
 	known := len(rep.Warnings)
 	r.exporting.Lock()
 	defer r.exporting.Unlock()
-	pages := report.Crawl{Store: r.store, Linkage: r.checkpoints.folds.linkage, Cluster: r.o.Cluster != nil, Settings: r.settings, Starts: r.starts, Dir: r.dir}
+	pages := report.Crawl{Store: r.store, Linkage: r.checkpoints.folds.linkage, Cluster: r.o.Cluster != nil, Settings: r.settings, Starts: r.starts, Dir: r.o.Dir}
 	if err := pages.Complete(ctx, rep); err != nil {
 		return nil, err
 	}
@@ -280,7 +281,7 @@ func (r *run) conclude(ctx context.Context) (*report.Report, error) {
 
 // writeReport writes report.html and report.json. A report.html that Mapwright did not write stays, and report.json says so.
 func (r *run) writeReport(rep *report.Report) error {
-	switch err := reporthtml.Write(r.dir, rep); {
+	switch err := reporthtml.Write(r.o.Dir, rep); {
 	case errors.Is(err, export.ErrNotOurs):
 		rep.Warnings = append(rep.Warnings, err.Error())
 		rep.Files = slices.DeleteFunc(rep.Files, func(name string) bool { return name == export.ReportHTMLName })
@@ -288,7 +289,7 @@ func (r *run) writeReport(rep *report.Report) error {
 	case err != nil:
 		return err
 	}
-	return report.Write(r.dir, rep)
+	return report.Write(r.o.Dir, rep)
 }
 
 // report is the part of the report that is known before the pages are read.

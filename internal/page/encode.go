@@ -61,6 +61,10 @@ func (e *encoder) fact(tag byte, fact any) {
 		for _, text := range *v {
 			e.text(tag, text)
 		}
+	case *[]uint64:
+		if len(*v) > 0 {
+			e.numbers(tag, *v)
+		}
 	case *[]Alternate:
 		for _, a := range *v {
 			e.texts(tag, nil, a.Lang, a.URL)
@@ -99,6 +103,18 @@ func (e *encoder) text(tag byte, s string) {
 
 func (e *encoder) number(tag byte, n uint64) {
 	e.buf = binary.AppendUvarint(append(e.buf, tag, byte(uvarintLen(n))), n)
+}
+
+// numbers writes a field that holds several numbers.
+func (e *encoder) numbers(tag byte, list []uint64) {
+	size := 0
+	for _, n := range list {
+		size += uvarintLen(n)
+	}
+	e.buf = binary.AppendUvarint(append(e.buf, tag), uint64(size))
+	for _, n := range list {
+		e.buf = binary.AppendUvarint(e.buf, n)
+	}
 }
 
 // texts writes a field that holds several texts, after the bytes of head.
@@ -211,6 +227,10 @@ func (d *decoder) fact(fact any) {
 		*v = d.time()
 	case *[]string:
 		*v = append(*v, d.left)
+	case *[]uint64:
+		for d.left != "" && d.ok {
+			*v = append(*v, d.number())
+		}
 	case *[]Alternate:
 		*v = append(*v, Alternate{d.text(), d.text()})
 	case *map[string]string:

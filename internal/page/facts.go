@@ -78,7 +78,9 @@ type Facts struct {
 	NotLastMod         bool   `json:"-"` // the header named different times for the same text, so that it does not say when the text changed
 	HeaderRules        string `json:"-"` // what the headers X-Robots-Tag and Link say, as the server wrote it; package recrawl makes it
 	SimHash            *Hash  `json:"-"` // that of the text; nil in the first crawl without --near-duplicates, which does not compute it
-	SmallChanges       *int   `json:"-"` // visits in a row that found a text that differs in little from the one before; nil means 0
+	// LeftOut is which links of the page were not followed, and by which rules; package scope makes it.
+	LeftOut      []uint64 `json:"-"`
+	SmallChanges *int     `json:"-"` // visits in a row that found a text that differs in little from the one before; nil means 0
 }
 
 // Volatile reports whether the text differs in little from the one before at every visit, three times in a row or more.
@@ -114,12 +116,12 @@ func (f *Facts) TakePage(pg *parser.Page, at time.Time) {
 }
 
 // byTag are the facts by their numbers in the store: append, never renumber.
-func (f *Facts) byTag() [34]any {
+func (f *Facts) byTag() [35]any {
 	return [...]any{
 		1: &f.Error, 2: &f.RedirectTo, 3: &f.ContentType, 4: &f.ContentLength, 5: &f.ContentHash, 6: &f.ResponseTime, 7: &f.Title, 8: &f.Description, 9: &f.H1,
 		10: &f.Canonical, 11: &f.Language, 12: &f.Hreflang, 13: &f.RobotsMeta, 14: &f.NoIndex, 15: &f.JSONLDTypes, 16: &f.OpenGraph, 17: &f.WordCount,
 		18: &f.LinkCount, 19: &f.LastModified, 20: &f.ETag, 21: &f.Robots, 22: &f.Extracted, 23: &f.Images, 24: &f.Links, 25: &f.Trap,
-		26: &f.TextHash, 27: &f.LastModifiedHeader, 28: &f.NotLastMod, 29: &f.HeaderRules, 30: &f.SimHash, 31: &f.SmallChanges, 32: &f.H1Count, 33: &f.MixedContent,
+		26: &f.TextHash, 27: &f.LastModifiedHeader, 28: &f.NotLastMod, 29: &f.HeaderRules, 30: &f.SimHash, 31: &f.SmallChanges, 32: &f.H1Count, 33: &f.MixedContent, 34: &f.LeftOut,
 	}
 }
 

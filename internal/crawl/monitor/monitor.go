@@ -68,7 +68,7 @@ type Figures struct {
 	WorkerWaits int64 // times that a worker had to wait for its permit
 	ParserWaits int64
 	Generation  uint32
-	Outcomes    [32]int64     // URLs that this run finished, by page.Outcome; in a recrawl only, where the store's counts do not tell it
+	Outcomes    *[32]int64    // what this run finished, by page.Outcome; nil unless it visits URLs again, which the store has counted before
 	Conditional int64         // conditional requests of this run that were answered
 	NotModified int64         // of them, those answered 304
 	PauseReason string        // why the crawl pauses; empty if it does not
@@ -129,7 +129,7 @@ func (m *Monitor) take() *sample {
 	s.outcomes = map[page.Outcome]int64{}
 	for code, n := range counters.Outcomes {
 		s.outcomes[page.Outcome(code)] = int64(n - m.before.Outcomes[code])
-		if f.Generation > 0 {
+		if f.Outcomes != nil {
 			s.outcomes[page.Outcome(code)] = f.Outcomes[code]
 		}
 	}
@@ -137,7 +137,7 @@ func (m *Monitor) take() *sample {
 	// The store's counts are of what it has applied, which may be a moment ago. The frontier's are of now.
 	found, done := int64(m.before.Discovered)+fs.Added, int64(m.before.Finished)+fs.Finished
 	s.finished = done
-	if f.Generation > 0 { // a later visit finishes a URL that was finished before
+	if f.Outcomes != nil { // a finish may be that of a URL that was finished before
 		done = max(0, found-fs.Pending)
 	}
 	live := &Live{

@@ -78,8 +78,8 @@ func (c *Skips) AppendTo(list []frontier.Skip, partition uint8) []frontier.Skip 
 func SkippedSince(now, before *state.Counters) map[string]int64 {
 	out := map[string]int64{}
 	for code, n := range now.Skips {
-		if n -= before.Skips[code]; n > 0 {
-			out[Reason(code).String()] += int64(n)
+		if n := int64(n - before.Skips[code]); n > 0 { // below zero, if links were followed that were left out before
+			out[Reason(code).String()] += n
 		}
 	}
 	return out

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -24,9 +25,11 @@ import (
 type IndexOptions struct {
 	Starts []datadir.Start
 	Scope  *scope.Scope
-	Hasher frontier.Hasher
-	Store  *state.Store // remembers which indexes were asked
-	Gate   *gate.Gate
+	// Widened is the edition in which the rules last became wider: indexes that were asked before are asked again.
+	Widened uint64
+	Hasher  frontier.Hasher
+	Store   *state.Store // remembers which indexes were asked
+	Gate    *gate.Gate
 	// Hold keeps the crawl from being drained until it is released.
 	Hold func() (release func())
 	// Add adds pages to the frontier, and returns how many of them were new.
@@ -53,7 +56,8 @@ type index struct {
 // findURLs hands over the URLs of a domain that an index knows.
 type findURLs func(ctx context.Context, domain string, sink seed.Sink) (seed.Summary, error)
 
-// factSeeded is the name of a fact, with an index and a domain that it was asked about behind it. It lies in the partition of the domain.
+// factSeeded is the name of a fact, with an index and a domain that it was asked about behind it. It lies in the partition of the domain. Its value is IndexOptions.Widened
+// when it was asked; earlier versions wrote a word, which stands for 0.
 const factSeeded = "seed "
 
 // NewIndexes are the indexes that the settings name. Nothing is asked yet. Fetcher makes the client that asks an index at an address, of which usual is
@@ -139,15 +143,20 @@ func seedDomains(starts []datadir.Start) []string {
 // ask takes what an index knows of a domain into the crawl. An index that fails is a warning, and is asked again by a resume.
 func (x *Indexes) ask(ctx context.Context, s *index, domain string) {
 	fact := factSeeded + s.name + " " + domain
-	if _, done := x.o.Store.Facts()[fact]; done {
+	value, asked := x.o.Store.Facts()[fact]
+	if edition, _ := strconv.ParseUint(string(value), 10, 64); asked && edition >= x.o.Widened {
 		return
 	}
 	var skips scope.Skips
 	sum, err := s.urls(ctx, domain, func(ctx context.Context, urls []urlnorm.URL) error { return x.addSeeds(ctx, s, urls, &skips) })
 	if err == nil {
 		// In the log this stands behind the links, so it cannot be known without them.
-		done := frontier.CrawlFact{Partition: x.o.Hasher.HostID(domain).Partition(), Name: fact, Value: []byte("done")}
-		_, err = x.o.Store.Commit(frontier.Record{Facts: []frontier.CrawlFact{done}, Skips: skips.AppendTo(nil, done.Partition)})
+		done := frontier.CrawlFact{Partition: x.o.Hasher.HostID(domain).Partition(), Name: fact, Value: strconv.AppendUint(nil, x.o.Widened, 10)}
+		rec := frontier.Record{Facts: []frontier.CrawlFact{done}}
+		if !asked { // else most are counted
+			rec.Skips = skips.AppendTo(nil, done.Partition)
+		}
+		_, err = x.o.Store.Commit(rec)
 	}
 	switch {
 	case ctx.Err() != nil:

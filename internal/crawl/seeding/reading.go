@@ -27,6 +27,7 @@ type Reading struct {
 	vouched map[frontier.HostID]bool // hosts whose robots.txt names it, or an index over it
 	late    []frontier.HostID        // guarded by the mu of s; hosts that vouch for it since the reading began
 	facts   sitemapFacts
+	before  []uint64 // what the visit before recorded of entries that were not followed
 
 	entries  []frontier.Link     // to be added
 	children []frontier.Link     // to be requested
@@ -56,7 +57,7 @@ func (m *Reading) End() {
 	delete(m.s.reading, m.link.Key)
 }
 
-// LoadVouchers reads who vouches for the sitemap.
+// LoadVouchers reads who vouches for the sitemap, and what was left out of it before.
 func (m *Reading) LoadVouchers(ctx context.Context) error {
 	list, err := m.s.o.Store.ReadSitemaps(ctx, []frontier.Key{m.link.Key})
 	if err != nil {
@@ -64,6 +65,9 @@ func (m *Reading) LoadVouchers(ctx context.Context) error {
 	}
 	for _, v := range list[0].Vouchers {
 		m.vouched[v.Host] = true
+	}
+	if f := list[0].Finish; f != nil {
+		m.before = readSitemapFacts(f.Facts).leftOut
 	}
 	return nil
 }
@@ -92,7 +96,7 @@ func (m *Reading) Unmentioned() int { return max(0, m.warnings-maxChildWarnings)
 func (m *Reading) IsCut() bool { return m.warnings > 0 || m.skips[scope.OlderThan] > 0 }
 
 // Finish ends the lease by the given function and records the reading. If a host has vouched for the sitemap since the reading began, and the reading would bring more with that,
-// the sitemap goes back to the queue instead. Only the first visit that could read it counts the entries that were not followed.
+// the sitemap goes back to the queue instead. The entries that were not followed are counted as of the last reading.
 func (m *Reading) Finish(r frontier.Result, done func(frontier.Result) (frontier.Disposition, error)) (frontier.Disposition, error) {
 	m.s.mu.Lock()
 	defer m.s.mu.Unlock()
@@ -100,10 +104,10 @@ func (m *Reading) Finish(r frontier.Result, done func(frontier.Result) (frontier
 		r.Finish = nil
 	}
 	if r.Finish != nil {
+		m.facts.leftOut = m.s.o.History.AppendLeftOut(nil, &m.skips)
 		r.Finish.Facts = m.facts.bytes()
-		if m.link.Visit <= 1 || page.Outcome(m.link.Before.Outcome) == page.Crashed {
-			r.Skips = m.skips.AppendTo(nil, m.link.Key.Host.Partition())
-		}
+		again := m.link.Visit > 1 && page.Outcome(m.link.Before.Outcome) != page.Crashed
+		r.Skips = m.s.o.History.Change(nil, m.link.Key.Host.Partition(), m.before, m.facts.leftOut, again)
 	}
 	return done(r)
 }
@@ -278,6 +282,16 @@ type sitemapFacts struct {
 	leads bool                     // it names other sitemaps, to which the voucher must be passed on
 	more  bool                     // entries of more hosts were left out than are listed
 	left  map[frontier.HostID]bool // hosts whose entries were left out, because they do not vouch
+	// leftOut is which entries were not followed, and by which rules; package scope makes it.
+	leftOut []uint64
+}
+
+// edition is that of the rules by which the sitemap was read.
+func (f *sitemapFacts) edition() uint64 {
+	if len(f.leftOut) == 0 {
+		return 0
+	}
+	return f.leftOut[0]
 }
 
 // maxLeft is how many hosts are listed.
@@ -301,11 +315,13 @@ func (f *sitemapFacts) concernsAny(hosts []frontier.HostID) bool {
 
 // Flags in the stored form of sitemapFacts.
 const (
-	sitemapLeads = 1
-	sitemapMore  = 2
+	sitemapLeads   = 1
+	sitemapMore    = 2
+	sitemapLeftOut = 4
 )
 
-// bytes is the stored form: flags, then the hosts in order.
+// bytes is the stored form: flags, then the hosts in order, 8 bytes each. With the flag sitemapLeftOut, the numbers of leftOut follow and then how many they are, 8 bytes
+// each too.
 func (f *sitemapFacts) bytes() []byte {
 	var flags byte
 	if f.leads {
@@ -314,9 +330,18 @@ func (f *sitemapFacts) bytes() []byte {
 	if f.more {
 		flags |= sitemapMore
 	}
+	if len(f.leftOut) > 0 {
+		flags |= sitemapLeftOut
+	}
 	b := []byte{flags}
 	for _, h := range slices.Sorted(maps.Keys(f.left)) {
 		b = binary.BigEndian.AppendUint64(b, uint64(h))
+	}
+	if len(f.leftOut) > 0 {
+		for _, n := range f.leftOut {
+			b = binary.BigEndian.AppendUint64(b, n)
+		}
+		b = binary.BigEndian.AppendUint64(b, uint64(len(f.leftOut)))
 	}
 	return b
 }
@@ -328,7 +353,20 @@ func readSitemapFacts(b []byte) *sitemapFacts {
 		return f
 	}
 	f.leads, f.more = b[0]&sitemapLeads != 0, b[0]&sitemapMore != 0
-	for b = b[1:]; len(b) > 0; b = b[8:] {
+	numbered := b[0]&sitemapLeftOut != 0
+	b = b[1:]
+	if numbered && len(b) > 0 {
+		n := binary.BigEndian.Uint64(b[len(b)-8:])
+		b = b[:len(b)-8]
+		if n <= uint64(len(b)/8) {
+			first := len(b) - 8*int(n)
+			for list := b[first:]; len(list) > 0; list = list[8:] {
+				f.leftOut = append(f.leftOut, binary.BigEndian.Uint64(list))
+			}
+			b = b[:first]
+		}
+	}
+	for ; len(b) > 0; b = b[8:] {
 		f.left[frontier.HostID(binary.BigEndian.Uint64(b))] = true
 	}
 	return f

@@ -22,6 +22,7 @@ import (
 type Options struct {
 	Settings   *config.Settings
 	Scope      *scope.Scope
+	History    *scope.History
 	StartHosts map[string]bool // hosts of the start URLs and of what they redirect to; not changed any more
 	Hasher     frontier.Hasher
 	Store      *state.Store
@@ -40,6 +41,8 @@ type Options struct {
 	// Generation is that of the crawl. In a recrawl, Names notes that sitemaps list URLs; in the first crawl it is not called.
 	Generation uint32
 	Names      Names
+	// Again has the sitemaps of robots.txt requested again: the rules became wider, and may allow more of them.
+	Again bool
 }
 
 // Names remembers which URLs were named in a recrawl.
@@ -106,7 +109,7 @@ func New(o Options) *Sitemaps {
 func (s *Sitemaps) FromRobots(ctx context.Context, fact *frontier.OriginFact, a *robotscache.Answer) (requested bool, err error) {
 	origin := fact.Origin
 	u, err := urlnorm.Parse(origin + "/")
-	if err != nil || !s.enabled || fact.SitemapsRequested && fact.SitemapsGeneration == s.o.Generation {
+	if err != nil || !s.enabled || fact.SitemapsRequested && fact.SitemapsGeneration == s.o.Generation && !s.o.Again {
 		return false, nil
 	}
 	started := s.o.StartHosts[u.Host()]
@@ -138,7 +141,7 @@ func (s *Sitemaps) FromRobots(ctx context.Context, fact *frontier.OriginFact, a 
 	return !a.Unknown, nil // what a robots.txt that could not be fetched names is still to be found out
 }
 
-// Revisit queues all sitemaps that are known for a visit in this generation, but for those that have or had one. So it may be called again after a kill.
+// Revisit queues all sitemaps that are known for a visit in this generation and by these rules, but for those that have or had one. So it may be called again after a kill.
 func (s *Sitemaps) Revisit(ctx context.Context) error {
 	if !s.enabled {
 		return nil
@@ -174,7 +177,10 @@ func (s *Sitemaps) revisit(ctx context.Context, keys []frontier.Key) error {
 	for i := range list {
 		m := &list[i]
 		f := m.Finish
-		if f == nil || f.Generation >= s.o.Generation || page.Outcome(f.Outcome) == page.Crashed || len(m.Vouchers) == 0 {
+		if f == nil || page.Outcome(f.Outcome) == page.Crashed || len(m.Vouchers) == 0 {
+			continue
+		}
+		if f.Generation >= s.o.Generation && readSitemapFacts(f.Facts).edition() >= s.o.History.Widened() {
 			continue
 		}
 		if queued, _ := lacks(m, nil); queued > max(1, f.Visit) {

@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"strconv"
@@ -40,7 +41,7 @@ func (v *visit) append(dst []byte) []byte {
 	l := &v.Link
 	dst = extsort.AppendText(l.Key.Append(dst), l.URL.String())
 	dst = extsort.AppendBool(append(dst, l.Source, l.Hops, l.Before.Outcome), l.Before.Counted)
-	return extsort.AppendNumbers(dst, uint64(l.Visit), uint64(l.Before.Status), l.Before.Bytes)
+	return extsort.AppendNumbers(dst, uint64(l.Depth), uint64(l.Visit), uint64(l.Before.Status), l.Before.Bytes)
 }
 
 // readVisit reads a visit, of which only the link is needed.
@@ -51,7 +52,7 @@ func readVisit(r *extsort.Reader) visit {
 	l := frontier.Link{Key: frontier.Key{Host: frontier.HostID(r.Uint64()), Hi: r.Uint64(), Lo: r.Uint64()}, Priority: frontier.PriorityDepth}
 	l.URL, _ = urlnorm.FromCanonical(r.Text())
 	l.Source, l.Hops, l.Before.Outcome, l.Before.Counted = r.Byte(), r.Byte(), r.Byte(), r.Bool()
-	l.Visit, l.Before.Status, l.Before.Bytes = uint32(r.Uint64()), uint16(r.Uint64()), r.Uint64()
+	l.Depth, l.Visit, l.Before.Status, l.Before.Bytes = uint16(r.Uint64()), uint32(r.Uint64()), uint16(r.Uint64()), r.Uint64()
 	return visit{Link: l}
 }
 
@@ -62,9 +63,9 @@ func newSorter(dir string) *extsort.Sorter[visit] {
 // sweep queues the pages of a partition that are due, unless an earlier run has, and returns how many. The last record says that all are queued. If the process ends before that,
 // those that are queued are pending or have been visited, and the next sweep leaves them out. Facts are those of the crawl as they were when the run began.
 func (s *Sweeper) sweep(ctx context.Context, p uint8, facts map[string][]byte) (n int, err error) {
-	fact := frontier.CrawlFact{Partition: p, Name: factPartition + strconv.Itoa(int(p)), Value: number(s.generation)}
+	fact := frontier.CrawlFact{Partition: p, Name: factPartition + strconv.Itoa(int(p)), Value: s.number}
 	counters := s.o.Store.PartitionCounters(p)
-	if counters.Finished == 0 || decimal(facts[fact.Name]) == s.generation {
+	if counters.Finished == 0 || bytes.Equal(facts[fact.Name], s.number) {
 		return 0, nil
 	}
 	// The pending visits are read first. One that is finished in between is of this generation when its page is read.
@@ -82,10 +83,15 @@ func (s *Sweeper) sweep(ctx context.Context, p uint8, facts map[string][]byte) (
 			return 0, err
 		}
 		if !s.isDue(&page, queued) {
-			continue
+			if must, err := s.mustRead(&page, queued); err != nil || !must {
+				if err != nil {
+					return 0, err
+				}
+				continue
+			}
 		}
 		f := page.Finish
-		v := visit{Link: next(&page), Newer: page.Listed.LastMod.After(f.CheckedAt), Changes: f.Changes, CheckedAt: f.CheckedAt}
+		v := visit{Link: s.next(&page), Newer: page.Listed.LastMod.After(f.CheckedAt), Changes: f.Changes, CheckedAt: f.CheckedAt}
 		if err := sorter.Add(v); err != nil {
 			return 0, fmt.Errorf("sort visits: %w", err)
 		}

@@ -96,7 +96,7 @@ func (s *Sweeper) recheck(ctx context.Context, name string) error {
 			}
 			links = links[:0]
 		}
-		links = append(links, next(&p))
+		links = append(links, s.next(&p))
 		total++
 	}
 	done := frontier.CrawlFact{Partition: host.Partition(), Name: factDistrust + name, Value: number(s.generation)}

@@ -94,7 +94,7 @@ func sweeper(t *testing.T, s *state.Store, q *queue, start urlnorm.URL) *Sweeper
 	if err != nil {
 		t.Fatal(err)
 	}
-	sw, err := New(Options{Store: s, Frontier: q, Scope: within, Starts: []frontier.Link{{URL: start}}, Log: slog.New(slog.DiscardHandler)})
+	sw, err := New(Options{Store: s, Frontier: q, Scope: within, History: &scope.History{}, Starts: []frontier.Link{{URL: start}}, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,9 +137,9 @@ func TestSweepIsCutOff(t *testing.T) {
 	const pages = 5 * batch
 	s, start := newStore(t, pages)
 	runs, visited := 0, 0
-	for !IsSwept(s.Facts()) {
+	for !IsSwept(s.Facts(), &scope.History{}) {
 		q := &queue{store: s, left: 2}
-		if err := sweeper(t, s, q, start).sweepAll(t.Context()); (err == nil) != IsSwept(s.Facts()) || err != nil && !errors.Is(err, errCut) {
+		if err := sweeper(t, s, q, start).sweepAll(t.Context()); (err == nil) != IsSwept(s.Facts(), &scope.History{}) || err != nil && !errors.Is(err, errCut) {
 			t.Fatal(err)
 		}
 		if runs++; runs > 50 {

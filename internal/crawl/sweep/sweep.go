@@ -1,4 +1,5 @@
-// Package sweep queues the URLs of a crawl for another visit: all that are due in a recrawl, and those of a host whose answers 304 turned out to be false.
+// Package sweep queues the URLs of a crawl for another visit: all that are due in a recrawl, those with links that narrower rules left out, and those of a host whose answers 304 turned
+// out to be false.
 package sweep
 
 import (
@@ -19,6 +20,7 @@ import (
 type Store interface {
 	PagesOf(ctx context.Context, first, last frontier.HostID) iter.Seq2[state.Page, error]
 	Page(ctx context.Context, k frontier.Key) (state.Page, bool, error)
+	Counters() state.Counters
 	PartitionCounters(p uint8) state.Counters
 	Backlogs(ctx context.Context, first, last uint8) iter.Seq2[frontier.Backlog, error]
 	Queue
@@ -40,16 +42,20 @@ type Options struct {
 	Store    Store
 	Frontier Frontier
 	Scope    *scope.Scope
+	History  *scope.History
+	Levels   bool            // the crawl has a depth limit: visits have the depths of their pages
 	Starts   []frontier.Link // the start URLs, which are visited in every recrawl
 	// Sitemaps queues the sitemaps that are known. It is nil if the crawl reads none.
 	Sitemaps func(ctx context.Context) error
 	Log      *slog.Logger
 }
 
-// A Sweeper queues visits while a recrawl runs.
+// A Sweeper queues visits while a recrawl runs, or a run with wider rules than the one before.
 type Sweeper struct {
 	o          Options
 	generation uint32
+	number     []byte         // of the sweep, as facts have it
+	counted    state.Counters // when the run began
 	terms      Terms
 	matcher    *scope.Matcher
 	starts     map[frontier.Key]bool
@@ -65,10 +71,13 @@ type recheck struct {
 	release func()
 }
 
-// New reads from the store what the generation under way is to visit. The generation is 1 or later.
+// New reads from the store what the generation under way is to visit.
 func New(o Options) (*Sweeper, error) {
 	facts := o.Store.Facts()
-	s := &Sweeper{o: o, generation: Generation(facts), starts: map[frontier.Key]bool{}, jobbed: make(chan struct{}, 1)}
+	s := &Sweeper{
+		o: o, generation: Generation(facts), number: sweepNumber(facts, o.History), counted: o.Store.Counters(), starts: map[frontier.Key]bool{},
+		jobbed: make(chan struct{}, 1),
+	}
 	var err error
 	if s.terms, err = readTerms(facts); err != nil {
 		return nil, err
@@ -122,7 +131,7 @@ func (s *Sweeper) Run(ctx context.Context, release func()) error {
 // sweepAll queues everything that is due.
 func (s *Sweeper) sweepAll(ctx context.Context) error {
 	facts := s.o.Store.Facts()
-	if IsSwept(facts) {
+	if IsSwept(facts, s.o.History) {
 		return nil
 	}
 	if err := s.queueStarts(ctx); err != nil {
@@ -132,8 +141,10 @@ func (s *Sweeper) sweepAll(ctx context.Context) error {
 		if err := s.o.Sitemaps(ctx); err != nil {
 			return fmt.Errorf("queue the sitemaps again: %w", err)
 		}
-		if err := s.awaitSitemaps(ctx); err != nil {
-			return err
+		if s.generation > 0 {
+			if err := s.awaitSitemaps(ctx); err != nil {
+				return err
+			}
 		}
 	}
 	if err := s.o.Store.Flush(ctx); err != nil { // so that what the sitemaps say can be read
@@ -147,7 +158,7 @@ func (s *Sweeper) sweepAll(ctx context.Context) error {
 		}
 		total += n
 	}
-	if err := s.o.Frontier.Revisit(ctx, nil, frontier.CrawlFact{Name: factSwept, Value: number(s.generation)}); err != nil {
+	if err := s.o.Frontier.Revisit(ctx, nil, frontier.CrawlFact{Name: factSwept, Value: s.number}); err != nil {
 		return err
 	}
 	s.o.Log.Info("all pages that are due are queued for another visit", "generation", s.generation, "pages", total)
@@ -173,7 +184,7 @@ func (s *Sweeper) queueStarts(ctx context.Context) error {
 				return err
 			}
 		}
-		link := next(&p)
+		link := s.next(&p)
 		link.Priority = frontier.PriorityStart
 		if queued[key.Host][key] == link.Visit {
 			continue
@@ -184,11 +195,24 @@ func (s *Sweeper) queueStarts(ctx context.Context) error {
 	return s.o.Frontier.Revisit(ctx, again)
 }
 
-// next is the next visit of a page, of depth 0 so that its place in the queue can be chosen. The page's own depth is in the store.
-func next(p *state.Page) frontier.Link {
-	return frontier.Link{
+// next is the next visit of a page. It has depth 0 so that its place in the queue can be chosen; the page's own depth is in the store. Under a depth limit
+// one level is finished before the next, so there the visit has the page's depth.
+func (s *Sweeper) next(p *state.Page) frontier.Link {
+	l := frontier.Link{
 		Key: p.Link.Key, URL: p.Link.URL, Priority: frontier.PriorityDepth, Source: p.Link.Source, Hops: p.Link.Hops, Visit: max(1, p.Finish.Visit) + 1, Before: p.Finish.Summary(),
 	}
+	if s.o.Levels {
+		l.Depth = depth(p)
+	}
+	return l
+}
+
+// depth is that of a page: 0 if a sitemap lists it, wherever it was found.
+func depth(p *state.Page) uint16 {
+	if p.Listed.Named {
+		return 0
+	}
+	return p.Link.Depth
 }
 
 // awaitSitemaps waits until no sitemap is pending, but not for long.
@@ -225,5 +249,30 @@ func (s *Sweeper) isDue(p *state.Page, queued map[frontier.Key]uint32) bool {
 	if !s.terms.CheckedBefore.IsZero() && !f.CheckedAt.Before(s.terms.CheckedBefore) {
 		return false
 	}
-	return s.o.Scope.Check(p.Link.URL) == scope.InScope && s.matcher.Check(p.Link.URL) == scope.InScope
+	return s.inScope(p) && s.matcher.Check(p.Link.URL) == scope.InScope
+}
+
+func (s *Sweeper) inScope(p *state.Page) bool {
+	l := p.Link
+	l.Depth = depth(p)
+	return s.o.Scope.CheckKnown(&l) == scope.InScope
+}
+
+// mustRead reports whether a page is to be read although it is not due: narrower rules left out links of it, or the page itself, or were without
+// the sitemaps that the visit of a start page requests. Queued are the visits that are pending.
+func (s *Sweeper) mustRead(p *state.Page, queued map[frontier.Key]uint32) (bool, error) {
+	if p.Finish == nil || queued[p.Link.Key] > 0 || s.o.History.Widened() == 0 || !s.inScope(p) {
+		return false, nil
+	}
+	switch page.Outcome(p.Finish.Outcome) {
+	case page.Excluded:
+		return true, nil
+	case page.Trap, page.Crashed:
+		return false, nil
+	}
+	facts, err := page.Decode(p.Finish.Facts)
+	if err != nil {
+		return false, fmt.Errorf("read what is known of %s: %w", p.Link.URL, err)
+	}
+	return s.o.History.IsOutdated(facts.LeftOut, &s.counted) || s.starts[p.Link.Key] && s.o.History.IsUnseeded(facts.LeftOut), nil
 }

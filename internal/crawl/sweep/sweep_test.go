@@ -20,15 +20,15 @@ var now = time.Date(2026, 3, 8, 12, 0, 0, 0, time.UTC)
 func TestVisitsAreSortedWhole(t *testing.T) {
 	u := urlnorm.MustCanonical("http://x.test/a?b")
 	p := state.Page{
-		Link:   frontier.Link{Key: urlnorm.NewHasher(1).Key(u), URL: u, Source: 3, Hops: 2},
+		Link:   frontier.Link{Key: urlnorm.NewHasher(1).Key(u), URL: u, Source: 3, Hops: 2, Depth: 4},
 		Finish: &frontier.Finish{Visit: 7, Outcome: 1, Status: 404, Counted: true, Bytes: 1 << 40},
 	}
-	sorter := newSorter(t.TempDir())
-	if err := sorter.Add(visit{Link: next(&p), CheckedAt: now}); err != nil {
+	sorter, s := newSorter(t.TempDir()), &Sweeper{o: Options{Levels: true}}
+	if err := sorter.Add(visit{Link: s.next(&p), CheckedAt: now}); err != nil {
 		t.Fatal(err)
 	}
 	for v, err := range sorter.Sorted(t.Context()) {
-		if want := next(&p); err != nil || !reflect.DeepEqual(v.Link, want) {
+		if want := s.next(&p); err != nil || !reflect.DeepEqual(v.Link, want) {
 			t.Errorf("%+v (%v), want %+v", v.Link, err, want)
 		}
 	}
@@ -110,7 +110,7 @@ func TestWhichPagesAreDue(t *testing.T) {
 		"one that is queued":            {"http://x.test/shop/queued", nil, false},
 	} {
 		u := urlnorm.MustCanonical(c.url)
-		p := &state.Page{Link: frontier.Link{URL: u, Key: hasher.Key(u)}, Finish: &frontier.Finish{Outcome: uint8(page.OK), Status: 200, Generation: 2, CheckedAt: now.Add(-2 * time.Hour)}}
+		p := &state.Page{Link: frontier.Link{URL: u, Key: hasher.Key(u), Source: page.SourceLink}, Finish: &frontier.Finish{Outcome: uint8(page.OK), Status: 200, Generation: 2, CheckedAt: now.Add(-2 * time.Hour)}}
 		if c.edit != nil {
 			c.edit(p)
 		}
@@ -136,15 +136,15 @@ func TestTermsAreStored(t *testing.T) {
 	if err != nil || !got.CheckedBefore.Equal(now) || !slices.Equal(got.Include, want.Include) || !slices.Equal(got.Exclude, want.Exclude) {
 		t.Errorf("%+v (%v), want %+v", got, err, want)
 	}
-	if Generation(facts) != 7 || IsSwept(facts) {
-		t.Errorf("generation %d, swept %v", Generation(facts), IsSwept(facts))
+	if Generation(facts) != 7 || IsSwept(facts, &scope.History{}) {
+		t.Errorf("generation %d, swept %v", Generation(facts), IsSwept(facts, &scope.History{}))
 	}
 	facts[factSwept] = number(6)
-	if IsSwept(facts) {
+	if IsSwept(facts, &scope.History{}) {
 		t.Error("what was queued in generation 6 counts in generation 7")
 	}
 	facts[factSwept] = number(7)
-	if !IsSwept(facts) || !IsSwept(nil) {
+	if !IsSwept(facts, &scope.History{}) || !IsSwept(nil, &scope.History{}) {
 		t.Error("all is queued, or there is nothing to queue, and IsSwept does not say so")
 	}
 }

@@ -1,6 +1,7 @@
 package sweep
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -22,8 +23,8 @@ type Terms struct {
 // Names of the facts of a recrawl in the store, beside those of package report.
 const (
 	factTerms     = "recrawl"   // Terms of the generation, as JSON
-	factSwept     = "swept"     // the last generation, in decimal, whose visits are queued in all partitions
-	factPartition = "swept "    // with a partition: the last generation whose visits are queued in it
+	factSwept     = "swept"     // the number of the last sweep whose visits are queued in all partitions
+	factPartition = "swept "    // with a partition: the number of the last sweep whose visits are queued in it
 	factDistrust  = "distrust " // with a host: the generation in which one of its answers 304 was false, and notRechecked until all others of that generation are asked again
 )
 
@@ -60,9 +61,19 @@ func Began(facts map[string][]byte) (time.Time, error) {
 
 func (t *Terms) matcher() (*scope.Matcher, error) { return scope.NewMatcher(t.Include, t.Exclude) }
 
-// IsSwept reports whether all visits of the generation under way are queued, by the facts of the crawl.
-func IsSwept(facts map[string][]byte) bool {
-	return Generation(facts) == 0 || decimal(facts[factSwept]) == Generation(facts)
+// IsSwept reports whether all visits of the generation under way are queued, by the facts and the history of the crawl.
+func IsSwept(facts map[string][]byte, h *scope.History) bool {
+	number := sweepNumber(facts, h)
+	return string(number) == "0" || bytes.Equal(facts[factSwept], number)
+}
+
+// sweepNumber is the number of the last sweep that is needed: the generation and, if the rules became wider, the edition in which they last did.
+func sweepNumber(facts map[string][]byte, h *scope.History) []byte {
+	n := number(Generation(facts))
+	if edition := h.Widened(); edition > 0 {
+		n = strconv.AppendUint(append(n, '.'), edition, 10)
+	}
+	return n
 }
 
 func number(n uint32) []byte { return strconv.AppendUint(nil, uint64(n), 10) }

@@ -29,8 +29,9 @@ type Visits struct {
 	generation uint32
 	store      Store
 	readers    map[uint32]bool // generations whose facts were read as this run reads pages; not changed
-	names      *Names          // nil in the first crawl
-	firstNames func() *Names   // makes those of the first crawl when they are asked for
+	isOutdated func(*page.Facts) bool
+	names      *Names        // nil in the first crawl
+	firstNames func() *Names // makes those of the first crawl when they are asked for
 
 	// trust is held for reading while an answer 304 is recorded, so that none of a host is recorded after the host is distrusted.
 	trust      sync.RWMutex
@@ -42,11 +43,12 @@ type Visits struct {
 	waiting  atomic.Int64                     // len(readings)
 }
 
-// New makes what a run in a generation needs. Reader stands for how this run reads pages.
-func New(s Store, reader string) *Visits {
+// New makes what a run in a generation needs. Reader stands for how this run reads pages. IsOutdated reports of the facts of a page whether it has links
+// that the run must read again.
+func New(s Store, reader string, isOutdated func(*page.Facts) bool) *Visits {
 	facts := s.Facts()
 	v := &Visits{
-		generation: sweep.Generation(facts), store: s, readers: readersLike(facts, reader), distrusted: sweep.Distrusted(facts),
+		generation: sweep.Generation(facts), store: s, readers: readersLike(facts, reader), isOutdated: isOutdated, distrusted: sweep.Distrusted(facts),
 		readings: map[frontier.Key]recrawl.Reading{}, verified: map[frontier.HostID]uint8{},
 	}
 	if v.generation > 0 {
@@ -76,7 +78,8 @@ type Visit struct {
 	Header http.Header
 
 	generation  uint32
-	known       *recrawl.Known // nil at the first visit
+	known       *recrawl.Known // nil at the first visit, and if no visit before made a request
+	change      page.Change    // what an earlier visit of the same generation found
 	conditional bool
 	noCache     bool
 	verifies    bool
@@ -95,7 +98,7 @@ func (v *Visits) Begin(ctx context.Context, l *frontier.Link) (Visit, error) {
 	if how == recrawl.ReadAround {
 		visit.Header, visit.noCache = http.Header{"Cache-Control": {"no-cache"}}, true
 	}
-	if v.generation == 0 || l.Visit < 2 {
+	if l.Visit < 2 {
 		return visit, nil
 	}
 	p, ok, err := v.store.Before(ctx, l.Key, l.Visit)
@@ -105,11 +108,26 @@ func (v *Visits) Begin(ctx context.Context, l *frontier.Link) (Visit, error) {
 	if err != nil {
 		return visit, fmt.Errorf("read what is known of %s: %w", l.URL, err)
 	}
+	switch page.Outcome(p.Finish.Outcome) {
+	case page.Excluded:
+		return visit, nil
+	case page.Crashed:
+		if v.generation == 0 {
+			return visit, nil
+		}
+	}
 	if visit.known, err = recrawl.KnownFrom(p.Finish); err != nil {
 		return visit, fmt.Errorf("read what is known of %s: %w", l.URL, err)
 	}
-	visit.verifies = how == recrawl.ReadPage || p.Finish.Generation == v.generation && p.Finish.NotModified
-	if how != recrawl.ReadNothing || visit.verifies || recrawl.ReadsAll(v.generation) || !v.readers[p.FactsGeneration] || !v.trusts(l.URL.Host()) {
+	again := p.Finish.Generation == v.generation
+	if again {
+		visit.change = page.Change(p.Finish.Change)
+	}
+	visit.verifies = how == recrawl.ReadPage || again && p.Finish.NotModified
+	switch {
+	case v.generation == 0, how != recrawl.ReadNothing, visit.verifies, recrawl.ReadsAll(v.generation):
+		return visit, nil
+	case !v.readers[p.FactsGeneration], !v.trusts(l.URL.Host()), v.isOutdated(visit.known.Facts):
 		return visit, nil
 	}
 	if h := recrawl.Conditions(visit.known); h != nil {
@@ -121,7 +139,15 @@ func (v *Visits) Begin(ctx context.Context, l *frontier.Link) (Visit, error) {
 // IsConditional reports whether the server may answer 304.
 func (v *Visit) IsConditional() bool { return v.conditional }
 
-// IsLater reports whether the page was visited before, in a recrawl.
+// LeftOut is what the visit before recorded of links that were not followed.
+func (v *Visit) LeftOut() []uint64 {
+	if v.known == nil {
+		return nil
+	}
+	return v.known.Facts.LeftOut
+}
+
+// IsLater reports whether the page was requested in an earlier visit.
 func (v *Visit) IsLater() bool { return v.known != nil }
 
 // HasNewText reports whether facts are those of a text that the visit before did not find.
@@ -146,10 +172,18 @@ func (v *Visit) Confirms(k frontier.Key, f *page.Facts) bool {
 // Judge says what to record of an answer. In the first crawl it is the answer itself.
 func (v *Visit) Judge(a *recrawl.Answer) recrawl.Verdict {
 	a.Conditional, a.NoCache, a.Verifies = v.conditional, v.noCache, v.verifies
-	if v.generation > 0 {
-		return recrawl.Judge(v.known, a)
-	}
-	if a.Status == http.StatusNotModified && !v.noCache {
+	switch {
+	case v.generation > 0:
+		verdict := recrawl.Judge(v.known, a)
+		if v.change == page.New || verdict.Change == page.Unchanged && v.change != page.NoChange {
+			verdict.Change = v.change // compared with the generation before
+		}
+		return verdict
+	case v.known != nil:
+		verdict := recrawl.Judge(v.known, a)
+		verdict.Change, verdict.ChangedAt, verdict.Changes, verdict.Differences = page.NoChange, time.Time{}, 0, nil
+		return verdict
+	case a.Status == http.StatusNotModified && !v.noCache:
 		return recrawl.Verdict{ReadAgain: recrawl.ReadAround}
 	}
 	return recrawl.Verdict{Outcome: a.Outcome, Status: a.Status, Facts: a.Facts, RedirectTo: a.Facts.RedirectTo}

@@ -23,6 +23,9 @@ func (s *stored) Before(context.Context, frontier.Key, uint32) (state.Page, bool
 	return s.page, true, nil
 }
 
+// isOutdated is for pages without their title.
+func isOutdated(f *page.Facts) bool { return f.Title == "" }
+
 func (s *stored) Facts() map[string][]byte { return s.facts }
 
 // A page is asked for with conditions, unless there is a reason against it.
@@ -48,9 +51,12 @@ func TestConditions(t *testing.T) {
 		"no reader":                    {"3", func(s *stored) { delete(s.facts, "reader 1") }, 0, false, false},
 		"its host is not believed":     {"3", func(s *stored) { s.facts["distrust x.test"] = []byte("2") }, 0, false, false},
 		"another host is not believed": {"3", func(s *stored) { s.facts["distrust y.test"] = []byte("2") }, 0, true, false},
+		"its links are outdated": {"3", func(s *stored) {
+			s.page.Finish.Facts = (&page.Facts{ETag: `"v1"`, TextHash: new(page.Hash(1)), ContentHash: new(page.Hash(2))}).Append(nil)
+		}, 0, false, false},
 		"no validators":                {"3", func(s *stored) { s.page.Finish.Facts = (&page.Facts{TextHash: new(page.Hash(1))}).Append(nil) }, 0, false, false},
 	} {
-		facts := page.Facts{ETag: `"v1"`, TextHash: new(page.Hash(1)), ContentHash: new(page.Hash(2))}
+		facts := page.Facts{Title: "T", ETag: `"v1"`, TextHash: new(page.Hash(1)), ContentHash: new(page.Hash(2))}
 		s := &stored{
 			page: state.Page{
 				Link:   frontier.Link{URL: u},
@@ -61,7 +67,7 @@ func TestConditions(t *testing.T) {
 		if c.edit != nil {
 			c.edit(s)
 		}
-		v := New(s, reader)
+		v := New(s, reader, isOutdated)
 		link := frontier.Link{URL: u, Visit: 6, Key: urlnorm.NewHasher(1).Key(u)}
 		if c.how != recrawl.ReadNothing {
 			v.ReadAgain(link.Key, c.how)
@@ -87,7 +93,7 @@ func TestConditions(t *testing.T) {
 
 // In the first crawl an answer 304, which nothing asked for, is asked for once more, around caches.
 func TestUnaskedNotModified(t *testing.T) {
-	v := New(&stored{}, "")
+	v := New(&stored{}, "", isOutdated)
 	link := frontier.Link{URL: urlnorm.MustCanonical("http://x.test/a"), Visit: 1}
 	for try := range 2 {
 		visit, err := v.Begin(t.Context(), &link)
@@ -108,7 +114,7 @@ func TestUnaskedNotModified(t *testing.T) {
 
 // The first answers 304 of each host are verified, and of the others one in a hundred.
 func TestSample(t *testing.T) {
-	v := New(&stored{facts: map[string][]byte{"generation": []byte("1")}}, "")
+	v := New(&stored{facts: map[string][]byte{"generation": []byte("1")}}, "", isOutdated)
 	for host := range frontier.HostID(2) {
 		n := 0
 		for i := range uint64(10_000) {
@@ -128,7 +134,7 @@ func TestSample(t *testing.T) {
 
 // Once a host is distrusted, nothing is recorded for it.
 func TestDistrust(t *testing.T) {
-	v := New(&stored{facts: map[string][]byte{"generation": []byte("1")}}, "")
+	v := New(&stored{facts: map[string][]byte{"generation": []byte("1")}}, "", isOutdated)
 	recorded := 0
 	record := func() error { recorded++; return nil }
 	if ok, err := v.RecordNotModified("x.test", record); !ok || err != nil || recorded != 1 {

@@ -1,0 +1,203 @@
+package scope
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/state"
+)
+
+// Rules are the settings by which links and entries of sitemaps are left out. They are stored, as JSON.
+type Rules struct {
+	Scope          string   `json:"scope"`
+	OnlyHosts      []string `json:"only_hosts,omitempty"`
+	Include        []string `json:"include,omitempty"`
+	Exclude        []string `json:"exclude,omitempty"`
+	SkipExtensions []string `json:"skip_extensions,omitempty"`
+	MaxDepth       int      `json:"max_depth"`
+	FollowNofollow bool     `json:"follow_nofollow,omitempty"`
+	Since          string   `json:"since,omitempty"`
+	Sitemaps       bool     `json:"sitemaps,omitempty"` // they are read
+}
+
+// RulesOf are the rules of settings.
+func RulesOf(s *config.Settings) Rules {
+	return Rules{
+		Scope: s.Scope, OnlyHosts: s.OnlyHosts, Include: s.Include, Exclude: s.Exclude, SkipExtensions: s.SkipExtensions, MaxDepth: s.MaxDepth,
+		FollowNofollow: s.FollowNofollow, Since: s.Since, Sitemaps: s.Seeds("sitemap"),
+	}
+}
+
+// Wider are the reasons for which earlier rules may have left out what r does not. Expressions are not compared by what they match:
+// another one counts as wider.
+func (r *Rules) Wider(before *Rules) []Reason {
+	var all []Reason
+	add := func(why Reason, wider bool) {
+		if wider {
+			all = append(all, why)
+		}
+	}
+	add(OutOfScope, reach(r.Scope) > reach(before.Scope) || admitsMore(r.OnlyHosts, before.OnlyHosts))
+	add(Excluded, !containsAll(r.Exclude, before.Exclude))
+	add(NotIncluded, admitsMore(r.Include, before.Include))
+	add(ByExtension, !containsAll(r.SkipExtensions, before.SkipExtensions))
+	add(TooDeep, before.MaxDepth >= 0 && (r.MaxDepth < 0 || r.MaxDepth > before.MaxDepth))
+	add(NotFollowed, r.FollowNofollow && !before.FollowNofollow)
+	add(OlderThan, before.Since != "" && isEarlier(r.Since, before.Since))
+	return all
+}
+
+// reach orders the kinds of scope: of the same start URLs, each contains those before it.
+func reach(kind string) int {
+	return slices.Index([]string{"prefix", "host", "subdomains", "domain", "any"}, kind)
+}
+
+// admitsMore is for lists of what is allowed, of which an empty one allows everything.
+func admitsMore(now, before []string) bool {
+	return len(before) > 0 && (len(now) == 0 || !containsAll(before, now))
+}
+
+func containsAll(list, items []string) bool {
+	return !slices.ContainsFunc(items, func(item string) bool { return !slices.Contains(list, item) })
+}
+
+// isEarlier compares dates of the setting since. An empty one is before all others.
+func isEarlier(a, b string) bool {
+	earlier, _ := config.ParseDate(a) // checked when the settings were loaded; zero if it is empty
+	later, _ := config.ParseDate(b)
+	return earlier.Before(later)
+}
+
+// History is how the rules of a crawl have changed over its runs. With what is recorded of a page it tells whether the page has links
+// that were left out by narrower rules than those of today. Such a page is outdated: it is read again.
+type History struct {
+	Rules Rules `json:"rules"` // of the last run
+	// Edition is the number of the rules. It grows when they become wider, and is recorded with what is read.
+	Edition uint64 `json:"edition"`
+	// Wider is the edition in which the rules last became wider, by the reason for which they left out more before.
+	Wider map[Reason]uint64 `json:"wider,omitempty"`
+	// Sitemaps is the edition since which sitemaps are read, if they were not from the beginning.
+	Sitemaps uint64 `json:"sitemaps,omitempty"`
+	// Later means that an earlier version of the program began the crawl, which did not record what it left out of a page. Its editions begin
+	// with 1, so that a page without a record is one of those.
+	Later bool `json:"later,omitempty"`
+}
+
+// factScope is the name of the fact that holds the history.
+const factScope = "scope"
+
+// ReadHistory reads the history of a crawl from its facts. It reports false if there is none.
+func ReadHistory(facts map[string][]byte) (h History, known bool, err error) {
+	text, known := facts[factScope]
+	if known {
+		if err := json.Unmarshal(text, &h); err != nil {
+			return h, true, fmt.Errorf("read by which rules links were left out: %w", err)
+		}
+	}
+	return h, known, nil
+}
+
+// Fact is the history as it is stored.
+func (h *History) Fact() (frontier.CrawlFact, error) {
+	text, err := json.Marshal(h)
+	return frontier.CrawlFact{Name: factScope, Value: text}, err
+}
+
+// Begin takes the rules of a run that begins.
+func (h *History) Begin(now Rules) {
+	wider, sitemaps := now.Wider(&h.Rules), now.Sitemaps && !h.Rules.Sitemaps
+	h.Rules = now
+	if len(wider) == 0 && !sitemaps {
+		return
+	}
+	h.Edition++
+	h.Wider = maps.Clone(h.Wider)
+	for _, why := range wider {
+		if h.Wider == nil {
+			h.Wider = map[Reason]uint64{}
+		}
+		h.Wider[why] = h.Edition
+	}
+	if sitemaps {
+		h.Sitemaps = h.Edition
+	}
+}
+
+// Widened is the edition in which the rules last became wider; 0 if they never did.
+func (h *History) Widened() uint64 {
+	last := h.Sitemaps
+	for _, edition := range h.Wider {
+		last = max(last, edition)
+	}
+	return last
+}
+
+// IsOutdated reports whether a page, of which LeftOut was recorded, has links that narrower rules left out. Counted are the counters
+// of the crawl, or of a part of it that has the page.
+func (h *History) IsOutdated(leftOut []uint64, counted *state.Counters) bool {
+	edition, skips := readLeftOut(leftOut)
+	for why, since := range h.Wider {
+		switch {
+		case edition >= since || int(why) >= len(skips):
+		case skips[why] > 0, h.lacks(leftOut) && counted.Skips[why] > 0:
+			return true
+		}
+	}
+	return false
+}
+
+// IsUnseeded reports whether a start page, of which LeftOut was recorded, was last read by rules without sitemaps, of which there are
+// some now. They are requested when the page is.
+func (h *History) IsUnseeded(leftOut []uint64) bool {
+	edition, _ := readLeftOut(leftOut)
+	return edition < h.Sitemaps
+}
+
+// lacks reports whether it is not known what was left out.
+func (h *History) lacks(leftOut []uint64) bool { return h.Later && len(leftOut) == 0 }
+
+// AppendLeftOut appends the form in which it is stored what was left out of a page or a sitemap: the edition of the rules, and then the
+// number of each reason and how many links it was. Nothing is appended if all is zero.
+func (h *History) AppendLeftOut(list []uint64, skips *Skips) []uint64 {
+	begin := len(list)
+	list = append(list, h.Edition)
+	for why, n := range skips {
+		if n > 0 {
+			list = append(list, uint64(why), n)
+		}
+	}
+	if len(list) == begin+1 && h.Edition == 0 {
+		return list[:begin]
+	}
+	return list
+}
+
+func readLeftOut(list []uint64) (edition uint64, skips Skips) {
+	if len(list) == 0 {
+		return 0, skips
+	}
+	for pairs := list[1:]; len(pairs) >= 2; pairs = pairs[2:] {
+		if why := pairs[0]; why < uint64(len(skips)) {
+			skips[why] += pairs[1]
+		}
+	}
+	return list[0], skips
+}
+
+// Change appends to list what a reading of a page or a sitemap changes of the counts. Before and now are what was and is recorded of it;
+// again means that it was read before. If that was not recorded then, its counts stay as they are.
+func (h *History) Change(list []frontier.Skip, partition uint8, before, now []uint64, again bool) []frontier.Skip {
+	if again && h.lacks(before) {
+		return list
+	}
+	_, had := readLeftOut(before)
+	_, has := readLeftOut(now)
+	for why := range has {
+		has[why] -= had[why] // below zero, it is taken off the count
+	}
+	return has.AppendTo(list, partition)
+}
