@@ -212,7 +212,8 @@ type Evidence struct {
 
 // A Skip is a number of links that were found and not queued, for one reason. It is
 // what a record adds to the count, so that each link is counted once however often
-// the crawl is killed.
+// the crawl is killed. A later visit that leaves out fewer links adds a number below
+// zero, modulo 2^64.
 type Skip struct {
 	Partition uint8 // of the page that has the links, or of their source
 	Reason    uint8 // the caller's code; a store counts by it

@@ -26,6 +26,7 @@ import (
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/export"
 	"github.com/mapwright/mapwright/state"
 )
@@ -309,12 +310,35 @@ func (f *settingFlags) loadResumed(plan *datadir.Plan) (*config.Loaded, *session
 	if loaded.Settings.Profile == config.Safe {
 		return nil, nil, errSafe
 	}
+	if err := checkNotWider(plan, loaded.Settings); err != nil {
+		return nil, nil, err
+	}
 	plan.Settings = loaded.Settings.Stored()
 	text, err := plan.Encode()
 	if err != nil {
 		return nil, nil, err
 	}
 	return loaded, &session.Resume{Plan: text, MaxURLs: uint64(loaded.Settings.PageCap())}, nil
+}
+
+// checkNotWider refuses rules by which links belong to a crawl of several machines that were left out so far. The pages that have them would
+// have to be visited again, which machines cannot do together.
+func checkNotWider(plan *datadir.Plan, s *config.Settings) error {
+	had, err := config.Load(config.FromStored(plan.Settings))
+	if err != nil {
+		return &exitError{exitFailed, fmt.Errorf("read the settings of the crawl: %w", err)}
+	}
+	before, now := scope.RulesOf(had.Settings), scope.RulesOf(s)
+	wider := now.Wider(&before)
+	if len(wider) == 0 {
+		return nil
+	}
+	names := make([]string, len(wider))
+	for i, why := range wider {
+		names[i] = why.String()
+	}
+	return usage("the scope of a crawl of several machines cannot be made wider: what it left out so far (%s in report.json) would be missing from its map. "+
+		"Start another crawl with these settings", strings.Join(names, ", "))
 }
 
 // retryName is the setting that makes another run try pages again.

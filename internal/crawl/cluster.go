@@ -149,9 +149,6 @@ func (m *member) note(end session.End) {
 		atEnd.duration.Store(int64(m.local.Duration))
 		atEnd.timeReached(m.local.Duration)
 	default:
-		if m.endings.perHost > 0 {
-			m.endings.hosts.limited.Store(true) // perhaps on another machine; what is left decides
-		}
 		m.endings.set(drained())
 	}
 }

@@ -101,7 +101,7 @@ func (e *endings) settle(ctx context.Context) error {
 	if e.end.status != report.Complete {
 		return nil
 	}
-	if e.hosts.limited.Load() && left > 0 {
+	if e.perHost > 0 && left > 0 { // nothing else leaves pages without an end of the run
 		text := fmt.Sprintf("Reached max_urls_per_host limit of %d on some hosts", e.perHost)
 		e.end = ending{set: true, status: report.Partial, success: true, reason: text}
 		return nil

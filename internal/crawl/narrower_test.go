@@ -161,3 +161,15 @@ func TestStartPagesAlone(t *testing.T) {
 		t.Errorf("%s, skipped %v, requests %v", rep.Status, rep.SkippedLinks, site.requests())
 	}
 }
+
+// A page limit per host that is lowered below what the host has had leaves the rest pending, and the crawl is not complete.
+func TestLowerLimitPerHost(t *testing.T) {
+	t.Parallel()
+	site := newHandSite(t, map[string]any{"a.test/": `<html><a href="/1">1</a><a href="/2">2</a><a href="/3">3</a><a href="/4">4</a>`})
+	dir := newDataDir(t)
+	site.crawl(dir, func(s *config.Settings) { s.MaxURLsPerHost = 3 }, "http://a.test/")
+	rep, _ := site.resume(dir, nil, func(s *config.Settings) { s.MaxURLsPerHost = 2 })
+	if rep.Status != report.Partial || !strings.Contains(rep.Reason, "max_urls_per_host") || rep.Outcomes["pending"] != 2 {
+		t.Errorf("%s (%s): %v", rep.Status, rep.Reason, rep.Outcomes)
+	}
+}

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
@@ -43,9 +42,8 @@ type hostObserver struct {
 	notify  func(Notice)                     // may be nil
 	starts  map[string]bool                  // hosts of the start URLs; not changed any more
 
-	limited atomic.Bool // some host reached max-urls-per-host; written by observe
-	mu      sync.Mutex
-	lost    map[string]bool // guarded by mu; hosts of starts that were abandoned
+	mu   sync.Mutex
+	lost map[string]bool // guarded by mu; hosts of starts that were abandoned
 }
 
 // observe is told by the frontier what happens to hosts: one log line for each change of pace, refusal and retry, and a metric.
@@ -70,7 +68,6 @@ func (o *hostObserver) observe(n frontier.Notice) {
 		o.log.Warn("a domain is abandoned: too many of its URLs failed in a row", "host", n.Host, "waiting", n.Waiting)
 		o.abandoned(n.Host)
 	case frontier.NoticeHostLimit:
-		o.limited.Store(true)
 		o.log.Info("a host reached max-urls-per-host", "host", n.Host, "waiting", n.Waiting)
 	}
 }

@@ -73,3 +73,34 @@ func TestResumeWithANarrowerScope(t *testing.T) {
 	}
 	succeeded(t, run(t, "export", dir, "--format", "csv"))
 }
+
+// A recrawl and a resume with a wider scope find all that a crawl with it finds, and say so.
+func TestWiderScope(t *testing.T) {
+	t.Parallel()
+	start := sections(t, "forum", "shop", "news")
+	whole := filepath.Join(t.TempDir(), "whole")
+	ended(t, run(t, "crawl", "--profile", "own-site", "--data-dir", whole, "--start-url", start), whole, 0, "complete", "")
+	want := readLines(t, whole)
+	for _, command := range []string{"resume", "recrawl"} {
+		dir := filepath.Join(t.TempDir(), "data")
+		ended(t, run(t, "crawl", "--profile", "own-site", "--data-dir", dir, "--max-depth", "2", "--exclude", "/news/", "--start-url", start), dir, 0, "complete", "")
+		if command == "recrawl" { // its --exclude is for one recrawl, and not a setting of the crawl
+			ended(t, run(t, "resume", "--data-dir", dir, "--exclude", ""), dir, 0, "complete", "")
+		}
+		args := []string{command, "--data-dir", dir, "--max-depth", "-1"}
+		if command == "resume" {
+			args = append(args, "--exclude", "")
+		}
+		rep := ended(t, run(t, args...), dir, 0, "complete", "")
+		got := readLines(t, dir)
+		for url := range want {
+			if got[url].Outcome != "ok" {
+				t.Errorf("%s: %s is %q", command, url, got[url].Outcome)
+			}
+		}
+		if len(got) != len(want) || len(rep.SkippedLinks) != 0 {
+			t.Errorf("%s: %d URLs, want %d; skipped %v", command, len(got), len(want), rep.SkippedLinks)
+		}
+		fitsSchema(t, dir)
+	}
+}

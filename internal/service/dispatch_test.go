@@ -461,8 +461,8 @@ func TestHostsOfAPausedCrawl(t *testing.T) {
 		t.Fatalf("warnings %q", c.Warnings)
 	}
 	before := web.HostStats(1).Pages
-	c, err := ts.Crawls.Edit(t.Context(), ts.admin, c.ID, Edit{Settings: raw("only_hosts", `["h0.test"]`, "max_depth", "50")})
-	if err != nil || len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], "max_depth") {
+	c, err := ts.Crawls.Edit(t.Context(), ts.admin, c.ID, Edit{Settings: raw("only_hosts", `["h0.test"]`, "max_sitemap_depth", "4", "max_depth", "50")})
+	if err != nil || len(c.Warnings) != 1 || !strings.Contains(c.Warnings[0], "max_sitemap_depth") {
 		t.Fatalf("warnings %q, %v", c.Warnings, err)
 	}
 	ts.do(c.ID, CommandResume)
@@ -472,6 +472,37 @@ func TestHostsOfAPausedCrawl(t *testing.T) {
 	}
 	if !slices.Contains(done.Warnings, c.Warnings[0]) {
 		t.Errorf("the warning is gone at the end: %q", done.Warnings)
+	}
+}
+
+// A paused crawl that gets a wider scope reads pages again whose links it left out, and so does a recrawl after a complete one.
+func TestWiderScopeOfAPausedCrawl(t *testing.T) {
+	web := startWeb(t, testweb.Config{Pages: 40})
+	ts := openService(t, Options{Base: quick(web)}).run()
+	web.Hold(4)
+	c := ts.submit(ts.admin, web.StartURLs()[0], "max_depth", "1")
+	awaitPages(t, web, 5)
+	ts.do(c.ID, CommandPause)
+	ts.awaitState(c.ID, Pausing, Paused)
+	web.Release()
+	ts.awaitState(c.ID, Paused)
+	widen := func(depth string) {
+		t.Helper()
+		if c, err := ts.Crawls.Edit(t.Context(), ts.admin, c.ID, Edit{Settings: raw("max_depth", depth)}); err != nil || len(c.Warnings) > 0 {
+			t.Fatalf("warnings %q, %v", c.Warnings, err)
+		}
+	}
+	widen("2")
+	ts.do(c.ID, CommandResume)
+	c = ts.awaitState(c.ID, Complete)
+	deeper := c.Outcomes["ok"]
+	if deeper < 10 {
+		t.Errorf("resumed: outcomes %v", c.Outcomes)
+	}
+	widen("-1")
+	ts.do(c.ID, CommandRecrawl)
+	if c = ts.awaitState(c.ID, Complete); c.Outcomes["ok"] != 40 || c.Generation != 1 {
+		t.Errorf("crawled again: outcomes %v, %d before", c.Outcomes, deeper)
 	}
 }
 

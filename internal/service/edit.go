@@ -162,7 +162,7 @@ func scopeSettings() []string {
 	return []string{"scope", "only_hosts", "include", "exclude", "skip_extensions"}
 }
 
-// lateSettings are limits by which links and sitemaps are passed over when they are found, by file key.
+// lateSettings are limits by which sitemaps are passed over when they are found, by file key.
 func lateSettings() []string {
-	return []string{"max_depth", "max_sitemaps", "max_sitemaps_per_host", "max_foreign_sitemaps", "max_sitemap_depth", "max_sitemap_children"}
+	return []string{"max_sitemaps", "max_sitemaps_per_host", "max_foreign_sitemaps", "max_sitemap_depth", "max_sitemap_children"}
 }

@@ -71,7 +71,7 @@ type Report struct {
 	StatusClasses map[string]int64 `json:"status_classes"`
 	Indexable     int64            `json:"indexable"`
 	NotIndexable  map[string]int64 `json:"not_indexable,omitempty"`
-	SkippedLinks  map[string]int64 `json:"skipped_links,omitempty"` // links found in all runs of the crawl that do not belong to it, by reason
+	SkippedLinks  map[string]int64 `json:"skipped_links,omitempty"` // links that do not belong to the crawl, by reason, as of the last reading of each page
 	Traps         map[string]int64 `json:"traps,omitempty"`
 
 	Generation    uint32           `json:"generation"`               // 0 is the first crawl, 1 the first recrawl

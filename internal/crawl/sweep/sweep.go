@@ -161,7 +161,11 @@ func (s *Sweeper) sweepAll(ctx context.Context) error {
 	if err := s.o.Frontier.Revisit(ctx, nil, frontier.CrawlFact{Name: factSwept, Value: s.number}); err != nil {
 		return err
 	}
-	s.o.Log.Info("all pages that are due are queued for another visit", "generation", s.generation, "pages", total)
+	if s.generation == 0 {
+		s.o.Log.Info("the settings leave out less than before: pages and URLs that are concerned are queued", "pages", total)
+	} else {
+		s.o.Log.Info("all pages that are due are queued for another visit", "generation", s.generation, "pages", total)
+	}
 	return nil
 }
 

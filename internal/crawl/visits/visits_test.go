@@ -54,7 +54,7 @@ func TestConditions(t *testing.T) {
 		"its links are outdated": {"3", func(s *stored) {
 			s.page.Finish.Facts = (&page.Facts{ETag: `"v1"`, TextHash: new(page.Hash(1)), ContentHash: new(page.Hash(2))}).Append(nil)
 		}, 0, false, false},
-		"no validators":                {"3", func(s *stored) { s.page.Finish.Facts = (&page.Facts{TextHash: new(page.Hash(1))}).Append(nil) }, 0, false, false},
+		"no validators": {"3", func(s *stored) { s.page.Finish.Facts = (&page.Facts{TextHash: new(page.Hash(1))}).Append(nil) }, 0, false, false},
 	} {
 		facts := page.Facts{Title: "T", ETag: `"v1"`, TextHash: new(page.Hash(1)), ContentHash: new(page.Hash(2))}
 		s := &stored{
