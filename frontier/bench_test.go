@@ -174,7 +174,7 @@ func BenchmarkWake(b *testing.B) {
 		}()
 	}
 	for f.Stats().Idle < 512 {
-		time.Sleep(time.Millisecond)
+		runtime.Gosched()
 	}
 	i := 0
 	defer cpu(b)()
