@@ -6,6 +6,10 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gofrs/flock"
 )
 
 const magic = "testfile"
@@ -87,6 +91,43 @@ func TestFrameKeepsOld(t *testing.T) {
 	if names, err := os.ReadDir(dir); err != nil || len(names) != 1 {
 		t.Errorf("left in the directory: %v, %v", names, err)
 	}
+}
+
+// Another process looks who owns the directory, however slowly. It is not taken for the owner.
+func TestLockBesideALook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		look := flock.New(filepath.Join(dir, LockName))
+		if shared, err := look.TryRLock(); !shared || err != nil {
+			t.Fatal(shared, err)
+		}
+		got := make(chan error, 1)
+		var l *Lock
+		go func() {
+			var err error
+			l, err = Acquire(dir)
+			got <- err
+		}()
+		time.Sleep(time.Second)
+		select {
+		case err := <-got:
+			t.Fatalf("while another process looks: %v", err)
+		default:
+		}
+		if err := look.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-got; err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		if _, err := Acquire(dir); time.Since(began) != 0 {
+			t.Errorf("%v after %s", err, time.Since(began))
+		}
+		if err := l.Release(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestLock(t *testing.T) {

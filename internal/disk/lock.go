@@ -20,8 +20,9 @@ const LockName = "LOCK"
 // processes could hold locks on two files of that name.
 type Lock struct{ file *flock.Flock }
 
+// A shared lock is only held for a moment. Acquire waits for it at most lockTries times lockPause.
 const (
-	lockTries = 3
+	lockTries = 2000
 	lockPause = 5 * time.Millisecond
 )
 
@@ -33,8 +34,6 @@ const pidAt = 1
 func Acquire(dir string) (*Lock, error) {
 	path := filepath.Join(dir, LockName)
 	file := flock.New(path, flock.SetFlag(os.O_CREATE|os.O_RDWR), flock.SetPermissions(0o600))
-	// Owner holds a shared lock for a moment, so one failure does not
-	// show that there is an owner.
 	for try := 0; ; try++ {
 		locked, err := file.TryLock()
 		if err != nil {
@@ -43,8 +42,17 @@ func Acquire(dir string) (*Lock, error) {
 		if locked {
 			break
 		}
-		if try == lockTries {
+		// An owner's lock is not shared. Those of Owner, and of this call, are.
+		shared, err := file.TryRLock()
+		if err != nil {
+			return nil, fmt.Errorf("lock: %w", err)
+		}
+		if !shared || try == lockTries {
+			_ = file.Close() // nothing was written
 			return nil, &LockedError{Dir: dir, PID: readPID(path)}
+		}
+		if err := file.Unlock(); err != nil {
+			return nil, fmt.Errorf("lock: %w", err)
 		}
 		time.Sleep(lockPause)
 	}
