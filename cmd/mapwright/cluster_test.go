@@ -11,6 +11,8 @@ import (
 	"github.com/mapwright/mapwright/internal/cluster"
 	"github.com/mapwright/mapwright/internal/cluster/overview"
 	"github.com/mapwright/mapwright/internal/cluster/session"
+	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/crawl/datadir"
 )
 
 // The help of join lists what it takes, and not what is set for all machines.
@@ -91,6 +93,30 @@ func TestClusterGoOn(t *testing.T) {
 	} {
 		if got := clusterGoOn("a", reason); got != want {
 			t.Errorf("%s: %q, want %q", reason, got, want)
+		}
+	}
+}
+
+// Several machines do not visit pages again, so that they cannot have wider rules than before.
+func TestClusterIsNotMadeWider(t *testing.T) {
+	before := config.Defaults(config.Polite)
+	before.MaxDepth, before.Exclude = 3, []string{"/a"}
+	plan := datadir.NewPlan(before, nil)
+	for name, c := range map[string]struct {
+		edit func(*config.Settings)
+		want string // in the refusal; empty if there is none
+	}{
+		"as before":  {func(*config.Settings) {}, ""},
+		"narrower":   {func(s *config.Settings) { s.MaxDepth, s.Exclude, s.MaxURLs = 2, []string{"/a", "/b"}, 10 }, ""},
+		"deeper":     {func(s *config.Settings) { s.MaxDepth = -1 }, "too_deep"},
+		"two wider":  {func(s *config.Settings) { s.Scope, s.Exclude = "any", nil }, "out_of_scope, excluded"},
+		"one of two": {func(s *config.Settings) { s.MaxDepth, s.Exclude = 1, []string{"/b"} }, "(excluded in report.json)"},
+	} {
+		s := *before
+		c.edit(&s)
+		err := checkNotWider(plan, &s)
+		if (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

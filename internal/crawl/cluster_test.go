@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -25,6 +26,7 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/fetch"
+	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/testweb"
 )
 
@@ -546,6 +548,31 @@ func TestClusterDepth(t *testing.T) {
 		for u, l := range want {
 			if got[u].Depth != l.Depth || got[u].Outcome != l.Outcome {
 				t.Errorf("%s has depth %d (%s), want %d (%s)", u, got[u].Depth, got[u].Outcome, l.Depth, l.Outcome)
+			}
+		}
+	})
+}
+
+// Settings that change while machines work, and are narrower, hold for what is queued.
+func TestClusterNarrowerScope(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		web := newMemoryWeb(t, clusterWeb())
+		s := clusterSettings(web.Server)
+		c := newTestCluster(t, web, s, web.StartURLs()...)
+		leave := make(chan struct{})
+		time.AfterFunc(8*time.Second, func() { close(leave) })
+		if _, err := c.machine().once(t.Context(), leave); !errors.As(err, new(*LeftError)) {
+			t.Fatal(err)
+		}
+		s.Exclude = []string{"."}
+		m := c.machine()
+		rep, err := m.run(t.Context())
+		if err != nil || rep.Status != report.Complete || rep.Outcomes["excluded"] == 0 || rep.Outcomes["pending"] != 0 || rep.Cluster.Run != 1 {
+			t.Fatalf("%+v, %v", rep, err)
+		}
+		for u, l := range readLines(t, m.dir) {
+			if l.Outcome == page.Excluded.String() && (web.agents(u)["machine-"+m.id.String()] > 0 || !strings.Contains(l.Error, "--exclude")) {
+				t.Errorf("%s: %q", u, l.Error)
 			}
 		}
 	})

@@ -108,7 +108,8 @@ func open(ctx context.Context, shared *Shared, o Options, stop *stopSignal) (*ru
 // build makes the parts of a run over its open store. Whatever fails, the caller closes the store.
 func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop *stopSignal, reader *parser.Parser, indexes *seeding.Indexes) error {
 	settings, store := r.settings, r.store
-	resumed, swept := store.Run() > 1, sweep.IsSwept(store.Facts(), &r.history)
+	// Settings of several machines may change within a run.
+	resumed, swept := store.Run() > 1 || o.Cluster != nil, sweep.IsSwept(store.Facts(), &r.history)
 	startHosts, bare := map[string]bool{}, map[string]bool{}
 	for _, s := range r.starts {
 		startHosts[s.URL.Host()] = true

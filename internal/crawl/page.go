@@ -48,7 +48,7 @@ type pageTools struct {
 	client   *fetch.Client // the fetcher when it is the run's own, else nil
 	warnings *warnings
 	bare     map[string]bool // start URLs that were bare domains
-	resumed  bool            // earlier runs have queued URLs, perhaps by other settings
+	resumed  bool            // earlier runs or other machines have queued URLs, perhaps by other settings
 	history  *scope.History  // of the rules by which links are left out
 	extended func(string)    // tells other machines of a scope extension, before it is recorded; nil if this is the only machine
 }
@@ -209,7 +209,7 @@ func (w *pageServer) locate(l *frontier.Link) error {
 			l.Depth, l.Priority = found.Depth, found.Priority
 		}
 	}
-	if w.settings.MaxDepth < 0 || l.Depth == 0 || w.extended == nil && !w.resumed {
+	if w.settings.MaxDepth < 0 || l.Depth == 0 || !w.resumed {
 		return nil
 	}
 	listed, err := state.IsListed(w.store, l.Key)

@@ -32,7 +32,7 @@ type sitemapServer struct {
 	warnings *warnings
 	scope    *scope.Scope
 	room     *room
-	resumed  bool // earlier runs have queued sitemaps, perhaps by other settings
+	resumed  bool // earlier runs or other machines have queued sitemaps, perhaps by other settings
 }
 
 // serve reads a sitemap as it comes, adds its entries and requests the sitemaps that it names.
