@@ -112,7 +112,7 @@ func newServe(environ []string, io stdio) *cobra.Command {
 	fs.StringVar(&f.tlsCert, "tls-cert", "", "`file` with the certificate, to speak https")
 	fs.StringVar(&f.tlsKey, "tls-key", "", "`file` with the key of the certificate")
 	fs.BoolVar(&f.insecureHTTP, "insecure-http", false, "allow plain HTTP on addresses beyond this machine: keys can be read on the way")
-	fs.Float64Var(&f.rateLimit, "rate-limit", api.DefaultRate, "requests per second of one key (0 is no limit)")
+	fs.Float64Var(&f.rateLimit, "rate-limit", api.DefaultRate, "requests per second of one key; all keys of an account have four times as many (0 is no limit)")
 	fs.StringVar(&f.logLevel, "log-level", "info", "least level that is logged: debug, info, warn or error")
 	fs.StringVar(&f.logFormat, "log-format", "text", "text or json")
 	complete(cmd, "log-level", []string{"debug", "info", "warn", "error"})

@@ -129,6 +129,12 @@ type Caller struct {
 	Schedule string // id of the schedule that submits a crawl
 
 	lastUsed time.Time // when the key was used before
+	expires  page.Time // when keys end that the caller makes, at the latest; zero is no bound
+}
+
+// MayRevoke says whether the caller has all scopes of a key.
+func (c *Caller) MayRevoke(k *Key) bool {
+	return !slices.ContainsFunc(k.Scopes, func(s Scope) bool { return !c.Has(s) })
 }
 
 // Has says whether the caller has a scope.

@@ -33,7 +33,11 @@ func scanKey(row Scanner, more ...any) (k Key, err error) {
 	return k, FromJSON(scopes, &k.Scopes)
 }
 
-// CreateKey makes a key of an account, which may be given by its name. Secret is in the answer only.
+// mostKeys bounds the keys of an account that are valid or were made within a day. An admin may make more.
+const mostKeys = 100
+
+// CreateKey makes a key of an account, which may be given by its name. Secret is in the answer only. The key can do no
+// more than the caller, and ends with it at the latest.
 func (a *Accounts) CreateKey(ctx context.Context, c *Caller, k Key) (Key, error) {
 	var faults []FieldError
 	if k.Name != "" {
@@ -48,10 +52,19 @@ func (a *Accounts) CreateKey(ctx context.Context, c *Caller, k Key) (Key, error)
 	for _, s := range k.Scopes {
 		if !slices.Contains(Scopes(), s) {
 			faults = append(faults, FieldError{"scopes", "unknown", fmt.Sprintf("there is no scope %q; scopes are read, write and admin", s)})
+		} else if !c.Has(s) {
+			faults = append(faults, FieldError{"scopes", "not_allowed", fmt.Sprintf("a key cannot give a scope that it does not have: %s", s)})
 		}
 	}
-	if !k.ExpiresAt.IsZero() && !k.ExpiresAt.After(time.Now()) {
+	if k.ExpiresAt.IsZero() {
+		k.ExpiresAt = c.expires
+	}
+	switch {
+	case !k.ExpiresAt.IsZero() && !k.ExpiresAt.After(time.Now()):
 		faults = append(faults, FieldError{"expires_at", "invalid", "it is in the past"})
+	case !c.expires.IsZero() && k.ExpiresAt.After(c.expires.Time):
+		faults = append(faults, FieldError{"expires_at", "not_allowed",
+			fmt.Sprintf("a key cannot outlive the one that makes it, which ends at %s", c.expires.Format(time.RFC3339))})
 	}
 	if err := Invalid("the key", faults); err != nil {
 		return Key{}, err
@@ -64,6 +77,9 @@ func (a *Accounts) CreateKey(ctx context.Context, c *Caller, k Key) (Key, error)
 			return err
 		}
 		k.Account, k.CreatedAt = account.ID, TimeOf(Millis(tx.now))
+		if err := checkKeyCount(ctx, tx, c, k.Account); err != nil {
+			return err
+		}
 		err = tx.Change("INSERT INTO api_key (id, account, name, hash, scopes_json, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?, ?)",
 			k.ID, k.Account, k.Name, hashOf(k.Secret), ToJSON(k.Scopes), Millis(tx.now), Millis(k.ExpiresAt.Time))
 		return errors.Join(err, tx.Audit(c, "key.create", k.ID, map[string]any{"account": k.Account, "name": k.Name, "scopes": k.Scopes}))
@@ -72,6 +88,20 @@ func (a *Accounts) CreateKey(ctx context.Context, c *Caller, k Key) (Key, error)
 		return Key{}, err
 	}
 	return k, nil
+}
+
+// checkKeyCount refuses a key if the account has as many as it may have.
+func checkKeyCount(ctx context.Context, tx *Tx, c *Caller, account string) error {
+	if c.Has(ScopeAdmin) {
+		return nil
+	}
+	var n int
+	err := tx.QueryRowContext(ctx, "SELECT COUNT(*) FROM api_key WHERE account = ? AND (revoked_at = 0 AND (expires_at = 0 OR expires_at > ?) OR created_at > ?)",
+		account, Millis(tx.now), Millis(tx.now.Add(-24*time.Hour))).Scan(&n)
+	if err == nil && n >= mostKeys {
+		return &Error{Code: ErrPlanLimit, Detail: fmt.Sprintf("an account may have %d keys that are valid or were made within a day: revoke some, or wait", mostKeys)}
+	}
+	return err
 }
 
 // hashOf is the stored form of a secret. Secrets are random and long, so that a slow hash would gain nothing.
@@ -86,15 +116,21 @@ func (a *Accounts) Keys(ctx context.Context, account string) ([]Key, error) {
 		"SELECT "+keyColumns+" FROM api_key WHERE account = ? OR ? = '' ORDER BY id", account, account)
 }
 
-// RevokeKey makes a key invalid. Account, if it is given, is the only one whose keys may be revoked. To revoke a key again is fine.
+// RevokeKey makes a key invalid that can do no more than the caller. Account, if it is given, is the only one whose keys may
+// be revoked. To revoke a key again is fine.
 func (a *Accounts) RevokeKey(ctx context.Context, c *Caller, account, id string) error {
 	return a.s.Write(ctx, func(tx *Tx) error {
-		n, err := tx.Exec("UPDATE api_key SET revoked_at = CASE revoked_at WHEN 0 THEN ? ELSE revoked_at END WHERE id = ? AND (account = ? OR ? = '')",
-			Millis(tx.now), id, account, account)
-		if err == nil && n == 0 {
+		key, err := scanKey(tx.QueryRowContext(ctx, "SELECT "+keyColumns+" FROM api_key WHERE id = ? AND (account = ? OR ? = '')", id, account, account))
+		if errors.Is(err, sql.ErrNoRows) {
 			return notFound("key", id)
 		}
-		return errors.Join(err, tx.Audit(c, "key.revoke", id, nil))
+		if err != nil {
+			return err
+		}
+		if !c.MayRevoke(&key) {
+			return &Error{Code: ErrForbidden, Detail: "the key has more scopes than the one that is to revoke it: " + Join(key.Scopes, ", ")}
+		}
+		return errors.Join(tx.Change("UPDATE api_key SET revoked_at = ? WHERE id = ? AND revoked_at = 0", Millis(tx.now), id), tx.Audit(c, "key.revoke", id, nil))
 	})
 }
 
@@ -154,5 +190,9 @@ func (a *Accounts) caller(ctx context.Context, id string) (c *Caller, hash strin
 	if err != nil {
 		return nil, "", err
 	}
-	return &Caller{Account: account, Key: key.ID, Scopes: key.Scopes, lastUsed: key.LastUsedAt.Time}, hash, nil
+	c = &Caller{Account: account, Key: key.ID, Scopes: key.Scopes, lastUsed: key.LastUsedAt.Time}
+	if hash != "" { // the key of a login link ends with its session, and a person makes keys that last
+		c.expires = key.ExpiresAt
+	}
+	return c, hash, nil
 }

@@ -65,7 +65,11 @@ func (s *Server) authenticate(w http.ResponseWriter, r *http.Request) (*service.
 		return nil, cred, err
 	}
 	caller.Remote = remote
-	if wait, ok := s.limits.keys.take(caller.Key); !ok {
+	wait, ok := s.limits.keys.take(caller.Key)
+	if ok {
+		wait, ok = s.limits.accounts.take(caller.Account.ID)
+	}
+	if !ok {
 		return nil, cred, tooMany(w, wait)
 	}
 	return caller, cred, nil

@@ -64,6 +64,78 @@ func TestKeysRotatedInMidCrawl(t *testing.T) {
 	}
 }
 
+// A key makes and revokes only keys that can do no more than itself and end no later. A person who logged in by a link makes
+// keys that last.
+func TestKeysOfKeys(t *testing.T) {
+	f := newFixture(t, nil)
+	id := func(key string) string { return strings.Split(key, "_")[1] }
+	read, write, admin := f.key("team", service.ScopeRead), f.key("team", service.ScopeWrite), f.key("team", service.ScopeAdmin)
+	other := f.key("others", service.ScopeRead)
+	f.want(403, "DELETE", "/v1/keys/"+id(write), read, "")
+	f.want(403, "DELETE", "/v1/keys/"+id(admin), write, "")
+	f.want(404, "DELETE", "/v1/keys/"+id(other), write, "")
+	f.want(200, "GET", "/v1/me", admin, "")
+	f.want(204, "DELETE", "/v1/keys/"+id(read), write, "")
+	f.want(401, "GET", "/v1/me", read, "")
+	f.want(422, "POST", "/v1/keys", write, `{"scopes":["read","admin"]}`)
+	f.want(422, "POST", "/v1/keys", write, `{"account":"others"}`)
+
+	in := func(hours int) string { return time.Now().Add(time.Duration(hours) * time.Hour).UTC().Format(time.RFC3339) }
+	make := func(by, body string) (key service.Key) {
+		t.Helper()
+		if err := json.Unmarshal([]byte(f.want(201, "POST", "/v1/keys", by, body)), &key); err != nil {
+			t.Fatal(err)
+		}
+		return key
+	}
+	ends := in(10)
+	short := make(admin, `{"scopes":["admin"],"expires_at":"`+ends+`"}`)
+	for body, want := range map[string]string{
+		`{}`: ends, `{"scopes":["read"]}`: ends, `{"expires_at":"` + in(5) + `"}`: in(5), `{"account":"others"}`: ends,
+	} {
+		if made := make(short.Secret, body); made.ExpiresAt.Format(time.RFC3339) > want || made.ExpiresAt.IsZero() {
+			t.Errorf("%s: it ends at %v, want %s", body, made.ExpiresAt, want)
+		}
+	}
+	f.want(422, "POST", "/v1/keys", short.Secret, `{"expires_at":"`+in(11)+`"}`)
+	if made := make(admin, `{}`); !made.ExpiresAt.IsZero() {
+		t.Errorf("a key of one without end ends at %v", made.ExpiresAt)
+	}
+}
+
+// An account has a bounded number of keys, and makes a bounded number in a day. An admin may make more.
+func TestNumberOfKeys(t *testing.T) {
+	f := newFixture(t, nil)
+	write, admin := f.key("team", service.ScopeWrite), f.key("admins", service.ScopeAdmin)
+	made := 0
+	for ; made < 1000; made++ {
+		status, _, text := f.do("POST", "/v1/keys", write, `{"scopes":["read"]}`)
+		if status == 403 {
+			break
+		}
+		var key service.Key
+		if err := json.Unmarshal([]byte(text), &key); status != 201 || err != nil {
+			t.Fatalf("key %d: %d %s", made, status, text)
+		}
+		if made%2 == 0 { // it counts all the same
+			f.want(204, "DELETE", "/v1/keys/"+key.ID, write, "")
+		}
+	}
+	if made >= 200 {
+		t.Errorf("%d keys were made", made)
+	}
+	f.want(201, "POST", "/v1/keys", admin, `{"account":"team"}`)
+	f.key("others", service.ScopeWrite)
+	err := f.svc.Write(t.Context(), func(tx *service.Tx) error {
+		_, err := tx.ExecContext(t.Context(), "UPDATE api_key SET created_at = created_at - 86400001") // a day later
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.want(201, "POST", "/v1/keys", write, `{}`)
+}
+
 // With 10,000 keys each is found, none of them for another, and the parts of the list make it whole.
 func TestManyKeys(t *testing.T) {
 	f := newFixture(t, nil)

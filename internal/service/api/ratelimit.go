@@ -14,14 +14,16 @@ import (
 )
 
 const (
+	keysOfAccount     = 4  // an account has so many times the rate of a key
 	failuresPerSecond = 1  // requests without a valid key, of one address
 	failuresBurst     = 30 // of them at once
 	mostLimiters      = 20_000
 )
 
-// rateLimits bound the requests of each key, and the failed attempts of each address.
+// rateLimits bound the requests of each key, those of all keys of an account, and the failed attempts of each address.
 type rateLimits struct {
 	keys     limiters
+	accounts limiters
 	failures limiters
 }
 
@@ -30,12 +32,15 @@ func newRateLimits(perKey float64) *rateLimits {
 	if r < 0 {
 		r = rate.Inf
 	}
-	burst := 1
-	if r != rate.Inf {
-		burst = int(math.Ceil(2 * float64(r)))
+	of := func(r rate.Limit) limiters {
+		burst := 1
+		if r != rate.Inf {
+			burst = int(math.Ceil(2 * float64(r)))
+		}
+		return limiters{rate: r, burst: burst, all: map[string]*rate.Limiter{}}
 	}
 	return &rateLimits{
-		keys:     limiters{rate: r, burst: burst, all: map[string]*rate.Limiter{}},
+		keys: of(r), accounts: of(min(rate.Inf, keysOfAccount*r)),
 		failures: limiters{rate: failuresPerSecond, burst: failuresBurst, all: map[string]*rate.Limiter{}},
 	}
 }

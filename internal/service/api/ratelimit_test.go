@@ -38,6 +38,27 @@ func TestRateOfAKey(t *testing.T) {
 	})
 }
 
+// The keys of an account have a rate together, however many there are. Without a limit there is none.
+func TestRateOfAnAccount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for perKey, want := range map[float64]int{10: 2 * keysOfAccount * 10, -1: 400} {
+			s := &Server{limits: newRateLimits(perKey)}
+			taken := 0
+			for range 400 {
+				if _, ok := s.limits.accounts.take("a"); ok {
+					taken++
+				}
+			}
+			if taken != want {
+				t.Errorf("rate %v: %d requests at once, want %d", perKey, taken, want)
+			}
+			if _, ok := s.limits.accounts.take("b"); !ok {
+				t.Error("another account has to wait")
+			}
+		}
+	})
+}
+
 // Any number of names takes a bounded number of limiters.
 func TestLimitersAreBounded(t *testing.T) {
 	l := newRateLimits(0)

@@ -26,7 +26,7 @@ func bubbleStream(t *testing.T, test func(t *testing.T, s *Server, key service.K
 		if err != nil {
 			t.Fatal(err)
 		}
-		key, err := svc.Accounts.CreateKey(t.Context(), &service.Caller{System: "test"}, service.Key{Scopes: []service.Scope{service.ScopeRead}})
+		key, err := svc.Accounts.CreateKey(t.Context(), &service.Caller{System: "test", Scopes: []service.Scope{service.ScopeAdmin}}, service.Key{Scopes: []service.Scope{service.ScopeRead}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +66,7 @@ func TestHeartbeat(t *testing.T) {
 				t.Errorf("beat %d comes after %s", beat, at)
 			}
 		}
-		if err := s.service.Accounts.RevokeKey(t.Context(), &service.Caller{System: "test"}, "", key.ID); err != nil {
+		if err := s.service.Accounts.RevokeKey(t.Context(), &service.Caller{System: "test", Scopes: []service.Scope{service.ScopeAdmin}}, "", key.ID); err != nil {
 			t.Fatal(err)
 		}
 		if rest, err := io.ReadAll(res.Body); err != nil || len(rest) > 0 || time.Since(began) != time.Minute {

@@ -19,7 +19,7 @@ import (
 // login logs a browser in with a key of an account, which is made if it is not there.
 func (f *fixture) login(account string, scope service.Scope) *browser {
 	f.t.Helper()
-	operator := &service.Caller{System: "test"}
+	operator := &service.Caller{System: "test", Scopes: []service.Scope{service.ScopeAdmin}}
 	made, err := f.svc.Accounts.Create(f.t.Context(), operator, service.Account{Name: account})
 	if err != nil {
 		f.t.Fatal(err)

@@ -39,6 +39,7 @@ type keyRow struct {
 	Scope string
 	State ui.Cell
 	Mine  bool // the session belongs to it
+	Ends  bool // the session may revoke it
 }
 
 // showAccount shows usage and keys of the account.
@@ -63,7 +64,8 @@ func settingsOf(q *request) (*settingsView, error) {
 		return nil, err
 	}
 	for _, k := range keys {
-		v.Keys = append(v.Keys, keyRow{Key: k, Scope: service.Join(k.Scopes, ", "), State: keyState(&k), Mine: k.ID == q.caller.Key})
+		v.Keys = append(v.Keys, keyRow{Key: k, Scope: service.Join(k.Scopes, ", "), State: keyState(&k), Mine: k.ID == q.caller.Key,
+			Ends: k.RevokedAt.IsZero() && q.caller.MayRevoke(&k)})
 	}
 	for _, s := range service.Scopes() {
 		if q.caller.Has(s) {
