@@ -80,7 +80,9 @@ func TestKeysOfKeys(t *testing.T) {
 	f.want(422, "POST", "/v1/keys", write, `{"scopes":["read","admin"]}`)
 	f.want(422, "POST", "/v1/keys", write, `{"account":"others"}`)
 
-	in := func(hours int) string { return time.Now().Add(time.Duration(hours) * time.Hour).UTC().Format(time.RFC3339) }
+	in := func(hours int) string {
+		return time.Now().Add(time.Duration(hours) * time.Hour).UTC().Format(time.RFC3339)
+	}
 	make := func(by, body string) (key service.Key) {
 		t.Helper()
 		if err := json.Unmarshal([]byte(f.want(201, "POST", "/v1/keys", by, body)), &key); err != nil {
