@@ -1,12 +1,14 @@
 package layout
 
 import (
+	"go/ast"
 	"go/build"
 	"go/parser"
 	"go/token"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -229,6 +231,46 @@ func packages(t *testing.T) map[string]*build.Package {
 		t.Fatalf("found only %d packages: the walk is broken", len(found))
 	}
 	return found
+}
+
+// A test that sleeps does so in a bubble of testing/synctest, where that is exact. Outside of one it waits for a fact.
+func TestTestsDoNotSleep(t *testing.T) {
+	inBubble := regexp.MustCompile(`synctest\.|[bB]ubble`)
+	for dir := range packages(t) {
+		names, err := filepath.Glob(filepath.Join(root(t), dir, "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		bubbles, sleeps := false, ""
+		for _, name := range names {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			bubbles = bubbles || strings.Contains(string(text), `"testing/synctest"`)
+			file, err := parser.ParseFile(token.NewFileSet(), name, text, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, decl := range file.Decls {
+				fn, ok := decl.(*ast.FuncDecl)
+				if !ok {
+					continue
+				}
+				body := string(text[fn.Pos()-file.FileStart : fn.End()-file.FileStart])
+				if !strings.Contains(body, "time.Sleep"+"(") {
+					continue
+				}
+				sleeps = name
+				if strings.HasPrefix(fn.Name.Name, "Test") && !inBubble.MatchString(body) {
+					t.Errorf("%s: %s sleeps outside of a bubble", name, fn.Name.Name)
+				}
+			}
+		}
+		if sleeps != "" && !bubbles {
+			t.Errorf("%s sleeps, and no test of the package makes a bubble", sleeps)
+		}
+	}
 }
 
 // docText is the package comment of dir, whichever file carries it.
