@@ -135,8 +135,8 @@ func (s *shard) block(i int32, h *host, ch pace.Change, waiting int64) {
 	s.touch(i)
 }
 
-// Block takes a host out of this run, as one is that failed too often. It reports whether the host is
-// known and was not blocked.
+// Block takes a host out of this run, as one is that failed too often, because the caller
+// does not want it to be asked. It reports whether the host is known and was not blocked.
 func (f *Frontier) Block(name string) bool {
 	id := f.hasher.HostID(name)
 	s := f.shards.of(id)
@@ -151,6 +151,7 @@ func (f *Frontier) Block(name string) bool {
 		return false
 	}
 	h.flags |= hostBlocked | hostFactDirty
+	s.hosts.deny(id)
 	s.giveBack(h, 0)
 	s.effects.note(Notice{Kind: NoticeDenied, Host: name, Waiting: h.pages()})
 	s.touch(i)

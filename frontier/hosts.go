@@ -119,6 +119,16 @@ type hostTable struct {
 	// queues are finished.
 	gone map[HostID]Cursor
 	whys [whyCount]int64 // how many hosts wait for what
+	// denied are the hosts for which Block was called in this run; nil if there are none.
+	denied map[HostID]bool
+}
+
+// deny notes that Block was called for a host.
+func (t *hostTable) deny(id HostID) {
+	if t.denied == nil {
+		t.denied = map[HostID]bool{}
+	}
+	t.denied[id] = true
 }
 
 // A hostName is a host's name in the arena of its table.

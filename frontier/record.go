@@ -156,6 +156,9 @@ type HostFact struct {
 	Row pace.Row
 	// Blocked hosts failed too often in a row; the next run tries them again.
 	Blocked bool
+	// Denied is set if the host is blocked because Block was called for it. The next run
+	// tries it again, also one that goes on in the place of this one.
+	Denied bool
 	// Abandoned hosts belong to a domain with too many failed URLs in a row.
 	Abandoned bool
 	// Pages counts finished URLs that count towards page limits, of PagesGeneration. It

@@ -91,10 +91,10 @@ func (s *shard) learn(i int32, h *host, fact HostFact) {
 	}
 	switch {
 	case !fact.Blocked && !fact.Abandoned:
-	case isOver:
+	case isOver, fact.Denied && !fact.Abandoned:
 		h.flags |= hostFactDirty // for those that read the store
 	default:
-		if fact.Blocked {
+		if fact.Blocked && !fact.Denied {
 			h.flags |= hostBlocked
 		}
 		if fact.Abandoned {
@@ -194,7 +194,7 @@ func (d *draft) factOf(i int32, h *host) HostFact {
 	p := d.schedule.pace(i, h)
 	return HostFact{
 		Host: h.id, Name: string(d.hosts.name(h)), Learned: p.Learned(), Pages: h.counted, PagesGeneration: d.generation, Run: d.run, Row: p.Row(),
-		Blocked: h.flags&hostBlocked != 0, Abandoned: h.flags&hostAbandoned != 0,
+		Blocked: h.flags&hostBlocked != 0, Denied: h.flags&hostBlocked != 0 && d.hosts.denied[h.id], Abandoned: h.flags&hostAbandoned != 0,
 	}
 }
 

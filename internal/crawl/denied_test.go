@@ -1,14 +1,17 @@
 package crawl
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/crawl/report"
 )
 
 // A host that is denied while it is asked: the request ends, no other one is made, and its URLs are host_blocked in every crawl of the process, also in one that
@@ -99,5 +102,83 @@ func TestDeniedHost(t *testing.T) {
 	}
 	if shared.Deny([]string{"not a host"}) == nil {
 		t.Error("a bad name is taken")
+	}
+}
+
+// A host stays denied over a pause: the run that goes on names it, and is not complete. One that is allowed during the pause is read. A start host that is denied is named by the failure.
+func TestDeniedOverAPause(t *testing.T) {
+	t.Parallel()
+	underWay, goOn := make(chan struct{}, 1), make(chan struct{})
+	s := newHandSite(t, map[string]any{
+		"good.test/": `<html><a href="http://bad.test/1">x</a><a href="/slow">y</a>`, "bad.test/": plainPage, "bad.test/1": plainPage,
+		"good.test/slow": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			select {
+			case underWay <- struct{}{}:
+			default: // nobody waits for it any more
+			}
+			select {
+			case <-goOn:
+			case <-r.Context().Done():
+			}
+			w.Header().Set("Content-Type", "text/html")
+			_, _ = w.Write([]byte(plainPage))
+		}),
+	})
+	shared := newShared(t, SharedOptions{})
+	deny := func(hosts ...string) {
+		if err := shared.Deny(hosts); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := func(dir datadir.Dir, start string, pause bool) (*report.Report, error) {
+		set := s.settings(func(o *config.Settings) {
+			o.Scope, o.SeedingStrategy, o.Grace = "any", []string{"none"}, time.Millisecond
+		})
+		blocked := make(chan struct{}, 10)
+		o := Options{Settings: set, Starts: []datadir.Start{{URL: mustURL(t, start)}}, Dir: dir}
+		o.Managed.Notify = func(Notice) { blocked <- struct{}{} }
+		if exists, err := dir.Holds(); err != nil {
+			t.Fatal(err)
+		} else if exists {
+			if o.Plan, err = datadir.ReadPlan(dir); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c, err := New(shared, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if pause {
+			go func() {
+				<-blocked
+				<-underWay
+				c.Stop(Pause)
+			}()
+		}
+		return c.Run(t.Context())
+	}
+	still, allowed := newDataDir(t), newDataDir(t)
+	deny("bad.test")
+	for _, dir := range []datadir.Dir{still, still, allowed} { // it is met again after a pause
+		if _, err := run(dir, "http://good.test/", true); !errors.Is(err, ErrPaused) {
+			t.Fatalf("paused: %v", err)
+		}
+	}
+	close(goOn)
+	const text = "denies requests to bad.test"
+	rep, err := run(newDataDir(t), "http://bad.test/", false)
+	if err != nil || rep.Status != report.Failed || !strings.Contains(rep.Reason, text) || !strings.Contains(strings.Join(rep.Errors, "\n"), "http://bad.test/: the operator of the service "+text) {
+		t.Errorf("a start that is denied: %+v, %v", rep, err)
+	}
+	rep, err = run(still, "http://good.test/", false)
+	if err != nil || rep.Status != report.Partial || !strings.Contains(rep.Reason, text) || !strings.Contains(strings.Join(rep.Warnings, "\n"), text) {
+		t.Fatalf("the run that goes on: %+v, %v", rep, err)
+	}
+	if len(rep.BlockedHosts) != 1 || !strings.Contains(rep.BlockedHosts[0].Why, "denies requests") {
+		t.Errorf("blocked hosts: %+v", rep.BlockedHosts)
+	}
+	deny()
+	if rep, err = run(allowed, "http://good.test/", false); err != nil || rep.Status != report.Complete || rep.Outcomes["ok"] != 3 {
+		t.Errorf("allowed during the pause: %+v, %v", rep, err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 
 	"github.com/mapwright/mapwright/frontier"
@@ -111,14 +112,27 @@ func (e *endings) settle(ctx context.Context) error {
 		e.end.errors = append(e.end.errors, e.end.reason)
 		return nil
 	}
-	answered, forbidden, why, err := e.startAnswered(ctx)
-	counters := e.store.Counters()
-	if err != nil || answered || forbidden > 0 && anyAnswer(&counters) {
+	denied, err := e.deniedPending(ctx)
+	if err != nil {
 		return err
+	}
+	answered, forbidden, why, err := e.startAnswered(ctx, denied)
+	counters := e.store.Counters()
+	if err != nil {
+		return err
+	}
+	if answered || forbidden > 0 && anyAnswer(&counters) {
+		if len(denied) > 0 {
+			e.end = ending{set: true, status: report.Partial, success: true, reason: report.DeniedText(denied...)}
+		}
+		return nil
 	}
 	reason := "no start URL answered"
 	if forbidden == len(why) {
 		reason = "robots.txt does not allow any start URL"
+	}
+	if len(denied) > 0 {
+		reason = report.DeniedText(denied...)
 	}
 	if len(why) > report.MaxStartsNamed {
 		why = append(why[:report.MaxStartsNamed], fmt.Sprintf("and %s more", words.Count(int64(len(why)-report.MaxStartsNamed), "start URL")))
@@ -129,6 +143,20 @@ func (e *endings) settle(ctx context.Context) error {
 		e.log.Error(text)
 	}
 	return nil
+}
+
+// deniedPending are the hosts with something left to fetch that the operator of the service denies.
+func (e *endings) deniedPending(ctx context.Context) (hosts []string, err error) {
+	for _, host := range e.hosts.deniedHosts() {
+		pending, _, err := e.store.Pending(ctx, e.store.Hasher().HostID(host), frontier.Cursor{}, 1)
+		if err != nil {
+			return nil, err
+		}
+		if len(pending) > 0 {
+			hosts = append(hosts, host)
+		}
+	}
+	return hosts, nil
 }
 
 // left is how many pages are pending that a limit may hold back, and whether nothing at all is left to fetch. All records must be applied.
@@ -153,8 +181,9 @@ func anyAnswer(c *state.Counters) bool {
 	return false
 }
 
-// startAnswered says whether any start URL had an answer in this generation, and if not, what became of each and how many robots.txt does not allow.
-func (e *endings) startAnswered(ctx context.Context) (answered bool, forbidden int, why []string, err error) {
+// startAnswered says whether any start URL had an answer in this generation, and if not, what became of each and how many robots.txt does not allow. Denied are the hosts that the
+// operator of the service denies.
+func (e *endings) startAnswered(ctx context.Context, denied []string) (answered bool, forbidden int, why []string, err error) {
 	hasher := e.store.Hasher()
 	for _, s := range e.starts {
 		urls := []string{s.URL.String()}
@@ -171,6 +200,10 @@ func (e *endings) startAnswered(ctx context.Context) (answered bool, forbidden i
 				continue
 			}
 			if p.Finish == nil || p.Finish.Generation < e.generation {
+				if slices.Contains(denied, u.Host()) {
+					why = append(why, text+": "+report.DeniedText(u.Host())+"; a resume tries it again")
+					continue
+				}
 				why = append(why, text+": its host failed too often in a row, and was given up; a resume tries it again")
 				continue
 			}

@@ -2,14 +2,17 @@ package crawl
 
 import (
 	"log/slog"
+	"maps"
 	"math/bits"
 	"net/http"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/pace"
+	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/metrics"
 	"github.com/mapwright/mapwright/internal/words"
@@ -42,8 +45,9 @@ type hostObserver struct {
 	notify  func(Notice)                     // may be nil
 	starts  map[string]bool                  // hosts of the start URLs; not changed any more
 
-	mu   sync.Mutex
-	lost map[string]bool // guarded by mu; hosts of starts that were abandoned
+	mu     sync.Mutex
+	lost   map[string]bool // guarded by mu; hosts of starts that were abandoned
+	denied map[string]bool // guarded by mu; hosts that the operator of the service denies
 }
 
 // observe is told by the frontier what happens to hosts: one log line for each change of pace, refusal and retry, and a metric.
@@ -60,13 +64,16 @@ func (o *hostObserver) observe(n frontier.Notice) {
 		Notice{Host: n.Host, Reason: "it failed too often in a row"}.notice(o.notify)
 	case frontier.NoticeDenied:
 		o.metrics.Blocked()
-		o.log.Warn("[BLOCKED] the operator denies requests to a host; its URLs stay recorded", "host", n.Host, "waiting", n.Waiting)
+		o.remember(&o.denied, n.Host)
+		o.log.Warn("[BLOCKED] the operator denies requests to a host; its URLs stay recorded, and resume tries it again", "host", n.Host, "waiting", n.Waiting)
 		Notice{Host: n.Host, Reason: "the operator denies requests to it"}.notice(o.notify)
-		o.warn("the operator of the service denies requests to %s: its URLs are recorded as host_blocked", n.Host)
+		o.warn("%s: its URLs are recorded as host_blocked", report.DeniedText(n.Host))
 	case frontier.NoticeAbandoned:
 		o.metrics.Cancelled()
 		o.log.Warn("a domain is abandoned: too many of its URLs failed in a row", "host", n.Host, "waiting", n.Waiting)
-		o.abandoned(n.Host)
+		if o.starts[n.Host] {
+			o.remember(&o.lost, n.Host)
+		}
 	case frontier.NoticeHostLimit:
 		o.log.Info("a host reached max-urls-per-host", "host", n.Host, "waiting", n.Waiting)
 	}
@@ -121,17 +128,21 @@ func (o *hostObserver) countEffects(all pace.Effect) {
 	}
 }
 
-// abandoned remembers the hosts of start URLs that were given up.
-func (o *hostObserver) abandoned(host string) {
-	if !o.starts[host] {
-		return
-	}
+// remember adds a host to one of the sets.
+func (o *hostObserver) remember(set *map[string]bool, host string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.lost == nil {
-		o.lost = map[string]bool{}
+	if *set == nil {
+		*set = map[string]bool{}
 	}
-	o.lost[host] = true
+	(*set)[host] = true
+}
+
+// deniedHosts are the hosts that this run did not ask because the operator of the service denies it, in the order of their names.
+func (o *hostObserver) deniedHosts() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Sorted(maps.Keys(o.denied))
 }
 
 // lostAllStarts says whether every host of a start URL was abandoned.

@@ -18,6 +18,7 @@ import (
 	"github.com/mapwright/mapwright/internal/pageindex"
 	"github.com/mapwright/mapwright/internal/recrawl"
 	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/internal/words"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -157,6 +158,15 @@ func (c *Crawl) follow(ctx context.Context, rep *Report) error {
 	return c.explainBlocked(ctx, rep.BlockedHosts)
 }
 
+// DeniedText says that the operator of a service denies requests to hosts.
+func DeniedText(hosts ...string) string {
+	text := "the operator of the service denies requests to " + hosts[0]
+	if more := len(hosts) - 1; more > 0 {
+		text += fmt.Sprintf(" and %s", words.Count(int64(more), "other host"))
+	}
+	return text
+}
+
 // explainBlocked says why hosts are given up.
 func (c *Crawl) explainBlocked(ctx context.Context, hosts []HostFigure) error {
 	for i := range hosts {
@@ -166,6 +176,9 @@ func (c *Crawl) explainBlocked(ctx context.Context, hosts []HostFigure) error {
 			return err
 		}
 		h.Why = "failed too often in a row"
+		if fact.Denied {
+			h.Why = "the operator of the service denies requests to it"
+		}
 		if fact.Abandoned && !fact.Blocked {
 			h.Why = "its domain was abandoned, because too many of its URLs failed in a row"
 		}

@@ -223,6 +223,7 @@ func TestDeny(t *testing.T) {
 	dir := t.TempDir()
 	cfg := testweb.Config{Seed: 2, Hosts: 2, Pages: 12, PageSize: 800, Links: 6, CrossHost: 0.5}
 	var account *service.Caller
+	denied := ""
 	synctest.Test(t, func(t *testing.T) {
 		f := newFixture(t, dir, cfg)
 		account = f.account("a")
@@ -240,9 +241,13 @@ func TestDeny(t *testing.T) {
 		asked := f.web.HostStats(0).Requests
 		f.web.Release()
 		crawl := f.await(id)
-		if crawl.Outcomes["host_blocked"] == 0 || crawl.Outcomes["ok"] == 0 {
+		if crawl.State != service.Partial || crawl.Outcomes["host_blocked"] == 0 || crawl.Outcomes["ok"] == 0 {
 			t.Errorf("%s with %v", crawl.State, crawl.Outcomes)
 		}
+		if text := "denies requests to " + bad; !strings.Contains(crawl.Reason, text) || !strings.Contains(strings.Join(crawl.Warnings, "\n"), text) {
+			t.Errorf("reason %q, warnings %q", crawl.Reason, crawl.Warnings)
+		}
+		denied = id
 		if got := f.events(id, service.HostBlocked); len(got) != 1 || !strings.Contains(string(got[0].Data), bad) || !strings.Contains(string(got[0].Data), "operator") {
 			t.Errorf("events %v", got)
 		}
@@ -267,6 +272,12 @@ func TestDeny(t *testing.T) {
 		id = f.submit(account, map[string]any{"scope": "host"}, f.web.StartURLs()...)
 		if crawl := f.await(id); crawl.Outcomes["host_blocked"] != 0 || f.web.HostStats(0).Requests == 0 {
 			t.Errorf("%s with %v", crawl.State, crawl.Outcomes)
+		}
+		if _, err := f.Crawls.Command(t.Context(), account, denied, service.CommandResume, nil); err != nil {
+			t.Fatal(err)
+		}
+		if crawl := f.await(denied); crawl.State != service.Complete || crawl.Outcomes["host_blocked"] != 0 {
+			t.Errorf("resumed after the host was allowed: %s (%s) with %v", crawl.State, crawl.Reason, crawl.Outcomes)
 		}
 		audit, err := f.Audit.List(t.Context(), "", 0, 0)
 		if err != nil || len(audit) == 0 {

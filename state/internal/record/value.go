@@ -232,12 +232,13 @@ func (r *Reader) summary() frontier.Summary {
 const (
 	hostBlocked   = 1
 	hostAbandoned = 2
+	hostDenied    = 4
 )
 
 // appendHost appends the value of an h entry.
 func appendHost(dst []byte, h *frontier.HostFact) []byte {
 	dst = AppendString(append(dst, Version), h.Name)
-	dst = append(dst, Flag(h.Blocked, hostBlocked)|Flag(h.Abandoned, hostAbandoned))
+	dst = append(dst, Flag(h.Blocked, hostBlocked)|Flag(h.Abandoned, hostAbandoned)|Flag(h.Denied, hostDenied))
 	for _, d := range []time.Duration{h.Learned.Delay, h.Learned.Floor} {
 		dst = binary.AppendUvarint(dst, zigzag(d.Milliseconds()))
 	}
@@ -288,7 +289,7 @@ func DecodeHost(h frontier.HostID, b []byte) (frontier.HostFact, error) {
 	}
 	f := frontier.HostFact{Host: h, Name: string(r.Bytes())}
 	flags := r.U8()
-	f.Blocked, f.Abandoned = flags&hostBlocked != 0, flags&hostAbandoned != 0
+	f.Blocked, f.Abandoned, f.Denied = flags&hostBlocked != 0, flags&hostAbandoned != 0, flags&hostDenied != 0
 	f.Learned.Delay, f.Learned.Floor = r.duration(), r.duration()
 	f.Learned.FloorAt, f.Learned.LastSuccess, f.Learned.AskedUntil = r.Time(), r.Time(), r.Time()
 	f.Pages = unzigzag(r.Uvarint())
