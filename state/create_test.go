@@ -14,7 +14,7 @@ import (
 func TestCreateFails(t *testing.T) {
 	nearlyFull := small()
 	nearlyFull.MinFree, nearlyFull.Log.SegmentSize = 256<<20, 64<<20
-	nearlyFull.freeBytes = func(string) (int64, error) { return 300 << 20, nil }
+	nearlyFull.FreeBytes = func(string) (int64, error) { return 300 << 20, nil }
 	faulty := small()
 	fs := &faultyFS{}
 	fault := error(syscall.ENOSPC)
@@ -23,7 +23,7 @@ func TestCreateFails(t *testing.T) {
 	fullLater := small()
 	fullLater.MinFree = 1 << 20
 	looks := 0
-	fullLater.freeBytes = func(string) (int64, error) {
+	fullLater.FreeBytes = func(string) (int64, error) {
 		if looks++; looks == 1 {
 			return 1 << 30, nil
 		}

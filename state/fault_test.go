@@ -128,7 +128,7 @@ func untilFlush() (o Options, free *atomic.Int64) {
 	free.Store(1 << 30)
 	o = still()
 	o.BatchRecords, o.BatchDelay, o.MinFree = 1000, time.Hour, 1<<20
-	o.freeBytes = func(string) (int64, error) { return free.Load(), nil }
+	o.FreeBytes = func(string) (int64, error) { return free.Load(), nil }
 	return o, free
 }
 
@@ -244,7 +244,7 @@ func TestInterruptedRecovery(t *testing.T) {
 			t.Fatal(err)
 		}
 		left := broken
-		o.freeBytes = func(string) (int64, error) {
+		o.FreeBytes = func(string) (int64, error) {
 			if left--; left < 0 {
 				return 0, nil
 			}
@@ -281,7 +281,7 @@ func TestCloseOnAFullDisk(t *testing.T) {
 	free.Store(1 << 30)
 	o := small()
 	o.MinFree = 1 << 20
-	o.freeBytes = func(string) (int64, error) { return free.Load(), nil }
+	o.FreeBytes = func(string) (int64, error) { return free.Load(), nil }
 	s, err := Open(dir, o)
 	if err != nil {
 		t.Fatal(err)

@@ -64,6 +64,10 @@ type Options struct {
 	// not to look.
 	MinFree int64
 
+	// FreeBytes says how much space the disk of a directory has left. Nil asks the
+	// operating system.
+	FreeBytes func(dir string) (int64, error)
+
 	// CheckValues makes Open check every value log, for a caller that is going to
 	// read them all. Otherwise it checks the newest ones, up to 256 MiB, and values
 	// in older ones are checked when they are read.
@@ -97,8 +101,6 @@ type Options struct {
 
 	// Logger is told what Badger says. Nil means that it is dropped.
 	Logger *slog.Logger
-
-	freeBytes func(dir string) (int64, error) // free space of the disk; tests set it
 }
 
 const (
@@ -141,8 +143,8 @@ func (o Options) validate() (Options, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	if o.freeBytes == nil {
-		o.freeBytes = disk.FreeBytes
+	if o.FreeBytes == nil {
+		o.FreeBytes = disk.FreeBytes
 	}
 	if len(faults) > 0 {
 		return o, fmt.Errorf("state options: %w", errors.Join(faults...))
@@ -165,7 +167,7 @@ func (o *Options) view() *View {
 }
 
 // space is the free space that the disk must have.
-func (o *Options) space() disk.Space { return disk.Space{Min: o.MinFree, Free: o.freeBytes} }
+func (o *Options) space() disk.Space { return disk.Space{Min: o.MinFree, Free: o.FreeBytes} }
 
 // positive sets *v to its default if it is zero, and notes a fault if it is
 // negative.

@@ -126,11 +126,16 @@ func (s opening) create() error {
 	return disk.SyncDir(filepath.Dir(s.dir))
 }
 
+// OpenBytes is how much of the disk an open store takes beside what it has recorded:
+// the space that its log reserves. Open fails with ErrDiskFull unless MinFree is left
+// after that.
+const OpenBytes = wal.DefaultSegmentSize
+
 // checkSpace refuses a disk on which MinFree would not be left after the log has
 // allocated a segment. Opening a store writes to files that Badger maps, and a
 // write to a map that the disk has no space for kills the process.
 func (s opening) checkSpace() error {
-	return s.opts.space().Check(s.dir, cmp.Or(s.opts.Log.SegmentSize, wal.DefaultSegmentSize))
+	return s.opts.space().Check(s.dir, cmp.Or(s.opts.Log.SegmentSize, OpenBytes))
 }
 
 // giveBack undoes a recovery that failed. A store that could not be made is

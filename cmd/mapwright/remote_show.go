@@ -198,6 +198,9 @@ func (r *remote) follow(ctx context.Context, c *client.Client, id string) error 
 		for _, text := range crawl.Errors {
 			fmt.Fprintf(r.io.err, "mapwright: %s\n", text)
 		}
+		if event.Generation > crawl.Generation { // a cancelled recrawl: the crawl is again what it was before
+			return exitOf(report.Cancelled)
+		}
 		if crawl.State.Ended() { // not the event of an earlier run; after a gap, its end may be among what is missing
 			return exitOf(report.Status(crawl.State))
 		}

@@ -271,7 +271,7 @@ func openStore(o *Options) (*state.Store, error) {
 		return nil, fmt.Errorf("data directory %s %w: %w", o.Dir, datadir.ErrUnusable, err)
 	}
 	so := state.Options{
-		Mode: mode, BatchRecords: o.Settings.CommitBatch, BatchDelay: o.Settings.CommitEvery, Logger: o.Log, Log: wal.Options{FS: o.LogFS},
+		Mode: mode, BatchRecords: o.Settings.CommitBatch, BatchDelay: o.Settings.CommitEvery, Logger: o.Log, Log: wal.Options{FS: o.LogFS}, FreeBytes: o.FreeBytes,
 		ObserveDurable: func(d time.Duration, _ int) { o.Metrics.Commit("durable", d) },
 		ObserveApplied: func(d time.Duration, _ int) { o.Metrics.Commit("applied", d) },
 	}
@@ -343,7 +343,7 @@ func recordStart(store *state.Store, o *Options, reader string) error {
 		if err := checkFinished(store, o); err != nil {
 			return err
 		}
-		generation++
+		generation = cmp.Or(o.Recrawl.Generation, generation+1)
 		terms := sweep.Terms{Began: time.Now().Truncate(time.Millisecond), Include: o.Recrawl.Include, Exclude: o.Recrawl.Exclude}
 		if o.Recrawl.MaxAge > 0 {
 			terms.CheckedBefore = terms.Began.Add(-o.Recrawl.MaxAge)
@@ -436,7 +436,7 @@ func writePlan(o *Options) error {
 // ErrNotAgain means that a crawl cannot be crawled again as it is.
 var ErrNotAgain = errors.New("cannot be crawled again")
 
-// checkFinished refuses a recrawl of what is not finished. After a recrawl that failed, as when the site was down, the next one may follow: a resume would find nothing to do. A safe crawl that
+// checkFinished refuses a recrawl of what is not finished. A caller that counts generations itself may leave one unfinished for the next. After a recrawl that failed, as when the site was down, the next one may follow: a resume would find nothing to do. A safe crawl that
 // reached its page cap has had all the pages that it may have, and a recrawl would go on with it.
 func checkFinished(store *state.Store, o *Options) error {
 	value, _ := runFact(store, report.FactStatus)
@@ -447,7 +447,7 @@ func checkFinished(store *state.Store, o *Options) error {
 		why = "it is a safe crawl that had all its pages; use another profile, in another data directory"
 	case status == report.Complete, status == report.Partial:
 		return nil
-	case status == report.Failed && sweep.Generation(store.Facts()) > 0:
+	case sweep.Generation(store.Facts()) > 0 && (status == report.Failed || o.Recrawl.Generation > 0):
 		return nil
 	case status == report.Failed:
 		why = fmt.Sprintf("it failed, so there is nothing to visit again; '%s' deletes it", o.Dir.Command("wipe"))

@@ -44,6 +44,8 @@ type Options struct {
 
 	Fetcher Fetcher // nil means one of the crawl's own, by the settings
 	LogFS   wal.FS  // where the store's log lives; nil means the operating system
+	// FreeBytes says how much space the disk of a directory has left. Nil asks the operating system.
+	FreeBytes func(dir string) (int64, error)
 
 	// MaxListed is how many URLs that sitemaps list are held in memory, to find orphans; 0 means 2 million. Of more, links are recorded in the store.
 	MaxListed int

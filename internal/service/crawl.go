@@ -2,7 +2,10 @@ package service
 
 import (
 	"encoding/json"
+	"slices"
+	"time"
 
+	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/page"
@@ -33,6 +36,51 @@ type Crawl struct {
 	Progress
 
 	Links map[string]string `json:"links"` // filled by the HTTP API
+}
+
+// hasStarted says whether the present generation has begun to crawl.
+func (c *Crawl) hasStarted() bool { return !c.StartedAt.IsZero() }
+
+// isSafe says whether the crawl has the safe profile.
+func (c *Crawl) isSafe() bool { return c.Profile == string(config.Safe) }
+
+// fillEmpty makes lists and objects of what is not there, as the documented shape has them.
+func (c *Crawl) fillEmpty() {
+	c.Result.fillEmpty()
+	c.Progress.fillEmpty()
+	c.Links = map[string]string{}
+}
+
+func (r *Result) fillEmpty() {
+	if r.Errors == nil {
+		r.Errors = []string{}
+	}
+	if r.Warnings == nil {
+		r.Warnings = []string{}
+	}
+}
+
+func (p *Progress) fillEmpty() {
+	if p.Outcomes == nil {
+		p.Outcomes = map[string]int64{}
+	}
+	if p.StatusClasses == nil {
+		p.StatusClasses = map[string]int64{}
+	}
+	if p.Limits == nil {
+		p.Limits = []monitor.LimitUse{}
+	}
+}
+
+// setCancelled makes it a crawl that was cancelled and has no outputs.
+func (c *Crawl) setCancelled(now time.Time) {
+	reason := "cancelled"
+	if !c.hasStarted() {
+		reason = "cancelled before it began"
+	}
+	c.State, c.Desired, c.Waiting = Cancelled, DesiredCancel, nil
+	c.Result = Result{Status: report.Cancelled, Success: new(bool), Reason: reason, Warnings: c.Warnings}
+	c.EndedAt = page.Time{Time: now}
 }
 
 // Times are when things happened to a crawl.
@@ -144,4 +192,57 @@ type CrawlFilter struct {
 type List[T any] struct {
 	Items      []T    `json:"items"`
 	NextCursor string `json:"next_cursor,omitempty"`
+}
+
+// State is where a crawl is. Only the engine writes it.
+type State string
+
+// The states.
+const (
+	Queued    State = "queued"
+	Running   State = "running"
+	Pausing   State = "pausing"
+	Paused    State = "paused"
+	Finishing State = "finishing" // outputs are being written
+	Complete  State = "complete"
+	Partial   State = "partial"
+	Failed    State = "failed"
+	Cancelled State = "cancelled"
+	Deleting  State = "deleting"
+)
+
+// States are all states.
+func States() []State {
+	return []State{Queued, Running, Pausing, Paused, Finishing, Complete, Partial, Failed, Cancelled, Deleting}
+}
+
+// Ended says whether a generation of the crawl is over.
+func (s State) Ended() bool { return slices.Contains([]State{Complete, Partial, Failed, Cancelled}, s) }
+
+// Desired is what the last command wants a crawl to be. The engine moves the state towards it.
+type Desired string
+
+// What commands want.
+const (
+	DesiredRun    Desired = "run" // run to its end
+	DesiredPause  Desired = "pause"
+	DesiredCancel Desired = "cancel"
+	DesiredDelete Desired = "delete"
+)
+
+// Command is what a user may ask of a crawl.
+type Command string
+
+// The commands.
+const (
+	CommandPause   Command = "pause"
+	CommandResume  Command = "resume"
+	CommandCancel  Command = "cancel"
+	CommandRecrawl Command = "recrawl"
+	CommandDelete  Command = "delete"
+)
+
+// Commands are all commands.
+func Commands() []Command {
+	return []Command{CommandPause, CommandResume, CommandCancel, CommandRecrawl, CommandDelete}
 }

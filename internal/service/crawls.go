@@ -39,47 +39,45 @@ const (
 )
 
 // Submit accepts a crawl. Once it returns, the crawl is durable and can be read. Key, if it is given, is an idempotency key: the same submission with the same
-// key within 24 hours is the same crawl, and another one is refused.
+// key within 24 hours makes no other crawl and has the same answer, and another submission is refused.
 func (c *Crawls) Submit(ctx context.Context, caller *Caller, sub Submission, key string) (*Crawl, error) {
 	sum := sha256.Sum256([]byte(ToJSON(sub)))
 	hash := hex.EncodeToString(sum[:])
 	// A repeated request has its answer also if it would be refused now, because a plan or a grant has changed.
-	if earlier, err := findIdempotent(ctx, c.s.db.Read(), caller.Account.ID, key, hash, time.Now()); err != nil || earlier != nil {
-		if err != nil {
-			return nil, err
-		}
-		return c.show(earlier), nil
+	answer, err := c.findIdempotent(ctx, c.s.db.Read(), caller.Account.ID, key, hash, time.Now())
+	if err != nil || answer != nil {
+		return answer, err
 	}
 	r, err := c.newRow(ctx, caller, &sub)
 	if err != nil {
 		return nil, err
 	}
 	err = c.s.Write(ctx, func(tx *Tx) error {
-		earlier, err := findIdempotent(ctx, tx, caller.Account.ID, key, hash, tx.now)
-		if err != nil || earlier != nil {
-			r = earlier
+		if answer, err = c.findIdempotent(ctx, tx, caller.Account.ID, key, hash, tx.now); err != nil || answer != nil {
 			return err
-		}
-		if key != "" {
-			err := errors.Join(
-				tx.Change("DELETE FROM idempotency WHERE created_at < ?", Millis(tx.now.Add(-keepIdempotency))),
-				tx.Change("INSERT INTO idempotency (account, key, request_hash, crawl, created_at) VALUES (?, ?, ?, ?, ?)", r.Account, key, hash, r.ID, Millis(tx.now)))
-			if err != nil {
-				return err
-			}
 		}
 		if err := checkQueueLength(ctx, tx, &caller.Account); err != nil {
 			return err
 		}
 		r.CreatedAt = TimeOf(Millis(tx.now))
 		r.queuedAt = Millis(tx.now)
+		answer = c.show(r)
+		if key != "" {
+			err := errors.Join(
+				tx.Change("DELETE FROM idempotency WHERE created_at < ?", Millis(tx.now.Add(-keepIdempotency))),
+				tx.Change("INSERT INTO idempotency (account, key, request_hash, crawl, created_at, answer_json) VALUES (?, ?, ?, ?, ?, ?)",
+					r.Account, key, hash, r.ID, Millis(tx.now), ToJSON(answer)))
+			if err != nil {
+				return err
+			}
+		}
 		return errors.Join(r.insert(tx), r.move(tx, caller.Actor(), CrawlQueued, nil), tx.Audit(caller, "crawl.submit", r.ID, nil))
 	})
 	if err != nil {
 		return nil, err
 	}
 	c.dispatch.wake()
-	return c.show(r), nil
+	return answer, nil
 }
 
 // Check names every fault of a submission, without making a crawl.
@@ -88,13 +86,14 @@ func (c *Crawls) Check(ctx context.Context, caller *Caller, sub Submission) erro
 	return err
 }
 
-// findIdempotent returns the crawl that was submitted with an idempotency key within the last 24 hours, or nil. An empty key finds none.
-func findIdempotent(ctx context.Context, q Queryer, account, key, hash string, now time.Time) (*row, error) {
+// findIdempotent returns the answer to the request that came with an idempotency key within the last 24 hours, or nil. An empty key finds none.
+func (c *Crawls) findIdempotent(ctx context.Context, q Queryer, account, key, hash string, now time.Time) (*Crawl, error) {
 	if key == "" {
 		return nil, nil
 	}
-	var had, id string
-	err := q.QueryRowContext(ctx, "SELECT request_hash, crawl FROM idempotency WHERE account = ? AND key = ? AND created_at >= ?", account, key, Millis(now.Add(-keepIdempotency))).Scan(&had, &id)
+	var had, id, text string
+	err := q.QueryRowContext(ctx, "SELECT request_hash, crawl, answer_json FROM idempotency WHERE account = ? AND key = ? AND created_at >= ?",
+		account, key, Millis(now.Add(-keepIdempotency))).Scan(&had, &id, &text)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return nil, nil
@@ -104,7 +103,15 @@ func findIdempotent(ctx context.Context, q Queryer, account, key, hash string, n
 		return nil, &Error{Code: ErrReused, Detail: "this Idempotency-Key came with another request within the last 24 hours: use a new one",
 			Fields: []FieldError{{"Idempotency-Key", "reused", "it belongs to crawl " + id}}}
 	}
-	return getRow(ctx, q, account, id)
+	if text == "" { // it was made before answers were kept
+		r, err := getRow(ctx, q, account, id)
+		if err != nil {
+			return nil, err
+		}
+		return c.show(r), nil
+	}
+	answer := &Crawl{}
+	return answer, FromJSON(text, answer)
 }
 
 // checkQueueLength refuses a crawl if the account has as many waiting as its plan allows.
@@ -367,6 +374,7 @@ func (c *Crawls) Command(ctx context.Context, caller *Caller, id string, command
 		}
 	}
 	var r *row
+	changed := false
 	err := c.s.Write(ctx, func(tx *Tx) (err error) {
 		if r, err = getRow(ctx, tx, caller.Visible(), id); err != nil {
 			return err
@@ -382,13 +390,20 @@ func (c *Crawls) Command(ctx context.Context, caller *Caller, id string, command
 				return err
 			}
 		}
-		if before.State == r.State && before.Desired == r.Desired && before.Waiting == r.Waiting {
+		if changed = before.State != r.State || before.Desired != r.Desired || before.Waiting != r.Waiting; !changed {
 			return nil
 		}
-		return errors.Join(r.move(tx, caller.Actor(), event, nil), tx.Audit(caller, "crawl."+string(command), r.ID, nil))
+		audit := tx.Audit(caller, "crawl."+string(command), r.ID, nil)
+		if event == CrawlFinished {
+			return errors.Join(r.recordEnd(tx, caller.Actor()), audit)
+		}
+		return errors.Join(r.move(tx, caller.Actor(), event, nil), audit)
 	})
 	if err != nil {
 		return nil, err
+	}
+	if changed {
+		c.dispatch.retries.forget(id) // a user does not wait for what failed before
 	}
 	c.dispatch.wake()
 	return c.show(r), nil
@@ -473,16 +488,20 @@ func (c *Crawls) Runs(ctx context.Context, caller *Caller, id string) ([]Run, er
 	if _, err := getRow(ctx, c.s.db.Read(), caller.Visible(), id); err != nil {
 		return nil, err
 	}
-	return Collect(ctx, c.s.db.Read(), func(from Scanner) (r Run, err error) {
-		var started, ended int64
-		var result, progress string
-		if err := from.Scan(&r.Generation, &r.State, &started, &ended, &result, &progress); err != nil {
-			return r, err
-		}
-		r.StartedAt, r.EndedAt = TimeOf(started), TimeOf(ended)
-		err = errors.Join(FromJSON(result, &r.Result), FromJSON(progress, &r.Progress))
-		r.Result.fillEmpty()
-		r.Progress.fillEmpty()
+	return Collect(ctx, c.s.db.Read(), scanRun, "SELECT "+runColumns+" FROM crawl_run WHERE crawl = ? ORDER BY generation DESC", id)
+}
+
+const runColumns = "generation, state, started_at, ended_at, result_json, progress_json"
+
+func scanRun(from Scanner) (r Run, err error) {
+	var started, ended int64
+	var result, progress string
+	if err := from.Scan(&r.Generation, &r.State, &started, &ended, &result, &progress); err != nil {
 		return r, err
-	}, "SELECT generation, state, started_at, ended_at, result_json, progress_json FROM crawl_run WHERE crawl = ? ORDER BY generation DESC", id)
+	}
+	r.StartedAt, r.EndedAt = TimeOf(started), TimeOf(ended)
+	err = errors.Join(FromJSON(result, &r.Result), FromJSON(progress, &r.Progress))
+	r.Result.fillEmpty()
+	r.Progress.fillEmpty()
+	return r, err
 }

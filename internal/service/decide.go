@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/config"
-	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/page"
 )
 
@@ -29,12 +28,12 @@ func (r *row) decide(c Command, now time.Time) (EventType, error) {
 	return "", &Error{Code: ErrState, Detail: refusal, State: r.State, Allowed: r.allowed(now)}
 }
 
-// allowed lists the commands that decide does not refuse.
+// allowed lists the commands that change something. A repeated command changes nothing and is not refused.
 func (r *row) allowed(now time.Time) []Command {
 	return slices.DeleteFunc(Commands(), func(c Command) bool {
 		try := *r
 		_, refusal := try.apply(c, now)
-		return refusal != ""
+		return refusal != "" || try.State == r.State && try.Desired == r.Desired
 	})
 }
 
@@ -69,6 +68,9 @@ func (r *row) apply(c Command, now time.Time) (event EventType, refusal string) 
 			return "", ""
 		}
 	case Complete, Partial, Failed:
+		if c == CommandCancel && r.Desired == DesiredCancel { // it ended meanwhile, or fell back to the generation before
+			return "", ""
+		}
 		return r.applyEnded(c, now)
 	}
 	return "", fmt.Sprintf("a crawl that is %s cannot do this: %s", r.State, c)
@@ -91,13 +93,11 @@ func (r *row) applyWaiting(c Command, now time.Time) (event EventType, refusal s
 	case c == CommandResume:
 		r.State, r.Desired, r.Waiting, r.trial = Queued, DesiredRun, nil, noTrial
 		return CrawlResumed, ""
-	case c == CommandCancel && r.hasStarted():
+	case c == CommandCancel && r.hasStarted() && r.Generation == 0:
 		r.Desired = DesiredCancel // the engine writes the outputs of what was found
 		return "", ""
 	case c == CommandCancel:
-		r.State, r.Desired, r.Waiting = Cancelled, DesiredCancel, nil
-		r.Result = Result{Status: report.Cancelled, Success: new(bool), Reason: "cancelled before it began"}
-		r.EndedAt = page.Time{Time: now}
+		r.setCancelled(now)
 		return CrawlFinished, ""
 	}
 	return "", fmt.Sprintf("a crawl that is %s cannot do this: %s", r.State, c)
@@ -106,7 +106,7 @@ func (r *row) applyWaiting(c Command, now time.Time) (event EventType, refusal s
 // applyEnded is apply for a crawl that is complete, partial or failed.
 func (r *row) applyEnded(c Command, now time.Time) (event EventType, refusal string) {
 	switch {
-	case c == CommandRecrawl && r.State != Failed:
+	case c == CommandRecrawl && (r.State != Failed || r.Generation > 0): // as one of a site that was down for a night
 		if r.isSafe() && r.State == Partial {
 			return "", refusedSafe
 		}
@@ -115,6 +115,9 @@ func (r *row) applyEnded(c Command, now time.Time) (event EventType, refusal str
 	case c == CommandResume && r.State != Complete:
 		if r.isSafe() {
 			return "", refusedSafe
+		}
+		if r.lastRun > r.Generation {
+			return "", "a later generation was cancelled, so this one cannot go on: crawl again"
 		}
 		if limit := r.limitInTheWay(); limit != "" && r.State == Partial {
 			return "", fmt.Sprintf("the crawl has used its limit %s: raise it first", limit)
@@ -133,7 +136,7 @@ func pausedByKey() *Waiting {
 
 // beginGeneration queues the next generation of an ended crawl.
 func (r *row) beginGeneration(now time.Time) {
-	r.Generation++
+	r.Generation = max(r.Generation, r.lastRun) + 1
 	r.State, r.Desired, r.Waiting, r.queuedAt = Queued, DesiredRun, nil, Millis(now)
 	r.StartedAt, r.EndedAt, r.Result = page.Time{}, page.Time{}, Result{}
 	r.elapsed, r.counted = 0, 0

@@ -58,7 +58,7 @@ func TestEveryStateAndCommand(t *testing.T) {
 	} {
 		var allowed []Command
 		for _, command := range Commands() {
-			if c.want[command].state != refused {
+			if want := c.want[command]; want.state != refused && (want.state != c.state || want.desired != c.desired) {
 				allowed = append(allowed, command)
 			}
 		}

@@ -11,8 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/dustin/go-humanize"
-
 	"github.com/mapwright/mapwright/internal/crawl"
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/page"
@@ -27,11 +25,10 @@ type dispatcher struct {
 	slot  safeSlot
 
 	// Of the goroutine of Run alone.
-	diskLow   bool // nothing starts
-	diskAmple bool // a crawl that found the disk full may go on
-	month     string
-	saved     time.Time // when the progress of running crawls was last recorded
-	pruneAt   time.Time // when old events are looked for again
+	space   space
+	month   string
+	saved   time.Time // when the progress of running crawls was last recorded
+	pruneAt time.Time // when old events are looked for again
 
 	mu       sync.Mutex
 	runners  map[string]*runner // guarded by mu; crawls that hold a slot
@@ -40,13 +37,14 @@ type dispatcher struct {
 	removing map[string]bool    // guarded by mu; crawls whose directory is being removed
 	turned   bool               // guarded by mu; quotas have changed
 
+	retries  retries
 	unclosed unclosed
 	resting  restingStores
 }
 
 func newDispatcher(s *Service) *dispatcher {
 	return &dispatcher{s: s, woken: make(chan struct{}, 1), runners: map[string]*runner{}, waits: map[string]Waiting{}, removing: map[string]bool{},
-		unclosed: unclosed{all: map[string]*crawl.Crawl{}}, resting: newRestingStores()}
+		retries: retries{all: map[string]retry{}}, unclosed: unclosed{all: map[string]*crawl.Crawl{}}, resting: newRestingStores()}
 }
 
 // stepEvery is how often the dispatcher looks at what nobody tells it: free disk, retention, crawls of other processes.
@@ -125,7 +123,12 @@ func (d *dispatcher) drain() {
 func (d *dispatcher) step(ctx context.Context) error {
 	now := time.Now()
 	d.turnMonth(ctx, now)
-	d.lookAtDisk()
+	opening := slices.DeleteFunc(d.all(), func(r *runner) bool { return r.isOpen.Load() })
+	if d.space.look(&d.s.o, int64(len(opening))) {
+		if err := errors.Join(d.s.db.Refill(), d.unclosed.reclaimAll()); err != nil {
+			d.s.o.Log.Warn("cannot use the disk that is free again", "error", err)
+		}
+	}
 	d.resting.sweep(now)
 	if err := d.saveProgress(ctx, now); err != nil {
 		return err
@@ -154,51 +157,58 @@ func (d *dispatcher) step(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.measure(entries, accounts, now)
-	var errs []error
-	var queued, finish []*entry
-	trials := false
+	// The last crawl of an account may have ended since the entries were read.
+	entries = slices.DeleteFunc(entries, func(e *entry) bool { return accounts[e.account] == nil })
 	for _, e := range entries {
 		e.safePlan = slices.ContainsFunc(plans, func(p Plan) bool { return p.Name == e.plan && p.Safe })
-		if accounts[e.account] == nil {
-			continue // its last crawl has ended since the entries were read
+		if r, t := d.runner(e.id), accounts[e.account]; r != nil && t.plan.DiskBytes > 0 {
+			t.disk += max(0, r.measure(now)-e.disk) // what it has written since its size was stored
 		}
+	}
+	return d.advance(ctx, entries, accounts, now)
+}
+
+// advance moves every crawl towards what is desired.
+func (d *dispatcher) advance(ctx context.Context, entries []*entry, accounts map[string]*terms, now time.Time) error {
+	var errs []error
+	var resting, queued, finish []*entry
+	for _, e := range entries {
 		r := d.runner(e.id)
-		if r != nil {
-			accounts[e.account].running++
-			trials = trials || r.onTrial(now)
-			errs = append(errs, d.command(ctx, r, e, accounts[e.account]))
+		if r == nil {
+			resting = append(resting, e)
 			continue
 		}
+		accounts[e.account].running++
+		errs = append(errs, d.command(ctx, r, e, accounts[e.account]), r.passTrial(ctx, now))
+	}
+	trials := isOnTrial(d.all(), now) || slices.ContainsFunc(resting, func(e *entry) bool {
+		return e.trial == onTrial && e.state == Queued && accounts[e.account].hindrance(now) == nil
+	})
+	for _, e := range resting {
 		switch {
 		case e.state == Deleting:
-			d.remove(e.id)
+			d.remove(e.id, now)
 		case e.mustFinish():
 			finish = append(finish, e)
-		case e.state == Queued, e.state == Running: // a running one without a runner: its end could not be recorded
-			queued = append(queued, e)
-		case e.state == Pausing:
+		case e.state == Pausing, e.state == Running && e.desired == DesiredPause: // the end of its run could not be recorded
 			errs = append(errs, d.repairPause(ctx, e.id))
-		case e.state == Paused:
-			errs = append(errs, d.goOn(ctx, e, accounts[e.account], &trials))
+		case e.state == Queued, e.state == Running: // as above
+			queued = append(queued, e)
+		case d.mayGoOn(e, accounts[e.account], trials, now):
+			trials = trials || e.wait == WaitRecovery
+			if err := d.goOn(ctx, e); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			queued = append(queued, e) // it keeps its age, and may be before others that are queued
 		}
 	}
 	for _, e := range finish {
-		if d.slotsUsed() < d.s.o.MaxCrawls {
+		if d.slotsUsed() <= d.s.o.MaxCrawls && d.retries.isDue(e.id, now) { // one more than others, which may run for days
 			errs = append(errs, d.start(ctx, e))
 		}
 	}
 	return errors.Join(append(errs, d.startQueued(ctx, queued, accounts, now))...)
-}
-
-// measure adds what running crawls have written since their size was stored to what their accounts use, where plans limit it.
-func (d *dispatcher) measure(entries []*entry, accounts map[string]*terms, now time.Time) {
-	for _, e := range entries {
-		t := accounts[e.account]
-		if r := d.runner(e.id); r != nil && t != nil && t.plan.DiskBytes > 0 {
-			t.disk += max(0, r.measure(now)-e.disk)
-		}
-	}
 }
 
 // startQueued starts the queued crawls whose turn it is, and notes what the others wait for.
@@ -215,17 +225,21 @@ func (d *dispatcher) startQueued(ctx context.Context, queued []*entry, accounts 
 		wait := t.hindrance(now)
 		switch {
 		case wait != nil:
-		case d.diskLow:
-			wait = &Waiting{Code: WaitDisk, Detail: d.diskDetail()}
+		case d.space.low || !d.space.hasRoom(&d.s.o):
+			wait = &Waiting{Code: WaitDisk, Detail: d.s.o.diskDetail()}
+		case e.trial == onTrial && isOnTrial(d.all(), now):
+			wait = &Waiting{Code: WaitRecovery, Detail: recoveryText}
 		case d.slotsUsed() >= d.s.o.MaxCrawls:
 			wait = &Waiting{Code: WaitSlot, Detail: fmt.Sprintf("%d crawls run, and no more run at once", d.s.o.MaxCrawls)}
 		case e.isSafe() && !d.slot.isHeldFor(e.id):
 			wantsSlot = cmp.Or(wantsSlot, e.id)
 			wait = &Waiting{Code: WaitSafeSlot, Detail: d.slot.detail()}
+		case !d.retries.isDue(e.id, now):
+			wait = &Waiting{Code: WaitSlot, Detail: retryText}
 		default:
 			if err := d.start(ctx, e); err != nil {
 				errs = append(errs, err)
-				wait = &Waiting{Code: WaitSlot, Detail: "it could not be started, which is tried again"}
+				wait = &Waiting{Code: WaitSlot, Detail: retryText}
 			} else {
 				t.running++
 				continue
@@ -245,6 +259,8 @@ func (d *dispatcher) startQueued(ctx context.Context, queued []*entry, accounts 
 	return errors.Join(errs...)
 }
 
+const retryText = "it could not be started, which is tried again"
+
 // queue is the crawls that wait, in the order in which they start.
 func (d *dispatcher) queue() []place {
 	d.mu.Lock()
@@ -257,12 +273,14 @@ func (d *dispatcher) command(ctx context.Context, r *runner, e *entry, t *terms)
 	switch {
 	case e.desired == DesiredDelete:
 		r.stop(crawl.AtOnce, nil)
+	case e.state == Running && e.desired == DesiredCancel && e.generation > 0:
+		r.stop(crawl.Pause, pausedByKey()) // it writes no outputs: those of the generation before stay
 	case e.state == Running && e.desired == DesiredCancel:
 		r.stop(crawl.Gracefully, nil)
 	case e.state == Running && e.desired == DesiredPause:
 		return d.pause(ctx, r, pausedByKey(), Actor{System: "dispatcher"})
-	case e.state == Running && d.diskLow && !e.isSafe():
-		return d.pause(ctx, r, &Waiting{Code: WaitDisk, Detail: d.diskDetail()}, Actor{System: "disk"})
+	case e.state == Running && d.space.low && !e.isSafe():
+		return d.pause(ctx, r, &Waiting{Code: WaitDisk, Detail: d.s.o.diskDetail()}, Actor{System: "disk"})
 	case e.state == Running && t.diskUsed() && !e.isSafe():
 		return d.pause(ctx, r, t.diskWait(), Actor{System: "quota"})
 	case e.state == Running && t.disabled && !e.isSafe():
@@ -288,71 +306,54 @@ func (d *dispatcher) pause(ctx context.Context, r *runner, why *Waiting, by Acto
 	return err
 }
 
-// goOn queues a crawl again that the service paused, if the cause is gone.
-func (d *dispatcher) goOn(ctx context.Context, e *entry, t *terms, trials *bool) error {
-	next := e.trial
-	switch {
-	case e.desired != DesiredRun:
-		return nil
-	case e.wait == WaitDisk && d.diskAmple:
-	case e.wait == WaitQuota && t.quotaLeft():
-	case e.wait == WaitPlan && !t.diskUsed():
-	case e.wait == WaitAccount && !t.disabled:
-	case e.wait == WaitRecovery && e.trial == awaitsTrial && !*trials:
-		*trials, next = true, onTrial
-	default:
-		return nil
+// mayGoOn says whether the cause is gone for which the service paused a crawl. Trials says whether a crawl is on trial.
+func (d *dispatcher) mayGoOn(e *entry, t *terms, trials bool, now time.Time) bool {
+	if e.state != Paused || e.desired != DesiredRun {
+		return false
 	}
-	return d.s.Write(ctx, func(tx *Tx) error {
+	switch e.wait {
+	case WaitDisk:
+		return !d.space.low && d.space.hasRoom(&d.s.o) && d.retries.isDue(e.id, now)
+	case WaitQuota:
+		return t.quotaLeft()
+	case WaitPlan:
+		return !t.diskUsed()
+	case WaitAccount:
+		return !t.disabled
+	case WaitRecovery:
+		return e.trial == awaitsTrial && !trials && t.hindrance(now) == nil
+	}
+	return false
+}
+
+// goOn queues a paused crawl again.
+func (d *dispatcher) goOn(ctx context.Context, e *entry) error {
+	err := d.s.Write(ctx, func(tx *Tx) error {
 		row, err := getRow(ctx, tx, "", e.id)
 		if err != nil || row.State != Paused || row.Desired != DesiredRun {
 			return err
 		}
-		row.State, row.Waiting, row.trial = Queued, nil, next
-		d.wake()
+		if row.trial == awaitsTrial {
+			row.trial = onTrial
+		}
+		row.State, row.Waiting = Queued, nil
 		return row.move(tx, Actor{System: "dispatcher"}, CrawlResumed, nil)
 	})
+	if err == nil && e.trial == awaitsTrial {
+		e.trial = onTrial
+	}
+	return err
 }
 
 // repairPause records that a crawl is paused whose end could not be recorded.
 func (d *dispatcher) repairPause(ctx context.Context, id string) error {
 	return d.s.Write(ctx, func(tx *Tx) error {
 		row, err := getRow(ctx, tx, "", id)
-		if err != nil || row.State != Pausing || d.runner(id) != nil {
+		if err != nil || row.State != Pausing && row.State != Running || d.runner(id) != nil {
 			return err
 		}
-		return row.paused(tx, Actor{System: "dispatcher"}, row.Waiting)
+		return row.paused(tx, Actor{System: "dispatcher"}, cmp.Or(row.Waiting, pausedByKey()))
 	})
-}
-
-// lookAtDisk notes whether too little disk is free. What is needed to go on is a tenth more than what is needed to stop.
-func (d *dispatcher) lookAtDisk() {
-	o := &d.s.o
-	if o.MinFree < 0 {
-		d.diskAmple = true
-		return
-	}
-	free, err := o.FreeBytes(o.Dir)
-	if err != nil {
-		o.Log.Warn("cannot see how much of the disk is free", "error", err)
-		return
-	}
-	was := d.diskLow
-	d.diskAmple = free >= o.MinFree+o.MinFree/10
-	d.diskLow = free < o.MinFree || d.diskLow && !d.diskAmple
-	switch {
-	case d.diskLow && !was:
-		o.Log.Warn("little disk is free: crawls pause until there is more", "free", humanize.IBytes(uint64(max(0, free))), "needed", humanize.IBytes(uint64(o.MinFree)))
-	case was && !d.diskLow:
-		o.Log.Info("enough disk is free again: crawls go on")
-		if err := d.s.db.Refill(); err != nil {
-			o.Log.Warn("cannot reserve disk for the database", "error", err)
-		}
-	}
-}
-
-func (d *dispatcher) diskDetail() string {
-	return fmt.Sprintf("less than %s of the server's disk is free; the crawl goes on by itself when there is more", humanize.IBytes(uint64(d.s.o.MinFree)))
 }
 
 // turnMonth has running crawls ask for pages of the new month when the UTC month turns, and of the changed quota when a plan has changed.
@@ -475,33 +476,4 @@ func (d *dispatcher) complete(c *Crawl) {
 	case run != nil && (c.State == Running || c.State == Pausing || c.State == Finishing):
 		c.Progress.take(run.live())
 	}
-}
-
-// unclosed are crawls that have ended and whose store is open because the disk was full.
-type unclosed struct {
-	mu  sync.Mutex
-	all map[string]*crawl.Crawl // guarded by mu
-}
-
-func (u *unclosed) add(id string, c *crawl.Crawl) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.all[id] = c
-}
-
-// reclaim closes the store of a crawl, which must be done before anything else opens its directory.
-func (u *unclosed) reclaim(id string) error {
-	u.mu.Lock()
-	c := u.all[id]
-	u.mu.Unlock()
-	if c == nil {
-		return nil
-	}
-	if err := c.Reclaim(); err != nil {
-		return err
-	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	delete(u.all, id)
-	return nil
 }

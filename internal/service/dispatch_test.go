@@ -17,18 +17,20 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/disk"
 	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/state"
 )
 
 // While little disk is free nothing starts and what runs pauses; when there is more, all go on by themselves and nothing is lost.
 func TestDiskFillsUp(t *testing.T) {
 	web := startWeb(t, testweb.Config{Pages: 60})
 	var free atomic.Int64
-	free.Store(1000)
-	ts := openService(t, Options{Base: quick(web), MinFree: 100, FreeBytes: func(string) (int64, error) { return free.Load(), nil }}).run()
+	const least = 1 << 30
+	free.Store(2 * least)
+	ts := openService(t, Options{Base: quick(web), MinFree: least, FreeBytes: func(string) (int64, error) { return free.Load(), nil }}).run()
 	web.Hold(20)
 	c := ts.submit(ts.admin, web.StartURLs()[0])
 	awaitPages(t, web, 21)
-	free.Store(99)
+	free.Store(least - 1)
 	ts.awaitState(c.ID, Pausing, Paused)
 	web.Release()
 	c = ts.awaitState(c.ID, Paused)
@@ -36,9 +38,7 @@ func TestDiskFillsUp(t *testing.T) {
 		t.Errorf("it waits for %+v", c.Waiting)
 	}
 	other := ts.submit(ts.admin, web.StartURLs()[0])
-	free.Store(105) // less than a tenth more
-	ts.Crawls.dispatch.wake()
-	free.Store(110)
+	free.Store(least + least/10 + state.OpenBytes)
 	for _, id := range []string{c.ID, other.ID} {
 		if c := ts.awaitState(id, Complete); c.Done != 60 {
 			t.Errorf("%d pages done", c.Done)
@@ -335,8 +335,10 @@ func TestRestoredDatabase(t *testing.T) {
 // After three unclean ends within ten minutes the crawls that ran come back one at a time, and one with which the process ends again stays paused.
 func TestUnstableProcess(t *testing.T) {
 	web := startWeb(t, testweb.Config{Pages: 5})
-	dir := t.TempDir()
-	ts := openService(t, Options{Dir: dir, Base: quick(web)})
+	const least = 1 << 30
+	var free atomic.Int64
+	free.Store(least) // crawls are queued, and have no room to start
+	ts := openService(t, Options{Base: quick(web), MinFree: least, FreeBytes: func(string) (int64, error) { return free.Load(), nil }})
 	var ids []string
 	for range 2 {
 		ids = append(ids, ts.submit(ts.admin, web.StartURLs()[0]).ID)
@@ -353,9 +355,8 @@ func TestUnstableProcess(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	now := time.Now()
 	for i := range 3 {
-		unclean(now.Add(time.Duration(i-3) * time.Minute))
+		unclean(time.Now().Add(time.Duration(i-3) * time.Minute))
 	}
 	states := func() (all []string) {
 		for _, id := range ids {
@@ -377,23 +378,18 @@ func TestUnstableProcess(t *testing.T) {
 	if got := states(); !slices.Equal(got, []string{"paused recovery", "paused recovery"}) {
 		t.Fatalf("after three unclean ends: %v", got)
 	}
-	// One goes on.
-	d := ts.Crawls.dispatch
-	entries, err := loadEntries(t.Context(), ts.db.Read())
-	if err != nil {
-		t.Fatal(err)
-	}
-	trials := false
-	for _, e := range entries {
-		if err := d.goOn(t.Context(), e, &terms{}, &trials); err != nil {
+	// One goes on, and another step does not let a second one go on while that is queued.
+	for range 2 {
+		if err := ts.Crawls.dispatch.step(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
+	free.Store(2 * least)
 	if got := states(); !slices.Equal(got, []string{"queued", "paused recovery"}) {
 		t.Fatalf("one at a time: %v", got)
 	}
 	// The process ends while that one runs.
-	unclean(now)
+	unclean(time.Now())
 	if _, err := ts.recover(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ type entry struct {
 	state                      State
 	desired                    Desired
 	priority                   int
+	generation                 uint32
 	queuedAt                   int64
 	resumeFirst                bool
 	trial                      trial
@@ -31,17 +32,15 @@ type place struct{ id, account string }
 // isSafe says whether the crawl has the safe profile, or gets it by its plan when it starts.
 func (e *entry) isSafe() bool { return e.profile == string(config.Safe) || e.safePlan }
 
-// mustFinish says whether nothing but the outputs of the crawl is left to do.
-func (e *entry) mustFinish() bool {
-	return e.state == Finishing || e.desired == DesiredCancel && (e.state == Queued || e.state == Paused)
-}
+// mustFinish says whether nothing but the outputs of a crawl that does not run is left to do.
+func (e *entry) mustFinish() bool { return e.state == Finishing || e.desired == DesiredCancel }
 
 // loadEntries reads the crawls that the dispatcher has to do with.
 func loadEntries(ctx context.Context, q Queryer) ([]*entry, error) {
 	return Collect(ctx, q, func(row Scanner) (*entry, error) {
 		e := &entry{}
-		return e, row.Scan(&e.id, &e.account, &e.plan, &e.profile, &e.state, &e.desired, &e.priority, &e.queuedAt, &e.resumeFirst, &e.trial, &e.wait, &e.disk)
-	}, "SELECT id, account, plan, profile, state, desired, priority, queued_at, resume_first, trial, wait_code, disk_bytes FROM crawl "+
+		return e, row.Scan(&e.id, &e.account, &e.plan, &e.profile, &e.state, &e.desired, &e.priority, &e.generation, &e.queuedAt, &e.resumeFirst, &e.trial, &e.wait, &e.disk)
+	}, "SELECT id, account, plan, profile, state, desired, priority, generation, queued_at, resume_first, trial, wait_code, disk_bytes FROM crawl "+
 		"WHERE state IN ('queued', 'running', 'pausing', 'finishing', 'deleting') OR state = 'paused' AND (desired = 'cancel' OR wait_code IN ('account', 'disk', 'plan', 'quota', 'recovery')) "+
 		"ORDER BY queued_at, id")
 }

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -51,6 +52,15 @@ func (s *Service) recover(ctx context.Context) (process int64, err error) {
 	if err != nil {
 		return 0, err
 	}
+	// What the crawls that ran have done is read before the transaction, in which nothing else could be written meanwhile.
+	counters := map[string]*state.Counters{}
+	for _, r := range rows {
+		if r.State == Running || r.State == Pausing || r.State == Finishing {
+			if c, err := countersIn(s.Crawls.DataDir(r.ID), r.Generation); err == nil { // else it has not begun, or cannot be read; what was recorded stays
+				counters[r.ID] = &c
+			}
+		}
+	}
 	err = s.Write(ctx, func(tx *Tx) error {
 		unstable, err := tx.isUnstable()
 		if err != nil {
@@ -64,7 +74,7 @@ func (s *Service) recover(ctx context.Context) (process int64, err error) {
 			return err
 		}
 		for _, r := range rows {
-			if err := s.recoverRow(tx, r, unstable); err != nil {
+			if err := s.recoverRow(tx, r, unstable, counters[r.ID]); err != nil {
 				return err
 			}
 		}
@@ -93,8 +103,8 @@ func (tx *Tx) isUnstable() (bool, error) {
 	return tx.now.Sub(firstEnd) <= uncleanSpan, nil
 }
 
-// recoverRow brings one row in line.
-func (s *Service) recoverRow(tx *Tx, r *row, unstable bool) error {
+// recoverRow brings one row in line. Counters are what the crawl has counted if it ran, nil if that is not known.
+func (s *Service) recoverRow(tx *Tx, r *row, unstable bool, counters *state.Counters) error {
 	by := Actor{System: "recovery"}
 	if r.begun && r.State != Deleting && r.State != Failed {
 		if _, err := os.Stat(s.crawlDir(r.ID)); errors.Is(err, fs.ErrNotExist) {
@@ -102,37 +112,46 @@ func (s *Service) recoverRow(tx *Tx, r *row, unstable bool) error {
 			return errors.Join(tx.settle(r.ID, r.counted), r.fail(tx, by, lost)) // what was reserved for it is free
 		}
 	}
+	if r.State != Running && r.State != Pausing && r.State != Finishing {
+		return nil
+	}
+	if counters != nil {
+		if err := r.takeStored(tx, counters); err != nil {
+			return err
+		}
+	}
+	wasTried := r.trial == onTrial
+	if unstable || wasTried {
+		switch {
+		case r.Desired == DesiredCancel && r.State == Finishing:
+			return r.fail(tx, by, errors.New("its files could not be written: the server ended each time that it wrote them; the pages that are recorded can be read"))
+		case wasTried && r.Desired == DesiredRun:
+			r.trial = convicted
+			return r.paused(tx, by, &Waiting{Code: WaitRecovery, Detail: convictText})
+		case r.Desired == DesiredRun && r.State != Pausing:
+			r.trial = awaitsTrial
+			return r.paused(tx, by, &Waiting{Code: WaitRecovery, Detail: recoveryText})
+		}
+	}
 	switch {
 	case r.State == Pausing:
-		if r.Waiting == nil {
-			r.Waiting = pausedByKey()
-		}
-		return errors.Join(s.takeStored(tx, r), r.paused(tx, by, r.Waiting))
-	case r.State != Running:
-		return nil
-	case r.trial == onTrial:
-		r.State, r.trial, r.Waiting = Paused, convicted, &Waiting{Code: WaitRecovery, Detail: convictText}
-		return r.move(tx, by, CrawlPaused, map[string]any{"state": Paused, "waiting": r.Waiting})
-	case unstable && r.Desired == DesiredRun:
-		r.State, r.trial, r.Waiting = Paused, awaitsTrial, &Waiting{Code: WaitRecovery, Detail: recoveryText}
-		return r.move(tx, by, CrawlPaused, map[string]any{"state": Paused, "waiting": r.Waiting})
-	case r.Desired == DesiredPause:
-		return errors.Join(s.takeStored(tx, r), r.paused(tx, by, pausedByKey()))
+		return r.paused(tx, by, cmp.Or(r.Waiting, pausedByKey()))
+	case r.State == Running && r.Desired == DesiredPause:
+		return r.paused(tx, by, pausedByKey())
+	case r.State == Running:
+		r.State, r.resumeFirst = Queued, true
 	}
-	r.State, r.resumeFirst = Queued, true
+	r.Progress.stopped()
 	return r.move(tx, by, "", nil)
 }
 
-// takeStored books what a crawl that stays paused has counted, gives back what was reserved for it, and takes over how far it is, since what was recorded may be ten seconds old.
-func (s *Service) takeStored(tx *Tx, r *row) error {
-	counters, err := countersIn(s.Crawls.DataDir(r.ID), r.Generation)
-	if err != nil {
-		return nil // it has not begun, or cannot be read; what was booked stays
-	}
+// takeStored books what a crawl has counted, gives back what was reserved for it, and takes over how far it is, since what was recorded may be ten seconds old.
+func (r *row) takeStored(tx *Tx, counters *state.Counters) error {
 	r.counted = max(r.counted, int64(counters.Counted))
+	r.PagesCounted = max(r.PagesCounted, r.counted)
 	r.Found, r.Done, r.Pending = int64(counters.Discovered), int64(counters.Done()), int64(counters.Pending())
 	r.Bytes = int64(counters.Bytes)
-	r.Outcomes, r.StatusClasses = monitor.OutcomeCounts(&counters, 0), monitor.ClassCounts(&counters)
+	r.Outcomes, r.StatusClasses = monitor.OutcomeCounts(counters, 0), monitor.ClassCounts(counters)
 	return tx.settle(r.ID, int64(counters.Counted))
 }
 
@@ -174,10 +193,10 @@ func (s *Service) strays(ctx context.Context) ([]string, error) {
 }
 
 // remove deletes a crawl, in a goroutine. A kill at any point leaves the row with the state deleting, and the removal begins again.
-func (d *dispatcher) remove(id string) {
+func (d *dispatcher) remove(id string, now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.removing[id] {
+	if d.removing[id] || !d.retries.isDue(id, now) {
 		return
 	}
 	d.removing[id] = true
@@ -186,7 +205,10 @@ func (d *dispatcher) remove(id string) {
 		_ = d.resting.bar(id)
 		_ = d.unclosed.reclaim(id) // a store that cannot be closed is removed all the same, which may be what frees the disk
 		if err := d.s.removeCrawl(context.Background(), id); err != nil {
+			d.retries.failed(id, time.Now())
 			d.s.o.Log.Error("cannot delete a crawl; this is tried again", "crawl", id, "error", err)
+		} else {
+			d.retries.forget(id)
 		}
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -218,7 +240,7 @@ func (s *Service) removeCrawl(ctx context.Context, id string) error {
 		if err := tx.settle(id, int64(counters.Counted)); err != nil {
 			return err
 		}
-		for _, statement := range []string{"DELETE FROM crawl WHERE id = ?", "DELETE FROM crawl_run WHERE crawl = ?", "DELETE FROM idempotency WHERE crawl = ?"} {
+		for _, statement := range []string{"DELETE FROM crawl WHERE id = ?", "DELETE FROM crawl_run WHERE crawl = ?", "DELETE FROM idempotency WHERE crawl = ? AND answer_json = ''"} {
 			if err := tx.Change(statement, id); err != nil {
 				return err
 			}

@@ -6,9 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"time"
-
-	"github.com/mapwright/mapwright/internal/config"
-	"github.com/mapwright/mapwright/internal/crawl/monitor"
 )
 
 // row is a crawl as it is stored.
@@ -25,6 +22,7 @@ type row struct {
 	elapsed     time.Duration // of this generation
 	counted     int64         // pages of this generation that are booked
 	disk        int64
+	lastRun     uint32 // the latest generation that ended; it is later than the present one after a recrawl that was cancelled
 }
 
 // shownStarts is how many start URLs of a crawl are shown.
@@ -32,7 +30,7 @@ const shownStarts = 10
 
 const rowColumns = "id, account, name, labels_json, generation, state, desired, wait_code, wait_detail, starts_json, start_count, profile, settings_json, shown_json, stored_json, " +
 	"recrawl_json, plan, priority, schedule, created_at, queued_at, started_at, ended_at, begun, resume_first, trial, elapsed_ms, counted, disk_bytes, " +
-	"result_json, progress_json"
+	"result_json, progress_json, (SELECT COALESCE(MAX(generation), 0) FROM crawl_run WHERE crawl_run.crawl = crawl.id)"
 
 // scanRow reads a whole row.
 func scanRow(from Scanner) (*row, error) { return scan(from, true) }
@@ -47,7 +45,7 @@ func scan(from Scanner, whole bool) (*row, error) {
 	var created, started, ended, elapsed int64
 	err := from.Scan(&r.ID, &r.Account, &r.Name, &labels, &r.Generation, &r.State, &r.Desired, &waiting.Code, &waiting.Detail, &starts, &r.StartURLCount, &r.Profile, &settings, &shown, &stored,
 		&recrawl, &r.Plan, &r.Priority, &r.Schedule, &created, &r.queuedAt, &started, &ended, &r.begun, &r.resumeFirst, &r.trial, &elapsed, &r.counted, &r.disk,
-		&result, &progress)
+		&result, &progress, &r.lastRun)
 	if err != nil {
 		return nil, err
 	}
@@ -65,34 +63,6 @@ func scan(from Scanner, whole bool) (*row, error) {
 	r.StartURLs = r.starts[:min(len(r.starts), shownStarts)]
 	r.PagesCounted = max(r.PagesCounted, r.counted)
 	return r, err
-}
-
-// fillEmpty makes lists and objects of what is not there, as the documented shape has them.
-func (r *row) fillEmpty() {
-	r.Result.fillEmpty()
-	r.Progress.fillEmpty()
-	r.Links = map[string]string{}
-}
-
-func (r *Result) fillEmpty() {
-	if r.Errors == nil {
-		r.Errors = []string{}
-	}
-	if r.Warnings == nil {
-		r.Warnings = []string{}
-	}
-}
-
-func (p *Progress) fillEmpty() {
-	if p.Outcomes == nil {
-		p.Outcomes = map[string]int64{}
-	}
-	if p.StatusClasses == nil {
-		p.StatusClasses = map[string]int64{}
-	}
-	if p.Limits == nil {
-		p.Limits = []monitor.LimitUse{}
-	}
 }
 
 // getRow reads a crawl. Account, if it is given, is the only one whose crawls are found.
@@ -115,8 +85,20 @@ func (r *row) insert(tx *Tx) error {
 		Millis(tx.now), Millis(tx.now))
 }
 
-// move stores the state, what is desired and what follows from them, and records an event of the given type, unless that is empty.
+// move stores the state, what is desired and what follows from them, and records an event of the given type, unless that is empty. It is the only way to
+// another state but deleting, so that each change has one event.
 func (r *row) move(tx *Tx, by Actor, event EventType, data any) error {
+	if data == nil {
+		data = map[string]any{"state": r.State}
+	}
+	if event != "" {
+		if err := r.record(tx, event, by, data); err != nil {
+			return err
+		}
+	}
+	if err := r.fallBack(tx); err != nil {
+		return err
+	}
 	code, detail := WaitCode(""), ""
 	if r.Waiting != nil && (r.State == Paused || r.State == Pausing) {
 		code, detail = r.Waiting.Code, r.Waiting.Detail
@@ -125,29 +107,16 @@ func (r *row) move(tx *Tx, by Actor, event EventType, data any) error {
 	if r.recrawl != nil {
 		recrawl = ToJSON(r.recrawl)
 	}
-	err := tx.Change("UPDATE crawl SET state = ?, desired = ?, generation = ?, wait_code = ?, wait_detail = ?, recrawl_json = ?, "+
+	return tx.Change("UPDATE crawl SET state = ?, desired = ?, generation = ?, wait_code = ?, wait_detail = ?, recrawl_json = ?, "+
 		"started_at = ?, ended_at = ?, begun = ?, resume_first = ?, trial = ?, elapsed_ms = ?, counted = ?, queued_at = ?, disk_bytes = ?, result_json = ?, progress_json = ? WHERE id = ?",
 		r.State, r.Desired, r.Generation, code, detail, recrawl, Millis(r.StartedAt.Time), Millis(r.EndedAt.Time), r.begun, r.resumeFirst, r.trial,
 		r.elapsed.Milliseconds(), r.counted, r.queuedAt, r.disk, ToJSON(r.Result), ToJSON(r.Progress), r.ID)
-	if err != nil || event == "" {
-		return err
-	}
-	if data == nil {
-		data = map[string]any{"state": r.State}
-	}
-	return r.record(tx, event, by, data)
 }
 
 // record records an event of the crawl.
 func (r *row) record(tx *Tx, what EventType, by Actor, data any) error {
 	return tx.Record(Event{Type: what, Account: r.Account, Crawl: r.ID, Generation: r.Generation, Actor: by, Data: []byte(ToJSON(data))})
 }
-
-// hasStarted says whether the present generation has begun to crawl.
-func (r *row) hasStarted() bool { return !r.StartedAt.IsZero() }
-
-// isSafe says whether the crawl has the safe profile.
-func (r *row) isSafe() bool { return r.Profile == string(config.Safe) }
 
 // setting is the text of an effective setting, by its name; empty if there is none.
 func (r *row) setting(name string) string {

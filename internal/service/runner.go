@@ -26,6 +26,7 @@ import (
 	"github.com/mapwright/mapwright/internal/export"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/problems"
+	"github.com/mapwright/mapwright/state"
 )
 
 // runner is one crawl that holds a slot, from its start to the record of its end.
@@ -35,7 +36,8 @@ type runner struct {
 	dir     datadir.Dir
 	log     *os.File
 	began   time.Time
-	isTrial bool
+	isTrial bool        // of the dispatcher's goroutine alone
+	isOpen  atomic.Bool // the store has taken what it takes of the disk; written by hasBegun
 
 	size    atomic.Int64 // bytes of the directory while it ran, 0 if they were not counted; written by the dispatcher
 	sizedAt time.Time    // of the dispatcher alone
@@ -59,8 +61,25 @@ type runner struct {
 // sampleFor is how long a sample of a running crawl is shown, so that many readers cost no more than one.
 const sampleFor = 500 * time.Millisecond
 
-// start starts a crawl, unless it is not to run any more.
-func (d *dispatcher) start(ctx context.Context, e *entry) (err error) {
+// start starts a crawl, unless it is not to run any more. A crawl that cannot be started is tried again later; one that is to be cancelled is not for ever.
+func (d *dispatcher) start(ctx context.Context, e *entry) error {
+	err := d.tryStart(ctx, e)
+	if err != nil && d.retries.failed(e.id, time.Now()) && e.desired == DesiredCancel {
+		return errors.Join(err, d.s.Write(ctx, func(tx *Tx) error {
+			row, err := getRow(ctx, tx, "", e.id)
+			if err != nil || row.Desired != DesiredCancel || row.State.Ended() {
+				return err
+			}
+			return row.fail(tx, Actor{System: "dispatcher"}, errUnwritten)
+		}))
+	}
+	return err
+}
+
+// errUnwritten is why a cancelled crawl has no files.
+var errUnwritten = errors.New("its files could not be written, because the server's disk is full; the pages that are recorded can be read")
+
+func (d *dispatcher) tryStart(ctx context.Context, e *entry) (err error) {
 	if err := errors.Join(d.unclosed.reclaim(e.id), d.resting.bar(e.id)); err != nil {
 		d.resting.allow(e.id)
 		return err
@@ -79,12 +98,13 @@ func (d *dispatcher) start(ctx context.Context, e *entry) (err error) {
 		}
 		by := Actor{System: "dispatcher"}
 		switch {
+		case r.Desired == DesiredCancel && !r.State.Ended():
+			err := r.cancel(tx, by)
+			starts = r.State == Finishing
+			return err
 		case r.State == Finishing:
 			starts = true
 			return nil
-		case e.mustFinish() && r.Desired == DesiredCancel && (r.State == Queued || r.State == Paused):
-			r.State, r.Waiting, starts = Finishing, nil, true
-			return r.move(tx, by, CrawlFinishing, nil)
 		case r.Desired == DesiredRun && (r.State == Queued || r.State == Running):
 			resumed := r.hasStarted()
 			if !resumed {
@@ -105,6 +125,7 @@ func (d *dispatcher) start(ctx context.Context, e *entry) (err error) {
 	d.mu.Lock()
 	d.runners[run.id] = run
 	d.mu.Unlock()
+	d.space.room -= state.OpenBytes
 	d.jobs.Go(run.run)
 	return run.setLimits(ctx) // an edit since the row was read did not find the runner
 }
@@ -207,7 +228,7 @@ func (r *runner) prepare(ctx context.Context, row *row) error {
 		}
 	}
 	o := crawl.Options{
-		Settings: settings, Starts: starts, Dir: r.dir, Version: s.o.Version, NoControl: true, Fetcher: s.o.Fetcher, Warnings: row.Warnings, Started: func(*monitor.Monitor) { r.hasBegun() },
+		Settings: settings, Starts: starts, Dir: r.dir, Version: s.o.Version, NoControl: true, Fetcher: s.o.Fetcher, Warnings: row.Warnings, FreeBytes: s.o.FreeBytes, Started: func(*monitor.Monitor) { r.hasBegun() },
 		Log: slog.New(slog.NewJSONHandler(r.log, &slog.HandlerOptions{Level: slog.LevelInfo})),
 		Managed: crawl.Managed{
 			Account: row.Account, Elapsed: row.elapsed, Quota: &grants{s, row.ID}, Finishing: r.finishing, HasSlot: true, GuardStarts: true, Notify: r.notify,
@@ -255,6 +276,7 @@ func (r *runner) planOfRun() Plan {
 
 // hasBegun records that the crawl has a directory, so that its loss is noticed.
 func (r *runner) hasBegun() {
+	r.isOpen.Store(true)
 	err := r.d.s.Write(context.Background(), func(tx *Tx) error { return tx.Change("UPDATE crawl SET begun = 1 WHERE id = ?", r.id) })
 	if err != nil {
 		r.d.s.o.Log.Error("cannot record that a crawl has begun", "crawl", r.id, "error", err)
@@ -275,6 +297,7 @@ func (r *runner) run() {
 		rep, err = r.current().Run(context.Background())
 	}
 	if err := errors.Join(r.end(rep, err), r.closeLog()); err != nil {
+		r.d.retries.failed(r.id, time.Now())
 		r.d.s.o.Log.Error("cannot record how a crawl ended; it is started again", "crawl", r.id, "error", err)
 	}
 	r.d.slot.releaseOf(r.d, r.id)
@@ -399,6 +422,22 @@ func (r *runner) save(tx *Tx, live *monitor.Live, notices []crawl.Notice) error 
 // onTrial says whether the crawl runs alone of those that may have ended the process.
 func (r *runner) onTrial(now time.Time) bool { return r.isTrial && now.Sub(r.began) < trialTime }
 
+// isOnTrial says whether one of the running crawls is on trial.
+func isOnTrial(running []*runner, now time.Time) bool {
+	return slices.ContainsFunc(running, func(r *runner) bool { return r.onTrial(now) })
+}
+
+// passTrial records that a crawl has run long enough not to be the cause if the process ends.
+func (r *runner) passTrial(ctx context.Context, now time.Time) error {
+	if !r.isTrial || r.onTrial(now) {
+		return nil
+	}
+	r.isTrial = false
+	return r.d.s.Write(ctx, func(tx *Tx) error {
+		return tx.Change("UPDATE crawl SET trial = ? WHERE id = ? AND trial = ?", noTrial, r.id, onTrial)
+	})
+}
+
 // finishing records that the outputs are being written.
 func (r *runner) finishing() {
 	ctx := context.Background()
@@ -434,6 +473,11 @@ func (r *runner) end(rep *report.Report, runErr error) error {
 	if ended := r.current(); ended != nil {
 		live = ended.Status()
 	}
+	isFull := errors.Is(runErr, disk.ErrFull) || errors.Is(runErr, syscall.ENOSPC)
+	if !isFull || time.Since(r.began) > lastRetry {
+		r.d.retries.forget(r.id)
+	}
+	isLast := isFull && r.d.retries.failed(r.id, time.Now())
 	return r.d.s.Write(ctx, func(tx *Tx) error {
 		if live != nil {
 			if err := tx.settle(r.id, live.Tickets); err != nil {
@@ -472,22 +516,40 @@ func (r *runner) end(rep *report.Report, runErr error) error {
 			}
 			why := &Waiting{Code: WaitQuota, Detail: quotaDetail(&plan, tx.now)}
 			return errors.Join(row.paused(tx, by, why), tx.quotaReached(row))
-		case errors.Is(runErr, disk.ErrFull), errors.Is(runErr, syscall.ENOSPC):
-			return row.paused(tx, Actor{System: "disk"}, &Waiting{Code: WaitDisk, Detail: r.d.diskDetail()})
+		case isFull && row.Desired == DesiredCancel && isLast:
+			return row.fail(tx, by, errUnwritten)
+		case isFull:
+			return row.paused(tx, Actor{System: "disk"}, &Waiting{Code: WaitDisk, Detail: r.d.s.o.diskDetail()})
 		}
 		return row.fail(tx, by, runErr)
 	})
 }
 
-// paused records that the crawl is paused. If it was resumed meanwhile, it is queued again at once.
+// paused records that the crawl has stopped before its end. One that is to be cancelled goes on to that; one that was resumed meanwhile is queued again at once.
 func (r *row) paused(tx *Tx, by Actor, why *Waiting) error {
-	r.State, r.Waiting = Paused, why
 	r.Progress.stopped()
+	if r.Desired == DesiredCancel {
+		return r.cancel(tx, by)
+	}
+	r.State, r.Waiting = Paused, why
 	if err := r.move(tx, by, CrawlPaused, map[string]any{"state": Paused, "waiting": why}); err != nil || r.Desired != DesiredRun || why.Code != WaitOperator {
 		return err
 	}
 	r.State, r.Waiting = Queued, nil
 	return r.move(tx, by, CrawlResumed, nil)
+}
+
+// cancel ends a crawl that does not run and is to be cancelled. Of the first generation the outputs of what was found are written first; a recrawl leaves those of the generation before.
+func (r *row) cancel(tx *Tx, by Actor) error {
+	switch {
+	case r.Generation > 0:
+		r.setCancelled(tx.now)
+		return r.recordEnd(tx, by)
+	case r.State == Finishing:
+		return r.move(tx, by, "", nil) // it is tried again
+	}
+	r.State, r.Waiting = Finishing, nil
+	return r.move(tx, by, CrawlFinishing, nil)
 }
 
 // finish records the end of a generation. Its outputs are in place.
@@ -509,22 +571,50 @@ func (r *row) finish(tx *Tx, by Actor, rep *report.Report) error {
 	return r.recordEnd(tx, by)
 }
 
-// fail records a crawl that cannot go on.
+// fail records a crawl that cannot go on. One that is to be cancelled is cancelled, without outputs.
 func (r *row) fail(tx *Tx, by Actor, err error) error {
-	r.State, r.Waiting = Failed, nil
 	r.Progress.stopped()
-	r.Result = Result{Status: report.Failed, Success: new(bool), Reason: "the crawl could not go on", Errors: []string{err.Error()}, Warnings: r.Warnings}
-	r.EndedAt = page.Time{Time: tx.now}
+	if r.Desired == DesiredCancel && !r.State.Ended() {
+		r.setCancelled(tx.now)
+	} else {
+		r.State, r.Waiting = Failed, nil
+		r.Result = Result{Status: report.Failed, Success: new(bool), Reason: "the crawl could not go on", Warnings: r.Warnings}
+		r.EndedAt = page.Time{Time: tx.now}
+	}
+	r.Errors = []string{err.Error()}
 	return r.recordEnd(tx, by)
 }
 
-// recordEnd stores an ended crawl and its run, and forgets the runs before its newest ones.
+// recordEnd stores an ended crawl and its run, and forgets the runs before its newest ones. A crawl that was cancelled before it began has no run.
 func (r *row) recordEnd(tx *Tx, by Actor) error {
+	data := map[string]any{"state": r.State, "status": r.Status, "success": r.Success, "reason": r.Reason}
+	if !r.hasStarted() {
+		return r.move(tx, by, CrawlFinished, data)
+	}
 	err := tx.Change("INSERT INTO crawl_run (crawl, generation, state, started_at, ended_at, result_json, progress_json) VALUES (?, ?, ?, ?, ?, ?, ?) "+
 		"ON CONFLICT (crawl, generation) DO UPDATE SET state = excluded.state, ended_at = excluded.ended_at, result_json = excluded.result_json, progress_json = excluded.progress_json",
 		r.ID, r.Generation, r.State, Millis(r.StartedAt.Time), Millis(r.EndedAt.Time), ToJSON(r.Result), ToJSON(r.Progress))
 	old := tx.Change("DELETE FROM crawl_run WHERE crawl = ? AND generation <= ?", r.ID, int64(r.Generation)-keptRuns)
-	return errors.Join(err, old, r.move(tx, by, CrawlFinished, map[string]any{"state": r.State, "status": r.Status, "success": r.Success, "reason": r.Reason}))
+	return errors.Join(err, old, r.move(tx, by, CrawlFinished, data))
+}
+
+// fallBack makes a crawl whose recrawl was cancelled what it was before: its outputs are still those of the last generation that wrote some. When it ended stays the time of the
+// cancellation, from which retention counts.
+func (r *row) fallBack(tx *Tx) error {
+	if r.State != Cancelled || r.Generation == 0 {
+		return nil
+	}
+	runs, err := Collect(tx.ctx, tx, scanRun, "SELECT "+runColumns+" FROM crawl_run WHERE crawl = ? AND generation < ? AND state IN (?, ?) ORDER BY generation DESC LIMIT 1",
+		r.ID, r.Generation, Complete, Partial)
+	if err != nil || len(runs) == 0 {
+		return err
+	}
+	last := &runs[0]
+	text := fmt.Sprintf("recrawl %d was cancelled: the results are those of generation %d", r.Generation, last.Generation)
+	r.State, r.Generation, r.StartedAt, r.Result, r.Progress = last.State, last.Generation, last.StartedAt, last.Result, last.Progress
+	r.Warnings = append(r.Warnings, text)
+	r.counted, r.elapsed = last.PagesCounted, time.Duration(last.Elapsed*float64(time.Second))
+	return nil
 }
 
 // take takes figures of a run over.

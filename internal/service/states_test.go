@@ -1,0 +1,448 @@
+package service
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mapwright/mapwright/internal/crawl/report"
+	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/state"
+)
+
+// fakeDisk is the disk of a service in a test: what is free of it, less what the stores of running crawls take.
+type fakeDisk struct {
+	free atomic.Int64
+	ts   atomic.Pointer[testService] // nil as long as nothing runs
+}
+
+const leastFree = 256 << 20 // of the disk of a test, and of a store
+
+func newFakeDisk() *fakeDisk {
+	d := &fakeDisk{}
+	d.free.Store(4 << 30)
+	return d
+}
+
+func (d *fakeDisk) FreeBytes(string) (int64, error) {
+	free := d.free.Load()
+	if ts := d.ts.Load(); ts != nil {
+		for _, r := range ts.Crawls.dispatch.all() {
+			if r.isOpen.Load() {
+				free -= state.OpenBytes
+			}
+		}
+	}
+	return free, nil
+}
+
+// count is how many events of a type a crawl has.
+func (ts *testService) count(id string, what EventType) (n int) {
+	ts.t.Helper()
+	for _, e := range ts.eventTypes(id) {
+		if e == what {
+			n++
+		}
+	}
+	return n
+}
+
+// get is a crawl as it is now.
+func (ts *testService) get(id string) *Crawl {
+	ts.t.Helper()
+	c, err := ts.Crawls.Get(ts.t.Context(), ts.admin, id)
+	if err != nil {
+		ts.t.Fatal(err)
+	}
+	return c
+}
+
+// A crawl is cancelled in every state while the disk is full. It ends, each change of state is one event, and the attempts to write its files come later and later. If there is space in time, it
+// has files; else it says why not, and its pages can be read.
+func TestCancelOnAFullDisk(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		pause bool          // it is paused by a key before the disk is full; else it finds the disk full
+		late  bool          // the cancellation comes while the crawl pauses
+		after time.Duration // when there is space again; 0 is never
+	}{{"paused by a key", true, false, 0}, {"paused for the disk", false, false, 0}, {"while it pauses", false, true, 0}, {"space again", true, false, 20 * time.Second},
+		{"paused for the disk, space again", false, false, 10 * time.Second}} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				web, base, client := startWebInBubble(t, testweb.Config{Pages: 60})
+				disk := newFakeDisk()
+				var transactions atomic.Int64
+				ts := openService(t, Options{Base: base, Fetcher: client, MinFree: leastFree, FreeBytes: disk.FreeBytes, Observe: func(time.Duration) { transactions.Add(1) }}).run()
+				web.Hold(20)
+				id := ts.submit(ts.admin, web.StartURLs()[0], "seeding_strategy", `["none"]`).ID
+				awaitPages(t, web, 21)
+				if c.pause {
+					ts.do(id, CommandPause)
+					ts.awaitState(id, Pausing, Paused)
+					web.Release()
+					ts.awaitState(id, Paused)
+				}
+				disk.free.Store(1 << 20)
+				if !c.pause {
+					ts.awaitState(id, Pausing, Paused)
+					if !c.late {
+						web.Release()
+						ts.awaitState(id, Paused)
+					}
+				}
+				began := transactions.Load()
+				ts.do(id, CommandCancel)
+				web.Release()
+				if c.after > 0 {
+					time.Sleep(c.after)
+					if got := ts.get(id); got.State.Ended() {
+						t.Errorf("%s before there was space", got.State)
+					}
+					disk.free.Store(4 << 30)
+				}
+				time.Sleep(2 * time.Minute)
+				got := ts.get(id)
+				if got.State != Cancelled || got.Status != report.Cancelled {
+					t.Fatalf("%s, desired %s, waiting %+v", got.State, got.Desired, got.Waiting)
+				}
+				events := ts.eventTypes(id)
+				for _, what := range []EventType{CrawlPausing, CrawlPaused, CrawlFinishing, CrawlFinished} {
+					if n := ts.count(id, what); n > 1 {
+						t.Errorf("%d events %s: %v", n, what, events)
+					}
+				}
+				if n := transactions.Load() - began; n > 40 {
+					t.Errorf("%d transactions since the cancellation", n)
+				}
+				_, err := os.Stat(ts.Crawls.DataDir(id).JSONL())
+				if (err == nil) != (c.after > 0) {
+					t.Errorf("its file: %v", err)
+				}
+				if noFiles := strings.Contains(strings.Join(got.Errors, ""), "disk is full"); noFiles != (c.after == 0) {
+					t.Errorf("errors %q", got.Errors)
+				}
+				disk.free.Store(4 << 30)
+				time.Sleep(2 * time.Second)
+				if lines, _, _, err := ts.Crawls.Recorded(id).Pages(t.Context(), report.Search{Most: 5}); err != nil || len(lines) != 5 {
+					t.Errorf("%d pages can be read, %v", len(lines), err)
+				}
+				ts.end()
+			})
+		})
+	}
+}
+
+// A pause gives the disk back that a running crawl takes. That alone does not make the crawl go on: it would pause again at once.
+func TestPauseFreesDisk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		web, base, client := startWebInBubble(t, testweb.Config{Pages: 60})
+		disk := newFakeDisk()
+		ts := openService(t, Options{Base: base, Fetcher: client, MinFree: leastFree, FreeBytes: disk.FreeBytes}).run()
+		disk.ts.Store(ts)
+		web.Hold(20)
+		id := ts.submit(ts.admin, web.StartURLs()[0], "seeding_strategy", `["none"]`).ID
+		awaitPages(t, web, 21)
+		disk.free.Store(leastFree + state.OpenBytes - 1) // it falls below the least while the crawl runs, and is a fifth above it when it does not
+		ts.awaitState(id, Pausing, Paused)
+		web.Release()
+		ts.awaitState(id, Paused)
+		other := ts.submit(ts.admin, web.StartURLs()[0])
+		time.Sleep(time.Minute)
+		if got := ts.get(id); got.State != Paused || got.Waiting.Code != WaitDisk || ts.count(id, CrawlPaused) != 1 {
+			t.Errorf("%s %+v, events %v", got.State, got.Waiting, ts.eventTypes(id))
+		}
+		if got := ts.get(other.ID); got.State != Queued || got.Waiting.Code != WaitDisk {
+			t.Errorf("a crawl that would pause at once is %s, waiting %+v", got.State, got.Waiting)
+		}
+		disk.free.Store(leastFree + leastFree/10 + state.OpenBytes) // for one of the two
+		for _, id := range []string{id, other.ID} {
+			if got := ts.awaitState(id, Complete); got.Done != 60 || ts.count(id, CrawlPaused) > 1 {
+				t.Errorf("%d pages done, events %v", got.Done, ts.eventTypes(id))
+			}
+		}
+		ts.end()
+	})
+}
+
+// A recrawl that is cancelled, in whatever state, leaves the crawl as the last generation that ended left it, with its files; the next recrawl is another generation.
+func TestCancelledRecrawl(t *testing.T) {
+	for _, at := range []State{Queued, Running, Pausing, Paused} {
+		t.Run(string(at), func(t *testing.T) {
+			web := startWeb(t, testweb.Config{Pages: 40, Hosts: 2})
+			ts := openService(t, Options{Base: quick(web), MaxCrawls: 1}).run()
+			id := ts.submit(ts.admin, web.StartURLs()[0]).ID
+			first := ts.awaitState(id, Complete)
+			before := filesOf(t, ts, id)
+			asked := web.HostStats(0).Pages
+			web.Hold(10)
+			blocker := ""
+			if at == Queued {
+				blocker = ts.submit(ts.admin, web.StartURLs()[1]).ID
+				ts.awaitState(blocker, Running)
+			}
+			ts.do(id, CommandRecrawl)
+			if at != Queued {
+				awaitPages(t, web, asked+11)
+			}
+			if at == Pausing || at == Paused {
+				ts.do(id, CommandPause)
+				ts.awaitState(id, Pausing, Paused)
+			}
+			if at == Paused {
+				web.Release()
+				ts.awaitState(id, Paused)
+			}
+			ts.do(id, CommandCancel)
+			web.Release()
+			got := ts.await(id, func(c *Crawl) bool { return c.State.Ended() })
+			if got.State != Complete || got.Generation != 0 || got.Found != first.Found || got.Done != first.Done || got.Reason != first.Reason || got.PagesCounted != first.PagesCounted {
+				t.Errorf("after the cancellation: %s, generation %d, %d of %d, %q", got.State, got.Generation, got.Done, got.Found, got.Reason)
+			}
+			if len(got.Warnings) != len(first.Warnings)+1 {
+				t.Errorf("warnings %q", got.Warnings)
+			}
+			if after := filesOf(t, ts, id); fmt.Sprint(after) != fmt.Sprint(before) {
+				t.Errorf("the files have changed:\n%v\n%v", before, after)
+			}
+			ts.do(id, CommandCancel) // again
+			events, err := ts.Events.Since(t.Context(), EventFilter{Crawl: id})
+			if err != nil {
+				t.Fatal(err)
+			}
+			last := events[len(events)-1]
+			if last.Type != CrawlFinished || last.Generation != 1 || !strings.Contains(string(last.Data), `"state":"cancelled"`) {
+				t.Errorf("the last event is %s of generation %d: %s", last.Type, last.Generation, last.Data)
+			}
+			if used, granted := ts.used(); granted != 0 || used < 40 {
+				t.Errorf("%d pages used, %d reserved", used, granted)
+			}
+			if blocker != "" {
+				ts.awaitState(blocker, Complete)
+			}
+			next := ts.do(id, CommandRecrawl)
+			got = ts.await(id, func(c *Crawl) bool { return c.Generation > 0 && c.State.Ended() })
+			if got.State != Complete || got.Generation != next.Generation || got.Done != 40 {
+				t.Errorf("the next recrawl: %s, generation %d, %d of %d", got.State, got.Generation, got.Done, got.Found)
+			}
+			runs, err := ts.Crawls.Runs(t.Context(), ts.admin, id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var states []string
+			for _, r := range runs {
+				states = append(states, fmt.Sprint(r.Generation, " ", r.State))
+			}
+			want := []string{"2 complete", "1 cancelled", "0 complete"}
+			if at == Queued {
+				want = []string{"1 complete", "0 complete"} // that one had no run
+			}
+			if !slices.Equal(states, want) {
+				t.Errorf("runs %v, want %v", states, want)
+			}
+		})
+	}
+}
+
+// filesOf are the files that a crawl has written for its users, with when they were written.
+func filesOf(t *testing.T, ts *testService, id string) (list []string) {
+	t.Helper()
+	entries, err := os.ReadDir(string(ts.Crawls.DataDir(id)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if ext := filepath.Ext(e.Name()); ext == ".xml" || ext == ".html" || strings.HasPrefix(e.Name(), "report") || strings.HasSuffix(e.Name(), "map.jsonl") {
+			info, err := e.Info()
+			if err != nil {
+				t.Fatal(err)
+			}
+			list = append(list, fmt.Sprint(e.Name(), info.ModTime(), info.Size()))
+		}
+	}
+	return list
+}
+
+// When there are pages of the quota again, the crawl that was submitted first goes on before one that was submitted while it was paused.
+func TestOlderGoesOnFirst(t *testing.T) {
+	web := startWeb(t, testweb.Config{Hosts: 2, Pages: 30})
+	ts := openService(t, Options{Base: quick(web), MaxCrawls: 1})
+	ts.setPlan(Plan{PagesPerMonth: 10})
+	ts.run()
+	older := ts.submit(ts.admin, web.StartURLs()[0]).ID
+	ts.await(older, func(c *Crawl) bool { return c.State == Paused && c.Waiting.Code == WaitQuota })
+	younger := ts.submit(ts.admin, web.StartURLs()[1]).ID
+	ts.setPlan(Plan{})
+	ts.awaitState(older, Complete)
+	ts.awaitState(younger, Complete)
+	events, err := ts.Events.Since(t.Context(), EventFilter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var started []string
+	for _, e := range events {
+		if e.Type == CrawlStarted {
+			started = append(started, e.Crawl)
+		}
+	}
+	if !slices.Equal(started, []string{older, older, younger}) {
+		t.Errorf("started %v; older is %s", started, older)
+	}
+}
+
+// A request that is repeated gets the answer of the first, whatever became of the crawl.
+func TestRepeatedSubmission(t *testing.T) {
+	web := startWeb(t, testweb.Config{Pages: 5})
+	ts := openService(t, Options{Base: quick(web)})
+	sub := Submission{StartURLs: web.StartURLs()[:1], Name: "first", Settings: raw("max_urls", "4", "exclude", `["x"]`)}
+	first, err := ts.Crawls.Submit(t.Context(), ts.admin, sub, "key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := ToJSON(first)
+	same := func(when string) {
+		t.Helper()
+		again, err := ts.Crawls.Submit(t.Context(), ts.admin, sub, "key")
+		if err != nil || ToJSON(again) != want {
+			t.Errorf("%s: %s, %v; want %s", when, ToJSON(again), err, want)
+		}
+	}
+	same("at once")
+	name := "renamed"
+	if _, err := ts.Crawls.Edit(t.Context(), ts.admin, first.ID, Edit{Name: &name, Settings: raw("max_urls", "3")}); err != nil {
+		t.Fatal(err)
+	}
+	same("after a change")
+	ts.run()
+	ts.awaitState(first.ID, Partial)
+	same("after its end")
+	ts.do(first.ID, CommandDelete)
+	awaitGone(ts, first.ID)
+	same("after its deletion")
+	if list, err := ts.Crawls.List(t.Context(), ts.admin, CrawlFilter{}); err != nil || len(list.Items) != 0 {
+		t.Errorf("%d crawls, %v", len(list.Items), err)
+	}
+}
+
+// However commands, the disk, the quota, the account and restarts meet: every crawl that is cancelled is cancelled in the end, a change of state is one event, and nothing is tried without pause.
+func TestStatesMeet(t *testing.T) {
+	for seed := range uint64(6) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { statesMeet(t, rand.New(rand.NewPCG(seed, 1))) })
+		})
+	}
+}
+
+func statesMeet(t *testing.T, random *rand.Rand) {
+	web, base, client := startWebInBubble(t, testweb.Config{Hosts: 3, Pages: 30})
+	web.SetLatency(4 * time.Second)
+	disk := newFakeDisk()
+	var transactions atomic.Int64
+	o := Options{Dir: t.TempDir(), SlotDir: t.TempDir() + "/slot", Base: base, Fetcher: client, MaxCrawls: 2, MinFree: leastFree, FreeBytes: disk.FreeBytes,
+		Observe: func(time.Duration) { transactions.Add(1) }}
+	ts := openService(t, o)
+	start := func() { disk.ts.Store(ts.run()) }
+	start()
+	var ids []string
+	for i := range 3 {
+		ids = append(ids, ts.submit(ts.admin, web.StartURLs()[i], "seeding_strategy", `["none"]`).ID)
+	}
+	deleted := map[string]bool{}
+	disabled := false
+	restart := func(well bool) {
+		ts.end()
+		disk.ts.Store(nil)
+		free := disk.free.Swap(4 << 30)
+		if err := ts.Crawls.dispatch.unclosed.reclaimAll(); err != nil { // as the end of a process would
+			t.Error(err)
+		}
+		disk.free.Store(free)
+		ts = openService(t, o)
+		if !well {
+			if err := ts.Write(t.Context(), func(tx *Tx) error { return tx.Change("UPDATE process SET ended_well = 0") }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		start()
+	}
+	actions := []func(id string) string{
+		func(id string) string { return string(CommandPause) },
+		func(id string) string { return string(CommandResume) },
+		func(id string) string { return string(CommandCancel) },
+		func(id string) string { return string(CommandRecrawl) },
+		func(id string) string { return string(CommandDelete) },
+		func(string) string { disk.free.Store(1 << 20); return "disk full" },
+		func(string) string { disk.free.Store(leastFree + state.OpenBytes - 1); return "disk low" },
+		func(string) string { disk.free.Store(4 << 30); return "disk free" },
+		func(string) string { ts.setPlan(Plan{PagesPerMonth: 1}); return "no quota" },
+		func(string) string { ts.setPlan(Plan{}); return "quota" },
+		func(string) string { restart(true); return "restart" },
+		func(string) string { restart(false); return "restart after an unclean end" },
+		func(string) string {
+			disabled = !disabled
+			if _, err := ts.Accounts.Edit(t.Context(), ts.admin, DefaultAccount, AccountEdit{Disabled: &disabled}); err != nil {
+				t.Fatal(err)
+			}
+			return fmt.Sprint("account disabled: ", disabled)
+		},
+	}
+	var story []string
+	for range 14 {
+		id := ids[random.IntN(len(ids))]
+		before, events := transactions.Load(), len(ts.eventTypes(id))
+		what := actions[random.IntN(len(actions))](id)
+		story = append(story, fmt.Sprint(slices.Index(ids, id), " ", what))
+		if slices.Contains(Commands(), Command(what)) {
+			_, err := ts.Crawls.Command(t.Context(), ts.admin, id, Command(what), nil)
+			deleted[id] = deleted[id] || err == nil && what == string(CommandDelete)
+		}
+		wait := time.Duration(random.IntN(30)) * time.Second
+		time.Sleep(wait)
+		// A second has one step, a crawl in it a few transactions for its pages; a cause has the events of its way.
+		if n := transactions.Load() - before; n > 60+20*int64(wait/time.Second) {
+			t.Errorf("%d transactions in %v: %q", n, wait, story)
+		}
+		if n := len(ts.eventTypes(id)) - events; n > 8 {
+			t.Errorf("%d events in %v: %q, %v", n, wait, story, ts.eventTypes(id))
+		}
+	}
+	web.SetLatency(0)
+	if disabled {
+		actions[len(actions)-1]("")
+	}
+	for _, id := range ids {
+		if deleted[id] {
+			continue
+		}
+		if c := ts.get(id); !c.State.Ended() {
+			_, err := ts.Crawls.Command(t.Context(), ts.admin, id, CommandCancel, nil)
+			if err != nil && c.State != Finishing {
+				t.Errorf("cancel a crawl that is %s: %v", c.State, err)
+			}
+		}
+	}
+	time.Sleep(5 * time.Minute)
+	disk.free.Store(4 << 30) // a crawl that was finishing by itself waits for it
+	time.Sleep(5 * time.Minute)
+	for _, id := range ids {
+		if deleted[id] {
+			if _, err := ts.Crawls.Get(t.Context(), ts.admin, id); err == nil {
+				t.Errorf("a deleted crawl is there: %q", story)
+			}
+			continue
+		}
+		if c := ts.get(id); !c.State.Ended() || c.State == Failed {
+			t.Errorf("crawl %d is %s, desired %s, waiting %+v, errors %q: %q", slices.Index(ids, id), c.State, c.Desired, c.Waiting, c.Errors, story)
+		}
+	}
+	if used, granted := ts.used(); granted != 0 {
+		t.Errorf("%d pages used, %d reserved: %q", used, granted, story)
+	}
+	ts.end()
+}
