@@ -98,19 +98,21 @@ func TestLowerDepthHoldsForTheQueue(t *testing.T) {
 		"a.test/1":          `<html><a href="/1/1">2</a><a href="/1/2">3</a><a href="/1/listed">4</a>`,
 		"a.test/1/1":        plainPage, "a.test/1/2": plainPage, "a.test/1/listed": plainPage,
 	})
-	found := make(chan struct{})
-	site.urls["a.test/map.xml"] = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		<-found // so that links are the first to name what it lists
-		_, _ = w.Write([]byte(urlset("http://a.test/1/listed")))
+	// The first run ends while the sitemap and one page have no answer, which are all that may be in flight. So links are the first to name what the sitemap lists.
+	asked, found := make(chan struct{}), make(chan struct{})
+	site.urls["a.test/map.xml"] = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		close(asked)
+		<-r.Context().Done()
 	})
-	site.urls["a.test/1/1"] = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	site.urls["a.test/1/1"] = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		<-asked
 		close(found)
 		<-r.Context().Done()
 	})
 	dir := newDataDir(t)
 	o := Options{Settings: site.settings(func(s *config.Settings) { s.MaxInflightPerHost, s.Grace = 2, 0 }), Dir: dir, Starts: starts(t, "http://a.test/"), Log: slog.New(slog.DiscardHandler)}
 	_, _ = site.runUntil(o, found)
-	site.urls["a.test/1/1"] = plainPage
+	site.urls["a.test/1/1"], site.urls["a.test/map.xml"] = plainPage, urlset("http://a.test/1/listed")
 	rep, lines := site.resume(dir, nil, func(s *config.Settings) { s.MaxDepth = 1 })
 	wantURLs(t, "excluded", byOutcome(lines, page.Excluded), "http://a.test/1/1", "http://a.test/1/2")
 	if rep.Status != report.Complete || lines["http://a.test/1/listed"].Outcome != page.OK.String() {
