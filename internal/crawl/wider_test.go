@@ -150,7 +150,7 @@ func TestWiderRules(t *testing.T) {
 			}
 			// Nothing is outdated any more.
 			before = site.requests()
-			if rep, lines = site.resume(dir, nil, rules[1]); rep.Status != report.Complete || !maps.Equal(site.requests(), before) {
+			if rep, _ = site.resume(dir, nil, rules[1]); rep.Status != report.Complete || !maps.Equal(site.requests(), before) {
 				t.Errorf("another resume: %s, %v; before %v", rep.Status, site.requests(), before)
 			}
 
