@@ -36,6 +36,7 @@ const (
 	FaultPermission  = "not_permitted"    // the caller may not use the setting, or not with this value
 	FaultHost        = "host_not_granted" // the setting may be used for hosts that are granted to the account, and another one is concerned
 	FaultPrivateHost = "private_address"  // a start URL names an address that is not public
+	FaultSize        = "too_large"        // the settings have too many bytes
 )
 
 // A Fault is one reason why a submission is refused.
@@ -45,13 +46,22 @@ type Fault struct {
 	Detail string `json:"detail"`
 }
 
-// maxUserAgent bounds the User-Agent of a tenant, in bytes.
-const maxUserAgent = 256
+const (
+	// MaxSettings bounds the settings of a submission, in bytes of JSON.
+	MaxSettings = 64 << 10
+
+	maxUserAgent = 256 // bytes of the User-Agent of a tenant
+	maxFaults    = 100 // that a refusal names
+)
 
 // Load returns the settings of the crawl, or every reason why it is refused. If the caller uses settings that are for hosts of the account, the
 // crawl is bound to these hosts by only-hosts.
 func (s *Submission) Load() (*Loaded, []Fault) {
 	r := submissionReader{layer: Layer{}}
+	if len(s.Settings) > MaxSettings {
+		r.fault("settings", FaultSize, "settings have %d bytes, at most %d are allowed", len(s.Settings), MaxSettings)
+		return nil, r.faults
+	}
 	r.read(s.Settings)
 	owned := r.withhold(s)
 	r.judgeTexts(s)
@@ -82,7 +92,11 @@ type submissionReader struct {
 	faults []Fault
 }
 
+// fault adds a fault. Of very many the first are enough to refuse the submission.
 func (r *submissionReader) fault(field, code, format string, args ...any) {
+	if len(r.faults) == maxFaults {
+		return
+	}
 	r.faults = append(r.faults, Fault{field, code, fmt.Sprintf(format, args...)})
 }
 
@@ -104,7 +118,8 @@ func (r *submissionReader) read(text json.RawMessage) {
 	d.UseNumber()
 	_, _ = d.Token() // the brace
 	seen := map[string]bool{}
-	for d.More() {
+	table := new(Settings).Table()
+	for d.More() && len(r.faults) < maxFaults {
 		key, err := d.Token()
 		var value any
 		if err == nil {
@@ -120,13 +135,13 @@ func (r *submissionReader) read(text json.RawMessage) {
 			continue
 		}
 		seen[name] = true
-		r.readSetting(name, value)
+		r.readSetting(table, name, value)
 	}
 }
 
 // readSetting takes one key with its value. Null is as if the setting were not given.
-func (r *submissionReader) readSetting(key string, value any) {
-	name, list, advice := settingOf(key)
+func (r *submissionReader) readSetting(table []Entry, key string, value any) {
+	name, list, advice := settingOf(table, key)
 	if name == "" {
 		r.fault("settings."+key, FaultUnknown, "there is no such setting%s", advice)
 		return
@@ -149,14 +164,14 @@ func (r *submissionReader) readSetting(key string, value any) {
 }
 
 // settingOf finds a setting by its file key. If there is none, advice says what the caller may mean.
-func settingOf(key string) (name string, list bool, advice string) {
+func settingOf(table []Entry, key string) (name string, list bool, advice string) {
 	switch key {
 	case ProfileName, SafeName:
 		return key, false, ""
 	case FileKey(StartURLName):
 		return "", false, "; start URLs are given as start_urls, beside settings"
 	}
-	for _, e := range new(Settings).Table() {
+	for _, e := range table {
 		_, list := e.Value.(listValue)
 		switch {
 		case FileKey(e.Name) == key:

@@ -23,10 +23,10 @@ type Crawl struct {
 	Desired    Desired  `json:"desired"`
 	Waiting    *Waiting `json:"waiting,omitempty"` // of a queued or paused crawl
 
-	StartURLs     []string       `json:"start_urls"` // the first of them
+	StartURLs     []string       `json:"start_urls"` // the first of them, at most ten
 	StartURLCount int            `json:"start_url_count"`
 	Profile       string         `json:"profile"`
-	Settings      map[string]any `json:"settings"` // what the submission set, by file key
+	Settings      map[string]any `json:"settings,omitzero"` // what the submission set, by file key; lists leave it out
 	Plan          string         `json:"plan"`
 	Priority      int            `json:"priority"` // 0 to 9; higher ones run first
 	Schedule      string         `json:"schedule,omitempty"`
@@ -182,7 +182,7 @@ type CrawlFilter struct {
 	Account  string // set by the service unless the caller is an admin
 	States   []State
 	Label    string
-	Name     string // part of the name or of a start URL, in any case
+	Name     string // part of the name or of a start URL that is shown, in any case
 	Schedule string
 	Cursor   string
 	Limit    int // 0 means 50; at most 1000

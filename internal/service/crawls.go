@@ -33,8 +33,10 @@ const (
 	maxPriority     = 9
 	defaultPriority = 5
 	maxStarts       = 10_000
-	maxStartLength  = 4096 // bytes
+	maxStartLength  = 4096    // bytes
+	maxStartBytes   = 1 << 20 // of all start URLs of a crawl
 	maxLabels       = 20
+	maxFaults       = 100 // that a refusal names of one kind
 	keepIdempotency = 24 * time.Hour
 )
 
@@ -130,7 +132,8 @@ func checkQueueLength(ctx context.Context, tx *Tx, account *Account) error {
 
 // newRow makes the row of a submission, or names every fault of it.
 func (c *Crawls) newRow(ctx context.Context, caller *Caller, sub *Submission) (*row, error) {
-	r := &row{starts: sub.StartURLs, given: map[string]json.RawMessage{}}
+	r := &row{given: map[string]json.RawMessage{}}
+	r.setStarts(sub.StartURLs)
 	r.ID, r.Account, r.State, r.Desired = NewID(), caller.Account.ID, Queued, DesiredRun
 	r.Name, r.Labels, r.Schedule = sub.Name, sub.Labels, caller.Schedule
 	if r.Labels == nil {
@@ -150,8 +153,6 @@ func (c *Crawls) newRow(ctx context.Context, caller *Caller, sub *Submission) (*
 	if err := Invalid("the submission", faults); err != nil {
 		return nil, err
 	}
-	r.StartURLCount = len(r.starts)
-	r.StartURLs = r.starts[:min(len(r.starts), shownStarts)]
 	return r, nil
 }
 
@@ -191,6 +192,9 @@ func (r *row) checkWords(plan *Plan) (faults []FieldError) {
 // judged before, and a plan that has become smaller acts when the crawl starts.
 func (c *Crawls) load(r *row, caller *Caller, plan *Plan, asked map[string]json.RawMessage) (faults []FieldError) {
 	starts, faults := parseStarts(r.starts)
+	if bytes := len(ToJSON(r.starts)); bytes > maxStartBytes && len(faults) == 0 {
+		faults = []FieldError{{"start_urls", "too_large", fmt.Sprintf("they have %d bytes in all, at most %d are allowed", bytes, maxStartBytes)}}
+	}
 	submitted := config.Submission{Base: c.s.o.Base, Settings: []byte(ToJSON(r.given)), Admin: caller.Has(ScopeAdmin), Hosts: caller.Account.OwnHosts}
 	for _, s := range starts {
 		submitted.StartHosts = append(submitted.StartHosts, s.URL.Host())
@@ -248,6 +252,8 @@ func parseStarts(texts []string) (starts []datadir.Start, faults []FieldError) {
 		s, err := datadir.ParseStart(strings.TrimSpace(text))
 		starts = append(starts, datadir.Start{})
 		switch {
+		case len(faults) == maxFaults:
+			return nil, faults // enough to refuse it
 		case len(text) > maxStartLength:
 			faults = append(faults, FieldError{fmt.Sprintf("start_urls[%d]", i), "too_long", fmt.Sprintf("it has %d bytes, at most %d are allowed", len(text), maxStartLength)})
 		case err != nil:
@@ -293,7 +299,7 @@ func (c *Crawls) show(r *row) *Crawl {
 
 // List returns crawls, newest first.
 func (c *Crawls) List(ctx context.Context, caller *Caller, f CrawlFilter) (*List[*Crawl], error) {
-	query, args := "SELECT "+rowColumns+" FROM crawl WHERE 1 = 1", []any{}
+	query, args := selectShown+"WHERE 1 = 1", []any{}
 	where := func(condition string, values ...any) {
 		query, args = query+" AND "+condition, append(args, values...)
 	}
@@ -314,7 +320,7 @@ func (c *Crawls) List(ctx context.Context, caller *Caller, f CrawlFilter) (*List
 	}
 	if f.Name != "" {
 		pattern := "%" + escapeLike(strings.ToLower(f.Name)) + "%"
-		where("(LOWER(name) LIKE ? ESCAPE '!' OR LOWER(starts_json) LIKE ? ESCAPE '!')", pattern, pattern)
+		where("(LOWER(name) LIKE ? ESCAPE '!' OR LOWER(first_starts_json) LIKE ? ESCAPE '!')", pattern, pattern)
 	}
 	if f.Schedule != "" {
 		where("schedule = ?", f.Schedule)
@@ -412,6 +418,9 @@ func (c *Crawls) Command(ctx context.Context, caller *Caller, id string, command
 // Check names every fault of what a recrawl visits.
 func (r *Recrawl) Check() error {
 	var faults []FieldError
+	if bytes := len(ToJSON(r)); bytes > config.MaxSettings {
+		return Invalid("the recrawl", []FieldError{{"", "too_large", fmt.Sprintf("it has %d bytes, at most %d are allowed", bytes, config.MaxSettings)}})
+	}
 	if _, err := r.options(); err != nil {
 		faults = append(faults, FieldError{"max_age", "bad_value", err.Error()})
 	}
@@ -460,7 +469,7 @@ func (c *Crawls) Queue(ctx context.Context, caller *Caller, f CrawlFilter) (*Lis
 	if len(ids) == 0 {
 		return out, nil
 	}
-	rows, err := Collect(ctx, c.s.db.Read(), scanShown, "SELECT "+rowColumns+" FROM crawl WHERE id IN (?"+strings.Repeat(", ?", len(ids)-1)+")", ids...)
+	rows, err := Collect(ctx, c.s.db.Read(), scanShown, selectShown+"WHERE id IN (?"+strings.Repeat(", ?", len(ids)-1)+")", ids...)
 	if err != nil {
 		return nil, err
 	}

@@ -256,7 +256,7 @@ func TestBlockedOn(t *testing.T) {
 func TestBudgets(t *testing.T) {
 	ts := openService(t, Options{RecordsOnly: true})
 	ts.submit(ts.admin, "https://a.test/")
-	rows, err := Collect(t.Context(), ts.db.Read(), scanRow, "SELECT "+rowColumns+" FROM crawl")
+	rows, err := Collect(t.Context(), ts.db.Read(), scanRow, selectRow)
 	if err != nil || len(rows) != 1 {
 		t.Fatal(rows, err)
 	}

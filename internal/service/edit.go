@@ -63,7 +63,7 @@ func (c *Crawls) edit(ctx context.Context, tx *Tx, caller *Caller, r *row, e *Ed
 		if editable != nil {
 			faults = append(faults, FieldError{"start_urls", "wrong_state", "the start URLs of a crawl that has begun cannot be changed"})
 		}
-		r.starts = *e.StartURLs
+		r.setStarts(*e.StartURLs)
 	}
 	for name, value := range e.Settings {
 		if editable != nil && !slices.Contains(editable, name) {
@@ -90,9 +90,11 @@ func (c *Crawls) edit(ctx context.Context, tx *Tx, caller *Caller, r *row, e *Ed
 	if err := Invalid("the change", faults); err != nil {
 		return err
 	}
-	err = tx.Change("UPDATE crawl SET name = ?, labels_json = ?, plan = ?, priority = ?, profile = ?, starts_json = ?, start_count = ?, settings_json = ?, shown_json = ?, stored_json = ?, "+
-		"result_json = ? WHERE id = ?",
-		r.Name, ToJSON(r.Labels), r.Plan, r.Priority, r.Profile, ToJSON(r.starts), len(r.starts), ToJSON(r.given), ToJSON(r.Settings), ToJSON(r.stored), ToJSON(r.Result), r.ID)
+	err = tx.Change("UPDATE crawl SET name = ?, labels_json = ?, plan = ?, priority = ?, profile = ?, first_starts_json = ?, start_count = ?, result_json = ? WHERE id = ?",
+		r.Name, ToJSON(r.Labels), r.Plan, r.Priority, r.Profile, ToJSON(r.StartURLs), len(r.starts), ToJSON(r.Result), r.ID)
+	if len(e.Settings) > 0 || e.StartURLs != nil || e.Plan != nil {
+		err = errors.Join(err, r.putInput(tx))
+	}
 	return errors.Join(err, tx.Audit(caller, "crawl.edit", r.ID, map[string]any{"settings": slices.Sorted(maps.Keys(e.Settings))}))
 }
 

@@ -69,7 +69,7 @@ func loadTerms(ctx context.Context, q Queryer, now time.Time) (map[string]*terms
 	}, "SELECT account.id, account.disabled, plan.terms_json, "+
 		"(SELECT COALESCE(SUM(pages), 0) FROM page_usage WHERE page_usage.account = account.id AND page_usage.month = ?), "+
 		"(SELECT COALESCE(SUM(granted), 0) FROM crawl WHERE crawl.account = account.id AND grant_month = ?), "+
-		"(SELECT COALESCE(SUM(disk_bytes), 0) FROM crawl WHERE crawl.account = account.id) "+
+		diskUse+" "+
 		"FROM account JOIN plan ON plan.name = account.plan WHERE account.id IN (SELECT account FROM crawl WHERE state IN ('queued', 'running', 'pausing', 'paused', 'finishing', 'deleting'))", month, month)
 	return all, err
 }

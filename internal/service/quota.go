@@ -147,6 +147,27 @@ func (tx *Tx) quotaReached(r *row) error {
 	return r.record(tx, QuotaReached, Actor{System: "quota"}, map[string]string{"period": month})
 }
 
+// inputBytes is the sum of what the database holds of an account's submissions, and diskUse that and what its crawls have on disk. Both are expressions for queries that
+// name account.id.
+const (
+	inputBytes = "(SELECT COALESCE(SUM(input_bytes), 0) FROM crawl WHERE crawl.account = account.id) + (SELECT COALESCE(SUM(input_bytes), 0) FROM schedule WHERE schedule.account = account.id)"
+	diskUse    = "(SELECT COALESCE(SUM(disk_bytes), 0) FROM crawl WHERE crawl.account = account.id) + " + inputBytes
+)
+
+// CheckInput refuses a transaction after which the submissions of an account alone would take the disk that its plan allows. Crawls wait when the account's disk is used up; their rows would
+// grow without bound.
+func (tx *Tx) CheckInput(owner string) error {
+	plan, err := tx.planOf(owner)
+	if err != nil || plan.DiskBytes == 0 {
+		return err
+	}
+	var bytes int64
+	if err := tx.QueryRowContext(tx.ctx, "SELECT "+inputBytes+" FROM account WHERE account.id = ?", owner).Scan(&bytes); err != nil || bytes <= plan.DiskBytes {
+		return err
+	}
+	return &Error{Code: ErrPlanLimit, Detail: fmt.Sprintf("start URLs and settings of the account's crawls and schedules would take %d bytes, and plan %q allows %d bytes of disk: delete some", bytes, plan.Name, plan.DiskBytes)}
+}
+
 // Usage returns what an account has used in the present UTC month. Every caller may ask for its own account.
 func (a *Accounts) Usage(ctx context.Context, id string) (Usage, error) {
 	account, err := a.Get(ctx, id)
@@ -164,7 +185,7 @@ func (a *Accounts) Usage(ctx context.Context, id string) (Usage, error) {
 		return u, err
 	}
 	err = q.QueryRowContext(ctx, "SELECT COALESCE(SUM(CASE WHEN state IN ('running', 'pausing', 'finishing') THEN 1 ELSE 0 END), 0), COALESCE(SUM(CASE WHEN state = 'queued' THEN 1 ELSE 0 END), 0), "+
-		"COALESCE(SUM(disk_bytes), 0) FROM crawl WHERE account = ?", account.ID).Scan(&u.Crawls.Running, &u.Crawls.Queued, &u.Disk.Used)
+		"(SELECT "+diskUse+" FROM account WHERE account.id = ?) FROM crawl WHERE account = ?", account.ID, account.ID).Scan(&u.Crawls.Running, &u.Crawls.Queued, &u.Disk.Used)
 	u.Pages.Limit, u.Crawls.Limit, u.Disk.Limit = plan.PagesPerMonth, plan.MaxCrawls, plan.DiskBytes
 	return u, err
 }

@@ -48,7 +48,7 @@ func (s *Service) recover(ctx context.Context) (process int64, err error) {
 	for _, dir := range strays {
 		s.o.Log.Warn("there is a crawl's directory that the database does not know; it is left alone", "directory", dir)
 	}
-	rows, err := Collect(ctx, s.db.Read(), scanRow, "SELECT "+rowColumns+" FROM crawl WHERE begun = 1 OR state IN ('running', 'pausing')")
+	rows, err := Collect(ctx, s.db.Read(), scanShown, selectShown+"WHERE begun = 1 OR state IN ('running', 'pausing')")
 	if err != nil {
 		return 0, err
 	}
@@ -240,7 +240,7 @@ func (s *Service) removeCrawl(ctx context.Context, id string) error {
 		if err := tx.settle(id, int64(counters.Counted)); err != nil {
 			return err
 		}
-		for _, statement := range []string{"DELETE FROM crawl WHERE id = ?", "DELETE FROM crawl_run WHERE crawl = ?", "DELETE FROM idempotency WHERE crawl = ? AND answer_json = ''"} {
+		for _, statement := range []string{"DELETE FROM crawl WHERE id = ?", "DELETE FROM crawl_input WHERE crawl = ?", "DELETE FROM crawl_run WHERE crawl = ?", "DELETE FROM idempotency WHERE crawl = ? AND answer_json = ''"} {
 			if err := tx.Change(statement, id); err != nil {
 				return err
 			}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
-	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl"
 	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/page"
@@ -91,11 +90,7 @@ func (r *Recorded) readResting(ctx context.Context, see func(*state.Store, []str
 	if err != nil {
 		return err
 	}
-	loaded, err := config.Load(config.FromStored(row.stored))
-	if err != nil {
-		return err
-	}
-	err = r.c.dispatch.resting.read(r.id, r.c.DataDir(r.id).State(), func(s *state.Store) error { return see(s, loaded.Settings.XMLTypes) })
+	err = r.c.dispatch.resting.read(r.id, r.c.DataDir(r.id).State(), func(s *state.Store) error { return see(s, row.stored["xml-types"]) })
 	switch {
 	case errors.Is(err, state.ErrNotExist):
 		return nil

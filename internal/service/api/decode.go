@@ -18,7 +18,10 @@ import (
 	"github.com/mapwright/mapwright/internal/words"
 )
 
-const maxBody = 8 << 20 // bytes of a request; a submission may have many start URLs
+const (
+	maxBody   = 4 << 20 // bytes of a request; a submission may have many start URLs
+	maxFaults = 100     // of a body that a refusal names
+)
 
 // readBody reads the body of a request into dst, a pointer to a struct. It names every field that is unknown or has the wrong type. An optional
 // body may be empty.
@@ -76,6 +79,9 @@ func fill(prefix string, text []byte, dst reflect.Value) (faults []service.Field
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(object)) {
+		if len(faults) >= maxFaults {
+			break // enough to refuse the body
+		}
 		field, known := fields[name]
 		if !known {
 			faults = append(faults, service.FieldError{Field: shorten(prefix + name), Code: "unknown", Detail: "there is no such field; there are " + strings.Join(slices.Sorted(maps.Keys(fields)), ", ")})

@@ -2,10 +2,13 @@ package db
 
 import (
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -101,6 +104,71 @@ func TestMigrations(t *testing.T) {
 	}
 	if n := count(t, openTest(t, older)); n != 1 {
 		t.Errorf("the copy has %d plans", n)
+	}
+}
+
+// A database of version 2 keeps what its crawls and schedules were submitted with: the rows of crawls have the first start URLs only, and both know their size.
+func TestInputOfCrawlsIsMoved(t *testing.T) {
+	dir := t.TempDir()
+	texts, err := steps()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &DB{o: Options{Dir: dir}}
+	if d.writer, err = open(filepath.Join(dir, Name), "&_txlock=immediate", 1); err != nil {
+		t.Fatal(err)
+	}
+	exec := func(statement string, args ...any) {
+		t.Helper()
+		if _, err := d.writer.ExecContext(t.Context(), statement, args...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec("CREATE TABLE schema_version (version INTEGER NOT NULL)")
+	for i := range 2 {
+		if err := d.step(t.Context(), i, texts[i], ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exec("INSERT INTO plan (name, terms_json) VALUES ('p', '{}')")
+	exec("INSERT INTO account (id, name, plan, own_hosts_json, disabled, created_at) VALUES ('a', 'a', 'p', '[]', 0, 1)")
+	many := []string{}
+	for i := range 30 {
+		many = append(many, fmt.Sprintf(`"https://ü%d.test/?a=\"b\""`, i))
+	}
+	all := "[" + strings.Join(many, ",") + "]"
+	for id, starts := range map[string]string{"few": `["a.test","b.test"]`, "many": all} {
+		exec("INSERT INTO crawl (id, account, state, desired, plan, priority, profile, name, labels_json, starts_json, start_count, settings_json, shown_json, stored_json, created_at, queued_at) "+
+			`VALUES (?, 'a', 'queued', 'run', 'p', 5, 'polite', '', '[]', ?, ?, '{"x":1}', '{"y":2}', '{"z":[]}', 1, 1)`, id, starts, strings.Count(starts, ".test"))
+	}
+	exec("INSERT INTO schedule (id, account, name, cron, every, zone, enabled, submission_json, crawl, recrawl_json, created_by, scopes_json, created_at) " +
+		"VALUES ('s', 'a', '', '', '', '', 1, '{}', '', '', '', '[]', 1)")
+	if err := d.writer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d = openTest(t, dir)
+	for id, want := range map[string]struct {
+		all   string
+		first int
+	}{"few": {`["a.test","b.test"]`, 2}, "many": {all, 10}} {
+		var first, starts, settings, shown, stored string
+		var size int
+		err := d.Read().QueryRowContext(t.Context(), "SELECT first_starts_json, input_bytes, starts_json, settings_json, shown_json, stored_json "+
+			"FROM crawl JOIN crawl_input ON crawl_input.crawl = crawl.id WHERE id = ?", id).Scan(&first, &size, &starts, &settings, &shown, &stored)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var list, whole []string
+		if err := errors.Join(json.Unmarshal([]byte(first), &list), json.Unmarshal([]byte(want.all), &whole)); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(list, whole[:want.first]) || starts != want.all || settings != `{"x":1}` || shown != `{"y":2}` || stored != `{"z":[]}` || size < 24 {
+			t.Errorf("%s: first %s of %s, settings %s %s %s, %d bytes", id, first, starts, settings, shown, stored, size)
+		}
+	}
+	var size int
+	if err := d.Read().QueryRowContext(t.Context(), "SELECT input_bytes FROM schedule").Scan(&size); err != nil || size != 2 {
+		t.Errorf("the schedule has %d bytes, %v", size, err)
 	}
 }
 

@@ -50,27 +50,30 @@ func put(tx *service.Tx, r *row) error {
 	optional := func(v any) string { // a value that is nil is an empty text
 		return strings.TrimPrefix(service.ToJSON(v), "null")
 	}
-	return tx.Change("INSERT INTO schedule ("+columns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "+
+	submission, recrawl := optional(r.Submission), optional(r.Recrawl)
+	return tx.Change("INSERT INTO schedule ("+columns+", input_bytes) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) "+
 		"ON CONFLICT (id) DO UPDATE SET name = excluded.name, cron = excluded.cron, every = excluded.every, zone = excluded.zone, enabled = excluded.enabled, "+
 		"submission_json = excluded.submission_json, crawl = excluded.crawl, recrawl_json = excluded.recrawl_json, created_by = excluded.created_by, scopes_json = excluded.scopes_json, "+
-		"firing_json = excluded.firing_json, next_at = excluded.next_at, last_at = excluded.last_at, last_crawl = excluded.last_crawl, last_error = excluded.last_error",
-		r.ID, r.Account, r.Name, r.Cron, r.Interval, r.Zone, r.Enabled, optional(r.Submission), r.Crawl, optional(r.Recrawl), r.createdBy, optional(r.scopes), optional(r.firing),
-		service.Millis(r.CreatedAt.Time), service.Millis(r.NextAt.Time), service.Millis(r.LastAt.Time), r.LastCrawl, r.LastError)
+		"firing_json = excluded.firing_json, next_at = excluded.next_at, last_at = excluded.last_at, last_crawl = excluded.last_crawl, last_error = excluded.last_error, input_bytes = excluded.input_bytes",
+		r.ID, r.Account, r.Name, r.Cron, r.Interval, r.Zone, r.Enabled, submission, r.Crawl, recrawl, r.createdBy, optional(r.scopes), optional(r.firing),
+		service.Millis(r.CreatedAt.Time), service.Millis(r.NextAt.Time), service.Millis(r.LastAt.Time), r.LastCrawl, r.LastError, len(submission)+len(recrawl))
 }
 
 // query returns the rows that the condition selects.
 func query(ctx context.Context, q service.Queryer, where string, args ...any) ([]row, error) {
-	return service.Collect(ctx, q, func(from service.Scanner) (r row, err error) {
-		var submission, recrawl, firing, scopes string
-		var created, next, last int64
-		err = from.Scan(&r.ID, &r.Account, &r.Name, &r.Cron, &r.Interval, &r.Zone, &r.Enabled, &submission, &r.Crawl, &recrawl, &r.createdBy, &scopes, &firing,
-			&created, &next, &last, &r.LastCrawl, &r.LastError)
-		if err != nil {
-			return r, err
-		}
-		r.CreatedAt, r.NextAt, r.LastAt = service.TimeOf(created), service.TimeOf(next), service.TimeOf(last)
-		return r, errors.Join(service.FromJSON(submission, &r.Submission), service.FromJSON(recrawl, &r.Recrawl), service.FromJSON(firing, &r.firing), service.FromJSON(scopes, &r.scopes))
-	}, "SELECT "+columns+" FROM schedule "+where, args...)
+	return service.Collect(ctx, q, scan, "SELECT "+columns+" FROM schedule "+where, args...)
+}
+
+func scan(from service.Scanner) (r row, err error) {
+	var submission, recrawl, firing, scopes string
+	var created, next, last int64
+	err = from.Scan(&r.ID, &r.Account, &r.Name, &r.Cron, &r.Interval, &r.Zone, &r.Enabled, &submission, &r.Crawl, &recrawl, &r.createdBy, &scopes, &firing,
+		&created, &next, &last, &r.LastCrawl, &r.LastError)
+	if err != nil {
+		return r, err
+	}
+	r.CreatedAt, r.NextAt, r.LastAt = service.TimeOf(created), service.TimeOf(next), service.TimeOf(last)
+	return r, errors.Join(service.FromJSON(submission, &r.Submission), service.FromJSON(recrawl, &r.Recrawl), service.FromJSON(firing, &r.firing), service.FromJSON(scopes, &r.scopes))
 }
 
 // get returns a row that the caller may see.
@@ -85,12 +88,17 @@ func get(ctx context.Context, q service.Queryer, c *service.Caller, id string) (
 	return &list[0], nil
 }
 
-// List returns the schedules of an account, the oldest first; of all accounts if the account is empty.
+// List returns the schedules of an account, the oldest first; of all accounts if the account is empty. They have no settings and the first start URLs only.
 func (s *Schedules) List(ctx context.Context, account string) ([]service.Schedule, error) {
-	rows, err := query(ctx, s.service.DB().Read(), "WHERE account = ? OR ? = '' ORDER BY id", account, account)
-	list := []service.Schedule{}
-	for i := range rows {
-		list = append(list, rows[i].Schedule)
+	list, err := service.Collect(ctx, s.service.DB().Read(), func(from service.Scanner) (service.Schedule, error) {
+		r, err := scan(from)
+		if err == nil && r.Submission != nil {
+			r.Submission.Settings, r.Submission.StartURLs = nil, service.FirstStarts(r.Submission.StartURLs)
+		}
+		return r.Schedule, err
+	}, "SELECT "+columns+" FROM schedule WHERE account = ? OR ? = '' ORDER BY id", account, account)
+	if list == nil {
+		list = []service.Schedule{}
 	}
 	return list, err
 }
@@ -125,7 +133,7 @@ func (s *Schedules) Create(ctx context.Context, c *service.Caller, in Input) (*s
 		if n >= maxPerAccount {
 			return &service.Error{Code: service.ErrPlanLimit, Detail: fmt.Sprintf("an account may have %d schedules: delete one first", maxPerAccount)}
 		}
-		return errors.Join(put(tx, r), tx.Audit(c, "schedule.create", r.ID, nil))
+		return errors.Join(put(tx, r), tx.CheckInput(r.Account), tx.Audit(c, "schedule.create", r.ID, nil))
 	})
 	if err != nil {
 		return nil, err
@@ -151,7 +159,7 @@ func (s *Schedules) Edit(ctx context.Context, c *service.Caller, id string, in I
 		}
 		in.applyTo(after)
 		after.createdBy, after.scopes, after.Zone, after.NextAt = c.Key, c.Scopes, checked.Zone, checked.NextAt
-		return errors.Join(put(tx, after), tx.Audit(c, "schedule.edit", id, nil))
+		return errors.Join(put(tx, after), tx.CheckInput(after.Account), tx.Audit(c, "schedule.edit", id, nil))
 	})
 	if err != nil {
 		return nil, err

@@ -351,6 +351,32 @@ func TestFaults(t *testing.T) {
 }
 
 // What a schedule starts may use what its maker might, and what the last one might who changed it. Keys play no part.
+// A list of schedules has no settings and the first start URLs only, and what is to be submitted counts as disk of the account.
+func TestInput(t *testing.T) {
+	f := newFixture(t)
+	in := daily()
+	in.Submission.StartURLs = nil
+	for i := range 100 {
+		in.Submission.StartURLs = append(in.Submission.StartURLs, fmt.Sprintf("https://a.test/%d", i))
+	}
+	in.Submission.Settings = map[string]json.RawMessage{"exclude": json.RawMessage(`["/private/"]`)}
+	made := f.create(in)
+	list, err := f.List(t.Context(), "")
+	if err != nil || len(list) != 1 || list[0].Submission.Settings != nil || len(list[0].Submission.StartURLs) != 10 {
+		t.Errorf("the list has %+v, %v", list, err)
+	}
+	if s := f.get(made.ID).Submission; len(s.StartURLs) != 100 || s.Settings == nil {
+		t.Errorf("the schedule has %+v", s)
+	}
+	if err := f.service.Accounts.PutPlan(t.Context(), asAdmin(f.caller), service.Plan{Name: "default", MaxPriority: 9, DiskBytes: 2000}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.Create(t.Context(), f.caller, in)
+	if e, ok := errors.AsType[*service.Error](err); !ok || e.Code != service.ErrPlanLimit {
+		t.Errorf("a second one: %v", err)
+	}
+}
+
 func TestOwners(t *testing.T) { synctest.Test(t, owners) }
 
 func owners(t *testing.T) {

@@ -1,0 +1,162 @@
+package service
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mapwright/mapwright/internal/config"
+)
+
+// texts is n texts of a form, as JSON.
+func texts(n int, form string) string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprintf(form, i)
+	}
+	return ToJSON(list)
+}
+
+// refusedBy wants an error with exactly one fault.
+func refusedBy(t *testing.T, what string, err error, field, code string) {
+	t.Helper()
+	e, ok := errors.AsType[*Error](err)
+	if !ok || len(e.Fields) != 1 || e.Fields[0].Field != field || e.Fields[0].Code != code {
+		t.Errorf("%s: %.300v, want %s %s", what, err, field, code)
+	}
+}
+
+// What a caller submits is bounded in bytes and in the length of its lists, with a submission, a change and a recrawl alike.
+func TestInputIsBounded(t *testing.T) {
+	ts := openService(t, Options{})
+	tenant := &Caller{Account: ts.admin.Account, Key: "tenant", Scopes: []Scope{ScopeWrite}}
+	for _, c := range []struct{ name, key, value, field, code string }{
+		{"many types", "xml_types", texts(1001, "a/%d"), "settings.xml_types", config.FaultValue},
+		{"many types in one text", "xml_types", ToJSON(strings.Repeat("a,", 1000) + "b"), "settings.xml_types", config.FaultValue},
+		{"many headers", "header", texts(101, "X-A: %d"), "settings.header", config.FaultValue},
+		{"many bytes of a list", "xml_types", texts(700_000, "%d"), "settings", config.FaultSize},
+		{"many bytes of a text", "only_hosts", ToJSON(strings.Repeat("a", 70_000)), "settings", config.FaultSize},
+		{"many bytes of a name", strings.Repeat("a", 70_000), "1", "settings", config.FaultSize},
+	} {
+		_, err := ts.Crawls.Submit(t.Context(), tenant, Submission{StartURLs: []string{"https://a.test/"}, Settings: raw(c.key, c.value)}, "")
+		refusedBy(t, c.name, err, c.field, c.code)
+	}
+	long := make([]string, 300)
+	for i := range long {
+		long[i] = fmt.Sprintf("https://a.test/%d/%s", i, strings.Repeat("a", 4000))
+	}
+	_, err := ts.Crawls.Submit(t.Context(), tenant, Submission{StartURLs: long}, "")
+	refusedBy(t, "many bytes of start URLs", err, "start_urls", "too_large")
+	many := map[string]json.RawMessage{}
+	for i := range 5000 {
+		many[fmt.Sprintf("s%d", i)] = json.RawMessage("1")
+	}
+	_, err = ts.Crawls.Submit(t.Context(), tenant, Submission{StartURLs: slices.Repeat([]string{"http://[", "x"}, 400), Settings: many}, "")
+	if e, ok := errors.AsType[*Error](err); !ok || len(e.Fields) != 2*maxFaults {
+		t.Errorf("a refusal of thousands of faults: %.300v", err)
+	}
+
+	half := texts(800, "part-%d-"+strings.Repeat("a", 30))
+	c := ts.submit(tenant, "https://a.test/", "xml_types", half)
+	_, err = ts.Crawls.Edit(t.Context(), tenant, c.ID, Edit{Settings: raw("skip_extensions", half)})
+	refusedBy(t, "a change that makes it too much", err, "settings", config.FaultSize)
+	if _, err = ts.Crawls.Edit(t.Context(), tenant, c.ID, Edit{Settings: raw("skip_extensions", half, "xml_types", "null")}); err != nil {
+		t.Error(err)
+	}
+	refusedBy(t, "a recrawl", (&Recrawl{Include: slices.Repeat([]string{strings.Repeat("a", 999)}, 70)}).Check(), "", "too_large")
+	refusedBy(t, "a recrawl by large expressions", (&Recrawl{Exclude: []string{"(?:a?){999}b"}}).Check(), "exclude", "bad_value")
+}
+
+// Lists of crawls have neither settings nor more than the first start URLs; a crawl has its settings.
+func TestListsLeaveOutWhatIsLarge(t *testing.T) {
+	ts := openService(t, Options{})
+	starts := make([]string, 200)
+	for i := range starts {
+		starts[i] = fmt.Sprintf("https://a.test/%d/%s", i, strings.Repeat("a", 20*i))
+	}
+	made, err := ts.Crawls.Submit(t.Context(), ts.admin, Submission{StartURLs: starts, Settings: raw("exclude", `["/private/"]`)}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := ts.Crawls.Get(t.Context(), ts.admin, made.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	queue, err := ts.Crawls.Queue(t.Context(), ts.admin, CrawlFilter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := ts.Crawls.List(t.Context(), ts.admin, CrawlFilter{Name: "/a.test/9/"})
+	if err != nil || len(list.Items) != 1 {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	for _, c := range []*Crawl{made, got} {
+		if text := ToJSON(c); !strings.Contains(text, `"settings":{"exclude":["/private/"]}`) || len(c.StartURLs) != 10 || c.StartURLCount != 200 {
+			t.Errorf("a crawl: %s", text)
+		}
+	}
+	for _, c := range append(queue.Items, list.Items...) {
+		if text := ToJSON(c); strings.Contains(text, "settings") || strings.Contains(text, "private") || len(c.StartURLs) != 10 || c.StartURLCount != 200 {
+			t.Errorf("in a list: %s", text)
+		}
+	}
+	if got := FirstStarts(starts[100:]); len(got) != 2 {
+		t.Errorf("%d long start URLs are shown", len(got))
+	}
+	if got := ToJSON(ts.submit(ts.admin, "https://b.test/")); !strings.Contains(got, `"settings":{}`) {
+		t.Errorf("a crawl without settings: %s", got)
+	}
+}
+
+// What is submitted counts as disk of the account, and cannot exceed what its plan allows.
+func TestInputCountsAsDisk(t *testing.T) {
+	ts := openService(t, Options{Base: quickAt("*:443:127.0.0.1:1")})
+	used := func() int64 {
+		t.Helper()
+		u, err := ts.Accounts.Usage(t.Context(), DefaultAccount)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return u.Disk.Used
+	}
+	const limit = 300_000
+	ts.setPlan(Plan{DiskBytes: limit})
+	text := texts(500, strings.Repeat("a", 100)+"%d")
+	limited := func(err error) bool {
+		e, ok := errors.AsType[*Error](err)
+		return ok && e.Code == ErrPlanLimit
+	}
+	var last *Crawl
+	for i := 0; ; i++ {
+		before := used()
+		c, err := ts.Crawls.Submit(t.Context(), ts.admin, Submission{StartURLs: []string{"https://a.invalid/"}, Settings: raw("xml_types", text)}, "")
+		if limited(err) && i > 0 {
+			break
+		}
+		if err != nil || i > 10 {
+			t.Fatalf("submission %d with %d bytes used: %v", i, before, err)
+		}
+		ts.do(c.ID, CommandPause)
+		last = c
+		if more := used() - before; more < int64(2*len(text)) {
+			t.Errorf("submission %d adds %d bytes, its settings have %d", i, more, len(text))
+		}
+	}
+	ts.setPlan(Plan{DiskBytes: limit / 10})
+	if _, err := ts.Crawls.Edit(t.Context(), ts.admin, last.ID, Edit{Settings: raw("skip_extensions", `["pdf"]`)}); !limited(err) {
+		t.Errorf("a change beyond the limit: %v", err)
+	}
+	if _, err := ts.Crawls.Edit(t.Context(), ts.admin, last.ID, Edit{Labels: &[]string{"a"}}); err != nil {
+		t.Errorf("a change of the labels: %v", err)
+	}
+	ts.setPlan(Plan{DiskBytes: limit})
+	ts.run()
+	ts.do(last.ID, CommandDelete)
+	awaitGone(ts, last.ID)
+	if _, err := ts.Crawls.Submit(t.Context(), ts.admin, Submission{StartURLs: []string{"https://a.invalid/"}, Settings: raw("xml_types", text)}, ""); err != nil {
+		t.Errorf("after one was deleted: %v", err)
+	}
+}
