@@ -446,3 +446,36 @@ func statesMeet(t *testing.T, random *rand.Rand) {
 	}
 	ts.end()
 }
+
+// After a kill a crawl shows what its store has, before it runs again: also one whose row was never written while it ran, and one that waits because the server ended too often.
+func TestCountsAfterAKill(t *testing.T) {
+	for _, ends := range []int{1, uncleanEnds} {
+		t.Run(fmt.Sprint(ends), func(t *testing.T) {
+			web := startWeb(t, testweb.Config{Pages: 60})
+			dir, slot := t.TempDir(), t.TempDir()+"/slot"
+			ts := openService(t, Options{Dir: dir, SlotDir: slot, Base: quick(web)})
+			id := ts.submit(ts.admin, web.StartURLs()[0]).ID
+			for range ends - 1 { // processes before
+				if _, err := ts.recover(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			ts.end()
+			web.Hold(25)
+			child := startChild(t, dir, slot, web)
+			child.await(done(25))
+			child.kill()
+			again := openService(t, Options{Dir: dir, SlotDir: slot, Base: quick(web)})
+			if _, err := again.recover(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			c := again.get(id)
+			if c.Done < 25 || c.PagesCounted < 25 || c.Found != c.Done+c.Pending || c.Outcomes["ok"] != c.Done {
+				t.Errorf("%s: %d of %d done, %d pending, %d counted, %v", c.State, c.Done, c.Found, c.Pending, c.PagesCounted, c.Outcomes)
+			}
+			if waits := c.State == Paused && c.Waiting.Code == WaitRecovery; waits != (ends == uncleanEnds) {
+				t.Errorf("after %d ends it is %s, waiting %+v", ends, c.State, c.Waiting)
+			}
+		})
+	}
+}

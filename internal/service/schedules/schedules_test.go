@@ -435,3 +435,23 @@ func owners(t *testing.T) {
 		t.Errorf("audit %q, want %q", actions, want)
 	}
 }
+
+// A recrawl that is cancelled does not stop the schedule that started it.
+func TestCancelledRecrawl(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		id := f.crawl(f.caller)
+		f.sql("INSERT INTO crawl_run (crawl, generation, state, started_at, ended_at, result_json, progress_json) VALUES (?, 0, 'complete', 1, 2, '{}', '{}')", id)
+		s := f.create(Input{Interval: text("1h"), Crawl: &id})
+		for range 2 {
+			f.run(time.Hour + time.Minute)
+			if _, err := f.service.Crawls.Command(t.Context(), f.caller, id, service.CommandCancel, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		wantTimes(t, f.started()[1:], "01-01 01:00:00", "01-01 02:00:00")
+		if skipped := f.events(service.ScheduleSkipped); len(skipped) != 0 || f.get(s.ID).LastError != "" {
+			t.Errorf("skipped %v, last error %q", skipped, f.get(s.ID).LastError)
+		}
+	})
+}
