@@ -229,14 +229,22 @@ func FromStored(stored map[string][]string) Layer {
 	return layer
 }
 
+// hiddenValue stands for the value of a header.
+const hiddenValue = "(hidden)"
+
+// hideHeader is a header without its value.
+func hideHeader(text string) string {
+	name, _, _ := strings.Cut(text, ":")
+	return name + ": " + hiddenValue
+}
+
 // Redacted is a copy to show to users: without the values of request headers and without the user names and
 // passwords in URLs.
 func (s *Settings) Redacted() *Settings {
 	out := *s
 	out.Headers = nil
 	for _, h := range s.Headers {
-		name, _, _ := strings.Cut(h, ":")
-		out.Headers = append(out.Headers, name+": (hidden)")
+		out.Headers = append(out.Headers, hideHeader(h))
 	}
 	for _, e := range out.Table() {
 		if v, ok := e.Value.(stringValue); ok && v.form == formURL {

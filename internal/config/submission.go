@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/netip"
 	"slices"
@@ -83,6 +84,41 @@ func (s *Submission) Load() (*Loaded, []Fault) {
 		loaded.Origin["only-hosts"] = "hosts granted to the account"
 	}
 	return loaded, nil
+}
+
+// Redact hides in settings that were submitted what [Settings.Redacted] hides. The object itself is not changed.
+func Redact(given map[string]json.RawMessage) map[string]json.RawMessage {
+	shown := maps.Clone(given)
+	for _, e := range new(Settings).Table() {
+		hide := hideHeader
+		if v, ok := e.Value.(stringValue); ok && v.form == formURL {
+			hide = urlnorm.HideUserinfo
+		} else if e.Name != "header" {
+			continue
+		}
+		key := FileKey(e.Name)
+		text, ok := given[key]
+		if !ok {
+			continue
+		}
+		var one string
+		var list []string
+		if json.Unmarshal(text, &one) == nil {
+			shown[key] = toJSON(hide(one))
+		} else if json.Unmarshal(text, &list) == nil {
+			for i := range list {
+				list[i] = hide(list[i])
+			}
+			shown[key] = toJSON(list)
+		}
+	}
+	return shown
+}
+
+// toJSON encodes texts.
+func toJSON(v any) json.RawMessage {
+	text, _ := json.Marshal(v) // texts can always be encoded
+	return text
 }
 
 // submissionReader gathers the settings of one submission and its faults.
@@ -256,6 +292,11 @@ func (r *Range) String() string {
 
 // judgeTexts refuses texts by which a tenant would hide who sends the requests, or to whom they go.
 func (r *submissionReader) judgeTexts(s *Submission) {
+	for _, text := range r.layer["header"].Texts {
+		if name, value, _ := strings.Cut(text, ":"); strings.TrimSpace(value) == hiddenValue {
+			r.fault(settingField("header"), FaultValue, "the value of the header %s is missing: %q is only shown in its place", name, hiddenValue)
+		}
+	}
 	if s.Admin {
 		return
 	}

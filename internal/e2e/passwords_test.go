@@ -18,6 +18,8 @@ func TestRefusedURLsHidePasswords(t *testing.T) {
 		crawl("--start-url", "https://user:s3cret@a.test:99999/path"),
 		crawl("--start-url", "ftp://user:s3cret@a.test/"),
 		crawl("--start-url", "user:s3cret@a.test"),
+		crawl("--start-url", "http://user:s3cret@a.test/"),
+		crawl("--start-url", "HTTPS:\\\\s3cret@a.test\\x"),
 		crawl("--start-url", "http:/user:s3cret@a.test"),
 		crawl("--start-url", "http://user:@s3cret@a b.test"),
 		crawl("--start-url", "http://user:a#s3cret@a.test"),

@@ -728,3 +728,23 @@ func TestSubmissions(t *testing.T) {
 		t.Errorf("faults of %v, want %v", fields, want)
 	}
 }
+
+// A start URL with a password is refused, and not repeated in the answer. One that an earlier version stored is not shown, and does not prevent the crawl.
+func TestPasswordsInStartURLs(t *testing.T) {
+	web := startWeb(t, testweb.Config{Pages: 3})
+	ts := openService(t, Options{Base: quick(web)})
+	_, err := ts.Crawls.Submit(t.Context(), ts.admin, Submission{StartURLs: []string{"https://example.com/", "http://name:s3cret@h0.test/"}}, "")
+	if e := (*Error)(nil); !errors.As(err, &e) || len(e.Fields) != 1 || e.Fields[0].Field != "start_urls[1]" || strings.Contains(ToJSON(e), "s3cret") {
+		t.Errorf("a start URL with a password: %s", ToJSON(err))
+	}
+	c := ts.submit(ts.admin, web.StartURLs()[0])
+	old := strings.Replace(web.StartURLs()[0], "http://", "http://name:s3cret@", 1)
+	err = ts.Write(t.Context(), func(tx *Tx) error { return tx.Change("UPDATE crawl SET starts_json = ?", ToJSON([]string{old})) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	ts.run()
+	if c = ts.awaitState(c.ID, Complete); c.Done != 3 || !slices.Equal(c.StartURLs, web.StartURLs()[:1]) {
+		t.Errorf("%d pages of %q", c.Done, c.StartURLs)
+	}
+}

@@ -69,6 +69,8 @@ func scan(from Scanner, whole bool) (*row, error) {
 	if waiting.Code != "" {
 		r.Waiting = &waiting
 	}
+	WithoutUserinfo(r.starts)
+	WithoutUserinfo(r.StartURLs)
 	r.PagesCounted = max(r.PagesCounted, r.counted)
 	return r, err
 }

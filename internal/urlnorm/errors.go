@@ -34,3 +34,27 @@ func HideUserinfo(text string) string {
 	}
 	return text[:begin] + "***" + text[at:]
 }
+
+// CutUserinfo returns an absolute http or https URL without its user name and
+// password, and whether it has any. It finds those that Parse drops.
+func CutUserinfo(text string) (without string, found bool) {
+	clean := strings.Trim(strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(text), c0AndSpace)
+	scheme, rest, _ := strings.Cut(clean, ":")
+	if !strings.EqualFold(scheme, "http") && !strings.EqualFold(scheme, "https") {
+		return text, false
+	}
+	authority := strings.TrimLeft(rest, "/\\")
+	path := ""
+	if end := strings.IndexAny(authority, "/\\?#"); end >= 0 {
+		authority, path = authority[:end], authority[end:]
+	}
+	at := strings.LastIndexByte(authority, '@')
+	if at < 0 {
+		return text, false
+	}
+	return scheme + "://" + authority[at+1:] + path, true
+}
+
+// c0AndSpace are the characters that Parse ignores around a URL.
+const c0AndSpace = "\x00\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f" +
+	"\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f "

@@ -225,3 +225,32 @@ func TestResolveCopies(t *testing.T) {
 		t.Errorf("AppendResolve result changed to %q with its input", out)
 	}
 }
+
+func TestCutUserinfo(t *testing.T) {
+	for text, want := range map[string]string{
+		"http://user:pass@a.test/x":            "http://a.test/x",
+		"https://user@a.test":                  "https://a.test",
+		"HTTP:\\\\u:p@a.test\\x?y=@":           "HTTP://a.test\\x?y=@",
+		"ht\ttp:/\n/u:p\r@a.test/":             "http://a.test/",
+		" \x01http://u:p@q@a.test:8/":          "http://a.test:8/",
+		"https:////:@a.test/":                  "https://a.test/",
+		"http://a.test/@name?u=http://b:c@d/":  "",
+		"http://a.test?x@y":                    "",
+		"http://a.test#@":                      "",
+		"a.test/x:y@z":                         "",
+		"a.test/?u=http://user:pass@other.tst": "",
+		"":                                     "",
+	} {
+		got, found := CutUserinfo(text)
+		if found != (want != "") || found && got != want || !found && got != text {
+			t.Errorf("%q: %q, %v; want %q", text, got, found, want)
+		}
+		before, err := Parse(text)
+		if err != nil {
+			continue
+		}
+		if after, err := Parse(got); err != nil || after != before {
+			t.Errorf("%q: %s, %v; want %s", text, after, err, before)
+		}
+	}
+}

@@ -160,13 +160,19 @@ func (p *Plan) URLs() ([]Start, error) {
 	return starts, nil
 }
 
-var errNotDomain = errors.New("neither a URL nor a domain")
+var (
+	errNotDomain = errors.New("neither a URL nor a domain")
+	errUserinfo  = errors.New("it has a user name or a password, which is not sent: remove it, and give a header such as 'Authorization: Basic …' instead")
+)
 
 // ParseStart reads a URL, a bare domain, or a host with a port and perhaps a path. Without a scheme, a domain is tried with https first, and
 // with http if that is refused. localhost and addresses are taken as http, as browsers do, because certificates are rarely made out to them.
 func ParseStart(text string) (Start, error) {
 	if strings.Contains(text, "://") {
 		u, err := urlnorm.Parse(text)
+		if _, found := urlnorm.CutUserinfo(text); err == nil && found {
+			err = errUserinfo
+		}
 		if err != nil {
 			return Start{}, fmt.Errorf("start URL %q: %w", urlnorm.HideUserinfo(text), err)
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/service"
 )
@@ -73,7 +74,22 @@ func scan(from service.Scanner) (r row, err error) {
 		return r, err
 	}
 	r.CreatedAt, r.NextAt, r.LastAt = service.TimeOf(created), service.TimeOf(next), service.TimeOf(last)
-	return r, errors.Join(service.FromJSON(submission, &r.Submission), service.FromJSON(recrawl, &r.Recrawl), service.FromJSON(firing, &r.firing), service.FromJSON(scopes, &r.scopes))
+	err = errors.Join(service.FromJSON(submission, &r.Submission), service.FromJSON(recrawl, &r.Recrawl), service.FromJSON(firing, &r.firing), service.FromJSON(scopes, &r.scopes))
+	if r.Submission != nil {
+		service.WithoutUserinfo(r.Submission.StartURLs)
+	}
+	return r, err
+}
+
+// shown is the schedule without the secrets of its settings, as that of a crawl is: a key that only reads must not get them.
+func (r *row) shown() *service.Schedule {
+	s := r.Schedule
+	if s.Submission != nil {
+		copied := *s.Submission
+		copied.Settings = config.Redact(copied.Settings)
+		s.Submission = &copied
+	}
+	return &s
 }
 
 // get returns a row that the caller may see.
@@ -109,7 +125,7 @@ func (s *Schedules) Get(ctx context.Context, c *service.Caller, id string) (*ser
 	if err != nil {
 		return nil, err
 	}
-	return &r.Schedule, nil
+	return r.shown(), nil
 }
 
 // maxPerAccount bounds the schedules of an account.
@@ -139,7 +155,7 @@ func (s *Schedules) Create(ctx context.Context, c *service.Caller, in Input) (*s
 		return nil, err
 	}
 	s.Wake()
-	return &r.Schedule, nil
+	return r.shown(), nil
 }
 
 // Edit changes a schedule. What it starts from then on may use what the caller may.
@@ -165,7 +181,7 @@ func (s *Schedules) Edit(ctx context.Context, c *service.Caller, id string, in I
 		return nil, err
 	}
 	s.Wake()
-	return &after.Schedule, nil
+	return after.shown(), nil
 }
 
 // Delete removes a schedule. The crawls that it has started stay.

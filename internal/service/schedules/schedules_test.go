@@ -455,3 +455,44 @@ func TestCancelledRecrawl(t *testing.T) {
 		}
 	})
 }
+
+// No answer has the values of headers, or the passwords of proxies and of start URLs that an earlier version stored. The crawls have the headers.
+func TestSecretsAreNotShown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		f.caller = asAdmin(f.caller)
+		in := daily()
+		in.Submission.Settings["header"] = json.RawMessage(`["Authorization: s3cret", "Accept-Language: de"]`)
+		in.Submission.Settings["proxy"] = json.RawMessage(`"http://user:s3cret@proxy.example:3128"`)
+		made := f.create(in)
+		f.sql("UPDATE schedule SET submission_json = replace(submission_json, 'https://example.com/', 'https://user:s3cret@example.com/')")
+		list, err := f.List(t.Context(), "")
+		if err != nil || len(list) != 1 {
+			t.Fatal(list, err)
+		}
+		edited, err := f.Edit(t.Context(), f.caller, made.ID, Input{Name: text("other")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range []*service.Schedule{made, edited, &list[0], f.get(made.ID)} {
+			shown := service.ToJSON(s)
+			listed := s == &list[0] // a list has no settings
+			if strings.Contains(shown, "s3cret") || strings.Contains(shown, "Authorization: (hidden)") == listed || !strings.Contains(shown, "https://example.com/") {
+				t.Error(shown)
+			}
+		}
+		// What is shown cannot be taken for a value.
+		_, err = f.Edit(t.Context(), f.caller, made.ID, Input{Submission: edited.Submission})
+		if e := (*service.Error)(nil); !errors.As(err, &e) || !strings.Contains(service.ToJSON(e.Fields), "the value of the header Authorization is missing") {
+			t.Errorf("a submission as it is shown: %v", err)
+		}
+		f.run(25 * time.Hour)
+		if s := f.get(made.ID); s.LastCrawl == "" || s.LastError != "" {
+			t.Fatalf("%+v", s)
+		}
+		var stored string
+		if err := f.service.DB().Read().QueryRowContext(t.Context(), "SELECT stored_json FROM crawl_input").Scan(&stored); err != nil || !strings.Contains(stored, "Authorization: s3cret") {
+			t.Errorf("the crawl has %s, %v", stored, err)
+		}
+	})
+}
