@@ -88,6 +88,9 @@ func newServe(environ []string, io stdio) *cobra.Command {
 					return usage("%w", err)
 				}
 				base = append(base, layer)
+				if err := service.CheckBase(base); err != nil {
+					return usage("--config %s: %w", f.config, err)
+				}
 			}
 			return f.run(cmd.Context(), io, string(name), base)
 		},

@@ -12,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
@@ -231,6 +232,16 @@ func FromStored(stored map[string][]string) Layer {
 
 // hiddenValue stands for the value of a header.
 const hiddenValue = "(hidden)"
+
+// PrivateHeaders are the names of the request headers that may be credentials.
+func (s *Settings) PrivateHeaders() (names []string) {
+	for _, h := range s.Headers {
+		if name, _, _ := strings.Cut(h, ":"); !fetch.IsPublicHeader(strings.TrimSpace(name)) {
+			names = append(names, strings.TrimSpace(name))
+		}
+	}
+	return names
+}
 
 // hideHeader is a header without its value.
 func hideHeader(text string) string {

@@ -72,18 +72,49 @@ func (s *Submission) Load() (*Loaded, []Fault) {
 			r.fault(startField(i), FaultPrivateHost, "%s is not a public address (%s); only an admin may start a crawl there", host, why)
 		}
 	}
-	loaded, err := Load(append(slices.Clone(s.Base), r.layer)...)
+	base := r.base(s.Base)
+	loaded, err := Load(append(base, r.layer)...)
 	for _, err := range leaves(err) {
 		r.addError(err)
 	}
 	if len(r.faults) > 0 {
 		return nil, r.faults
 	}
+	if operators, err := Load(append(base, r.profile())...); err == nil { // its warnings are no concern of the caller
+		loaded.Warnings = slices.DeleteFunc(loaded.Warnings, func(text string) bool { return slices.Contains(operators.Warnings, text) })
+	}
 	if bound != nil {
 		loaded.Settings.OnlyHosts = bound
 		loaded.Origin["only-hosts"] = "hosts granted to the account"
 	}
 	return loaded, nil
+}
+
+// base are the operator's layers for this submission. Headers and the origins that get them go together: if the caller gives one of the two, those
+// of the operator are left out, or the caller could have the operator's headers sent anywhere.
+func (r *submissionReader) base(layers []Layer) []Layer {
+	_, headers := r.layer["header"]
+	_, origins := r.layer["header-to"]
+	out := slices.Clone(layers)
+	for i := range out {
+		if headers || origins {
+			out[i] = maps.Clone(out[i])
+			delete(out[i], "header")
+			delete(out[i], "header-to")
+		}
+	}
+	return out
+}
+
+// profile is the part of the layer that chooses the profile.
+func (r *submissionReader) profile() Layer {
+	part := Layer{}
+	for _, name := range []string{ProfileName, SafeName} {
+		if given, ok := r.layer[name]; ok {
+			part[name] = given
+		}
+	}
+	return part
 }
 
 // Redact hides in settings that were submitted what [Settings.Redacted] hides. The object itself is not changed.

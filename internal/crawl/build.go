@@ -30,16 +30,25 @@ func NewFetcher(s *config.Settings, starts []datadir.Start) (*fetch.Client, erro
 }
 
 // newFetcher makes the client of one crawl, which shares sockets and memory with those of others.
-func newFetcher(shared *fetch.Client, s *config.Settings, starts []datadir.Start, guardStarts bool) (*fetch.Client, error) {
+func newFetcher(shared *fetch.Client, s *config.Settings, starts []datadir.Start, m *Managed) (*fetch.Client, error) {
 	o, err := fetchOptions(s, starts)
 	if err != nil {
 		return nil, err
 	}
-	if guardStarts {
+	if m.GuardStarts {
 		o.AllowHosts = nil
+	}
+	o.HideAddresses = m.Given != nil
+	if m.hasOperatorHeaders() {
+		if o.PrivateTo, err = headerAudience(s, nil); err != nil {
+			return nil, err
+		}
 	}
 	return shared.For(o)
 }
+
+// hasOperatorHeaders reports whether the headers of a crawl are the operator's, if it has any.
+func (m *Managed) hasOperatorHeaders() bool { return m.Given != nil && !m.Given["header"] }
 
 func fetchOptions(s *config.Settings, starts []datadir.Start) (fetch.Options, error) {
 	o := fetch.Options{
@@ -172,7 +181,7 @@ const sourceSockets = 8
 // sourceFetcher makes the client that asks an index. It has the crawl's settings except what is meant for the crawled hosts: the extra
 // headers, which may be secrets, and the private addresses that start URLs name. If the user chose the address of the index (usual is
 // the default), the index may have an address that is not public, on its port.
-func sourceFetcher(s *config.Settings, base, usual string, given Fetcher) (f seed.Fetcher, stop func(), err error) {
+func sourceFetcher(s *config.Settings, base, usual string, given Fetcher, m *Managed) (f seed.Fetcher, stop func(), err error) {
 	at, err := urlnorm.Parse(base)
 	if err != nil {
 		return nil, nil, err
@@ -187,7 +196,7 @@ func sourceFetcher(s *config.Settings, base, usual string, given Fetcher) (f see
 	if base != usual {
 		o.AllowHosts = allowedHosts(datadir.Start{URL: at})
 	}
-	o.Header, o.PrivateHeader = nil, nil
+	o.Header, o.PrivateHeader, o.HideAddresses = nil, nil, m.Given != nil
 	o.HeaderTimeout, o.MaxInflight, o.MaxIdlePerHost = sourceHeaders, 1, 1
 	o.MaxSockets = sourceSockets
 	client, err := fetch.New(o)

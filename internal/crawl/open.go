@@ -53,7 +53,7 @@ func open(ctx context.Context, shared *Shared, o Options, stop *stopSignal) (*ru
 		return nil, err
 	}
 	indexes, err := seeding.NewIndexes(settings, func(base, usual string) (seed.Fetcher, func(), error) {
-		return sourceFetcher(settings, base, usual, o.Fetcher)
+		return sourceFetcher(settings, base, usual, o.Fetcher, &o.Managed)
 	})
 	if err != nil {
 		return nil, err
@@ -74,7 +74,7 @@ func open(ctx context.Context, shared *Shared, o Options, stop *stopSignal) (*ru
 	for _, text := range o.Warnings {
 		r.warnings.add("%s", text)
 	}
-	if cut != "" {
+	if cut != "" && o.Managed.Given == nil { // otherwise it is the operator's concern
 		r.warnings.add("%s", cut)
 	}
 	if o.Cluster == nil {
@@ -123,7 +123,7 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop *stopS
 	}
 	work := &server{log: r.log, metrics: o.Metrics, fetcher: o.Fetcher, breaker: &breaker{log: r.log}, lag: &lagMeter{}, tally: &r.progress.tally}
 	if work.fetcher == nil {
-		if r.client, err = newFetcher(shared.client, settings, r.starts, o.Managed.GuardStarts); err != nil {
+		if r.client, err = newFetcher(shared.client, settings, r.starts, &o.Managed); err != nil {
 			return err
 		}
 		work.fetcher = r.client
@@ -200,7 +200,7 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop *stopS
 		sitemaps: &sitemapServer{server: work, robots: robots, sitemaps: robots.sitemaps, crashes: crashes, warnings: r.warnings, scope: within, room: room, resumed: resumed},
 		pages: &pageTools{
 			server: work, settings: settings, store: store, scope: within, hasher: hasher, visits: visited, sweeper: r.sweeper, robots: robots, crashes: crashes, traps: learned.traps, linkage: learned.linkage,
-			parser: reader, parsing: newSemaphore(settings.ParseSemaphoreLimit), client: r.client, warnings: r.warnings, bare: bare, resumed: resumed, history: &r.history,
+			parser: reader, parsing: newSemaphore(settings.ParseSemaphoreLimit), client: r.client, ownHeaders: !o.Managed.hasOperatorHeaders(), warnings: r.warnings, bare: bare, resumed: resumed, history: &r.history,
 		},
 	}
 	r.supervisor = &supervisor{

@@ -72,6 +72,10 @@ type Managed struct {
 	HasSlot bool
 	// GuardStarts means that start URLs that name an address which is not public are refused like others.
 	GuardStarts bool
+	// Given, when not nil, says that the crawl is of a user of a service. It has the settings, by file key, that the user gave; the others
+	// are the operator's. Nothing that the user can read names those, a file of the server or an address of its network, and headers of the
+	// operator go to the origins of header-to alone.
+	Given map[string]bool
 	// Notify, when not nil, is told what a user should know at once. It must return soon, and must not call the crawl.
 	Notify func(Notice)
 }

@@ -32,25 +32,26 @@ import (
 // pageTools is what the workers of a run use to serve pages.
 type pageTools struct {
 	*server
-	settings *config.Settings
-	store    *state.Store
-	scope    *scope.Scope
-	hasher   urlnorm.Hasher // of the store's seed
-	visits   *visits.Visits
-	sweeper  *sweep.Sweeper // nil in the first crawl
-	robots   *robotsServer
-	crashes  *crashGuard
-	traps    *traps.Traps
-	linkage  *report.Linkage
-	parser   *parser.Parser
-	parsing  *semaphore
-	buffers  sync.Pool     // of *pageBuffer
-	client   *fetch.Client // the fetcher when it is the run's own, else nil
-	warnings *warnings
-	bare     map[string]bool // start URLs that were bare domains
-	resumed  bool            // earlier runs or other machines have queued URLs, perhaps by other settings
-	history  *scope.History  // of the rules by which links are left out
-	extended func(string)    // tells other machines of a scope extension, before it is recorded; nil if this is the only machine
+	settings   *config.Settings
+	store      *state.Store
+	scope      *scope.Scope
+	hasher     urlnorm.Hasher // of the store's seed
+	visits     *visits.Visits
+	sweeper    *sweep.Sweeper // nil in the first crawl
+	robots     *robotsServer
+	crashes    *crashGuard
+	traps      *traps.Traps
+	linkage    *report.Linkage
+	parser     *parser.Parser
+	parsing    *semaphore
+	buffers    sync.Pool     // of *pageBuffer
+	client     *fetch.Client // the fetcher when it is the run's own, else nil
+	warnings   *warnings
+	ownHeaders bool            // the headers of requests are of the crawl's user
+	bare       map[string]bool // start URLs that were bare domains
+	resumed    bool            // earlier runs or other machines have queued URLs, perhaps by other settings
+	history    *scope.History  // of the rules by which links are left out
+	extended   func(string)    // tells other machines of a scope extension, before it is recorded; nil if this is the only machine
 }
 
 // pageServer serves the pages of one worker.
@@ -389,7 +390,7 @@ func offersNoHTTPS(err error) bool {
 
 // warnWithheld says that headers which may be credentials are not sent to where a start URL leads.
 func (w *pageServer) warnWithheld(from, to urlnorm.URL) {
-	if w.client == nil || w.client.Withholds(from) || !w.client.Withholds(to) {
+	if w.client == nil || !w.ownHeaders || w.client.Withholds(from) || !w.client.Withholds(to) {
 		return
 	}
 	w.warnings.add("%s leads to %s, which does not get your --header values that may be credentials. If they are meant for it, add --header-to %s", from, to, to.Origin())

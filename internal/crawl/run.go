@@ -258,7 +258,7 @@ func (r *run) conclude(ctx context.Context) (*report.Report, error) {
 	known := len(rep.Warnings)
 	r.exporting.Lock()
 	defer r.exporting.Unlock()
-	pages := report.Crawl{Store: r.store, Linkage: r.checkpoints.folds.linkage, Cluster: r.o.Cluster != nil, Settings: r.settings, Starts: r.starts, Dir: r.o.Dir}
+	pages := report.Crawl{Store: r.store, Linkage: r.checkpoints.folds.linkage, Cluster: r.o.Cluster != nil, Settings: r.settings, Given: r.o.Managed.Given, Starts: r.starts, Dir: r.o.Dir}
 	if err := pages.Complete(ctx, rep); err != nil {
 		return nil, err
 	}
@@ -281,15 +281,27 @@ func (r *run) conclude(ctx context.Context) (*report.Report, error) {
 
 // writeReport writes report.html and report.json. A report.html that Mapwright did not write stays, and report.json says so.
 func (r *run) writeReport(rep *report.Report) error {
+	r.hidePaths(rep.Warnings)
+	r.hidePaths(rep.Errors)
 	switch err := reporthtml.Write(r.o.Dir, rep); {
 	case errors.Is(err, export.ErrNotOurs):
 		rep.Warnings = append(rep.Warnings, err.Error())
+		r.hidePaths(rep.Warnings)
 		rep.Files = slices.DeleteFunc(rep.Files, func(name string) bool { return name == export.ReportHTMLName })
 		r.log.Warn(err.Error())
 	case err != nil:
 		return err
 	}
 	return report.Write(r.o.Dir, rep)
+}
+
+// hidePaths removes the path of the data directory from texts that a user of a service reads.
+func (r *run) hidePaths(texts []string) {
+	for i := range texts {
+		if r.o.Managed.Given != nil {
+			texts[i] = r.o.Dir.Hide(texts[i])
+		}
+	}
 }
 
 // report is the part of the report that is known before the pages are read.

@@ -23,7 +23,7 @@ func TestChosenIndexMayBePrivate(t *testing.T) {
 		{"default", index.URL, index.URL, fetch.RefusedAddress},
 		{"another port", "https://index.test", other.URL, fetch.RefusedAddress},
 	} {
-		f, stop, err := sourceFetcher(config.Defaults(config.Polite), index.URL, tt.usual, nil)
+		f, stop, err := sourceFetcher(config.Defaults(config.Polite), index.URL, tt.usual, nil, &Managed{})
 		if err != nil {
 			t.Fatal(err)
 		}

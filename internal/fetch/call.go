@@ -35,6 +35,8 @@ type call struct {
 	headers  time.Duration
 	minRate  int64
 
+	hideAddresses bool // as in Options
+
 	alarm    *alarm
 	handover *handover // what is left for net/http
 	onSent   func()    // told when net/http has sent something; may be nil
@@ -78,6 +80,8 @@ func (c *Client) newCall(ctx context.Context, r *Request) *call {
 		timeout: r.Timeout,
 		headers: c.opts.HeaderTimeout,
 		minRate: c.opts.MinRate,
+
+		hideAddresses: c.opts.HideAddresses,
 	}
 	k.timeout = cmp.Or(k.timeout, c.opts.Timeout)
 	k.exchange.Hooks = k

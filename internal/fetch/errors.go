@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"syscall"
 
@@ -162,7 +163,49 @@ func (c *call) classify(err error) error {
 		e.Ours = true
 		e.Err = fmt.Errorf("the proxy cannot be used: %w", e.Err)
 	}
+	if c.hideAddresses {
+		e.Err = WithoutAddresses(e.Err)
+	}
 	return e
+}
+
+// A plainError is an error with another text.
+type plainError struct {
+	text string
+	err  error
+}
+
+func (e *plainError) Error() string { return e.text }
+func (e *plainError) Unwrap() error { return e.err }
+
+// WithoutAddresses returns an error whose text does not say what a name resolves to, which
+// DNS server was asked, through which proxy a request went, or which address this machine
+// has. The error itself is below it.
+func WithoutAddresses(err error) error {
+	cause := err
+	for op, ok := errors.AsType[*net.OpError](cause); ok; op, ok = errors.AsType[*net.OpError](cause) {
+		cause = op.Err // the text of the operation names both ends
+	}
+	text := cause.Error()
+	if dns, ok := errors.AsType[*net.DNSError](cause); ok {
+		text = dns.Err
+	}
+	if _, ok := errors.AsType[*AddressError](cause); ok {
+		text = "the address is not public"
+	}
+	words := strings.FieldsFunc(text, func(c rune) bool { return strings.ContainsRune(" ,;()<>=\"", c) })
+	for _, word := range words {
+		word = strings.Trim(word, ":.-")
+		if _, err := netip.ParseAddrPort(word); err == nil || isAddress(word) {
+			text = strings.ReplaceAll(text, word, "(address)")
+		}
+	}
+	return &plainError{text, err}
+}
+
+func isAddress(text string) bool {
+	_, err := netip.ParseAddr(strings.Trim(text, "[]"))
+	return err == nil
 }
 
 // isProxyDown reports whether the proxy that the user chose did not accept the connection,

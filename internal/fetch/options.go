@@ -51,6 +51,9 @@ type Options struct {
 	// an address that is not public. Other ports of them stay guarded.
 	AllowHosts []string
 
+	// HideAddresses keeps addresses out of the texts of errors; see [WithoutAddresses].
+	HideAddresses bool
+
 	// NoHTTP2 speaks HTTP/1.1 only.
 	NoHTTP2 bool
 

@@ -218,3 +218,31 @@ func TestClientCertificate(t *testing.T) {
 		t.Errorf("error %v, want a TLS error", err)
 	}
 }
+
+// Errors for users of a service say what went wrong and name no address, and what they wrap can still be found.
+func TestWithoutAddresses(t *testing.T) {
+	refused := os.NewSyscallError("connect", syscall.ECONNREFUSED)
+	tcp := func(text string) net.Addr { a, _ := net.ResolveTCPAddr("tcp", text); return a }
+	dns := &net.DNSError{Err: "no such host", Name: "proxy.corp", Server: "10.0.0.2:53", IsNotFound: true}
+	for want, err := range map[string]error{
+		"connect: connection refused":           &net.OpError{Op: "dial", Net: "tcp", Addr: tcp("10.0.0.1:80"), Err: refused},
+		"read: connection reset by peer":        &net.OpError{Op: "read", Net: "tcp", Source: tcp("10.0.0.9:999"), Addr: tcp("10.0.0.1:80"), Err: errors.New("read: connection reset by peer")},
+		"no such host":                          fmt.Errorf("the proxy: %w", &net.OpError{Op: "proxyconnect", Net: "tcp", Err: &net.OpError{Op: "dial", Net: "tcp", Err: dns}}),
+		"the address is not public":             &AddressError{Host: "intranet.corp", Addr: netip.MustParseAddr("fd00::1"), Reason: "private"},
+		"cannot use (address), (address) at 10": errors.New("cannot use [fd00::1]:443, 192.168.0.7 at 10"),
+		"larger than the limit":                 errTooLarge,
+	} {
+		got := WithoutAddresses(err)
+		if got.Error() != want || !errors.Is(got, err) {
+			t.Errorf("%v: %q, want %q", err, got, want)
+		}
+	}
+}
+
+func TestHideAddresses(t *testing.T) {
+	c := newClient(t, Options{Resolver: always("10.1.2.3"), HideAddresses: true})
+	_, err := get(t, c, "http://intranet.example/")
+	if e, _ := errors.AsType[*Error](err); e == nil || e.Kind != RefusedAddress || e.Detail() != "connect: the address is not public" {
+		t.Errorf("%v", err)
+	}
+}

@@ -108,7 +108,7 @@ func (s *Service) recoverRow(tx *Tx, r *row, unstable bool, counters *state.Coun
 	by := Actor{System: "recovery"}
 	if r.begun && r.State != Deleting && r.State != Failed {
 		if _, err := os.Stat(s.crawlDir(r.ID)); errors.Is(err, fs.ErrNotExist) {
-			lost := errors.New("the crawl's directory is missing: the database may have been restored without it; submit the crawl again")
+			const lost = "the crawl's directory is missing: the database may have been restored without it; submit the crawl again"
 			return errors.Join(tx.settle(r.ID, r.counted), r.fail(tx, by, lost)) // what was reserved for it is free
 		}
 	}
@@ -124,7 +124,7 @@ func (s *Service) recoverRow(tx *Tx, r *row, unstable bool, counters *state.Coun
 	if unstable || wasTried {
 		switch {
 		case r.Desired == DesiredCancel && r.State == Finishing:
-			return r.fail(tx, by, errors.New("its files could not be written: the server ended each time that it wrote them; the pages that are recorded can be read"))
+			return r.fail(tx, by, "its files could not be written: the server ended each time that it wrote them; the pages that are recorded can be read")
 		case wasTried && r.Desired == DesiredRun:
 			r.trial = convicted
 			return r.paused(tx, by, &Waiting{Code: WaitRecovery, Detail: convictText})

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -67,7 +68,7 @@ func (d *dispatcher) start(ctx context.Context, e *entry) error {
 			if err != nil || row.Desired != DesiredCancel || row.State.Ended() {
 				return err
 			}
-			return row.fail(tx, Actor{System: "dispatcher"}, errUnwritten)
+			return row.fail(tx, Actor{System: "dispatcher"}, errUnwritten.Error())
 		}))
 	}
 	return err
@@ -226,9 +227,9 @@ func (r *runner) prepare(ctx context.Context, row *row) error {
 	}
 	o := crawl.Options{
 		Settings: settings, Starts: starts, Dir: r.dir, Version: s.o.Version, NoControl: true, Fetcher: s.o.Fetcher, Warnings: row.Warnings, FreeBytes: s.o.FreeBytes, Started: func(*monitor.Monitor) { r.hasBegun() },
-		Log: slog.New(slog.NewJSONHandler(r.log, &slog.HandlerOptions{Level: slog.LevelInfo})),
+		Log: slog.New(slog.NewJSONHandler(&hidingWriter{r.log, r.dir}, &slog.HandlerOptions{Level: slog.LevelInfo})),
 		Managed: crawl.Managed{
-			Account: row.Account, Elapsed: row.elapsed, Quota: &grants{s, row.ID}, Finishing: r.finishing, HasSlot: true, GuardStarts: true, Notify: r.notify,
+			Account: row.Account, Elapsed: row.elapsed, Given: row.givenKeys(), Quota: &grants{s, row.ID}, Finishing: r.finishing, HasSlot: true, GuardStarts: true, Notify: r.notify,
 		},
 	}
 	if exists {
@@ -308,6 +309,29 @@ func (r *runner) run() {
 	r.d.wake()
 }
 
+// hidingWriter writes lines of a log without the path of the crawl's directory: the crawl's user reads them.
+type hidingWriter struct {
+	log io.Writer
+	dir datadir.Dir
+}
+
+// Write implements [io.Writer].
+func (w *hidingWriter) Write(line []byte) (int, error) {
+	escaped := ToJSON(string(w.dir))
+	text := w.dir.Hide(datadir.Dir(escaped[1 : len(escaped)-1]).Hide(string(line)))
+	_, err := io.WriteString(w.log, text)
+	return len(line), err
+}
+
+// givenKeys are the settings that the submission gave.
+func (r *row) givenKeys() map[string]bool {
+	keys := map[string]bool{}
+	for key := range r.given {
+		keys[key] = true
+	}
+	return keys
+}
+
 func (r *runner) closeLog() error {
 	if r.log == nil {
 		return nil
@@ -329,6 +353,7 @@ func (r *runner) live() *monitor.Live {
 	defer r.mu.Unlock()
 	if now := time.Now(); r.sample == nil || now.Sub(r.at) >= sampleFor {
 		if live := r.crawl.Status(); r.sample == nil || !live.StartedAt.IsZero() { // a run that begins again has no figures yet
+			live.PID = 0 // of the server, which is no concern of its users
 			r.sample = live
 		}
 		r.at = now
@@ -514,11 +539,12 @@ func (r *runner) end(rep *report.Report, runErr error) error {
 			why := &Waiting{Code: WaitQuota, Detail: quotaDetail(&plan, tx.now)}
 			return errors.Join(row.paused(tx, by, why), tx.quotaReached(row))
 		case isFull && row.Desired == DesiredCancel && isLast:
-			return row.fail(tx, by, errUnwritten)
+			return row.fail(tx, by, errUnwritten.Error())
 		case isFull:
 			return row.paused(tx, Actor{System: "disk"}, &Waiting{Code: WaitDisk, Detail: r.d.s.o.diskDetail()})
 		}
-		return row.fail(tx, by, runErr)
+		r.d.s.o.Log.Error("a crawl failed", "crawl", r.id, "error", runErr)
+		return row.fail(tx, by, r.dir.Hide(runErr.Error()))
 	})
 }
 
@@ -568,8 +594,9 @@ func (r *row) finish(tx *Tx, by Actor, rep *report.Report) error {
 	return r.recordEnd(tx, by)
 }
 
-// fail records a crawl that cannot go on. One that is to be cancelled is cancelled, without outputs.
-func (r *row) fail(tx *Tx, by Actor, err error) error {
+// fail records a crawl that cannot go on. One that is to be cancelled is cancelled, without outputs. The crawl's user
+// reads the text.
+func (r *row) fail(tx *Tx, by Actor, why string) error {
 	r.Progress.stopped()
 	if r.Desired == DesiredCancel && !r.State.Ended() {
 		r.setCancelled(tx.now)
@@ -578,7 +605,7 @@ func (r *row) fail(tx *Tx, by Actor, err error) error {
 		r.Result = Result{Status: report.Failed, Success: new(bool), Reason: "the crawl could not go on", Warnings: r.Warnings}
 		r.EndedAt = page.Time{Time: tx.now}
 	}
-	r.Errors = []string{err.Error()}
+	r.Errors = []string{why}
 	return r.recordEnd(tx, by)
 }
 
@@ -713,6 +740,9 @@ func (o *Options) settings(r *row, plan *Plan) (*config.Settings, error) {
 		return nil, fmt.Errorf("settings of the crawl: %w", err)
 	}
 	s := loaded.Settings
+	if given := r.givenKeys(); given["header_to"] && !given["header"] {
+		s.Headers = nil // an earlier version took the operator's, which are not for origins that a user names
+	}
 	if plan.MaxURLs > 0 && (s.MaxURLs == 0 || s.MaxURLs > plan.MaxURLs) {
 		s.MaxURLs = plan.MaxURLs
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"sync"
 	"time"
 
@@ -60,7 +59,7 @@ func (s *safeSlot) wait(ctx context.Context, d *dispatcher, id string) {
 	held, err := slot.Acquire(ctx, d.s.o.slotDir(), info, func(w slot.Waiting) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.note = fmt.Sprintf("another safe crawl runs on this machine (process %d, %s), and only one may at a time; %d go first", w.Owner.PID, strconv.QuoteToGraphic(w.Owner.StartURL), w.Ahead)
+		s.note = fmt.Sprintf("another safe crawl runs on this machine, and only one may at a time; %d go first", w.Ahead)
 	})
 	s.mu.Lock()
 	defer s.mu.Unlock()

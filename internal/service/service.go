@@ -84,11 +84,23 @@ func (o *Options) validate() error {
 	bad(o.MemoryLimit < 0, "a negative memory limit")
 	bad(o.Retention < 0, "a negative retention")
 	bad(o.KeepEvents < 0 || o.KeepAudit < 0, "a negative time to keep events or the audit log")
-	if _, err := config.Load(o.Base...); err != nil {
+	if err := CheckBase(o.Base); err != nil {
 		faults = append(faults, err)
 	}
 	if err := errors.Join(faults...); err != nil {
 		return fmt.Errorf("service options: %w", err)
+	}
+	return nil
+}
+
+// CheckBase names every fault of settings for all crawls.
+func CheckBase(layers []config.Layer) error {
+	loaded, err := config.Load(layers...)
+	if err != nil {
+		return err
+	}
+	if names := loaded.Settings.PrivateHeaders(); len(names) > 0 && len(loaded.Settings.HeaderTo) == 0 {
+		return fmt.Errorf("header %s needs header_to, the origins that get it: users of the service start crawls anywhere, and the header may be a credential", names[0])
 	}
 	return nil
 }

@@ -47,6 +47,11 @@ func (d Dir) Command(name string) string {
 	return "mapwright " + name + " --data-dir " + quoted
 }
 
+// Hide removes the path of the directory from a text, for readers who must not know where it is.
+func (d Dir) Hide(text string) string {
+	return strings.NewReplacer(string(d)+string(filepath.Separator), "", string(d), "the directory of the crawl").Replace(text)
+}
+
 // needsQuotes reports whether a shell may treat a character of a path specially. A backslash separates the parts of a path on Windows.
 func needsQuotes(c rune) bool {
 	return !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("/._-+=:,@%", c) && (c != '\\' || runtime.GOOS != "windows")

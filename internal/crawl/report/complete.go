@@ -43,8 +43,10 @@ type Crawl struct {
 	Linkage  *Linkage
 	Cluster  bool // several machines crawl
 	Settings *config.Settings
-	Starts   []datadir.Start
-	Dir      datadir.Dir
+	// Given, when not nil, has the settings, by file key, that a user of a service gave. The report names no others but limits, and no command.
+	Given  map[string]bool
+	Starts []datadir.Start
+	Dir    datadir.Dir
 }
 
 // Complete writes the pages to the files of the data directory, and adds to the report what they say.
@@ -103,9 +105,9 @@ func (c *Crawl) Complete(ctx context.Context, rep *Report) error {
 	if err := figures.fill(ctx, rep); err != nil {
 		return err
 	}
-	rep.Settings = shownSettings(c.Settings)
+	rep.Settings = shownSettings(c.Settings, c.Given)
 	if o.DryRun {
-		rep.Warnings = append(rep.Warnings, "this recrawl failed, so the outputs of the crawl before it were not replaced: '"+c.Dir.Command("export")+"' writes what is recorded")
+		rep.Warnings = append(rep.Warnings, "this recrawl failed, so the outputs of the crawl before it were not replaced"+c.advice("export", "", "writes what is recorded"))
 	}
 	if err := c.follow(ctx, rep); err != nil {
 		return err
@@ -122,11 +124,19 @@ func (c *Crawl) Complete(ctx context.Context, rep *Report) error {
 			return err
 		}
 	}
-	rep.Warnings = append(rep.Warnings, sum.warnings(rep, c.Dir)...)
+	rep.Warnings = append(rep.Warnings, sum.warnings(rep, c.advice)...)
 	if rep.Files = append(res.Files, "report.json", "report.html"); !o.DryRun {
 		rep.Files = append(rep.Files, export.ProblemsName)
 	}
 	return nil
+}
+
+// advice ends a warning with the command that helps, with a flag behind it. Users of a service have no command line.
+func (c *Crawl) advice(command, flag, helps string) string {
+	if c.Given != nil {
+		return ""
+	}
+	return ": '" + c.Dir.Command(command) + flag + "' " + helps
 }
 
 // isProbe reports whether a failed page is the https URL that was tried for a bare domain, or for a name of a certificate, before plain http.

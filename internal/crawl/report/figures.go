@@ -89,12 +89,15 @@ func countDepths(depths []uint16) *ClickDepths {
 }
 
 // shownSettings are the limits of a crawl, and the settings that differ from the defaults of its profile, without secrets. The names are those of a configuration file.
-func shownSettings(s *config.Settings) map[string]any {
+// If given is not nil, the others are of the operator of a service, and are not shown.
+func shownSettings(s *config.Settings, given map[string]bool) map[string]any {
 	shown := map[string]any{}
 	usual := config.Defaults(s.Profile).Table()
 	for i, e := range s.Redacted().Table() {
-		if e.Group == config.Limits || !e.PerRun && e.Value.String() != usual[i].Value.String() {
-			shown[config.FileKey(e.Name)] = config.JSONValue(e.Value)
+		key := config.FileKey(e.Name)
+		limit := e.Group == config.Limits && (given == nil || e.Permission != config.Operator)
+		if limit || !e.PerRun && (given == nil || given[key]) && e.Value.String() != usual[i].Value.String() {
+			shown[key] = config.JSONValue(e.Value)
 		}
 	}
 	return shown

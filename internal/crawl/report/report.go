@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/pagestats"
 	"github.com/mapwright/mapwright/internal/problems"
@@ -254,7 +253,7 @@ func (s *summary) fill(ctx context.Context, r *Report) (err error) {
 }
 
 // warnings are what the report warns of because of the figures. A failed crawl has its start URLs among the errors.
-func (s *summary) warnings(r *Report, dir datadir.Dir) []string {
+func (s *summary) warnings(r *Report, advice func(command, flag, helps string) string) []string {
 	var all []string
 	if r.Status != Failed {
 		all = append(all, s.lostStarts.Items...)
@@ -263,12 +262,12 @@ func (s *summary) warnings(r *Report, dir datadir.Dir) []string {
 		}
 	}
 	if n := s.hosts.blockedHosts; n > 0 {
-		all = append(all, fmt.Sprintf("%s given up after too many failures in a row, and %s not fetched (outcome host_blocked): '%s' tries again",
-			words.Count(n, "host was", "hosts were"), words.Count(s.hosts.blockedURLs, "URL was", "URLs were"), dir.Command("resume")))
+		all = append(all, fmt.Sprintf("%s given up after too many failures in a row, and %s not fetched (outcome host_blocked)",
+			words.Count(n, "host was", "hosts were"), words.Count(s.hosts.blockedURLs, "URL was", "URLs were"))+advice("resume", "", "tries again"))
 	}
 	if n := s.outcomes[page.Crashed.String()]; n > 0 {
-		all = append(all, fmt.Sprintf("%s given up because the process ended while they were read (outcome crashed): '%s --retry-crashed' tries again",
-			words.Count(n, "page was", "pages were"), dir.Command("resume")))
+		all = append(all, fmt.Sprintf("%s given up because the process ended while they were read (outcome crashed)",
+			words.Count(n, "page was", "pages were"))+advice("resume", " --retry-crashed", "tries again"))
 	}
 	if r.Indexable == 0 {
 		all = append(all, "no XML sitemap was written, because no page is indexable (by indexable_reason: "+mostCommon(s.reasons)+")")

@@ -95,16 +95,16 @@ func (s *sender) send(ctx context.Context, j *Job, now time.Time) (status int, e
 	return resp.StatusCode, fmt.Errorf("the receiver answered %d; want 2xx", resp.StatusCode)
 }
 
-// explain is an error of net/http without the URL, which the reader knows.
+// explain is an error of net/http without the URL, which the reader knows, and without addresses, which the reader must not learn.
 func explain(err error) error {
-	if refused, ok := errors.AsType[*fetch.AddressError](err); ok {
-		return fmt.Errorf("%s is not a public address (%s); an admin can allow it for this webhook", refused.Addr, refused.Reason)
+	if _, ok := errors.AsType[*fetch.AddressError](err); ok {
+		return errors.New("the address is not public; an admin can allow it for this webhook")
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("no answer within %v", sendTimeout)
 	}
 	if of, ok := errors.AsType[*url.Error](err); ok {
-		return of.Err
+		err = of.Err
 	}
-	return err
+	return fetch.WithoutAddresses(err)
 }

@@ -67,7 +67,7 @@ func TestSend(t *testing.T) {
 		says    string
 	}{
 		{"/ok", true, 200, ""},
-		{"/ok", false, 0, "not a public address"},
+		{"/ok", false, 0, "the address is not public"},
 		{"/moved", true, 307, "not followed"},
 		{"/endless", true, 200, ""},
 		{"/error", true, 500, "answered 500"},
@@ -76,6 +76,9 @@ func TestSend(t *testing.T) {
 		status, err := s.send(t.Context(), &Job{ID: "d1", URL: server.URL + c.path, Secret: secret, AllowPrivate: c.private, Body: []byte(`{"a":1}`)}, time.Now())
 		if status != c.status || (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %d, %v; want %d, %q", c.path, status, err, c.status, c.says)
+		}
+		if err != nil && strings.Contains(err.Error(), "127.0.0.1") {
+			t.Errorf("%s: the error names an address: %v", c.path, err)
 		}
 	}
 	if elsewhere.Load() > 0 {
