@@ -341,7 +341,7 @@ func (r *submissionReader) judgeTexts(s *Submission) {
 	if given, ok := r.layer["header"]; ok {
 		for _, text := range given.Texts {
 			name, _, _ := strings.Cut(text, ":")
-			if name = http.CanonicalHeaderKey(strings.TrimSpace(name)); slices.Contains(withheldHeaders(), name) {
+			if name = http.CanonicalHeaderKey(strings.TrimSpace(name)); isWithheld(name) {
 				r.fault(given.From, FaultPermission, "only an admin may set the header %s", name)
 			}
 		}
@@ -356,10 +356,18 @@ func (s *Submission) userAgent() string {
 	return fetch.DefaultUserAgent
 }
 
-// withheldHeaders say who sends a request, to which host, for whom, or belong to the connection.
+// isWithheld says whether a header tells who sends a request, from which address, to which host, for whom, or belongs to
+// the connection. Servers behind proxies believe many names for the address of a client, most of which end in IP; those that
+// make variables of names do not tell _ from -.
+func isWithheld(name string) bool {
+	name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
+	return slices.Contains(withheldHeaders(), name) ||
+		slices.ContainsFunc([]string{"forwarded", "x-forwarded", "x-original-", "x-rewrite-", "proxy-"}, func(p string) bool { return strings.HasPrefix(name, p) }) ||
+		slices.ContainsFunc([]string{"-ip", "-ipv6", "clientip", "-addr", "-address", "-forwarded-for"}, func(p string) bool { return strings.HasSuffix(name, p) })
+}
+
 func withheldHeaders() []string {
-	return []string{"Connection", "Content-Length", "Expect", "Forwarded", "From", "Host", "Keep-Alive", "Proxy-Authorization", "Proxy-Connection", "Te", "Trailer",
-		"Transfer-Encoding", "Upgrade", "User-Agent", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip"}
+	return []string{"connection", "content-length", "expect", "from", "host", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade", "user-agent", "via", "x-host"}
 }
 
 // bind returns the hosts that the crawl is bound to because of the settings owned; nil if there are none. The start hosts must be granted, and so must

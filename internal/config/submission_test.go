@@ -277,3 +277,29 @@ func FuzzSubmission(f *testing.F) {
 		}
 	})
 }
+
+// A tenant's crawl cannot say that its requests come from another address, by whatever name servers take that from.
+func TestWithheldHeaders(t *testing.T) {
+	load := func(header string, admin bool) []Fault {
+		settings, err := json.Marshal(map[string]any{"header": []string{header + ": 10.0.0.1"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, faults := (&Submission{Settings: settings, StartHosts: []string{"example.com"}, Admin: admin}).Load()
+		return faults
+	}
+	for name, withheld := range map[string]bool{
+		"X-Forwarded-For": true, "x-forwarded": true, "Forwarded": true, "Forwarded-For": true, "X-Forwarded-Proto": true, "X-Original-Forwarded-For": true,
+		"X-Real-IP": true, "True-Client-IP": true, "CF-Connecting-IP": true, "CF-Connecting-IPv6": true, "X-Client-IP": true, "Client-IP": true, "client_ip": true,
+		"X-Cluster-Client-IP": true, "X-Originating-IP": true, "Fastly-Client-Ip": true, "X-Azure-ClientIP": true, "X-Remote-Addr": true, "X-Envoy-External-Address": true,
+		"WL-Proxy-Client-IP": true, "X_Forwarded_For": true, "Proxy-Client-IP": true, "X-Original-URL": true, "X-Rewrite-URL": true, "Via": true, "X-Host": true, "Host": true,
+		"X-Token": false, "Authorization": false, "Accept-Language": false, "Cookie": false, "X-Forward": false, "X-Skip": false, "X-Original": false,
+	} {
+		if got := len(load(name, false)) > 0; got != withheld {
+			t.Errorf("%s: withheld %v, want %v", name, got, withheld)
+		}
+	}
+	if faults := load("X-Real-IP", true); len(faults) > 0 {
+		t.Errorf("an admin: %v", faults)
+	}
+}

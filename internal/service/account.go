@@ -83,6 +83,8 @@ type Plan struct {
 	PagesPerMonth int64    `json:"pages_per_month,omitempty"`  // quota of a UTC month
 	DiskBytes     int64    `json:"disk_bytes,omitempty"`       // of all crawls of the account
 	Refused       []string `json:"refused_settings,omitempty"` // settings that its crawls may not use, by file key
+
+	own *Plan // that of the account, if a crawl has another one that is safe: what it refuses stays refused
 }
 
 // defaultPlan is the plan of an account that was made without one. It exists from the start and can be changed.

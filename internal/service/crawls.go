@@ -145,6 +145,9 @@ func (c *Crawls) newRow(ctx context.Context, caller *Caller, sub *Submission) (*
 		return nil, err
 	}
 	r.Plan, r.Priority = plan.Name, min(defaultPriority, plan.MaxPriority)
+	if plan.own != nil {
+		r.Priority = min(r.Priority, plan.own.MaxPriority)
+	}
 	if sub.Priority != nil {
 		r.Priority = *sub.Priority
 	}
@@ -166,7 +169,20 @@ func (c *Crawls) choosePlan(ctx context.Context, caller *Caller, name string) (P
 	if err == nil && name != "" && name != caller.Account.Plan && !plan.Safe && !caller.Has(ScopeAdmin) {
 		return plan, []FieldError{{"plan", "not_permitted", fmt.Sprintf("the account has plan %q; only an admin may choose another one that is not safe", caller.Account.Plan)}}, nil
 	}
+	if err == nil {
+		err = c.s.Accounts.putUnder(ctx, &plan, caller.Account.Plan)
+	}
 	return plan, nil, err
+}
+
+// putUnder puts a safe plan under the plan of an account. Others are chosen by admins.
+func (a *Accounts) putUnder(ctx context.Context, p *Plan, account string) error {
+	if !p.Safe || p.Name == account {
+		return nil
+	}
+	own, err := a.plan(ctx, account)
+	p.own = &own
+	return err
 }
 
 // checkWords says what is wrong with name, labels and priority.
@@ -185,6 +201,8 @@ func (r *row) checkWords(plan *Plan) (faults []FieldError) {
 		faults = append(faults, FieldError{"priority", "bad_value", "it must be 0 to 9"})
 	case r.Priority > plan.MaxPriority:
 		faults = append(faults, FieldError{"priority", "not_permitted", fmt.Sprintf("plan %q allows priorities up to %d", plan.Name, plan.MaxPriority)})
+	case plan.own != nil && r.Priority > plan.own.MaxPriority:
+		faults = append(faults, FieldError{"priority", "not_permitted", fmt.Sprintf("plan %q allows priorities up to %d", plan.own.Name, plan.own.MaxPriority)})
 	}
 	return faults
 }
@@ -192,14 +210,7 @@ func (r *row) checkWords(plan *Plan) (faults []FieldError) {
 // load reads start URLs and settings of a row for a caller, sets what follows from them, and names every fault. Asked are the settings of the request: what the plan refuses of others was
 // judged before, and a plan that has become smaller acts when the crawl starts.
 func (c *Crawls) load(r *row, caller *Caller, plan *Plan, asked map[string]json.RawMessage) (faults []FieldError) {
-	starts, faults := parseStarts(r.starts)
-	if bytes := len(ToJSON(r.starts)); bytes > maxStartBytes && len(faults) == 0 {
-		faults = []FieldError{{"start_urls", "too_large", fmt.Sprintf("they have %d bytes in all, at most %d are allowed", bytes, maxStartBytes)}}
-	}
-	submitted := config.Submission{Base: c.s.o.Base, Settings: []byte(ToJSON(r.given)), Admin: caller.Has(ScopeAdmin), Hosts: caller.Account.OwnHosts}
-	for _, s := range starts {
-		submitted.StartHosts = append(submitted.StartHosts, s.URL.Host())
-	}
+	submitted, faults := c.submission(r, caller)
 	if plan.Safe {
 		submitted.Base = append(slices.Clone(submitted.Base), config.Layer{config.SafeName: {Texts: []string{"true"}, From: "plan " + plan.Name}})
 	}
@@ -227,8 +238,56 @@ func (c *Crawls) load(r *row, caller *Caller, plan *Plan, asked map[string]json.
 	return nil
 }
 
+// submission is a row as package config judges it for a caller, and the faults of its start URLs.
+func (c *Crawls) submission(r *row, caller *Caller) (config.Submission, []FieldError) {
+	starts, faults := parseStarts(r.starts)
+	if bytes := len(ToJSON(r.starts)); bytes > maxStartBytes && len(faults) == 0 {
+		faults = []FieldError{{"start_urls", "too_large", fmt.Sprintf("they have %d bytes in all, at most %d are allowed", bytes, maxStartBytes)}}
+	}
+	s := config.Submission{Base: c.s.o.Base, Settings: []byte(ToJSON(r.given)), Admin: caller.Has(ScopeAdmin), Hosts: caller.Account.OwnHosts}
+	for _, start := range starts {
+		s.StartHosts = append(s.StartHosts, start.URL.Host())
+	}
+	return s, faults
+}
+
+// checkGrant refuses to run a crawl again whose settings were allowed for hosts that the account has not got any more. One
+// that has lost only some of its hosts is bound to the others. An admin's crawl, which no host allowed, is let through.
+func (c *Crawls) checkGrant(ctx context.Context, tx *Tx, caller *Caller, r *row) error {
+	const only = "only-hosts"
+	if _, given := r.given[config.FileKey(only)]; caller.Has(ScopeAdmin) || !given && len(r.stored[only]) == 0 {
+		return nil // a tenant's settings for its hosts bind the crawl to them
+	}
+	owner, err := c.owner(ctx, tx, caller, r)
+	if err != nil {
+		return err
+	}
+	submitted, _ := c.submission(r, owner)
+	loaded, bad := submitted.Load()
+	var faults []FieldError
+	for _, f := range bad {
+		if f.Code == config.FaultPermission {
+			return nil // an admin has submitted it
+		}
+		if f.Code == config.FaultHost {
+			faults = append(faults, FieldError(f))
+		}
+	}
+	if len(faults) > 0 {
+		return Invalid("the crawl", faults)
+	}
+	if loaded == nil || slices.Equal(r.stored[only], loaded.Settings.Stored()[only]) {
+		return nil
+	}
+	r.stored[only] = loaded.Settings.Stored()[only]
+	return tx.Change("UPDATE crawl SET stored_json = ? WHERE id = ?", ToJSON(r.stored), r.ID)
+}
+
 // refuse says which settings of a request the plan does not allow.
 func (p *Plan) refuse(asked map[string]json.RawMessage) (faults []FieldError) {
+	if p.own != nil {
+		faults = p.own.refuse(asked)
+	}
 	for _, name := range p.Refused {
 		if _, ok := asked[name]; ok {
 			faults = append(faults, FieldError{"settings." + name, "not_permitted", fmt.Sprintf("plan %q does not allow this setting", p.Name)})
@@ -397,6 +456,11 @@ func (c *Crawls) Command(ctx context.Context, caller *Caller, id string, command
 		event, err := r.decide(command, tx.now)
 		if err != nil {
 			return err
+		}
+		if r.State == Queued && before.State != Queued {
+			if err := c.checkGrant(ctx, tx, caller, r); err != nil {
+				return err
+			}
 		}
 		if command == CommandRecrawl {
 			r.recrawl = recrawl

@@ -533,7 +533,8 @@ func TestEditOfAWaitingCrawl(t *testing.T) {
 		{"no such plan", ts.admin, Edit{Plan: text("none")}, []string{"plan"}, defaultPlan},
 		{"a larger plan, by an admin", ts.admin, Edit{Plan: text("large")}, nil, "large"},
 		{"back, with all that is refused", tenant, Edit{Plan: text("")}, []string{"priority", "settings.max_urls", "settings.timeout"}, "large"},
-		{"a safe plan", tenant, Edit{Plan: text("safe")}, nil, "safe"},
+		{"a safe plan lifts nothing", tenant, Edit{Plan: text("safe")}, []string{"priority", "settings.max_urls", "settings.timeout"}, "large"},
+		{"a safe plan, by an admin", ts.admin, Edit{Plan: text("safe"), Priority: new(3), Settings: raw("max_urls", "null", "timeout", "null")}, nil, "safe"},
 	} {
 		_, err := ts.Crawls.Edit(t.Context(), tt.by, c.ID, tt.edit)
 		var fields []string

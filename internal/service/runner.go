@@ -208,6 +208,13 @@ func (r *runner) prepare(ctx context.Context, row *row) error {
 	if err != nil {
 		return err
 	}
+	account, err := s.Accounts.Get(ctx, row.Account)
+	if err == nil {
+		err = s.Accounts.putUnder(ctx, &plan, account.Plan)
+	}
+	if err != nil {
+		return err
+	}
 	settings, err := s.o.settings(row, &plan)
 	if err != nil {
 		return err
@@ -743,8 +750,10 @@ func (o *Options) settings(r *row, plan *Plan) (*config.Settings, error) {
 	if given := r.givenKeys(); given["header_to"] && !given["header"] {
 		s.Headers = nil // an earlier version took the operator's, which are not for origins that a user names
 	}
-	if plan.MaxURLs > 0 && (s.MaxURLs == 0 || s.MaxURLs > plan.MaxURLs) {
-		s.MaxURLs = plan.MaxURLs
+	for ; plan != nil; plan = plan.own {
+		if plan.MaxURLs > 0 && (s.MaxURLs == 0 || s.MaxURLs > plan.MaxURLs) {
+			s.MaxURLs = plan.MaxURLs
+		}
 	}
 	share := o.MemoryLimit / int64(o.MaxCrawls)
 	s.HotSetMB = int(clamp(share/8>>20, 1, 64))

@@ -55,6 +55,9 @@ func (a hostRoutes) get(c *call) error {
 	if err != nil {
 		return err
 	}
+	if !c.caller.Has(service.ScopeAdmin) {
+		h.Pace, h.Crawls = nil, nil
+	}
 	blocked, err := c.server.service.Crawls.BlockedOn(c.r.Context(), c.caller, h.Host)
 	if err != nil {
 		return err

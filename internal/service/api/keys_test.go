@@ -138,6 +138,25 @@ func TestNumberOfKeys(t *testing.T) {
 	f.want(201, "POST", "/v1/keys", write, `{}`)
 }
 
+// A tenant does not learn whether others crawl a host.
+func TestHostsOfOthers(t *testing.T) {
+	f := newFixture(t, nil)
+	tenant, admin := f.key("curious", service.ScopeWrite), f.key("default", service.ScopeAdmin)
+	f.web.Hold(5)
+	id := f.submit(f.client(admin), f.submission(0, nil))
+	f.until(f.client(admin), id, 0, service.CrawlStarted)
+	at := "/v1/hosts/" + f.web.HostName(0)
+	if text := f.want(200, "GET", at, admin, ""); !strings.Contains(text, `"crawls"`) || !strings.Contains(text, `"pace"`) {
+		t.Errorf("an admin sees %s", text)
+	}
+	asked := strings.ReplaceAll(f.want(200, "GET", at, tenant, ""), f.web.HostName(0), "")
+	if other := strings.ReplaceAll(f.want(200, "GET", "/v1/hosts/never.test", tenant, ""), "never.test", ""); asked != other {
+		t.Errorf("a host that others ask: %s, another: %s", asked, other)
+	}
+	f.web.Release()
+	f.until(f.client(admin), id, 0, service.CrawlFinished)
+}
+
 // With 10,000 keys each is found, none of them for another, and the parts of the list make it whole.
 func TestManyKeys(t *testing.T) {
 	f := newFixture(t, nil)

@@ -20,12 +20,13 @@ import (
 
 // Host is what is known of a host, as users see it.
 type Host struct {
-	Host         string     `json:"host"`
-	Denied       bool       `json:"denied"`
-	DeniedReason string     `json:"denied_reason,omitempty"`
-	DeniedAt     page.Time  `json:"denied_at,omitzero"`
-	Pace         Pace       `json:"pace"`
-	Crawls       CrawlCount `json:"crawls"`
+	Host         string    `json:"host"`
+	Denied       bool      `json:"denied"`
+	DeniedReason string    `json:"denied_reason,omitempty"`
+	DeniedAt     page.Time `json:"denied_at,omitzero"`
+	// Pace and Crawls tell what crawls of all accounts do, so only admins see them.
+	Pace   *Pace       `json:"pace,omitempty"`
+	Crawls *CrawlCount `json:"crawls,omitempty"`
 }
 
 // Pace is how fast a host is asked, as far as it was learned. A crawl's own settings and robots.txt can make it slower.
@@ -138,12 +139,12 @@ func (h *Hosts) Get(ctx context.Context, name string) (*Host, error) {
 	}
 	out.DeniedAt = service.TimeOf(at)
 	state, _ := h.shared.Pace().Host(name)
-	out.Pace = Pace{
+	out.Pace = &Pace{
 		Delay: page.Millis(state.Delay), Floor: page.Millis(state.Floor), LastSuccess: page.Time{Time: state.LastSuccess.UTC()},
 		RestUntil: page.Time{Time: state.RestUntil.UTC()}, Backoff: page.Time{Time: state.BackoffUntil.UTC()},
 		Refusals: state.Refusals, InFlight: state.Inflight,
 	}
-	out.Crawls = CrawlCount{Asking: state.Crawls, Waiting: state.Waiting}
+	out.Crawls = &CrawlCount{Asking: state.Crawls, Waiting: state.Waiting}
 	return out, nil
 }
 

@@ -1,0 +1,121 @@
+package service
+
+import (
+	"errors"
+	"slices"
+	"testing"
+)
+
+// faultsOf are the fields that an error names.
+func faultsOf(err error) (fields []string) {
+	if e, ok := errors.AsType[*Error](err); ok {
+		for _, f := range e.Fields {
+			fields = append(fields, f.Field)
+		}
+	}
+	slices.Sort(fields)
+	return fields
+}
+
+// A safe plan that a tenant chooses lifts nothing that the plan of the account refuses, at the submission or at the start.
+func TestSafePlanLiftsNothing(t *testing.T) {
+	ts := openService(t, Options{RecordsOnly: true})
+	if err := ts.Accounts.PutPlan(t.Context(), ts.admin, Plan{Name: defaultPlan, MaxURLs: 20, MaxPriority: 4, Refused: []string{"header", "extract"}}); err != nil {
+		t.Fatal(err)
+	}
+	tenant := &Caller{Account: ts.admin.Account, Key: "k", Scopes: []Scope{ScopeWrite}}
+	priority := 5
+	sub := Submission{StartURLs: []string{"https://a.test/"}, Plan: "safe", Priority: &priority,
+		Settings: raw("header", `["X-A: b"]`, "extract", `["a=h1"]`, "max_urls", "21")}
+	_, err := ts.Crawls.Submit(t.Context(), tenant, sub, "")
+	if got, want := faultsOf(err), []string{"priority", "settings.extract", "settings.header", "settings.max_urls"}; !slices.Equal(got, want) {
+		t.Errorf("%v: faults %v, want %v", err, got, want)
+	}
+	c, err := ts.Crawls.Submit(t.Context(), tenant, Submission{StartURLs: sub.StartURLs, Plan: "safe"}, "")
+	if err != nil || c.Plan != "safe" || c.Priority != 4 {
+		t.Fatalf("%+v, %v", c, err)
+	}
+	r, err := getRow(t.Context(), ts.db.Read(), "", c.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := ts.Accounts.plan(t.Context(), r.Plan)
+	if err := errors.Join(err, ts.Accounts.putUnder(t.Context(), &plan, tenant.Account.Plan)); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := ts.o.settings(r, &plan); err != nil || s.MaxURLs != 20 {
+		t.Errorf("it starts with %d pages, %v", s.MaxURLs, err)
+	}
+}
+
+// A crawl that hosts of its account allowed is not crawled again, or resumed, without these hosts. One that has lost some of
+// them is bound to the others.
+func TestWithdrawnHosts(t *testing.T) {
+	ts := openService(t, Options{RecordsOnly: true})
+	grant := func(hosts ...string) {
+		t.Helper()
+		account, err := ts.Accounts.Edit(t.Context(), ts.admin, DefaultAccount, AccountEdit{OwnHosts: &hosts})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ts.admin.Account = account
+	}
+	tenant := func() *Caller {
+		return &Caller{Account: ts.admin.Account, Key: "k", Scopes: []Scope{ScopeWrite}}
+	}
+	end := func(id string, state State) {
+		t.Helper()
+		err := ts.Write(t.Context(), func(tx *Tx) error {
+			return tx.Change("UPDATE crawl SET state = ?, desired = 'run', started_at = 1, ended_at = 2, begun = 1, generation = 1 WHERE id = ?", state, id)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	grant("a.test", "*.b.test")
+	own := ts.submit(tenant(), "https://a.test/", "profile", `"own-site"`).ID
+	fast := ts.submit(tenant(), "https://www.b.test/", "min_delay_ms", "1", "only_hosts", `["www.b.test"]`).ID
+	plain := ts.submit(tenant(), "https://a.test/").ID
+	byAdmin := ts.submit(ts.admin, "https://c.test/", "profile", `"own-site"`).ID
+	private := ts.submit(ts.admin, "https://c.test/", "profile", `"own-site"`, "only_hosts", `["c.test"]`, "allow_private", "true").ID
+	again := func(by *Caller, id string, command Command, state State) []string {
+		t.Helper()
+		end(id, state)
+		_, err := ts.Crawls.Command(t.Context(), by, id, command, nil)
+		if fields := faultsOf(err); err == nil || len(fields) > 0 {
+			return fields
+		}
+		t.Fatal(err)
+		return nil
+	}
+	for _, id := range []string{own, fast, plain, byAdmin, private} {
+		if faults := again(tenant(), id, CommandRecrawl, Complete); faults != nil {
+			t.Errorf("with its hosts: %v", faults)
+		}
+	}
+	grant("a.test")
+	if faults := again(tenant(), own, CommandRecrawl, Complete); faults != nil {
+		t.Errorf("with one host: %v", faults)
+	}
+	if r, err := getRow(t.Context(), ts.db.Read(), "", own); err != nil || !slices.Equal(r.stored["only-hosts"], []string{"a.test"}) {
+		t.Errorf("it is bound to %v, %v", r.stored["only-hosts"], err)
+	}
+	if faults := again(tenant(), fast, CommandRecrawl, Complete); !slices.Equal(faults, []string{"settings.min_delay_ms"}) {
+		t.Errorf("a delay for a host that was withdrawn: %v", faults)
+	}
+	grant()
+	for _, command := range []Command{CommandRecrawl, CommandResume} {
+		state := map[Command]State{CommandRecrawl: Complete, CommandResume: Paused}[command]
+		if faults := again(tenant(), own, command, state); !slices.Equal(faults, []string{"settings.profile"}) {
+			t.Errorf("%s without hosts: %v", command, faults)
+		}
+		for _, id := range []string{plain, byAdmin, private} {
+			if faults := again(tenant(), id, command, state); faults != nil {
+				t.Errorf("%s of a crawl that needs none: %v", command, faults)
+			}
+		}
+		if faults := again(ts.admin, own, command, state); faults != nil {
+			t.Errorf("%s by an admin: %v", command, faults)
+		}
+	}
+}
