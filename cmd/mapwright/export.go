@@ -103,7 +103,7 @@ func newExport(environ []string, io stdio) *cobra.Command {
 			}
 			written := "no file was written"
 			if len(res.Files) > 0 {
-				written = fileNames(res.Files) + " in " + out
+				written = fileNames(res.Files, res.Sitemaps) + " in " + out
 			}
 			if onlyHTML {
 				_, err = fmt.Fprintln(io.out, written)
@@ -147,7 +147,7 @@ func removedText(names []string) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return "; removed " + fileNames(names) + " of an earlier export"
+	return "; removed " + fileNames(names, export.Sitemaps{}) + " of an earlier export"
 }
 
 func formatNames() []string { return []string{"jsonl", "xml", "csv", "links", "changes", htmlFormat} }

@@ -69,7 +69,7 @@ func printReport(io stdio, dir datadir.Dir, resume string, rep *report.Report) e
 	same := func(text string) string { return text }
 	list(t, "Errors", rep.Errors, int64(len(rep.Errors)), same)
 	list(t, "Warnings", rep.Warnings, int64(len(rep.Warnings)), same)
-	t.row("Files", "%s in %s", fileNames(rep.Files), dir)
+	t.row("Files", "%s in %s", fileNames(rep.Files, rep.Sitemaps), dir)
 	if next := goOn(resume, rep.Status, rep.Reason, rep.Profile, len(rep.BlockedHosts) > 0); next != "" {
 		t.row("Go on with", "%s", next)
 	}
@@ -198,21 +198,24 @@ func rate(rep *report.Report) string {
 }
 
 // fileNames lists files by name; the parts of a sitemap are counted instead.
-func fileNames(files []string) string {
+func fileNames(files []string, of export.Sitemaps) string {
 	var names []string
 	index, parts := -1, 0
 	for _, name := range files {
 		switch {
 		case !export.IsSitemap(name):
 			names = append(names, name)
-		case strings.HasPrefix(name, "sitemap.xml"):
+		case index < 0 && strings.HasPrefix(name, "sitemap.xml"):
 			index = len(names)
 			names = append(names, name)
 		default:
 			parts++
 		}
 	}
-	if index >= 0 && parts > 0 {
+	switch {
+	case index >= 0 && of.Hosts > 0:
+		names[index] += fmt.Sprintf(" (%s of %s)", words.Count(of.Parts, "part"), words.Count(of.Hosts, "host"))
+	case index >= 0 && parts > 0:
 		names[index] += fmt.Sprintf(" (%s)", words.Count(int64(parts), "part"))
 	}
 	return strings.Join(names, ", ")

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/crawl/report"
+	"github.com/mapwright/mapwright/internal/export"
 )
 
 func TestSeconds(t *testing.T) {
@@ -46,9 +47,13 @@ func TestFileNames(t *testing.T) {
 		"sitemap.xml.gz (60 parts), links.jsonl, sitemap.csv": append(zipped, "sitemap.xml.gz", "links.jsonl", "sitemap.csv"),
 		"sitemap.jsonl, report.json":                          {"sitemap.jsonl", "report.json"},
 	} {
-		if got := fileNames(files); got != want {
+		if got := fileNames(files, export.Sitemaps{}); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+	files := []string{"sitemap.jsonl", "sitemap.xml", "sitemap.2.xml", "sitemap-a.test.xml", "report.json"}
+	if got, want := fileNames(files, export.Sitemaps{Hosts: 60_000, Parts: 60_001}), "sitemap.jsonl, sitemap.xml (60,001 parts of 60,000 hosts), report.json"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

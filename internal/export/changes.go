@@ -18,7 +18,7 @@ type Changes func(ctx context.Context) iter.Seq2[*recrawl.Line, error]
 
 // writeChanges writes changes.jsonl under its temporary name.
 func writeChanges(ctx context.Context, dir string, lines Changes) (f *file, n int64, err error) {
-	if f, err = create(filepath.Join(dir, ChangesName), Public, false); err != nil {
+	if f, err = create(filepath.Join(dir, ChangesName), Public); err != nil {
 		return nil, 0, err
 	}
 	enc := json.NewEncoder(page.EscapingWriter{Writer: f})

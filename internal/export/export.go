@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/mapwright/mapwright/internal/disk"
@@ -39,8 +38,8 @@ type Options struct {
 	Each func(*page.Line) `json:"-"`
 	// EachLine, when not nil, sees every page with its line in sitemap.jsonl, if that is written.
 	EachLine func(l *page.Line, line []byte) error `json:"-"`
-	// MaxURLs and MaxBytes replace the protocol's limits of one XML file. Zero means those.
-	MaxURLs, MaxBytes int
+	// MaxURLs and MaxBytes replace the protocol's limits of one XML file with URLs, and MaxIndex the number of files in an index. Zero means those.
+	MaxURLs, MaxBytes, MaxIndex int
 }
 
 // Result says what was written.
@@ -49,8 +48,15 @@ type Result struct {
 	Indexable int64    `json:"indexable"`
 	Links     int64    `json:"links,omitempty"`   // edges of the link graph
 	Changes   int64    `json:"changes,omitempty"` // lines of changes.jsonl
-	Files     []string `json:"files"`             // names within the directory, sitemap.jsonl first
-	Removed   []string `json:"removed,omitempty"` // sitemaps of an earlier export that this one does not have
+	Files     []string `json:"files"`             // names within the directory, sitemap.jsonl first; at most 1,000 XML sitemaps
+	Removed   []string `json:"removed,omitempty"` // sitemaps of an earlier export that this one does not have, at most 1,000
+	Sitemaps
+}
+
+// Sitemaps counts the XML sitemaps of an export whose pages are of several hosts.
+type Sitemaps struct {
+	Hosts int64 `json:"sitemap_hosts,omitempty"` // that have a set of their own
+	Parts int64 `json:"sitemap_parts,omitempty"` // files with URLs
 }
 
 // Write makes one pass over the source and writes everything that was asked for.
@@ -113,7 +119,7 @@ func CheckReplace(o Options) error {
 	if err := e.checkReplace(); err != nil || !e.wants("xml") {
 		return err
 	}
-	return (&xmlFiles{dir: o.Dir, gzip: o.Gzip}).checkReplace()
+	return newXMLFiles(&o).checkReplace()
 }
 
 // checkReplace checks the files other than XML sitemaps. Those are not written if no page is indexable.
@@ -138,24 +144,19 @@ func (e *exporter) open() error {
 		return err
 	}
 	if e.wants("jsonl") {
-		e.jsonl, err = create(filepath.Join(e.o.Dir, "sitemap.jsonl"), Public, false)
+		e.jsonl, err = create(filepath.Join(e.o.Dir, "sitemap.jsonl"), Public)
 	}
 	if e.o.Links && e.wants("links") && err == nil {
-		e.graph, err = create(filepath.Join(e.o.Dir, "links.jsonl"), Public, false)
+		e.graph, err = create(filepath.Join(e.o.Dir, "links.jsonl"), Public)
 	}
 	if e.o.CSV && e.wants("csv") && err == nil {
-		if e.table, err = create(filepath.Join(e.o.Dir, "sitemap.csv"), Public, false); err == nil {
+		if e.table, err = create(filepath.Join(e.o.Dir, "sitemap.csv"), Public); err == nil {
 			e.csv = csv.NewWriter(e.table)
 			err = e.csv.Write(e.fields.Columns())
 		}
 	}
 	if e.wants("xml") {
-		base := e.o.BaseURL
-		if !strings.HasSuffix(base, "/") {
-			base += "/"
-		}
-		e.xml = &xmlFiles{dir: e.o.Dir, base: base, gzip: e.o.Gzip,
-			options: sitemap.Options{Alternates: e.o.Hreflang, Images: e.o.Images, MaxURLs: e.o.MaxURLs, MaxBytes: e.o.MaxBytes}}
+		e.xml = newXMLFiles(&e.o)
 	}
 	return err
 }
@@ -249,7 +250,7 @@ func lastMod(l *page.Line) time.Time {
 	return l.ChangedAt.Time
 }
 
-// close publishes all files, sitemap.jsonl first.
+// close publishes all files, sitemap.jsonl first, when all are durable.
 func (e *exporter) close() error {
 	if e.csv != nil {
 		e.csv.Flush()
@@ -257,12 +258,26 @@ func (e *exporter) close() error {
 			return err
 		}
 	}
-	for _, f := range []**file{&e.jsonl, &e.table, &e.graph, &e.changes} {
+	files := []**file{&e.jsonl, &e.table, &e.graph, &e.changes}
+	for _, f := range files {
 		if *f == nil {
 			continue
 		}
 		if err := (*f).seal(); err != nil {
 			return err
+		}
+	}
+	if e.xml != nil {
+		if err := e.xml.prepare(); err != nil {
+			return err
+		}
+		if x := e.xml; len(x.sets) > 1 {
+			e.res.Sitemaps = Sitemaps{Hosts: int64(len(x.sets)), Parts: int64(len(x.parts))}
+		}
+	}
+	for _, f := range files {
+		if *f == nil {
+			continue
 		}
 		if err := (*f).publish(); err != nil {
 			return err
@@ -273,11 +288,14 @@ func (e *exporter) close() error {
 	if e.xml == nil {
 		return disk.SyncDir(e.o.Dir)
 	}
-	names, err := e.xml.close()
-	e.res.Files = append(e.res.Files, names...)
-	e.res.Removed = e.xml.removed
+	names, err := e.xml.publish()
+	e.res.Files = append(e.res.Files, names[:min(len(names), maxListed)]...)
+	e.res.Removed = e.xml.removed[:min(len(e.xml.removed), maxListed)]
 	return errors.Join(err, disk.SyncDir(e.o.Dir))
 }
+
+// maxListed is how many XML sitemaps a Result names.
+const maxListed = 1000
 
 func (e *exporter) abort() {
 	for _, f := range []*file{e.jsonl, e.table, e.graph, e.changes} {

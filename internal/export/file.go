@@ -25,38 +25,57 @@ type file struct {
 // files of such names, so they are replaced and deleted whatever they hold.
 const TempSuffix = ".mapwright.tmp"
 
-// create opens path under a temporary name. What an interrupted export left under that name is removed. The file is always a new one:
+// create opens path under a temporary name, with buffers of its own.
+func create(path string, mode os.FileMode) (*file, error) {
+	f, err := openTemp(path, mode)
+	if err != nil {
+		return nil, err
+	}
+	return newFile(path, f, bufio.NewWriterSize(nil, bufferSize), nil), nil
+}
+
+// bufferSize is how much of a file is written at once.
+const bufferSize = 256 << 10
+
+// openTemp opens the temporary file of a path. What an interrupted export left under that name is removed. The file is always a new one:
 // if another user put a link or a file there, nothing is written through it.
-func create(path string, mode os.FileMode, compress bool) (*file, error) {
+func openTemp(path string, mode os.FileMode) (*os.File, error) {
 	temp := path + TempSuffix
 	if err := os.Remove(temp); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
-	f, err := os.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
-	if err != nil {
-		return nil, err
+	return os.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
+}
+
+// newFile writes to f through the buffers until it is flushed. Zip is nil if it is not compressed.
+func newFile(path string, f *os.File, buf *bufio.Writer, zip *gzip.Writer) *file {
+	buf.Reset(f)
+	w := &file{path: path, f: f, buf: buf, zip: zip, out: buf}
+	if zip != nil {
+		zip.Reset(buf)
+		w.out = zip
 	}
-	w := &file{path: path, f: f, buf: bufio.NewWriterSize(f, 256<<10)}
-	w.out = w.buf
-	if compress {
-		w.zip = gzip.NewWriter(w.buf)
-		w.out = w.zip
-	}
-	return w, nil
+	return w
 }
 
 func (w *file) Write(p []byte) (int, error) { return w.out.Write(p) }
 
-// seal makes the file's content durable, still under its temporary name.
-func (w *file) seal() error {
+// flush writes what is buffered, and gives the buffers up.
+func (w *file) flush() error {
 	var err error
 	if w.zip != nil {
 		err = w.zip.Close()
 	}
-	err = errors.Join(err, w.buf.Flush(), w.f.Sync(), w.f.Close())
+	err = errors.Join(err, w.buf.Flush())
 	w.buf, w.zip, w.out = nil, nil, nil
 	return err
 }
+
+// sync makes what was flushed durable, and closes the file.
+func (w *file) sync() error { return errors.Join(w.f.Sync(), w.f.Close()) }
+
+// seal makes the file's content durable, still under its temporary name.
+func (w *file) seal() error { return errors.Join(w.flush(), w.sync()) }
 
 // publish gives a sealed file its name, which is recorded before if the directory has a record.
 func (w *file) publish() error {
@@ -88,7 +107,7 @@ func WriteFile(path string, mode os.FileMode, content []byte) error {
 
 // WriteStream writes a file whole or not at all: what the function writes becomes its content if the function succeeds.
 func WriteStream(path string, mode os.FileMode, write func(io.Writer) error) error {
-	w, err := create(path, mode, false)
+	w, err := create(path, mode)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/mapwright/mapwright/internal/disk"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/sitemap"
 )
 
 // RecordName is the file in a data directory that lists the files that Mapwright wrote there, one name per line. A name is recorded,
@@ -147,13 +146,7 @@ func checkReplace(path string) error {
 	return nil
 }
 
-// isOurs reports whether a sitemap begins as those of this package do. What cannot be read does not.
-func isOurs(path string) bool {
-	head, err := headOf(path, sitemap.HeadLen)
-	return err == nil && sitemap.IsOurs(head)
-}
-
-// headOf reads the beginning of a file.
+// headOf reads the beginning of a file. If that is shorter, it returns what there is, and an error.
 func headOf(path string, n int) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -167,8 +160,6 @@ func headOf(path string, n int) ([]byte, error) {
 		}
 	}
 	head := make([]byte, n)
-	if _, err := io.ReadFull(in, head); err != nil {
-		return nil, err
-	}
-	return head, nil
+	n, err = io.ReadFull(in, head)
+	return head[:n], err
 }

@@ -5,6 +5,6 @@
 // read to its end. What comes before a break in a broken file is delivered; the error says where it broke. Nothing outside
 // the file is ever loaded: there are no external entities, no document types and no inclusions.
 //
-// [URLSet] and [WriteIndex] write files that validate against the schemas of sitemaps.org. A URLSet refuses the entry that
+// [URLSet] and [Index] write files that validate against the schemas of sitemaps.org. A URLSet refuses the entry that
 // would take it over a limit of the protocol, and the caller opens the next file.
 package sitemap

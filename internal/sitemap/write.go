@@ -122,23 +122,44 @@ func isLanguage(tag string) bool {
 	return true
 }
 
-// ErrTooMany means that an index would go over a limit of the protocol.
-var ErrTooMany = errors.New("more sitemaps than one index may hold")
+// Index writes one index over sitemaps. Nothing is written before the first entry, since an empty index is not valid.
+type Index struct {
+	w       io.Writer
+	o       Options
+	entries int
+	bytes   int
+	buf     []byte
+}
 
-// WriteIndex writes an index over the given sitemaps: Loc and LastMod of each.
-func WriteIndex(w io.Writer, parts []Entry) error {
-	b := []byte(xmlHead + "<sitemapindex " + nsSitemap + ">\n")
-	for i := range parts {
-		b = append(b, "  <sitemap>\n"...)
-		b = appendElement(b, "    <loc>", parts[i].Loc, "</loc>\n")
-		b = appendTime(b, "    ", parts[i].LastMod)
-		b = append(b, "  </sitemap>\n"...)
+// NewIndex writes to w, which the caller buffers. Of the options the limits count.
+func NewIndex(w io.Writer, o Options) *Index {
+	o.MaxURLs, o.MaxBytes = cmp.Or(o.MaxURLs, MaxURLs), cmp.Or(o.MaxBytes, MaxBytes)
+	return &Index{w: w, o: o}
+}
+
+// Add writes Loc and LastMod of a sitemap, or returns ErrFull and has written nothing.
+func (x *Index) Add(e *Entry) error {
+	b := x.buf[:0]
+	if x.entries == 0 {
+		b = append(b, xmlHead+"<sitemapindex "+nsSitemap+">\n"...)
 	}
-	b = append(b, indexEnd...)
-	if len(parts) > MaxURLs || len(b) > MaxBytes {
-		return ErrTooMany
+	b = appendElement(append(b, "  <sitemap>\n"...), "    <loc>", e.Loc, "</loc>\n")
+	b = append(appendTime(b, "    ", e.LastMod), "  </sitemap>\n"...)
+	if x.buf = b; x.entries == x.o.MaxURLs || x.bytes+len(b)+len(indexEnd) > x.o.MaxBytes {
+		return ErrFull
 	}
-	_, err := w.Write(b)
+	n, err := x.w.Write(b)
+	x.bytes += n
+	x.entries++
+	return err
+}
+
+// Close ends the document. It does not close the writer.
+func (x *Index) Close() error {
+	if x.entries == 0 {
+		return nil
+	}
+	_, err := io.WriteString(x.w, indexEnd)
 	return err
 }
 

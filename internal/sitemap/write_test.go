@@ -58,7 +58,13 @@ func TestWriteLeavesOutWhatWasNotAskedFor(t *testing.T) {
 func TestIndexIsValidAndReadsBack(t *testing.T) {
 	var b bytes.Buffer
 	parts := []Entry{{Kind: Child, Loc: "https://x.test/sitemap-1.xml", LastMod: time.Date(2024, 2, 3, 4, 5, 6, 0, time.UTC), Priority: -1}, {Kind: Child, Loc: "https://x.test/a&b", Priority: -1}}
-	if err := WriteIndex(&b, parts); err != nil {
+	index := NewIndex(&b, Options{})
+	for i := range parts {
+		if err := index.Add(&parts[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := index.Close(); err != nil {
 		t.Fatal(err)
 	}
 	_, got, err := readAll(bytes.NewReader(b.Bytes()))
@@ -161,9 +167,31 @@ func TestWhatCannotBeSaidIsLeftOut(t *testing.T) {
 }
 
 func TestIndexIsBounded(t *testing.T) {
+	for name, tt := range map[string]struct {
+		o    Options
+		loc  string
+		full func(entries, bytes int) bool
+	}{
+		"protocol's entries": {Options{}, "https://x.test/", func(n, _ int) bool { return n == MaxURLs }},
+		"own entries":        {Options{MaxURLs: 3}, "https://x.test/", func(n, _ int) bool { return n == 3 }},
+		"protocol's bytes":   {Options{}, "https://x.test/" + strings.Repeat("x", 2000), func(_, bytes int) bool { return bytes > MaxBytes-2100 }},
+	} {
+		var b bytes.Buffer
+		index, n := NewIndex(&b, tt.o), 0
+		err := index.Add(&Entry{Loc: tt.loc})
+		for ; err == nil; n++ {
+			err = index.Add(&Entry{Loc: tt.loc})
+		}
+		if !errors.Is(err, ErrFull) || !tt.full(n, b.Len()) {
+			t.Errorf("%s: %v after %d entries and %d bytes", name, err, n, b.Len())
+		}
+		if err := index.Close(); err != nil || b.Len() > MaxBytes {
+			t.Errorf("%s: %v, %d bytes", name, err, b.Len())
+		}
+	}
 	var b bytes.Buffer
-	if err := WriteIndex(&b, make([]Entry, MaxURLs+1)); !errors.Is(err, ErrTooMany) || b.Len() > 0 {
-		t.Errorf("%v, %d bytes", err, b.Len())
+	if err := NewIndex(&b, Options{}).Close(); err != nil || b.Len() > 0 {
+		t.Errorf("%v, an empty index has %d bytes", err, b.Len())
 	}
 }
 

@@ -125,6 +125,7 @@ func (c *Crawl) Complete(ctx context.Context, rep *Report) error {
 		}
 	}
 	rep.Warnings = append(rep.Warnings, sum.warnings(rep, c.advice)...)
+	rep.Sitemaps = res.Sitemaps
 	if rep.Files = append(res.Files, "report.json", "report.html"); !o.DryRun {
 		rep.Files = append(rep.Files, export.ProblemsName)
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mapwright/mapwright/internal/export"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/pagestats"
 	"github.com/mapwright/mapwright/internal/problems"
@@ -99,7 +100,8 @@ type Report struct {
 
 	Cluster *Cluster `json:"cluster,omitempty"` // of a crawl of several machines
 
-	Files []string `json:"files"`
+	Files           []string `json:"files"`
+	export.Sitemaps          // of several hosts
 }
 
 // Cluster is what the report says of several machines, in all runs of the crawl.

@@ -163,7 +163,7 @@ func (a resultRoutes) missing(crawl *service.Crawl, name string) error {
 	case name == export.ChangesName:
 		detail += ": there was no recrawl yet"
 	case strings.HasPrefix(name, "sitemap"):
-		detail += ": no page is indexable, or it has another number of parts"
+		detail += ": no page is indexable, or its parts or hosts are others; report.json lists the files"
 	}
 	return &service.Error{Code: service.ErrNotFound, Detail: detail, State: crawl.State}
 }

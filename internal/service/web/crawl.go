@@ -242,8 +242,21 @@ func (v *crawlView) addReport(dir datadir.Dir) error {
 			v.Files = append(v.Files, resultFile{f.name, v.API + f.rest})
 		}
 	}
+	if rep.Sitemaps.Hosts == 0 {
+		return nil
+	}
+	shown := 0
+	for _, name := range rep.Files { // the index names them by their addresses on the site
+		if strings.HasPrefix(name, "sitemap-") && shown < maxSitemaps {
+			v.Files = append(v.Files, resultFile{name, v.API + "/" + name})
+			shown++
+		}
+	}
 	return nil
 }
+
+// maxSitemaps is how many sitemaps of hosts a crawl's page links.
+const maxSitemaps = 20
 
 func exists(path string) bool {
 	_, err := os.Stat(path)
