@@ -117,7 +117,9 @@ type findings struct {
 func findingsIn(t *testing.T, dir string) findings {
 	t.Helper()
 	f := findings{urls: map[string]string{}, ends: map[string]string{}, titles: map[string]string{}, traps: map[string]int{}}
-	f.sitemap = strings.Split(read(t, dir, "sitemap.xml"), "<url>")
+	for _, name := range sitemapFiles(t, dir) {
+		f.sitemap = append(f.sitemap, strings.Split(read(t, dir, name), "<url>")...)
+	}
 	for url, l := range readLines(t, dir) {
 		f.ends[url] = fmt.Sprintf("%s %d %q, tried %d times, to %q, %q, %s, %v %s",
 			l.Outcome, l.StatusCode, l.Error, l.Attempts, l.RedirectTo, l.Title, l.ContentHash, l.Indexable, l.IndexableReason)

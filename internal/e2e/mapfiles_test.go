@@ -73,6 +73,25 @@ func listed(t *testing.T, out, name string) []string {
 	return urls
 }
 
+// sitemapFiles are the names of the files with URLs, in order: sitemap.xml, or what it names if it is an index.
+func sitemapFiles(t *testing.T, dir string) []string {
+	t.Helper()
+	var names []string
+	_, err := sitemap.Read(open(t, dir, "sitemap.xml"), func(e *sitemap.Entry) error {
+		if e.Kind == sitemap.Child {
+			names = append(names, e.Loc[strings.LastIndexByte(e.Loc, '/')+1:])
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if names == nil {
+		names = []string{"sitemap.xml"}
+	}
+	return names
+}
+
 // listedRightly wants the XML sitemap to list exactly the indexable pages.
 func listedRightly(t *testing.T, out, name string) {
 	t.Helper()

@@ -25,21 +25,30 @@ func TestOutputs(t *testing.T) {
 	rep := ended(t, got, dir, 0, "complete", "")
 	lines := readLines(t, dir)
 	foundExactly(t, web, testweb.Crawl{Starts: []string{first}, Scope: "any"}, lines)
-	if want := "sitemap.jsonl sitemap.csv links.jsonl sitemap.xml.gz report.json report.html problems.jsonl"; strings.Join(rep.Files, " ") != want {
+	// Each host has a sitemap of its own, and sitemap.xml.gz is an index over them.
+	want := []string{"sitemap.jsonl", "sitemap.csv", "links.jsonl", "sitemap.xml.gz", "report.json", "report.html", "problems.jsonl"}
+	for i := range 3 {
+		want = append(want, "sitemap-"+web.HostName(i)+".xml.gz")
+	}
+	if !sameSet(rep.Files, want) || !strings.Contains(got.stdout, "sitemap.xml.gz (3 parts of 3 hosts), ") {
 		t.Errorf("files %q, want %q", rep.Files, want)
 	}
 
-	var indexable, listed []string
+	var indexable, urls []string
 	for url, l := range lines {
 		if l.Indexable {
 			indexable = append(indexable, url)
 		}
 	}
-	for _, u := range readXML(t, filepath.Join(dir, "sitemap.xml.gz")) {
-		listed = append(listed, u.Loc)
+	for i := range 3 {
+		for _, u := range readXML(t, filepath.Join(dir, want[len(want)-3+i])) {
+			if urls = append(urls, u.Loc); !strings.HasPrefix(u.Loc, web.StartURLs()[i]) {
+				t.Errorf("%s is in the sitemap of %s", u.Loc, web.HostName(i))
+			}
+		}
 	}
-	if !sameSet(indexable, listed) || len(listed) != rep.Indexable {
-		t.Errorf("%d URLs in the XML sitemap, %d indexable lines, %d in the report", len(listed), len(indexable), rep.Indexable)
+	if !sameSet(indexable, urls) || len(urls) != rep.Indexable || !sameSet(urls, listed(t, dir, "sitemap.xml.gz")) {
+		t.Errorf("%d URLs in the XML sitemaps, %d indexable lines, %d in the report", len(urls), len(indexable), rep.Indexable)
 	}
 
 	rows, err := csv.NewReader(open(t, dir, "sitemap.csv")).ReadAll()
@@ -76,6 +85,13 @@ func TestOutputs(t *testing.T) {
 		if a != b {
 			t.Errorf("%s is another one when it is exported again", name)
 		}
+	}
+
+	// wipe knows the sitemaps of hosts, and a copy under a name that is no host's.
+	write(t, filepath.Join(dir, "sitemap-copy.xml.gz"), read(t, dir, want[len(want)-1]))
+	succeeded(t, run(t, "wipe", "--yes", "--data-dir", dir))
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 || left[0].Name() != "sitemap-copy.xml.gz" {
+		t.Errorf("wipe left %v, %v", left, err)
 	}
 }
 

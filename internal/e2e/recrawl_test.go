@@ -280,20 +280,21 @@ func (c complaints) report(t *testing.T, what string) {
 	t.Errorf("%s: %d faults, such as\n\t%s", what, len(c), strings.Join(c[:min(len(c), 20)], "\n\t"))
 }
 
-// readLastMods reads sitemap.xml, by URL, and holds it against its schema.
+// readLastMods reads the XML sitemaps, by URL, and holds them against their schema.
 func readLastMods(t *testing.T, dir string) map[string]string {
 	t.Helper()
-	path := filepath.Join(dir, "sitemap.xml")
-	sitemaptest.Files(t, path)
-	var set struct {
-		URLs []location `xml:"url"`
-	}
-	if err := xml.Unmarshal([]byte(read(t, dir, "sitemap.xml")), &set); err != nil {
-		t.Fatal(err)
-	}
 	all := map[string]string{}
-	for _, u := range set.URLs {
-		all[u.Loc] = u.LastMod
+	for _, name := range sitemapFiles(t, dir) {
+		sitemaptest.Files(t, filepath.Join(dir, name))
+		var set struct {
+			URLs []location `xml:"url"`
+		}
+		if err := xml.Unmarshal([]byte(read(t, dir, name)), &set); err != nil {
+			t.Fatal(err)
+		}
+		for _, u := range set.URLs {
+			all[u.Loc] = u.LastMod
+		}
 	}
 	return all
 }
