@@ -169,7 +169,9 @@ func (f *fleet) until(p *process, what string, so func() bool) {
 // look runs status.
 func (f *fleet) look() result {
 	f.t.Helper()
-	return f.invoke("status", "--json").run(f.t)
+	status := f.invoke("status", "--json")
+	status.quiet = true // a test looks hundreds of times
+	return status.run(f.t)
 }
 
 // clusterStatus is what of status --json the tests look at.
@@ -195,6 +197,16 @@ type clusterMachine struct {
 	Takeovers  int    `json:"takeovers"`
 }
 
+// sharing is how many machines are alive and have partitions.
+func (s *clusterStatus) sharing() (n int) {
+	for _, m := range s.Machines {
+		if m.Alive && m.Partitions > 0 {
+			n++
+		}
+	}
+	return n
+}
+
 func (f *fleet) status() clusterStatus {
 	f.t.Helper()
 	got := f.look()
@@ -214,13 +226,7 @@ func (f *fleet) shares(p *process, machines int) clusterStatus {
 	var s clusterStatus
 	f.until(p, fmt.Sprintf("the partitions are shared by %d machines", machines), func() bool {
 		s = f.status()
-		n := 0
-		for _, m := range s.Machines {
-			if m.Alive && m.Partitions > 0 {
-				n++
-			}
-		}
-		return n == machines && s.Unowned == 0
+		return s.sharing() == machines && s.Unowned == 0
 	})
 	return s
 }

@@ -28,6 +28,7 @@ type invocation struct {
 	limit time.Duration // how long it may take. Zero means patience
 	files int           // its limit of open files. Zero means that of the test
 	under []string      // a command that runs the program, whose arguments follow
+	quiet bool          // a test that fails does not show what it wrote
 
 	stderr *os.File // where standard error goes; nil means to the test
 }
@@ -94,7 +95,7 @@ func (i invocation) start(t *testing.T) *process {
 	go p.reap()
 	t.Cleanup(func() {
 		p.kill()
-		if t.Failed() {
+		if t.Failed() && !i.quiet {
 			t.Logf("mapwright %s\nexit status %d\nstdout:\n%s\nstderr:\n%s", strings.Join(i.args, " "), p.ended.code, p.ended.stdout, p.ended.stderr)
 		}
 	})

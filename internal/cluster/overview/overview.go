@@ -150,11 +150,12 @@ func (out *Status) addMachines(s *cluster.Snapshot) {
 		part := &s.Parts[p]
 		out.Counted += int64(part.Status.Counted)
 		i, owned := at[part.Owner]
-		if !owned {
-			out.Unowned++
-			continue
+		if owned {
+			out.Machines[i].Partitions++
 		}
-		out.Machines[i].Partitions++
+		if !owned || !out.Machines[i].Alive {
+			out.Unowned++
+		}
 	}
 }
 

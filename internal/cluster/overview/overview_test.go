@@ -104,7 +104,7 @@ func TestStatus(t *testing.T) {
 	if want := map[string]int64{"ok": 5, "pending": 5}; s.Found != 10 || s.Done != 5 || s.Pending != 5 || s.Bytes != 1024 || s.Counted != 4 || s.MaxURLs != 100 || !reflect.DeepEqual(s.Outcomes, want) {
 		t.Errorf("counts: %+v", s)
 	}
-	if !reflect.DeepEqual(s.Sources, []string{"start"}) || s.Unowned != 253 || len(s.Machines) != 2 {
+	if !reflect.DeepEqual(s.Sources, []string{"start"}) || s.Unowned != 255 || len(s.Machines) != 2 {
 		t.Fatalf("machines: %+v", s)
 	}
 	if m := s.Machines[0]; m.Name != "one" || m.Alive || m.Partitions != 2 || m.Silent < 60 || m.Batches != 1 || m.ID != first.Machine.String() {
