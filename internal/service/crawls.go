@@ -280,7 +280,7 @@ func (c *Crawls) checkGrant(ctx context.Context, tx *Tx, caller *Caller, r *row)
 		return nil
 	}
 	r.stored[only] = loaded.Settings.Stored()[only]
-	return tx.Change("UPDATE crawl SET stored_json = ? WHERE id = ?", ToJSON(r.stored), r.ID)
+	return tx.Change("UPDATE crawl_input SET stored_json = ? WHERE crawl = ?", ToJSON(r.stored), r.ID)
 }
 
 // refuse says which settings of a request the plan does not allow.

@@ -18,7 +18,7 @@ func TestDiskOfAPlanWhileRunning(t *testing.T) {
 	web.Hold(10)
 	c := ts.submit(ts.admin, web.StartURLs()[0])
 	awaitPages(t, web, 11)
-	ts.setPlan(Plan{DiskBytes: 1})
+	ts.setPlan(Plan{DiskBytes: 16 << 10})
 	ts.awaitState(c.ID, Pausing, Paused)
 	web.Release()
 	c = ts.awaitState(c.ID, Paused)

@@ -740,7 +740,7 @@ func TestPasswordsInStartURLs(t *testing.T) {
 	}
 	c := ts.submit(ts.admin, web.StartURLs()[0])
 	old := strings.Replace(web.StartURLs()[0], "http://", "http://name:s3cret@", 1)
-	err = ts.Write(t.Context(), func(tx *Tx) error { return tx.Change("UPDATE crawl SET starts_json = ?", ToJSON([]string{old})) })
+	err = ts.Write(t.Context(), func(tx *Tx) error { return tx.Change("UPDATE crawl_input SET starts_json = ?", ToJSON([]string{old})) })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -122,6 +122,9 @@ func addFields(names map[string]bool, of reflect.Type) {
 			addFields(names, f.Type)
 			continue
 		}
+		if !f.IsExported() {
+			continue
+		}
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		names[name] = options == ""
 	}
