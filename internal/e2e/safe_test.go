@@ -29,27 +29,27 @@ func TestSafePages(t *testing.T) {
 			web := serve(t, testweb.Config{Pages: 70})
 			dir := filepath.Join(t.TempDir(), "data")
 			got := run(t, append([]string{"crawl", "--safe", "--start-url", web.StartURLs()[0], "--resolve", web.Resolve(), "--data-dir", dir}, tt.flags...)...)
-			if reason := readReport(t, dir).Reason; strings.Contains(reason, "Crawl timeout exceeded") {
-				t.Skip("this machine is too slow for 50 pages in a minute: the other limit of safe crawls came first")
+			message, inTime := fmt.Sprintf("Safety limit: Maximum 50 pages per crawl (requested: %d)", tt.requested(readReport(t, dir).URLs)), true
+			if got.took > time.Minute && pages(web) < 50 { // a machine that is too slow for 50 pages in a minute meets the other limit first
+				message, inTime = "Safety limit: Crawl timeout exceeded (60000ms)", false
 			}
-			message := fmt.Sprintf("Safety limit: Maximum 50 pages per crawl (requested: %d)", tt.requested(readReport(t, dir).URLs))
 			check := func() {
 				t.Helper()
 				rep := ended(t, got, dir, 3, "partial", message)
-				if !rep.Success || len(rep.Errors) != 1 || rep.Errors[0] != message {
+				if rep.Success != inTime || len(rep.Errors) != 1 || rep.Errors[0] != message {
 					t.Errorf("success %v, errors %q", rep.Success, rep.Errors)
 				}
 				if n := strings.Count(got.stderr, message); n != 1 || !strings.Contains(got.stderr, "level=WARN") || !strings.Contains(got.stderr, web.StartURLs()[0]) {
 					t.Errorf("logged %d times, want once as a warning with the start URL:\n%s", n, got.stderr)
 				}
-				if n := pages(web); n != 50 {
+				if n := pages(web); n > 50 || inTime && n < 50 {
 					t.Errorf("%d pages were asked for, want 50", n)
 				}
 			}
 			check()
 			wellBehaved(t, web, 1, 1)
-			if least := 49 * 200 * time.Millisecond; got.took < least {
-				t.Errorf("50 pages took %v, want at least %v: the delays are hard", got.took, least)
+			if n := pages(web); got.took < time.Duration(n-1)*200*time.Millisecond {
+				t.Errorf("%d pages took %v: the delays are hard", n, got.took)
 			}
 			if strings.Contains(got.stdout, "mapwright resume") {
 				t.Errorf("offers to go on, though it cannot:\n%s", got.stdout)
