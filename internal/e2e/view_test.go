@@ -64,7 +64,7 @@ func TestViewThroughACrawl(t *testing.T) {
 			if s.second || s.hidden || s.times != 1 {
 				t.Errorf("the terminal is left on its second screen (%v), with a hidden cursor (%v), after %d times", s.second, s.hidden, s.times)
 			}
-			term.shows("Status", "cancelled (interrupted)", "mapwright resume --data-dir", "sitemap.jsonl, sitemap.xml, report.json")
+			term.shows("Status", "cancelled (interrupted)", "mapwright resume --data-dir", "sitemap.jsonl, sitemap.xml (3 parts of 3 hosts), report.json")
 			if !strings.HasPrefix(s.String(), "Status ") {
 				t.Errorf("something stands above the closing table:\n%s", s)
 			}
