@@ -9,14 +9,16 @@ import (
 // A batch is the links of one page, or some seeds, on their way through the
 // dedup, and the lease that ends with them if there is one. It is used again.
 type batch struct {
-	links    []Link // the caller's
-	keys     []Key
+	origin   Origin  // of found
+	found    []Found // the caller's
+	links    []Link  // the caller's too; they come after found wherever an index stands for a link
+	keys     []Key   // of both
 	states   []linkState
 	shards   []*shard // that have to do with it, in order
 	todo     []int32  // links that are not known, by index
 	doubtful int      // how many of them the filter knows, and the store has to be asked about
 	fresh    []Link   // those to be committed, each once
-	from     []int32  // by fresh: index in links
+	from     []int32  // by fresh: index of the link
 	admitted int      // how many of fresh have been shown to Options.Admit
 	extras
 	end     ending
@@ -78,7 +80,7 @@ const batchMost = 4096
 func (b *batch) reset() {
 	clear(b.fresh)
 	b.rec[0] = Record{}
-	b.links, b.end, b.fin = nil, ending{}, Finish{}
+	b.origin, b.found, b.links, b.end, b.fin = Origin{}, nil, nil, ending{}, Finish{}
 	b.keys, b.states, b.shards, b.todo, b.fresh = b.keys[:0], b.states[:0], b.shards[:0], b.todo[:0], b.fresh[:0]
 	clear(b.foreign)
 	b.foreign = b.foreign[:0]
@@ -115,10 +117,31 @@ func (b *batch) involve(s *shard) {
 // depth is the depth of a link, as far as it matters for the order of levels. For a
 // sitemap it does not.
 func (b *batch) depth(i int) uint16 {
-	if b.links[i].Sitemap {
+	if i < len(b.found) {
+		return b.origin.Depth
+	}
+	l := &b.links[i-len(b.found)]
+	if l.Sitemap {
 		return math.MaxUint16
 	}
-	return b.links[i].Depth
+	return l.Depth
+}
+
+// appendLink appends a link as it is recorded or sent. Most links are known, and none is made of
+// these.
+func (b *batch) appendLink(list []Link, i int32) []Link {
+	if n := int(i) - len(b.found); n >= 0 {
+		list = append(list, b.links[n])
+	} else {
+		o := &b.origin
+		list = append(list, Link{
+			URL: b.found[i].URL, Depth: o.Depth, Source: o.Source, Repeats: o.Repeats, Parent: o.Parent, Discovered: o.At,
+		})
+	}
+	l := &list[len(list)-1]
+	l.Key, l.At = b.keys[i], Cursor{}
+	l.settlePriority()
+	return list
 }
 
 // vouchers are those of the batch's new sitemaps and visits. Few batches have any.
@@ -152,10 +175,7 @@ func (b *batch) collect() {
 		if st != linkCandidate && st != linkVerified || !b.enter(b.keys[i]) {
 			continue
 		}
-		l := b.links[i]
-		l.Key, l.At = b.keys[i], Cursor{}
-		l.settlePriority()
-		b.fresh = append(b.fresh, l)
+		b.fresh = b.appendLink(b.fresh, i)
 		b.from = append(b.from, i)
 	}
 }
@@ -172,10 +192,7 @@ func (b *batch) collectForeign() {
 			seen = map[Key]bool{}
 		}
 		seen[b.keys[i]] = true
-		l := b.links[i]
-		l.Key, l.At = b.keys[i], Cursor{}
-		l.settlePriority()
-		b.foreign = append(b.foreign, l)
+		b.foreign = b.appendLink(b.foreign, i)
 	}
 }
 

@@ -110,6 +110,63 @@ func BenchmarkAddNew(b *testing.B) {
 	b.ReportMetric(float64(st.FilterBytes)/float64(st.FilterKeys), "filter-B/url")
 }
 
+// BenchmarkPage ends pages of 30 links, of which one is new. The links are given as Found, which have their Origin in
+// common, or as a Link each.
+func BenchmarkPage(b *testing.B) {
+	for _, as := range []string{"found", "links"} {
+		b.Run(as, func(b *testing.B) {
+			const known = 200_000
+			f := newTest(b, Options{Shards: 1, Pace: fast(2), IgnoreRobots: true}, &nullStore{})
+			targets, at := make([]Found, 0, 2*known), 0
+			more := func() {
+				for range known {
+					u := mustURL(fmt.Sprintf("https://www.host.example/section/%d/article-%d.html", at%97, at))
+					targets = append(targets, Found{URL: u, Key: f.hasher.Key(u)})
+					at++
+				}
+			}
+			more()
+			for i := range targets {
+				add(b, f, Link{URL: targets[i].URL, Key: targets[i].Key})
+			}
+			r := rand.New(rand.NewPCG(1, 2))
+			o := Origin{Parent: targets[0].URL, Depth: 1, Source: 1, At: time.Now()}
+			found, links, n := make([]Found, 0, 30), make([]Link, 0, 30), known
+			b.ReportAllocs()
+			defer cpu(b)()
+			for b.Loop() {
+				if n == len(targets) {
+					b.StopTimer()
+					more()
+					b.StartTimer()
+				}
+				l, err := f.Next(context.Background())
+				if err != nil {
+					b.Fatal(err)
+				}
+				result := Result{Class: pace.ClassOK, Finish: &Finish{}}
+				found, links = found[:0], links[:0]
+				for i := range 30 {
+					t := &targets[n]
+					if i < 29 {
+						t = &targets[n-1-r.IntN(500)]
+					}
+					if as == "found" {
+						found = append(found, *t)
+					} else {
+						links = append(links, Link{URL: t.URL, Key: t.Key, Depth: o.Depth, Source: o.Source, Parent: o.Parent, Discovered: o.At})
+					}
+				}
+				n++
+				result.Origin, result.Found, result.Links = o, found, links
+				if _, err := l.Done(result); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
 // BenchmarkNextDone leases a page and ends it, with many hosts that are all ready
 // and never run dry: each page links to one that is new.
 func BenchmarkNextDone(b *testing.B) {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier/dedup"
+	"github.com/mapwright/mapwright/frontier/pace"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
@@ -402,4 +403,49 @@ func TestAdmitSkipsLinksAndGivesEvidence(t *testing.T) {
 		}
 		checkEmpty(t, f, store.MemStore)
 	})
+}
+
+// Links of a page are recorded and sent with all that their origin says, and only those that are new or of a closed partition are.
+func TestFoundAreRecordedAsLinks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &recordedStore{Store: NewMemStore()}
+		f := newTest(t, Options{Shards: 3, IgnoreRobots: true, Pace: fast(1)}, store)
+		start, other := partURL(0, 0), partURL(1, 1)
+		add(t, f, Link{URL: start})
+		f.ClosePartition(f.hasher.HostID(other.Host()).Partition())
+		l := next(t, f)
+		store.links = nil
+		r := Result{Class: pace.ClassOK, Finish: &Finish{}, Origin: Origin{
+			Parent: start, Depth: 7, Source: 4, Repeats: 9, At: time.Now().Add(-time.Minute),
+		}}
+		for _, u := range []URL{partURL(0, 1), start, other, partURL(0, 1), partURL(2, 3), other} {
+			r.Found = append(r.Found, Found{URL: u})
+		}
+		r.Found[0].Key = f.hasher.Key(r.Found[0].URL)
+		want := foundLinks(&r)
+		for i := range want {
+			want[i].Key, want[i].Priority = f.hasher.Key(want[i].URL), PriorityDepth+7
+		}
+		done(t, l, r)
+		if got := []Link{want[0], want[4]}; !reflect.DeepEqual(store.links, got) {
+			t.Errorf("recorded %+v, want %+v", store.links, got)
+		}
+		if got := []Link{want[2]}; !reflect.DeepEqual(store.sent, got) {
+			t.Errorf("sent %+v, want %+v", store.sent, got)
+		}
+	})
+}
+
+// recordedStore keeps the links that records name and send.
+type recordedStore struct {
+	Store
+	links, sent []Link
+}
+
+func (s *recordedStore) Commit(recs ...Record) (Position, error) {
+	for i := range recs {
+		s.links = append(s.links, recs[i].Links...)
+		s.sent = append(s.sent, recs[i].Sent...)
+	}
+	return s.Store.Commit(recs...)
 }

@@ -98,6 +98,16 @@ func mustParse(t testing.TB, raw string) urlnorm.URL {
 }
 
 // ok is the result of a page that answered, with links to the given URLs.
+// foundLinks are what a result's Found are to be recorded as, but for keys and priorities.
+func foundLinks(r *Result) []Link {
+	var links []Link
+	for _, f := range r.Found {
+		o := r.Origin
+		links = append(links, Link{URL: f.URL, Depth: o.Depth, Source: o.Source, Repeats: o.Repeats, Parent: o.Parent, Discovered: o.At})
+	}
+	return links
+}
+
 func ok(links ...Link) Result { return Result{Class: pace.ClassOK, Finish: &Finish{}, Links: links} }
 
 // a visit is what a simulated server answers.

@@ -164,7 +164,7 @@ func (l *Lease) Done(r Result) (Disposition, error) {
 	if l.over.Swap(true) {
 		return Returned, ErrDone
 	}
-	b, err := l.f.recorder.batch(r.Links)
+	b, err := l.f.recorder.batch(r.Found, r.Links)
 	if err == nil {
 		err = l.f.life.ready(l.f.store)
 	}
@@ -188,6 +188,7 @@ func (l *Lease) Done(r Result) (Disposition, error) {
 		s.unlock()
 		return d, err
 	}
+	b.origin = r.Origin
 	b.take(&r, l.key.Host.Partition())
 	end.again = r.Again
 	if l.kind.isQueued() {

@@ -102,6 +102,22 @@ type Link struct {
 	At Cursor
 }
 
+// Found is a URL that a page links to. A Link is made of it only if the URL is new or has to
+// be sent to the owner of its partition: on most pages nearly all are known.
+type Found struct {
+	URL URL
+	// Key is computed from URL where it is zero.
+	Key Key
+}
+
+// An Origin is what the Found of one page have in common. The fields are those of [Link].
+type Origin struct {
+	Parent          URL
+	Depth           uint16 // of what was found, which is the page's and 1
+	Source, Repeats uint8
+	At              time.Time // Link.Discovered
+}
+
 // SitemapKey is the key of a sitemap. It differs from the key of a page with the
 // same URL.
 func SitemapKey(h Hasher, u URL) Key {
@@ -118,10 +134,10 @@ func ParseLink(raw string) (Link, error) {
 	return Link{URL: u}, nil
 }
 
-// check refuses a URL that cannot be kept.
-func (l *Link) check() error {
-	if l.URL.IsZero() || len(l.URL.String()) > MaxURL || len(l.URL.Host()) > MaxHost {
-		return &LinkError{URL: l.URL.String()}
+// checkURL refuses a URL that cannot be kept.
+func checkURL(u *URL) error {
+	if u.IsZero() || len(u.String()) > MaxURL || len(u.Host()) > MaxHost {
+		return &LinkError{URL: u.String()}
 	}
 	return nil
 }

@@ -256,7 +256,7 @@ func (q *loader) take(s *shard, i int32, p *loadPlan, links []Link, asked int) (
 }
 
 func (q *loader) entryOf(s *shard, h *host, l *Link) (entry, error) {
-	if err := l.check(); err != nil {
+	if err := checkURL(&l.URL); err != nil {
 		return entry{}, fmt.Errorf("read pending links: %w", err)
 	}
 	o, name := originOf(l.URL)

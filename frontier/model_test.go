@@ -574,6 +574,11 @@ func (d *driver) end() {
 		for range d.r.IntN(5) {
 			r.Links = append(r.Links, d.link(d.m.urlOf(l).depth+oneOf(d.r, 0, 1, 1, 1)))
 		}
+		like := d.link(d.m.urlOf(l).depth + 1)
+		r.Origin = Origin{Depth: like.Depth, Source: like.Source, Repeats: like.Repeats}
+		for range d.r.IntN(5) {
+			r.Found = append(r.Found, Found{URL: d.link(1).URL})
+		}
 		r.Skips = []Skip{{Reason: 1, Count: uint64(1 + d.r.IntN(3))}}
 		r.Evidence = []Evidence{{Partition: l.key.Host.Partition(), Kind: 1, Subject: l.key.Lo}}
 		r.Again = d.r.IntN(5) == 0
@@ -673,7 +678,7 @@ func (d *driver) ended(l *Lease, h *modelHost, r Result, got Disposition, abando
 		d.kept.count(r.Skips, r.Evidence)
 		d.kept.named += len(r.Named)
 		d.kept.facts += len(r.Facts)
-		d.found(r.Links)
+		d.found(append(foundLinks(&r), r.Links...))
 		if r.Again {
 			d.again(l, u, r.Finish, spent)
 		}

@@ -38,16 +38,29 @@ func (r *recorder) init(f *Frontier) {
 
 func commitError(err error) error { return fmt.Errorf("commit: %w", err) }
 
-// batch makes a batch of links, and computes their keys.
-func (r *recorder) batch(links []Link) (*batch, error) {
+// batch makes a batch of links, and computes the keys that are not given.
+func (r *recorder) batch(found []Found, links []Link) (*batch, error) {
 	b, _ := r.batches.Get().(*batch)
 	if b == nil {
 		b = &batch{}
 	}
-	b.links = links
+	b.found, b.links = found, links
+	for i := range found {
+		l := &found[i]
+		if err := checkURL(&l.URL); err != nil {
+			r.recycle(b)
+			return nil, err
+		}
+		k := l.Key
+		if k == (Key{}) {
+			k = r.hasher.Key(l.URL)
+		}
+		b.keys = append(b.keys, k)
+		b.involve(r.shards.of(k.Host))
+	}
 	for i := range links {
 		l := &links[i]
-		if err := l.check(); err != nil {
+		if err := checkURL(&l.URL); err != nil {
 			r.recycle(b)
 			return nil, err
 		}
@@ -62,7 +75,7 @@ func (r *recorder) batch(links []Link) (*batch, error) {
 		b.keys = append(b.keys, k)
 		b.involve(r.shards.of(k.Host))
 	}
-	b.states = slices.Grow(b.states[:0], len(links))[:len(links)]
+	b.states = slices.Grow(b.states[:0], len(b.keys))[:len(b.keys)]
 	clear(b.states)
 	return b, nil
 }
@@ -78,7 +91,7 @@ func (r *recorder) add(ctx context.Context, links []Link) (int, error) {
 	if err := r.life.failed(); err != nil {
 		return 0, err
 	}
-	b, err := r.batch(links)
+	b, err := r.batch(nil, links)
 	if err != nil {
 		return 0, err
 	}
@@ -94,7 +107,7 @@ func (r *recorder) receive(ctx context.Context, links []Link, m Mark) (int, erro
 	if err := r.life.failed(); err != nil {
 		return 0, err
 	}
-	b, err := r.batch(links)
+	b, err := r.batch(nil, links)
 	if err != nil {
 		return 0, err
 	}
@@ -117,7 +130,7 @@ func (r *recorder) revisit(ctx context.Context, links []Link, facts []CrawlFact)
 	if err := r.life.failed(); err != nil {
 		return err
 	}
-	b, err := r.batch(links)
+	b, err := r.batch(nil, links)
 	if err != nil {
 		return err
 	}
@@ -240,8 +253,7 @@ func (r *recorder) classify(b *batch, s *shard) {
 	if only {
 		n.recent.Prefetch(b.keys)
 	}
-	for i := range b.links {
-		k := b.keys[i]
+	for i, k := range b.keys {
 		if !only && r.shards.of(k.Host) != s {
 			continue
 		}

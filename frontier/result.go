@@ -38,9 +38,12 @@ type Result struct {
 	Finish *Finish
 	// Final means that trying again would not help: record Finish now.
 	Final bool
-	// Links are what the page links to. Those that are new are recorded together
-	// with Finish; none is if the URL goes back.
-	Links []Link
+	// Found are what the page links to, and Origin is what they have in common. Links are
+	// other URLs that it leads to, by a redirect for example. Those that are new are
+	// recorded together with Finish; none is if the URL goes back.
+	Origin Origin
+	Found  []Found
+	Links  []Link
 	// Skips counts the other links of the page, which are not queued. They are
 	// recorded with Finish too, in the partition of the page.
 	Skips []Skip

@@ -70,7 +70,7 @@ type pageServer struct {
 type pageBuffer struct {
 	page     parser.Page
 	reasons  []scope.Reason // of the page's links
-	links    []frontier.Link
+	found    []frontier.Found
 	evidence []frontier.Evidence
 	named    []frontier.Named // in a recrawl
 }
@@ -181,10 +181,11 @@ func (w *pageServer) serve(ctx context.Context, l *frontier.Lease) error {
 		if visit.Confirms(link.Key, &f.facts) {
 			names = nil
 		}
-		r.Links, w.pageBuffer.evidence = w.follow(f, link, u, &w.page, repeats, names, w.pageBuffer.evidence)
+		r.Origin = frontier.Origin{Parent: link.URL, Depth: link.Depth + 1, Source: page.SourceLink, Repeats: repeats, At: f.at}
+		r.Found, w.pageBuffer.evidence = w.follow(f, &link, u, &w.page, names, w.pageBuffer.evidence)
 		r.Evidence, r.Named = w.pageBuffer.evidence, w.named
 		if w.settings.CheckSoft404 && f.status == http.StatusOK {
-			r.Links = w.addProbe(r.Links, u, f.at)
+			r.Links = w.probes(u, f.at)
 		}
 	}
 	if !visit.IsLater() { // what a later visit finds is counted already
@@ -195,7 +196,7 @@ func (w *pageServer) serve(ctx context.Context, l *frontier.Lease) error {
 	if err := w.record(l, &link, &visit, f, &answer, r); err != nil || w.linkage.Changes() == listed {
 		return err
 	}
-	return w.linkLate(&link, r.Links)
+	return w.linkLate(&link, r)
 }
 
 // locate gives a link the depth and the priority that its page was found with. The queue does not tell those of a later visit. Under a depth limit, a page that a sitemap
@@ -234,15 +235,23 @@ func (w *pageServer) exclude(l *frontier.Lease, visit *visits.Visit, why scope.R
 
 // linkLate notes links to URLs that a sitemap listed after the page was read and before its links were recorded. Either these URLs are recorded as found by
 // a link, or they were listed before.
-func (w *pageServer) linkLate(from *frontier.Link, links []frontier.Link) error {
+func (w *pageServer) linkLate(from *frontier.Link, res frontier.Result) error {
 	var r frontier.Record
-	for i := range links {
-		if links[i].Key == from.Key || links[i].Sitemap {
-			continue
+	link := func(u urlnorm.URL, k frontier.Key) {
+		if k == from.Key {
+			return
 		}
-		r.Evidence = w.linkage.Link(links[i].URL.String(), from.Key.Host.Partition(), r.Evidence)
+		r.Evidence = w.linkage.Link(u.String(), from.Key.Host.Partition(), r.Evidence)
 		if w.extended == nil && w.linkage.Full() {
-			r.Named = w.visits.AllNames().Link(r.Named, links[i].Key)
+			r.Named = w.visits.AllNames().Link(r.Named, k)
+		}
+	}
+	for i := range res.Found {
+		link(res.Found[i].URL, res.Found[i].Key)
+	}
+	for i := range res.Links {
+		if !res.Links[i].Sitemap {
+			link(res.Links[i].URL, w.hasher.Key(res.Links[i].URL))
 		}
 	}
 	if len(r.Evidence)+len(r.Named) == 0 {
@@ -505,8 +514,8 @@ func (w *pageServer) judgeLinks(ctx context.Context, from *frontier.Link) error 
 }
 
 // follow takes the links of a page that belong to the crawl, and counts the others by reason. It notes them in names, which may be nil, and appends evidence to e.
-func (w *pageServer) follow(f *finish, from frontier.Link, u urlnorm.URL, pg *parser.Page, repeats uint8, names *visits.Names, e []frontier.Evidence) ([]frontier.Link, []frontier.Evidence) {
-	links := w.links[:0]
+func (w *pageServer) follow(f *finish, from *frontier.Link, u urlnorm.URL, pg *parser.Page, names *visits.Names, e []frontier.Evidence) ([]frontier.Found, []frontier.Evidence) {
+	found := w.found[:0]
 	w.named = w.named[:0]
 	var images []string
 	for i := range pg.Links {
@@ -531,11 +540,11 @@ func (w *pageServer) follow(f *finish, from frontier.Link, u urlnorm.URL, pg *pa
 				w.named = names.Link(w.named, key)
 			}
 		}
-		links = append(links, frontier.Link{Key: key, URL: l.URL, Depth: from.Depth + 1, Source: page.SourceLink, Repeats: repeats, Parent: from.URL, Discovered: f.at})
+		found = append(found, frontier.Found{URL: l.URL, Key: key})
 	}
-	w.links = links
+	w.found = found
 	f.facts.Images = distinct(images)
-	return links, e
+	return found, e
 }
 
 // keyOf is a link's key. Most links stay on the host that they are found on, which is known.

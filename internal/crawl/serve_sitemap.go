@@ -135,14 +135,14 @@ func (w *sitemapServer) failed(l *frontier.Lease, m *seeding.Reading, err error)
 	return w.end(l, m, r, err)
 }
 
-// addProbe adds the probe of the page's origin to the links of a page that was read: a URL that does not exist, for --check-soft-404. It is queued in the way of sitemaps, so that it is
-// requested once in a generation, at the host's pace, and is no page.
-func (w *pageServer) addProbe(links []frontier.Link, u urlnorm.URL, at time.Time) []frontier.Link {
+// probes returns the probe of a page's origin: a URL that does not exist, for --check-soft-404. It is queued in the way of sitemaps, so that
+// it is requested once in a generation, at the host's pace, and is no page.
+func (w *pageServer) probes(u urlnorm.URL, at time.Time) []frontier.Link {
 	probe, err := report.ProbeURL(w.hasher, u, w.visits.Generation())
 	if err != nil || w.scope.Check(probe) != scope.InScope {
-		return links
+		return nil
 	}
-	return append(links, frontier.Link{URL: probe, Sitemap: true, Source: report.SourceProbe, Parent: u, Discovered: at})
+	return []frontier.Link{{URL: probe, Sitemap: true, Source: report.SourceProbe, Parent: u, Discovered: at}}
 }
 
 // probe requests a probe, and records the hash of its text.
