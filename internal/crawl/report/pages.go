@@ -20,34 +20,38 @@ func Pages(s Store, types []string) export.Source { return linkedPages(s, types,
 // linkedPages does the same, and tells of each page whether a page links to it, as far as that is on record. The linkage may be nil.
 func linkedPages(s Store, types []string, linkage *Linkage) export.Source {
 	return func(ctx context.Context) iter.Seq2[*page.Line, error] {
-		return func(yield func(*page.Line, error) bool) {
-			var err error
-			p := newPageReader(s, types)
-			p.linkage = linkage
-			if p.generation, err = Generation(s); err != nil {
-				yield(nil, err)
+		return ahead(ctx, func(ctx context.Context) iter.Seq2[*page.Line, error] { return readPages(ctx, s, types, linkage) })
+	}
+}
+
+func readPages(ctx context.Context, s Store, types []string, linkage *Linkage) iter.Seq2[*page.Line, error] {
+	return func(yield func(*page.Line, error) bool) {
+		var err error
+		p := newPageReader(s, types)
+		p.linkage = linkage
+		if p.generation, err = Generation(s); err != nil {
+			yield(nil, err)
+			return
+		}
+		before := s.Counters()
+		var found, finished uint64
+		for rec, err := range sortPages(ctx, s.RawPages(ctx), s.Dir(), sortBytes) {
+			var out *page.Line
+			if err == nil {
+				out, err = p.read(ctx, &rec)
+			}
+			if !yield(out, err) || err != nil {
 				return
 			}
-			before := s.Counters()
-			var found, finished uint64
-			for rec, err := range sortPages(ctx, s.RawPages(ctx), s.Dir(), sortBytes) {
-				var out *page.Line
-				if err == nil {
-					out, err = p.read(ctx, &rec)
-				}
-				if !yield(out, err) || err != nil {
-					return
-				}
-				if !rec.Link.URL.IsZero() {
-					found++
-				}
-				if rec.Finish != nil {
-					finished++
-				}
+			if !rec.Link.URL.IsZero() {
+				found++
 			}
-			if err := checkCounts(&before, found, finished); err != nil {
-				yield(nil, err)
+			if rec.Finish != nil {
+				finished++
 			}
+		}
+		if err := checkCounts(&before, found, finished); err != nil {
+			yield(nil, err)
 		}
 	}
 }
