@@ -245,6 +245,16 @@ func someRecords() map[string]frontier.Record {
 			},
 			Asked: []frontier.RobotsQuestion{{Host: second.Host, URL: mustURL("https://c.example/robots.txt"), Origin: "http://d.example", Hops: 1}},
 		},
+		"handed over": {
+			Sent: []frontier.Link{
+				{
+					Key: key(1), URL: mustURL("https://a.example/s.xml"), Sitemap: true, Priority: frontier.PrioritySitemap,
+					Vouchers: []frontier.HostID{1, math.MaxUint64},
+				},
+				{Key: key(2), URL: mustURL("https://a.example/t"), Parent: mustURL("https://a.example/"), Discovered: ms(7)},
+			},
+			Asked: []frontier.RobotsQuestion{{Host: key(1).Host, URL: mustURL("https://a.example/robots.txt"), Origin: "http://d.example"}},
+		},
 		"large": {
 			Finish: &frontier.Finish{Facts: []byte(strings.Repeat("f", 1<<14))},
 			Links:  []frontier.Link{{URL: mustURL("https://a/" + strings.Repeat("u", 1<<15)), Parent: mustURL("https://a/" + strings.Repeat("p", 1<<21))}},
