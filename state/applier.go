@@ -31,6 +31,7 @@ type applier struct {
 	links, finishes keyset.Recent
 	named           keyset.Recent // links to URLs, by generation
 
+	sections record.Visitor        // applies the sections of a record
 	position frontier.Position     // of the record being applied
 	cursors  []frontier.HostCursor // of that record
 	current  uint8                 // partition of the part being applied
@@ -90,6 +91,7 @@ func newApplier(v *view, o Options, committed func(applied)) *applier {
 		next: v.progress(), sent: &sentRecords{},
 	}
 	a.next.inflight = nil
+	a.sections = a.visitor()
 	return a
 }
 
@@ -129,7 +131,7 @@ func (a *applier) replay(at frontier.Position, rec []byte) error {
 func (a *applier) walk(at frontier.Position, rec []byte) error {
 	a.position = at
 	a.cursors = a.cursors[:0]
-	if err := record.Walk(rec, recordApplier{a}); err != nil {
+	if err := record.Walk(rec, &a.sections); err != nil {
 		return fmt.Errorf("apply record %d: %w", at, err)
 	}
 	if err := a.deleteBlocks(); err != nil {
@@ -290,12 +292,12 @@ func (a *applier) makeRoom(key, value int) error {
 }
 
 // enqueue adds a link to the open block of its host and priority.
-func (a *applier) enqueue(index int, l *record.LinkView) error {
+func (a *applier) enqueue(l *record.LinkView) error {
 	id := blockID{l.Key.Host, l.Priority}
 	if !a.blocks.has(id) {
 		if err := a.makeRoom(record.QueueKeySize, badgerfiles.ValueThreshold); err != nil {
 			return err
 		}
 	}
-	return a.blocks.add(a.txns, id, a.position, index, l)
+	return a.blocks.add(a.txns, id, a.position, l)
 }

@@ -32,7 +32,7 @@ func newOpenBlocks() openBlocks { return openBlocks{open: map[blockID]*record.Bl
 func (o *openBlocks) has(id blockID) bool { return o.open[id] != nil }
 
 // add adds a link to a block. If the block is not open, w must have room for it.
-func (o *openBlocks) add(w *txn.Writer, id blockID, at frontier.Position, index int, l *record.LinkView) error {
+func (o *openBlocks) add(w *txn.Writer, id blockID, at frontier.Position, l *record.LinkView) error {
 	b := o.open[id]
 	if b == nil {
 		w.Reserve(record.QueueKeySize, badgerfiles.ValueThreshold)
@@ -43,7 +43,7 @@ func (o *openBlocks) add(w *txn.Writer, id blockID, at frontier.Position, index 
 		}
 		o.open[id] = b
 	}
-	b.Add(at, index, l)
+	b.Add(at, l)
 	if b.Full() {
 		return o.close(w, id, b)
 	}
@@ -120,16 +120,23 @@ func (a *applier) deleteBlocks() error {
 // but the key, would stay. The journal says which queues can have such parts: what
 // is in Badger was durable in the journal before.
 func (a *applier) dropBlocks(j Journal, after frontier.Position) error {
-	grown := queueVisitor{queues: map[blockID]bool{}}
-	err := j.Replay(context.Background(), everywhere(after), func(_ frontier.Position, rec []byte) error { return record.Walk(rec, &grown) })
-	if err != nil || len(grown.queues) == 0 {
+	grown := map[blockID]bool{}
+	note := func(l *record.LinkView) error {
+		grown[blockID{l.Key.Host, l.Priority}] = true
+		return nil
+	}
+	v := record.Visitor{Link: note, Visit: note}
+	err := j.Replay(context.Background(), everywhere(after), func(_ frontier.Position, rec []byte) error {
+		return record.Walk(rec, &v)
+	})
+	if err != nil || len(grown) == 0 {
 		return err
 	}
 	read := a.view.db.NewTransaction(false)
 	defer read.Discard()
 	it := read.NewIterator(badger.IteratorOptions{Prefix: []byte{record.FamQueue}})
 	defer it.Close()
-	for q := range grown.queues {
+	for q := range grown {
 		prefix := append(record.AppendHostKey(nil, record.FamQueue, q.host), q.priority)
 		it.Seek(record.AppendQueueKey(nil, q.host, frontier.Cursor{Priority: q.priority, Position: after + 1}))
 		for ; it.ValidForPrefix(prefix); it.Next() {
@@ -139,17 +146,4 @@ func (a *applier) dropBlocks(j Journal, after frontier.Position) error {
 		}
 	}
 	return a.flush()
-}
-
-// A queueVisitor notes which queues get links.
-type queueVisitor struct {
-	record.NoVisitor
-	queues map[blockID]bool
-}
-
-func (v *queueVisitor) Visit(index int, l *record.LinkView) error { return v.Link(index, l) }
-
-func (v *queueVisitor) Link(_ int, l *record.LinkView) error {
-	v.queues[blockID{l.Key.Host, l.Priority}] = true
-	return nil
 }

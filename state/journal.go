@@ -37,65 +37,46 @@ type Handed struct {
 }
 
 // ReadHanded reads parts for a partition that the owner of another has written.
-func ReadHanded(parts ...Part) (Handed, error) {
-	var v handedVisitor
+func ReadHanded(parts ...Part) (h Handed, err error) {
+	var bodies record.Bodies
+	v := record.Visitor{
+		Sent: func(s record.Sent) error {
+			switch {
+			case s.Link != nil:
+				link, err := s.Link.Link()
+				h.Links = append(h.Links, link)
+				return err
+			case s.Question != nil:
+				h.Questions = append(h.Questions, *s.Question)
+			case len(h.Links) == 0:
+				return record.ErrDecode
+			default:
+				l := &h.Links[len(h.Links)-1]
+				l.Vouchers = append(l.Vouchers, s.Voucher)
+			}
+			return nil
+		},
+		Origin: func(o record.Stored) error {
+			fact, err := bodies.DecodeOrigin(o.Host, string(o.Origin), o.Value)
+			h.Origins = append(h.Origins, fact)
+			return err
+		},
+	}
 	for _, p := range parts {
 		if err := record.Walk(JoinParts(nil, p), &v); err != nil {
 			return Handed{}, err
 		}
 	}
-	return v.Handed, nil
-}
-
-// A handedVisitor collects what was handed over.
-type handedVisitor struct {
-	record.NoVisitor
-	Handed
-	bodies record.Bodies
-}
-
-func (v *handedVisitor) Sent(l *record.LinkView) error {
-	link, err := l.Link()
-	v.Links = append(v.Links, link)
-	return err
-}
-
-func (v *handedVisitor) SentVoucher(h frontier.HostID) error {
-	if len(v.Links) == 0 {
-		return record.ErrDecode
-	}
-	l := &v.Links[len(v.Links)-1]
-	l.Vouchers = append(l.Vouchers, h)
-	return nil
-}
-
-func (v *handedVisitor) Asked(q frontier.RobotsQuestion) error {
-	v.Questions = append(v.Questions, q)
-	return nil
-}
-
-func (v *handedVisitor) Origin(h frontier.HostID, origin, value []byte) error {
-	fact, err := v.bodies.DecodeOrigin(h, string(origin), value)
-	v.Origins = append(v.Origins, fact)
-	return err
+	return h, nil
 }
 
 // Marks returns the marks in a part of kind PartEvents.
-func Marks(p Part) ([]frontier.Mark, error) {
-	var v markVisitor
-	err := record.Walk(JoinParts(nil, p), &v)
-	return v.marks, err
-}
-
-// A markVisitor collects marks.
-type markVisitor struct {
-	record.NoVisitor
-	marks []frontier.Mark
-}
-
-func (v *markVisitor) Received(m frontier.Mark) error {
-	v.marks = append(v.marks, m)
-	return nil
+func Marks(p Part) (marks []frontier.Mark, err error) {
+	err = record.Walk(JoinParts(nil, p), &record.Visitor{Received: func(m frontier.Mark) error {
+		marks = append(marks, m)
+		return nil
+	}})
+	return marks, err
 }
 
 // Positions are places in a journal, by partition. A partition that is not in it

@@ -114,7 +114,7 @@ func (s *Store) Follow(ctx context.Context, p uint8, fold func(frontier.Position
 	if open := s.parts.opened(); open.Has(p) {
 		return fmt.Errorf("follow partition %d: it is open", p)
 	}
-	evidence := evidenceVisitor{fn: fold}
+	evidence := evidenceOf(fold)
 	next, size := &replay{done: make(chan error, 1)}, 0
 	send := func() error {
 		if len(next.recs) == 0 {
@@ -128,8 +128,7 @@ func (s *Store) Follow(ctx context.Context, p uint8, fold func(frontier.Position
 		return nil
 	}
 	err := s.journal.Replay(ctx, Positions{p: s.parts.last[p]}, func(at frontier.Position, rec []byte) error {
-		evidence.at = at
-		if err := record.Walk(rec, &evidence); err != nil {
+		if err := evidence(at, rec); err != nil {
 			return err
 		}
 		next.at, next.recs = append(next.at, at), append(next.recs, slices.Clone(rec))

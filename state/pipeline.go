@@ -147,31 +147,19 @@ func (p *pipeline) applyReplay(r *replay) (err error) {
 		return err
 	}
 	defer p.leave()
-	facts := factVisitor{view: p.applier.view}
+	facts := record.Visitor{Fact: func(f frontier.CrawlFact) error {
+		p.applier.view.setFacts([]frontier.CrawlFact{f})
+		return nil
+	}}
 	for i, rec := range r.recs {
 		if err := p.applier.replay(r.at[i], rec); err != nil {
 			return err
 		}
-		if err := record.Walk(rec, facts); err != nil {
+		if err := record.Walk(rec, &facts); err != nil {
 			return err
 		}
 	}
 	return p.applier.commitAndWait()
-}
-
-// A factVisitor notes facts of the crawl that another machine recorded.
-type factVisitor struct {
-	record.NoVisitor
-	view *view
-}
-
-func (v factVisitor) Fact(partition uint8, name, value []byte, set bool) error {
-	f := frontier.CrawlFact{Partition: partition, Name: string(name)}
-	if set {
-		f.Value = append([]byte{}, value...)
-	}
-	v.view.setFacts([]frontier.CrawlFact{f})
-	return nil
 }
 
 func (p *pipeline) appliedBatch(b *Batch) {

@@ -2,6 +2,7 @@ package state
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 
@@ -108,9 +109,16 @@ func (q *queries) familyKeys(ctx context.Context, family, first, last uint8, yie
 // from Keys.
 func (q *queries) KeysSince(ctx context.Context, at frontier.Position) iter.Seq2[frontier.Key, error] {
 	return func(yield func(frontier.Key, error) bool) {
-		v := keyVisitor{yield: yield}
-		err := q.journal.Replay(ctx, everywhere(at), func(_ frontier.Position, rec []byte) error { return record.Walk(rec, &v) })
-		if err != nil && !v.stopped {
+		v := record.Visitor{Link: func(l *record.LinkView) error {
+			if !yield(l.Key, nil) {
+				return record.ErrStopped
+			}
+			return nil
+		}}
+		err := q.journal.Replay(ctx, everywhere(at), func(_ frontier.Position, rec []byte) error {
+			return record.Walk(rec, &v)
+		})
+		if err != nil && !errors.Is(err, record.ErrStopped) {
 			yield(frontier.Key{}, fmt.Errorf("read links from journal: %w", err))
 		}
 	}
@@ -119,45 +127,31 @@ func (q *queries) KeysSince(ctx context.Context, at frontier.Position) iter.Seq2
 // EvidenceSince goes through the evidence of records after a position, in their
 // order, to bring folds up to date that were saved at that position.
 func (q *queries) EvidenceSince(ctx context.Context, at frontier.Position, fn func(at frontier.Position, run uint64, e frontier.Evidence)) error {
-	v := evidenceVisitor{fn: fn}
-	err := q.journal.Replay(ctx, everywhere(at), func(at frontier.Position, rec []byte) error {
-		v.at = at
-		return record.Walk(rec, &v)
-	})
+	err := q.journal.Replay(ctx, everywhere(at), evidenceOf(fn))
 	if err != nil {
 		return fmt.Errorf("read evidence from journal: %w", err)
 	}
 	return nil
 }
 
-type evidenceVisitor struct {
-	record.NoVisitor
-	fn  func(at frontier.Position, run uint64, e frontier.Evidence)
-	at  frontier.Position
-	run uint64
-}
-
-func (v *evidenceVisitor) Part(h record.PartHead) error {
-	v.run = h.Run
-	return nil
-}
-
-func (v *evidenceVisitor) Evidence(e frontier.Evidence) error {
-	v.fn(v.at, v.run, e)
-	return nil
-}
-
-// A keyVisitor passes on the keys of links.
-type keyVisitor struct {
-	record.NoVisitor
-	yield   func(frontier.Key, error) bool
-	stopped bool
-}
-
-func (v *keyVisitor) Link(_ int, l *record.LinkView) error {
-	if !v.yield(l.Key, nil) {
-		v.stopped = true
-		return record.ErrStopped
+// evidenceOf returns a function that passes the evidence of a record to fn.
+func evidenceOf(fn func(at frontier.Position, run uint64, e frontier.Evidence)) func(frontier.Position, []byte) error {
+	var (
+		at  frontier.Position
+		run uint64
+	)
+	v := record.Visitor{
+		Part: func(h record.PartHead) error {
+			run = h.Run
+			return nil
+		},
+		Evidence: func(e frontier.Evidence) error {
+			fn(at, run, e)
+			return nil
+		},
 	}
-	return nil
+	return func(position frontier.Position, rec []byte) error {
+		at = position
+		return record.Walk(rec, &v)
+	}
 }

@@ -33,15 +33,15 @@ func (b *BlockBuilder) Reset() {
 	b.Buf, b.url, b.Count, b.Last = b.Buf[:0], b.url[:0], 0, frontier.Cursor{}
 }
 
-// Add adds a link, which is number index of the part at a position.
-func (b *BlockBuilder) Add(at frontier.Position, index int, l *LinkView) {
+// Add adds a link of the part at a position.
+func (b *BlockBuilder) Add(at frontier.Position, l *LinkView) {
 	if b.Count == 0 {
 		b.Buf = append(b.Buf, Version)
 	}
 	var body int
 	b.Buf, body = BeginSized(b.Buf)
 	b.Buf = binary.AppendUvarint(b.Buf, uint64(at-b.Last.Position))
-	b.Buf = binary.AppendUvarint(b.Buf, uint64(index))
+	b.Buf = binary.AppendUvarint(b.Buf, uint64(l.Index))
 	b.Buf = binary.BigEndian.AppendUint64(b.Buf, l.Key.Hi)
 	b.Buf = binary.BigEndian.AppendUint64(b.Buf, l.Key.Lo)
 	b.Buf = binary.AppendUvarint(b.Buf, uint64(l.depth))
@@ -63,7 +63,7 @@ func (b *BlockBuilder) Add(at frontier.Position, index int, l *LinkView) {
 	b.Buf = EndSized(b.Buf, body)
 
 	b.url = append(b.url[:n], l.url[n:]...)
-	b.Last = frontier.Cursor{Priority: l.Priority, Position: at, Index: uint32(index)}
+	b.Last = frontier.Cursor{Priority: l.Priority, Position: at, Index: uint32(l.Index)}
 	b.Count++
 }
 

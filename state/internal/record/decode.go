@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"time"
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/disk"
@@ -14,6 +13,7 @@ import (
 // read.
 type LinkView struct {
 	Key        frontier.Key
+	Index      int // place among the links and visits of the part
 	depth      uint16
 	Priority   uint8
 	source     uint8
@@ -38,54 +38,56 @@ type PartHead struct {
 	Run       uint64
 }
 
-// A Visitor is shown the parts of a record in the order in which they stand. Bytes
-// are valid during the call only.
-type Visitor interface {
-	Part(PartHead) error
-	Finish(k frontier.Key, value []byte) error // value as stored in Badger
-	Link(index int, l *LinkView) error
-	Visit(index int, l *LinkView) error
-	Leased(k frontier.Key, alone bool) error
-	Returned(k frontier.Key) error
-	Host(h frontier.HostID, value []byte) error // value as stored in Badger
-	Cursor(h frontier.HostID, low frontier.Cursor) error
-	Origin(h frontier.HostID, origin, value []byte) error // value as stored in Badger
-	Fact(partition uint8, name, value []byte, set bool) error
-	InFlight(k frontier.Key, ends UncleanEnds) error
-	Voucher(v frontier.Voucher) error
-	Skip(s frontier.Skip) error
-	Evidence(e frontier.Evidence) error
-	Named(n frontier.Named) error
-	Received(m frontier.Mark) error
-	Sent(l *LinkView) error
-	// SentVoucher is a host that vouches for the sitemap that was sent before it.
-	SentVoucher(h frontier.HostID) error
-	Asked(q frontier.RobotsQuestion) error
-	// NotBefore is when a host may be asked again after its partition was closed; for
-	// the partition itself, a HostID without a host, it is when that was.
-	NotBefore(h frontier.HostID, at time.Time) error
+// A Visitor is shown the parts of a record in the order in which they stand. It looks at what it has a function for; other
+// sections are passed over. Bytes and links are valid during the call only. It is shown one record at a time.
+type Visitor struct {
+	Part      func(PartHead) error
+	Finish    func(Stored) error
+	Link      func(*LinkView) error
+	Visit     func(*LinkView) error
+	Leased    func(Lease) error
+	Returned  func(frontier.Key) error
+	Host      func(Stored) error
+	Cursor    func(frontier.HostCursor) error
+	Origin    func(Stored) error
+	Voucher   func(frontier.Voucher) error
+	Skip      func(frontier.Skip) error
+	Evidence  func(frontier.Evidence) error
+	Named     func(frontier.Named) error
+	Fact      func(frontier.CrawlFact) error // whose value may be kept
+	InFlight  func(InFlight) error
+	NotBefore func(frontier.HostNotBefore) error // of a HostID without a host: when the partition was closed
+	Received  func(frontier.Mark) error
+	Sent      func(Sent) error
+
+	head  PartHead // of the part being read
+	link  LinkView // the last one of the section being read
+	links int      // of the part, in the sections before
+}
+
+// Stored is a finish, or what is known of a host or origin, with its value as in Badger.
+type Stored struct {
+	Key    frontier.Key // of a finish
+	Host   frontier.HostID
+	Origin []byte
+	Value  []byte
 }
 
 // ErrDecode says that a record is damaged.
 var ErrDecode = &disk.CorruptError{What: "log entry", Reason: "it does not decode"}
 
 // Walk shows an encoded record to v.
-func Walk(b []byte, v Visitor) error {
+func Walk(b []byte, v *Visitor) error {
 	r := Reader{B: b}
 	n, err := r.Parts()
-	if err != nil {
-		return err
-	}
-	for ; n > 0 && !r.Bad; n-- {
+	for ; err == nil && n > 0 && !r.Bad; n-- {
 		part := r.Sized()
-		if err := walkPart(&part, v); err != nil {
-			return err
-		}
+		err = v.walkPart(&part)
 	}
-	if r.Bad {
-		return ErrDecode
+	if err == nil && r.Bad {
+		err = ErrDecode
 	}
-	return nil
+	return err
 }
 
 // Parts reads the head of a record: how many parts follow.
@@ -100,117 +102,34 @@ func (r *Reader) Parts() (uint64, error) {
 	return r.UpTo(Partitions), nil
 }
 
-func walkPart(r *Reader, v Visitor) error {
-	head := PartHead{Partition: r.U8(), Kind: r.U8(), Run: r.Uvarint()}
-	if r.Bad || head.Kind > kindClosed {
+func (v *Visitor) walkPart(r *Reader) error {
+	v.head = PartHead{Partition: r.U8(), Kind: r.U8(), Run: r.Uvarint()}
+	if r.Bad || v.head.Kind > kindClosed {
 		return ErrDecode
 	}
-	if err := v.Part(head); err != nil {
-		return err
+	if v.Part != nil {
+		if err := v.Part(v.head); err != nil {
+			return err
+		}
 	}
-	index := 0 // of the next link
-	var link LinkView
-	for len(r.B) > 0 && !r.Bad {
+	v.links = 0
+	for len(r.B) > 0 {
 		tag, n := r.U8(), r.UpTo(math.MaxUint32)
-		link = LinkView{}
-		for ; n > 0 && !r.Bad; n-- {
-			e := r.Sized()
-			var err error
-			switch tag {
-			case tagLinks, tagVisits:
-				err = link.show(&e, tag, head.Partition, index, v)
-				index++
-			case tagSent:
-				err = link.showSent(&e, head.Partition, v)
-			default:
-				err = walkElement(&e, tag, head.Partition, v)
-			}
-			if err != nil {
-				return err
-			}
+		if int(tag) >= len(sections) || sections[tag] == nil {
+			return &disk.CorruptError{What: "log entry", Reason: fmt.Sprintf("it has a section of unknown kind %d", tag)}
+		}
+		v.link = LinkView{Index: v.links - 1, urlBuf: v.link.urlBuf[:0]}
+		if err := sections[tag].show(v, r, n); err != nil {
+			return err
+		}
+		if tag == tagLinks || tag == tagVisits {
+			v.links += int(n)
 		}
 	}
 	if r.Bad {
 		return ErrDecode
 	}
 	return nil
-}
-
-func walkElement(e *Reader, tag byte, partition uint8, visitor Visitor) error {
-	switch tag {
-	case tagFinish:
-		if k := e.keyIn(partition); !e.Bad {
-			return visitor.Finish(k, e.B)
-		}
-	case tagLeased:
-		flags := e.U8()
-		if k := e.keyIn(partition); !e.Bad {
-			return visitor.Leased(k, flags&leasedAlone != 0)
-		}
-	case tagReturned:
-		if k := e.keyIn(partition); !e.Bad {
-			return visitor.Returned(k)
-		}
-	case tagHosts:
-		if h := e.hostIn(partition); !e.Bad {
-			return visitor.Host(h, e.B)
-		}
-	case tagCursors:
-		h, low := e.hostIn(partition), e.Cursor()
-		if !e.Bad {
-			return visitor.Cursor(h, low)
-		}
-	case tagOrigins:
-		h, origin := e.hostIn(partition), e.Bytes()
-		if !e.Bad {
-			return visitor.Origin(h, origin, e.B)
-		}
-	case tagVouchers:
-		v := frontier.Voucher{Key: e.keyIn(partition), Host: e.host(), Visit: uint32(e.UpTo(math.MaxUint32))}
-		if !e.Bad {
-			return visitor.Voucher(v)
-		}
-	case tagFacts:
-		name, set, value := e.Bytes(), e.U8(), e.Bytes()
-		if !e.Bad {
-			return visitor.Fact(partition, name, value, set != 0)
-		}
-	case tagInFlight:
-		k := e.keyIn(partition)
-		n, err := e.InFlight()
-		if err == nil && !e.Bad {
-			return visitor.InFlight(k, n)
-		}
-	case tagSkips:
-		if s := (frontier.Skip{Partition: partition, Reason: e.U8(), Count: e.Uvarint()}); !e.Bad {
-			return visitor.Skip(s)
-		}
-	case tagEvidence:
-		if ev := e.evidence(partition); !e.Bad {
-			return visitor.Evidence(ev)
-		}
-	case tagNamed:
-		n := frontier.Named{Key: e.keyIn(partition)}
-		flags := e.U8()
-		n.Listed, n.Linked = flags&NamedListed != 0, flags&NamedLinked != 0
-		if n.LastMod, n.Generation = e.Time(), uint32(e.UpTo(math.MaxUint32)); !e.Bad {
-			return visitor.Named(n)
-		}
-	case tagReceived:
-		m := frontier.Mark{Partition: partition}
-		copy(m.Session[:], e.Take(uint64(len(m.Session))))
-		if m.Batch = e.Uvarint(); !e.Bad {
-			return visitor.Received(m)
-		}
-	case tagNotBefore:
-		h, at := e.hostIn(partition), e.Time()
-		if !e.Bad {
-			return visitor.NotBefore(h, at)
-		}
-	default:
-		return &disk.CorruptError{What: "log entry", Reason: fmt.Sprintf("it has a section of unknown kind %d", tag)}
-	}
-	return ErrDecode
 }
 
 // hostIn reads a HostID, which must be of the partition.
@@ -230,41 +149,30 @@ func (r *Reader) keyIn(partition uint8) frontier.Key {
 	return k
 }
 
-// show reads the next link, given the one before it in l, and shows it to v.
-func (l *LinkView) show(e *Reader, tag byte, partition uint8, index int, v Visitor) error {
-	l.read(e)
-	if e.Bad || l.Key.Host.Partition() != partition || (tag == tagVisits) != (l.Visit > 1) {
-		return ErrDecode
+// readAnyLink reads the next link of a section.
+func (v *Visitor) readAnyLink(e *Reader) *LinkView {
+	l := &v.link
+	l.Index++
+	if l.read(e); l.Key.Host.Partition() != v.head.Partition {
+		e.Fail()
 	}
-	if tag == tagVisits {
-		return v.Visit(index, l)
-	}
-	return v.Link(index, l)
+	return l
 }
 
-// showSent does the same for a link that was sent.
-func (l *LinkView) showSent(e *Reader, partition uint8, v Visitor) error {
-	kind := e.U8()
-	if kind == sentAsked {
-		q, err := readAsked(e)
-		if err != nil || q.Host.Partition() != partition {
-			return ErrDecode
-		}
-		return v.Asked(q)
+func (v *Visitor) readLink(e *Reader) *LinkView {
+	l := v.readAnyLink(e)
+	if l.Visit > 1 {
+		e.Fail()
 	}
-	if kind == sentVoucher {
-		h := e.host()
-		if e.Bad {
-			return ErrDecode
-		}
-		return v.SentVoucher(h)
+	return l
+}
+
+func (v *Visitor) readVisit(e *Reader) *LinkView {
+	l := v.readAnyLink(e)
+	if l.Visit <= 1 {
+		e.Fail()
 	}
-	inner := e.Sized()
-	l.read(&inner)
-	if e.Bad || inner.Bad || kind != sentLink || l.Key.Host.Partition() != partition {
-		return ErrDecode
-	}
-	return v.Sent(l)
+	return l
 }
 
 func (l *LinkView) read(e *Reader) {
@@ -306,30 +214,6 @@ func (l *LinkView) read(e *Reader) {
 	}
 	l.repeats = e.lastU8()
 }
-
-// NoVisitor looks at nothing; embed it to look at something.
-type NoVisitor struct{}
-
-func (NoVisitor) Part(PartHead) error                           { return nil }
-func (NoVisitor) Finish(frontier.Key, []byte) error             { return nil }
-func (NoVisitor) Link(int, *LinkView) error                     { return nil }
-func (NoVisitor) Visit(int, *LinkView) error                    { return nil }
-func (NoVisitor) Leased(frontier.Key, bool) error               { return nil }
-func (NoVisitor) Returned(frontier.Key) error                   { return nil }
-func (NoVisitor) Host(frontier.HostID, []byte) error            { return nil }
-func (NoVisitor) Cursor(frontier.HostID, frontier.Cursor) error { return nil }
-func (NoVisitor) Origin(frontier.HostID, []byte, []byte) error  { return nil }
-func (NoVisitor) Fact(uint8, []byte, []byte, bool) error        { return nil }
-func (NoVisitor) InFlight(frontier.Key, UncleanEnds) error      { return nil }
-func (NoVisitor) Voucher(frontier.Voucher) error                { return nil }
-func (NoVisitor) Skip(frontier.Skip) error                      { return nil }
-func (NoVisitor) Evidence(frontier.Evidence) error              { return nil }
-func (NoVisitor) Named(frontier.Named) error                    { return nil }
-func (NoVisitor) Received(frontier.Mark) error                  { return nil }
-func (NoVisitor) Sent(*LinkView) error                          { return nil }
-func (NoVisitor) SentVoucher(frontier.HostID) error             { return nil }
-func (NoVisitor) Asked(frontier.RobotsQuestion) error           { return nil }
-func (NoVisitor) NotBefore(frontier.HostID, time.Time) error    { return nil }
 
 // ErrStopped ends a walk early.
 var ErrStopped = errors.New("stopped")

@@ -23,134 +23,90 @@ type recorder struct {
 	closing []frontier.HostNotBefore
 }
 
-func (v *recorder) Part(h PartHead) error {
-	v.parts = append(v.parts, h)
-	return nil
-}
-
-func (v *recorder) Finish(k frontier.Key, value []byte) (err error) {
-	v.rec.Finish, err = DecodeFinish(k, value)
-	return err
-}
-
-func (v *recorder) Link(index int, l *LinkView) error {
-	value := AppendDiscovery(nil, l)
-	link, err := DecodeDiscovery(l.Key, value)
-	if l.Finish != nil && err == nil {
-		link.Finish, err = DecodeFinish(frontier.Key{}, l.Finish)
-	}
-	link.At = frontier.Cursor{Priority: link.Priority, Index: uint32(index)}
-	v.rec.Links = append(v.rec.Links, link)
-	return err
-}
-
-func (v *recorder) Visit(index int, l *LinkView) error {
-	link, err := DecodeDiscovery(l.Key, AppendDiscovery(nil, l))
-	link.At = frontier.Cursor{Priority: link.Priority, Index: uint32(index)}
-	link.Visit, link.Before = l.Visit, l.before
-	v.rec.Visits = append(v.rec.Visits, link)
-	return err
-}
-
-func (v *recorder) Leased(k frontier.Key, alone bool) error {
-	if alone {
-		v.rec.Alone = append(v.rec.Alone, k)
+// collect makes a function of a visitor that appends to a list.
+func collect[T any](list *[]T) func(T) error {
+	return func(e T) error {
+		*list = append(*list, e)
 		return nil
 	}
-	v.rec.Leased = append(v.rec.Leased, k)
-	return nil
 }
 
-func (v *recorder) Returned(k frontier.Key) error {
-	v.rec.Returned = append(v.rec.Returned, k)
-	return nil
-}
-
-func (v *recorder) Host(h frontier.HostID, value []byte) error {
-	f, err := DecodeHost(h, value)
-	v.rec.Hosts = append(v.rec.Hosts, f)
-	return err
-}
-
-func (v *recorder) Cursor(h frontier.HostID, low frontier.Cursor) error {
-	v.rec.Cursors = append(v.rec.Cursors, frontier.HostCursor{Host: h, Low: low})
-	return nil
-}
-
-func (v *recorder) Origin(h frontier.HostID, origin, value []byte) error {
-	f, err := (&Bodies{}).DecodeOrigin(h, string(origin), value)
-	v.rec.Origins = append(v.rec.Origins, f)
-	return err
-}
-
-func (v *recorder) Fact(partition uint8, name, value []byte, set bool) error {
-	f := frontier.CrawlFact{Partition: partition, Name: string(name)}
-	if set {
-		f.Value = append([]byte{}, value...)
+// decoded does the same with what decode makes of an element.
+func decoded[D, T any](list *[]T, decode func(D) (T, error)) func(D) error {
+	return func(d D) error {
+		e, err := decode(d)
+		*list = append(*list, e)
+		return err
 	}
-	v.rec.Facts = append(v.rec.Facts, f)
-	return nil
 }
 
-func (v *recorder) Voucher(voucher frontier.Voucher) error {
-	v.rec.Vouchers = append(v.rec.Vouchers, voucher)
-	return nil
-}
-
-func (v *recorder) Skip(s frontier.Skip) error {
-	v.rec.Skips = append(v.rec.Skips, s)
-	return nil
-}
-
-func (v *recorder) Evidence(e frontier.Evidence) error {
-	v.rec.Evidence = append(v.rec.Evidence, e)
-	return nil
-}
-
-func (v *recorder) Named(n frontier.Named) error {
-	v.rec.Named = append(v.rec.Named, n)
-	return nil
-}
-
-func (v *recorder) Received(m frontier.Mark) error {
-	v.rec.Marks = append(v.rec.Marks, m)
-	return nil
-}
-
-func (v *recorder) Sent(l *LinkView) error {
-	link, err := DecodeDiscovery(l.Key, AppendDiscovery(nil, l))
-	v.rec.Sent = append(v.rec.Sent, link)
-	return err
-}
-
-func (v *recorder) SentVoucher(h frontier.HostID) error {
-	l := &v.rec.Sent[len(v.rec.Sent)-1]
-	l.Vouchers = append(l.Vouchers, h)
-	return nil
-}
-
-func (v *recorder) Asked(q frontier.RobotsQuestion) error {
-	v.rec.Asked = append(v.rec.Asked, q)
-	return nil
-}
-
-func (v *recorder) NotBefore(h frontier.HostID, at time.Time) error {
-	v.closing = append(v.closing, frontier.HostNotBefore{Host: h, At: at})
-	return nil
-}
-
-func (v *recorder) InFlight(k frontier.Key, ends UncleanEnds) error {
-	if v.crashes == nil {
-		v.crashes = map[frontier.Key]UncleanEnds{}
+// walk shows a record to v.
+func (v *recorder) walk(b []byte) error {
+	r := &v.rec
+	link := func(l *LinkView) (frontier.Link, error) {
+		link, err := DecodeDiscovery(l.Key, AppendDiscovery(nil, l))
+		if l.Finish != nil && err == nil {
+			link.Finish, err = DecodeFinish(frontier.Key{}, l.Finish)
+		}
+		link.At = frontier.Cursor{Priority: link.Priority, Index: uint32(l.Index)}
+		link.Visit, link.Before = l.Visit, l.before
+		return link, err
 	}
-	v.crashes[k] = ends
-	return nil
+	return Walk(b, &Visitor{
+		Part: collect(&v.parts),
+		Finish: func(s Stored) (err error) {
+			r.Finish, err = DecodeFinish(s.Key, s.Value)
+			return err
+		},
+		Link:  decoded(&r.Links, link),
+		Visit: decoded(&r.Visits, link),
+		Leased: func(l Lease) error {
+			if l.Alone {
+				r.Alone = append(r.Alone, l.Key)
+			} else {
+				r.Leased = append(r.Leased, l.Key)
+			}
+			return nil
+		},
+		Returned: collect(&r.Returned),
+		Host:     decoded(&r.Hosts, func(s Stored) (frontier.HostFact, error) { return DecodeHost(s.Host, s.Value) }),
+		Cursor:   collect(&r.Cursors),
+		Origin: decoded(&r.Origins, func(s Stored) (frontier.OriginFact, error) {
+			return (&Bodies{}).DecodeOrigin(s.Host, string(s.Origin), s.Value)
+		}),
+		Voucher: collect(&r.Vouchers), Skip: collect(&r.Skips), Evidence: collect(&r.Evidence), Named: collect(&r.Named),
+		Fact: collect(&r.Facts),
+		InFlight: func(f InFlight) error {
+			if v.crashes == nil {
+				v.crashes = map[frontier.Key]UncleanEnds{}
+			}
+			v.crashes[f.Key] = f.UncleanEnds
+			return nil
+		},
+		NotBefore: collect(&v.closing), Received: collect(&r.Marks),
+		Sent: func(s Sent) error {
+			switch {
+			case s.Link != nil:
+				link, err := DecodeDiscovery(s.Link.Key, AppendDiscovery(nil, s.Link))
+				r.Sent = append(r.Sent, link)
+				return err
+			case s.Question != nil:
+				r.Asked = append(r.Asked, *s.Question)
+			case len(r.Sent) == 0:
+				return ErrDecode
+			default:
+				l := &r.Sent[len(r.Sent)-1]
+				l.Vouchers = append(l.Vouchers, s.Voucher)
+			}
+			return nil
+		},
+	})
 }
 
 func decodeRecord(t *testing.T, b []byte) frontier.Record {
 	t.Helper()
 	var v recorder
-	if err := Walk(b, &v); err != nil {
+	if err := v.walk(b); err != nil {
 		t.Fatal(err)
 	}
 	return v.rec
@@ -265,12 +221,11 @@ func someRecords() map[string]frontier.Record {
 func TestRecordRoundTrip(t *testing.T) {
 	for name, r := range someRecords() {
 		var v recorder
-		if err := Walk(Append([]byte{}, 77, &r, &Bodies{}), &v); err != nil {
+		if err := v.walk(Append([]byte{}, 77, &r, &Bodies{})); err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		parts := touched(&r)
-		if len(v.parts) != parts.len() || !reflect.DeepEqual(v.rec, r) {
+		if !reflect.DeepEqual(v.rec, r) {
 			t.Errorf("%s: parts %v\n got %+v\nwant %+v", name, v.parts, v.rec, r)
 		}
 		for _, p := range v.parts {
@@ -294,7 +249,7 @@ func TestParts(t *testing.T) {
 		r.Links[i].URL = mustURL("https://a.example/")
 	}
 	var v recorder
-	if err := Walk(Append(nil, 1, &r, &Bodies{}), &v); err != nil {
+	if err := v.walk(Append(nil, 1, &r, &Bodies{})); err != nil {
 		t.Fatal(err)
 	}
 	var partitions []uint8
@@ -357,7 +312,8 @@ func TestRecordBytes(t *testing.T) {
 func TestVisitWithURL(t *testing.T) {
 	want := frontier.Link{Key: key(2), URL: mustURL("https://a/"), Visit: 2, Before: frontier.Summary{Outcome: 1, Status: 2, Bytes: 3}}
 	rec, part := beginPart(AppendHead(nil, 1), 0, KindEvents, 1)
-	rec = EndSized(appendLink(beginSection(rec, tagVisits, 1), &frontier.Link{}, &want), part)
+	rec, body := BeginSized(beginSection(rec, tagVisits, 1))
+	rec = EndSized(EndSized(appendLink(rec, &frontier.Link{}, &want), body), part)
 	if got := decodeRecord(t, rec).Visits; len(got) != 1 || !reflect.DeepEqual(got[0], want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -388,7 +344,7 @@ func TestChangeBytes(t *testing.T) {
 func TestOpenedRoundTrip(t *testing.T) {
 	want := map[frontier.Key]UncleanEnds{key(1): {Count: 1}, key(2): {Count: 200, Alone: true}, {Host: 9 << 56}: {Count: 3}}
 	var v recorder
-	if err := Walk(AppendOpened(nil, 3, AllPartitions(), want), &v); err != nil {
+	if err := v.walk(AppendOpened(nil, 3, AllPartitions(), want)); err != nil {
 		t.Fatal(err)
 	}
 	if len(v.parts) != Partitions || v.parts[255] != (PartHead{255, KindOpened, 3}) || !reflect.DeepEqual(v.crashes, want) {
@@ -397,7 +353,7 @@ func TestOpenedRoundTrip(t *testing.T) {
 	var closed PartitionSet
 	closed.Add(9)
 	v = recorder{}
-	if err := Walk(AppendClosed(nil, 3, closed, map[uint8]frontier.Closed{7: {At: ms(5), Hosts: []frontier.HostNotBefore{{Host: 7<<56 | 1, At: ms(9)}}}}), &v); err != nil || !slices.Equal(v.parts, []PartHead{{9, kindClosed, 3}}) {
+	if err := v.walk(AppendClosed(nil, 3, closed, map[uint8]frontier.Closed{7: {At: ms(5), Hosts: []frontier.HostNotBefore{{Host: 7<<56 | 1, At: ms(9)}}}})); err != nil || !slices.Equal(v.parts, []PartHead{{9, kindClosed, 3}}) {
 		t.Errorf("got %+v, %v", v, err)
 	}
 }
@@ -405,7 +361,7 @@ func TestOpenedRoundTrip(t *testing.T) {
 // TestAddedFields reads what a later writer may have added fields to.
 func TestAddedFields(t *testing.T) {
 	rec, part := beginPart(AppendHead(nil, 1), 0, KindEvents, 1)
-	rec, body := BeginSized(beginSection(rec, tagFinish, 1))
+	rec, body := BeginSized(beginSection(rec, 1, 1))
 	rec = appendFinish(key(1).Append(rec), &frontier.Finish{Facts: []byte("f"), Differences: []byte("d")})
 	rec = EndSized(EndSized(append(rec, "a field of tomorrow"...), body), part)
 	if got := decodeRecord(t, rec); string(got.Finish.Facts) != "f" {
@@ -429,7 +385,7 @@ func TestNewerVersions(t *testing.T) {
 		b[0] = Version + 1
 		return b
 	}
-	err := Walk(newer(Append(nil, 1, &frontier.Record{}, &Bodies{})), NoVisitor{})
+	err := Walk(newer(Append(nil, 1, &frontier.Record{}, &Bodies{})), &Visitor{})
 	if e := wantErrAs[*disk.VersionError](t, err); e.Found != Version+1 || e.Known != Version {
 		t.Errorf("got %+v", e)
 	}
@@ -438,7 +394,7 @@ func TestNewerVersions(t *testing.T) {
 	_, err = DecodeDiscovery(key(1), newer(AppendDiscovery(nil, &LinkView{})))
 	wantErrAs[*disk.VersionError](t, err)
 	var b BlockBuilder
-	b.Add(1, 1, &LinkView{})
+	b.Add(1, &LinkView{})
 	wantErrAs[*disk.VersionError](t, ReadBlock(1, 1, newer(b.Buf), nil))
 }
 
@@ -451,13 +407,13 @@ func TestCutRecords(t *testing.T) {
 		b := Append(nil, 1, &r, &Bodies{})
 		for n := range b {
 			// A cut between sections leaves a whole record.
-			if err := Walk(b[:n], &recorder{}); err != nil {
+			if err := (&recorder{}).walk(b[:n]); err != nil {
 				wantErrAs[*disk.CorruptError](t, err)
 			}
 		}
 	}
 	rec, part := beginPart(AppendHead(nil, 1), 0, KindEvents, 1)
-	if err := Walk(EndSized(append(rec, 99, 1, 0), part), NoVisitor{}); err == nil {
+	if err := Walk(EndSized(append(rec, 99, 1, 0), part), &Visitor{}); err == nil {
 		t.Error("an unknown section is passed over")
 	}
 }
@@ -473,7 +429,10 @@ func TestBlockRoundTrip(t *testing.T) {
 				Priority: 3, Source: uint8(i), Hops: uint8(i % 3), Repeats: uint8(i % 4), At: frontier.Cursor{Priority: 3, Position: frontier.Position(100 + i/3), Index: uint32(i)},
 			}
 			want = append(want, l)
-			b.Add(l.At.Position, int(l.At.Index), &LinkView{Key: l.Key, url: []byte(l.URL.String()), depth: l.Depth, Priority: 3, source: l.Source, hops: l.Hops, repeats: l.Repeats})
+			b.Add(l.At.Position, &LinkView{
+				Key: l.Key, Index: int(l.At.Index), url: []byte(l.URL.String()), depth: l.Depth, Priority: 3, source: l.Source,
+				hops: l.Hops, repeats: l.Repeats,
+			})
 		}
 		var got []frontier.Link
 		if err := ReadBlock(9, 3, b.Buf, func(l *frontier.Link) bool {
@@ -504,7 +463,7 @@ func TestSitemapOfAnotherPriority(t *testing.T) {
 	} {
 		l.Key, l.URL = key(1), mustURL("https://a.example/")
 		r := frontier.Record{Links: []frontier.Link{l}}
-		if err := Walk(Append(nil, 1, &r, &Bodies{}), &recorder{}); err == nil {
+		if err := (&recorder{}).walk(Append(nil, 1, &r, &Bodies{})); err == nil {
 			t.Errorf("a link with priority %d, of a sitemap: %v, is read", l.Priority, l.Sitemap)
 		}
 	}

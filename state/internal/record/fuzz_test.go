@@ -21,7 +21,7 @@ func FuzzWalk(f *testing.F) {
 	f.Add(AppendClosed(nil, 3, AllPartitions(), map[uint8]frontier.Closed{7: {At: ms(5), Hosts: []frontier.HostNotBefore{{Host: 7<<56 | 1, At: ms(9)}}}}))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var v recorder
-		if Walk(b, &v) != nil || v.crashes != nil {
+		if v.walk(b) != nil || v.crashes != nil {
 			return
 		}
 		for i := range v.rec.Visits { // what only an earlier writer gave
@@ -30,7 +30,7 @@ func FuzzWalk(f *testing.F) {
 		}
 		again := Append(nil, 1, &v.rec, &Bodies{})
 		var w recorder
-		if err := Walk(again, &w); err != nil {
+		if err := w.walk(again); err != nil {
 			t.Fatalf("%x encodes to %x, which does not decode: %v", b, again, err)
 		}
 		if !reflect.DeepEqual(v.rec, w.rec) {
@@ -51,8 +51,8 @@ func FuzzValues(f *testing.F) {
 	f.Add(AppendVoucher(nil, &frontier.Voucher{Visit: 300}))
 	f.Add(appendHost(nil, &frontier.HostFact{Name: "a", Pages: 3}))
 	var b BlockBuilder
-	b.Add(1, 2, &LinkView{url: []byte("https://a.example/x")})
-	b.Add(1, 3, &LinkView{url: []byte("https://a.example/y")})
+	b.Add(1, &LinkView{Index: 2, url: []byte("https://a.example/x")})
+	b.Add(1, &LinkView{Index: 3, url: []byte("https://a.example/y")})
 	f.Add(b.Buf)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if fin, err := DecodeFinish(key(1), b); err == nil {

@@ -127,7 +127,7 @@ func AppendOriginKey[T string | []byte](dst []byte, h frontier.HostID, origin T)
 func MetaKey(name string) []byte { return append([]byte{FamMeta}, name...) }
 
 // FactKey is the key of a fact of the crawl.
-func FactKey(partition uint8, name []byte) []byte {
+func FactKey(partition uint8, name string) []byte {
 	return append(append([]byte{FamCrawl, partition}, factPrefix...), name...)
 }
 

@@ -3,8 +3,6 @@ package record
 import (
 	"iter"
 	"math/bits"
-
-	"github.com/mapwright/mapwright/frontier"
 )
 
 // Partitions is how many partitions there are.
@@ -46,60 +44,4 @@ func (s *PartitionSet) All() iter.Seq[uint8] {
 			}
 		}
 	}
-}
-
-// touched is which partitions a record has something to say about.
-func touched(r *frontier.Record) (s PartitionSet) {
-	if r.Finish != nil {
-		s.Add(r.Finish.Key.Host.Partition())
-	}
-	for i := range r.Links {
-		s.Add(r.Links[i].Key.Host.Partition())
-	}
-	for i := range r.Visits {
-		s.Add(r.Visits[i].Key.Host.Partition())
-	}
-	for _, k := range r.Leased {
-		s.Add(k.Host.Partition())
-	}
-	for _, k := range r.Alone {
-		s.Add(k.Host.Partition())
-	}
-	for _, k := range r.Returned {
-		s.Add(k.Host.Partition())
-	}
-	for i := range r.Hosts {
-		s.Add(r.Hosts[i].Host.Partition())
-	}
-	for i := range r.Cursors {
-		s.Add(r.Cursors[i].Host.Partition())
-	}
-	for i := range r.Origins {
-		s.Add(r.Origins[i].Host.Partition())
-	}
-	for i := range r.Vouchers {
-		s.Add(r.Vouchers[i].Key.Host.Partition())
-	}
-	for i := range r.Facts {
-		s.Add(r.Facts[i].Partition)
-	}
-	for i := range r.Skips {
-		s.Add(r.Skips[i].Partition)
-	}
-	for i := range r.Evidence {
-		s.Add(r.Evidence[i].Partition)
-	}
-	for i := range r.Named {
-		s.Add(r.Named[i].Key.Host.Partition())
-	}
-	for i := range r.Marks {
-		s.Add(r.Marks[i].Partition)
-	}
-	for i := range r.Asked {
-		s.Add(r.Asked[i].Host.Partition())
-	}
-	for i := range r.Sent {
-		s.Add(r.Sent[i].Key.Host.Partition())
-	}
-	return s
 }

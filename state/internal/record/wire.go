@@ -160,6 +160,9 @@ func (r *Reader) Take(n uint64) []byte {
 	return b
 }
 
+// rest returns what is left, as a part of the input.
+func (r *Reader) rest() []byte { return r.B }
+
 // Bytes reads a length and as many bytes, as a part of the input.
 func (r *Reader) Bytes() []byte { return r.Take(r.Uvarint()) }
 
