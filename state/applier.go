@@ -32,6 +32,7 @@ type applier struct {
 	named           keyset.Recent // links to URLs, by generation
 
 	sections record.Visitor        // applies the sections of a record
+	kept     bool                  // the memory of records is not used again before they are in Badger
 	position frontier.Position     // of the record being applied
 	cursors  []frontier.HostCursor // of that record
 	current  uint8                 // partition of the part being applied
@@ -274,6 +275,17 @@ func (a *applier) put(key, value []byte) error {
 		return err
 	}
 	return a.txns.Set(key, value)
+}
+
+// putPart does the same for a value that is a part of the record.
+func (a *applier) putPart(key, value []byte) error {
+	if !a.kept {
+		return a.put(key, value)
+	}
+	if err := a.makeRoom(len(key), len(value)); err != nil {
+		return err
+	}
+	return a.txns.SetKept(key, value)
 }
 
 func (a *applier) delete(key []byte) error {

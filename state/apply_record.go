@@ -8,8 +8,8 @@ import (
 	"github.com/mapwright/mapwright/state/internal/record"
 )
 
-// visitor turns what records say into entries of Badger and changes of the progress. What is sent is for the owner of its
-// partition, and folds read evidence from the journal.
+// visitor turns what records say into entries of Badger and changes of the progress. It does not look at what is sent,
+// which is for the owner of its partition, nor at evidence: folds read that from the journal.
 func (a *applier) visitor() record.Visitor {
 	return record.Visitor{
 		Part: a.beginPart, Finish: a.finish, Link: a.link, Visit: a.visit,
@@ -25,12 +25,14 @@ func (a *applier) visitor() record.Visitor {
 			a.inflight = append(a.inflight, inflightChange{k, opReturned})
 			return nil
 		},
-		Host: func(h record.Stored) error { return a.put(record.AppendHostKey(nil, record.FamHost, h.Host), h.Value) },
+		Host: func(h record.Stored) error {
+			return a.putPart(record.AppendHostKey(nil, record.FamHost, h.Host), h.Value)
+		},
 		Cursor: func(c frontier.HostCursor) error {
 			a.cursors = append(a.cursors, c)
 			return nil
 		},
-		Origin: func(o record.Stored) error { return a.put(record.AppendOriginKey(nil, o.Host, o.Origin), o.Value) },
+		Origin: func(o record.Stored) error { return a.putPart(record.AppendOriginKey(nil, o.Host, o.Origin), o.Value) },
 		Voucher: func(v frontier.Voucher) error {
 			a.buf = record.AppendVoucher(a.buf[:0], &v)
 			return a.put(record.AppendVoucherKey(nil, v.Key, v.Host), a.buf)
@@ -104,7 +106,7 @@ func (a *applier) putFinish(k frontier.Key, value []byte) error {
 	if f.KeepFacts && f.Visit > 1 {
 		family = record.FamVisit
 	}
-	return a.put(a.urlKey(family, k), value)
+	return a.putPart(a.urlKey(family, k), value)
 }
 
 func (a *applier) forgetCrashes(k frontier.Key) error {

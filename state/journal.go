@@ -63,7 +63,7 @@ func ReadHanded(parts ...Part) (h Handed, err error) {
 		},
 	}
 	for _, p := range parts {
-		if err := record.Walk(JoinParts(nil, p), &v); err != nil {
+		if err := record.WalkPart(p.Partition, p.Body, &v); err != nil {
 			return Handed{}, err
 		}
 	}
@@ -72,7 +72,7 @@ func ReadHanded(parts ...Part) (h Handed, err error) {
 
 // Marks returns the marks in a part of kind PartEvents.
 func Marks(p Part) (marks []frontier.Mark, err error) {
-	err = record.Walk(JoinParts(nil, p), &record.Visitor{Received: func(m frontier.Mark) error {
+	err = record.WalkPart(p.Partition, p.Body, &record.Visitor{Received: func(m frontier.Mark) error {
 		marks = append(marks, m)
 		return nil
 	}})

@@ -73,6 +73,7 @@ func (p *pipeline) write() {
 func (p *pipeline) apply() {
 	defer close(p.ended)
 	defer p.applier.txns.Discard()
+	p.applier.kept = true // batches are recycled, and replays end, when they are in Badger
 	for {
 		var err error
 		select {

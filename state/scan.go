@@ -126,7 +126,9 @@ func (q *queries) KeysSince(ctx context.Context, at frontier.Position) iter.Seq2
 
 // EvidenceSince goes through the evidence of records after a position, in their
 // order, to bring folds up to date that were saved at that position.
-func (q *queries) EvidenceSince(ctx context.Context, at frontier.Position, fn func(at frontier.Position, run uint64, e frontier.Evidence)) error {
+func (q *queries) EvidenceSince(
+	ctx context.Context, at frontier.Position, fn func(at frontier.Position, run uint64, e frontier.Evidence),
+) error {
 	err := q.journal.Replay(ctx, everywhere(at), evidenceOf(fn))
 	if err != nil {
 		return fmt.Errorf("read evidence from journal: %w", err)

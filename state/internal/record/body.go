@@ -15,10 +15,10 @@ const (
 	maxUnpacked = MaxSize
 )
 
-// Bodies compresses the bodies of origin facts. The zero value is ready for use,
+// Bodies compresses the bodies of origin facts, and has memory to encode records. The zero value is ready for use,
 // by any number of goroutines.
 type Bodies struct {
-	encoders, decoders sync.Pool
+	encoders, decoders, contents sync.Pool
 }
 
 // pack returns the body compressed, or false if it is small or would not shrink.

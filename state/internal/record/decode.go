@@ -38,8 +38,8 @@ type PartHead struct {
 	Run       uint64
 }
 
-// A Visitor is shown the parts of a record in the order in which they stand. It looks at what it has a function for; other
-// sections are passed over. Bytes and links are valid during the call only. It is shown one record at a time.
+// A Visitor is shown the parts of a record in the order in which they stand. It looks at what it has a function for;
+// other sections are passed over. Bytes and links are valid during the call only. It is shown one record at a time.
 type Visitor struct {
 	Part      func(PartHead) error
 	Finish    func(Stored) error
@@ -60,9 +60,11 @@ type Visitor struct {
 	Received  func(frontier.Mark) error
 	Sent      func(Sent) error
 
-	head  PartHead // of the part being read
-	link  LinkView // the last one of the section being read
-	links int      // of the part, in the sections before
+	head    PartHead // of the part being read
+	part    Reader   // of its sections
+	element Reader   // of the element being read
+	link    LinkView // the last one of the section being read
+	links   int      // of the part, in the sections before
 }
 
 // Stored is a finish, or what is known of a host or origin, with its value as in Badger.
@@ -82,7 +84,7 @@ func Walk(b []byte, v *Visitor) error {
 	n, err := r.Parts()
 	for ; err == nil && n > 0 && !r.Bad; n-- {
 		part := r.Sized()
-		err = v.walkPart(&part)
+		err = WalkPart(part.U8(), part.rest(), v)
 	}
 	if err == nil && r.Bad {
 		err = ErrDecode
@@ -102,8 +104,11 @@ func (r *Reader) Parts() (uint64, error) {
 	return r.UpTo(Partitions), nil
 }
 
-func (v *Visitor) walkPart(r *Reader) error {
-	v.head = PartHead{Partition: r.U8(), Kind: r.U8(), Run: r.Uvarint()}
+// WalkPart shows the body of one part to v.
+func WalkPart(partition uint8, body []byte, v *Visitor) error {
+	v.part = Reader{B: body}
+	r := &v.part
+	v.head = PartHead{Partition: partition, Kind: r.U8(), Run: r.Uvarint()}
 	if r.Bad || v.head.Kind > kindClosed {
 		return ErrDecode
 	}
@@ -119,7 +124,7 @@ func (v *Visitor) walkPart(r *Reader) error {
 			return &disk.CorruptError{What: "log entry", Reason: fmt.Sprintf("it has a section of unknown kind %d", tag)}
 		}
 		v.link = LinkView{Index: v.links - 1, urlBuf: v.link.urlBuf[:0]}
-		if err := sections[tag].show(v, r, n); err != nil {
+		if err := sections[tag].show(v, n); err != nil {
 			return err
 		}
 		if tag == tagLinks || tag == tagVisits {

@@ -2,6 +2,7 @@
 // describes them: records and their parts, the keys and values in Badger, the blocks
 // of queues. It reads and writes bytes, and knows neither the log nor Badger.
 //
-// [Append] encodes a record, and [Walk] shows one to a [Visitor]. A [Reader] takes any
+// [Append] encodes a record, and [Walk] shows one to a [Visitor]. What both know of a
+// section is its row in the table of sections.go. A [Reader] takes any
 // encoding apart: after the first fault it returns zeros and Bad is set.
 package record

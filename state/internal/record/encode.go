@@ -41,10 +41,13 @@ type contents struct {
 	notBefore []frontier.HostNotBefore
 	sent      []sent
 
-	bodies *Bodies
-	before *frontier.Link // the link before this one in the section, nil for none
-	index  uint32         // of the next link or visit of the part
-	finish [1]*frontier.Finish
+	bodies  *Bodies
+	parts   PartitionSet
+	several bool           // there are several parts; else all elements belong to the one
+	before  *frontier.Link // the link before this one in the section
+	none    frontier.Link  // is before the first one
+	index   uint32         // of the next link or visit of the part
+	finish  [1]*frontier.Finish
 }
 
 // A Lease is a page that is in flight.
@@ -62,7 +65,12 @@ type InFlight struct {
 // Append appends the stored form of r: one part for each partition. It sets
 // the index of the links' places.
 func Append(dst []byte, run uint64, r *frontier.Record, b *Bodies) []byte {
-	c := &contents{Record: r, bodies: b}
+	c, _ := b.contents.Get().(*contents)
+	if c == nil {
+		c = &contents{bodies: b}
+	}
+	defer c.release()
+	c.Record = r
 	if r.Finish != nil {
 		c.finish[0], c.finishes = r.Finish, c.finish[:]
 	}
@@ -72,23 +80,32 @@ func Append(dst []byte, run uint64, r *frontier.Record, b *Bodies) []byte {
 	for _, k := range r.Alone {
 		c.leases = append(c.leases, Lease{Key: k, Alone: true})
 	}
-	c.sent = sentBy(r)
-	var parts PartitionSet
-	return c.append(dst, &parts, KindEvents, run)
+	c.addSent()
+	return c.append(dst, KindEvents, run)
 }
 
-// append appends parts of one kind: those given, and those of all partitions that the contents are about.
-func (c *contents) append(dst []byte, parts *PartitionSet, kind byte, run uint64) []byte {
+// release gives the memory back.
+func (c *contents) release() {
+	c.Record, c.finishes, c.finish[0], c.before, c.parts = nil, nil, nil, nil, PartitionSet{}
+	clear(c.sent)
+	c.leases, c.sent = c.leases[:0], c.sent[:0]
+	c.bodies.contents.Put(c)
+}
+
+// append appends the parts of one kind: those of c.parts, and those of all partitions that the contents are about.
+func (c *contents) append(dst []byte, kind byte, run uint64) []byte {
 	var tags [len(sections)]byte // of sections with elements
 	n := 0
 	for tag, s := range sections {
-		if s != nil && s.touch(c, parts) {
+		if s != nil && s.touch(c) {
 			tags[n] = byte(tag)
 			n++
 		}
 	}
-	dst = AppendHead(dst, parts.len())
-	for p := range parts.All() {
+	count := c.parts.len()
+	c.several = count > 1
+	dst = AppendHead(dst, count)
+	for p := range c.parts.All() {
 		var body int
 		dst, body = beginPart(dst, p, kind, run)
 		c.index = 0
@@ -111,11 +128,8 @@ func beginPart(dst []byte, p uint8, kind byte, run uint64) ([]byte, int) {
 	return binary.AppendUvarint(append(dst, p, kind), run), body
 }
 
-// beginSection begins a section of n elements, unless there are none.
+// beginSection begins a section of n elements.
 func beginSection(dst []byte, tag byte, n int) []byte {
-	if n == 0 {
-		return dst
-	}
 	return binary.AppendUvarint(append(dst, tag), uint64(n))
 }
 
@@ -131,22 +145,15 @@ func appendNewLink(dst []byte, c *contents, l *frontier.Link) []byte {
 func appendVisit(dst []byte, c *contents, l *frontier.Link) []byte {
 	l.At = frontier.Cursor{Priority: l.Priority, Index: c.index}
 	c.index++
-	var prev frontier.Link
-	if c.before != nil {
-		prev.Key.Host = c.before.Key.Host
-	}
-	c.before = l
-	v := *l
+	prev, v := frontier.Link{Key: c.before.Key}, *l
 	v.URL, v.Parent, v.Discovered, v.LastMod, v.Finish = frontier.URL{}, frontier.URL{}, time.Time{}, time.Time{}, nil
+	c.before = l
 	return appendLink(dst, &prev, &v)
 }
 
 // appendLink appends l, without what it shares with the link before.
 func (c *contents) appendLink(dst []byte, l *frontier.Link) []byte {
 	prev := c.before
-	if prev == nil {
-		prev = &frontier.Link{}
-	}
 	c.before = l
 	return appendLink(dst, prev, l)
 }
@@ -159,7 +166,8 @@ func appendLink(dst []byte, prev, l *frontier.Link) []byte {
 	sameParent := l.Parent == prev.Parent
 	dst = append(dst, Flag(sameHost, linkSameHost)|Flag(sameParent, linkSameParent)|
 		Flag(!l.Discovered.IsZero(), linkDiscovered)|Flag(!l.LastMod.IsZero(), linkLastMod)|
-		Flag(l.Hops > 0, linkHops)|Flag(l.Finish != nil, linkFinish)|Flag(l.Sitemap, linkSitemap)|Flag(l.Visit > 1, linkVisit))
+		Flag(l.Hops > 0, linkHops)|Flag(l.Finish != nil, linkFinish)|Flag(l.Sitemap, linkSitemap)|
+		Flag(l.Visit > 1, linkVisit))
 	if !sameHost {
 		dst = appendHostID(dst, l.Key.Host)
 	}
@@ -204,17 +212,19 @@ func appendHostID(dst []byte, h frontier.HostID) []byte {
 // AppendOpened appends the record that opens partitions: which pages were in
 // flight when the run before it ended uncleanly, with what is known of each by now.
 func AppendOpened(dst []byte, run uint64, opened PartitionSet, crashed map[frontier.Key]UncleanEnds) []byte {
-	c := &contents{Record: &frontier.Record{}}
+	c := &contents{Record: &frontier.Record{}, parts: opened}
 	for k, ends := range crashed {
-		c.inFlight = append(c.inFlight, InFlight{k, ends})
+		if opened.Has(k.Host.Partition()) {
+			c.inFlight = append(c.inFlight, InFlight{k, ends})
+		}
 	}
-	return c.append(dst, &opened, KindOpened, run)
+	return c.append(dst, KindOpened, run)
 }
 
 // AppendClosed appends the record that closes partitions in good order. What is
 // known of a partition's hosts is in closings, if anything.
 func AppendClosed(dst []byte, run uint64, closed PartitionSet, closings map[uint8]frontier.Closed) []byte {
-	c := &contents{Record: &frontier.Record{}}
+	c := &contents{Record: &frontier.Record{}, parts: closed}
 	for p := range closed.All() {
 		if closing, ok := closings[p]; ok {
 			// The partition itself stands for the time of closing.
@@ -222,5 +232,5 @@ func AppendClosed(dst []byte, run uint64, closed PartitionSet, closings map[uint
 			c.notBefore = append(c.notBefore, closing.Hosts...)
 		}
 	}
-	return c.append(dst, &closed, kindClosed, run)
+	return c.append(dst, kindClosed, run)
 }

@@ -21,27 +21,26 @@ type sent struct {
 	question *frontier.RobotsQuestion
 }
 
-// Sent is an element of section 17 as it is read: a link, a question, or else a host that vouches for the sitemap that was
-// sent before it.
+// Sent is an element of section 17 as it is read: a link, a question, or else a host that vouches for the sitemap that
+// was sent before it.
 type Sent struct {
 	Link     *LinkView
 	Question *frontier.RobotsQuestion
 	Voucher  frontier.HostID
 }
 
-// sentBy lists what a record sends.
-func sentBy(r *frontier.Record) (list []sent) {
-	for i := range r.Sent {
-		l := &r.Sent[i]
-		list = append(list, sent{kind: sentLink, link: l})
+// addSent lists what the record sends.
+func (c *contents) addSent() {
+	for i := range c.Sent {
+		l := &c.Sent[i]
+		c.sent = append(c.sent, sent{kind: sentLink, link: l})
 		for _, h := range l.Vouchers {
-			list = append(list, sent{kind: sentVoucher, link: l, voucher: h})
+			c.sent = append(c.sent, sent{kind: sentVoucher, link: l, voucher: h})
 		}
 	}
-	for i := range r.Asked {
-		list = append(list, sent{kind: sentAsked, question: &r.Asked[i]})
+	for i := range c.Asked {
+		c.sent = append(c.sent, sent{kind: sentAsked, question: &c.Asked[i]})
 	}
-	return list
 }
 
 func (s *sent) partition() uint8 {

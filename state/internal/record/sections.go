@@ -14,9 +14,9 @@ const (
 	tagSent   = 17
 )
 
-// sections is the table of sections: the index is the tag, as FORMAT.md numbers them, and a part has its sections in this
-// order. Both are frozen. A tag without a row is an error for a reader, so a new row needs a new format version; a field
-// added at the end of an element does not.
+// sections is the table of sections: the index is the tag, as FORMAT.md numbers them, and a part has its sections in
+// this order. Both are frozen. A tag without a row is an error for a reader, so a new row needs a new format version; a
+// field added at the end of an element does not.
 var sections = [...]section{
 	1: &row[*frontier.Finish, Stored]{ // finish
 		list:      func(c *contents) []*frontier.Finish { return c.finishes },
@@ -203,12 +203,12 @@ var sections = [...]section{
 
 // A section is a row of the table.
 type section interface {
-	// touch adds the partitions of its elements to s, and reports whether there are any.
-	touch(c *contents, s *PartitionSet) bool
+	// touch adds the partitions of its elements to c.parts, and reports whether there are any.
+	touch(c *contents) bool
 	// appendTo appends the section of a partition, unless it is empty.
 	appendTo(dst []byte, tag byte, c *contents, p uint8) []byte
-	// show reads n elements and shows them to v.
-	show(v *Visitor, r *Reader, n uint64) error
+	// show reads n elements of v.part and shows them to v.
+	show(v *Visitor, n uint64) error
 }
 
 // A row has what is particular to a section: E is an element as it is written, and D as it is read.
@@ -221,30 +221,31 @@ type row[E, D any] struct {
 	apply     func(v *Visitor) func(D) error // the function of v, nil if v does not look at the section
 }
 
-func (x *row[E, D]) touch(c *contents, s *PartitionSet) bool {
+func (x *row[E, D]) touch(c *contents) bool {
 	list := x.list(c)
 	for i := range list {
-		s.Add(x.partition(&list[i]))
+		c.parts.Add(x.partition(&list[i]))
 	}
 	return len(list) > 0
 }
 
 func (x *row[E, D]) appendTo(dst []byte, tag byte, c *contents, p uint8) []byte {
-	list, n := x.list(c), 0
-	for i := range list {
-		if x.partition(&list[i]) == p {
-			n++
+	list := x.list(c)
+	n := len(list)
+	for i := 0; c.several && i < len(list); i++ {
+		if x.partition(&list[i]) != p {
+			n--
 		}
 	}
 	if n == 0 {
 		return dst
 	}
 	dst = beginSection(dst, tag, n)
-	c.before = nil
+	c.before = &c.none
 	for i := range list {
 		e := &list[i]
 		switch {
-		case x.partition(e) != p:
+		case c.several && x.partition(e) != p:
 		case x.size > 0:
 			dst = x.append(append(dst, x.size), c, e)
 		default:
@@ -256,15 +257,15 @@ func (x *row[E, D]) appendTo(dst []byte, tag byte, c *contents, p uint8) []byte 
 	return dst
 }
 
-func (x *row[E, D]) show(v *Visitor, r *Reader, n uint64) error {
+func (x *row[E, D]) show(v *Visitor, n uint64) error {
 	apply := x.apply(v)
-	for ; n > 0 && !r.Bad; n-- {
-		e := r.Sized()
+	for r := &v.part; n > 0 && !r.Bad; n-- {
+		v.element = r.Sized()
 		if apply == nil {
 			continue
 		}
-		d := x.read(v, &e)
-		if e.Bad {
+		d := x.read(v, &v.element)
+		if v.element.Bad {
 			return ErrDecode
 		}
 		if err := apply(d); err != nil {

@@ -76,12 +76,12 @@ func (w *Writer) entrySize(key, value int) int64 {
 }
 
 // Set adds an entry. It copies key and value.
-func (w *Writer) Set(key, value []byte) error {
+func (w *Writer) Set(key, value []byte) error { return w.SetKept(key, w.memory.copy(value)) }
+
+// SetKept adds an entry. It copies the key. The value must not be changed before Await returns.
+func (w *Writer) SetKept(key, value []byte) error {
 	w.Reserve(len(key), len(value))
-	w.values += int64(len(value))
-	e := w.memory.entry()
-	e.Key, e.Value = w.memory.copy(key), w.memory.copy(value)
-	return w.open().SetEntry(e)
+	return w.SetReserved(key, value, 0)
 }
 
 // SetReserved adds an entry for which space was reserved. It copies the key. The value must not be changed before Await returns.
