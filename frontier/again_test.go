@@ -79,17 +79,17 @@ func TestAgainOfAReturnedURL(t *testing.T) {
 	})
 }
 
-// With MarkWhenRead a later visit is in flight from Reading on.
-func TestMarkWhenRead(t *testing.T) {
+// A lease is recorded as in flight when the caller says so, in the first visit and in later ones, and never otherwise.
+func TestRecordInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := NewMemStore()
-		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true, MarkWhenRead: true}, store)
+		f := newTest(t, Options{Pace: fast(1), IgnoreRobots: true}, store)
 		add(t, f, Link{URL: mustURL("http://a.example/")})
 		again := ok()
 		again.Again = true
 		for visit := range 4 {
 			lease := next(t, f)
-			if got := store.Inflight(); (got == 1) != (visit == 0) {
+			if got := store.Inflight(); got != 0 {
 				t.Errorf("visit %d: %d in flight", visit+1, got)
 			}
 			startLease(t, lease)
@@ -111,7 +111,7 @@ func TestMarkWhenRead(t *testing.T) {
 				startLease(t, lease)
 			}
 			for range 2 {
-				if err := lease.Reading(); err != nil || store.Inflight() != 1 {
+				if err := lease.RecordInFlight(); err != nil || store.Inflight() != 1 {
 					t.Errorf("visit %d: %d in flight, %v", visit+1, store.Inflight(), err)
 				}
 			}
@@ -119,7 +119,7 @@ func TestMarkWhenRead(t *testing.T) {
 				again.Again = false
 			}
 			done(t, lease, again)
-			if err := lease.Reading(); err != ErrDone {
+			if err := lease.RecordInFlight(); err != ErrDone {
 				t.Errorf("read after the end: %v", err)
 			}
 		}

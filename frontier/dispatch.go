@@ -87,12 +87,6 @@ func (d *dispatcher) take() *Lease {
 		s.lock()
 		s.now = now
 		l := s.take(now)
-		if l != nil && l.kind.isQueued() && (l.visit.number <= 1 || !s.f.o.MarkWhenRead) && s.draft.commitLeased(l) != nil {
-			l.over.Store(true)
-			l.releaseLocked(s.hosts.at(l.host))
-			l.putBackLocked(now, int(l.attempts))
-			l = nil
-		}
 		s.unlock()
 		if l != nil {
 			return l

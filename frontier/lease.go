@@ -140,10 +140,10 @@ func (l *Lease) mayRepeatLocked() bool {
 	return s.schedule.nextStart(l.host, h) <= s.time()
 }
 
-// Reading is called before the body of an answer is read, if Options.MarkWhenRead is set. It
-// records that the URL is in flight, unless that is recorded already. After an error
-// nothing must be read, and the lease must be ended by Done(Result{}).
-func (l *Lease) Reading() error {
+// RecordInFlight commits that the URL is in flight, unless that is recorded already. It is for callers whose
+// journal must tell which URLs were in flight when the process ended, as in a crawl of several machines. After an
+// error nothing must be read, and the lease must be ended by Done(Result{}).
+func (l *Lease) RecordInFlight() error {
 	s := l.s
 	s.lock()
 	defer s.unlock()

@@ -329,7 +329,7 @@ func runModel(t *testing.T, r *rand.Rand) {
 	if r.IntN(2) == 0 {
 		o.Admit = admitSome
 	}
-	o.SkipSitemaps, o.MarkWhenRead = r.IntN(4) == 0, r.IntN(2) == 0
+	o.SkipSitemaps = r.IntN(4) == 0
 	if r.IntN(2) == 0 {
 		o.Registry = pace.NewRegistry() // a crawl alone in it behaves as one without
 	}
@@ -547,7 +547,7 @@ func (d *driver) end() {
 		d.repeat(l, h)
 	}
 	if d.r.IntN(2) == 0 {
-		if err := l.Reading(); err != nil {
+		if err := l.RecordInFlight(); err != nil {
 			d.t.Fatal(err)
 		}
 	}

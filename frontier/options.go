@@ -52,10 +52,6 @@ type Options struct {
 	// 256 MiB; it is taken as it is needed.
 	HotSetBytes int
 
-	// MarkWhenRead leaves it to [Lease.Reading] to record that a URL is in flight in a later
-	// visit. An answer without a body, as most have in a recrawl, then needs no such record.
-	MarkWhenRead bool
-
 	// Generation is the number of the crawl over the data, from 0: finishes carry
 	// it, and page limits count those of one generation.
 	Generation uint32

@@ -219,9 +219,8 @@ func TestResumeSitemaps(t *testing.T) {
 		l := next(t, f)
 		startLease(t, l)
 		done(t, l, ok())
-		next(t, f) // never done
-		if store.Inflight() != 1 {
-			t.Errorf("%d are in flight, want the sitemap", store.Inflight())
+		if err := next(t, f).RecordInFlight(); err != nil || store.Inflight() != 1 { // never done
+			t.Errorf("%d are in flight, want the sitemap; %v", store.Inflight(), err)
 		}
 		f.Close()
 		f = newTest(t, o, store)

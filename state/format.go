@@ -147,7 +147,7 @@ func removeStore(dir string) error {
 	for _, sub := range []string{snapDir, badgerDir, walDir} {
 		errs = append(errs, removeOurs(root, sub))
 	}
-	for _, name := range []string{formatName, formatName + disk.TempSuffix} {
+	for _, name := range []string{inflightName, formatName, formatName + disk.TempSuffix} {
 		if err := root.Remove(name); !errors.Is(err, os.ErrNotExist) {
 			errs = append(errs, err)
 		}

@@ -122,12 +122,12 @@ func checkGolden(t *testing.T, s *Store, want string, killed bool) {
 	if r.Unclean != killed || (r.Applied > 0) != killed || s.Seed() != modelSeed {
 		t.Errorf("recovery %+v, seed %d", r, s.Seed())
 	}
-	want1 := 1
+	wantEnds, wantAlone := 1, 0
 	if killed {
-		want1 = 2
+		wantEnds, wantAlone = 2, 1
 	}
-	if n, alone := s.UncleanEnds(key(1)); n != want1 || alone != killed {
-		t.Errorf("%d unclean ends, alone %v; want %d and %v", n, alone, want1, killed)
+	if n, alone := s.UncleanEnds(key(1)); n != wantEnds || alone != wantAlone {
+		t.Errorf("%d unclean ends, %d alone; want %d and %d", n, alone, wantEnds, wantAlone)
 	}
 }
 

@@ -2,6 +2,9 @@ package state
 
 import (
 	"context"
+	"errors"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/mapwright/mapwright/frontier"
@@ -38,10 +41,10 @@ func TestInFlightAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := func(when string, n int, alone bool) {
+	want := func(when string, n, alone int) {
 		t.Helper()
 		if got, is := s.UncleanEnds(key(0)); got != n || is != alone {
-			t.Errorf("%s: %d unclean ends, alone %v; want %d and %v", when, got, is, n, alone)
+			t.Errorf("%s: %d unclean ends, %d alone; want %d and %d", when, got, is, n, alone)
 		}
 	}
 	lease := func(alone bool) {
@@ -54,12 +57,12 @@ func TestInFlightAlone(t *testing.T) {
 	lease(true)
 	commit(t, s, frontier.Record{Returned: []frontier.Key{key(0)}})
 	s = crash(t, s)
-	want("returned before the end", 0, false)
+	want("returned before the end", 0, 0)
 	lease(true)
 	commit(t, s, frontier.Record{Returned: []frontier.Key{key(0)}})
 	lease(false)
 	s = crash(t, s)
-	want("leased again, and not alone", 1, false)
+	want("leased again, and not alone", 1, 0)
 	lease(true)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -67,7 +70,7 @@ func TestInFlightAlone(t *testing.T) {
 	if s, err = Open(s.dir, still()); err != nil {
 		t.Fatal(err)
 	}
-	want("a clean end", 1, false)
+	want("a clean end", 1, 0)
 	lease(true)
 	// The mark lies before the position from which the log is applied again.
 	for range 3 {
@@ -76,11 +79,11 @@ func TestInFlightAlone(t *testing.T) {
 		}
 	}
 	s = crash(t, s)
-	want("an unclean end", 2, true)
+	want("an unclean end", 2, 1)
 	lease(false)
 	s = crash(t, s)
-	want("another one, not alone", 3, true)
-	if _, alone := s.UncleanEnds(key(1)); alone {
+	want("another one, not alone", 3, 1)
+	if _, alone := s.UncleanEnds(key(1)); alone > 0 {
 		t.Error("a page counts as alone that never was")
 	}
 	if err := s.Close(); err != nil {
@@ -89,10 +92,10 @@ func TestInFlightAlone(t *testing.T) {
 	if s, err = Open(s.dir, still()); err != nil {
 		t.Fatal(err)
 	}
-	want("a clean end after it", 3, true)
+	want("a clean end after it", 3, 1)
 	commit(t, s, frontier.Record{Finish: &frontier.Finish{Key: key(0)}})
 	s = crash(t, s)
-	want("finished", 0, false)
+	want("finished", 0, 0)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -150,6 +153,103 @@ func TestCrashCounts(t *testing.T) {
 	if s.Run() != 7 {
 		t.Errorf("run %d, want 7", s.Run())
 	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What workers note in the file counts once for each unclean end, until the page is finished or the worker notes
+// something else. What is left of other runs counts for nothing, and neither does a damaged entry.
+func TestInFlightFile(t *testing.T) {
+	s, err := Open(t.TempDir()+"/store", still())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := func(when string, inflight int, ends ...[2]int) {
+		t.Helper()
+		if got := s.Recovery().InFlight; got != inflight {
+			t.Errorf("%s: %d in flight, want %d", when, got, inflight)
+		}
+		for i, want := range ends {
+			n, alone := s.UncleanEnds(key(uint64(i)))
+			if got := [2]int{n, alone}; got != want {
+				t.Errorf("%s: page %d has %v unclean ends and those alone, want %v", when, i, got, want)
+			}
+		}
+	}
+	set := func(worker int, page uint64, visit uint32, alone bool) {
+		t.Helper()
+		if err := s.SetInFlight(worker, &frontier.Link{Key: key(page), Visit: visit}, alone); err != nil {
+			t.Fatal(err)
+		}
+	}
+	finish := func(page uint64, visit uint32) {
+		t.Helper()
+		commit(t, s, frontier.Record{Finish: &frontier.Finish{Key: key(page), Visit: visit}})
+	}
+	reopen := func() {
+		t.Helper()
+		err := s.Close()
+		if err == nil {
+			s, err = Open(s.dir, still())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	// Worker 700 has page 0 only. Page 1 is finished, and page 2 gives way to page 3. Page 4 is in the journal, as of
+	// an earlier version.
+	set(700, 0, 1, false)
+	set(1, 1, 1, false)
+	finish(1, 1)
+	set(2, 2, 1, false)
+	set(2, 3, 1, false)
+	commit(t, s, frontier.Record{Leased: []frontier.Key{key(0), key(4)}})
+	s = crash(t, s)
+	want("first", 3, [2]int{1, 0}, [2]int{}, [2]int{}, [2]int{1, 0}, [2]int{1, 0})
+	s = crash(t, s) // the opening is killed
+	want("second", 0, [2]int{1, 0}, [2]int{}, [2]int{}, [2]int{1, 0})
+	reopen() // as status does
+	want("third", 0, [2]int{1, 0})
+
+	// A later visit is in flight though the first is finished. A page that was alone is not any more. Of a page that
+	// two workers have, one alone counts.
+	set(0, 1, 2, false)
+	set(1, 2, 1, true)
+	if err := s.ClearInFlight(1); err != nil {
+		t.Fatal(err)
+	}
+	set(2, 3, 1, true)
+	set(3, 3, 1, false)
+	s = crash(t, s)
+	want("fourth", 2, [2]int{1, 0}, [2]int{1, 0}, [2]int{}, [2]int{2, 1})
+
+	set(0, 1, 2, false)
+	set(5, 3, 1, true)
+	reopen()
+	want("a clean end", 0, [2]int{1, 0}, [2]int{1, 0}, [2]int{}, [2]int{2, 1})
+
+	set(0, 3, 1, true)
+	set(1, 0, 1, false)
+	path := filepath.Join(s.dir, inflightName)
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[inflightSize+20]++ // in the key of page 0
+	if err := errors.Join(os.WriteFile(path, append(b, 1, 2, 3), 0o600), s.Flush(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	s = crash(t, s)
+	want("fifth", 1, [2]int{1, 0}, [2]int{1, 0}, [2]int{}, [2]int{3, 2})
+	reopen()
+	set(0, 3, 1, true)
+	s = crash(t, s)
+	want("sixth", 1, [2]int{1, 0}, [2]int{1, 0}, [2]int{}, [2]int{4, 2})
+	finish(3, 1)
+	s = crash(t, s)
+	want("finished", 0, [2]int{1, 0}, [2]int{1, 0}, [2]int{}, [2]int{})
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}

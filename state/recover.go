@@ -150,6 +150,9 @@ func (s opening) giveBack() error {
 	if s.journal != nil {
 		errs = append(errs, s.journal.Close())
 	}
+	if s.inflight != nil {
+		errs = append(errs, s.inflight.Close())
+	}
 	if s.found.Created {
 		errs = append(errs, removeStore(s.dir))
 	}
@@ -302,12 +305,18 @@ func (s opening) beginRun() error {
 	p := s.view.progress()
 	s.run = p.run + 1
 	crashed := map[frontier.Key]record.UncleanEnds{}
+	var err error
+	if s.inflight, err = openInFlight(s.dir); err != nil {
+		return err
+	}
 	s.found.Unclean = p.unclean()
 	if s.found.Unclean {
+		if err := s.readInFlight(p.run, p.inflight); err != nil {
+			return fmt.Errorf("read what was in flight: %w", err)
+		}
 		s.found.InFlight = len(p.inflight)
 		for k, alone := range p.inflight {
-			before := s.view.crashes[k]
-			crashed[k] = record.UncleanEnds{Count: before.Count + 1, Alone: before.Alone || alone}
+			crashed[k] = s.view.crashes[k].Another(alone)
 		}
 	}
 	s.parts.set = record.AllPartitions()

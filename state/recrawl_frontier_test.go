@@ -58,7 +58,7 @@ func TestVisitsAfterKills(t *testing.T) {
 			if link.Visit != last[link.Key]+1 {
 				t.Fatalf("visit %d of %s after %d", link.Visit, link.URL, last[link.Key])
 			}
-			if err := errors.Join(l.Start(), l.Reading()); err != nil {
+			if err := errors.Join(l.Start(), l.RecordInFlight()); err != nil {
 				t.Fatal(err)
 			}
 			last[link.Key] = link.Visit
@@ -99,7 +99,7 @@ func recrawlFrontier(t *testing.T, s *Store, generation uint32) *frontier.Fronti
 	if err := s.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	o := frontier.Options{Seed: s.Seed(), IgnoreRobots: true, Pace: pace.Config{MaxInflight: 4}, Generation: generation, MarkWhenRead: true}
+	o := frontier.Options{Seed: s.Seed(), IgnoreRobots: true, Pace: pace.Config{MaxInflight: 4}, Generation: generation}
 	f, err := frontier.New(o, s)
 	if err == nil {
 		err = f.Resume(t.Context(), s.Backlogs(t.Context(), 0, 255))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -36,6 +37,7 @@ type Store struct {
 	found Recovery
 
 	lock     *disk.Lock
+	inflight *os.File // see SetInFlight; nil in a view
 	journal  Journal
 	view     *view
 	overlay  *overlay.Overlay
@@ -203,9 +205,9 @@ func (s *Store) Hasher() frontier.Hasher { return frontier.NewHasher(s.seed) }
 // Recovery says what Open found and did.
 func (s *Store) Recovery() Recovery { return s.found }
 
-// UncleanEnds says how many unclean ends found the page in flight, and whether it
-// was in flight alone at one of them. Once the page is finished there are none.
-func (s *Store) UncleanEnds(k frontier.Key) (n int, alone bool) {
+// UncleanEnds says how many unclean ends found the page in flight, and at how many of them, up to
+// two, it was in flight alone. Once the page is finished there are none.
+func (s *Store) UncleanEnds(k frontier.Key) (n, alone int) {
 	s.view.mu.Lock()
 	defer s.view.mu.Unlock()
 	ends := s.view.crashes[k]
@@ -271,6 +273,9 @@ func (s *Store) closeAll() error {
 	// finds the store closed.
 	s.checkpoints.making.Lock()
 	defer s.checkpoints.making.Unlock()
+	if s.inflight != nil {
+		err = errors.Join(err, s.inflight.Close())
+	}
 	if err != nil {
 		err = errors.Join(err, s.abandon(ended))
 	} else {

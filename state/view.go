@@ -74,8 +74,7 @@ func (v *view) crashedLocked(p uint8) map[frontier.Key]record.UncleanEnds {
 	crashed := map[frontier.Key]record.UncleanEnds{}
 	for k, alone := range v.reached.inflight {
 		if k.Host.Partition() == p {
-			before := v.crashes[k]
-			crashed[k] = record.UncleanEnds{Count: before.Count + 1, Alone: before.Alone || alone}
+			crashed[k] = v.crashes[k].Another(alone)
 		}
 	}
 	return crashed

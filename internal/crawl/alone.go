@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"sync"
+	"time"
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/crawl/sweep"
@@ -13,51 +15,114 @@ import (
 	"github.com/mapwright/mapwright/state"
 )
 
-// aloneAfter is how many unclean ends find a page in flight before it is tried alone. Most of such pages did nothing: they were in flight when
-// another page, or something outside of the crawl, ended the process.
-const aloneAfter = 3
+const (
+	// aloneAfter is how many unclean ends find a page in flight before it is suspected, and tried alone. Most of such
+	// pages did nothing: they were in flight when another page, or something outside of the crawl, ended the process.
+	aloneAfter = 3
 
-// crashGuard knows which pages and sitemaps were in flight when earlier runs ended without notice, and which of them are tried alone.
+	// crashedAfter is how many unclean ends find a page in flight alone before it is given up.
+	crashedAfter = 2
+
+	// calm is how old a run must be before a suspected page is tried: a run that lasts that long is not one of many that
+	// are killed one after the other. A page that was in flight alone at an end waits for twice that, so that kills at
+	// equal intervals do not meet it alone twice.
+	calm = 10 * time.Second
+)
+
+// crashGuard knows which pages and sitemaps were in flight when earlier runs ended without notice, and which of them are
+// tried alone. DESIGN.md of package state says what follows from which end.
 type crashGuard struct {
 	store    *state.Store
 	frontier *frontier.Frontier
 	log      *slog.Logger
+	began    time.Time             // of the run
+	recorded bool                  // the journal says what is in flight, as in a crawl of several machines
 	retry    bool                  // --retry-crashed
 	retried  map[frontier.Key]bool // pages and sitemaps that retry tries again, alone from the first; not changed once there are leases
+	waiting  sync.Once             // for the message that pages wait
 }
 
-// mustBeAlone says whether a lease is for a page or a sitemap that is tried alone.
-func (g *crashGuard) mustBeAlone(l *frontier.Lease) bool {
+// suspect says whether a page with so many unclean ends, some of them alone, is tried alone, and how old the run must be
+// for that.
+func suspect(ends, alone int) (suspected bool, age time.Duration) {
+	if ends < aloneAfter && alone == 0 {
+		return false, 0
+	}
+	return true, calm * time.Duration(1+alone)
+}
+
+// judge says whether a lease is for a page or a sitemap that is tried alone, and how long it has to wait before.
+func (g *crashGuard) judge(l *frontier.Lease) (alone bool, wait time.Duration) {
 	if l.Kind() == frontier.KindRobots {
-		return false // it is not recorded as in flight
+		return false, 0 // it is not noted as in flight
 	}
 	key := l.Link().Key
-	n, alone := g.store.UncleanEnds(key)
-	if alone {
-		return g.retry
+	ends, aloneEnds := g.store.UncleanEnds(key)
+	suspected, age := suspect(ends, aloneEnds)
+	switch {
+	case g.retried[key], suspected && g.retry:
+		return true, 0
+	case !suspected, aloneEnds >= crashedAfter: // see crashedAlone
+		return false, 0
 	}
-	return n >= aloneAfter || g.retried[key]
+	if wait = age - time.Since(g.began); wait > 0 {
+		g.waiting.Do(func() {
+			g.log.Info("some URLs were in flight when earlier runs ended without notice: they wait until this run has lasted a while, and are then tried alone",
+				"url", l.URL().String(), "unclean_ends", ends, "wait", wait.Round(time.Second))
+		})
+	}
+	return true, max(0, wait)
 }
 
-// crashedAlone returns why a page or a sitemap is given up: the process ended without notice while it was tried alone. It is empty otherwise, and if the user
+// crashedAlone returns why a page or a sitemap is given up: the process ended without notice twice while it was tried alone. It is empty otherwise, and if the user
 // asks for another try.
 func (g *crashGuard) crashedAlone(l *frontier.Lease) string {
 	n, alone := g.store.UncleanEnds(l.Link().Key)
-	if !alone || g.retry {
+	if alone < crashedAfter || g.retry {
 		return ""
 	}
-	return fmt.Sprintf("the process ended without notice while this was tried alone (it was in flight at %s)", words.Count(int64(n), "such end"))
+	return fmt.Sprintf("the process ended without notice %d times while this was tried alone (it was in flight at %s)", alone, words.Count(int64(n), "such end"))
 }
 
-// markAlone makes durable that a page or a sitemap is in flight with nothing else being read.
-func (g *crashGuard) markAlone(ctx context.Context, l *frontier.Lease) error {
-	key := l.Link().Key
-	n, _ := g.store.UncleanEnds(key)
-	g.log.Info("trying a URL alone, because it was in flight when earlier runs ended without notice", "url", l.URL().String(), "unclean_ends", n)
-	if _, err := g.store.Commit(frontier.Record{Alone: []frontier.Key{key}}); err != nil {
+// begin notes that a worker reads a page or a sitemap from now on, in case it ends the process.
+func (g *crashGuard) begin(ctx context.Context, worker int, l *frontier.Lease, alone bool) error {
+	if l.Kind() == frontier.KindRobots {
+		return nil
+	}
+	link := l.Link()
+	if alone {
+		n, _ := g.store.UncleanEnds(link.Key)
+		g.log.Info("trying a URL alone, because it was in flight when earlier runs ended without notice", "url", l.URL().String(), "unclean_ends", n)
+	}
+	if !g.recorded {
+		return g.store.SetInFlight(worker, &link, alone)
+	}
+	if !alone && link.Visit > 1 {
+		return nil // an answer of 304 needs no record
+	}
+	if err := l.RecordInFlight(); err != nil || !alone {
+		return err
+	}
+	if _, err := g.store.Commit(frontier.Record{Alone: []frontier.Key{link.Key}}); err != nil {
 		return err
 	}
 	return g.store.Flush(ctx)
+}
+
+// reading is called before the body of an answer is read.
+func (g *crashGuard) reading(l *frontier.Lease) error {
+	if !g.recorded {
+		return nil
+	}
+	return l.RecordInFlight()
+}
+
+// end notes that the worker has ended a page or a sitemap that was tried alone. Of others it is known by their records.
+func (g *crashGuard) end(worker int) error {
+	if g.recorded {
+		return nil
+	}
+	return g.store.ClearInFlight(worker)
 }
 
 // retryCrashed queues the pages and sitemaps again that were given up because they ended the process.

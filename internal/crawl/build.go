@@ -161,7 +161,7 @@ func newFrontier(s *config.Settings, store *state.Store, registry *pace.Registry
 	}
 	o := frontierOptions(s)
 	o.Seed, o.Registry, o.URLsUsed, o.Run, o.Continues = store.Seed(), registry, int64(counters.Counted), store.Run(), began(store)
-	o.Generation, o.MarkWhenRead, o.Admit, o.Observe = generation, generation > 0, a.admit, hosts.observe
+	o.Generation, o.Admit, o.Observe = generation, a.admit, hosts.observe
 	if cluster != nil {
 		o.Closed, o.MayStart, o.Continues, o.MaxURLs = true, cluster.MayStart, store.Run(), 0
 		o.Grants = cluster.Crawl().MaxURLs > 0

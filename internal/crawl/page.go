@@ -455,12 +455,10 @@ func (w *pageServer) extendScope(start, target urlnorm.URL) {
 	}
 }
 
-// read parses a page and takes its facts. In a recrawl, it is recorded only now that the page is in flight, in case that it ends the process.
+// read parses a page and takes its facts. In a recrawl of several machines, it is recorded only now that the page is in flight, in case it ends the process.
 func (w *pageServer) read(ctx context.Context, l *frontier.Lease, f *finish, u urlnorm.URL, resp *fetch.Response) error {
-	if w.visits.Generation() > 0 {
-		if err := l.Reading(); err != nil {
-			return err
-		}
+	if err := w.crashes.reading(l); err != nil {
+		return err
 	}
 	if err := w.parsing.acquire(ctx); err != nil {
 		return err

@@ -53,9 +53,9 @@ type workers struct {
 // run starts the workers and returns when all have ended. If one fails, the others are stopped: only the store can make it fail.
 func (ws *workers) run(leasing, fetching context.Context, stop func()) error {
 	var group errgroup.Group
-	for range ws.number {
+	for i := range ws.number {
 		group.Go(func() error {
-			w := &worker{workers: ws, page: pageServer{pageTools: ws.pages}}
+			w := &worker{workers: ws, index: i, page: pageServer{pageTools: ws.pages}}
 			err := w.work(leasing, fetching)
 			if err != nil {
 				stop()
@@ -69,7 +69,8 @@ func (ws *workers) run(leasing, fetching context.Context, stop func()) error {
 // worker takes leases until there are none left or leasing ends. It holds a permit of the governor while it has one.
 type worker struct {
 	*workers
-	page pageServer
+	index int // from 0
+	page  pageServer
 }
 
 // work takes and serves leases until leasing ends or there are none left. The lease being served goes on until fetching ends.
@@ -125,11 +126,16 @@ func (w *worker) ended(err error) {
 	}
 }
 
-// serve does what a lease is for and ends it, also if it fails. A page that may have ended the process before waits until
-// nothing else is being read; if leasing ends meanwhile, the lease is returned.
+// serve does what a lease is for and ends it, also if it fails. A page that may have ended the process before goes back
+// to the queue while the run is young, and waits then until nothing else is being read; if leasing ends meanwhile, the
+// lease is returned.
 func (w *worker) serve(leasing, ctx context.Context, l *frontier.Lease) (err error) {
 	defer l.Abandon()
-	alone := w.crashes.mustBeAlone(l)
+	alone, wait := w.crashes.judge(l)
+	if wait > 0 {
+		_, err := w.done(l, frontier.Result{Delay: wait})
+		return err
+	}
 	if err := w.gate.Enter(leasing, alone); err != nil {
 		_, err := w.done(l, frontier.Result{})
 		return err
@@ -159,16 +165,14 @@ func (w *worker) serve(leasing, ctx context.Context, l *frontier.Lease) (err err
 		ctx = inner
 	}
 	if alone {
-		err := l.Reading()
-		if err == nil {
-			err = w.crashes.markAlone(ctx, l)
-		}
-		if ctx.Err() != nil {
-			_, err := w.done(l, frontier.Result{})
-			return err
-		} else if err != nil {
+		defer func() { err = errors.Join(err, w.crashes.end(w.index)) }()
+	}
+	if err := w.crashes.begin(ctx, w.index, l, alone); err != nil {
+		if ctx.Err() == nil {
 			return err
 		}
+		_, err := w.done(l, frontier.Result{})
+		return err
 	}
 	switch l.Kind() {
 	case frontier.KindRobots:

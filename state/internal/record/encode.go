@@ -32,6 +32,9 @@ const (
 // leasedAlone is the flag of a page that is in flight with nothing else being read.
 const leasedAlone = 1
 
+// aloneTwice is the flag of a page that was in flight so at two unclean ends; it also has the flag leasedAlone.
+const aloneTwice = 2
+
 // contents is what a record says, with a list for each section. It is used for one record.
 type contents struct {
 	*frontier.Record

@@ -342,7 +342,7 @@ func TestChangeBytes(t *testing.T) {
 }
 
 func TestOpenedRoundTrip(t *testing.T) {
-	want := map[frontier.Key]UncleanEnds{key(1): {Count: 1}, key(2): {Count: 200, Alone: true}, {Host: 9 << 56}: {Count: 3}}
+	want := map[frontier.Key]UncleanEnds{key(1): {Count: 1}, key(2): {Count: 200, Alone: 1}, {Host: 9 << 56}: {Count: 5, Alone: 2}}
 	var v recorder
 	if err := v.walk(AppendOpened(nil, 3, AllPartitions(), want)); err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package record
 import (
 	"encoding/binary"
 	"math"
+	"math/bits"
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
@@ -408,13 +409,22 @@ func DecodeDifferences(b []byte) (change uint8, differences []byte, err error) {
 // UncleanEnds is what is known of a page that unclean ends found in flight.
 type UncleanEnds struct {
 	Count int
-	Alone bool // at one of them the page was in flight alone
+	Alone int // at how many of them the page was in flight alone, up to 2
+}
+
+// Another adds one more end.
+func (e UncleanEnds) Another(alone bool) UncleanEnds {
+	e.Count++
+	if alone && e.Alone < 2 {
+		e.Alone++
+	}
+	return e
 }
 
 // AppendInFlight appends the value of an x entry.
 func AppendInFlight(dst []byte, ends UncleanEnds) []byte {
 	dst = binary.AppendUvarint(append(dst, Version), uint64(ends.Count))
-	return append(dst, Flag(ends.Alone, leasedAlone))
+	return append(dst, Flag(ends.Alone > 0, leasedAlone)|Flag(ends.Alone > 1, aloneTwice))
 }
 
 // InFlight reads the value of an x entry. Flags were added to it later.
@@ -426,7 +436,7 @@ func (r *Reader) InFlight() (ends UncleanEnds, err error) {
 	}
 	ends.Count = int(r.UpTo(math.MaxInt32))
 	if len(r.B) > 0 {
-		ends.Alone = r.U8()&leasedAlone != 0
+		ends.Alone = bits.OnesCount8(r.U8() & (leasedAlone | aloneTwice))
 	}
 	return ends, r.Done(what)
 }
