@@ -4,11 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"net/http"
-	"net/http/httptest"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -16,12 +13,12 @@ import (
 	"github.com/mapwright/mapwright/internal/testweb"
 )
 
-// killsPerCrawl is how often one crawl is killed: after three unclean ends pages are tried alone, and one that is in flight then when the crawl is killed is given
-// up, which is another test.
+// killsPerCrawl is how often one crawl is killed. A page that is in flight at three unclean ends waits for ten seconds of
+// the next run, which is another test.
 const killsPerCrawl = 3
 
-// killsAnywhere is how many kills of one crawl may come before what the run has done is on disk. A page that is in flight at four unclean ends is given up, which is
-// another test, so before later kills the crawl is settled: see process.settle.
+// killsAnywhere is how many kills of one crawl may come before what the run has done is on disk. Before later kills the
+// crawl is settled, so that few pages have to wait: see process.settle.
 const killsAnywhere = 2
 
 // A crawl that is killed anywhere, and resumed with whatever settings, ends as one that was never killed: the same URLs, outcomes and statuses, none
@@ -181,19 +178,67 @@ func (k *killing) checkRequests(t *testing.T, web *testweb.Server, lost int) {
 	}
 }
 
-// A page that is in flight whenever the program is killed is tried alone after the third time. If the program is killed then too, the page is given up, instead of
-// killing it for ever. It is tried again when the user asks for that.
+// A crawl that is killed again and again after a fraction of a second, so that the same pages are in flight at many
+// ends, has no page that is crashed: it ends as one that was never killed.
+func TestCrashManyKills(t *testing.T) {
+	t.Parallel()
+	kills, size := 10, 100
+	if *crashes >= 60 {
+		kills, size = 60, 1000
+	}
+	seed := *crashSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("-crash-seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 0))
+	slow := testweb.OnAll(testweb.Slow{Delay: 30 * time.Millisecond})
+	web := serve(t, testweb.Config{Hosts: 4, Pages: size, CrossHost: 0.3, Faults: slow})
+	dir := filepath.Join(t.TempDir(), "data")
+	begin := slowCrawl(web, dir)
+	args := begin
+	for range kills {
+		p := start(t, args...)
+		select {
+		case <-time.After(time.Duration(80+rnd.IntN(221)) * time.Millisecond):
+		case <-p.done:
+		}
+		if got := p.kill(); got.code == 0 {
+			break // it was done before
+		} else if got.code != -1 {
+			t.Fatalf("exit status %d, want 0", got.code)
+		}
+		args = []string{"resume", "--data-dir", dir}
+		if !begun(t, dir, web) {
+			args = begin
+		}
+	}
+	rep := ended(t, run(t, args...), dir, 0, "complete", "")
+	if len(rep.Outcomes) != 1 || rep.Outcomes["ok"] == 0 {
+		t.Errorf("outcomes %v, want ok only", rep.Outcomes)
+	}
+	foundExactly(t, web, testweb.Crawl{Starts: web.StartURLs()[:1], Scope: "any"}, readLines(t, dir))
+}
+
+// A page that is in flight whenever the program is killed is tried alone after the third time, when the run is ten seconds
+// old. If the program is killed then too, and once more, the page is given up, instead of killing it for ever, whatever
+// looks at the crawl in between. It is tried again when the user asks for that.
 func TestPageThatKills(t *testing.T) {
 	t.Parallel()
 	web, dir, p := hanging(t)
 	asked := pages(web)
-	for range aloneAfter {
-		flush(t, dir)
+	for deaths := 1; deaths < 5; deaths++ {
 		p.kill()
+		for _, looks := range []string{"status", "export", "changes"}[:deaths-1] {
+			run(t, looks, "--data-dir", dir)
+		}
 		p = start(t, "resume", "--data-dir", dir)
 		asked++
 		p.until("the page that hangs is asked for again", func() bool { return pages(web) == asked })
 		p.until("only that page is in flight", func() bool { return status(t, dir).settled(30) })
+		if age := time.Since(p.began); deaths >= 3 && age < time.Duration(deaths-2)*10*time.Second {
+			t.Errorf("after %d deaths it is asked for again when the run is %v old", deaths, age)
+		}
 	}
 	p.says("trying a URL alone")
 	p.kill()
@@ -231,146 +276,5 @@ func TestPageThatKills(t *testing.T) {
 	}
 	if n := pages(web); n != asked+1 {
 		t.Errorf("%d pages were asked for, want %d", n, asked+1)
-	}
-}
-
-// A sitemap that ends the process is given up as a page is, and is read when the user asks for another try: its entries and the links that it skips are
-// those of a crawl that read it at once.
-func TestSitemapThatKills(t *testing.T) {
-	t.Parallel()
-	var hang atomic.Bool
-	hang.Store(true)
-	s := newMapSite(t, func(w http.ResponseWriter, r *http.Request) bool {
-		switch r.URL.Path {
-		case "/robots.txt":
-			fmt.Fprint(w, "Sitemap: http://a.test/map.xml\n")
-		case "/map.xml":
-			if hang.Load() {
-				<-r.Context().Done()
-				return true
-			}
-			writeURLs(w, "http://a.test/only-there", "http://else.test/")
-		default:
-			writePage(w, r.URL.Path)
-		}
-		return true
-	})
-	dir := filepath.Join(t.TempDir(), "data")
-	args := s.flags(dir, "--profile", "own-site")
-	for n := range aloneAfter + 1 {
-		p := start(t, args...)
-		p.until("the sitemap is asked for and nothing else is in flight", func() bool { return len(s.requests("a.test/map.xml")) == n+1 && status(t, dir).settled(1) })
-		flush(t, dir)
-		p.kill()
-		args = []string{"resume", "--data-dir", dir}
-	}
-	rep := ended(t, run(t, args...), dir, 0, "complete", "")
-	if all := strings.Join(rep.Warnings, " "); !strings.Contains(all, "sitemap http://a.test/map.xml: the process ended without notice") || !strings.Contains(all, "--retry-crashed") {
-		t.Errorf("warnings %q do not say that the sitemap was given up, and how to try it again", rep.Warnings)
-	}
-
-	if n := len(s.requests("a.test/map.xml")); n != aloneAfter+1 || rep.Outcomes["ok"] != 1 {
-		t.Errorf("the sitemap was asked for %d times, want %d; outcomes %v", n, aloneAfter+1, rep.Outcomes)
-	}
-
-	// A run that does not finish the sitemap leaves it queued, once.
-	p := start(t, append(args, "--retry-crashed")...)
-	p.until("the sitemap is asked for again", func() bool { return len(s.requests("a.test/map.xml")) == aloneAfter+2 })
-	flush(t, dir)
-	p.kill()
-	hang.Store(false)
-	for range 2 {
-		rep = ended(t, run(t, append(args, "--retry-crashed")...), dir, 0, "complete", "")
-		if l := readLines(t, dir)["http://a.test/only-there"]; l.Outcome != "ok" || l.Source != "sitemap" || rep.URLs != 2 || rep.SkippedLinks["sitemap_cross_site"] != 1 {
-			t.Errorf("the page that the sitemap lists is %q from %q; %d URLs, skipped %v", l.Outcome, l.Source, rep.URLs, rep.SkippedLinks)
-		}
-	}
-	if n := len(s.requests("a.test/map.xml")); n != aloneAfter+3 {
-		t.Errorf("the sitemap was asked for %d times, want %d", n, aloneAfter+3)
-	}
-}
-
-// aloneAfter is how many unclean ends find a page in flight before it is tried alone.
-const aloneAfter = 3
-
-// Healthy pages that were in flight at three unclean ends, the start page among them, are tried one at a time with nothing else in flight, and end as in a
-// crawl that was never killed.
-func TestHealthyPagesAfterKills(t *testing.T) {
-	t.Parallel()
-	const links = 12
-	var inflight, most, asked atomic.Int32 // requests for pages
-	var open atomic.Pointer[chan struct{}] // closed when pages may be answered
-	hold := func() { c := make(chan struct{}); open.Store(&c) }
-	left := make(chan struct{}, 10*links) // has an element for each request that has ended
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, "/sitemap") || r.URL.Path == "/robots.txt" {
-			http.NotFound(w, r)
-			return
-		}
-		n := inflight.Add(1)
-		defer func() {
-			inflight.Add(-1)
-			left <- struct{}{}
-		}()
-		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
-		}
-		asked.Add(1)
-		select {
-		case <-*open.Load():
-		case <-r.Context().Done():
-			return
-		}
-		w.Header().Set("Content-Type", "text/html")
-		fmt.Fprintf(w, "<html><title>%s</title>", r.Host)
-		if r.Host == "start.test" {
-			for i := range links {
-				fmt.Fprintf(w, "<a href=http://h%d.test/>%d</a>", i, i)
-			}
-		}
-	}))
-	t.Cleanup(web.Close)
-	dir := filepath.Join(t.TempDir(), "data")
-	args := []string{"crawl", "--start-url", "http://start.test/", "--scope", "any", "--profile", "own-site", "--resolve", "*:80:" + web.Listener.Addr().String(), "--data-dir", dir, "--timeout", "1h"}
-	// kill kills the program while so many pages wait for an answer, which are on disk as in flight.
-	kill := func(p *process, waiting int32) {
-		t.Helper()
-		p.until("the pages are asked for", func() bool { return inflight.Load() == waiting })
-		if got := run(t, "export", "--data-dir", dir, "--output", t.TempDir()); got.code != 0 {
-			t.Fatalf("export ends with %d", got.code)
-		}
-		p.kill()
-		for range waiting {
-			<-left
-		}
-		args = []string{"resume", "--data-dir", dir}
-	}
-	hold()
-	for range aloneAfter {
-		kill(start(t, args...), 1)
-	}
-	p := start(t, args...)
-	p.until("the start page is asked for", func() bool { return inflight.Load() == 1 })
-	first := *open.Load()
-	hold() // the other pages
-	close(first)
-	<-left
-	kill(p, links)
-	for range aloneAfter - 1 {
-		kill(start(t, args...), links)
-	}
-	most.Store(0)
-	asked.Store(0)
-	p = start(t, args...)
-	p.until("several pages are leased", func() bool { return asked.Load() > 0 && status(t, dir).InFlight > 1 })
-	if n := asked.Load(); n != 1 {
-		t.Errorf("%d pages are asked for, want one alone", n)
-	}
-	close(*open.Load())
-	rep := ended(t, p.wait(), dir, 0, "complete", "")
-	if rep.Outcomes["ok"] != 1+links || len(rep.Outcomes) != 1 {
-		t.Errorf("outcomes %v, want %d ok", rep.Outcomes, 1+links)
-	}
-	if n := most.Load(); n != 1 {
-		t.Errorf("%d requests were in flight together, want each alone", n)
 	}
 }
