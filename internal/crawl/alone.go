@@ -117,9 +117,10 @@ func (g *crashGuard) reading(l *frontier.Lease) error {
 	return l.RecordInFlight()
 }
 
-// end notes that the worker has ended a page or a sitemap that was tried alone. Of others it is known by their records.
-func (g *crashGuard) end(worker int) error {
-	if g.recorded {
+// end notes that a worker does not read a page or a sitemap any more. Of one that is finished the journal says so, a
+// moment later.
+func (g *crashGuard) end(worker int, l *frontier.Lease, alone bool) error {
+	if g.recorded || l.Kind() == frontier.KindRobots || l.IsFinished() && !alone {
 		return nil
 	}
 	return g.store.ClearInFlight(worker)

@@ -34,6 +34,7 @@ type mortal struct {
 	start    string
 	answers  map[string]string // by URL
 	takes    time.Duration     // of every answer
+	fails    string            // URL that cannot be fetched
 	deadly   string            // URL that ends the process
 	died     chan struct{}     // has an element when the process is ended from inside
 
@@ -106,6 +107,9 @@ func (m *mortal) Do(ctx context.Context, r fetch.Request) (*fetch.Response, erro
 	}
 	select {
 	case <-takes:
+		if url == m.fails {
+			return nil, &fetch.Error{Kind: fetch.ReadError, Phase: "body", Err: io.ErrUnexpectedEOF}
+		}
 		return resp, nil
 	case <-ctx.Done():
 		return canceled(ctx.Err())
@@ -280,6 +284,24 @@ func TestKilledAgainAndAgain(t *testing.T) {
 		rep := m.live(nil)
 		if len(rep.Outcomes) != 1 || rep.Outcomes["ok"] != 61 || len(m.alone) == 0 || time.Since(began) < calm {
 			t.Errorf("outcomes %v after %v, want 61 ok; %d tried alone", rep.Outcomes, time.Since(began), len(m.alone))
+		}
+	})
+}
+
+// A page that waits for another attempt, or that is read, is not in flight.
+func TestKilledWhileNothingIsInFlight(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		m := newMortal(t, 100*time.Millisecond)
+		m.site(5)
+		m.fails = pageOf(3)
+		for range aloneAfter + 1 {
+			if m.live(time.After(time.Second)) != nil || len(m.inflight) > 0 {
+				t.Fatalf("the crawl is not killed while a page waits: %v are in flight", m.inflight)
+			}
+		}
+		m.fails = ""
+		if rep := m.live(nil); rep.Outcomes["ok"] != 6 || m.waited || len(m.alone) > 0 {
+			t.Errorf("outcomes %v; pages waited: %v; tried alone: %v", rep.Outcomes, m.waited, m.alone)
 		}
 	})
 }

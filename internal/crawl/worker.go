@@ -164,9 +164,7 @@ func (w *worker) serve(leasing, ctx context.Context, l *frontier.Lease) (err err
 		defer w.denied.End(flight)
 		ctx = inner
 	}
-	if alone {
-		defer func() { err = errors.Join(err, w.crashes.end(w.index)) }()
-	}
+	defer func() { err = errors.Join(err, w.crashes.end(w.index, l, alone)) }()
 	if err := w.crashes.begin(ctx, w.index, l, alone); err != nil {
 		if ctx.Err() == nil {
 			return err
