@@ -32,7 +32,7 @@ func TestGoldenBytes(t *testing.T) {
 		line(name, Append(nil, 300, &r, &Bodies{}))
 	}
 	line("opened", AppendOpened(nil, 300, AllPartitions(), map[frontier.Key]UncleanEnds{
-		key(1): {Count: 1}, {Host: 9 << 56, Lo: 1}: {Count: 200, Alone: true},
+		key(1): {Count: 1}, {Host: 9 << 56, Lo: 1}: {Count: 200, Alone: 1},
 	}))
 	var closed PartitionSet
 	closed.Add(7)
