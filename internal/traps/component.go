@@ -11,6 +11,7 @@ import (
 type component struct {
 	subject    uint64 // host and name; the name of a segment is the path before it, that of a query its names
 	start, end int    // of the value in the URL's text
+	rest       uint64 // hash of the URL without the value; set by Read
 }
 
 // maxComponents is how many components of a URL are looked at.
@@ -25,7 +26,7 @@ func (h hasher) appendComponents(list []component, u urlnorm.URL) []component {
 	path, query := u.Path(), u.Query()
 	add := func(kind, name string, start, end int) {
 		if len(list) < maxComponents && end > start {
-			list = append(list, component{h.sum(host, kind, name), start, end})
+			list = append(list, component{subject: h.sum(host, kind, name), start: start, end: end})
 		}
 	}
 	several := strings.ContainsAny(query, "&;")
@@ -63,28 +64,28 @@ func (h hasher) appendComponents(list []component, u urlnorm.URL) []component {
 		add("?*", names.String(), list[0].start, list[inQuery-1].end)
 	}
 	for at := 0; at < len(path); {
-		end := at + indexAny(path[at:], "/")
-		if end == len(path) {
+		i := strings.IndexByte(path[at:], '/')
+		if i < 0 {
 			break
 		}
-		add("/", path[:at], pathAt+at, pathAt+end)
-		at = end + 1
+		add("/", path[:at], pathAt+at, pathAt+at+i)
+		at += i + 1
 	}
 	return list
 }
 
-// indexAny is where the first of some characters is, or the length of the text.
+// indexAny is where the first of two characters is, or the length of the text.
 func indexAny(text, chars string) int {
-	if i := strings.IndexAny(text, chars); i >= 0 {
-		return i
+	for i := range len(text) {
+		if text[i] == chars[0] || text[i] == chars[1] {
+			return i
+		}
 	}
 	return len(text)
 }
 
-// cutAny cuts a text at the first of some characters. The second part is empty if there is none of them.
+// cutAny cuts a text at the first of two characters. The second part is empty if there is none of them.
 func cutAny(text, chars string) (before, after string) {
-	if i := strings.IndexAny(text, chars); i >= 0 {
-		return text[:i], text[i+1:]
-	}
-	return text, ""
+	i := indexAny(text, chars)
+	return text[:i], text[min(i+1, len(text)):]
 }

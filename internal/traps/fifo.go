@@ -1,5 +1,10 @@
 package traps
 
+import (
+	"maps"
+	"slices"
+)
+
 // A fifo is a map of bounded size. If it is full, a new key takes the place of the one that was
 // put in first.
 type fifo[V any] struct {
@@ -45,6 +50,10 @@ func (f *fifo[V]) add(k uint64) bool {
 }
 
 func (f *fifo[V]) len() int { return len(f.order) }
+
+func (f *fifo[V]) clone() *fifo[V] {
+	return &fifo[V]{f.most, maps.Clone(f.values), slices.Clone(f.order), f.first}
+}
 
 // all goes through the entries, the oldest first.
 func (f *fifo[V]) all(yield func(uint64, V) bool) {

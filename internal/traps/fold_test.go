@@ -55,7 +55,7 @@ func TestFoldIsTheSameAfterASnapshot(t *testing.T) {
 	for _, e := range all {
 		whole.Fold(e)
 	}
-	if whole.params.ineffective.len() == 0 || whole.seqs.pages.len() == 0 || whole.combos.sets.len() == 0 || whole.params.claims.len() == 0 {
+	if whole.ineffective.Load().len() == 0 || whole.seqs.pages.len() == 0 || whole.combos.sets.len() == 0 || whole.params.claims.len() == 0 {
 		t.Fatal("the history lacks some evidence")
 	}
 	want := snapshot(t, whole)

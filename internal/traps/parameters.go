@@ -17,12 +17,11 @@ import (
 // different, which may be counters of visits or tables, they say nothing. A component has no effect if
 // pages agree on many paths, with many values and many texts, and hardly any differ.
 type parameters struct {
-	values      int               // see Rules
-	rests       fifo[observation] // by component and rest
-	seen        fifo[uint32]      // by component: how many rests were put in, up to manyRests
-	subjects    fifo[*subject]    // components of which pages agreed or differed
-	ineffective fifo[struct{}]
-	claims      fifo[claim] // by URL without the values of all ineffective components
+	values   int               // see Rules
+	rests    fifo[observation] // by component and rest
+	seen     fifo[uint32]      // by component: how many rests were put in, up to manyRests
+	subjects fifo[*subject]    // components of which pages agreed or differed
+	claims   fifo[claim]       // by URL without the values of all ineffective components
 }
 
 // An observation is what was seen of a rest.
@@ -78,7 +77,10 @@ const (
 )
 
 func newParameters(values int) parameters {
-	return parameters{values, newFIFO[observation](maxRests), newFIFO[uint32](maxSeen), newFIFO[*subject](maxSubjects), newFIFO[struct{}](maxIneffective), newFIFO[claim](maxClaims)}
+	return parameters{
+		values, newFIFO[observation](maxRests), newFIFO[uint32](maxSeen), newFIFO[*subject](maxSubjects),
+		newFIFO[claim](maxClaims),
+	}
 }
 
 // hasDiffered reports whether pages with a rest differed. Nothing more can be learned from it then.
@@ -99,11 +101,14 @@ func (p *parameters) isSampled(id uint64) bool {
 // skips reports whether a rest is not looked at.
 func (p *parameters) skips(id, rest uint64) bool { return rest%restSample != 0 && p.isSampled(id) }
 
-// observe takes evidence of kind EvidenceParameter.
-func (p *parameters) observe(id, rest, path uint64, now observation) {
-	if p.ineffective.has(id) {
-		return
-	}
+// learns reports whether a page with a rest can say something about a component.
+func (p *parameters) learns(id, rest uint64) bool {
+	return !p.skips(id, rest) && !p.hasDiffered(id, rest)
+}
+
+// observe takes evidence of kind EvidenceParameter about a component that is not known to have no effect, and reports
+// whether it has none.
+func (p *parameters) observe(id, rest, path uint64, now observation) bool {
 	key := id ^ rest
 	o, known := p.rests.get(key)
 	if !known {
@@ -111,10 +116,10 @@ func (p *parameters) observe(id, rest, path uint64, now observation) {
 		if n, _ := p.seen.get(id); n < manyRests {
 			p.seen.put(id, n+1)
 		}
-		return
+		return false
 	}
 	if o.state == differed || o.value == now.value || o.text != now.text && o.words == now.words {
-		return
+		return false
 	}
 	s, ok := p.subjects.get(id)
 	if !ok {
@@ -131,7 +136,7 @@ func (p *parameters) observe(id, rest, path uint64, now observation) {
 		}
 		o.state = differed
 		p.rests.put(key, o)
-		return
+		return false
 	}
 	if o.state == seenOnce {
 		s.agree++
@@ -142,9 +147,7 @@ func (p *parameters) observe(id, rest, path uint64, now observation) {
 	addTo(&s.texts, now.text, onePathTexts)
 	addTo(&s.values, o.value, p.values)
 	addTo(&s.values, now.value, p.values)
-	if p.values > 0 && s.isIneffective(p.values) {
-		p.ineffective.add(id)
-	}
+	return p.values > 0 && s.isIneffective(p.values)
 }
 
 func (s *subject) isIneffective(values int) bool {
@@ -159,16 +162,19 @@ func addTo(set *[]uint64, v uint64, most int) {
 	}
 }
 
-// restOf is the hash of a URL without the values of its ineffective components, and the first of these. It
-// reports false if there is none.
-func (t *Traps) restOf(u urlnorm.URL) (rest, id uint64, ok bool) {
-	if t.params.ineffective.len() == 0 {
-		return 0, 0, false
+// restOf is the hash of a URL without the values of its ineffective components, the first of these, and the hash of
+// the URL. It reports false if there is none. It takes no lock, and hashes nothing while there is no such component.
+func (t *Traps) restOf(u urlnorm.URL) (rest, id, url uint64, ok bool) {
+	suspected := t.ineffective.Load()
+	if suspected.len() == 0 {
+		return 0, 0, 0, false
 	}
 	var buf [maxComponents]component
-	list := slices.DeleteFunc(t.hash.appendComponents(buf[:0], u), func(c component) bool { return !t.params.ineffective.has(c.subject) })
+	list := slices.DeleteFunc(t.hash.appendComponents(buf[:0], u), func(c component) bool {
+		return !suspected.has(c.subject)
+	})
 	if len(list) == 0 {
-		return 0, 0, false
+		return 0, 0, 0, false
 	}
 	id = list[0].subject
 	slices.SortFunc(list, func(a, b component) int { return cmp.Or(a.start-b.start, b.end-a.end) })
@@ -182,7 +188,7 @@ func (t *Traps) restOf(u urlnorm.URL) (rest, id uint64, ok bool) {
 		}
 	}
 	left.WriteString(text[at:])
-	return t.hash.sum(left.String()), id, true
+	return t.hash.sum(left.String()), id, t.hash.sum(text), true
 }
 
 // mayClaim reports whether a URL may stand for its rest.

@@ -36,7 +36,7 @@ func (t *Traps) Snapshot() ([]byte, error) {
 			w.words(list...)
 		}
 	})
-	saveFIFO(w, &t.params.ineffective, func(struct{}) {})
+	saveFIFO(w, t.ineffective.Load(), func(struct{}) {})
 	saveFIFO(w, &t.params.claims, func(c claim) { w.words(c.owner, c.word()) })
 	saveFIFO(w, &t.seqs.pages, func(struct{}) {})
 	saveFIFO(w, &t.seqs.hosts, func(h *sequenceHost) { w.words(uint64(h.barren), uint64(h.fruitful)) })
@@ -71,7 +71,7 @@ func (t *Traps) Restore(from io.Reader) error {
 	loadFIFO(r, &t.params.subjects, func() *subject {
 		return &subject{r.u32(), r.u32(), r.list(ineffectivePaths), r.list(onePathTexts), r.list(maxValues)}
 	})
-	loadFIFO(r, &t.params.ineffective, none)
+	loadFIFO(r, t.ineffective.Load(), none) // no other call is under way
 	loadFIFO(r, &t.params.claims, func() claim { return claimOf(r.word(), r.word()) })
 	loadFIFO(r, &t.seqs.pages, none)
 	loadFIFO(r, &t.seqs.hosts, func() *sequenceHost { return &sequenceHost{r.u32(), r.u32()} })

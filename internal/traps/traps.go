@@ -1,7 +1,9 @@
 package traps
 
 import (
+	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cespare/xxhash/v2"
 
@@ -50,7 +52,11 @@ type Traps struct {
 
 	pending sync.RWMutex // held for reading from when evidence is applied until it is committed
 
-	mu     sync.Mutex
+	// ineffective has the components that have no effect. It is replaced, under mu, and never changed: URLs are
+	// judged by it without a lock.
+	ineffective atomic.Pointer[fifo[struct{}]]
+
+	mu     sync.Mutex     // no text is hashed while it is held
 	texts  texts          // guarded by mu
 	params parameters     // guarded by mu
 	seqs   sequences      // guarded by mu
@@ -77,6 +83,8 @@ func New(rules Rules, seed uint64) *Traps {
 
 func (t *Traps) reset() {
 	t.texts, t.params, t.seqs, t.combos = newTexts(), newParameters(t.rules.Values), newSequences(), newCombinations()
+	none := newFIFO[struct{}](maxIneffective)
+	t.ineffective.Store(&none)
 	t.listed, t.counts = newFIFO[struct{}](maxListings), newFIFO[uint32](maxListers)
 }
 
@@ -99,45 +107,87 @@ func (t *Traps) Admit(l *frontier.Link, listed bool, e []frontier.Evidence) (Dec
 	if trap := t.static(l.URL); trap != "" {
 		return Decision{Trap: trap}, e
 	}
-	combo, combined := t.hash.comboOf(l.URL)
-	partition := l.Key.Host.Partition()
+	q := t.questionOf(l, listed)
+	if !q.claims && !q.repeats && !q.combined {
+		return Decision{}, e
+	}
+	trap, subject, e := t.judge(&q, e)
+	if trap == "" {
+		return Decision{}, e
+	}
+	return t.list(trap, subject, l, e)
+}
+
+// A question is what there is to ask about a new link, with all hashes that it takes.
+type question struct {
+	link   *frontier.Link
+	listed bool
+
+	claims          bool // the URL has components without effect
+	rest, component uint64
+	url, parent     uint64
+
+	repeats bool // the page that has the link repeated a text
+	host    uint64
+
+	combined bool // the query has several parameters
+	combo    combo
+	words    []uint64
+}
+
+func (t *Traps) questionOf(l *frontier.Link, listed bool) question {
+	q := question{link: l, listed: listed, repeats: l.Repeats > 0 && t.rules.Barren > 0 && !listed}
+	if q.combo, q.combined = t.hash.comboOf(l.URL); q.combined {
+		q.words = q.combo.words()
+	}
+	q.rest, q.component, q.url, q.claims = t.restOf(l.URL)
+	if q.repeats {
+		q.host = t.hash.sum(l.URL.Host())
+	}
+	if q.repeats || q.claims && l.Hops > 0 {
+		q.parent = t.hash.sum(l.Parent.String())
+	}
+	return q
+}
+
+// judge judges a link by what is known of pages. It returns the trap that it is, and the subject of that.
+func (t *Traps) judge(q *question, e []frontier.Evidence) (trap string, subject uint64, _ []frontier.Evidence) {
+	l, partition := q.link, q.link.Key.Host.Partition()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	url := uint64(0)
-	rest, id, claims := t.restOf(l.URL)
+	claims := q.claims
 	if claims {
-		url = t.hash.sum(l.URL.String())
-		if c, ok := t.params.claims.get(rest); ok && !c.mayClaim(url, l.Repeats) && !t.movesClaim(&c, l) {
-			if !listed {
-				return t.list(Ineffective, id, l, e)
+		c, ok := t.params.claims.get(q.rest)
+		moved := l.Hops > 0 && c.owner == q.parent // the owner of the claim redirects to it
+		if ok && !c.mayClaim(q.url, l.Repeats) && !moved {
+			if !q.listed {
+				return Ineffective, q.component, e
 			}
 			claims = false
 		}
 	}
-	if l.Repeats > 0 && t.rules.Barren > 0 && !listed {
-		host := t.hash.sum(l.URL.Host())
-		if page := t.hash.sum(l.Parent.String()); !t.seqs.pages.has(pageKey(host, page, barrenPage)) {
-			e = t.apply(e, frontier.Evidence{Partition: partition, Kind: EvidenceSequence, Subject: host, Words: []uint64{page, barrenPage}})
+	if q.repeats {
+		if !t.seqs.pages.has(pageKey(q.host, q.parent, barrenPage)) {
+			e = t.apply(e, frontier.Evidence{
+				Partition: partition, Kind: EvidenceSequence, Subject: q.host, Words: []uint64{q.parent, barrenPage},
+			})
 		}
-		if int(l.Repeats) > t.seqs.limit(host, t.rules.Barren) {
-			return t.list(Sequence, host, l, e)
+		if int(l.Repeats) > t.seqs.limit(q.host, t.rules.Barren) {
+			return Sequence, q.host, e
 		}
 	}
-	if combined {
-		if t.combos.judge(&combo, t.rules.Variants, t.rules.Reorders) {
-			return t.list(Combinations, combo.path, l, e)
+	if q.combined {
+		if t.combos.judge(&q.combo, t.rules.Variants, t.rules.Reorders) {
+			return Combinations, q.combo.path, e
 		}
-		e = t.apply(e, frontier.Evidence{Partition: partition, Kind: EvidenceCombination, Subject: combo.path, Words: combo.words()})
+		e = t.apply(e, frontier.Evidence{
+			Partition: partition, Kind: EvidenceCombination, Subject: q.combo.path, Words: q.words,
+		})
 	}
 	if claims {
-		e = t.claim(rest, url, l.Repeats, partition, e)
+		e = t.claim(q.rest, q.url, l.Repeats, partition, e)
 	}
-	return Decision{}, e
-}
-
-// movesClaim reports whether a link is where the owner of a claim redirects to.
-func (t *Traps) movesClaim(c *claim, l *frontier.Link) bool {
-	return l.Hops > 0 && c.owner == t.hash.sum(l.Parent.String())
+	return "", 0, e
 }
 
 // static judges a URL by itself.
@@ -154,11 +204,18 @@ func (t *Traps) static(u urlnorm.URL) string {
 }
 
 // list puts a trap on record, unless there are enough of its subject.
-func (t *Traps) list(trap string, subject uint64, l *frontier.Link, e []frontier.Evidence) (Decision, []frontier.Evidence) {
+func (t *Traps) list(
+	trap string, subject uint64, l *frontier.Link, e []frontier.Evidence,
+) (Decision, []frontier.Evidence) {
+	url := t.hash.sum(l.URL.String())
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if n, _ := t.counts.get(subject); n >= MaxListed {
 		return Decision{Trap: trap, Skip: true}, e
 	}
-	e = t.apply(e, frontier.Evidence{Partition: l.Key.Host.Partition(), Kind: EvidenceListed, Subject: subject, Words: []uint64{t.hash.sum(l.URL.String())}})
+	e = t.apply(e, frontier.Evidence{
+		Partition: l.Key.Host.Partition(), Kind: EvidenceListed, Subject: subject, Words: []uint64{url},
+	})
 	return Decision{Trap: trap}, e
 }
 
@@ -168,15 +225,23 @@ func (t *Traps) Lease(l *frontier.Link, listed bool) string {
 	if listed {
 		return ""
 	}
+	if l.Repeats > 0 && t.rules.Barren > 0 {
+		host := t.hash.sum(l.URL.Host())
+		t.mu.Lock()
+		limit := t.seqs.limit(host, t.rules.Barren)
+		t.mu.Unlock()
+		if int(l.Repeats) > limit {
+			return Sequence
+		}
+	}
+	rest, _, url, ok := t.restOf(l.URL)
+	if !ok {
+		return ""
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if l.Repeats > 0 && t.rules.Barren > 0 && int(l.Repeats) > t.seqs.limit(t.hash.sum(l.URL.Host()), t.rules.Barren) {
-		return Sequence
-	}
-	if rest, _, ok := t.restOf(l.URL); ok {
-		if c, claimed := t.params.claims.get(rest); claimed && !c.mayClaim(t.hash.sum(l.URL.String()), l.Repeats) {
-			return Ineffective
-		}
+	if c, claimed := t.params.claims.get(rest); claimed && !c.mayClaim(url, l.Repeats) {
+		return Ineffective
 	}
 	return ""
 }
@@ -184,13 +249,12 @@ func (t *Traps) Lease(l *frontier.Link, listed bool) string {
 // Answered says that there was an answer to a URL: it stands for its rest from now on. It appends evidence
 // to e.
 func (t *Traps) Answered(l *frontier.Link, e []frontier.Evidence) []frontier.Evidence {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	rest, _, ok := t.restOf(l.URL)
+	rest, _, url, ok := t.restOf(l.URL)
 	if !ok {
 		return e
 	}
-	url := t.hash.sum(l.URL.String())
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	if c, claimed := t.params.claims.get(rest); claimed && (c.owner == url || !c.mayClaim(url, l.Repeats)) {
 		return e
 	}
@@ -200,14 +264,14 @@ func (t *Traps) Answered(l *frontier.Link, e []frontier.Evidence) []frontier.Evi
 // Failed says that no answer to a URL came that can be relied on. Another URL of the same page may be
 // tried.
 func (t *Traps) Failed(l *frontier.Link, e []frontier.Evidence) []frontier.Evidence {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	rest, _, ok := t.restOf(l.URL)
+	rest, _, url, ok := t.restOf(l.URL)
 	if !ok {
 		return e
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	c, ok := t.params.claims.get(rest)
-	if !ok || c.owner != t.hash.sum(l.URL.String()) {
+	if !ok || c.owner != url {
 		return e
 	}
 	c.owner, c.version, c.failures = 0, c.version+1, c.failures+1
@@ -216,50 +280,60 @@ func (t *Traps) Failed(l *frontier.Link, e []frontier.Evidence) []frontier.Evide
 
 // Read takes the text of a page that was read, and its words, which are the text without numbers. It returns
 // the repeats of the page's links, and appends evidence to e.
-func (t *Traps) Read(l *frontier.Link, text, words uint64, e []frontier.Evidence) (repeats uint8, _ []frontier.Evidence) {
+func (t *Traps) Read(
+	l *frontier.Link, text, words uint64, e []frontier.Evidence,
+) (repeats uint8, _ []frontier.Evidence) {
 	if t.rules.Barren == 0 && t.rules.Values == 0 {
 		return 0, e
 	}
 	partition, host := l.Key.Host.Partition(), l.URL.Host()
 	sum := t.hash.withText(host, text)
+	var buf [maxComponents]component
+	list := t.components(buf[:0], l)
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	known := !t.texts.add(sum)
+	list = slices.DeleteFunc(list, func(c component) bool { return !t.params.learns(c.subject, c.rest) })
+	t.mu.Unlock()
 	if !known {
 		e = append(e, frontier.Evidence{Partition: partition, Kind: EvidenceText, Subject: sum})
 	}
-	if l.Visit > 1 {
-		return 0, e // the text may be the page's own
+	first := len(e)
+	for _, c := range list {
+		e = append(e, t.componentEvidence(partition, l.URL, c, text, words))
 	}
-	if t.rules.Values > 0 {
-		var buf [maxComponents]component
-		for _, c := range t.hash.appendComponents(buf[:0], l.URL) {
-			e = t.readComponent(partition, l.URL, c, text, words, e)
-		}
-	}
-	if known {
-		return uint8(min(int(l.Repeats)+1, 255)), e
-	}
-	if l.Repeats > 0 {
-		e = t.apply(e, frontier.Evidence{
-			Partition: partition, Kind: EvidenceSequence, Subject: t.hash.sum(host), Words: []uint64{t.hash.sum(l.URL.String()), fruitfulPage},
+	if l.Repeats > 0 && !known && l.Visit <= 1 {
+		e = append(e, frontier.Evidence{
+			Partition: partition, Kind: EvidenceSequence, Subject: t.hash.sum(host),
+			Words: []uint64{t.hash.sum(l.URL.String()), fruitfulPage},
 		})
 	}
-	return 0, e
+	t.foldAll(e[first:])
+	if known && l.Visit <= 1 { // else the text may be the page's own
+		repeats = uint8(min(int(l.Repeats)+1, 255))
+	}
+	return repeats, e
 }
 
-// readComponent appends the evidence about one component of a page that was read, if it can change anything.
-func (t *Traps) readComponent(partition uint8, u urlnorm.URL, c component, text, textWords uint64, e []frontier.Evidence) []frontier.Evidence {
-	if t.params.ineffective.has(c.subject) {
-		return e
+// components appends the components that a page may say something about.
+func (t *Traps) components(list []component, l *frontier.Link) []component {
+	if t.rules.Values == 0 || l.Visit > 1 {
+		return list
 	}
+	suspected, s := t.ineffective.Load(), l.URL.String()
+	list = t.hash.appendComponents(list, l.URL)
+	for i := range list {
+		list[i].rest = t.hash.sum(s[:list[i].start], s[list[i].end:])
+	}
+	return slices.DeleteFunc(list, func(c component) bool { return suspected.has(c.subject) })
+}
+
+// componentEvidence is the evidence about one component of a page that was read.
+func (t *Traps) componentEvidence(
+	partition uint8, u urlnorm.URL, c component, text, textWords uint64,
+) frontier.Evidence {
 	s := u.String()
-	rest := t.hash.sum(s[:c.start], s[c.end:])
-	if t.params.skips(c.subject, rest) || t.params.hasDiffered(c.subject, rest) {
-		return e
-	}
 	path := len(s) - len(u.RequestURI()) + len(u.Path()) // where it ends
-	words := []uint64{t.hash.sum(s[c.start:c.end]), rest, rest, text, textWords}
+	words := []uint64{t.hash.sum(s[c.start:c.end]), c.rest, c.rest, text, textWords}
 	if len(u.Query()) > 0 {
 		if c.start < path {
 			words[2] = t.hash.sum(s[:c.start], s[c.end:path])
@@ -267,7 +341,19 @@ func (t *Traps) readComponent(partition uint8, u urlnorm.URL, c component, text,
 			words[2] = t.hash.sum(s[:path])
 		}
 	}
-	return t.apply(e, frontier.Evidence{Partition: partition, Kind: EvidenceParameter, Subject: c.subject, Words: words})
+	return frontier.Evidence{Partition: partition, Kind: EvidenceParameter, Subject: c.subject, Words: words}
+}
+
+// foldAll folds in evidence of a page.
+func (t *Traps) foldAll(list []frontier.Evidence) {
+	if len(list) == 0 {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range list {
+		t.fold(&list[i])
+	}
 }
 
 // apply folds evidence in and appends it to a list.
@@ -289,7 +375,12 @@ func (t *Traps) fold(e *frontier.Evidence) {
 	case e.Kind == EvidenceText:
 		t.texts.add(e.Subject)
 	case e.Kind == EvidenceParameter && len(w) >= 5:
-		t.params.observe(e.Subject, w[1], w[2], observation{value: w[0], text: w[3], words: w[4]})
+		now := observation{value: w[0], text: w[3], words: w[4]}
+		if known := t.ineffective.Load(); !known.has(e.Subject) && t.params.observe(e.Subject, w[1], w[2], now) {
+			more := known.clone()
+			more.add(e.Subject)
+			t.ineffective.Store(more)
+		}
 	case e.Kind == EvidenceSequence && len(w) >= 2:
 		t.seqs.observe(e.Subject, w[0], w[1])
 	case e.Kind == EvidenceCombination && len(w) >= 2:
@@ -309,12 +400,14 @@ type hasher uint64
 
 // sum is the hash of texts one after the other.
 func (h hasher) sum(texts ...string) uint64 {
+	var buf [256]byte
+	b := buf[:0]
+	for _, s := range texts {
+		b = append(append(b, s...), 0)
+	}
 	var d xxhash.Digest
 	d.ResetWithSeed(uint64(h))
-	for _, s := range texts {
-		_, _ = d.WriteString(s) // a Digest never fails
-		_, _ = d.WriteString("\x00")
-	}
+	_, _ = d.Write(b) // a Digest never fails
 	return d.Sum64()
 }
 

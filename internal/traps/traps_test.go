@@ -146,8 +146,8 @@ func ineffective(t testing.TB, traps *Traps) {
 		page := i % 7
 		read(t, traps, fmt.Sprintf("/page-%d?sid=v%d", page, i), uint64(page)+1)
 	}
-	if traps.params.ineffective.len() != 1 {
-		t.Fatalf("%d parameters have no effect, want 1", traps.params.ineffective.len())
+	if traps.ineffective.Load().len() != 1 {
+		t.Fatalf("%d parameters have no effect, want 1", traps.ineffective.Load().len())
 	}
 }
 
@@ -250,7 +250,7 @@ func TestParametersWithAnEffect(t *testing.T) {
 		for v := range 2000 {
 			show(traps, v)
 		}
-		if traps.params.ineffective.len() > 0 {
+		if traps.ineffective.Load().len() > 0 {
 			t.Errorf("%s: the parameter is said to have no effect", name)
 		}
 	}
@@ -276,7 +276,7 @@ func TestManyRestsAreSampled(t *testing.T) {
 		t.Errorf("%d of %d rests were looked at, not %d to %d", observed, pages, low, high)
 	}
 	reads := 0
-	for traps.params.ineffective.len() == 0 && reads < pages {
+	for traps.ineffective.Load().len() == 0 && reads < pages {
 		article := reads % 500
 		read(t, traps, fmt.Sprintf("/session-%d/article-%d.html", reads, article), uint64(article))
 		reads++
@@ -296,8 +296,8 @@ func TestCountersDoNotHideParameters(t *testing.T) {
 		}
 		traps.Read(link(t, fmt.Sprintf("/p-%d?id=%d", page, v)), text, uint64(page)+1, nil)
 	}
-	if traps.params.ineffective.len() != 1 {
-		t.Errorf("%d parameters have no effect, want 1", traps.params.ineffective.len())
+	if traps.ineffective.Load().len() != 1 {
+		t.Errorf("%d parameters have no effect, want 1", traps.ineffective.Load().len())
 	}
 }
 
@@ -344,6 +344,26 @@ func TestComponents(t *testing.T) {
 		}
 		if strings.Join(got, " ") != strings.Join(want, " ") || len(names) != len(want) {
 			t.Errorf("%s: %q with %d names, want %q", path, got, len(names), want)
+		}
+	}
+}
+
+// A URL that nothing is suspected of is judged without the lock of the crawl, also if another parameter of its host has no
+// effect.
+func TestOrdinaryURLsTakeNoLock(t *testing.T) {
+	for _, suspected := range []bool{false, true} {
+		traps := New(testRules(), 1)
+		if suspected {
+			ineffective(t, traps)
+		}
+		l := link(t, "/catalogue/shoes/page-17.html?colour=red")
+		traps.mu.Lock()
+		trap := traps.Lease(l, false)
+		decision, e := traps.Admit(l, false, nil)
+		e = traps.Failed(l, traps.Answered(l, e))
+		traps.mu.Unlock()
+		if trap != "" || decision != (Decision{}) || len(e) > 0 {
+			t.Errorf("suspected %v: leased as %q, admitted as %+v, evidence %v", suspected, trap, decision, e)
 		}
 	}
 }
