@@ -28,26 +28,24 @@ const (
 	numOutcomes
 )
 
-func names() [numOutcomes]string {
-	return [...]string{
-		Pending: "pending", OK: "ok", Redirect: "redirect", RedirectLoop: "redirect_loop", HTTPError: "http_error", Throttled: "throttled",
-		BlockedByRobots: "blocked_by_robots", Timeout: "timeout", DNSError: "dns_error", ConnectError: "connect_error", TLSError: "tls_error",
-		ReadError: "read_error", RefusedAddress: "refused_address", TooLarge: "too_large", Trap: "trap", Crashed: "crashed", HostBlocked: "host_blocked",
-		Excluded: "excluded",
-	}
+var names = [numOutcomes]string{
+	Pending: "pending", OK: "ok", Redirect: "redirect", RedirectLoop: "redirect_loop", HTTPError: "http_error", Throttled: "throttled",
+	BlockedByRobots: "blocked_by_robots", Timeout: "timeout", DNSError: "dns_error", ConnectError: "connect_error", TLSError: "tls_error",
+	ReadError: "read_error", RefusedAddress: "refused_address", TooLarge: "too_large", Trap: "trap", Crashed: "crashed", HostBlocked: "host_blocked",
+	Excluded: "excluded",
 }
 
 // String is the outcome's name in sitemap.jsonl.
 func (o Outcome) String() string {
 	if o < numOutcomes {
-		return names()[o]
+		return names[o]
 	}
 	return fmt.Sprintf("outcome_%d", uint8(o))
 }
 
 // ParseOutcome finds an outcome by its name.
 func ParseOutcome(name string) (Outcome, bool) {
-	for i, n := range names() {
+	for i, n := range names {
 		if n == name {
 			return Outcome(i), true
 		}
