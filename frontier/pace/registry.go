@@ -14,6 +14,9 @@ const (
 	patience = int64(10 * time.Millisecond)
 	// keepHost is how long a host that no crawl asks any more is remembered after its last request.
 	keepHost = int64(time.Minute)
+	// mostForOthers bounds how long the settings of a crawl, or its failures, keep another crawl from a host. What the host
+	// itself asks for, by robots.txt, Retry-After or refusals, is known to each crawl, and has no such bound.
+	mostForOthers = time.Minute
 )
 
 // A Registry holds what the crawls of one process share about the hosts that several of them may ask: facts, and no
@@ -249,9 +252,9 @@ func (h *Handle) Apply(p Pace, c *Config, e Event) (Pace, Change, *Handle) {
 	s.facts = p.facts
 	switch {
 	case ch.Has(EffectBackedOff | EffectFailedAgain):
-		s.backoffUntil, s.failStart = max(s.backoffUntil, p.backoffUntil), max(s.failStart, p.failStart)
+		s.fail(&p, ch.Has(EffectBackedOff), e.Now.UnixNano())
 	case ch.Meaning == MeaningAnswered && e.Start.UnixNano() > s.failStart:
-		s.backoffUntil, s.failStart = 0, 0
+		s.backoffUntil, s.failStart, s.failures = 0, 0, 0
 	}
 	return p, ch, s.offer(h, e.Now.UnixNano())
 }

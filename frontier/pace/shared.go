@@ -20,6 +20,7 @@ type sharedHost struct {
 	gapUntil     int64 // Unix ns; when the gap after it ends that crawls demand which had it in force and ask no more
 	backoffUntil int64 // Unix ns; of the last failure in any crawl
 	failStart    int64 // Unix ns; start of the request that failed
+	failures     int   // in a row, over all crawls
 
 	inflight  int // slots taken
 	unstarted int // of them, without a request yet
@@ -40,12 +41,12 @@ func (s *sharedHost) inForce(h *Handle) Terms {
 	return Terms{Gap: max(t.Gap, others.Gap), Paced: t.Paced || others.Paced, Limit: min(t.Limit, others.Limit)}
 }
 
-// ofOthers is what the other active crawls demand.
+// ofOthers is what the other active crawls demand, their gaps up to mostForOthers.
 func (s *sharedHost) ofOthers(h *Handle) Terms {
 	t := Terms{Limit: math.MaxInt}
 	for _, other := range s.handles {
 		if other != h && other.isActive() {
-			t.Gap = max(t.Gap, other.terms.Gap)
+			t.Gap = max(t.Gap, min(other.terms.Gap, mostForOthers))
 			t.Paced = t.Paced || other.terms.Paced
 			t.Limit = min(t.Limit, other.terms.Limit)
 		}
@@ -78,10 +79,20 @@ func (s *sharedHost) start(h *Handle, gap time.Duration, now int64) {
 	s.lastStart = max(s.lastStart, now)
 }
 
+// fail begins a backoff for all crawls. It grows with the failures in a row over all of them: a host that answers one crawl
+// is not down for it, however often another crawl fails, whose patience may be short.
+func (s *sharedHost) fail(p *Pace, isNew bool, now int64) {
+	if isNew {
+		s.failures++
+	}
+	until := min(p.backoffUntil, now+int64(Backoff(max(1, s.failures), mostForOthers)))
+	s.backoffUntil, s.failStart = max(s.backoffUntil, until), max(s.failStart, p.failStart)
+}
+
 // deactivate ends what a crawl has in force, but for the gap after the last start.
 func (s *sharedHost) deactivate(h *Handle) {
 	if s.lastStart > 0 {
-		s.gapUntil = max(s.gapUntil, s.lastStart+int64(h.terms.Gap))
+		s.gapUntil = max(s.gapUntil, s.lastStart+int64(min(h.terms.Gap, mostForOthers)))
 	}
 }
 

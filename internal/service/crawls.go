@@ -48,10 +48,13 @@ func (c *Crawls) Submit(ctx context.Context, caller *Caller, sub Submission, key
 	hash := hex.EncodeToString(sum[:])
 	// A repeated request has its answer also if it would be refused now, because a plan or a grant has changed.
 	answer, err := c.findIdempotent(ctx, c.s.db.Read(), caller.Account.ID, key, hash, time.Now())
-	if err != nil || answer != nil {
-		return answer, err
+	if err != nil {
+		return nil, err
 	}
 	r, err := c.newRow(ctx, caller, &sub)
+	if answer != nil {
+		return answer.withSettings(r), nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -66,10 +69,12 @@ func (c *Crawls) Submit(ctx context.Context, caller *Caller, sub Submission, key
 		r.queuedAt = Millis(tx.now)
 		answer = c.show(r)
 		if key != "" {
+			kept := *answer
+			kept.Settings = nil // a repeat has the same; the rows of deleted crawls stay small
 			err := errors.Join(
 				tx.Change("DELETE FROM idempotency WHERE created_at < ?", Millis(tx.now.Add(-keepIdempotency))),
 				tx.Change("INSERT INTO idempotency (account, key, request_hash, crawl, created_at, answer_json) VALUES (?, ?, ?, ?, ?, ?)",
-					r.Account, key, hash, r.ID, Millis(tx.now), ToJSON(answer)))
+					r.Account, key, hash, r.ID, Millis(tx.now), ToJSON(kept)))
 			if err != nil {
 				return err
 			}
@@ -80,7 +85,15 @@ func (c *Crawls) Submit(ctx context.Context, caller *Caller, sub Submission, key
 		return nil, err
 	}
 	c.dispatch.wake()
-	return answer, nil
+	return answer.withSettings(r), nil
+}
+
+// withSettings adds the settings of the request to the answer to an earlier one that was the same. The row is nil if the plan refuses it by now.
+func (a *Crawl) withSettings(r *row) *Crawl {
+	if a.Settings == nil && r != nil {
+		a.Settings = r.Settings
+	}
+	return a
 }
 
 // Check names every fault of a submission, without making a crawl.

@@ -56,6 +56,7 @@ func (a *Accounts) CreateKey(ctx context.Context, c *Caller, k Key) (Key, error)
 			faults = append(faults, FieldError{"scopes", "not_allowed", fmt.Sprintf("a key cannot give a scope that it does not have: %s", s)})
 		}
 	}
+	k.Scopes = slices.DeleteFunc(Scopes(), func(s Scope) bool { return !slices.Contains(k.Scopes, s) }) // each once
 	if k.ExpiresAt.IsZero() {
 		k.ExpiresAt = c.expires
 	}

@@ -19,8 +19,10 @@ import (
 )
 
 const (
-	maxBody   = 4 << 20 // bytes of a request; a submission may have many start URLs
-	maxFaults = 100     // of a body that a refusal names
+	maxBody   = 4 << 20  // bytes of a request; a submission may have many start URLs
+	maxValue  = 64 << 10 // bytes of one field that is not start URLs
+	maxText   = 8 << 10  // bytes of one that is a text
+	maxFaults = 100      // of a request that a refusal names
 )
 
 // readBody reads the body of a request into dst, a pointer to a struct. It names every field that is unknown or has the wrong type. An optional
@@ -97,11 +99,30 @@ func fill(prefix string, text []byte, dst reflect.Value) (faults []service.Field
 			faults = append(faults, fill(prefix+name+".", value, field.Elem())...)
 			continue
 		}
+		if most := mostBytes(name, field.Type()); len(value) > most {
+			faults = append(faults, service.FieldError{Field: prefix + name, Code: "too_large",
+				Detail: fmt.Sprintf("it has %d bytes, at most %d are allowed", len(value), most)})
+			continue
+		}
 		if err := json.Unmarshal(value, field.Addr().Interface()); err != nil {
 			faults = append(faults, service.FieldError{Field: prefix + name, Code: "type", Detail: "must be " + kindOf(field.Type())})
 		}
 	}
 	return faults
+}
+
+// mostBytes is how long the value of a field may be.
+func mostBytes(name string, of reflect.Type) int {
+	if of.Kind() == reflect.Pointer {
+		of = of.Elem()
+	}
+	switch {
+	case name == "start_urls":
+		return maxBody
+	case of.Kind() == reflect.String:
+		return maxText
+	}
+	return maxValue
 }
 
 // isText says whether values of a struct are JSON strings, such as times.

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 
 	"github.com/mapwright/mapwright/internal/service"
+	"github.com/mapwright/mapwright/internal/words"
 )
 
 // refuse makes an error of a request.
@@ -25,8 +27,12 @@ func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
 		s.log.Error("request failed", "request", id, "method", r.Method, "path", r.URL.Path, "error", err)
 		known = &service.Error{Code: service.ErrInternal, Detail: "the server could not do this; its log says why under the id of this request"}
 	}
+	faults := known.Fields
+	if more := len(faults) - maxFaults; more > 0 {
+		faults = append(slices.Clip(faults[:maxFaults]), service.FieldError{Code: "more", Detail: "and " + words.Count(int64(more), "other fault")})
+	}
 	d := service.Document{Type: s.base + "/problems/" + string(known.Code), Title: known.Code.Title(), Status: known.Code.Status(), Detail: known.Detail,
-		Instance: "urn:mapwright:request:" + id, Errors: known.Fields, State: known.State, Allowed: known.Allowed}
+		Instance: "urn:mapwright:request:" + id, Errors: faults, State: known.State, Allowed: known.Allowed}
 	h := w.Header()
 	h.Set("Content-Type", "application/problem+json")
 	h.Set("Cache-Control", "no-store")

@@ -95,6 +95,7 @@ func (in *Input) applyTo(w *service.Webhook, c *service.Caller) error {
 	}
 	if in.Events != nil {
 		w.Events = slices.Compact(slices.Sorted(slices.Values(*in.Events)))
+		in.Events = &w.Events // what is audited names each once
 	}
 	for _, e := range w.Events {
 		if !slices.Contains(EventTypes(), e) {

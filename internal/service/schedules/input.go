@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/mapwright/mapwright/internal/config"
@@ -122,7 +123,12 @@ func addFaults(faults *[]service.FieldError, field string, err error) error {
 
 // when is the time at which the schedule is due. An error is about the field that is returned with it.
 func (r *row) when() (when cron.Schedule, field string, err error) {
+	const most = 1000 // bytes; a list of every minute of an hour has 169
 	switch {
+	case len(r.Cron) > most:
+		return when, "cron", fmt.Errorf("it has %d bytes, at most %d are allowed", len(r.Cron), most)
+	case len(r.Interval) > most:
+		return when, "interval", fmt.Errorf("it has %d bytes, at most %d are allowed", len(r.Interval), most)
 	case r.Cron == "" && r.Interval == "":
 		return when, "cron", errors.New("give a cron expression such as '0 3 * * *', or an interval such as 6h")
 	case r.Cron != "" && r.Interval != "":
