@@ -59,7 +59,19 @@ func programSize(text string) (int, error) {
 	if isPlain(re) {
 		return 1, nil
 	}
-	return steps(re), nil
+	return steps(re) + repeated(re), nil
+}
+
+// repeated is how many steps repetitions have. They count twice: many of them may be under way at each character of a URL,
+// and few of those of other expressions.
+func repeated(re *syntax.Regexp) (n int) {
+	if re.Op == syntax.OpRepeat {
+		return steps(re)
+	}
+	for _, sub := range re.Sub {
+		n += repeated(sub)
+	}
+	return n
 }
 
 // isPlain reports whether an expression is searched for as a text, or compared with the begin of a URL, one character after the other.

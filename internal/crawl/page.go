@@ -497,6 +497,12 @@ func (w *pageServer) judgeLinks(ctx context.Context, from *frontier.Link) error 
 	tooDeep := w.settings.MaxDepth >= 0 && int(from.Depth) >= w.settings.MaxDepth
 	within := w.scope.OfPage(from.URL)
 	slow := w.scope.HasPatterns()
+	if slow {
+		if err := w.parsing.acquire(ctx); err != nil {
+			return err
+		}
+		defer w.parsing.release()
+	}
 	for i := range w.page.Links {
 		l := &w.page.Links[i]
 		if slow && ctx.Err() != nil {

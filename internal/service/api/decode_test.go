@@ -42,6 +42,8 @@ func TestBodies(t *testing.T) {
 		{json, `{"name":`, service.ErrBody, nil},
 		{json, strings.Repeat("[", 100_000), service.ErrBody, nil},
 		{json, `{"name":"` + strings.Repeat("x", maxBody) + `"}`, service.ErrTooLarge, nil},
+		{json, `{"name":"` + strings.Repeat("x", maxText) + `","start_urls":["` + strings.Repeat("x", maxBody/2) + `"]}`, service.ErrInvalid, []string{"name"}},
+		{json, `{"labels":["` + strings.Repeat(`x","`, maxValue/4) + `"],"settings":{"` + strings.Repeat("x", maxValue) + `":1}}`, service.ErrInvalid, []string{"labels", "settings"}},
 		{"", `{}`, service.ErrMediaType, nil},
 		{"text/plain", `{}`, service.ErrMediaType, nil},
 		{"application/x-www-form-urlencoded", `name=x`, service.ErrMediaType, nil},

@@ -3,6 +3,7 @@ package api_test
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -61,6 +62,33 @@ func TestKeysRotatedInMidCrawl(t *testing.T) {
 	var used service.Usage
 	if err := json.Unmarshal([]byte(f.want(200, "GET", "/v1/usage", key.Secret, "")), &used); err != nil || used.Pages.Used != 50 || used.Pages.Granted != 0 {
 		t.Errorf("usage %+v, %v", used.Pages, err)
+	}
+}
+
+// What is stored of a request does not grow with what the request repeats, and a refusal names a hundred faults at most.
+func TestRequestsThatRepeat(t *testing.T) {
+	f := newFixture(t, nil)
+	admin := f.key("team", service.ScopeRead, service.ScopeWrite, service.ScopeAdmin)
+	list := func(text string) string { return `["` + strings.Repeat(text+`","`, 5000) + text + `"]` }
+	made := f.want(201, "POST", "/v1/keys", admin, `{"scopes":`+list("read")+`}`)
+	var key service.Key
+	if err := json.Unmarshal([]byte(made), &key); err != nil || !slices.Equal(key.Scopes, []service.Scope{service.ScopeRead}) {
+		t.Errorf("the key has scopes %v, %v", key.Scopes, err)
+	}
+	var hook service.Webhook
+	if err := json.Unmarshal([]byte(f.want(201, "POST", "/v1/webhooks", admin, `{"url":"https://example.com/"}`)), &hook); err != nil {
+		t.Fatal(err)
+	}
+	f.want(200, "PATCH", "/v1/webhooks/"+hook.ID, admin, `{"events":["crawl.paused`+strings.Repeat(`","crawl.paused`, 3000)+`"]}`)
+	if audit := f.want(200, "GET", "/v1/audit", admin, ""); len(audit) > 10_000 {
+		t.Errorf("the audit log has %d bytes", len(audit))
+	}
+	for method, body := range map[string]string{"POST /v1/keys": `{"scopes":` + list("x") + `}`, "POST /v1/schedules": `{"cron":"` + strings.Repeat("1,", 3000) + `1 * * * *","submission":{"start_urls":["https://a.test/"]}}`} {
+		method, path, _ := strings.Cut(method, " ")
+		var problem service.Document
+		if err := json.Unmarshal([]byte(f.want(422, method, path, admin, body)), &problem); err != nil || len(problem.Errors) > 101 {
+			t.Errorf("%s names %d faults, %v", path, len(problem.Errors), err)
+		}
 	}
 }
 
