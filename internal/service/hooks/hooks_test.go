@@ -340,6 +340,50 @@ func TestOwners(t *testing.T) {
 	}
 }
 
+// The webhook of an account is next though those of another account have waited for longer, as long as the other has attempts under way.
+func TestAccountsTakeTurns(t *testing.T) {
+	f := newFixture(t)
+	h := f.hooks()
+	var many []string
+	for range 12 {
+		many = append(many, create(t, h, f.a, "https://example.com/slow").ID)
+	}
+	one := create(t, h, f.b, "https://example.com/hook").ID
+	s := &store{service: f.Service}
+	f.add(f.a, service.CrawlStarted)
+	f.add(f.a, service.CrawlFinished)
+	if err := s.Collect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	due := func(most int, busy ...string) (ids []string) {
+		t.Helper()
+		jobs, _, err := s.Due(t.Context(), time.Now().Add(time.Hour), busy, most)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, j := range jobs {
+			ids = append(ids, j.Webhook)
+		}
+		return ids
+	}
+	if got := due(8); len(got) != 8 {
+		t.Errorf("of one account %d deliveries are due, want 8", len(got))
+	}
+	f.add(f.b, service.CrawlFinished)
+	if err := s.Collect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := due(1, many[:7]...); !slices.Equal(got, []string{one}) {
+		t.Errorf("beside 7 attempts of the other account, %q is next, want %q", got, one)
+	}
+	if got := due(8); len(got) != 8 || !slices.Contains(got, one) {
+		t.Errorf("of both accounts, %q are due, want %q among them", got, one)
+	}
+	if got := due(3, append(many[:5:5], one)...); len(got) != 3 {
+		t.Errorf("%q are due, want 3 of the other account", got)
+	}
+}
+
 // More events than one transaction takes, most of which concern no webhook; and the log is not kept for ever.
 func TestManyEvents(t *testing.T) {
 	f := newFixture(t)

@@ -86,20 +86,34 @@ func (s *store) prune(ctx context.Context) error {
 	})
 }
 
-// Due returns deliveries that are due, at most one of each webhook.
+// Due returns deliveries that are due, at most one of each webhook. Accounts take turns: the one with the fewest attempts under way is
+// first, so that an account with many slow receivers does not delay others for longer than one attempt takes.
 func (s *store) Due(ctx context.Context, at time.Time, not []string, most int) (jobs []webhook.Job, next time.Time, err error) {
 	q := s.service.DB().Read()
 	waiting, err := nextOfEach(ctx, q)
 	if err != nil {
 		return nil, next, err
 	}
-	for _, w := range waiting {
-		if slices.Contains(not, w.id) {
-			continue
+	sending := map[string]int{} // attempts under way, by account
+	waiting = slices.DeleteFunc(waiting, func(w waitingHook) bool {
+		busy := slices.Contains(not, w.id)
+		if busy {
+			sending[w.account]++
 		}
+		return busy
+	})
+	for len(waiting) > 0 {
+		first := 0
+		for i, w := range waiting {
+			if !w.next.After(at) && sending[w.account] < sending[waiting[first].account] {
+				first = i
+			}
+		}
+		w := waiting[first]
 		if w.next.After(at) || len(jobs) == most {
-			return jobs, w.next, nil
+			return jobs, waiting[0].next, nil
 		}
+		waiting = slices.Delete(waiting, first, first+1)
 		j := webhook.Job{Webhook: w.id}
 		err := q.QueryRowContext(ctx, "SELECT delivery.id, url, secret, allow_private, body, attempts FROM delivery JOIN webhook ON webhook.id = delivery.webhook "+
 			"WHERE state = ? AND delivery.webhook = ? AND next_at = ? ORDER BY delivery.id LIMIT 1", service.DeliveryPending, w.id, w.next.UnixMilli()).
@@ -110,6 +124,7 @@ func (s *store) Due(ctx context.Context, at time.Time, not []string, most int) (
 		if err != nil {
 			return nil, next, err
 		}
+		sending[w.account]++
 		jobs = append(jobs, j)
 	}
 	return jobs, next, nil
@@ -117,18 +132,18 @@ func (s *store) Due(ctx context.Context, at time.Time, not []string, most int) (
 
 // waitingHook is a webhook with a pending delivery.
 type waitingHook struct {
-	id   string
-	next time.Time
+	id, account string
+	next        time.Time
 }
 
 // nextOfEach are the webhooks that have something to deliver, and when, the earliest first.
 func nextOfEach(ctx context.Context, q service.Queryer) ([]waitingHook, error) {
 	return service.Collect(ctx, q, func(row service.Scanner) (w waitingHook, err error) {
 		var next int64
-		err = row.Scan(&w.id, &next)
+		err = row.Scan(&w.id, &w.account, &next)
 		w.next = time.UnixMilli(next)
 		return w, err
-	}, "SELECT webhook.id, MIN(next_at) FROM webhook JOIN delivery ON delivery.webhook = webhook.id WHERE enabled <> 0 AND state = ? GROUP BY webhook.id ORDER BY 2, 1", service.DeliveryPending)
+	}, "SELECT webhook.id, webhook.account, MIN(next_at) FROM webhook JOIN delivery ON delivery.webhook = webhook.id WHERE enabled <> 0 AND state = ? GROUP BY webhook.id ORDER BY 3, 1", service.DeliveryPending)
 }
 
 // Record stores an attempt. If a user asked to send the delivery again meanwhile, that stays due.
