@@ -346,9 +346,9 @@ func TestAccountsTakeTurns(t *testing.T) {
 	h := f.hooks()
 	var many []string
 	for range 12 {
-		many = append(many, create(t, h, f.a, "https://example.com/slow").ID)
+		many = append(many, create(t, h, admin(f.a), "https://example.com/slow").ID)
 	}
-	one := create(t, h, f.b, "https://example.com/hook").ID
+	one := create(t, h, admin(f.b), "https://example.com/hook").ID
 	s := &store{service: f.Service}
 	f.add(f.a, service.CrawlStarted)
 	f.add(f.a, service.CrawlFinished)
