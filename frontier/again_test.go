@@ -37,7 +37,6 @@ func TestAgain(t *testing.T) {
 		startLease(t, lease)
 		r := ok()
 		r.Finish.Outcome, r.Finish.Status, r.Finish.Bytes, r.Again = 5, 304, 77, true
-		r.Named = []Named{{Key: lease.key, Linked: true, Generation: 3}}
 		r.Facts = []CrawlFact{{Name: "fact", Value: []byte("value")}}
 		done(t, lease, r)
 		checkInvariants(t, f)
@@ -46,8 +45,8 @@ func TestAgain(t *testing.T) {
 		if len(rec.Visits) != 1 || rec.Visits[0].Visit != 2 || rec.Visits[0].Before != want || rec.Visits[0].Key != rec.Finish.Key {
 			t.Fatalf("%+v", rec)
 		}
-		if !slices.Equal(rec.Named, r.Named) || len(rec.Facts) != 1 || rec.Facts[0].Name != "fact" {
-			t.Errorf("named %v, facts %v", rec.Named, rec.Facts)
+		if len(rec.Facts) != 1 || rec.Facts[0].Name != "fact" {
+			t.Errorf("facts %v", rec.Facts)
 		}
 		lease = next(t, f)
 		if l := lease.Link(); l.Visit != 2 || l.Before != want || l.Source != 2 || l.Hops != 1 || l.Repeats != 4 {

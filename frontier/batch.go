@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/bits"
 	"slices"
+	"time"
 )
 
 // A batch is the links of one page, or some seeds, on their way through the
@@ -13,6 +14,8 @@ type batch struct {
 	found    []Found // the caller's
 	links    []Link  // the caller's too; they come after found wherever an index stands for a link
 	keys     []Key   // of both
+	self     Key     // of the page that they are on, if there is one
+	names    Names   // of found
 	states   []linkState
 	shards   []*shard // that have to do with it, in order
 	todo     []int32  // links that are not known, by index
@@ -37,7 +40,7 @@ type extras struct {
 	evidence []Evidence // of Result and Admit
 	skips    []Skip
 	marks    []Mark
-	named    []Named
+	named    []Named // of the links
 	facts    []CrawlFact
 	visits   []Link // the next visit of the URL that is finished, if it is to be visited again
 }
@@ -58,7 +61,6 @@ func (x *extras) take(r *Result, partition uint8) {
 	for i := range x.skips {
 		x.skips[i].Partition = partition
 	}
-	x.named = append(x.named, r.Named...)
 	x.facts = append(x.facts, r.Facts...)
 }
 
@@ -67,6 +69,7 @@ type linkState uint8
 
 const (
 	linkKnown     linkState = iota // recorded before, by this page or by another
+	linkUnnamed                    // known, and what the link says of its URL is not on record in this generation
 	linkCandidate                  // the filter does not know it: new, unless another call records it first
 	linkDoubtful                   // the filter knows it; the key is in its shard's doubts
 	linkVerified                   // the store does not: new, unless another call records it first
@@ -80,13 +83,13 @@ const batchMost = 4096
 func (b *batch) reset() {
 	clear(b.fresh)
 	b.rec[0] = Record{}
-	b.origin, b.found, b.links, b.end, b.fin = Origin{}, nil, nil, ending{}, Finish{}
+	b.origin, b.found, b.links, b.self, b.end, b.fin = Origin{}, nil, nil, Key{}, ending{}, Finish{}
 	b.keys, b.states, b.shards, b.todo, b.fresh = b.keys[:0], b.states[:0], b.shards[:0], b.todo[:0], b.fresh[:0]
 	clear(b.foreign)
 	b.foreign = b.foreign[:0]
 	b.extras.reset()
 	b.from, b.table, b.ask = b.from[:0], b.table[:0], b.ask[:0]
-	b.doubtful, b.admitted, b.added = 0, 0, 0
+	b.names, b.doubtful, b.admitted, b.added = 0, 0, 0, 0
 }
 
 // addSkip adds to the counts.
@@ -135,7 +138,8 @@ func (b *batch) appendLink(list []Link, i int32) []Link {
 	} else {
 		o := &b.origin
 		list = append(list, Link{
-			URL: b.found[i].URL, Depth: o.Depth, Source: o.Source, Repeats: o.Repeats, Parent: o.Parent, Discovered: o.At,
+			URL: b.found[i].URL, Depth: o.Depth, Source: o.Source, Repeats: o.Repeats,
+			Parent: o.Parent, Discovered: o.At,
 		})
 	}
 	l := &list[len(list)-1]
@@ -154,6 +158,24 @@ func (b *batch) vouchers() []Voucher {
 		}
 	}
 	return list
+}
+
+// lastMod is what a sitemap says of a link.
+func (b *batch) lastMod(i int) (t time.Time) {
+	if i >= len(b.found) {
+		t = b.links[i-len(b.found)].LastMod
+	}
+	return t
+}
+
+// namesOnly reports whether nothing of the batch is new or to be sent.
+func (b *batch) namesOnly() bool {
+	for _, i := range b.todo {
+		if b.states[i] != linkUnnamed {
+			return false
+		}
+	}
+	return true
 }
 
 func (b *batch) setState(i int, st linkState) {
@@ -180,35 +202,52 @@ func (b *batch) collect() {
 	}
 }
 
-// collectForeign copies the links that are to be sent, each once.
+// collectForeign copies the links that are to be sent, each once. Its owner names a URL by
+// the source.
 func (b *batch) collectForeign() {
 	b.foreign = b.foreign[:0]
-	var seen map[Key]bool
+	type sent struct {
+		key    Key
+		source uint8
+	}
+	var seen map[sent]bool
 	for _, i := range b.todo {
-		if b.states[i] != linkForeign || seen[b.keys[i]] {
+		if b.states[i] != linkForeign {
+			continue
+		}
+		link := sent{b.keys[i], b.origin.Source}
+		if n := int(i) - len(b.found); n >= 0 {
+			link.source = b.links[n].Source
+		}
+		if seen[link] {
 			continue
 		}
 		if seen == nil {
-			seen = map[Key]bool{}
+			seen = map[sent]bool{}
 		}
-		seen[b.keys[i]] = true
+		seen[link] = true
 		b.foreign = b.appendLink(b.foreign, i)
 	}
 }
 
 // enter puts the key of the next fresh link into the table, unless it is there.
 func (b *batch) enter(k Key) bool {
-	mask := uint64(len(b.table) - 1)
-	for at := k.Lo & mask; ; at = (at + 1) & mask {
-		j := b.table[at]
-		if j == 0 {
-			b.table[at] = int32(len(b.fresh)) + 1
-			return true
-		}
-		if b.keys[b.from[j-1]] == k {
-			return false
-		}
+	at := b.slot(k)
+	if b.table[at] != 0 {
+		return false
 	}
+	b.table[at] = int32(len(b.fresh)) + 1
+	return true
+}
+
+// slot is where the table has a key, or has room for it.
+func (b *batch) slot(k Key) uint64 {
+	mask := uint64(len(b.table) - 1)
+	at := k.Lo & mask
+	for b.table[at] != 0 && b.keys[b.from[b.table[at]-1]] != k {
+		at = (at + 1) & mask
+	}
+	return at
 }
 
 // dropKnown removes the links from fresh that became known since they were
@@ -223,11 +262,18 @@ func (b *batch) dropKnown() {
 			b.addSkip(Skip{Partition: l.Key.Host.Partition(), Reason: l.Skip, Count: 1})
 			continue
 		}
-		b.fresh[n] = b.fresh[j]
+		b.fresh[n], b.from[n] = b.fresh[j], b.from[j]
 		n++
 	}
+	if n == len(b.fresh) {
+		return
+	}
 	clear(b.fresh[n:])
-	b.fresh = b.fresh[:n]
+	b.fresh, b.from = b.fresh[:n], b.from[:n]
+	clear(b.table)
+	for j := range b.from {
+		b.table[b.slot(b.keys[b.from[j]])] = int32(j) + 1
+	}
 }
 
 // questions puts the keys that the store must be asked about into ask, in order and

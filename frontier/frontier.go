@@ -196,6 +196,11 @@ func (f *Frontier) Revisit(ctx context.Context, links []Link, facts ...CrawlFact
 	return nil
 }
 
+// NameLinks has links to known URLs recorded from now on. It is called when FactListed is
+// on record. A later generation records them anyway, and so does a frontier with
+// Options.Closed, whose partitions may come with listed URLs.
+func (f *Frontier) NameLinks() { f.recorder.naming.Store(true) }
+
 // Source returns a token: while it is held the frontier is not drained, and under
 // LevelByLevel no deeper level is opened. Release may be called more than once.
 func (f *Frontier) Source() (release func()) {

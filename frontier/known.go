@@ -35,12 +35,15 @@ func (n *known) init(o *Options, recentBytes int, g *gate) {
 	n.gate = g
 }
 
-// lookup is how far the link with a key has come: known, a candidate, or doubtful.
-// Then the key is in doubt until settle or endDoubt is called.
-func (n *known) lookup(k Key, depth uint16) linkState {
-	if n.recent.Has(k) {
+// lookup is how far the link with a key and some names has come: known, unnamed, a
+// candidate, or doubtful. Then the key is in doubt until settle or endDoubt is called.
+func (n *known) lookup(k Key, depth uint16, names Names) linkState {
+	if marks, ok := n.recent.Find(k); ok {
 		n.hot++
 		n.again(k, depth)
+		if names&^Names(marks) != 0 {
+			return linkUnnamed
+		}
 		return linkKnown
 	}
 	if !n.filters.Has(k) {
@@ -63,9 +66,17 @@ func (n *known) again(k Key, depth uint16) {
 	}
 }
 
-// claim makes a key known.
-func (n *known) claim(k Key) {
-	n.recent.Add(k)
+// name notes that names of a known key are on record in this generation, and returns those
+// that were not noted before.
+func (n *known) name(k Key, names Names) Names {
+	marks, _ := n.recent.Find(k)
+	n.recent.Add(k, uint8(names))
+	return names &^ Names(marks)
+}
+
+// claim makes a key known, with its names.
+func (n *known) claim(k Key, names Names) {
+	n.recent.Add(k, uint8(names))
 	n.filters.Add(k)
 	if d := n.doubts[k]; d != nil {
 		d.claimed = true
@@ -75,14 +86,17 @@ func (n *known) claim(k Key) {
 // remember makes a key known that the store has recorded; it may be known already.
 func (n *known) remember(k Key) {
 	if n.filters.Has(k) {
-		n.recent.Add(k)
+		n.recent.Add(k, 0)
 	} else {
-		n.claim(k)
+		n.claim(k, 0)
 	}
 }
 
 // isClaimed reports whether a key in doubt was claimed since the store was asked.
-func (n *known) isClaimed(k Key) bool { return n.doubts[k].claimed || n.recent.Has(k) }
+func (n *known) isClaimed(k Key) bool {
+	_, recent := n.recent.Find(k)
+	return recent || n.doubts[k].claimed
+}
 
 // settle ends the doubt about a link. If the store was asked and the link is still
 // doubtful, it is known.
@@ -91,7 +105,7 @@ func (n *known) settle(k Key, depth uint16, st linkState, asked bool) {
 	case st == linkVerified:
 		n.erred++
 	case asked:
-		n.recent.Add(k)
+		n.recent.Add(k, 0)
 		n.again(k, depth)
 	}
 	n.endDoubt(k)

@@ -189,7 +189,7 @@ func (l *Lease) Done(r Result) (Disposition, error) {
 		s.unlock()
 		return d, err
 	}
-	b.origin = r.Origin
+	b.origin, b.self = r.Origin, l.key
 	b.take(&r, l.key.Host.Partition())
 	end.again = r.Again
 	if l.kind.isQueued() {

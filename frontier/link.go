@@ -116,7 +116,19 @@ type Origin struct {
 	Depth           uint16 // of what was found, which is the page's and 1
 	Source, Repeats uint8
 	At              time.Time // Link.Discovered
+	// Unnamed means that the page names nothing: what it links to was named by an earlier
+	// visit, and counts as of that.
+	Unnamed bool
 }
+
+// Names say where a URL is named; see [Named] and [Options].Names.
+type Names uint8
+
+const (
+	Linked  Names = 1 << iota // a page links to it, or a redirect leads to it
+	Listed                    // a sitemap lists it
+	Indexed                   // a public index knows it, of which nothing is recorded
+)
 
 // SitemapKey is the key of a sitemap. It differs from the key of a page with the
 // same URL.

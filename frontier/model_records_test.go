@@ -1,10 +1,14 @@
 package frontier
 
-import "sync"
+import (
+	"maps"
+	"sync"
+	"testing"
+)
 
 // found has the model take links that were found together: it returns how many are new. Of links that Admit is shown, which it
-// is once of each, evidence and skips are counted.
-func (d *driver) found(links []Link) (added int) {
+// is once of each, evidence and skips are counted. Self is the page that has the links, if there is one.
+func (d *driver) found(links []Link, self Key) (added int) {
 	shown := map[string]bool{}
 	for _, l := range links {
 		name := nameOf(l.URL, l.Sitemap)
@@ -19,6 +23,9 @@ func (d *driver) found(links []Link) (added int) {
 		}
 		if d.m.add(l) {
 			added++
+		}
+		if d.m.urls[name] != nil && !l.Sitemap {
+			d.names.add(d.f.hasher.Key(l.URL), testNames(l.Source), self)
 		}
 	}
 	return added
@@ -38,8 +45,53 @@ func admitSome(l *Link, e []Evidence) []Evidence {
 // A keptStore counts what records add to counts and folds.
 type keptStore struct {
 	*MemStore
-	mu   sync.Mutex // held by Commit; the test reads when nothing commits
-	kept kept
+	t          *testing.T
+	generation uint32
+
+	mu    sync.Mutex // held by Commit; the test reads when nothing commits
+	kept  kept
+	names names
+}
+
+// testNames is Options.Names of the models.
+func testNames(source uint8) Names { return [...]Names{0, Linked, Listed, Indexed}[source%4] }
+
+// names are those of each URL that has any, by records or as they are to be.
+type names map[Key]Names
+
+// add adds names of a URL, unless it is the page that names it.
+func (n names) add(k Key, names Names, self Key) {
+	if names &= Linked | Listed; names != 0 && k != self {
+		n[k] |= names
+	}
+}
+
+// record adds what a record of a generation says.
+func (n names) record(t *testing.T, r *Record, generation uint32) {
+	for i := range r.Links {
+		if l := &r.Links[i]; !l.Sitemap && generation == 0 {
+			n.add(l.Key, testNames(l.Source), Key{})
+		}
+	}
+	for _, named := range r.Named {
+		if named.Generation != generation || !named.Linked && !named.Listed {
+			t.Errorf("%+v, in generation %d", named, generation)
+		}
+		if named.Linked {
+			n.add(named.Key, Linked, Key{})
+		}
+		if named.Listed {
+			n.add(named.Key, Listed, Key{})
+		}
+	}
+}
+
+// want compares the names of all records with those that there must be.
+func (n names) want(t *testing.T, want names) {
+	t.Helper()
+	if !maps.Equal(n, want) {
+		t.Errorf("records name %v, want %v", n, want)
+	}
 }
 
 // kept are sums over records: skips by reason, pieces of evidence by kind, and how many
@@ -48,7 +100,7 @@ type kept struct {
 	skips    [4]uint64
 	evidence [4]int
 
-	named, facts, visits int
+	facts, visits int
 }
 
 func (k *kept) count(skips []Skip, evidence []Evidence) {
@@ -67,7 +119,7 @@ func (s *keptStore) Commit(recs ...Record) (Position, error) {
 	defer s.mu.Unlock()
 	for i := range recs {
 		s.kept.count(recs[i].Skips, recs[i].Evidence)
-		s.kept.named += len(recs[i].Named)
+		s.names.record(s.t, &recs[i], s.generation)
 		s.kept.facts += len(recs[i].Facts)
 		for _, l := range recs[i].Visits {
 			s.kept.visits++

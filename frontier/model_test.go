@@ -330,17 +330,19 @@ func runModel(t *testing.T, r *rand.Rand) {
 		o.Admit = admitSome
 	}
 	o.SkipSitemaps = r.IntN(4) == 0
+	o.Names, o.Generation = testNames, uint32(r.IntN(2))
 	if r.IntN(2) == 0 {
 		o.Registry = pace.NewRegistry() // a crawl alone in it behaves as one without
 	}
 	if tight {
 		o.MaxInMemory, o.MaxHosts, o.MaxRobots = 1+r.IntN(8), 1+r.IntN(4), 1+r.IntN(2)
 	}
-	store := &keptStore{MemStore: NewMemStore()}
+	store := &keptStore{MemStore: NewMemStore(), t: t, generation: o.Generation, names: names{}}
 	f := newTest(t, o, store)
+	f.NameLinks()
 	o = o.withDefaults()
 	m := &model{t: t, o: o, now: time.Now, urls: map[string]*modelURL{}, hosts: map[string]*modelHost{}}
-	d := &driver{t: t, r: r, f: f, m: m, tight: tight, asked: map[*Lease]*modelQuestion{}}
+	d := &driver{t: t, r: r, f: f, m: m, tight: tight, asked: map[*Lease]*modelQuestion{}, names: names{}}
 	for range 300 {
 		d.step()
 		if t.Failed() {
@@ -362,6 +364,7 @@ type driver struct {
 	back     int
 	asked    map[*Lease]*modelQuestion // of the leases that are out
 	kept     kept                      // what records must have kept
+	names    names                     // likewise
 }
 
 func (d *driver) step() {
@@ -418,7 +421,7 @@ func (d *driver) add() {
 	for range d.r.IntN(8) {
 		links = append(links, d.link(0))
 	}
-	want := d.found(links)
+	want := d.found(links, Key{})
 	if n, err := d.f.Add(d.t.Context(), links); n != want || err != nil {
 		d.t.Fatalf("added %d, want %d: %v", n, want, err)
 	}
@@ -583,7 +586,6 @@ func (d *driver) end() {
 		r.Evidence = []Evidence{{Partition: l.key.Host.Partition(), Kind: 1, Subject: l.key.Lo}}
 		r.Again = d.r.IntN(5) == 0
 		for range d.r.IntN(3) {
-			r.Named = append(r.Named, Named{Key: d.f.hasher.Key(d.link(0).URL), Linked: true, Generation: 1})
 			r.Facts = append(r.Facts, CrawlFact{Name: "fact"})
 		}
 	}
@@ -676,9 +678,8 @@ func (d *driver) ended(l *Lease, h *modelHost, r Result, got Disposition, abando
 			}
 		}
 		d.kept.count(r.Skips, r.Evidence)
-		d.kept.named += len(r.Named)
 		d.kept.facts += len(r.Facts)
-		d.found(append(foundLinks(&r), r.Links...))
+		d.found(append(foundLinks(&r), r.Links...), l.key)
 		if r.Again {
 			d.again(l, u, r.Finish, spent)
 		}
@@ -759,6 +760,7 @@ func (d *driver) finish(store *keptStore) {
 	if store.kept != d.kept {
 		d.t.Errorf("records have %+v, want %+v", store.kept, d.kept)
 	}
+	store.names.want(d.t, d.names)
 	if st := d.f.Stats(); st.Violations != 0 || st.Tickets != d.m.used || st.Peak > int64(d.m.o.MaxInMemory) || st.Pending+st.Sitemaps != pending {
 		d.t.Errorf("%+v", st)
 	}

@@ -94,6 +94,10 @@ type Options struct {
 	// crawl does not wait for them.
 	SkipSitemaps bool
 
+	// Names, when not nil, says what a link of a source tells of its URL. What it tells is
+	// recorded, once in a run: see [Record.Named]. It is called with locks held.
+	Names func(source uint8) Names
+
 	// MayStart, when not nil, is asked by each Start after all else: if it reports false, the
 	// request is refused with ErrNotNow. It is called with locks held, and must not wait.
 	MayStart func() bool

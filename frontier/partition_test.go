@@ -55,6 +55,8 @@ type partitionStore struct {
 	finishes map[Key][]uint32
 	vouchers map[Key]int
 	kept     kept
+	names    names
+	t        *testing.T
 }
 
 func (s *partitionStore) Commit(recs ...Record) (Position, error) {
@@ -62,7 +64,7 @@ func (s *partitionStore) Commit(recs ...Record) (Position, error) {
 	defer s.mu.Unlock()
 	for i := range recs {
 		s.kept.count(recs[i].Skips, recs[i].Evidence)
-		s.kept.named += len(recs[i].Named)
+		s.names.record(s.t, &recs[i], 0)
 		for _, v := range recs[i].Vouchers {
 			s.vouchers[v.Key]++
 		}
@@ -90,7 +92,8 @@ type partitionDriver struct {
 	batch   uint64
 	visits  map[Key]uint32 // how often a URL was queued; 0 for not
 	keys    map[Key]Link
-	kept    kept // what records must have kept
+	kept    kept  // what records must have kept
+	names   names // likewise
 }
 
 // Partitions are opened, drained, closed and opened again at random while leases are out, links are passed between them, and
@@ -115,7 +118,7 @@ func TestPartitions(t *testing.T) {
 
 func runPartitions(t *testing.T, r *rand.Rand) {
 	d := &partitionDriver{
-		t: t, r: r, store: &partitionStore{MemStore: NewMemStore(), finishes: map[Key][]uint32{}, vouchers: map[Key]int{}}, delay: oneOf(r, 0, time.Second),
+		t: t, r: r, store: &partitionStore{MemStore: NewMemStore(), finishes: map[Key][]uint32{}, vouchers: map[Key]int{}, names: names{}, t: t}, names: names{}, delay: oneOf(r, 0, time.Second),
 		hosts: map[uint8]int{}, closed: map[uint8]bool{}, lost: map[*Lease]bool{}, last: map[string]time.Time{},
 		mailbox: map[uint8][]Link{}, visits: map[Key]uint32{}, keys: map[Key]Link{},
 	}
@@ -123,9 +126,10 @@ func runPartitions(t *testing.T, r *rand.Rand) {
 		Seed: r.Uint64(), Shards: 1 + r.IntN(3), IgnoreRobots: r.IntN(2) == 0, MaxInMemory: oneOf(r, 3, 200), MaxHosts: oneOf(r, 2, 100),
 		Pace:         pace.Config{MinDelay: d.delay, MaxDelay: d.delay, MaxInflight: 1 + r.IntN(2)},
 		LevelByLevel: r.IntN(3) == 0, FilterCapacity: 1, HotSetBytes: 1, MaxRetries: 1,
-		Admit: d.admit,
+		Admit: d.admit, Names: testNames,
 	}
 	d.f = newTest(t, o, d.store)
+	d.f.NameLinks()
 	for h := range partHosts {
 		d.hosts[d.f.hasher.HostID(partURL(h, 0).Host()).Partition()] = h
 		for p := range partPages {
@@ -399,9 +403,6 @@ func (d *partitionDriver) endLease(l *Lease) {
 		r.Links = partLinks(host, page)
 		r.Skips = []Skip{{Reason: 1, Count: uint64(page + 1)}}
 		r.Again = l.Kind() == KindPage && d.visits[l.key] < 3 && d.r.IntN(4) == 0
-		for _, h := range d.hosts {
-			r.Named = append(r.Named, Named{Key: d.f.hasher.Key(partURL(h, 0)), Linked: true})
-		}
 	}
 	switch _, err := l.Done(r); {
 	case lost && !errors.Is(err, ErrPartitionClosed):
@@ -413,9 +414,9 @@ func (d *partitionDriver) endLease(l *Lease) {
 		if r.Again {
 			d.visits[l.key] = uint32(len(d.store.finishes[l.key])) + 1
 		}
-		for _, n := range r.Named {
-			if !d.closed[n.Key.Host.Partition()] {
-				d.kept.named++
+		for _, found := range r.Links {
+			if !found.Sitemap && found.URL.Path() != fmt.Sprintf("/%d", partPages) {
+				d.names.add(d.f.hasher.Key(found.URL), testNames(found.Source), l.key)
 			}
 		}
 	}
@@ -490,6 +491,7 @@ func (d *partitionDriver) finish() {
 	if d.store.kept != d.kept {
 		d.t.Errorf("records have %+v, want %+v", d.store.kept, d.kept)
 	}
+	d.store.names.want(d.t, d.names)
 	if st := d.f.Stats(); st.Pending+st.Sitemaps != 0 || st.Violations != 0 || st.InMemory != 0 {
 		d.t.Errorf("%+v", st)
 	}

@@ -38,7 +38,7 @@ type Store interface {
 }
 
 // A Record is one event of the crawl: all of it is kept, or nothing. The frontier
-// itself writes none of Origins and Facts; they are for its caller.
+// itself writes no Origins, and of Facts only FactListed; they are for its caller.
 type Record struct {
 	// Finish is what became of a URL, nil if this record finishes none.
 	Finish *Finish
@@ -73,7 +73,8 @@ type Record struct {
 	Evidence []Evidence
 	// Skips are added to the counts of links that were found and not queued.
 	Skips []Skip
-	// Named say which URLs sitemaps list, and which URLs pages link to, mostly in generation 1 or later.
+	// Named say which URLs sitemaps list, and which URLs pages link to. In generation 0 a link
+	// of Links, and one that is received, says that by its Source instead.
 	Named []Named
 	// Facts replace those of the same name.
 	Facts []CrawlFact
@@ -123,8 +124,13 @@ type Finish struct {
 	Differences []byte
 }
 
-// Named says that a page links to a URL, or that a sitemap lists it. Of several for the
-// same URL the latest generation and LastMod count, for each of the two.
+// FactListed is a fact of the crawl: it has a URL that was found in a sitemap or a public index,
+// and perhaps on no page. Without it, all URLs but starts were found on pages, and no link to a known URL is
+// recorded in generation 0.
+const FactListed = "listed"
+
+// Named says that a page links to a URL, or that a sitemap lists it. If a URL has several, the
+// last one counts, separately for Listed and Linked.
 type Named struct {
 	Key            Key
 	Listed, Linked bool

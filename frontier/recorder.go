@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/mapwright/mapwright/frontier/internal/limit"
 )
@@ -20,7 +22,13 @@ type recorder struct {
 	store     Store
 	hasher    Hasher
 	admit     func(*Link, []Evidence) []Evidence // Options.Admit
+	names     func(source uint8) Names           // Options.Names
 	maxVerify int
+
+	generation uint32
+	// naming means that links to known URLs are recorded; see record. Once it is set, it
+	// stays so. It is written with shards locked, before the URL is claimed that it is for.
+	naming atomic.Bool
 
 	life     *lifetime
 	shards   *shardSet
@@ -31,7 +39,9 @@ type recorder struct {
 }
 
 func (r *recorder) init(f *Frontier) {
-	r.store, r.hasher, r.admit, r.maxVerify = f.store, f.hasher, f.o.Admit, f.o.MaxVerify
+	r.store, r.hasher, r.admit, r.names, r.maxVerify = f.store, f.hasher, f.o.Admit, f.o.Names, f.o.MaxVerify
+	r.generation = f.o.Generation
+	r.naming.Store(f.o.Generation > 0 || f.o.Closed)
 	r.life, r.shards, r.parts, r.unlocker = &f.life, &f.shards, &f.parts, &f.unlocker
 	r.lookups = limit.NewLookups(f.o.MaxVerify)
 }
@@ -173,11 +183,11 @@ func (r *recorder) revisit(ctx context.Context, links []Link, facts []CrawlFact)
 // other lock.
 func (r *recorder) finish(b *batch, s *shard) error {
 	b.involve(s)
-	for i := range b.named {
-		b.involve(r.shards.of(b.named[i].Key.Host))
+	if r.names != nil && !b.origin.Unnamed {
+		b.names = r.names(b.origin.Source)
 	}
 	r.classify(b, s)
-	if len(b.shards) == 1 && b.doubtful == 0 && (r.admit == nil || len(b.todo) == 0) {
+	if len(b.shards) == 1 && b.doubtful == 0 && (r.admit == nil || b.namesOnly()) {
 		b.collect()
 		err := r.record(b)
 		s.effects.returning = true
@@ -263,11 +273,15 @@ func (r *recorder) classify(b *batch, s *shard) {
 			b.states[i] = linkForeign
 			continue
 		}
-		st := n.lookup(k, b.depth(int(i)))
-		if st == linkKnown {
+		st := n.lookup(k, b.depth(i), r.wanted(b, i))
+		switch {
+		case st == linkKnown && b.lastMod(i).IsZero():
 			continue
+		case st == linkKnown:
+			st = linkUnnamed
+		case st != linkUnnamed:
+			n.filtered++
 		}
-		n.filtered++
 		b.todo = append(b.todo, int32(i))
 		b.setState(i, st)
 	}
@@ -286,9 +300,28 @@ func (r *recorder) narrow(b *batch) {
 	for i := range b.marks {
 		b.involve(r.shards.ofPartition(b.marks[i].Partition))
 	}
-	for i := range b.named {
-		b.involve(r.shards.of(b.named[i].Key.Host))
+}
+
+// namesOf is what a link says of its URL. A link to the page itself says nothing.
+func (r *recorder) namesOf(b *batch, i int) Names {
+	switch n := i - len(b.found); {
+	case b.keys[i] == b.self:
+		return 0
+	case n < 0:
+		return b.names
+	case r.names == nil || b.links[n].Sitemap:
+		return 0
+	default:
+		return r.names(b.links[n].Source)
 	}
+}
+
+// wanted is what is to be recorded of a link to a known URL, unless it is on record.
+func (r *recorder) wanted(b *batch, i int) Names {
+	if r.naming.Load() {
+		return r.namesOf(b, i) & (Linked | Listed)
+	}
+	return r.namesOf(b, i) & Listed
 }
 
 // look asks the store about the doubtful links, in sorted batches and not more at
@@ -321,7 +354,7 @@ func (r *recorder) recheck(b *batch) bool {
 		n := &r.shards.of(k.Host).known
 		switch b.states[i] {
 		case linkCandidate:
-			b.setState(int(i), n.lookup(k, b.depth(int(i)))) // another page may have had it too, a moment ago
+			b.setState(int(i), n.lookup(k, b.depth(int(i)), 0)) // another page may have had it too, a moment ago
 		case linkVerified:
 			if n.isClaimed(k) {
 				b.states[i] = linkDoubtful // that is, known: nothing is left to ask the store
@@ -345,10 +378,10 @@ func (r *recorder) recheckPartitions(b *batch) bool {
 		switch takes := r.parts.of(k.Host).takesLinks(); {
 		case st == linkForeign && takes:
 			same = false
-			b.setState(int(i), n.lookup(k, b.depth(int(i))))
-		case (st == linkCandidate || st == linkVerified) && !takes:
+			b.setState(int(i), n.lookup(k, b.depth(int(i)), 0))
+		case st != linkForeign && !takes:
 			same = false
-			if st == linkVerified {
+			if st == linkVerified || st == linkDoubtful {
 				n.endDoubt(k)
 			}
 			b.states[i] = linkForeign
@@ -370,6 +403,55 @@ func (r *recorder) settleDoubts(b *batch, s *shard, asked bool) {
 	}
 }
 
+// name adds to the record what the batch's links say of their URLs, as far as that is not
+// on record in this generation. All shards are locked, so that each name is recorded by
+// one call. After a commit that fails nothing is recorded any more.
+//
+// In generation 0 a new link carries its name in its Source. And until there is a URL that
+// was found neither on a page nor as a start, links to known URLs say nothing new. The first such
+// URL is recorded together with FactListed.
+func (r *recorder) name(b *batch) {
+	if r.names == nil {
+		return
+	}
+	for j := range b.fresh {
+		l, names := &b.fresh[j], r.namesOf(b, int(b.from[j]))
+		if names&^Linked != 0 && !r.naming.Swap(true) {
+			b.facts = append(b.facts, CrawlFact{Partition: l.Key.Host.Partition(), Name: FactListed, Value: []byte{1}})
+		}
+		if r.generation > 0 {
+			b.addNamed(l.Key, names, l.LastMod, r.generation)
+		}
+	}
+	for _, i := range b.todo {
+		k, names, at := b.keys[i], r.wanted(b, int(i)), b.lastMod(int(i))
+		missing := names
+		switch st := b.states[i]; {
+		case names == 0 || st == linkForeign:
+			continue
+		case st == linkCandidate || st == linkVerified:
+			j := b.table[b.slot(k)] - 1
+			if j < 0 || b.from[j] == i {
+				continue // skipped, or recorded with its Source
+			}
+			missing &^= r.namesOf(b, int(b.from[j]))
+		default:
+			missing = r.shards.of(k.Host).known.name(k, names)
+		}
+		if missing != 0 || names&Listed != 0 && !at.IsZero() {
+			b.addNamed(k, names, at, r.generation)
+		}
+	}
+}
+
+// addNamed adds names of a URL to the batch's record.
+func (x *extras) addNamed(k Key, names Names, at time.Time, generation uint32) {
+	n := Named{Key: k, Linked: names&Linked != 0, Listed: names&Listed != 0, LastMod: at, Generation: generation}
+	if n.Linked || n.Listed {
+		x.named = append(x.named, n)
+	}
+}
+
 // record commits the batch's record and lets its links and its lease's end take
 // effect. All shards of the batch are locked.
 func (r *recorder) record(b *batch) error {
@@ -381,9 +463,7 @@ func (r *recorder) record(b *batch) error {
 			return ErrPartitionClosed
 		}
 	}
-	if len(b.named) > 0 {
-		b.named = slices.DeleteFunc(b.named, func(n Named) bool { return !r.parts.of(n.Key.Host).takesLinks() })
-	}
+	r.name(b)
 	rec := &b.rec[0]
 	*rec = Record{Links: b.fresh, Sent: b.foreign, Marks: b.marks, Skips: b.skips, Vouchers: b.vouchers(), Named: b.named, Facts: b.facts}
 	if b.end.lease != nil {
@@ -403,7 +483,7 @@ func (r *recorder) record(b *batch) error {
 	for j := range b.fresh {
 		l := &b.fresh[j]
 		s := r.shards.of(l.Key.Host)
-		s.known.claim(l.Key)
+		s.known.claim(l.Key, r.namesOf(b, int(b.from[j])))
 		if !l.Sitemap {
 			s.count.added++
 		}

@@ -47,10 +47,8 @@ type Result struct {
 	// Skips counts the other links of the page, which are not queued. They are
 	// recorded with Finish too, in the partition of the page.
 	Skips []Skip
-	// Evidence, Named and Facts are recorded together with Finish; none is if the URL
-	// goes back. Named of partitions that are closed here are left out.
+	// Evidence and Facts are recorded together with Finish; none is if the URL goes back.
 	Evidence []Evidence
-	Named    []Named
 	Facts    []CrawlFact
 	// Again queues another visit of the URL, in the record of Finish. It takes another
 	// page ticket.

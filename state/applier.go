@@ -29,7 +29,6 @@ type applier struct {
 	buf    []byte
 
 	links, finishes keyset.Recent
-	named           keyset.Recent // links to URLs, by generation
 
 	sections record.Visitor        // applies the sections of a record
 	kept     bool                  // the memory of records is not used again before they are in Badger

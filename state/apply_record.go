@@ -155,8 +155,8 @@ func (a *applier) name(n frontier.Named) error {
 			return err
 		}
 	}
-	if !n.Linked || !a.named.Add(n.Key, n.Generation) {
-		return nil // most links of a site are on many pages
+	if !n.Linked {
+		return nil
 	}
 	n.LastMod = time.Time{} // that is what a sitemap says
 	a.buf = record.AppendNamed(a.buf[:0], &n)

@@ -28,8 +28,8 @@ type Page struct {
 	// when the visit was that found them.
 	FactsGeneration uint32
 	FactsAt         time.Time
-	// Linked and Listed say when a page last linked to the URL, and when a sitemap last
-	// listed it. Links of generation 0 are not in it.
+	// Linked and Listed say in which generation a page last linked to the URL, and a sitemap
+	// last listed it. What the source of Link says in generation 0 is not in it.
 	Linked, Listed NamedIn
 }
 

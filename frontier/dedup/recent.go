@@ -17,7 +17,8 @@ import (
 // has four buckets for three keys: with one for each, one repeat in five hundred
 // was forgotten, because buckets not yet split have twice as many. Once at its
 // budget, a bucket drops a key by the clock algorithm among its five. It holds no
-// pointers that the garbage collector would have to follow.
+// pointers that the garbage collector would have to follow. With each key it keeps two
+// marks, which mean what its owner wants, and forgets them with the key.
 //
 // It is not safe for concurrent use.
 type Recent struct {
@@ -50,14 +51,17 @@ const (
 type bucket struct {
 	hi [ways]uint64
 	lo [ways]uint32
-	// ctl holds, from the lowest byte up: a bit per way in use, a bit per way that
-	// was hit since the hand passed, the hand.
+	// ctl holds a bit per way in use, the hand, a bit per way that was hit since the hand
+	// passed, a bit per way for each mark.
 	ctl uint32
 }
 
 const (
+	inUse       = 1<<ways - 1
+	handShift   = 5 // three bits
+	handMask    = 7 << handShift
 	hitShift    = 8
-	handShift   = 16
+	markShift   = 16 // the second mark is in the byte above
 	bucketBytes = int(unsafe.Sizeof(bucket{}))
 )
 
@@ -98,27 +102,31 @@ func (h *Recent) Prefetch(keys []urlnorm.Key) {
 	h.touched = x
 }
 
-// Has reports whether k was added and not forgotten since.
-func (h *Recent) Has(k urlnorm.Key) bool {
-	if h.bucketOf(k.Hi).hit(k.Hi, uint32(k.Lo)) {
+// Find returns the marks of k, as bits 0 and 1, and reports whether k was added and not
+// forgotten since.
+func (h *Recent) Find(k urlnorm.Key) (marks uint8, ok bool) {
+	b := h.bucketOf(k.Hi)
+	if w := b.find(k.Hi, uint32(k.Lo)); w >= 0 {
 		h.stats.Hits++
-		return true
+		return b.marks(w), true
 	}
 	h.stats.Misses++
-	return false
+	return 0, false
 }
 
-// Add puts k into the set, at the cost of another one when its bucket is full.
-func (h *Recent) Add(k urlnorm.Key) {
+// Add puts k into the set, at the cost of another one when its bucket is full, and adds the
+// marks to those that it has.
+func (h *Recent) Add(k urlnorm.Key, marks uint8) {
 	b := h.bucketOf(k.Hi)
-	if b.hit(k.Hi, uint32(k.Lo)) {
+	if w := b.find(k.Hi, uint32(k.Lo)); w >= 0 {
+		b.mark(w, marks)
 		return
 	}
 	for h.n < h.most && 4*h.stats.Len >= 3*h.n {
 		h.split()
 		b = h.bucketOf(k.Hi)
 	}
-	if b.put(k.Hi, uint32(k.Lo)) {
+	if b.put(k.Hi, uint32(k.Lo), marks) {
 		h.stats.Evictions++
 	} else {
 		h.stats.Len++
@@ -150,45 +158,63 @@ func (h *Recent) split() {
 	from, to := &h.segments[j/segmentSize][j%segmentSize], &h.segments[seg][i%segmentSize]
 	for w := range ways {
 		if from.ctl>>w&1 == 1 && from.hi[w]&high != 0 {
-			to.put(from.hi[w], from.lo[w])
-			from.ctl &^= 1<<w | 1<<(w+hitShift)
+			to.put(from.hi[w], from.lo[w], from.marks(w))
+			from.ctl &^= wayBits << w
 		}
 	}
 }
 
-// hit looks for a key and marks it as recently used.
-func (b *bucket) hit(hi uint64, lo uint32) bool {
+// wayBits are the bits of ctl for the first way.
+const wayBits uint32 = 1 | 1<<hitShift | 1<<markShift | 1<<(markShift+8)
+
+// find looks for a key and notes that it was used. It returns its way, or -1.
+func (b *bucket) find(hi uint64, lo uint32) int {
 	for w := range ways {
 		if b.hi[w] == hi && b.lo[w] == lo && b.ctl>>w&1 == 1 {
-			if mark := uint32(1) << (w + hitShift); b.ctl&mark == 0 {
-				b.ctl |= mark
+			if hit := uint32(1) << (w + hitShift); b.ctl&hit == 0 {
+				b.ctl |= hit
 			}
-			return true
+			return w
 		}
 	}
-	return false
+	return -1
+}
+
+// marks are those of a way.
+func (b *bucket) marks(w int) uint8 {
+	m := b.ctl >> (w + markShift)
+	return uint8(m&1 | m>>7&2)
+}
+
+// mark adds marks to those of a way.
+func (b *bucket) mark(w int, marks uint8) {
+	m := uint32(marks)
+	b.ctl |= (m&1 | m&2<<7) << (w + markShift)
 }
 
 // put stores a key that the bucket does not hold, and reports whether another had
 // to go for it.
-func (b *bucket) put(hi uint64, lo uint32) (evicted bool) {
-	w := bits.TrailingZeros32(^b.ctl)
-	if w >= ways {
-		w = b.evicted()
+func (b *bucket) put(hi uint64, lo uint32, marks uint8) (evicted bool) {
+	w := bits.TrailingZeros32(^(b.ctl & inUse))
+	if w == ways {
+		w = b.evict()
 		evicted = true
 	}
 	b.hi[w], b.lo[w] = hi, lo
 	b.ctl |= 1 << w
+	b.mark(w, marks)
 	return evicted
 }
 
-// evicted moves the hand to the first way that was not hit since it last passed.
-func (b *bucket) evicted() int {
-	w := int(b.ctl >> handShift)
+// evict frees the first way that was not hit since the hand last passed, and moves the hand
+// behind it.
+func (b *bucket) evict() int {
+	w := int(b.ctl & handMask >> handShift)
 	for b.ctl>>(w+hitShift)&1 == 1 {
 		b.ctl &^= 1 << (w + hitShift)
 		w = (w + 1) % ways
 	}
-	b.ctl = b.ctl&(1<<handShift-1) | uint32((w+1)%ways)<<handShift
+	b.ctl &^= wayBits<<w | handMask
+	b.ctl |= uint32((w+1)%ways) << handShift
 	return w
 }

@@ -23,17 +23,17 @@ func TestRecentIsAMap(t *testing.T) {
 	const keys = 300_000
 	lost := 0
 	for i := range uint64(keys) {
-		h.Add(nthKey(i))
-		h.Add(nthKey(i)) // again: nothing happens
-		if !h.Has(nthKey(i)) {
+		h.Add(nthKey(i), 0)
+		h.Add(nthKey(i), 0) // again: nothing happens
+		if !has(h, nthKey(i)) {
 			t.Fatalf("key %d is not there after Add", i)
 		}
 	}
 	for i := range uint64(keys) {
-		if !h.Has(nthKey(i)) {
+		if !has(h, nthKey(i)) {
 			lost++
 		}
-		if h.Has(nthKey(1<<40 + i)) {
+		if has(h, nthKey(1<<40+i)) {
 			t.Fatalf("key %d was never added", i)
 		}
 	}
@@ -55,14 +55,14 @@ func TestRecentIsAMap(t *testing.T) {
 func TestRecentKeysThatShareBits(t *testing.T) {
 	h := NewRecent(0)
 	a := urlnorm.Key{Hi: 7, Lo: 9}
-	h.Add(a)
+	h.Add(a, 0)
 	for _, k := range []urlnorm.Key{{Hi: 7, Lo: 8}, {Hi: 7 + 1<<40, Lo: 9}, {}} {
-		if h.Has(k) {
+		if has(h, k) {
 			t.Errorf("Has(%v) after Add(%v)", k, a)
 		}
 	}
-	h.Add(urlnorm.Key{})
-	if !h.Has(urlnorm.Key{}) {
+	h.Add(urlnorm.Key{}, 0)
+	if !has(h, urlnorm.Key{}) {
 		t.Error("the zero key is not kept")
 	}
 }
@@ -75,7 +75,7 @@ func TestRecentBudget(t *testing.T) {
 		}
 		n := 3 * h.Stats().Cap
 		for i := range uint64(n) {
-			h.Add(nthKey(i))
+			h.Add(nthKey(i), 0)
 		}
 		s := h.Stats()
 		if s.Bytes > max(budget, firstBuckets*bucketBytes) || s.Len > s.Cap {
@@ -89,7 +89,7 @@ func TestRecentBudget(t *testing.T) {
 		}
 		found := 0
 		for i := range uint64(n) {
-			if h.Has(nthKey(i)) {
+			if has(h, nthKey(i)) {
 				found++
 			}
 		}
@@ -107,13 +107,13 @@ func TestRecentKeepsWhatIsUsed(t *testing.T) {
 	misses := 0
 	for page := range uint64(5_000) {
 		for i := range uint64(25) {
-			if k := nthKey((page*25 + i) % nav); !h.Has(k) {
+			if k := nthKey((page*25 + i) % nav); !has(h, k) {
 				misses++
-				h.Add(k)
+				h.Add(k, 0)
 			}
 		}
 		for i := range uint64(5) {
-			h.Add(nthKey(1<<40 + page*5 + i))
+			h.Add(nthKey(1<<40+page*5+i), 0)
 		}
 	}
 	if misses > nav*3/2 {
@@ -126,7 +126,7 @@ func BenchmarkRecent(b *testing.B) {
 		h := NewRecent(size)
 		keys := h.Stats().Cap * 7 / 10
 		for i := range keys {
-			h.Add(nthKey(uint64(i)))
+			h.Add(nthKey(uint64(i)), 0)
 		}
 		name := func(op string) string { return fmt.Sprintf("op=%s/bytes=%d", op, size) }
 		rng := rand.New(rand.NewPCG(1, 2))
@@ -134,7 +134,7 @@ func BenchmarkRecent(b *testing.B) {
 			b.ReportAllocs()
 			found := 0
 			for b.Loop() {
-				if h.Has(nthKey(rng.Uint64N(uint64(keys)))) {
+				if has(h, nthKey(rng.Uint64N(uint64(keys)))) {
 					found++
 				}
 			}
@@ -143,14 +143,14 @@ func BenchmarkRecent(b *testing.B) {
 		b.Run(name("miss"), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				h.Has(nthKey(1<<40 + rng.Uint64()>>20))
+				has(h, nthKey(1<<40+rng.Uint64()>>20))
 			}
 		})
 		b.Run(name("add"), func(b *testing.B) {
 			b.ReportAllocs()
 			i := uint64(1) << 50
 			for b.Loop() {
-				h.Add(nthKey(i))
+				h.Add(nthKey(i), 0)
 				i++
 			}
 		})
@@ -160,7 +160,7 @@ func BenchmarkRecent(b *testing.B) {
 		h := NewRecent(1 << 30)
 		i := uint64(0)
 		for b.Loop() {
-			h.Add(nthKey(i))
+			h.Add(nthKey(i), 0)
 			i++
 		}
 		b.ReportMetric(float64(h.Stats().Bytes)/float64(h.Stats().Len), "B/key")
@@ -183,7 +183,7 @@ func BenchmarkRecentSize(b *testing.B) {
 					repeats, hits := 0, 0
 					for known := uint64(1); known < urls; {
 						if rng.IntN(100) < 3 {
-							h.Add(nthKey(known))
+							h.Add(nthKey(known), 0)
 							known++
 							continue
 						}
@@ -192,16 +192,49 @@ func BenchmarkRecentSize(b *testing.B) {
 							n = zipf.Uint64() % known
 						}
 						repeats++
-						if h.Has(nthKey(n)) {
+						if has(h, nthKey(n)) {
 							hits++
 						} else {
-							h.Add(nthKey(n))
+							h.Add(nthKey(n), 0)
 						}
 					}
 					b.ReportMetric(float64(hits)/float64(repeats), "hits/repeat")
 				}
 				b.ReportMetric(0, "ns/op")
 			})
+		}
+	}
+}
+
+func has(h *Recent, k urlnorm.Key) bool {
+	_, ok := h.Find(k)
+	return ok
+}
+
+// A key that is held has exactly the marks that it was given since it was added last, while the set grows and while keys are
+// dropped for others. So the marks of one key never become those of another.
+func TestRecentMarks(t *testing.T) {
+	for _, budget := range []int{0, 1 << 20} {
+		h, rng := NewRecent(budget), rand.New(rand.NewPCG(1, 2))
+		given := map[uint64]uint8{} // the marks of keys that were added; those of keys that are dropped are forgotten below
+		grown := h.Stats().Bytes
+		for range 400_000 {
+			n, marks := rng.Uint64N(20_000), uint8(rng.IntN(4))
+			got, held := h.Find(nthKey(n))
+			if !held {
+				given[n] = 0
+			} else if got != given[n] {
+				t.Fatalf("budget %d: key %d has marks %b, want %b", budget, n, got, given[n])
+			}
+			if rng.IntN(2) == 0 {
+				h.Add(nthKey(n), marks)
+				given[n] |= marks
+			} else if !held {
+				delete(given, n)
+			}
+		}
+		if s := h.Stats(); s.Evictions == 0 || (s.Bytes > grown) == (budget == 0) {
+			t.Errorf("budget %d: %d evictions, %d bytes, first %d", budget, s.Evictions, s.Bytes, grown)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/fetch"
+	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/seed"
 	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/state"
@@ -161,12 +162,25 @@ func newFrontier(s *config.Settings, store *state.Store, registry *pace.Registry
 	}
 	o := frontierOptions(s)
 	o.Seed, o.Registry, o.URLsUsed, o.Run, o.Continues = store.Seed(), registry, int64(counters.Counted), store.Run(), began(store)
-	o.Generation, o.Admit, o.Observe = generation, a.admit, hosts.observe
+	o.Generation, o.Admit, o.Names, o.Observe = generation, a.admit, namesOf, hosts.observe
 	if cluster != nil {
 		o.Closed, o.MayStart, o.Continues, o.MaxURLs = true, cluster.MayStart, store.Run(), 0
 		o.Grants = cluster.Crawl().MaxURLs > 0
 	}
 	return frontier.New(o, store)
+}
+
+// namesOf is what a link tells of its URL.
+func namesOf(source uint8) frontier.Names {
+	switch source {
+	case page.SourceLink, page.SourceRedirect:
+		return frontier.Linked
+	case page.SourceSitemap:
+		return frontier.Listed
+	case page.SourceCT, page.SourceCommonCrawl:
+		return frontier.Indexed
+	}
+	return 0
 }
 
 // ownSiteTurn is how many leases in a row a host gets in own-site: more of its requests find an open connection.

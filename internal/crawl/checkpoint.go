@@ -35,21 +35,15 @@ type checkpoints struct {
 type folds struct {
 	rules   traps.Rules
 	seed    uint64
-	most    int // URLs that the linkage may hold; 0 means the default
 	traps   *traps.Traps
-	linkage *report.Linkage
+	linkage *report.Linkage // of earlier versions
 }
 
 // reset forgets all evidence.
-func (f *folds) reset() { f.traps, f.linkage = traps.New(f.rules, f.seed), report.NewLinkage(f.most) }
+func (f *folds) reset() { f.traps, f.linkage = traps.New(f.rules, f.seed), &report.Linkage{} }
 
 // save writes one snapshot for each fold.
 func (f *folds) save(w *state.SnapshotWriter) error {
-	if f.linkage.Active() {
-		if err := w.Put(report.LinkageName, report.LinkageVersion, f.linkage.Save); err != nil {
-			return err
-		}
-	}
 	known, err := f.traps.Snapshot()
 	if err != nil {
 		return err
@@ -152,6 +146,9 @@ func (c *checkpoints) restore(ctx context.Context) error {
 	if err := c.restoreFolds(ctx); err != nil {
 		return err
 	}
+	if err := c.restoreNames(ctx); err != nil {
+		return fmt.Errorf("record which URLs are listed and linked: %w", err)
+	}
 	// The two read different things, and can do so at the same time.
 	var remembering errgroup.Group
 	remembering.Go(func() error { return c.remember(ctx, since) })
@@ -220,6 +217,17 @@ func (c *checkpoints) restoreFolds(ctx context.Context) error {
 	}
 	c.frontier.FoldContinued()
 	return nil
+}
+
+// restoreNames has links recorded if sitemaps or public indexes have brought URLs, and puts on record what an earlier
+// version knew of those links. That version saved it in checkpoints and evidence, which go with the next two checkpoints.
+func (c *checkpoints) restoreNames(ctx context.Context) error {
+	known, err := c.folds.linkage.Record(ctx, c.store)
+	if known || c.store.Facts()[frontier.FactListed] != nil {
+		c.frontier.NameLinks()
+	}
+	c.folds.linkage = &report.Linkage{}
+	return err
 }
 
 // readFolds reads what a checkpoint saved of evidence, and returns the number of the run that made it. After an error nothing of it is kept.

@@ -138,7 +138,7 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop *stopS
 			return err
 		}
 	}
-	learned := &folds{rules: trapRules(settings), seed: store.Seed(), most: o.MaxListed}
+	learned := &folds{rules: trapRules(settings), seed: store.Seed()}
 	learned.reset()
 	generationBegan, err := sweep.Began(store.Facts())
 	if err != nil {
@@ -176,8 +176,9 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop *stopS
 	room := &room{limits: limits, frontier: r.frontier, add: add}
 	robots.sitemaps = seeding.New(seeding.Options{
 		IsOpen:   isOpen,
-		Settings: settings, Scope: within, History: &r.history, StartHosts: startHosts, Hasher: hasher, Store: store, Frontier: r.frontier, Linkage: learned.linkage,
-		Add: room.addListed, HasRoom: room.has, Warn: r.warnings.add, Requested: int(store.Counters().Sitemaps), Generation: visited.Generation(), Names: visited.Names(),
+		Settings: settings, Scope: within, History: &r.history, StartHosts: startHosts, Hasher: hasher,
+		Store: store, Frontier: r.frontier, Add: room.addListed, HasRoom: room.has, Warn: r.warnings.add,
+		Requested: int(store.Counters().Sitemaps), Generation: visited.Generation(),
 		Again: !swept,
 	})
 	r.seeds = &seeds{
@@ -199,7 +200,7 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop *stopS
 		robots:   robots,
 		sitemaps: &sitemapServer{server: work, robots: robots, sitemaps: robots.sitemaps, crashes: crashes, warnings: r.warnings, scope: within, room: room, resumed: resumed},
 		pages: &pageTools{
-			server: work, settings: settings, store: store, scope: within, hasher: hasher, visits: visited, sweeper: r.sweeper, robots: robots, crashes: crashes, traps: learned.traps, linkage: learned.linkage,
+			server: work, settings: settings, store: store, scope: within, hasher: hasher, visits: visited, sweeper: r.sweeper, robots: robots, crashes: crashes, traps: learned.traps,
 			parser: reader, parsing: newSemaphore(settings.ParseSemaphoreLimit), client: r.client, ownHeaders: !o.Managed.hasOperatorHeaders(), warnings: r.warnings, bare: bare, resumed: resumed, history: &r.history,
 		},
 	}

@@ -47,9 +47,6 @@ type Options struct {
 	// FreeBytes says how much space the disk of a directory has left. Nil asks the operating system.
 	FreeBytes func(dir string) (int64, error)
 
-	// MaxListed is how many URLs that sitemaps list are held in memory, to find orphans; 0 means 2 million. Of more, links are recorded in the store.
-	MaxListed int
-
 	// NoControl opens no control socket, so that 'mapwright status' cannot ask the crawl. A goroutine that waits for a socket would
 	// keep the clock of a testing/synctest bubble from advancing.
 	NoControl bool

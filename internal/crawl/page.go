@@ -16,7 +16,6 @@ import (
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/pace"
 	"github.com/mapwright/mapwright/internal/config"
-	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/crawl/sweep"
 	"github.com/mapwright/mapwright/internal/crawl/visits"
@@ -41,7 +40,6 @@ type pageTools struct {
 	robots     *robotsServer
 	crashes    *crashGuard
 	traps      *traps.Traps
-	linkage    *report.Linkage
 	parser     *parser.Parser
 	parsing    *semaphore
 	buffers    sync.Pool     // of *pageBuffer
@@ -72,7 +70,6 @@ type pageBuffer struct {
 	reasons  []scope.Reason // of the page's links
 	found    []frontier.Found
 	evidence []frontier.Evidence
-	named    []frontier.Named // in a recrawl
 }
 
 // takeBuffer takes a buffer from the pool, and putBuffer puts it back.
@@ -163,27 +160,21 @@ func (w *pageServer) serve(ctx context.Context, l *frontier.Lease) error {
 	}
 	w.traps.Begin()
 	defer w.traps.End()
-	listed := w.linkage.Changes()
 	switch {
 	case f.outcome == page.Redirect:
 		r.Links = w.redirect(f, link, u, resp.Location)
-		r.Named = w.nameTarget(r.Links)
-		for i := range r.Links {
-			r.Evidence = w.linkage.Link(r.Links[i].URL.String(), link.Key.Host.Partition(), r.Evidence)
-		}
 	case readable:
 		repeats := link.Repeats
-		w.pageBuffer.evidence = w.pageBuffer.evidence[:0]
+		w.evidence = w.evidence[:0]
 		if visit.HasNewText(&f.facts) {
-			repeats, w.pageBuffer.evidence = w.traps.Read(&link, w.page.TextHash, w.page.WordHash, w.pageBuffer.evidence)
+			repeats, w.evidence = w.traps.Read(&link, w.page.TextHash, w.page.WordHash, w.evidence)
 		}
-		names := w.names()
-		if visit.Confirms(link.Key, &f.facts) {
-			names = nil
+		r.Evidence = w.evidence
+		r.Origin = frontier.Origin{
+			Parent: link.URL, Depth: link.Depth + 1, Source: page.SourceLink, Repeats: repeats, At: f.at,
+			Unnamed: visit.Confirms(link.Key, &f.facts),
 		}
-		r.Origin = frontier.Origin{Parent: link.URL, Depth: link.Depth + 1, Source: page.SourceLink, Repeats: repeats, At: f.at}
-		r.Found, w.pageBuffer.evidence = w.follow(f, &link, u, &w.page, names, w.pageBuffer.evidence)
-		r.Evidence, r.Named = w.pageBuffer.evidence, w.named
+		r.Found = w.follow(f, link.Key.Host, u, &w.page)
 		if w.settings.CheckSoft404 && f.status == http.StatusOK {
 			r.Links = w.probes(u, f.at)
 		}
@@ -193,10 +184,7 @@ func (w *pageServer) serve(ctx context.Context, l *frontier.Lease) error {
 	}
 	w.leftOut = w.history.AppendLeftOut(w.leftOut[:0], &w.skips)
 	f.facts.LeftOut = w.leftOut
-	if err := w.record(l, &link, &visit, f, &answer, r); err != nil || w.linkage.Changes() == listed {
-		return err
-	}
-	return w.linkLate(&link, r)
+	return w.record(l, &link, &visit, f, &answer, r)
 }
 
 // locate gives a link the depth and the priority that its page was found with. The queue does not tell those of a later visit. Under a depth limit, a page that a sitemap
@@ -230,34 +218,6 @@ func (w *pageServer) exclude(l *frontier.Lease, visit *visits.Visit, why scope.R
 		return err
 	}
 	_, err := w.done(l, frontier.Result{Finish: failure(page.Excluded, "not fetched: "+text, page.Robots{}), Final: true})
-	return err
-}
-
-// linkLate notes links to URLs that a sitemap listed after the page was read and before its links were recorded. Either these URLs are recorded as found by
-// a link, or they were listed before.
-func (w *pageServer) linkLate(from *frontier.Link, res frontier.Result) error {
-	var r frontier.Record
-	link := func(u urlnorm.URL, k frontier.Key) {
-		if k == from.Key {
-			return
-		}
-		r.Evidence = w.linkage.Link(u.String(), from.Key.Host.Partition(), r.Evidence)
-		if w.extended == nil && w.linkage.Full() {
-			r.Named = w.visits.AllNames().Link(r.Named, k)
-		}
-	}
-	for i := range res.Found {
-		link(res.Found[i].URL, res.Found[i].Key)
-	}
-	for i := range res.Links {
-		if !res.Links[i].Sitemap {
-			link(res.Links[i].URL, w.hasher.Key(res.Links[i].URL))
-		}
-	}
-	if len(r.Evidence)+len(r.Named) == 0 {
-		return nil
-	}
-	_, err := w.store.Commit(r)
 	return err
 }
 
@@ -305,24 +265,6 @@ func (w *pageServer) record(l *frontier.Lease, link *frontier.Link, visit *visit
 	}
 	_, err := w.done(l, r)
 	return err
-}
-
-// names is where links to known URLs are noted, so that they are recorded: in a recrawl, and if sitemaps list more URLs than the linkage holds. It is nil otherwise. Of several machines
-// each knows only its own URLs, so there it is not done in the first crawl.
-func (w *pageServer) names() *visits.Names {
-	if w.extended == nil && w.linkage.Full() {
-		return w.visits.AllNames()
-	}
-	return w.visits.Names()
-}
-
-// nameTarget is that the target of a redirect is named, if that is recorded.
-func (w *pageServer) nameTarget(target []frontier.Link) []frontier.Named {
-	names := w.names()
-	if names == nil || len(target) == 0 {
-		return nil
-	}
-	return names.Link(nil, w.hasher.Key(target[0].URL))
 }
 
 // failed ends a lease whose fetch failed. The response is what there was of one, or nil.
@@ -517,10 +459,9 @@ func (w *pageServer) judgeLinks(ctx context.Context, from *frontier.Link) error 
 	return nil
 }
 
-// follow takes the links of a page that belong to the crawl, and counts the others by reason. It notes them in names, which may be nil, and appends evidence to e.
-func (w *pageServer) follow(f *finish, from *frontier.Link, u urlnorm.URL, pg *parser.Page, names *visits.Names, e []frontier.Evidence) ([]frontier.Found, []frontier.Evidence) {
+// follow takes the links of a page that belong to the crawl, and counts the others by reason.
+func (w *pageServer) follow(f *finish, host frontier.HostID, u urlnorm.URL, pg *parser.Page) []frontier.Found {
 	found := w.found[:0]
-	w.named = w.named[:0]
 	var images []string
 	for i := range pg.Links {
 		l := &pg.Links[i]
@@ -537,18 +478,11 @@ func (w *pageServer) follow(f *finish, from *frontier.Link, u urlnorm.URL, pg *p
 			w.skips.Add(why)
 			continue
 		}
-		key := w.keyOf(l.URL, from.Key.Host, u.Host())
-		if key != from.Key { // a link to the page itself does not make it known to readers
-			e = w.linkage.Link(l.URL.String(), from.Key.Host.Partition(), e)
-			if names != nil {
-				w.named = names.Link(w.named, key)
-			}
-		}
-		found = append(found, frontier.Found{URL: l.URL, Key: key})
+		found = append(found, frontier.Found{URL: l.URL, Key: w.keyOf(l.URL, host, u.Host())})
 	}
 	w.found = found
 	f.facts.Images = distinct(images)
-	return found, e
+	return found
 }
 
 // keyOf is a link's key. Most links stay on the host that they are found on, which is known.

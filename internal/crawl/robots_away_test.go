@@ -42,6 +42,9 @@ func (w *timedWeb) Do(_ context.Context, r fetch.Request) (*fetch.Response, erro
 	w.mu.Unlock()
 	answer, known := w.answers[url]
 	resp := &fetch.Response{Status: http.StatusOK, Proto: "HTTP/1.1", Header: http.Header{}, ContentType: "text/html", ContentLength: -1, Charset: "utf-8", Body: []byte(answer)}
+	if r.Mode == fetch.Stream {
+		resp.Reader = strings.NewReader(answer)
+	}
 	switch {
 	case strings.HasPrefix(answer, "> "):
 		time.Sleep(100 * time.Millisecond)

@@ -230,6 +230,9 @@ func (r *run) conclude(ctx context.Context) (*report.Report, error) {
 	if err := r.store.Flush(ctx); err != nil {
 		return nil, fmt.Errorf("commit: %w", err)
 	}
+	if _, err := r.checkpoints.folds.linkage.Record(ctx, r.store); err != nil { // of several machines it is whole only now
+		return nil, err
+	}
 	if err := r.endings.settle(ctx); err != nil {
 		return nil, err
 	}
@@ -258,7 +261,7 @@ func (r *run) conclude(ctx context.Context) (*report.Report, error) {
 	known := len(rep.Warnings)
 	r.exporting.Lock()
 	defer r.exporting.Unlock()
-	pages := report.Crawl{Store: r.store, Linkage: r.checkpoints.folds.linkage, Cluster: r.o.Cluster != nil, Settings: r.settings, Given: r.o.Managed.Given, Starts: r.starts, Dir: r.o.Dir}
+	pages := report.Crawl{Store: r.store, Unnamed: r.checkpoints.folds.linkage.Full(), Settings: r.settings, Given: r.o.Managed.Given, Starts: r.starts, Dir: r.o.Dir}
 	if err := pages.Complete(ctx, rep); err != nil {
 		return nil, err
 	}

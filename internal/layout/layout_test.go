@@ -60,7 +60,7 @@ var allowedImports = map[string][]string{
 	"internal/crawl/scope":         {"frontier", "internal/config", "internal/page", "internal/urlnorm", "state"},
 	"internal/crawl/seeding":       {"frontier", "internal/config", "internal/crawl/datadir", "internal/crawl/gate", "internal/crawl/robotscache", "internal/crawl/scope", "internal/fetch", "internal/page", "internal/seed", "internal/sitemap", "internal/urlnorm", "state"},
 	"internal/crawl/sweep":         {"frontier", "internal/crawl/report", "internal/crawl/scope", "internal/extsort", "internal/page", "internal/urlnorm", "state"},
-	"internal/crawl/visits":        {"frontier", "frontier/dedup", "internal/crawl/sweep", "internal/page", "internal/recrawl", "state"},
+	"internal/crawl/visits":        {"frontier", "internal/crawl/sweep", "internal/page", "internal/recrawl", "state"},
 	"internal/disk":                {"wal"},
 	"internal/e2e":                 {"*"},
 	"internal/export":              {"state", "internal/disk", "internal/page", "internal/recrawl", "internal/sitemap", "internal/urlnorm"},

@@ -131,7 +131,7 @@ func (s *site) complete(status Status) (*Report, map[string]page.Line, map[strin
 	}
 	rep := &Report{Status: status}
 	defaults := config.Defaults(config.Polite)
-	c := &Crawl{Store: s.store, Linkage: NewLinkage(0), Settings: defaults, Dir: s.dir}
+	c := &Crawl{Store: s.store, Settings: defaults, Dir: s.dir}
 	if err := c.Complete(context.Background(), rep); err != nil {
 		s.t.Fatal(err)
 	}

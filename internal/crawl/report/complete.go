@@ -40,9 +40,9 @@ type Store interface {
 // Crawl is what outputs and report are made from.
 type Crawl struct {
 	Store    Store
-	Linkage  *Linkage
-	Cluster  bool // several machines crawl
 	Settings *config.Settings
+	// Unnamed means that sitemaps list more URLs than several machines of an earlier version could note.
+	Unnamed bool
 	// Given, when not nil, has the settings, by file key, that a user of a service gave. The report names no others but limits, and no command.
 	Given  map[string]bool
 	Starts []datadir.Start
@@ -95,7 +95,7 @@ func (c *Crawl) Complete(ctx context.Context, rep *Report) error {
 		// A recrawl that failed replaces no output.
 		o.DryRun = rep.Status == Failed
 	}
-	res, err := export.Write(ctx, linkedPages(c.Store, c.Settings.XMLTypes, c.Linkage), o)
+	res, err := export.Write(ctx, Pages(c.Store, c.Settings.XMLTypes), o)
 	if err != nil {
 		return err
 	}

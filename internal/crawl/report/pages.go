@@ -15,20 +15,16 @@ import (
 )
 
 // Pages reads a store in the order of an export: by partition, host name and URL, whatever the seed of the crawl, with outcomes settled that only the whole crawl can tell.
-func Pages(s Store, types []string) export.Source { return linkedPages(s, types, nil) }
-
-// linkedPages does the same, and tells of each page whether a page links to it, as far as that is on record. The linkage may be nil.
-func linkedPages(s Store, types []string, linkage *Linkage) export.Source {
+func Pages(s Store, types []string) export.Source {
 	return func(ctx context.Context) iter.Seq2[*page.Line, error] {
-		return ahead(ctx, func(ctx context.Context) iter.Seq2[*page.Line, error] { return readPages(ctx, s, types, linkage) })
+		return ahead(ctx, func(ctx context.Context) iter.Seq2[*page.Line, error] { return readPages(ctx, s, types) })
 	}
 }
 
-func readPages(ctx context.Context, s Store, types []string, linkage *Linkage) iter.Seq2[*page.Line, error] {
+func readPages(ctx context.Context, s Store, types []string) iter.Seq2[*page.Line, error] {
 	return func(yield func(*page.Line, error) bool) {
 		var err error
 		p := newPageReader(s, types)
-		p.linkage = linkage
 		if p.generation, err = Generation(s); err != nil {
 			yield(nil, err)
 			return
@@ -77,7 +73,6 @@ type pageReader struct {
 	naming  naming
 
 	generation uint32
-	linkage    *Linkage // may be nil
 }
 
 func newPageReader(s Store, types []string) *pageReader {
@@ -132,17 +127,15 @@ func (p *pageReader) read(ctx context.Context, rec *state.Page) (*page.Line, err
 	return line, err
 }
 
-// namedBy says whether a sitemap of the last generation lists a URL, and whether a page links to it or a redirect leads to it. Of a URL that neither a link nor a redirect named
-// first, the latter is known if sitemaps list it, or in a recrawl.
+// namedBy says whether a sitemap of the last generation lists a URL, and whether a page links to it or a redirect leads
+// to it. Names of start URLs in the first crawl do not count: links to them are recorded only after the first sitemap was
+// read.
 func (p *pageReader) namedBy(rec *state.Page) (listed, linked bool) {
 	source := rec.Link.Source
 	listed = rec.Listed.Named && rec.Listed.Generation == p.generation || p.generation == 0 && source == page.SourceSitemap
-	linked = rec.Linked.Named || source == page.SourceLink || source == page.SourceRedirect
-	if p.linkage == nil || listed && linked {
-		return listed, linked
-	}
-	inSitemap, onPage := p.linkage.find(rec.Link.URL.String())
-	return listed || inSitemap && p.generation == 0, linked || onPage
+	linked = source == page.SourceLink || source == page.SourceRedirect ||
+		rec.Linked.Named && (source != page.SourceStart || rec.Linked.Generation > 0)
+	return listed, linked
 }
 
 // addVisit adds what the last visit found, if it kept the facts of an earlier one.

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/dustin/go-humanize"
-
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/export"
@@ -49,8 +47,8 @@ func (c *Crawl) notChecked() (not, notes map[problems.Code]string) {
 		not[problems.LinkToRedirect] = "links were not recorded (--links)"
 		notes[problems.BrokenLink] = "which pages link to them is not known, because links were not recorded (--links)"
 	}
-	if c.Cluster && c.Linkage.Full() { // one machine alone records what the linkage does not hold
-		why := fmt.Sprintf("several machines crawled, and sitemaps list more than %s URLs", humanize.Comma(c.Linkage.most))
+	if c.Unnamed {
+		why := "several machines crawled, with an earlier version of Mapwright, and sitemaps list more than 2,000,000 URLs"
 		not[problems.NotInSitemap] = why
 		if !s.Links {
 			not[problems.Orphan] = "links were not recorded (--links), " + why

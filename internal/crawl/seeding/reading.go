@@ -29,13 +29,11 @@ type Reading struct {
 	facts   sitemapFacts
 	before  []uint64 // what the visit before recorded of entries that were not followed
 
-	entries  []frontier.Link     // to be added
-	children []frontier.Link     // to be requested
-	listed   []frontier.Evidence // that it lists entries; to be recorded
-	again    []frontier.Named    // the same, in a recrawl if this run has not recorded it yet
-	read     int                 // entries that were read, sitemaps that it names among them
-	named    int                 // sitemaps that it names
-	warnings int                 // about them
+	entries  []frontier.Link // to be added
+	children []frontier.Link // to be requested
+	read     int             // entries that were read, sitemaps that it names among them
+	named    int             // sitemaps that it names
+	warnings int             // about them
 
 	host   string // of the last entry that lies elsewhere
 	hostID frontier.HostID
@@ -205,15 +203,8 @@ func (m *Reading) Read(ctx context.Context, body io.Reader) error {
 			m.skips.Add(why)
 			return nil
 		}
-		m.listed = m.s.o.Linkage.List(target.String(), m.link.Key.Host.Partition(), m.listed)
-		key := m.s.o.Hasher.Key(target)
-		if m.s.o.Generation > 0 {
-			m.again = m.s.o.Names.List(m.again, key, e.LastMod)
-		} else if m.s.o.IsOpen == nil || key.Host.Partition() == m.link.Key.Host.Partition() { // a record of another partition may be another machine's to write
-			m.again = append(m.again, frontier.Named{Key: key, Listed: true, LastMod: e.LastMod})
-		}
 		m.entries = append(m.entries, frontier.Link{
-			Key: key, URL: target, Priority: entryPriority(e, now), Source: page.SourceSitemap, Parent: at, Discovered: now, LastMod: e.LastMod,
+			URL: target, Priority: entryPriority(e, now), Source: page.SourceSitemap, Parent: at, Discovered: now, LastMod: e.LastMod,
 		})
 		if len(m.entries) == Batch {
 			now = time.Now()
@@ -227,13 +218,10 @@ func (m *Reading) Read(ctx context.Context, body io.Reader) error {
 // addRead adds the entries and requests the sitemaps that were read so far.
 func (m *Reading) addRead(ctx context.Context) error {
 	err := m.s.o.Add(ctx, m.entries)
-	if err == nil && len(m.listed)+len(m.again) > 0 {
-		_, err = m.s.o.Store.Commit(frontier.Record{Evidence: m.listed, Named: m.again})
-	}
 	if err == nil && len(m.children) > 0 {
 		err = m.s.requestSitemaps(ctx, m.children)
 	}
-	m.entries, m.children, m.listed, m.again = m.entries[:0], m.children[:0], m.listed[:0], m.again[:0]
+	m.entries, m.children = m.entries[:0], m.children[:0]
 	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("%w: %w", ErrNotAdded, err)
 	}

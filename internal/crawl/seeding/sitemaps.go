@@ -27,7 +27,6 @@ type Options struct {
 	Hasher     frontier.Hasher
 	Store      *state.Store
 	Frontier   *frontier.Frontier
-	Linkage    Linkage
 	// Add adds pages to the frontier.
 	Add func(ctx context.Context, links []frontier.Link) error
 	// HasRoom reports whether the limits of the crawl leave room for pages that it does not know yet.
@@ -38,22 +37,10 @@ type Options struct {
 	IsOpen func(partition uint8) bool
 	// Requested is how many sitemaps were requested in earlier runs.
 	Requested int
-	// Generation is that of the crawl. In a recrawl, Names notes that sitemaps list URLs; in the first crawl it is not called.
+	// Generation is that of the crawl.
 	Generation uint32
-	Names      Names
 	// Again has the sitemaps of robots.txt requested again: the rules became wider, and may allow more of them.
 	Again bool
-}
-
-// Names remembers which URLs were named in a recrawl.
-type Names interface {
-	// List appends to list that a sitemap lists a URL, unless that is noted already.
-	List(list []frontier.Named, k frontier.Key, lastMod time.Time) []frontier.Named
-}
-
-// Linkage remembers which URLs sitemaps list.
-type Linkage interface {
-	List(url string, partition uint8, e []frontier.Evidence) []frontier.Evidence
 }
 
 // Sitemaps requests sitemaps. A sitemap is a link of the frontier, so the store knows what was requested, what is still to be read and which

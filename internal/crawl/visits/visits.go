@@ -1,5 +1,5 @@
 // Package visits decides how pages are asked for in a recrawl, and what is recorded of the answers: it joins what the store knows of a page with the rules of package recrawl. It also
-// remembers what one visit means for others: hosts whose answers 304 are not believed, and which URLs were named.
+// remembers what one visit means for others: hosts whose answers 304 are not believed.
 package visits
 
 import (
@@ -30,8 +30,6 @@ type Visits struct {
 	store      Store
 	readers    map[uint32]bool // generations whose facts were read as this run reads pages; not changed
 	isOutdated func(*page.Facts) bool
-	names      *Names        // nil in the first crawl
-	firstNames func() *Names // makes those of the first crawl when they are asked for
 
 	// trust is held for reading while an answer 304 is recorded, so that none of a host is recorded after the host is distrusted.
 	trust      sync.RWMutex
@@ -51,26 +49,11 @@ func New(s Store, reader string, isOutdated func(*page.Facts) bool) *Visits {
 		generation: sweep.Generation(facts), store: s, readers: readersLike(facts, reader), isOutdated: isOutdated, distrusted: sweep.Distrusted(facts),
 		readings: map[frontier.Key]recrawl.Reading{}, verified: map[frontier.HostID]uint8{},
 	}
-	if v.generation > 0 {
-		v.names = newNames(v.generation)
-	}
-	v.firstNames = sync.OnceValue(func() *Names { return newNames(0) })
 	return v
 }
 
 // Generation is that of the run.
 func (v *Visits) Generation() uint32 { return v.generation }
-
-// Names remembers which URLs were named in this run; nil in the first crawl, where most names are those of new links.
-func (v *Visits) Names() *Names { return v.names }
-
-// AllNames does the same, in the first crawl too.
-func (v *Visits) AllNames() *Names {
-	if v.names != nil {
-		return v.names
-	}
-	return v.firstNames()
-}
 
 // A Visit is one visit of a page.
 type Visit struct {

@@ -151,31 +151,6 @@ func TestDistrust(t *testing.T) {
 	}
 }
 
-// Each URL is noted once as listed and once as linked.
-func TestNames(t *testing.T) {
-	n := newNames(4)
-	var list []frontier.Named
-	for range 2 {
-		for i := range uint64(50) {
-			k := frontier.Key{Host: frontier.HostID(i % 3), Hi: i, Lo: i}
-			list = n.List(list, k, time.Unix(int64(i), 0))
-			list = n.Link(list, k)
-		}
-	}
-	listed := 0
-	for _, e := range list {
-		if e.Generation != 4 || e.Listed == e.Linked {
-			t.Errorf("%+v", e)
-		}
-		if e.Listed {
-			listed++
-		}
-	}
-	if len(list) != 100 || listed != 50 {
-		t.Errorf("%d names, %d of them listed", len(list), listed)
-	}
-}
-
 // A body that is the same as before confirms a 304 of the sample, and nothing else does.
 func TestConfirms(t *testing.T) {
 	var sampled, other frontier.Key
