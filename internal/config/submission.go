@@ -357,13 +357,16 @@ func (s *Submission) userAgent() string {
 }
 
 // isWithheld says whether a header tells who sends a request, from which address, to which host, for whom, or belongs to
-// the connection. Servers behind proxies believe many names for the address of a client, most of which end in IP; those that
-// make variables of names do not tell _ from -.
+// the connection. Servers behind proxies believe many names for the address and the user of a client; those that make
+// variables of names do not tell _ and . from -.
 func isWithheld(name string) bool {
-	name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
+	name = strings.NewReplacer("_", "-", ".", "-").Replace(strings.ToLower(name))
 	return slices.Contains(withheldHeaders(), name) ||
-		slices.ContainsFunc([]string{"forwarded", "x-forwarded", "x-original-", "x-rewrite-", "proxy-"}, func(p string) bool { return strings.HasPrefix(name, p) }) ||
-		slices.ContainsFunc([]string{"-ip", "-ipv6", "clientip", "-addr", "-address", "-forwarded-for"}, func(p string) bool { return strings.HasSuffix(name, p) })
+		slices.ContainsFunc([]string{"x-original-", "x-rewrite-", "proxy-"}, func(p string) bool { return strings.HasPrefix(name, p) }) ||
+		slices.ContainsFunc(strings.Split(name, "-"), func(word string) bool {
+			return strings.HasSuffix(word, "ip") || strings.HasPrefix(word, "ipv") || strings.HasPrefix(word, "forwarded") ||
+				slices.Contains([]string{"addr", "address", "remote", "override"}, word)
+		})
 }
 
 func withheldHeaders() []string {

@@ -290,6 +290,7 @@ func TestWithheldHeaders(t *testing.T) {
 	}
 	for name, withheld := range map[string]bool{
 		"X-Forwarded-For": true, "x-forwarded": true, "Forwarded": true, "Forwarded-For": true, "X-Forwarded-Proto": true, "X-Original-Forwarded-For": true,
+		"X-Azure-SocketIP": true, "Cf-Pseudo-IPv4": true, "X.Forwarded.For": true, "Ip": true, "X-HTTP-Host-Override": true, "X-Remote-User": true,
 		"X-Real-IP": true, "True-Client-IP": true, "CF-Connecting-IP": true, "CF-Connecting-IPv6": true, "X-Client-IP": true, "Client-IP": true, "client_ip": true,
 		"X-Cluster-Client-IP": true, "X-Originating-IP": true, "Fastly-Client-Ip": true, "X-Azure-ClientIP": true, "X-Remote-Addr": true, "X-Envoy-External-Address": true,
 		"WL-Proxy-Client-IP": true, "X_Forwarded_For": true, "Proxy-Client-IP": true, "X-Original-URL": true, "X-Rewrite-URL": true, "Via": true, "X-Host": true, "Host": true,
