@@ -364,8 +364,8 @@ func isWithheld(name string) bool {
 	return slices.Contains(withheldHeaders(), name) ||
 		slices.ContainsFunc([]string{"x-original-", "x-rewrite-", "proxy-"}, func(p string) bool { return strings.HasPrefix(name, p) }) ||
 		slices.ContainsFunc(strings.Split(name, "-"), func(word string) bool {
-			return strings.HasSuffix(word, "ip") || strings.HasPrefix(word, "ipv") || strings.HasPrefix(word, "forwarded") ||
-				slices.Contains([]string{"addr", "address", "remote", "override"}, word)
+			return strings.HasPrefix(word, "ipv") || strings.HasPrefix(word, "forwarded") ||
+				slices.Contains([]string{"ip", "clientip", "realip", "remoteip", "socketip", "addr", "address", "remote", "override"}, word)
 		})
 }
 
