@@ -34,6 +34,9 @@ type Config struct {
 	// the like, and links to what faults add, come on top. Zero means 30.
 	Links int `yaml:"links"`
 
+	// Numbers makes every third word of the text a number: whole, of one to six digits, or a price.
+	Numbers bool `yaml:"numbers"`
+
 	// CrossHost is the share, 0 to 1, of links beyond the tree's that lead to
 	// other hosts. Zero means none.
 	CrossHost float64 `yaml:"cross_host"`

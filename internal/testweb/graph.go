@@ -46,7 +46,7 @@ func newWeb(cfg Config, port string) (*web, error) {
 	w := &web{
 		cfg:   cfg,
 		names: names,
-		text:  newFiller(cfg.Seed),
+		text:  newFiller(cfg.Seed, cfg.Numbers),
 		base:  "http://",
 		port:  port,
 		cross: uint64(cfg.CrossHost * (1 << 32)),

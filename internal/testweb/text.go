@@ -1,6 +1,9 @@
 package testweb
 
-import "strconv"
+import (
+	"fmt"
+	"strconv"
+)
 
 const (
 	fillerSize = 1 << 16
@@ -35,10 +38,10 @@ func word(x uint64) string {
 // filler is prose made once from the seed; the text of pages is cut from it.
 type filler []byte
 
-func newFiller(seed uint64) filler {
+func newFiller(seed uint64, numbers bool) filler {
 	r := rng(mix(seed ^ 0xf111e7))
 	f := make(filler, 0, fillerSize+paragraph+64)
-	for left := 0; len(f) < fillerSize+paragraph; left-- {
+	for left, n := 0, 0; len(f) < fillerSize+paragraph; left, n = left-1, n+1 {
 		if left == 0 {
 			left = 5 + r.intn(12)
 			if len(f) > 0 {
@@ -46,6 +49,11 @@ func newFiller(seed uint64) filler {
 			}
 			f = append(f, word(r.next())...)
 			f[len(f)-wordLen] -= 'a' - 'A'
+			f = append(f, ' ')
+			continue
+		}
+		if numbers && n%3 == 2 {
+			f = appendNumber(f, r.next())
 			f = append(f, ' ')
 			continue
 		}
@@ -63,6 +71,15 @@ func newFiller(seed uint64) filler {
 		f = append(f, ' ')
 	}
 	return f
+}
+
+// appendNumber appends a number of one to six digits, or one time in four a price.
+func appendNumber(dst []byte, x uint64) []byte {
+	if x%4 == 0 {
+		return fmt.Appendf(dst, "$%d.%02d", x>>8%1000, x>>32%100)
+	}
+	digits := [...]uint64{10, 100, 1000, 10_000, 100_000, 1_000_000}
+	return strconv.AppendUint(dst, x>>8%digits[x>>4%6], 10)
 }
 
 // appendText appends exactly n bytes of prose, taken from position at on, with

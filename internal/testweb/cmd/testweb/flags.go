@@ -73,6 +73,7 @@ func register(fs *flag.FlagSet, o *options, file *string, demo *bool) {
 	fs.IntVar(&c.Pages, "pages", c.Pages, "pages of each host (0: 10)")
 	fs.IntVar(&c.PageSize, "page-size", c.PageSize, "bytes of a page (0: 10240)")
 	fs.IntVar(&c.Links, "links", c.Links, "links on a page (0: 30)")
+	fs.BoolVar(&c.Numbers, "numbers", c.Numbers, "make every third word of the text a number")
 	fs.Float64Var(&c.CrossHost, "cross-host", c.CrossHost, "share of links that lead to other hosts, 0 to 1")
 	fs.BoolVar(&c.TLS, "tls", c.TLS, "serve https")
 	fs.BoolVar(&c.ExplicitPort, "explicit-port", c.ExplicitPort, "write the port into every URL")
