@@ -1,46 +1,90 @@
 package parser
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"math/bits"
+)
 
-// blockSize is how many characters of text are looked at together.
-const blockSize = 64
+const (
+	blockSize = 64 // characters that are looked at together
+	maxBlocks = 8  // blocks that are read at once
+)
 
-// classes tell the characters of a block apart, a bit for each, the first in
-// the lowest. What stands behind the first bit of stop means nothing.
-type classes struct {
-	word       uint64 // ASCII letters and digits
-	apostrophe uint64
-	stop       uint64 // '<', '&', and all that is not ASCII
+// A blockReader reads text by blocks: it counts words, finds digits, and hashes blocks of text without digits.
+type blockReader struct {
+	words int
+
+	// All that is remembered of the text before, each 0 or 1, so that it can stand before the first bit of a block.
+	inside uint64 // the last character belongs to a word
+	joined uint64 // the last is an apostrophe, the one before belongs to a word
+
+	from       int    // where the text begins that is not hashed yet
+	sum, other uint64 // hash of text without numbers, whose 16 bytes alternate in long texts: a multiplication waits for the one before
+
+	last mixBytes // a text at the end of its memory
+
+	// What the characters of the last blocks are, a bit for each, the first in the lowest.
+	start     [maxBlocks]uint64 // first characters of words
+	number    [maxBlocks]uint64 // digits, and single separators ('.', ',', apostrophes) between digits
+	anyNumber uint64            // not 0 if a block has a number; the caller clears it
 }
 
-// read classifies a block, with the machine's own means if it has them.
-func (c *classes) read(block *[blockSize]byte) {
+// read reads blocks of src from i on, maxBlocks of them at most, up to the first stop: '<', '&', or what is not ASCII. It returns how many
+// characters it has read.
+func (r *blockReader) read(src []byte, i int) int {
+	hash := r.from == i // blocks up to the first with a digit
+	most := min(maxBlocks, (len(src)-i)/blockSize)
+	switch {
+	case most == 0:
+		var last [blockSize]byte
+		last[copy(last[:], src[i:])] = '<'
+		i, src, most = 0, last[:], 1
+		hash = false // there is a stop
+	}
 	if blockwise {
-		readClasses(c, block)
-	} else {
-		c.readAnywhere(block)
+		return readBlocks(r, &src[i], most, hash)
 	}
+	return r.readAnywhere(src[i:], most, hash)
 }
 
-// readLast classifies fewer characters than a block has, as if '<' followed.
-func (c *classes) readLast(src []byte) {
-	var block [blockSize]byte
-	copy(block[:], src)
-	c.read(&block)
-	c.stop |= 1 << len(src)
-}
-
-// readAnywhere classifies a block by means that every machine has: eight
-// characters at a time, in the bytes of one number. It is what read does where
-// nothing better is written, and what read is tested against.
-func (c *classes) readAnywhere(block *[blockSize]byte) {
-	*c = classes{}
-	for k := 0; k < blockSize; k += 8 {
-		x := binary.LittleEndian.Uint64(block[k:])
-		c.word |= gather(alnums(x)) << k
-		c.apostrophe |= gather(equals(x, '\'')) << k
-		c.stop |= gather(equals(x, '<')|equals(x, '&')|x&highs) << k
+// readAnywhere reads blocks by means that every machine has: eight characters at a time, in the bytes of one number. It is what read does
+// where nothing better is written, and what read is tested against.
+func (r *blockReader) readAnywhere(src []byte, most int, hash bool) int {
+	for n := range most {
+		block := src[n*blockSize:][:blockSize]
+		var word, apostrophe, stop, digit, separator uint64
+		for k := 0; k < blockSize; k += 8 {
+			x := binary.LittleEndian.Uint64(block[k:])
+			d, a := digits(x), equals(x, '\'')
+			word |= gather(letters(x)|d) << k
+			apostrophe |= gather(a) << k
+			stop |= gather(equals(x, '<')|equals(x, '&')|x&highs) << k
+			digit |= gather(d) << k
+			separator |= gather(equals(x|ones*('.'^','), '.')|a) << k
+		}
+		read := (stop - 1) &^ stop // all bits before the first stop
+		word, digit = word&read, digit&read
+		r.number[n] = digit | separator&(digit<<1)&(digit>>1)
+		r.anyNumber |= r.number[n]
+		hash = hash && digit == 0
+		// A word begins where a letter or digit follows neither another nor an apostrophe that followed one.
+		before := word<<1 | r.inside
+		join := apostrophe & before
+		r.start[n] = word &^ (before | join<<1 | r.joined)
+		r.words += bits.OnesCount64(r.start[n])
+		if read != 0 {
+			last := bits.Len64(read) - 1
+			r.inside, r.joined = word>>last&1, join>>last&1
+		}
+		if stop != 0 {
+			return n*blockSize + bits.TrailingZeros64(stop)
+		}
+		if hash {
+			r.mixBlock(block)
+			r.from += blockSize
+		}
 	}
+	return most * blockSize
 }
 
 const (
@@ -49,18 +93,20 @@ const (
 )
 
 // equals marks the high bit of each byte of x that is c. It is exact up to the
-// first byte that is not ASCII.
+// first byte that is not ASCII, as are letters and digits.
 func equals(x uint64, c byte) uint64 {
 	return ^((x ^ ones*uint64(c)) + ones*0x7f) & highs
 }
 
-// alnums marks the high bit of each byte of x that is an ASCII letter or digit,
-// exact up to the first byte that is not ASCII.
-func alnums(x uint64) uint64 {
+// letters marks the high bit of each byte of x that is an ASCII letter.
+func letters(x uint64) uint64 {
 	l := x | ones*0x20
-	letters := (l + ones*(0x80-'a')) &^ (l + ones*(0x7f-'z'))
-	digits := (x + ones*(0x80-'0')) &^ (x + ones*(0x7f-'9'))
-	return (letters | digits) & highs
+	return (l + ones*(0x80-'a')) &^ (l + ones*(0x7f-'z')) & highs
+}
+
+// digits marks the high bit of each byte of x that is an ASCII digit.
+func digits(x uint64) uint64 {
+	return (x + ones*(0x80-'0')) &^ (x + ones*(0x7f-'9')) & highs
 }
 
 // gather moves the high bits of eight bytes together.

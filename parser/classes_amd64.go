@@ -2,10 +2,10 @@ package parser
 
 import "golang.org/x/sys/cpu"
 
-// blockwise says that readClasses is there.
-var blockwise = cpu.X86.HasAVX2
+// blockwise says that readBlocks is there.
+var blockwise = cpu.X86.HasAVX2 && cpu.X86.HasBMI1 && cpu.X86.HasBMI2 && cpu.X86.HasPOPCNT
 
-// readClasses classifies a block with AVX2.
+// readBlocks does what blockReader.readAnywhere does, with AVX2. Most is at least 1.
 //
 //go:noescape
-func readClasses(c *classes, block *[blockSize]byte)
+func readBlocks(r *blockReader, src *byte, most int, hash bool) int

@@ -17,40 +17,154 @@ THIRTYTWO(digitLeast, 117)  // '0' moved so, less one
 THIRTYTWO(apostrophe, 0x27)
 THIRTYTWO(less, 0x3c)
 THIRTYTWO(ampersand, 0x26)
+THIRTYTWO(commaToDot, 0x02) // makes ',' a '.'
+THIRTYTWO(dot, 0x2e)
 
-// HALF classifies the bytes at off into three masks. A byte that is moved beyond
+// HALF classifies the bytes at off into four masks. A byte that is moved beyond
 // 127 becomes negative, so that one signed comparison tests a range.
-#define HALF(off, word, apostrophes, stop) \
+#define HALF(off, word, apostrophes, stop, digit) \
 	VMOVDQU   off(SI), Y0 \
-	VPOR      lower<>(SB), Y0, Y1 \
-	VPADDB    letterUp<>(SB), Y1, Y1 \
-	VPCMPGTB  letterLeast<>(SB), Y1, Y1 \
-	VPADDB    digitUp<>(SB), Y0, Y2 \
-	VPCMPGTB  digitLeast<>(SB), Y2, Y2 \
+	VPADDB    Y12, Y0, Y2 \
+	VPCMPGTB  Y11, Y2, Y2 \
+	VPMOVMSKB Y2, digit \
+	VPOR      Y15, Y0, Y1 \
+	VPADDB    Y14, Y1, Y1 \
+	VPCMPGTB  Y13, Y1, Y1 \
 	VPOR      Y2, Y1, Y1 \
 	VPMOVMSKB Y1, word \
-	VPCMPEQB  apostrophe<>(SB), Y0, Y3 \
+	VPCMPEQB  Y10, Y0, Y3 \
 	VPMOVMSKB Y3, apostrophes \
-	VPCMPEQB  less<>(SB), Y0, Y4 \
-	VPCMPEQB  ampersand<>(SB), Y0, Y5 \
+	VPCMPEQB  Y9, Y0, Y4 \
+	VPCMPEQB  Y8, Y0, Y5 \
 	VPOR      Y0, Y4, Y4 \
 	VPOR      Y5, Y4, Y4 \
 	VPMOVMSKB Y4, stop
 
-// func readClasses(c *classes, block *[blockSize]byte)
-TEXT ·readClasses(SB), NOSPLIT, $0-16
-	MOVQ c+0(FP), DI
-	MOVQ block+8(FP), SI
-	HALF(32, AX, BX, CX)
-	HALF(0, R8, R9, R10)
-	SHLQ $32, AX
-	SHLQ $32, BX
-	SHLQ $32, CX
-	ORQ  R8, AX
-	ORQ  R9, BX
-	ORQ  R10, CX
-	MOVQ AX, classes_word(DI)
-	MOVQ BX, classes_apostrophe(DI)
-	MOVQ CX, classes_stop(DI)
+// SEPARATORS finds the bytes at off that may stand between digits, but for apostrophes.
+#define SEPARATORS(off, separator) \
+	VMOVDQU   off(SI), Y0 \
+	VPOR      commaToDot<>(SB), Y0, Y0 \
+	VPCMPEQB  dot<>(SB), Y0, Y0 \
+	VPMOVMSKB Y0, separator
+
+#define BOTH(low, high) \
+	SHLQ $32, high \
+	ORQ  low, high
+
+// MIX adds the 16 bytes at off to a hash, as mix does.
+#define MIX(off, sum) \
+	MOVQ  off(SI), DX \
+	MOVQ  off+8(SI), R8 \
+	XORQ  sum, DX \
+	XORQ  prime<>(SB), R8 \
+	MULXQ R8, R8, sum \
+	XORQ  R8, sum
+
+DATA prime<>+0(SB)/8, $const_textPrime
+GLOBL prime<>(SB), RODATA|NOPTR, $8
+
+// func readBlocks(r *blockReader, src *byte, most int, hash bool) int
+TEXT ·readBlocks(SB), NOSPLIT, $0-40
+	MOVQ    r+0(FP), DI
+	MOVQ    src+8(FP), SI
+	VMOVDQU lower<>(SB), Y15
+	VMOVDQU letterUp<>(SB), Y14
+	VMOVDQU letterLeast<>(SB), Y13
+	VMOVDQU digitUp<>(SB), Y12
+	VMOVDQU digitLeast<>(SB), Y11
+	VMOVDQU apostrophe<>(SB), Y10
+	VMOVDQU less<>(SB), Y9
+	VMOVDQU ampersand<>(SB), Y8
+	XORL    R15, R15                  // blocks before this one
+	MOVQ    blockReader_sum(DI), R13
+	MOVQ    blockReader_other(DI), R14
+
+next:
+	HALF(32, AX, BX, CX, DX)
+	HALF(0, R8, R9, R10, R11)
+	BOTH(R8, AX)
+	BOTH(R9, BX)
+	BOTH(R10, CX)
+	BOTH(R11, DX)
+
+	// R12 is all bits before the first stop.
+	LEAQ  -1(CX), R12
+	ANDNQ R12, CX, R12
+	ANDQ  R12, AX
+	ANDQ  R12, DX
+	JZ    numbers
+
+	// Single separators between digits belong to a number.
+	MOVB  $0, hash+24(FP)
+	SEPARATORS(32, R9)
+	SEPARATORS(0, R10)
+	BOTH(R10, R9)
+	ORQ   BX, R9
+	LEAQ  (DX)(DX*1), R10
+	ANDQ  R10, R9
+	MOVQ  DX, R10
+	SHRQ  $1, R10
+	ANDQ  R10, R9
+	ORQ   R9, DX
+	ORQ   DX, blockReader_anyNumber(DI)
+
+numbers:
+	MOVQ DX, blockReader_number(DI)(R15*8)
+
+	MOVQ    blockReader_inside(DI), R9
+	LEAQ    (R9)(AX*2), R9             // a letter or digit is before
+	ANDQ    R9, BX                     // apostrophes that join
+	MOVQ    blockReader_joined(DI), R10
+	LEAQ    (R10)(BX*2), R10
+	ORQ     R9, R10
+	ANDNQ   AX, R10, R10
+	MOVQ    R10, blockReader_start(DI)(R15*8)
+	POPCNTQ R10, R10
+	ADDQ    R10, blockReader_words(DI)
+	TESTQ   CX, CX
+	JNZ     stopped
+	SHRQ    $63, AX
+	SHRQ    $63, BX
+	MOVQ    AX, blockReader_inside(DI)
+	MOVQ    BX, blockReader_joined(DI)
+	CMPB    hash+24(FP), $0
+	JEQ     advance
+	MIX(0, R13)
+	MIX(16, R14)
+	MIX(32, R13)
+	MIX(48, R14)
+	ADDQ    $64, blockReader_from(DI)
+
+advance:
+	ADDQ $64, SI
+	INCQ R15
+	CMPQ R15, most+16(FP)
+	JLT  next
+	SHLQ $6, R15
+	JMP  done
+
+stopped:
+	SHLQ  $6, R15
+	BSFQ  CX, CX
+	ADDQ  CX, R15
+
+	// R12 becomes the last of its bits.
+	MOVQ  R12, R9
+	SHRQ  $1, R9
+	SUBQ  R9, R12
+	JZ    done
+	XORL  R9, R9
+	XORL  R10, R10
+	TESTQ R12, AX
+	SETNE R9
+	TESTQ R12, BX
+	SETNE R10
+	MOVQ  R9, blockReader_inside(DI)
+	MOVQ  R10, blockReader_joined(DI)
+
+done:
+	MOVQ R13, blockReader_sum(DI)
+	MOVQ R14, blockReader_other(DI)
+	MOVQ R15, ret+32(FP)
 	VZEROUPPER
 	RET

@@ -7,7 +7,7 @@ import (
 
 // Version changes whenever the same page may give other facts, among them its hashes, or
 // other links. What was read by another version cannot be compared.
-const Version = 2
+const Version = 3
 
 // A Page is what Parse found. The zero value is ready for use; one that was used
 // must not be copied. See the package documentation for how long its parts are
@@ -55,10 +55,10 @@ type Page struct {
 	// ContentHash is the xxhash64 of the body.
 	ContentHash uint64
 	// TextHash is a hash of what a reader sees: the text, the description, the
-	// alternative texts of images, the addresses of images, films, sounds and frames. Numbers of 1, 2 and 4 digits, and
-	// those of the page's URL, do not count; nor do addresses of links, scripts, styles and
-	// templates. The data of Next.js pages counts if links are taken from it. Pages
-	// that differ in their URLs, dates and times only have the same.
+	// alternative texts of images, the addresses of images, films, sounds and frames. Whole numbers of
+	// 1, 2 and 4 digits, fractions such as 0.034, dates such as 31.12.2026 and numbers of the page's URL do not count; nor do
+	// addresses of links, scripts, styles and templates. The data of Next.js pages counts
+	// if links are taken from it. Pages that differ in their URLs, dates and times only have the same.
 	TextHash uint64
 	// WordHash is the same without any numbers.
 	WordHash uint64
@@ -167,10 +167,10 @@ func (w *walker) finish(pg *Page) {
 	pg.RobotsMeta = robotsMeta.in(text)
 	pg.NoIndex, pg.NoFollow = f.robots.noIndex, f.robots.noFollow
 	pg.UnavailableAfter = f.robots.expires
-	pg.WordCount = w.words.n
-	pg.TextHash, pg.WordHash, pg.VisibleHash = w.texts.sum(), w.texts.withoutNumbers(), w.texts.visible()
+	pg.WordCount = w.texts.words
+	pg.TextHash, pg.WordHash, pg.VisibleHash = w.texts.text(), w.texts.withoutNumbers(), w.texts.visible()
 	pg.SimHash = 0
-	if w.texts.similar != nil {
+	if w.texts.similar.on {
 		pg.SimHash = w.texts.similar.sum()
 	}
 	pg.Modified = f.modified

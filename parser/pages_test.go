@@ -40,12 +40,13 @@ func (s pageShape) base(tb testing.TB) URL {
 }
 
 // pageBody makes or fetches a page.
-func pageBody(tb testing.TB, shape pageShape) []byte {
+func pageBody(tb testing.TB, shape pageShape) []byte { return pageBodyN(tb, shape, false) }
+func pageBodyN(tb testing.TB, shape pageShape, numbers bool) []byte {
 	tb.Helper()
 	if shape.name != "testweb" {
 		return generatePage(shape)
 	}
-	web, err := testweb.Start(testweb.Config{Pages: 1000, PageSize: shape.size, Links: shape.links})
+	web, err := testweb.Start(testweb.Config{Pages: 1000, PageSize: shape.size, Links: shape.links, Numbers: numbers})
 	if err != nil {
 		tb.Fatal(err)
 	}

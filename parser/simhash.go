@@ -10,29 +10,30 @@ import "math/bits"
 // word are further apart than 3 bits. Words with a digit are left out, because what
 // differs at every visit (times, counters, tokens) mostly has digits.
 type similarity struct {
+	on     bool
 	words  int
 	counts [32]uint64 // how many words have each bit: the binary digit k of the count for bit i is bit i of counts[k]
 }
 
-// maxWordBytes is how much of a word counts.
-const maxWordBytes = 64
-
-// add takes a piece of text as written. A word that markup divides counts as two.
-func (s *similarity) add(text []byte) {
-	for i := 0; i < len(text); {
-		start, seen := i, byte(0)
-		for i < len(text) && wordBytes[text[i]] != 0 {
-			seen |= wordBytes[text[i]]
-			i++
-		}
-		switch word := text[start:i]; {
-		case len(word) == 0:
-			i++
-		case seen == letterByte:
-			h, _ := mixText(textPrime, word[:min(len(word), maxWordBytes)])
-			s.vote(spread(h))
-		}
+// addWord takes the word that a text as written begins with, the first 16 bytes of it, into the similarity.
+func (t *textHash) addWord(text []byte) {
+	block, mask := t.load(text[:min(len(text), mixSize/2)])
+	x, y := block.at(0)&mask.at(0), block.at(8)&mask.at(8)
+	n := wordBytes(x)
+	if n == 8 {
+		n += wordBytes(y)
 	}
+	x &= 1<<(8*min(n, 8)) - 1
+	y &= 1<<(8*max(n-8, 0)) - 1
+	if n > 0 && (digits(x&^highs)&^x|digits(y&^highs)&^y)&highs == 0 {
+		t.similar.vote(spread(mix(textPrime, x, y)))
+	}
+}
+
+// wordBytes is how many of the bytes of x, from the first on, belong to a word.
+func wordBytes(x uint64) int {
+	ascii := x &^ highs
+	return bits.TrailingZeros64(^(letters(ascii)|digits(ascii)|x)&highs) / 8
 }
 
 // spread makes every bit of the result depend on every bit of h.
@@ -41,24 +42,6 @@ func spread(h uint64) uint64 {
 	h = (h ^ h>>29) * textPrime
 	return h ^ h>>32
 }
-
-// What a byte of a word is; 0 of other bytes.
-const (
-	letterByte = 1 << iota
-	digitByte
-)
-
-var wordBytes = func() (table [256]byte) {
-	for c := range table {
-		switch {
-		case isDigit(byte(c)):
-			table[c] = digitByte
-		case c >= 0x80 || 'a' <= c|0x20 && c|0x20 <= 'z':
-			table[c] = letterByte
-		}
-	}
-	return table
-}()
 
 func (s *similarity) vote(h uint64) {
 	s.words++

@@ -4,31 +4,28 @@ import (
 	"bytes"
 	"encoding/binary"
 	"math/bits"
+	"unicode/utf8"
+
+	"github.com/cespare/xxhash/v2"
 )
 
-// A textHash is the hash of what a reader sees on a page: its text, which images, films and
-// frames it shows, and what it says of itself to those who show a link to it. It is made so that the pages of an endless calendar, or one page
-// under many URLs, have few hashes. So numbers of one, two and four digits (days, times,
-// years) are left out, and so are numbers that the page's own URL has, fractions of one
-// ("took 0.0713 s"), and texts of links that are the link's address. An amount of money
-// counts, however small it is: products may differ in nothing else. White space before a
-// piece of text, that is, behind a tag, does not count.
+// A textHash reads what a reader sees on a page, in one pass: it counts the words, and makes hashes of the text, of which images, films and
+// frames are shown, and of what the page says of itself to those who show a link to it.
+//
+// The hash is made so that the pages of an endless calendar, or one page under many URLs, have few hashes. So most numbers that differ there
+// are left out (see counts), and so are numbers that the page's own URL has, and texts of links that are the link's address. White space
+// at both ends of a piece of text, that is, beside a tag, does not count, nor does white space behind a number.
 //
 // It is no protection against a site that constructs two texts with one hash.
 type textHash struct {
-	words   uint64                // hash of all text but numbers
+	blockReader
 	numbers uint64                // hash of the numbers that count; 0 if there are none
-	digits  uint64                // hash of all numbers; 0 if there are none
+	all     uint64                // hash of all numbers; 0 if there are none
 	sources uint64                // hash of the addresses of what is shown; 0 if there are none
-	similar *similarity           // nil unless it is asked for
-	inURL   [maxURLNumbers]string // numbers of the page's URL, as far as they are not left out by their length
+	similar similarity            // of words without digits
+	inURL   [maxURLNumbers]uint64 // hashes of numbers of the page's URL, as far as they would count
 	known   int                   // how many of them there are
 	href    []byte                // address of the open link, as written
-	buf     []byte                // memory for a piece without its numbers
-
-	// A currency and its number are often in two elements, and so in two pieces of text.
-	last   []byte // the last piece, if it has no digit
-	amount []byte // the number that the last piece ended with, which is an amount if a currency follows
 }
 
 const (
@@ -36,61 +33,121 @@ const (
 	textPrime     = 0x9e3779b97f4a7c15 // an odd constant without a pattern
 )
 
-// begin prepares for the page at a URL. A similarity is computed too if similar is not nil.
-func (t *textHash) begin(u URL, similar *similarity) {
-	t.words, t.numbers, t.digits, t.sources, t.known, t.href, t.similar = textPrime, 0, 0, 0, 0, nil, similar
-	t.last, t.amount = nil, t.amount[:0]
+// begin prepares for the page at a URL. A similarity is computed too if similar is set.
+func (t *textHash) begin(u URL, similar bool) {
+	*t = textHash{blockReader: blockReader{sum: textPrime, other: textPrime}, similar: similarity{on: similar}}
 	if u.IsZero() {
 		return
 	}
-	uri, n := u.RequestURI(), 0 // n: digits before i
-	for i := range len(uri) + 1 {
-		if i < len(uri) && isDigit(uri[i]) {
-			n++
+	uri := u.RequestURI()
+	for i := 0; i < len(uri); i++ {
+		if !isDigit(uri[i]) {
 			continue
 		}
-		if !isSmallNumber(n) && t.known < maxURLNumbers {
-			t.inURL[t.known] = uri[i-n : i]
+		end := numberEnd(uri, i)
+		number := []byte(uri[i:end])
+		if hash, counts := t.readNumber(number); counts && t.known < maxURLNumbers {
+			t.inURL[t.known] = hash
 			t.known++
 		}
-		n = 0
+		i = end
 	}
 }
 
-// isSmallNumber reports whether numbers of so many digits are left out.
-func isSmallNumber(digits int) bool { return digits <= 2 || digits == 4 }
-
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// add takes a piece of text as written.
+// scan reads text from i to the next '<' or the end, and returns where that is. It is the one loop that touches every byte of a page's text.
+func (t *textHash) scan(src []byte, i int) int {
+	for ; i < len(src) && src[i] <= ' '; i++ {
+		t.separate()
+	}
+	if i == len(src) || src[i] == '<' {
+		return i // tags often follow each other
+	}
+	if len(t.href) > 0 && t.isAddress(src[i:]) { // its words are counted, and nothing else
+		before := *t
+		t.href = nil
+		end := t.scan(src, i)
+		before.words, before.inside, before.joined = t.words, t.inside, t.joined
+		*t = before
+		return end
+	}
+	for t.from = i; ; {
+		n := t.read(src, i)
+		if t.anyNumber != 0 {
+			t.takeNumbers(src, i, n)
+		}
+		if t.similar.on {
+			t.vote(src, i, n)
+		}
+		if i += n; n == maxBlocks*blockSize {
+			continue
+		}
+		if i >= len(src) || src[i] == '<' {
+			end := i
+			for end > t.from && src[end-1] <= ' ' {
+				end--
+			}
+			t.takeWords(src[t.from:end])
+			return i
+		}
+		i = t.special(src, i)
+	}
+}
+
+// special counts what is not plain ASCII at i, and returns where to go on. In
+// text of another script it stays for the blanks and stops between words.
+func (t *textHash) special(src []byte, i int) int {
+	if src[i] == '&' {
+		r1, r2, n := reference(src[i:], false)
+		if n == 0 {
+			t.separate()
+			return i + 1
+		}
+		t.addRune(r1)
+		if r2 != 0 {
+			t.addRune(r2)
+		}
+		return i + n
+	}
+	for i < len(src) {
+		c := src[i]
+		words, size := t.words, 1
+		switch {
+		case c >= utf8.RuneSelf:
+			var r rune
+			r, size = utf8.DecodeRune(src[i:])
+			t.addRune(r)
+		case c == '<' || c == '&' || isDigit(c) || i+1 >= len(src) || src[i+1] < utf8.RuneSelf:
+			return i
+		default:
+			t.addRune(rune(c))
+		}
+		if t.words > words && t.similar.on {
+			t.addWord(src[i:])
+		}
+		i += size
+	}
+	return i
+}
+
+// vote takes the words of the n characters from i on into the similarity.
+func (t *textHash) vote(src []byte, i, n int) {
+	for block := 0; block*blockSize < n; block++ {
+		for start := t.start[block]; start != 0; start &= start - 1 {
+			t.addWord(src[i+block*blockSize+bits.TrailingZeros64(start):])
+		}
+	}
+}
+
+// add takes a text as written that is no part of the page's text. Its words are not counted.
 func (t *textHash) add(text []byte) {
-	for len(text) > 0 && text[0] <= ' ' {
-		text = text[1:]
+	words, inside, joined := t.words, t.inside, t.joined
+	for i := 0; i < len(text); i++ { // a '<' is a character here
+		t.separate()
+		i = t.scan(text, i)
 	}
-	if len(text) == 0 || len(t.href) > 0 && t.isAddress(text) {
-		return
-	}
-	if len(t.amount) > 0 {
-		if beginsWithCurrency(text) {
-			t.numbers, _ = mixText(t.numbers, t.amount)
-		}
-		t.amount = t.amount[:0]
-	}
-	if t.similar != nil {
-		t.similar.add(text)
-	}
-	words, digits := mixText(t.words, text)
-	if digits {
-		text = t.takeNumbers(text)
-		t.last = nil
-		if len(text) == 0 {
-			return
-		}
-		words, _ = mixText(t.words, text)
-	} else {
-		t.last = text
-	}
-	t.words = words
+	t.words, t.inside, t.joined = words, inside, joined
 }
 
 // addSource takes the address of an image, a film or a frame, without its query: what is shown is
@@ -100,62 +157,141 @@ func (t *textHash) addSource(src []byte) {
 		src = src[:i]
 	}
 	if src = trimSpace(src); len(src) > 0 && !hasScheme(src, "data") {
-		t.sources, _ = mixText(t.sources, src)
+		t.sources = mixIn(t.sources, xxhash.Sum64(src))
 	}
 }
 
-// takeNumbers takes the numbers of a text, as far as they count, and returns the text
-// without any. It is valid until the next call.
-func (t *textHash) takeNumbers(text []byte) []byte {
-	t.buf = t.buf[:0]
-	for i := 0; i < len(text); {
-		n := i + indexDigit(text[i:])
-		t.buf = append(t.buf, text[i:n]...)
-		i = n
-		for n < len(text) && isDigit(text[n]) {
-			n++
+// takeWords takes text without numbers. A single blank, as between two numbers, does not count.
+func (t *textHash) takeWords(text []byte) {
+	for ; len(text) >= blockSize; text = text[blockSize:] {
+		t.mixBlock(text)
+	}
+	if len(text) == 1 && text[0] <= ' ' {
+		return
+	}
+	for ; len(text) > mixSize; text = text[mixSize:] {
+		t.mixText(text[:mixSize])
+	}
+	if len(text) > 0 {
+		t.mixText(text)
+	}
+}
+
+// takeNumbers takes the numbers of the n characters from i on, and the text between them.
+func (t *textHash) takeNumbers(src []byte, i, n int) {
+	t.anyNumber = 0
+	for block := 0; block*blockSize < n; block++ {
+		at, number := i+block*blockSize, t.number[block]
+		if t.from > at { // a number of the block before ends here
+			number &= ^uint64(0) << (t.from - at)
 		}
-		if i == len(text) {
-			break
-		}
-		if end := amountEnd(text, n); i == 0 && len(t.last) <= maxCurrency && endsWithCurrency(t.last) || endsWithCurrency(text[:i]) || beginsWithCurrency(text[end:]) {
-			t.numbers, _ = mixText(t.numbers, text[i:end])
-			t.digits, _ = mixText(t.digits, text[i:end])
-			i = end
-			continue
-		} else if len(trimAmountSpace(text[end:])) == 0 {
-			t.amount = append(t.amount, text[i:end]...)
-		}
-		number := text[i:n]
-		t.digits, _ = mixText(t.digits, number)
-		if !isSmallNumber(len(number)) && !t.isInURL(number) {
-			t.numbers, _ = mixText(t.numbers, number)
-		}
-		i = n
-		if fraction := bytes.HasSuffix(text[:i], []byte("0")) && i+1 < len(text) && text[i] == '.' && (i < 2 || !isDigit(text[i-2])); fraction {
-			for i++; i < len(text) && isDigit(text[i]); {
-				i++
+		for number != 0 {
+			start := bits.TrailingZeros64(number)
+			end := start + bits.TrailingZeros64(^(number >> start))
+			number &= ^uint64(0) << end
+			t.takeWords(src[t.from : at+start])
+			if t.from = at + end; end >= blockSize-1 { // it may go on
+				t.from = numberEnd(src, at+start)
 			}
-			t.digits, _ = mixText(t.digits, text[n:i])
+			t.takeNumber(src[at+start : t.from])
 		}
 	}
-	return trimSpace(t.buf)
 }
 
-// isAddress reports whether a text is the address of the link that it is the text of. A
+// numberEnd is where a number ends that begins at i. A number is a run of digits, with single separators between digits.
+func numberEnd[T string | []byte](text T, i int) int {
+	for i++; i < len(text); i++ {
+		switch c := text[i]; {
+		case isDigit(c):
+		case (c == '.' || c == ',' || c == '\'') && isDigit(text[i-1]) && i+1 < len(text) && isDigit(text[i+1]):
+		default:
+			return i
+		}
+	}
+	return i
+}
+
+// takeNumber takes a number.
+func (t *textHash) takeNumber(number []byte) {
+	hash, counts := t.readNumber(number)
+	t.all = mix(t.all, hash, hash)
+	for _, known := range t.inURL[:t.known] {
+		if hash == known {
+			counts = false
+		}
+	}
+	with, without := mix(t.numbers, hash, hash), t.numbers
+	if !counts {
+		with = without
+	}
+	t.numbers = with
+}
+
+// readNumber is the hash of a number, and whether pages differ that differ in it. Days, times and years do not count: numbers of 1, 2 or 4 digits,
+// and dates with two dots. Nor do fractions of one ("took 0.0713 s"). What a number is decides no branch but rare ones, since it cannot be guessed.
+func (t *textHash) readNumber(number []byte) (hash uint64, counts bool) {
+	block, mask := t.load(number[:min(len(number), mixSize/2)])
+	x, y := block.at(0)&mask.at(0), block.at(8)&mask.at(8)
+	hash = mix(textPrime, x, y)
+	if len(number) > mixSize/2 {
+		hash = xxhash.Sum64(number)
+	}
+	// Digits have the bits 0x30, separators 0x20 of them, and what is behind the end 0.
+	separators := (x&^(x<<1) | y&^(y<<1)) & (ones << 5)
+	counts = !isSmall(len(number))
+	isFraction := uint16(x)|('.'^',')<<8 == '0'|'.'<<8
+	if separators != 0 {
+		counts = !isFraction
+	}
+	if separators&(separators-1) != 0 && isDate(number) {
+		counts = false
+	}
+	return hash, counts
+}
+
+// isSmall reports whether a number of so many digits may be a day or a year.
+func isSmall(digits int) bool { return 1<<digits&(1<<1|1<<2|1<<4) != 0 }
+
+// isDate reports whether a number is a date with two dots.
+func isDate(number []byte) bool {
+	dots, group := 0, 0
+	for _, c := range number {
+		switch {
+		case isDigit(c):
+			group++
+		case c == '.' && isSmall(group):
+			dots++
+			group = 0
+		default:
+			return false
+		}
+	}
+	return dots == 2 && isSmall(group)
+}
+
+// isAddress reports whether the text that src begins with is the address of the link that it is the text of. A
 // name alone, as in a list of files, is a text.
-func (t *textHash) isAddress(text []byte) bool {
-	return len(text) >= len(t.href) && bytes.HasPrefix(text, t.href) && len(trimSpace(text)) == len(t.href) && bytes.ContainsAny(text, "/?;")
+func (t *textHash) isAddress(src []byte) bool {
+	for len(src) > 0 && isSpace(src[0]) {
+		src = src[1:]
+	}
+	if !bytes.HasPrefix(src, t.href) || !bytes.ContainsAny(t.href, "/?;") {
+		return false
+	}
+	for src = src[len(t.href):]; len(src) > 0 && isSpace(src[0]); {
+		src = src[1:]
+	}
+	return len(src) == 0 || src[0] == '<'
 }
 
-// sum is the hash of words, numbers that count, and sources.
-func (t *textHash) sum() uint64 { return mixIn(t.withoutNumbers(), t.numbers) }
+// text is the hash of words, numbers that count, and sources.
+func (t *textHash) text() uint64 { return mixIn(t.withoutNumbers(), t.numbers) }
 
 // withoutNumbers is the hash of words and sources.
-func (t *textHash) withoutNumbers() uint64 { return mixIn(t.words, t.sources) }
+func (t *textHash) withoutNumbers() uint64 { return mixIn(mix(t.sum, t.other, t.other), t.sources) }
 
 // visible is the hash of words and all numbers.
-func (t *textHash) visible() uint64 { return mixIn(t.words, t.digits) }
+func (t *textHash) visible() uint64 { return mixIn(mix(t.sum, t.other, t.other), t.all) }
 
 // mixIn adds a hash to another, unless it is 0, which is the hash of nothing.
 func mixIn(sum, more uint64) uint64 {
@@ -165,39 +301,21 @@ func mixIn(sum, more uint64) uint64 {
 	return mix(sum, more, more)
 }
 
-func (t *textHash) isInURL(number []byte) bool {
-	for _, n := range t.inURL[:t.known] {
-		if string(number) == n {
-			return true
-		}
-	}
-	return false
+// mixBlock adds a block of text to the hash of words.
+func (r *blockReader) mixBlock(block []byte) {
+	sum, other := r.sum, r.other
+	block = block[:blockSize]
+	sum = mix(sum, binary.LittleEndian.Uint64(block), binary.LittleEndian.Uint64(block[8:]))
+	other = mix(other, binary.LittleEndian.Uint64(block[16:]), binary.LittleEndian.Uint64(block[24:]))
+	r.sum = mix(sum, binary.LittleEndian.Uint64(block[32:]), binary.LittleEndian.Uint64(block[40:]))
+	r.other = mix(other, binary.LittleEndian.Uint64(block[48:]), binary.LittleEndian.Uint64(block[56:]))
 }
 
-// mixText adds a text that is not empty to a hash, and reports whether it has a digit.
-func mixText(sum uint64, text []byte) (_ uint64, digits bool) {
-	others := uint64(highs)
-	for len(text) > 16 {
-		block := text[:16]
-		x, y := binary.LittleEndian.Uint64(block), binary.LittleEndian.Uint64(block[8:])
-		others &= othersOf(x) & othersOf(y)
-		sum = mix(sum, x, y)
-		text = text[16:]
-	}
-	var x, y uint64
-	if cap(text) >= 16 { // read beyond the end: texts are of any length, and a branch for each would be guessed wrong
-		block := text[:16]
-		n := len(text)
-		x, y = binary.LittleEndian.Uint64(block), binary.LittleEndian.Uint64(block[8:])
-		x &= 1<<(8*min(n, 8)) - 1
-		y &= 1<<(8*max(n-8, 0)) - 1
-	} else {
-		var block [16]byte
-		copy(block[:], text)
-		x, y = binary.LittleEndian.Uint64(block[:]), binary.LittleEndian.Uint64(block[8:])
-	}
-	others &= othersOf(x) & othersOf(y)
-	return mix(sum, x, y), others != highs
+// mixText adds a text of at most mixSize bytes to the hash of words.
+func (r *blockReader) mixText(text []byte) {
+	block, mask := r.load(text)
+	r.sum = mix(r.sum, block.at(0)&mask.at(0), block.at(8)&mask.at(8))
+	r.other = mix(r.other, block.at(16)&mask.at(16), block.at(24)&mask.at(24))
 }
 
 // mix adds 16 bytes to a hash.
@@ -206,22 +324,25 @@ func mix(sum, x, y uint64) uint64 {
 	return hi ^ lo
 }
 
-// indexDigit is where the first digit of a text is, or the length of the text.
-func indexDigit(text []byte) int {
-	n := 0
-	for ; len(text)-n >= 8; n += 8 {
-		if found := ^othersOf(binary.LittleEndian.Uint64(text[n:])) & highs; found != 0 {
-			return n + bits.TrailingZeros64(found)/8
-		}
+const mixSize = 32
+
+type mixBytes [mixSize]byte
+
+func (b *mixBytes) at(i int) uint64 { return binary.LittleEndian.Uint64(b[i:]) }
+
+// load is a text of at most mixSize bytes and what is behind it, and the mask of the text: a branch for each length would be guessed wrong.
+func (r *blockReader) load(text []byte) (block, mask *mixBytes) {
+	mask = (*mixBytes)(textMask[mixSize-len(text):])
+	if cap(text) >= mixSize {
+		return (*mixBytes)(text[:mixSize]), mask
 	}
-	for n < len(text) && !isDigit(text[n]) {
-		n++
-	}
-	return n
+	copy(r.last[:], text)
+	return &r.last, mask
 }
 
-// othersOf marks the high bit of each byte of x that is no ASCII digit. The other bits are of no use.
-func othersOf(x uint64) uint64 {
-	x ^= ones * '0' // digits become 0 to 9
-	return x&^highs + ones*(0x7f-9) | x
-}
+var textMask = func() (mask [2 * mixSize]byte) {
+	for i := range mixSize {
+		mask[i] = 0xff
+	}
+	return mask
+}()

@@ -1,6 +1,10 @@
 package parser
 
 import (
+	"fmt"
+	"math/rand/v2"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -41,6 +45,7 @@ func TestTextHash(t *testing.T) {
 		{"<p>Mittwoch, 3. März", "<p>Mittwoch, 12. März"},
 		{"<p>Среда, 3 марта", "<p>Среда, 14 марта"},
 		{"<p>made in 0.034 s", "<p>made in 0.1234567 s"},
+		{"<p>costs 0 in all", "<p>costs 12 in all"},
 		{"<p>costs 10.034 in all"},
 		{"<p>costs 10.035 in all"},
 		{"<a href=/p?sid=abcdef>/p?sid=abcdef</a> text", "<a href='/p?sid=ghijkl'>\n/p?sid=ghijkl </a>text"},
@@ -56,21 +61,42 @@ func TestTextHash(t *testing.T) {
 		{"<meta name=description content='A shop for shoes'>"},
 		{"<meta property=og:image content=/i/1.png?v=2>", "<meta property=og:image content=/i/1.png>"},
 		{"<textarea>hello</textarea>", "hello"},
+		// Prices with decimals, in the forms of several countries. Nothing beside a number is looked at.
 		{"<p>hat, €19.99", "<p>hat, €19.99 <b>7</b>"},
 		{"<p>hat, €19.98"},
-		{"<p>hat, &euro;&nbsp;19"},
-		{"<p>hat, &euro;&nbsp;20"},
 		{"<p>hat: <bdi><span>$</span>19.99</bdi>"},
 		{"<p>hat: <bdi><span>$</span>20.99</bdi>"},
 		{"<p>hat: <bdi>19,99&nbsp;<span>&euro;</span></bdi>"},
 		{"<p>hat: <bdi>20,99&nbsp;<span>&euro;</span></bdi>"},
-		{"<p>hat: 5 EUR"},
-		{"<p>hat: 6 EUR"},
 		{"<p>hat: CHF 1'295.50"},
 		{"<p>hat: CHF 1'295.60"},
 		{"<p>hat: 12,50\u00a0zł"},
 		{"<p>hat: 12,60\u00a0zł"},
-		{"<p>hat: 5 EUROPEAN", "<p>hat: 6 EUROPEAN"}, // no currency
+		{"<p>house, 1.250.000 EUR"}, // no date
+		{"<p>house, 1.260.000 EUR"},
+		{"<p>hat: 129 EUR"},
+		{"<p>hat: 139 EUR"},
+		{"<p>hat, &euro;&nbsp;19", "<p>hat, &euro;&nbsp;20"}, // whole prices of 1, 2 or 4 digits look like days and years
+		{"<p>hat: 5 EUR", "<p>hat: 6 EUR", "<p>hat: 1500 EUR"},
+		// Products.
+		{"<p>screw M4, 1,000 pieces, item 40112"},
+		{"<p>screw M4, 1,000 pieces, item 40113"},
+		{"<p>screw M4, 2,000 pieces, item 40112"},
+		{"<p>version 1.2.3.4"},
+		{"<p>version 1.2.3.5"},
+		// Paging.
+		{"<p>Page 1 of 9", "<p>Page 9 of 12", "<p>Page 10 of 1024"},
+		{"<p>Results 1-10 for hats", "<p>Results 11-20 for hats", "<p>Results 91-99 for hats"},
+		{"<li>1<li>2<li>3<b>next</b>", "<li>41<li>42<li>43<li>44<b>next</b>", "1 2 3 4 <b>next</b>", "<pre>17 18\n</pre><b>next</b>"},
+		// Dates and times.
+		{"<p>Mo 02.03.2026", "<p>Mo 9.3.26", "<p>Mo 2026.12.31", "<p>Mo 28.12.2037"},
+		{"<p>Woche vom 02.03.2026 bis 08.03.2026", "<p>Woche vom 28.12.2026 bis 3.1.2027"},
+		{"<p>Le 3 mars 2026 à 9h30", "<p>Le 31 mars 2031 à 14h05"},
+		{"<p>2026-03-01T12:00:07", "<p>2031-11-30T09:15:44"},
+		{"<p>3/14/2026, 9:30 pm", "<p>12/31/1999, 11:00 pm"},
+		{"<p>2026年3月1日", "<p>2031年12月31日"},
+		{"<p>العدد 3 مارس 2026", "<p>العدد 14 مارس 2031"},
+		{"<p>took 0,07 s", "<p>took 0,1234567 s"},
 	}
 	seen := map[uint64]string{}
 	for _, list := range lists {
@@ -98,6 +124,76 @@ func TestTextHashOfWords(t *testing.T) {
 				t.Errorf("%q and %q have the same hash", body, other)
 			}
 			seen[h] = body
+		}
+	}
+}
+
+var (
+	modelNumber  = regexp.MustCompile(`^[0-9]+([.,'][0-9]+)*`)
+	modelIgnored = regexp.MustCompile(`^(\d{1,2}|\d{4}|0[.,].*|(\d{1,2}|\d{4})\.(\d{1,2}|\d{4})\.(\d{1,2}|\d{4}))$`)
+)
+
+// modelText reads a text one character after the other, by the rules in words, and returns what its hashes are made of.
+func modelText(text string, inURL ...string) (words, counted, all []string) {
+	pending := ""
+	flush := func() {
+		if len(pending)%blockSize == 1 {
+			pending = strings.TrimRight(pending, " ")
+		}
+		if pending != "" {
+			words = append(words, pending)
+		}
+		pending = ""
+	}
+	for text = strings.Trim(text, " "); text != ""; {
+		n := modelNumber.FindString(text)
+		if n == "" {
+			pending, text = pending+text[:1], text[1:]
+			continue
+		}
+		text = text[len(n):]
+		flush()
+		all = append(all, n)
+		if !modelIgnored.MatchString(n) && !slices.Contains(inURL, n) {
+			counted = append(counted, n)
+		}
+	}
+	flush()
+	return words, counted, all
+}
+
+// Texts have the same hashes exactly if the model finds the same in them, wherever numbers stand in blocks.
+func TestTextHashModel(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	pieces := []string{"a", "word ", " and ", " ", "x's", ". ", ", ", "'", ".", ",", "7", "12", "345", "6789", "12345", "1.5", "0.25", "0,5", "3.12.2026", "1'000", "1,2", "00", "long words that go on for more than a block of sixty-four characters, and a little further still ", "1234567890123456789", "77777"}
+	p := newParser(t, Options{})
+	u := canonical(t, "https://x.test/p/77777?n=88888.5&m=12")
+	type example struct {
+		hash uint64
+		text string
+	}
+	seen := [3]map[string]example{{}, {}, {}}
+	known := [3]map[uint64]string{{}, {}, {}}
+	for range 10_000 {
+		var text string
+		for range 1 + r.IntN(12) {
+			text += pieces[r.IntN(len(pieces))]
+		}
+		var pg Page
+		parse(t, p, &pg, Input{URL: u, Body: []byte("<p>" + text)})
+		words, counted, all := modelText(text, "77777", "88888.5")
+		for i, h := range []struct {
+			parts [2][]string
+			got   uint64
+		}{{[2][]string{words, counted}, pg.TextHash}, {[2][]string{words, nil}, pg.WordHash}, {[2][]string{words, all}, pg.VisibleHash}} {
+			model := fmt.Sprintf("%q", h.parts)
+			if want, ok := seen[i][model]; ok && want.hash != h.got {
+				t.Fatalf("hash %d of %q is not that of %q, both with %s", i, text, want.text, model)
+			}
+			if other, ok := known[i][h.got]; ok && other != model {
+				t.Fatalf("hash %d of %q, %s, is the one of %s", i, text, model, other)
+			}
+			seen[i][model], known[i][h.got] = example{h.got, text}, model
 		}
 	}
 }

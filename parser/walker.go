@@ -14,7 +14,6 @@ type walker struct {
 	scanner  scanner
 	tag      tag
 	foreign  foreign
-	words    wordCounter
 	texts    textHash
 	template int  // how many template elements are open
 	noscript bool // a noscript element is open
@@ -54,12 +53,7 @@ func (w *walker) begin(p *Parser, in Input) {
 	w.parser, w.in = p, in
 	w.scanner = scanner{src: in.Body, names: p.names}
 	w.foreign.depth = 0
-	w.words = wordCounter{}
-	var similar *similarity
-	if p.opts.SimHash {
-		similar = new(similarity)
-	}
-	w.texts.begin(in.URL, similar)
+	w.texts.begin(in.URL, p.opts.SimHash)
 	w.template, w.noscript = 0, false
 	w.anchor.open, w.heading.open = false, false
 	w.arena, w.scratch, w.links = w.arena[:0], w.scratch[:0], w.links[:0]
@@ -81,7 +75,7 @@ func (w *walker) walk() {
 	for s.pos < len(s.src) {
 		start, end := s.pos, 0
 		if w.template == 0 {
-			end = w.words.scan(s.src, start)
+			end = w.texts.scan(s.src, start)
 		} else if n := bytes.IndexByte(s.src[start:], '<'); n >= 0 {
 			end = start + n
 		} else {
@@ -96,7 +90,7 @@ func (w *walker) walk() {
 		s.pos = end
 		switch s.next(&w.tag, w.foreign.inside()) {
 		case markupText:
-			w.words.separate()
+			w.texts.separate()
 			w.text(end, s.pos)
 		case markupStart:
 			w.start()
@@ -115,9 +109,6 @@ func (w *walker) text(start, end int) {
 	if w.template > 0 {
 		return
 	}
-	if end-start > 1 || w.scanner.src[start] > ' ' {
-		w.texts.add(w.scanner.src[start:end])
-	}
 	if w.anchor.open {
 		w.anchor.add(w.scanner.src[start:end])
 	}
@@ -134,7 +125,7 @@ func (w *walker) cdata() {
 	}
 	for i := 0; i < len(b); {
 		r, n := utf8.DecodeRune(b[i:])
-		w.words.add(r)
+		w.texts.addRune(r)
 		i += n
 	}
 	w.texts.add(b)
@@ -148,7 +139,7 @@ func (w *walker) cdata() {
 
 // separate ends a word in everything that follows words.
 func (w *walker) separate() {
-	w.words.separate()
+	w.texts.separate()
 	w.anchor.separate()
 	w.heading.separate()
 }

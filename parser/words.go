@@ -1,109 +1,28 @@
 package parser
 
 import (
-	"math/bits"
 	"unicode"
 	"unicode/utf8"
 )
 
-// A wordCounter counts words over text that comes in pieces. Its two flags are
-// all it remembers of the text before; each is 0 or 1, so that it can stand
-// before the first bit of a block.
-type wordCounter struct {
-	n      int
-	inside uint64 // the last character belongs to a word
-	joined uint64 // the last is an apostrophe, the one before belongs to a word
-}
-
 // separate ends the current word.
-func (w *wordCounter) separate() { w.inside, w.joined = 0, 0 }
+func (r *blockReader) separate() { r.inside, r.joined = 0, 0 }
 
-// scan counts words in src from i to the next '<' or the end, and returns where
-// that is. It is the one loop that touches every byte of a page's text, so it
-// takes many at a time: a word begins where a letter or digit follows neither
-// another nor an apostrophe that followed one.
-func (w *wordCounter) scan(src []byte, i int) int {
-	if i < len(src) && src[i] == '<' {
-		return i // tags often follow each other
-	}
-	var c classes
-	for {
-		switch { // and not read, which is too much for the compiler to inline
-		case len(src)-i < blockSize:
-			c.readLast(src[i:])
-		case blockwise:
-			readClasses(&c, (*[blockSize]byte)(src[i:]))
-		default:
-			c.readAnywhere((*[blockSize]byte)(src[i:]))
-		}
-		before := c.word<<1 | w.inside
-		join := c.apostrophe & before
-		starts := c.word &^ (before | join<<1 | w.joined)
-		if c.stop == 0 {
-			w.n += bits.OnesCount64(starts)
-			w.inside, w.joined = c.word>>(blockSize-1), join>>(blockSize-1)
-			i += blockSize
-			continue
-		}
-		if k := bits.TrailingZeros64(c.stop); k > 0 {
-			w.n += bits.OnesCount64(starts << (blockSize - k))
-			w.inside, w.joined = c.word>>(k-1)&1, join>>(k-1)&1
-			i += k
-		}
-		if i >= len(src) || src[i] == '<' {
-			return i
-		}
-		i = w.special(src, i)
-	}
-}
-
-// special counts what is not plain ASCII at i, and returns where to go on. In
-// text of another script it stays for the blanks and stops between words.
-func (w *wordCounter) special(src []byte, i int) int {
-	if src[i] == '&' {
-		r1, r2, n := reference(src[i:], false)
-		if n == 0 {
-			w.separate()
-			return i + 1
-		}
-		w.add(r1)
-		if r2 != 0 {
-			w.add(r2)
-		}
-		return i + n
-	}
-	for i < len(src) {
-		c := src[i]
-		switch {
-		case c >= utf8.RuneSelf:
-			r, n := utf8.DecodeRune(src[i:])
-			w.add(r)
-			i += n
-		case c == '<' || c == '&' || i+1 >= len(src) || src[i+1] < utf8.RuneSelf:
-			return i
-		default:
-			w.add(rune(c))
-			i++
-		}
-	}
-	return i
-}
-
-// add counts one character.
-func (w *wordCounter) add(r rune) {
-	switch classify(r) {
+// addRune counts one character.
+func (r *blockReader) addRune(c rune) {
+	switch classify(c) {
 	case charWord:
-		if w.inside|w.joined == 0 {
-			w.n++
+		if r.inside|r.joined == 0 {
+			r.words++
 		}
-		w.inside, w.joined = 1, 0
+		r.inside, r.joined = 1, 0
 	case charAlone:
-		w.n++
-		w.separate()
+		r.words++
+		r.separate()
 	case charJoin:
-		w.inside, w.joined = 0, w.inside
+		r.inside, r.joined = 0, r.inside
 	case charOther:
-		w.separate()
+		r.separate()
 	}
 }
 

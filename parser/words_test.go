@@ -115,17 +115,17 @@ func FuzzWords(f *testing.F) {
 		}
 		var want wordModel
 		want.add(string(plain))
-		var w wordCounter
-		if end := w.scan(plain, 0); end != len(plain) || w.n != want.n {
-			t.Errorf("%q: scan stops at %d of %d with %d words, want %d", plain, end, len(plain), w.n, want.n)
+		var w textHash
+		if end := w.scan(plain, 0); end != len(plain) || w.words != want.n {
+			t.Errorf("%q: scan stops at %d of %d with %d words, want %d", plain, end, len(plain), w.words, want.n)
 		}
 		// In pieces that do not cut a character it is the same.
 		at := min(int(cut), len(plain))
 		if isCharBoundary(plain, at) {
-			w = wordCounter{}
+			w = textHash{}
 			w.scan(plain[:at], 0)
-			if w.scan(plain, at); w.n != want.n {
-				t.Errorf("%q: in pieces at %d there are %d words, want %d", plain, at, w.n, want.n)
+			if w.scan(plain, at); w.words != want.n {
+				t.Errorf("%q: in pieces at %d there are %d words, want %d", plain, at, w.words, want.n)
 			}
 		}
 	})
