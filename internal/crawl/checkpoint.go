@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -196,12 +197,18 @@ func (c *checkpoints) restoreFolds(ctx context.Context) error {
 			last, at = 0, 0 // a log that was never cut is enough
 		}
 	}
-	began := began(c.store)
-	err := c.store.EvidenceSince(ctx, at, func(at frontier.Position, run uint64, e frontier.Evidence) {
+	began, texts := began(c.store), textsBegan(c.store)
+	goTo := func(run uint64) {
 		if last < began && run >= began {
 			c.frontier.FoldNewRun()
 		}
+		if last < texts && run >= texts {
+			c.folds.traps.ForgetTexts()
+		}
 		last = run
+	}
+	err := c.store.EvidenceSince(ctx, at, func(at frontier.Position, run uint64, e frontier.Evidence) {
+		goTo(run)
 		c.frontier.Fold(at, e)
 		c.folds.traps.Fold(e)
 		c.folds.linkage.Fold(e)
@@ -212,9 +219,7 @@ func (c *checkpoints) restoreFolds(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if last < began {
-		c.frontier.FoldNewRun()
-	}
+	goTo(math.MaxUint64)
 	c.frontier.FoldContinued()
 	return nil
 }

@@ -322,6 +322,7 @@ func (r *run) recall() error {
 const (
 	factExtends = "extends scope " // with the target of a start's redirect; in the partition of the start
 	factBegan   = "began"          // number of the last run, in decimal, that began after one that had ended in good order; runs after it go on in its place
+	factTexts   = "texts"          // how pages are read since a run, and the number of that run: the texts of pages that were read before are not known
 	factClock   = "clock"          // when the first run of the generation began to crawl, milliseconds of all its runs, and how many began to
 	factWarning = "warning "       // with the text of a warning of the generation; the value is when it was recorded, in a crawl of one machine in partition 0
 
@@ -366,6 +367,9 @@ func recordStart(store *state.Store, o *Options, reader string) error {
 	facts = append(facts, frontier.CrawlFact{Name: report.FactStatus, Value: []byte(report.Running)}, visits.ReaderFact(known, generation, reader))
 	if o.Recrawl != nil || !isContinued(store) {
 		facts = append(facts, frontier.CrawlFact{Name: factBegan, Value: strconv.AppendUint(nil, store.Run(), 10)})
+	}
+	if !strings.HasPrefix(string(known[factTexts]), reader+" ") {
+		facts = append(facts, frontier.CrawlFact{Name: factTexts, Value: fmt.Appendf(nil, "%s %d", reader, store.Run())})
 	}
 	_, err := store.Commit(frontier.Record{Facts: facts})
 	return err
@@ -469,6 +473,14 @@ func isContinued(store *state.Store) bool {
 func began(store *state.Store) uint64 {
 	value, _ := runFact(store, factBegan)
 	number, _ := strconv.ParseUint(string(value), 10, 64)
+	return number
+}
+
+// textsBegan is the run since which pages are read as this run reads them; 0 in a crawl of several machines.
+func textsBegan(store *state.Store) uint64 {
+	value, _ := runFact(store, factTexts)
+	_, run, _ := strings.Cut(string(value), " ")
+	number, _ := strconv.ParseUint(run, 10, 64)
 	return number
 }
 

@@ -16,6 +16,8 @@ type Known struct {
 	Outcome page.Outcome
 	Status  int
 	Facts   *page.Facts // those that hold
+	// OtherReader means that the facts were read in another way. Hashes of texts cannot be compared then: the content hash decides.
+	OtherReader bool
 
 	CheckedAt time.Time // when the last visit was
 	ChangedAt time.Time // when a change was last seen
@@ -243,14 +245,18 @@ func compareText(known *Known, now *Answer) textResult {
 	}
 	before, after := known.Facts, now.Facts
 	switch {
-	case before.TextHash != nil && after.TextHash != nil:
+	case before.TextHash != nil && after.TextHash != nil && !known.OtherReader:
 		return stayedIf(*before.TextHash == *after.TextHash)
-	case before.ContentHash != nil && after.ContentHash != nil && *before.ContentHash == *after.ContentHash:
+	case sameContent(before, after):
 		return textStayed
 	case isStrong(before.ETag) && isStrong(after.ETag) && before.TextHash == nil && after.TextHash == nil:
 		return stayedIf(sameTag(before.ETag, after.ETag))
 	}
 	return textUnknown
+}
+
+func sameContent(before, after *page.Facts) bool {
+	return before.ContentHash != nil && after.ContentHash != nil && *before.ContentHash == *after.ContentHash
 }
 
 func stayedIf(same bool) textResult {

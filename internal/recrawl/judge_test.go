@@ -29,6 +29,10 @@ func read(text uint64, change ...func(*page.Facts)) *page.Facts {
 
 func ok(f *page.Facts) *Known { return &Known{Outcome: page.OK, Status: 200, Facts: f} }
 
+func otherReader(f *page.Facts) *Known {
+	return &Known{Outcome: page.OK, Status: 200, Facts: f, OtherReader: true}
+}
+
 func answer(f *page.Facts) *Answer {
 	return &Answer{Outcome: page.OK, Status: 200, At: now, Facts: f}
 }
@@ -74,6 +78,8 @@ func TestJudgeChanges(t *testing.T) {
 		"redirects elsewhere":      {&Known{Outcome: page.Redirect, Status: 301, Facts: &page.Facts{RedirectTo: "https://x.test/a"}}, &Answer{Outcome: page.Redirect, Status: 301, At: now, Facts: moved}, page.Changed, []Field{RedirectTo}, false},
 		"another type":             {ok(read(1)), answer(pdf(`"a"`, "", 9)), page.Changed, []Field{Title, ContentType}, false},
 		"no text hash before":      {ok(read(1, func(f *page.Facts) { f.TextHash = nil })), answer(read(2)), page.Unchanged, nil, false},
+		"another reader":           {otherReader(read(1)), answer(read(1, func(f *page.Facts) { f.TextHash = new(page.Hash(7)) })), page.Unchanged, nil, false},
+		"another reader and page":  {otherReader(read(1)), answer(read(2)), page.Changed, []Field{TextHash}, false},
 		"document, another tag":    {ok(pdf(`"a"`, "", 9)), answer(pdf(`"b"`, "", 9)), page.Changed, []Field{ETag}, false},
 		"document, the same tag":   {ok(pdf(`"a"`, "", 9)), answer(pdf(`"a-gzip"`, "", 10)), page.Unchanged, nil, false},
 		"document, weak tags":      {ok(pdf(`W/"a"`, "", 9)), answer(pdf(`W/"b"`, "", 9)), page.Unchanged, nil, false},

@@ -88,6 +88,16 @@ func (t *Traps) reset() {
 	t.listed, t.counts = newFIFO[struct{}](maxListings), newFIFO[uint32](maxListers)
 }
 
+// ForgetTexts drops what was computed from the texts of pages, as another reader hashes them otherwise. Components that are known to have no
+// effect stay so.
+func (t *Traps) ForgetTexts() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	claims := t.params.claims
+	t.texts, t.params, t.seqs = newTexts(), newParameters(t.rules.Values), newSequences()
+	t.params.claims = claims
+}
+
 // Begin is called before [Traps.Read], [Traps.Answered] or [Traps.Failed] for a page, or before links are
 // added, and End when the record with their evidence is committed or given up. Snapshot waits for End.
 func (t *Traps) Begin() { t.pending.RLock() }

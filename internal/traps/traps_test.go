@@ -258,6 +258,23 @@ func TestParametersWithAnEffect(t *testing.T) {
 
 // Pages that differ in their numbers, such as counters of visits, do not hide that a parameter has no effect.
 // Of a path segment with thousands of rests, none of which shows one text for two values, few are looked at. If it turns out to have no effect
+// Without the texts, pages are new again, and what has no effect stays so.
+func TestForgetTexts(t *testing.T) {
+	traps := New(testRules(), 1)
+	ineffective(t, traps)
+	before := read(t, traps, "/a", 77)
+	traps.ForgetTexts()
+	if again := read(t, traps, "/b", 77); before != again || again != 0 {
+		t.Errorf("a text has %d repeats, after it is forgotten %d", before, again)
+	}
+	if got := read(t, traps, "/c", 77); got == 0 {
+		t.Error("a text is not known after it was read")
+	}
+	if check(t, traps, "/new?sid=1") != "" || check(t, traps, "/new?sid=2") != Ineffective {
+		t.Error("a parameter without effect is forgotten")
+	}
+}
+
 // later, that is recognised nevertheless.
 func TestManyRestsAreSampled(t *testing.T) {
 	traps := New(testRules(), 1)

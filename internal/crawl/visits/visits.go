@@ -102,6 +102,7 @@ func (v *Visits) Begin(ctx context.Context, l *frontier.Link) (Visit, error) {
 	if visit.known, err = recrawl.KnownFrom(p.Finish); err != nil {
 		return visit, fmt.Errorf("read what is known of %s: %w", l.URL, err)
 	}
+	visit.known.OtherReader = !v.readers[p.FactsGeneration]
 	again := p.Finish.Generation == v.generation
 	if again {
 		visit.change = page.Change(p.Finish.Change)
@@ -110,7 +111,7 @@ func (v *Visits) Begin(ctx context.Context, l *frontier.Link) (Visit, error) {
 	switch {
 	case v.generation == 0, how != recrawl.ReadNothing, visit.verifies, recrawl.ReadsAll(v.generation):
 		return visit, nil
-	case !v.readers[p.FactsGeneration], !v.trusts(l.URL.Host()), v.isOutdated(visit.known.Facts):
+	case visit.known.OtherReader, !v.trusts(l.URL.Host()), v.isOutdated(visit.known.Facts):
 		return visit, nil
 	}
 	if h := recrawl.Conditions(visit.known); h != nil {
@@ -135,7 +136,7 @@ func (v *Visit) IsLater() bool { return v.known != nil }
 
 // HasNewText reports whether facts are those of a text that the visit before did not find.
 func (v *Visit) HasNewText(f *page.Facts) bool {
-	if v.known == nil {
+	if v.known == nil || v.known.OtherReader {
 		return true
 	}
 	before := v.known.Facts.TextHash

@@ -79,6 +79,9 @@ func TestConditions(t *testing.T) {
 		if visit.IsConditional() != c.conditional || visit.verifies != c.verifies || !visit.IsLater() {
 			t.Errorf("%s: conditional %v, verifies %v, later %v", name, visit.IsConditional(), visit.verifies, visit.IsLater())
 		}
+		if want := string(s.facts["reader 1"]) != reader; visit.known.OtherReader != want || !visit.HasNewText(&facts) && want {
+			t.Errorf("%s: read by another reader: %v", name, visit.known.OtherReader)
+		}
 		if got := visit.Header.Get("If-None-Match") != ""; got != c.conditional {
 			t.Errorf("%s: headers %v", name, visit.Header)
 		}
