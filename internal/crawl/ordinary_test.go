@@ -117,6 +117,11 @@ func ordinaryParts() []part {
 			}
 			return b.String()
 		}},
+		// Products that differ in a price with decimals alone.
+		{"/price/0", 400, linked(400, numbered("/price/%d")), func(r *http.Request) string {
+			n, _ := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/price/"))
+			return fmt.Sprintf("<p>A hat of felt for <b>%d,%02d</b> €</p>", 10+n/100, n%100)
+		}},
 		// Short articles, each found on the one before.
 		{"/short/0", 500, linked(500, numbered("/short/%d")), func(r *http.Request) string {
 			n, _ := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/short/"))

@@ -32,6 +32,23 @@ func calendarForms() map[string]calendarSite {
 		"sentence": {start, days(1), func(t time.Time) string { return t.Format("/events/2006-01-02") }, func(t time.Time) string {
 			return t.Format("<p>2 Jan 2006: there are no events in our town on this day, but you can add one when you are logged in to the area for members.</p>")
 		}},
+		"German": {start, days(1), func(t time.Time) string { return t.Format("/termine/tag-2006-01-02") }, func(t time.Time) string {
+			return fmt.Sprintf("<h1>%s, %s</h1>Keine Termine vom %s bis zum %s", strings.Fields("So Mo Di Mi Do Fr Sa")[t.Weekday()], t.Format("02.01.2006"), t.Format("2.1.2006"), t.AddDate(0, 0, 1).Format("02.01.06"))
+		}},
+		"French": {start, days(1), func(t time.Time) string { return t.Format("/agenda?jour=2006-01-02") }, func(t time.Time) string {
+			months := strings.Fields("janvier février mars avril mai juin juillet août septembre octobre novembre décembre")
+			return fmt.Sprintf("<h1>Le %d %s %d</h1>Ouvert de 9h30 à 17h", t.Day(), months[t.Month()-1], t.Year())
+		}},
+		"Japanese": {start, days(1), func(t time.Time) string { return t.Format("/cal/20060102") }, func(t time.Time) string {
+			return t.Format("<h1>2006年1月2日</h1>予定はありません (2006.01.02)")
+		}},
+		"in one text": {start, months, func(t time.Time) string { return t.Format("/month/2006-01") }, func(t time.Time) string {
+			text := t.Format("2006-01: ")
+			for d := t; d.Month() == t.Month(); d = d.AddDate(0, 0, 1) {
+				text += fmt.Sprintf("%d ", d.Day())
+			}
+			return text
+		}},
 		"hour": {start, func(t time.Time, by int) time.Time { return t.Add(time.Duration(by) * time.Hour) }, func(t time.Time) string { return t.Format("/at/20060102T15") }, func(t time.Time) string { return t.Format("15:04 on 2 Jan") }},
 	}
 }
