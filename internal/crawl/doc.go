@@ -12,8 +12,9 @@
 // # Goroutines
 //
 // [Crawl.Run] starts every goroutine and joins them all: the workers, the supervisor (time limit, stop, the governor's steps),
-// checkpoints, the control socket, in a recrawl the sweeper that queues visits, and one for each public index that is asked for more URLs. A worker holds a permit of the
-// governor from before its lease until after it. Nothing else sends requests to the crawled hosts.
+// checkpoints, the control socket, in a recrawl the sweeper that queues visits, and one for each public index that is asked for
+// more URLs. A worker holds a permit of the crawl
+// from before its lease until after it. Nothing else sends requests to the crawled hosts.
 //
 // # How it ends
 //

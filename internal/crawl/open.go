@@ -121,7 +121,14 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop *stopS
 	if err != nil {
 		return err
 	}
-	work := &server{log: r.log, metrics: o.Metrics, fetcher: o.Fetcher, breaker: &breaker{log: r.log}, lag: &lagMeter{}, tally: &r.progress.tally}
+	var starts func() (time.Duration, error)
+	if o.Cluster != nil {
+		starts = o.Cluster.StartsIn
+	}
+	work := &server{
+		log: r.log, metrics: o.Metrics, fetcher: o.Fetcher, permits: newPermits(settings, r.log, starts),
+		block: func(host string) { r.frontier.Block(host) }, lag: &lagMeter{}, tally: &r.progress.tally,
+	}
 	if work.fetcher == nil {
 		if r.client, err = newFetcher(shared.client, settings, r.starts, &o.Managed); err != nil {
 			return err
@@ -129,7 +136,7 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop *stopS
 		work.fetcher = r.client
 	}
 	if shared.denied != nil {
-		work.fetcher = denied.Fetcher{Inner: work.fetcher}
+		work.fetcher = denied.Fetcher{Inner: work.fetcher, Hosts: shared.denied}
 	}
 	counted := store.Counters()
 	visited := visits.New(store, readerOf(settings), func(f *page.Facts) bool { return r.history.IsOutdated(f.LeftOut, &counted) })
@@ -194,10 +201,10 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop *stopS
 			return errors.Join(err, r.frontier.Close())
 		}
 	}
-	governor := newGovernor(settings)
 	r.workers = &workers{
-		cluster: o.Cluster, server: work, number: settings.MaxWorkers, frontier: r.frontier, gov: governor, gate: shared.gate.Join(o.Managed.Account), quota: newQuota(o.Managed.Quota, r.frontier, limits, r.endings, r.log), denied: shared.denied, crashes: crashes, limits: limits, endings: r.endings,
-		robots:   robots,
+		server: work, number: settings.MaxWorkers, frontier: r.frontier, gate: shared.gate.Join(o.Managed.Account),
+		quota:   newQuota(o.Managed.Quota, r.frontier, limits, r.endings, r.log),
+		crashes: crashes, limits: limits, endings: r.endings, robots: robots,
 		sitemaps: &sitemapServer{server: work, robots: robots, sitemaps: robots.sitemaps, crashes: crashes, warnings: r.warnings, scope: within, room: room, resumed: resumed},
 		pages: &pageTools{
 			server: work, settings: settings, store: store, scope: within, hasher: hasher, visits: visited, sweeper: r.sweeper, robots: robots, crashes: crashes, traps: learned.traps,
@@ -205,7 +212,9 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop *stopS
 		},
 	}
 	r.supervisor = &supervisor{
-		settings: settings, log: r.log, metrics: o.Metrics, stop: stop, limitsChanged: make(chan struct{}, 1), hasSlot: o.Managed.HasSlot, store: store, gov: governor, limits: limits, room: room, endings: r.endings, progress: r.progress,
+		settings: settings, log: r.log, metrics: o.Metrics, stop: stop, limitsChanged: make(chan struct{}, 1),
+		hasSlot: o.Managed.HasSlot, store: store, permits: work.permits, limits: limits, room: room, endings: r.endings,
+		progress: r.progress,
 	}
 	if o.Cluster != nil {
 		r.joinCluster(within, robots)

@@ -129,7 +129,6 @@ func (w *pageServer) serve(ctx context.Context, l *frontier.Lease) error {
 	}
 	defer resp.Close()
 	defer w.putBuffer()
-	w.breaker.ok()
 	t := &resp.Timings
 	w.metrics.Fetched(t.DNS, t.Connect, t.TLS, t.Wait, t.Total, resp.WireBytes)
 	if visit.IsConditional() {

@@ -38,7 +38,7 @@ func TestRangesAreAccepted(t *testing.T) {
 				if err := client.Close(); err != nil {
 					t.Error(err)
 				}
-				for name, d := range map[string]time.Duration{"step": paceConfig(s).Step, "backoff": paceConfig(s).MaxBackoff, "governor": newGovernor(s).high} {
+				for name, d := range map[string]time.Duration{"step": paceConfig(s).Step, "backoff": paceConfig(s).MaxBackoff, "governor": newPermits(s, nil, nil).high} {
 					if d < 0 {
 						t.Errorf("%s %s = %v: the %s overflows: %v", profile, info.Name, end, name, d)
 					}

@@ -136,7 +136,7 @@ func (r *run) figures() monitor.Figures {
 	f := monitor.Figures{
 		Phase: phase.phase, Note: phase.note, Began: r.progress.clock.began(), Elapsed: r.progress.clock.elapsed(), Pages: r.progress.tally.fetched(), Bytes: r.progress.tally.bytes.Load(),
 		Workers: monitor.ControlUse{Most: r.settings.MaxWorkers}, Parsing: monitor.ControlUse{Limit: parsing.limit(), InUse: parsing.used(), Waiting: parsing.waiting()},
-		WorkerWaits: r.workers.gov.waited(), ParserWaits: parsing.waited(),
+		ParserWaits: parsing.waited(),
 	}
 	f.Generation = r.endings.generation
 	if r.sweeper != nil {
@@ -151,8 +151,8 @@ func (r *run) figures() monitor.Figures {
 		f.Cluster, f.Counters = r.cluster.figures()
 		f.Limits.Time = r.settings.Duration // which the session looks at
 	}
-	f.Workers.Limit, f.Workers.InUse, f.Workers.Waiting = r.workers.gov.state()
-	f.PauseReason, f.PauseLeft, f.Pauses = r.workers.breaker.state()
+	f.Workers.Limit, f.Workers.InUse, f.Workers.Waiting, f.WorkerWaits = r.workers.permits.state()
+	f.PauseReason, f.PauseLeft, f.Pauses = r.workers.permits.paused()
 	return f
 }
 

@@ -177,7 +177,6 @@ func (w *pageServer) probe(ctx context.Context, l *frontier.Lease) error {
 	}
 	defer resp.Close()
 	defer w.putBuffer()
-	w.breaker.ok()
 	f := &finish{outcome: outcomeOf(resp.Status, resp.Location), status: resp.Status, at: time.Now(), bytes: resp.WireBytes}
 	if f.outcome == page.OK && resp.Body != nil {
 		if err := w.read(ctx, l, f, u, resp); err != nil {

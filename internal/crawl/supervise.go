@@ -29,7 +29,7 @@ type supervisor struct {
 	stop     *stopSignal
 	hasSlot  bool // the caller holds the slot of safe crawls
 	store    *state.Store
-	gov      *governor
+	permits  *permits
 	limits   *limits
 	room     *room
 	endings  *endings
@@ -127,7 +127,7 @@ func (s *supervisor) govern() {
 			return
 		}
 	}
-	switch from, to := s.gov.step(latency); {
+	switch from, to := s.permits.step(latency); {
 	case to < from:
 		s.metrics.Governor("shrink")
 		s.log.Info("commits are slow: fewer workers", "from", from, "to", to, "commit_latency", latency)

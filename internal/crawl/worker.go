@@ -12,7 +12,6 @@ import (
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/pace"
-	"github.com/mapwright/mapwright/internal/cluster/session"
 	"github.com/mapwright/mapwright/internal/crawl/denied"
 	"github.com/mapwright/mapwright/internal/crawl/gate"
 	"github.com/mapwright/mapwright/internal/crawl/report"
@@ -27,7 +26,8 @@ type server struct {
 	log     *slog.Logger
 	metrics *metrics.Metrics
 	fetcher Fetcher
-	breaker *breaker
+	permits *permits          // before a lease; the gate stands after it
+	block   func(host string) // takes a host out of the run that is denied
 	lag     *lagMeter
 	tally   *tally
 }
@@ -35,13 +35,10 @@ type server struct {
 // workers is what the workers of a run have in common.
 type workers struct {
 	*server
-	cluster  *session.Session // nil in a crawl of one machine
 	number   int
 	frontier *frontier.Frontier
-	gov      *governor
-	gate     *gate.Party  // of the gate of all crawls of the process
-	quota    *quota       // nil without one
-	denied   *denied.List // of all crawls of the process; nil if this is the only one
+	gate     *gate.Party // of the gate of all crawls of the process
+	quota    *quota      // nil without one
 	crashes  *crashGuard
 	limits   *limits
 	endings  *endings
@@ -66,7 +63,7 @@ func (ws *workers) run(leasing, fetching context.Context, stop func()) error {
 	return group.Wait()
 }
 
-// worker takes leases until there are none left or leasing ends. It holds a permit of the governor while it has one.
+// worker takes leases until there are none left or leasing ends. It holds a permit of the crawl while it has one.
 type worker struct {
 	*workers
 	index int // from 0
@@ -76,18 +73,12 @@ type worker struct {
 // work takes and serves leases until leasing ends or there are none left. The lease being served goes on until fetching ends.
 func (w *worker) work(leasing, fetching context.Context) error {
 	for {
-		if err := w.breaker.wait(leasing); err != nil {
-			return nil
-		}
-		if w.cluster != nil && w.cluster.WaitForLease(leasing) != nil {
-			return nil
-		}
-		if err := w.gov.acquire(leasing); err != nil {
+		if err := w.permits.acquire(leasing); err != nil {
 			return nil
 		}
 		lease, err := w.frontier.Next(leasing)
 		if err != nil {
-			w.gov.release()
+			w.permits.release()
 			switch {
 			case errors.Is(err, frontier.ErrLimit) && w.quota.extend(leasing):
 				continue
@@ -105,7 +96,7 @@ func (w *worker) work(leasing, fetching context.Context) error {
 			w.quota.pagesUsed(leasing, used)
 		}
 		err = w.serve(leasing, fetching, lease)
-		w.gov.release()
+		w.permits.release()
 		if err != nil && !errors.Is(err, frontier.ErrPartitionClosed) {
 			return err
 		}
@@ -156,14 +147,6 @@ func (w *worker) serve(leasing, ctx context.Context, l *frontier.Lease) (err err
 			})
 		}
 	}()
-	if w.denied != nil {
-		inner, flight := w.denied.Begin(ctx, l.URL().Host())
-		if flight == nil {
-			return w.refuse(ctx, l)
-		}
-		defer w.denied.End(flight)
-		ctx = inner
-	}
 	defer func() { err = errors.Join(err, w.crashes.end(w.index, l, alone)) }()
 	if err := w.crashes.begin(ctx, w.index, l, alone); err != nil {
 		if ctx.Err() == nil {
@@ -184,22 +167,9 @@ func (w *worker) serve(leasing, ctx context.Context, l *frontier.Lease) (err err
 	return w.page.serve(ctx, l)
 }
 
-// refuse ends a lease of a host that is denied, and blocks the host. An origin whose robots.txt leads to the host goes on as if that could not be fetched.
-func (w *worker) refuse(ctx context.Context, l *frontier.Lease) error {
-	var r frontier.Result
-	if l.Kind() == frontier.KindRobots && l.Robots().Hops > 0 {
-		if err := w.robots.keep(ctx, l.URL(), l.Robots(), robotscache.Failed(0)); err != nil {
-			return err
-		}
-		r.RobotsUntil = time.Now().Add(robotscache.Retry)
-	}
-	_, err := w.done(l, r)
-	w.frontier.Block(l.URL().Host())
-	return err
-}
-
 // answerResult is the part of a result that every answer has.
 func (s *server) answerResult(resp *fetch.Response) frontier.Result {
+	s.permits.succeeded()
 	r := frontier.Result{Class: pace.ClassOf(resp.Status), Latency: resp.Timings.Wait, Lag: s.lag.value()}
 	if resp.RetryAfter != "" {
 		r.RetryAfter = pace.ParseRetryAfter(resp.RetryAfter, resp.Header.Get("Date"), time.Now())
@@ -207,15 +177,19 @@ func (s *server) answerResult(resp *fetch.Response) frontier.Result {
 	return r
 }
 
-// failureResult is what a fetch that failed means for its host, and whether the URL may be tried again. If back is true, the failure says nothing about the URL, which goes back to
-// the queue.
+// failureResult is what a fetch that failed means for its host, and whether the URL may be tried again. If back is true,
+// the failure says nothing about the URL, which goes back to the queue. A host that is denied is taken out of the run; the
+// origins that wait for a robots.txt of it go on as if that could not be fetched.
 func (s *server) failureResult(l *frontier.Lease, err error) (r frontier.Result, back bool) {
 	r = frontier.Result{Class: pace.ClassNetwork, Lag: s.lag.value()}
 	switch kind := fetch.KindOf(err); {
+	case errors.Is(err, denied.ErrHost):
+		s.block(l.URL().Host())
+		return frontier.Result{}, l.Kind() != frontier.KindRobots || l.Robots().Hops == 0
 	case kind == fetch.Canceled:
 		return frontier.Result{}, true
 	case fetch.IsOurs(err):
-		s.breaker.trip(err)
+		s.permits.trip(err)
 		return frontier.Result{Class: pace.ClassOurs}, true
 	case isFirstDrop(l, err):
 		r.Class = pace.ClassDropped

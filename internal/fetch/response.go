@@ -71,5 +71,16 @@ func (r *Response) Close() {
 	r.stop, r.buffer, r.Body, r.Reader = nil, nil, nil, nil
 }
 
+// OnClose makes Close call a function, once.
+func (r *Response) OnClose(fn func()) {
+	stop := r.stop
+	r.stop = func() {
+		if stop != nil {
+			stop()
+		}
+		fn()
+	}
+}
+
 // OK reports whether the status is a success.
 func (r *Response) OK() bool { return r.Status >= 200 && r.Status < 300 }

@@ -173,18 +173,13 @@ func (s *Session) MayStart() bool {
 	return s.lease.Valid()
 }
 
-// WaitForLease waits until requests may be started.
-func (s *Session) WaitForLease(ctx context.Context) error {
-	for !s.MayStart() {
-		if err := s.ctx.Err(); err != nil {
-			return err
-		}
-		sleep(ctx, leaseCheck)
-		if err := ctx.Err(); err != nil {
-			return err
-		}
+// StartsIn is after which time to ask again whether requests may be started, 0 if they may. It returns an error if the
+// session is over.
+func (s *Session) StartsIn() (time.Duration, error) {
+	if s.MayStart() {
+		return 0, nil
 	}
-	return nil
+	return leaseCheck, s.ctx.Err()
 }
 
 // leaseCheck is how often a worker looks whether the lease is valid again.

@@ -3,6 +3,7 @@ package denied
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 
@@ -10,17 +11,26 @@ import (
 	"github.com/mapwright/mapwright/internal/fetch"
 )
 
-// List is the set of denied hosts, and the leases that are being served. It is safe for any number of goroutines.
+// ErrHost is why a request to a denied host was not made, or was ended.
+var ErrHost = errors.New("the host is denied")
+
+// List is the set of denied hosts, and the requests that are under way. It is safe for any number of goroutines.
 type List struct {
 	hosts atomic.Pointer[config.HostSet] // written by Set
 
-	mu      sync.Mutex
-	flights map[*Flight]bool // guarded by mu
+	mu       sync.Mutex
+	requests map[*request]bool // guarded by mu
+}
+
+// A request is one that is under way.
+type request struct {
+	host   string
+	cancel context.CancelCauseFunc
 }
 
 // New makes an empty list.
 func New() *List {
-	l := &List{flights: map[*Flight]bool{}}
+	l := &List{requests: map[*request]bool{}}
 	l.hosts.Store(&config.HostSet{})
 	return l
 }
@@ -34,57 +44,50 @@ func (l *List) Set(hosts []string) error {
 	l.hosts.Store(&set)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for f := range l.flights {
-		if set.Has(f.host) {
-			f.cancel()
+	for r := range l.requests {
+		if set.Has(r.host) {
+			r.cancel(ErrHost)
 		}
 	}
 	return nil
 }
 
-// A Flight is one lease that is being served.
-type Flight struct {
-	host   string
-	ctx    context.Context // of its requests: ended when the host is denied
-	cancel context.CancelFunc
-}
-
-// Begin begins to serve a lease of a host. It returns nil if the host is denied, else a context for the lease and the flight, for which End follows. Only requests
-// by a Fetcher of this package end when the host is denied: what the lease does beside them goes on.
-func (l *List) Begin(ctx context.Context, host string) (context.Context, *Flight) {
-	f := &Flight{host: host}
-	f.ctx, f.cancel = context.WithCancel(ctx)
-	l.mu.Lock()
-	l.flights[f] = true
-	l.mu.Unlock()
-	if l.hosts.Load().Has(host) { // Set stores the hosts before it looks at the flights, so one of the two finds the other
-		l.End(f)
-		return nil, nil
-	}
-	return context.WithValue(ctx, flightKey{}, f), f
-}
-
-// End ends a flight.
-func (l *List) End(f *Flight) {
-	l.mu.Lock()
-	delete(l.flights, f)
-	l.mu.Unlock()
-	f.cancel()
-}
-
-type flightKey struct{}
-
-// A Fetcher ends requests of flights whose host is denied.
+// A Fetcher makes no request to hosts of a list, and ends those that are under way. Its errors wrap ErrHost then, but for
+// those of a Response's Reader, which are of the kind Canceled: the next request tells.
 type Fetcher struct {
 	Inner interface {
 		Do(ctx context.Context, r fetch.Request) (*fetch.Response, error)
 	}
+	Hosts *List
 }
 
 // Do fetches.
 func (f Fetcher) Do(ctx context.Context, r fetch.Request) (*fetch.Response, error) {
-	if flight, ok := ctx.Value(flightKey{}).(*Flight); ok {
-		ctx = flight.ctx
+	ctx, cancel := context.WithCancelCause(ctx)
+	under := &request{host: r.URL.Host(), cancel: cancel}
+	l := f.Hosts
+	l.mu.Lock()
+	l.requests[under] = true
+	l.mu.Unlock()
+	end := func() {
+		l.mu.Lock()
+		delete(l.requests, under)
+		l.mu.Unlock()
+		cancel(nil)
 	}
-	return f.Inner.Do(ctx, r)
+	// Set stores the hosts before it looks at the requests, so one of the two finds the other.
+	if l.hosts.Load().Has(under.host) {
+		end()
+		return nil, &fetch.Error{Kind: fetch.Canceled, Phase: "start", Err: ErrHost}
+	}
+	resp, err := f.Inner.Do(ctx, r)
+	if err != nil && context.Cause(ctx) == ErrHost {
+		err = &fetch.Error{Kind: fetch.Canceled, Phase: "start", Err: ErrHost}
+	}
+	if err == nil && resp.Reader != nil {
+		resp.OnClose(end)
+	} else {
+		end()
+	}
+	return resp, err
 }
