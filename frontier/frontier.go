@@ -4,8 +4,8 @@
 //
 // # The life of a URL
 //
-// A URL comes in as a [Link]: a seed through [Frontier.Add], or with the page that
-// names it through [Lease.Done]. If it was never seen before it is recorded, in the
+// A URL comes in as a [Link], a seed through [Frontier.Add], or as a [Found] with the page
+// that names it through [Lease.Done]. If it was never seen before it is recorded, in the
 // same record as the end of that page, and queued with its host; from then on it is
 // pending until it is finished, exactly once, whatever happens to the process.
 //

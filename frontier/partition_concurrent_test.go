@@ -15,11 +15,21 @@ import (
 	"github.com/mapwright/mapwright/frontier/pace"
 )
 
-// finishStore counts how often each URL is finished. Records of several shards come at once.
+// finishStore counts how often each URL is finished, and keeps the names of URLs, which must be of open partitions. Records of
+// several shards come at once.
 type finishStore struct {
 	*MemStore
+	t        *testing.T
+	f        *Frontier // nil until it is made
 	mu       sync.Mutex
 	finishes map[Key]int
+	names    names
+}
+
+// Ready lets partitions change between the look at the links of a page and its record.
+func (s *finishStore) Ready(ctx context.Context) error {
+	time.Sleep(time.Duration(rand.IntN(3)) * time.Millisecond)
+	return s.MemStore.Ready(ctx)
 }
 
 func (s *finishStore) Commit(recs ...Record) (Position, error) {
@@ -29,12 +39,18 @@ func (s *finishStore) Commit(recs ...Record) (Position, error) {
 		if f := recs[i].Finish; f != nil {
 			s.finishes[f.Key]++
 		}
+		s.names.record(s.t, &recs[i], 0)
+		for _, n := range recs[i].Named {
+			if !s.f.parts.of(n.Key.Host).takesLinks() {
+				s.t.Errorf("%+v is named, and its partition is closed", n)
+			}
+		}
 	}
 	return s.MemStore.Commit(recs...)
 }
 
 // Partitions are closed, drained and opened while many workers lease and end pages and sitemaps whose links belong to several
-// shards: all of them are finished once, and nothing is left behind.
+// shards: all of them are finished once, everything that they link to is named, and nothing is left behind.
 func TestPartitionsWhileWorkersCrawl(t *testing.T) {
 	seed := testSeed(t)
 	for i := range uint64(rounds() / 4) {
@@ -49,12 +65,14 @@ func TestPartitionsWhileWorkersCrawl(t *testing.T) {
 }
 
 func crawlPartitions(t *testing.T, r *rand.Rand) {
-	store := &finishStore{MemStore: NewMemStore(), finishes: map[Key]int{}}
+	store := &finishStore{MemStore: NewMemStore(), t: t, finishes: map[Key]int{}, names: names{}}
 	f := newTest(t, Options{
 		Seed: r.Uint64(), Shards: 1 + r.IntN(4), IgnoreRobots: r.IntN(2) == 0, MaxInMemory: oneOf(r, 8, 500), MaxHosts: oneOf(r, 2, 100),
 		Pace: pace.Config{MaxInflight: 4}, FilterCapacity: 1, HotSetBytes: 1, MaxVerify: 1 + r.IntN(8), MaxRetries: 1,
-		LevelByLevel: r.IntN(3) == 0,
+		LevelByLevel: r.IntN(3) == 0, Names: testNames,
 	}, store)
+	store.f = f
+	f.NameLinks()
 	add(t, f, partLink(0, 0, false))
 	var workers sync.WaitGroup
 	var over atomic.Bool // else the frontier may be drained because partitions are closed
@@ -88,8 +106,14 @@ func crawlPartitions(t *testing.T, r *rand.Rand) {
 	checkInvariants(t, f)
 	over.Store(true)
 	workers.Wait()
+	want := names{}
 	for h := range partHosts {
 		for p := range partPages {
+			for _, l := range pageLinks(h, p) {
+				if !l.Sitemap {
+					want.add(f.hasher.Key(l.URL), testNames(l.Source), f.hasher.Key(partURL(h, p)))
+				}
+			}
 			keys := []Key{f.hasher.Key(partURL(h, p))}
 			if p < partMaps {
 				keys = append(keys, SitemapKey(f.hasher, partURL(h, p)))
@@ -101,9 +125,19 @@ func crawlPartitions(t *testing.T, r *rand.Rand) {
 			}
 		}
 	}
+	store.names.want(t, want)
 	if st := f.Stats(); st.Pending+st.Sitemaps+st.InMemory+st.Violations != 0 {
 		t.Errorf("%+v", st)
 	}
+}
+
+// pageLinks are partLinks without the one to skip. Pages name the same URLs in different ways.
+func pageLinks(host, page int) []Link {
+	links := slices.DeleteFunc(partLinks(host, page), func(l Link) bool { return l.URL.Path() == fmt.Sprintf("/%d", partPages) })
+	for i := range links {
+		links[i].Source = uint8(host + page)
+	}
+	return links
 }
 
 // crawlLease starts and ends a lease, at some time or other.
@@ -125,7 +159,7 @@ func crawlLease(t *testing.T, l *Lease, r *rand.Rand) {
 			t.Error(err)
 		}
 		result.Finish = &Finish{}
-		result.Links = slices.DeleteFunc(partLinks(host, page), func(l Link) bool { return l.URL.Path() == fmt.Sprintf("/%d", partPages) })
+		result.Links = pageLinks(host, page)
 	}
 	if _, err := l.Done(result); err != nil && !errors.Is(err, ErrPartitionClosed) {
 		t.Errorf("done %s: %v", l.URL(), err)

@@ -174,7 +174,7 @@ func (b *rawPages) read(m *pageMerge, after frontier.Key, first bool) (err error
 // in the order of their keys.
 type pageMerge struct {
 	found, done familyReader // either may lack a key
-	kept, named familyReader // of pages and sitemaps; empty in generation 0
+	kept, named familyReader // of pages and sitemaps
 }
 
 func newPageMerge(txn *badger.Txn, sitemaps, fetchAhead bool) *pageMerge {

@@ -82,7 +82,7 @@ func (l *Linkage) Load(r io.Reader) error {
 // Record commits what is known of pages and is not on record, and that sitemaps list some. It does nothing if nothing
 // is known. Until the evidence is gone from the log, later runs do it again, with the same result. Nothing else names
 // URLs meanwhile.
-func (l *Linkage) Record(ctx context.Context, s *state.Store) (any bool, err error) {
+func (l *Linkage) Record(ctx context.Context, s *state.Store) (known bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.urls) == 0 && !l.full {
