@@ -168,3 +168,129 @@ done:
 	MOVQ R15, ret+32(FP)
 	VZEROUPPER
 	RET
+
+// MIXMASKED adds the 16 bytes at off(BX) under the mask at off(R12) to a hash.
+#define MIXMASKED(off, sum) \
+	MOVQ  off(BX), DX \
+	ANDQ  off(R12), DX \
+	XORQ  sum, DX \
+	MOVQ  off+8(BX), R14 \
+	ANDQ  off+8(R12), R14 \
+	XORQ  prime<>(SB), R14 \
+	MULXQ R14, R14, sum \
+	XORQ  R14, sum
+
+DATA bit5<>+0(SB)/8, $0x2020202020202020
+GLOBL bit5<>(SB), RODATA|NOPTR, $8
+
+// func takeShort(t *textHash, block, from *byte, number uint64) (rest uint64, end int)
+//
+// R8 to R11 are the hashes of textHash. CX is number, BX where the words before it begin.
+TEXT ·takeShort(SB), NOSPLIT, $0-48
+	MOVQ t+0(FP), DI
+	MOVQ block+8(FP), SI
+	MOVQ from+16(FP), BX
+	MOVQ number+24(FP), CX
+	MOVQ textHash_blockReader+blockReader_sum(DI), R8
+	MOVQ textHash_blockReader+blockReader_other(DI), R9
+	MOVQ textHash_all(DI), R10
+	MOVQ textHash_numbers(DI), R11
+
+next:
+	// DX is number with the bits of its first run 0 and the bit behind it 1, AX where that run begins, and R13 its length.
+	TZCNTQ CX, AX
+	BLSIQ  CX, DX
+	ADDQ   CX, DX
+	TZCNTQ DX, R13
+	CMPQ   R13, $63
+	JGE    done
+	SUBQ   AX, R13
+	CMPQ   R13, $8
+	JHI    done
+	ADDQ   SI, AX
+	MOVQ   AX, R14
+	SUBQ   BX, R14     // length of the words before it
+	CMPQ   R14, $32
+	JHI    done
+	LEAQ   (R13*8), R12
+	BZHIQ  R12, (AX), R15
+	ADDQ   R13, AX     // end
+
+	// R12 is 0 if it has a separator, else -1.
+	LEAQ  (R15)(R15*1), R12
+	ANDNQ R15, R12, R12
+	ANDQ  bit5<>(SB), R12
+	BLSRQ R12, R12
+	JNZ   done
+	SBBQ  R12, R12
+	ANDQ  DX, CX
+
+	// R13 is 1 if the number counts.
+	MOVL    $~(1<<1 | 1<<2 | 1<<4), DX
+	SHRXL   R13, DX, DX
+	MOVWLZX R15, R13
+	ORL     $0x0200, R13
+	CMPL    R13, $0x2e30
+	SETNE   R13
+	TESTQ   R12, R12
+	CMOVQNE DX, R13
+	ANDL    $1, R13
+
+	// R15 becomes its hash.
+	MOVQ  R15, DX
+	XORQ  prime<>(SB), DX
+	MULXQ prime<>(SB), DX, R15
+	XORQ  DX, R15
+	MOVQ  textHash_known(DI), R12
+	TESTQ R12, R12
+	JZ    words
+
+compare:
+	CMPQ R15, (textHash_inURL-8)(DI)(R12*8)
+	JEQ  known
+	DECQ R12
+	JNZ  compare
+
+words:
+	CMPQ R14, $1
+	JHI  mix
+	JLT  add
+	CMPB (BX), $0x20
+	JLS  add
+
+mix:
+	LEAQ ·textMask+32(SB), R12
+	SUBQ R14, R12
+	MIXMASKED(0, R8)
+	MIXMASKED(16, R9)
+
+add:
+	MOVQ    AX, BX
+	MOVQ    R15, R14
+	XORQ    prime<>(SB), R14
+	MOVQ    R15, DX
+	XORQ    R10, DX
+	MULXQ   R14, R12, R10
+	XORQ    R12, R10
+	MOVQ    R15, DX
+	XORQ    R11, DX
+	MULXQ   R14, R12, R14
+	XORQ    R12, R14
+	TESTQ   R13, R13
+	CMOVQNE R14, R11
+	TESTQ   CX, CX
+	JNZ     next
+
+done:
+	MOVQ R8, textHash_blockReader+blockReader_sum(DI)
+	MOVQ R9, textHash_blockReader+blockReader_other(DI)
+	MOVQ R10, textHash_all(DI)
+	MOVQ R11, textHash_numbers(DI)
+	MOVQ CX, rest+32(FP)
+	SUBQ SI, BX
+	MOVQ BX, end+40(FP)
+	RET
+
+known:
+	XORL R13, R13
+	JMP  words

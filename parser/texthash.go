@@ -186,6 +186,13 @@ func (t *textHash) takeNumbers(src []byte, i, n int) {
 			number &= ^uint64(0) << (t.from - at)
 		}
 		for number != 0 {
+			if blockwise && at+blockSize+mixSize <= cap(src) {
+				var end int
+				number, end = takeShort(t, &src[at], &src[t.from], number)
+				if t.from = at + end; number == 0 {
+					break
+				}
+			}
 			start := bits.TrailingZeros64(number)
 			end := start + bits.TrailingZeros64(^(number >> start))
 			number &= ^uint64(0) << end
