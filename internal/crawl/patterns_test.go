@@ -41,8 +41,8 @@ func TestStopWhileLinksAreJudged(t *testing.T) {
 		}
 	}))
 	s := small()
-	s.Include = []string{`(?:a?){300}$`}
-	s.Exclude = []string{`(?:a?){300}!`}
+	s.Include = []string{`(?:a?){140}$`}
+	s.Exclude = []string{`(?:a?){140}!`}
 	s.Grace, s.SeedingStrategy = 0, []string{"none"}
 	dir, from := newDir(t), starts(t, root)
 	client, err := NewFetcher(s, from)
