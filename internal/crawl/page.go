@@ -56,11 +56,24 @@ type pageTools struct {
 type pageServer struct {
 	*pageTools
 	*pageBuffer // while a page is being read; nil otherwise
+	served
 
-	finish   finish      // of the page being served, if it was answered
-	skips    scope.Skips // of the page being served
 	skipList []frontier.Skip
-	leftOut  []uint64 // as it is recorded of the page being served
+	leftOut  []uint64 // as it is recorded of the page
+}
+
+// served is the page that a worker serves, with what the steps have found of it so far.
+type served struct {
+	lease  *frontier.Lease
+	link   frontier.Link
+	visit  visits.Visit
+	rules  page.Robots     // what robots.txt says of it
+	resp   *fetch.Response // what there is of one; nil if there is none
+	failed error           // why it could not be fetched
+	finish finish
+	answer recrawl.Answer // what the finish does not have
+	skips  scope.Skips
+	result frontier.Result
 }
 
 // pageBuffer is the memory that reading a page needs. It is used for that time only: most workers wait for a lease or a host, and those
@@ -86,104 +99,196 @@ func (w *pageServer) putBuffer() {
 	}
 }
 
-// serve fetches a page, reads it, and ends the lease with all that was found.
+// serve takes a page through its steps. Each says whether it has ended the lease.
 func (w *pageServer) serve(ctx context.Context, l *frontier.Lease) error {
-	link := l.Link()
-	u := link.URL
-	w.skips = scope.Skips{}
-	if why := w.crashes.crashedAlone(l); why != "" {
-		_, err := w.done(l, frontier.Result{Finish: failure(page.Crashed, why+"; 'resume --retry-crashed' tries it again", page.Robots{}), Final: true})
+	w.served = served{lease: l, link: l.Link()}
+	defer w.leave()
+	if ended, err := w.allow(ctx); ended || err != nil {
 		return err
+	}
+	if ended, err := w.fetch(ctx); ended || err != nil {
+		return err
+	}
+	if ended, err := w.read(ctx); ended || err != nil {
+		return err
+	}
+	w.traps.Begin() // what is learned from the page is recorded with it
+	defer w.traps.End()
+	w.observe()
+	return w.judge()
+}
+
+// leave gives back what a page took.
+func (w *pageServer) leave() {
+	w.resp.Close()
+	w.putBuffer()
+	w.served = served{}
+}
+
+// allow ends the lease of a page that may not be fetched: because it ended the process before, or the scope, a trap or robots.txt leaves it out.
+func (w *pageServer) allow(ctx context.Context) (ended bool, err error) {
+	if why := w.crashes.crashedAlone(w.lease); why != "" {
+		return true, w.give(failure(page.Crashed, why+"; 'resume --retry-crashed' tries it again", page.Robots{}))
 	}
 	if w.settings.MaxDepth >= 0 {
-		if err := w.locate(&link); err != nil {
-			return err
+		if err := w.locate(&w.link); err != nil {
+			return true, err
 		}
 	}
-	visit, err := w.visits.Begin(ctx, &link)
-	if err != nil {
-		return w.unlessStopped(ctx, l, err)
+	if w.visit, err = w.visits.Begin(ctx, &w.link); err != nil {
+		return true, w.unlessStopped(ctx, w.lease, err)
 	}
 	if w.resumed {
-		if why := w.scope.CheckKnown(&link); why != scope.InScope {
-			return w.exclude(l, &visit, why)
+		if why := w.scope.CheckKnown(&w.link); why != scope.InScope {
+			return true, w.exclude(why)
 		}
 	}
-	if trap := w.trapOf(&link); trap != "" {
-		_, err := w.done(l, frontier.Result{Finish: trapped(trap), Final: true})
-		return err
+	if trap := w.trapOf(&w.link); trap != "" {
+		return true, w.give(trapped(trap))
 	}
-	ev, err := w.robots.evidence(ctx, u)
-	if err != nil {
-		return err
+	if w.rules, err = w.robots.evidence(ctx, w.link.URL); err != nil {
+		return true, err
 	}
-	if ev.Checked && !ev.Allowed {
-		f := &finish{outcome: page.BlockedByRobots, at: time.Now(), facts: page.Facts{Robots: ev}}
-		return w.record(l, &link, &visit, f, &recrawl.Answer{}, frontier.Result{Final: true})
+	if w.rules.Checked && !w.rules.Allowed {
+		w.finish = finish{outcome: page.BlockedByRobots, at: time.Now(), facts: page.Facts{Robots: w.rules}}
+		w.result.Final = true
+		return true, w.judge()
 	}
+	return false, nil
+}
 
-	resp, err := w.fetcher.Do(ctx, fetch.Request{URL: u, Mode: fetch.Page, Header: visit.Header, Wire: l, NewConn: l.Attempt() > 1})
-	if err != nil {
-		defer resp.Close() // what came before the failure, or nil
-		return w.failed(l, &link, &visit, resp, err, ev)
-	}
-	defer resp.Close()
-	defer w.putBuffer()
-	t := &resp.Timings
-	w.metrics.Fetched(t.DNS, t.Connect, t.TLS, t.Wait, t.Total, resp.WireBytes)
-	if visit.IsConditional() {
-		w.tally.asked(resp.Status == http.StatusNotModified)
-	}
+// give ends the lease with what became of a page that was not fetched.
+func (w *pageServer) give(f *frontier.Finish) error {
+	_, err := w.done(w.lease, frontier.Result{Finish: f, Final: true})
+	return err
+}
 
-	w.finish = finish{status: resp.Status, at: time.Now(), bytes: resp.WireBytes}
+// fetch asks for the page. A failure that says nothing of it ends the lease, and the page goes back to the queue.
+func (w *pageServer) fetch(ctx context.Context) (ended bool, err error) {
+	w.resp, w.failed = w.fetcher.Do(ctx, fetch.Request{
+		URL: w.link.URL, Mode: fetch.Page, Header: w.visit.Header, Wire: w.lease, NewConn: w.lease.Attempt() > 1,
+	})
+	if w.failed != nil {
+		w.metrics.Failed(string(fetch.KindOf(w.failed)))
+		var back bool
+		if w.result, back = w.failureResult(w.lease, w.failed); back {
+			_, err := w.done(w.lease, w.result)
+			return true, err
+		}
+	}
 	f := &w.finish
-	describe(f, resp, ev)
-	r := w.answerResult(resp)
-	f.outcome = outcomeOf(resp.Status, resp.Location)
-	answer := recrawl.Answer{Header: resp.Header}
-	readable := f.outcome == page.OK && resp.Body != nil
+	f.at, f.facts.Robots = time.Now(), w.rules
+	if w.resp != nil {
+		f.status, f.bytes = w.resp.Status, w.resp.WireBytes
+		describe(f, w.resp, w.rules)
+	}
+	if w.failed != nil {
+		f.outcome, f.facts.Error = failedOutcome(w.failed), errorText(w.failed)
+		return false, nil
+	}
+	t := &w.resp.Timings
+	w.metrics.Fetched(t.DNS, t.Connect, t.TLS, t.Wait, t.Total, w.resp.WireBytes)
+	if w.visit.IsConditional() {
+		w.tally.asked(w.resp.Status == http.StatusNotModified)
+	}
+	f.outcome = outcomeOf(w.resp.Status, w.resp.Location)
+	w.answer.Header, w.result = w.resp.Header, w.answerResult(w.resp)
+	return false, nil
+}
+
+// isReadable says whether the page was answered with a text to read.
+func (w *pageServer) isReadable() bool {
+	return w.failed == nil && w.finish.outcome == page.OK && w.resp.Body != nil
+}
+
+// read parses the page and judges its links. A crawl that stops meanwhile ends the lease, and the page goes back to the queue.
+func (w *pageServer) read(ctx context.Context) (ended bool, err error) {
+	readable := w.isReadable()
 	if readable {
-		err := w.read(ctx, l, f, u, resp)
-		if err == nil {
-			err = w.judgeLinks(ctx, &link)
+		if err = w.parse(ctx, w.lease, &w.finish, w.resp); err == nil {
+			err = w.judgeLinks(ctx)
 		}
 		if err != nil {
-			return w.unlessStopped(ctx, l, err) // stopped before it was read: back to the queue
+			return true, w.unlessStopped(ctx, w.lease, err)
 		}
-		answer.Modified = w.page.Modified
+		w.answer.Modified = w.page.Modified
 	}
-	if w.settings.MaxDepth < 0 && (readable || f.outcome == page.Redirect) { // the links of the page need it
-		if err := w.locate(&link); err != nil {
-			return err
-		}
+	if w.settings.MaxDepth < 0 && (readable || w.finish.outcome == page.Redirect) { // the links of the page need it
+		err = w.locate(&w.link)
 	}
-	w.traps.Begin()
-	defer w.traps.End()
+	return false, err
+}
+
+// observe takes what the page leads to, and what it says of other pages.
+func (w *pageServer) observe() {
+	f, r := &w.finish, &w.result
 	switch {
 	case f.outcome == page.Redirect:
-		r.Links = w.redirect(f, link, u, resp.Location)
-	case readable:
-		repeats := link.Repeats
+		r.Links = w.redirect(w.resp.Location)
+	case w.isReadable():
+		repeats := w.link.Repeats
 		w.evidence = w.evidence[:0]
-		if visit.HasNewText(&f.facts) {
-			repeats, w.evidence = w.traps.Read(&link, w.page.TextHash, w.page.WordHash, w.evidence)
+		if w.visit.HasNewText(&f.facts) {
+			repeats, w.evidence = w.traps.Read(&w.link, w.page.TextHash, w.page.WordHash, w.evidence)
 		}
 		r.Evidence = w.evidence
 		r.Origin = frontier.Origin{
-			Parent: link.URL, Depth: link.Depth + 1, Source: page.SourceLink, Repeats: repeats, At: f.at,
-			Unnamed: visit.Confirms(link.Key, &f.facts),
+			Parent: w.link.URL, Depth: w.link.Depth + 1, Source: page.SourceLink, Repeats: repeats, At: f.at,
+			Unnamed: w.visit.Confirms(w.link.Key, &f.facts),
 		}
-		r.Found = w.follow(f, link.Key.Host, u, &w.page)
+		r.Found = w.follow()
 		if w.settings.CheckSoft404 && f.status == http.StatusOK {
-			r.Links = w.probes(u, f.at)
+			r.Links = w.probes(w.link.URL, f.at)
 		}
 	}
-	if !visit.IsLater() { // what a later visit finds is counted already
-		r.Evidence = w.trapEvidence(l, &link, f, r)
+	if !w.visit.IsLater() { // what a later visit finds is counted already
+		r.Evidence = w.trapEvidence()
+	}
+	if fallback, ok := w.plainHTTP(); ok {
+		// The user did not ask for https. That there is none is no failure of the host, and does not count to the page limit.
+		r.Class, r.Links, r.Final = pace.ClassNone, []frontier.Link{fallback}, true
 	}
 	w.leftOut = w.history.AppendLeftOut(w.leftOut[:0], &w.skips)
 	f.facts.LeftOut = w.leftOut
-	return w.record(l, &link, &visit, f, &answer, r)
+}
+
+// judge holds what a visit found against what was known, and ends its lease. If the page must be asked for once more, the lease goes back to the
+// queue, and waits for the host's pace as any other.
+func (w *pageServer) judge() error {
+	f, r := &w.finish, &w.result
+	w.answer.Outcome, w.answer.Status, w.answer.At, w.answer.Facts = f.outcome, f.status, f.at, &f.facts
+	verdict := w.visit.Judge(&w.answer)
+	again := frontier.Result{Class: r.Class, Latency: r.Latency, Lag: r.Lag}
+	if verdict.ReadAgain != recrawl.ReadNothing {
+		w.visits.ReadAgain(w.link.Key, verdict.ReadAgain)
+		_, err := w.done(w.lease, again)
+		return err
+	}
+	if !verdict.KeepFacts {
+		w.skipList = w.history.Change(w.skipList[:0], w.link.Key.Host.Partition(), w.visit.LeftOut(), verdict.Facts.LeftOut, w.visit.IsLater())
+		r.Skips = w.skipList
+	}
+	r.Finish = f.judged(&verdict)
+	host := w.link.URL.Host()
+	switch {
+	case verdict.NotModified:
+		believed, err := w.visits.RecordNotModified(host, func() error {
+			r.Again = w.visits.MustVerify(w.link.Key)
+			_, err := w.done(w.lease, *r)
+			return err
+		})
+		if err == nil && !believed {
+			_, err = w.done(w.lease, again)
+		}
+		return err
+	case verdict.FalseNotModified && w.visits.Distrust(host):
+		return w.sweeper.Distrust(host, func(fact frontier.CrawlFact) (frontier.Disposition, error) {
+			r.Facts = append(r.Facts, fact)
+			return w.done(w.lease, *r)
+		})
+	}
+	_, err := w.done(w.lease, *r)
+	return err
 }
 
 // locate gives a link the depth and the priority that its page was found with. The queue does not tell those of a later visit. Under a depth limit, a page that a sitemap
@@ -209,15 +314,14 @@ func (w *pageServer) locate(l *frontier.Link) error {
 }
 
 // exclude ends the lease of a URL that an earlier run queued and that the settings leave out now. What earlier visits found of it stays.
-func (w *pageServer) exclude(l *frontier.Lease, visit *visits.Visit, why scope.Reason) error {
+func (w *pageServer) exclude(why scope.Reason) error {
 	text := "the settings were changed after it was queued, and " + w.scope.Explain(why)
-	if kept, checked := visit.Keep("not checked again: " + text); kept != nil {
+	if kept, checked := w.visit.Keep("not checked again: " + text); kept != nil {
 		f := finish{at: checked}
-		_, err := w.end(l, frontier.Result{Finish: f.judged(kept), Final: true})
+		_, err := w.end(w.lease, frontier.Result{Finish: f.judged(kept), Final: true})
 		return err
 	}
-	_, err := w.done(l, frontier.Result{Finish: failure(page.Excluded, "not fetched: "+text, page.Robots{}), Final: true})
-	return err
+	return w.give(failure(page.Excluded, "not fetched: "+text, page.Robots{}))
 }
 
 // unlessStopped returns the error, or the lease to the queue if ctx has ended.
@@ -227,69 +331,6 @@ func (w *pageServer) unlessStopped(ctx context.Context, l *frontier.Lease, err e
 	}
 	_, err = w.done(l, frontier.Result{})
 	return err
-}
-
-// record judges what a visit found, and ends its lease. If the page must be asked for once more, the lease goes back to the queue, and waits for the host's pace as any other. The answer has the fields that f
-// does not have.
-func (w *pageServer) record(l *frontier.Lease, link *frontier.Link, visit *visits.Visit, f *finish, answer *recrawl.Answer, r frontier.Result) error {
-	answer.Outcome, answer.Status, answer.At, answer.Facts = f.outcome, f.status, f.at, &f.facts
-	verdict := visit.Judge(answer)
-	if verdict.ReadAgain != recrawl.ReadNothing {
-		w.visits.ReadAgain(link.Key, verdict.ReadAgain)
-		_, err := w.done(l, frontier.Result{Class: r.Class, Latency: r.Latency, Lag: r.Lag})
-		return err
-	}
-	if !verdict.KeepFacts {
-		w.skipList = w.history.Change(w.skipList[:0], link.Key.Host.Partition(), visit.LeftOut(), verdict.Facts.LeftOut, visit.IsLater())
-		r.Skips = w.skipList
-	}
-	r.Finish = f.judged(&verdict)
-	host := link.URL.Host()
-	switch {
-	case verdict.NotModified:
-		believed, err := w.visits.RecordNotModified(host, func() error {
-			r.Again = w.visits.MustVerify(link.Key)
-			_, err := w.done(l, r)
-			return err
-		})
-		if err == nil && !believed {
-			_, err = w.done(l, frontier.Result{Class: r.Class, Latency: r.Latency, Lag: r.Lag})
-		}
-		return err
-	case verdict.FalseNotModified && w.visits.Distrust(host):
-		return w.sweeper.Distrust(host, func(fact frontier.CrawlFact) (frontier.Disposition, error) {
-			r.Facts = append(r.Facts, fact)
-			return w.done(l, r)
-		})
-	}
-	_, err := w.done(l, r)
-	return err
-}
-
-// failed ends a lease whose fetch failed. The response is what there was of one, or nil.
-func (w *pageServer) failed(l *frontier.Lease, link *frontier.Link, visit *visits.Visit, resp *fetch.Response, err error, ev page.Robots) error {
-	w.metrics.Failed(string(fetch.KindOf(err)))
-	r, back := w.failureResult(l, err)
-	if back {
-		_, err := w.done(l, r)
-		return err
-	}
-	f := &finish{outcome: failedOutcome(err), at: time.Now(), facts: page.Facts{Robots: ev}}
-	if resp != nil {
-		f.status, f.bytes = resp.Status, resp.WireBytes
-		describe(f, resp, ev)
-	}
-	f.facts.Error = errorText(err)
-	w.traps.Begin()
-	defer w.traps.End()
-	if !visit.IsLater() {
-		r.Evidence = w.trapEvidence(l, link, f, r)
-	}
-	if fallback, ok := w.plainHTTP(*link, link.URL, err); ok {
-		// The user did not ask for https. That there is none is no failure of the host, and does not count to the page limit.
-		r.Class, r.Links, r.Final = pace.ClassNone, []frontier.Link{fallback}, true
-	}
-	return w.record(l, link, visit, f, &recrawl.Answer{}, r)
 }
 
 // isFirstDrop reports whether a kept connection was closed at a URL's first attempt, which is no failure of the host. Later attempts
@@ -306,17 +347,16 @@ func isHopeless(err error) bool {
 }
 
 // plainHTTP is what to try when only a name was given, as a start or by a certificate, and there is no https at it.
-func (w *pageServer) plainHTTP(from frontier.Link, u urlnorm.URL, err error) (frontier.Link, bool) {
-	named := w.bare[from.URL.String()] || from.Source == page.SourceCT
-	if u.Scheme() != "https" || !named || !offersNoHTTPS(err) {
+func (w *pageServer) plainHTTP() (frontier.Link, bool) {
+	from := &w.link
+	if w.failed == nil || from.URL.Scheme() != "https" || !w.bare[from.URL.String()] && from.Source != page.SourceCT || !offersNoHTTPS(w.failed) {
 		return frontier.Link{}, false
 	}
-	plain := "http" + u.String()[len("https"):]
-	l, err := frontier.ParseLink(plain)
+	l, err := frontier.ParseLink("http" + from.URL.String()[len("https"):])
 	if err != nil {
 		return frontier.Link{}, false
 	}
-	w.warnWithheld(u, l.URL)
+	w.warnWithheld(from.URL, l.URL)
 	l.Source, l.Priority, l.Discovered = from.Source, from.Priority, time.Now()
 	return l, true
 }
@@ -347,8 +387,9 @@ func (w *pageServer) warnWithheld(from, to urlnorm.URL) {
 }
 
 // redirect records where a page leads to, and makes a link of it: scope, robots, dedup and pace apply to it like to any other.
-func (w *pageServer) redirect(f *finish, from frontier.Link, u urlnorm.URL, location string) []frontier.Link {
-	target, err := u.Resolve(location)
+func (w *pageServer) redirect(location string) []frontier.Link {
+	f, from := &w.finish, &w.link
+	target, err := from.URL.Resolve(location)
 	if err != nil {
 		f.facts.RedirectTo = location
 		f.facts.Error = fmt.Sprintf("redirect to %q: %v", location, err)
@@ -368,7 +409,7 @@ func (w *pageServer) redirect(f *finish, from frontier.Link, u urlnorm.URL, loca
 	}
 	if from.Depth == 0 && from.Priority == frontier.PriorityStart {
 		w.extendScope(from.URL, target)
-		w.warnWithheld(u, target)
+		w.warnWithheld(from.URL, target)
 	}
 	if why := w.scope.Check(target); why != scope.InScope {
 		w.skips.Add(why)
@@ -396,8 +437,8 @@ func (w *pageServer) extendScope(start, target urlnorm.URL) {
 	}
 }
 
-// read parses a page and takes its facts. In a recrawl of several machines, it is recorded only now that the page is in flight, in case it ends the process.
-func (w *pageServer) read(ctx context.Context, l *frontier.Lease, f *finish, u urlnorm.URL, resp *fetch.Response) error {
+// parse parses a page and takes its facts. In a recrawl of several machines, it is recorded only now that the page is in flight, in case it ends the process.
+func (w *pageServer) parse(ctx context.Context, l *frontier.Lease, f *finish, resp *fetch.Response) error {
 	if err := w.crashes.reading(l); err != nil {
 		return err
 	}
@@ -406,7 +447,7 @@ func (w *pageServer) read(ctx context.Context, l *frontier.Lease, f *finish, u u
 	}
 	w.takeBuffer()
 	pg := &w.page
-	err := w.parser.Parse(pg, parser.Input{URL: u, Body: resp.Body, Header: resp.Header, Encoding: encodingOf(resp.Charset), Context: ctx})
+	err := w.parser.Parse(pg, parser.Input{URL: l.URL(), Body: resp.Body, Header: resp.Header, Encoding: encodingOf(resp.Charset), Context: ctx})
 	w.parsing.release()
 	if err != nil && ctx.Err() != nil {
 		return err
@@ -433,7 +474,8 @@ func encodingOf(name string) encoding.Encoding {
 
 // judgeLinks says of each link of the page whether it is followed, and if not, why. That is done before anything is learned from the page, because it
 // can take long and then ends with ctx.
-func (w *pageServer) judgeLinks(ctx context.Context, from *frontier.Link) error {
+func (w *pageServer) judgeLinks(ctx context.Context) error {
+	from := &w.link
 	w.reasons = w.reasons[:0]
 	tooDeep := w.settings.MaxDepth >= 0 && int(from.Depth) >= w.settings.MaxDepth
 	within := w.scope.OfPage(from.URL)
@@ -459,7 +501,9 @@ func (w *pageServer) judgeLinks(ctx context.Context, from *frontier.Link) error 
 }
 
 // follow takes the links of a page that belong to the crawl, and counts the others by reason.
-func (w *pageServer) follow(f *finish, host frontier.HostID, u urlnorm.URL, pg *parser.Page) []frontier.Found {
+func (w *pageServer) follow() []frontier.Found {
+	f, pg := &w.finish, &w.page
+	host, name := w.link.Key.Host, w.link.URL.Host()
 	found := w.found[:0]
 	var images []string
 	for i := range pg.Links {
@@ -477,7 +521,7 @@ func (w *pageServer) follow(f *finish, host frontier.HostID, u urlnorm.URL, pg *
 			w.skips.Add(why)
 			continue
 		}
-		found = append(found, frontier.Found{URL: l.URL, Key: w.keyOf(l.URL, host, u.Host())})
+		found = append(found, frontier.Found{URL: l.URL, Key: w.keyOf(l.URL, host, name)})
 	}
 	w.found = found
 	f.facts.Images = distinct(images)

@@ -179,7 +179,7 @@ func (w *pageServer) probe(ctx context.Context, l *frontier.Lease) error {
 	defer w.putBuffer()
 	f := &finish{outcome: outcomeOf(resp.Status, resp.Location), status: resp.Status, at: time.Now(), bytes: resp.WireBytes}
 	if f.outcome == page.OK && resp.Body != nil {
-		if err := w.read(ctx, l, f, u, resp); err != nil {
+		if err := w.parse(ctx, l, f, resp); err != nil {
 			return w.unlessStopped(ctx, l, err)
 		}
 	}

@@ -71,13 +71,14 @@ func (w *pageServer) trapOf(l *frontier.Link) string {
 	return w.traps.Lease(l, page.IsListSource(l.Source))
 }
 
-// trapEvidence is the evidence of a result, with what the answer means for other URLs of the same page.
-func (w *pageServer) trapEvidence(lease *frontier.Lease, l *frontier.Link, f *finish, r frontier.Result) []frontier.Evidence {
-	if r.Class == pace.ClassOK || f.status >= 300 && f.status < 500 && f.status != http.StatusTooManyRequests {
-		return w.traps.Answered(l, r.Evidence)
+// trapEvidence is the evidence of the result, with what the answer means for other URLs of the same page.
+func (w *pageServer) trapEvidence() []frontier.Evidence {
+	status, r := w.finish.status, &w.result
+	if r.Class == pace.ClassOK || status >= 300 && status < 500 && status != http.StatusTooManyRequests {
+		return w.traps.Answered(&w.link, r.Evidence)
 	}
-	if r.Final || lease.Attempt() > w.settings.MaxRetries { // else it is tried again
-		return w.traps.Failed(l, r.Evidence)
+	if r.Final || w.lease.Attempt() > w.settings.MaxRetries { // else it is tried again
+		return w.traps.Failed(&w.link, r.Evidence)
 	}
 	return r.Evidence
 }
