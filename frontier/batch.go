@@ -168,16 +168,6 @@ func (b *batch) lastMod(i int) (t time.Time) {
 	return t
 }
 
-// namesOnly reports whether nothing of the batch is new or to be sent.
-func (b *batch) namesOnly() bool {
-	for _, i := range b.todo {
-		if b.states[i] != linkUnnamed {
-			return false
-		}
-	}
-	return true
-}
-
 func (b *batch) setState(i int, st linkState) {
 	b.states[i] = st
 	if st == linkDoubtful {
@@ -202,31 +192,26 @@ func (b *batch) collect() {
 	}
 }
 
-// collectForeign copies the links that are to be sent, each once. Its owner names a URL by
-// the source.
+// collectForeign copies the links that are to be sent, each once. The owner of a URL names it
+// by the source of its link.
 func (b *batch) collectForeign() {
 	b.foreign = b.foreign[:0]
 	type sent struct {
 		key    Key
 		source uint8
 	}
-	var seen map[sent]bool
+	seen := map[sent]bool{}
 	for _, i := range b.todo {
 		if b.states[i] != linkForeign {
 			continue
 		}
-		link := sent{b.keys[i], b.origin.Source}
-		if n := int(i) - len(b.found); n >= 0 {
-			link.source = b.links[n].Source
-		}
+		b.foreign = b.appendLink(b.foreign, i)
+		last := len(b.foreign) - 1
+		link := sent{b.keys[i], b.foreign[last].Source}
 		if seen[link] {
-			continue
-		}
-		if seen == nil {
-			seen = map[sent]bool{}
+			b.foreign = b.foreign[:last]
 		}
 		seen[link] = true
-		b.foreign = b.appendLink(b.foreign, i)
 	}
 }
 

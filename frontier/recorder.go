@@ -55,39 +55,37 @@ func (r *recorder) batch(found []Found, links []Link) (*batch, error) {
 		b = &batch{}
 	}
 	b.found, b.links = found, links
-	for i := range found {
-		l := &found[i]
-		if err := checkURL(&l.URL); err != nil {
-			r.recycle(b)
-			return nil, err
-		}
-		k := l.Key
-		if k == (Key{}) {
-			k = r.hasher.Key(l.URL)
-		}
-		b.keys = append(b.keys, k)
-		b.involve(r.shards.of(k.Host))
+	var err error
+	for i := 0; i < len(found) && err == nil; i++ {
+		err = r.addKey(b, &found[i].URL, found[i].Key, false)
 	}
-	for i := range links {
-		l := &links[i]
-		if err := checkURL(&l.URL); err != nil {
-			r.recycle(b)
-			return nil, err
-		}
-		k := l.Key
-		switch {
-		case k != (Key{}):
-		case l.Sitemap:
-			k = SitemapKey(r.hasher, l.URL)
-		default:
-			k = r.hasher.Key(l.URL)
-		}
-		b.keys = append(b.keys, k)
-		b.involve(r.shards.of(k.Host))
+	for i := 0; i < len(links) && err == nil; i++ {
+		err = r.addKey(b, &links[i].URL, links[i].Key, links[i].Sitemap)
+	}
+	if err != nil {
+		r.recycle(b)
+		return nil, err
 	}
 	b.states = slices.Grow(b.states[:0], len(b.keys))[:len(b.keys)]
 	clear(b.states)
 	return b, nil
+}
+
+// addKey adds the next key to a batch. It is computed if k is zero.
+func (r *recorder) addKey(b *batch, u *URL, k Key, sitemap bool) error {
+	if err := checkURL(u); err != nil {
+		return err
+	}
+	if k == (Key{}) {
+		if sitemap {
+			k = SitemapKey(r.hasher, *u)
+		} else {
+			k = r.hasher.Key(*u)
+		}
+	}
+	b.keys = append(b.keys, k)
+	b.involve(r.shards.of(k.Host))
+	return nil
 }
 
 // recycle makes a batch available again.
@@ -187,7 +185,8 @@ func (r *recorder) finish(b *batch, s *shard) error {
 		b.names = r.names(b.origin.Source)
 	}
 	r.classify(b, s)
-	if len(b.shards) == 1 && b.doubtful == 0 && (r.admit == nil || b.namesOnly()) {
+	fresh := slices.ContainsFunc(b.todo, func(i int32) bool { return b.states[i] != linkUnnamed })
+	if len(b.shards) == 1 && b.doubtful == 0 && (r.admit == nil || !fresh) {
 		b.collect()
 		err := r.record(b)
 		s.effects.returning = true
@@ -263,6 +262,7 @@ func (r *recorder) classify(b *batch, s *shard) {
 	if only {
 		n.recent.Prefetch(b.keys)
 	}
+	names := r.wanted(b.names)
 	for i, k := range b.keys {
 		if !only && r.shards.of(k.Host) != s {
 			continue
@@ -273,9 +273,12 @@ func (r *recorder) classify(b *batch, s *shard) {
 			b.states[i] = linkForeign
 			continue
 		}
-		st := n.lookup(k, b.depth(i), r.wanted(b, i))
+		if i >= len(b.found) {
+			names = r.wanted(r.namesOf(b, i))
+		}
+		st := n.lookup(k, b.depth(i), names)
 		switch {
-		case st == linkKnown && b.lastMod(i).IsZero():
+		case st == linkKnown && (i < len(b.found) || b.lastMod(i).IsZero()):
 			continue
 		case st == linkKnown:
 			st = linkUnnamed
@@ -316,12 +319,12 @@ func (r *recorder) namesOf(b *batch, i int) Names {
 	}
 }
 
-// wanted is what is to be recorded of a link to a known URL, unless it is on record.
-func (r *recorder) wanted(b *batch, i int) Names {
+// wanted are the names that a link to a known URL needs on record.
+func (r *recorder) wanted(names Names) Names {
 	if r.naming.Load() {
-		return r.namesOf(b, i) & (Linked | Listed)
+		return names & (Linked | Listed)
 	}
-	return r.namesOf(b, i) & Listed
+	return names & Listed
 }
 
 // look asks the store about the doubtful links, in sorted batches and not more at
@@ -424,7 +427,7 @@ func (r *recorder) name(b *batch) {
 		}
 	}
 	for _, i := range b.todo {
-		k, names, at := b.keys[i], r.wanted(b, int(i)), b.lastMod(int(i))
+		k, names, at := b.keys[i], r.wanted(r.namesOf(b, int(i))), b.lastMod(int(i))
 		missing := names
 		switch st := b.states[i]; {
 		case names == 0 || st == linkForeign:

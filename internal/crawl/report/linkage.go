@@ -114,7 +114,7 @@ func (l *Linkage) Record(ctx context.Context, s *state.Store) (known bool, err e
 		if !n.Listed && !n.Linked {
 			continue
 		}
-		if rec.Named = append(rec.Named, n); len(rec.Named) == recordNames {
+		if rec.Named = append(rec.Named, n); len(rec.Named) == 1000 {
 			if err := commit(); err != nil {
 				return false, err
 			}
@@ -126,6 +126,3 @@ func (l *Linkage) Record(ctx context.Context, s *state.Store) (known bool, err e
 	}
 	return true, s.Flush(ctx)
 }
-
-// recordNames is how many names Linkage.Record puts into one record.
-const recordNames = 1000
