@@ -83,10 +83,14 @@ func newParameters(values int) parameters {
 	}
 }
 
-// hasDiffered reports whether pages with a rest differed. Nothing more can be learned from it then.
-func (p *parameters) hasDiffered(id, rest uint64) bool {
+// learns reports whether a page with a rest can say something about a component: not if the rest is not looked at, nor
+// if pages with it differed.
+func (p *parameters) learns(id, rest uint64) bool {
+	if rest%restSample != 0 && p.isSampled(id) {
+		return false
+	}
 	o, ok := p.rests.get(id ^ rest)
-	return ok && o.state == differed
+	return !ok || o.state != differed
 }
 
 // isSampled reports whether only some rests of a component are looked at.
@@ -96,14 +100,6 @@ func (p *parameters) isSampled(id uint64) bool {
 	}
 	s, ok := p.subjects.get(id)
 	return !ok || s.agree == 0
-}
-
-// skips reports whether a rest is not looked at.
-func (p *parameters) skips(id, rest uint64) bool { return rest%restSample != 0 && p.isSampled(id) }
-
-// learns reports whether a page with a rest can say something about a component.
-func (p *parameters) learns(id, rest uint64) bool {
-	return !p.skips(id, rest) && !p.hasDiffered(id, rest)
 }
 
 // observe takes evidence of kind EvidenceParameter about a component that is not known to have no effect, and reports
@@ -162,19 +158,19 @@ func addTo(set *[]uint64, v uint64, most int) {
 	}
 }
 
-// restOf is the hash of a URL without the values of its ineffective components, the first of these, and the hash of
-// the URL. It reports false if there is none. It takes no lock, and hashes nothing while there is no such component.
-func (t *Traps) restOf(u urlnorm.URL) (rest, id, url uint64, ok bool) {
+// restOf is the hash of a URL without the values of its ineffective components, and the first of these. It reports
+// false if there is none. It takes no lock, and hashes nothing while there is no such component.
+func (t *Traps) restOf(u urlnorm.URL) (rest, id uint64, ok bool) {
 	suspected := t.ineffective.Load()
 	if suspected.len() == 0 {
-		return 0, 0, 0, false
+		return 0, 0, false
 	}
 	var buf [maxComponents]component
 	list := slices.DeleteFunc(t.hash.appendComponents(buf[:0], u), func(c component) bool {
 		return !suspected.has(c.subject)
 	})
 	if len(list) == 0 {
-		return 0, 0, 0, false
+		return 0, 0, false
 	}
 	id = list[0].subject
 	slices.SortFunc(list, func(a, b component) int { return cmp.Or(a.start-b.start, b.end-a.end) })
@@ -188,7 +184,7 @@ func (t *Traps) restOf(u urlnorm.URL) (rest, id, url uint64, ok bool) {
 		}
 	}
 	left.WriteString(text[at:])
-	return t.hash.sum(left.String()), id, t.hash.sum(text), true
+	return t.hash.sum(left.String()), id, true
 }
 
 // mayClaim reports whether a URL may stand for its rest.

@@ -1,6 +1,10 @@
 package traps
 
-import "math"
+import (
+	"math"
+
+	"github.com/mapwright/mapwright/frontier"
+)
 
 // sequences knows how many pages of each host repeated a text and led to new links all the same, and
 // how many pages with new texts such links led to.
@@ -35,6 +39,10 @@ func newSequences() sequences {
 
 // pageKey is the key of a page of a host in pages.
 func pageKey(host, page, kind uint64) uint64 { return host ^ page*3 ^ kind }
+
+func sequenceEvidence(partition uint8, host, page, kind uint64) frontier.Evidence {
+	return frontier.Evidence{Partition: partition, Kind: EvidenceSequence, Subject: host, Words: []uint64{page, kind}}
+}
 
 // observe takes evidence of kind EvidenceSequence.
 func (s *sequences) observe(host, page, kind uint64) {

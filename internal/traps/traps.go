@@ -117,87 +117,49 @@ func (t *Traps) Admit(l *frontier.Link, listed bool, e []frontier.Evidence) (Dec
 	if trap := t.static(l.URL); trap != "" {
 		return Decision{Trap: trap}, e
 	}
-	q := t.questionOf(l, listed)
-	if !q.claims && !q.repeats && !q.combined {
+	combo, combined := t.hash.comboOf(l.URL)
+	rest, component, claims := t.restOf(l.URL)
+	repeats := l.Repeats > 0 && t.rules.Barren > 0 && !listed
+	if !combined && !claims && !repeats {
 		return Decision{}, e
 	}
-	trap, subject, e := t.judge(&q, e)
-	if trap == "" {
-		return Decision{}, e
+	partition, url := l.Key.Host.Partition(), t.hash.sum(l.URL.String())
+	var host, parent uint64
+	if claims || repeats {
+		host, parent = t.hash.sum(l.URL.Host()), t.hash.sum(l.Parent.String())
 	}
-	return t.list(trap, subject, l, e)
-}
-
-// A question is what there is to ask about a new link, with all hashes that it takes.
-type question struct {
-	link   *frontier.Link
-	listed bool
-
-	claims          bool // the URL has components without effect
-	rest, component uint64
-	url, parent     uint64
-
-	repeats bool // the page that has the link repeated a text
-	host    uint64
-
-	combined bool // the query has several parameters
-	combo    combo
-	words    []uint64
-}
-
-func (t *Traps) questionOf(l *frontier.Link, listed bool) question {
-	q := question{link: l, listed: listed, repeats: l.Repeats > 0 && t.rules.Barren > 0 && !listed}
-	if q.combo, q.combined = t.hash.comboOf(l.URL); q.combined {
-		q.words = q.combo.words()
-	}
-	q.rest, q.component, q.url, q.claims = t.restOf(l.URL)
-	if q.repeats {
-		q.host = t.hash.sum(l.URL.Host())
-	}
-	if q.repeats || q.claims && l.Hops > 0 {
-		q.parent = t.hash.sum(l.Parent.String())
-	}
-	return q
-}
-
-// judge judges a link by what is known of pages. It returns the trap that it is, and the subject of that.
-func (t *Traps) judge(q *question, e []frontier.Evidence) (trap string, subject uint64, _ []frontier.Evidence) {
-	l, partition := q.link, q.link.Key.Host.Partition()
+	query := frontier.Evidence{Partition: partition, Kind: EvidenceCombination, Subject: combo.path}
+	query.Words = combo.words()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	claims := q.claims
 	if claims {
-		c, ok := t.params.claims.get(q.rest)
-		moved := l.Hops > 0 && c.owner == q.parent // the owner of the claim redirects to it
-		if ok && !c.mayClaim(q.url, l.Repeats) && !moved {
-			if !q.listed {
-				return Ineffective, q.component, e
+		c, ok := t.params.claims.get(rest)
+		moved := l.Hops > 0 && c.owner == parent // the owner of the claim redirects to it
+		if ok && !c.mayClaim(url, l.Repeats) && !moved {
+			if !listed {
+				return t.list(Ineffective, component, url, partition, e)
 			}
 			claims = false
 		}
 	}
-	if q.repeats {
-		if !t.seqs.pages.has(pageKey(q.host, q.parent, barrenPage)) {
-			e = t.apply(e, frontier.Evidence{
-				Partition: partition, Kind: EvidenceSequence, Subject: q.host, Words: []uint64{q.parent, barrenPage},
-			})
+	if repeats {
+		if !t.seqs.pages.has(pageKey(host, parent, barrenPage)) {
+			e = t.apply(e, sequenceEvidence(partition, host, parent, barrenPage))
 		}
-		if int(l.Repeats) > t.seqs.limit(q.host, t.rules.Barren) {
-			return Sequence, q.host, e
+		if int(l.Repeats) > t.seqs.limit(host, t.rules.Barren) {
+			return t.list(Sequence, host, url, partition, e)
 		}
 	}
-	if q.combined {
-		if t.combos.judge(&q.combo, t.rules.Variants, t.rules.Reorders) {
-			return Combinations, q.combo.path, e
+	if combined {
+		if t.combos.judge(&combo, t.rules.Variants, t.rules.Reorders) {
+			return t.list(Combinations, combo.path, url, partition, e)
 		}
-		e = t.apply(e, frontier.Evidence{
-			Partition: partition, Kind: EvidenceCombination, Subject: q.combo.path, Words: q.words,
-		})
+		e = t.apply(e, query)
 	}
 	if claims {
-		e = t.claim(q.rest, q.url, l.Repeats, partition, e)
+		e = t.claim(rest, url, l.Repeats, partition, e)
 	}
-	return "", 0, e
+	return Decision{}, e
 }
 
 // static judges a URL by itself.
@@ -213,20 +175,15 @@ func (t *Traps) static(u urlnorm.URL) string {
 	return ""
 }
 
-// list puts a trap on record, unless there are enough of its subject.
+// list puts a URL that is a trap on record, unless there are enough of its subject.
 func (t *Traps) list(
-	trap string, subject uint64, l *frontier.Link, e []frontier.Evidence,
+	trap string, subject, url uint64, partition uint8, e []frontier.Evidence,
 ) (Decision, []frontier.Evidence) {
-	url := t.hash.sum(l.URL.String())
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	if n, _ := t.counts.get(subject); n >= MaxListed {
 		return Decision{Trap: trap, Skip: true}, e
 	}
-	e = t.apply(e, frontier.Evidence{
-		Partition: l.Key.Host.Partition(), Kind: EvidenceListed, Subject: subject, Words: []uint64{url},
-	})
-	return Decision{Trap: trap}, e
+	listed := frontier.Evidence{Partition: partition, Kind: EvidenceListed, Subject: subject, Words: []uint64{url}}
+	return Decision{Trap: trap}, t.apply(e, listed)
 }
 
 // Lease judges a URL again that was queued, because much may have been learned since, and returns the trap that
@@ -235,22 +192,18 @@ func (t *Traps) Lease(l *frontier.Link, listed bool) string {
 	if listed {
 		return ""
 	}
-	if l.Repeats > 0 && t.rules.Barren > 0 {
-		host := t.hash.sum(l.URL.Host())
-		t.mu.Lock()
-		limit := t.seqs.limit(host, t.rules.Barren)
-		t.mu.Unlock()
-		if int(l.Repeats) > limit {
-			return Sequence
-		}
-	}
-	rest, _, url, ok := t.restOf(l.URL)
-	if !ok {
+	rest, _, claims := t.restOf(l.URL)
+	repeats := l.Repeats > 0 && t.rules.Barren > 0
+	if !claims && !repeats {
 		return ""
 	}
+	host, url := t.hash.sum(l.URL.Host()), t.hash.sum(l.URL.String())
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if c, claimed := t.params.claims.get(rest); claimed && !c.mayClaim(url, l.Repeats) {
+	if repeats && int(l.Repeats) > t.seqs.limit(host, t.rules.Barren) {
+		return Sequence
+	}
+	if c, claimed := t.params.claims.get(rest); claims && claimed && !c.mayClaim(url, l.Repeats) {
 		return Ineffective
 	}
 	return ""
@@ -259,10 +212,11 @@ func (t *Traps) Lease(l *frontier.Link, listed bool) string {
 // Answered says that there was an answer to a URL: it stands for its rest from now on. It appends evidence
 // to e.
 func (t *Traps) Answered(l *frontier.Link, e []frontier.Evidence) []frontier.Evidence {
-	rest, _, url, ok := t.restOf(l.URL)
+	rest, _, ok := t.restOf(l.URL)
 	if !ok {
 		return e
 	}
+	url := t.hash.sum(l.URL.String())
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if c, claimed := t.params.claims.get(rest); claimed && (c.owner == url || !c.mayClaim(url, l.Repeats)) {
@@ -274,10 +228,11 @@ func (t *Traps) Answered(l *frontier.Link, e []frontier.Evidence) []frontier.Evi
 // Failed says that no answer to a URL came that can be relied on. Another URL of the same page may be
 // tried.
 func (t *Traps) Failed(l *frontier.Link, e []frontier.Evidence) []frontier.Evidence {
-	rest, _, url, ok := t.restOf(l.URL)
+	rest, _, ok := t.restOf(l.URL)
 	if !ok {
 		return e
 	}
+	url := t.hash.sum(l.URL.String())
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	c, ok := t.params.claims.get(rest)
@@ -312,12 +267,9 @@ func (t *Traps) Read(
 		e = append(e, t.componentEvidence(partition, l.URL, c, text, words))
 	}
 	if l.Repeats > 0 && !known && l.Visit <= 1 {
-		e = append(e, frontier.Evidence{
-			Partition: partition, Kind: EvidenceSequence, Subject: t.hash.sum(host),
-			Words: []uint64{t.hash.sum(l.URL.String()), fruitfulPage},
-		})
+		e = append(e, sequenceEvidence(partition, t.hash.sum(host), t.hash.sum(l.URL.String()), fruitfulPage))
 	}
-	t.foldAll(e[first:])
+	t.Fold(e[first:]...)
 	if known && l.Visit <= 1 { // else the text may be the page's own
 		repeats = uint8(min(int(l.Repeats)+1, 255))
 	}
@@ -354,8 +306,15 @@ func (t *Traps) componentEvidence(
 	return frontier.Evidence{Partition: partition, Kind: EvidenceParameter, Subject: c.subject, Words: words}
 }
 
-// foldAll folds in evidence of a page.
-func (t *Traps) foldAll(list []frontier.Evidence) {
+// apply folds evidence in and appends it to a list.
+func (t *Traps) apply(list []frontier.Evidence, e frontier.Evidence) []frontier.Evidence {
+	t.fold(&e)
+	return append(list, e)
+}
+
+// Fold takes in evidence, such as that of an earlier run. Evidence that is taken in again changes nothing, and so does
+// evidence of other kinds.
+func (t *Traps) Fold(list ...frontier.Evidence) {
 	if len(list) == 0 {
 		return
 	}
@@ -364,20 +323,6 @@ func (t *Traps) foldAll(list []frontier.Evidence) {
 	for i := range list {
 		t.fold(&list[i])
 	}
-}
-
-// apply folds evidence in and appends it to a list.
-func (t *Traps) apply(list []frontier.Evidence, e frontier.Evidence) []frontier.Evidence {
-	t.fold(&e)
-	return append(list, e)
-}
-
-// Fold takes in evidence of an earlier run. Evidence that is taken in again changes nothing, and so does
-// evidence of other kinds.
-func (t *Traps) Fold(e frontier.Evidence) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.fold(&e)
 }
 
 func (t *Traps) fold(e *frontier.Evidence) {

@@ -65,6 +65,7 @@ type Visitor struct {
 	element Reader   // of the element being read
 	link    LinkView // the last one of the section being read
 	links   int      // of the part, in the sections before
+	tag     byte     // of the section being read
 }
 
 // Stored is a finish, or what is known of a host or origin, with its value as in Badger.
@@ -120,6 +121,7 @@ func WalkPart(partition uint8, body []byte, v *Visitor) error {
 	v.links = 0
 	for len(r.B) > 0 {
 		tag, n := r.U8(), r.UpTo(math.MaxUint32)
+		v.tag = tag
 		if int(tag) >= len(sections) || sections[tag] == nil {
 			return &disk.CorruptError{What: "log entry", Reason: fmt.Sprintf("it has a section of unknown kind %d", tag)}
 		}
@@ -154,27 +156,12 @@ func (r *Reader) keyIn(partition uint8) frontier.Key {
 	return k
 }
 
-// readAnyLink reads the next link of a section.
-func (v *Visitor) readAnyLink(e *Reader) *LinkView {
+// readLink reads the next link of a section. Those of section 3, and of no other, are later visits.
+func (v *Visitor) readLink(e *Reader) *LinkView {
 	l := &v.link
 	l.Index++
-	if l.read(e); l.Key.Host.Partition() != v.head.Partition {
-		e.Fail()
-	}
-	return l
-}
-
-func (v *Visitor) readLink(e *Reader) *LinkView {
-	l := v.readAnyLink(e)
-	if l.Visit > 1 {
-		e.Fail()
-	}
-	return l
-}
-
-func (v *Visitor) readVisit(e *Reader) *LinkView {
-	l := v.readAnyLink(e)
-	if l.Visit <= 1 {
+	l.read(e)
+	if l.Key.Host.Partition() != v.head.Partition || v.tag != tagSent && (v.tag == tagVisits) != (l.Visit > 1) {
 		e.Fail()
 	}
 	return l

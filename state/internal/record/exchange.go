@@ -68,7 +68,7 @@ func (v *Visitor) readSent(e *Reader) (s Sent) {
 	switch e.U8() {
 	case sentLink:
 		inner := e.Sized()
-		s.Link = v.readAnyLink(&inner)
+		s.Link = v.readLink(&inner)
 		e.Bad = e.Bad || inner.Bad
 	case sentVoucher:
 		s.Voucher = e.host()

@@ -38,7 +38,7 @@ var sections = [...]section{
 		list:      func(c *contents) []frontier.Link { return c.Visits },
 		partition: func(l *frontier.Link) uint8 { return l.Key.Host.Partition() },
 		append:    appendVisit,
-		read:      (*Visitor).readVisit,
+		read:      (*Visitor).readLink,
 		apply:     func(v *Visitor) func(*LinkView) error { return v.Visit },
 	},
 	4: &row[Lease, Lease]{ // leased
