@@ -169,11 +169,12 @@ func (t *textHash) takeWords(text []byte) {
 	if len(text) == 1 && text[0] <= ' ' {
 		return
 	}
-	for ; len(text) > mixSize; text = text[mixSize:] {
-		t.mixText(text[:mixSize])
-	}
-	if len(text) > 0 {
-		t.mixText(text)
+	for len(text) > 0 {
+		n := min(len(text), mixSize)
+		block, mask := t.load(text[:n])
+		t.sum = mix(t.sum, block.at(0)&mask.at(0), block.at(8)&mask.at(8))
+		t.other = mix(t.other, block.at(16)&mask.at(16), block.at(24)&mask.at(24))
+		text = text[n:]
 	}
 }
 
@@ -198,7 +199,7 @@ func (t *textHash) takeNumbers(src []byte, i, n int) {
 			number &= ^uint64(0) << end
 			t.takeWords(src[t.from : at+start])
 			if t.from = at + end; end >= blockSize-1 { // it may go on
-				t.from = numberEnd(src, at+start)
+				t.from = numberEnd(src, at+end-1)
 			}
 			t.takeNumber(src[at+start : t.from])
 		}
@@ -279,9 +280,6 @@ func isDate(number []byte) bool {
 // isAddress reports whether the text that src begins with is the address of the link that it is the text of. A
 // name alone, as in a list of files, is a text.
 func (t *textHash) isAddress(src []byte) bool {
-	for len(src) > 0 && isSpace(src[0]) {
-		src = src[1:]
-	}
 	if !bytes.HasPrefix(src, t.href) || !bytes.ContainsAny(t.href, "/?;") {
 		return false
 	}
@@ -316,13 +314,6 @@ func (r *blockReader) mixBlock(block []byte) {
 	other = mix(other, binary.LittleEndian.Uint64(block[16:]), binary.LittleEndian.Uint64(block[24:]))
 	r.sum = mix(sum, binary.LittleEndian.Uint64(block[32:]), binary.LittleEndian.Uint64(block[40:]))
 	r.other = mix(other, binary.LittleEndian.Uint64(block[48:]), binary.LittleEndian.Uint64(block[56:]))
-}
-
-// mixText adds a text of at most mixSize bytes to the hash of words.
-func (r *blockReader) mixText(text []byte) {
-	block, mask := r.load(text)
-	r.sum = mix(r.sum, block.at(0)&mask.at(0), block.at(8)&mask.at(8))
-	r.other = mix(r.other, block.at(16)&mask.at(16), block.at(24)&mask.at(24))
 }
 
 // mix adds 16 bytes to a hash.
