@@ -22,23 +22,31 @@ THIRTYTWO(dot, 0x2e)
 
 // HALF classifies the bytes at off into four masks. A byte that is moved beyond
 // 127 becomes negative, so that one signed comparison tests a range.
-#define HALF(off, word, apostrophes, stop, digit) \
+#define HALF(off, word, apostrophes, stop, digit, merge) \
 	VMOVDQU   off(SI), Y0 \
 	VPADDB    Y12, Y0, Y2 \
 	VPCMPGTB  Y11, Y2, Y2 \
 	VPMOVMSKB Y2, digit \
+	merge(digit, DX) \
 	VPOR      Y15, Y0, Y1 \
 	VPADDB    Y14, Y1, Y1 \
 	VPCMPGTB  Y13, Y1, Y1 \
 	VPOR      Y2, Y1, Y1 \
 	VPMOVMSKB Y1, word \
+	merge(word, AX) \
 	VPCMPEQB  Y10, Y0, Y3 \
 	VPMOVMSKB Y3, apostrophes \
+	merge(apostrophes, BX) \
 	VPCMPEQB  Y9, Y0, Y4 \
 	VPCMPEQB  Y8, Y0, Y5 \
 	VPOR      Y0, Y4, Y4 \
 	VPOR      Y5, Y4, Y4 \
-	VPMOVMSKB Y4, stop
+	VPMOVMSKB Y4, stop \
+	merge(stop, CX)
+
+// HIGH moves the mask of the second half of a block to its place, and LOW adds that of the first.
+#define HIGH(mask, whole) SHLQ $32, mask
+#define LOW(mask, whole) ORQ mask, whole
 
 // SEPARATORS finds the bytes at off that may stand between digits, but for apostrophes.
 #define SEPARATORS(off, separator) \
@@ -46,10 +54,6 @@ THIRTYTWO(dot, 0x2e)
 	VPOR      commaToDot<>(SB), Y0, Y0 \
 	VPCMPEQB  dot<>(SB), Y0, Y0 \
 	VPMOVMSKB Y0, separator
-
-#define BOTH(low, high) \
-	SHLQ $32, high \
-	ORQ  low, high
 
 // MIX adds the 16 bytes at off to a hash, as mix does.
 #define MIX(off, sum) \
@@ -64,6 +68,8 @@ DATA prime<>+0(SB)/8, $const_textPrime
 GLOBL prime<>(SB), RODATA|NOPTR, $8
 
 // func readBlocks(r *blockReader, src *byte, most int, hash bool) int
+//
+// R9, R10 and R11 are inside, joined and words; R13 and R14 are sum and other; R15 is the number of blocks before this one.
 TEXT ·readBlocks(SB), NOSPLIT, $0-40
 	MOVQ    r+0(FP), DI
 	MOVQ    src+8(FP), SI
@@ -75,58 +81,41 @@ TEXT ·readBlocks(SB), NOSPLIT, $0-40
 	VMOVDQU apostrophe<>(SB), Y10
 	VMOVDQU less<>(SB), Y9
 	VMOVDQU ampersand<>(SB), Y8
-	XORL    R15, R15                  // blocks before this one
+	MOVQ    blockReader_inside(DI), R9
+	MOVQ    blockReader_joined(DI), R10
+	MOVQ    blockReader_words(DI), R11
 	MOVQ    blockReader_sum(DI), R13
 	MOVQ    blockReader_other(DI), R14
+	XORL    R15, R15
 
 next:
-	HALF(32, AX, BX, CX, DX)
-	HALF(0, R8, R9, R10, R11)
-	BOTH(R8, AX)
-	BOTH(R9, BX)
-	BOTH(R10, CX)
-	BOTH(R11, DX)
+	HALF(32, AX, BX, CX, DX, HIGH)
+	HALF(0, R8, R8, R8, R8, LOW)
 
 	// R12 is all bits before the first stop.
 	LEAQ  -1(CX), R12
 	ANDNQ R12, CX, R12
 	ANDQ  R12, AX
 	ANDQ  R12, DX
-	JZ    numbers
+	JNZ   numbers
 
-	// Single separators between digits belong to a number.
-	MOVB  $0, hash+24(FP)
-	SEPARATORS(32, R9)
-	SEPARATORS(0, R10)
-	BOTH(R10, R9)
-	ORQ   BX, R9
-	LEAQ  (DX)(DX*1), R10
-	ANDQ  R10, R9
-	MOVQ  DX, R10
-	SHRQ  $1, R10
-	ANDQ  R10, R9
-	ORQ   R9, DX
-	ORQ   DX, blockReader_anyNumber(DI)
-
-numbers:
-	MOVQ DX, blockReader_number(DI)(R15*8)
-
-	MOVQ    blockReader_inside(DI), R9
-	LEAQ    (R9)(AX*2), R9             // a letter or digit is before
-	ANDQ    R9, BX                     // apostrophes that join
-	MOVQ    blockReader_joined(DI), R10
-	LEAQ    (R10)(BX*2), R10
-	ORQ     R9, R10
-	ANDNQ   AX, R10, R10
-	MOVQ    R10, blockReader_start(DI)(R15*8)
-	POPCNTQ R10, R10
-	ADDQ    R10, blockReader_words(DI)
+count:
+	MOVQ    DX, blockReader_number(DI)(R15*8)
+	LEAQ    (R9)(AX*2), R8                    // a letter or digit is before
+	ANDQ    R8, BX                            // apostrophes that join
+	LEAQ    (R10)(BX*2), R12
+	ORQ     R8, R12
+	ANDNQ   AX, R12, R8
+	MOVQ    R8, blockReader_start(DI)(R15*8)
+	POPCNTQ R8, R8
+	ADDQ    R8, R11
 	TESTQ   CX, CX
 	JNZ     stopped
-	SHRQ    $63, AX
-	SHRQ    $63, BX
-	MOVQ    AX, blockReader_inside(DI)
-	MOVQ    BX, blockReader_joined(DI)
+	MOVQ    AX, R9
+	SHRQ    $63, R9
+	MOVQ    BX, R10
+	SHRQ    $63, R10
+	INCQ    R15
 	CMPB    hash+24(FP), $0
 	JEQ     advance
 	MIX(0, R13)
@@ -137,32 +126,45 @@ numbers:
 
 advance:
 	ADDQ $64, SI
-	INCQ R15
 	CMPQ R15, most+16(FP)
 	JLT  next
 	SHLQ $6, R15
 	JMP  done
 
+numbers:
+	// Single separators between digits belong to a number.
+	MOVB $0, hash+24(FP)
+	SEPARATORS(32, R12)
+	SEPARATORS(0, R8)
+	SHLQ $32, R12
+	ORQ  R8, R12
+	ORQ  BX, R12
+	LEAQ (DX)(DX*1), R8
+	ANDQ R8, R12
+	MOVQ DX, R8
+	SHRQ $1, R8
+	ANDQ R8, R12
+	ORQ  R12, DX
+	ORQ  DX, blockReader_anyNumber(DI)
+	JMP  count
+
 stopped:
 	SHLQ  $6, R15
 	BSFQ  CX, CX
 	ADDQ  CX, R15
-
-	// R12 becomes the last of its bits.
-	MOVQ  R12, R9
-	SHRQ  $1, R9
-	SUBQ  R9, R12
-	JZ    done
+	DECQ  CX                              // the last character before the stop
+	JLT   done
 	XORL  R9, R9
+	BTQ   CX, AX
+	ADCQ  $0, R9
 	XORL  R10, R10
-	TESTQ R12, AX
-	SETNE R9
-	TESTQ R12, BX
-	SETNE R10
-	MOVQ  R9, blockReader_inside(DI)
-	MOVQ  R10, blockReader_joined(DI)
+	BTQ   CX, BX
+	ADCQ  $0, R10
 
 done:
+	MOVQ R9, blockReader_inside(DI)
+	MOVQ R10, blockReader_joined(DI)
+	MOVQ R11, blockReader_words(DI)
 	MOVQ R13, blockReader_sum(DI)
 	MOVQ R14, blockReader_other(DI)
 	MOVQ R15, ret+32(FP)

@@ -64,7 +64,7 @@ func (t *textHash) scan(src []byte, i int) int {
 	if i == len(src) || src[i] == '<' {
 		return i // tags often follow each other
 	}
-	if len(t.href) > 0 && t.isAddress(src[i:]) { // its words are counted, and nothing else
+	if len(t.href) > 0 && t.href[0] == src[i] && t.isAddress(src[i:]) { // its words are counted, and nothing else
 		before := *t
 		t.href = nil
 		end := t.scan(src, i)
