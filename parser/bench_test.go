@@ -1,6 +1,7 @@
 package parser
 
 import (
+	"bytes"
 	"fmt"
 	"runtime/debug"
 	"strings"
@@ -120,6 +121,40 @@ func appendKeys(keys []urlnorm.Key, h urlnorm.Hasher, pg *Page) []urlnorm.Key {
 		keys = append(keys, h.KeyOf(id, pg.URLText(i)))
 	}
 	return keys
+}
+
+// BenchmarkText reads the text of a page of testweb without its markup, plain and full of numbers.
+func BenchmarkText(b *testing.B) {
+	for _, name := range []string{"testweb", "testweb-numbers"} {
+		b.Run("page="+name, func(b *testing.B) {
+			body, u := pageBody(b, pageShape{name, 10 << 10, 30}), canonical(b, "http://h0.test/d3/p12345.html")
+			var starts []int // of the texts behind tags
+			size := 0
+			for i := bytes.Index(body, []byte("<body")); i < len(body); {
+				tag := bytes.IndexByte(body[i:], '>') + 1
+				text := bytes.IndexByte(body[i+tag:], '<')
+				if text < 0 {
+					break
+				}
+				starts = append(starts, i+tag)
+				size += text
+				i += tag + text
+			}
+			var texts textHash
+			best := time.Hour
+			b.SetBytes(int64(size))
+			b.ReportAllocs()
+			for b.Loop() {
+				start := time.Now()
+				texts.begin(u, false)
+				for _, at := range starts {
+					texts.scan(body, at)
+				}
+				best = min(best, time.Since(start))
+			}
+			b.ReportMetric(float64(best.Nanoseconds())/float64(size), "ns/byte-best")
+		})
+	}
 }
 
 // BenchmarkHostile reads pages made to be slow. Time must stay linear: none may

@@ -19,7 +19,7 @@ type blockReader struct {
 	joined uint64 // the last is an apostrophe, the one before belongs to a word
 
 	from       int    // where the text begins that is not hashed yet
-	sum, other uint64 // hash of text without numbers, whose 16 bytes alternate in long texts: a multiplication waits for the one before
+	sum, other uint64 // hash of text without numbers: two, since a multiplication waits for the one before
 
 	last mixBytes // a text at the end of its memory
 
@@ -29,17 +29,15 @@ type blockReader struct {
 	anyNumber uint64            // not 0 if a block has a number; the caller clears it
 }
 
-// read reads blocks of src from i on, maxBlocks of them at most, up to the first stop: '<', '&', or what is not ASCII. It returns how many
-// characters it has read.
+// read reads blocks of src from i on, maxBlocks of them at most, up to the first stop: '<', '&', or what is not ASCII.
+// It returns how many characters it has read.
 func (r *blockReader) read(src []byte, i int) int {
 	hash := r.from == i // blocks up to the first with a digit
 	most := min(maxBlocks, (len(src)-i)/blockSize)
-	switch {
-	case most == 0:
+	if most == 0 {
 		var last [blockSize]byte
 		last[copy(last[:], src[i:])] = '<'
 		i, src, most = 0, last[:], 1
-		hash = false // there is a stop
 	}
 	if blockwise {
 		return readBlocks(r, &src[i], most, hash)
@@ -47,8 +45,8 @@ func (r *blockReader) read(src []byte, i int) int {
 	return r.readAnywhere(src[i:], most, hash)
 }
 
-// readAnywhere reads blocks by means that every machine has: eight characters at a time, in the bytes of one number. It is what read does
-// where nothing better is written, and what read is tested against.
+// readAnywhere reads blocks by means that every machine has: eight characters at a time, in the bytes of one number. It
+// is what read does where nothing better is written, and what read is tested against.
 func (r *blockReader) readAnywhere(src []byte, most int, hash bool) int {
 	for n := range most {
 		block := src[n*blockSize:][:blockSize]

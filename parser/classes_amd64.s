@@ -69,7 +69,8 @@ GLOBL prime<>(SB), RODATA|NOPTR, $8
 
 // func readBlocks(r *blockReader, src *byte, most int, hash bool) int
 //
-// R9, R10 and R11 are inside, joined and words; R13 and R14 are sum and other; R15 is the number of blocks before this one.
+// R9, R10 and R11 are inside, joined and words; R13 and R14 are sum and other; R15 is the number of blocks before this
+// one.
 TEXT ·readBlocks(SB), NOSPLIT, $0-40
 	MOVQ    r+0(FP), DI
 	MOVQ    src+8(FP), SI
@@ -199,7 +200,8 @@ TEXT ·takeShort(SB), NOSPLIT, $0-48
 	MOVQ textHash_numbers(DI), R11
 
 next:
-	// DX is number with the bits of its first run 0 and the bit behind it 1, AX where that run begins, and R13 its length.
+	// DX is number with the bits of its first run 0 and the bit behind it 1, AX where that run begins, and R13 its
+	// length.
 	TZCNTQ CX, AX
 	BLSIQ  CX, DX
 	ADDQ   CX, DX

@@ -56,8 +56,8 @@ type Page struct {
 	ContentHash uint64
 	// TextHash is a hash of what a reader sees: the text, the description, the
 	// alternative texts of images, the addresses of images, films, sounds and frames. Whole numbers of
-	// 1, 2 and 4 digits, fractions such as 0.034, dates such as 31.12.2026 and numbers of the page's URL do not count; nor do
-	// addresses of links, scripts, styles and templates. The data of Next.js pages counts
+	// 1, 2 and 4 digits, fractions such as 0.034, dates such as 31.12.2026 and numbers of the page's URL do not
+	// count; nor do addresses of links, scripts, styles and templates. The data of Next.js pages counts
 	// if links are taken from it. Pages that differ in their URLs, dates and times only have the same.
 	TextHash uint64
 	// WordHash is the same without any numbers.

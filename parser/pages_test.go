@@ -6,6 +6,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"testing"
 
 	"github.com/mapwright/mapwright/internal/testweb"
@@ -33,20 +34,19 @@ func pageShapes() []pageShape {
 
 // base is the page's URL.
 func (s pageShape) base(tb testing.TB) URL {
-	if s.name == "testweb" {
+	if strings.HasPrefix(s.name, "testweb") {
 		return canonical(tb, "http://h0.test/")
 	}
 	return canonical(tb, "https://www.example.com/walks/harbour-at-dawn?page=2")
 }
 
 // pageBody makes or fetches a page.
-func pageBody(tb testing.TB, shape pageShape) []byte { return pageBodyN(tb, shape, false) }
-func pageBodyN(tb testing.TB, shape pageShape, numbers bool) []byte {
+func pageBody(tb testing.TB, shape pageShape) []byte {
 	tb.Helper()
-	if shape.name != "testweb" {
+	if !strings.HasPrefix(shape.name, "testweb") {
 		return generatePage(shape)
 	}
-	web, err := testweb.Start(testweb.Config{Pages: 1000, PageSize: shape.size, Links: shape.links, Numbers: numbers})
+	web, err := testweb.Start(testweb.Config{Pages: 1000, PageSize: shape.size, Links: shape.links, Numbers: shape.name == "testweb-numbers"})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -9,12 +9,12 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// A textHash reads what a reader sees on a page, in one pass: it counts the words, and makes hashes of the text, of which images, films and
-// frames are shown, and of what the page says of itself to those who show a link to it.
+// A textHash reads what a reader sees on a page, in one pass: it counts the words, and makes hashes of the text, of
+// which images, films and frames are shown, and of what the page says of itself to those who show a link to it.
 //
-// The hash is made so that the pages of an endless calendar, or one page under many URLs, have few hashes. So most numbers that differ there
-// are left out (see counts), and so are numbers that the page's own URL has, and texts of links that are the link's address. White space
-// at both ends of a piece of text, that is, beside a tag, does not count, nor does white space behind a number.
+// The hash is made so that the pages of an endless calendar, or one page under many URLs, have few hashes. So most
+// numbers that differ there are left out (see readNumber), and so are numbers that the page's own URL has, and texts of
+// links that are the link's address. White space beside a tag does not count, nor does a blank between two numbers.
 //
 // It is no protection against a site that constructs two texts with one hash.
 type textHash struct {
@@ -56,7 +56,8 @@ func (t *textHash) begin(u URL, similar bool) {
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
-// scan reads text from i to the next '<' or the end, and returns where that is. It is the one loop that touches every byte of a page's text.
+// scan reads text from i to the next '<' or the end, and returns where that is. It is the one loop that touches every
+// byte of a page's text.
 func (t *textHash) scan(src []byte, i int) int {
 	for ; i < len(src) && src[i] <= ' '; i++ {
 		t.separate()
@@ -206,7 +207,8 @@ func (t *textHash) takeNumbers(src []byte, i, n int) {
 	}
 }
 
-// numberEnd is where a number ends that begins at i. A number is a run of digits, with single separators between digits.
+// numberEnd is where a number ends that begins at i. A number is a run of digits, with single separators between
+// digits.
 func numberEnd[T string | []byte](text T, i int) int {
 	for i++; i < len(text); i++ {
 		switch c := text[i]; {
@@ -235,8 +237,9 @@ func (t *textHash) takeNumber(number []byte) {
 	t.numbers = with
 }
 
-// readNumber is the hash of a number, and whether pages differ that differ in it. Days, times and years do not count: numbers of 1, 2 or 4 digits,
-// and dates with two dots. Nor do fractions of one ("took 0.0713 s"). What a number is decides no branch but rare ones, since it cannot be guessed.
+// readNumber is the hash of a number, and whether pages differ that differ in it. Days, times and years do not count:
+// numbers of 1, 2 or 4 digits, and dates with two dots. Nor do fractions of one ("took 0.0713 s"). What a number is
+// decides no branch but rare ones, since it cannot be guessed.
 func (t *textHash) readNumber(number []byte) (hash uint64, counts bool) {
 	block, mask := t.load(number[:min(len(number), mixSize/2)])
 	x, y := block.at(0)&mask.at(0), block.at(8)&mask.at(8)
@@ -328,7 +331,8 @@ type mixBytes [mixSize]byte
 
 func (b *mixBytes) at(i int) uint64 { return binary.LittleEndian.Uint64(b[i:]) }
 
-// load is a text of at most mixSize bytes and what is behind it, and the mask of the text: a branch for each length would be guessed wrong.
+// load is a text of at most mixSize bytes and what is behind it, and the mask of the text: a branch for each length
+// would be guessed wrong.
 func (r *blockReader) load(text []byte) (block, mask *mixBytes) {
 	mask = (*mixBytes)(textMask[mixSize-len(text):])
 	if cap(text) >= mixSize {

@@ -331,7 +331,7 @@ func (r *run) recall() error {
 const (
 	factExtends = "extends scope " // with the target of a start's redirect; in the partition of the start
 	factBegan   = "began"          // number of the last run, in decimal, that began after one that had ended in good order; runs after it go on in its place
-	factTexts   = "texts"          // how pages are read since a run, and the number of that run: the texts of pages that were read before are not known
+	factTexts   = "texts"          // how pages are read, and the number of the run since which they are read so
 	factClock   = "clock"          // when the first run of the generation began to crawl, milliseconds of all its runs, and how many began to
 	factWarning = "warning "       // with the text of a warning of the generation; the value is when it was recorded, in a crawl of one machine in partition 0
 
@@ -378,7 +378,8 @@ func recordStart(store *state.Store, o *Options, reader string) error {
 		facts = append(facts, frontier.CrawlFact{Name: factBegan, Value: strconv.AppendUint(nil, store.Run(), 10)})
 	}
 	if !strings.HasPrefix(string(known[factTexts]), reader+" ") {
-		facts = append(facts, frontier.CrawlFact{Name: factTexts, Value: fmt.Appendf(nil, "%s %d", reader, store.Run())})
+		value := fmt.Appendf(nil, "%s %d", reader, store.Run())
+		facts = append(facts, frontier.CrawlFact{Name: factTexts, Value: value})
 	}
 	_, err := store.Commit(frontier.Record{Facts: facts})
 	return err

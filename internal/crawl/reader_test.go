@@ -10,15 +10,16 @@ import (
 	"github.com/mapwright/mapwright/internal/traps"
 )
 
-// withData adds data to a page, which is a part of its text only if links are taken from it. So --structured-links is another reader, and
-// has another hash for every text.
+// withData adds data to a page, which is a part of its text only if links are taken from it. So --structured-links is
+// another reader, and has another hash for every text.
 func withData(html string) string {
 	return html + `<script id="__NEXT_DATA__" type="application/json">{"props":{"name":"chair of oak"}}</script>`
 }
 
 func structured(s *config.Settings) { s.StructuredLinks = true }
 
-// Texts that were read in different ways are not compared: the first recrawl with another reader reports pages as changed whose content changed.
+// Texts that were read in different ways are not compared: the first recrawl with another reader reports pages as
+// changed whose content changed.
 func TestRecrawlWithAnotherReader(t *testing.T) {
 	pages := map[string]any{"a.test/": withData(`<html><title>T</title><a href=/1>1</a><a href=/2>2</a><a href=/3>3</a>`)}
 	for _, name := range []string{"1", "2", "3"} {
@@ -54,8 +55,8 @@ func TestRecrawlWithAnotherReader(t *testing.T) {
 	check("the same reader", again(structured), "http://a.test/3")
 }
 
-// A crawl that goes on with another reader does not compare its texts with those of before: a page that has the same text under another session
-// identifier would count as a different one, and there would be no end.
+// A crawl that goes on with another reader does not compare its texts with those of before: a page that has the same
+// text under another session identifier would count as a different one, and there would be no end.
 func TestTextEvidenceBeginsAnewWithAnotherReader(t *testing.T) {
 	session := &sessionSite{pages: 200, format: "%x", url: func(p int, t string) string { return fmt.Sprintf("/page-%d.html?sid=%s", p, t) }}
 	site, dir := newHandSite(t, nil), newDir(t)

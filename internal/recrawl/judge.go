@@ -16,7 +16,8 @@ type Known struct {
 	Outcome page.Outcome
 	Status  int
 	Facts   *page.Facts // those that hold
-	// OtherReader means that the facts were read in another way. Hashes of texts cannot be compared then: the content hash decides.
+	// OtherReader means that the facts were read in another way. Hashes of texts cannot be compared then: the
+	// content hash decides.
 	OtherReader bool
 
 	CheckedAt time.Time // when the last visit was

@@ -88,8 +88,8 @@ func (t *Traps) reset() {
 	t.listed, t.counts = newFIFO[struct{}](maxListings), newFIFO[uint32](maxListers)
 }
 
-// ForgetTexts drops what was computed from the texts of pages, as another reader hashes them otherwise. Components that are known to have no
-// effect stay so.
+// ForgetTexts drops what was computed from the texts of pages, as another reader hashes them otherwise. Components
+// that are known to have no effect stay so.
 func (t *Traps) ForgetTexts() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
