@@ -39,8 +39,7 @@ type Lease struct {
 	ask  *question // of a robots lease that is not an origin's first
 	late bool      // see RobotsTask
 
-	over     atomic.Bool // Done or Abandon was called
-	finished bool        // written by Done
+	over atomic.Bool // Done or Abandon was called
 }
 
 // A flight is what is known of a lease's requests. It is guarded by the mutex of the
@@ -201,12 +200,8 @@ func (l *Lease) Done(r Result) (Disposition, error) {
 		l.putBack(0)
 		return Returned, err
 	}
-	l.finished = true
 	return Finished, nil
 }
-
-// IsFinished reports whether Done has finished the URL. It is for the goroutine that calls Done.
-func (l *Lease) IsFinished() bool { return l.finished }
 
 // Abandon ends the lease if Done was never called. Workers defer it, so that a panic
 // costs an attempt and nothing else. The URL is leased again after a while; Attempt

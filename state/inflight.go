@@ -2,12 +2,14 @@ package state
 
 import (
 	"encoding/binary"
-	"fmt"
+	"errors"
 	"hash/crc32"
+	"io"
 	"os"
 	"path/filepath"
 
 	"github.com/dgraph-io/badger/v4"
+	"github.com/dgraph-io/ristretto/v2/z"
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/state/internal/record"
@@ -16,9 +18,7 @@ import (
 const (
 	inflightName = "INFLIGHT"
 
-	// inflightSize is the length of an entry of the file. A page of memory holds a whole number of them, so the kernel
-	// takes each write of one as a whole or not at all.
-	inflightSize = 64
+	inflightSize = 64 // of an entry
 
 	inflightVersion = 1
 
@@ -27,10 +27,24 @@ const (
 	inflightSitemap = 2
 )
 
-// openInFlight opens the file that has for each worker the page or sitemap that it took last, and the run in which it did.
-// Nothing in it is synced: it outlives the process, and a machine that loses its power does not point to a page.
-func openInFlight(dir string) (*os.File, error) {
-	return os.OpenFile(filepath.Join(dir, inflightName), os.O_RDWR|os.O_CREATE, 0o600)
+// mapInFlight maps the file that has for each worker the page or sitemap that it reads, and the run in which it does.
+// Nothing in it is synced: it outlives the process, and a machine that loses its power does not point to a page. Its space
+// on the disk is taken before it is mapped.
+func mapInFlight(path string, workers int) ([]byte, error) {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	has, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return nil, err
+	}
+	size := int64(workers) * inflightSize
+	if _, err := f.Write(make([]byte, max(0, size-has))); err != nil {
+		return nil, err
+	}
+	return z.Mmap(f, true, size)
 }
 
 // An inflightEntry is what the file says of a worker.
@@ -40,17 +54,18 @@ type inflightEntry struct {
 	alone bool
 }
 
-func (e *inflightEntry) encode() (b [inflightSize]byte) {
+// putInFlight writes an entry in place. The sum, which comes last, tells one that is not whole.
+func putInFlight(b []byte, run uint64, l *frontier.Link, alone bool) {
 	b[0] = inflightVersion
-	b[1] = record.Flag(e.alone, inflightAlone) | record.Flag(e.link.Sitemap, inflightSitemap)
-	binary.BigEndian.PutUint32(b[4:], e.link.Visit)
-	binary.BigEndian.PutUint64(b[8:], e.run)
-	e.link.Key.Append(b[16:16])
+	b[1] = record.Flag(alone, inflightAlone) | record.Flag(l.Sitemap, inflightSitemap)
+	binary.BigEndian.PutUint32(b[4:], l.Visit)
+	binary.BigEndian.PutUint64(b[8:], run)
+	l.Key.Append(b[16:16])
 	binary.BigEndian.PutUint32(b[inflightSize-4:], crc32.ChecksumIEEE(b[:inflightSize-4]))
-	return b
 }
 
-// decodeInFlight returns false for an entry that is empty, or that a loss of power has damaged.
+// decodeInFlight returns false for an entry that is empty, or that was being written when the process ended, or that a
+// loss of power has damaged.
 func decodeInFlight(b []byte) (e inflightEntry, ok bool) {
 	sum := binary.BigEndian.Uint32(b[inflightSize-4:])
 	if b[0] != inflightVersion || sum != crc32.ChecksumIEEE(b[:inflightSize-4]) {
@@ -64,31 +79,25 @@ func decodeInFlight(b []byte) (e inflightEntry, ok bool) {
 }
 
 // SetInFlight notes which page or sitemap a worker reads from now on, in case the process ends: the link's Key, Visit
-// and Sitemap. Workers count from 0. The note holds until the link is finished in this visit, the worker's next call,
-// or a clean end. It is not for a store with a SharedJournal, whose directory is not opened again: there a
-// [frontier.Record] says it.
-func (s *Store) SetInFlight(worker int, l *frontier.Link, alone bool) error {
-	e := inflightEntry{run: s.run, link: *l, alone: alone}
-	return s.writeInFlight(worker, e.encode())
+// and Sitemap. A worker is a number below Options.Workers. The note holds until the link is finished in this visit, the
+// worker's next call, or a clean end. It is not for a store with a SharedJournal, whose directory is not opened again:
+// there a [frontier.Record] says it. It must not be called after Close.
+func (s *Store) SetInFlight(worker int, l *frontier.Link, alone bool) {
+	putInFlight(s.entryOf(worker), s.run, l, alone)
 }
 
 // ClearInFlight notes that a worker reads nothing.
-func (s *Store) ClearInFlight(worker int) error {
-	return s.writeInFlight(worker, [inflightSize]byte{})
-}
+func (s *Store) ClearInFlight(worker int) { clear(s.entryOf(worker)) }
 
-func (s *Store) writeInFlight(worker int, entry [inflightSize]byte) error {
-	if _, err := s.inflight.WriteAt(entry[:], int64(worker)*inflightSize); err != nil {
-		return fmt.Errorf("note what is in flight: %w", err)
-	}
-	return nil
+func (s *Store) entryOf(worker int) []byte {
+	return s.inflight[worker*inflightSize : (worker+1)*inflightSize]
 }
 
 // readInFlight adds what the file says of a run that ended without notice, and that is not finished. Entries of other
 // runs were counted when these ended, or ended in good order.
 func (s opening) readInFlight(run uint64, pages map[frontier.Key]bool) error {
-	all, err := os.ReadFile(s.inflight.Name())
-	if err != nil {
+	all, err := os.ReadFile(filepath.Join(s.dir, inflightName))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	return s.view.db.View(func(txn *badger.Txn) error {

@@ -85,6 +85,9 @@ type Options struct {
 	// least is 1 MiB.
 	ValueLogFileSize int64
 
+	// Workers is how many workers of the caller note what they read, see [Store.SetInFlight].
+	Workers int
+
 	// Journal is where records become durable. Nil means the log in the store's
 	// directory; a [SharedJournal] makes the store a view. The store closes it, and Open too if it fails after it has
 	// looked at the directory.
@@ -121,6 +124,9 @@ func (o Options) validate() (Options, error) {
 	positive(&faults, "checkpoint bytes", &o.CheckpointBytes, 256<<20)
 	positive(&faults, "memtable size", &o.MemTableSize, 8<<20)
 	positive(&faults, "value log file size", &o.ValueLogFileSize, 64<<20)
+	if o.Workers < 0 {
+		faults = append(faults, fmt.Errorf("workers is %d", o.Workers))
+	}
 	if o.MinFree != Off {
 		positive(&faults, "least free disk", &o.MinFree, 256<<20)
 	}

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/dgraph-io/ristretto/v2/z"
+
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/disk"
 	"github.com/mapwright/mapwright/state/internal/badgerfiles"
@@ -151,7 +153,7 @@ func (s opening) giveBack() error {
 		errs = append(errs, s.journal.Close())
 	}
 	if s.inflight != nil {
-		errs = append(errs, s.inflight.Close())
+		errs = append(errs, z.Munmap(s.inflight))
 	}
 	if s.found.Created {
 		errs = append(errs, removeStore(s.dir))
@@ -305,10 +307,6 @@ func (s opening) beginRun() error {
 	p := s.view.progress()
 	s.run = p.run + 1
 	crashed := map[frontier.Key]record.UncleanEnds{}
-	var err error
-	if s.inflight, err = openInFlight(s.dir); err != nil {
-		return err
-	}
 	s.found.Unclean = p.unclean()
 	if s.found.Unclean {
 		if err := s.readInFlight(p.run, p.inflight); err != nil {
@@ -317,6 +315,12 @@ func (s opening) beginRun() error {
 		s.found.InFlight = len(p.inflight)
 		for k, alone := range p.inflight {
 			crashed[k] = s.view.crashes[k].Another(alone)
+		}
+	}
+	if s.opts.Workers > 0 {
+		var err error
+		if s.inflight, err = mapInFlight(filepath.Join(s.dir, inflightName), s.opts.Workers); err != nil {
+			return fmt.Errorf("map what is in flight: %w", err)
 		}
 	}
 	s.parts.set = record.AllPartitions()

@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/dgraph-io/ristretto/v2/z"
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/disk"
@@ -37,7 +38,7 @@ type Store struct {
 	found Recovery
 
 	lock     *disk.Lock
-	inflight *os.File // see SetInFlight; nil in a view
+	inflight []byte // see SetInFlight; nil without workers
 	journal  Journal
 	view     *view
 	overlay  *overlay.Overlay
@@ -274,7 +275,8 @@ func (s *Store) closeAll() error {
 	s.checkpoints.making.Lock()
 	defer s.checkpoints.making.Unlock()
 	if s.inflight != nil {
-		err = errors.Join(err, s.inflight.Close())
+		err = errors.Join(err, z.Munmap(s.inflight))
+		s.inflight = nil
 	}
 	if err != nil {
 		err = errors.Join(err, s.abandon(ended))

@@ -95,7 +95,8 @@ func (g *crashGuard) begin(ctx context.Context, worker int, l *frontier.Lease, a
 		g.log.Info("trying a URL alone, because it was in flight when earlier runs ended without notice", "url", l.URL().String(), "unclean_ends", n)
 	}
 	if !g.recorded {
-		return g.store.SetInFlight(worker, &link, alone)
+		g.store.SetInFlight(worker, &link, alone)
+		return nil
 	}
 	if !alone && link.Visit > 1 {
 		return nil // an answer of 304 needs no record
@@ -117,13 +118,11 @@ func (g *crashGuard) reading(l *frontier.Lease) error {
 	return l.RecordInFlight()
 }
 
-// end notes that a worker does not read a page or a sitemap any more. Of one that is finished the journal says so, a
-// moment later.
-func (g *crashGuard) end(worker int, l *frontier.Lease, alone bool) error {
-	if g.recorded || l.Kind() == frontier.KindRobots || l.IsFinished() && !alone {
-		return nil
+// end notes that a worker does not read a page or a sitemap any more.
+func (g *crashGuard) end(worker int, l *frontier.Lease) {
+	if !g.recorded && l.Kind() != frontier.KindRobots {
+		g.store.ClearInFlight(worker)
 	}
-	return g.store.ClearInFlight(worker)
 }
 
 // retryCrashed queues the pages and sitemaps again that were given up because they ended the process.

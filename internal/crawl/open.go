@@ -281,7 +281,7 @@ func openStore(o *Options) (*state.Store, error) {
 		return nil, fmt.Errorf("data directory %s %w: %w", o.Dir, datadir.ErrUnusable, err)
 	}
 	so := state.Options{
-		Mode: mode, BatchRecords: o.Settings.CommitBatch, BatchDelay: o.Settings.CommitEvery, Logger: o.Log, Log: wal.Options{FS: o.LogFS}, FreeBytes: o.FreeBytes,
+		Mode: mode, Workers: o.Settings.MaxWorkers, BatchRecords: o.Settings.CommitBatch, BatchDelay: o.Settings.CommitEvery, Logger: o.Log, Log: wal.Options{FS: o.LogFS}, FreeBytes: o.FreeBytes,
 		ObserveDurable: func(d time.Duration, _ int) { o.Metrics.Commit("durable", d) },
 		ObserveApplied: func(d time.Duration, _ int) { o.Metrics.Commit("applied", d) },
 	}

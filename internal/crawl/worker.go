@@ -147,7 +147,7 @@ func (w *worker) serve(leasing, ctx context.Context, l *frontier.Lease) (err err
 			})
 		}
 	}()
-	defer func() { err = errors.Join(err, w.crashes.end(w.index, l, alone)) }()
+	defer w.crashes.end(w.index, l)
 	if err := w.crashes.begin(ctx, w.index, l, alone); err != nil {
 		if ctx.Err() == nil {
 			return err
