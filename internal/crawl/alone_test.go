@@ -103,7 +103,10 @@ func (m *mortal) Do(ctx context.Context, r fetch.Request) (*fetch.Response, erro
 	takes := time.After(m.takes)
 	if url == m.deadly || m.isAlone(url) && m.killAlone != nil && m.killAlone(url) {
 		takes = nil
-		m.died <- struct{}{}
+		select {
+		case m.died <- struct{}{}:
+		default: // it is ending already
+		}
 	}
 	select {
 	case <-takes:
@@ -189,6 +192,10 @@ func (m *mortal) live(kill <-chan time.Time) *report.Report {
 	copyTree(t, string(dead), string(m.dir))
 	cancel()
 	<-ended
+	select {
+	case <-m.died: // what asked for it while it was ending is not seen by the next run
+	default:
+	}
 	if err := os.RemoveAll(string(dead)); err != nil {
 		t.Fatal(err)
 	}
