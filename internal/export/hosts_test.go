@@ -121,7 +121,7 @@ func TestOneSetPerHost(t *testing.T) {
 		if want := []string{"sitemap.jsonl", "sitemap" + suffix, "sitemap-00001" + suffix, "sitemap-00002" + suffix}; !slices.Equal(res.Files, want) || res.Sitemaps != (Sitemaps{}) {
 			t.Errorf("wrote %q, want %q", res.Files, want)
 		}
-		res = write(t, pagesOf(), o)
+		write(t, pagesOf(), o)
 		if there := slices.Sorted(maps.Keys(filesIn(t, dir))); !slices.Equal(there, slices.Sorted(slices.Values(append(mine, "sitemap.jsonl")))) {
 			t.Errorf("without pages the directory holds %q", there)
 		}
