@@ -7,7 +7,7 @@ import (
 )
 
 // UptimeClock returns a clock that runs while the system is suspended, unlike Go's
-// monotonic clock, and that nobody sets.
+// monotonic clock, and that cannot be set.
 func UptimeClock() func() time.Duration {
 	return func() time.Duration {
 		var ts unix.Timespec

@@ -11,7 +11,7 @@ const (
 	OwnHost Permission = "own_host"
 	// Admin: a caller with the scope admin. The setting reaches into the network of the service, or costs others.
 	Admin Permission = "admin"
-	// Operator: nobody in a request. The setting is about the process that serves.
+	// Operator: not in a request. The setting is about the process that serves.
 	Operator Permission = "operator"
 )
 

@@ -114,7 +114,7 @@ func TestDeniedOverAPause(t *testing.T) {
 		"good.test/slow": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			select {
 			case underWay <- struct{}{}:
-			default: // nobody waits for it any more
+			default: // no request waits for it any more
 			}
 			select {
 			case <-goOn:

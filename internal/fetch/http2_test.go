@@ -132,7 +132,7 @@ func allTo(t *testing.T, addr net.Addr) Resolve {
 	return r
 }
 
-// TestHTTPSTogether does the same with an origin that speaks HTTP/1.1 only: nobody
+// TestHTTPSTogether does the same with an origin that speaks HTTP/1.1 only: no request
 // waits longer than for the first handshake.
 func TestHTTPSTogether(t *testing.T) {
 	const together = 4

@@ -83,7 +83,7 @@ func (c *Cache) keep(one *cached) {
 	})
 }
 
-// Sweep closes the indexes that nobody has used for a time, so that the files of deleted crawls do not stay on the disk.
+// Sweep closes the indexes that were not used for a time, so that the files of deleted crawls do not stay on the disk.
 func (c *Cache) Sweep(now time.Time, unused time.Duration) {
 	c.drop(func(one *cached) bool { return now.Sub(one.used) > unused })
 }

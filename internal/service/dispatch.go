@@ -47,7 +47,7 @@ func newDispatcher(s *Service) *dispatcher {
 		retries: retries{all: map[string]retry{}}, unclosed: unclosed{all: map[string]*crawl.Crawl{}}, resting: newRestingStores()}
 }
 
-// stepEvery is how often the dispatcher looks at what nobody tells it: free disk, retention, crawls of other processes.
+// stepEvery is how often the dispatcher looks at what it is not told of: free disk, retention, crawls of other processes.
 const stepEvery = time.Second
 
 // wake has the dispatcher look at the database.

@@ -44,7 +44,7 @@ func (tx *Tx) pageAccount(id string) (p pageAccount, err error) {
 	return p, err
 }
 
-// book books the pages that a crawl has counted, in the month in which they were reserved.
+// book adds the pages that a crawl has counted to what its account has used, in the month in which they were reserved.
 func (tx *Tx) book(p *pageAccount, counted int64) error {
 	now := monthOf(tx.now)
 	p.month = cmp.Or(p.month, now)
@@ -126,7 +126,7 @@ func (g *grants) Grant(ctx context.Context, used int64) (total int64, err error)
 	return total, err
 }
 
-// settle books what a crawl has counted and gives back what it does not need any more.
+// settle adds what a crawl has counted to what is used, and gives back what it does not need any more.
 func (tx *Tx) settle(id string, counted int64) error {
 	p, err := tx.pageAccount(id)
 	if err != nil {

@@ -145,7 +145,7 @@ func (s *Service) recoverRow(tx *Tx, r *row, unstable bool, counters *state.Coun
 	return r.move(tx, by, "", nil)
 }
 
-// takeStored books what a crawl has counted, gives back what was reserved for it, and takes over how far it is, since what was recorded may be ten seconds old.
+// takeStored adds what a crawl has counted to what is used, gives back what was reserved for it, and takes over how far it is, since what was recorded may be ten seconds old.
 func (r *row) takeStored(tx *Tx, counters *state.Counters) error {
 	r.counted = max(r.counted, int64(counters.Counted))
 	r.PagesCounted = max(r.PagesCounted, r.counted)
@@ -216,7 +216,7 @@ func (d *dispatcher) remove(id string, now time.Time) {
 	})
 }
 
-// removeCrawl books what the crawl has counted, renames its directory, removes it, and then its row.
+// removeCrawl adds what the crawl has counted to what is used, renames its directory, removes it, and then its row.
 func (s *Service) removeCrawl(ctx context.Context, id string) error {
 	r, err := getRow(ctx, s.db.Read(), "", id)
 	if err != nil {

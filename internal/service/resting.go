@@ -105,7 +105,7 @@ const (
 	restingFor  = 10 * time.Second // a store is open after it was last used
 )
 
-// restingStores are the stores of crawls that do not run, while somebody reads them. A crawl's own run and its removal need the store for themselves: they bar it before, and allow it after.
+// restingStores are the stores of crawls that do not run, while they are read. A crawl's own run and its removal need the store for themselves: they bar it before, and allow it after.
 type restingStores struct {
 	mu     sync.Mutex
 	opened bool                     // guarded by mu; stores may be read; false before the recovery and after the drain
@@ -230,7 +230,7 @@ func (r *restingStores) sweep(now time.Time) {
 	}
 }
 
-// bar closes the store of a crawl, waits for its readers, and lets nobody read it until allow.
+// bar closes the store of a crawl, waits for its readers, and refuses readers until allow.
 func (r *restingStores) bar(id string) error {
 	r.mu.Lock()
 	one := r.all[id]

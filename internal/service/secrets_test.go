@@ -60,7 +60,7 @@ func TestNothingOfTheOperator(t *testing.T) {
 		if e.IsDir() && e.Name() == "state" {
 			return fs.SkipDir
 		}
-		if err == nil && e.Type().IsRegular() && e.Name() != "crawl.json" && e.Name() != "metrics.jsonl" { // these are sent to nobody
+		if err == nil && e.Type().IsRegular() && e.Name() != "crawl.json" && e.Name() != "metrics.jsonl" { // these are not sent
 			text, err := os.ReadFile(path)
 			texts[e.Name()] = string(text)
 			return err

@@ -35,7 +35,7 @@ func (s *Sessions) NewLogin(ctx context.Context) (token string, err error) {
 	})
 }
 
-// NeedsLogin says whether nobody has logged in yet. The audit log is not kept for ever, so the keys of login links and the sessions count too.
+// NeedsLogin says whether no user has logged in yet. The audit log is not kept for ever, so the keys of login links and the sessions count too.
 func (s *Sessions) NeedsLogin(ctx context.Context) (bool, error) {
 	var n int
 	err := s.s.db.Read().QueryRowContext(ctx, "SELECT EXISTS (SELECT 1 FROM api_key WHERE name = ? AND hash = '') OR EXISTS (SELECT 1 FROM session) OR "+

@@ -266,7 +266,7 @@ func testHandover(k *checker) {
 	c.commit(receive)
 	c.commit(receive)
 	sameStrings(k, "at the end", bodies(c.inbox()), "a1")
-	equal(k, "waiting", k.look().Waiting, 2) // for 3, which nobody owns, and for 100
+	equal(k, "waiting", k.look().Waiting, 2) // for 3, which no session owns, and for 100
 }
 
 func testFaulty(k *checker) {

@@ -158,7 +158,7 @@ func isUse(err error) bool {
 }
 
 // isAway reports whether a server that answers cannot work now: it starts, stops, has
-// no connection free, is a standby, lets nobody in, or has lost its disk or memory; or it has ended a
+// no connection free, is a standby, refuses all clients, or has lost its disk or memory; or it has ended a
 // transaction that waited for too long.
 func isAway(code string) bool {
 	switch code {

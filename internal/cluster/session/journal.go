@@ -329,7 +329,7 @@ func (j *Journal) grant(p uint8, to func(granted uint64) uint64) (granted uint64
 	return g.To, true, nil
 }
 
-// change makes a change of the crawl. It waits as grant does: whoever has decided the end of the crawl must know it.
+// change makes a change of the crawl. It waits as grant does: the session that has decided the end of the crawl must know it.
 func (j *Journal) change(c cluster.Change) (done bool, err error) {
 	j.committing <- struct{}{}
 	defer func() { <-j.committing }()

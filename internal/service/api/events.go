@@ -19,7 +19,7 @@ import (
 const (
 	heartbeat   = 15 * time.Second
 	sampleEvery = time.Second
-	keepIndex   = time.Minute      // a page index that nobody uses
+	keepIndex   = time.Minute      // a page index that is not used
 	eventTime   = 20 * time.Second // for a client to take what was written
 	eventsAtA   = 500              // events that are read from the database at once
 	mostStreams = 1000             // and at most half of all connections; an account has a quarter of them

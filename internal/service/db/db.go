@@ -149,7 +149,7 @@ func (d *DB) Close() error { return errors.Join(d.reader.Close(), d.writer.Close
 // Read is where queries are made. They cannot write.
 func (d *DB) Read() Reader { return Reader{d.reader} }
 
-// A Reader makes queries. They are short, so they run to their end also if nobody waits for the answer any more: for a context that can end, the driver and database/sql start
+// A Reader makes queries. They are short, so they run to their end also if no request waits for the answer any more: for a context that can end, the driver and database/sql start
 // a goroutine each, and wait for it, which takes long beside busy crawls.
 type Reader struct{ pool *sql.DB }
 

@@ -26,7 +26,7 @@ const (
 // Start is the start page.
 const Start = "https://" + Main + "/"
 
-// Refused is a URL at which nothing listens. Whoever serves the site must see to that.
+// Refused is a URL at which nothing listens. The caller must see to that.
 const Refused = "https://" + Main + ":9/"
 
 // Page is a URL, and what it answers.
