@@ -14,13 +14,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/export"
 	"github.com/mapwright/mapwright/internal/fetch"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 // historyPlan is what a child that makes or resumes a history is told.
@@ -142,7 +142,7 @@ func makeHistory(_, arg string) error {
 		}
 		fmt.Println("reached")
 	})
-	start, err := urlnorm.Parse(string(web.appendURL(nil, 0)))
+	start, err := weburl.Parse(string(web.appendURL(nil, 0)))
 	if err != nil {
 		return err
 	}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/mapwright/mapwright/frontier/dedup"
 	"github.com/mapwright/mapwright/frontier/pace"
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // fullFilter is a filter whose first layer takes about the given part of all keys for known.
@@ -30,7 +30,7 @@ func fullFilter(errs float64) *dedup.Filter {
 
 func hostOfURL(t *testing.T, url string) string {
 	t.Helper()
-	u, err := urlnorm.Parse(url)
+	u, err := weburl.Parse(url)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -69,7 +69,7 @@ import (
 	"github.com/mapwright/mapwright/frontier/dedup"
 	"github.com/mapwright/mapwright/frontier/internal/limit"
 	"github.com/mapwright/mapwright/frontier/pace"
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // A Frontier decides which URL may be fetched next. Its methods may be called
@@ -77,7 +77,7 @@ import (
 type Frontier struct {
 	o      Options
 	store  Store
-	hasher urlnorm.Hasher
+	hasher weburl.Hasher
 	parts  partitionSet
 	shards shardSet
 
@@ -106,7 +106,7 @@ func New(o Options, s Store) (*Frontier, error) {
 		return nil, fmt.Errorf("frontier options: %w", err)
 	}
 	o = o.withDefaults()
-	f := &Frontier{o: o, store: s, hasher: urlnorm.NewHasher(o.Seed), clock: newClock(o.Registry)}
+	f := &Frontier{o: o, store: s, hasher: weburl.NewHasher(o.Seed), clock: newClock(o.Registry)}
 	f.life.init(f.dispatcher.waiting.WakeAll)
 	f.permits.Init(int64(o.MaxInMemory))
 	f.tickets.Init(o.MaxURLs, o.URLsUsed)

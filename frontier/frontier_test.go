@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/mapwright/mapwright/frontier/pace"
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -88,9 +88,9 @@ func mustURL(text string) URL {
 	return u
 }
 
-func mustParse(t testing.TB, raw string) urlnorm.URL {
+func mustParse(t testing.TB, raw string) weburl.URL {
 	t.Helper()
-	u, err := urlnorm.Parse(raw)
+	u, err := weburl.Parse(raw)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/mapwright/mapwright/frontier/internal/memory"
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // A host is what is kept of a host name that has anything pending, or of which
@@ -257,7 +257,7 @@ func (t *hostTable) domain(h *host) *domain { return t.domains.at(h.domain.index
 
 // join puts a new host into the list of its registrable domain.
 func (t *hostTable) join(i int32, h *host, name string) {
-	index := t.domains.ensure(xxhash.Sum64String(urlnorm.RegistrableDomain(name)))
+	index := t.domains.ensure(xxhash.Sum64String(weburl.RegistrableDomain(name)))
 	d := t.domains.at(index)
 	h.domain = hostDomain{index: index, next: d.hosts, prev: -1}
 	if d.hosts >= 0 {

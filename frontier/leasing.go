@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier/pace"
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // take leases from the first host whose time has come. It returns nil when there
@@ -168,7 +168,7 @@ func (l *Lease) ofRobots(h *host, o origin, ticket bool) bool {
 	l.kind, l.level, l.attempts = KindRobots, -1, 0
 	l.origin = o
 	b := append(appendOrigin(nil, o, s.hosts.name(h)), "/robots.txt"...)
-	l.url, _ = urlnorm.FromCanonical(stringOf(b))
+	l.url, _ = weburl.FromCanonical(stringOf(b))
 	return true
 }
 
@@ -176,7 +176,7 @@ func (l *Lease) ofRobots(h *host, o origin, ticket bool) bool {
 func (l *Lease) fill(id HostID, name []byte, e *entry, class uint8) {
 	b := make([]byte, 0, len(name)+len(e.path)+len("https://.:65535"))
 	b = append(appendOrigin(b, e.origin, name), e.path...)
-	l.url, _ = urlnorm.FromCanonical(stringOf(b)) // it was canonical when it was queued
+	l.url, _ = weburl.FromCanonical(stringOf(b)) // it was canonical when it was queued
 	if l.kind == KindSitemap {
 		l.key = SitemapKey(l.f.hasher, l.url)
 	} else {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier/internal/memory"
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // A URL is a canonical URL with its parsed form. A Key identifies a URL within one
@@ -19,22 +19,22 @@ import (
 // RequestURI, Resolve(ref) and IsZero; Hasher has Key(url) and HostID(host name);
 // Key has the field Host, a HostID, and HostID has Partition.
 type (
-	URL    = urlnorm.URL
-	Key    = urlnorm.Key
-	HostID = urlnorm.HostID
-	Hasher = urlnorm.Hasher
+	URL    = weburl.URL
+	Key    = weburl.Key
+	HostID = weburl.HostID
+	Hasher = weburl.Hasher
 )
 
 // Identity names the rules from which Keys, HostIDs and partitions follow, such as
 // "url=1 idna=15.0.0 suffixes=2026-02-06/e8d1249e". A store keeps it with its
 // data: under another Identity the same URL may have another Key.
-func Identity() string { return urlnorm.Identity() }
+func Identity() string { return weburl.Identity() }
 
 // NewHasher returns the hasher of a crawl with the given seed.
-func NewHasher(seed uint64) Hasher { return urlnorm.NewHasher(seed) }
+func NewHasher(seed uint64) Hasher { return weburl.NewHasher(seed) }
 
 // ParseURL reads an absolute URL as a browser would.
-func ParseURL(raw string) (URL, error) { return urlnorm.Parse(raw) }
+func ParseURL(raw string) (URL, error) { return weburl.Parse(raw) }
 
 // The priorities of a host's queue; lower goes first. Below [PriorityDepth] there
 // are only seeds, that is, links of depth 0.
@@ -139,7 +139,7 @@ func SitemapKey(h Hasher, u URL) Key {
 // ParseLink reads a URL as a browser would and returns a link of depth 0 and
 // PriorityStart with its canonical form.
 func ParseLink(raw string) (Link, error) {
-	u, err := urlnorm.Parse(raw)
+	u, err := weburl.Parse(raw)
 	if err != nil {
 		return Link{}, fmt.Errorf("parse link %q: %w", raw, err)
 	}

@@ -5,14 +5,14 @@ import (
 	"math"
 	"testing"
 
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 func TestAssignSpread(t *testing.T) {
 	const domains = 100_000
 	var perPartition [partitions]int
 	for i := range domains {
-		perPartition[urlnorm.Partition(fmt.Sprintf("shop-%d.example.com", i))]++
+		perPartition[weburl.Partition(fmt.Sprintf("shop-%d.example.com", i))]++
 	}
 	mean := float64(domains) / partitions
 	for p, n := range perPartition {

@@ -6,7 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/mapwright/mapwright/frontier/internal/memory"
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // An entry is a queued URL: what a lease needs of it and no more. Host and
@@ -155,7 +155,7 @@ const (
 )
 
 // originOf returns the origin of u, and the name that its host goes by.
-func originOf(u urlnorm.URL) (o origin, name string) {
+func originOf(u weburl.URL) (o origin, name string) {
 	if len(u.Scheme()) == len("https") {
 		o |= originHTTPS
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // readers are what the comparison runs: ours, the tokenizer loop, the tree with
@@ -86,9 +86,9 @@ func benchmarkKeys(b *testing.B, shape pageShape) {
 	b.Run(shape.String(), func(b *testing.B) {
 		body, base := pageBody(b, shape), shape.base(b)
 		p := newParser(b, Options{})
-		h := urlnorm.NewHasher(1)
+		h := weburl.NewHasher(1)
 		var pg Page
-		var keys []urlnorm.Key
+		var keys []weburl.Key
 		best := time.Hour
 		b.SetBytes(int64(len(body)))
 		b.ReportAllocs()
@@ -106,9 +106,9 @@ func benchmarkKeys(b *testing.B, shape pageShape) {
 }
 
 // appendKeys computes the keys of a page's links. Most are of one host.
-func appendKeys(keys []urlnorm.Key, h urlnorm.Hasher, pg *Page) []urlnorm.Key {
+func appendKeys(keys []weburl.Key, h weburl.Hasher, pg *Page) []weburl.Key {
 	var host string
-	var id urlnorm.HostID
+	var id weburl.HostID
 	for i := range pg.Links {
 		u := pg.Links[i].URL
 		if u.IsZero() {

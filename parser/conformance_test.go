@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/text/encoding/charmap"
 
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // conformanceRows calls fn for every row of a file of public test vectors.
@@ -191,7 +191,7 @@ func canonical(t testing.TB, raw string) URL {
 	if raw == "" {
 		return URL{}
 	}
-	u, err := urlnorm.Parse(raw)
+	u, err := weburl.Parse(raw)
 	if err != nil {
 		t.Fatalf("parse %q: %v", raw, err)
 	}

@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"errors"
 
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // A linkRecord is a Link whose texts still lie in the arena.
 type linkRecord struct {
 	href, url, rel, text span
-	outline              urlnorm.Outline // of url
+	outline              weburl.Outline // of url
 	kind                 Kind
 	fault                Fault
 	noFollow             bool
@@ -82,7 +82,7 @@ func (w *walker) resolve(r *linkRecord, href []byte) {
 	switch {
 	case err == nil:
 		w.arena, r.fault, r.outline = out, FaultNone, outline
-	case errors.Is(err, urlnorm.ErrScheme):
+	case errors.Is(err, weburl.ErrScheme):
 		r.url, r.fault = span{}, FaultScheme
 		return
 	default:
@@ -107,7 +107,7 @@ func (w *walker) setBase(href []byte) {
 	switch {
 	case err == nil:
 		w.base = base
-	case errors.Is(err, urlnorm.ErrScheme) && !hasScheme(href, "data") && !hasScheme(href, "javascript"):
+	case errors.Is(err, weburl.ErrScheme) && !hasScheme(href, "data") && !hasScheme(href, "javascript"):
 		w.base = URL{} // only absolute links have a meaning now
 	default:
 		return

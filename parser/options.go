@@ -10,15 +10,15 @@ import (
 
 	"golang.org/x/text/encoding"
 
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // A URL is an absolute http or https URL in canonical form. The zero value is no
 // URL.
-type URL = urlnorm.URL
+type URL = weburl.URL
 
 // ParseURL reads an absolute http or https URL.
-func ParseURL(raw string) (URL, error) { return urlnorm.Parse(raw) }
+func ParseURL(raw string) (URL, error) { return weburl.Parse(raw) }
 
 // Options say what a Parser looks for. The zero value finds links and facts.
 type Options struct {

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // The tests of crashes start this test binary again as a child that writes to
@@ -169,8 +169,8 @@ func checkSnapshots(t *testing.T, s *Store) {
 				}
 				return nil
 			}
-			for ; len(b) > 0; b = b[urlnorm.KeySize:] {
-				k, _ := urlnorm.ParseKey(b[:urlnorm.KeySize])
+			for ; len(b) > 0; b = b[weburl.KeySize:] {
+				k, _ := weburl.ParseKey(b[:weburl.KeySize])
 				keys[k] = true
 			}
 			return nil

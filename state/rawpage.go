@@ -9,7 +9,7 @@ import (
 	"github.com/dgraph-io/badger/v4"
 
 	"github.com/mapwright/mapwright/frontier"
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/state/internal/record"
 )
 
@@ -27,7 +27,7 @@ const (
 
 // Key is the key of the page.
 func (b RawPage) Key() frontier.Key {
-	k, _ := urlnorm.ParseKey(b[:min(len(b), urlnorm.KeySize)])
+	k, _ := weburl.ParseKey(b[:min(len(b), weburl.KeySize)])
 	return k
 }
 
@@ -65,7 +65,7 @@ func (b RawPage) Decode() (Page, error) {
 // values passes each value to fn.
 func (b RawPage) values(fn func(kind byte, value []byte) error) error {
 	r := record.Reader{B: b}
-	for r.Take(urlnorm.KeySize); len(r.B) > 0; {
+	for r.Take(weburl.KeySize); len(r.B) > 0; {
 		kind, value := r.U8(), r.Bytes()
 		if r.Bad {
 			break

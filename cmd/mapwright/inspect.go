@@ -14,11 +14,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 func newInspect(environ []string, io stdio) *cobra.Command {
@@ -75,9 +75,9 @@ func inspected(ctx context.Context, s *config.Settings, arg, base string, std st
 		if base == "" {
 			base = "http://localhost/"
 		}
-		u, err := urlnorm.Parse(base)
+		u, err := weburl.Parse(base)
 		if err != nil {
-			return nil, usage("--base %q: %w", urlnorm.HideUserinfo(base), err)
+			return nil, usage("--base %q: %w", weburl.HideUserinfo(base), err)
 		}
 		in.URL = u
 		body := std.in

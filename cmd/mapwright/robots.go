@@ -9,12 +9,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/crawl/robotscache"
 	"github.com/mapwright/mapwright/internal/robots"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 // robotsDecision is what 'robots --json' prints for each URL.
@@ -54,7 +54,7 @@ func newRobots(environ []string, io stdio) *cobra.Command {
 				token = t
 			}
 			known := map[string]*robotscache.Answer{} // by origin
-			ask := func(u urlnorm.URL) (*robotscache.Answer, error) {
+			ask := func(u weburl.URL) (*robotscache.Answer, error) {
 				if a := known[u.Origin()]; a != nil {
 					return a, nil
 				}
@@ -74,7 +74,7 @@ func newRobots(environ []string, io stdio) *cobra.Command {
 				}
 				parsed := robots.Parse(body)
 				answer := &robotscache.Answer{Rules: parsed.Agent(token), Sitemaps: parsed.Sitemaps()}
-				ask = func(urlnorm.URL) (*robotscache.Answer, error) { return answer, nil }
+				ask = func(weburl.URL) (*robotscache.Answer, error) { return answer, nil }
 			}
 			for _, arg := range args {
 				start, err := datadir.ParseStart(arg)
@@ -105,7 +105,7 @@ func newRobots(environ []string, io stdio) *cobra.Command {
 	return cmd
 }
 
-func decide(u urlnorm.URL, a *robotscache.Answer) *robotsDecision {
+func decide(u weburl.URL, a *robotscache.Answer) *robotsDecision {
 	d := &robotsDecision{URL: u.String(), Sitemaps: []string{}, Confidence: "high", assumption: a.Assumption()}
 	if a.Unknown {
 		d.Error = a.Why

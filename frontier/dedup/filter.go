@@ -3,7 +3,7 @@ package dedup
 import (
 	"math/bits"
 
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // Filter answers "certainly new" for a URL, or "perhaps seen". It is a stack of
@@ -55,7 +55,7 @@ func NewFilter(capacity int, fpRate float64) *Filter {
 // So the first three bits are read in all layers with no branch between, which
 // lets the processor wait for many misses together; nine in ten layers drop out,
 // and only the rest are asked properly.
-func (f *Filter) Has(k urlnorm.Key) bool {
+func (f *Filter) Has(k weburl.Key) bool {
 	h0, h1, h2 := k.Hi, k.Hi+k.Lo, k.Hi+2*k.Lo+1 // as layer.locate has them
 	for end := len(f.layers); end > 0; end -= 64 {
 		layers := f.layers[max(0, end-64):end]
@@ -76,7 +76,7 @@ func (f *Filter) Has(k urlnorm.Key) bool {
 }
 
 // Add puts k in. A key should be added once; a second time wastes memory.
-func (f *Filter) Add(k urlnorm.Key) {
+func (f *Filter) Add(k weburl.Key) {
 	if len(f.layers) == 0 || f.layers[len(f.layers)-1].full() {
 		f.grow()
 	}

@@ -1,6 +1,6 @@
 package dedup
 
-import "github.com/mapwright/mapwright/internal/urlnorm"
+import "github.com/mapwright/mapwright/frontier/weburl"
 
 // Partitions is how many filters there are: one for each partition that a key can have.
 const Partitions = 256
@@ -19,13 +19,13 @@ func (fs *Filters) Init(capacity int, fpRate float64) {
 }
 
 // Has reports false only if k was never added.
-func (fs *Filters) Has(k urlnorm.Key) bool {
+func (fs *Filters) Has(k weburl.Key) bool {
 	f := fs.filters[k.Host.Partition()]
 	return f != nil && f.Has(k)
 }
 
 // Add puts k in. A key should be added once; a second time costs memory.
-func (fs *Filters) Add(k urlnorm.Key) { fs.make(k.Host.Partition()).Add(k) }
+func (fs *Filters) Add(k weburl.Key) { fs.make(k.Host.Partition()).Add(k) }
 
 func (fs *Filters) make(p uint8) *Filter {
 	if fs.filters[p] == nil {

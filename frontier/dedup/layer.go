@@ -6,7 +6,7 @@ import (
 
 	"github.com/bits-and-blooms/bloom/v3"
 
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // layer is one bloom filter of a filter's stack.
@@ -42,12 +42,12 @@ func (l *layer) full() bool { return l.n >= l.cap }
 
 func (l *layer) bytes() int { return len(l.words) * 8 }
 
-func (l *layer) has(k urlnorm.Key) bool {
+func (l *layer) has(k weburl.Key) bool {
 	locs := l.locate(k)
 	return l.bloom.TestLocations(locs[:])
 }
 
-func (l *layer) add(k urlnorm.Key) {
+func (l *layer) add(k weburl.Key) {
 	locs, set := l.locate(k), l.bloom.BitSet()
 	for _, i := range locs {
 		set.Set(uint(i))
@@ -59,7 +59,7 @@ func (l *layer) add(k urlnorm.Key) {
 // hashed again; the growing step keeps keys whose Lo are related apart. A value
 // is scaled to the layer rather than taken modulo: a multiplication, where there
 // are dozens of them, is cheaper than a division.
-func (l *layer) locate(k urlnorm.Key) (locs locations) {
+func (l *layer) locate(k weburl.Key) (locs locations) {
 	h, step := k.Hi, k.Lo
 	for i := range locs {
 		locs[i], _ = bits.Mul64(h, l.m)

@@ -4,7 +4,7 @@ import (
 	"math/bits"
 	"unsafe"
 
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // Recent is a cache of exact URL identities: it answers "seen before" for most
@@ -94,7 +94,7 @@ func (h *Recent) bucketOf(hi uint64) *bucket {
 
 // Prefetch brings the buckets of keys into the processor's cache. The loads do not
 // wait for each other, as those of one lookup after the other would.
-func (h *Recent) Prefetch(keys []urlnorm.Key) {
+func (h *Recent) Prefetch(keys []weburl.Key) {
 	var x uint32
 	for i := range keys {
 		x ^= h.bucketOf(keys[i].Hi).ctl
@@ -104,7 +104,7 @@ func (h *Recent) Prefetch(keys []urlnorm.Key) {
 
 // Find returns the marks of k, as bits 0 and 1, and reports whether k was added and not
 // forgotten since.
-func (h *Recent) Find(k urlnorm.Key) (marks uint8, ok bool) {
+func (h *Recent) Find(k weburl.Key) (marks uint8, ok bool) {
 	b := h.bucketOf(k.Hi)
 	if w := b.find(k.Hi, uint32(k.Lo)); w >= 0 {
 		h.stats.Hits++
@@ -116,7 +116,7 @@ func (h *Recent) Find(k urlnorm.Key) (marks uint8, ok bool) {
 
 // Add puts k into the set, at the cost of another one when its bucket is full, and adds the
 // marks to those that it has.
-func (h *Recent) Add(k urlnorm.Key, marks uint8) {
+func (h *Recent) Add(k weburl.Key, marks uint8) {
 	b := h.bucketOf(k.Hi)
 	if w := b.find(k.Hi, uint32(k.Lo)); w >= 0 {
 		b.mark(w, marks)

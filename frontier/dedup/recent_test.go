@@ -5,17 +5,17 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // nthKey is a key as a hasher would make it, for the n-th of many URLs.
-func nthKey(n uint64) urlnorm.Key {
+func nthKey(n uint64) weburl.Key {
 	mix := func(x uint64) uint64 {
 		x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 		x = (x ^ x>>27) * 0x94d049bb133111eb
 		return x ^ x>>31
 	}
-	return urlnorm.Key{Host: urlnorm.HostID(n), Hi: mix(2*n + 1), Lo: mix(2*n + 2)}
+	return weburl.Key{Host: weburl.HostID(n), Hi: mix(2*n + 1), Lo: mix(2*n + 2)}
 }
 
 func TestRecentIsAMap(t *testing.T) {
@@ -54,15 +54,15 @@ func TestRecentIsAMap(t *testing.T) {
 
 func TestRecentKeysThatShareBits(t *testing.T) {
 	h := NewRecent(0)
-	a := urlnorm.Key{Hi: 7, Lo: 9}
+	a := weburl.Key{Hi: 7, Lo: 9}
 	h.Add(a, 0)
-	for _, k := range []urlnorm.Key{{Hi: 7, Lo: 8}, {Hi: 7 + 1<<40, Lo: 9}, {}} {
+	for _, k := range []weburl.Key{{Hi: 7, Lo: 8}, {Hi: 7 + 1<<40, Lo: 9}, {}} {
 		if has(h, k) {
 			t.Errorf("Has(%v) after Add(%v)", k, a)
 		}
 	}
-	h.Add(urlnorm.Key{}, 0)
-	if !has(h, urlnorm.Key{}) {
+	h.Add(weburl.Key{}, 0)
+	if !has(h, weburl.Key{}) {
 		t.Error("the zero key is not kept")
 	}
 }
@@ -206,7 +206,7 @@ func BenchmarkRecentSize(b *testing.B) {
 	}
 }
 
-func has(h *Recent, k urlnorm.Key) bool {
+func has(h *Recent, k weburl.Key) bool {
 	_, ok := h.Find(k)
 	return ok
 }

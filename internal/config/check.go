@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/fetch"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 // The checks are those of the packages that use the values, so that a bad one is refused with all the others, before anything
@@ -38,8 +38,8 @@ func readBy[T any](read func(string) (T, error)) func(string) error {
 }
 
 func checkURL(text string) error {
-	if _, err := urlnorm.Parse(text); err != nil {
-		return fmt.Errorf("%q: %w", urlnorm.HideUserinfo(text), err)
+	if _, err := weburl.Parse(text); err != nil {
+		return fmt.Errorf("%q: %w", weburl.HideUserinfo(text), err)
 	}
 	return nil
 }

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // A HostSet is a set of host names, and of all hosts below some domains. The zero value is empty.
@@ -21,7 +21,7 @@ func NormalHosts(patterns []string) ([]string, error) {
 	var out []string
 	for _, text := range patterns {
 		domain, wild := strings.CutPrefix(text, "*.")
-		u, err := urlnorm.Parse("http://" + domain + "/")
+		u, err := weburl.Parse("http://" + domain + "/")
 		if address := strings.HasPrefix(domain, "[") && strings.HasSuffix(domain, "]"); err != nil || strings.ContainsAny(domain, "*/\\@?#") || !address && strings.Contains(domain, ":") {
 			return nil, fmt.Errorf("%q is not a host such as www.example.com, or *.example.com for all hosts below", text)
 		}
@@ -51,7 +51,7 @@ func NewHostSet(patterns []string) (HostSet, error) {
 // IsEmpty reports whether no host is in the set.
 func (s *HostSet) IsEmpty() bool { return len(s.exact) == 0 && len(s.below) == 0 }
 
-// Has reports whether a host, in the form of urlnorm.URL.Host, is in the set.
+// Has reports whether a host, in the form of weburl.URL.Host, is in the set.
 func (s *HostSet) Has(host string) bool { return s.exact[host] || s.hasBelow(host) }
 
 func (s *HostSet) hasBelow(host string) bool {

@@ -12,8 +12,8 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/fetch"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 // EnvPrefix is the prefix of environment names that belong to this program only.
@@ -259,7 +259,7 @@ func (s *Settings) Redacted() *Settings {
 	}
 	for _, e := range out.Table() {
 		if v, ok := e.Value.(stringValue); ok && v.form == formURL {
-			*v.p = urlnorm.HideUserinfo(*v.p)
+			*v.p = weburl.HideUserinfo(*v.p)
 		}
 	}
 	return &out

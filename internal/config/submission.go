@@ -11,8 +11,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/fetch"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 // A Submission is what a caller of a service asks of a crawl, and what the caller may ask.
@@ -21,7 +21,7 @@ type Submission struct {
 	Base []Layer
 	// Settings is a JSON object by file keys. Empty means none.
 	Settings json.RawMessage
-	// StartHosts are the hosts of the start URLs, in their order, as urlnorm.URL.Host gives them.
+	// StartHosts are the hosts of the start URLs, in their order, as weburl.URL.Host gives them.
 	StartHosts []string
 	// Admin means that the caller has the scope admin.
 	Admin bool
@@ -123,7 +123,7 @@ func Redact(given map[string]json.RawMessage) map[string]json.RawMessage {
 	for _, e := range new(Settings).Table() {
 		hide := hideHeader
 		if v, ok := e.Value.(stringValue); ok && v.form == formURL {
-			hide = urlnorm.HideUserinfo
+			hide = weburl.HideUserinfo
 		} else if e.Name != "header" {
 			continue
 		}
@@ -426,7 +426,7 @@ func (r *submissionReader) addError(err error) {
 
 // privateName says why a host that is an address, or means this machine by name, is not public.
 func privateName(host string) string {
-	if urlnorm.IsLocalhost(host) {
+	if weburl.IsLocalhost(host) {
 		return "loopback"
 	}
 	addr, err := netip.ParseAddr(strings.Trim(host, "[]"))

@@ -10,13 +10,13 @@ import (
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/pace"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/cluster/session"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/seed"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -58,7 +58,7 @@ func fetchOptions(s *config.Settings, starts []datadir.Start) (fetch.Options, er
 	}
 	for _, st := range starts {
 		host := strings.Trim(st.URL.Host(), "[]")
-		if _, err := netip.ParseAddr(host); err == nil || urlnorm.IsLocalhost(host) {
+		if _, err := netip.ParseAddr(host); err == nil || weburl.IsLocalhost(host) {
 			o.AllowHosts = append(o.AllowHosts, allowedHosts(st)...)
 		}
 	}
@@ -196,7 +196,7 @@ const sourceSockets = 8
 // headers, which may be secrets, and the private addresses that start URLs name. If the user chose the address of the index (usual is
 // the default), the index may have an address that is not public, on its port.
 func sourceFetcher(s *config.Settings, base, usual string, given Fetcher, m *Managed) (f seed.Fetcher, stop func(), err error) {
-	at, err := urlnorm.Parse(base)
+	at, err := weburl.Parse(base)
 	if err != nil {
 		return nil, nil, err
 	}

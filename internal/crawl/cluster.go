@@ -7,13 +7,13 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/cluster/session"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -88,7 +88,7 @@ func (r *run) joinCluster(within *scope.Scope, robots *robotsServer) {
 		Seed:     r.seed,
 		TryAgain: r.seeds.crashes.retryCrashed,
 		Extend: func(target string) {
-			if u, err := urlnorm.Parse(target); err == nil && !within.Contains(u) {
+			if u, err := weburl.Parse(target); err == nil && !within.Contains(u) {
 				within.Extend(u)
 			}
 		},

@@ -8,13 +8,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/metrics"
 	"github.com/mapwright/mapwright/internal/testweb"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/internal/view"
 )
 
@@ -65,7 +65,7 @@ func standstill(b *testing.B) (*monitor.Monitor, *metrics.Metrics, time.Duration
 	}
 	s := config.Defaults(config.OwnSite)
 	s.Resolve, s.Scope, s.Timeout, s.Grace = []string{web.Resolve()}, "any", time.Hour, 0
-	u, err := urlnorm.Parse(web.StartURLs()[0])
+	u, err := weburl.Parse(web.StartURLs()[0])
 	if err != nil {
 		b.Fatal(err)
 	}

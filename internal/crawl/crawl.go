@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/export"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -227,7 +227,7 @@ func (c *Crawl) Pages(ctx context.Context, search report.Search) (lines []*page.
 }
 
 // Page is one page of a running crawl; see [report.One].
-func (c *Crawl) Page(ctx context.Context, u urlnorm.URL) (line *page.Line, err error) {
+func (c *Crawl) Page(ctx context.Context, u weburl.URL) (line *page.Line, err error) {
 	err = c.reading(ctx, func(s *state.Store) (err error) {
 		line, err = report.One(ctx, s, c.o.Settings.XMLTypes, u)
 		return err

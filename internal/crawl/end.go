@@ -8,12 +8,12 @@ import (
 	"sync"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/crawl/sweep"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/internal/words"
 	"github.com/mapwright/mapwright/state"
 )
@@ -191,7 +191,7 @@ func (e *endings) startAnswered(ctx context.Context, denied []string) (answered 
 			urls = append(urls, "http"+urls[0][len("https"):])
 		}
 		for _, text := range urls {
-			u := urlnorm.MustCanonical(text)
+			u := weburl.MustCanonical(text)
 			p, ok, err := e.store.Page(ctx, hasher.Key(u))
 			if err != nil {
 				return false, 0, nil, err

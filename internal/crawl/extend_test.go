@@ -7,15 +7,15 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/crawl/report"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
-func mustURL(t testing.TB, text string) urlnorm.URL {
+func mustURL(t testing.TB, text string) weburl.URL {
 	t.Helper()
-	u, err := urlnorm.Parse(text)
+	u, err := weburl.Parse(text)
 	if err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}

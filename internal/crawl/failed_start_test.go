@@ -4,17 +4,17 @@ import (
 	"log/slog"
 	"testing"
 
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/export"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 // A crawl that fails before it begins leaves a directory that the next start can use.
 func TestFailedStartLeavesNoCrawl(t *testing.T) {
 	t.Parallel()
 	s := config.Defaults(config.Polite)
-	start, err := urlnorm.Parse("http://a.test/")
+	start, err := weburl.Parse("http://a.test/")
 	if err != nil {
 		t.Fatal(err)
 	}

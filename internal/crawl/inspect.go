@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/robotscache"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
@@ -15,13 +16,12 @@ import (
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/robots"
 	"github.com/mapwright/mapwright/internal/traps"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/parser"
 )
 
 // Inspected is one page as it was read from a file or fetched.
 type Inspected struct {
-	URL      urlnorm.URL
+	URL      weburl.URL
 	Status   int // 0 if the page was not fetched, since robots.txt disallows it
 	Header   http.Header
 	Body     []byte // nil if it was not read
@@ -34,7 +34,7 @@ type Inspected struct {
 
 	// Robots is the robots.txt that applies to a URL, or nil. The function is nil if robots.txt does not count: for a page
 	// from a file, and with --ignore-robots.
-	Robots func(urlnorm.URL) *robotscache.Answer
+	Robots func(weburl.URL) *robotscache.Answer
 }
 
 // Inspection is what would be recorded of one page, and every link of it with what would become of it.
@@ -70,7 +70,7 @@ func ReadPage(r io.Reader, most int64) (body []byte, charset string, err error) 
 
 // FetchPage fetches one page for inspection, if robots.txt allows it. A fetch that fails is in Inspected.Err, since a crawl would record
 // the failure; the error is about a fetch that was cancelled.
-func FetchPage(ctx context.Context, s *config.Settings, f Fetcher, u urlnorm.URL) (*Inspected, error) {
+func FetchPage(ctx context.Context, s *config.Settings, f Fetcher, u weburl.URL) (*Inspected, error) {
 	in := &Inspected{URL: u, Length: -1}
 	if !s.IgnoreRobots {
 		in.Robots = askedOnce(ctx, s, f)
@@ -99,9 +99,9 @@ func FetchPage(ctx context.Context, s *config.Settings, f Fetcher, u urlnorm.URL
 const maxInspectedOrigins = 8
 
 // askedOnce finds the robots.txt of URLs, and asks each origin once.
-func askedOnce(ctx context.Context, s *config.Settings, f Fetcher) func(urlnorm.URL) *robotscache.Answer {
+func askedOnce(ctx context.Context, s *config.Settings, f Fetcher) func(weburl.URL) *robotscache.Answer {
 	known := map[string]*robotscache.Answer{}
-	return func(u urlnorm.URL) *robotscache.Answer {
+	return func(u weburl.URL) *robotscache.Answer {
 		a := known[u.Origin()]
 		if a == nil && len(known) < maxInspectedOrigins {
 			// The error is in the answer too, which is an assumption then.
@@ -113,7 +113,7 @@ func askedOnce(ctx context.Context, s *config.Settings, f Fetcher) func(urlnorm.
 }
 
 // allowed says whether robots.txt allows a URL, as far as it counts.
-func (in *Inspected) allowed(u urlnorm.URL) bool {
+func (in *Inspected) allowed(u weburl.URL) bool {
 	if in.Robots == nil {
 		return true
 	}
@@ -131,7 +131,7 @@ func Inspect(s *config.Settings, in *Inspected) (*Inspection, error) {
 	if err != nil {
 		return nil, err
 	}
-	within, err := scope.New(s, []urlnorm.URL{in.URL})
+	within, err := scope.New(s, []weburl.URL{in.URL})
 	if err != nil {
 		return nil, err
 	}

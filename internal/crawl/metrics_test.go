@@ -15,6 +15,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
@@ -22,7 +23,6 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/metrics"
 	"github.com/mapwright/mapwright/internal/testweb"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 // watched crawls a web to its end. Look is called again and again while the crawl runs, and once more when it is over.
@@ -41,7 +41,7 @@ func watched(t *testing.T, cfg testweb.Config, set func(*config.Settings), look 
 	}
 	var starts []datadir.Start
 	for _, text := range web.StartURLs() {
-		u, err := urlnorm.Parse(text)
+		u, err := weburl.Parse(text)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/crawl/denied"
@@ -25,7 +26,6 @@ import (
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/robots"
 	"github.com/mapwright/mapwright/internal/seed"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/parser"
 	"github.com/mapwright/mapwright/state"
 	"github.com/mapwright/mapwright/wal"
@@ -171,7 +171,7 @@ func (r *run) build(ctx context.Context, shared *Shared, o *Options, stop *stopS
 		return errors.Join(err, r.frontier.Close())
 	}
 
-	hasher := urlnorm.NewHasher(store.Seed())
+	hasher := weburl.NewHasher(store.Seed())
 	add := newAddLinks(r.frontier, learned.traps)
 	crashes := &crashGuard{store: store, frontier: r.frontier, log: r.log, began: time.Now(), recorded: o.Cluster != nil, retry: settings.RetryCrashed, retried: map[frontier.Key]bool{}}
 	var isOpen func(uint8) bool
@@ -496,7 +496,7 @@ func textsBegan(store *state.Store) uint64 {
 
 // newScope spans the start URLs and what their redirects added in earlier runs, whose hosts it adds to startHosts.
 func newScope(s *config.Settings, starts []datadir.Start, store *state.Store, startHosts map[string]bool) (*scope.Scope, error) {
-	var urls []urlnorm.URL
+	var urls []weburl.URL
 	for _, start := range starts {
 		urls = append(urls, start.URL)
 	}
@@ -507,7 +507,7 @@ func newScope(s *config.Settings, starts []datadir.Start, store *state.Store, st
 		}
 	}
 	for _, a := range added {
-		if u, err := urlnorm.Parse(a); err == nil {
+		if u, err := weburl.Parse(a); err == nil {
 			urls = append(urls, u)
 			startHosts[u.Host()] = true
 		}

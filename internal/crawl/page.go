@@ -15,6 +15,7 @@ import (
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/pace"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/crawl/sweep"
@@ -23,7 +24,6 @@ import (
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/recrawl"
 	"github.com/mapwright/mapwright/internal/traps"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/parser"
 	"github.com/mapwright/mapwright/state"
 )
@@ -34,7 +34,7 @@ type pageTools struct {
 	settings   *config.Settings
 	store      *state.Store
 	scope      *scope.Scope
-	hasher     urlnorm.Hasher // of the store's seed
+	hasher     weburl.Hasher // of the store's seed
 	visits     *visits.Visits
 	sweeper    *sweep.Sweeper // nil in the first crawl
 	robots     *robotsServer
@@ -379,7 +379,7 @@ func offersNoHTTPS(err error) bool {
 }
 
 // warnWithheld says that headers which may be credentials are not sent to where a start URL leads.
-func (w *pageServer) warnWithheld(from, to urlnorm.URL) {
+func (w *pageServer) warnWithheld(from, to weburl.URL) {
 	if w.client == nil || !w.ownHeaders || w.client.Withholds(from) || !w.client.Withholds(to) {
 		return
 	}
@@ -422,7 +422,7 @@ func (w *pageServer) redirect(location string) []frontier.Link {
 }
 
 // extendScope takes the target of a start's redirect into the scope, and records that for a resume.
-func (w *pageServer) extendScope(start, target urlnorm.URL) {
+func (w *pageServer) extendScope(start, target weburl.URL) {
 	if scope.ExceedsLimit(target) || !w.scope.Permits(target) || w.scope.Contains(target) {
 		return
 	}
@@ -529,7 +529,7 @@ func (w *pageServer) follow() []frontier.Found {
 }
 
 // keyOf is a link's key. Most links stay on the host that they are found on, which is known.
-func (w *pageServer) keyOf(u urlnorm.URL, host frontier.HostID, name string) frontier.Key {
+func (w *pageServer) keyOf(u weburl.URL, host frontier.HostID, name string) frontier.Key {
 	if u.Host() != name {
 		host = w.hasher.HostID(u.Host())
 	}

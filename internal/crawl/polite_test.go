@@ -11,11 +11,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/testweb"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 // manner is what some hosts of the politeness test are like, and what they ask for.
@@ -191,7 +191,7 @@ type wireClock struct {
 type wire struct {
 	fetch.Wire
 	clock *wireClock
-	url   urlnorm.URL
+	url   weburl.URL
 }
 
 func (c *wireClock) Do(ctx context.Context, r fetch.Request) (*fetch.Response, error) {

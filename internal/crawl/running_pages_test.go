@@ -8,10 +8,10 @@ import (
 	"testing"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/crawl/report"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 // The pages of a running crawl can be read in parts: each recorded URL comes once.
@@ -33,7 +33,7 @@ func TestPagesOfARunningCrawl(t *testing.T) {
 		}
 	}))
 	defer site.Close()
-	start := urlnorm.MustCanonical(site.URL + "/")
+	start := weburl.MustCanonical(site.URL + "/")
 	set := config.Defaults(config.OwnSite)
 	set.SeedingStrategy = nil
 	shared, err := NewShared(ForOneCrawl(set))
@@ -75,7 +75,7 @@ func TestPagesOfARunningCrawl(t *testing.T) {
 		t.Errorf("%d pages: %v", len(seen), seen)
 	}
 	for url, want := range map[string]string{start.String(): "ok", start.String() + "p3": "pending", start.String() + "none": ""} {
-		l, err := c.Page(t.Context(), urlnorm.MustCanonical(url))
+		l, err := c.Page(t.Context(), weburl.MustCanonical(url))
 		if err != nil || (l == nil) != (want == "") || l != nil && l.Outcome != want {
 			t.Errorf("%s: %+v, %v", url, l, err)
 		}

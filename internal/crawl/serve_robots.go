@@ -9,12 +9,12 @@ import (
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/pace"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/crawl/robotscache"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/crawl/seeding"
 	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 // robotsRepeats is how often a request that timed out is sent again. Without robots.txt a crawl goes on as if everything were
@@ -57,7 +57,7 @@ func (w *robotsServer) serve(ctx context.Context, l *frontier.Lease) error {
 }
 
 // keep stores the answer of a URL for the origins that wait for it. If the URL is the usual place, the answer is its own origin's too.
-func (w *robotsServer) keep(ctx context.Context, u urlnorm.URL, task frontier.RobotsTask, fact frontier.OriginFact) error {
+func (w *robotsServer) keep(ctx context.Context, u weburl.URL, task frontier.RobotsTask, fact frontier.OriginFact) error {
 	origins := task.Origins
 	if fact.State == frontier.OriginAnswered && u.RequestURI() == robotscache.Path && !slices.Contains(origins, u.Origin()) {
 		origins = append(origins, u.Origin())
@@ -124,7 +124,7 @@ func (w *robotsServer) serveOrigin(ctx context.Context, l *frontier.Lease, task 
 // warnOfFailure adds a warning if the robots.txt of a start host cannot be had. An earlier failure of the same origin
 // has given one already. Other hosts only log: a crawl of many has dead ones among them.
 func (w *robotsServer) warnOfFailure(answer, earlier *frontier.OriginFact) {
-	host := urlnorm.MustCanonical(earlier.Origin + "/").Host()
+	host := weburl.MustCanonical(earlier.Origin + "/").Host()
 	if answer.State != frontier.OriginFailed || earlier.State == frontier.OriginFailed || !w.starts[host] {
 		return
 	}
@@ -176,7 +176,7 @@ func (w *robotsServer) ask(ctx context.Context, l *frontier.Lease, task frontier
 }
 
 // known is the stored answer of the origin whose robots.txt is at the URL, if it still counts. Its state is unknown if there is none.
-func (w *robotsServer) known(ctx context.Context, u urlnorm.URL) (frontier.OriginFact, error) {
+func (w *robotsServer) known(ctx context.Context, u weburl.URL) (frontier.OriginFact, error) {
 	if u.RequestURI() != robotscache.Path {
 		return frontier.OriginFact{}, nil
 	}
@@ -199,7 +199,7 @@ func (w *robotsServer) note(task frontier.RobotsTask, fact *frontier.OriginFact,
 }
 
 // evidence is what robots.txt says of a page that is about to be fetched.
-func (w *robotsServer) evidence(ctx context.Context, u urlnorm.URL) (page.Robots, error) {
+func (w *robotsServer) evidence(ctx context.Context, u weburl.URL) (page.Robots, error) {
 	if w.ignore {
 		return page.Robots{}, nil
 	}

@@ -8,12 +8,12 @@ import (
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/pace"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/crawl/seeding"
 	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 // sitemapTimeout is for a whole sitemap, which may be large and is read while the crawl goes on. sitemapBytes only stops one that never
@@ -73,7 +73,7 @@ func (w *sitemapServer) serve(ctx context.Context, l *frontier.Lease) error {
 	case resp.OK():
 		err = m.Read(ctx, resp.Reader)
 	case resp.Status >= 300 && resp.Status < 400 && resp.Location != "":
-		var target urlnorm.URL
+		var target weburl.URL
 		if target, err = u.Resolve(resp.Location); err == nil {
 			err = m.Redirect(ctx, target)
 		}
@@ -137,7 +137,7 @@ func (w *sitemapServer) failed(l *frontier.Lease, m *seeding.Reading, err error)
 
 // probes returns the probe of a page's origin: a URL that does not exist, for --check-soft-404. It is queued in the way of sitemaps, so that
 // it is requested once in a generation, at the host's pace, and is no page.
-func (w *pageServer) probes(u urlnorm.URL, at time.Time) []frontier.Link {
+func (w *pageServer) probes(u weburl.URL, at time.Time) []frontier.Link {
 	probe, err := report.ProbeURL(w.hasher, u, w.visits.Generation())
 	if err != nil || w.scope.Check(probe) != scope.InScope {
 		return nil

@@ -7,9 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/testweb"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 // refusingFetcher refuses the start of the first requests for every URL.
@@ -29,7 +29,7 @@ func (f *refusingFetcher) Do(ctx context.Context, r fetch.Request) (*fetch.Respo
 type refusingWire struct {
 	fetch.Wire
 	f   *refusingFetcher
-	url urlnorm.URL
+	url weburl.URL
 }
 
 func (w refusingWire) Start() error {

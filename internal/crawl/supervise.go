@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
@@ -16,7 +17,6 @@ import (
 	"github.com/mapwright/mapwright/internal/metrics"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/slot"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/internal/words"
 	"github.com/mapwright/mapwright/state"
 )
@@ -138,7 +138,7 @@ func (s *supervisor) govern() {
 }
 
 // holdSlot waits for the machine-wide slot of safe crawls. A nil release without an error means that the wait was interrupted.
-func (s *supervisor) holdSlot(ctx context.Context, start urlnorm.URL, dir datadir.Dir) (release func(), err error) {
+func (s *supervisor) holdSlot(ctx context.Context, start weburl.URL, dir datadir.Dir) (release func(), err error) {
 	if s.settings.Profile != config.Safe || s.hasSlot {
 		return func() {}, nil
 	}

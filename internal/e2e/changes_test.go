@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	reports "github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/recrawl"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -34,7 +34,7 @@ func revisit(t *testing.T, dir string, generation uint32, found map[string]func(
 	}
 	commit(frontier.Record{Facts: []frontier.CrawlFact{{Name: reports.FactGeneration, Value: fmt.Append(nil, generation)}}})
 	for url, visit := range found {
-		key := s.Hasher().Key(urlnorm.MustCanonical(url))
+		key := s.Hasher().Key(weburl.MustCanonical(url))
 		p, _, err := s.Page(t.Context(), key)
 		if err != nil || p.Finish == nil {
 			t.Fatalf("%s: %v", url, err)

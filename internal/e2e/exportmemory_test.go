@@ -14,9 +14,9 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -35,7 +35,7 @@ func madeUp(t *testing.T, n int) string {
 			t.Fatal(err)
 		}
 	}()
-	start, err := urlnorm.Parse("https://www.example.test/")
+	start, err := weburl.Parse("https://www.example.test/")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +47,7 @@ func madeUp(t *testing.T, n int) string {
 	for first := 0; first < n; first += batch {
 		recs := make([]frontier.Record, 0, batch)
 		for i := first; i < min(first+batch, n); i++ {
-			u, ok := urlnorm.FromCanonical(fmt.Sprintf("https://www%d.example.test/section-%d/a-page-with-a-name-of-usual-length-%d.html", i%1000, i%37, i))
+			u, ok := weburl.FromCanonical(fmt.Sprintf("https://www%d.example.test/section-%d/a-page-with-a-name-of-usual-length-%d.html", i%1000, i%37, i))
 			if !ok {
 				t.Fatal("a made-up URL is not canonical")
 			}

@@ -15,8 +15,8 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/http1"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 // A Client fetches. It is safe for use by any number of goroutines.
@@ -254,7 +254,7 @@ func (c *Client) check(r *Request) error {
 	refusal := AddressError{Host: host}
 	if addr, err := netip.ParseAddr(host); err == nil {
 		refusal.Addr, refusal.Reason = addr, NotPublic(addr)
-	} else if urlnorm.IsLocalhost(host) {
+	} else if weburl.IsLocalhost(host) {
 		refusal.Reason = "loopback"
 	}
 	if refusal.Reason == "" {

@@ -15,7 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -45,9 +45,9 @@ func newClient(t testing.TB, o Options) *Client {
 	return c
 }
 
-func mustURL(t testing.TB, s string) urlnorm.URL {
+func mustURL(t testing.TB, s string) weburl.URL {
 	t.Helper()
-	u, err := urlnorm.Parse(s)
+	u, err := weburl.Parse(s)
 	if err != nil {
 		t.Fatalf("parse %q: %v", s, err)
 	}

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // Resolve sends requests for a host and port to an address that the user names,
@@ -171,7 +171,7 @@ func IsPublicHeader(name string) bool {
 // An Audience is the set of origins that get Options.PrivateHeader. The zero value is
 // empty. It must not change while a Client uses it.
 type Audience struct {
-	exact map[string]bool // origins as urlnorm.URL.Origin gives them
+	exact map[string]bool // origins as weburl.URL.Origin gives them
 	wild  []wildOrigin
 }
 
@@ -180,7 +180,7 @@ type wildOrigin struct{ scheme, suffix string }
 
 // AddURL adds the origin of a URL. For an http URL on port 80 the https origin of the
 // same host belongs to it too, because servers redirect from the one to the other.
-func (a *Audience) AddURL(u urlnorm.URL) {
+func (a *Audience) AddURL(u weburl.URL) {
 	a.add(u.Origin())
 	if u.Scheme() == "http" && u.Port() == "" {
 		a.add("https://" + u.Host())
@@ -205,21 +205,21 @@ func (a *Audience) Add(text string) error {
 	if domain, wild := strings.CutPrefix(rest, "*"); wild {
 		scheme = strings.ToLower(scheme)
 		if scheme != "http" && scheme != "https" || strings.ContainsAny(domain, "*:/@") || domain != "" && domain[0] != '.' {
-			return fmt.Errorf("%q is not an origin such as https://www.example.com, or *.example.com for all hosts below", urlnorm.HideUserinfo(text))
+			return fmt.Errorf("%q is not an origin such as https://www.example.com, or *.example.com for all hosts below", weburl.HideUserinfo(text))
 		}
 		a.wild = append(a.wild, wildOrigin{scheme, normalHost(domain)})
 		return nil
 	}
-	u, err := urlnorm.Parse(scheme + "://" + rest)
+	u, err := weburl.Parse(scheme + "://" + rest)
 	if err != nil || u.RequestURI() != "/" || strings.Contains(rest, "@") {
-		return fmt.Errorf("%q is not an origin such as https://www.example.com, or *.example.com for all hosts below", urlnorm.HideUserinfo(text))
+		return fmt.Errorf("%q is not an origin such as https://www.example.com, or *.example.com for all hosts below", weburl.HideUserinfo(text))
 	}
 	a.add(u.Origin())
 	return nil
 }
 
 // Has reports whether the origin of a URL is in the set.
-func (a *Audience) Has(u urlnorm.URL) bool {
+func (a *Audience) Has(u weburl.URL) bool {
 	return a.exact[u.Origin()] || slices.ContainsFunc(a.wild, func(w wildOrigin) bool {
 		return u.Scheme() == w.scheme && strings.HasSuffix(u.Host(), w.suffix)
 	})

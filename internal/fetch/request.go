@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/http1"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 // A Mode says what is wanted of a response.
@@ -47,7 +47,7 @@ type Wire interface {
 
 // A Request is one GET.
 type Request struct {
-	URL  urlnorm.URL
+	URL  weburl.URL
 	Mode Mode
 	// Timeout replaces the client's for this request. Zero means that.
 	Timeout time.Duration
@@ -125,7 +125,7 @@ func (h *headers) with(more http.Header) http.Header {
 
 // Withholds reports whether there are private headers that a request for a URL does
 // not get.
-func (c *Client) Withholds(u urlnorm.URL) bool {
+func (c *Client) Withholds(u weburl.URL) bool {
 	return c.private != nil && !c.opts.PrivateTo.Has(u)
 }
 

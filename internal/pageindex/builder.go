@@ -16,10 +16,10 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/disk"
 	"github.com/mapwright/mapwright/internal/export"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 // A Builder makes the index of a directory: Add for every line of sitemap.jsonl in its order, then Finish when sitemap.jsonl has its name. Close removes what an index
@@ -132,7 +132,7 @@ func (b *Builder) Add(l *page.Line, line []byte) error {
 }
 
 func hostOf(url string) string {
-	u, ok := urlnorm.FromCanonical(url)
+	u, ok := weburl.FromCanonical(url)
 	if !ok {
 		return ""
 	}

@@ -10,9 +10,9 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/extsort"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 // Options are what a Finder knows of a crawl beside its pages.
@@ -25,7 +25,7 @@ type Options struct {
 	FollowNofollow bool // links with nofollow count as followed
 	NearDuplicates bool // pages have a simhash
 	// Host tells about the host of a URL. It is asked again only when the origin changes from one page to the next.
-	Host func(u urlnorm.URL) (Host, error)
+	Host func(u weburl.URL) (Host, error)
 	// NotChecked has the reasons for which problems are not looked for.
 	NotChecked map[Code]string
 	// Notes have what else is to be said of a problem that is looked for.
@@ -107,7 +107,7 @@ func (f *Finder) Skip() { f.line++ }
 func (f *Finder) See(l *page.Line) error {
 	line := f.line
 	f.line++
-	u, ok := urlnorm.FromCanonical(l.URL)
+	u, ok := weburl.FromCanonical(l.URL)
 	if !ok || f.err != nil {
 		return f.err
 	}

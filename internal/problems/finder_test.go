@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/parser"
 )
 
@@ -184,7 +184,7 @@ func TestSinglePages(t *testing.T) {
 		}
 	}
 	probe := new(page.Hash(7))
-	got, r, _ := found(t, Options{Host: func(urlnorm.URL) (Host, error) { return Host{SitemapsRead: true, Probed: true, Probe: probe}, nil }},
+	got, r, _ := found(t, Options{Host: func(weburl.URL) (Host, error) { return Host{SitemapsRead: true, Probed: true, Probe: probe}, nil }},
 		line("slow", func(l *page.Line) { l.ResponseTime = millis(3001) }), line("quick", func(l *page.Line) { l.ResponseTime = millis(3000) }),
 		line("large", func(l *page.Line) { l.ContentLength = new(int64(2<<20 + 1)) }), line("fits", func(l *page.Line) { l.ContentLength = new(int64(2 << 20)) }),
 		line("too-large", func(l *page.Line) { failed(page.TooLarge, 200)(l) }),

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 func TestConditions(t *testing.T) {
@@ -136,10 +136,10 @@ func FuzzDecodeDifferences(f *testing.F) {
 }
 
 func TestIsSampled(t *testing.T) {
-	h := urlnorm.NewHasher(1)
+	h := weburl.NewHasher(1)
 	both, n := 0, [2]int{}
 	for i := range 100_000 {
-		k := urlnorm.Key{Host: h.HostID("x.test"), Hi: uint64(i) * 0x9e3779b97f4a7c15, Lo: uint64(i)}
+		k := weburl.Key{Host: h.HostID("x.test"), Hi: uint64(i) * 0x9e3779b97f4a7c15, Lo: uint64(i)}
 		one, two := IsSampled(k, 1), IsSampled(k, 2)
 		if one {
 			n[0]++

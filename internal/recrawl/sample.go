@@ -5,12 +5,12 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // IsSampled reports whether a 304 of a URL in a generation is to be verified: one in a hundred is, others in each generation.
-func IsSampled(k urlnorm.Key, generation uint32) bool {
-	var b [urlnorm.KeySize + 4]byte
+func IsSampled(k weburl.Key, generation uint32) bool {
+	var b [weburl.KeySize + 4]byte
 	text := binary.BigEndian.AppendUint32(k.Append(b[:0]), generation)
 	return xxhash.Sum64(text)%100 == 0
 }

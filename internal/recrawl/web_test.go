@@ -12,10 +12,10 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/recrawl"
 	"github.com/mapwright/mapwright/internal/testweb"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/parser"
 )
 
@@ -35,7 +35,7 @@ func (v *visitor) visit(e testweb.Recrawled) recrawl.Verdict {
 	if slices.Contains(e.Outcomes, testweb.OutcomeBlockedByRobots) && e.Stale == 0 {
 		return v.judge(e.URL, known, &recrawl.Answer{Outcome: page.BlockedByRobots, At: time.Now(), Facts: &page.Facts{Robots: page.Robots{Checked: true}}})
 	}
-	u := urlnorm.MustCanonical(e.URL)
+	u := weburl.MustCanonical(e.URL)
 	conditions := recrawl.Conditions(known)
 	if v.distrusted[u.Host()] {
 		conditions = nil
@@ -61,11 +61,11 @@ func (v *visitor) judge(url string, known *recrawl.Known, a *recrawl.Answer) rec
 	}
 	switch verdict.ReadAgain {
 	case recrawl.ReadPage:
-		again := v.ask(urlnorm.MustCanonical(url), nil, false)
+		again := v.ask(weburl.MustCanonical(url), nil, false)
 		again.Verifies = true
 		return v.judge(url, known, again)
 	case recrawl.ReadAround:
-		return v.judge(url, known, v.ask(urlnorm.MustCanonical(url), nil, true))
+		return v.judge(url, known, v.ask(weburl.MustCanonical(url), nil, true))
 	}
 	now := &recrawl.Known{Outcome: verdict.Outcome, Status: verdict.Status, Facts: verdict.Facts, ChangedAt: verdict.ChangedAt, Changes: verdict.Changes, Failures: verdict.Failures}
 	if verdict.KeepFacts {
@@ -76,7 +76,7 @@ func (v *visitor) judge(url string, known *recrawl.Known, a *recrawl.Answer) rec
 }
 
 // ask makes one request.
-func (v *visitor) ask(u urlnorm.URL, conditions http.Header, noCache bool) *recrawl.Answer {
+func (v *visitor) ask(u weburl.URL, conditions http.Header, noCache bool) *recrawl.Answer {
 	v.t.Helper()
 	req, err := http.NewRequestWithContext(v.t.Context(), http.MethodGet, u.String(), nil)
 	if err != nil {
@@ -115,7 +115,7 @@ func (v *visitor) ask(u urlnorm.URL, conditions http.Header, noCache bool) *recr
 }
 
 // parse reads a page.
-func (v *visitor) parse(u urlnorm.URL, resp *http.Response, a *recrawl.Answer) {
+func (v *visitor) parse(u weburl.URL, resp *http.Response, a *recrawl.Answer) {
 	v.t.Helper()
 	if !strings.HasPrefix(a.Facts.ContentType, "text/html") {
 		return

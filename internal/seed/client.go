@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier/pace"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/fetch"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 // A statusError is an answer without a result.
@@ -30,7 +30,7 @@ var errShape = errors.New("not an answer of the documented form")
 
 // A client asks one service, one question at a time.
 type client struct {
-	base    urlnorm.URL // address of the service
+	base    weburl.URL // address of the service
 	fetcher Fetcher
 	limits  limits
 	last    time.Time // start of the last request
@@ -50,7 +50,7 @@ const maxWait = 2 * time.Minute
 
 // newClient makes a client of the service at an address. Paths are put behind it.
 func newClient(base string, f Fetcher) (*client, error) {
-	u, err := urlnorm.Parse(base)
+	u, err := weburl.Parse(base)
 	if err == nil && u.Query() != "" {
 		err = errors.New("must not have a query")
 	}
@@ -62,13 +62,13 @@ func newClient(base string, f Fetcher) (*client, error) {
 }
 
 // under is an address below that of the service. The rest begins with a slash.
-func (c *client) under(rest string) (urlnorm.URL, error) {
-	return urlnorm.Parse(strings.TrimSuffix(c.base.Origin()+c.base.Path(), "/") + rest)
+func (c *client) under(rest string) (weburl.URL, error) {
+	return weburl.Parse(strings.TrimSuffix(c.base.Origin()+c.base.Path(), "/") + rest)
 }
 
 // get asks and gives the answer to read, again from the start after each failure that may pass. An error of the caller's own that
 // read returns, wrapped in a sinkError, is final.
-func (c *client) get(ctx context.Context, u urlnorm.URL, read func(io.Reader) error) error {
+func (c *client) get(ctx context.Context, u weburl.URL, read func(io.Reader) error) error {
 	for attempt := 1; ; attempt++ {
 		if err := sleep(ctx, time.Until(c.last.Add(c.limits.pause))); err != nil {
 			return err
@@ -100,7 +100,7 @@ func (c *client) get(ctx context.Context, u urlnorm.URL, read func(io.Reader) er
 // maxHops is how many redirects of a service are followed, as from http to https.
 const maxHops = 3
 
-func (c *client) once(ctx context.Context, u urlnorm.URL, read func(io.Reader) error) error {
+func (c *client) once(ctx context.Context, u weburl.URL, read func(io.Reader) error) error {
 	c.last = time.Now()
 	for hop := 0; ; hop++ {
 		resp, err := c.fetcher.Do(ctx, fetch.Request{URL: u, Mode: fetch.Stream, Timeout: c.limits.timeout, MaxBody: c.limits.maxBytes})

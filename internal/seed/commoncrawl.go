@@ -16,7 +16,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // CommonCrawl finds the pages of a domain in the newest index of Common Crawl.
@@ -47,7 +47,7 @@ func (s *CommonCrawl) URLs(ctx context.Context, domain string, sink Sink) (Summa
 		return sum, fmt.Errorf("ask how much there is of %s: %w", domain, err)
 	}
 	for n := range pages {
-		u, err := urlnorm.Parse(query + "&fl=url,status&page=" + strconv.Itoa(n))
+		u, err := weburl.Parse(query + "&fl=url,status&page=" + strconv.Itoa(n))
 		if err != nil {
 			return sum, err
 		}
@@ -112,7 +112,7 @@ func (s *CommonCrawl) newest(ctx context.Context) (string, error) {
 
 // pages is how many pages an index has of a domain.
 func (s *CommonCrawl) pages(ctx context.Context, query string) (int, error) {
-	u, err := urlnorm.Parse(query)
+	u, err := weburl.Parse(query)
 	if err != nil {
 		return 0, err
 	}
@@ -142,7 +142,7 @@ func (s *CommonCrawl) pages(ctx context.Context, query string) (int, error) {
 // readCaptures reads one page of an index, a row of JSON per line, and hands over its URLs.
 func readCaptures(ctx context.Context, r io.Reader, domain string, sink Sink, sum *Summary) error {
 	in := bufio.NewReaderSize(r, maxLine)
-	batch := make([]urlnorm.URL, 0, pageBatch)
+	batch := make([]weburl.URL, 0, pageBatch)
 	flush := func() error {
 		if len(batch) == 0 {
 			return nil
@@ -187,20 +187,20 @@ func readCaptures(ctx context.Context, r io.Reader, domain string, sink Sink, su
 }
 
 // capture is the URL of a row, or zero if it is none to crawl: it failed when it was captured, or is a robots.txt.
-func capture(line []byte) (urlnorm.URL, error) {
+func capture(line []byte) (weburl.URL, error) {
 	var row struct {
 		URL    string          `json:"url"`
 		Status json.RawMessage `json:"status"` // a text; a number would do
 	}
 	if err := json.Unmarshal(line, &row); err != nil {
-		return urlnorm.URL{}, fmt.Errorf("%w: %w", errShape, err)
+		return weburl.URL{}, fmt.Errorf("%w: %w", errShape, err)
 	}
 	if status := strings.Trim(string(row.Status), `"`); status != "" && status != "-" && status != "null" && !strings.HasPrefix(status, "2") {
-		return urlnorm.URL{}, nil
+		return weburl.URL{}, nil
 	}
-	u, err := urlnorm.Parse(row.URL)
+	u, err := weburl.Parse(row.URL)
 	if err != nil || u.Path() == "/robots.txt" {
-		return urlnorm.URL{}, nil
+		return weburl.URL{}, nil
 	}
 	return u, nil
 }

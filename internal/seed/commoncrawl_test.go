@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // collinfo is the list of indexes in the form of Common Crawl's, here with the newest in the middle.
@@ -154,7 +154,7 @@ func FuzzCaptures(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var sum Summary
 		n := int64(0)
-		_ = readCaptures(t.Context(), strings.NewReader(string(text)), "x.test", func(_ context.Context, urls []urlnorm.URL) error {
+		_ = readCaptures(t.Context(), strings.NewReader(string(text)), "x.test", func(_ context.Context, urls []weburl.URL) error {
 			for _, u := range urls {
 				if !within(u.Host(), "x.test") {
 					t.Fatalf("%s is not within the domain", u)

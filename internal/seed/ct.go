@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // Names tells which host names exist.
@@ -109,7 +109,7 @@ func readRows(r io.Reader, row func(names ...string) error) error {
 type nameSet struct {
 	domain string
 	seen   map[string]bool
-	list   []urlnorm.URL
+	list   []weburl.URL
 }
 
 // add takes a name as a certificate has it: in any case, perhaps a wildcard, perhaps no host at all.
@@ -125,7 +125,7 @@ func (s *nameSet) add(name string) error {
 		return &sinkError{fmt.Errorf("more than %d names", maxNames)}
 	}
 	s.seen[name] = true
-	u, err := urlnorm.Parse("https://" + name + "/")
+	u, err := weburl.Parse("https://" + name + "/")
 	if err == nil && within(u.Host(), s.domain) {
 		s.list = append(s.list, u)
 	}
@@ -139,7 +139,7 @@ const (
 )
 
 // handOver asks which names exist, and gives those to the sink.
-func (s *CT) handOver(ctx context.Context, list []urlnorm.URL, sink Sink, sum *Summary) error {
+func (s *CT) handOver(ctx context.Context, list []weburl.URL, sink Sink, sum *Summary) error {
 	for part := range slices.Chunk(list, nameBatch) {
 		checked := s.check(ctx, part, sum)
 		if ctx.Err() != nil {
@@ -159,8 +159,8 @@ func (s *CT) handOver(ctx context.Context, list []urlnorm.URL, sink Sink, sum *S
 }
 
 // check returns those that exist, in order.
-func (s *CT) check(ctx context.Context, list []urlnorm.URL, sum *Summary) []urlnorm.URL {
-	reached, errs := make([]urlnorm.URL, len(list)), make([]error, len(list))
+func (s *CT) check(ctx context.Context, list []weburl.URL, sum *Summary) []weburl.URL {
+	reached, errs := make([]weburl.URL, len(list)), make([]error, len(list))
 	var group errgroup.Group
 	group.SetLimit(nameLookups)
 	for i, u := range list {
@@ -170,7 +170,7 @@ func (s *CT) check(ctx context.Context, list []urlnorm.URL, sum *Summary) []urln
 		})
 	}
 	_ = group.Wait()
-	var exist []urlnorm.URL
+	var exist []weburl.URL
 	for i, u := range reached {
 		switch {
 		case errs[i] != nil:
@@ -185,10 +185,10 @@ func (s *CT) check(ctx context.Context, list []urlnorm.URL, sum *Summary) []urln
 }
 
 // reach is the address by which a name can be asked, or zero if it does not exist.
-func (s *CT) reach(ctx context.Context, u urlnorm.URL) (urlnorm.URL, error) {
+func (s *CT) reach(ctx context.Context, u weburl.URL) (weburl.URL, error) {
 	scheme, err := s.names.Scheme(ctx, u.Host())
 	if err != nil || scheme == "" {
-		return urlnorm.URL{}, err
+		return weburl.URL{}, err
 	}
-	return urlnorm.Parse(scheme + u.String()[len("https"):])
+	return weburl.Parse(scheme + u.String()[len("https"):])
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // exists knows every name but some.
@@ -74,7 +74,7 @@ func TestCTBatches(t *testing.T) {
 	})
 	s := newCT(t, base, exists{}, f)
 	batches, n := 0, 0
-	sum, err := s.URLs(t.Context(), "example.test", func(_ context.Context, urls []urlnorm.URL) error {
+	sum, err := s.URLs(t.Context(), "example.test", func(_ context.Context, urls []weburl.URL) error {
 		batches++
 		for _, u := range urls {
 			if want := fmt.Sprintf("https://h%d.example.test/", n); u.String() != want {
@@ -109,7 +109,7 @@ func TestSinkErrorIsReturnedAtOnce(t *testing.T) {
 		fmt.Fprint(w, crtsh)
 	})
 	s := newCT(t, base, exists{}, f)
-	if _, err := s.URLs(t.Context(), "example.test", func(context.Context, []urlnorm.URL) error { return full }); !errors.Is(err, full) || asked != 1 {
+	if _, err := s.URLs(t.Context(), "example.test", func(context.Context, []weburl.URL) error { return full }); !errors.Is(err, full) || asked != 1 {
 		t.Errorf("%v after %d requests", err, asked)
 	}
 }
@@ -127,7 +127,7 @@ func TestCTWithoutDNS(t *testing.T) {
 		fmt.Fprint(w, strings.TrimSuffix(text.String(), ",")+"]")
 	})
 	s := newCT(t, base, down, f)
-	sum, err := s.URLs(t.Context(), "example.test", func(context.Context, []urlnorm.URL) error {
+	sum, err := s.URLs(t.Context(), "example.test", func(context.Context, []weburl.URL) error {
 		t.Error("a name without an address was handed over")
 		return nil
 	})

@@ -15,8 +15,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/fetch"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -58,7 +58,7 @@ func newCommonCrawl(t *testing.T, base string, f Fetcher) *CommonCrawl {
 
 // collect is a sink that remembers.
 func collect(into *[]string) Sink {
-	return func(_ context.Context, urls []urlnorm.URL) error {
+	return func(_ context.Context, urls []weburl.URL) error {
 		for _, u := range urls {
 			*into = append(*into, u.String())
 		}
@@ -126,7 +126,7 @@ func TestRetriesAreSpacedOut(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				_, err = s.URLs(t.Context(), "x.test", func(context.Context, []urlnorm.URL) error { return nil })
+				_, err = s.URLs(t.Context(), "x.test", func(context.Context, []weburl.URL) error { return nil })
 				if c.err == "" && err != nil || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
 					t.Errorf("got error %v, want %q", err, c.err)
 				}
@@ -145,7 +145,7 @@ func TestRequestsAreSpacedOut(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.URLs(t.Context(), "x.test", func(context.Context, []urlnorm.URL) error { return nil }); err != nil {
+		if _, err := s.URLs(t.Context(), "x.test", func(context.Context, []weburl.URL) error { return nil }); err != nil {
 			t.Error(err)
 		}
 		want := []time.Duration{0, time.Second, 2 * time.Second, 3 * time.Second, 4 * time.Second}
@@ -203,7 +203,7 @@ func TestAnswersAreBounded(t *testing.T) {
 		})
 		s := newCT(t, base, exists{}, f)
 		s.client.limits.maxBytes = 1 << 20
-		if _, err := s.URLs(t.Context(), "x.test", func(context.Context, []urlnorm.URL) error { return nil }); err == nil {
+		if _, err := s.URLs(t.Context(), "x.test", func(context.Context, []weburl.URL) error { return nil }); err == nil {
 			t.Error("an endless answer was read to its end")
 		}
 		if n := asked.Load(); n > 4 {

@@ -13,8 +13,8 @@ import (
 	"context"
 	"strings"
 
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/fetch"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 // A Fetcher makes one request. *fetch.Client is one.
@@ -23,7 +23,7 @@ type Fetcher interface {
 }
 
 // A Sink takes what a source found. It must not keep the slice. Its error ends the source and is returned.
-type Sink func(ctx context.Context, urls []urlnorm.URL) error
+type Sink func(ctx context.Context, urls []weburl.URL) error
 
 // A Summary says what one question brought.
 type Summary struct {

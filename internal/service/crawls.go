@@ -15,11 +15,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 // Crawls are the crawls of the service. A caller without the scope admin finds those of its account only; other scopes are checked by the caller of its methods.
@@ -353,7 +353,7 @@ func eachOnce(starts []datadir.Start) (out []datadir.Start) {
 // WithoutUserinfo removes user names and passwords from start URLs. New ones have none; earlier versions stored them, and never sent them.
 func WithoutUserinfo(starts []string) {
 	for i := range starts {
-		starts[i], _ = urlnorm.CutUserinfo(starts[i])
+		starts[i], _ = weburl.CutUserinfo(starts[i])
 	}
 }
 

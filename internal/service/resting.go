@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/crawl"
 	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -46,7 +46,7 @@ func (r *Recorded) Pages(ctx context.Context, search report.Search) (lines []*pa
 }
 
 // Page is one page, nil if there is none; see [report.One].
-func (r *Recorded) Page(ctx context.Context, u urlnorm.URL) (line *page.Line, err error) {
+func (r *Recorded) Page(ctx context.Context, u weburl.URL) (line *page.Line, err error) {
 	err = r.read(ctx, func(running *crawl.Crawl) (err error) {
 		line, err = running.Page(ctx, u)
 		return err

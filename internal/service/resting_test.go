@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/testweb"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 // recorded counts the pages that a crawl has recorded, each once.
@@ -55,7 +55,7 @@ func TestRecordedPages(t *testing.T) {
 	if n, err := recorded(ts, c.ID); err != nil || int64(n) != c.Found {
 		t.Errorf("%d pages of a paused crawl are recorded, %v; it has found %d", n, err, c.Found)
 	}
-	u, err := urlnorm.Parse(web.StartURLs()[0])
+	u, err := weburl.Parse(web.StartURLs()[0])
 	if err != nil {
 		t.Fatal(err)
 	}

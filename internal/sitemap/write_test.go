@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/sitemap/sitemaptest"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 func sample() []Entry {
@@ -107,7 +107,7 @@ func TestAnyURLIsValid(t *testing.T) {
 	for _, ref := range []string{
 		"a[b]?c[d]=e", "100%", "%zz%4", "?q=%u1234", "a|b", `a"b`, "{a}", "a^b`c", "it's", "a;b=1,c@d:e!$*()", "//a//b?c?d/e", "\u00e4?\u00f6", "a b", "<&>", `a\b?c\d`, "?a=b&c=d",
 	} {
-		base, err := urlnorm.Parse("http://x.test/")
+		base, err := weburl.Parse("http://x.test/")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,7 +115,7 @@ func TestAnyURLIsValid(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := urlnorm.Parse(string(appendURL(nil, strings.ReplaceAll(u.String(), "&", "+"))))
+		again, err := weburl.Parse(string(appendURL(nil, strings.ReplaceAll(u.String(), "&", "+"))))
 		if err != nil || again.Host() != u.Host() {
 			t.Errorf("%s is written as %s, %v", u, again, err)
 		}

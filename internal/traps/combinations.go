@@ -3,7 +3,7 @@ package traps
 import (
 	"strings"
 
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // runawayParams finds queries to which every click adds: too many parameters, or the same pair three times.
@@ -73,7 +73,7 @@ type combo struct {
 }
 
 // comboOf takes a query of two or more parameters apart.
-func (h hasher) comboOf(u urlnorm.URL) (q combo, ok bool) {
+func (h hasher) comboOf(u weburl.URL) (q combo, ok bool) {
 	rest := u.Query()
 	if strings.IndexByte(rest, '&') < 0 {
 		return q, false

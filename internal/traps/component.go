@@ -3,7 +3,7 @@ package traps
 import (
 	"strings"
 
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // A component is a part of a URL that may be a parameter: the value of a query parameter, that of
@@ -20,7 +20,7 @@ const maxComponents = 8
 // appendComponents appends the components of u: those of the query, then path parameters, then
 // the query if it has several, then segments from the left. The last segment is none: its values
 // are the pages of a directory. A query is one because a site may put two new values into each link.
-func (h hasher) appendComponents(list []component, u urlnorm.URL) []component {
+func (h hasher) appendComponents(list []component, u weburl.URL) []component {
 	text, host := u.String(), u.Host()
 	pathAt := len(u.Origin())
 	path, query := u.Path(), u.Query()

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/mapwright/mapwright/frontier"
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // parameters finds components of URLs that have no effect on the pages, such as session
@@ -160,7 +160,7 @@ func addTo(set *[]uint64, v uint64, most int) {
 
 // restOf is the hash of a URL without the values of its ineffective components, and the first of these. It reports
 // false if there is none. It takes no lock, and hashes nothing while there is no such component.
-func (t *Traps) restOf(u urlnorm.URL) (rest, id uint64, ok bool) {
+func (t *Traps) restOf(u weburl.URL) (rest, id uint64, ok bool) {
 	suspected := t.ineffective.Load()
 	if suspected.len() == 0 {
 		return 0, 0, false

@@ -2,7 +2,7 @@ package traps
 
 import (
 	"github.com/mapwright/mapwright/frontier/dedup"
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // texts is the set of the texts of pages, each with its host. It holds the last maxTexts to
@@ -22,7 +22,7 @@ func newTexts() texts { return texts{newTextFilter(), newTextFilter()} }
 func newTextFilter() *dedup.Filter { return dedup.NewFilter(maxTexts, textError) }
 
 // keyOfText makes a key of a hash.
-func keyOfText(h uint64) urlnorm.Key { return urlnorm.Key{Hi: h, Lo: h*0xd6e8feb86659fd93 ^ h>>29} }
+func keyOfText(h uint64) weburl.Key { return weburl.Key{Hi: h, Lo: h*0xd6e8feb86659fd93 ^ h>>29} }
 
 // add adds a text, and reports whether it is new.
 func (t *texts) add(h uint64) bool {

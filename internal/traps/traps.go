@@ -8,7 +8,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/mapwright/mapwright/frontier"
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // The traps, as they are named in records.
@@ -163,7 +163,7 @@ func (t *Traps) Admit(l *frontier.Link, listed bool, e []frontier.Evidence) (Dec
 }
 
 // static judges a URL by itself.
-func (t *Traps) static(u urlnorm.URL) string {
+func (t *Traps) static(u weburl.URL) string {
 	switch {
 	case len(u.String()) > t.rules.MaxURLLength:
 		return Length
@@ -291,7 +291,7 @@ func (t *Traps) components(list []component, l *frontier.Link) []component {
 
 // componentEvidence is the evidence about one component of a page that was read.
 func (t *Traps) componentEvidence(
-	partition uint8, u urlnorm.URL, c component, text, textWords uint64,
+	partition uint8, u weburl.URL, c component, text, textWords uint64,
 ) frontier.Evidence {
 	s := u.String()
 	path := len(s) - len(u.RequestURI()) + len(u.Path()) // where it ends

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/mapwright/mapwright/frontier"
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 func testRules() Rules {
@@ -15,11 +15,11 @@ func testRules() Rules {
 
 func link(t testing.TB, path string) *frontier.Link {
 	t.Helper()
-	u, err := urlnorm.Parse("https://x.test" + path)
+	u, err := weburl.Parse("https://x.test" + path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	parent, _ := urlnorm.Parse("https://x.test/")
+	parent, _ := weburl.Parse("https://x.test/")
 	return &frontier.Link{URL: u, Parent: parent}
 }
 

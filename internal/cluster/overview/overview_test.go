@@ -7,18 +7,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/cluster"
 	"github.com/mapwright/mapwright/internal/cluster/memory"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/state"
 )
 
 func create(t *testing.T, e cluster.Engine, name string, maxURLs uint64) cluster.CrawlID {
 	t.Helper()
-	u, err := urlnorm.Parse("https://example.com/")
+	u, err := weburl.Parse("https://example.com/")
 	if err != nil {
 		t.Fatal(err)
 	}

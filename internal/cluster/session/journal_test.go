@@ -8,9 +8,9 @@ import (
 	"testing"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/cluster"
 	"github.com/mapwright/mapwright/internal/cluster/memory"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -81,7 +81,7 @@ func testKey(p uint8, n uint64) frontier.Key {
 }
 
 func testLink(p uint8, n uint64) frontier.Link {
-	return frontier.Link{Key: testKey(p, n), URL: urlnorm.MustCanonical("http://a.test/")}
+	return frontier.Link{Key: testKey(p, n), URL: weburl.MustCanonical("http://a.test/")}
 }
 
 func newTestEngine(t *testing.T) (*memory.Engine, cluster.CrawlID) {
@@ -138,7 +138,7 @@ func TestHandover(t *testing.T) {
 	sitemap := testLink(2, 3)
 	sitemap.Sitemap, sitemap.Priority, sitemap.Vouchers = true, frontier.PrioritySitemap, []frontier.HostID{5, 6}
 	host := frontier.HostID(2)<<56 | 1
-	question := frontier.RobotsQuestion{Host: host, URL: urlnorm.MustCanonical("http://b.test/robots.txt"), Origin: "http://a.test", Hops: 1}
+	question := frontier.RobotsQuestion{Host: host, URL: weburl.MustCanonical("http://b.test/robots.txt"), Origin: "http://a.test", Hops: 1}
 	a.commit(
 		frontier.Record{Finish: &frontier.Finish{Key: testKey(1, 1), Outcome: 1}, Sent: []frontier.Link{testLink(2, 1), sitemap}},
 		frontier.Record{Asked: []frontier.RobotsQuestion{question}},

@@ -11,10 +11,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/export"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -30,7 +30,7 @@ type Plan struct {
 
 // Start is a URL to start from.
 type Start struct {
-	URL urlnorm.URL
+	URL weburl.URL
 	// Bare means that only a domain was given: where https is refused, http is tried.
 	Bare bool
 }
@@ -151,7 +151,7 @@ func (p *Plan) Profile() string {
 func (p *Plan) URLs() ([]Start, error) {
 	var starts []Start
 	for _, s := range p.Starts {
-		u, err := urlnorm.Parse(s.URL)
+		u, err := weburl.Parse(s.URL)
 		if err != nil {
 			return nil, fmt.Errorf("start URL %q: %w", s.URL, err)
 		}
@@ -169,24 +169,24 @@ var (
 // with http if that is refused. localhost and addresses are taken as http, as browsers do, because certificates are rarely made out to them.
 func ParseStart(text string) (Start, error) {
 	if strings.Contains(text, "://") {
-		u, err := urlnorm.Parse(text)
-		if _, found := urlnorm.CutUserinfo(text); err == nil && found {
+		u, err := weburl.Parse(text)
+		if _, found := weburl.CutUserinfo(text); err == nil && found {
 			err = errUserinfo
 		}
 		if err != nil {
-			return Start{}, fmt.Errorf("start URL %q: %w", urlnorm.HideUserinfo(text), err)
+			return Start{}, fmt.Errorf("start URL %q: %w", weburl.HideUserinfo(text), err)
 		}
 		return Start{URL: u}, nil
 	}
-	u, err := urlnorm.Parse("https://" + text)
+	u, err := weburl.Parse("https://" + text)
 	if err == nil && strings.Contains(text, "@") {
 		err = errNotDomain // such as mailto:, which would otherwise pass for a user's name
 	}
 	if err != nil {
-		return Start{}, fmt.Errorf("start URL %q: %w", urlnorm.HideUserinfo(text), err)
+		return Start{}, fmt.Errorf("start URL %q: %w", weburl.HideUserinfo(text), err)
 	}
-	if _, notAddress := netip.ParseAddr(strings.Trim(u.Host(), "[]")); notAddress == nil || urlnorm.IsLocalhost(u.Host()) {
-		plain, err := urlnorm.Parse("http://" + text)
+	if _, notAddress := netip.ParseAddr(strings.Trim(u.Host(), "[]")); notAddress == nil || weburl.IsLocalhost(u.Host()) {
+		plain, err := weburl.Parse("http://" + text)
 		if err == nil && plain.Port() != "443" && plain.Port() != "8443" {
 			return Start{URL: plain}, nil
 		}

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/fetch"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 // inner answers with a stream, or after its context has ended if hold is set.
@@ -31,7 +31,7 @@ func TestFetcher(t *testing.T) {
 	i := &inner{hold: true, begun: make(chan context.Context, 10)}
 	f := Fetcher{Inner: i, Hosts: list}
 	do := func(url string) (*fetch.Response, error) {
-		return f.Do(t.Context(), fetch.Request{URL: urlnorm.MustCanonical(url)})
+		return f.Do(t.Context(), fetch.Request{URL: weburl.MustCanonical(url)})
 	}
 	failed := make(chan error, 1)
 	go func() {

@@ -7,10 +7,10 @@ import (
 	"iter"
 	"strconv"
 
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/export"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/recrawl"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -77,7 +77,7 @@ func changedPages(ctx context.Context, s Store, since uint32, kind page.Change) 
 }
 
 // urlOf finds the URL of a change.
-func urlOf(ctx context.Context, s Store, c state.Change) (u urlnorm.URL, err error) {
+func urlOf(ctx context.Context, s Store, c state.Change) (u weburl.URL, err error) {
 	p, known, err := s.Page(ctx, c.Key)
 	if err == nil && (!known || p.Link.URL.IsZero()) {
 		err = &state.CorruptError{What: "the state directory", Reason: fmt.Sprintf("a change of generation %d is of a URL that is not recorded", c.Generation)}

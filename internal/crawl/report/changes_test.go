@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/recrawl"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -61,7 +61,7 @@ func (s *site) commit(r frontier.Record) {
 	}
 }
 
-func (s *site) url(path string) urlnorm.URL { return urlnorm.MustCanonical("https://x.test/" + path) }
+func (s *site) url(path string) weburl.URL { return weburl.MustCanonical("https://x.test/" + path) }
 
 // visit records what a visit of a page found, with links to other pages.
 func (s *site) visit(path string, now recrawl.Answer, links ...string) {
@@ -103,7 +103,7 @@ func (s *site) visit(path string, now recrawl.Answer, links ...string) {
 }
 
 // link adds a link to a record: as a new one, or as one that is named again.
-func (s *site) link(from urlnorm.URL, to string, r *frontier.Record) {
+func (s *site) link(from weburl.URL, to string, r *frontier.Record) {
 	s.t.Helper()
 	u := s.url(to)
 	key := s.store.Hasher().Key(u)
@@ -170,7 +170,7 @@ func text(hash uint64, change ...func(*page.Facts)) recrawl.Answer {
 func TestRecrawlOutputs(t *testing.T) {
 	s := newSite(t)
 	r := frontier.Record{}
-	s.link(urlnorm.URL{}, "", &r)
+	s.link(weburl.URL{}, "", &r)
 	s.commit(r)
 	s.visit("", text(1), "same", "changes", "gone", "moves", "fails", "unlinked", "dated")
 	dated := func(f *page.Facts) {
@@ -292,7 +292,7 @@ func TestRecrawlOutputs(t *testing.T) {
 func TestSiteDown(t *testing.T) {
 	s := newSite(t)
 	r := frontier.Record{}
-	s.link(urlnorm.URL{}, "", &r)
+	s.link(weburl.URL{}, "", &r)
 	s.commit(r)
 	s.visit("", text(1), "a", "b")
 	s.visit("a", text(2))
@@ -319,7 +319,7 @@ func TestSiteDown(t *testing.T) {
 func TestUnlinked(t *testing.T) {
 	s := newSite(t)
 	r := frontier.Record{}
-	s.link(urlnorm.URL{}, "", &r)
+	s.link(weburl.URL{}, "", &r)
 	s.commit(r)
 	s.visit("", text(1), "a", "b")
 	s.visit("a", text(2))

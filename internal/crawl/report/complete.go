@@ -11,13 +11,13 @@ import (
 	"strings"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/export"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/pageindex"
 	"github.com/mapwright/mapwright/internal/recrawl"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/internal/words"
 	"github.com/mapwright/mapwright/state"
 )
@@ -146,7 +146,7 @@ func (c *Crawl) isProbe(ctx context.Context, l *page.Line, bare map[string]bool)
 	if l.StatusCode != 0 || !strings.HasPrefix(l.URL, "https:") || !bare[l.URL] && l.Source != page.SourceName(page.SourceCT) {
 		return false
 	}
-	p, ok, err := c.Store.Page(ctx, c.Store.Hasher().Key(urlnorm.MustCanonical("http"+l.URL[len("https"):])))
+	p, ok, err := c.Store.Page(ctx, c.Store.Hasher().Key(weburl.MustCanonical("http"+l.URL[len("https"):])))
 	return err == nil && ok && page.SourceName(p.Link.Source) == l.Source
 }
 

@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -13,7 +13,7 @@ import (
 // first linked to a URL is on record. A URL is marked only if that page is still there and was read again, so that most marks are true.
 type naming struct {
 	store   Store
-	hasher  urlnorm.Hasher
+	hasher  weburl.Hasher
 	parents map[string]parentPage // by URL; bounded
 }
 
@@ -40,7 +40,7 @@ func (n *naming) isUnlinked(ctx context.Context, rec *state.Page) (bool, error) 
 	return p.generation > max(rec.Linked.Generation, rec.Listed.Generation) && p.at.After(rec.Link.Discovered), nil
 }
 
-func (n *naming) parent(ctx context.Context, u urlnorm.URL) (parentPage, error) {
+func (n *naming) parent(ctx context.Context, u weburl.URL) (parentPage, error) {
 	if p, known := n.parents[u.String()]; known {
 		return p, nil
 	}

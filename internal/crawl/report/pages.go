@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/export"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -66,8 +66,8 @@ func checkCounts(recorded *state.Counters, found, finished uint64) error {
 type pageReader struct {
 	store   Store
 	types   []string
-	hasher  urlnorm.Hasher
-	host    urlnorm.HostID
+	hasher  weburl.Hasher
+	host    weburl.HostID
 	known   bool
 	blocked bool // the present host is blocked
 	naming  naming
@@ -167,7 +167,7 @@ func sitemapLastMod(rec *state.Page) time.Time {
 }
 
 // hostBlocked says whether a host's pending URLs wait because it is blocked or abandoned.
-func (p *pageReader) hostBlocked(ctx context.Context, id urlnorm.HostID) (bool, error) {
+func (p *pageReader) hostBlocked(ctx context.Context, id weburl.HostID) (bool, error) {
 	if p.known && p.host == id {
 		return p.blocked, nil
 	}
@@ -189,7 +189,7 @@ func (p *pageReader) walk(ctx context.Context, from, to string) (hops []string, 
 			return hops, true, nil
 		}
 		seen[to] = true
-		u, ok := urlnorm.FromCanonical(to)
+		u, ok := weburl.FromCanonical(to)
 		if !ok {
 			return hops, false, nil
 		}
@@ -240,7 +240,7 @@ func Find(ctx context.Context, s *state.Store, types []string, w Search) (lines 
 }
 
 // One reads the page of a URL as far as it is recorded; nil means that it was not found.
-func One(ctx context.Context, s *state.Store, types []string, u urlnorm.URL) (*page.Line, error) {
+func One(ctx context.Context, s *state.Store, types []string, u weburl.URL) (*page.Line, error) {
 	rec, ok, err := s.Page(ctx, s.Hasher().Key(u))
 	if err != nil || !ok || rec.Link.URL.IsZero() {
 		return nil, err

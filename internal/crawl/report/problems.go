@@ -7,11 +7,11 @@ import (
 	"io"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/export"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/problems"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -26,7 +26,7 @@ func (c *Crawl) newFinder(ctx context.Context, generation uint32) (*problems.Fin
 	return problems.New(problems.Options{
 		Dir: c.Store.Dir(), Pattern: state.TempPattern, Links: c.Settings.Links, FollowNofollow: c.Settings.FollowNofollow, NearDuplicates: c.Settings.NearDuplicates,
 		NotChecked: not, Notes: notes,
-		Host: func(u urlnorm.URL) (h problems.Host, err error) {
+		Host: func(u weburl.URL) (h problems.Host, err error) {
 			h.SitemapsRead = read[hasher.HostID(u.Host())]
 			if c.Settings.CheckSoft404 {
 				h.Probe, h.Probed, err = c.readProbe(ctx, u, generation)
@@ -220,7 +220,7 @@ func (c *Crawl) describeBroken(ctx context.Context, items []Broken) error {
 	hasher := c.Store.Hasher()
 	for i := range items {
 		b := &items[i]
-		p, _, err := c.Store.Page(ctx, hasher.Key(urlnorm.MustCanonical(b.URL)))
+		p, _, err := c.Store.Page(ctx, hasher.Key(weburl.MustCanonical(b.URL)))
 		if err != nil {
 			return err
 		}

@@ -10,11 +10,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/export"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/pagestats"
 	"github.com/mapwright/mapwright/internal/problems"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/internal/words"
 )
 
@@ -310,7 +310,7 @@ type hostFigures struct {
 const maxHosts = 20
 
 func (h *hostFigures) see(l *page.Line) {
-	u, _ := urlnorm.FromCanonical(l.URL)
+	u, _ := weburl.FromCanonical(l.URL)
 	host := strings.TrimSuffix(u.Host(), ".") // the same host as without the dot, and their pages come mixed
 	if host != h.now.Host {
 		h.end()

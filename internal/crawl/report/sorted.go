@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"iter"
 
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/extsort"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -16,7 +16,7 @@ const sortBytes = 24 << 20
 // entry is what is recorded of a URL.
 type entry struct {
 	partition uint8
-	url       urlnorm.URL
+	url       weburl.URL
 	value     []byte // of one that was sorted, it is valid until the next
 }
 
@@ -28,7 +28,7 @@ func (e *entry) append(dst []byte) []byte {
 // readEntry reads an entry without its partition.
 func readEntry(r *extsort.Reader) (e entry) {
 	r.SkipText()
-	e.url, _ = urlnorm.FromCanonical(r.Text())
+	e.url, _ = weburl.FromCanonical(r.Text())
 	e.value = r.Rest()
 	return e
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -28,7 +28,7 @@ func TestOrderDoesNotDependOnTheSeed(t *testing.T) {
 			}
 		})
 		for i := range 600 {
-			u, err := urlnorm.Parse(fmt.Sprintf("http://h%d.d%d.test:%d/p%d?q=%d", i%7, i%3, 80+i%2, i%11, i))
+			u, err := weburl.Parse(fmt.Sprintf("http://h%d.d%d.test:%d/p%d?q=%d", i%7, i%3, 80+i%2, i%11, i))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/robots"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/internal/words"
 	"github.com/mapwright/mapwright/state"
 )
@@ -59,7 +59,7 @@ func (a *Answer) Assumption() string {
 }
 
 // Check is the evidence for one URL of the origin.
-func (a *Answer) Check(u urlnorm.URL) (ev page.Robots, m robots.Match) {
+func (a *Answer) Check(u weburl.URL) (ev page.Robots, m robots.Match) {
 	m = a.Match(u)
 	ev = page.Robots{Checked: true, Allowed: m.Allowed, Rule: words.Shorten(m.Rule, maxRule), Low: a.Unknown, CheckedAt: time.Now()}
 	ev.CrawlDelay = a.CrawlDelay()
@@ -69,7 +69,7 @@ func (a *Answer) Check(u urlnorm.URL) (ev page.Robots, m robots.Match) {
 // maxRule bounds what is recorded of a rule with each URL, in bytes. A line of robots.txt may have 16 KiB, and decide about every link of a page.
 const maxRule = 1000
 
-func (a *Answer) Match(u urlnorm.URL) robots.Match {
+func (a *Answer) Match(u weburl.URL) robots.Match {
 	if a.Rules != nil {
 		return a.Rules.Match(u.RequestURI())
 	}
@@ -89,7 +89,7 @@ func (a *Answer) CrawlDelay() time.Duration {
 // assumption, and is one of the fetcher's. A crawl asks hop by hop, since each is a request that the pace of a host has to allow.
 func Fetch(ctx context.Context, f Fetcher, origin, token string, strict bool) (*Answer, error) {
 	reader := Reader{Token: token, Strict: strict}
-	u, err := urlnorm.Parse(origin + Path)
+	u, err := weburl.Parse(origin + Path)
 	if err != nil {
 		fact := Failed(0)
 		a := reader.answer(&fact)
@@ -147,7 +147,7 @@ func Failed(status int) frontier.OriginFact {
 
 // Request makes one request. It returns a fact without an origin, or of an unknown state together with where to ask next. The response is
 // closed, and nil with an error. Hop counts the redirects before.
-func Request(ctx context.Context, f Fetcher, u urlnorm.URL, hop int, wire fetch.Wire) (frontier.OriginFact, urlnorm.URL, *fetch.Response, error) {
+func Request(ctx context.Context, f Fetcher, u weburl.URL, hop int, wire fetch.Wire) (frontier.OriginFact, weburl.URL, *fetch.Response, error) {
 	resp, err := f.Do(ctx, fetch.Request{URL: u, Mode: fetch.Text, Timeout: timeout, MaxBody: robots.MaxSize + 1, Wire: wire, NewConn: true})
 	if err != nil {
 		status := 0
@@ -155,7 +155,7 @@ func Request(ctx context.Context, f Fetcher, u urlnorm.URL, hop int, wire fetch.
 			status = resp.Status
 		}
 		resp.Close()
-		return Failed(status), urlnorm.URL{}, nil, err
+		return Failed(status), weburl.URL{}, nil, err
 	}
 	defer resp.Close()
 	now := time.Now()
@@ -171,7 +171,7 @@ func Request(ctx context.Context, f Fetcher, u urlnorm.URL, hop int, wire fetch.
 		fact = Failed(resp.Status)
 	}
 	// Any other 4xx, and a redirect too many: there is none, so everything is allowed.
-	return fact, urlnorm.URL{}, resp, nil
+	return fact, weburl.URL{}, resp, nil
 }
 
 // A Fetcher makes one request. *fetch.Client is one.
@@ -251,7 +251,7 @@ func OrEarlier(answer, earlier frontier.OriginFact) frontier.OriginFact {
 
 // Fact is what the store knows of an origin, at least its name.
 func (k *Cache) Fact(ctx context.Context, origin string) (frontier.OriginFact, error) {
-	host := k.hasher.HostID(urlnorm.MustCanonical(origin + "/").Host())
+	host := k.hasher.HostID(weburl.MustCanonical(origin + "/").Host())
 	fact, ok, err := k.store.Origin(ctx, host, origin)
 	if !ok {
 		fact = frontier.OriginFact{Host: host, Origin: origin}

@@ -10,9 +10,9 @@ import (
 	"sync/atomic"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 // MaxHops is how many redirects in a row are followed.
@@ -37,7 +37,7 @@ type Scope struct {
 }
 
 // New compiles the settings and spans the start URLs.
-func New(s *config.Settings, starts []urlnorm.URL) (*Scope, error) {
+func New(s *config.Settings, starts []weburl.URL) (*Scope, error) {
 	sc := &Scope{kind: s.Scope, depth: s.MaxDepth, longest: s.MaxURLLength, skip: map[string]bool{}, starts: make(map[string]bool, len(starts)), more: map[string]bool{}}
 	for _, e := range s.SkipExtensions {
 		sc.skip[strings.ToLower(strings.TrimPrefix(e, "."))] = true
@@ -69,7 +69,7 @@ func NewMatcher(include, exclude []string) (*Matcher, error) {
 }
 
 // Check says whether u is chosen, and if not, why.
-func (m *Matcher) Check(u urlnorm.URL) Reason {
+func (m *Matcher) Check(u weburl.URL) Reason {
 	if len(m.include) > 0 && !matchAny(m.include, u.String()) {
 		return NotIncluded
 	}
@@ -80,12 +80,12 @@ func (m *Matcher) Check(u urlnorm.URL) Reason {
 }
 
 // Permits says whether the host of u may be asked at all: the setting only-hosts does not exclude it, or it is that of a start URL.
-func (s *Scope) Permits(u urlnorm.URL) bool {
+func (s *Scope) Permits(u weburl.URL) bool {
 	return !s.bound || s.only.Has(u.Host()) || s.asked[u.Host()]
 }
 
 // Extend takes a start URL's redirect target into the scope.
-func (s *Scope) Extend(u urlnorm.URL) {
+func (s *Scope) Extend(u weburl.URL) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.more[s.span(u)] = true
@@ -93,10 +93,10 @@ func (s *Scope) Extend(u urlnorm.URL) {
 }
 
 // span is what a start URL brings into the scope.
-func (s *Scope) span(u urlnorm.URL) string {
+func (s *Scope) span(u weburl.URL) string {
 	switch s.kind {
 	case "domain":
-		return strings.Clone(urlnorm.RegistrableDomain(u.Host()))
+		return strings.Clone(weburl.RegistrableDomain(u.Host()))
 	case "prefix":
 		return Directory(u)
 	}
@@ -116,13 +116,13 @@ func (s *Scope) spans(name string) bool {
 }
 
 // Directory is a URL up to the last slash of its path.
-func Directory(u urlnorm.URL) string {
+func Directory(u weburl.URL) string {
 	p := u.Path()
 	return u.Origin() + p[:strings.LastIndexByte(p, '/')+1]
 }
 
 // Contains says whether u is within what the start URLs span, whatever the filters say.
-func (s *Scope) Contains(u urlnorm.URL) bool {
+func (s *Scope) Contains(u weburl.URL) bool {
 	if !s.Permits(u) {
 		return false
 	}
@@ -130,7 +130,7 @@ func (s *Scope) Contains(u urlnorm.URL) bool {
 	case "any":
 		return true
 	case "domain":
-		return s.spans(urlnorm.RegistrableDomain(u.Host()))
+		return s.spans(weburl.RegistrableDomain(u.Host()))
 	case "subdomains":
 		for h := u.Host(); ; {
 			if s.spans(h) {
@@ -155,10 +155,10 @@ func (s *Scope) Contains(u urlnorm.URL) bool {
 }
 
 // Check says whether u belongs to the crawl, and if not, why.
-func (s *Scope) Check(u urlnorm.URL) Reason { return s.check(u, false) }
+func (s *Scope) Check(u weburl.URL) Reason { return s.check(u, false) }
 
 // check is Check, where it may be known that the scope contains u.
-func (s *Scope) check(u urlnorm.URL, contained bool) Reason {
+func (s *Scope) check(u weburl.URL, contained bool) Reason {
 	if ExceedsLimit(u) {
 		return TooLong
 	}
@@ -204,20 +204,20 @@ type Page struct {
 }
 
 // OfPage is for the links of the page at u.
-func (s *Scope) OfPage(u urlnorm.URL) Page {
+func (s *Scope) OfPage(u weburl.URL) Page {
 	return Page{scope: s, host: u.Host(), whole: s.kind != "prefix" && s.Contains(u)}
 }
 
 // Check is that of the scope.
-func (p *Page) Check(u urlnorm.URL) Reason { return p.scope.check(u, p.whole && u.Host() == p.host) }
+func (p *Page) Check(u weburl.URL) Reason { return p.scope.check(u, p.whole && u.Host() == p.host) }
 
 // ExceedsLimit says whether a URL is longer than the frontier and the store take one.
-func ExceedsLimit(u urlnorm.URL) bool {
+func ExceedsLimit(u weburl.URL) bool {
 	return len(u.String()) > frontier.MaxURL || len(u.Host()) > frontier.MaxHost
 }
 
 // Filter is the part of Check that does not depend on the start URLs.
-func (s *Scope) Filter(u urlnorm.URL) Reason {
+func (s *Scope) Filter(u weburl.URL) Reason {
 	if len(s.skip) > 0 {
 		if ext := path.Ext(u.Path()); ext != "" && s.skip[strings.ToLower(ext[1:])] {
 			return ByExtension

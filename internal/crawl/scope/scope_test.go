@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 func TestScope(t *testing.T) {
@@ -31,7 +31,7 @@ func TestScope(t *testing.T) {
 	} {
 		s := config.Defaults(config.Polite)
 		s.Scope = c.kind
-		scope, err := New(s, []urlnorm.URL{parseURL(t, c.start)})
+		scope, err := New(s, []weburl.URL{parseURL(t, c.start)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -52,7 +52,7 @@ func TestScopeOfManyStarts(t *testing.T) {
 	for _, kind := range []string{"host", "domain", "subdomains", "prefix"} {
 		s := config.Defaults(config.Polite)
 		s.Scope = kind
-		starts := make([]urlnorm.URL, n)
+		starts := make([]weburl.URL, n)
 		for i := range starts {
 			starts[i] = parseURL(t, fmt.Sprintf("http://h%d.test/a/", i))
 		}
@@ -78,7 +78,7 @@ func TestScopeFilters(t *testing.T) {
 	s.Include = []string{`/docs/`, `/blog/`}
 	s.Exclude = []string{`\?print=`}
 	s.SkipExtensions = []string{".PDF", "zip"}
-	scope, err := New(s, []urlnorm.URL{parseURL(t, "https://example.com/")})
+	scope, err := New(s, []weburl.URL{parseURL(t, "https://example.com/")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func TestScopeFilters(t *testing.T) {
 
 func TestScopeExtends(t *testing.T) {
 	s := config.Defaults(config.Polite)
-	scope, err := New(s, []urlnorm.URL{parseURL(t, "https://example.com/")})
+	scope, err := New(s, []weburl.URL{parseURL(t, "https://example.com/")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,9 +111,9 @@ func TestScopeExtends(t *testing.T) {
 	}
 }
 
-func parseURL(t testing.TB, text string) urlnorm.URL {
+func parseURL(t testing.TB, text string) weburl.URL {
 	t.Helper()
-	u, err := urlnorm.Parse(text)
+	u, err := weburl.Parse(text)
 	if err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
@@ -124,7 +124,7 @@ func parseURL(t testing.TB, text string) urlnorm.URL {
 func TestOnlyHosts(t *testing.T) {
 	s := config.Defaults(config.Polite)
 	s.Scope, s.OnlyHosts = "any", []string{"*.shop.test"}
-	scope, err := New(s, []urlnorm.URL{parseURL(t, "https://www.own.test/a/")})
+	scope, err := New(s, []weburl.URL{parseURL(t, "https://www.own.test/a/")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,13 +11,13 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/crawl/gate"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/seed"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -132,7 +132,7 @@ func seedDomains(starts []datadir.Start) []string {
 		if _, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil || !strings.Contains(host, ".") {
 			continue
 		}
-		if d := urlnorm.RegistrableDomain(host); !seen[d] {
+		if d := weburl.RegistrableDomain(host); !seen[d] {
 			seen[d] = true
 			list = append(list, d)
 		}
@@ -148,7 +148,7 @@ func (x *Indexes) ask(ctx context.Context, s *index, domain string) {
 		return
 	}
 	var skips scope.Skips
-	sum, err := s.urls(ctx, domain, func(ctx context.Context, urls []urlnorm.URL) error { return x.addSeeds(ctx, s, urls, &skips) })
+	sum, err := s.urls(ctx, domain, func(ctx context.Context, urls []weburl.URL) error { return x.addSeeds(ctx, s, urls, &skips) })
 	if err == nil {
 		// In the log this stands behind the links, so it cannot be known without them.
 		done := frontier.CrawlFact{Partition: x.o.Hasher.HostID(domain).Partition(), Name: fact, Value: strconv.AppendUint(nil, x.o.Widened, 10)}
@@ -168,7 +168,7 @@ func (x *Indexes) ask(ctx context.Context, s *index, domain string) {
 }
 
 // addSeeds adds the URLs of an index that belong to the crawl, and counts the others. They come after the entries of sitemaps and before links.
-func (x *Indexes) addSeeds(ctx context.Context, s *index, urls []urlnorm.URL, skips *scope.Skips) error {
+func (x *Indexes) addSeeds(ctx context.Context, s *index, urls []weburl.URL, skips *scope.Skips) error {
 	links := make([]frontier.Link, 0, len(urls))
 	for _, u := range urls {
 		if err := ctx.Err(); err != nil {

@@ -9,12 +9,12 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/seed"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 func TestSeedDomains(t *testing.T) {
@@ -66,9 +66,9 @@ func TestNames(t *testing.T) {
 	}
 }
 
-func mustURL(t *testing.T, text string) urlnorm.URL {
+func mustURL(t *testing.T, text string) weburl.URL {
 	t.Helper()
-	u, err := urlnorm.Parse(text)
+	u, err := weburl.Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/sitemap"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 // A Reading is one reading of a sitemap, by the worker that has leased it.
@@ -83,7 +83,7 @@ func (m *Reading) IsVouched() bool { return m.vouched[m.link.Key.Host] }
 func (m *Reading) LeaveOut() { m.facts.leaveOut(m.link.Key.Host) }
 
 // Redirect takes the target of a redirect in place of the sitemap.
-func (m *Reading) Redirect(ctx context.Context, target urlnorm.URL) error {
+func (m *Reading) Redirect(ctx context.Context, target weburl.URL) error {
 	return errors.Join(m.addChild(ctx, target, true), m.addRead(ctx))
 }
 
@@ -112,7 +112,7 @@ func (m *Reading) Finish(r frontier.Result, done func(frontier.Result) (frontier
 
 // covers is the location rule of sitemaps.org: a sitemap speaks for what lies beside or below it, and for the hosts whose robots.txt
 // names it. What it does not speak for is noted, in case that its host vouches later.
-func (m *Reading) covers(h frontier.Hasher, target urlnorm.URL) bool {
+func (m *Reading) covers(h frontier.Hasher, target weburl.URL) bool {
 	if strings.HasPrefix(target.String(), scope.Directory(m.link.URL)) {
 		return true
 	}
@@ -229,7 +229,7 @@ func (m *Reading) addRead(ctx context.Context) error {
 }
 
 // addChild takes a sitemap that an index names, or a redirect.
-func (m *Reading) addChild(ctx context.Context, u urlnorm.URL, redirect bool) error {
+func (m *Reading) addChild(ctx context.Context, u weburl.URL, redirect bool) error {
 	m.facts.leads = true
 	if why := m.refuseChild(u, redirect); why != "" {
 		if m.warnings++; m.warnings <= maxChildWarnings {
@@ -251,9 +251,9 @@ const maxChildWarnings = 10
 
 // refuseChild says why a sitemap that this one names or redirects to is not read, or "". What a voucher is worth for other hosts: an index speaks for sitemaps
 // of its own host, and a redirect may lead to another host of the domain, as from example.com to www.example.com.
-func (m *Reading) refuseChild(u urlnorm.URL, redirect bool) string {
+func (m *Reading) refuseChild(u weburl.URL, redirect bool) string {
 	from := m.link.URL.Host()
-	near := u.Host() == from || redirect && urlnorm.RegistrableDomain(u.Host()) == urlnorm.RegistrableDomain(from)
+	near := u.Host() == from || redirect && weburl.RegistrableDomain(u.Host()) == weburl.RegistrableDomain(from)
 	switch most := m.s.o.Settings.MaxSitemapDepth; {
 	case scope.ExceedsLimit(u):
 		return "its URL is too long"

@@ -10,11 +10,11 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/robotscache"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -95,7 +95,7 @@ func New(o Options) *Sitemaps {
 // the usual places. It reports whether they were requested now and need not be again; the caller stores that.
 func (s *Sitemaps) FromRobots(ctx context.Context, fact *frontier.OriginFact, a *robotscache.Answer) (requested bool, err error) {
 	origin := fact.Origin
-	u, err := urlnorm.Parse(origin + "/")
+	u, err := weburl.Parse(origin + "/")
 	if err != nil || !s.enabled || fact.SitemapsRequested && fact.SitemapsGeneration == s.o.Generation && !s.o.Again {
 		return false, nil
 	}
@@ -310,7 +310,7 @@ func (s *Sitemaps) hostCountLocked(ctx context.Context, id frontier.HostID, most
 }
 
 // inScope reports whether a sitemap is on a host of the crawl.
-func (s *Sitemaps) inScope(u urlnorm.URL) bool {
+func (s *Sitemaps) inScope(u weburl.URL) bool {
 	return s.o.StartHosts[u.Host()] || s.o.Scope.Contains(u)
 }
 

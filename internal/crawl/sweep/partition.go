@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/extsort"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -50,7 +50,7 @@ func readVisit(r *extsort.Reader) visit {
 	r.Uint64()
 	r.Uint64()
 	l := frontier.Link{Key: frontier.Key{Host: frontier.HostID(r.Uint64()), Hi: r.Uint64(), Lo: r.Uint64()}, Priority: frontier.PriorityDepth}
-	l.URL, _ = urlnorm.FromCanonical(r.Text())
+	l.URL, _ = weburl.FromCanonical(r.Text())
 	l.Source, l.Hops, l.Before.Outcome, l.Before.Counted = r.Byte(), r.Byte(), r.Byte(), r.Bool()
 	l.Depth, l.Visit, l.Before.Status, l.Before.Bytes = uint16(r.Uint64()), uint32(r.Uint64()), uint16(r.Uint64()), r.Uint64()
 	return visit{Link: l}

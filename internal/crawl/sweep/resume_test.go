@@ -9,10 +9,10 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -47,7 +47,7 @@ func (q *queue) Source() (release func()) {
 func (q *queue) Stats() frontier.Stats { return frontier.Stats{} }
 
 // newStore has pages of two hosts that were visited in generation 0, and one start page. Generation 1 has begun.
-func newStore(t *testing.T, pages int) (s *state.Store, start urlnorm.URL) {
+func newStore(t *testing.T, pages int) (s *state.Store, start weburl.URL) {
 	t.Helper()
 	s, err := state.Open(t.TempDir()+"/state", state.Options{Mode: state.CreateOnly})
 	if err != nil {
@@ -58,11 +58,11 @@ func newStore(t *testing.T, pages int) (s *state.Store, start urlnorm.URL) {
 			t.Error(err)
 		}
 	})
-	start = urlnorm.MustCanonical("http://x.test/")
+	start = weburl.MustCanonical("http://x.test/")
 	for i := range pages {
 		u := start
 		if i > 0 {
-			u = urlnorm.MustCanonical(fmt.Sprintf("http://%s.test/p%d", []string{"x", "y"}[i%2], i))
+			u = weburl.MustCanonical(fmt.Sprintf("http://%s.test/p%d", []string{"x", "y"}[i%2], i))
 		}
 		k := s.Hasher().Key(u)
 		record(t, s, frontier.Record{
@@ -86,7 +86,7 @@ func record(t *testing.T, s *state.Store, r frontier.Record) {
 }
 
 // sweeper is one of a run.
-func sweeper(t *testing.T, s *state.Store, q *queue, start urlnorm.URL) *Sweeper {
+func sweeper(t *testing.T, s *state.Store, q *queue, start weburl.URL) *Sweeper {
 	t.Helper()
 	settings := config.Defaults(config.Polite)
 	settings.Scope = "any"

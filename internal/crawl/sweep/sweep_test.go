@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -18,9 +18,9 @@ var now = time.Date(2026, 3, 8, 12, 0, 0, 0, time.UTC)
 
 // A link comes out of the sorter as it was.
 func TestVisitsAreSortedWhole(t *testing.T) {
-	u := urlnorm.MustCanonical("http://x.test/a?b")
+	u := weburl.MustCanonical("http://x.test/a?b")
 	p := state.Page{
-		Link:   frontier.Link{Key: urlnorm.NewHasher(1).Key(u), URL: u, Source: 3, Hops: 2, Depth: 4},
+		Link:   frontier.Link{Key: weburl.NewHasher(1).Key(u), URL: u, Source: 3, Hops: 2, Depth: 4},
 		Finish: &frontier.Finish{Visit: 7, Outcome: 1, Status: 404, Counted: true, Bytes: 1 << 40},
 	}
 	sorter, s := newSorter(t.TempDir()), &Sweeper{o: Options{Levels: true}}
@@ -37,7 +37,7 @@ func TestVisitsAreSortedWhole(t *testing.T) {
 // Visits are in order of what sitemaps say, of how often pages changed, and of their last check.
 func TestOrder(t *testing.T) {
 	v := func(text string, newer bool, changes, number uint32, age time.Duration) namedVisit {
-		return namedVisit{text, visit{Link: frontier.Link{URL: urlnorm.MustCanonical("http://x.test/" + text), Visit: number}, Newer: newer, Changes: changes, CheckedAt: now.Add(-age)}}
+		return namedVisit{text, visit{Link: frontier.Link{URL: weburl.MustCanonical("http://x.test/" + text), Visit: number}, Newer: newer, Changes: changes, CheckedAt: now.Add(-age)}}
 	}
 	all := []namedVisit{
 		v("listed-often", true, 2, 3, time.Hour), v("listed-old", true, 0, 3, 3*time.Hour), v("listed", true, 0, 3, time.Hour),
@@ -75,14 +75,14 @@ type namedVisit struct {
 }
 
 func TestWhichPagesAreDue(t *testing.T) {
-	start := urlnorm.MustCanonical("http://x.test/")
+	start := weburl.MustCanonical("http://x.test/")
 	settings := config.Defaults(config.Polite)
 	settings.Exclude = []string{"/private/"}
-	within, err := scope.New(settings, []urlnorm.URL{start})
+	within, err := scope.New(settings, []weburl.URL{start})
 	if err != nil {
 		t.Fatal(err)
 	}
-	hasher := urlnorm.NewHasher(1)
+	hasher := weburl.NewHasher(1)
 	s := &Sweeper{o: Options{Scope: within}, generation: 3, starts: map[frontier.Key]bool{hasher.Key(start): true}}
 	s.terms = Terms{CheckedBefore: now.Add(-time.Hour), Include: []string{"/shop/", "/private/"}, Exclude: []string{"/shop/old/"}}
 	if s.matcher, err = s.terms.matcher(); err != nil {
@@ -109,12 +109,12 @@ func TestWhichPagesAreDue(t *testing.T) {
 		"a start page":                  {"http://x.test/", nil, false},
 		"one that is queued":            {"http://x.test/shop/queued", nil, false},
 	} {
-		u := urlnorm.MustCanonical(c.url)
+		u := weburl.MustCanonical(c.url)
 		p := &state.Page{Link: frontier.Link{URL: u, Key: hasher.Key(u), Source: page.SourceLink}, Finish: &frontier.Finish{Outcome: uint8(page.OK), Status: 200, Generation: 2, CheckedAt: now.Add(-2 * time.Hour)}}
 		if c.edit != nil {
 			c.edit(p)
 		}
-		queued := map[frontier.Key]uint32{hasher.Key(urlnorm.MustCanonical("http://x.test/shop/queued")): 2}
+		queued := map[frontier.Key]uint32{hasher.Key(weburl.MustCanonical("http://x.test/shop/queued")): 2}
 		if got := s.isDue(p, queued); got != c.due {
 			t.Errorf("%s: due %v", name, got)
 		}

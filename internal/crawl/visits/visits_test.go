@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/recrawl"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 	"github.com/mapwright/mapwright/state"
 )
 
@@ -31,7 +31,7 @@ func (s *stored) Facts() map[string][]byte { return s.facts }
 // A page is asked for with conditions, unless there is a reason against it.
 func TestConditions(t *testing.T) {
 	reader := Reader([]string{"1", "links"})
-	u := urlnorm.MustCanonical("http://x.test/a")
+	u := weburl.MustCanonical("http://x.test/a")
 	for name, c := range map[string]struct {
 		generation  string
 		edit        func(*stored)
@@ -68,7 +68,7 @@ func TestConditions(t *testing.T) {
 			c.edit(s)
 		}
 		v := New(s, reader, isOutdated)
-		link := frontier.Link{URL: u, Visit: 6, Key: urlnorm.NewHasher(1).Key(u)}
+		link := frontier.Link{URL: u, Visit: 6, Key: weburl.NewHasher(1).Key(u)}
 		if c.how != recrawl.ReadNothing {
 			v.ReadAgain(link.Key, c.how)
 		}
@@ -97,7 +97,7 @@ func TestConditions(t *testing.T) {
 // In the first crawl an answer 304, which nothing asked for, is asked for once more, around caches.
 func TestUnaskedNotModified(t *testing.T) {
 	v := New(&stored{}, "", isOutdated)
-	link := frontier.Link{URL: urlnorm.MustCanonical("http://x.test/a"), Visit: 1}
+	link := frontier.Link{URL: weburl.MustCanonical("http://x.test/a"), Visit: 1}
 	for try := range 2 {
 		visit, err := v.Begin(t.Context(), &link)
 		if err != nil {

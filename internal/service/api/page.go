@@ -8,11 +8,11 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/pageindex"
 	"github.com/mapwright/mapwright/internal/service"
 	"github.com/mapwright/mapwright/internal/service/results"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 // linksTime bounds the search for links.
@@ -22,7 +22,7 @@ const linksTime = 20 * time.Second
 func (a resultRoutes) page(c *call) error {
 	q := c.query()
 	text := q.text("url")
-	u, err := urlnorm.Parse(text)
+	u, err := weburl.Parse(text)
 	if err != nil {
 		q.fault("url", "invalid", "must be an http or https URL")
 	}

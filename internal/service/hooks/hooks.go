@@ -11,11 +11,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/service"
 	"github.com/mapwright/mapwright/internal/service/webhook"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 // Hooks are all webhooks of a service.
@@ -111,12 +111,12 @@ func (in *Input) applyTo(w *service.Webhook, c *service.Caller) error {
 // privateAddress says why the address in a URL is not public; empty if it is, or if the host is a name. An address must
 // be written in its usual form: programs differ in what they take 127.1 or 0x7f000001 for.
 func privateAddress(text string) (string, error) {
-	u, err := urlnorm.Parse(text)
+	u, err := weburl.Parse(text)
 	if err != nil {
 		return "", err
 	}
 	host := strings.Trim(u.Host(), "[]")
-	if urlnorm.IsLocalhost(host) {
+	if weburl.IsLocalhost(host) {
 		return "loopback", nil
 	}
 	addr, err := netip.ParseAddr(host)

@@ -8,12 +8,12 @@ import (
 	"encoding/json"
 	"errors"
 
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/pageindex"
 	"github.com/mapwright/mapwright/internal/service"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 const (
@@ -28,7 +28,7 @@ type Finder func(url string) ([]byte, error)
 func Recorded(ctx context.Context, recorded *service.Recorded) Finder {
 	table := page.NewTable()
 	return func(url string) ([]byte, error) {
-		line, err := recorded.Page(ctx, urlnorm.MustCanonical(url))
+		line, err := recorded.Page(ctx, weburl.MustCanonical(url))
 		if err != nil || line == nil {
 			return nil, err
 		}
@@ -42,7 +42,7 @@ func RecordedPages(ctx context.Context, recorded *service.Recorded, cursor strin
 	if cursor != "" {
 		raw, err := base64.RawURLEncoding.DecodeString(cursor)
 		var ok bool
-		if search.After, ok = urlnorm.ParseKey(raw); err != nil || !ok {
+		if search.After, ok = weburl.ParseKey(raw); err != nil || !ok {
 			return nil, "", pageindex.ErrCursor
 		}
 	}

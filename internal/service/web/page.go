@@ -9,13 +9,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/pageindex"
 	"github.com/mapwright/mapwright/internal/problems"
 	"github.com/mapwright/mapwright/internal/service"
 	"github.com/mapwright/mapwright/internal/service/results"
 	"github.com/mapwright/mapwright/internal/ui"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 // pageView is what the page about one URL shows.
@@ -54,7 +54,7 @@ type linkTable struct {
 type hop struct{ URL, Text string }
 
 func showPage(q *request, c *service.Crawl) error {
-	u, err := urlnorm.Parse(q.r.URL.Query().Get("url"))
+	u, err := weburl.Parse(q.r.URL.Query().Get("url"))
 	if err != nil {
 		return &service.Error{Code: service.ErrInvalid, Detail: "This is not an http or https URL."}
 	}

@@ -1,6 +1,6 @@
 package keyset
 
-import "github.com/mapwright/mapwright/internal/urlnorm"
+import "github.com/mapwright/mapwright/frontier/weburl"
 
 // Counts counts keys: a hash table with open addressing, at most half full. The links of a crawl that are committed and not yet
 // applied go through it; with Go's map that was 7 % of the CPU while a site's URLs were being found. The zero value is empty.
@@ -21,7 +21,7 @@ const (
 )
 
 // find is the slot of a key, or the free one where it would be.
-func (t *Counts) find(k urlnorm.Key) uint64 {
+func (t *Counts) find(k weburl.Key) uint64 {
 	mask := uint64(len(t.slots) - 1)
 	i := k.Hi & mask
 	for t.slots[i].n > 0 && (t.slots[i].hi != k.Hi || t.slots[i].lo != k.Lo) {
@@ -31,10 +31,10 @@ func (t *Counts) find(k urlnorm.Key) uint64 {
 }
 
 // Has reports whether the count of a key is not zero.
-func (t *Counts) Has(k urlnorm.Key) bool { return t.n > 0 && t.slots[t.find(k)].n > 0 }
+func (t *Counts) Has(k weburl.Key) bool { return t.n > 0 && t.slots[t.find(k)].n > 0 }
 
 // Add adds one to the count of a key.
-func (t *Counts) Add(k urlnorm.Key) {
+func (t *Counts) Add(k weburl.Key) {
 	if 2*t.n >= len(t.slots) {
 		t.grow()
 	}
@@ -51,13 +51,13 @@ func (t *Counts) grow() {
 	t.slots = make([]slot, max(2*len(old), firstCounts))
 	for _, s := range old {
 		if s.n > 0 {
-			t.slots[t.find(urlnorm.Key{Hi: s.hi, Lo: s.lo})] = s
+			t.slots[t.find(weburl.Key{Hi: s.hi, Lo: s.lo})] = s
 		}
 	}
 }
 
 // Remove takes one off the count of a key, if it has one.
-func (t *Counts) Remove(k urlnorm.Key) {
+func (t *Counts) Remove(k weburl.Key) {
 	if t.n == 0 {
 		return
 	}

@@ -4,17 +4,17 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // TestCounts compares the table with a map, with keys that collide and wrap around its end.
 func TestCounts(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var counts Counts
-	model := map[urlnorm.Key]int{}
+	model := map[weburl.Key]int{}
 	for _, keys := range []uint64{8, 200, 5_000, 50} {
 		for range 4 * keys {
-			k := urlnorm.Key{Hi: r.Uint64N(keys/4+1) - 2, Lo: r.Uint64N(4)}
+			k := weburl.Key{Hi: r.Uint64N(keys/4+1) - 2, Lo: r.Uint64N(4)}
 			switch {
 			case r.IntN(5) > 1:
 				counts.Add(k)

@@ -1,6 +1,6 @@
 package keyset
 
-import "github.com/mapwright/mapwright/internal/urlnorm"
+import "github.com/mapwright/mapwright/frontier/weburl"
 
 // RecentKeys is how many of the last visits a Recent remembers at least.
 const RecentKeys = 1 << 16
@@ -16,7 +16,7 @@ type visit struct {
 }
 
 // Add adds a visit and reports whether it was not there.
-func (s *Recent) Add(k urlnorm.Key, generation uint32) bool {
+func (s *Recent) Add(k weburl.Key, generation uint32) bool {
 	v := visit{k.Hi, k.Lo, uint64(generation) + 1}
 	if s.cur.has(v) || s.old.has(v) {
 		return false

@@ -3,10 +3,10 @@ package keyset
 import (
 	"testing"
 
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
-func key(i uint64) urlnorm.Key { return urlnorm.Key{Host: 1, Hi: i * 0x9e3779b97f4a7c15, Lo: i} }
+func key(i uint64) weburl.Key { return weburl.Key{Host: 1, Hi: i * 0x9e3779b97f4a7c15, Lo: i} }
 
 func TestRecent(t *testing.T) {
 	var s Recent

@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/mapwright/mapwright/frontier"
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // Families of keys in Badger, by their first byte. All but m and k continue with a
@@ -38,7 +38,7 @@ const (
 )
 
 const (
-	keySize      = urlnorm.KeySize
+	keySize      = weburl.KeySize
 	URLKeySize   = 1 + keySize
 	QueueKeySize = 1 + 8 + 1 + 8 + 4
 )
@@ -53,7 +53,7 @@ func ParseURLKey(b []byte) (frontier.Key, bool) {
 	if len(b) != URLKeySize {
 		return frontier.Key{}, false
 	}
-	return urlnorm.ParseKey(b[1:])
+	return weburl.ParseKey(b[1:])
 }
 
 // AppendVoucherKey appends the key of a voucher.

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
+	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/disk"
-	"github.com/mapwright/mapwright/internal/urlnorm"
 )
 
 // The values in Badger. Each begins with its format version; fields may be
@@ -40,7 +40,7 @@ func urlOf(r *Reader, text string) frontier.URL {
 	if text == "" {
 		return frontier.URL{}
 	}
-	u, ok := urlnorm.FromCanonical(text)
+	u, ok := weburl.FromCanonical(text)
 	if !ok {
 		r.Fail()
 	}

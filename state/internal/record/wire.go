@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
-	"github.com/mapwright/mapwright/internal/urlnorm"
+	"github.com/mapwright/mapwright/frontier/weburl"
 )
 
 // Version is the newest form of every encoding in this package: of
@@ -180,7 +180,7 @@ func (r *Reader) host() frontier.HostID { return frontier.HostID(r.U64()) }
 
 // Key reads a Key.
 func (r *Reader) Key() frontier.Key {
-	k, ok := urlnorm.ParseKey(r.Take(keySize))
+	k, ok := weburl.ParseKey(r.Take(keySize))
 	if !ok {
 		r.Fail()
 	}
