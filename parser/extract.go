@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/net/html"
 
-	"github.com/mapwright/mapwright/internal/htmltree"
+	"github.com/mapwright/mapwright/parser/internal/htmltree"
 )
 
 // An Extractor takes texts or attribute values out of a page by CSS selector. It

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/net/html"
 
-	"github.com/mapwright/mapwright/internal/htmltree"
+	"github.com/mapwright/mapwright/parser/internal/htmltree"
 )
 
 func TestExtract(t *testing.T) {
