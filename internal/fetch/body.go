@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mapwright/mapwright/internal/http1"
+	"github.com/mapwright/mapwright/internal/web/http1"
 )
 
 // drainLimit is how much of an unwanted body is read after all: on HTTP/1 a

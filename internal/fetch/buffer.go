@@ -3,7 +3,7 @@ package fetch
 import (
 	"sync"
 
-	"github.com/mapwright/mapwright/internal/http1"
+	"github.com/mapwright/mapwright/internal/web/http1"
 )
 
 const (

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/mapwright/mapwright/frontier/weburl"
-	"github.com/mapwright/mapwright/internal/http1"
+	"github.com/mapwright/mapwright/internal/web/http1"
 )
 
 // A Client fetches. It is safe for use by any number of goroutines.

@@ -15,7 +15,7 @@
 //
 // # Round trips
 //
-// A request over HTTP/1 that goes to its host without a proxy is made by internal/http1,
+// A request over HTTP/1 that goes to its host without a proxy is made by internal/web/http1,
 // in the goroutine that calls Do. Nothing is sent twice: a kept connection that fails
 // before the first byte of an answer is an error with Dropped set, and sending the
 // request again is left to the crawl, which knows the host's pace. What net/http would

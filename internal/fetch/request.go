@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier/weburl"
-	"github.com/mapwright/mapwright/internal/http1"
+	"github.com/mapwright/mapwright/internal/web/http1"
 )
 
 // A Mode says what is wanted of a response.

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/mapwright/mapwright/internal/http1"
+	"github.com/mapwright/mapwright/internal/web/http1"
 )
 
 // errHTTP2 says that an origin speaks HTTP/2, which is left to net/http.

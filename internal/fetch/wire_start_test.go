@@ -17,7 +17,7 @@ import (
 
 	"golang.org/x/net/http2"
 
-	"github.com/mapwright/mapwright/internal/http1"
+	"github.com/mapwright/mapwright/internal/web/http1"
 )
 
 var errNotNow = errors.New("not now")
