@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/mapwright/mapwright/internal/fetch"
+	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
 // memoryWeb is a web in memory, without a network, for crawls of which only the stored state matters. Pages are numbered, and page n is on

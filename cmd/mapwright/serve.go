@@ -22,7 +22,6 @@ import (
 
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/disk"
-	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/service"
 	"github.com/mapwright/mapwright/internal/service/api"
 	"github.com/mapwright/mapwright/internal/service/hooks"
@@ -30,6 +29,7 @@ import (
 	"github.com/mapwright/mapwright/internal/service/schedules"
 	"github.com/mapwright/mapwright/internal/service/web"
 	"github.com/mapwright/mapwright/internal/service/webhook"
+	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
 const day = 24 * time.Hour

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/mapwright/mapwright/frontier/weburl"
-	"github.com/mapwright/mapwright/internal/fetch"
+	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
 // The checks are those of the packages that use the values, so that a bad one is refused with all the others, before anything

@@ -3,7 +3,7 @@ package config
 import (
 	"time"
 
-	"github.com/mapwright/mapwright/internal/fetch"
+	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
 // Defaults are the values of a profile without any other layer. An unknown profile gets those of polite.

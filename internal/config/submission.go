@@ -12,7 +12,7 @@ import (
 	"strings"
 
 	"github.com/mapwright/mapwright/frontier/weburl"
-	"github.com/mapwright/mapwright/internal/fetch"
+	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
 // A Submission is what a caller of a service asks of a crawl, and what the caller may ask.

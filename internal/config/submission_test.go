@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mapwright/mapwright/internal/fetch"
+	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
 // probes are values for a setting: the default, and one that differs from it.

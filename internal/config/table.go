@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mapwright/mapwright/internal/fetch"
+	"github.com/mapwright/mapwright/internal/web/fetch"
 	"github.com/mapwright/mapwright/parser"
 )
 

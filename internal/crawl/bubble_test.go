@@ -11,8 +11,8 @@ import (
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/crawl/report"
-	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
 // inBubble runs a test beside others, in a bubble of testing/synctest: time passes only when every goroutine waits, so times are exact

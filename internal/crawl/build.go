@@ -14,9 +14,9 @@ import (
 	"github.com/mapwright/mapwright/internal/cluster/session"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
-	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/seed"
+	"github.com/mapwright/mapwright/internal/web/fetch"
 	"github.com/mapwright/mapwright/state"
 )
 

@@ -25,9 +25,9 @@ import (
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/crawl/report"
-	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
 // A testCluster is a crawl of several machines of one process, over an engine in memory, in a bubble.

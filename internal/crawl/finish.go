@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
-	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/recrawl"
+	"github.com/mapwright/mapwright/internal/web/fetch"
 	"github.com/mapwright/mapwright/state"
 )
 

@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
 // Many hosts with few pages each, of which only some are kept at hand and few connections are kept open: all is found, no host is forgotten

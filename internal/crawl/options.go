@@ -12,8 +12,8 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
-	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/metrics"
+	"github.com/mapwright/mapwright/internal/web/fetch"
 	"github.com/mapwright/mapwright/wal"
 )
 

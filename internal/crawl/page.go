@@ -20,10 +20,10 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/crawl/sweep"
 	"github.com/mapwright/mapwright/internal/crawl/visits"
-	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/recrawl"
 	"github.com/mapwright/mapwright/internal/traps"
+	"github.com/mapwright/mapwright/internal/web/fetch"
 	"github.com/mapwright/mapwright/parser"
 	"github.com/mapwright/mapwright/state"
 )

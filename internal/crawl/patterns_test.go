@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/mapwright/mapwright/internal/crawl/report"
-	"github.com/mapwright/mapwright/internal/fetch"
+	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
 // tellingFetcher tells when a page has arrived.

@@ -16,7 +16,7 @@ import (
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/crawl/report"
-	"github.com/mapwright/mapwright/internal/fetch"
+	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
 // timedWeb is a web in a bubble that notes when each URL was requested. An answer "> URL" is a redirect, which takes 100 ms; all others take no

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
 // lateRobots lets the first requests for a robots.txt time out.

@@ -13,8 +13,8 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/robotscache"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/crawl/seeding"
-	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
 // robotsRepeats is how often a request that timed out is sent again. Without robots.txt a crawl goes on as if everything were

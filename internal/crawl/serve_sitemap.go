@@ -12,8 +12,8 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/crawl/seeding"
-	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
 // sitemapTimeout is for a whole sitemap, which may be large and is read while the crawl goes on. sitemapBytes only stops one that never

@@ -11,7 +11,7 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/denied"
 	"github.com/mapwright/mapwright/internal/crawl/gate"
 	"github.com/mapwright/mapwright/internal/crawl/robotscache"
-	"github.com/mapwright/mapwright/internal/fetch"
+	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
 // SharedOptions bound what the crawls of a process use together.

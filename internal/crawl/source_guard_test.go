@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/mapwright/mapwright/internal/config"
-	"github.com/mapwright/mapwright/internal/fetch"
+	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
 // An index whose address the user chose may be on a private address, on that port. The default address may not, nor may another port.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier/weburl"
-	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
 // refusingFetcher refuses the start of the first requests for every URL.

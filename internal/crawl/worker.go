@@ -16,9 +16,9 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/gate"
 	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/crawl/robotscache"
-	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/metrics"
 	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
 // server is what serving a lease needs, whatever it is for.

@@ -16,7 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/mapwright/mapwright/frontier/weburl"
-	"github.com/mapwright/mapwright/internal/fetch"
+	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -14,7 +14,7 @@ import (
 	"strings"
 
 	"github.com/mapwright/mapwright/frontier/weburl"
-	"github.com/mapwright/mapwright/internal/fetch"
+	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
 // A Fetcher makes one request. *fetch.Client is one.

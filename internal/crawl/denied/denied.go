@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 
 	"github.com/mapwright/mapwright/internal/config"
-	"github.com/mapwright/mapwright/internal/fetch"
+	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
 // ErrHost is why a request to a denied host was not made, or was ended.

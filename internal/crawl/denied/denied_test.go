@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/mapwright/mapwright/frontier/weburl"
-	"github.com/mapwright/mapwright/internal/fetch"
+	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
 // inner answers with a stream, or after its context has ended if hold is set.

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/mapwright/mapwright/internal/config"
-	"github.com/mapwright/mapwright/internal/fetch"
+	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
 // names tells the sources of URLs which hosts exist, as this crawl would find them: by --resolve, then by DNS.

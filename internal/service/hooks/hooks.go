@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier/weburl"
-	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/service"
 	"github.com/mapwright/mapwright/internal/service/webhook"
+	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
 // Hooks are all webhooks of a service.

@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier/pace"
-	"github.com/mapwright/mapwright/internal/fetch"
 	"github.com/mapwright/mapwright/internal/service"
 	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
 // anyName resolves every name to one public address. The connections of a bubble are pipes, so nothing connects to it.

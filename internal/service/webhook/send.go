@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/mapwright/mapwright/internal/fetch"
+	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 
 const (

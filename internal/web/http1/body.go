@@ -8,7 +8,7 @@ import (
 )
 
 // readBuffer holds a usual page, which then comes with one read instead of three: a
-// tenth of what fetching it costs (BenchmarkDo of internal/fetch).
+// tenth of what fetching it costs (BenchmarkDo of internal/web/fetch).
 const readBuffer = 16 << 10
 
 // Memory is what an exchange needs and a kept connection does not: the bytes of the

@@ -146,7 +146,7 @@ func TestPrivateHeaders(t *testing.T) {
 
 // The headers that docs/network.md says are sent to every host are those of IsPublicHeader.
 func TestPublicHeadersAreDocumented(t *testing.T) {
-	doc, err := os.ReadFile(filepath.Join("..", "..", "docs", "network.md"))
+	doc, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "network.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
