@@ -14,7 +14,7 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl"
 	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/crawl/robotscache"
-	"github.com/mapwright/mapwright/internal/robots"
+	"github.com/mapwright/mapwright/internal/web/robots"
 )
 
 // robotsDecision is what 'robots --json' prints for each URL.

@@ -13,9 +13,9 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/robotscache"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/robots"
 	"github.com/mapwright/mapwright/internal/traps"
 	"github.com/mapwright/mapwright/internal/web/fetch"
+	"github.com/mapwright/mapwright/internal/web/robots"
 	"github.com/mapwright/mapwright/parser"
 )
 
