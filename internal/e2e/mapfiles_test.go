@@ -14,7 +14,7 @@ import (
 
 	"github.com/mapwright/mapwright/internal/export"
 	"github.com/mapwright/mapwright/internal/sitemap"
-	"github.com/mapwright/mapwright/internal/sitemap/sitemaptest"
+	"github.com/mapwright/mapwright/internal/test/sitemaptest"
 	"github.com/mapwright/mapwright/internal/testweb"
 )
 

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/recrawl"
-	"github.com/mapwright/mapwright/internal/sitemap/sitemaptest"
+	"github.com/mapwright/mapwright/internal/test/sitemaptest"
 	"github.com/mapwright/mapwright/internal/testweb"
 )
 

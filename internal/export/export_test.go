@@ -23,7 +23,7 @@ import (
 
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/sitemap"
-	"github.com/mapwright/mapwright/internal/sitemap/sitemaptest"
+	"github.com/mapwright/mapwright/internal/test/sitemaptest"
 )
 
 // indexable is a page that belongs into an XML sitemap.

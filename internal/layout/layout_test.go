@@ -92,7 +92,7 @@ var allowedImports = map[string][]string{
 	"internal/service/story":       {"*"},
 	"internal/service/webhook":     {"internal/web/fetch"},
 	"internal/sitemap":             {},
-	"internal/sitemap/sitemaptest": {},
+	"internal/test/sitemaptest":    {},
 	"internal/service":             {"frontier", "internal/config", "internal/crawl", "internal/crawl/datadir", "internal/crawl/monitor", "internal/crawl/report", "internal/disk", "internal/export", "internal/page", "internal/problems", "internal/service/db", "internal/slot", "frontier/weburl", "state"},
 	"internal/service/db":          {"internal/disk"},
 	"internal/slot":                {},

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mapwright/mapwright/internal/sitemap/sitemaptest"
+	"github.com/mapwright/mapwright/internal/test/sitemaptest"
 )
 
 func TestConformance(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier/weburl"
-	"github.com/mapwright/mapwright/internal/sitemap/sitemaptest"
+	"github.com/mapwright/mapwright/internal/test/sitemaptest"
 )
 
 func sample() []Entry {
