@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/export"
-	"github.com/mapwright/mapwright/internal/sitemap"
 	"github.com/mapwright/mapwright/internal/test/sitemaptest"
 	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/web/sitemap"
 )
 
 var mapPages = flag.Int("map-pages", 3000, "pages of the site that TestLargeMap crawls")

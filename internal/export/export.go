@@ -13,7 +13,7 @@ import (
 
 	"github.com/mapwright/mapwright/internal/disk"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/sitemap"
+	"github.com/mapwright/mapwright/internal/web/sitemap"
 )
 
 // Source is where pages come from, in a stable order.

@@ -22,8 +22,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/sitemap"
 	"github.com/mapwright/mapwright/internal/test/sitemaptest"
+	"github.com/mapwright/mapwright/internal/web/sitemap"
 )
 
 // indexable is a page that belongs into an XML sitemap.

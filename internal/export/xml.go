@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mapwright/mapwright/internal/disk"
-	"github.com/mapwright/mapwright/internal/sitemap"
+	"github.com/mapwright/mapwright/internal/web/sitemap"
 )
 
 // xmlFiles writes the XML sitemaps: one file if everything fits, else parts and an index over them. If there are pages of

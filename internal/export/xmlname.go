@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/mapwright/mapwright/internal/sitemap"
+	"github.com/mapwright/mapwright/internal/web/sitemap"
 )
 
 // hostOf is the host of a canonical URL, with its port if it has one.

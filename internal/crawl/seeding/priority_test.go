@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mapwright/mapwright/internal/sitemap"
+	"github.com/mapwright/mapwright/internal/web/sitemap"
 )
 
 func TestEntryPriority(t *testing.T) {
