@@ -12,7 +12,7 @@ import (
 	"github.com/mapwright/mapwright/internal/cluster/overview"
 	"github.com/mapwright/mapwright/internal/cluster/session"
 	"github.com/mapwright/mapwright/internal/config"
-	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/datadir"
 )
 
 // The help of join lists what it takes, and not what is set for all machines.

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/datadir"
 )
 
 const (

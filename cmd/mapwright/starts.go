@@ -12,7 +12,7 @@ import (
 	"golang.org/x/text/encoding/unicode"
 	"golang.org/x/text/transform"
 
-	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/datadir"
 )
 
 // readStarts turns the --start-url arguments into start URLs: a URL, a bare domain, a file with one per line, or - for standard

@@ -3,7 +3,7 @@ package crawl
 import (
 	"testing"
 
-	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/testweb"
 )
 

@@ -18,8 +18,8 @@ import (
 	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl"
-	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
+	"github.com/mapwright/mapwright/internal/datadir"
 )
 
 // Crawls are the crawls of the service. A caller without the scope admin finds those of its account only; other scopes are checked by the caller of its methods.

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/cluster"
-	"github.com/mapwright/mapwright/internal/crawl/datadir"
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
+	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
 )
 

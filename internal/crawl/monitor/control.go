@@ -14,7 +14,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/export"
 )
 

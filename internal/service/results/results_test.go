@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mapwright/mapwright/internal/crawl/datadir"
+	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/pageindex"
 )
 
