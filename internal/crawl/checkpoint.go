@@ -13,8 +13,8 @@ import (
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/crawl/report"
+	"github.com/mapwright/mapwright/internal/crawl/traps"
 	"github.com/mapwright/mapwright/internal/metrics"
-	"github.com/mapwright/mapwright/internal/traps"
 	"github.com/mapwright/mapwright/state"
 	"github.com/mapwright/mapwright/wal"
 )

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/mapwright/mapwright/internal/config"
-	"github.com/mapwright/mapwright/internal/traps"
+	"github.com/mapwright/mapwright/internal/crawl/traps"
 )
 
 // withData adds data to a page, which is a part of its text only if links are taken from it. So --structured-links is

@@ -7,9 +7,9 @@ import (
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/crawl/seeding"
+	"github.com/mapwright/mapwright/internal/crawl/traps"
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/traps"
 )
 
 // seeds are the URLs that a run begins with, and the public indexes that name more.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mapwright/mapwright/internal/traps"
+	"github.com/mapwright/mapwright/internal/crawl/traps"
 )
 
 // calendarForms are calendars without an end: what a page is called, and how far its neighbours are. The URI of a page is

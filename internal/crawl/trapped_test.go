@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"github.com/mapwright/mapwright/internal/crawl/scope"
+	"github.com/mapwright/mapwright/internal/crawl/traps"
 	"github.com/mapwright/mapwright/internal/testweb"
-	"github.com/mapwright/mapwright/internal/traps"
 )
 
 // The crawl of a host with traps ends, finds all its real pages, asks for few URLs of the traps and names them.

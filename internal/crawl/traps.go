@@ -9,10 +9,10 @@ import (
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/robotscache"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
+	"github.com/mapwright/mapwright/internal/crawl/traps"
 	"github.com/mapwright/mapwright/internal/crawl/visits"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/recrawl"
-	"github.com/mapwright/mapwright/internal/traps"
 )
 
 // trapRules are the thresholds of traps.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mapwright/mapwright/internal/traps"
+	"github.com/mapwright/mapwright/internal/crawl/traps"
 )
 
 // someWords is a text of letters that is another one for every number.

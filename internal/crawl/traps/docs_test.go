@@ -15,7 +15,7 @@ func TestTrapsAreDocumented(t *testing.T) {
 		"traps.md":         "(?m)^\\| `([a-z_]+)` \\| `--",
 		"sitemap-jsonl.md": "(?m)^\\| `trap` \\| .* Which: (.*) \\|$",
 	} {
-		text, err := os.ReadFile(filepath.Join("..", "..", "docs", name))
+		text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", name))
 		if err != nil {
 			t.Fatal(err)
 		}
