@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mapwright/mapwright/internal/recrawl"
+	"github.com/mapwright/mapwright/internal/crawl/recrawl"
 	"github.com/mapwright/mapwright/internal/test/sitemaptest"
 	"github.com/mapwright/mapwright/internal/testweb"
 )

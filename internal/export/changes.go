@@ -6,8 +6,8 @@ import (
 	"iter"
 	"path/filepath"
 
+	"github.com/mapwright/mapwright/internal/crawl/recrawl"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/recrawl"
 )
 
 // ChangesName is the file that lists what a recrawl found changed.

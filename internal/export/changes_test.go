@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mapwright/mapwright/internal/crawl/recrawl"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/recrawl"
 )
 
 // theseChanges are changes of pages, and after them an error if it is not nil.

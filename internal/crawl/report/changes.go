@@ -8,9 +8,9 @@ import (
 	"strconv"
 
 	"github.com/mapwright/mapwright/frontier/weburl"
+	"github.com/mapwright/mapwright/internal/crawl/recrawl"
 	"github.com/mapwright/mapwright/internal/export"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/recrawl"
 	"github.com/mapwright/mapwright/state"
 )
 

@@ -2,7 +2,7 @@ package visits
 
 import (
 	"github.com/mapwright/mapwright/frontier"
-	"github.com/mapwright/mapwright/internal/recrawl"
+	"github.com/mapwright/mapwright/internal/crawl/recrawl"
 )
 
 // verifyFirst is how many answers 304 of each host are verified, beside the sample.

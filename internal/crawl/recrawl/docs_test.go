@@ -14,7 +14,7 @@ import (
 // The tables of docs/changes-jsonl.md and the properties of its schema are the fields of a line and the facts that are compared.
 func TestChangesAreDocumented(t *testing.T) {
 	read := func(name string) []byte {
-		text, err := os.ReadFile(filepath.Join("..", "..", "docs", name))
+		text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", name))
 		if err != nil {
 			t.Fatal(err)
 		}

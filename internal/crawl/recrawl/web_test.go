@@ -13,8 +13,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/mapwright/mapwright/frontier/weburl"
+	"github.com/mapwright/mapwright/internal/crawl/recrawl"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/recrawl"
 	"github.com/mapwright/mapwright/internal/testweb"
 	"github.com/mapwright/mapwright/parser"
 )
