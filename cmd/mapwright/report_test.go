@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/export"
+	"github.com/mapwright/mapwright/internal/results/report"
 )
 
 func TestSeconds(t *testing.T) {

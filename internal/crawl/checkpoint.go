@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/mapwright/mapwright/frontier"
-	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/crawl/traps"
 	"github.com/mapwright/mapwright/internal/metrics"
+	"github.com/mapwright/mapwright/internal/results/report"
 	"github.com/mapwright/mapwright/state"
 	"github.com/mapwright/mapwright/wal"
 )

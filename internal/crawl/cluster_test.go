@@ -23,9 +23,9 @@ import (
 	"github.com/mapwright/mapwright/internal/cluster/replay"
 	"github.com/mapwright/mapwright/internal/cluster/session"
 	"github.com/mapwright/mapwright/internal/config"
-	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/results/report"
 	"github.com/mapwright/mapwright/internal/testweb"
 	"github.com/mapwright/mapwright/internal/web/fetch"
 )

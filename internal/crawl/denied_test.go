@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/config"
-	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/datadir"
+	"github.com/mapwright/mapwright/internal/results/report"
 )
 
 // A host that is denied while it is asked: the request ends, no other one is made, and its URLs are host_blocked in every crawl of the process, also in one that

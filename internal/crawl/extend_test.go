@@ -9,8 +9,8 @@ import (
 
 	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
-	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/datadir"
+	"github.com/mapwright/mapwright/internal/results/report"
 )
 
 func mustURL(t testing.TB, text string) weburl.URL {

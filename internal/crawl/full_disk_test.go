@@ -6,8 +6,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/datadir"
+	"github.com/mapwright/mapwright/internal/results/report"
 	"github.com/mapwright/mapwright/internal/testweb"
 	"github.com/mapwright/mapwright/wal"
 )

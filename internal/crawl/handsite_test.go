@@ -13,9 +13,9 @@ import (
 	"testing"
 
 	"github.com/mapwright/mapwright/internal/config"
-	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/results/report"
 )
 
 // handSite is a web of hand-written hosts: each URL, without its scheme, and what it answers. A text is a page; a handler is asked.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/config"
-	"github.com/mapwright/mapwright/internal/crawl/report"
+	"github.com/mapwright/mapwright/internal/results/report"
 )
 
 // limits ends a crawl at its limits and warns before. Safety caps come first, then what the user asked for.

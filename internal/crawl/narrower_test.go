@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	"github.com/mapwright/mapwright/internal/config"
-	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/results/report"
 )
 
 // resume goes on with the crawl of a directory, or begins the given recrawl of it.

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/config"
-	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/problems"
+	"github.com/mapwright/mapwright/internal/results/report"
 )
 
 // wantProblems compares the URLs that a report names for some problems.

@@ -18,8 +18,8 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/config"
-	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/datadir"
+	"github.com/mapwright/mapwright/internal/results/report"
 	"github.com/mapwright/mapwright/internal/testweb"
 	"github.com/mapwright/mapwright/internal/web/fetch"
 )

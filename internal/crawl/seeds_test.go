@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/config"
-	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/crawl/seeding"
 	"github.com/mapwright/mapwright/internal/datadir"
+	"github.com/mapwright/mapwright/internal/results/report"
 )
 
 func newDataDir(t *testing.T) datadir.Dir { return datadir.Dir(filepath.Join(t.TempDir(), "data")) }

@@ -16,9 +16,9 @@ import (
 
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
-	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/export"
+	"github.com/mapwright/mapwright/internal/results/report"
 )
 
 // A busySite is one site at a name that other sites have too. It counts the requests that do not come from its crawl.

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	crawlreport "github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/pageindex"
 	"github.com/mapwright/mapwright/internal/problems"
 	"github.com/mapwright/mapwright/internal/reporthtml"
+	crawlreport "github.com/mapwright/mapwright/internal/results/report"
 	"github.com/mapwright/mapwright/internal/testweb"
 )
 

@@ -13,7 +13,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/mapwright/mapwright/internal/browsertest"
-	"github.com/mapwright/mapwright/internal/crawl/report"
+	"github.com/mapwright/mapwright/internal/results/report"
 )
 
 // save writes a page to a file.

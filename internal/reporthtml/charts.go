@@ -9,9 +9,9 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/mapwright/mapwright/internal/chart"
-	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/pagestats"
+	"github.com/mapwright/mapwright/internal/results/report"
 	"github.com/mapwright/mapwright/internal/ui"
 	"github.com/mapwright/mapwright/internal/words"
 )

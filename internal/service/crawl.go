@@ -7,9 +7,9 @@ import (
 
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
-	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/problems"
+	"github.com/mapwright/mapwright/internal/results/report"
 )
 
 // Crawl is one crawl of the service as users see it.

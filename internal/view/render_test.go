@@ -13,7 +13,7 @@ import (
 
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
 
-	"github.com/mapwright/mapwright/internal/crawl/report"
+	"github.com/mapwright/mapwright/internal/results/report"
 
 	"pgregory.net/rapid"
 )

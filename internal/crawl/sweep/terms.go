@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
-	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/crawl/scope"
+	"github.com/mapwright/mapwright/internal/results/report"
 )
 
 // Terms say when a recrawl began, and which URLs it visits again. They are stored with its generation, so that a resume goes on with them.

@@ -3,8 +3,8 @@ package api
 import (
 	"net/http"
 
-	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/problems"
+	"github.com/mapwright/mapwright/internal/results/report"
 	"github.com/mapwright/mapwright/internal/service"
 )
 

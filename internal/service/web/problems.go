@@ -18,10 +18,10 @@ import (
 
 	"github.com/mapwright/mapwright/internal/chart"
 	"github.com/mapwright/mapwright/internal/crawl/recrawl"
-	"github.com/mapwright/mapwright/internal/crawl/report"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/problems"
 	"github.com/mapwright/mapwright/internal/reporthtml"
+	"github.com/mapwright/mapwright/internal/results/report"
 	"github.com/mapwright/mapwright/internal/service"
 	"github.com/mapwright/mapwright/internal/ui"
 	"github.com/mapwright/mapwright/internal/words"
