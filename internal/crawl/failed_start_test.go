@@ -7,7 +7,7 @@ import (
 	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/datadir"
-	"github.com/mapwright/mapwright/internal/export"
+	"github.com/mapwright/mapwright/internal/results/export"
 )
 
 // A crawl that fails before it begins leaves a directory that the next start can use.

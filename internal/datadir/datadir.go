@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"unicode"
 
-	"github.com/mapwright/mapwright/internal/export"
+	"github.com/mapwright/mapwright/internal/results/export"
 	"github.com/mapwright/mapwright/state"
 )
 

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mapwright/mapwright/internal/export"
+	"github.com/mapwright/mapwright/internal/results/export"
 	"github.com/mapwright/mapwright/internal/test/sitemaptest"
 	"github.com/mapwright/mapwright/internal/testweb"
 	"github.com/mapwright/mapwright/internal/web/sitemap"

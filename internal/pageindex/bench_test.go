@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mapwright/mapwright/internal/export"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/problems"
+	"github.com/mapwright/mapwright/internal/results/export"
 )
 
 // addressFormat is the form of the URLs: section and page.

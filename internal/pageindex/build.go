@@ -15,10 +15,10 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/mapwright/mapwright/internal/clickdepth"
-	"github.com/mapwright/mapwright/internal/export"
 	"github.com/mapwright/mapwright/internal/extsort"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/problems"
+	"github.com/mapwright/mapwright/internal/results/export"
 )
 
 // Names of temporary files of Build: the index, and what is sorted.

@@ -18,8 +18,8 @@ import (
 
 	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/disk"
-	"github.com/mapwright/mapwright/internal/export"
 	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/results/export"
 )
 
 // A Builder makes the index of a directory: Add for every line of sitemap.jsonl in its order, then Finish when sitemap.jsonl has its name. Close removes what an index

@@ -13,7 +13,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"github.com/mapwright/mapwright/internal/export"
+	"github.com/mapwright/mapwright/internal/results/export"
 )
 
 // Index is an open index with its sitemap.jsonl. Both stay as they are when an export replaces the files. It is safe for concurrent use.

@@ -17,9 +17,9 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/clickdepth"
-	"github.com/mapwright/mapwright/internal/export"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/problems"
+	"github.com/mapwright/mapwright/internal/results/export"
 )
 
 // site is a crawl with made-up pages in a directory.

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/datadir"
-	"github.com/mapwright/mapwright/internal/export"
+	"github.com/mapwright/mapwright/internal/results/export"
 )
 
 // The control socket takes one request and one answer per connection, each a line of JSON.
