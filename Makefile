@@ -61,7 +61,7 @@ cluster-bench: ## one machine over PostgreSQL beside none in scenario (b), the r
 service-bench: ## reads, memory and events of a server with 1,000 crawls and 300 clients, the processor time of 100 open dashboards beside a crawl, and the 99th percentile of every filter and order of a million pages
 	$(GO) test -run '^$$' -bench BenchmarkService -benchtime 1x -count $(COUNT) -timeout 60m ./internal/service/story
 	$(GO) test -run '^$$' -bench Dashboards -benchtime 1x -count $(COUNT) -timeout 60m ./bench
-	$(GO) test -run '^$$' -bench Query -benchtime 100x -count $(COUNT) -timeout 60m ./internal/pageindex
+	$(GO) test -run '^$$' -bench Query -benchtime 100x -count $(COUNT) -timeout 60m ./internal/results/pageindex
 
 browser-test: ## pages in a real browser (Debian's Chromium) with axe-core; pictures of them go to SCREENSHOTS (default bin/screenshots). BROWSER=short makes, watches and reads one crawl
 	BROWSER=$(BROWSER) ./scripts/need-chromium.sh

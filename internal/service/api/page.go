@@ -10,7 +10,7 @@ import (
 
 	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/datadir"
-	"github.com/mapwright/mapwright/internal/pageindex"
+	"github.com/mapwright/mapwright/internal/results/pageindex"
 	"github.com/mapwright/mapwright/internal/service"
 	"github.com/mapwright/mapwright/internal/service/results"
 )

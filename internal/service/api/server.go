@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mapwright/mapwright/internal/pageindex"
+	"github.com/mapwright/mapwright/internal/results/pageindex"
 	"github.com/mapwright/mapwright/internal/service"
 	"github.com/mapwright/mapwright/internal/service/hooks"
 	"github.com/mapwright/mapwright/internal/service/hosts"

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/datadir"
-	"github.com/mapwright/mapwright/internal/pageindex"
+	"github.com/mapwright/mapwright/internal/results/pageindex"
 )
 
 // The search for the links of a page ends with its time, and says so.

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"github.com/mapwright/mapwright/internal/browsertest"
-	"github.com/mapwright/mapwright/internal/pageindex"
+	"github.com/mapwright/mapwright/internal/results/pageindex"
 	"github.com/mapwright/mapwright/internal/service"
 )
 
