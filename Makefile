@@ -117,7 +117,7 @@ cross: ## vet everything, tests too, for each system and processor that is suppo
 docs: ## write the tables and the schema in docs again that follow from the code
 	$(GO) test ./internal/page -run 'Documented|Schema' -update
 	$(GO) test ./internal/config -run Documented -update
-	$(GO) test ./internal/problems -run Documented -update
+	$(GO) test ./internal/results/problems -run Documented -update
 
 demo: ## serve a built-in site on loopback and crawl it
 	$(GO) run ./cmd/mapwright demo

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mapwright/mapwright/internal/problems"
+	"github.com/mapwright/mapwright/internal/results/problems"
 )
 
 // The closing table, broken_links of report.json, problems.jsonl and report.html name the same URLs as broken links.

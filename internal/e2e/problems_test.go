@@ -14,7 +14,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/mapwright/mapwright/internal/problems"
+	"github.com/mapwright/mapwright/internal/results/problems"
 	"github.com/mapwright/mapwright/internal/testweb/problemsite"
 )
 

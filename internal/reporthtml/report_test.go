@@ -17,8 +17,8 @@ import (
 	"github.com/mapwright/mapwright/internal/htmltest"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/pagestats"
-	"github.com/mapwright/mapwright/internal/problems"
 	"github.com/mapwright/mapwright/internal/results/export"
+	"github.com/mapwright/mapwright/internal/results/problems"
 	"github.com/mapwright/mapwright/internal/results/report"
 	"github.com/mapwright/mapwright/internal/ui"
 )

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/problems"
 	"github.com/mapwright/mapwright/internal/results/export"
+	"github.com/mapwright/mapwright/internal/results/problems"
 )
 
 // addressFormat is the form of the URLs: section and page.

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/problems"
+	"github.com/mapwright/mapwright/internal/results/problems"
 )
 
 // plainLine is what a reader of sitemap.jsonl without this program sees of a page.

@@ -18,8 +18,8 @@ import (
 
 	"github.com/mapwright/mapwright/internal/clickdepth"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/problems"
 	"github.com/mapwright/mapwright/internal/results/export"
+	"github.com/mapwright/mapwright/internal/results/problems"
 )
 
 // site is a crawl with made-up pages in a directory.

@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/problems"
+	"github.com/mapwright/mapwright/internal/results/problems"
 )
 
 // Filter says which pages are wanted: those for which every field that is set holds. The zero value lets all pass.

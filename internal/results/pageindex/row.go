@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/problems"
+	"github.com/mapwright/mapwright/internal/results/problems"
 )
 
 // Row is what the index has of a page.

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/problems"
 	"github.com/mapwright/mapwright/internal/results/pageindex"
+	"github.com/mapwright/mapwright/internal/results/problems"
 	"github.com/mapwright/mapwright/internal/words"
 )
 

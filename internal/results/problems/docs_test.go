@@ -13,7 +13,7 @@ var update = flag.Bool("update", false, "write the document again")
 
 // What follows the mark in docs/problems.md is the table of problems.
 func TestProblemsAreDocumented(t *testing.T) {
-	path := filepath.Join("..", "..", "docs", "problems.md")
+	path := filepath.Join("..", "..", "..", "docs", "problems.md")
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
