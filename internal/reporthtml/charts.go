@@ -10,7 +10,7 @@ import (
 
 	"github.com/mapwright/mapwright/internal/chart"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/pagestats"
+	"github.com/mapwright/mapwright/internal/results/pagestats"
 	"github.com/mapwright/mapwright/internal/results/report"
 	"github.com/mapwright/mapwright/internal/ui"
 	"github.com/mapwright/mapwright/internal/words"

@@ -6,7 +6,7 @@ import (
 	"github.com/mapwright/mapwright/internal/clickdepth"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/pagestats"
+	"github.com/mapwright/mapwright/internal/results/pagestats"
 	"github.com/mapwright/mapwright/state"
 )
 

@@ -12,8 +12,8 @@ import (
 
 	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/pagestats"
 	"github.com/mapwright/mapwright/internal/results/export"
+	"github.com/mapwright/mapwright/internal/results/pagestats"
 	"github.com/mapwright/mapwright/internal/results/problems"
 	"github.com/mapwright/mapwright/internal/words"
 )
