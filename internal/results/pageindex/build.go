@@ -14,9 +14,9 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
-	"github.com/mapwright/mapwright/internal/clickdepth"
 	"github.com/mapwright/mapwright/internal/extsort"
 	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/results/clickdepth"
 	"github.com/mapwright/mapwright/internal/results/export"
 	"github.com/mapwright/mapwright/internal/results/problems"
 )

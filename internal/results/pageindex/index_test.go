@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mapwright/mapwright/internal/clickdepth"
 	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/results/clickdepth"
 	"github.com/mapwright/mapwright/internal/results/export"
 	"github.com/mapwright/mapwright/internal/results/problems"
 )

@@ -3,9 +3,9 @@ package report
 import (
 	"context"
 
-	"github.com/mapwright/mapwright/internal/clickdepth"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/results/clickdepth"
 	"github.com/mapwright/mapwright/internal/results/pagestats"
 	"github.com/mapwright/mapwright/state"
 )
