@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mapwright/mapwright/internal/reporthtml"
 	"github.com/mapwright/mapwright/internal/results/pageindex"
 	"github.com/mapwright/mapwright/internal/results/problems"
 	crawlreport "github.com/mapwright/mapwright/internal/results/report"
+	"github.com/mapwright/mapwright/internal/results/reporthtml"
 	"github.com/mapwright/mapwright/internal/testweb"
 )
 
