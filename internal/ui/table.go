@@ -7,7 +7,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"github.com/mapwright/mapwright/internal/chart"
+	"github.com/mapwright/mapwright/internal/results/chart"
 )
 
 // Table is the data of the template table: its first rows, and how many more there are.

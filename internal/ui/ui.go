@@ -15,8 +15,8 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"github.com/mapwright/mapwright/internal/chart"
 	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/results/chart"
 )
 
 //go:embed style.css sort.js templates

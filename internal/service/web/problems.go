@@ -16,9 +16,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/mapwright/mapwright/internal/chart"
 	"github.com/mapwright/mapwright/internal/crawl/recrawl"
 	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/results/chart"
 	"github.com/mapwright/mapwright/internal/results/problems"
 	"github.com/mapwright/mapwright/internal/results/report"
 	"github.com/mapwright/mapwright/internal/results/reporthtml"
