@@ -12,7 +12,7 @@ import (
 	"github.com/mapwright/mapwright/internal/results/chart"
 	"github.com/mapwright/mapwright/internal/results/pagestats"
 	"github.com/mapwright/mapwright/internal/results/report"
-	"github.com/mapwright/mapwright/internal/ui"
+	"github.com/mapwright/mapwright/internal/results/ui"
 	"github.com/mapwright/mapwright/internal/words"
 )
 

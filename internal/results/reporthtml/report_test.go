@@ -20,7 +20,7 @@ import (
 	"github.com/mapwright/mapwright/internal/results/pagestats"
 	"github.com/mapwright/mapwright/internal/results/problems"
 	"github.com/mapwright/mapwright/internal/results/report"
-	"github.com/mapwright/mapwright/internal/ui"
+	"github.com/mapwright/mapwright/internal/results/ui"
 )
 
 // hostile is a text that must be shown as text.

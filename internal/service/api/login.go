@@ -7,8 +7,8 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/mapwright/mapwright/internal/results/ui"
 	"github.com/mapwright/mapwright/internal/service"
-	"github.com/mapwright/mapwright/internal/ui"
 )
 
 //go:embed login.html

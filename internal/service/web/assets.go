@@ -11,7 +11,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mapwright/mapwright/internal/ui"
+	"github.com/mapwright/mapwright/internal/results/ui"
 )
 
 //go:embed static templates

@@ -19,8 +19,8 @@ import (
 	"github.com/mapwright/mapwright/internal/results/chart"
 	"github.com/mapwright/mapwright/internal/results/report"
 	"github.com/mapwright/mapwright/internal/results/reporthtml"
+	"github.com/mapwright/mapwright/internal/results/ui"
 	"github.com/mapwright/mapwright/internal/service"
-	"github.com/mapwright/mapwright/internal/ui"
 	"github.com/mapwright/mapwright/internal/words"
 )
 

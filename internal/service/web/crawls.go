@@ -9,8 +9,8 @@ import (
 
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/results/problems"
+	"github.com/mapwright/mapwright/internal/results/ui"
 	"github.com/mapwright/mapwright/internal/service"
-	"github.com/mapwright/mapwright/internal/ui"
 	"github.com/mapwright/mapwright/internal/words"
 )
 

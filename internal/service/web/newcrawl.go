@@ -12,8 +12,8 @@ import (
 	"strings"
 
 	"github.com/mapwright/mapwright/internal/config"
+	"github.com/mapwright/mapwright/internal/results/ui"
 	"github.com/mapwright/mapwright/internal/service"
-	"github.com/mapwright/mapwright/internal/ui"
 )
 
 // newView is what the form shows.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"github.com/mapwright/mapwright/internal/results/ui"
 	"github.com/mapwright/mapwright/internal/service"
-	"github.com/mapwright/mapwright/internal/ui"
 )
 
 // settingsView is what the page shows.

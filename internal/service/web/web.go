@@ -17,11 +17,11 @@ import (
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/results/pageindex"
+	"github.com/mapwright/mapwright/internal/results/ui"
 	"github.com/mapwright/mapwright/internal/service"
 	"github.com/mapwright/mapwright/internal/service/hooks"
 	"github.com/mapwright/mapwright/internal/service/hosts"
 	"github.com/mapwright/mapwright/internal/service/schedules"
-	"github.com/mapwright/mapwright/internal/ui"
 )
 
 // Options are what the pages need. All parts must be given.

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mapwright/mapwright/internal/results/ui"
 	"github.com/mapwright/mapwright/internal/service"
 	"github.com/mapwright/mapwright/internal/service/hooks"
 	"github.com/mapwright/mapwright/internal/service/hosts"
-	"github.com/mapwright/mapwright/internal/ui"
 )
 
 // webhooksView is what the page shows.
