@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/cluster"
-	"github.com/mapwright/mapwright/internal/cluster/overview"
 	"github.com/mapwright/mapwright/internal/cluster/postgres"
 	"github.com/mapwright/mapwright/internal/cluster/replay"
+	"github.com/mapwright/mapwright/internal/results/overview"
 	"github.com/mapwright/mapwright/internal/testweb"
 )
 

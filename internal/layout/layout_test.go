@@ -44,7 +44,7 @@ var allowedImports = map[string][]string{
 	"internal/cluster":             {"frontier", "state"},
 	"internal/cluster/enginetest":  {"frontier", "internal/cluster"},
 	"internal/cluster/memory":      {"frontier", "internal/cluster"},
-	"internal/cluster/overview":    {"internal/cluster", "internal/datadir", "internal/crawl/monitor", "internal/page"},
+	"internal/results/overview":    {"internal/cluster", "internal/datadir", "internal/crawl/monitor", "internal/page"},
 	"internal/cluster/pgtest":      {},
 	"internal/cluster/postgres":    {"frontier", "internal/cluster"},
 	"internal/cluster/replay":      {"frontier", "internal/cluster", "state"},
