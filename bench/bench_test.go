@@ -60,7 +60,7 @@ func program(b *testing.B, name, module, pkg string) string {
 
 func startWeb(b *testing.B, s Scenario) *Web {
 	b.Helper()
-	w, err := StartWeb(program(b, "testweb", "..", "./internal/testweb/cmd/testweb"), s)
+	w, err := StartWeb(program(b, "testweb", "..", "./internal/test/testweb/cmd/testweb"), s)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/mapwright/mapwright/internal/cluster/pgtest"
 	"github.com/mapwright/mapwright/internal/cluster/postgres"
 	"github.com/mapwright/mapwright/internal/cluster/replay"
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 // startServer starts a PostgreSQL server with fsync for a benchmark.

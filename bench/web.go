@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 // Web is the synthetic web in a process of its own.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier/pace"
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 // cpu adds the processor time of one iteration to a benchmark's figures: on a

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 // A pageShape says what a generated page is made of.

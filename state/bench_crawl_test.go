@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 // BenchmarkCheckpoint makes checkpoints with a filter of 64 MB while records are

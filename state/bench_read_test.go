@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier"
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 // fill makes a store with n links of hosts, of which those of the first half

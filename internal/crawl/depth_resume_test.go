@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/mapwright/mapwright/internal/datadir"
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 // With a depth limit, a page that was found by a link and is then listed by a sitemap has depth 0, also after the crawl was stopped in between: its

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 	"github.com/mapwright/mapwright/wal"
 )
 

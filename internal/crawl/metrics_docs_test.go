@@ -9,7 +9,7 @@ import (
 
 	"github.com/mapwright/mapwright/internal/crawl/monitor"
 	"github.com/mapwright/mapwright/internal/metrics"
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 // The metrics of docs/live-view.md are those of the program.

@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 // A page that resets its connection, whether it is a kept one or not, is asked for as often as max-retries says and at the pace of its host.

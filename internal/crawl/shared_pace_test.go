@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/config"
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 // Several crawls of one process on the same hosts, with different settings: by the web's statistics the longest delay and the smallest

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/frontier/weburl"
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 

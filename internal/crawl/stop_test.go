@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/results/report"
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 // A stop that is called before the last page has its answer counts, though the supervisor is busy until the workers have ended.

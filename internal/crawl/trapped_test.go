@@ -6,7 +6,7 @@ import (
 
 	"github.com/mapwright/mapwright/internal/crawl/scope"
 	"github.com/mapwright/mapwright/internal/crawl/traps"
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 // The crawl of a host with traps ends, finds all its real pages, asks for few URLs of the traps and names them.

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 // TestBitRot changes single bits of a crawl's state, in every file of it, and of crawl.json. export, status and resume each give exactly the right result, or

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/mapwright/mapwright/internal/browsertest"
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 // The report of a real crawl opens from disk. README.md shows the pictures.

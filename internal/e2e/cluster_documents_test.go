@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/mapwright/mapwright/internal/test/documents"
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 // The commands of the documents about several machines work as they are written, with the address of a database of the test.

@@ -19,7 +19,7 @@ import (
 	"github.com/mapwright/mapwright/internal/cluster/postgres"
 	"github.com/mapwright/mapwright/internal/cluster/replay"
 	"github.com/mapwright/mapwright/internal/results/overview"
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 // A chain of pages leads from host to host, each in another partition, while machines come and go. The crawl does not end before the chain does.

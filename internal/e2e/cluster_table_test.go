@@ -17,7 +17,7 @@ import (
 
 	"github.com/mapwright/mapwright/internal/cluster"
 	"github.com/mapwright/mapwright/internal/cluster/pgtest"
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 // One machine and three find the same as a crawl without a cluster, in the same order, with the same counts.

@@ -19,7 +19,7 @@ import (
 
 	"github.com/mapwright/mapwright/internal/cluster"
 	"github.com/mapwright/mapwright/internal/cluster/pgtest"
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 // Tests of several machines: processes with one CPU each, a real PostgreSQL server that the tests start, and the synthetic web. They run with

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 // succeeded wants exit status 0 and nothing on standard error but lines of the log at level INFO. A crawl on a busy machine writes such lines: that

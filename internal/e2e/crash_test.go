@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 // killsPerCrawl is how often one crawl is killed. A page that is in flight at three unclean ends waits for ten seconds of

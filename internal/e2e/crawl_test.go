@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 // A crawl of many hosts that link to each other finds exactly what is there: no page missing, none extra, none fetched twice,

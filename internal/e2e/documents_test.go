@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/mapwright/mapwright/internal/test/documents"
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 // ofServer are the documents whose commands need a server. The tests of the service run them.

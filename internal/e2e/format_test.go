@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 // A crawl of format version 1 is refused by every command that would read it, with both versions named, and is not changed. It can be wiped.

@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"github.com/mapwright/mapwright/internal/page"
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 // fitsSchema holds every line of a crawl's sitemap.jsonl against the schema, and returns how many there are of each outcome.

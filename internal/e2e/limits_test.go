@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 // ended checks that a crawl has ended in one way by all that it says, and that its outputs are there.

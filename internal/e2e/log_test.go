@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 // The log of a crawl is in its data directory, off a terminal too; a resume goes on with it. --log-file names another file instead.

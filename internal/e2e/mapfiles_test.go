@@ -14,7 +14,7 @@ import (
 
 	"github.com/mapwright/mapwright/internal/results/export"
 	"github.com/mapwright/mapwright/internal/test/sitemaptest"
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 	"github.com/mapwright/mapwright/internal/web/sitemap"
 )
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 // The same crawl gives the same order in every output, although each crawl draws a seed of its own.

@@ -15,7 +15,7 @@ import (
 	"testing"
 
 	"github.com/mapwright/mapwright/internal/results/problems"
-	"github.com/mapwright/mapwright/internal/testweb/problemsite"
+	"github.com/mapwright/mapwright/internal/test/testweb/problemsite"
 )
 
 // Problems are those that the site knows of itself, whatever the order in which it is crawled, with and without recorded links, if the crawl is killed, and after a recrawl.

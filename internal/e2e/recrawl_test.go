@@ -14,7 +14,7 @@ import (
 
 	"github.com/mapwright/mapwright/internal/crawl/recrawl"
 	"github.com/mapwright/mapwright/internal/test/sitemaptest"
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 // crawlSeries is a crawl and its recrawls in one data directory, of a web that changes in between.

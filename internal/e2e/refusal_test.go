@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 // refused wants exit status 2 and exactly one line on standard error, with all the words in it.

@@ -12,7 +12,7 @@ import (
 	"github.com/mapwright/mapwright/internal/results/problems"
 	crawlreport "github.com/mapwright/mapwright/internal/results/report"
 	"github.com/mapwright/mapwright/internal/results/reporthtml"
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 // The figures of a report are those of its files; report.html shows the report, can be made again, and is not there if there is no report.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 // A safe crawl ends at 50 pages with its words, and stays safe when it is resumed.

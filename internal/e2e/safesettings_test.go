@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 // A safe crawl stays within its bounds, and stays safe, whatever flag, variable, key or order asks for something else. --print-config shows the

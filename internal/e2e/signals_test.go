@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 // One signal ends a crawl in good order: outputs, and how to go on. SIGINT, SIGTERM and SIGHUP are the same.

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 // sample is what a running crawl uses at one moment.

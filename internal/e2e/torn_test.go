@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 // A log that ends in the middle of a write is repaired, and the command that repairs it says so, with file and offset.

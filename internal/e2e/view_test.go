@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 // restful is a web of three hosts, of which the first refuses once and wants a rest. When the others are done, nothing moves until the rest is over.

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 // serve starts a synthetic web that lasts as long as the test.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/config"
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/mapwright/mapwright/internal/config"
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 // A crawl that uses up the disk of its plan while it runs is paused, once, and goes on when the plan allows more.

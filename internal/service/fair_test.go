@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 // Fifty crawls of one account run at once. One of them has enough hosts to use every worker alone; each of the others has one host, which takes two requests at a time. Every other one

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 // childDir, when set, makes the test binary a service that runs until it is killed.

@@ -26,7 +26,7 @@ import (
 	"github.com/mapwright/mapwright/internal/service/hosts"
 	"github.com/mapwright/mapwright/internal/service/schedules"
 	"github.com/mapwright/mapwright/internal/service/webhook"
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -16,7 +16,7 @@ import (
 
 	"github.com/mapwright/mapwright/frontier/pace"
 	"github.com/mapwright/mapwright/internal/service"
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 	"github.com/mapwright/mapwright/internal/web/fetch"
 )
 

@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/mapwright/mapwright/internal/service"
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 // A disk that is really full in the middle of a crawl: the crawl pauses and says why, the database records it with the space of its reserve, and the crawl goes on by itself when

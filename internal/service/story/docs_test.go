@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"github.com/mapwright/mapwright/internal/test/documents"
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 // The commands of the documents about the service work as they are written, one after the other. Those of other

@@ -19,7 +19,7 @@ import (
 	"github.com/mapwright/mapwright/internal/service"
 	"github.com/mapwright/mapwright/internal/service/api/apitest"
 	"github.com/mapwright/mapwright/internal/service/client"
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 const nginxConf = `

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/mapwright/mapwright/internal/service"
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 // Yesterday's database is put over today's directories. Nothing is deleted; a crawl without a directory is failed; a directory without a crawl is named in the log; what was not

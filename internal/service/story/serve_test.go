@@ -22,7 +22,7 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/service"
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 // The first signal drains: the server is not ready any more and still answers. The second ends the process at once, and the next one goes on with the crawl.

@@ -20,7 +20,7 @@ import (
 	"github.com/mapwright/mapwright/internal/service"
 	"github.com/mapwright/mapwright/internal/service/api/apitest"
 	"github.com/mapwright/mapwright/internal/service/client"
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 // patience is how long anything may take on a machine that is busy with other things. Only a test that fails waits for it.

@@ -17,7 +17,7 @@ import (
 
 	"github.com/mapwright/mapwright/internal/service"
 	"github.com/mapwright/mapwright/internal/service/client"
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 // settingsFor are settings by which crawls reach a synthetic web. Only an admin may use them. A request that is held has no time-out

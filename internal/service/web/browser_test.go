@@ -16,7 +16,7 @@ import (
 	"github.com/mapwright/mapwright/internal/browsertest"
 	"github.com/mapwright/mapwright/internal/service"
 	"github.com/mapwright/mapwright/internal/service/hooks"
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 // person uses a tab with the keyboard only.

@@ -26,7 +26,7 @@ import (
 	"github.com/mapwright/mapwright/internal/service/schedules"
 	"github.com/mapwright/mapwright/internal/service/web"
 	"github.com/mapwright/mapwright/internal/service/webhook"
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 // fixture is a service with its API and its pages, and a web for it to crawl.

@@ -13,7 +13,7 @@ import (
 
 	"github.com/mapwright/mapwright/internal/htmltest"
 	"github.com/mapwright/mapwright/internal/service"
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 // login logs a browser in with a key of an account, which is made if it is not there.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mapwright/mapwright/internal/testweb"
+	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
 type options struct {
