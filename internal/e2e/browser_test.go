@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/mapwright/mapwright/internal/browsertest"
+	"github.com/mapwright/mapwright/internal/test/browsertest"
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 

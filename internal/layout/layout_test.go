@@ -38,7 +38,7 @@ var allowedImports = map[string][]string{
 	"parser":                            {"parser/internal/htmltree", "frontier/weburl"},
 	"bench":                             {"*"},
 	"bench/record":                      {"bench"},
-	"internal/browsertest":              {},
+	"internal/test/browsertest":         {},
 	"internal/results/chart":            {"internal/page"},
 	"internal/results/clickdepth":       {"internal/extsort", "internal/page"},
 	"internal/cluster":                  {"frontier", "state"},

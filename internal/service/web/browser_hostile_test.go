@@ -12,9 +12,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mapwright/mapwright/internal/browsertest"
 	"github.com/mapwright/mapwright/internal/results/pageindex"
 	"github.com/mapwright/mapwright/internal/service"
+	"github.com/mapwright/mapwright/internal/test/browsertest"
 )
 
 // attack is text that must never become markup, run, or turn the text around it.
