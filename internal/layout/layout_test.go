@@ -66,7 +66,7 @@ var allowedImports = map[string][]string{
 	"internal/results/export":           {"state", "internal/disk", "internal/page", "internal/crawl/recrawl", "internal/web/sitemap", "frontier/weburl"},
 	"internal/extsort":                  {},
 	"internal/web/fetch":                {"internal/web/http1", "frontier/weburl"},
-	"internal/htmltest":                 {},
+	"internal/test/htmltest":            {},
 	"internal/test/documents":           {},
 	"parser/internal/htmltree":          {},
 	"internal/web/http1":                {},

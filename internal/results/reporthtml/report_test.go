@@ -14,13 +14,13 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/mapwright/mapwright/internal/datadir"
-	"github.com/mapwright/mapwright/internal/htmltest"
 	"github.com/mapwright/mapwright/internal/page"
 	"github.com/mapwright/mapwright/internal/results/export"
 	"github.com/mapwright/mapwright/internal/results/pagestats"
 	"github.com/mapwright/mapwright/internal/results/problems"
 	"github.com/mapwright/mapwright/internal/results/report"
 	"github.com/mapwright/mapwright/internal/results/ui"
+	"github.com/mapwright/mapwright/internal/test/htmltest"
 )
 
 // hostile is a text that must be shown as text.
