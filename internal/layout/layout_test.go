@@ -42,7 +42,7 @@ var allowedImports = map[string][]string{
 	"internal/results/chart":            {"internal/page"},
 	"internal/results/clickdepth":       {"internal/extsort", "internal/page"},
 	"internal/cluster":                  {"frontier", "state"},
-	"internal/cluster/enginetest":       {"frontier", "internal/cluster"},
+	"internal/test/enginetest":          {"frontier", "internal/cluster"},
 	"internal/cluster/memory":           {"frontier", "internal/cluster"},
 	"internal/results/overview":         {"internal/cluster", "internal/datadir", "internal/crawl/monitor", "internal/page"},
 	"internal/cluster/pgtest":           {},

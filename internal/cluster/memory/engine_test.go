@@ -4,7 +4,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/mapwright/mapwright/internal/cluster/enginetest"
+	"github.com/mapwright/mapwright/internal/test/enginetest"
 )
 
 // harness makes an engine that fails when it is told to.
