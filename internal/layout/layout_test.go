@@ -43,7 +43,7 @@ var allowedImports = map[string][]string{
 	"internal/results/clickdepth":       {"internal/extsort", "internal/page"},
 	"internal/cluster":                  {"frontier", "state"},
 	"internal/test/enginetest":          {"frontier", "internal/cluster"},
-	"internal/cluster/memory":           {"frontier", "internal/cluster"},
+	"internal/test/memory":              {"frontier", "internal/cluster"},
 	"internal/results/overview":         {"internal/cluster", "internal/datadir", "internal/crawl/monitor", "internal/page"},
 	"internal/cluster/pgtest":           {},
 	"internal/cluster/postgres":         {"frontier", "internal/cluster"},

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/mapwright/mapwright/internal/cluster/memory"
 	"github.com/mapwright/mapwright/internal/test/enginetest"
+	"github.com/mapwright/mapwright/internal/test/memory"
 )
 
 func TestEngine(t *testing.T) {

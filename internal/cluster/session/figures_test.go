@@ -8,7 +8,7 @@ import (
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/cluster"
-	"github.com/mapwright/mapwright/internal/cluster/memory"
+	"github.com/mapwright/mapwright/internal/test/memory"
 )
 
 // The tally of a session goes to the engine with each beat. A session that others have ended counts as fenced, beside those before it.

@@ -10,7 +10,7 @@ import (
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/cluster"
-	"github.com/mapwright/mapwright/internal/cluster/memory"
+	"github.com/mapwright/mapwright/internal/test/memory"
 	"github.com/mapwright/mapwright/state"
 )
 

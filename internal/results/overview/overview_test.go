@@ -9,10 +9,10 @@ import (
 
 	"github.com/mapwright/mapwright/frontier/weburl"
 	"github.com/mapwright/mapwright/internal/cluster"
-	"github.com/mapwright/mapwright/internal/cluster/memory"
 	"github.com/mapwright/mapwright/internal/config"
 	"github.com/mapwright/mapwright/internal/datadir"
 	"github.com/mapwright/mapwright/internal/page"
+	"github.com/mapwright/mapwright/internal/test/memory"
 	"github.com/mapwright/mapwright/state"
 )
 
