@@ -16,9 +16,9 @@ import (
 
 	"github.com/mapwright/mapwright/frontier"
 	"github.com/mapwright/mapwright/internal/cluster"
-	"github.com/mapwright/mapwright/internal/cluster/pgtest"
 	"github.com/mapwright/mapwright/internal/cluster/postgres"
 	"github.com/mapwright/mapwright/internal/cluster/replay"
+	"github.com/mapwright/mapwright/internal/test/pgtest"
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 

@@ -45,7 +45,7 @@ var allowedImports = map[string][]string{
 	"internal/test/enginetest":          {"frontier", "internal/cluster"},
 	"internal/test/memory":              {"frontier", "internal/cluster"},
 	"internal/results/overview":         {"internal/cluster", "internal/datadir", "internal/crawl/monitor", "internal/page"},
-	"internal/cluster/pgtest":           {},
+	"internal/test/pgtest":              {},
 	"internal/cluster/postgres":         {"frontier", "internal/cluster"},
 	"internal/cluster/replay":           {"frontier", "internal/cluster", "state"},
 	"internal/cluster/session":          {"frontier", "internal/cluster", "state"},

@@ -14,8 +14,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/mapwright/mapwright/internal/cluster"
-	"github.com/mapwright/mapwright/internal/cluster/pgtest"
 	"github.com/mapwright/mapwright/internal/test/enginetest"
+	"github.com/mapwright/mapwright/internal/test/pgtest"
 )
 
 // server is the one of all tests. It is set before they begin.

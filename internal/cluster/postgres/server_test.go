@@ -15,7 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/mapwright/mapwright/internal/cluster"
-	"github.com/mapwright/mapwright/internal/cluster/pgtest"
+	"github.com/mapwright/mapwright/internal/test/pgtest"
 )
 
 // create makes a crawl for a test.
