@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/mapwright/mapwright/frontier"
-	"github.com/mapwright/mapwright/frontier/storetest"
+	"github.com/mapwright/mapwright/internal/test/storetest"
 )
 
 func TestMemStoreIsAStore(t *testing.T) {

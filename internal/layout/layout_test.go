@@ -27,7 +27,7 @@ var allowedImports = map[string][]string{
 	"frontier/internal/memory":          {},
 	"frontier/internal/waiters":         {},
 	"frontier/pace":                     {},
-	"frontier/storetest":                {"frontier", "frontier/pace"},
+	"internal/test/storetest":           {"frontier", "frontier/pace"},
 	"state":                             {"frontier", "state/internal/badgerfiles", "state/internal/keyset", "state/internal/overlay", "state/internal/record", "state/internal/txn", "wal", "internal/disk", "frontier/weburl"},
 	"state/internal/badgerfiles":        {"internal/disk"},
 	"state/internal/keyset":             {"frontier/weburl"},
