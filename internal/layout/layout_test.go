@@ -81,7 +81,7 @@ var allowedImports = map[string][]string{
 	"internal/web/robots":               {},
 	"internal/crawl/seed":               {"frontier/pace", "internal/web/fetch", "internal/web/robots", "internal/web/sitemap", "frontier/weburl"},
 	"internal/service/api":              {"internal/config", "internal/datadir", "internal/crawl/monitor", "internal/results/report", "internal/results/export", "internal/page", "internal/results/pageindex", "internal/results/problems", "internal/service", "internal/service/hooks", "internal/service/hosts", "internal/service/results", "internal/service/schedules", "internal/results/ui", "frontier/weburl", "internal/words"},
-	"internal/service/api/apitest":      {"internal/service/api"},
+	"internal/test/apitest":             {"internal/service/api"},
 	"internal/service/client":           {"internal/service"},
 	"internal/service/cron":             {},
 	"internal/service/hooks":            {"internal/web/fetch", "internal/page", "internal/service", "internal/service/webhook", "frontier/weburl"},

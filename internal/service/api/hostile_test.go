@@ -12,7 +12,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 
 	"github.com/mapwright/mapwright/internal/service"
-	"github.com/mapwright/mapwright/internal/service/api/apitest"
+	"github.com/mapwright/mapwright/internal/test/apitest"
 )
 
 // hostileValues are JSON values that a field may be given by a client that errs or means harm.

@@ -20,12 +20,12 @@ import (
 
 	"github.com/mapwright/mapwright/internal/service"
 	"github.com/mapwright/mapwright/internal/service/api"
-	"github.com/mapwright/mapwright/internal/service/api/apitest"
 	"github.com/mapwright/mapwright/internal/service/client"
 	"github.com/mapwright/mapwright/internal/service/hooks"
 	"github.com/mapwright/mapwright/internal/service/hosts"
 	"github.com/mapwright/mapwright/internal/service/schedules"
 	"github.com/mapwright/mapwright/internal/service/webhook"
+	"github.com/mapwright/mapwright/internal/test/apitest"
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 

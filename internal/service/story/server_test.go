@@ -18,8 +18,8 @@ import (
 	"time"
 
 	"github.com/mapwright/mapwright/internal/service"
-	"github.com/mapwright/mapwright/internal/service/api/apitest"
 	"github.com/mapwright/mapwright/internal/service/client"
+	"github.com/mapwright/mapwright/internal/test/apitest"
 	"github.com/mapwright/mapwright/internal/test/testweb"
 )
 
