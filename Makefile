@@ -59,7 +59,7 @@ cluster-bench: ## one machine over PostgreSQL beside none in scenario (b), the r
 	MAPWRIGHT_BENCH_PARTITION=$(PARTITION) $(GO) test -tags cluster -run '^$$' -bench 'Cluster|Takeover' -benchtime 1x -count $(COUNT) -timeout 60m ./bench
 
 service-bench: ## reads, memory and events of a server with 1,000 crawls and 300 clients, the processor time of 100 open dashboards beside a crawl, and the 99th percentile of every filter and order of a million pages
-	$(GO) test -run '^$$' -bench BenchmarkService -benchtime 1x -count $(COUNT) -timeout 60m ./internal/service/story
+	$(GO) test -run '^$$' -bench BenchmarkService -benchtime 1x -count $(COUNT) -timeout 60m ./internal/test/story
 	$(GO) test -run '^$$' -bench Dashboards -benchtime 1x -count $(COUNT) -timeout 60m ./bench
 	$(GO) test -run '^$$' -bench Query -benchtime 100x -count $(COUNT) -timeout 60m ./internal/results/pageindex
 
@@ -74,8 +74,8 @@ endif
 
 service-test: ## the service behind a real nginx, and the commands of docs/service.md
 	./scripts/need-nginx.sh
-	$(GO) vet -tags service ./internal/service/story
-	$(GO) test -tags service -count=1 -timeout 20m $(TESTFLAGS) ./internal/service/story
+	$(GO) vet -tags service ./internal/test/story
+	$(GO) test -tags service -count=1 -timeout 20m $(TESTFLAGS) ./internal/test/story
 
 bitflips: ## change FLIPS single bits (default 5000) in the files of a closed and of a killed store
 	STATE_BITFLIPS=$(FLIPS) $(GO) test -count=1 -run TestBitFlips -timeout 120m ./state -v

@@ -89,7 +89,7 @@ var allowedImports = map[string][]string{
 	"internal/service/results":          {"internal/datadir", "internal/results/report", "internal/page", "internal/results/pageindex", "internal/results/problems", "internal/service", "frontier/weburl", "internal/words"},
 	"internal/service/schedules":        {"internal/config", "internal/page", "internal/service", "internal/service/cron"},
 	"internal/service/web":              {"internal/results/chart", "internal/config", "internal/crawl", "internal/datadir", "internal/crawl/monitor", "internal/results/report", "internal/page", "internal/results/pageindex", "internal/results/problems", "internal/crawl/recrawl", "internal/results/reporthtml", "internal/service", "internal/service/hooks", "internal/service/hosts", "internal/service/results", "internal/service/schedules", "internal/results/ui", "frontier/weburl", "internal/words"},
-	"internal/service/story":            {"*"},
+	"internal/test/story":               {"*"},
 	"internal/service/webhook":          {"internal/web/fetch"},
 	"internal/web/sitemap":              {},
 	"internal/test/sitemaptest":         {},
