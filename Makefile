@@ -46,13 +46,13 @@ fuzz: ## fuzz every target for FUZZTIME each (default 2m)
 	./scripts/fuzz.sh $(FUZZTIME)
 
 crash: ## kill the real binary CRASHES times (default 100), over plain and over difficult sites and in recrawls, and compare with an unkilled run
-	$(GO) test -count=1 -run TestCrash -timeout 60m ./internal/e2e -crashes $(CRASHES) -v
+	$(GO) test -count=1 -run TestCrash -timeout 60m ./internal/test/e2e -crashes $(CRASHES) -v
 
 cluster-test: ## several machines against a real PostgreSQL server with a standby, which the tests start in directories of their own; CLUSTER=short takes a few minutes
 	./scripts/need-postgres.sh
-	$(GO) vet -tags cluster ./internal/cluster/... ./internal/e2e ./bench
+	$(GO) vet -tags cluster ./internal/cluster/... ./internal/test/e2e ./bench
 	$(GO) test -tags cluster -count=1 -timeout 20m $(TESTFLAGS) ./internal/cluster/...
-	$(GO) test -tags cluster -count=1 -timeout 60m -parallel 8 $(TESTFLAGS) -run TestCluster ./internal/e2e -cluster-full=$(if $(filter short,$(CLUSTER)),false,true)
+	$(GO) test -tags cluster -count=1 -timeout 60m -parallel 8 $(TESTFLAGS) -run TestCluster ./internal/test/e2e -cluster-full=$(if $(filter short,$(CLUSTER)),false,true)
 
 cluster-bench: ## one machine over PostgreSQL beside none in scenario (b), the replay of its log, 1 to 3 machines over a slow web, and the time of takeovers, one of them of a partition of PARTITION URLs (default 5 million)
 	./scripts/need-postgres.sh
@@ -82,10 +82,10 @@ bitflips: ## change FLIPS single bits (default 5000) in the files of a closed an
 
 large: ## a sitemap of 120,000 URLs in, a map of 120,000 pages out, and the memory of an export of 10 million (half an hour)
 	$(GO) test -count=1 -run TestFetchingBeginsBeforeTheSitemapEnds -timeout 30m ./internal/crawl -sitemap-urls 120000 -v
-	$(GO) test -count=1 -run 'TestLargeMap|TestExportMemory' -timeout 120m ./internal/e2e -map-pages 120000 -export-urls 10000000 -v
+	$(GO) test -count=1 -run 'TestLargeMap|TestExportMemory' -timeout 120m ./internal/test/e2e -map-pages 120000 -export-urls 10000000 -v
 
 soak: ## crawl for SOAK (default 10m) and watch the slope of memory and goroutines
-	$(GO) test -count=1 -run TestSoak -timeout 120m ./internal/e2e -soak $(SOAK) -v
+	$(GO) test -count=1 -run TestSoak -timeout 120m ./internal/test/e2e -soak $(SOAK) -v
 
 bench: ## the scenarios, ours beside bare and naive
 	$(GO) test -run '^$$' -bench . -benchtime 1x -count $(COUNT) -timeout 60m ./bench

@@ -62,7 +62,7 @@ var allowedImports = map[string][]string{
 	"internal/crawl/sweep":              {"frontier", "internal/results/report", "internal/crawl/scope", "internal/extsort", "internal/page", "frontier/weburl", "state"},
 	"internal/crawl/visits":             {"frontier", "internal/crawl/sweep", "internal/page", "internal/crawl/recrawl", "state"},
 	"internal/disk":                     {"wal"},
-	"internal/e2e":                      {"*"},
+	"internal/test/e2e":                 {"*"},
 	"internal/results/export":           {"state", "internal/disk", "internal/page", "internal/crawl/recrawl", "internal/web/sitemap", "frontier/weburl"},
 	"internal/extsort":                  {},
 	"internal/web/fetch":                {"internal/web/http1", "frontier/weburl"},

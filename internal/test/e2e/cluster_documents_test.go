@@ -15,7 +15,7 @@ import (
 // The commands of the documents about several machines work as they are written, with the address of a database of the test.
 func TestClusterCommandsOfDocuments(t *testing.T) {
 	t.Parallel()
-	all, err := documents.Read(filepath.Join("..", ".."))
+	all, err := documents.Read(filepath.Join("..", "..", ".."))
 	if err != nil {
 		t.Fatal(err)
 	}

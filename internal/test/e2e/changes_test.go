@@ -156,7 +156,7 @@ func TestChanges(t *testing.T) {
 func TestDocumentedChanges(t *testing.T) {
 	t.Parallel()
 	s := readSchemaOf(t, "changes-jsonl")
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "changes-jsonl.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "changes-jsonl.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

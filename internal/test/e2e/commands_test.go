@@ -292,7 +292,7 @@ func TestDemo(t *testing.T) {
 	if got := run(t, "demo"); got.code != 0 {
 		t.Errorf("without a directory: exit status %d, want 0", got.code)
 	}
-	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	readme, err := os.ReadFile(filepath.Join("..", "..", "..", "README.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ func readSchema(t *testing.T) *schema { return readSchemaOf(t, "sitemap-jsonl") 
 // readSchemaOf reads the schema that docs has under a name.
 func readSchemaOf(t *testing.T, name string) *schema {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", name+".schema.json"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", name+".schema.json"))
 	if err != nil {
 		t.Fatal(err)
 	}

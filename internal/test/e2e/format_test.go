@@ -25,7 +25,7 @@ func TestOtherFormat(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(dir, "state")); err != nil {
 		t.Fatal(err)
 	}
-	unpackStore(t, filepath.Join("..", "..", "state", "testdata", "v1.tar.gz"), "closed/", filepath.Join(dir, "state"))
+	unpackStore(t, filepath.Join("..", "..", "..", "state", "testdata", "v1.tar.gz"), "closed/", filepath.Join(dir, "state"))
 	before, fetched := picture(t, dir), pages(web)
 	for _, command := range [][]string{
 		{"resume", "--data-dir", dir, "--max-urls", "0"},

@@ -20,7 +20,7 @@ var ofServer = []string{"service.md", "schedules.md", "webhooks.md", "hosts.md"}
 // The commands of the documents work as they are written, in their order, in a directory with a file urls.txt.
 func TestCommandsOfDocuments(t *testing.T) {
 	t.Parallel()
-	all, err := documents.Read(filepath.Join("..", ".."))
+	all, err := documents.Read(filepath.Join("..", "..", ".."))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -107,7 +107,7 @@ func TestEveryLineFitsTheSchema(t *testing.T) {
 // docText is the documentation of sitemap.jsonl.
 func docText(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "sitemap-jsonl.md"))
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "sitemap-jsonl.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
