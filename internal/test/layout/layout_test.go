@@ -70,7 +70,7 @@ var allowedImports = map[string][]string{
 	"internal/test/documents":           {},
 	"parser/internal/htmltree":          {},
 	"internal/web/http1":                {},
-	"internal/layout":                   {},
+	"internal/test/layout":              {},
 	"internal/metrics":                  {},
 	"internal/page":                     {"frontier/weburl", "parser"},
 	"internal/results/problems":         {"internal/extsort", "internal/page", "frontier/weburl", "internal/words"},
@@ -298,7 +298,7 @@ func docText(t *testing.T, dir string) string {
 // root is the module's directory, two above this one.
 func root(t *testing.T) string {
 	t.Helper()
-	dir, err := filepath.Abs(filepath.Join("..", ".."))
+	dir, err := filepath.Abs(filepath.Join("..", "..", ".."))
 	if err != nil {
 		t.Fatal(err)
 	}
